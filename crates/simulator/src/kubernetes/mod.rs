@@ -1,0 +1,4 @@
+//! A Kubernetes API server in memory.
+
+pub mod kinds;
+pub mod status;

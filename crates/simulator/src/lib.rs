@@ -1,0 +1,9 @@
+//! An in-memory Kubernetes API and the clouds' APIs, over real sockets, with faults.
+
+pub mod faults;
+pub mod journal;
+pub mod kubernetes;
+pub mod serve;
+mod world;
+
+pub use world::World;
