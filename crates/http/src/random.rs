@@ -57,7 +57,9 @@ impl Random {
     /// A version 4 UUID.
     pub fn uuid(&self) -> String {
         let bytes = self.with(|rng| rng.u128(..)).to_be_bytes();
-        uuid::Builder::from_random_bytes(bytes).into_uuid().to_string()
+        uuid::Builder::from_random_bytes(bytes)
+            .into_uuid()
+            .to_string()
     }
 }
 

@@ -3,6 +3,7 @@
 pub mod faults;
 pub mod journal;
 pub mod kubernetes;
+pub mod machines;
 pub mod serve;
 mod world;
 

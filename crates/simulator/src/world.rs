@@ -4,6 +4,7 @@ use bowline_http::{Clock, Pipes, Random};
 
 use crate::faults::Faults;
 use crate::journal::Journal;
+use crate::machines::Machines;
 
 /// One simulated world. Clones share it.
 #[derive(Clone, Debug)]
@@ -18,6 +19,8 @@ pub struct World {
     pub journal: Journal,
     /// What is made to go wrong.
     pub faults: Faults,
+    /// Which machines exist and run.
+    pub machines: Machines,
 }
 
 impl World {
@@ -40,6 +43,7 @@ impl World {
             pipes: Pipes::default(),
             journal: Journal::default(),
             faults: Faults::default(),
+            machines: Machines::default(),
         }
     }
 }
