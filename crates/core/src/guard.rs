@@ -94,6 +94,15 @@ pub enum HoldReason {
 }
 
 impl HoldReason {
+    /// All of them.
+    pub const ALL: [Self; 5] = [
+        Self::SecondLookPending,
+        Self::CloudUnproven,
+        Self::NodeReady,
+        Self::NodeTooYoung,
+        Self::BudgetSpent,
+    ];
+
     /// A stable name for events and metric labels.
     pub const fn reason(self) -> &'static str {
         match self {
