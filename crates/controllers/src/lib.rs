@@ -1,1 +1,6 @@
 //! Placeholder.
+
+pub mod events;
+pub mod metrics;
+pub mod queue;
+mod recent;
