@@ -1,6 +1,22 @@
-//! Placeholder.
+//! Bowline's control loops.
 
 pub mod events;
+mod fence;
+pub mod lifecycle;
+mod lookups;
 pub mod metrics;
+pub mod node;
+mod nodes;
+mod objects;
+mod owners;
 pub mod queue;
 mod recent;
+mod stop;
+mod write;
+
+pub use fence::{Fence, Fenced};
+pub use lookups::Lookups;
+pub use nodes::{NodeChange, Nodes};
+pub use owners::{Owner, Owners};
+pub use stop::{Stop, StopHandle, stop_signal};
+pub use write::{NodeWriter, WriteError};
