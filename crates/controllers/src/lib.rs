@@ -1,1 +1,3 @@
-//! Placeholder.
+//! Bowline's control loops on kube: manager, lease, nodes, life cycle, serving.
+
+pub mod options;
