@@ -20,3 +20,5 @@ pub use nodes::{NodeChange, Nodes};
 pub use owners::{Owner, Owners};
 pub use stop::{Stop, StopHandle, stop_signal};
 pub use write::{NodeWriter, WriteError};
+//! Bowline's control loops on kube: manager, lease, nodes, life cycle, serving.
+pub mod options;
