@@ -1,4 +1,8 @@
 //! A Kubernetes API server in memory.
 
+pub mod auth;
+pub mod bootstrap;
+pub mod certificates;
 pub mod kinds;
+pub mod kubeconfig;
 pub mod status;
