@@ -1,4 +1,5 @@
 //! A Kubernetes API server in memory.
 
 pub mod kinds;
+pub mod schema;
 pub mod status;
