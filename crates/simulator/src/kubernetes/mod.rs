@@ -5,4 +5,6 @@ pub mod bootstrap;
 pub mod certificates;
 pub mod kinds;
 pub mod kubeconfig;
+pub mod patch;
+pub mod schema;
 pub mod status;
