@@ -8,6 +8,7 @@ pub mod metrics;
 pub mod node;
 mod nodes;
 mod objects;
+pub mod options;
 mod owners;
 pub mod queue;
 mod recent;
@@ -20,5 +21,3 @@ pub use nodes::{NodeChange, Nodes};
 pub use owners::{Owner, Owners};
 pub use stop::{Stop, StopHandle, stop_signal};
 pub use write::{NodeWriter, WriteError};
-//! Bowline's control loops on kube: manager, lease, nodes, life cycle, serving.
-pub mod options;
