@@ -1,4 +1,10 @@
 //! A Kubernetes API server in memory.
 
+pub mod auth;
+pub mod bootstrap;
+pub mod certificates;
 pub mod kinds;
+pub mod kubeconfig;
+pub mod patch;
+pub mod schema;
 pub mod status;
