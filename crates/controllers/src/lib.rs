@@ -1,5 +1,6 @@
 //! Bowline's control loops.
 
+pub mod election;
 pub mod events;
 mod fence;
 pub mod lifecycle;

@@ -120,7 +120,7 @@ impl ControllerSet {
 }
 
 /// The list with aliases replaced by canonical names.
-pub fn canonical(items: &[String]) -> Vec<String> {
+pub(super) fn canonical(items: &[String]) -> Vec<String> {
     let translate = |item: &String| {
         let (dash, name) = match item.strip_prefix('-') {
             Some(name) => ("-", name),

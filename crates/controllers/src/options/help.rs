@@ -32,11 +32,7 @@ fn describe(text: &mut String, flag: &Flag, cloud_provider: Option<&str>) {
         kind if kind.placeholder().is_empty() => String::new(),
         kind => format!(" {}", kind.placeholder()),
     };
-    let name = if flag.name == "v" {
-        "v".to_owned()
-    } else {
-        flag.name.to_owned()
-    };
+    let name = flag.name;
     let _ = writeln!(text, "  {short}--{name}{placeholder}");
     let mut sentence = flag.help.to_owned();
     if let Some(default) = shown_default(flag, cloud_provider) {
@@ -60,12 +56,15 @@ fn shown_default(flag: &Flag, cloud_provider: Option<&str>) -> Option<String> {
         _ => flag.default_value(),
     };
     match &value {
-        Value::Switch(false) | Value::Integer(0) => None,
         Value::Text(text) if text.is_empty() || text == "0" || text == "false" => None,
         Value::Text(text) => Some(quote(text)),
         Value::List(items) if items.is_empty() => None,
         Value::IntegerList(items) if items.is_empty() => None,
-        Value::Repeated(_) | Value::Gates(_) | Value::Levels(_) => None,
+        Value::Switch(false)
+        | Value::Integer(0)
+        | Value::Repeated(_)
+        | Value::Gates(_)
+        | Value::Levels(_) => None,
         Value::Duration(duration) if duration.is_zero() => None,
         _ => Some(value.to_string()),
     }

@@ -33,6 +33,8 @@ pub use tls::SUITES;
 pub use validate::InvalidOptions;
 pub use value::{Kind, Value};
 
+use std::fmt::Write as _;
+
 /// What the command line asks for.
 #[derive(Debug)]
 pub enum Request {
@@ -95,9 +97,11 @@ pub(crate) fn quote(text: &str) -> String {
             '\t' => quoted.push_str("\\t"),
             '\r' => quoted.push_str("\\r"),
             c if c.is_control() && u32::from(c) < 0x80 => {
-                quoted.push_str(&format!("\\x{:02x}", u32::from(c)));
+                let _ = write!(quoted, "\\x{:02x}", u32::from(c));
             }
-            c if c.is_control() => quoted.push_str(&format!("\\u{:04x}", u32::from(c))),
+            c if c.is_control() => {
+                let _ = write!(quoted, "\\u{:04x}", u32::from(c));
+            }
             c => quoted.push(c),
         }
     }

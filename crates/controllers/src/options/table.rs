@@ -36,7 +36,7 @@ pub enum Effect {
 
 /// The headings of the help text, in its order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[allow(missing_docs)] // the titles say it
+#[expect(missing_docs, reason = "the titles say it")]
 pub enum Category {
     Cloud,
     Generic,
@@ -151,7 +151,7 @@ impl Flag {
 }
 
 /// The row of that name; underscores count as hyphens.
-pub fn find(name: &str) -> Option<&'static Flag> {
+pub(super) fn find(name: &str) -> Option<&'static Flag> {
     let name = name.replace('_', "-");
     FLAGS.iter().find(|flag| flag.name == name)
 }
