@@ -26,6 +26,8 @@ mod redact;
 mod reply;
 mod retry;
 mod route;
+#[cfg(test)]
+mod tests;
 mod tls;
 
 pub use auth::{Anonymous, AuthError, Authenticate, Basic, Bearer, Cookie, Signing, sensitive};

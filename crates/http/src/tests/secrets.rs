@@ -1,0 +1,1 @@
+//! Wherever a secret is put, no log, error or debug text shows it.

@@ -1,0 +1,1 @@
+//! Real sockets: TLS with a CA of our own, client certificates, proxies.
