@@ -394,6 +394,10 @@ fn handshake_error(to: &str, error: io::Error) -> ConnectError {
             CertificateError::UnknownIssuer => {
                 "it is signed by an unknown authority (give its CA file)".to_owned()
             }
+            CertificateError::BadSignature => {
+                "its authority has the name of one we know, but another key (was the CA renewed?)"
+                    .to_owned()
+            }
             CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
                 "it has expired".to_owned()
             }
