@@ -2,6 +2,7 @@
 
 use std::error::Error as StdError;
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bowline_core::CloudErrorKind;
@@ -13,7 +14,7 @@ use serde::Serialize;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tracing::debug;
 
-use crate::auth::Signing;
+use crate::auth::{Anonymous, Authenticate, Signing};
 use crate::client::HttpClient;
 use crate::connect::ConnectError;
 use crate::error::{CallError, Cause, Failure, kind_of};
@@ -37,7 +38,8 @@ pub struct Call {
     headers: HeaderMap,
     body: Option<Result<Bytes, serde_json::Error>>,
     effect: Effect,
-    signed: bool,
+    /// Other credentials than the client's.
+    auth: Option<Arc<dyn Authenticate>>,
     timeout: Duration,
     deadline: Duration,
     retry: Option<RetryPolicy>,
@@ -58,7 +60,7 @@ impl Call {
             headers: HeaderMap::new(),
             body: None,
             effect,
-            signed: true,
+            auth: None,
             timeout,
             deadline,
             retry: None,
@@ -93,8 +95,16 @@ impl Call {
     }
 
     /// Sends no credentials.
-    pub fn anonymous(mut self) -> Self {
-        self.signed = false;
+    pub fn anonymous(self) -> Self {
+        self.auth(Anonymous)
+    }
+
+    /// Sends other credentials than the client's (to try new ones, say).
+    pub fn auth(mut self, auth: impl Authenticate + 'static) -> Self {
+        for secret in auth.secrets() {
+            self.client.0.redactor.register(&secret);
+        }
+        self.auth = Some(Arc::new(auth));
         self
     }
 
@@ -200,9 +210,10 @@ impl Call {
 impl fmt::Debug for Call {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let redactor = &self.client.0.redactor;
-        let query = url::form_urlencoded::Serializer::new("?".to_owned())
+        let query = url::form_urlencoded::Serializer::new(String::new())
             .extend_pairs(&self.query)
             .finish();
+        let query = format!("?{query}");
         f.debug_struct("Call")
             .field("method", &self.method)
             .field("route", &redactor.text(&self.route.describe()))
@@ -288,13 +299,11 @@ impl Prepared {
             .metrics
             .as_ref()
             .map(crate::metrics::CallMetrics::fly);
-        let ended = match timeout(limit, self.exchange()).await {
-            Ok(ended) => ended,
-            Err(_) => {
-                let what = format!("got no complete answer within {} s", limit.as_secs_f64());
-                Ended::failed(Outcome::TimedOut, what, None)
-            }
-        };
+        let exchanged = timeout(limit, self.exchange()).await;
+        let ended = exchanged.unwrap_or_else(|_| {
+            let what = format!("got no complete answer within {} s", limit.as_secs_f64());
+            Ended::failed(Outcome::TimedOut, what, None)
+        });
         drop(flying);
         self.report(number, &ended, start.elapsed());
         ended
@@ -313,20 +322,20 @@ impl Prepared {
             metrics.request(method, route.template(), status, took);
         }
         let failure = match ended {
-            Ended::Answer { .. } => String::new(),
+            Ended::Answer { .. } => None,
             Ended::Failed { what, cause, .. } => {
-                let cause = cause.as_deref().unwrap_or_default();
-                self.subject.redactor.text(&format!("{what} {cause}"))
+                let text = format!("{what} {}", cause.as_deref().unwrap_or_default());
+                Some(self.subject.redactor.text(text.trim_end()))
             }
         };
         debug!(
             cloud = client.0.cloud,
             method = method.as_str(),
             route = route.template(),
-            status = status.unwrap_or_default(),
+            status,
             duration_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
             attempt,
-            failure = failure.trim_end(),
+            failure,
             "request"
         );
     }
@@ -399,17 +408,16 @@ impl Prepared {
             headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         }
         headers.extend(self.call.headers.clone());
-        if self.call.signed {
-            let signing = Signing {
-                method: &self.call.method,
-                uri,
-                body: &body,
-                now: shared.clock.now(),
-            };
-            let auth = self.call.client.auth();
-            let signed = auth.authenticate(signing, &mut headers);
-            signed.map_err(|error| error.to_string())?;
-        }
+        let auth = self.call.auth.clone();
+        let auth = auth.unwrap_or_else(|| self.call.client.auth());
+        let signing = Signing {
+            method: &self.call.method,
+            uri,
+            body: &body,
+            now: shared.clock.now(),
+        };
+        let signed = auth.authenticate(signing, &mut headers);
+        signed.map_err(|error| error.to_string())?;
         if let Some(authorization) = shared.connector.proxy_authorization(uri) {
             headers.insert(PROXY_AUTHORIZATION, authorization);
         }

@@ -18,6 +18,8 @@ use crate::route::SEGMENT;
 pub const HIDDEN: &str = "[secret]";
 /// How much of a body that is not understood goes into an error.
 pub const BODY_EXCERPT: usize = 300;
+/// How much of a body is looked at to make the excerpt: far more than it can show.
+const BODY_EXAMINED: usize = 256 * 1024;
 /// Forms of secrets remembered. A token renewed every hour leaves about six forms each time, so
 /// this is a month of old tokens; the oldest are forgotten first.
 const REMEMBERED: usize = 4096;
@@ -96,6 +98,7 @@ impl Redactor {
 
     /// A body for people: at most [`BODY_EXCERPT`] bytes, nothing secret in it.
     pub fn body(&self, body: &[u8]) -> String {
+        let body = &body[..body.len().min(BODY_EXAMINED)];
         let clean = match serde_json::from_slice::<Value>(body) {
             Ok(mut value) => {
                 hide_keys(&mut value);

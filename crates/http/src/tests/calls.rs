@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use super::server::{Answer, Server, answer};
 use crate::{
-    AuthError, Authenticate, BaseUrl, Bearer, CallMetrics, ClientBuilder, Clock, Connector,
+    AuthError, Authenticate, BaseUrl, Bearer, CallMetrics, ClientBuilder, Clock, Connector, Cookie,
     HttpClient, Pipes, Random, Rate, RetryPolicy, Route, Signing,
 };
 
@@ -418,6 +418,36 @@ async fn links_are_followed_on_the_same_host_and_never_elsewhere() {
     assert!(elsewhere.seen().is_empty());
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_server_that_wants_https_gets_it_with_the_credentials() {
+    let plain = Server::new(|request| {
+        let to = format!("https://xo.test{}", request.uri());
+        with_header(answer(302, ""), "location", &to)
+    });
+    let secure = Server::new(|_| answer(200, "[]"));
+    let pipes = Pipes::default();
+    plain.listen(&pipes, "xo.test:80");
+    secure.listen(&pipes, "xo.test:443");
+    let base = BaseUrl::parse("http://xo.test")
+        .unwrap()
+        .with_suffix("rest/v0");
+    let (name, value) = ("authenticationToken", Secret::new("Zr3d"));
+    let client = HttpClient::builder("xo", base, Connector::simulated(pipes))
+        .auth(Cookie { name, value })
+        .build();
+    client
+        .get(Route::new("vms"))
+        .query("limit", "1")
+        .send()
+        .await
+        .unwrap();
+    assert_eq!(secure.lines(), ["GET /rest/v0/vms?limit=1"]);
+    assert_eq!(
+        secure.seen()[0].headers()["cookie"],
+        "authenticationToken=Zr3d"
+    );
+}
+
 /// Signs with the time and everything that a signature may cover.
 struct Stamp(Secret);
 
@@ -471,6 +501,9 @@ async fn every_attempt_is_signed_anew_and_with_the_newest_credentials() {
     assert!(time > START.parse().unwrap());
     client.get(server_route()).anonymous().send().await.unwrap();
     assert!(!server.seen()[2].headers().contains_key("x-signed"));
+    let trial = client.get(server_route()).auth(Stamp(Secret::new("trial")));
+    trial.send().await.unwrap();
+    assert!(signed(3).starts_with("trial "));
 }
 
 #[tokio::test(start_paused = true)]

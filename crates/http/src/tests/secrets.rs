@@ -1,5 +1,6 @@
 //! Wherever a secret is put, no log, error or debug text shows it.
 
+use std::fmt::Write as _;
 use std::io;
 use std::sync::{Arc, Mutex};
 
@@ -175,33 +176,37 @@ async fn shown(place: Place, status: u16, secret: &str, registered: bool) -> Str
     let mut text = format!("{client:?} {call:?} {call:#?}");
     let error = match call.send().await {
         Ok(reply) => {
-            text.push_str(&format!("{reply:?} {reply:#?}"));
+            write!(text, "{reply:?} {reply:#?}").unwrap();
             reply.json::<u64>().unwrap_err()
         }
         Err(error) => error,
     };
-    text.push_str(&format!("{error} {error:?} {error:#?}"));
+    write!(text, "{error} {error:?} {error:#?}").unwrap();
     let error = CloudError::from(error);
-    text.push_str(&format!("{error} {error:?} {}", error.chain()));
+    write!(text, "{error} {error:?} {}", error.chain()).unwrap();
     text
 }
 
-fn run(place: Place, status: u16, secret: &str, registered: bool) -> String {
+/// What is logged, at the highest level, while `work` runs.
+fn captured<T>(work: impl FnOnce() -> T) -> (T, String) {
     let captured = Captured::default();
     let subscriber = tracing_subscriber::fmt()
         .with_max_level(tracing::Level::TRACE)
         .with_ansi(false)
         .with_writer(captured.clone())
         .finish();
+    let result = tracing::subscriber::with_default(subscriber, work);
+    let logged = captured.0.lock().unwrap().clone();
+    (result, String::from_utf8(logged).unwrap())
+}
+
+fn run(place: Place, status: u16, secret: &str, registered: bool) -> String {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .start_paused(true)
         .build()
         .unwrap();
-    let text = tracing::subscriber::with_default(subscriber, || {
-        runtime.block_on(shown(place, status, secret, registered))
-    });
-    let logged = String::from_utf8(captured.0.lock().unwrap().clone()).unwrap();
+    let (text, logged) = captured(|| runtime.block_on(shown(place, status, secret, registered)));
     format!("{text}\n{logged}")
 }
 
@@ -254,4 +259,15 @@ fn the_log_tells_method_route_status_and_attempt() {
     ] {
         assert!(lines[2].contains(part), "{part} in {}", lines[2]);
     }
+}
+
+#[test]
+fn switching_verification_off_is_logged_loudly() {
+    let (_, logged) = captured(|| crate::Tls::new().insecure(true).build().unwrap());
+    assert!(
+        logged.contains("WARN") && logged.contains("NOT verified"),
+        "{logged}"
+    );
+    let (_, logged) = captured(|| crate::Tls::new().build().unwrap());
+    assert!(!logged.contains("WARN"), "{logged}");
 }
