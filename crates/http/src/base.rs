@@ -82,9 +82,10 @@ impl BaseUrl {
     /// then known to be a reverse proxy's, and is put in front of the server's own links again.
     #[must_use]
     pub fn with_suffix(mut self, segments: &str) -> Self {
-        let path = format!("{}/{}", self.prefix(), segments.trim_matches('/'));
-        self.foreign_prefix = self.prefix().to_owned();
-        self.url.set_path(&path);
+        let prefix = self.prefix().to_owned();
+        let segments = segments.trim_matches('/');
+        self.url.set_path(&format!("{prefix}/{segments}"));
+        self.foreign_prefix = prefix;
         self
     }
 
@@ -134,7 +135,8 @@ impl BaseUrl {
 
     /// The reverse proxy's prefix, if `path` is the server's own path without it.
     fn missing_prefix(&self, path: &str) -> &str {
-        let own = &self.prefix()[self.foreign_prefix.len()..];
+        let own = self.prefix().strip_prefix(&self.foreign_prefix);
+        let own = own.unwrap_or_default();
         let below = path
             .strip_prefix(own)
             .is_some_and(|rest| rest.starts_with('/'));
