@@ -550,6 +550,52 @@ async fn the_rate_and_the_number_in_flight_are_limited() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_call_that_gets_no_turn_in_time_was_certainly_not_sent() {
+    let server = Server::slow(|_| Box::pin(std::future::pending()));
+    let client = serve(&server).in_flight(1).build();
+    let holding = client
+        .get(server_route())
+        .timeout(Duration::from_secs(60))
+        .send();
+    let waiting = client
+        .post(server_route())
+        .deadline(Duration::from_secs(9))
+        .send();
+    let both = futures::future::select(Box::pin(holding), Box::pin(waiting)).await;
+    let futures::future::Either::Right((Err(error), _)) = both else {
+        panic!("the second call fails first");
+    };
+    assert_eq!(error.kind(), CloudErrorKind::Unavailable);
+    assert_eq!(
+        error.to_string(),
+        "cloudscale: POST v1/servers/:id (id=7) was not sent: no turn within 9 s"
+    );
+    assert_eq!(server.seen().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_abandoned_call_gives_its_place_back() {
+    let server = Server::slow(|request| {
+        Box::pin(async move {
+            if request.method() == "PUT" {
+                std::future::pending::<()>().await;
+            }
+            answer(200, "{}")
+        })
+    });
+    let mut registry = Registry::default();
+    let metrics = CallMetrics::register(&mut registry, "cloudscale", "cloudscale", &[1.0]);
+    let client = serve(&server).in_flight(1).metrics(metrics).build();
+    let stuck = client.put(server_route()).send();
+    let abandoned = tokio::time::timeout(Duration::from_secs(1), stuck).await;
+    assert!(abandoned.is_err());
+    client.get(server_route()).send().await.unwrap();
+    let mut text = String::new();
+    prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+    assert!(text.contains("cloudscale_in_flight_requests 0"), "{text}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn every_request_and_every_call_is_counted() {
     let mut registry = Registry::default();
     let metrics = CallMetrics::register(&mut registry, "cloudscale", "cloudscale", &[1.0]);

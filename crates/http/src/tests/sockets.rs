@@ -17,7 +17,7 @@ use tokio_rustls::TlsAcceptor;
 use super::server::{Server, answer};
 use crate::{
     BaseUrl, Bearer, CallError, Connector, HttpClient, ProxyRules, RetryPolicy, Route, Tls,
-    TlsError,
+    TlsError, Wire,
 };
 
 struct Authority(CertifiedIssuer<'static, KeyPair>);
@@ -297,17 +297,27 @@ struct Proxy {
 
 impl Proxy {
     async fn listen(self) -> SocketAddr {
+        self.listen_with(None).await
+    }
+
+    async fn listen_with(self, tls: Option<TlsAcceptor>) -> SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                tokio::spawn(self.clone().serve(stream));
+                let (proxy, tls) = (self.clone(), tls.clone());
+                tokio::spawn(async move {
+                    match tls {
+                        None => proxy.serve(stream).await,
+                        Some(tls) => proxy.serve(tls.accept(stream).await.unwrap()).await,
+                    }
+                });
             }
         });
         address
     }
 
-    async fn serve(self, stream: TcpStream) {
+    async fn serve(self, stream: impl Wire) {
         let mut stream = BufReader::new(stream);
         let mut head = String::new();
         while !head.ends_with("\r\n\r\n") {
@@ -399,6 +409,24 @@ async fn framework_case_146_cloud_calls_go_through_the_proxy_and_excepted_hosts_
     let all = &excepted[..1];
     assert_eq!(get(&client(&api_url, &tls, all)).await.unwrap(), 200);
     assert_eq!(proxy.first_lines()[1], format!("CONNECT {api} HTTP/1.1"));
+}
+
+#[tokio::test]
+async fn a_proxy_may_itself_want_tls() {
+    let authority = Authority::new();
+    let cloud = Server::new(|_| answer(200, "[]"));
+    let address = listen(&cloud, Some(authority.acceptor("cloud.test", None))).await;
+    let proxy = Proxy {
+        names: [("cloud.test:443".to_owned(), address)].into(),
+        ..Proxy::default()
+    };
+    let acceptor = authority.acceptor("localhost", None);
+    let port = proxy.clone().listen_with(Some(acceptor)).await.port();
+    let url = format!("https://localhost:{port}");
+    let tls = Tls::new().authority_pem("ca", authority.pem());
+    let client = client("https://cloud.test", &tls, &[("HTTPS_PROXY", url.as_str())]);
+    assert_eq!(get(&client).await.unwrap(), 200);
+    assert_eq!(proxy.first_lines(), ["CONNECT cloud.test:443 HTTP/1.1"]);
 }
 
 #[tokio::test]
