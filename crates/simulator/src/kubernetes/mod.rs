@@ -5,6 +5,7 @@ pub mod bootstrap;
 pub mod certificates;
 pub mod kinds;
 pub mod kubeconfig;
+pub mod managed;
 pub mod patch;
 pub mod schema;
 pub mod status;
