@@ -2,7 +2,6 @@
 
 pub mod election;
 pub mod events;
-mod fence;
 pub mod lifecycle;
 mod lookups;
 pub mod metrics;
@@ -16,7 +15,6 @@ mod recent;
 mod stop;
 mod write;
 
-pub use fence::{Fence, Fenced};
 pub use lookups::Lookups;
 pub use nodes::{NodeChange, Nodes};
 pub use owners::{Owner, Owners};
