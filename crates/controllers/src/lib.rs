@@ -4,3 +4,4 @@ pub mod events;
 pub mod metrics;
 pub mod queue;
 mod recent;
+pub mod serving;
