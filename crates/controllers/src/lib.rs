@@ -20,3 +20,4 @@ pub use nodes::{NodeChange, Nodes};
 pub use owners::{Owner, Owners};
 pub use stop::{Stop, StopHandle, stop_signal};
 pub use write::{NodeWriter, WriteError};
+pub mod serving;
