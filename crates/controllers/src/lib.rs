@@ -12,6 +12,7 @@ pub mod options;
 mod owners;
 pub mod queue;
 mod recent;
+pub mod serving;
 mod stop;
 mod write;
 
@@ -20,4 +21,3 @@ pub use nodes::{NodeChange, Nodes};
 pub use owners::{Owner, Owners};
 pub use stop::{Stop, StopHandle, stop_signal};
 pub use write::{NodeWriter, WriteError};
-pub mod serving;
