@@ -10,6 +10,8 @@
 
 mod authorities;
 mod certificates;
+mod error;
+mod gate;
 mod health;
 mod identity;
 mod options;
@@ -22,7 +24,6 @@ mod tls;
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,7 +32,7 @@ use http::Request;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::server::graceful::GracefulShutdown;
-use rustls_pki_types::{CertificateDer, UnixTime};
+use rustls_pki_types::CertificateDer;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::Semaphore;
@@ -40,8 +41,10 @@ use tokio_rustls::TlsAcceptor;
 use crate::metrics::Metrics;
 use authorities::Trust;
 use certificates::Certificates;
+pub use error::ServingError;
+use gate::check_allowed_paths;
 pub use health::{Check, Endpoint, Finding, Health, Readiness};
-use identity::{AnyClient, Claim, User, bearer};
+use identity::AnyClient;
 pub use options::{
     AuthenticationOptions, AuthorizationOptions, CertificateOptions, NamedPair, RequestHeaders,
     ServingOptions, TlsOptions,
@@ -64,61 +67,6 @@ const STOP_LIMIT: Duration = Duration::from_secs(5);
 const BACKLOG: u32 = 128;
 /// The pause after a failed accept, which is usually a lack of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-
-/// What keeps the server from starting.
-#[derive(Debug, thiserror::Error)]
-pub enum ServingError {
-    /// The address cannot be listened on.
-    #[error("listening on {address} (--bind-address, --secure-port)")]
-    Listen {
-        /// Where.
-        address: SocketAddr,
-        /// Why not.
-        source: io::Error,
-    },
-    /// A file cannot be read or written.
-    #[error("{doing} {}", path.display())]
-    File {
-        /// Which of the two.
-        doing: &'static str,
-        /// Which.
-        path: PathBuf,
-        /// Why not.
-        source: io::Error,
-    },
-    /// A certificate or key cannot be used.
-    #[error("certificate {}: {reason}", path.display())]
-    Certificate {
-        /// Which.
-        path: PathBuf,
-        /// Why not.
-        reason: String,
-    },
-    /// A certificate of our own could not be made.
-    #[error("making a self-signed serving certificate")]
-    Made(#[source] rcgen::Error),
-    /// `--tls-min-version`.
-    #[error("unknown tls version {0:?}")]
-    TlsVersion(String),
-    /// `--tls-cipher-suites`.
-    #[error("Cipher suite {0} not supported or doesn't exist")]
-    CipherSuite(String),
-    /// `--tls-curve-preferences`.
-    #[error("unknown curve {0}")]
-    Curve(u16),
-    /// The choice of versions and suites leaves nothing.
-    #[error("setting up TLS")]
-    Tls(#[source] rustls::Error),
-    /// The cluster's authentication ConfigMap cannot be read.
-    #[error(
-        "reading ConfigMap kube-system/extension-apiserver-authentication: {0} \
-         (--authentication-tolerate-lookup-failure goes on without it)"
-    )]
-    Lookup(String),
-    /// `--authorization-always-allow-paths`.
-    #[error("only a trailing * is allowed in {0:?}")]
-    AllowedPath(String),
-}
 
 /// What the server shows and asks.
 #[derive(Clone)]
@@ -323,74 +271,6 @@ impl Shared {
                 paths::review_failed(uri.map_or(path, |uri| uri.as_str()), &error)
             }
         }
-    }
-
-    /// Who calls; none if credentials were presented and none of them is good.
-    async fn authenticate<B>(
-        &self,
-        request: &Request<B>,
-        chain: &[CertificateDer<'_>],
-    ) -> Option<User> {
-        let headers = request.headers();
-        let second = u64::try_from(self.parts.clock.now().as_second()).unwrap_or_default();
-        let now = UnixTime::since_unix_epoch(Duration::from_secs(second));
-        let authorities = self.trust.current();
-        let mut bad = None;
-        let mut claim = authorities.front_proxy(chain, headers, now);
-        if !matches!(claim, Claim::User(_)) {
-            bad = bad.or(reason(claim));
-            claim = authorities.certificate(chain, now);
-        }
-        if !matches!(claim, Claim::User(_)) {
-            bad = bad.or(reason(claim));
-            claim = match bearer(headers) {
-                Some(token) => self.reviews.token(token).await,
-                None => Claim::None,
-            };
-        }
-        match (claim, bad) {
-            (Claim::User(user), _) => Some(user.authenticated()),
-            (Claim::None, None) => Some(User::anonymous()),
-            (Claim::Bad(error), _) | (Claim::None, Some(error)) => {
-                tracing::info!(error, "caller not authenticated");
-                None
-            }
-        }
-    }
-
-    async fn authorize(&self, user: &User, verb: &str, path: &str) -> Result<bool, String> {
-        let allowed = &self.options.authorization.always_allow;
-        if user.groups.iter().any(|group| group == "system:masters")
-            || allowed.iter().any(|pattern| allows(pattern, path))
-        {
-            return Ok(true);
-        }
-        self.reviews.allowed(user, verb, path).await
-    }
-}
-
-fn reason(claim: Claim) -> Option<String> {
-    match claim {
-        Claim::Bad(reason) => Some(reason),
-        Claim::User(_) | Claim::None => None,
-    }
-}
-
-/// Whether a pattern of `--authorization-always-allow-paths` covers that path.
-fn allows(pattern: &str, path: &str) -> bool {
-    let pattern = pattern.trim_start_matches('/');
-    let path = path.trim_start_matches('/');
-    match pattern.strip_suffix('*') {
-        Some(prefix) => path.starts_with(prefix),
-        None => path == pattern,
-    }
-}
-
-fn check_allowed_paths(patterns: &[String]) -> Result<(), ServingError> {
-    let bad = |pattern: &&String| pattern.trim_end_matches('*').contains('*');
-    match patterns.iter().find(bad) {
-        Some(pattern) => Err(ServingError::AllowedPath(pattern.clone())),
-        None => Ok(()),
     }
 }
 
