@@ -9,3 +9,4 @@ pub mod managed;
 pub mod patch;
 pub mod schema;
 pub mod status;
+pub mod table;
