@@ -84,7 +84,8 @@ struct Record {
     busy: bool,
 }
 
-type Written = (String, Result<Value, CallError>);
+/// The node, the version that was changed, and the answer.
+type Written = (String, String, Result<Value, CallError>);
 
 struct Watch {
     client: kube::Client,
@@ -155,7 +156,7 @@ impl Watch {
 
     fn take(&mut self, wake: Wake) {
         match wake {
-            Wake::Written((name, answer)) => self.written(&name, answer),
+            Wake::Written((name, version, answer)) => self.written(&name, &version, answer),
             Wake::Node(event) => self.node_event(*event),
             Wake::Lease(event) => self.lease_event(*event),
             Wake::Timer => self.ring(),
@@ -252,8 +253,14 @@ impl Watch {
     }
 
     fn lease_event(&mut self, event: Event<Lease>) {
-        let (Event::Apply(lease) | Event::InitApply(lease)) = event else {
-            return;
+        let lease = match event {
+            Event::Apply(lease) | Event::InitApply(lease) => lease,
+            Event::Delete(lease) => {
+                self.leases
+                    .remove(lease.metadata.name.as_deref().unwrap_or(""));
+                return;
+            }
+            Event::Init | Event::InitDone => return,
         };
         let name = lease.metadata.name.unwrap_or_default();
         let renewed = lease.spec.and_then(|spec| spec.renew_time);
@@ -266,13 +273,16 @@ impl Watch {
         }
     }
 
-    fn written(&mut self, name: &str, answer: Result<Value, CallError>) {
+    fn written(&mut self, name: &str, version: &str, answer: Result<Value, CallError>) {
         let Some(record) = self.nodes.get_mut(name) else {
             return;
         };
         record.busy = false;
         match answer.map(serde_json::from_value::<Node>) {
-            Ok(Ok(node)) => self.see(&node),
+            // Every write names the version it changes, so its answer follows that one directly.
+            // If the watch has moved on meanwhile, it knows more than the answer does.
+            Ok(Ok(node)) if record.facts.version == version => self.see(&node),
+            Ok(Ok(_)) => {}
             Ok(Err(error)) => tracing::debug!(node = name, %error, "an answer is no Node"),
             Err(error) => {
                 tracing::debug!(node = name, %error, code = error.code(), "a write failed");
@@ -300,7 +310,8 @@ impl Watch {
             let due = record.heard + record.facts.patience(&self.settings);
             if let Some(call) = decide(&name, &record.facts, due <= now, self.clock.now()) {
                 record.busy = true;
-                self.write(name, call);
+                let version = record.facts.version.clone();
+                self.write(name, version, call);
             } else if record.timer.is_none() && due > now {
                 self.set_timer(&name, Some(due));
             }
@@ -308,11 +319,11 @@ impl Watch {
         self.dirty.append(&mut postponed);
     }
 
-    fn write(&self, name: String, call: Call) {
+    fn write(&self, name: String, version: String, call: Call) {
         let caller = self.caller.clone();
         let write = async move {
             let answer = caller.make(call, None).await;
-            (name, answer)
+            (name, version, answer)
         };
         self.writes.push(write.boxed());
     }
