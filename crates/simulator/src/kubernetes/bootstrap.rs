@@ -6,7 +6,7 @@ mod roles;
 use serde_json::{Value, json};
 
 use super::auth::Auth;
-use roles::{CONTROLLERS, bindings, roles};
+use roles::{bindings, roles};
 
 pub use roles::{NODE_RULES, Rule};
 pub(super) use roles::{role_reference, rule, rules};
@@ -21,7 +21,6 @@ pub const SERVICE_ADDRESS: &str = "10.96.0.1";
 pub fn objects(auth: &Auth, endpoint: std::net::SocketAddr) -> Vec<Value> {
     let mut objects: Vec<Value> = NAMESPACES.iter().map(|name| namespace(name)).collect();
     objects.extend(NAMESPACES.iter().map(|name| account(name, "default")));
-    objects.extend(CONTROLLERS.iter().map(|name| account("kube-system", name)));
     objects.extend(config_maps(auth));
     objects.extend(roles());
     objects.extend(bindings());

@@ -4,9 +4,8 @@ use serde_json::{Value, json};
 
 const RBAC: &str = "rbac.authorization.k8s.io";
 /// Controllers whose built-in roles fit a controller manager that works with per-controller
-/// service accounts.
-pub(super) const CONTROLLERS: [&str; 3] =
-    ["node-controller", "route-controller", "service-controller"];
+/// service accounts. The accounts themselves are made by whoever needs them.
+const CONTROLLERS: [&str; 3] = ["node-controller", "route-controller", "service-controller"];
 
 /// One rule of a role, as a row.
 #[derive(Clone, Copy, Debug)]
