@@ -3,9 +3,11 @@
 mod control;
 pub mod faults;
 mod glob;
+pub mod fleet;
 pub mod journal;
 pub mod kubernetes;
 pub mod machines;
+pub mod monitor;
 pub mod serve;
 #[cfg(test)]
 mod testing;
