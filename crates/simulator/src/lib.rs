@@ -1,7 +1,9 @@
 //! An in-memory Kubernetes API and the clouds' APIs, over real sockets, with faults.
 
+pub mod cloudscale;
 mod control;
 pub mod faults;
+pub mod fixture;
 mod glob;
 pub mod fleet;
 pub mod journal;
@@ -9,6 +11,7 @@ pub mod kubernetes;
 pub mod machines;
 pub mod monitor;
 pub mod serve;
+pub mod simulate;
 #[cfg(test)]
 mod testing;
 mod world;
