@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use bowline_controllers::metrics::Metrics;
-use bowline_core::Cloud;
+use bowline_core::{Cloud, CloudName};
 use bowline_http::{Clock, Connector, Random};
+use tracing::warn;
 
 /// Reads a variable of the environment.
 pub type Environment = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
@@ -56,4 +57,27 @@ pub fn build(name: &str, surroundings: &Surroundings) -> Result<Arc<dyn Cloud>> 
     };
     (provider.build)(surroundings)
         .with_context(|| format!("cloud provider {name:?} could not be initialized"))
+}
+
+fn cloudscale(surroundings: &Surroundings) -> Result<Arc<dyn Cloud>> {
+    if !surroundings.config_file.is_empty() {
+        warn!(
+            file = surroundings.config_file,
+            "--cloud-config is ignored: cloudscale is configured by environment variables"
+        );
+    }
+    let environment = surroundings.environment.clone();
+    let config = bowline_cloudscale::Config::from_environment(&|name| environment(name))?;
+    let metrics = surroundings.metrics.register(bowline_cloudscale::register_metrics);
+    let cloud = bowline_cloudscale::build(
+        &config,
+        bowline_cloudscale::Surroundings {
+            name: CloudName::parse(bowline_cloudscale::PROVIDER)?,
+            connector: surroundings.connector.clone(),
+            clock: surroundings.clock.clone(),
+            random: surroundings.random.fork(),
+            metrics: Some(metrics),
+        },
+    )?;
+    Ok(cloud)
 }
