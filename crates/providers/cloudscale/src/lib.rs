@@ -1,1 +1,4 @@
-//! Placeholder.
+//! The cloudscale.ch provider.
+
+pub mod config;
+pub mod id;
