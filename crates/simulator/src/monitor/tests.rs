@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::fleet::fake::Cluster;
+use crate::fleet::cluster::Cluster;
 use crate::fleet::{Fleet, Kubelet, Network, UNINITIALIZED};
 use crate::machines::Power;
 
@@ -56,7 +56,8 @@ fn kubelet(name: &str) -> Kubelet {
 
 #[tokio::test(start_paused = true)]
 async fn a_silent_node_is_unreachable_after_the_grace_period_and_recovers() {
-    let (world, cluster) = (World::simulated(1), Cluster::default());
+    let world = World::simulated(1);
+    let cluster = Cluster::new(&world);
     world.machines.set("n1", Power::Running);
     let _monitor = Monitor::start(&world, cluster.client(), Settings::default());
     let fleet = Fleet::new(
@@ -105,7 +106,8 @@ async fn a_silent_node_is_unreachable_after_the_grace_period_and_recovers() {
 
 #[tokio::test(start_paused = true)]
 async fn a_node_that_never_reports_becomes_unknown_after_the_startup_grace() {
-    let (world, cluster) = (World::simulated(1), Cluster::default());
+    let world = World::simulated(1);
+    let cluster = Cluster::new(&world);
     let _monitor = Monitor::start(&world, cluster.client(), Settings::default());
     let caller = Caller::new(cluster.client());
     let node = json!({ "kind": "Node", "apiVersion": "v1", "metadata": { "name": "bare" } });
