@@ -10,6 +10,7 @@ pub mod list;
 pub mod managed;
 pub mod parts;
 pub mod patch;
+pub mod protobuf;
 pub mod request;
 pub mod respond;
 pub mod schema;
