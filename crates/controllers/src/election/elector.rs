@@ -9,7 +9,7 @@ use kube::api::{ObjectMeta, PostParams};
 use kube::{Api, Client};
 use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 
-use super::fence::Fence;
+use super::fence::LeaseFence;
 use super::record::{Act, Record, Sighting, decide};
 use crate::options::ElectionOptions;
 
@@ -84,6 +84,17 @@ pub trait Observer: Send + Sync {
 /// Nobody listens.
 impl Observer for () {}
 
+/// The metrics alone, without events.
+impl Observer for crate::metrics::Metrics {
+    fn leading(&self, lease: &str, leading: bool) {
+        self.election.leading(lease, leading);
+    }
+
+    fn slow_path(&self, lease: &str) {
+        self.election.slow_renewal(lease);
+    }
+}
+
 /// Why a request about a Lease failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ElectionError {
@@ -109,15 +120,8 @@ impl ElectionError {
         }
     }
 
-    /// The message and its causes on one line.
     fn chain(&self) -> String {
-        let mut text = self.to_string();
-        let mut next = std::error::Error::source(self);
-        while let Some(error) = next {
-            text = format!("{text}: {error}");
-            next = error.source();
-        }
-        text
+        crate::clients::error_chain(self)
     }
 }
 
@@ -151,7 +155,7 @@ pub struct Elector {
     clock: Clock,
     random: Random,
     observer: Arc<dyn Observer>,
-    fence: Fence,
+    fence: LeaseFence,
     seen: Option<(Lease, Sighting)>,
     leading: bool,
 }
@@ -173,7 +177,7 @@ impl Elector {
         observer: Arc<dyn Observer>,
     ) -> Self {
         observer.leading(&lease.name, false);
-        let fence = Fence::closed(
+        let fence = LeaseFence::closed(
             lease.to_string(),
             timing.renew_deadline,
             timing.lease_duration,
@@ -194,7 +198,7 @@ impl Elector {
     }
 
     /// The fence of this Lease: shut until it is held. Its health belongs into `/healthz`.
-    pub fn fence(&self) -> Fence {
+    pub fn fence(&self) -> LeaseFence {
         self.fence.clone()
     }
 
@@ -376,7 +380,7 @@ impl Held {
     }
 
     /// To be asked before every write.
-    pub fn fence(&self) -> Fence {
+    pub fn fence(&self) -> LeaseFence {
         self.0.fence()
     }
 

@@ -207,7 +207,7 @@ fn date(text: &str) -> Timestamp {
 }
 
 struct Process {
-    fence: Fence,
+    fence: LeaseFence,
     line: Arc<Mutex<Line>>,
     thaw: Arc<Mutex<Instant>>,
     task: JoinHandle<Lost>,
