@@ -600,3 +600,63 @@ async fn a_way_that_leads_nowhere_is_named() {
         assert!(wrong.starts_with("--master "), "{wrong}");
     }
 }
+
+/// A TLS server for `localhost` with a certificate of its own; returns its address and the
+/// certificate in PEM form.
+async fn tls_server() -> (String, String) {
+    let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+    let key = rustls_pki_types::PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let tls = rustls::ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![made.cert.der().clone()], key)
+        .unwrap();
+    let acceptor = tokio_rustls::TlsAcceptor::from(Arc::new(tls));
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            if let Ok(stream) = acceptor.accept(stream).await {
+                tokio::spawn(serve(stream));
+            }
+        }
+    });
+    (format!("localhost:{port}"), made.cert.pem())
+}
+
+#[tokio::test]
+async fn the_authority_of_the_kubeconfig_is_trusted_and_no_other() {
+    let (server, authority) = tls_server().await;
+    let (_, stranger) = tls_server().await;
+    let directory = tempfile::tempdir().unwrap();
+    let mut answers = Vec::new();
+    for pem in [authority, stranger] {
+        std::fs::write(directory.path().join("ca.pem"), pem).unwrap();
+        let path = directory.path().join("kubeconfig");
+        // The authority's path is relative to the file.
+        std::fs::write(&path, kubeconfig(", certificate-authority: ca.pem")).unwrap();
+        let master = format!("https://{server}");
+        let config = load_config(path.to_str().unwrap(), &master).await.unwrap();
+        let connection = Connection::open(&config, ProxyRules::default()).unwrap();
+        let clients = Clients::new(
+            connection,
+            agent(),
+            UNLIMITED,
+            Clock::system(),
+            Metrics::new(),
+            true,
+        );
+        answers.push(Api::<Node>::all(clients.root("x")).get("n1").await);
+    }
+    let refused = error_chain(&answers.pop().unwrap().unwrap_err());
+    assert_eq!(
+        answers.pop().unwrap().unwrap().metadata.name.as_deref(),
+        Some("n1")
+    );
+    assert!(
+        refused.contains(&server) && refused.contains("certificate"),
+        "{refused}"
+    );
+}
