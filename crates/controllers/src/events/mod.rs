@@ -28,6 +28,9 @@ use writer::Message;
 /// Events that may wait for the writer; further ones are dropped.
 pub const QUEUE_LIMIT: usize = 1000;
 
+/// Bytes of a message; a cloud's error page must not fill the event store.
+const MESSAGE_LIMIT: usize = 4096;
+
 /// Whether an event is good news or bad.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventType {
@@ -155,7 +158,7 @@ impl Recorder {
             },
             involved_object: object.clone(),
             reason: Some(reason.to_owned()),
-            message: Some(message),
+            message: Some(shortened(message)),
             type_: Some(kind.as_str().to_owned()),
             source: Some(EventSource {
                 component: Some(self.component.to_owned()),
@@ -169,4 +172,15 @@ impl Recorder {
             ..Event::default()
         }
     }
+}
+
+/// Cut to the limit at a character's boundary, with a sign that it was.
+fn shortened(mut message: String) -> String {
+    if message.len() > MESSAGE_LIMIT {
+        let whole = |at: &usize| message.is_char_boundary(*at);
+        let end = (0..=MESSAGE_LIMIT).rev().find(whole).unwrap_or(0);
+        message.truncate(end);
+        message.push('…');
+    }
+    message
 }

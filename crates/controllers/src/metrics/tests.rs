@@ -74,6 +74,8 @@ fn names_types_and_labels_are_the_framework_s() {
         "# TYPE process_cpu_seconds_total counter\n",
         "# TYPE process_resident_memory_bytes gauge\n",
         "process_start_time_seconds ",
+        "kubernetes_build_info{build_date=\"\",compiler=\"\",git_commit=\"\",git_tree_state=\"\",\
+         git_version=\"v0.1.0\",go_version=\"\",major=\"\",minor=\"\",platform=\"\"} 1\n",
     ];
     for line in expected {
         assert!(text.contains(line), "missing {line:?} in\n{text}");
