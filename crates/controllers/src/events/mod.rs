@@ -1,7 +1,7 @@
 //! Core v1 events: what a user sees in `kubectl describe`.
 //!
 //! A [`Recorder`] never blocks its caller. It hands events to one writer task, which folds similar
-//! ones together ([`correlate`]) and writes the rest; a stuck write holds back later ones and a full
+//! ones together ([`Correlator`]) and writes the rest; a stuck write holds back later ones and a full
 //! queue drops them, but no controller ever waits for an event.
 
 mod correlate;

@@ -199,3 +199,22 @@ fn the_chain_is_good_for_whoever_trusts_the_authority_that_is_sent_along() {
         );
     }
 }
+
+#[test]
+fn half_a_pair_in_the_directory_is_an_error_and_stays() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("cloud-controller-manager.key");
+    std::fs::write(&path, "mine").unwrap();
+    let options = CertificateOptions {
+        directory: Some(directory.path().to_owned()),
+        ..CertificateOptions::default()
+    };
+    let error = Certificates::new(&options, Ipv4Addr::LOCALHOST.into(), Clock::system());
+    assert!(
+        error
+            .unwrap_err()
+            .to_string()
+            .ends_with("must be supplied as a pair")
+    );
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "mine");
+}
