@@ -8,8 +8,10 @@ pub(super) const ZONES: [(&str, &str); 2] = [("rma1", "rma"), ("lpg1", "lpg")];
 /// The zone that is taken when a request names none.
 pub(super) const DEFAULT_ZONE: &str = "rma1";
 
-/// Memory in GiB and CPUs of each flavor of a family.
-const SIZES: [(&str, &str, &[(u32, u32)]); 2] = [
+/// A family of flavors: slug, name, and memory in GiB and CPUs of each.
+type Family = (&'static str, &'static str, &'static [(u32, u32)]);
+
+const SIZES: [Family; 2] = [
     (
         "flex",
         "Flex",

@@ -21,8 +21,10 @@ mod render;
 mod route;
 mod scene;
 mod servers;
+mod stage;
 #[cfg(test)]
 mod tests;
+mod verbs;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 

@@ -322,10 +322,13 @@ fn kind_of<'a, 'b>(segments: &'a [&'b str]) -> Option<(Kind, &'a [&'b str])> {
         "floating-ips" => Kind::FloatingIps,
         "volume-snapshots" | "objects-users" | "custom-images" => Kind::Empty,
         "load-balancers" => {
-            return match rest {
-                ["pools" | "listeners" | "health-monitors", rest @ ..] => Some((Kind::Empty, rest)),
-                rest => Some((Kind::Empty, rest)),
+            let child = |word: &&str| ["pools", "listeners", "health-monitors"].contains(word);
+            let rest = if rest.first().is_some_and(child) {
+                &rest[1..]
+            } else {
+                rest
             };
+            return Some((Kind::Empty, rest));
         }
         _ => return None,
     };

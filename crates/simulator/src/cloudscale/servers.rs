@@ -97,6 +97,25 @@ impl NewServer {
     }
 }
 
+/// The private network that is meant when a request only says that it wants one.
+fn default_private(cloud: &Cloud, project: &str, zone: &str) -> Result<Wanted, Refusal> {
+    let networks = cloud
+        .projects
+        .get(project)
+        .into_iter()
+        .flat_map(|p| p.networks.all());
+    let first = networks
+        .filter(|network| network.zone == zone)
+        .map(|n| n.uuid.clone())
+        .next();
+    let missing = "There is no private network in this zone.";
+    let network = first.ok_or_else(|| Refusal::field("use_private_network", missing))?;
+    Ok(Wanted {
+        network: Some(network),
+        addresses: None,
+    })
+}
+
 /// The root volume, then the further ones.
 fn parse_volumes(fields: &Fields) -> Result<Vec<(String, u64)>, Refusal> {
     const SIZES: std::ops::RangeInclusive<u64> = 1..=102_400;
@@ -138,7 +157,11 @@ impl Cloudscale {
         project: &str,
         fields: &Fields,
     ) -> Result<String, Refusal> {
-        let new = NewServer::parse(fields, cloud.timings.create)?;
+        let mut new = NewServer::parse(fields, cloud.timings.create)?;
+        if fields.value("interfaces").is_none() && fields.flag("use_private_network", false)? {
+            new.interfaces
+                .push(default_private(cloud, project, &new.zone)?);
+        }
         self.make_server(cloud, project, new)
     }
 
@@ -156,7 +179,7 @@ impl Cloudscale {
             }
         }
         if let Some(uuid) = &new.uuid
-            && self.find(cloud, uuid).is_some()
+            && cloud.find(uuid).is_some()
         {
             return Err(Refusal::field(
                 "uuid",
