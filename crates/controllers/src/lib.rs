@@ -1,5 +1,6 @@
 //! Bowline's control loops.
 
+pub mod clients;
 pub mod election;
 pub mod events;
 pub mod lifecycle;
