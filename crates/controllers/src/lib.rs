@@ -3,7 +3,6 @@
 pub mod clients;
 pub mod election;
 pub mod events;
-mod fence;
 pub mod lifecycle;
 mod lookups;
 pub mod metrics;
@@ -14,10 +13,10 @@ pub mod options;
 mod owners;
 pub mod queue;
 mod recent;
+pub mod serving;
 mod stop;
 mod write;
 
-pub use fence::{Fence, Fenced};
 pub use lookups::Lookups;
 pub use nodes::{NodeChange, Nodes};
 pub use owners::{Owner, Owners};

@@ -11,7 +11,7 @@ use bowline_core::{Cloud, CloudError, CloudErrorKind, Lookup, Node};
 use tokio::sync::{mpsc, oneshot};
 use tracing::debug;
 
-use crate::fence::Fence;
+use crate::election::Fence;
 use crate::stop::Stop;
 
 /// How long the first question waits for company. A person does not notice it; a cluster whose
@@ -116,7 +116,7 @@ async fn look(cloud: &dyn Cloud, fence: &Fence, nodes: &[Arc<Node>]) -> Vec<Look
     };
     if let Err(fenced) = fence.check() {
         let error = || CloudError::new(CloudErrorKind::Unavailable, "no cloud is asked");
-        return all(&|| Lookup::CannotTell(error().caused_by(fenced)));
+        return all(&|| Lookup::CannotTell(error().caused_by(fenced.clone())));
     }
     match tokio::time::timeout(FLIGHT_DEADLINE, instances.lookup(nodes)).await {
         Err(_) => {

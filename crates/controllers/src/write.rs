@@ -10,7 +10,7 @@ use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
 use serde_json::{Value, json};
 
-use crate::fence::{Fence, Fenced};
+use crate::election::{Fence, Fenced};
 use crate::objects::NodeObject;
 
 /// No write takes longer: the client itself knows no deadline.

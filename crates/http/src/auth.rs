@@ -1,5 +1,7 @@
 //! Who we are to a cloud: a hook that sees the whole request and adds headers to it.
 
+use std::sync::Arc;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bowline_core::Secret;
@@ -40,6 +42,16 @@ pub trait Authenticate: Send + Sync {
 
     /// The values that must not appear in any log or error.
     fn secrets(&self) -> Vec<Secret>;
+}
+
+impl<T: Authenticate + ?Sized> Authenticate for Arc<T> {
+    fn authenticate(&self, request: Signing<'_>, headers: &mut HeaderMap) -> Result<(), AuthError> {
+        (**self).authenticate(request, headers)
+    }
+
+    fn secrets(&self) -> Vec<Secret> {
+        (**self).secrets()
+    }
 }
 
 /// No credentials.

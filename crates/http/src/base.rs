@@ -38,7 +38,11 @@ pub enum LinkError {
 
 /// The root of an API: scheme, host and a path prefix, without a slash at its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BaseUrl(Url);
+pub struct BaseUrl {
+    url: Url,
+    /// What a reverse proxy puts in front of the path that the server itself knows.
+    foreign_prefix: String,
+}
 
 impl BaseUrl {
     /// Takes `https://host[:port][/prefix][/]`.
@@ -55,33 +59,39 @@ impl BaseUrl {
         }
         let path = url.path().trim_end_matches('/').to_owned();
         url.set_path(&path);
-        Ok(Self(url))
+        Ok(Self {
+            url,
+            foreign_prefix: String::new(),
+        })
     }
 
     /// Drops a last path segment that people add or leave out (`v1`).
     #[must_use]
     pub fn without_suffix(mut self, segment: &str) -> Self {
-        let path = self.0.path().trim_end_matches('/');
+        let path = self.url.path().trim_end_matches('/');
         if let Some(rest) = path.strip_suffix(segment)
             && rest.ends_with('/')
         {
             let rest = rest.trim_end_matches('/').to_owned();
-            self.0.set_path(&rest);
+            self.url.set_path(&rest);
         }
         self
     }
 
-    /// With further path segments after the prefix (`rest/v0`).
+    /// With the path that the server itself knows its API by (`rest/v0`). What stands before it is
+    /// then known to be a reverse proxy's, and is put in front of the server's own links again.
     #[must_use]
     pub fn with_suffix(mut self, segments: &str) -> Self {
-        let path = format!("{}/{}", self.prefix(), segments.trim_matches('/'));
-        self.0.set_path(&path);
+        let prefix = self.prefix().to_owned();
+        let segments = segments.trim_matches('/');
+        self.url.set_path(&format!("{prefix}/{segments}"));
+        self.foreign_prefix = prefix;
         self
     }
 
     /// The URL itself, for configuration messages and proxy decisions.
     pub fn url(&self) -> &Url {
-        &self.0
+        &self.url
     }
 
     /// The address of `path` (already escaped, without a slash at its start) with a query.
@@ -93,8 +103,8 @@ impl BaseUrl {
             format!("{path}?{query}")
         };
         http::Uri::builder()
-            .scheme(self.0.scheme())
-            .authority(&self.0[url::Position::BeforeHost..url::Position::AfterPort])
+            .scheme(self.url.scheme())
+            .authority(&self.url[url::Position::BeforeHost..url::Position::AfterPort])
             .path_and_query(target)
             .build()
     }
@@ -104,33 +114,47 @@ impl BaseUrl {
     pub fn resolve(&self, from: &http::Uri, link: &str) -> Result<http::Uri, LinkError> {
         let from = Url::parse(&from.to_string())?;
         let to = from.join(link)?;
-        let same_host = to.host() == self.0.host();
+        let same_host = to.host() == self.url.host();
         let same_port = to.port_or_known_default() == from.port_or_known_default();
         let upgraded = from.scheme() == "http" && to.scheme() == "https";
         let elsewhere = || LinkError::Elsewhere {
-            ours: origin(&self.0),
+            ours: origin(&self.url),
             theirs: origin(&to),
         };
         if !same_host || !(upgraded || (same_port && to.scheme() == from.scheme())) {
             return Err(elsewhere());
         }
-        let mut to_clean = to.clone();
-        // Links do not bring credentials of their own.
-        if to_clean.set_username("").is_err() || to_clean.set_password(None).is_err() {
-            return Err(elsewhere());
+        // Links bring no credentials of their own, and no fragment.
+        let host = origin(&to);
+        let target = &to[url::Position::BeforePath..url::Position::AfterQuery];
+        let prefix = self.missing_prefix(to.path());
+        format!("{host}{prefix}{target}")
+            .parse()
+            .map_err(|_| elsewhere())
+    }
+
+    /// The reverse proxy's prefix, if `path` is the server's own path without it.
+    fn missing_prefix(&self, path: &str) -> &str {
+        let own = self.prefix().strip_prefix(&self.foreign_prefix);
+        let own = own.unwrap_or_default();
+        let below = path
+            .strip_prefix(own)
+            .is_some_and(|rest| rest.starts_with('/'));
+        if !own.is_empty() && below {
+            &self.foreign_prefix
+        } else {
+            ""
         }
-        to_clean.set_fragment(None);
-        to_clean.as_str().parse().map_err(|_| elsewhere())
     }
 
     fn prefix(&self) -> &str {
-        self.0.path().trim_end_matches('/')
+        self.url.path().trim_end_matches('/')
     }
 }
 
 impl std::fmt::Display for BaseUrl {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.0.as_str())
+        f.write_str(self.url.as_str())
     }
 }
 
@@ -214,6 +238,22 @@ mod tests {
         ];
         for (text, wanted) in rows {
             assert_eq!(BaseUrl::parse(text).unwrap_err().to_string(), wanted);
+        }
+    }
+
+    #[test]
+    fn the_prefix_of_a_reverse_proxy_is_put_in_front_of_the_servers_links() {
+        let base = BaseUrl::parse("https://xo.lan/prefix").unwrap();
+        let base = base.with_suffix("rest/v0");
+        let from = "https://xo.lan/prefix/rest/v0/users/me".parse().unwrap();
+        for (link, wanted) in [
+            ("/rest/v0/users/7", "https://xo.lan/prefix/rest/v0/users/7"),
+            ("/prefix/rest/v0/a?b", "https://xo.lan/prefix/rest/v0/a?b"),
+            ("7", "https://xo.lan/prefix/rest/v0/users/7"),
+            ("/rest/v01/a", "https://xo.lan/rest/v01/a"),
+            ("/signin", "https://xo.lan/signin"),
+        ] {
+            assert_eq!(base.resolve(&from, link).unwrap().to_string(), wanted);
         }
     }
 

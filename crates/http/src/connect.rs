@@ -4,27 +4,24 @@
 //! run gets in-memory pipes. Everything above this line is the same code in both.
 
 use std::io;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
 use http::{HeaderValue, Uri};
-use hyper::rt::{Read, ReadBufCursor, Write};
+use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::client::legacy::connect::proxy::Tunnel;
-use hyper_util::client::legacy::connect::{Connected, Connection, HttpConnector};
-use hyper_util::rt::TokioIo;
 use rustls::ClientConfig;
 use rustls_pki_types::ServerName;
 use thiserror::Error;
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tower::{Service, ServiceExt as _};
 
 use crate::pipe::Pipes;
 use crate::proxy::{ProxyRules, ProxyUrl};
+use crate::stream::{Stream, Wire};
 
 /// How long name resolution, TCP, proxy and TLS together may take. Ten seconds is three lost SYNs
 /// (1 s + 2 s + 4 s) and room for the handshake.
@@ -83,92 +80,6 @@ pub enum ConnectError {
         /// What was asked for.
         uri: String,
     },
-}
-
-/// Bytes in both directions.
-pub trait Wire: AsyncRead + AsyncWrite + Send + Unpin {}
-
-impl<T: AsyncRead + AsyncWrite + Send + Unpin> Wire for T {}
-
-/// One connection, of whatever kind.
-pub struct Stream {
-    io: TokioIo<Box<dyn Wire>>,
-    through_http_proxy: bool,
-    http2: bool,
-}
-
-impl Stream {
-    fn new(wire: impl Wire + 'static) -> Self {
-        Self {
-            io: TokioIo::new(Box::new(wire)),
-            through_http_proxy: false,
-            http2: false,
-        }
-    }
-
-    /// The bytes, for clients that speak tokio's traits (WebSocket).
-    pub fn into_wire(self) -> Box<dyn Wire> {
-        self.io.into_inner()
-    }
-}
-
-impl std::fmt::Debug for Stream {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Stream")
-            .field("through_http_proxy", &self.through_http_proxy)
-            .finish_non_exhaustive()
-    }
-}
-
-impl Connection for Stream {
-    fn connected(&self) -> Connected {
-        let connected = Connected::new().proxy(self.through_http_proxy);
-        if self.http2 {
-            connected.negotiated_h2()
-        } else {
-            connected
-        }
-    }
-}
-
-impl Read for Stream {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: ReadBufCursor<'_>,
-    ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.io).poll_read(context, buffer)
-    }
-}
-
-impl Write for Stream {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.io).poll_write(context, bytes)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.io).poll_flush(context)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.io).poll_shutdown(context)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.io.is_write_vectored()
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffers: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.io).poll_write_vectored(context, buffers)
-    }
 }
 
 /// Makes connections. Cheap to clone; a tower service from an address to a [`Stream`], so that the
@@ -393,6 +304,10 @@ fn handshake_error(to: &str, error: io::Error) -> ConnectError {
         Some(Error::InvalidCertificate(why)) => match why {
             CertificateError::UnknownIssuer => {
                 "it is signed by an unknown authority (give its CA file)".to_owned()
+            }
+            CertificateError::BadSignature => {
+                "its authority has the name of one we know, but another key (was the CA renewed?)"
+                    .to_owned()
             }
             CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
                 "it has expired".to_owned()

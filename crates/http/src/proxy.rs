@@ -131,7 +131,8 @@ impl ProxyRules {
         };
         let parse = |variable, names| any(names).map(|text| ProxyUrl::parse(variable, &text));
         // In a CGI process `HTTP_PROXY` comes from a request header; Go refuses it, and so do we.
-        let http = if environment("REQUEST_METHOD").is_some() {
+        let cgi = environment("REQUEST_METHOD").is_some_and(|method| !method.is_empty());
+        let http = if cgi {
             None
         } else {
             parse("HTTP_PROXY", ["HTTP_PROXY", "http_proxy"])
@@ -177,7 +178,10 @@ impl ProxyRules {
             .trim_start_matches('[')
             .trim_end_matches(']')
             .to_ascii_lowercase();
-        let address: Option<IpAddr> = host.parse().ok();
+        let address: Option<IpAddr> = host
+            .parse()
+            .ok()
+            .map(|address: IpAddr| address.to_canonical());
         if host == "localhost" || address.is_some_and(|address| address.is_loopback()) {
             return None;
         }
@@ -221,18 +225,21 @@ fn exception(entry: &str) -> Option<Exception> {
         return Some(Exception::Network(network));
     }
     let (host, port) = split_port(&entry)?;
-    if let Ok(address) = host.parse() {
-        return Some(Exception::Address(address, port));
+    if let Ok(address) = host.parse::<IpAddr>() {
+        return Some(Exception::Address(address.to_canonical(), port));
     }
     let host = host
         .strip_prefix('*')
         .filter(|rest| rest.starts_with('.'))
         .unwrap_or(host);
-    let itself = !host.starts_with('.');
-    let suffix = if itself {
-        format!(".{host}")
-    } else {
-        host.to_owned()
+    let (itself, domain) = match host.strip_prefix('.') {
+        Some(domain) => (false, domain),
+        None => (true, host),
+    };
+    // Hosts of requests are in ASCII form already.
+    let suffix = match url::Host::parse(domain) {
+        Ok(url::Host::Domain(ascii)) if !domain.is_ascii() => format!(".{ascii}"),
+        _ => format!(".{domain}"),
     };
     (suffix.len() > 1).then_some(Exception::Domain {
         suffix,
@@ -247,6 +254,7 @@ fn split_port(entry: &str) -> Option<(&str, Option<u16>)> {
         return Some((entry, None));
     }
     let (host, port) = match entry.rsplit_once(':') {
+        Some((host, "")) => (host, None),
         Some((host, port)) => (host, Some(port.parse().ok()?)),
         None => (entry, None),
     };
@@ -318,6 +326,11 @@ mod tests {
             ("api.example:6443", "https://api.example/", false),
             ("api.example:6443", "https://api.example:6443/", true),
             (":443", "https://api.example/", false),
+            ("api.example:", "https://api.example:6443/", true),
+            ("api.example:https", "https://api.example/", false),
+            (".", "https://api.example/", false),
+            ("bücher.example", "https://xn--bcher-kva.example/", true),
+            (".bücher.example", "https://www.bücher.example/", true),
             ("10.0.0.0/8", "https://10.1.2.3/", true),
             ("10.0.0.0/8", "https://11.1.2.3/", false),
             ("10.0.0.0/8", "https://10.example/", false),
@@ -325,6 +338,8 @@ mod tests {
             ("10.1.2.3:80", "https://10.1.2.3/", false),
             ("2001:db8::/32", "https://[2001:db8::1]/", true),
             ("2001:db8::1", "https://[2001:db8::1]:6443/", true),
+            ("10.1.2.3", "https://[::ffff:10.1.2.3]/", true),
+            ("10.0.0.0/8", "https://[::ffff:10.1.2.3]/", true),
             ("[2001:db8::1]:443", "https://[2001:db8::1]/", true),
             ("[2001:db8::1]:443", "https://[2001:db8::1]:6443/", false),
             ("2.3", "https://10.1.2.3/", false),

@@ -92,13 +92,11 @@ impl Reply {
         key: &str,
     ) -> Result<Vec<Result<T, BadItem>>, CallError> {
         let mut object: serde_json::Map<String, Value> = self.json()?;
-        match object.remove(key) {
-            Some(Value::Array(items)) => Ok(self.each(items)),
-            _ => {
-                let reason = format!("there is no list under {key}");
-                Err(self.not_understood(&reason))
-            }
-        }
+        let Some(Value::Array(items)) = object.remove(key) else {
+            let reason = format!("there is no list under {key}");
+            return Err(self.not_understood(&reason));
+        };
+        Ok(self.each(items))
     }
 
     fn each<T: DeserializeOwned>(&self, items: Vec<Value>) -> Vec<Result<T, BadItem>> {

@@ -4,6 +4,7 @@
 //! route, IPAM, webhooks) go where [`Metrics::new`] says so; a cloud's HTTP client registers its own
 //! through [`Metrics::register`].
 
+mod calls;
 mod families;
 mod process;
 mod queues;
@@ -13,9 +14,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use prometheus_client::registry::Registry;
 
+pub use calls::{BuildInfo, DelegatedMetrics, EventMetrics, HealthMetrics, RestMetrics};
 pub use families::{
-    BuildInfo, CloudMetrics, ControllerMetrics, DelegatedMetrics, ElectionMetrics, EventMetrics,
-    HealthMetrics, LifecycleMetrics, NodeMetrics, RestMetrics,
+    CloudMetrics, ControllerMetrics, ElectionMetrics, LifecycleMetrics, NodeMetrics,
 };
 pub use queues::{QueueMetrics, QueueSeries, UnfinishedWork};
 pub use text::Format;
@@ -62,7 +63,8 @@ impl Metrics {
             rest: RestMetrics::register(&mut registry),
             delegated: DelegatedMetrics::register(&mut registry),
             events: EventMetrics::register(&mut registry),
-            // Later controllers add their families here, one struct each in `families`.
+            // Later controllers (service, route, IPAM, webhooks) add their families here, one struct
+            // each in a file beside `families`.
             health: HealthMetrics::register(&mut slis),
             registry: Mutex::new(registry),
             slis: Mutex::new(slis),
@@ -82,7 +84,7 @@ impl Metrics {
 
     /// Publishes `kubernetes_build_info`.
     pub fn build_info(&self, info: &BuildInfo) {
-        self.register(|registry| families::register_build_info(registry, info));
+        self.register(|registry| calls::register_build_info(registry, info));
     }
 
     /// Everything on `/metrics`, in that format.

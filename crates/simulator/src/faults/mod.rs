@@ -6,6 +6,7 @@
 mod rule;
 #[cfg(test)]
 mod tests;
+mod written;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,7 +17,8 @@ use serde_json::json;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-pub use rule::{Action, RawRule, Rule, RuleError};
+pub use rule::{Action, Rule, RuleError};
+pub use written::{RawRule, Span, Times};
 
 /// Rules that may stand at once: a fault script is written by people, and each call tries all.
 pub const MOST_RULES: usize = 1_000;
@@ -308,7 +310,7 @@ impl Standing {
         let now = Instant::now();
         let burst = per_second.max(1.0);
         let (left, since) = self.allowance.unwrap_or((burst, now));
-        let left = (left + (now - since).as_secs_f64() * per_second).min(burst);
+        let left = (left + now.duration_since(since).as_secs_f64() * per_second).min(burst);
         if left >= 1.0 {
             self.allowance = Some((left - 1.0, now));
             // A call that was let through was not struck after all.
@@ -366,7 +368,7 @@ impl Fate {
 
 fn between(least: Duration, most: Duration, random: &Random) -> Duration {
     if most > least {
-        least + (most - least).mul_f64(random.unit())
+        least + most.saturating_sub(least).mul_f64(random.unit())
     } else {
         least
     }

@@ -204,7 +204,7 @@ fn every_action_survives_being_written_and_read() {
 fn a_bad_rule_is_refused_with_what_is_allowed() {
     for (text, fragment) in [
         (r#"{"action":"explode"}"#, "allowed are status, delay"),
-        (r#"{}"#, "action \"\" is not known"),
+        ("{}", "action \"\" is not known"),
         (r#"{"action":"status"}"#, "needs the key code"),
         (
             r#"{"action":"status","code":42}"#,

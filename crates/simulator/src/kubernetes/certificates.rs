@@ -168,11 +168,6 @@ impl Authority {
         &self.certificate
     }
 
-    /// What a TLS server uses to ask for client certificates: optional, and of this authority.
-    pub fn client_verifier(&self) -> Arc<dyn ClientCertVerifier> {
-        Arc::clone(&self.verifier)
-    }
-
     /// A certificate for the API server: the usual names and `extra` ones, DNS names or addresses.
     pub fn server(&self, extra: &[&str]) -> Result<Identity, CertificateError> {
         let mut params = params("kube-apiserver");
@@ -310,6 +305,8 @@ fn verifier(
 
 #[cfg(test)]
 mod tests {
+    use rustls::client::danger::ServerCertVerifier;
+
     use super::*;
 
     fn authority(seed: u64) -> Authority {
@@ -384,7 +381,6 @@ mod tests {
         let time = UnixTime::since_unix_epoch(std::time::Duration::from_secs(1_790_000_000));
         let good = |name: &str| {
             let name = rustls_pki_types::ServerName::try_from(name.to_owned()).unwrap();
-            use rustls::client::danger::ServerCertVerifier;
             verifier
                 .verify_server_cert(&server.certificate, &[], &name, &[], time)
                 .is_ok()

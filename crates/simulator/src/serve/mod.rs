@@ -20,6 +20,7 @@ use bytes::Bytes;
 use futures::future::BoxFuture;
 use http_body_util::combinators::UnsyncBoxBody;
 
+pub(crate) use body::of_type;
 pub use body::{empty, json, streamed, text, whole};
 pub use server::{Limits, ServeError, Server, ServerBuilder};
 pub use tls::Identity;
@@ -33,6 +34,10 @@ pub struct Peer {
     /// The certificate the client proved to own, in DER, if the connection has TLS and it sent one.
     pub certificate: Option<Vec<u8>>,
 }
+
+/// In the extensions of a request that came over TLS.
+#[derive(Clone, Copy, Debug)]
+pub struct Encrypted;
 
 /// What an API answers, and on whose behalf it was asked.
 pub struct Answer {

@@ -17,7 +17,7 @@ use tokio::task::{JoinHandle, JoinSet};
 use tokio_rustls::TlsAcceptor;
 
 use super::call::{Handler, stopped};
-use super::{Api, Identity, Peer};
+use super::{Api, Encrypted, Identity, Peer};
 use crate::World;
 
 /// How long a TLS handshake may take: loopback needs milliseconds, a stuck client must not stay.
@@ -259,9 +259,9 @@ async fn serve(connection: Accepted, handler: Handler, permit: OwnedSemaphorePer
         Accepted::Plain(stream) => {
             // Small answers must not wait for the acknowledgement of earlier ones.
             let _ = stream.set_nodelay(true);
-            speak(stream, Peer::default(), handler, false).await;
+            speak(stream, Peer::default(), handler, Wire::Plain).await;
         }
-        Accepted::Pipe(pipe) => speak(pipe, Peer::default(), handler, true).await,
+        Accepted::Pipe(pipe) => speak(pipe, Peer::default(), handler, Wire::Pipe).await,
         Accepted::Tls(stream, acceptor) => {
             let _ = stream.set_nodelay(true);
             match tokio::time::timeout(HANDSHAKE, acceptor.accept(stream)).await {
@@ -271,7 +271,7 @@ async fn serve(connection: Accepted, handler: Handler, permit: OwnedSemaphorePer
                     let peer = Peer {
                         certificate: first.map(|certificate| certificate.to_vec()),
                     };
-                    speak(stream, peer, handler, false).await;
+                    speak(stream, peer, handler, Wire::Tls).await;
                 }
                 Ok(Err(error)) => tracing::debug!(%error, "TLS handshake failed"),
                 Err(_) => tracing::debug!("TLS handshake took too long"),
@@ -281,9 +281,17 @@ async fn serve(connection: Accepted, handler: Handler, permit: OwnedSemaphorePer
     drop(permit);
 }
 
+/// What the bytes travel on.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Wire {
+    Plain,
+    Tls,
+    Pipe,
+}
+
 /// Speaks HTTP on a stream of bytes until either side ends it, a fault cuts it, or the server
 /// shuts down.
-async fn speak<S>(stream: S, peer: Peer, handler: Handler, http1_only: bool)
+async fn speak<S>(stream: S, peer: Peer, handler: Handler, wire: Wire)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -291,13 +299,16 @@ where
     let (peer, cut) = (Arc::new(peer), Arc::new(Notify::new()));
     let service = {
         let cut = cut.clone();
-        service_fn(move |request| {
+        service_fn(move |mut request: http::Request<hyper::body::Incoming>| {
+            if wire == Wire::Tls {
+                request.extensions_mut().insert(Encrypted);
+            }
             let call = handler.clone().handle(request, peer.clone(), cut.clone());
             async move { Ok::<_, Infallible>(call.await) }
         })
     };
     let mut builder = auto::Builder::new(TokioExecutor::new());
-    if http1_only {
+    if wire == Wire::Pipe {
         builder = builder.http1_only();
     }
     // Answers are dated by the world's clock.

@@ -1,6 +1,10 @@
 //! What a kubelet may do: its own Node, its own Lease, and what its pods need.
 
-use super::super::bootstrap::NODE_RULES;
+use std::sync::LazyLock;
+
+use serde_json::Value;
+
+use super::super::bootstrap::{NODE_RULES, Rule};
 use super::super::status::Refusal;
 use super::rules::{Attributes, allows};
 use super::{Decision, Objects, User, kind, text};
@@ -9,6 +13,10 @@ const NODES: &str = "system:nodes";
 const PREFIX: &str = "system:node:";
 /// Where the heartbeats of nodes are.
 const LEASES: &str = "kube-node-lease";
+
+/// The rules in the form in which rules are asked; every kubelet's every call passes here.
+static RULES: LazyLock<Vec<Value>> =
+    LazyLock::new(|| NODE_RULES.iter().map(Rule::to_value).collect());
 
 /// The node a user speaks for.
 fn node_of(user: &User) -> Option<&str> {
@@ -29,9 +37,7 @@ pub(super) fn decide(user: &User, wanted: &Attributes, objects: &dyn Objects) ->
     if let Err(reason) = own_only(node, wanted, objects) {
         return no(reason);
     }
-    let allowed = NODE_RULES
-        .iter()
-        .any(|rule| allows(&rule.to_value(), wanted));
+    let allowed = RULES.iter().any(|rule| allows(rule, wanted));
     Decision {
         allowed,
         reason: String::new(),

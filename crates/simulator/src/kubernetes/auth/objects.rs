@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::super::kinds::{KINDS, Kind};
 
 /// A read-only view of the stored objects.
-pub trait Objects {
+pub trait Objects: Send + Sync {
     /// One object; the namespace is empty for cluster-scoped kinds.
     fn get(&self, kind: &Kind, namespace: &str, name: &str) -> Option<Value>;
 

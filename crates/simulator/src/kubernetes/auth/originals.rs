@@ -95,7 +95,7 @@ pub fn cloudscale() -> Vec<Value> {
     let account = "cloud-controller-manager";
     vec![
         service_account(account),
-        cluster_role(name, rules(CLOUDSCALE)),
+        cluster_role(name, CLOUDSCALE),
         cluster_binding(name, name, account),
     ]
 }
@@ -112,7 +112,7 @@ pub fn framework(account: &str, accounts: bool) -> Vec<Value> {
     let approver = "system:certificates.k8s.io:kubelet-serving-approver";
     vec![
         service_account(account),
-        cluster_role(account, rules(&cluster)),
+        cluster_role(account, &cluster),
         cluster_binding(account, account, account),
         cluster_binding(&format!("{account}:approver"), approver, account),
         json!({
@@ -136,10 +136,10 @@ fn service_account(name: &str) -> Value {
     })
 }
 
-fn cluster_role(name: &str, rules: Value) -> Value {
+fn cluster_role(name: &str, rows: &[Rule]) -> Value {
     json!({
         "kind": "ClusterRole", "apiVersion": RBAC,
-        "metadata": { "name": name }, "rules": rules,
+        "metadata": { "name": name }, "rules": rules(rows),
     })
 }
 

@@ -1,0 +1,50 @@
+//! The paths by which others see whether the server works, and which it is.
+
+use http::Response;
+use serde_json::{Value, json};
+
+use super::request::Query;
+use super::respond;
+use crate::serve::Body;
+
+/// The version this server claims to be.
+pub const MINOR: u32 = 36;
+
+/// What is checked, in the order in which it is printed.
+const CHECKS: [&str; 3] = ["ping", "log", "etcd"];
+
+/// Answers `/healthz`, `/livez` and `/readyz`; none for other paths.
+pub fn answer(path: &str, query: &Query) -> Option<Response<Body>> {
+    let mut pieces = path.trim_start_matches('/').splitn(2, '/');
+    let group = pieces
+        .next()
+        .filter(|name| ["healthz", "livez", "readyz"].contains(name))?;
+    let text = match pieces.next() {
+        Some(check) if CHECKS.contains(&check) => "ok".to_owned(),
+        Some(_) => return None,
+        None if query.maybe("verbose").is_some() => {
+            let lines: Vec<String> = CHECKS
+                .iter()
+                .map(|check| format!("[+]{check} ok\n"))
+                .collect();
+            format!("{}{group} check passed\n", lines.concat())
+        }
+        None => "ok".to_owned(),
+    };
+    let mut response = respond::bytes(200, "text/plain; charset=utf-8", text.into_bytes());
+    response.headers_mut().insert(
+        "x-content-type-options",
+        http::HeaderValue::from_static("nosniff"),
+    );
+    Some(response)
+}
+
+/// The document at `/version`.
+pub fn version() -> Value {
+    json!({
+        "major": "1", "minor": MINOR.to_string(),
+        "gitVersion": format!("v1.{MINOR}.0"),
+        "gitCommit": "", "gitTreeState": "clean", "buildDate": "1970-01-01T00:00:00Z",
+        "goVersion": "", "compiler": "rustc", "platform": "linux/amd64",
+    })
+}

@@ -1,0 +1,436 @@
+//! The objects, kept the way etcd keeps them: one revision for everything, a history of changes
+//! per resource, and a floor below which the history is forgotten.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bowline_http::{Clock, Random};
+use serde_json::{Value, json};
+use tokio::sync::watch;
+
+use super::kinds::{self, Kind};
+use super::auth::Objects;
+
+/// Changes remembered per resource. A watcher that falls further behind is cut off and must list
+/// again. 2,000 nodes that join with four writes each stay within it.
+pub const HISTORY_LIMIT: usize = 16_384;
+
+/// Names a resource: API group and plural.
+pub type Resource = (&'static str, &'static str);
+
+/// The resource of a kind.
+pub fn resource(kind: &Kind) -> Resource {
+    (kind.group, kind.plural)
+}
+
+/// The place of an object within its resource, in the order in which etcd sorts keys.
+pub fn path(namespace: &str, name: &str) -> String {
+    if namespace.is_empty() {
+        name.to_owned()
+    } else {
+        format!("{namespace}/{name}")
+    }
+}
+
+/// One change of one object.
+#[derive(Clone, Debug)]
+pub struct Change {
+    /// The revision it made.
+    pub revision: u64,
+    /// The object's place within its resource.
+    pub path: String,
+    /// The object before; none if it was created.
+    pub before: Option<Arc<Value>>,
+    /// The object after; none if it was deleted.
+    pub after: Option<Arc<Value>>,
+}
+
+/// Everything about one resource.
+#[derive(Debug, Default)]
+struct Shelf {
+    objects: BTreeMap<String, Arc<Value>>,
+    history: VecDeque<Change>,
+    /// Nobody may start from before this revision.
+    floor: u64,
+    /// The revision of the latest change that is forgotten. Below the floor after a compaction:
+    /// a watcher that has seen it has missed nothing.
+    forgotten: u64,
+}
+
+/// What the lock protects.
+#[derive(Debug)]
+pub struct State {
+    revision: u64,
+    shelves: BTreeMap<Resource, Shelf>,
+}
+
+/// What a watcher waits on: it changes with every write and with every deliberate break.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pulse {
+    /// The latest revision.
+    pub revision: u64,
+    /// How many times all watches were broken.
+    pub breaks: u64,
+}
+
+/// The store. All writes pass through one lock, so they are ordered.
+#[derive(Debug)]
+pub struct Store {
+    state: Mutex<State>,
+    pulse: watch::Sender<Pulse>,
+    clock: Clock,
+    random: Random,
+}
+
+impl Store {
+    /// An empty store. It starts at revision 1, like an empty etcd.
+    pub fn new(clock: Clock, random: Random) -> Self {
+        let (pulse, _) = watch::channel(Pulse {
+            revision: 1,
+            breaks: 0,
+        });
+        Self {
+            state: Mutex::new(State {
+                revision: 1,
+                shelves: BTreeMap::new(),
+            }),
+            pulse,
+            clock,
+            random,
+        }
+    }
+
+    /// Reads or writes under the lock, then tells the watchers.
+    pub fn with<T>(&self, work: impl FnOnce(&mut State) -> T) -> T {
+        let mut state = self.lock();
+        let before = state.revision;
+        let result = work(&mut state);
+        let after = state.revision;
+        if after != before {
+            self.pulse
+                .send_modify(|pulse| pulse.revision = after.max(pulse.revision));
+        }
+        result
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The latest revision.
+    pub fn revision(&self) -> u64 {
+        self.lock().revision
+    }
+
+    /// Hears of every write.
+    pub fn subscribe(&self) -> watch::Receiver<Pulse> {
+        self.pulse.subscribe()
+    }
+
+    /// Ends every watch that is open now.
+    pub fn break_watches(&self) {
+        self.pulse.send_modify(|pulse| pulse.breaks += 1);
+    }
+
+    /// Forgets the history of everything: older versions answer 410 from now on.
+    pub fn compact(&self) {
+        self.with(State::compact);
+    }
+
+    /// Stores an object as it is, without admission or validation; fills in what every object
+    /// has (uid, creation time) if it is missing.
+    pub fn put(&self, kind: &Kind, mut object: Value) -> Value {
+        let namespace = text(&object, "/metadata/namespace").to_owned();
+        let name = text(&object, "/metadata/name").to_owned();
+        object["apiVersion"] = kind.api_version().into();
+        object["kind"] = kind.kind.into();
+        if text(&object, "/metadata/uid").is_empty() {
+            object["metadata"]["uid"] = self.random.uuid().into();
+        }
+        if text(&object, "/metadata/creationTimestamp").is_empty() {
+            object["metadata"]["creationTimestamp"] = seconds(self.clock.now()).into();
+        }
+        self.with(|state| (*state.save(kind, &path(&namespace, &name), object)).clone())
+    }
+
+    /// Removes an object at once, whatever its finalizers say. Tells whether it was there.
+    pub fn remove(&self, kind: &Kind, namespace: &str, name: &str) -> bool {
+        self.with(|state| state.remove(kind, &path(namespace, name)).is_some())
+    }
+
+    /// Every object, by resource and path.
+    pub fn dump(&self) -> Value {
+        let state = self.lock();
+        let mut all = serde_json::Map::new();
+        for ((group, plural), shelf) in &state.shelves {
+            let name = match *group {
+                "" => (*plural).to_owned(),
+                group => format!("{plural}.{group}"),
+            };
+            let objects: serde_json::Map<String, Value> = shelf
+                .objects
+                .iter()
+                .map(|(path, object)| (path.clone(), (**object).clone()))
+                .collect();
+            all.insert(name, objects.into());
+        }
+        json!({ "revision": state.revision, "objects": all })
+    }
+}
+
+impl Objects for Store {
+    fn get(&self, kind: &Kind, namespace: &str, name: &str) -> Option<Value> {
+        self.lock()
+            .get(kind, &path(namespace, name))
+            .map(|object| (*object).clone())
+    }
+
+    fn list(&self, kind: &Kind, namespace: Option<&str>) -> Vec<Value> {
+        self.lock()
+            .list(kind, namespace)
+            .into_iter()
+            .map(|object| (*object).clone())
+            .collect()
+    }
+}
+
+impl State {
+    /// The latest revision.
+    pub fn revision(&self) -> u64 {
+        self.revision
+    }
+
+    /// The revision up to which this resource's history is forgotten.
+    pub fn floor(&self, kind: &Kind) -> u64 {
+        self.shelves
+            .get(&resource(kind))
+            .map_or(0, |shelf| shelf.floor)
+    }
+
+    /// The revision of the latest forgotten change of this resource.
+    pub fn forgotten(&self, kind: &Kind) -> u64 {
+        self.shelves
+            .get(&resource(kind))
+            .map_or(0, |shelf| shelf.forgotten)
+    }
+
+    /// One object.
+    pub fn get(&self, kind: &Kind, path: &str) -> Option<Arc<Value>> {
+        self.shelves
+            .get(&resource(kind))?
+            .objects
+            .get(path)
+            .cloned()
+    }
+
+    /// All objects of a kind, in one namespace or everywhere, by key.
+    pub fn list(&self, kind: &Kind, namespace: Option<&str>) -> Vec<Arc<Value>> {
+        let Some(shelf) = self.shelves.get(&resource(kind)) else {
+            return Vec::new();
+        };
+        let prefix = prefix(kind, namespace);
+        shelf
+            .objects
+            .range(prefix.clone()..)
+            .take_while(|(path, _)| path.starts_with(&prefix))
+            .map(|(_, object)| Arc::clone(object))
+            .collect()
+    }
+
+    /// All objects of a kind as they were at `revision`, with their paths. The caller has checked that the
+    /// revision lies neither in the future nor below the floor.
+    pub fn list_at(
+        &self,
+        kind: &Kind,
+        namespace: Option<&str>,
+        revision: u64,
+    ) -> BTreeMap<String, Arc<Value>> {
+        let Some(shelf) = self.shelves.get(&resource(kind)) else {
+            return BTreeMap::new();
+        };
+        let prefix = prefix(kind, namespace);
+        let mut objects: BTreeMap<String, Arc<Value>> = shelf
+            .objects
+            .range(prefix.clone()..)
+            .take_while(|(path, _)| path.starts_with(&prefix))
+            .map(|(path, object)| (path.clone(), Arc::clone(object)))
+            .collect();
+        for change in shelf.history.iter().rev() {
+            if change.revision <= revision {
+                break;
+            }
+            if change.path.starts_with(&prefix) {
+                match &change.before {
+                    Some(before) => objects.insert(change.path.clone(), Arc::clone(before)),
+                    None => objects.remove(&change.path),
+                };
+            }
+        }
+        objects
+    }
+
+    /// At most `limit` changes of a kind after `revision`, oldest first.
+    pub fn changes(&self, kind: &Kind, revision: u64, limit: usize) -> Vec<Change> {
+        let Some(shelf) = self.shelves.get(&resource(kind)) else {
+            return Vec::new();
+        };
+        let first = shelf
+            .history
+            .partition_point(|change| change.revision <= revision);
+        shelf
+            .history
+            .iter()
+            .skip(first)
+            .take(limit)
+            .cloned()
+            .collect()
+    }
+
+    /// Writes an object under the next revision.
+    pub fn save(&mut self, kind: &Kind, path: &str, mut object: Value) -> Arc<Value> {
+        self.revision += 1;
+        object["metadata"]["resourceVersion"] = self.revision.to_string().into();
+        let object = Arc::new(object);
+        let shelf = self.shelves.entry(resource(kind)).or_default();
+        let before = shelf.objects.insert(path.to_owned(), Arc::clone(&object));
+        shelf.remember(Change {
+            revision: self.revision,
+            path: path.to_owned(),
+            before,
+            after: Some(Arc::clone(&object)),
+        });
+        object
+    }
+
+    /// Removes an object under the next revision and returns its last state.
+    pub fn remove(&mut self, kind: &Kind, path: &str) -> Option<Arc<Value>> {
+        let shelf = self.shelves.get_mut(&resource(kind))?;
+        let before = shelf.objects.remove(path)?;
+        self.revision += 1;
+        shelf.remember(Change {
+            revision: self.revision,
+            path: path.to_owned(),
+            before: Some(Arc::clone(&before)),
+            after: None,
+        });
+        Some(before)
+    }
+
+    fn compact(&mut self) {
+        for kind in kinds::KINDS {
+            let shelf = self.shelves.entry(resource(kind)).or_default();
+            if let Some(last) = shelf.history.back() {
+                shelf.forgotten = last.revision;
+            }
+            shelf.history.clear();
+            shelf.floor = self.revision;
+        }
+    }
+}
+
+impl Shelf {
+    fn remember(&mut self, change: Change) {
+        self.history.push_back(change);
+        if self.history.len() > HISTORY_LIMIT
+            && let Some(oldest) = self.history.pop_front()
+        {
+            self.floor = self.floor.max(oldest.revision);
+            self.forgotten = oldest.revision;
+        }
+    }
+}
+
+fn prefix(kind: &Kind, namespace: Option<&str>) -> String {
+    match namespace {
+        Some(namespace) if kind.namespaced => format!("{namespace}/"),
+        _ => String::new(),
+    }
+}
+
+/// The text at a JSON pointer; empty if there is none.
+pub fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
+    object
+        .pointer(pointer)
+        .and_then(Value::as_str)
+        .unwrap_or_default()
+}
+
+/// A time the way `metav1.Time` prints it: whole seconds, UTC.
+pub fn seconds(time: jiff::Timestamp) -> String {
+    time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn nodes() -> &'static Kind {
+        kinds::by_path("", "v1", "nodes").unwrap()
+    }
+
+    fn store() -> Store {
+        Store::new(Clock::system(), Random::seeded(1))
+    }
+
+    fn named(name: &str) -> Value {
+        json!({ "metadata": { "name": name } })
+    }
+
+    #[test]
+    fn every_write_gets_the_next_revision() {
+        let store = store();
+        let a = store.put(nodes(), named("a"));
+        let b = store.put(nodes(), named("b"));
+        assert_eq!(a["metadata"]["resourceVersion"], "2");
+        assert_eq!(b["metadata"]["resourceVersion"], "3");
+        assert!(store.remove(nodes(), "", "a"));
+        assert_eq!(store.revision(), 4);
+    }
+
+    #[test]
+    fn the_past_can_be_listed_until_it_is_compacted() {
+        let store = store();
+        store.put(nodes(), named("a"));
+        store.put(nodes(), named("b"));
+        store.remove(nodes(), "", "a");
+        store.put(nodes(), named("c"));
+        let at = |revision| -> Vec<String> {
+            store.with(|state| state.list_at(nodes(), None, revision).into_keys().collect())
+        };
+        assert_eq!(at(2), ["a"]);
+        assert_eq!(at(3), ["a", "b"]);
+        assert_eq!(at(4), ["b"]);
+        assert_eq!(at(5), ["b", "c"]);
+        store.compact();
+        assert_eq!(store.with(|state| state.floor(nodes())), 5);
+        assert!(store.with(|state| state.changes(nodes(), 0, 9).is_empty()));
+    }
+
+    #[test]
+    fn the_history_is_bounded_and_the_floor_rises() {
+        let store = store();
+        for _ in 0..HISTORY_LIMIT + 2 {
+            store.put(nodes(), named("a"));
+        }
+        assert_eq!(store.with(|state| state.floor(nodes())), 3);
+    }
+
+    #[test]
+    fn keys_sort_like_etcd_keys() {
+        let pods = kinds::by_path("", "v1", "pods").unwrap();
+        let store = store();
+        for namespace in ["a", "a-b"] {
+            store.put(
+                pods,
+                json!({ "metadata": { "name": "x", "namespace": namespace } }),
+            );
+        }
+        let order: Vec<String> = store
+            .list(pods, None)
+            .iter()
+            .map(|pod| text(pod, "/metadata/namespace").to_owned())
+            .collect();
+        assert_eq!(order, ["a-b", "a"], "`-` sorts before `/`");
+        assert_eq!(store.list(pods, Some("a")).len(), 1);
+    }
+}

@@ -1,0 +1,253 @@
+//! Nodes.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use super::metadata::strings;
+use super::problem::Problem;
+use super::{drop_empty, drop_field, fill, names};
+
+const NOT_READY: &str = "node.kubernetes.io/not-ready";
+const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
+
+/// Fills in what was left out.
+pub fn defaults(node: &mut Value) {
+    fill(node, "spec", json!({}));
+    fill(node, "status", json!({}));
+    // The old singular and the plural say the same.
+    let first = node["spec"]["podCIDRs"][0].clone();
+    let single = node["spec"]["podCIDR"].clone();
+    if single.as_str().is_some_and(|text| !text.is_empty()) {
+        if first.is_null() {
+            node["spec"]["podCIDRs"] = json!([single]);
+        }
+    } else if first.is_string() {
+        node["spec"]["podCIDR"] = first;
+    }
+    drop_empty(
+        &mut node["spec"],
+        &[
+            "podCIDR",
+            "podCIDRs",
+            "providerID",
+            "taints",
+            "unschedulable",
+        ],
+    );
+    if node["spec"]["unschedulable"] == false {
+        drop_field(&mut node["spec"], "unschedulable");
+    }
+    drop_empty(
+        &mut node["status"],
+        &[
+            "addresses",
+            "conditions",
+            "capacity",
+            "allocatable",
+            "images",
+        ],
+    );
+    if node["status"]["allocatable"].is_null()
+        && let Some(capacity) = node["status"].get("capacity").cloned()
+    {
+        node["status"]["allocatable"] = capacity;
+    }
+    drop_empty(&mut node["status"], &["allocatable"]);
+    fill(
+        &mut node["status"],
+        "daemonEndpoints",
+        json!({ "kubeletEndpoint": { "Port": 0 } }),
+    );
+    let blank: serde_json::Map<String, Value> = [
+        "machineID",
+        "systemUUID",
+        "bootID",
+        "kernelVersion",
+        "osImage",
+        "containerRuntimeVersion",
+        "kubeletVersion",
+        "kubeProxyVersion",
+        "operatingSystem",
+        "architecture",
+    ]
+    .into_iter()
+    .map(|field| (field.to_owned(), "".into()))
+    .collect();
+    fill(&mut node["status"], "nodeInfo", json!({}));
+    for (field, value) in blank {
+        fill(&mut node["status"]["nodeInfo"], &field, value);
+    }
+}
+
+/// Admission: a new node is not ready until somebody says so.
+pub fn prepare_create(node: &mut Value) {
+    drop_field(&mut node["spec"], "configSource");
+    let taint = json!({ "key": NOT_READY, "effect": "NoSchedule" });
+    match node["spec"]["taints"].as_array_mut() {
+        Some(taints) => {
+            let there = taints
+                .iter()
+                .any(|taint| taint["key"] == NOT_READY && taint["effect"] == "NoSchedule");
+            if !there {
+                taints.push(taint);
+            }
+        }
+        None => node["spec"]["taints"] = json!([taint]),
+    }
+}
+
+/// Checks a node.
+pub fn validate(node: &Value) -> Vec<Problem> {
+    let mut problems = validate_taints(&node["spec"]["taints"]);
+    let cidrs: Vec<&str> = strings(&node["spec"]["podCIDRs"]).collect();
+    for (index, cidr) in cidrs.iter().enumerate() {
+        if cidr.parse::<ipnet::IpNet>().is_err() {
+            let detail = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
+            let field = format!("spec.podCIDRs[{index}]");
+            problems.push(Problem::invalid(&field, &json!(cidr), detail));
+        }
+    }
+    let families: BTreeSet<bool> = cidrs.iter().map(|cidr| cidr.contains(':')).collect();
+    if cidrs.len() > 1 && (cidrs.len() > 2 || families.len() < 2) {
+        let detail = "may specify no more than one CIDR for each IP family";
+        problems.push(Problem::invalid("spec.podCIDRs", &json!(cidrs), detail));
+    }
+    problems
+}
+
+// The API server reports taints under `metadata`; we say the same.
+fn validate_taints(taints: &Value) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    let mut seen = BTreeSet::new();
+    for (index, taint) in taints.as_array().into_iter().flatten().enumerate() {
+        let at = |field: &str| format!("metadata.taints[{index}].{field}");
+        let key = taint["key"].as_str().unwrap_or_default();
+        for fault in names::qualified_name(key) {
+            problems.push(Problem::invalid(&at("key"), &json!(key), &fault));
+        }
+        let value = taint["value"].as_str().unwrap_or_default();
+        let faults = names::label_value(value);
+        if !faults.is_empty() {
+            let detail = faults.join(";");
+            problems.push(Problem::invalid(&at("value"), &json!(value), &detail));
+        }
+        let effect = taint["effect"].as_str().unwrap_or_default();
+        if effect.is_empty() {
+            problems.push(Problem::required(&at("effect"), ""));
+        } else if !EFFECTS.contains(&effect) {
+            let value = json!(effect);
+            problems.push(Problem::unsupported(&at("effect"), &value, &EFFECTS));
+        }
+        if !seen.insert((key, effect)) {
+            let detail = "taints must be unique by key and effect pair";
+            let field = format!("metadata.taints[{index}]");
+            problems.push(Problem::duplicate(&field, taint, detail));
+        }
+    }
+    problems
+}
+
+/// Checks a change of a node.
+pub fn validate_update(node: &Value, old: &Value) -> Vec<Problem> {
+    let mut problems = validate(node);
+    let mut seen = BTreeSet::new();
+    let addresses = node["status"]["addresses"].as_array();
+    for (index, address) in addresses.into_iter().flatten().enumerate() {
+        if !seen.insert((address["type"].as_str(), address["address"].as_str())) {
+            let field = format!("status.addresses[{index}]");
+            problems.push(Problem::duplicate(&field, address, ""));
+        }
+    }
+    let before: Vec<&str> = strings(&old["spec"]["podCIDRs"]).collect();
+    let after: Vec<&str> = strings(&node["spec"]["podCIDRs"]).collect();
+    if !before.is_empty() && before != after {
+        let detail = "node updates may not change podCIDR except from \"\" to valid";
+        problems.push(Problem::forbidden("spec.podCIDRs", detail));
+    }
+    let before = old["spec"]["providerID"].as_str().unwrap_or_default();
+    let after = node["spec"]["providerID"].as_str().unwrap_or_default();
+    if !before.is_empty() && before != after {
+        let detail = "node updates may not change providerID except from \"\" to valid";
+        problems.push(Problem::forbidden("spec.providerID", detail));
+    }
+    problems
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_set_once_stays() {
+        let rows = [
+            (json!({}), json!({"providerID": "a://1"}), 0),
+            (
+                json!({"providerID": "a://1"}),
+                json!({"providerID": "a://1"}),
+                0,
+            ),
+            (
+                json!({"providerID": "a://1"}),
+                json!({"providerID": "a://2"}),
+                1,
+            ),
+            (json!({"providerID": "a://1"}), json!({}), 1),
+            (
+                json!({}),
+                json!({"podCIDRs": ["10.0.0.0/24", "fd00::/64"]}),
+                0,
+            ),
+            (
+                json!({"podCIDRs": ["10.0.0.0/24"]}),
+                json!({"podCIDRs": ["10.0.1.0/24"]}),
+                1,
+            ),
+            (json!({"podCIDRs": ["10.0.0.0/24"]}), json!({}), 1),
+            (
+                json!({}),
+                json!({"podCIDRs": ["10.0.0.0/24", "10.0.1.0/24"]}),
+                1,
+            ),
+            (json!({}), json!({"podCIDRs": ["x"]}), 1),
+            (
+                json!({}),
+                json!({"taints": [{"key": "a", "effect": "NoSchedule"}, {"key": "a", "effect": "NoSchedule"}]}),
+                1,
+            ),
+            (
+                json!({}),
+                json!({"taints": [{"key": "a b", "effect": "Never"}]}),
+                2,
+            ),
+        ];
+        for (old, new, problems) in rows {
+            let found = validate_update(&json!({ "spec": new }), &json!({ "spec": old }));
+            assert_eq!(found.len(), problems, "{old} -> {new}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn the_same_address_twice_is_refused() {
+        let address = json!({"type": "InternalIP", "address": "10.0.0.1"});
+        let node = json!({ "status": { "addresses": [address, address] } });
+        let problems = validate_update(&node, &json!({}));
+        assert_eq!(
+            problems[0].message,
+            "Duplicate value: {\"address\":\"10.0.0.1\",\"type\":\"InternalIP\"}"
+        );
+        assert_eq!(problems[0].field, "status.addresses[1]");
+    }
+
+    #[test]
+    fn a_new_node_gets_the_not_ready_taint_once() {
+        let mut node = json!({ "spec": { "taints": [
+            { "key": NOT_READY, "effect": "NoSchedule" }] } });
+        prepare_create(&mut node);
+        assert_eq!(node["spec"]["taints"].as_array().unwrap().len(), 1);
+        let mut node = json!({});
+        defaults(&mut node);
+        prepare_create(&mut node);
+        assert_eq!(node["spec"]["taints"][0]["key"], NOT_READY);
+    }
+}

@@ -1,0 +1,153 @@
+//! The verbs: what each request does to the store.
+
+pub mod body;
+pub mod create;
+pub mod delete;
+pub mod namespaces;
+pub mod patch;
+pub mod subresources;
+pub mod update;
+
+use bowline_http::Random;
+use bytes::Bytes;
+use http::HeaderMap;
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::kinds::Kind;
+use super::auth::User;
+use super::managed::Writer;
+use super::parts::Parts;
+use super::schema::FieldValidation;
+use super::request::Query;
+use super::status::Refusal;
+use super::store::{self, State};
+use super::strategy::Context;
+use super::strategy::problem::{Problem, invalid_of};
+
+/// The longest field manager.
+const MANAGER_LIMIT: usize = 128;
+
+/// One request for a resource, authenticated and authorized.
+pub struct Call<'a> {
+    /// The other parts.
+    pub parts: &'a dyn Parts,
+    /// Names and uids.
+    pub random: &'a Random,
+    /// Now.
+    pub now: Timestamp,
+    /// Who asks.
+    pub user: User,
+    /// The kind.
+    pub kind: &'static Kind,
+    /// Namespace; empty for kinds without.
+    pub namespace: String,
+    /// Name; empty for the collection.
+    pub name: String,
+    /// Sub-resource or empty.
+    pub subresource: String,
+    /// Parameters.
+    pub query: Query,
+    /// Headers.
+    pub headers: HeaderMap,
+    /// Body.
+    pub body: Bytes,
+    /// Whether an update may create what does not exist.
+    pub may_create: bool,
+}
+
+impl Call<'_> {
+    /// The object's place in the store.
+    pub fn path(&self) -> String {
+        store::path(&self.namespace, &self.name)
+    }
+
+    /// What strategies may look at.
+    pub fn context<'s>(&'s self, state: &'s State) -> Context<'s> {
+        Context {
+            state,
+            user: &self.user,
+            now: self.now,
+            random: self.random,
+        }
+    }
+
+    /// Who writes.
+    pub fn writer(&self) -> Writer {
+        let agent = self
+            .headers
+            .get(http::header::USER_AGENT)
+            .and_then(|value| value.to_str().ok())
+            .unwrap_or_default();
+        let manager = match self.query.get("fieldManager") {
+            "" => agent.split('/').next().unwrap_or_default(),
+            manager => manager,
+        };
+        let manager = match manager {
+            "" => "unknown".to_owned(),
+            manager => manager.chars().take(MANAGER_LIMIT).collect(),
+        };
+        let subresource = match self.subresource.as_str() {
+            "" => None,
+            name => Some(name.to_owned()),
+        };
+        Writer {
+            manager,
+            time: self.now,
+            subresource,
+        }
+    }
+
+    /// What to do about unknown fields.
+    pub fn field_validation(&self) -> FieldValidation {
+        match self.query.get("fieldValidation") {
+            "Ignore" => FieldValidation::Ignore,
+            "Strict" => FieldValidation::Strict,
+            _ => FieldValidation::Warn,
+        }
+    }
+
+    /// Whether nothing shall be written.
+    pub fn dry_run(&self) -> bool {
+        self.query.get("dryRun") == "All"
+    }
+
+    /// Checks the parameters of a write; `options` is the kind of the options, for the message.
+    pub fn check_options(&self, options: &str) -> Result<(), Refusal> {
+        let mut problems = Vec::new();
+        for value in self.query.all("dryRun") {
+            if value != "All" {
+                problems.push(Problem::unsupported("dryRun", &json!(value), &["All"]));
+            }
+        }
+        let manager = self.query.get("fieldManager");
+        if manager.len() > MANAGER_LIMIT {
+            problems.push(Problem::too_long("fieldManager", MANAGER_LIMIT));
+        }
+        let validation = self.query.get("fieldValidation");
+        if !["", "Ignore", "Warn", "Strict"].contains(&validation) {
+            let known = ["", "Ignore", "Strict", "Warn"];
+            let value = json!(validation);
+            problems.push(Problem::unsupported("fieldValidation", &value, &known));
+        }
+        if problems.is_empty() {
+            Ok(())
+        } else {
+            Err(invalid_of("meta.k8s.io", options, "", &problems))
+        }
+    }
+}
+
+/// The `Status` of something done.
+pub fn success(kind: &Kind, object: &Value) -> Value {
+    let mut details = json!({
+        "name": object["metadata"]["name"], "kind": kind.plural, "uid": object["metadata"]["uid"],
+    });
+    if !kind.group.is_empty() {
+        details["group"] = kind.group.into();
+    }
+    json!({
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success",
+        "details": details,
+    })
+}

@@ -1,0 +1,156 @@
+//! Patch: four media types, one way to store the result.
+
+use serde_json::{Value, json};
+
+use super::body::{check_type, yaml};
+use super::{Call, create, update};
+use crate::kubernetes::patch::{json_patch, merge_patch};
+use crate::kubernetes::respond::{Reply, media_type, unsupported_media};
+use crate::kubernetes::status::Refusal;
+use crate::kubernetes::store::{State, text};
+use crate::kubernetes::strategy::problem::{Problem, invalid_of};
+
+/// How a patch is to be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Style {
+    Json,
+    Merge,
+    Strategic,
+    Apply,
+}
+
+const STYLES: [(&str, Style); 4] = [
+    ("application/apply-patch+yaml", Style::Apply),
+    ("application/json-patch+json", Style::Json),
+    ("application/merge-patch+json", Style::Merge),
+    ("application/strategic-merge-patch+json", Style::Strategic),
+];
+
+fn style(call: &Call) -> Result<Style, Refusal> {
+    let media = media_type(&call.headers);
+    STYLES
+        .iter()
+        .find(|(name, _)| *name == media)
+        .map(|(_, style)| *style)
+        .ok_or_else(|| {
+            let known: Vec<&str> = STYLES.iter().map(|(name, _)| *name).collect();
+            unsupported_media(&known.join(", "))
+        })
+}
+
+/// Answers a patch request.
+pub fn patch(call: &Call, state: &mut State) -> Result<Reply, Refusal> {
+    let style = style(call)?;
+    call.check_options("PatchOptions")?;
+    check_options(call, style)?;
+    let patch = read(call, style)?;
+    if style == Style::Apply {
+        return apply(call, state, patch);
+    }
+    let old = state
+        .get(call.kind, &call.path())
+        .ok_or_else(|| Refusal::not_found(call.kind, &call.name))?;
+    let mut patched = match style {
+        Style::Json => json_patch(&old, &patch)?,
+        Style::Merge => merge_patch(&old, &patch),
+        _ => call.parts.strategic_patch(call.kind, &old, &patch)?,
+    };
+    check_type(&patched, &call.kind.api_version(), call.kind.kind)?;
+    patched["apiVersion"] = call.kind.api_version().into();
+    patched["kind"] = call.kind.kind.into();
+    let (patched, mut warnings) =
+        call.parts
+            .check_fields(call.kind, patched, call.field_validation())?;
+    let (saved, more) = update::replace(call, state, &old, patched, false)?;
+    warnings.extend(more);
+    Ok(Reply::object(200, saved).warn(warnings))
+}
+
+fn check_options(call: &Call, style: Style) -> Result<(), Refusal> {
+    let mut problems = Vec::new();
+    if style == Style::Apply {
+        if call.query.get("fieldManager").is_empty() {
+            let detail = "is required for apply patch";
+            problems.push(Problem::required("fieldManager", detail));
+        }
+    } else if call.query.maybe("force").is_some() {
+        let detail = "may not be specified for non-apply patch";
+        problems.push(Problem::forbidden("force", detail));
+    }
+    if problems.is_empty() {
+        Ok(())
+    } else {
+        Err(invalid_of("meta.k8s.io", "PatchOptions", "", &problems))
+    }
+}
+
+fn read(call: &Call, style: Style) -> Result<Value, Refusal> {
+    if style == Style::Apply {
+        return yaml(&call.body)
+            .map_err(|error| Refusal::bad_request(format!("error decoding YAML: {error}")));
+    }
+    let patch: Value = serde_json::from_slice(&call.body)
+        .map_err(|error| Refusal::bad_request(format!("error decoding patch: {error}")))?;
+    if style != Style::Json && !patch.is_object() {
+        return Err(Refusal::bad_request(
+            "error decoding patch: json: cannot unmarshal into Go value of type map[string]interface {}",
+        ));
+    }
+    Ok(patch)
+}
+
+/// Server-side apply.
+fn apply(call: &Call, state: &mut State, config: Value) -> Result<Reply, Refusal> {
+    let version = call.kind.api_version();
+    if text(&config, "/apiVersion") != version || text(&config, "/kind") != call.kind.kind {
+        check_applied_type(call, &config)?;
+    }
+    let (mut config, mut warnings) =
+        call.parts
+            .check_fields(call.kind, config, call.field_validation())?;
+    if !config["metadata"].is_object() {
+        config["metadata"] = json!({});
+    }
+    if text(&config, "/metadata/name").is_empty() {
+        config["metadata"]["name"] = call.name.as_str().into();
+    }
+    call.check_name(&config)?;
+    call.place(&mut config)?;
+    let force = call.query.flag("force") == Some(true);
+    let old = state.get(call.kind, &call.path());
+    let wanted = text(&config, "/metadata/uid");
+    if old.is_none() && !wanted.is_empty() {
+        let why = format!(
+            "uid mismatch: the provided object specified uid {wanted}, and no existing object was found"
+        );
+        return Err(Refusal::conflict(call.kind, &call.name, &why));
+    }
+    let merged = call
+        .parts
+        .apply(call.kind, old.as_deref(), &config, &call.writer(), force)?;
+    let (code, (saved, more)) = match old {
+        Some(old) => (200, update::replace(call, state, &old, merged, true)?),
+        None if !call.subresource.is_empty() => {
+            return Err(Refusal::not_found(call.kind, &call.name));
+        }
+        None => (201, create::insert(call, state, merged, true)?),
+    };
+    warnings.extend(more);
+    Ok(Reply::object(code, saved).warn(warnings))
+}
+
+fn check_applied_type(call: &Call, config: &Value) -> Result<(), Refusal> {
+    for field in ["apiVersion", "kind"] {
+        if config[field].as_str().unwrap_or_default().is_empty() {
+            return Err(Refusal::bad_request(format!(
+                "error unmarshalling JSON: Object '{}' is missing in the applied configuration",
+                if field == "kind" {
+                    "Kind"
+                } else {
+                    "apiVersion"
+                }
+            )));
+        }
+    }
+    check_type(config, &call.kind.api_version(), call.kind.kind)
+}

@@ -1,0 +1,363 @@
+//! Watches. A watcher holds a cursor into the history and pulls; it has no queue of its own that
+//! could grow, and it is cut off when the history has moved past it.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bowline_http::Clock;
+use bytes::Bytes;
+use futures::Stream;
+use serde_json::{Value, json};
+use tokio::sync::watch::Receiver;
+use tokio::time::Instant;
+
+use super::kinds::Kind;
+use super::list::version_number;
+use super::parts::Parts;
+use super::request::Query;
+use super::respond::{Shape, partial};
+use super::selectors::Selector;
+use super::status::Refusal;
+use super::store::{Change, Pulse, State, Store, text};
+use super::strategy::problem::{Problem, invalid_of};
+
+/// Changes taken from the history at a time: bounds the time under the lock and what waits to be
+/// sent.
+const BATCH: usize = 128;
+/// How often a watcher that wants bookmarks gets one.
+const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
+/// A watch without `timeoutSeconds` lasts between this and twice this, like the API server's.
+pub const LEAST_TIMEOUT: Duration = Duration::from_secs(1800);
+
+/// What a watch request asks for.
+#[derive(Clone, Debug)]
+pub struct WatchOptions {
+    start: Start,
+    selector: Selector,
+    bookmarks: bool,
+    timeout: Option<Duration>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Start {
+    /// All objects as they are now, then changes.
+    State,
+    /// All objects as they are now, a bookmark that says so, then changes.
+    StateThenMark(u64),
+    /// Changes from now on.
+    Now,
+    /// Changes after a version.
+    After(u64),
+}
+
+impl WatchOptions {
+    /// Reads and checks the query of a watch.
+    pub fn parse(kind: &Kind, query: &Query) -> Result<Self, Refusal> {
+        let selector =
+            Selector::parse(kind, query.get("labelSelector"), query.get("fieldSelector"))?;
+        let initial = query.flag("sendInitialEvents");
+        let problems = check(
+            query.get("resourceVersionMatch"),
+            query.get("continue"),
+            initial,
+        );
+        if !problems.is_empty() {
+            return Err(invalid_of("meta.k8s.io", "ListOptions", "", &problems));
+        }
+        let number = version_number(query.get("resourceVersion"))?;
+        let start = match (initial, number) {
+            (Some(true), number) => Start::StateThenMark(number),
+            (Some(false), 0) => Start::Now,
+            (None, 0) => Start::State,
+            (_, number) => Start::After(number),
+        };
+        let timeout = match query.get("timeoutSeconds") {
+            "" | "0" => None,
+            text => Some(Duration::from_secs(text.parse().map_err(|_| {
+                Refusal::bad_request(format!(
+                    "strconv.ParseInt: parsing {text:?}: invalid syntax"
+                ))
+            })?)),
+        };
+        Ok(Self {
+            start,
+            selector,
+            bookmarks: query.flag("allowWatchBookmarks") == Some(true),
+            timeout,
+        })
+    }
+
+    /// Narrows to one object.
+    pub fn only(&mut self, name: &str) {
+        self.selector.only(name);
+    }
+
+    /// The version that must exist before the watch can start.
+    pub fn wait_for(&self) -> u64 {
+        match self.start {
+            Start::StateThenMark(number) => number,
+            _ => 0,
+        }
+    }
+}
+
+fn check(matching: &str, page: &str, initial: Option<bool>) -> Vec<Problem> {
+    let field = "resourceVersionMatch";
+    let mut problems = Vec::new();
+    if initial.is_some() && matching != "NotOlderThan" {
+        let detail = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan";
+        problems.push(Problem::forbidden(field, detail));
+    }
+    if !matching.is_empty() {
+        if initial.is_none() {
+            let detail =
+                "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided";
+            problems.push(Problem::forbidden(field, detail));
+        }
+        if matching != "NotOlderThan" {
+            problems.push(Problem::unsupported(
+                field,
+                &json!(matching),
+                &["NotOlderThan"],
+            ));
+        }
+        if !page.is_empty() {
+            let detail = "resourceVersionMatch is forbidden when continue is provided";
+            problems.push(Problem::forbidden(field, detail));
+        }
+    }
+    problems
+}
+
+/// Everything a watch needs from the server.
+pub struct Source {
+    /// The objects.
+    pub store: Arc<Store>,
+    /// Makes tables.
+    pub parts: Arc<dyn Parts>,
+    /// Tells ages in tables.
+    pub clock: Clock,
+    /// How long a watch lasts that does not say so.
+    pub timeout: Duration,
+}
+
+/// An open watch.
+struct Watch {
+    source: Source,
+    kind: &'static Kind,
+    namespace: Option<String>,
+    options: WatchOptions,
+    shape: Shape,
+    include: String,
+    headers_sent: bool,
+    queue: VecDeque<Bytes>,
+    cursor: u64,
+    pulse: Receiver<Pulse>,
+    breaks: u64,
+    next_bookmark: Instant,
+    deadline: Instant,
+    over: bool,
+}
+
+/// Opens a watch: a stream of events, one JSON document per line.
+pub fn open(
+    source: Source,
+    kind: &'static Kind,
+    namespace: Option<&str>,
+    options: WatchOptions,
+    shape: Shape,
+    include: &str,
+) -> impl Stream<Item = Bytes> + Send + use<> {
+    let pulse = source.store.subscribe();
+    let breaks = pulse.borrow().breaks;
+    let now = Instant::now();
+    let deadline = now + options.timeout.unwrap_or(source.timeout);
+    let mut watch = Watch {
+        source,
+        kind,
+        namespace: namespace.map(str::to_owned),
+        options,
+        shape,
+        include: include.to_owned(),
+        headers_sent: false,
+        queue: VecDeque::new(),
+        cursor: 0,
+        pulse,
+        breaks,
+        next_bookmark: now + BOOKMARK_EVERY,
+        deadline,
+        over: false,
+    };
+    watch.begin();
+    futures::stream::unfold(watch, |mut watch| async move {
+        let chunk = watch.next().await?;
+        Some((chunk, watch))
+    })
+}
+
+impl Watch {
+    fn begin(&mut self) {
+        let store = Arc::clone(&self.source.store);
+        store.with(|state| match self.options.start {
+            Start::Now => self.cursor = state.revision(),
+            Start::State => self.send_state(state),
+            Start::StateThenMark(_) => {
+                self.send_state(state);
+                if self.options.bookmarks {
+                    self.bookmark(true);
+                }
+            }
+            Start::After(number) => {
+                self.cursor = number;
+                let floor = state.floor(self.kind);
+                if number < floor {
+                    let message = format!("too old resource version: {number} ({floor})");
+                    let status = Refusal::expired(message).to_status();
+                    self.push("ERROR", &status);
+                    self.over = true;
+                }
+            }
+        });
+    }
+
+    fn send_state(&mut self, state: &State) {
+        self.cursor = state.revision();
+        for object in state.list(self.kind, self.namespace.as_deref()) {
+            if self.options.selector.matches(&object) {
+                self.show("ADDED", &object);
+            }
+        }
+    }
+
+    async fn next(&mut self) -> Option<Bytes> {
+        loop {
+            if self.pulse.borrow().breaks != self.breaks {
+                return None;
+            }
+            if let Some(chunk) = self.queue.pop_front() {
+                return Some(chunk);
+            }
+            if self.over || !self.pull() {
+                return None;
+            }
+            if !self.queue.is_empty() {
+                continue;
+            }
+            tokio::select! {
+                biased;
+                changed = self.pulse.changed() => changed.ok()?,
+                () = tokio::time::sleep_until(self.deadline) => {
+                    self.over = true;
+                    if self.options.bookmarks {
+                        self.bookmark(false);
+                    }
+                }
+                () = tokio::time::sleep_until(self.next_bookmark), if self.options.bookmarks => {
+                    self.next_bookmark = Instant::now() + BOOKMARK_EVERY;
+                    self.bookmark(false);
+                }
+            }
+        }
+    }
+
+    /// Takes the next changes from the history. False if some of them are forgotten: the watcher
+    /// was too slow.
+    fn pull(&mut self) -> bool {
+        let (changes, revision, forgotten) = self.source.store.with(|state| {
+            (
+                state.changes(self.kind, self.cursor, BATCH),
+                state.revision(),
+                state.forgotten(self.kind),
+            )
+        });
+        if self.cursor < forgotten {
+            return false;
+        }
+        self.cursor = match changes.last() {
+            Some(last) if changes.len() == BATCH => last.revision,
+            // A watch may start after a version that does not exist yet.
+            _ => revision.max(self.cursor),
+        };
+        for change in &changes {
+            self.translate(change);
+        }
+        true
+    }
+
+    /// What a change means to this watcher: an object that starts to match appears to it, one
+    /// that stops matching disappears.
+    fn translate(&mut self, change: &Change) {
+        if let Some(namespace) = &self.namespace
+            && self.kind.namespaced
+            && change.path.split('/').next() != Some(namespace)
+        {
+            return;
+        }
+        let selector = &self.options.selector;
+        let matching =
+            |object: &Option<Arc<Value>>| object.clone().filter(|object| selector.matches(object));
+        match (matching(&change.before), matching(&change.after)) {
+            (_, Some(after)) if change.before.is_none() => self.show("ADDED", &after),
+            (None, Some(after)) => self.show("ADDED", &after),
+            (Some(_), Some(after)) => self.show("MODIFIED", &after),
+            (Some(before), None) => {
+                let mut last = (*before).clone();
+                last["metadata"]["resourceVersion"] = change.revision.to_string().into();
+                self.show("DELETED", &last);
+            }
+            (None, None) => {}
+        }
+    }
+
+    fn show(&mut self, event: &str, object: &Value) {
+        let shown = match self.shape {
+            Shape::Whole => object.clone(),
+            Shape::Partial => partial(object),
+            Shape::Table => self.table(object),
+        };
+        self.push(event, &shown);
+    }
+
+    fn table(&mut self, object: &Value) -> Value {
+        let mut table = self.source.parts.table(
+            self.kind,
+            std::slice::from_ref(object),
+            &self.include,
+            self.source.clock.now(),
+        );
+        table["metadata"]["resourceVersion"] = text(object, "/metadata/resourceVersion").into();
+        if self.headers_sent {
+            table["columnDefinitions"] = Value::Null;
+        }
+        self.headers_sent = true;
+        table
+    }
+
+    fn bookmark(&mut self, end_of_state: bool) {
+        let mut metadata = json!({ "resourceVersion": self.cursor.to_string() });
+        if end_of_state {
+            metadata["annotations"] = json!({ "k8s.io/initial-events-end": "true" });
+        }
+        let mut object = json!({
+            "kind": self.kind.kind, "apiVersion": self.kind.api_version(), "metadata": metadata,
+        });
+        object = match self.shape {
+            Shape::Whole => object,
+            Shape::Partial => partial(&object),
+            Shape::Table => json!({
+                "kind": "Table", "apiVersion": "meta.k8s.io/v1",
+                "metadata": { "resourceVersion": self.cursor.to_string() },
+                "columnDefinitions": null,
+                "rows": [{ "cells": [], "object": partial(&object) }],
+            }),
+        };
+        self.push("BOOKMARK", &object);
+    }
+
+    fn push(&mut self, event: &str, object: &Value) {
+        let mut line = json!({ "type": event, "object": object }).to_string();
+        line.push('\n');
+        self.queue.push_back(line.into());
+    }
+}
