@@ -46,14 +46,19 @@ pub const PROVIDERS: &[Provider] = &[Provider {
 
 /// The provider whose original has this command name.
 pub fn by_command(program: &str) -> Option<&'static Provider> {
-    PROVIDERS.iter().find(|provider| provider.command == program)
+    PROVIDERS
+        .iter()
+        .find(|provider| provider.command == program)
 }
 
 /// Builds the cloud of `--cloud-provider`.
 pub fn build(name: &str, surroundings: &Surroundings) -> Result<Arc<dyn Cloud>> {
     let Some(provider) = PROVIDERS.iter().find(|provider| provider.name == name) else {
         let known: Vec<&str> = PROVIDERS.iter().map(|provider| provider.name).collect();
-        bail!("unknown cloud provider {name:?} (--cloud-provider); known are: {}", known.join(", "))
+        bail!(
+            "unknown cloud provider {name:?} (--cloud-provider); known are: {}",
+            known.join(", ")
+        )
     };
     (provider.build)(surroundings)
         .with_context(|| format!("cloud provider {name:?} could not be initialized"))
@@ -67,8 +72,10 @@ fn cloudscale(surroundings: &Surroundings) -> Result<Arc<dyn Cloud>> {
         );
     }
     let environment = surroundings.environment.clone();
-    let config = bowline_cloudscale::Config::from_environment(&|name| environment(name))?;
-    let metrics = surroundings.metrics.register(bowline_cloudscale::register_metrics);
+    let config = bowline_cloudscale::Config::read(|name| environment(name))?;
+    let metrics = surroundings
+        .metrics
+        .register(bowline_cloudscale::register_metrics);
     let cloud = bowline_cloudscale::build(
         &config,
         bowline_cloudscale::Surroundings {

@@ -60,7 +60,11 @@ pub async fn manage(
     set_verbosity: SetVerbosity,
     stop: Stop,
 ) -> Result<()> {
-    let CommandLine { options, values, warnings } = line;
+    let CommandLine {
+        options,
+        values,
+        warnings,
+    } = line;
     for warning in warnings {
         warn!("{warning}");
     }
@@ -71,7 +75,11 @@ pub async fn manage(
     }
     options.validate()?;
     let manager = build(program, options, environment, set_verbosity).await?;
-    info!(version = env!("CARGO_PKG_VERSION"), clouds = manager.clouds.len(), "Bowline starts");
+    info!(
+        version = env!("CARGO_PKG_VERSION"),
+        clouds = manager.clouds.len(),
+        "Bowline starts"
+    );
     manager.run(stop).await?;
     info!("Bowline ends");
     Ok(())
@@ -161,13 +169,18 @@ async fn reviews(
 }
 
 /// The client limits of reviews, as in every Kubernetes component.
-const REVIEW_LIMITS: Limits = Limits { qps: 200.0, burst: 400 };
+const REVIEW_LIMITS: Limits = Limits {
+    qps: 200.0,
+    burst: 400,
+};
 
 fn agent(program: &str) -> Agent {
     Agent {
         program: program.to_owned(),
         version: format!("v{}", env!("CARGO_PKG_VERSION")),
-        commit: option_env!("BOWLINE_COMMIT").unwrap_or("unknown").to_owned(),
+        commit: option_env!("BOWLINE_COMMIT")
+            .unwrap_or("unknown")
+            .to_owned(),
     }
 }
 
@@ -183,4 +196,20 @@ pub fn block_on<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
 fn say(text: &str) -> ExitCode {
     tell(text);
     ExitCode::SUCCESS
+}
+
+/// What is known about this build.
+fn build_info() -> BuildInfo {
+    let known = |value: Option<&str>| value.unwrap_or("unknown").to_owned();
+    BuildInfo {
+        build_date: known(option_env!("BOWLINE_BUILD_DATE")),
+        compiler: "rustc".to_owned(),
+        git_commit: known(option_env!("BOWLINE_COMMIT")),
+        git_tree_state: known(option_env!("BOWLINE_TREE_STATE")),
+        git_version: format!("v{}", env!("CARGO_PKG_VERSION")),
+        go_version: known(option_env!("BOWLINE_RUSTC_VERSION")),
+        major: env!("CARGO_PKG_VERSION_MAJOR").to_owned(),
+        minor: env!("CARGO_PKG_VERSION_MINOR").to_owned(),
+        platform: format!("{}/{}", std::env::consts::OS, std::env::consts::ARCH),
+    }
 }

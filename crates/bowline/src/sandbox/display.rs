@@ -64,7 +64,11 @@ impl Display {
     }
 
     fn on(out: Box<dyn Write + Send>, terminal: bool) -> Self {
-        Self { out: Mutex::new(out), terminal, begun: Instant::now() }
+        Self {
+            out: Mutex::new(out),
+            terminal,
+            begun: Instant::now(),
+        }
     }
 
     /// A line of its own, without a time.
@@ -80,7 +84,10 @@ impl Display {
 
     /// Something that happened, with the time since the start.
     pub fn line(&self, mark: Mark, text: &str) {
-        let time = self.paint(DIM, &format!("{:>6.1}s", self.begun.elapsed().as_secs_f64()));
+        let time = self.paint(
+            DIM,
+            &format!("{:>6.1}s", self.begun.elapsed().as_secs_f64()),
+        );
         let sign = self.paint(mark.colour(), mark.sign());
         self.write(&format!("{time} {sign} {text}\n"));
     }
@@ -89,7 +96,9 @@ impl Display {
     pub fn waiting(&self, text: &str, since: Duration) {
         if self.terminal {
             let seconds = since.as_secs();
-            self.write_raw(&format!("{ERASE}        {DIM}… {text} ({seconds} s){RESET}"));
+            self.write_raw(&format!(
+                "{ERASE}        {DIM}… {text} ({seconds} s){RESET}"
+            ));
         }
     }
 

@@ -191,7 +191,8 @@ impl Parts for WholeParts {
         objects: &dyn Objects,
         now: Timestamp,
     ) -> Result<Value, Refusal> {
-        self.0.answer_review(kind, namespace, body, user, objects, now)
+        self.0
+            .answer_review(kind, namespace, body, user, objects, now)
     }
 
     fn issue_token(
@@ -202,6 +203,7 @@ impl Parts for WholeParts {
         now: Timestamp,
     ) -> Result<Value, Refusal> {
         let namespace = text(service_account, "/metadata/namespace");
-        self.0.issue_token(namespace, service_account, &request["spec"], objects, now)
+        self.0
+            .issue_token(namespace, service_account, &request["spec"], objects, now)
     }
 }
