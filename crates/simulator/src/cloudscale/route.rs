@@ -261,11 +261,13 @@ impl Cloudscale {
     pub(super) fn everything(&self) -> Value {
         let cloud = self.lock();
         let now = self.now();
+        let url = self.config.public_url.as_deref().unwrap_or_default();
+        let base = format!("{}/v1", url.trim_end_matches('/'));
         let projects = cloud.projects.keys().map(|project| {
             let view = View {
                 cloud: &cloud,
                 project,
-                base: self.config.public_url.as_deref().unwrap_or("/v1"),
+                base: &base,
                 now,
             };
             let kinds = [
