@@ -1,2 +1,18 @@
-//! Placeholder.
-fn main() {}
+//! One cloud controller manager for Kubernetes, for several clouds at once.
+
+mod cli;
+mod logging;
+mod output;
+mod providers;
+mod run;
+#[cfg(feature = "sandbox")]
+mod sandbox;
+mod signals;
+#[cfg(feature = "sandbox")]
+mod simulate;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    cli::main(std::env::args().collect())
+}

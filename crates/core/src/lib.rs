@@ -1,7 +1,51 @@
-//! Vocabulary and decisions of the Bowline cloud controller manager. No I/O, no clock, no client.
+//! Vocabulary and decisions of the Bowline cloud controller manager.
+//!
+//! This crate has no I/O, no clock, no client and no async runtime: values go in, values come
+//! out, and everything that *decides* about nodes lives here, where a table can test it.
+//!
+//! ```text
+//!  a Node ──▶ ownership ── whose is it? ──▶ the cloud's Lookup ──┬─▶ initialize ─▶ changes to write
+//!             (claims, recognitions)         (found, gone,      ├─▶ addresses  ─▶ changes to write
+//!                                             not mine,         ├─▶ lifecycle  ─▶ taints to write
+//!                                             cannot tell)      └─▶ guard      ─▶ delete, or hold
+//! ```
+//!
+//! A provider implements [`Cloud`] and its capabilities; it never sees a Kubernetes client. The
+//! controllers ask and write; they never see a cloud's API.
 
+mod addresses;
+mod cloud;
 mod error;
+mod guard;
+mod initialize;
+mod instance;
+mod labels;
+mod lifecycle;
+mod membership;
+mod node;
+pub mod ownership;
+mod provider_id;
 mod secret;
+mod setting;
+mod taints;
 
+pub use addresses::{AddressError, addresses_differ, desired_addresses};
+pub use cloud::{BoxFuture, Claim, Cloud, CloudName, CloudNameError, Instances};
 pub use error::{CloudError, CloudErrorKind};
+pub use guard::{Guard, GuardPolicy, HoldReason, Proof, Verdict};
+pub use initialize::{Initialization, InitializeError, initialize};
+pub use instance::{Evidence, Instance, Lookup, Power};
+pub use labels::{
+    SkipReason, SkippedLabel, is_label_key, is_label_value, labels_of, stable_labels_to_repair,
+};
+pub use lifecycle::{LifecycleAction, needs_look, when_not_ready, when_ready};
+pub use membership::{AUTOSCALER_TAINT, EXCLUSION_LABEL, may_be_target};
+pub use node::{
+    AddressKind, Node, NodeAddress, PROVIDED_NODE_IP, Ready, SHUTDOWN_TAINT, Taint,
+    UNINITIALIZED_TAINT,
+};
+pub use ownership::Ownership;
+pub use provider_id::{ProviderId, ProviderIdError};
 pub use secret::Secret;
+pub use setting::{Origin, Setting, SettingError};
+pub use taints::{with_shutdown, without_shutdown, without_uninitialized};

@@ -1,9 +1,78 @@
 //! How Bowline speaks to a cloud over HTTP: sign, limit, retry, page, poll, redact.
+//!
+//! ```text
+//!  Call ─ wait for a turn ─ sign ─ send ─ read ─ decide ─▶ Reply or CallError (→ CloudError)
+//!            (limit)       (auth)  (connect)    (retry)         redacted, counted, logged
+//! ```
+//!
+//! [`Connector`] is the one seam to the network: TCP, TLS and proxies in production, in-memory
+//! [`Pipes`] in simulated runs. [`Clock`] and [`Random`] are the seams to time and chance.
+//!
+//! ```
+//! use bowline_core::{CloudError, Secret};
+//! use bowline_http::{BaseUrl, Bearer, Connector, HttpClient, ProxyRules, Route, Tls};
+//!
+//! # #[derive(serde::Deserialize)] struct Server { name: String }
+//! async fn name_of(client: &HttpClient, id: &str) -> Result<String, CloudError> {
+//!     let route = Route::new("v1/servers/:id").with("id", id);
+//!     let server: Server = client.get(route).send().await?.json()?;
+//!     Ok(server.name)
+//! }
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let environment = |name: &str| std::env::var(name).ok();
+//! let proxies = ProxyRules::from_environment(environment)?;
+//! let tls = Tls::new().environment(environment).build()?;
+//! let base = BaseUrl::parse("https://api.cloudscale.ch/v1/")?.without_suffix("v1");
+//! let client = HttpClient::builder("cloudscale", base, Connector::real(tls, proxies))
+//!     .auth(Bearer(Secret::new("a token")))
+//!     .build();
+//! # Ok(()) }
+//! ```
 
+mod attempt;
+mod auth;
+mod base;
+mod call;
+mod client;
 mod clock;
+mod connect;
+mod error;
+mod limit;
+mod metrics;
+mod page;
 mod pipe;
+mod poll;
+mod proxy;
 mod random;
+mod redact;
+mod reply;
+mod retry;
+mod route;
+mod stream;
+#[cfg(test)]
+mod tests;
+mod tls;
 
+pub use auth::{Anonymous, AuthError, Authenticate, Basic, Bearer, Cookie, Signing, sensitive};
+pub use base::{BaseUrl, BaseUrlError, LinkError};
+pub use call::Call;
+pub use client::{
+    BODY_LIMIT, CALL_DEADLINE, ClientBuilder, ErrorText, HttpClient, IN_FLIGHT, REQUEST_TIMEOUT,
+};
 pub use clock::Clock;
+pub use connect::{CONNECT_DEADLINE, ConnectError, Connector};
+pub use error::{CallError, kind_of, usual_error_text};
+pub use limit::Rate;
+pub use metrics::{CallMetrics, DEFAULT_BUCKETS};
+pub use page::{PAGES, Page, pages};
 pub use pipe::{PipeListener, Pipes};
+pub use poll::{Cadence, Progress, poll};
+pub use proxy::{ProxyError, ProxyRules, ProxyUrl};
 pub use random::Random;
+pub use redact::{BODY_EXCERPT, HIDDEN, Redactor};
+pub use reply::{BadItem, Reply};
+pub use retry::{Decision, Effect, Outcome, RetryPolicy, decide, retry_after};
+pub use route::{Route, RouteError};
+pub use stream::{Stream, Wire};
+pub use tls::{Tls, TlsError};

@@ -39,10 +39,11 @@ impl World {
     pub fn with(clock: Clock, random: Random) -> Self {
         Self {
             clock,
+            // Draws of their own: adding a fault must not change the names that come after.
+            faults: Faults::new(random.fork()),
             random,
             pipes: Pipes::default(),
             journal: Journal::default(),
-            faults: Faults::default(),
             machines: Machines::default(),
         }
     }

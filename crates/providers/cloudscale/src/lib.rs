@@ -1,1 +1,221 @@
-//! Placeholder.
+//! The cloudscale.ch provider: one project of a small Swiss cloud.
+//!
+//! # The cloud
+//!
+//! Two regions (`rma`, `lpg`) of one zone each (`rma1`, `lpg1`); servers, networks, load balancers
+//! and floating IPs over one JSON API for all of them. A token belongs to one project and sees
+//! nothing else. This crate knows servers so far; load balancers will follow.
+//!
+//! # Its API, and what to know about it
+//!
+//! - Lists are bare arrays, whole, without pages: one call shows every server.
+//! - Names are not unique, and a server can be renamed to any text; the guest's host name does not
+//!   follow. So a name finds the server of a new node only if exactly one server has it, and from
+//!   then on the provider id counts: `cloudscale://<uuid>`.
+//! - A region is a zone without its number. The API does not say it otherwise.
+//! - A server is `running`, `stopped`, or `changing` for some seconds. Only `stopped` is off.
+//! - An object that does not exist is a 404 whose body is empty or a JSON object. A 404 with a page
+//!   in it comes from something in between, or from a wrong URL, and proves nothing.
+//! - Errors are flat objects of texts, by field: `{"name": "This field may not be blank."}`.
+//! - `CLOUDSCALE_API_URL` holds the version (`/v1`) for some of the vendor's tools and not for
+//!   others; both are taken.
+//! - The SMBIOS uuid that a kubelet reports is not the uuid of its server: never match on it.
+//!
+//! # The parts
+//!
+//! ```text
+//!  config ─ environment, checked ─┐
+//!                                 ├─▶ build ─▶ Cloud ─▶ instances ─▶ api ─▶ bowline-http
+//!  Surroundings ─ network, time ──┘                        │
+//!                                                          └─ id: what a provider id means
+//! ```
+
+mod api;
+pub mod config;
+pub mod id;
+mod instances;
+mod token;
+
+use std::sync::Arc;
+
+use bowline_core::{Claim, Cloud, CloudName, Instances, Secret};
+use bowline_http::{
+    Bearer, CallMetrics, Clock, Connector, DEFAULT_BUCKETS, HttpClient, Random, RetryPolicy,
+};
+use prometheus_client::registry::Registry;
+use thiserror::Error;
+use tracing::warn;
+
+use api::Api;
+use config::TokenSource;
+use instances::Servers;
+use token::TokenWatch;
+
+pub use config::{Config, ConfigErrors};
+pub use instances::{CONFIRMATIONS, FEW, LIST_AGE};
+pub use token::{TOKEN_POLL, TokenFileError};
+
+/// The provider's name, as in `--cloud-provider`.
+pub const PROVIDER: &str = "cloudscale";
+
+/// What a cloud needs beside its configuration.
+#[derive(Clone, Debug)]
+pub struct Surroundings {
+    /// What the operator calls this cloud; `cloudscale` where there is only one.
+    pub name: CloudName,
+    /// The network.
+    pub connector: Connector,
+    /// The time of day.
+    pub clock: Clock,
+    /// Jitter.
+    pub random: Random,
+    /// Where calls are counted; see [`register_metrics`].
+    pub metrics: Option<CallMetrics>,
+}
+
+/// Why there is no cloud although its configuration is right.
+#[derive(Debug, Error)]
+pub enum BuildError {
+    /// The token file gives none, and there is no other.
+    #[error("{} gives no token", config::ACCESS_TOKEN_FILE.name)]
+    Token(#[from] TokenFileError),
+}
+
+/// Registers the metrics of all clouds of this kind, once per process: `cloudscale_requests_total`,
+/// `cloudscale_request_duration_seconds`, `cloudscale_in_flight_requests`, and the framework's
+/// `cloudprovider_cloudscale_api_request_…`.
+pub fn register_metrics(registry: &mut Registry) -> CallMetrics {
+    CallMetrics::register(registry, PROVIDER, PROVIDER, &DEFAULT_BUCKETS)
+}
+
+/// The cloud. Makes no call yet, but reads the token file, if there is one, and begins to follow
+/// it; that needs a tokio runtime.
+pub fn build(config: &Config, surroundings: Surroundings) -> Result<Arc<dyn Cloud>, BuildError> {
+    let Surroundings {
+        name,
+        connector,
+        clock,
+        random,
+        metrics,
+    } = surroundings;
+    for warning in &config.warnings {
+        warn!(cloud = name.as_str(), "{warning}");
+    }
+    let token = Token::first(&config.token)?;
+    let timeout = config.timeout.value;
+    let http = HttpClient::builder(name.as_str(), config.api_url.value.clone(), connector)
+        .clock(clock.clone())
+        .random(random)
+        .auth(Bearer(token.value.clone()))
+        .request_timeout(timeout)
+        .call_deadline(api::call_deadline(timeout))
+        .retry(RetryPolicy::default())
+        .error_text(api::error_text);
+    let http = match metrics {
+        Some(metrics) => http.metrics(metrics).build(),
+        None => http.build(),
+    };
+    let match_by_address = config.match_by_address.value;
+    let servers = Arc::new(Servers::new(
+        Api::new(http.clone()),
+        clock,
+        match_by_address,
+    ));
+    let watch = token.follow(&config.token, http, &servers);
+    Ok(Arc::new(Cloudscale {
+        name,
+        servers,
+        _watch: watch,
+    }))
+}
+
+/// The token to begin with.
+struct Token {
+    value: Secret,
+    /// Whether it is what the file holds.
+    from_file: bool,
+}
+
+impl Token {
+    fn first(source: &TokenSource) -> Result<Self, BuildError> {
+        let (path, fallback) = match source {
+            TokenSource::Given(token) => {
+                return Ok(Self {
+                    value: token.clone(),
+                    from_file: false,
+                });
+            }
+            TokenSource::File { path, fallback } => (path, fallback),
+        };
+        match (token::read_now(path), fallback) {
+            (Ok(value), _) => Ok(Self {
+                value,
+                from_file: true,
+            }),
+            (Err(error), Some(fallback)) => {
+                let variable = config::ACCESS_TOKEN.name;
+                warn!(
+                    error = error.text(),
+                    "beginning with the token of {variable}"
+                );
+                Ok(Self {
+                    value: fallback.clone(),
+                    from_file: false,
+                })
+            }
+            (Err(error), None) => Err(error.into()),
+        }
+    }
+
+    /// Follows the file, if there is one.
+    fn follow(
+        self,
+        source: &TokenSource,
+        http: HttpClient,
+        servers: &Arc<Servers>,
+    ) -> Option<TokenWatch> {
+        let TokenSource::File { path, .. } = source else {
+            return None;
+        };
+        let current = self.from_file.then_some(self.value);
+        let servers = Arc::downgrade(servers);
+        let watch = TokenWatch::start(path.clone(), current, move |token| {
+            http.set_auth(Bearer(token));
+            if let Some(servers) = servers.upgrade() {
+                servers.token_changed();
+            }
+        });
+        Some(watch)
+    }
+}
+
+/// One project at cloudscale.ch.
+struct Cloudscale {
+    name: CloudName,
+    servers: Arc<Servers>,
+    /// Ends with the cloud.
+    _watch: Option<TokenWatch>,
+}
+
+impl Cloud for Cloudscale {
+    fn name(&self) -> &CloudName {
+        &self.name
+    }
+
+    fn provider(&self) -> &'static str {
+        PROVIDER
+    }
+
+    fn claim(&self, provider_id: &str) -> Claim {
+        id::claim(provider_id)
+    }
+
+    /// `--allow-untagged-cloud` is taken and not needed.
+    fn has_cluster_id(&self) -> bool {
+        true
+    }
+
+    fn instances(&self) -> Option<&dyn Instances> {
+        Some(&*self.servers)
+    }
+}

@@ -4,7 +4,7 @@ use http::{Method, Uri};
 use percent_encoding::percent_decode_str;
 
 use super::kinds::{self, Kind};
-use super::parts::Attributes;
+use super::auth::Attributes;
 
 /// The parameters of a request, decoded, in order.
 #[derive(Clone, Debug, Default)]

@@ -15,7 +15,8 @@ use serde_json::{Value, json};
 
 use super::kinds::{Kind, Role};
 use super::list::{self, ListOptions, too_large};
-use super::parts::{Attributes, Objects, Parts, PlainParts, User};
+use super::auth::{Attributes, Auth, Objects, User};
+use super::parts::{Parts, WholeParts};
 use super::request::{Query, Target};
 use super::respond::{self, Format, Reply, Shape};
 use super::selectors::Selector;
@@ -48,9 +49,9 @@ pub struct KubernetesApi {
 }
 
 impl KubernetesApi {
-    /// A server with the four usual namespaces and the plainest parts.
-    pub fn new(world: World) -> Arc<Self> {
-        Self::with_parts(world, Arc::new(PlainParts))
+    /// A server with the four usual namespaces, and access as `auth` decides it.
+    pub fn new(world: World, auth: Arc<Auth>) -> Arc<Self> {
+        Self::with_parts(world, Arc::new(WholeParts(auth)))
     }
 
     /// A server of given parts.
@@ -307,6 +308,7 @@ impl KubernetesApi {
             &question,
             &call.user,
             self.store.as_ref(),
+            call.now,
         )?;
         Ok(Reply::document(201, answer))
     }

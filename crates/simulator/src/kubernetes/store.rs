@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use super::kinds::{self, Kind};
-use super::parts::Objects;
+use super::auth::Objects;
 
 /// Changes remembered per resource. A watcher that falls further behind is cut off and must list
 /// again. 2,000 nodes that join with four writes each stay within it.

@@ -15,7 +15,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::kinds::Kind;
-use super::parts::User;
+use super::auth::User;
 use super::status::Refusal;
 use super::store::{State, text};
 use problem::{Problem, invalid};

@@ -2,6 +2,7 @@
 
 mod client;
 mod lists;
+mod plain;
 mod rules;
 mod watches;
 mod writes;
@@ -41,7 +42,7 @@ impl Got {
 }
 
 fn api() -> Arc<KubernetesApi> {
-    KubernetesApi::new(World::simulated(7))
+    KubernetesApi::with_parts(World::simulated(7), Arc::new(plain::PlainParts))
 }
 
 async fn open(

@@ -15,7 +15,10 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::kinds::Kind;
-use super::parts::{FieldValidation, Parts, User, Writer};
+use super::auth::User;
+use super::managed::Writer;
+use super::parts::Parts;
+use super::schema::FieldValidation;
 use super::request::Query;
 use super::status::Refusal;
 use super::store::{self, State};

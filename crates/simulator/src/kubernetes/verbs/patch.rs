@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::body::{check_type, yaml};
 use super::{Call, create, update};
-use crate::kubernetes::parts::{json_patch, merge_patch};
+use crate::kubernetes::patch::{json_patch, merge_patch};
 use crate::kubernetes::respond::{Reply, media_type, unsupported_media};
 use crate::kubernetes::status::Refusal;
 use crate::kubernetes::store::{State, text};

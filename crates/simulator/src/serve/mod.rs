@@ -1,10 +1,29 @@
 //! One way to serve every simulated API: TLS sockets, plain sockets or in-memory pipes.
+//!
+//! ```text
+//!  connection ─▶ read the request ─▶ /_sim/… ? ─▶ faults ─▶ Api::answer ─▶ journal ─▶ answer
+//! ```
+//!
+//! The API runs in a task of its own, so that a caller who goes away does not stop what it asked
+//! for: as with a real server, the outcome of an abandoned call is not known to the caller.
+
+mod body;
+mod call;
+mod server;
+#[cfg(test)]
+mod tests;
+mod tls;
 
 use std::convert::Infallible;
 
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use http_body_util::combinators::UnsyncBoxBody;
+
+pub(crate) use body::of_type;
+pub use body::{empty, json, streamed, text, whole};
+pub use server::{Limits, ServeError, Server, ServerBuilder};
+pub use tls::Identity;
 
 /// The body of an answer: whole, or a stream (watches).
 pub type Body = UnsyncBoxBody<Bytes, Infallible>;
@@ -15,6 +34,10 @@ pub struct Peer {
     /// The certificate the client proved to own, in DER, if the connection has TLS and it sent one.
     pub certificate: Option<Vec<u8>>,
 }
+
+/// In the extensions of a request that came over TLS.
+#[derive(Clone, Copy, Debug)]
+pub struct Encrypted;
 
 /// What an API answers, and on whose behalf it was asked.
 pub struct Answer {
@@ -40,4 +63,14 @@ pub trait Api: Send + Sync + 'static {
     /// The control handle over HTTP: `POST /_sim/<verb>` with a JSON body. The serving layer
     /// answers the words all servers share (faults, delays, journal, reset of these) itself.
     fn control(&self, verb: &str, body: &serde_json::Value) -> Result<serde_json::Value, String>;
+
+    /// Back to the beginning, for `POST /_sim/reset`. The journal and the faults are cleared by
+    /// the serving layer.
+    fn reset(&self) {}
+
+    /// The body of an error that is not the API's own doing (faults), in the API's own form.
+    fn error_body(&self, status: http::StatusCode, message: &str) -> serde_json::Value {
+        let _ = status;
+        serde_json::json!({ "detail": message })
+    }
 }

@@ -1,0 +1,83 @@
+//! The providers this program knows: the only place that sees them all.
+
+use std::sync::Arc;
+
+use anyhow::{Context, Result, bail};
+use bowline_controllers::metrics::Metrics;
+use bowline_core::{Cloud, CloudName};
+use bowline_http::{Clock, Connector, Random};
+use tracing::warn;
+
+/// Reads a variable of the environment.
+pub type Environment = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
+
+/// What a provider is built with.
+pub struct Surroundings {
+    /// Its variables.
+    pub environment: Environment,
+    /// How it reaches its API.
+    pub connector: Connector,
+    /// The time of day.
+    pub clock: Clock,
+    /// Jitter.
+    pub random: Random,
+    /// Where its call metrics go.
+    pub metrics: Arc<Metrics>,
+    /// `--cloud-config`; empty for none.
+    pub config_file: String,
+}
+
+/// One provider.
+pub struct Provider {
+    /// Its name, as in `--cloud-provider`.
+    pub name: &'static str,
+    /// The command name of the controller manager it replaces; started under it, the program
+    /// presets `--cloud-provider`.
+    pub command: &'static str,
+    build: fn(&Surroundings) -> Result<Arc<dyn Cloud>>,
+}
+
+/// Every provider.
+pub const PROVIDERS: &[Provider] = &[Provider {
+    name: "cloudscale",
+    command: "cloudscale-cloud-controller-manager",
+    build: cloudscale,
+}];
+
+/// The provider whose original has this command name.
+pub fn by_command(program: &str) -> Option<&'static Provider> {
+    PROVIDERS.iter().find(|provider| provider.command == program)
+}
+
+/// Builds the cloud of `--cloud-provider`.
+pub fn build(name: &str, surroundings: &Surroundings) -> Result<Arc<dyn Cloud>> {
+    let Some(provider) = PROVIDERS.iter().find(|provider| provider.name == name) else {
+        let known: Vec<&str> = PROVIDERS.iter().map(|provider| provider.name).collect();
+        bail!("unknown cloud provider {name:?} (--cloud-provider); known are: {}", known.join(", "))
+    };
+    (provider.build)(surroundings)
+        .with_context(|| format!("cloud provider {name:?} could not be initialized"))
+}
+
+fn cloudscale(surroundings: &Surroundings) -> Result<Arc<dyn Cloud>> {
+    if !surroundings.config_file.is_empty() {
+        warn!(
+            file = surroundings.config_file,
+            "--cloud-config is ignored: cloudscale is configured by environment variables"
+        );
+    }
+    let environment = surroundings.environment.clone();
+    let config = bowline_cloudscale::Config::from_environment(&|name| environment(name))?;
+    let metrics = surroundings.metrics.register(bowline_cloudscale::register_metrics);
+    let cloud = bowline_cloudscale::build(
+        &config,
+        bowline_cloudscale::Surroundings {
+            name: CloudName::parse(bowline_cloudscale::PROVIDER)?,
+            connector: surroundings.connector.clone(),
+            clock: surroundings.clock.clone(),
+            random: surroundings.random.fork(),
+            metrics: Some(metrics),
+        },
+    )?;
+    Ok(cloud)
+}

@@ -1,0 +1,341 @@
+//! Runs the election against the API server: acquire, renew, release.
+
+use std::sync::Arc;
+
+use bowline_http::{Clock, Random};
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::api::{ObjectMeta, PostParams};
+use kube::{Api, Client};
+use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
+
+use super::fence::LeaseFence;
+use super::record::{Act, Record, Sighting, decide};
+use super::terms::{ElectionError, LeaseName, Loss, Lost, Observer, Timing};
+
+/// How far attempts to acquire are spread: standbys shall not all knock at the same moment.
+const JITTER_FACTOR: f64 = 1.2;
+/// Looks at the Lease while giving it back; each needs one GET and one PUT.
+const RELEASE_TRIES: u32 = 2;
+
+/// Who competes for which Lease, and how.
+pub struct Candidate {
+    /// Reaches the API server; with a rate limit of its own, so that no other work delays a renewal.
+    pub client: Client,
+    /// Which Lease.
+    pub lease: LeaseName,
+    /// Who we are, see [`identity`](super::identity).
+    pub identity: String,
+    /// The three durations.
+    pub timing: Timing,
+    /// The time of day.
+    pub clock: Clock,
+    /// For the jitter.
+    pub random: Random,
+    /// Hears what happens.
+    pub observer: Arc<dyn Observer>,
+}
+
+/// Competes for one Lease.
+pub struct Elector {
+    api: Api<Lease>,
+    lease: LeaseName,
+    identity: String,
+    timing: Timing,
+    clock: Clock,
+    random: Random,
+    observer: Arc<dyn Observer>,
+    fence: LeaseFence,
+    seen: Option<(Lease, Sighting)>,
+    leading: bool,
+}
+
+/// What one attempt found.
+enum Attempt {
+    Ours,
+    HeldBy(String),
+}
+
+impl Elector {
+    /// Registers the candidate; nothing is sent before [`acquire`](Self::acquire).
+    pub fn new(candidate: Candidate) -> Self {
+        let Candidate {
+            client,
+            lease,
+            identity,
+            timing,
+            clock,
+            random,
+            observer,
+        } = candidate;
+        observer.leading(&lease.name, false);
+        let fence = LeaseFence::closed(
+            lease.to_string(),
+            timing.renew_deadline,
+            timing.lease_duration,
+            clock.clone(),
+        );
+        Self {
+            api: Api::namespaced(client, &lease.namespace),
+            lease,
+            identity,
+            timing,
+            clock,
+            random,
+            observer,
+            fence,
+            seen: None,
+            leading: false,
+        }
+    }
+
+    /// The fence of this Lease: shut until it is held. Its health belongs into `/healthz`.
+    pub fn fence(&self) -> LeaseFence {
+        self.fence.clone()
+    }
+
+    /// Where the Lease is.
+    pub fn lease(&self) -> &LeaseName {
+        &self.lease
+    }
+
+    /// Competes until the Lease is ours. Survives an API server that is away; can be dropped at any
+    /// point.
+    pub async fn acquire(mut self) -> Held {
+        tracing::info!(lease = %self.lease, identity = self.identity, "competing for the lease");
+        let mut told = String::new();
+        loop {
+            let (now, sick) = match self.attempt().await {
+                Ok(Attempt::Ours) => break,
+                Ok(Attempt::HeldBy(holder)) => (format!("it is held by {holder}"), false),
+                Err(error) => (error.chain(), true),
+            };
+            // Once per change, not once per attempt: a standby stands by for months.
+            if now != told {
+                if sick {
+                    tracing::warn!(lease = %self.lease, "cannot compete for the lease: {now}");
+                } else {
+                    tracing::info!(lease = %self.lease, "waiting for the lease: {now}");
+                }
+                told = now;
+            }
+            sleep(self.random.jitter(self.timing.retry_period, JITTER_FACTOR)).await;
+        }
+        self.leading = true;
+        self.announce("became leader", true);
+        Held(self)
+    }
+
+    /// One try to make or keep the Lease ours.
+    async fn attempt(&mut self) -> Result<Attempt, ElectionError> {
+        if self.leading && self.renew_directly().await? {
+            return Ok(Attempt::Ours);
+        }
+        self.look().await?;
+        let (date, now) = (self.clock.now(), Instant::now());
+        let sighting = self.seen.as_ref().map(|(_, sighting)| sighting);
+        if let Some(holder) = sighting.map(|seen| &seen.record.holder)
+            && self.leading
+            && !holder.is_empty()
+            && *holder != self.identity
+        {
+            // Somebody took it; whether it has expired since is no longer our business.
+            return Ok(Attempt::HeldBy(holder.clone()));
+        }
+        match decide(
+            sighting,
+            now,
+            date,
+            &self.identity,
+            self.timing.lease_duration,
+        ) {
+            Act::Create(record) => self.write(record, false).await?,
+            Act::Update(record) => self.write(record, true).await?,
+            Act::Wait => {
+                let holder = sighting.map(|seen| seen.record.holder.clone());
+                return Ok(Attempt::HeldBy(holder.unwrap_or_default()));
+            }
+        }
+        Ok(Attempt::Ours)
+    }
+
+    /// Renews from what we remember, without reading first. False if that did not work and the
+    /// Lease must be read.
+    async fn renew_directly(&mut self) -> Result<bool, ElectionError> {
+        let (date, now) = (self.clock.now(), Instant::now());
+        let sighting = self.seen.as_ref().map(|(_, sighting)| sighting);
+        if !sighting.is_some_and(|seen| seen.is_valid(now)) {
+            return Ok(false);
+        }
+        let act = decide(
+            sighting,
+            now,
+            date,
+            &self.identity,
+            self.timing.lease_duration,
+        );
+        let Act::Update(record) = act else {
+            return Ok(false);
+        };
+        match self.write(record, true).await {
+            Ok(()) => Ok(true),
+            Err(error) => {
+                tracing::debug!(lease = %self.lease, "direct renewal failed: {}", error.chain());
+                self.observer.slow_path(&self.lease.name);
+                Ok(false)
+            }
+        }
+    }
+
+    /// Reads the Lease and remembers since when it is as it is.
+    async fn look(&mut self) -> Result<(), ElectionError> {
+        let found = self
+            .within(self.api.get_opt(&self.lease.name), ElectionError::Read)
+            .await?;
+        let before = self.seen.take().map(|(_, sighting)| sighting);
+        self.seen = found.map(|lease| {
+            let record = Record::from_spec(lease.spec.as_ref());
+            (lease, Sighting::look(before, record, Instant::now()))
+        });
+        Ok(())
+    }
+
+    /// Creates or replaces the Lease; the resource version guards against anybody in between.
+    async fn write(&mut self, record: Record, exists: bool) -> Result<(), ElectionError> {
+        let (sent, date) = (Instant::now(), self.clock.now());
+        let written = self.put(&record, exists).await?;
+        let record = Record::from_spec(written.spec.as_ref());
+        self.seen = Some((
+            written,
+            Sighting {
+                record,
+                since: sent,
+            },
+        ));
+        // An answer that came after the deadline is no leadership; the fence knows.
+        if self.fence.renew(sent, date).is_err() {
+            let limit = self.timing.renew_deadline;
+            return Err(ElectionError::Timeout(self.lease.clone(), limit));
+        }
+        Ok(())
+    }
+
+    async fn put(&self, record: &Record, exists: bool) -> Result<Lease, ElectionError> {
+        let mut lease = match &self.seen {
+            Some((lease, _)) if exists => lease.clone(),
+            _ => Lease {
+                metadata: ObjectMeta {
+                    name: Some(self.lease.name.clone()),
+                    namespace: Some(self.lease.namespace.clone()),
+                    ..ObjectMeta::default()
+                },
+                ..Lease::default()
+            },
+        };
+        record.write_to(lease.spec.get_or_insert_default());
+        let parameters = PostParams::default();
+        if exists {
+            let request = self.api.replace(&self.lease.name, &parameters, &lease);
+            self.within(request, ElectionError::Write).await
+        } else {
+            self.within(self.api.create(&parameters, &lease), ElectionError::Write)
+                .await
+        }
+    }
+
+    async fn within<T>(
+        &self,
+        request: impl Future<Output = kube::Result<T>>,
+        failed: fn(LeaseName, Box<kube::Error>) -> ElectionError,
+    ) -> Result<T, ElectionError> {
+        let limit = self.timing.request_timeout();
+        match timeout(limit, request).await {
+            Ok(Ok(answer)) => Ok(answer),
+            Ok(Err(error)) => Err(failed(self.lease.clone(), Box::new(error))),
+            Err(_) => Err(ElectionError::Timeout(self.lease.clone(), limit)),
+        }
+    }
+
+    fn announce(&self, what: &str, leading: bool) {
+        tracing::info!(lease = %self.lease, identity = self.identity, "{what}");
+        self.observer.leading(&self.lease.name, leading);
+        if let Some((lease, _)) = &self.seen {
+            self.observer
+                .event(lease, &format!("{} {what}", self.identity));
+        }
+    }
+}
+
+/// A Lease that is ours, for as long as [`renew`](Self::renew) runs.
+pub struct Held(Elector);
+
+impl Held {
+    /// Which Lease.
+    pub fn lease(&self) -> &LeaseName {
+        &self.0.lease
+    }
+
+    /// To be asked before every write.
+    pub fn fence(&self) -> LeaseFence {
+        self.0.fence()
+    }
+
+    /// Renews until the Lease is lost. When it returns, the fence is shut. Can be dropped at any
+    /// point and called again.
+    pub async fn renew(&mut self) -> Lost {
+        let elector = &mut self.0;
+        let loss = loop {
+            let Some(expires) = elector.fence.expires() else {
+                break Loss::Deadline;
+            };
+            sleep_until(expires.min(Instant::now() + elector.timing.retry_period)).await;
+            // Time may have jumped: a process that was frozen wakes up here, with others leading.
+            if elector.fence.check().is_err() {
+                break Loss::Deadline;
+            }
+            match timeout_at(expires, elector.attempt()).await {
+                Ok(Ok(Attempt::Ours)) => {}
+                Ok(Ok(Attempt::HeldBy(holder))) => break Loss::Taken(holder),
+                Ok(Err(error)) => tracing::warn!("renewal failed: {}", error.chain()),
+                Err(_) => break Loss::Deadline,
+            }
+        };
+        elector.fence.shut();
+        if std::mem::take(&mut elector.leading) {
+            elector.announce("stopped leading", false);
+        }
+        Lost {
+            lease: elector.lease.clone(),
+            loss,
+        }
+    }
+
+    /// Gives the Lease back, so that another replica can lead at once. Only after all work stopped:
+    /// the fence shuts first. A Lease that is no longer ours is left alone.
+    pub async fn release(self) -> Result<(), ElectionError> {
+        let Self(mut elector) = self;
+        elector.fence.shut();
+        elector.leading = false;
+        let mut result = Ok(());
+        for attempt in 0..RELEASE_TRIES {
+            // The first try is from memory; a renewal cut off by the shutdown makes it stale.
+            if attempt > 0 {
+                elector.look().await?;
+            }
+            let record = match &elector.seen {
+                Some((_, seen)) if seen.record.holder == elector.identity => seen.record.clone(),
+                _ => return Ok(()),
+            };
+            result = elector
+                .put(&record.released(elector.clock.now()), true)
+                .await
+                .map(drop);
+            match &result {
+                Ok(()) => break,
+                Err(error) if error.status() == Some(409) => {}
+                Err(_) => return result,
+            }
+        }
+        elector.announce("stopped leading", false);
+        result
+    }
+}

@@ -1,0 +1,236 @@
+//! Proof of leadership by the local clock.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bowline_http::Clock;
+use jiff::Timestamp;
+use tokio::time::Instant;
+
+/// How much longer than a lease duration a leader may go without a renewal before `/healthz`
+/// reports it: it should have given up long before, so by then something is stuck.
+const HEALTH_TOLERANCE: Duration = Duration::from_secs(20);
+
+/// Work was refused because leadership is no longer certain.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not leading: lease {lease} was not renewed in time")]
+pub struct NotRenewed {
+    /// `namespace/name` of the Lease.
+    pub lease: String,
+}
+
+/// Tells, without asking anybody, whether one or several Leases are certainly still ours.
+///
+/// Ask it right before every write. It compares the last good renewal, dated at the moment its
+/// request was *sent*, with the renew deadline; others wait a whole lease duration from the moment
+/// they *saw* it, which is later and longer. So two processes are never unfenced at the same time,
+/// however long one of them was frozen. The time of day is checked as well, because the monotonic
+/// clock stands still while a machine is suspended.
+#[derive(Clone, Debug, Default)]
+pub struct LeaseFence(Vec<Arc<Guard>>);
+
+#[derive(Debug)]
+struct Guard {
+    lease: String,
+    deadline: Duration,
+    lease_duration: Duration,
+    clock: Clock,
+    state: Mutex<State>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct State {
+    /// When the last good renewal was sent; none when not leading.
+    renewed: Option<(Instant, Timestamp)>,
+}
+
+impl LeaseFence {
+    /// A fence that lets nobody pass until it is renewed.
+    pub(super) fn closed(
+        lease: String,
+        deadline: Duration,
+        lease_duration: Duration,
+        clock: Clock,
+    ) -> Self {
+        let state = Mutex::new(State::default());
+        Self(vec![Arc::new(Guard {
+            lease,
+            deadline,
+            lease_duration,
+            clock,
+            state,
+        })])
+    }
+
+    /// A fence that always lets pass: for a manager without leader election.
+    pub fn open() -> Self {
+        Self::default()
+    }
+
+    /// The same as the fence that the controllers ask before every write.
+    pub fn for_controllers(&self) -> crate::Fence {
+        let fence = self.clone();
+        crate::Fence::new(move || fence.check().is_ok())
+    }
+
+    /// Both fences in one: it lets pass what both let pass.
+    #[must_use]
+    pub fn and(&self, other: &Self) -> Self {
+        Self(self.0.iter().chain(&other.0).cloned().collect())
+    }
+
+    /// Whether all Leases are certainly still ours.
+    pub fn check(&self) -> Result<(), NotRenewed> {
+        self.0.iter().try_for_each(|guard| guard.check())
+    }
+
+    /// The state of the `leaderElection` health check: bad only if we believe to lead and have not
+    /// renewed for a lease duration and [20 s](HEALTH_TOLERANCE) more.
+    pub fn health(&self) -> Result<(), NotRenewed> {
+        self.0.iter().try_for_each(|guard| guard.health())
+    }
+
+    /// When the first of the Leases stops being certain; none if no Lease is held.
+    pub fn expires(&self) -> Option<Instant> {
+        self.0
+            .iter()
+            .filter_map(|guard| Some(guard.state().renewed?.0 + guard.deadline))
+            .min()
+    }
+
+    /// Opens it, or keeps it open: a request sent at that moment made the Lease ours. A fence that
+    /// has expired stays shut, because somebody else may have been told so.
+    pub(super) fn renew(&self, sent: Instant, sent_date: Timestamp) -> Result<(), NotRenewed> {
+        self.0.iter().try_for_each(|guard| {
+            let was_leading = guard.state().renewed.is_some();
+            if was_leading {
+                guard.check()?;
+            }
+            guard.state().renewed = Some((sent, sent_date));
+            let fresh = guard.check();
+            if fresh.is_err() && !was_leading {
+                // It was never open, so nobody relied on it: the next attempt may open it.
+                guard.state().renewed = None;
+            }
+            fresh
+        })
+    }
+
+    /// Shuts it at once.
+    pub(super) fn shut(&self) {
+        for guard in &self.0 {
+            guard.state().renewed = None;
+        }
+    }
+}
+
+impl Guard {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn check(&self) -> Result<(), NotRenewed> {
+        let fresh = self.state().renewed.is_some_and(|(sent, date)| {
+            sent.elapsed() < self.deadline && self.clock.since(date) < self.deadline
+        });
+        if fresh { Ok(()) } else { Err(self.fenced()) }
+    }
+
+    fn health(&self) -> Result<(), NotRenewed> {
+        match self.state().renewed {
+            Some((sent, _)) if sent.elapsed() > self.lease_duration + HEALTH_TOLERANCE => {
+                Err(self.fenced())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn fenced(&self) -> NotRenewed {
+        NotRenewed {
+            lease: self.lease.clone(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fence() -> (LeaseFence, Clock) {
+        let clock = Clock::simulated("2026-01-01T00:00:00Z".parse().unwrap());
+        let (deadline, duration) = (Duration::from_secs(10), Duration::from_secs(15));
+        (
+            LeaseFence::closed("ns/name".to_owned(), deadline, duration, clock.clone()),
+            clock,
+        )
+    }
+
+    async fn pass(seconds: u64) {
+        tokio::time::advance(Duration::from_secs(seconds)).await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_fence_is_open_for_one_deadline_after_a_renewal_and_never_again_after_it() {
+        let (fence, clock) = fence();
+        assert!(fence.check().is_err(), "not yet leading");
+        fence.renew(Instant::now(), clock.now()).unwrap();
+        pass(9).await;
+        fence.check().unwrap();
+        fence.renew(Instant::now(), clock.now()).unwrap();
+        pass(9).await;
+        fence.check().unwrap();
+        pass(1).await;
+        assert_eq!(fence.check().unwrap_err().lease, "ns/name");
+        assert!(
+            fence.renew(Instant::now(), clock.now()).is_err(),
+            "too late"
+        );
+        assert!(fence.check().is_err());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_fence_counts_from_the_sending_of_the_renewal() {
+        let (fence, clock) = fence();
+        let (sent, date) = (Instant::now(), clock.now());
+        pass(4).await;
+        fence.renew(sent, date).unwrap();
+        pass(6).await;
+        assert!(fence.check().is_err());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_machine_that_slept_is_fenced_by_the_time_of_day() {
+        let (fence, clock) = fence();
+        // The monotonic clock says "just now", the calendar says otherwise.
+        let long_ago = clock.now() - Duration::from_secs(3600);
+        assert!(fence.renew(Instant::now(), long_ago).is_err());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_double_fence_needs_both() {
+        let ((one, clock), (two, _)) = (fence(), fence());
+        let both = one.and(&two);
+        one.renew(Instant::now(), clock.now()).unwrap();
+        assert!(both.check().is_err());
+        two.renew(Instant::now(), clock.now()).unwrap();
+        both.check().unwrap();
+        two.shut();
+        assert!(both.check().is_err());
+        one.check().unwrap();
+        LeaseFence::open().check().unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn health_fails_only_for_a_leader_stuck_past_the_lease_and_twenty_seconds() {
+        let (fence, clock) = fence();
+        pass(1000).await;
+        fence.health().unwrap();
+        fence.renew(Instant::now(), clock.now()).unwrap();
+        pass(35).await;
+        fence.health().unwrap();
+        pass(1).await;
+        assert!(fence.health().is_err());
+        fence.shut();
+        fence.health().unwrap();
+    }
+}

@@ -1,0 +1,186 @@
+//! Core v1 events: what a user sees in `kubectl describe`.
+//!
+//! A [`Recorder`] never blocks its caller. It hands events to one writer task, which folds similar
+//! ones together ([`Correlator`]) and writes the rest; a stuck write holds back later ones and a full
+//! queue drops them, but no controller ever waits for an event.
+
+mod correlate;
+mod names;
+mod reference;
+#[cfg(test)]
+mod tests;
+mod writer;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bowline_http::{Clock, Random};
+use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::metrics::Metrics;
+pub use correlate::{Action, Correlator};
+pub use names::{EventNames, event_name};
+pub use reference::{lease_reference, node_reference};
+use writer::Message;
+
+/// Events that may wait for the writer; further ones are dropped.
+pub const QUEUE_LIMIT: usize = 1000;
+
+/// Bytes of a message; a cloud's error page must not fill the event store.
+const MESSAGE_LIMIT: usize = 4096;
+
+/// Whether an event is good news or bad.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EventType {
+    /// Things go as they should.
+    Normal,
+    /// Somebody may have to look.
+    Warning,
+}
+
+impl EventType {
+    /// As it stands in the object.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Normal => "Normal",
+            Self::Warning => "Warning",
+        }
+    }
+}
+
+/// What all recorders of a process share.
+#[derive(Clone, Debug)]
+pub struct EventContext {
+    /// The time of day.
+    pub clock: Clock,
+    /// For the first pause of a retry, and for names.
+    pub random: Random,
+    /// Where drops are counted.
+    pub metrics: Arc<Metrics>,
+    /// Keeps names unique when several events fall into one nanosecond.
+    pub names: EventNames,
+}
+
+impl EventContext {
+    /// A context with names of its own.
+    pub fn new(clock: Clock, random: Random, metrics: Arc<Metrics>) -> Self {
+        Self {
+            clock,
+            random,
+            metrics,
+            names: EventNames::default(),
+        }
+    }
+}
+
+/// Records the events of one component; clones share its writer, which ends with the last of them.
+#[derive(Clone, Debug)]
+pub struct Recorder {
+    component: &'static str,
+    context: EventContext,
+    queue: mpsc::Sender<Message>,
+}
+
+impl Recorder {
+    /// A recorder for that component (`cloud-node-controller`, …), and its writer task.
+    ///
+    /// The client should not repeat calls by itself: any answer of the server is final.
+    pub fn new(client: kube::Client, component: &'static str, context: &EventContext) -> Self {
+        let (queue, messages) = mpsc::channel(QUEUE_LIMIT);
+        let recorder = Self {
+            component,
+            context: context.clone(),
+            queue,
+        };
+        tokio::spawn(writer::run(client, component, context.clone(), messages));
+        recorder
+    }
+
+    /// Records an event about that object. Returns at once, also when nothing can be written.
+    pub fn event(
+        &self,
+        object: &ObjectReference,
+        kind: EventType,
+        reason: &'static str,
+        message: impl Into<String>,
+    ) {
+        let event = self.build(object, kind, reason, message.into());
+        tracing::debug!(
+            component = self.component,
+            kind = object.kind.as_deref(),
+            name = object.name.as_deref(),
+            reason,
+            message = event.message.as_deref(),
+            "event"
+        );
+        if self
+            .queue
+            .try_send(Message::Event(Box::new(event)))
+            .is_err()
+        {
+            self.context
+                .metrics
+                .events
+                .dropped(self.component, "queue_full");
+        }
+    }
+
+    /// Waits until everything recorded before is written or dropped, at most `limit`. Says whether
+    /// that was reached.
+    pub async fn flush(&self, limit: Duration) -> bool {
+        let (done, reached) = oneshot::channel();
+        let wait =
+            async { self.queue.send(Message::Flush(done)).await.is_ok() && reached.await.is_ok() };
+        tokio::time::timeout(limit, wait).await.unwrap_or(false)
+    }
+
+    fn build(
+        &self,
+        object: &ObjectReference,
+        kind: EventType,
+        reason: &'static str,
+        message: String,
+    ) -> Event {
+        let now = self.context.clock.now();
+        let object_name = object.name.as_deref().unwrap_or_default();
+        let namespace = object.namespace.as_deref().filter(|name| !name.is_empty());
+        Event {
+            metadata: ObjectMeta {
+                name: Some(
+                    self.context
+                        .names
+                        .next(object_name, now, &self.context.random),
+                ),
+                namespace: Some(namespace.unwrap_or("default").to_owned()),
+                ..ObjectMeta::default()
+            },
+            involved_object: object.clone(),
+            reason: Some(reason.to_owned()),
+            message: Some(shortened(message)),
+            type_: Some(kind.as_str().to_owned()),
+            source: Some(EventSource {
+                component: Some(self.component.to_owned()),
+                host: None,
+            }),
+            reporting_component: Some(self.component.to_owned()),
+            reporting_instance: Some(String::new()),
+            first_timestamp: Some(Time(now)),
+            last_timestamp: Some(Time(now)),
+            count: Some(1),
+            ..Event::default()
+        }
+    }
+}
+
+/// Cut to the limit at a character's boundary, with a sign that it was.
+fn shortened(mut message: String) -> String {
+    if message.len() > MESSAGE_LIMIT {
+        let whole = |at: &usize| message.is_char_boundary(*at);
+        let end = (0..=MESSAGE_LIMIT).rev().find(whole).unwrap_or(0);
+        message.truncate(end);
+        message.push('…');
+    }
+    message
+}

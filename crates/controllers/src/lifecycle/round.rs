@@ -1,0 +1,211 @@
+//! One round over the nodes of one cloud: gather, decide, execute, publish.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, MutexGuard, PoisonError};
+
+use bowline_core::{
+    Evidence, HoldReason, LifecycleAction, Lookup, Node, Proof, Taint, Verdict, needs_look,
+    when_not_ready, when_ready,
+};
+use futures::StreamExt;
+use futures::stream;
+use tracing::{debug, info, warn};
+
+use super::{CloudState, LifecycleController};
+use crate::events::{EventType, node_reference};
+use crate::lookups::Lookups;
+use crate::nodes::chain;
+use crate::stop::Stop;
+use crate::write::WriteError;
+
+impl LifecycleController {
+    pub(super) async fn round(&self, cloud: &Lookups, stop: &Stop) {
+        let nodes: Vec<Arc<Node>> = self
+            .nodes
+            .all()
+            .into_iter()
+            .filter(|node| self.owners.owns(cloud, node))
+            .collect();
+        let (suspects, ready): (Vec<_>, Vec<_>) =
+            nodes.iter().cloned().partition(|node| needs_look(node));
+        self.forget_others(cloud, &suspects);
+        let looked = suspects.clone();
+        let Some(answers) = stop.unless_given(cloud.ask(looked)).await else {
+            return;
+        };
+        let actions = ready
+            .into_iter()
+            .map(|node| (when_ready(&node), node))
+            .chain(suspects.into_iter().zip(answers).map(|(node, answer)| {
+                self.count(&answer);
+                (when_not_ready(&node, answer), node)
+            }))
+            .collect::<Vec<_>>();
+        let count = nodes.len();
+        stream::iter(actions)
+            .for_each_concurrent(self.options.concurrent_syncs, |(action, node)| async move {
+                if !stop.is_given() {
+                    self.act(cloud, node, action, count).await;
+                }
+            })
+            .await;
+        self.check_cloud(cloud, stop).await;
+        self.publish_held(cloud);
+    }
+
+    async fn act(&self, cloud: &Lookups, node: Arc<Node>, action: LifecycleAction, nodes: usize) {
+        match action {
+            LifecycleAction::Nothing => self.state(cloud).guard.present(&node.uid),
+            LifecycleAction::Inconclusive => self.state(cloud).guard.inconclusive(&node.uid),
+            LifecycleAction::SetTaints(taints) => {
+                self.state(cloud).guard.present(&node.uid);
+                self.set_taints(node, taints).await;
+            }
+            LifecycleAction::Suspect(evidence) => {
+                self.judge(cloud, &node, evidence, nodes).await;
+            }
+        }
+    }
+
+    async fn judge(&self, cloud: &Lookups, node: &Node, evidence: Evidence, nodes: usize) {
+        let verdict = self.state(cloud).guard.gone(node, evidence, nodes);
+        match verdict {
+            Verdict::Hold { reason, news } => self.hold(cloud, node, reason, news),
+            Verdict::Delete(proof) => self.delete(cloud, node, &proof).await,
+        }
+    }
+
+    fn hold(&self, cloud: &Lookups, node: &Node, reason: HoldReason, news: bool) {
+        let cloud = cloud.cloud().name();
+        if !news || reason.is_routine() {
+            debug!(node = node.name, %cloud, %reason, "its machine seems to be gone");
+            return;
+        }
+        let text = format!("Machine seems to be gone from {cloud}, but the node is kept: {reason}");
+        warn!(node = node.name, %cloud, reason = reason.reason(), "{text}");
+        self.tell(node, EventType::Warning, "NodeDeletionHeld", &text);
+    }
+
+    async fn delete(&self, cloud: &Lookups, node: &Node, proof: &Proof) {
+        let name = &node.name;
+        info!(
+            node = name,
+            cloud = %cloud.cloud().name(),
+            first = proof.first.text,
+            second = proof.second.text,
+            "deleting the node: its machine is proven to be gone"
+        );
+        if self.state(cloud).announced.insert(node.uid.clone()) {
+            let text =
+                format!("Deleting node {name} because it does not exist in the cloud provider");
+            self.tell(node, EventType::Normal, "DeletingNode", &text);
+        }
+        match self.writer.delete(node).await {
+            Ok(()) => {}
+            Err(error) if error.is_not_found() => {}
+            Err(error) if error.is_conflict() => {
+                info!(node = name, "the node was changed meanwhile; looking again");
+                self.state(cloud).guard.refund();
+            }
+            Err(error) => {
+                self.state(cloud).guard.refund();
+                let text = format!("Failed deleting node {name}: {}", refusal(&error));
+                warn!(
+                    node = name,
+                    error = chain(&error),
+                    "deleting failed; trying again"
+                );
+                self.tell(node, EventType::Warning, "DeletingNodeFailed", &text);
+            }
+        }
+    }
+
+    /// Writes the taints; when the node was changed meanwhile, decides again on what it is now.
+    async fn set_taints(&self, node: Arc<Node>, taints: Vec<Taint>) {
+        let adding = taints.len() >= node.taints.len();
+        let name = node.name.clone();
+        let written = self
+            .writer
+            .retry_conflicts(node, WriteError::is_conflict, |node| async move {
+                let taints = if adding {
+                    bowline_core::with_shutdown(&node.taints)
+                } else {
+                    bowline_core::without_shutdown(&node.taints)
+                };
+                match taints {
+                    Some(taints) => self.writer.set_taints(&node, &taints).await.map(Some),
+                    None => Ok(None),
+                }
+            })
+            .await;
+        match written {
+            Ok(Some(_)) if adding => info!(node = name, "tainted: its machine is shut down"),
+            Ok(Some(_)) => info!(node = name, "shutdown taint removed: the node is Ready"),
+            Ok(None) => {}
+            Err(error) if error.is_not_found() => {}
+            Err(error) => warn!(node = name, error = chain(&error), "taints not written"),
+        }
+    }
+
+    /// The check read between two looks, made only while somebody is suspected.
+    async fn check_cloud(&self, cloud: &Lookups, stop: &Stop) {
+        if !self.state(cloud).guard.wants_canary() {
+            return;
+        }
+        let Some(instances) = cloud.cloud().instances() else {
+            return;
+        };
+        let Some(checked) = stop.unless_given(instances.canary()).await else {
+            return;
+        };
+        if let Err(error) = &checked {
+            let cloud = cloud.cloud().name();
+            warn!(%cloud, error = error.chain(), "the cloud fails a check read; deleting nothing");
+        }
+        self.state(cloud).guard.canary(checked.is_ok());
+    }
+
+    fn forget_others(&self, cloud: &Lookups, suspects: &[Arc<Node>]) {
+        let uids: BTreeSet<&str> = suspects.iter().map(|node| node.uid.as_str()).collect();
+        let mut state = self.state(cloud);
+        state.guard.retain(&uids);
+        state.announced.retain(|uid| uids.contains(uid.as_str()));
+    }
+
+    fn publish_held(&self, cloud: &Lookups) {
+        let held = self.state(cloud).guard.held();
+        let name = cloud.cloud().name().as_str();
+        for reason in HoldReason::ALL {
+            let nodes = held.get(&reason).copied().unwrap_or_default();
+            self.metrics.clouds.guard_held(name, reason.reason(), nodes);
+        }
+    }
+
+    fn count(&self, answer: &Lookup) {
+        let result = match answer {
+            Lookup::Found(_) | Lookup::NotMine => "success",
+            Lookup::Gone(_) => "instance_not_found",
+            Lookup::CannotTell(_) => "error",
+        };
+        self.metrics.lifecycle.call("instance_metadata", result);
+    }
+
+    fn tell(&self, node: &Node, kind: EventType, reason: &'static str, message: &str) {
+        let reference = node_reference(&node.name, &node.uid, None);
+        self.recorder.event(&reference, kind, reason, message);
+    }
+
+    fn state(&self, cloud: &Lookups) -> MutexGuard<'_, CloudState> {
+        self.clouds[cloud.cloud().name()]
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What the API server said, or why it could not be asked.
+fn refusal(error: &WriteError) -> String {
+    match error {
+        WriteError::Api { source, .. } => source.to_string(),
+        WriteError::Late { .. } | WriteError::Fenced { .. } => error.to_string(),
+    }
+}

@@ -1,0 +1,143 @@
+//! Questions about machines, asked together.
+//!
+//! Many nodes want to know about their machines at the same time; a cloud with a list call can
+//! answer them all with one. Questions that arrive within a short window, or while an earlier
+//! flight is still out, travel together, one flight at a time for each cloud.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bowline_core::{Cloud, CloudError, CloudErrorKind, Lookup, Node};
+use tokio::sync::{mpsc, oneshot};
+use tracing::debug;
+
+use crate::election::Fence;
+use crate::stop::Stop;
+
+/// How long the first question waits for company. A person does not notice it; a cluster whose
+/// nodes all come up at once fits into it.
+const WINDOW: Duration = Duration::from_millis(20);
+/// Nodes in one flight: above the largest supported cluster (5,000 nodes), so that one list
+/// answers everybody.
+const FLIGHT_LIMIT: usize = 8192;
+/// Questions that may wait for the next flight; further callers wait to ask.
+const QUEUE_LIMIT: usize = 8192;
+/// No flight takes longer. Each call inside has a shorter deadline of its own; this one is for a
+/// provider that forgot it.
+const FLIGHT_DEADLINE: Duration = Duration::from_secs(120);
+
+struct Question {
+    nodes: Vec<Arc<Node>>,
+    reply: oneshot::Sender<Vec<Lookup>>,
+}
+
+/// Asks one cloud about machines. Clones share its flights.
+#[derive(Clone)]
+pub struct Lookups {
+    cloud: Arc<dyn Cloud>,
+    questions: mpsc::Sender<Question>,
+}
+
+impl Lookups {
+    /// Starts the flights to one cloud. They end with `stop`, or when nobody can ask any more.
+    pub fn start(cloud: Arc<dyn Cloud>, fence: Fence, stop: Stop) -> Self {
+        let (questions, waiting) = mpsc::channel(QUEUE_LIMIT);
+        tokio::spawn(fly(cloud.clone(), fence, waiting, stop));
+        Self { cloud, questions }
+    }
+
+    /// The cloud that is asked.
+    pub fn cloud(&self) -> &Arc<dyn Cloud> {
+        &self.cloud
+    }
+
+    /// One answer for each node, in the same order.
+    pub async fn ask(&self, nodes: Vec<Arc<Node>>) -> Vec<Lookup> {
+        let count = nodes.len();
+        if count == 0 {
+            return Vec::new();
+        }
+        let (reply, answer) = oneshot::channel();
+        if self
+            .questions
+            .send(Question { nodes, reply })
+            .await
+            .is_err()
+        {
+            return (0..count).map(|_| stopped()).collect();
+        }
+        answer
+            .await
+            .unwrap_or_else(|_| (0..count).map(|_| stopped()).collect())
+    }
+
+    /// The answer for one node.
+    pub async fn ask_one(&self, node: Arc<Node>) -> Lookup {
+        self.ask(vec![node]).await.pop().unwrap_or_else(stopped)
+    }
+}
+
+async fn fly(
+    cloud: Arc<dyn Cloud>,
+    fence: Fence,
+    mut waiting: mpsc::Receiver<Question>,
+    stop: Stop,
+) {
+    loop {
+        let Some(Some(first)) = stop.unless_given(waiting.recv()).await else {
+            return;
+        };
+        tokio::time::sleep(WINDOW).await;
+        let mut size = first.nodes.len();
+        let mut questions = vec![first];
+        while size < FLIGHT_LIMIT
+            && let Ok(next) = waiting.try_recv()
+        {
+            size += next.nodes.len();
+            questions.push(next);
+        }
+        debug!(cloud = %cloud.name(), nodes = size, questions = questions.len(), "looking up machines");
+        let nodes: Vec<Arc<Node>> = questions.iter().flat_map(|q| q.nodes.clone()).collect();
+        let Some(answers) = stop.unless_given(look(&*cloud, &fence, &nodes)).await else {
+            return;
+        };
+        let mut answers = answers.into_iter();
+        for Question { nodes, reply } in questions {
+            // Whoever asked may have given up; then nobody reads the answer.
+            let _ = reply.send(answers.by_ref().take(nodes.len()).collect());
+        }
+    }
+}
+
+async fn look(cloud: &dyn Cloud, fence: &Fence, nodes: &[Arc<Node>]) -> Vec<Lookup> {
+    let all = |make: &dyn Fn() -> Lookup| (0..nodes.len()).map(|_| make()).collect::<Vec<_>>();
+    let Some(instances) = cloud.instances() else {
+        return all(&|| Lookup::NotMine);
+    };
+    if let Err(fenced) = fence.check() {
+        let error = || CloudError::new(CloudErrorKind::Unavailable, "no cloud is asked");
+        return all(&|| Lookup::CannotTell(error().caused_by(fenced.clone())));
+    }
+    match tokio::time::timeout(FLIGHT_DEADLINE, instances.lookup(nodes)).await {
+        Err(_) => {
+            let text = format!("looking up machines in {} takes too long", cloud.name());
+            all(&|| Lookup::CannotTell(CloudError::new(CloudErrorKind::Unavailable, &*text)))
+        }
+        Ok(mut answers) => {
+            // A provider that answers too little has not answered about the rest.
+            while answers.len() < nodes.len() {
+                let text = format!("{} gave no answer about this node", cloud.name());
+                answers.push(Lookup::CannotTell(CloudError::new(
+                    CloudErrorKind::Unknown,
+                    text,
+                )));
+            }
+            answers
+        }
+    }
+}
+
+fn stopped() -> Lookup {
+    let error = CloudError::new(CloudErrorKind::Unavailable, "the manager is stopping");
+    Lookup::CannotTell(error)
+}

@@ -1,0 +1,317 @@
+//! The manager: one process from start to end.
+//!
+//! ```text
+//!  serve ─▶ compete for the lease ─▶ API server healthy? ─▶ start controllers ─▶ work
+//!    │         (standbys stop here,                                               │
+//!    │          and answer probes)             SIGTERM: stop taking work, finish, ◀┤
+//!    ◀──────────────────────────────────────── release the lease, exit 0          │
+//!                                              lease lost: drop everything, exit 1 ◀
+//! ```
+
+mod serving;
+mod work;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bowline_core::{Cloud, GuardPolicy};
+use bowline_http::{Clock, Random};
+use k8s_openapi::api::coordination::v1::Lease;
+use tokio::time::timeout;
+use tracing::{error, info, warn};
+
+use crate::clients::{AccountError, Clients, LEADER_ELECTION, LEADER_EVENTS, Unhealthy};
+use crate::election::{
+    BadMigration, Elector, Fence, LeaseName, Lost, Migration, Observer, Placement, Timing,
+    hostname, identity,
+};
+use crate::events::{EventContext, EventType, Recorder, lease_reference};
+use crate::metrics::Metrics;
+use crate::options::{KnownController, Options};
+use crate::serving::{Health, Parts, Server, ServingError};
+use crate::stop::{Stop, stop_signal};
+use work::Work;
+
+/// How long work that is under way may take when the process is asked to stop.
+const GRACE: Duration = Duration::from_secs(10);
+/// How long giving the lease back may take; after that it runs out by itself.
+const RELEASE_LIMIT: Duration = Duration::from_secs(3);
+
+/// Sets the verbosity of the running program.
+pub type SetVerbosity = Arc<dyn Fn(i32) -> Result<(), String> + Send + Sync>;
+
+/// Everything a manager is made of.
+pub struct Manager {
+    /// Its command line.
+    pub options: Options,
+    /// Its clouds.
+    pub clouds: Vec<Arc<dyn Cloud>>,
+    /// Its way to the API server.
+    pub clients: Clients,
+    /// For token reviews and access reviews of the serving port.
+    pub reviews: Reviews,
+    /// What it counts.
+    pub metrics: Arc<Metrics>,
+    /// The time of day.
+    pub clock: Clock,
+    /// Jitter and identities.
+    pub random: Random,
+    /// What the deletion guard insists on.
+    pub guard: GuardPolicy,
+    /// `PUT /debug/flags/v`.
+    pub set_verbosity: SetVerbosity,
+}
+
+/// Clients for delegated authentication and authorization; none where there is no way to ask.
+#[derive(Clone, Default)]
+pub struct Reviews {
+    /// Token reviews and the authentication ConfigMap.
+    pub authentication: Option<kube::Client>,
+    /// Access reviews.
+    pub authorization: Option<kube::Client>,
+}
+
+/// Why the manager ended other than by being asked to.
+#[derive(Debug, thiserror::Error)]
+pub enum ManagerError {
+    /// The HTTPS server.
+    #[error("starting the HTTPS server")]
+    Serving(#[from] ServingError),
+    /// A cloud cannot tell clusters apart.
+    #[error(
+        "no ClusterID found. A ClusterID is required for the cloud provider to function properly. \
+         This check can be bypassed by setting the allow-untagged-cloud option (cloud {0})"
+    )]
+    NoClusterId(String),
+    /// The leader-migration file.
+    #[error(transparent)]
+    Migration(#[from] BadMigration),
+    /// The lease is gone.
+    #[error("leaderelection lost")]
+    Lost(#[from] Lost),
+    /// The API server.
+    #[error(transparent)]
+    Unhealthy(#[from] Unhealthy),
+    /// A controller's service account.
+    #[error(transparent)]
+    Account(#[from] AccountError),
+}
+
+impl Manager {
+    /// Runs until `stop` (then all is well) or until it cannot go on.
+    pub async fn run(self, stop: Stop) -> Result<(), ManagerError> {
+        self.check_cluster_ids()?;
+        let migration = self.migration()?;
+        let health = Health::default();
+        let options = serving::options(&self.options)?;
+        let (serving_handle, serving_stop) = stop_signal();
+        let server = Server::bind(options, self.serving_parts(&health)).await?;
+        let server = server.map(|server| {
+            if let Ok(address) = server.address() {
+                info!(%address, "serving health, metrics and configuration");
+            }
+            tokio::spawn(async move { server.run(async move { serving_stop.given().await }).await })
+        });
+        let ended = self.lead_or_work(&health, migration, &stop).await;
+        serving_handle.stop();
+        if let Some(server) = server {
+            let _ = server.await;
+        }
+        ended
+    }
+
+    async fn lead_or_work(
+        &self,
+        health: &Health,
+        migration: Option<Migration>,
+        stop: &Stop,
+    ) -> Result<(), ManagerError> {
+        let (main, migrated) = self.placements(migration.as_ref());
+        let election = &self.options.election;
+        if !election.enabled {
+            let all = main.into_iter().chain(migrated).collect();
+            let work = Work::new(self, health, all, Fence::open());
+            return finish(work.run(stop.clone()), stop).await;
+        }
+        let elector = self.elector(&election.resource_name);
+        let fence = elector.fence();
+        health.add_watchdog("leaderElection", Arc::new(move || watchdog(&fence)));
+        self.lead(elector, stop, async |fence: Fence, stop: Stop| {
+            let work = Work::new(self, health, main, fence.clone());
+            let Some(migration) = migration.filter(|_| !migrated.is_empty()) else {
+                return work.run(stop).await;
+            };
+            let second = self.elector(&migration.leader_name);
+            let moved = self.lead(second, &stop, async |own: Fence, stop: Stop| {
+                Work::new(self, health, migrated, fence.and(&own)).run(stop).await
+            });
+            futures::future::try_join(work.run(stop.clone()), moved).await.map(|_| ())
+        })
+        .await
+    }
+
+    /// Competes for a lease, works while it is held, and gives it back.
+    async fn lead<W>(&self, elector: Elector, stop: &Stop, work: W) -> Result<(), ManagerError>
+    where
+        W: AsyncFnOnce(Fence, Stop) -> Result<(), ManagerError>,
+    {
+        let Some(mut held) = stop.unless_given(elector.acquire()).await else { return Ok(()) };
+        let (handle, working) = stop_signal();
+        let ended = {
+            let mut work = std::pin::pin!(work(held.fence(), working));
+            let mut renewing = std::pin::pin!(held.renew());
+            // Losing the lease comes first: then nothing further may be done.
+            let early = tokio::select! {
+                biased;
+                lost = &mut renewing => Some(Err(lost.into())),
+                () = stop.given() => None,
+                ended = &mut work => Some(ended),
+            };
+            match early {
+                Some(ended) => ended,
+                None => {
+                    handle.stop();
+                    tokio::select! {
+                        biased;
+                        lost = &mut renewing => Err(lost.into()),
+                        finished = timeout(GRACE, &mut work) => finished.unwrap_or_else(|_| {
+                            warn!(grace = ?GRACE, "work under way was abandoned");
+                            Ok(())
+                        }),
+                    }
+                }
+            }
+        };
+        if let Err(ManagerError::Lost(lost)) = &ended {
+            error!(%lost, "leadership is lost; stopping at once");
+            return ended;
+        }
+        match timeout(RELEASE_LIMIT, held.release()).await {
+            Ok(Ok(())) => info!("lease released"),
+            Ok(Err(error)) => warn!(%error, "the lease was not released; it runs out by itself"),
+            Err(_) => warn!("the lease was not released in time; it runs out by itself"),
+        }
+        ended
+    }
+
+    fn elector(&self, name: &str) -> Elector {
+        let election = &self.options.election;
+        let events = Recorder::new(
+            self.clients.root(LEADER_EVENTS),
+            "cloud-controller-manager",
+            &self.event_context(),
+        );
+        Elector::new(
+            self.clients.root(LEADER_ELECTION),
+            LeaseName { namespace: election.resource_namespace.clone(), name: name.to_owned() },
+            identity(&hostname(), &self.random),
+            Timing::from(election),
+            (self.clock.clone(), self.random.clone()),
+            Arc::new(Announcer { metrics: self.metrics.clone(), events }),
+        )
+    }
+
+    fn event_context(&self) -> EventContext {
+        EventContext::new(self.clock.clone(), self.random.clone(), self.metrics.clone())
+    }
+
+    fn serving_parts(&self, health: &Health) -> Parts {
+        let configz = self.options.configz();
+        Parts {
+            metrics: self.metrics.clone(),
+            health: health.clone(),
+            configz: Arc::new(move || configz.clone()),
+            set_verbosity: self.set_verbosity.clone(),
+            authentication: self.reviews.authentication.clone(),
+            authorization: self.reviews.authorization.clone(),
+            clock: self.clock.clone(),
+            random: self.random.clone(),
+        }
+    }
+
+    fn check_cluster_ids(&self) -> Result<(), ManagerError> {
+        let Some(cloud) = self.clouds.iter().find(|cloud| !cloud.has_cluster_id()) else {
+            return Ok(());
+        };
+        if self.options.cloud.allow_untagged {
+            warn!(cloud = %cloud.name(), "no ClusterID: one cluster in this account only");
+            return Ok(());
+        }
+        Err(ManagerError::NoClusterId(cloud.name().to_string()))
+    }
+
+    fn migration(&self) -> Result<Option<Migration>, ManagerError> {
+        let election = &self.options.election;
+        Ok(match (election.migration, election.migration_file.as_str()) {
+            (false, _) => None,
+            (true, "") => Some(Migration::default()),
+            (true, file) => Some(Migration::load(file)?),
+        })
+    }
+
+    /// The enabled controllers under the main lease, and those under the second one.
+    fn placements(
+        &self,
+        migration: Option<&Migration>,
+    ) -> (Vec<&'static KnownController>, Vec<&'static KnownController>) {
+        let enabled = self.options.controllers.set();
+        let (mut main, mut migrated) = (Vec::new(), Vec::new());
+        for known in crate::options::CONTROLLERS.iter().filter(|it| enabled.enabled(it.name)) {
+            match migration.map_or(Placement::Main, |migration| migration.placement(known)) {
+                Placement::Main => main.push(known),
+                Placement::Migrated => migrated.push(known),
+                Placement::Elsewhere => {
+                    info!(controller = known.name, "runs in another component; not started here");
+                }
+            }
+        }
+        (main, migrated)
+    }
+}
+
+/// Lets work end by itself; after `stop` only for so long.
+async fn finish(
+    work: impl Future<Output = Result<(), ManagerError>>,
+    stop: &Stop,
+) -> Result<(), ManagerError> {
+    let mut work = std::pin::pin!(work);
+    tokio::select! {
+        biased;
+        ended = &mut work => ended,
+        () = async { stop.given().await; tokio::time::sleep(GRACE).await } => {
+            warn!(grace = ?GRACE, "work under way was abandoned");
+            Ok(())
+        }
+    }
+}
+
+fn watchdog(fence: &Fence) -> Result<(), String> {
+    fence.health().map_err(|fenced| fenced.to_string())
+}
+
+/// Tells metrics and events who leads.
+struct Announcer {
+    metrics: Arc<Metrics>,
+    events: Recorder,
+}
+
+impl Observer for Announcer {
+    fn leading(&self, lease: &str, leading: bool) {
+        self.metrics.election.leading(lease, leading);
+    }
+
+    fn slow_path(&self, lease: &str) {
+        self.metrics.election.slow_renewal(lease);
+    }
+
+    fn event(&self, lease: &Lease, message: &str) {
+        let meta = &lease.metadata;
+        let reference = lease_reference(
+            meta.namespace.as_deref().unwrap_or_default(),
+            meta.name.as_deref().unwrap_or_default(),
+            meta.uid.as_deref(),
+            meta.resource_version.as_deref(),
+        );
+        self.events.event(&reference, EventType::Normal, "LeaderElection", message);
+    }
+}

@@ -1,0 +1,111 @@
+//! The numbers Bowline tells: one registry, the framework's names, and our own beside them.
+//!
+//! A labelled family appears with its first observation. Families of later controllers (service,
+//! route, IPAM, webhooks) go where [`Metrics::new`] says so; a cloud's HTTP client registers its own
+//! through [`Metrics::register`].
+
+mod calls;
+mod families;
+mod process;
+mod queues;
+mod text;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use prometheus_client::registry::Registry;
+
+pub use calls::{BuildInfo, DelegatedMetrics, EventMetrics, HealthMetrics, RestMetrics};
+pub use families::{
+    CloudMetrics, ControllerMetrics, ElectionMetrics, LifecycleMetrics, NodeMetrics,
+};
+pub use queues::{QueueMetrics, QueueSeries, UnfinishedWork};
+pub use text::Format;
+
+/// Every family of the process.
+#[derive(Debug)]
+pub struct Metrics {
+    registry: Mutex<Registry>,
+    slis: Mutex<Registry>,
+    /// Initialisation of nodes.
+    pub nodes: NodeMetrics,
+    /// The life-cycle loop.
+    pub lifecycle: LifecycleMetrics,
+    /// What each cloud owns and what is held back there.
+    pub clouds: CloudMetrics,
+    /// Which controllers run.
+    pub controllers: ControllerMetrics,
+    /// Leader election.
+    pub election: ElectionMetrics,
+    /// Work queues.
+    pub queues: QueueMetrics,
+    /// Calls to the Kubernetes API.
+    pub rest: RestMetrics,
+    /// Token and access reviews.
+    pub delegated: DelegatedMetrics,
+    /// Events that were not written.
+    pub events: EventMetrics,
+    /// Health checks, shown on `/metrics/slis`.
+    pub health: HealthMetrics,
+}
+
+impl Metrics {
+    /// All families, registered.
+    pub fn new() -> Arc<Self> {
+        let mut registry = Registry::default();
+        let mut slis = Registry::default();
+        let metrics = Self {
+            nodes: NodeMetrics::register(&mut registry),
+            lifecycle: LifecycleMetrics::register(&mut registry),
+            clouds: CloudMetrics::register(&mut registry),
+            controllers: ControllerMetrics::register(&mut registry),
+            election: ElectionMetrics::register(&mut registry),
+            queues: QueueMetrics::register(&mut registry),
+            rest: RestMetrics::register(&mut registry),
+            delegated: DelegatedMetrics::register(&mut registry),
+            events: EventMetrics::register(&mut registry),
+            // Later controllers (service, route, IPAM, webhooks) add their families here, one struct
+            // each in a file beside `families`.
+            health: HealthMetrics::register(&mut slis),
+            registry: Mutex::new(registry),
+            slis: Mutex::new(slis),
+        };
+        metrics.register(|registry| {
+            registry.register_collector(Box::new(process::ProcessMetrics::all()));
+        });
+        let start_only = Box::new(process::ProcessMetrics::start_only());
+        lock(&metrics.slis).register_collector(start_only);
+        Arc::new(metrics)
+    }
+
+    /// Lets another part register families of its own in the same registry.
+    pub fn register<T>(&self, add: impl FnOnce(&mut Registry) -> T) -> T {
+        add(&mut lock(&self.registry))
+    }
+
+    /// Publishes `kubernetes_build_info`.
+    pub fn build_info(&self, info: &BuildInfo) {
+        self.register(|registry| calls::register_build_info(registry, info));
+    }
+
+    /// Everything on `/metrics`, in that format.
+    pub fn encode(&self, format: Format) -> String {
+        text::encode(&lock(&self.registry), format)
+    }
+
+    /// Everything on `/metrics/slis`, in that format.
+    pub fn encode_slis(&self, format: Format) -> String {
+        text::encode(&lock(&self.slis), format)
+    }
+
+    /// Everything on `/metrics` as Prometheus text 0.0.4.
+    pub fn text(&self) -> String {
+        self.encode(Format::Prometheus)
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,94 @@
+//! The slow round over all initialised nodes: addresses follow the machines.
+
+use std::sync::Arc;
+
+use bowline_core::{Lookup, Node, addresses_differ, desired_addresses};
+use futures::StreamExt;
+use futures::future::join_all;
+use futures::stream;
+use tracing::{debug, info, warn};
+
+use super::NodeController;
+use crate::lookups::Lookups;
+use crate::nodes::chain;
+use crate::stop::Stop;
+
+impl NodeController {
+    /// A round right away, and another one a full period after each round ended.
+    pub(super) async fn keep_addresses(&self, stop: Stop) {
+        self.nodes.synced().await;
+        while !stop.is_given() {
+            if stop.unless_given(self.refresh_addresses()).await.is_none() {
+                return;
+            }
+            let pause = tokio::time::sleep(self.options.status_update_frequency);
+            if stop.unless_given(pause).await.is_none() {
+                return;
+            }
+        }
+    }
+
+    async fn refresh_addresses(&self) {
+        let nodes = self.nodes.all();
+        join_all(self.owners.all().iter().map(|cloud| {
+            let owned: Vec<Arc<Node>> = nodes
+                .iter()
+                .filter(|node| !node.is_uninitialized() && self.owners.owns(cloud, node))
+                .cloned()
+                .collect();
+            self.metrics
+                .clouds
+                .nodes_owned(cloud.cloud().name().as_str(), owned.len());
+            self.refresh_in(cloud, owned)
+        }))
+        .await;
+    }
+
+    async fn refresh_in(&self, cloud: &Lookups, nodes: Vec<Arc<Node>>) {
+        let answers = cloud.ask(nodes.clone()).await;
+        stream::iter(nodes.into_iter().zip(answers))
+            .for_each_concurrent(self.options.concurrent_status_updates, |(node, answer)| {
+                self.refresh(node, answer)
+            })
+            .await;
+    }
+
+    async fn refresh(&self, node: Arc<Node>, answer: Lookup) {
+        let instance = match answer {
+            Lookup::Found(instance) => instance,
+            Lookup::NotMine | Lookup::Gone(_) => return,
+            Lookup::CannotTell(error) => {
+                warn!(
+                    node = node.name,
+                    error = error.chain(),
+                    "addresses not refreshed"
+                );
+                return;
+            }
+        };
+        let wanted = desired_addresses(
+            &instance.addresses,
+            &node.addresses,
+            node.provided_node_ip(),
+        );
+        match wanted {
+            Err(error) => warn!(node = node.name, %error, "addresses left as they are"),
+            Ok(Some(wanted)) if addresses_differ(&node.addresses, &wanted) => {
+                match self.writer.set_addresses(&node, &wanted).await {
+                    Ok(_) => info!(node = node.name, addresses = ?wanted, "addresses changed"),
+                    Err(error) if error.is_not_found() || error.is_conflict() => {
+                        debug!(node = node.name, "the node is another one by now");
+                    }
+                    Err(error) => {
+                        warn!(
+                            node = node.name,
+                            error = chain(&error),
+                            "addresses not written"
+                        );
+                    }
+                }
+            }
+            Ok(_) => {}
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! One fresh node: whose it is, what its cloud knows, and the two writes that finish it.
+
+use std::sync::Arc;
+
+use bowline_core::ownership::Orphan;
+use bowline_core::{CloudError, InitializeError, Instance, Lookup, Node, Ownership, initialize};
+use tracing::{debug, info, warn};
+
+use super::{NodeController, Outcome};
+use crate::events::EventType;
+use crate::stop::Stop;
+use crate::write::WriteError;
+
+/// Why a turn failed; it is tried again.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum SyncError {
+    /// The owner could not say.
+    #[error("failed to get instance metadata for node {node}")]
+    Lookup { node: String, source: CloudError },
+    /// Some cloud could not say whether the node is its own.
+    #[error("cannot tell whose node {node} is: {ownership}")]
+    Undecided { node: String, ownership: Ownership },
+    /// The cloud's knowledge and the node's do not fit together.
+    #[error(transparent)]
+    Initialize(#[from] InitializeError),
+    /// The API server.
+    #[error(transparent)]
+    Write(#[from] WriteError),
+}
+
+impl SyncError {
+    pub(super) fn reason(&self) -> &'static str {
+        match self {
+            Self::Lookup { source, .. } => source.kind().reason(),
+            Self::Undecided { .. } => "OwnerUndecided",
+            Self::Initialize(error) => error.reason(),
+            Self::Write(_) => "WriteFailed",
+        }
+    }
+
+    fn is_conflict(&self) -> bool {
+        matches!(self, Self::Write(error) if error.is_conflict())
+    }
+}
+
+impl NodeController {
+    pub(super) async fn initialize(
+        &self,
+        node: Arc<Node>,
+        stop: &Stop,
+    ) -> Result<Outcome, SyncError> {
+        let Some(gathered) = stop.unless_given(self.gather(&node)).await else {
+            return Ok(Outcome::Later);
+        };
+        let Some((cloud, instance)) = gathered? else {
+            return Ok(Outcome::Later);
+        };
+        let Ok(_turn) = self.writing.acquire().await else {
+            return Ok(Outcome::Later);
+        };
+        if stop.is_given() {
+            return Ok(Outcome::Later);
+        }
+        let written = self
+            .writer
+            .retry_conflicts(node.clone(), SyncError::is_conflict, |node| {
+                self.execute(node, &instance)
+            })
+            .await;
+        match written {
+            Ok(Some(_)) => self.publish(&node, &cloud),
+            Ok(None) => {}
+            Err(SyncError::Write(error)) if error.is_not_found() => {
+                debug!(
+                    node = node.name,
+                    "the node is gone; nothing left to initialise"
+                );
+            }
+            Err(error) => return Err(error),
+        }
+        Ok(Outcome::Done)
+    }
+
+    /// The owner's name and what it knows; none if the node is to be left alone.
+    async fn gather(&self, node: &Arc<Node>) -> Result<Option<(String, Box<Instance>)>, SyncError> {
+        let owner = match self.owners.of(node).await {
+            Ok(owner) => owner,
+            Err(ownership @ Ownership::Undecided(_)) => {
+                return Err(SyncError::Undecided {
+                    node: node.name.clone(),
+                    ownership,
+                });
+            }
+            Err(ownership) => {
+                self.leave_alone(node, &ownership);
+                return Ok(None);
+            }
+        };
+        let cloud = owner.lookups.cloud().name().to_string();
+        let answer = match owner.answer {
+            Some(answer) => answer,
+            None => owner.lookups.ask_one(node.clone()).await,
+        };
+        match answer {
+            Lookup::Found(instance) => Ok(Some((cloud, instance))),
+            Lookup::CannotTell(source) => Err(SyncError::Lookup {
+                node: node.name.clone(),
+                source,
+            }),
+            Lookup::NotMine => {
+                debug!(node = node.name, cloud, "the cloud leaves this node alone");
+                Ok(None)
+            }
+            Lookup::Gone(evidence) => {
+                debug!(
+                    node = node.name,
+                    cloud,
+                    evidence = evidence.text,
+                    "its machine is gone"
+                );
+                Ok(None)
+            }
+        }
+    }
+
+    /// Addresses first: a node is never schedulable without them.
+    async fn execute(
+        &self,
+        node: Arc<Node>,
+        instance: &Instance,
+    ) -> Result<Option<Arc<Node>>, SyncError> {
+        if !node.is_uninitialized() {
+            return Ok(None);
+        }
+        let change = initialize(&node, instance)?;
+        let node = match &change.addresses {
+            Some(addresses) => self.writer.set_addresses(&node, addresses).await?,
+            None => node,
+        };
+        // What the write gave back may be newer than what the decision was made of.
+        let change = initialize(&node, instance)?;
+        for label in &change.skipped_labels {
+            info!(
+                node = node.name,
+                ?label,
+                "a label of the cloud is not put on the node"
+            );
+        }
+        Ok(Some(self.writer.initialize(&node, &change).await?))
+    }
+
+    fn publish(&self, node: &Node, cloud: &str) {
+        let age = self.clock.since(node.created).as_secs_f64();
+        self.metrics.nodes.taint_removal_delay.observe(age);
+        self.metrics.nodes.initial_sync_delay.observe(age);
+        self.tell(
+            node,
+            EventType::Normal,
+            "Synced",
+            "Node synced successfully",
+        );
+        info!(node = node.name, cloud, "initialised");
+    }
+
+    /// Tells people about a node nobody will touch, where they can do something about it.
+    fn leave_alone(&self, node: &Node, ownership: &Ownership) {
+        match ownership {
+            Ownership::Contested(_) => {
+                warn!(node = node.name, "{ownership}");
+                self.tell(
+                    node,
+                    EventType::Warning,
+                    "NodeContested",
+                    &ownership.to_string(),
+                );
+            }
+            Ownership::Nobody(Orphan::MalformedProviderId { .. }) => {
+                warn!(node = node.name, "{ownership}");
+                self.tell(
+                    node,
+                    EventType::Warning,
+                    "MalformedProviderID",
+                    &ownership.to_string(),
+                );
+            }
+            Ownership::Nobody(_) | Ownership::Owned { .. } | Ownership::Undecided(_) => {
+                debug!(node = node.name, "{ownership}");
+            }
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! The cloud-node controller: initialises fresh nodes, keeps addresses and paired labels right.
+//!
+//! ```text
+//!  watch ─▶ queue ─▶ gather: whose node? what does its cloud know? (asked together)
+//!                    decide:  core::initialize
+//!                    execute: addresses first, then id, labels and taint in one write
+//!                    publish: event, metrics; a failure is queued again
+//! ```
+
+mod addresses;
+mod initialize;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bowline_core::{Node, stable_labels_to_repair};
+use bowline_http::Clock;
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+use tracing::{debug, warn};
+
+use self::initialize::SyncError;
+use crate::events::{EventType, Recorder, node_reference};
+use crate::metrics::Metrics;
+use crate::nodes::{NodeChange, Nodes, chain};
+use crate::owners::Owners;
+use crate::queue::{Backoff, Work, WorkQueue};
+use crate::stop::Stop;
+use crate::write::NodeWriter;
+
+/// Nodes whose machines are asked for at the same time. More than the largest cluster has would
+/// only cost memory (about 1 kB each); fewer would split one list call into several.
+const IN_FLIGHT_LIMIT: usize = 5000;
+/// A node that nobody recognises, and one whose turn keeps failing, is looked at this often.
+const STRANGER_PERIOD: Duration = Duration::from_secs(60);
+/// Failures in a row after which people are told: about five seconds of trying.
+const FAILURES_BEFORE_WARNING: u32 = 10;
+
+/// The settings of the controller.
+#[derive(Clone, Copy, Debug)]
+pub struct NodeOptions {
+    /// Nodes that are written at the same time (`--concurrent-node-syncs`).
+    pub concurrent_syncs: usize,
+    /// Addresses that are written at the same time (`--concurrent-node-status-updates`).
+    pub concurrent_status_updates: usize,
+    /// The pause between two rounds of addresses (`--node-status-update-frequency`).
+    pub status_update_frequency: Duration,
+}
+
+/// What the controller works with.
+pub struct NodeController {
+    nodes: Nodes,
+    owners: Owners,
+    writer: NodeWriter,
+    recorder: Recorder,
+    metrics: Arc<Metrics>,
+    clock: Clock,
+    options: NodeOptions,
+    queue: WorkQueue<String>,
+    writing: Semaphore,
+}
+
+/// What became of one turn.
+enum Outcome {
+    /// Nothing is left to do.
+    Done,
+    /// Nothing can be done now; look again soon.
+    Later,
+}
+
+impl NodeController {
+    /// A controller that has not started. Its watch and writes are given to it.
+    pub fn new(
+        nodes: Nodes,
+        owners: Owners,
+        writer: NodeWriter,
+        recorder: Recorder,
+        metrics: Arc<Metrics>,
+        clock: Clock,
+        options: NodeOptions,
+    ) -> Arc<Self> {
+        let queue = WorkQueue::new("Nodes", Backoff::nodes(), &metrics.queues);
+        let writing = Semaphore::new(options.concurrent_syncs);
+        Arc::new(Self {
+            nodes,
+            owners,
+            writer,
+            recorder,
+            metrics,
+            clock,
+            options,
+            queue,
+            writing,
+        })
+    }
+
+    /// Works until `stop`, then finishes what is under way.
+    pub async fn run(self: Arc<Self>, stop: Stop) {
+        let queue = self.queue.clone();
+        self.nodes.on_change(move |change| {
+            if concerns_us(change) {
+                queue.add(change.name.clone());
+            }
+        });
+        for node in self.nodes.all() {
+            self.queue.add(node.name.clone());
+        }
+        tokio::join!(
+            self.clone().serve_queue(stop.clone()),
+            self.keep_addresses(stop)
+        );
+    }
+
+    async fn serve_queue(self: Arc<Self>, stop: Stop) {
+        let mut turns = JoinSet::new();
+        while let Some(Some(work)) = stop.unless_given(self.queue.next()).await {
+            while turns.try_join_next().is_some() {}
+            if turns.len() >= IN_FLIGHT_LIMIT {
+                turns.join_next().await;
+            }
+            let (this, stop) = (self.clone(), stop.clone());
+            turns.spawn(async move { this.take_turn(work, &stop).await });
+        }
+        self.queue.shut_down();
+        while turns.join_next().await.is_some() {}
+    }
+
+    async fn take_turn(&self, work: Work<String>, stop: &Stop) {
+        let name = work.key().clone();
+        match self.sync(&name, stop).await {
+            Ok(Outcome::Done) => work.succeeded(),
+            Ok(Outcome::Later) => work.again_after(STRANGER_PERIOD),
+            Err(error) => {
+                let failures = self.queue.failures(&name) + 1;
+                self.report(&name, &error, failures);
+                work.failed();
+                self.queue.add_after(name, STRANGER_PERIOD);
+            }
+        }
+    }
+
+    async fn sync(&self, name: &str, stop: &Stop) -> Result<Outcome, SyncError> {
+        let Some(node) = self.nodes.get(name) else {
+            return Ok(Outcome::Done);
+        };
+        if node.is_uninitialized() {
+            self.initialize(node, stop).await
+        } else {
+            self.repair_labels(&node).await?;
+            Ok(Outcome::Done)
+        }
+    }
+
+    /// Copies the older of the paired labels to the newer ones, on nodes that have an owner here.
+    async fn repair_labels(&self, node: &Node) -> Result<(), SyncError> {
+        let repairs = stable_labels_to_repair(&node.labels);
+        if repairs.is_empty() || self.owners.of_identified(node).is_none() {
+            return Ok(());
+        }
+        debug!(node = node.name, labels = ?repairs, "repairing paired labels");
+        match self.writer.set_labels(node, &repairs).await {
+            Err(error) if error.is_not_found() || error.is_conflict() => Ok(()),
+            done => Ok(done.map(|_| ())?),
+        }
+    }
+
+    fn report(&self, name: &str, error: &SyncError, failures: u32) {
+        let text = chain(error);
+        let cloud = self.nodes.get(name).and_then(|node| self.owner_name(&node));
+        self.metrics
+            .clouds
+            .initialization_failed(cloud.as_deref().unwrap_or("unknown"), error.reason());
+        if failures < FAILURES_BEFORE_WARNING {
+            debug!(
+                node = name,
+                failures,
+                error = text,
+                "initialising failed; trying again"
+            );
+            return;
+        }
+        warn!(
+            node = name,
+            failures,
+            error = text,
+            "initialising keeps failing"
+        );
+        if let Some(node) = self.nodes.get(name) {
+            let message = format!("Initialising keeps failing: {text}");
+            self.tell(
+                &node,
+                EventType::Warning,
+                "NodeInitializationFailed",
+                &message,
+            );
+        }
+    }
+
+    fn tell(&self, node: &Node, kind: EventType, reason: &'static str, message: &str) {
+        let reference = node_reference(&node.name, &node.uid, Some(&node.resource_version));
+        self.recorder.event(&reference, kind, reason, message);
+    }
+
+    fn owner_name(&self, node: &Node) -> Option<String> {
+        self.owners
+            .of_identified(node)
+            .map(|it| it.cloud().name().to_string())
+    }
+}
+
+/// An initialised node matters when something changed that labels depend on; a fresh one every
+/// time it is seen, so that its kubelet's heartbeats ask for it again.
+fn concerns_us(change: &NodeChange) -> bool {
+    change
+        .after
+        .as_ref()
+        .is_some_and(|node| node.is_uninitialized() || change.is_relevant())
+}

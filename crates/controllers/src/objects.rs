@@ -1,0 +1,238 @@
+//! Kubernetes objects, decoded into the fields that are used and no others.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use bowline_core::{Node, NodeAddress, Ready, Taint};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use kube::core::ClusterResourceScope;
+use serde::{Deserialize, Deserializer};
+
+/// A Node as it comes from the API server: large objects, small part.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct NodeObject {
+    #[serde(deserialize_with = "used_metadata")]
+    metadata: ObjectMeta,
+    spec: Spec,
+    status: Status,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct Spec {
+    #[serde(rename = "providerID")]
+    provider_id: String,
+    #[serde(deserialize_with = "null_is_empty")]
+    taints: Vec<TaintObject>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct TaintObject {
+    key: String,
+    value: String,
+    effect: String,
+    time_added: Option<String>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct Status {
+    #[serde(deserialize_with = "null_is_empty")]
+    addresses: Vec<AddressObject>,
+    #[serde(deserialize_with = "null_is_empty")]
+    conditions: Vec<ConditionObject>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct AddressObject {
+    r#type: String,
+    address: String,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct ConditionObject {
+    r#type: String,
+    status: String,
+}
+
+/// The fields of `metadata` that are used; the rest (managed fields above all) is never held.
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Metadata {
+    name: Option<String>,
+    uid: Option<String>,
+    resource_version: Option<String>,
+    creation_timestamp: Option<Time>,
+    deletion_timestamp: Option<Time>,
+    labels: Option<BTreeMap<String, String>>,
+    annotations: Option<BTreeMap<String, String>>,
+}
+
+fn used_metadata<'de, D: Deserializer<'de>>(from: D) -> Result<ObjectMeta, D::Error> {
+    let used = Metadata::deserialize(from)?;
+    Ok(ObjectMeta {
+        name: used.name,
+        uid: used.uid,
+        resource_version: used.resource_version,
+        creation_timestamp: used.creation_timestamp,
+        deletion_timestamp: used.deletion_timestamp,
+        labels: used.labels,
+        annotations: used.annotations,
+        ..ObjectMeta::default()
+    })
+}
+
+fn null_is_empty<'de, D, T>(from: D) -> Result<Vec<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    Ok(Option::deserialize(from)?.unwrap_or_default())
+}
+
+impl kube::Resource for NodeObject {
+    type DynamicType = ();
+    type Scope = ClusterResourceScope;
+
+    fn kind((): &()) -> Cow<'_, str> {
+        "Node".into()
+    }
+
+    fn group((): &()) -> Cow<'_, str> {
+        "".into()
+    }
+
+    fn version((): &()) -> Cow<'_, str> {
+        "v1".into()
+    }
+
+    fn plural((): &()) -> Cow<'_, str> {
+        "nodes".into()
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.metadata
+    }
+}
+
+impl From<NodeObject> for Node {
+    fn from(object: NodeObject) -> Self {
+        let NodeObject {
+            metadata,
+            spec,
+            status,
+        } = object;
+        let ready = status
+            .conditions
+            .iter()
+            .find(|condition| condition.r#type == "Ready");
+        Node {
+            name: metadata.name.unwrap_or_default(),
+            uid: metadata.uid.unwrap_or_default(),
+            resource_version: metadata.resource_version.unwrap_or_default(),
+            created: metadata
+                .creation_timestamp
+                .map_or(Timestamp::UNIX_EPOCH, |time| time.0),
+            deleting: metadata.deletion_timestamp.is_some(),
+            labels: metadata.labels.unwrap_or_default(),
+            annotations: metadata.annotations.unwrap_or_default(),
+            provider_id: Some(spec.provider_id).filter(|id| !id.is_empty()),
+            taints: spec.taints.into_iter().map(Taint::from).collect(),
+            addresses: status
+                .addresses
+                .into_iter()
+                .map(|address| NodeAddress::new(address.r#type.as_str().into(), address.address))
+                .collect(),
+            ready: match ready.map(|condition| condition.status.as_str()) {
+                Some("True") => Ready::True,
+                Some("False") => Ready::False,
+                _ => Ready::Unknown,
+            },
+        }
+    }
+}
+
+impl From<TaintObject> for Taint {
+    fn from(taint: TaintObject) -> Self {
+        let TaintObject {
+            key,
+            value,
+            effect,
+            time_added,
+        } = taint;
+        Taint {
+            key,
+            value,
+            effect,
+            time_added,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kube::core::DeserializeGuard;
+    use serde_json::json;
+
+    #[test]
+    fn a_node_is_decoded_into_what_is_used() {
+        let object: NodeObject = serde_json::from_value(json!({
+            "metadata": {
+                "name": "n1", "uid": "u", "resourceVersion": "7",
+                "creationTimestamp": "2026-01-02T03:04:05Z",
+                "labels": { "a": "b" }, "managedFields": [{ "manager": "kubelet" }],
+            },
+            "spec": {
+                "providerID": "demo://1",
+                "taints": [{ "key": "k", "effect": "NoExecute", "timeAdded": "2026-01-02T03:04:05Z" }],
+            },
+            "status": {
+                "addresses": [{ "type": "InternalIP", "address": "10.0.0.5" }],
+                "conditions": [{ "type": "MemoryPressure", "status": "False" },
+                               { "type": "Ready", "status": "True" }],
+                "images": [{ "names": ["large"] }],
+            },
+        }))
+        .unwrap();
+        assert!(object.metadata.managed_fields.is_none());
+        let node = Node::from(object);
+        assert_eq!(node.created.to_string(), "2026-01-02T03:04:05Z");
+        assert_eq!(node.provider_id.as_deref(), Some("demo://1"));
+        assert_eq!(
+            node.taints[0].time_added.as_deref(),
+            Some("2026-01-02T03:04:05Z")
+        );
+        assert_eq!(node.addresses[0].to_string(), "InternalIP:10.0.0.5");
+        assert_eq!(node.ready, Ready::True);
+    }
+
+    #[test]
+    fn missing_and_null_parts_are_absence() {
+        for body in [
+            json!({ "metadata": { "name": "n1" } }),
+            json!({ "metadata": { "name": "n1" }, "spec": { "providerID": "", "taints": null },
+                    "status": { "addresses": null } }),
+        ] {
+            let node = Node::from(serde_json::from_value::<NodeObject>(body).unwrap());
+            assert_eq!((node.provider_id, node.ready), (None, Ready::Unknown));
+            assert!(node.taints.is_empty() && node.addresses.is_empty());
+        }
+    }
+
+    #[test]
+    fn one_broken_object_is_one_error() {
+        let broken = json!({ "metadata": { "name": "n1" }, "spec": { "taints": "oops" } });
+        let guarded: DeserializeGuard<NodeObject> = serde_json::from_value(broken).unwrap();
+        assert_eq!(guarded.0.unwrap_err().metadata.name.as_deref(), Some("n1"));
+    }
+}

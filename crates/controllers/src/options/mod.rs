@@ -1,0 +1,119 @@
+//! The manager's command line: flags, their values, their checks.
+//!
+//! Flags are rows of one [table](FLAGS), as ripgrep keeps them: the parser, the help text, the
+//! reference page, the defaults and the suggestions for a mistyped name are all made from the row.
+//! [`parse`] gives typed [`Options`]; [`Options::validate`] tells everything that is wrong with them.
+
+mod configz;
+mod controllers;
+mod duration;
+mod gates;
+mod help;
+mod parse;
+mod settings;
+mod table;
+mod tls;
+mod validate;
+mod value;
+
+#[cfg(test)]
+mod tests;
+
+pub use controllers::{CONTROLLERS, ControllerSet, KnownController, known_controller};
+pub use duration::{format_duration, parse_duration};
+pub use help::{flag_lines, reference_markdown, usage};
+pub use parse::{UsageError, Values};
+pub use settings::{
+    AuthenticationOptions, AuthorizationOptions, ClientOptions, CloudOptions, ControllerOptions,
+    DebuggingOptions, ElectionOptions, IpamOptions, LoggingOptions, Options, ServingOptions,
+    TlsOptions, WebhookOptions,
+};
+pub use table::{Category, Effect, FLAGS, Flag};
+pub use tls::SUITES;
+pub use validate::InvalidOptions;
+pub use value::{Kind, Value};
+
+use std::fmt::Write as _;
+
+/// What the help text starts with.
+const DESCRIPTION: &str = "\
+The cloud controller manager ties a cluster to its clouds: it tells Kubernetes what each node's
+machine is and when it is gone, and makes load balancers and routes where the cloud has them.
+";
+
+/// What the command line asks for.
+#[derive(Debug)]
+pub enum Request {
+    /// To run the manager.
+    Run(Box<CommandLine>),
+    /// `--help`: print this text and exit 0.
+    Help(String),
+    /// `--version`: print one line and exit 0.
+    Version,
+    /// `--version=raw`: print all that is known about the build and exit 0.
+    RawVersion,
+}
+
+/// A command line that was understood.
+#[derive(Debug)]
+pub struct CommandLine {
+    /// The options, typed.
+    pub options: Options,
+    /// Every flag's final value, for [`flag_lines`].
+    pub values: Values,
+    /// Lines for the user: removed and deprecated flags, gates that are gone.
+    pub warnings: Vec<String>,
+}
+
+/// Reads a command line (without the program's name).
+///
+/// `program` is the name in messages. `cloud_provider` presets that flag: the originals preset
+/// their own name, so their manifests do not give it.
+pub fn parse(
+    program: &str,
+    cloud_provider: Option<&str>,
+    arguments: &[String],
+) -> Result<Request, UsageError> {
+    let parse::Read { values, warnings } = parse::read(program, cloud_provider, arguments)?;
+    if values.switch("help") {
+        return Ok(Request::Help(format!(
+            "{DESCRIPTION}\n{}",
+            usage(program, cloud_provider)
+        )));
+    }
+    match values.text("version").as_str() {
+        "true" => return Ok(Request::Version),
+        "raw" => return Ok(Request::RawVersion),
+        _ => {}
+    }
+    let options = Options::from_values(&values);
+    Ok(Request::Run(Box::new(CommandLine {
+        options,
+        values,
+        warnings,
+    })))
+}
+
+/// A text in quotes, escaped the way Go does it (`%q`).
+pub(crate) fn quote(text: &str) -> String {
+    let mut quoted = String::with_capacity(text.len() + 2);
+    quoted.push('"');
+    for c in text.chars() {
+        match c {
+            '"' => quoted.push_str("\\\""),
+            '\\' => quoted.push_str("\\\\"),
+            '\n' => quoted.push_str("\\n"),
+            '\t' => quoted.push_str("\\t"),
+            '\r' => quoted.push_str("\\r"),
+            c if c.is_control() && u32::from(c) < 0x80 => {
+                let _ = write!(quoted, "\\x{:02x}", u32::from(c));
+            }
+            c if c.is_control() => {
+                let _ = write!(quoted, "\\u{:04x}", u32::from(c));
+            }
+            c => quoted.push(c),
+        }
+    }
+    quoted.push('"');
+    quoted
+}

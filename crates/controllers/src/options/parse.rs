@@ -1,0 +1,340 @@
+//! From command-line arguments to values, with the rules of the originals' flag library.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::time::Duration;
+
+use super::table::{Effect, FLAGS, Flag, find};
+use super::value::Value;
+use super::{quote, table};
+
+/// Why a command line was not understood.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct UsageError {
+    /// The text after `Error: `.
+    pub message: String,
+    /// A flag that may have been meant, as `--name`.
+    pub suggestion: Option<String>,
+    /// Whether the usage text goes before the error.
+    pub shows_usage: bool,
+}
+
+impl UsageError {
+    fn new(message: impl Into<String>) -> Self {
+        Self {
+            message: message.into(),
+            suggestion: None,
+            shows_usage: true,
+        }
+    }
+
+    /// The lines to print after the usage text.
+    pub fn lines(&self) -> String {
+        match &self.suggestion {
+            Some(name) => format!("Error: {}\nDid you mean {name}?\n", self.message),
+            None => format!("Error: {}\n", self.message),
+        }
+    }
+}
+
+/// The final value of every flag, given or not.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Values {
+    values: BTreeMap<&'static str, Value>,
+    given: BTreeSet<&'static str>,
+}
+
+impl Values {
+    /// The defaults of the table, with the provider's name preset if there is one.
+    pub fn defaults(cloud_provider: Option<&str>) -> Self {
+        let known = FLAGS.iter().filter(|flag| flag.effect != Effect::Removed);
+        let mut values: BTreeMap<_, _> = known
+            .map(|flag| (flag.name, flag.default_value()))
+            .collect();
+        if let Some(name) = cloud_provider {
+            values.insert("cloud-provider", Value::Text(name.to_owned()));
+        }
+        Self {
+            values,
+            given: BTreeSet::new(),
+        }
+    }
+
+    /// Whether the flag was on the command line.
+    pub fn given(&self, name: &str) -> bool {
+        self.given.contains(name)
+    }
+
+    /// The value of a flag; none if there is no such flag.
+    pub fn get(&self, name: &str) -> Option<&Value> {
+        self.values.get(name)
+    }
+
+    /// Every flag with its value, by name.
+    pub fn iter(&self) -> impl Iterator<Item = (&'static str, &Value)> {
+        self.values.iter().map(|(name, value)| (*name, value))
+    }
+
+    fn set(&mut self, flag: &'static Flag, text: &str) -> Result<(), String> {
+        let before = self
+            .given
+            .contains(flag.name)
+            .then(|| self.values.remove(flag.name))
+            .flatten();
+        let value = flag.kind.read(text, before)?;
+        self.values.insert(flag.name, value);
+        self.given.insert(flag.name);
+        Ok(())
+    }
+
+    // The accessors below answer an empty value for a name or kind that the table does not have;
+    // a test sets every flag and sees it arrive.
+
+    pub(super) fn text(&self, name: &str) -> String {
+        match self.get(name) {
+            Some(Value::Text(text)) => text.clone(),
+            _ => String::new(),
+        }
+    }
+
+    pub(super) fn integer(&self, name: &str) -> i64 {
+        match self.get(name) {
+            Some(Value::Integer(number)) => *number,
+            _ => 0,
+        }
+    }
+
+    pub(super) fn float(&self, name: &str) -> f32 {
+        match self.get(name) {
+            Some(Value::Float(number)) => *number,
+            _ => 0.0,
+        }
+    }
+
+    pub(super) fn switch(&self, name: &str) -> bool {
+        matches!(self.get(name), Some(Value::Switch(true)))
+    }
+
+    pub(super) fn duration(&self, name: &str) -> Duration {
+        match self.get(name) {
+            Some(Value::Duration(duration)) => *duration,
+            _ => Duration::ZERO,
+        }
+    }
+
+    pub(super) fn list(&self, name: &str) -> Vec<String> {
+        match self.get(name) {
+            Some(Value::List(items) | Value::Repeated(items)) => items.clone(),
+            _ => Vec::new(),
+        }
+    }
+
+    pub(super) fn integers(&self, name: &str) -> Vec<i64> {
+        match self.get(name) {
+            Some(Value::IntegerList(items)) => items.clone(),
+            _ => Vec::new(),
+        }
+    }
+
+    pub(super) fn gates(&self, name: &str) -> BTreeMap<String, bool> {
+        match self.get(name) {
+            Some(Value::Gates(gates)) => gates.clone(),
+            _ => BTreeMap::new(),
+        }
+    }
+
+    pub(super) fn levels(&self, name: &str) -> Vec<(String, i64)> {
+        match self.get(name) {
+            Some(Value::Levels(levels)) => levels.clone(),
+            _ => Vec::new(),
+        }
+    }
+
+    pub(super) fn address(&self, name: &str) -> IpAddr {
+        match self.get(name) {
+            Some(Value::Address(address)) => *address,
+            _ => IpAddr::from([0, 0, 0, 0]),
+        }
+    }
+}
+
+/// What was read: the values, and what the user should be told about them.
+#[derive(Debug)]
+pub(super) struct Read {
+    pub(super) values: Values,
+    pub(super) warnings: Vec<String>,
+}
+
+/// Reads the arguments (without the program's name). `program` stands in error messages.
+pub(super) fn read(
+    program: &str,
+    cloud_provider: Option<&str>,
+    arguments: &[String],
+) -> Result<Read, UsageError> {
+    let values = Values::defaults(cloud_provider);
+    let mut reader = Reader {
+        values,
+        warned: BTreeSet::new(),
+        warnings: Vec::new(),
+    };
+    let mut rest = arguments.iter();
+    let mut positional: Vec<&str> = Vec::new();
+    while let Some(argument) = rest.next() {
+        if argument == "--" {
+            positional.extend(rest.by_ref().map(String::as_str));
+        } else if argument.starts_with("--") {
+            reader.long(argument, &mut rest)?;
+        } else if argument.starts_with('-') && argument.len() > 1 {
+            reader.short(argument, &mut rest)?;
+        } else {
+            positional.push(argument);
+        }
+    }
+    let wanted_text = reader.values.switch("help") || reader.values.text("version") != "false";
+    if !wanted_text && positional.iter().any(|argument| !argument.is_empty()) {
+        return Err(superfluous(program, &positional));
+    }
+    reader.warnings.extend(super::gates::warnings(
+        &reader.values.gates("feature-gates"),
+    ));
+    Ok(Read {
+        values: reader.values,
+        warnings: reader.warnings,
+    })
+}
+
+fn superfluous(program: &str, arguments: &[&str]) -> UsageError {
+    let list: Vec<_> = arguments.iter().map(|argument| quote(argument)).collect();
+    let (program, list) = (quote(program), list.join(" "));
+    let message = format!("{program} does not take any arguments, got [{list}]");
+    UsageError {
+        shows_usage: false,
+        ..UsageError::new(message)
+    }
+}
+
+struct Reader {
+    values: Values,
+    warned: BTreeSet<&'static str>,
+    warnings: Vec<String>,
+}
+
+type Rest<'a> = std::slice::Iter<'a, String>;
+
+impl Reader {
+    /// `--name`, `--name=value`, `--name value`.
+    fn long(&mut self, argument: &str, rest: &mut Rest) -> Result<(), UsageError> {
+        let body = &argument[2..];
+        if body.starts_with(['-', '=']) {
+            return Err(UsageError::new(format!("bad flag syntax: {argument}")));
+        }
+        let (name, value) = match body.split_once('=') {
+            Some((name, value)) => (name, Some(value)),
+            None => (body, None),
+        };
+        let Some(flag) = find(name) else {
+            let mut error = UsageError::new(format!("unknown flag: --{name}"));
+            error.suggestion = suggestion(name).map(|name| format!("--{name}"));
+            return Err(error);
+        };
+        let value = match value {
+            Some(value) => value,
+            None if flag.kind.stands_alone() => "true",
+            None => rest
+                .next()
+                .ok_or_else(|| UsageError::new(format!("flag needs an argument: --{name}")))?,
+        };
+        self.give(flag, value)
+    }
+
+    /// `-v 3`, `-v=3`, `-v3`, `-h`; short switches may share one dash.
+    fn short(&mut self, argument: &str, rest: &mut Rest) -> Result<(), UsageError> {
+        let mut body = &argument[1..];
+        while let Some(letter) = body.chars().next() {
+            let after = &body[letter.len_utf8()..];
+            let Some(flag) = FLAGS.iter().find(|flag| flag.short == Some(letter)) else {
+                let message = format!("unknown shorthand flag: '{letter}' in {argument}");
+                return Err(UsageError::new(message));
+            };
+            if let Some(value) = after.strip_prefix('=') {
+                return self.give(flag, value);
+            }
+            if flag.kind.stands_alone() {
+                self.give(flag, "true")?;
+                body = after;
+            } else if after.is_empty() {
+                let message = format!("flag needs an argument: '{letter}' in {argument}");
+                let value = rest.next().ok_or_else(|| UsageError::new(message))?;
+                return self.give(flag, value);
+            } else {
+                return self.give(flag, after);
+            }
+        }
+        Ok(())
+    }
+
+    fn give(&mut self, flag: &'static Flag, value: &str) -> Result<(), UsageError> {
+        if flag.effect == Effect::Removed {
+            self.warn(
+                flag,
+                format!("Flag --{} has been removed; it has no effect", flag.name),
+            );
+            return Ok(());
+        }
+        self.values.set(flag, value).map_err(|reason| {
+            let name = match flag.short {
+                Some(letter) => format!("-{letter}, --{}", flag.name),
+                None => format!("--{}", flag.name),
+            };
+            let (value, name) = (quote(value), quote(&name));
+            UsageError::new(format!(
+                "invalid argument {value} for {name} flag: {reason}"
+            ))
+        })?;
+        if let Some(instead) = flag.deprecated {
+            self.warn(
+                flag,
+                format!("Flag --{} has been deprecated, {instead}", flag.name),
+            );
+        }
+        Ok(())
+    }
+
+    /// One line per flag, however often it is given.
+    fn warn(&mut self, flag: &'static Flag, line: String) {
+        if self.warned.insert(flag.name) {
+            self.warnings.push(line);
+        }
+    }
+}
+
+/// The known flag nearest to a mistyped one, if it is near enough to be meant.
+fn suggestion(name: &str) -> Option<&'static str> {
+    let name = name.replace('_', "-");
+    // A third of the letters wrong is a different word.
+    let limit = (name.chars().count() / 3).clamp(1, 4);
+    table::FLAGS
+        .iter()
+        .filter(|flag| flag.effect != Effect::Removed)
+        .map(|flag| (distance(&name, flag.name), flag.name))
+        .filter(|(distance, _)| *distance <= limit)
+        .min()
+        .map(|(_, name)| name)
+}
+
+/// Levenshtein's distance.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, from) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, to) in b.iter().enumerate() {
+            let changed = diagonal + usize::from(from != *to);
+            diagonal = row[j + 1];
+            row[j + 1] = changed.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}

@@ -1,0 +1,108 @@
+//! How long a failed key waits: doubling per key, and at most so many retries per second overall.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::KEYS_LIMIT;
+use crate::recent::Recent;
+
+/// A token bucket that never refuses: it says how long to wait for one's turn.
+#[derive(Debug)]
+pub struct Bucket {
+    interval: Duration,
+    tolerance: Duration,
+    /// When the bucket will be full again; none while it is.
+    full_at: Option<Instant>,
+}
+
+impl Bucket {
+    /// One token per `interval`, at most `burst` of them saved up.
+    pub fn new(interval: Duration, burst: u32) -> Self {
+        Self {
+            interval,
+            tolerance: interval.saturating_mul(burst),
+            full_at: None,
+        }
+    }
+
+    /// Takes a token, perhaps one of the future; the answer is how long it takes to come.
+    pub fn reserve(&mut self, now: Instant) -> Duration {
+        let full_at = self.full_at.unwrap_or(now).max(now) + self.interval;
+        self.full_at = Some(full_at);
+        full_at
+            .saturating_duration_since(now)
+            .saturating_sub(self.tolerance)
+    }
+
+    /// Takes a token only if there is one now.
+    pub fn try_take(&mut self, now: Instant) -> bool {
+        let full_at = self.full_at.unwrap_or(now).max(now) + self.interval;
+        let there = full_at.saturating_duration_since(now) <= self.tolerance;
+        if there {
+            self.full_at = Some(full_at);
+        }
+        there
+    }
+}
+
+/// The retry delays of one queue.
+#[derive(Debug)]
+pub struct Backoff<K> {
+    first: Duration,
+    longest: Duration,
+    bucket: Option<Bucket>,
+    /// Bounded, because a key that is never forgotten must not stay for ever.
+    failures: Recent<K, u32>,
+}
+
+impl<K: Ord + Clone> Backoff<K> {
+    /// `first` × 2ⁿ for the n-th repeated failure of a key, at most `longest`.
+    pub fn exponential(first: Duration, longest: Duration) -> Self {
+        Self {
+            first,
+            longest,
+            bucket: None,
+            failures: Recent::new(KEYS_LIMIT),
+        }
+    }
+
+    /// And never sooner than a bucket shared by all keys allows.
+    #[must_use]
+    pub fn limited_by(mut self, bucket: Bucket) -> Self {
+        self.bucket = Some(bucket);
+        self
+    }
+
+    /// Of the queue `Nodes` and others: 5 ms doubling to 1000 s, 10 a second with a burst of 100.
+    pub fn nodes() -> Self {
+        Self::exponential(Duration::from_millis(5), Duration::from_secs(1000))
+            .limited_by(Bucket::new(Duration::from_millis(100), 100))
+    }
+
+    /// Of the queue `service`: 5 s doubling to 300 s.
+    pub fn services() -> Self {
+        Self::exponential(Duration::from_secs(5), Duration::from_secs(300))
+    }
+
+    /// Counts a failure of that key; the answer is how long it has to wait.
+    pub fn next(&mut self, key: &K, now: Instant) -> Duration {
+        let failures = self.failures(key);
+        let factor = 2_u32.checked_pow(failures).unwrap_or(u32::MAX);
+        self.failures
+            .insert(key.clone(), failures.saturating_add(1));
+        let own = self.first.saturating_mul(factor).min(self.longest);
+        let shared = self.bucket.as_mut().map(|bucket| bucket.reserve(now));
+        own.max(shared.unwrap_or_default())
+    }
+
+    /// Clears the failures of that key.
+    pub fn forget(&mut self, key: &K) {
+        self.failures.remove(key);
+    }
+
+    /// How often that key has failed.
+    pub fn failures(&mut self, key: &K) -> u32 {
+        self.failures.get_mut(key).copied().unwrap_or_default()
+    }
+}

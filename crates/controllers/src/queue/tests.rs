@@ -1,0 +1,300 @@
+use std::time::Duration;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::metrics::Metrics;
+
+fn queue(backoff: Backoff<&'static str>) -> (WorkQueue<&'static str>, Arc<Metrics>) {
+    let metrics = Metrics::new();
+    (WorkQueue::new("Nodes", backoff, &metrics.queues), metrics)
+}
+
+#[test]
+fn vector_3_the_delays_of_the_nodes_queue() {
+    let expected = [
+        0.005, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96,
+        81.92, 163.84, 327.68, 655.36, 1000.0, 1000.0,
+    ];
+    let now = Instant::now();
+    let mut backoff = Backoff::nodes();
+    for (failure, seconds) in expected.into_iter().enumerate() {
+        let delay = backoff.next(&"n1", now);
+        assert_eq!(delay, Duration::from_secs_f64(seconds), "failure {failure}");
+    }
+    for _ in 0..100 {
+        assert_eq!(
+            backoff
+                .next(&"n1", now)
+                .max(Duration::from_secs(1000))
+                .as_secs(),
+            1000
+        );
+    }
+    backoff.forget(&"n1");
+    assert_eq!(backoff.failures(&"n1"), 0);
+}
+
+#[test]
+fn services_wait_from_5_to_300_seconds() {
+    let now = Instant::now();
+    let mut backoff = Backoff::services();
+    let delays: Vec<u64> = (0..8).map(|_| backoff.next(&1, now).as_secs()).collect();
+    assert_eq!(delays, [5, 10, 20, 40, 80, 160, 300, 300]);
+}
+
+#[test]
+fn the_shared_bucket_spreads_what_exceeds_its_burst() {
+    let now = Instant::now();
+    let mut backoff = Backoff::nodes();
+    for key in 0..100 {
+        assert_eq!(backoff.next(&key, now), Duration::from_millis(5), "{key}");
+    }
+    assert_eq!(backoff.next(&100, now), Duration::from_millis(100));
+    assert_eq!(backoff.next(&101, now), Duration::from_millis(200));
+    let later = now + Duration::from_secs(3600);
+    assert_eq!(backoff.next(&102, later), Duration::from_millis(5));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_is_queued_once_and_order_is_kept() {
+    let (queue, metrics) = queue(Backoff::nodes());
+    for key in ["b", "a", "b", "c"] {
+        assert!(queue.add(key));
+    }
+    assert_eq!(queue.len(), 3);
+    assert!(
+        metrics
+            .text()
+            .contains("workqueue_depth{name=\"Nodes\"} 3\n")
+    );
+    for expected in ["b", "a", "c"] {
+        let work = queue.next().await.unwrap();
+        assert_eq!(*work.key(), expected);
+        work.succeeded();
+    }
+    assert!(queue.is_empty());
+    let text = metrics.text();
+    assert!(
+        text.contains("workqueue_adds_total{name=\"Nodes\"} 3\n"),
+        "{text}"
+    );
+    assert!(text.contains("workqueue_work_duration_seconds_count{name=\"Nodes\"} 3\n"));
+    assert!(
+        text.contains("workqueue_queue_duration_seconds_bucket{name=\"Nodes\",le=\"1e-08\"} 3\n")
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_added_while_it_is_worked_on_runs_once_more_and_never_twice_at_once() {
+    let (queue, _metrics) = queue(Backoff::nodes());
+    queue.add("a");
+    let first = queue.next().await.unwrap();
+    queue.add("a");
+    queue.add("a");
+    let second = tokio::time::timeout(Duration::from_secs(60), queue.next()).await;
+    assert!(second.is_err(), "the key was handed out to a second worker");
+    drop(first);
+    assert_eq!(queue.next().await.map(|work| *work.key()), Some("a"));
+    assert!(queue.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failed_key_comes_back_after_its_delay_and_a_waiting_worker_sees_it() {
+    let (queue, metrics) = queue(Backoff::services());
+    let start = Instant::now();
+    queue.add("a");
+    for (seconds, sum) in [(5, 5), (10, 15), (20, 35)] {
+        let delay = queue.next().await.unwrap().failed();
+        assert_eq!(delay, Duration::from_secs(seconds));
+        let work = queue.next().await.unwrap();
+        assert_eq!(start.elapsed(), Duration::from_secs(sum));
+        drop(work);
+        queue.add("a");
+    }
+    assert_eq!(queue.failures(&"a"), 3);
+    assert!(
+        metrics
+            .text()
+            .contains("workqueue_retries_total{name=\"Nodes\"} 3\n")
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_add_during_the_delay_runs_at_once_and_leaves_the_count() {
+    let (queue, _metrics) = queue(Backoff::services());
+    queue.add("a");
+    queue.next().await.unwrap().failed();
+    queue.add("a");
+    let start = Instant::now();
+    let work = queue.next().await.unwrap();
+    assert_eq!((start.elapsed(), queue.failures(&"a")), (Duration::ZERO, 1));
+    work.succeeded();
+    assert_eq!(queue.failures(&"a"), 0);
+    let idle = tokio::time::timeout(Duration::from_secs(600), queue.next()).await;
+    assert!(idle.is_err(), "the old delay is void");
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_two_delays_the_shorter_counts() {
+    let (queue, _metrics) = queue(Backoff::nodes());
+    let start = Instant::now();
+    queue.add_after("a", Duration::from_secs(30));
+    queue.add_after("a", Duration::from_secs(10));
+    queue.add_after("a", Duration::from_secs(20));
+    queue.next().await.unwrap();
+    assert_eq!(start.elapsed(), Duration::from_secs(10));
+}
+
+#[tokio::test(start_paused = true)]
+async fn shutting_down_hands_out_nothing_and_waits_for_the_workers() {
+    let (queue, metrics) = queue(Backoff::nodes());
+    queue.add("a");
+    queue.add("b");
+    let work = queue.next().await.unwrap();
+    tokio::time::sleep(Duration::from_secs(7)).await;
+    let text = metrics.text();
+    assert!(
+        text.contains("workqueue_unfinished_work_seconds{name=\"Nodes\"} 7"),
+        "{text}"
+    );
+    assert!(text.contains("workqueue_longest_running_processor_seconds{name=\"Nodes\"} 7"));
+    let draining = {
+        let queue = queue.clone();
+        tokio::spawn(async move { queue.drain().await })
+    };
+    tokio::task::yield_now().await;
+    assert!(queue.next().await.is_none());
+    assert!(!queue.add("c") && !queue.add_after("d", Duration::from_secs(1)));
+    assert!(!draining.is_finished());
+    drop(work);
+    draining.await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_workers_share_many_keys() {
+    let (queue, _metrics) = queue(Backoff::nodes());
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let workers: Vec<_> = (0..4)
+        .map(|_| {
+            let (queue, seen) = (queue.clone(), Arc::clone(&seen));
+            tokio::spawn(async move {
+                while let Some(work) = queue.next().await {
+                    tokio::time::sleep(Duration::from_secs(1)).await;
+                    seen.lock().unwrap().push(*work.key());
+                    work.succeeded();
+                }
+            })
+        })
+        .collect();
+    let start = Instant::now();
+    for (delay, key) in ["a", "b", "c", "d", "e", "f", "g", "h"]
+        .into_iter()
+        .enumerate()
+    {
+        queue.add_after(key, Duration::from_millis(delay as u64));
+    }
+    while seen.lock().unwrap().len() < 8 {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    assert!(
+        start.elapsed() < Duration::from_millis(2200),
+        "four at a time"
+    );
+    queue.drain().await;
+    for worker in workers {
+        worker.await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_full_queue_refuses_further_keys() {
+    let metrics = Metrics::new();
+    let queue = WorkQueue::new("Nodes", Backoff::nodes(), &metrics.queues);
+    for key in 0..KEYS_LIMIT {
+        assert!(queue.add(key));
+    }
+    assert!(!queue.add(KEYS_LIMIT), "one too many");
+    assert!(queue.add(7), "a known key is no further one");
+}
+
+/// What somebody does with a queue.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Add(u8),
+    AddAfter(u8, u64),
+    Take,
+    Finish(usize),
+    Fail(usize),
+    Wait(u64),
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        (0..5_u8).prop_map(Step::Add),
+        (0..5_u8, 0..50_u64).prop_map(|(key, delay)| Step::AddAfter(key, delay)),
+        Just(Step::Take),
+        Just(Step::Take),
+        (0..3_usize).prop_map(Step::Finish),
+        (0..3_usize).prop_map(Step::Fail),
+        (0..100_u64).prop_map(Step::Wait),
+    ];
+    prop::collection::vec(step, 0..80)
+}
+
+/// Plays the steps; then finishes everything and says which keys still owe a run.
+async fn play(steps: Vec<Step>) -> BTreeSet<u8> {
+    let metrics = Metrics::new();
+    let queue = WorkQueue::new("Nodes", Backoff::nodes(), &metrics.queues);
+    let mut owed = BTreeSet::new();
+    let mut held: Vec<Work<u8>> = Vec::new();
+    for step in steps {
+        match step {
+            Step::Add(key) => {
+                queue.add(key);
+                owed.insert(key);
+            }
+            Step::AddAfter(key, delay) => {
+                queue.add_after(key, Duration::from_millis(delay));
+                owed.insert(key);
+            }
+            Step::Take if !queue.is_empty() => {
+                let work = queue.next().await.unwrap();
+                assert!(
+                    held.iter().all(|other| other.key() != work.key()),
+                    "two workers"
+                );
+                owed.remove(work.key());
+                held.push(work);
+            }
+            Step::Finish(index) if index < held.len() => held.remove(index).succeeded(),
+            Step::Fail(index) if index < held.len() => {
+                let work = held.remove(index);
+                owed.insert(*work.key());
+                work.failed();
+            }
+            Step::Wait(delay) => tokio::time::advance(Duration::from_millis(delay)).await,
+            Step::Take | Step::Finish(_) | Step::Fail(_) => {}
+        }
+    }
+    held.clear();
+    while let Ok(Some(work)) = tokio::time::timeout(Duration::from_secs(2000), queue.next()).await {
+        owed.remove(work.key());
+        work.succeeded();
+    }
+    owed
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))]
+
+    #[test]
+    fn no_key_is_with_two_workers_and_every_wish_is_met(steps in steps()) {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .start_paused(true)
+            .build()
+            .unwrap();
+        prop_assert!(runtime.block_on(play(steps)).is_empty());
+    }
+}

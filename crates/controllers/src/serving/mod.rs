@@ -1,0 +1,314 @@
+//! The HTTPS server: health, metrics, configuration; with the cluster's own authentication and
+//! authorization in front.
+//!
+//! ```text
+//! TLS ─▶ who calls? ─▶ may they? ─▶ path
+//!         401           403, 500     200, 404, 500
+//! ```
+//!
+//! It runs on standbys too, and nothing here ever waits for a cloud.
+
+mod authorities;
+mod certificates;
+mod error;
+mod gate;
+mod health;
+mod identity;
+mod options;
+mod paths;
+mod reviews;
+#[cfg(test)]
+mod tests;
+mod tls;
+
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bowline_http::{Clock, Random};
+use http::Request;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
+use hyper_util::server::graceful::GracefulShutdown;
+use rustls_pki_types::CertificateDer;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpSocket};
+use tokio::sync::Semaphore;
+use tokio_rustls::TlsAcceptor;
+
+use crate::metrics::Metrics;
+use authorities::Trust;
+use certificates::Certificates;
+pub use error::ServingError;
+use gate::check_allowed_paths;
+pub use health::{Check, Endpoint, Finding, Health, Readiness};
+use identity::AnyClient;
+pub use options::{
+    AuthenticationOptions, AuthorizationOptions, CertificateOptions, NamedPair, RequestHeaders,
+    ServingOptions, TlsOptions,
+};
+use paths::Answer;
+use reviews::Reviews;
+pub use tls::check as check_tls;
+
+/// Connections at the same time. Probes and scrapers need a handful; a further caller waits.
+const CONNECTIONS_LIMIT: usize = 256;
+/// How long a caller may take to agree on TLS.
+const HANDSHAKE_LIMIT: Duration = Duration::from_secs(10);
+/// How long a caller may take to send its request's head, or be idle before it.
+const HEAD_LIMIT: Duration = Duration::from_secs(32);
+/// How often an idle HTTP/2 connection is asked for a sign of life.
+const ALIVE_INTERVAL: Duration = Duration::from_secs(30);
+/// How long open requests may take when the server stops.
+const STOP_LIMIT: Duration = Duration::from_secs(5);
+/// Connections that may wait to be accepted.
+const BACKLOG: u32 = 128;
+/// The pause after a failed accept, which is usually a lack of file descriptors.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// What the server shows and asks.
+#[derive(Clone)]
+pub struct Parts {
+    /// For `/metrics` and `/metrics/slis`.
+    pub metrics: Arc<Metrics>,
+    /// For `/healthz`, `/livez` and `/readyz`.
+    pub health: Health,
+    /// The whole document of `/configz`.
+    pub configz: Arc<dyn Fn() -> serde_json::Value + Send + Sync>,
+    /// `PUT /debug/flags/v`.
+    pub set_verbosity: Arc<dyn Fn(i32) -> Result<(), String> + Send + Sync>,
+    /// For token reviews and the authentication ConfigMap; none: tokens are ignored.
+    pub authentication: Option<kube::Client>,
+    /// For access reviews; none: what is not always allowed is forbidden.
+    pub authorization: Option<kube::Client>,
+    /// The time of day.
+    pub clock: Clock,
+    /// For pauses between tries.
+    pub random: Random,
+}
+
+impl fmt::Debug for Parts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Parts").finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let address = self.listener.local_addr();
+        f.debug_struct("Server")
+            .field("address", &address)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A server that listens but does not answer yet.
+pub struct Server {
+    listener: TcpListener,
+    acceptor: TlsAcceptor,
+    http: auto::Builder<TokioExecutor>,
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    options: ServingOptions,
+    parts: Parts,
+    certificates: Arc<Certificates>,
+    trust: Trust,
+    reviews: Reviews,
+}
+
+impl Server {
+    /// Listens where the options say and prepares everything; none if the port is 0.
+    pub async fn bind(options: ServingOptions, parts: Parts) -> Result<Option<Self>, ServingError> {
+        if options.port == 0 {
+            return Ok(None);
+        }
+        let address = SocketAddr::new(options.bind_address, options.port);
+        let listener = listen(address, options.share_port)
+            .map_err(|source| ServingError::Listen { address, source })?;
+        Self::on(listener, options, parts).await.map(Some)
+    }
+
+    /// Prepares everything on a listener that exists already, whatever port the options name.
+    pub async fn on(
+        listener: TcpListener,
+        options: ServingOptions,
+        parts: Parts,
+    ) -> Result<Self, ServingError> {
+        check_allowed_paths(&options.authorization.always_allow)?;
+        let certificates = Arc::new(Certificates::new(
+            &options.certificates,
+            options.bind_address,
+            parts.clock.clone(),
+        )?);
+        let resolver = Arc::clone(&certificates);
+        let config = tls::configuration(&options, Arc::new(AnyClient::new()), resolver)?;
+        let lookup = parts.authentication.clone();
+        let trust = Trust::new(options.authentication.clone(), lookup).await?;
+        let reviews = Reviews::new(
+            parts.authentication.clone(),
+            parts.authorization.clone(),
+            &options.authentication,
+            &options.authorization,
+            parts.random.fork(),
+            Arc::clone(&parts.metrics),
+        );
+        Ok(Self {
+            listener,
+            acceptor: TlsAcceptor::from(Arc::new(config)),
+            http: http_builder(&options),
+            shared: Arc::new(Shared {
+                options,
+                parts,
+                certificates,
+                trust,
+                reviews,
+            }),
+        })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+
+    /// Answers until `stop` is done, then lets open requests finish for a moment.
+    pub async fn run(self, stop: impl Future<Output = ()>) {
+        let connections = Arc::new(Semaphore::new(CONNECTIONS_LIMIT));
+        let graceful = GracefulShutdown::new();
+        let keep_fresh = self.shared.keep_fresh();
+        tokio::pin!(stop, keep_fresh);
+        loop {
+            let next = async {
+                let permit = Arc::clone(&connections).acquire_owned().await;
+                (permit, self.listener.accept().await)
+            };
+            tokio::select! {
+                biased;
+                () = &mut stop => break,
+                () = &mut keep_fresh => {}
+                (permit, accepted) = next => match accepted {
+                    Ok((stream, _)) => {
+                        let serving = self.connection(stream, graceful.watcher());
+                        tokio::spawn(async move {
+                            serving.await;
+                            drop(permit);
+                        });
+                    }
+                    Err(error) => {
+                        tracing::warn!(%error, "accepting a connection");
+                        tokio::time::sleep(ACCEPT_PAUSE).await;
+                    }
+                },
+            }
+        }
+        drop(self.listener);
+        // Whoever is not done by then is cut off.
+        let _ = tokio::time::timeout(STOP_LIMIT, graceful.shutdown()).await;
+    }
+
+    fn connection<S>(
+        &self,
+        stream: S,
+        watcher: hyper_util::server::graceful::Watcher,
+    ) -> impl Future<Output = ()> + Send + use<S>
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let handshake = self.acceptor.accept(stream);
+        let (http, shared) = (self.http.clone(), Arc::clone(&self.shared));
+        async move {
+            let Ok(Ok(stream)) = tokio::time::timeout(HANDSHAKE_LIMIT, handshake).await else {
+                tracing::debug!("TLS handshake failed");
+                return;
+            };
+            let chain = stream.get_ref().1.peer_certificates();
+            let chain: Arc<[CertificateDer<'static>]> = chain.unwrap_or_default().into();
+            let service = hyper::service::service_fn(move |request| {
+                let (shared, chain) = (Arc::clone(&shared), Arc::clone(&chain));
+                async move {
+                    let head = request.method() == http::Method::HEAD;
+                    let answer = shared.answer(request, &chain).await;
+                    Ok::<_, std::convert::Infallible>(paths::without_body_if(head, answer))
+                }
+            });
+            let connection = http.serve_connection(TokioIo::new(stream), service);
+            if let Err(error) = watcher.watch(connection.into_owned()).await {
+                tracing::debug!(error = %error, "connection ended");
+            }
+        }
+    }
+}
+
+impl Shared {
+    /// Reloads and renews for as long as it is polled.
+    async fn keep_fresh(&self) {
+        let poll = async {
+            loop {
+                tokio::time::sleep(certificates::POLL).await;
+                self.certificates.refresh();
+                self.trust.refresh();
+            }
+        };
+        futures::future::join(poll, self.trust.follow()).await;
+    }
+
+    async fn answer<B>(&self, request: Request<B>, chain: &[CertificateDer<'_>]) -> Answer
+    where
+        B: http_body::Body + Send,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let Some(user) = self.authenticate(&request, chain).await else {
+            return paths::unauthorized();
+        };
+        let verb = request.method().as_str().to_lowercase();
+        let path = request.uri().path();
+        match self.authorize(&user, &verb, path).await {
+            Ok(true) => paths::serve(request, &self.options, &self.parts).await,
+            Ok(false) => paths::forbidden(&user.name, &verb, path),
+            Err(error) => {
+                tracing::error!(error, path, "access review failed");
+                let uri = request.uri().path_and_query();
+                paths::review_failed(uri.map_or(path, |uri| uri.as_str()), &error)
+            }
+        }
+    }
+}
+
+fn listen(address: SocketAddr, share_port: bool) -> io::Result<TcpListener> {
+    let socket = if address.is_ipv4() {
+        TcpSocket::new_v4()?
+    } else {
+        TcpSocket::new_v6()?
+    };
+    // As Go's listener has it: a port in its closing minute is no obstacle.
+    socket.set_reuseaddr(true)?;
+    socket.set_reuseport(share_port)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
+}
+
+fn http_builder(options: &ServingOptions) -> auto::Builder<TokioExecutor> {
+    let mut builder = auto::Builder::new(TokioExecutor::new());
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_LIMIT);
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .keep_alive_interval(ALIVE_INTERVAL);
+    if options.http2_max_streams > 0 {
+        builder
+            .http2()
+            .max_concurrent_streams(options.http2_max_streams);
+    }
+    if options.disable_http2 {
+        builder.http1_only()
+    } else {
+        builder
+    }
+}

@@ -1,0 +1,109 @@
+//! A configured cloud and what it can do.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use crate::{CloudError, Lookup, Node};
+
+/// A future of a capability's method; capabilities are used behind pointers.
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// The name an operator gave to one configured cloud: lower-case letters, digits and dashes.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CloudName(String);
+
+/// Why a text is not a cloud name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("cloud name {0:?} is not 1 to 63 lower-case letters, digits and inner dashes")]
+pub struct CloudNameError(String);
+
+impl CloudName {
+    /// Checks the form: it becomes part of class names, labels and metric labels.
+    pub fn parse(value: &str) -> Result<Self, CloudNameError> {
+        let inner = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+        let well_formed = (1..=63).contains(&value.len())
+            && value.bytes().all(inner)
+            && !value.starts_with('-')
+            && !value.ends_with('-');
+        if well_formed {
+            Ok(Self(value.into()))
+        } else {
+            Err(CloudNameError(value.into()))
+        }
+    }
+
+    /// The name.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for CloudName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// What a cloud says about a provider id, by looking at it alone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Claim {
+    /// Of this cloud's scheme and well formed.
+    Mine,
+    /// Of this cloud's scheme, but not an id it could have given; the text says why.
+    Malformed(String),
+    /// Of another scheme.
+    Foreign,
+}
+
+/// One configured account, zone or endpoint of a cloud.
+pub trait Cloud: Send + Sync + 'static {
+    /// The configured name.
+    fn name(&self) -> &CloudName;
+
+    /// The provider's name, as in `--cloud-provider`.
+    fn provider(&self) -> &'static str;
+
+    /// Whether a provider id is one of this cloud's. Makes no call.
+    fn claim(&self, provider_id: &str) -> Claim;
+
+    /// Whether the cloud can tell clusters apart; without it the manager starts only with
+    /// `--allow-untagged-cloud`.
+    fn has_cluster_id(&self) -> bool {
+        true
+    }
+
+    /// What it knows about machines.
+    fn instances(&self) -> Option<&dyn Instances> {
+        None
+    }
+}
+
+/// Knowledge about machines. Asked about many nodes at once, so that an API with a list call
+/// needs few calls.
+pub trait Instances: Send + Sync {
+    /// One answer for each node, in the same order.
+    ///
+    /// A node without a provider id is recognised by whatever the cloud trusts (mostly its name)
+    /// and is then never [`Lookup::Gone`].
+    fn lookup<'a>(&'a self, nodes: &'a [Arc<Node>]) -> BoxFuture<'a, Vec<Lookup>>;
+
+    /// A cheap read that succeeds only if the cloud answers and the credentials hold.
+    fn canary(&self) -> BoxFuture<'_, Result<(), CloudError>>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cloud_names_are_label_like() {
+        for right in ["cloudscale", "exo-1", "a"] {
+            assert_eq!(CloudName::parse(right).unwrap().as_str(), right);
+        }
+        for wrong in ["", "-a", "a-", "A", "a_b", "a.b", &"a".repeat(64)] {
+            assert!(CloudName::parse(wrong).is_err(), "{wrong:?} was accepted");
+        }
+    }
+}

@@ -1,0 +1,260 @@
+use super::*;
+use crate::node::examples::fresh_node;
+use proptest::prelude::*;
+
+const HOUR: i64 = 3600;
+
+/// The moment `seconds` after the test's beginning; nodes are made at the beginning.
+fn at(seconds: i64) -> Timestamp {
+    Timestamp::new(seconds, 0).unwrap()
+}
+
+fn gone(seconds: i64) -> Evidence {
+    Evidence {
+        text: "GET server answered 404".into(),
+        at: at(seconds),
+    }
+}
+
+fn silent_node(uid: &str) -> Node {
+    Node {
+        uid: uid.into(),
+        taints: Vec::new(),
+        ready: Ready::Unknown,
+        ..fresh_node()
+    }
+}
+
+fn held(verdict: Verdict) -> HoldReason {
+    match verdict {
+        Verdict::Hold { reason, .. } => reason,
+        Verdict::Delete(proof) => panic!("deleted on {proof:?}"),
+    }
+}
+
+#[test]
+fn two_looks_and_a_check_between_them_are_proof() {
+    let mut guard = Guard::default();
+    let node = silent_node("u");
+    assert_eq!(
+        held(guard.gone(&node, gone(HOUR), 1)),
+        HoldReason::SecondLookPending
+    );
+    assert!(guard.wants_canary());
+    guard.canary(true);
+    assert!(!guard.wants_canary());
+    assert_eq!(
+        held(guard.gone(&node, gone(HOUR + 9), 1)),
+        HoldReason::SecondLookPending
+    );
+    let proof = Proof {
+        first: gone(HOUR),
+        second: gone(HOUR + 10),
+    };
+    assert_eq!(
+        guard.gone(&node, gone(HOUR + 10), 1),
+        Verdict::Delete(proof)
+    );
+}
+
+#[test]
+fn without_a_check_nothing_is_proven() {
+    let mut guard = Guard::default();
+    let node = silent_node("u");
+    guard.gone(&node, gone(HOUR), 1);
+    assert_eq!(
+        held(guard.gone(&node, gone(2 * HOUR), 1)),
+        HoldReason::CloudUnproven
+    );
+}
+
+#[test]
+fn framework_case_147_a_failed_check_takes_back_the_first_look() {
+    let mut guard = Guard::default();
+    let node = silent_node("u");
+    let half_an_hour = 1800;
+    guard.gone(&node, gone(half_an_hour), 1);
+    guard.canary(false);
+    let second = guard.gone(&node, gone(half_an_hour + 12), 1);
+    assert_eq!(held(second), HoldReason::SecondLookPending);
+    guard.canary(true);
+    assert!(matches!(
+        guard.gone(&node, gone(half_an_hour + 24), 1),
+        Verdict::Delete(_)
+    ));
+
+    let reborn = silent_node("another uid");
+    let first = guard.gone(&reborn, gone(half_an_hour + 36), 1);
+    assert_eq!(held(first), HoldReason::SecondLookPending);
+}
+
+#[test]
+fn a_machine_seen_again_or_an_answer_missing_starts_anew() {
+    let reset: [fn(&mut Guard); 2] = [|guard| guard.present("u"), |guard| guard.inconclusive("u")];
+    for reset in reset {
+        let mut guard = Guard::default();
+        let node = silent_node("u");
+        guard.gone(&node, gone(HOUR), 1);
+        guard.canary(true);
+        reset(&mut guard);
+        let look = guard.gone(&node, gone(HOUR + 60), 1);
+        assert_eq!(held(look), HoldReason::SecondLookPending);
+    }
+}
+
+#[test]
+fn ready_and_young_nodes_are_kept() {
+    let mut guard = Guard::default();
+    let ready = Node {
+        ready: Ready::True,
+        ..silent_node("u")
+    };
+    assert_eq!(
+        held(guard.gone(&ready, gone(HOUR), 1)),
+        HoldReason::NodeReady
+    );
+
+    let young = silent_node("v");
+    guard.gone(&young, gone(40), 1);
+    guard.canary(true);
+    assert_eq!(
+        held(guard.gone(&young, gone(59), 1)),
+        HoldReason::NodeTooYoung
+    );
+    assert!(matches!(
+        guard.gone(&young, gone(60), 1),
+        Verdict::Delete(_)
+    ));
+
+    let uninitialized = Node {
+        uid: "w".into(),
+        ..fresh_node()
+    };
+    guard.gone(&uninitialized, gone(100), 1);
+    guard.canary(true);
+    assert_eq!(
+        held(guard.gone(&uninitialized, gone(299), 1)),
+        HoldReason::NodeTooYoung
+    );
+    assert!(matches!(
+        guard.gone(&uninitialized, gone(300), 1),
+        Verdict::Delete(_)
+    ));
+}
+
+#[test]
+fn the_budget_is_the_larger_of_three_and_ten_percent_in_ten_minutes() {
+    for (nodes, allowed) in [(5, 3), (30, 3), (40, 4), (200, 20)] {
+        let mut guard = Guard::default();
+        let all: Vec<Node> = (0..nodes).map(|i| silent_node(&format!("u{i}"))).collect();
+        let look = |guard: &mut Guard, seconds: i64| -> usize {
+            let verdicts = all
+                .iter()
+                .map(|node| guard.gone(node, gone(seconds), nodes));
+            verdicts
+                .filter(|verdict| matches!(verdict, Verdict::Delete(_)))
+                .count()
+        };
+        assert_eq!(look(&mut guard, HOUR), 0);
+        guard.canary(true);
+        assert_eq!(look(&mut guard, HOUR + 10), allowed, "{nodes} nodes");
+        assert_eq!(look(&mut guard, HOUR + 600), 0);
+        assert_eq!(look(&mut guard, HOUR + 610), allowed);
+    }
+}
+
+#[test]
+fn a_refunded_deletion_leaves_the_budget_whole() {
+    let mut guard = Guard::default();
+    let node = silent_node("u");
+    guard.gone(&node, gone(HOUR), 1);
+    guard.canary(true);
+    for round in 1..20 {
+        assert!(matches!(
+            guard.gone(&node, gone(HOUR + 10 * round), 1),
+            Verdict::Delete(_)
+        ));
+        guard.refund();
+    }
+}
+
+#[test]
+fn a_reason_is_told_once_and_counted_while_it_lasts() {
+    let mut guard = Guard::default();
+    let young = silent_node("u");
+    let news = |verdict| matches!(verdict, Verdict::Hold { news: true, .. });
+    assert!(news(guard.gone(&young, gone(5), 1)));
+    assert!(!news(guard.gone(&young, gone(10), 1)));
+    assert_eq!(
+        guard.held(),
+        BTreeMap::from([(HoldReason::NodeTooYoung, 1)])
+    );
+    guard.retain(&BTreeSet::new());
+    assert_eq!(guard.held(), BTreeMap::new());
+}
+
+/// One thing that can happen to the guard in a property test.
+#[derive(Clone, Debug)]
+enum Happening {
+    Gone(usize),
+    Present(usize),
+    Inconclusive(usize),
+    Canary(bool),
+    Wait(i64),
+}
+
+fn happening() -> impl Strategy<Value = Happening> {
+    prop_oneof![
+        4 => (0..8usize).prop_map(Happening::Gone),
+        1 => (0..8usize).prop_map(Happening::Present),
+        1 => (0..8usize).prop_map(Happening::Inconclusive),
+        2 => any::<bool>().prop_map(Happening::Canary),
+        3 => (1..20i64).prop_map(Happening::Wait),
+    ]
+}
+
+proptest! {
+    /// Whatever happens: no deletion without two looks far enough apart, nothing but "gone" and
+    /// passed checks in between, and never more than the budget.
+    #[test]
+    fn nothing_is_deleted_on_doubt(story in proptest::collection::vec(happening(), 1..200)) {
+        let mut guard = Guard::default();
+        let nodes: Vec<Node> = (0..8).map(|i| silent_node(&format!("u{i}"))).collect();
+        let mut now = HOUR;
+        let mut first_look: BTreeMap<usize, i64> = BTreeMap::new();
+        let mut checked: BTreeSet<usize> = BTreeSet::new();
+        let mut deleted: Vec<i64> = Vec::new();
+        for step in story {
+            match step {
+                Happening::Wait(seconds) => now += seconds,
+                Happening::Present(i) => {
+                    guard.present(&nodes[i].uid);
+                    first_look.remove(&i);
+                    checked.remove(&i);
+                }
+                Happening::Inconclusive(i) => {
+                    guard.inconclusive(&nodes[i].uid);
+                    first_look.remove(&i);
+                    checked.remove(&i);
+                }
+                Happening::Canary(true) => {
+                    guard.canary(true);
+                    checked.extend(first_look.keys());
+                }
+                Happening::Canary(false) => {
+                    guard.canary(false);
+                    first_look.clear();
+                    checked.clear();
+                }
+                Happening::Gone(i) => {
+                    let first = *first_look.entry(i).or_insert(now);
+                    if let Verdict::Delete(_) = guard.gone(&nodes[i], gone(now), nodes.len()) {
+                        prop_assert!(now - first >= 10 && checked.contains(&i));
+                        deleted.push(now);
+                        prop_assert!(deleted.iter().filter(|t| now - **t < 600).count() <= 3);
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,338 @@
+//! One attempt at a call: wait for the turn, sign, send, follow links, read the answer.
+
+use std::error::Error as StdError;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{CONTENT_TYPE, LOCATION, PROXY_AUTHORIZATION, RETRY_AFTER};
+use http::{HeaderMap, HeaderValue, Request, StatusCode, Uri};
+use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
+use tokio::time::{Instant, timeout, timeout_at};
+use tracing::debug;
+
+use crate::auth::Signing;
+use crate::call::Call;
+use crate::client::HttpClient;
+use crate::connect::ConnectError;
+use crate::error::{CallError, Cause, Failure, kind_of};
+use crate::redact::excerpt;
+use crate::reply::{Reply, Subject};
+use crate::retry::{Effect, Outcome, retry_after};
+
+/// Links followed in one request: http to https, then one to the object, and room for two more.
+const REDIRECTS: u32 = 4;
+/// How much of a cloud's own error text goes into an error.
+const ERROR_TEXT: usize = 1000;
+
+/// A call in the form in which it is sent.
+pub(crate) struct Prepared {
+    pub(crate) call: Call,
+    pub(crate) subject: Subject,
+    pub(crate) uri: Uri,
+    pub(crate) body: Option<Bytes>,
+}
+
+/// How one attempt ended.
+pub(crate) enum Ended {
+    Answer {
+        status: StatusCode,
+        headers: HeaderMap,
+        body: Bytes,
+    },
+    Failed {
+        outcome: Outcome,
+        what: String,
+        cause: Option<String>,
+    },
+}
+
+impl Ended {
+    fn failed(outcome: Outcome, what: impl Into<String>, cause: Option<String>) -> Self {
+        Self::Failed {
+            outcome,
+            what: what.into(),
+            cause,
+        }
+    }
+
+    fn status(&self) -> Option<u16> {
+        match self {
+            Self::Answer { status, .. } => Some(status.as_u16()),
+            Self::Failed { .. } => None,
+        }
+    }
+
+    /// The same as far as a decision needs it.
+    pub(crate) fn outcome(&self, client: &HttpClient) -> Outcome {
+        match self {
+            Self::Failed { outcome, .. } => *outcome,
+            Self::Answer {
+                status, headers, ..
+            } => {
+                let hint = headers
+                    .get(RETRY_AFTER)
+                    .and_then(|value| value.to_str().ok());
+                Outcome::Answered {
+                    status: status.as_u16(),
+                    hint: hint.and_then(|value| retry_after(value, client.0.clock.now())),
+                }
+            }
+        }
+    }
+}
+
+impl Prepared {
+    /// Waits for its turn, then sends one request.
+    pub(crate) async fn attempt(&self, number: u32, deadline: Instant) -> Ended {
+        let shared = &self.call.client.0;
+        let Ok(_place) = timeout_at(deadline, shared.gate.enter()).await else {
+            let what = format!(
+                "was not sent: no turn within {} s",
+                self.call.deadline.as_secs_f64()
+            );
+            return Ended::failed(Outcome::NotSent, what, None);
+        };
+        let start = Instant::now();
+        let limit = self
+            .call
+            .timeout
+            .min(deadline.saturating_duration_since(start));
+        let flying = shared
+            .metrics
+            .as_ref()
+            .map(crate::metrics::CallMetrics::fly);
+        let exchanged = timeout(limit, self.exchange()).await;
+        let ended = exchanged.unwrap_or_else(|_| {
+            let what = format!("got no complete answer within {} s", limit.as_secs_f64());
+            Ended::failed(Outcome::TimedOut, what, None)
+        });
+        drop(flying);
+        self.report(number, &ended, start.elapsed());
+        ended
+    }
+
+    /// The one place where a request is logged and counted.
+    fn report(&self, attempt: u32, ended: &Ended, took: Duration) {
+        let Call {
+            client,
+            method,
+            route,
+            ..
+        } = &self.call;
+        let status = ended.status();
+        if let Some(metrics) = &client.0.metrics {
+            metrics.request(method, route.template(), status, took);
+        }
+        let failure = match ended {
+            Ended::Answer { .. } => None,
+            Ended::Failed { what, cause, .. } => {
+                let text = format!("{what} {}", cause.as_deref().unwrap_or_default());
+                Some(self.subject.redactor.text(text.trim_end()))
+            }
+        };
+        debug!(
+            cloud = client.0.cloud,
+            method = method.as_str(),
+            route = route.template(),
+            status,
+            duration_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
+            attempt,
+            failure,
+            "request"
+        );
+    }
+
+    /// One request and its answer, following links on the same host.
+    async fn exchange(&self) -> Ended {
+        let mut uri = self.uri.clone();
+        for _ in 0..=REDIRECTS {
+            let ended = self.request(&uri).await;
+            let Ended::Answer {
+                status, headers, ..
+            } = &ended
+            else {
+                return ended;
+            };
+            let followed = match status.as_u16() {
+                301..=303 => self.call.effect == Effect::Read,
+                307 | 308 => true,
+                _ => false,
+            };
+            let location = headers.get(LOCATION).and_then(|value| value.to_str().ok());
+            let Some(location) = location.filter(|_| followed) else {
+                return ended;
+            };
+            match self.call.client.0.base.resolve(&uri, location) {
+                Ok(next) => uri = next,
+                Err(error) => {
+                    let what = format!("was redirected ({}) and not followed", status.as_u16());
+                    return Ended::failed(Outcome::Unusable, what, Some(error.to_string()));
+                }
+            }
+        }
+        let what = format!("was redirected more than {REDIRECTS} times");
+        Ended::failed(Outcome::Unusable, what, None)
+    }
+
+    async fn request(&self, uri: &Uri) -> Ended {
+        let shared = &self.call.client.0;
+        let request = match self.build(uri) {
+            Ok(request) => request,
+            Err(reason) => return Ended::failed(Outcome::Refused, "was not sent", Some(reason)),
+        };
+        let response = match shared.hyper.request(request).await {
+            Ok(response) => response,
+            Err(error) => return not_answered(&error),
+        };
+        let (parts, body) = response.into_parts();
+        match Limited::new(body, shared.body_limit).collect().await {
+            Ok(body) => Ended::Answer {
+                status: parts.status,
+                headers: parts.headers,
+                body: body.to_bytes(),
+            },
+            Err(error) if error.is::<LengthLimitError>() => {
+                let what = format!("answered with more than {} bytes", shared.body_limit);
+                Ended::failed(Outcome::Unusable, what, None)
+            }
+            Err(error) => {
+                let what = format!("lost its answer ({}) midway", parts.status.as_u16());
+                Ended::failed(Outcome::Broken, what, Some(chain(error.as_ref())))
+            }
+        }
+    }
+
+    fn build(&self, uri: &Uri) -> Result<Request<Full<Bytes>>, String> {
+        let shared = &self.call.client.0;
+        let body = self.body.clone().unwrap_or_default();
+        let mut headers = shared.headers.clone();
+        if self.body.is_some() {
+            headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        }
+        headers.extend(self.call.headers.clone());
+        let auth = self.call.auth.clone();
+        let auth = auth.unwrap_or_else(|| self.call.client.auth());
+        let signing = Signing {
+            method: &self.call.method,
+            uri,
+            body: &body,
+            now: shared.clock.now(),
+        };
+        let signed = auth.authenticate(signing, &mut headers);
+        signed.map_err(|error| error.to_string())?;
+        if let Some(authorization) = shared.connector.proxy_authorization(uri) {
+            headers.insert(PROXY_AUTHORIZATION, authorization);
+        }
+        let mut request = Request::new(Full::new(body));
+        *request.method_mut() = self.call.method.clone();
+        *request.uri_mut() = uri.clone();
+        *request.headers_mut() = headers;
+        Ok(request)
+    }
+
+    /// What the caller gets when nothing more is tried.
+    pub(crate) fn finish(&self, ended: Ended, outcome: Outcome) -> Result<Reply, CallError> {
+        let subject = &self.subject;
+        let effect = self.call.effect;
+        let failure = match ended {
+            Ended::Answer {
+                status,
+                headers,
+                body,
+            } if status.is_success() => {
+                return Ok(Reply {
+                    subject: subject.clone(),
+                    status: status.as_u16(),
+                    headers,
+                    body,
+                });
+            }
+            Ended::Answer {
+                status,
+                headers,
+                body,
+            } => Failure {
+                kind: kind_of(outcome, effect, &body),
+                message: self.answer_message(status, &body),
+                cause: None,
+                status: Some(status.as_u16()),
+                headers,
+                body,
+                hint: match outcome {
+                    Outcome::Answered { hint, .. } => hint,
+                    _ => None,
+                },
+            },
+            Ended::Failed { what, cause, .. } => Failure {
+                kind: kind_of(outcome, effect, b""),
+                message: subject.says(&what),
+                cause: cause.map(|cause| Cause(subject.redactor.text(&cause))),
+                status: None,
+                headers: HeaderMap::new(),
+                body: Bytes::new(),
+                hint: None,
+            },
+        };
+        Err(CallError::new(failure))
+    }
+
+    fn answer_message(&self, status: StatusCode, body: &[u8]) -> String {
+        let extracted = (self.call.client.0.error_text)(body);
+        let redactor = &self.subject.redactor;
+        let text = match extracted.filter(|text| !text.trim().is_empty()) {
+            Some(text) => excerpt(&redactor.text(&text), ERROR_TEXT),
+            None => redactor.body(body),
+        };
+        let reason = status.canonical_reason().unwrap_or_default();
+        let code = status.as_u16();
+        let answer = format!("answered {code} {reason}");
+        let answer = answer.trim_end();
+        if text.is_empty() {
+            self.subject.says(answer)
+        } else {
+            self.subject.says(&format!("{answer}: {text}"))
+        }
+    }
+}
+
+/// What is known when there was no answer: whether the request can have reached the server.
+fn not_answered(error: &hyper_util::client::legacy::Error) -> Ended {
+    let mut next: Option<&(dyn StdError + 'static)> = Some(error);
+    while let Some(source) = next {
+        if let Some(connect) = source.downcast_ref::<ConnectError>() {
+            let permanent = matches!(
+                connect,
+                ConnectError::Untrusted { .. } | ConnectError::Address { .. }
+            );
+            let outcome = if permanent {
+                Outcome::Refused
+            } else {
+                Outcome::NotSent
+            };
+            return Ended::failed(outcome, "was not sent", Some(chain(connect)));
+        }
+        next = source.source();
+    }
+    let (outcome, what) = if error.is_connect() {
+        (Outcome::NotSent, "was not sent")
+    } else {
+        (Outcome::Broken, "got no answer")
+    };
+    let cause = error.source().map_or_else(|| error.to_string(), chain);
+    Ended::failed(outcome, what, Some(cause))
+}
+
+/// A message and those of its causes, leaving out what only repeats the one before.
+fn chain(error: &(dyn StdError + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(source) = next {
+        let message = source.to_string();
+        if !text.ends_with(&message) {
+            text.push_str(": ");
+            text.push_str(&message);
+        }
+        next = source.source();
+    }
+    text
+}

@@ -1,0 +1,334 @@
+//! The network seam: from an address to a byte stream.
+//!
+//! Production dials TCP and speaks TLS, through a proxy where the environment says so; a simulated
+//! run gets in-memory pipes. Everything above this line is the same code in both.
+
+use std::io;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use http::{HeaderValue, Uri};
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::client::legacy::connect::proxy::Tunnel;
+use rustls::ClientConfig;
+use rustls_pki_types::ServerName;
+use thiserror::Error;
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+use tower::{Service, ServiceExt as _};
+
+use crate::pipe::Pipes;
+use crate::proxy::{ProxyRules, ProxyUrl};
+use crate::stream::{Stream, Wire};
+
+/// How long name resolution, TCP, proxy and TLS together may take. Ten seconds is three lost SYNs
+/// (1 s + 2 s + 4 s) and room for the handshake.
+pub const CONNECT_DEADLINE: Duration = Duration::from_secs(10);
+/// Idle connections through firewalls are kept open by a probe a minute.
+const KEEP_ALIVE: Duration = Duration::from_secs(60);
+
+/// Why there is no connection. Nothing of a request has been sent when this is returned.
+#[derive(Debug, Error)]
+pub enum ConnectError {
+    /// Nobody answers there.
+    #[error("cannot connect to {to}")]
+    Unreachable {
+        /// `host:port`.
+        to: String,
+        /// Why.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// It took too long.
+    #[error("no connection to {to} within {} s", after.as_secs_f64())]
+    TimedOut {
+        /// `host:port`.
+        to: String,
+        /// The deadline.
+        after: Duration,
+    },
+    /// The certificate of the server does not convince us; trying again will not help.
+    #[error("the certificate of {to} is not trusted: {reason}")]
+    Untrusted {
+        /// `host:port`.
+        to: String,
+        /// In plain words.
+        reason: String,
+    },
+    /// The TLS handshake failed for another reason.
+    #[error("TLS handshake with {to} failed")]
+    Handshake {
+        /// `host:port`.
+        to: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// The proxy did not open a tunnel.
+    #[error("proxy {proxy} gives no tunnel to {to}")]
+    Tunnel {
+        /// The proxy, without credentials.
+        proxy: String,
+        /// `host:port`.
+        to: String,
+        /// Why.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// The address is not one of HTTP.
+    #[error("{uri} is not an http or https address with a host")]
+    Address {
+        /// What was asked for.
+        uri: String,
+    },
+}
+
+/// Makes connections. Cheap to clone; a tower service from an address to a [`Stream`], so that the
+/// HTTP, gRPC and Kubernetes clients all take it.
+#[derive(Clone, Debug)]
+pub struct Connector {
+    network: Network,
+    deadline: Duration,
+}
+
+#[derive(Clone, Debug)]
+enum Network {
+    Real(Arc<Real>),
+    Simulated(Pipes),
+}
+
+#[derive(Debug)]
+struct Real {
+    tcp: HttpConnector,
+    tls: Arc<ClientConfig>,
+    proxies: ProxyRules,
+}
+
+impl Connector {
+    /// Dials TCP and, for `https`, speaks TLS.
+    pub fn real(tls: Arc<ClientConfig>, proxies: ProxyRules) -> Self {
+        let mut tcp = HttpConnector::new();
+        tcp.enforce_http(false);
+        tcp.set_nodelay(true);
+        tcp.set_keepalive(Some(KEEP_ALIVE));
+        Self {
+            network: Network::Real(Arc::new(Real { tcp, tls, proxies })),
+            deadline: CONNECT_DEADLINE,
+        }
+    }
+
+    /// Hands out pipes to the listener named `host:port`, plain bytes for every scheme.
+    pub fn simulated(pipes: Pipes) -> Self {
+        Self {
+            network: Network::Simulated(pipes),
+            deadline: CONNECT_DEADLINE,
+        }
+    }
+
+    /// With another limit than [`CONNECT_DEADLINE`].
+    #[must_use]
+    pub fn deadline(mut self, deadline: Duration) -> Self {
+        self.deadline = deadline;
+        self
+    }
+
+    /// What to send as `Proxy-Authorization` with a request to `uri`: only plain `http` through a
+    /// proxy needs it in the request, a tunnel has asked already.
+    pub fn proxy_authorization(&self, uri: &Uri) -> Option<HeaderValue> {
+        match &self.network {
+            Network::Real(real) if uri.scheme_str() == Some("http") => {
+                real.proxies.proxy_for_uri(uri)?.authorization()
+            }
+            _ => None,
+        }
+    }
+
+    /// What must not be printed about the way there.
+    pub fn secrets(&self) -> Vec<bowline_core::Secret> {
+        match &self.network {
+            Network::Real(real) => real.proxies.secrets(),
+            Network::Simulated(_) => Vec::new(),
+        }
+    }
+
+    /// Connects to the host of `uri`.
+    pub async fn connect(&self, uri: Uri) -> Result<Stream, ConnectError> {
+        let to = authority(&uri)?;
+        let connecting = async {
+            match &self.network {
+                Network::Real(real) => real.connect(&uri, &to).await,
+                Network::Simulated(pipes) => match pipes.connect(&to) {
+                    Ok(pipe) => Ok(Stream::new(pipe)),
+                    Err(error) => Err(unreachable(&to, error)),
+                },
+            }
+        };
+        match timeout(self.deadline, connecting).await {
+            Ok(connected) => connected,
+            Err(_) => Err(ConnectError::TimedOut {
+                to,
+                after: self.deadline,
+            }),
+        }
+    }
+}
+
+impl Service<Uri> for Connector {
+    type Response = Stream;
+    type Error = ConnectError;
+    type Future = BoxFuture<'static, Result<Stream, ConnectError>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), ConnectError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, uri: Uri) -> Self::Future {
+        let connector = self.clone();
+        Box::pin(async move { connector.connect(uri).await })
+    }
+}
+
+impl Real {
+    async fn connect(&self, uri: &Uri, to: &str) -> Result<Stream, ConnectError> {
+        let secure = uri.scheme_str() == Some("https");
+        match self.proxies.proxy_for_uri(uri) {
+            None => {
+                let tcp = self.dial(uri.clone(), to).await?;
+                if secure {
+                    self.secure(tcp, uri, to).await
+                } else {
+                    Ok(Stream::new(tcp))
+                }
+            }
+            Some(proxy) if secure => {
+                let tunnel = self.tunnel(proxy, uri, to).await?;
+                self.secure(tunnel.into_wire(), uri, to).await
+            }
+            Some(proxy) => {
+                let mut stream = self.reach_proxy(proxy).await?;
+                stream.through_http_proxy = true;
+                Ok(stream)
+            }
+        }
+    }
+
+    async fn dial(&self, uri: Uri, to: &str) -> Result<tokio::net::TcpStream, ConnectError> {
+        let dialled = self.tcp.clone().oneshot(uri).await;
+        let io = dialled.map_err(|error| unreachable(to, error))?;
+        Ok(io.into_inner())
+    }
+
+    async fn secure(
+        &self,
+        wire: impl Wire + 'static,
+        uri: &Uri,
+        to: &str,
+    ) -> Result<Stream, ConnectError> {
+        let host = uri.host().unwrap_or_default();
+        let host = host.trim_start_matches('[').trim_end_matches(']');
+        let name = ServerName::try_from(host.to_owned())
+            .map_err(|_| ConnectError::Address { uri: to.to_owned() })?;
+        let connector = TlsConnector::from(Arc::clone(&self.tls));
+        let secured = connector.connect(name, wire).await;
+        let secured = secured.map_err(|error| handshake_error(to, error))?;
+        let http2 = secured.get_ref().1.alpn_protocol() == Some(b"h2");
+        let mut stream = Stream::new(secured);
+        stream.http2 = http2;
+        Ok(stream)
+    }
+
+    async fn reach_proxy(&self, proxy: &ProxyUrl) -> Result<Stream, ConnectError> {
+        let uri = proxy.uri();
+        let to = authority(uri)?;
+        let tcp = self.dial(uri.clone(), &to).await?;
+        if uri.scheme_str() == Some("https") {
+            self.secure(tcp, uri, &to).await
+        } else {
+            Ok(Stream::new(tcp))
+        }
+    }
+
+    async fn tunnel(&self, proxy: &ProxyUrl, uri: &Uri, to: &str) -> Result<Stream, ConnectError> {
+        let stream = self.reach_proxy(proxy).await?;
+        let mut stream = Some(stream);
+        // The connection is made already; the tunnel only has to be asked for on it.
+        let ready = tower::service_fn(move |_: Uri| {
+            let taken = stream.take().ok_or(io::ErrorKind::NotConnected);
+            std::future::ready(taken.map_err(io::Error::from))
+        });
+        let mut tunnel = Tunnel::new(proxy.uri().clone(), ready);
+        if let Some(authorization) = proxy.authorization() {
+            tunnel = tunnel.with_auth(authorization);
+        }
+        let opened = tunnel.oneshot(uri.clone()).await;
+        opened.map_err(|error| ConnectError::Tunnel {
+            proxy: proxy
+                .uri()
+                .authority()
+                .map(ToString::to_string)
+                .unwrap_or_default(),
+            to: to.to_owned(),
+            source: Box::new(error),
+        })
+    }
+}
+
+fn unreachable(
+    to: &str,
+    error: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+) -> ConnectError {
+    ConnectError::Unreachable {
+        to: to.to_owned(),
+        source: error.into(),
+    }
+}
+
+/// `host:port`, the port always given.
+fn authority(uri: &Uri) -> Result<String, ConnectError> {
+    let port = uri.port_u16().or(match uri.scheme_str() {
+        Some("https") => Some(443),
+        Some("http") => Some(80),
+        _ => None,
+    });
+    match (uri.host(), port) {
+        (Some(host), Some(port)) => Ok(format!("{host}:{port}")),
+        _ => Err(ConnectError::Address {
+            uri: uri.to_string(),
+        }),
+    }
+}
+
+fn handshake_error(to: &str, error: io::Error) -> ConnectError {
+    use rustls::{CertificateError, Error};
+    let inner = error.get_ref().and_then(|inner| inner.downcast_ref());
+    let reason = match inner {
+        Some(Error::InvalidCertificate(why)) => match why {
+            CertificateError::UnknownIssuer => {
+                "it is signed by an unknown authority (give its CA file)".to_owned()
+            }
+            CertificateError::BadSignature => {
+                "its authority has the name of one we know, but another key (was the CA renewed?)"
+                    .to_owned()
+            }
+            CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
+                "it has expired".to_owned()
+            }
+            CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
+                "it is not valid yet".to_owned()
+            }
+            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+                "it was issued for another name".to_owned()
+            }
+            other => other.to_string(),
+        },
+        _ => {
+            return ConnectError::Handshake {
+                to: to.to_owned(),
+                source: error,
+            };
+        }
+    };
+    ConnectError::Untrusted {
+        to: to.to_owned(),
+        reason,
+    }
+}

@@ -1,0 +1,134 @@
+//! How fast and how much at once one cloud is asked.
+
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use governor::clock::Clock;
+use governor::middleware::NoOpMiddleware;
+use governor::state::{InMemoryState, NotKeyed};
+use governor::{Quota, RateLimiter};
+use tokio::sync::{Mutex, Semaphore, SemaphorePermit};
+use tokio::time::{Instant, sleep};
+
+/// A token bucket: `per_second` on average, `burst` at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rate {
+    /// Requests per second in the long run.
+    pub per_second: NonZeroU32,
+    /// Requests that may follow each other without a wait.
+    pub burst: NonZeroU32,
+}
+
+impl Rate {
+    /// Zeros count as one.
+    pub fn new(per_second: u32, burst: u32) -> Self {
+        let at_least_one = |n| NonZeroU32::new(n).unwrap_or(NonZeroU32::MIN);
+        Self {
+            per_second: at_least_one(per_second),
+            burst: at_least_one(burst),
+        }
+    }
+}
+
+/// governor's clock on tokio's, so that a paused clock rules here too.
+#[derive(Clone, Debug)]
+struct TokioClock(Instant);
+
+impl Clock for TokioClock {
+    type Instant = Duration;
+
+    fn now(&self) -> Duration {
+        self.0.elapsed()
+    }
+}
+
+type Bucket = RateLimiter<NotKeyed, InMemoryState, TokioClock, NoOpMiddleware<Duration>>;
+
+/// Lets requests through one after the other, first come, first served.
+#[derive(Debug)]
+pub(crate) struct Gate {
+    clock: TokioClock,
+    bucket: Option<Bucket>,
+    /// Held while waiting for a token: who waits longest is served first.
+    turn: Mutex<()>,
+    places: Semaphore,
+}
+
+impl Gate {
+    pub(crate) fn new(rate: Option<Rate>, in_flight: usize) -> Self {
+        let clock = TokioClock(Instant::now());
+        let bucket = rate.map(|rate| {
+            let quota = Quota::per_second(rate.per_second).allow_burst(rate.burst);
+            RateLimiter::direct_with_clock(quota, clock.clone())
+        });
+        Self {
+            clock,
+            bucket,
+            turn: Mutex::new(()),
+            places: Semaphore::new(in_flight.max(1)),
+        }
+    }
+
+    /// Waits for a place and then for a token. The place is free again when the permit is dropped.
+    pub(crate) async fn enter(&self) -> Option<SemaphorePermit<'_>> {
+        let place = self.places.acquire().await.ok();
+        if let Some(bucket) = &self.bucket {
+            let _turn = self.turn.lock().await;
+            while let Err(not_yet) = bucket.check() {
+                sleep(not_yet.wait_time_from(self.clock.now())).await;
+            }
+        }
+        place
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_burst_passes_at_once_and_the_rest_at_the_rate() {
+        let gate = Gate::new(Some(Rate::new(5, 10)), 100);
+        let start = Instant::now();
+        for _ in 0..10 {
+            gate.enter().await;
+        }
+        assert_eq!(start.elapsed(), Duration::ZERO);
+        for _ in 0..50 {
+            gate.enter().await;
+        }
+        let taken = start.elapsed();
+        assert!(
+            taken >= Duration::from_secs(10) && taken < Duration::from_millis(10_100),
+            "{taken:?}"
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn waiting_requests_are_served_in_their_order() {
+        let gate = Arc::new(Gate::new(Some(Rate::new(1, 1)), 100));
+        let (done, mut order) = tokio::sync::mpsc::unbounded_channel();
+        for n in 0..20 {
+            let (gate, done) = (Arc::clone(&gate), done.clone());
+            tokio::spawn(async move {
+                let _place = gate.enter().await;
+                done.send(n).unwrap();
+            });
+        }
+        for n in 0..20 {
+            assert_eq!(order.recv().await, Some(n));
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn no_more_than_the_allowed_number_is_in_flight() {
+        let gate = Gate::new(None, 2);
+        let first = gate.enter().await;
+        let _second = gate.enter().await;
+        let third = tokio::time::timeout(Duration::from_secs(9), gate.enter()).await;
+        assert!(third.is_err());
+        drop(first);
+        assert!(gate.enter().await.is_some());
+    }
+}

@@ -1,0 +1,146 @@
+//! A successful answer and what can be read from it.
+
+use std::fmt;
+
+use bowline_core::CloudErrorKind;
+use bytes::Bytes;
+use http::{HeaderMap, Method};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::error::{CallError, Cause, Failure};
+use crate::redact::Redactor;
+
+/// What a message says about a call: who was asked what.
+#[derive(Clone)]
+pub(crate) struct Subject {
+    pub(crate) cloud: String,
+    pub(crate) method: Method,
+    pub(crate) route: String,
+    pub(crate) redactor: Redactor,
+}
+
+impl Subject {
+    pub(crate) fn says(&self, what: &str) -> String {
+        let Self {
+            cloud,
+            method,
+            route,
+            redactor,
+        } = self;
+        redactor.text(&format!("{cloud}: {method} {route} {what}"))
+    }
+}
+
+/// An answer of the 200s, read to its end.
+#[derive(Clone)]
+pub struct Reply {
+    pub(crate) subject: Subject,
+    pub(crate) status: u16,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
+}
+
+/// One item of a list that could not be read; the others are not concerned.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("item {position} of the list cannot be read: {reason}")]
+pub struct BadItem {
+    /// Counted from 0.
+    pub position: usize,
+    /// What is wrong with it.
+    pub reason: String,
+    /// Its `id`, `uuid` or `name`, if it has one, to tell which it is.
+    pub object: Option<String>,
+}
+
+impl Reply {
+    /// The HTTP status.
+    pub fn status(&self) -> u16 {
+        self.status
+    }
+
+    /// A header. Not redacted.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name)?.to_str().ok()
+    }
+
+    /// All headers (`Set-Cookie` may come several times). Not redacted.
+    pub fn headers(&self) -> &HeaderMap {
+        &self.headers
+    }
+
+    /// The body as it came. Not redacted.
+    pub fn bytes(&self) -> &Bytes {
+        &self.body
+    }
+
+    /// The body as JSON. Fields that `T` does not know are ignored.
+    pub fn json<T: DeserializeOwned>(&self) -> Result<T, CallError> {
+        serde_json::from_slice(&self.body).map_err(|error| self.not_understood(&error))
+    }
+
+    /// The body as a JSON list, item by item: one that cannot be read is one error.
+    pub fn items<T: DeserializeOwned>(&self) -> Result<Vec<Result<T, BadItem>>, CallError> {
+        let items: Vec<Value> = self.json()?;
+        Ok(self.each(items))
+    }
+
+    /// The same for a list under a key of an object (`{"instances": […]}`); a missing key is an
+    /// error, since a list that is not there is not an empty list.
+    pub fn items_under<T: DeserializeOwned>(
+        &self,
+        key: &str,
+    ) -> Result<Vec<Result<T, BadItem>>, CallError> {
+        let mut object: serde_json::Map<String, Value> = self.json()?;
+        let Some(Value::Array(items)) = object.remove(key) else {
+            let reason = format!("there is no list under {key}");
+            return Err(self.not_understood(&reason));
+        };
+        Ok(self.each(items))
+    }
+
+    fn each<T: DeserializeOwned>(&self, items: Vec<Value>) -> Vec<Result<T, BadItem>> {
+        let numbered = items.into_iter().enumerate();
+        let read = numbered.map(|(position, item)| {
+            let object = ["id", "uuid", "name"]
+                .iter()
+                .find_map(|key| item.get(*key)?.as_str().map(ToOwned::to_owned));
+            serde_json::from_value(item).map_err(|error| BadItem {
+                position,
+                reason: self.subject.redactor.text(&error.to_string()),
+                object,
+            })
+        });
+        read.collect()
+    }
+
+    fn not_understood(&self, reason: &dyn fmt::Display) -> CallError {
+        let redactor = &self.subject.redactor;
+        let shown = redactor.body(&self.body);
+        let what = format!(
+            "answered {} with what is not understood: {shown}",
+            self.status
+        );
+        CallError::new(Failure {
+            kind: CloudErrorKind::Unknown,
+            message: self.subject.says(&what),
+            cause: Some(Cause(redactor.text(&reason.to_string()))),
+            status: Some(self.status),
+            headers: self.headers.clone(),
+            body: self.body.clone(),
+            hint: None,
+        })
+    }
+}
+
+impl fmt::Debug for Reply {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let redactor = &self.subject.redactor;
+        f.debug_struct("Reply")
+            .field("to", &self.subject.says(""))
+            .field("status", &self.status)
+            .field("headers", &redactor.headers(&self.headers))
+            .field("body", &redactor.body(&self.body))
+            .finish()
+    }
+}

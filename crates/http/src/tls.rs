@@ -1,0 +1,309 @@
+//! Whom we trust and who we are, as one rustls configuration (on ring, everywhere).
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use bowline_core::Secret;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
+use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use thiserror::Error;
+use tracing::warn;
+
+/// Where distributions keep their bundle of authorities; the first that exists is read.
+const SYSTEM_BUNDLES: [&str; 4] = [
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/ssl/cert.pem",
+];
+
+/// Why there is no TLS configuration. `what` names the file or the setting.
+#[derive(Debug, Error)]
+pub enum TlsError {
+    /// The file cannot be read.
+    #[error("cannot read {what}")]
+    Unreadable {
+        /// The file, and what it is for.
+        what: String,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// PEM without what was looked for, or no PEM at all.
+    #[error("{what} holds no {wanted} in PEM form")]
+    Missing {
+        /// The file or setting.
+        what: String,
+        /// `certificate` or `private key`.
+        wanted: &'static str,
+    },
+    /// PEM armour around something else.
+    #[error("{what} is damaged: {reason}")]
+    Damaged {
+        /// The file or setting.
+        what: String,
+        /// What the parser says.
+        reason: String,
+    },
+    /// The client certificate and its key do not make a pair, or the TLS library refuses them.
+    #[error("the client certificate cannot be used: {reason}")]
+    ClientCertificate {
+        /// What the TLS library says.
+        reason: String,
+    },
+}
+
+#[derive(Clone, Debug)]
+enum Pem {
+    File(PathBuf),
+    Text { what: String, pem: Secret },
+}
+
+impl Pem {
+    fn what(&self, purpose: &str) -> String {
+        match self {
+            Self::File(path) => format!("{purpose} {}", path.display()),
+            Self::Text { what, .. } => what.clone(),
+        }
+    }
+
+    fn read(&self, purpose: &str) -> Result<Vec<u8>, TlsError> {
+        match self {
+            Self::File(path) => fs::read(path).map_err(|source| TlsError::Unreadable {
+                what: self.what(purpose),
+                source,
+            }),
+            Self::Text { pem, .. } => Ok(pem.reveal().as_bytes().to_vec()),
+        }
+    }
+}
+
+/// Collects what a TLS client needs. By default: public authorities, verification on, no identity.
+#[derive(Clone, Debug, Default)]
+pub struct Tls {
+    authorities: Vec<Pem>,
+    only_given: bool,
+    identity: Option<(Pem, Pem)>,
+    insecure: bool,
+    alpn: Vec<Vec<u8>>,
+    bundle: Option<PathBuf>,
+}
+
+impl Tls {
+    /// The defaults.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Trusts the authorities in this file too.
+    #[must_use]
+    pub fn authority_file(mut self, path: impl Into<PathBuf>) -> Self {
+        self.authorities.push(Pem::File(path.into()));
+        self
+    }
+
+    /// Trusts the authorities in this text too; `what` names the setting in errors.
+    #[must_use]
+    pub fn authority_pem(mut self, what: impl Into<String>, pem: impl Into<String>) -> Self {
+        self.authorities.push(Pem::Text {
+            what: what.into(),
+            pem: Secret::new(pem),
+        });
+        self
+    }
+
+    /// Trusts no authority but the given ones (a cluster's own, say).
+    #[must_use]
+    pub fn only_given_authorities(mut self) -> Self {
+        self.only_given = true;
+        self
+    }
+
+    /// Shows this certificate to servers that ask.
+    #[must_use]
+    pub fn client_certificate_files(
+        mut self,
+        certificate: impl Into<PathBuf>,
+        key: impl Into<PathBuf>,
+    ) -> Self {
+        self.identity = Some((Pem::File(certificate.into()), Pem::File(key.into())));
+        self
+    }
+
+    /// The same from text; `what` names the setting in errors.
+    #[must_use]
+    pub fn client_certificate_pem(
+        mut self,
+        what: &str,
+        certificate: impl Into<String>,
+        key: Secret,
+    ) -> Self {
+        let certificate = Pem::Text {
+            what: format!("the certificate of {what}"),
+            pem: Secret::new(certificate),
+        };
+        let key = Pem::Text {
+            what: format!("the key of {what}"),
+            pem: key,
+        };
+        self.identity = Some((certificate, key));
+        self
+    }
+
+    /// Accepts any certificate. Building such a configuration logs a warning.
+    #[must_use]
+    pub fn insecure(mut self, insecure: bool) -> Self {
+        self.insecure = insecure;
+        self
+    }
+
+    /// Protocols offered in the handshake; `http/1.1` if none is named.
+    #[must_use]
+    pub fn protocols(mut self, protocols: &[&str]) -> Self {
+        self.alpn = protocols
+            .iter()
+            .map(|name| name.as_bytes().to_vec())
+            .collect();
+        self
+    }
+
+    /// Takes `SSL_CERT_FILE` in the place of the system's bundle, if it is set.
+    #[must_use]
+    pub fn environment(mut self, environment: impl Fn(&str) -> Option<String>) -> Self {
+        self.bundle = environment("SSL_CERT_FILE")
+            .filter(|path| !path.is_empty())
+            .map(PathBuf::from);
+        self
+    }
+
+    /// Reads the files and puts it all together.
+    pub fn build(&self) -> Result<Arc<ClientConfig>, TlsError> {
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let refused = |error: rustls::Error| TlsError::ClientCertificate {
+            reason: error.to_string(),
+        };
+        let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
+            .with_safe_default_protocol_versions()
+            .map_err(refused)?;
+        let builder = if self.insecure {
+            warn!("TLS certificates are NOT verified: anybody on the way can read the credentials");
+            builder
+                .dangerous()
+                .with_custom_certificate_verifier(Arc::new(TrustAnybody(provider)))
+        } else {
+            builder.with_root_certificates(self.roots()?)
+        };
+        let mut config = match &self.identity {
+            None => builder.with_no_client_auth(),
+            Some((certificate, key)) => {
+                let chain = certificates(certificate, "client certificate")?;
+                builder
+                    .with_client_auth_cert(chain, private_key(key)?)
+                    .map_err(refused)?
+            }
+        };
+        config.alpn_protocols = if self.alpn.is_empty() {
+            vec![b"http/1.1".to_vec()]
+        } else {
+            self.alpn.clone()
+        };
+        Ok(Arc::new(config))
+    }
+
+    fn roots(&self) -> Result<RootCertStore, TlsError> {
+        let mut roots = RootCertStore::empty();
+        for authority in &self.authorities {
+            let what = authority.what("CA file");
+            for certificate in certificates(authority, "CA file")? {
+                roots.add(certificate).map_err(|error| TlsError::Damaged {
+                    what: what.clone(),
+                    reason: error.to_string(),
+                })?;
+            }
+        }
+        if self.only_given {
+            return Ok(roots);
+        }
+        roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());
+        if let Some(path) = &self.bundle {
+            let bundle = Pem::File(path.clone());
+            roots.add_parsable_certificates(certificates(&bundle, "SSL_CERT_FILE")?);
+        } else if let Some(path) = SYSTEM_BUNDLES.iter().find(|path| Path::new(path).exists()) {
+            // Nobody asked for this file: if it is bad, the built-in authorities still stand.
+            let found = certificates(&Pem::File(path.into()), "system CA bundle");
+            roots.add_parsable_certificates(found.unwrap_or_default());
+        }
+        Ok(roots)
+    }
+}
+
+fn certificates(pem: &Pem, purpose: &str) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let what = pem.what(purpose);
+    let bytes = pem.read(purpose)?;
+    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&bytes).collect();
+    match found {
+        Ok(found) if found.is_empty() => Err(TlsError::Missing {
+            what,
+            wanted: "certificate",
+        }),
+        Ok(found) => Ok(found),
+        Err(error) => Err(TlsError::Damaged {
+            what,
+            reason: error.to_string(),
+        }),
+    }
+}
+
+fn private_key(pem: &Pem) -> Result<PrivateKeyDer<'static>, TlsError> {
+    let purpose = "client key";
+    let bytes = pem.read(purpose)?;
+    // The parser's words are left out: they may quote the key.
+    PrivateKeyDer::from_pem_slice(&bytes).map_err(|_| TlsError::Missing {
+        what: pem.what(purpose),
+        wanted: "private key",
+    })
+}
+
+/// Checks that the server owns the key of its certificate, but not who it is.
+#[derive(Debug)]
+struct TrustAnybody(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for TrustAnybody {
+    fn verify_server_cert(
+        &self,
+        _end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        verify_tls12_signature(message, cert, dss, algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        verify_tls13_signature(message, cert, dss, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}

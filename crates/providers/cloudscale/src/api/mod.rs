@@ -1,0 +1,118 @@
+//! The API as typed calls. Nothing here decides; what an answer means is the caller's matter.
+
+mod server;
+
+use std::time::Duration;
+
+use bowline_core::{CloudError, CloudErrorKind};
+use bowline_http::{CallError, HttpClient, Route};
+use serde_json::{Map, Value};
+
+use crate::id::ServerId;
+
+pub(crate) use server::{BadServer, Server, ServerList, Status};
+
+/// All servers of the project.
+const SERVERS: &str = "v1/servers";
+/// One server.
+const SERVER: &str = "v1/servers/:id";
+
+/// Waits of one call beyond its requests: a minute that the server may ask for, and half a minute
+/// for the back-off and for a turn.
+const WAITS: Duration = Duration::from_secs(90);
+/// Requests of one call: the first and two repetitions.
+const ATTEMPTS: u32 = 3;
+
+/// The limit of one call, with its repetitions and waits, given that of one request.
+pub(crate) fn call_deadline(request: Duration) -> Duration {
+    request.saturating_mul(ATTEMPTS).saturating_add(WAITS)
+}
+
+/// The calls.
+#[derive(Clone, Debug)]
+pub(crate) struct Api {
+    http: HttpClient,
+}
+
+impl Api {
+    pub(crate) fn new(http: HttpClient) -> Self {
+        Self { http }
+    }
+
+    /// `GET /v1/servers`: all servers of the project, in one answer.
+    pub(crate) async fn servers(&self) -> Result<ServerList, CloudError> {
+        let reply = self.http.get(Route::new(SERVERS)).send().await;
+        let reply = reply.map_err(about_a_collection)?;
+        let items = reply.json::<Vec<Value>>()?;
+        Ok(ServerList::read(items))
+    }
+
+    /// `GET /v1/servers/<uuid>`. Not found means that the cloud said so about this very server.
+    pub(crate) async fn server(&self, id: ServerId) -> Result<Server, CloudError> {
+        let route = Route::new(SERVER).with("id", id.to_string());
+        let reply = self.http.get(route).send().await?;
+        let server = Server::read(reply.json()?).map_err(CloudError::from)?;
+        if server.id == id {
+            Ok(server)
+        } else {
+            let message = format!("GET v1/servers/{id} answered with server {}", server.id);
+            Err(CloudError::new(CloudErrorKind::Unknown, message))
+        }
+    }
+}
+
+/// A 404 of a collection says that the URL is wrong, not that anything does not exist.
+fn about_a_collection(error: CallError) -> CallError {
+    if error.kind() == CloudErrorKind::NotFound {
+        error.with_kind(CloudErrorKind::Unknown)
+    } else {
+        error
+    }
+}
+
+/// The cloud's own words in an error body: a flat object of texts, of which all are kept. Other
+/// bodies are shown as they are, cut, by the client.
+pub(crate) fn error_text(body: &[u8]) -> Option<String> {
+    let fields: Map<String, Value> = serde_json::from_slice(body).ok()?;
+    let word = |value: &Value| match value {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    if let (1, Some(detail)) = (fields.len(), fields.get("detail")) {
+        return Some(word(detail));
+    }
+    let all: Vec<String> = fields
+        .iter()
+        .map(|(key, value)| format!("{key}: {}", word(value)))
+        .collect();
+    (!all.is_empty()).then(|| all.join("; "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn error_texts_keep_every_key() {
+        for (body, wanted) in [
+            (r#"{"detail": "Not found."}"#, Some("Not found.")),
+            (r#"{"name": "blank"}"#, Some("name: blank")),
+            (
+                r#"{"detail": "no", "zone": "bad", "name": ["a", 1]}"#,
+                Some(r#"detail: no; name: ["a",1]; zone: bad"#),
+            ),
+            ("{}", None),
+            ("[]", None),
+            ("<html>", None),
+            ("", None),
+        ] {
+            assert_eq!(error_text(body.as_bytes()).as_deref(), wanted, "{body}");
+        }
+    }
+
+    #[test]
+    fn a_call_has_room_for_its_repetitions() {
+        assert_eq!(call_deadline(Duration::from_secs(20)).as_secs(), 150);
+        assert_eq!(call_deadline(Duration::MAX), Duration::MAX);
+    }
+}

@@ -1,0 +1,293 @@
+//! Which server is this node, and what is known about it.
+//!
+//! ```text
+//!  nodes ─▶ question ─┬─ up to 3 ids, no names ─▶ GET each ───────────────┬─▶ answer, one per node
+//!           (pure)    └─ else ─▶ the list, ≤ 5 s old ─▶ GET each missing ─┘   (pure)
+//! ```
+//!
+//! *Gone* is only ever a 404 about that very server. A server that the list does not show is asked
+//! for by itself, since lists can be stale and lose items.
+//!
+//! When very many servers are missing at once, only the first [`CONFIRMATIONS`] of them, in the
+//! order of their ids, are asked for in one look-up, and the others are *cannot tell*. The order is
+//! the same in every look-up, so that the same nodes collect the two looks that the deletion guard
+//! wants, and make room for the next when they are gone. With 2,000 of 2,000 servers gone this
+//! confirms 128 per look-up where the guard's budget lets 200 nodes go in ten minutes: no delay for
+//! anybody, and 128 reads every few seconds instead of 2,000.
+
+mod answer;
+mod describe;
+#[cfg(test)]
+mod examples;
+mod recognise;
+mod sight;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bowline_core::{BoxFuture, CloudError, CloudErrorKind, Evidence, Instances, Lookup, Node};
+use bowline_http::Clock;
+use futures::{StreamExt as _, stream};
+use tokio::time::Instant;
+use tracing::{info, warn};
+
+use crate::api::{Api, Server, ServerList};
+use crate::id::ServerId;
+use answer::{Failure, Knowledge, Reading, found};
+use describe::is_renamed;
+use recognise::{Question, question};
+use sight::Sight;
+
+/// Up to so many servers are read one by one; above, one list costs less.
+pub const FEW: usize = 3;
+/// How old a list may be to answer again.
+pub const LIST_AGE: Duration = Duration::from_secs(5);
+/// Servers that a list does not show and that one look-up asks for: see the module's text.
+pub const CONFIRMATIONS: usize = 128;
+/// Single reads at the same time: half of what the client allows, so that others get a turn.
+const READS_AT_ONCE: usize = 8;
+/// Things that are said only once; then everything may be said again.
+const SAID: usize = 4096;
+
+/// What cloudscale.ch knows about machines.
+pub(crate) struct Servers {
+    api: Api,
+    clock: Clock,
+    match_by_address: bool,
+    /// Held while a list is on its way: whoever comes meanwhile gets the same one.
+    listing: tokio::sync::Mutex<Option<Listing>>,
+    sight: Mutex<Sight>,
+    said: Mutex<BTreeSet<String>>,
+}
+
+/// A list and when it was asked for.
+#[derive(Clone)]
+struct Listing {
+    list: Arc<ServerList>,
+    asked: Instant,
+    token: u64,
+}
+
+impl Servers {
+    pub(crate) fn new(api: Api, clock: Clock, match_by_address: bool) -> Self {
+        Self {
+            api,
+            clock,
+            match_by_address,
+            listing: tokio::sync::Mutex::new(None),
+            sight: Mutex::default(),
+            said: Mutex::default(),
+        }
+    }
+
+    /// Forgets what another token said.
+    pub(crate) fn token_changed(&self) {
+        self.sight().token_changed();
+    }
+
+    async fn answers(&self, nodes: &[Arc<Node>]) -> Vec<Lookup> {
+        let token = self.sight().token();
+        let questions: Vec<Question> = nodes.iter().map(|node| question(node)).collect();
+        let knowledge = self.gather(nodes, &questions).await;
+        let index = knowledge.index(self.match_by_address);
+        let mut seen = Vec::new();
+        let answer = |(node, question): (&Arc<Node>, &Question)| match knowledge.server(
+            index.as_ref(),
+            node,
+            question,
+        ) {
+            Ok(server) => {
+                seen.push(server.id);
+                self.tell_renamed(server, node);
+                found(server, node)
+            }
+            Err(answer) => answer,
+        };
+        let answers = nodes.iter().zip(&questions).map(answer).collect();
+        self.sight().saw(token, seen);
+        answers
+    }
+
+    /// Asks the cloud what the questions need, in as few calls as that takes.
+    async fn gather(&self, nodes: &[Arc<Node>], questions: &[Question]) -> Knowledge {
+        let start = Instant::now();
+        let ids: BTreeSet<ServerId> = questions
+            .iter()
+            .filter_map(|question| match question {
+                Question::About(id) => Some(*id),
+                _ => None,
+            })
+            .collect();
+        if questions.contains(&Question::Which) || ids.len() > FEW {
+            return self.gather_from_list(start, nodes, questions, &ids).await;
+        }
+        let recent = if ids.is_empty() {
+            None
+        } else {
+            self.recent(start).await
+        };
+        let missing = match &recent {
+            Some(listing) => missing(&ids, &listing.list),
+            None => ids,
+        };
+        Knowledge {
+            read: self.read_each(missing, "").await,
+            list: recent.map(|listing| Ok(listing.list)),
+        }
+    }
+
+    async fn gather_from_list(
+        &self,
+        start: Instant,
+        nodes: &[Arc<Node>],
+        questions: &[Question],
+        ids: &BTreeSet<ServerId>,
+    ) -> Knowledge {
+        let mut listing = self
+            .list(start.checked_sub(LIST_AGE).unwrap_or(start))
+            .await;
+        if let Ok(listed) = &listing
+            && listed.asked < start
+            && (missing(ids, &listed.list).len() > FEW
+                || self.some_unknown(nodes, questions, &listed.list))
+        {
+            listing = self.list(start).await;
+        }
+        match listing {
+            Ok(Listing { list, .. }) => {
+                let missing = missing(ids, &list).into_iter().take(CONFIRMATIONS);
+                let not_listed = "GET v1/servers does not list it; ";
+                Knowledge {
+                    read: self.read_each(missing.collect(), not_listed).await,
+                    list: Some(Ok(list)),
+                }
+            }
+            Err(error) => Knowledge {
+                list: Some(Err(error.into())),
+                read: BTreeMap::new(),
+            },
+        }
+    }
+
+    /// Whether the list has no server for one of the nodes that go by their names.
+    fn some_unknown(&self, nodes: &[Arc<Node>], questions: &[Question], list: &ServerList) -> bool {
+        let index = recognise::Index::new(list, self.match_by_address);
+        nodes.iter().zip(questions).any(|(node, question)| {
+            *question == Question::Which
+                && matches!(index.recognise(node), recognise::Recognised::Nobody)
+        })
+    }
+
+    /// The last list, if it is recent enough.
+    async fn recent(&self, now: Instant) -> Option<Listing> {
+        let token = self.sight().token();
+        let listing = self.listing.lock().await.clone();
+        listing.filter(|known| known.token == token && now - known.asked <= LIST_AGE)
+    }
+
+    /// A list that was asked for at `not_before` or later: the last one, or a new one.
+    async fn list(&self, not_before: Instant) -> Result<Listing, CloudError> {
+        let mut last = self.listing.lock().await;
+        let token = self.sight().token();
+        if let Some(known) = last.as_ref()
+            && known.token == token
+            && known.asked >= not_before
+        {
+            return Ok(known.clone());
+        }
+        let asked = Instant::now();
+        let list = Arc::new(self.api.servers().await?);
+        for bad in &list.unreadable {
+            let text = bad.to_string();
+            if self.say_once(&text) {
+                warn!(error = text, "leaving a server out");
+            }
+        }
+        let listing = Listing { list, asked, token };
+        *last = Some(listing.clone());
+        Ok(listing)
+    }
+
+    /// Reads servers one by one, a few at a time.
+    async fn read_each(
+        &self,
+        ids: BTreeSet<ServerId>,
+        before: &str,
+    ) -> BTreeMap<ServerId, Reading> {
+        stream::iter(ids)
+            .map(|id| async move { (id, self.read(id, before).await) })
+            .buffered(READS_AT_ONCE)
+            .collect()
+            .await
+    }
+
+    async fn read(&self, id: ServerId, before: &str) -> Reading {
+        match self.api.server(id).await {
+            Ok(server) => Reading::Found(Box::new(server)),
+            Err(error) if error.kind() == CloudErrorKind::NotFound => Reading::Gone(Evidence {
+                text: format!("{before}GET v1/servers/{id} answered 404"),
+                at: self.clock.now(),
+            }),
+            Err(error) => Reading::Failed(Failure::from(error)),
+        }
+    }
+
+    fn tell_renamed(&self, server: &Server, node: &Node) {
+        if is_renamed(server, node) && self.say_once(&format!("{} {}", node.uid, server.name)) {
+            info!(
+                node = node.name,
+                server = %server.id,
+                name = server.name,
+                "the server has another name than its node; the node keeps its host name"
+            );
+        }
+    }
+
+    /// Whether this is said for the first time.
+    fn say_once(&self, text: &str) -> bool {
+        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        if said.len() >= SAID {
+            said.clear();
+        }
+        said.insert(text.to_owned())
+    }
+
+    async fn prove(&self) -> Result<(), CloudError> {
+        let listing = self.list(Instant::now()).await?;
+        let mut sight = self.sight();
+        if listing.token != sight.token() {
+            let text = "the API token changed while GET v1/servers was under way";
+            return Err(CloudError::new(CloudErrorKind::Unavailable, text));
+        }
+        sight
+            .judge(&listing.list)
+            .map_err(|why| CloudError::new(CloudErrorKind::Unknown, why))
+    }
+
+    fn sight(&self) -> MutexGuard<'_, Sight> {
+        self.sight.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The servers that the list says nothing about.
+fn missing(ids: &BTreeSet<ServerId>, list: &ServerList) -> BTreeSet<ServerId> {
+    let unreadable: BTreeSet<ServerId> = list.unreadable.iter().filter_map(|bad| bad.id).collect();
+    ids.iter()
+        .filter(|id| !list.servers.contains_key(id) && !unreadable.contains(id))
+        .copied()
+        .collect()
+}
+
+impl Instances for Servers {
+    fn lookup<'a>(&'a self, nodes: &'a [Arc<Node>]) -> BoxFuture<'a, Vec<Lookup>> {
+        Box::pin(self.answers(nodes))
+    }
+
+    /// Lists the servers, always anew. A read of flavours or regions would prove only that some
+    /// token is valid; the list shows the project, and [`Sight::judge`] says whether it can be the
+    /// cluster's.
+    fn canary(&self) -> BoxFuture<'_, Result<(), CloudError>> {
+        Box::pin(self.prove())
+    }
+}

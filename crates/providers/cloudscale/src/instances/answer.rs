@@ -1,0 +1,126 @@
+//! From what was gathered to the answer about one node. Pure.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bowline_core::{CloudError, CloudErrorKind, Evidence, Lookup, Node};
+
+use super::describe::describe;
+use super::recognise::{Index, Question, Recognised};
+use crate::api::{Server, ServerList};
+use crate::id::ServerId;
+
+/// An error that concerns many nodes, each of which gets its own copy.
+#[derive(Clone, Debug)]
+pub(super) struct Failure {
+    kind: CloudErrorKind,
+    text: String,
+    retry_after: Option<Duration>,
+}
+
+impl From<CloudError> for Failure {
+    fn from(error: CloudError) -> Self {
+        Self {
+            kind: error.kind(),
+            text: error.chain(),
+            retry_after: error.retry_hint(),
+        }
+    }
+}
+
+impl From<&Failure> for CloudError {
+    fn from(failure: &Failure) -> Self {
+        CloudError::new(failure.kind, &failure.text).retry_after(failure.retry_after)
+    }
+}
+
+/// What a single read of a server gave.
+#[derive(Debug)]
+pub(super) enum Reading {
+    Found(Box<Server>),
+    Gone(Evidence),
+    Failed(Failure),
+}
+
+/// What was gathered for all nodes of one look-up.
+pub(super) struct Knowledge {
+    /// All servers; none if they were not asked for.
+    pub(super) list: Option<Result<Arc<ServerList>, Failure>>,
+    /// Servers that were read one by one; they count more than the list.
+    pub(super) read: BTreeMap<ServerId, Reading>,
+}
+
+impl Knowledge {
+    fn list(&self) -> Option<&ServerList> {
+        self.list.as_ref()?.as_deref().ok()
+    }
+
+    /// The list by name and address, if there is one.
+    pub(super) fn index(&self, match_by_address: bool) -> Option<Index<'_>> {
+        self.list().map(|list| Index::new(list, match_by_address))
+    }
+
+    /// The server of a node, or the whole answer if there is none.
+    pub(super) fn server<'a>(
+        &'a self,
+        index: Option<&Index<'a>>,
+        node: &Node,
+        question: &Question,
+    ) -> Result<&'a Server, Lookup> {
+        match question {
+            Question::None => Err(Lookup::NotMine),
+            Question::Malformed(error) => Err(Lookup::CannotTell(CloudError::new(
+                CloudErrorKind::Invalid,
+                error.to_string(),
+            ))),
+            Question::About(id) => self.by_id(*id),
+            Question::Which => match index.map(|index| index.recognise(node)) {
+                Some(Recognised::One(server)) => Ok(server),
+                Some(Recognised::Nobody) => Err(Lookup::NotMine),
+                Some(Recognised::Unclear(text)) => {
+                    Err(Lookup::CannotTell(Recognised::unclear(&text)))
+                }
+                None => Err(self.no_list()),
+            },
+        }
+    }
+
+    fn by_id(&self, id: ServerId) -> Result<&Server, Lookup> {
+        match self.read.get(&id) {
+            Some(Reading::Found(server)) => return Ok(server),
+            Some(Reading::Gone(evidence)) => return Err(Lookup::Gone(evidence.clone())),
+            Some(Reading::Failed(failure)) => return Err(Lookup::CannotTell(failure.into())),
+            None => {}
+        }
+        let Some(list) = self.list() else {
+            return Err(self.no_list());
+        };
+        if let Some(server) = list.servers.get(&id) {
+            return Ok(server);
+        }
+        let unreadable = list.unreadable.iter().find(|bad| bad.id == Some(id));
+        Err(Lookup::CannotTell(match unreadable {
+            Some(bad) => bad.clone().into(),
+            None => CloudError::new(
+                CloudErrorKind::Unknown,
+                format!(
+                    "GET v1/servers does not list server {id}, and too many servers are missing \
+                     to ask for each"
+                ),
+            ),
+        }))
+    }
+
+    fn no_list(&self) -> Lookup {
+        Lookup::CannotTell(match &self.list {
+            Some(Err(failure)) => failure.into(),
+            _ => CloudError::new(CloudErrorKind::Unknown, "GET v1/servers was not asked"),
+        })
+    }
+}
+
+/// The answer about a node, given its server.
+pub(super) fn found(server: &Server, node: &Node) -> Lookup {
+    Lookup::Found(Box::new(describe(server, node)))
+}

@@ -1,0 +1,204 @@
+//! The token in a file: read at the start, and again every few seconds.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use bowline_core::Secret;
+use thiserror::Error;
+use tokio::io::AsyncReadExt as _;
+use tokio::task::JoinHandle;
+use tokio::time::sleep;
+use tracing::{info, warn};
+
+use crate::config::token_problem;
+
+/// How often the file is read. A rotated secret reaches a pod's files within a minute or so; a few
+/// seconds more do not matter.
+pub const TOKEN_POLL: Duration = Duration::from_secs(5);
+/// No token is longer; beyond it the file is not one with a token.
+const LONGEST_TOKEN: usize = 8 * 1024;
+
+/// Why a file gives no token. What is in it is not shown.
+#[derive(Debug, Error)]
+pub enum TokenFileError {
+    /// It cannot be read.
+    #[error("cannot read the token file {}", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// It holds something else.
+    #[error("the token file {} cannot be used: {reason}", path.display())]
+    Unusable {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        reason: &'static str,
+    },
+}
+
+impl TokenFileError {
+    /// The message and its cause.
+    pub(crate) fn text(&self) -> String {
+        match self {
+            Self::Unreadable { source, .. } => format!("{self}: {source}"),
+            Self::Unusable { .. } => self.to_string(),
+        }
+    }
+}
+
+/// Reads the token once, at the start.
+pub(crate) fn read_now(path: &Path) -> Result<Secret, TokenFileError> {
+    let read = std::fs::File::open(path).and_then(|file| {
+        let mut bytes = Vec::new();
+        std::io::Read::read_to_end(&mut std::io::Read::take(file, limit()), &mut bytes)?;
+        Ok(bytes)
+    });
+    check(path, read)
+}
+
+async fn read(path: &Path) -> Result<Secret, TokenFileError> {
+    let read = async {
+        let mut bytes = Vec::new();
+        let file = tokio::fs::File::open(path).await?;
+        file.take(limit()).read_to_end(&mut bytes).await?;
+        Ok(bytes)
+    };
+    check(path, read.await)
+}
+
+/// One byte more than allowed, to see that it is too long.
+fn limit() -> u64 {
+    LONGEST_TOKEN as u64 + 1
+}
+
+fn check(path: &Path, read: std::io::Result<Vec<u8>>) -> Result<Secret, TokenFileError> {
+    let path = path.to_owned();
+    let bytes = match read {
+        Ok(bytes) => bytes,
+        Err(source) => return Err(TokenFileError::Unreadable { path, source }),
+    };
+    let unusable = |reason| TokenFileError::Unusable {
+        path: path.clone(),
+        reason,
+    };
+    if bytes.len() > LONGEST_TOKEN {
+        return Err(unusable("it is too long for a token"));
+    }
+    let text = std::str::from_utf8(&bytes).map_err(|_| unusable("it is not text"))?;
+    let token = text.trim();
+    match token_problem(token) {
+        Some(reason) => Err(unusable(reason)),
+        None => Ok(Secret::new(token)),
+    }
+}
+
+/// A task that follows the file; it ends when this is dropped.
+#[derive(Debug)]
+pub(crate) struct TokenWatch(JoinHandle<()>);
+
+impl TokenWatch {
+    /// Calls `changed` with every new token. `current` is none if the file was no use so far.
+    pub(crate) fn start(
+        path: PathBuf,
+        current: Option<Secret>,
+        changed: impl Fn(Secret) + Send + 'static,
+    ) -> Self {
+        Self(tokio::spawn(follow(path, current, changed)))
+    }
+}
+
+impl Drop for TokenWatch {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+async fn follow(path: PathBuf, mut current: Option<Secret>, changed: impl Fn(Secret) + Send) {
+    let mut complaint = None;
+    loop {
+        sleep(TOKEN_POLL).await;
+        match read(&path).await {
+            Ok(token) if current.as_ref() == Some(&token) => complaint = None,
+            Ok(token) => {
+                info!(path = %path.display(), "using the new API token");
+                complaint = None;
+                current = Some(token.clone());
+                changed(token);
+            }
+            Err(error) => {
+                let text = error.text();
+                if complaint.as_ref() != Some(&text) {
+                    warn!(error = text, "keeping the old API token");
+                    complaint = Some(text);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::sync::mpsc;
+    use tokio::time::timeout;
+
+    #[test]
+    fn a_file_is_checked_like_the_variable() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("token");
+        let missing = read_now(&path).unwrap_err();
+        assert!(
+            missing.text().contains("cannot read the token file"),
+            "{missing}"
+        );
+        for (content, wanted) in [
+            (" tok-1\n", Ok("tok-1")),
+            ("", Err("the token is empty")),
+            (" \n", Err("the token is empty")),
+            ("hunter2 hunter2", Err("characters that no token has")),
+            (&"x".repeat(LONGEST_TOKEN + 1), Err("too long")),
+        ] {
+            std::fs::write(&path, content).unwrap();
+            match (read_now(&path), wanted) {
+                (Ok(token), Ok(wanted)) => assert_eq!(token.reveal(), wanted),
+                (Err(error), Err(wanted)) => {
+                    assert!(error.text().contains(wanted), "{error}");
+                    assert!(!error.text().contains("hunter2"), "{error}");
+                }
+                (got, _) => panic!("{content:?} gave {got:?}"),
+            }
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_new_token_is_seen_and_a_bad_file_keeps_the_old_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("token");
+        std::fs::write(&path, "one\n").unwrap();
+        let (sender, mut seen) = mpsc::unbounded_channel();
+        let current = Some(read_now(&path).unwrap());
+        let watch = TokenWatch::start(path.clone(), current, move |token| {
+            sender.send(token.reveal().to_owned()).unwrap();
+        });
+        let quiet = TOKEN_POLL * 3;
+        assert!(
+            timeout(quiet, seen.recv()).await.is_err(),
+            "nothing changed"
+        );
+        std::fs::write(&path, "two\n").unwrap();
+        assert_eq!(seen.recv().await.as_deref(), Some("two"));
+        std::fs::write(&path, "\n").unwrap();
+        assert!(timeout(quiet, seen.recv()).await.is_err(), "an empty file");
+        std::fs::remove_file(&path).unwrap();
+        assert!(timeout(quiet, seen.recv()).await.is_err(), "no file");
+        std::fs::write(&path, "two").unwrap();
+        assert!(timeout(quiet, seen.recv()).await.is_err(), "the same token");
+        std::fs::write(&path, "three").unwrap();
+        assert_eq!(seen.recv().await.as_deref(), Some("three"));
+        drop(watch);
+        assert_eq!(seen.recv().await, None);
+    }
+}

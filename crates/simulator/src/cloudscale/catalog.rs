@@ -1,0 +1,152 @@
+//! What every project can choose from: zones, flavors, images.
+
+use serde_json::{Value, json};
+
+/// Zones with their regions.
+pub(super) const ZONES: [(&str, &str); 2] = [("rma1", "rma"), ("lpg1", "lpg")];
+
+/// The zone that is taken when a request names none.
+pub(super) const DEFAULT_ZONE: &str = "rma1";
+
+/// A family of flavors: slug, name, and memory in GiB and CPUs of each.
+type Family = (&'static str, &'static str, &'static [(u32, u32)]);
+
+const SIZES: [Family; 2] = [
+    (
+        "flex",
+        "Flex",
+        &[
+            (4, 1),
+            (4, 2),
+            (4, 4),
+            (8, 2),
+            (8, 4),
+            (16, 4),
+            (16, 8),
+            (32, 8),
+            (64, 16),
+        ],
+    ),
+    (
+        "plus",
+        "Plus",
+        &[
+            (8, 2),
+            (12, 4),
+            (16, 4),
+            (32, 8),
+            (64, 16),
+            (128, 32),
+            (192, 96),
+        ],
+    ),
+];
+
+/// Slug, name, operating system and user of each image.
+const IMAGES: [(&str, &str, &str, &str); 6] = [
+    ("debian-11", "Debian 11", "Debian", "debian"),
+    ("debian-12", "Debian 12", "Debian", "debian"),
+    ("debian-13", "Debian 13", "Debian", "debian"),
+    ("ubuntu-22.04", "Ubuntu 22.04 LTS", "Ubuntu", "ubuntu"),
+    ("ubuntu-24.04", "Ubuntu 24.04 LTS", "Ubuntu", "ubuntu"),
+    ("flatcar", "Flatcar", "Flatcar", "core"),
+];
+
+/// The slugs of all zones, for messages.
+pub(super) fn zone_slugs() -> String {
+    ZONES.map(|(zone, _)| zone).join(", ")
+}
+
+/// The region of a zone.
+pub(super) fn region_of(zone: &str) -> Option<&'static str> {
+    let found = ZONES.iter().find(|(slug, _)| *slug == zone);
+    found.map(|(_, region)| *region)
+}
+
+fn zones() -> Vec<Value> {
+    ZONES
+        .iter()
+        .map(|(zone, _)| json!({ "slug": zone }))
+        .collect()
+}
+
+/// `GET /v1/regions`.
+pub(super) fn regions() -> Vec<Value> {
+    let regions = ZONES.iter();
+    regions
+        .map(|(zone, region)| json!({"slug": region, "zones": [{"slug": zone}]}))
+        .collect()
+}
+
+/// `GET /v1/flavors`.
+pub(super) fn flavors() -> Vec<Value> {
+    let sized = SIZES.iter().flat_map(|(slug, name, sizes)| {
+        sizes.iter().map(move |(memory, cpus)| {
+            json!({
+                "slug": format!("{slug}-{memory}-{cpus}"),
+                "name": format!("{name}-{memory}-{cpus}"),
+                "vcpu_count": cpus, "memory_gb": memory, "gpu": null, "zones": zones(),
+            })
+        })
+    });
+    let graphics = json!({
+        "slug": "gpu2-128-16-1-200", "name": "GPU2-128-16-1-200",
+        "vcpu_count": 16, "memory_gb": 128, "zones": [{"slug": "lpg1"}],
+        "gpu": {"name": "GPU2", "count": 1, "vram_per_gpu_gb": 200, "total_vram_gb": 200},
+    });
+    sized.chain([graphics]).collect()
+}
+
+/// The flavor as it stands in a server; none if there is no such flavor.
+pub(super) fn flavor(slug: &str) -> Option<Value> {
+    let flavor = flavors()
+        .into_iter()
+        .find(|flavor| flavor["slug"] == slug)?;
+    let part = |key: &str| flavor[key].clone();
+    Some(json!({
+        "slug": part("slug"), "name": part("name"),
+        "vcpu_count": part("vcpu_count"), "memory_gb": part("memory_gb"),
+    }))
+}
+
+/// `GET /v1/images`.
+pub(super) fn images() -> Vec<Value> {
+    let images = IMAGES.iter().map(|(slug, name, system, user)| {
+        json!({
+            "slug": slug, "name": name, "operating_system": system, "default_username": user,
+            "zones": zones(),
+        })
+    });
+    images.collect()
+}
+
+/// The image as it stands in a server; none if there is no such image.
+pub(super) fn image(slug: &str) -> Option<Value> {
+    let found = IMAGES.iter().find(|(image, ..)| *image == slug);
+    found.map(|(slug, name, system, user)| {
+        json!({"slug": slug, "name": name, "operating_system": system, "default_username": user})
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_catalogue_has_what_official_clients_ask_for() {
+        for slug in [
+            "flex-4-1",
+            "flex-4-2",
+            "flex-4-4",
+            "plus-192-96",
+            "gpu2-128-16-1-200",
+        ] {
+            assert!(flavor(slug).is_some(), "{slug}");
+        }
+        assert_eq!(flavor("flex-8-4").unwrap()["memory_gb"], 8);
+        assert!(flavor("flex-5-5").is_none() && image("plan9").is_none());
+        assert_eq!(image("debian-11").unwrap()["default_username"], "debian");
+        assert_eq!(regions()[0]["zones"][0]["slug"], "rma1");
+        assert_eq!(region_of("lpg1"), Some("lpg"));
+    }
+}

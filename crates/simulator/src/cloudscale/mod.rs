@@ -1,0 +1,130 @@
+//! The cloudscale.ch API, simulated: servers and what belongs to them, for several projects.
+//!
+//! Load balancers are not here yet: their collections answer as empty ones.
+//!
+//! ```text
+//!  request ─▶ route (token, path) ─▶ servers · networks · floating ─▶ model ─▶ render ─▶ answer
+//!                                     (fields: what was asked)
+//! ```
+
+mod catalog;
+mod config;
+mod fields;
+mod floating;
+mod handle;
+mod history;
+mod interfaces;
+mod model;
+mod networks;
+mod refusal;
+mod render;
+mod route;
+mod scene;
+mod servers;
+mod stage;
+#[cfg(test)]
+mod tests;
+mod verbs;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use bytes::Bytes;
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use http::Request;
+use jiff::Timestamp;
+use serde_json::Value;
+
+use crate::World;
+use crate::serve::{Answer, Api, Peer};
+use catalog::ZONES;
+use history::History;
+use model::Cloud;
+
+pub use config::{Config, DEFAULT_PROJECT, DEFAULT_TOKEN, Timings, Token};
+pub use handle::{MachineError, MachineInfo};
+pub use model::Status;
+pub use scene::{
+    FloatingIpSpec, InterfaceSpec, Length, MachineSpec, NetworkSpec, Scene, SubnetSpec,
+    TimingsSpec, TokenSpec,
+};
+
+/// The name in the journal and in fault rules.
+pub const NAME: &str = "cloudscale";
+
+/// A simulated cloudscale.ch.
+#[derive(Debug)]
+pub struct Cloudscale {
+    world: World,
+    config: Config,
+    /// What a reset goes back to.
+    scene: Scene,
+    cloud: Mutex<Cloud>,
+    history: Mutex<History>,
+    /// For timers, which must not keep the cloud alive.
+    me: Weak<Self>,
+}
+
+impl Cloudscale {
+    /// An empty cloud.
+    pub fn new(world: &World, config: Config) -> Arc<Self> {
+        Self::assemble(world, config, Scene::default())
+    }
+
+    /// A cloud with the content of a fixture.
+    pub fn from_fixture(world: &World, scene: Scene) -> Result<Arc<Self>, MachineError> {
+        let cloud = Self::assemble(world, scene.config(), scene);
+        cloud.play()?;
+        Ok(cloud)
+    }
+
+    fn assemble(world: &World, config: Config, scene: Scene) -> Arc<Self> {
+        let cloud = Self::empty(world, &config);
+        Arc::new_cyclic(|me| Self {
+            world: world.clone(),
+            config,
+            scene,
+            cloud: Mutex::new(cloud),
+            history: Mutex::default(),
+            me: me.clone(),
+        })
+    }
+
+    fn now(&self) -> Timestamp {
+        self.world.clock.now()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Cloud> {
+        self.cloud.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn history(&self) -> MutexGuard<'_, History> {
+        self.history.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Api for Cloudscale {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn answer<'a>(&'a self, request: Request<Bytes>, _peer: &'a Peer) -> BoxFuture<'a, Answer> {
+        async move {
+            let (response, caller) = self.respond(&request);
+            Answer { response, caller }
+        }
+        .boxed()
+    }
+
+    fn state(&self) -> Value {
+        self.everything()
+    }
+
+    fn control(&self, verb: &str, body: &Value) -> Result<Value, String> {
+        self.carry_out(verb, body)
+    }
+
+    fn reset(&self) {
+        self.begin_again();
+    }
+}

@@ -1,0 +1,463 @@
+//! From a request to an answer: who asks, for what, and what comes back.
+
+use bytes::Bytes;
+use http::{HeaderValue, Method, Request, Response, StatusCode, header};
+use percent_encoding::percent_decode_str;
+use serde_json::Value;
+
+use super::fields::Fields;
+use super::model::{Cloud, Project};
+use super::refusal::Refusal;
+use super::render::View;
+use super::servers::Order;
+use super::{Cloudscale, Token, catalog, floating, networks};
+use crate::serve::{self, Body, Encrypted};
+
+/// The kinds of things that the API has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Regions,
+    Flavors,
+    Images,
+    Servers,
+    Volumes,
+    Networks,
+    Subnets,
+    Groups,
+    FloatingIps,
+    /// Collections that can be listed and are always empty. The load balancers and their
+    /// children, which are routed before `load-balancers/<uuid>`, will get kinds of their own.
+    Empty,
+}
+
+/// One request of a project, taken apart.
+struct Asked<'a> {
+    method: &'a Method,
+    project: &'a str,
+    base: String,
+    path: &'a str,
+    query: &'a str,
+}
+
+impl Cloudscale {
+    /// Answers a request, and says on whose behalf it was made.
+    pub(super) fn respond(&self, request: &Request<Bytes>) -> (Response<Body>, String) {
+        let mut caller = String::new();
+        let result = if request.method() == Method::OPTIONS {
+            Ok(nothing())
+        } else {
+            self.authenticate(request).and_then(|token| {
+                caller.clone_from(&token.project);
+                self.dispatch(request, token)
+            })
+        };
+        let mut response = result.unwrap_or_else(|refusal| refusal.response());
+        for (name, value) in [
+            ("access-control-allow-origin", "*"),
+            (
+                "access-control-allow-headers",
+                "Content-Type, Authorization",
+            ),
+            (
+                "access-control-allow-methods",
+                "GET, POST, OPTIONS, PUT, PATCH, DELETE",
+            ),
+        ] {
+            response
+                .headers_mut()
+                .insert(name, HeaderValue::from_static(value));
+        }
+        (response, caller)
+    }
+
+    fn authenticate(&self, request: &Request<Bytes>) -> Result<&Token, Refusal> {
+        let header = request.headers().get(header::AUTHORIZATION);
+        let header = header.and_then(|value| value.to_str().ok());
+        let bearer = header.and_then(|value| value.split_once(' '));
+        let given = bearer.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
+        let missing = "Authentication credentials were not provided.";
+        let (_, given) = given.ok_or_else(|| Refusal::unauthenticated(missing))?;
+        let mut tokens = self.config.tokens.iter();
+        let token = tokens.find(|token| token.value == given.trim());
+        token.ok_or_else(|| Refusal::unauthenticated("Invalid token."))
+    }
+
+    fn dispatch(&self, request: &Request<Bytes>, token: &Token) -> Result<Response<Body>, Refusal> {
+        let reading = matches!(*request.method(), Method::GET | Method::HEAD);
+        if token.read_only && !reading {
+            return Err(Refusal::read_only());
+        }
+        let decoded = percent_decode_str(request.uri().path()).decode_utf8_lossy();
+        let path = decoded
+            .strip_prefix("/v1/")
+            .ok_or_else(Refusal::not_found)?;
+        let segments: Vec<&str> = path.trim_end_matches('/').split('/').collect();
+        let (kind, rest) = kind_of(&segments).ok_or_else(Refusal::not_found)?;
+        let asked = Asked {
+            method: request.method(),
+            project: &token.project,
+            base: self.base(request),
+            path: request.uri().path(),
+            query: request.uri().query().unwrap_or_default(),
+        };
+        match rest {
+            [] => self.collection(&asked, kind, request.body()),
+            [id] => self.item(&asked, kind, &canonical(kind, id), request.body()),
+            [id, word] if kind == Kind::Servers => self.order(&asked, id, word),
+            _ => Err(Refusal::not_found()),
+        }
+    }
+
+    /// The root of `href` values: as configured, or as the caller reached us.
+    fn base(&self, request: &Request<Bytes>) -> String {
+        if let Some(url) = &self.config.public_url {
+            return format!("{}/v1", url.trim_end_matches('/'));
+        }
+        let secure = request.extensions().get::<Encrypted>().is_some();
+        let scheme = if secure { "https" } else { "http" };
+        let header = request
+            .headers()
+            .get(header::HOST)
+            .and_then(|host| host.to_str().ok());
+        let authority = request.uri().authority().map(http::uri::Authority::as_str);
+        let host = header.or(authority).unwrap_or("cloudscale.invalid");
+        format!("{scheme}://{host}/v1")
+    }
+
+    fn collection(
+        &self,
+        asked: &Asked<'_>,
+        kind: Kind,
+        body: &Bytes,
+    ) -> Result<Response<Body>, Refusal> {
+        match *asked.method {
+            Method::GET | Method::HEAD => Ok(self.list(asked, kind)),
+            Method::POST => self.create(asked, kind, body),
+            _ => Err(Refusal::method(asked.method)),
+        }
+    }
+
+    fn list(&self, asked: &Asked<'_>, kind: Kind) -> Response<Body> {
+        let now = self.now();
+        let fresh: Bytes = {
+            let mut cloud = self.lock();
+            if let Some(project) = cloud.projects.get_mut(asked.project) {
+                project.ghosts.retain(|(until, _)| now < *until);
+            }
+            let view = asked.view(&cloud, now);
+            let mut things = list(&view, kind);
+            let filters = filters(asked.query);
+            things.retain(|thing| filters.iter().all(|(key, value)| fits(thing, key, value)));
+            Value::Array(things).to_string().into()
+        };
+        let name = format!("{} {}?{}", asked.project, asked.path, asked.query);
+        let mut history = self.history();
+        history.note(&name, now, &fresh);
+        let age = self.world.faults.stale_for(super::NAME, asked.path);
+        let stale = age.and_then(|age| history.recall(&name, now, age));
+        serve::of_type(StatusCode::OK, "application/json", stale.unwrap_or(fresh))
+    }
+
+    fn create(
+        &self,
+        asked: &Asked<'_>,
+        kind: Kind,
+        body: &Bytes,
+    ) -> Result<Response<Body>, Refusal> {
+        let mut cloud = self.lock();
+        let cloud = &mut *cloud;
+        let project = asked.project;
+        let fields = Fields::parse(body)?;
+        let id = match kind {
+            Kind::Servers => self.create_server(cloud, project, &fields),
+            Kind::Networks => self.create_network(cloud, project, &fields),
+            Kind::Subnets => self.create_subnet(cloud, project, &fields),
+            Kind::Groups => self.create_group(cloud, project, &fields),
+            Kind::FloatingIps => self.create_floating_ip(cloud, project, &fields),
+            Kind::Regions | Kind::Flavors | Kind::Images | Kind::Volumes | Kind::Empty => {
+                Err(Refusal::method(asked.method))
+            }
+        }?;
+        let made = show(&asked.view(cloud, self.now()), kind, &id, Sight::All);
+        Ok(serve::json(StatusCode::CREATED, &made.unwrap_or_default()))
+    }
+
+    fn item(
+        &self,
+        asked: &Asked<'_>,
+        kind: Kind,
+        id: &str,
+        body: &Bytes,
+    ) -> Result<Response<Body>, Refusal> {
+        let mut cloud = self.lock();
+        let cloud = &mut *cloud;
+        let now = self.now();
+        if matches!(*asked.method, Method::GET | Method::HEAD) {
+            let shown = show(&asked.view(cloud, now), kind, id, Sight::Reader);
+            let shown = shown.ok_or_else(Refusal::not_found)?;
+            return Ok(serve::json(StatusCode::OK, &shown));
+        }
+        let exists = show(&asked.view(cloud, now), kind, id, Sight::All).is_some();
+        if !exists {
+            return Err(Refusal::not_found());
+        }
+        match *asked.method {
+            Method::PATCH => self.change(cloud, asked, kind, id, &Fields::parse(body)?)?,
+            Method::DELETE => self.delete(cloud, asked, kind, id)?,
+            _ => return Err(Refusal::method(asked.method)),
+        }
+        Ok(nothing())
+    }
+
+    fn change(
+        &self,
+        cloud: &mut Cloud,
+        asked: &Asked<'_>,
+        kind: Kind,
+        id: &str,
+        fields: &Fields,
+    ) -> Result<(), Refusal> {
+        match kind {
+            Kind::Servers => self.change_server(cloud, asked.project, id, fields),
+            Kind::Networks => networks::change_network(asked.owner(cloud)?, id, fields),
+            Kind::Subnets => networks::change_subnet(asked.owner(cloud)?, id, fields),
+            Kind::Groups => floating::change_group(asked.owner(cloud)?, id, fields),
+            Kind::FloatingIps => floating::change_floating_ip(asked.owner(cloud)?, id, fields),
+            Kind::Regions | Kind::Flavors | Kind::Images | Kind::Volumes | Kind::Empty => {
+                Err(Refusal::method(asked.method))
+            }
+        }
+    }
+
+    fn delete(
+        &self,
+        cloud: &mut Cloud,
+        asked: &Asked<'_>,
+        kind: Kind,
+        id: &str,
+    ) -> Result<(), Refusal> {
+        match kind {
+            Kind::Servers => self.delete_server(cloud, asked.project, id),
+            Kind::Networks => networks::delete_network(asked.owner(cloud)?, id),
+            Kind::Subnets => networks::delete_subnet(asked.owner(cloud)?, id),
+            Kind::Groups => floating::delete_group(asked.owner(cloud)?, id),
+            Kind::FloatingIps => floating::delete_floating_ip(cloud, asked.project, id),
+            Kind::Regions | Kind::Flavors | Kind::Images | Kind::Volumes | Kind::Empty => {
+                Err(Refusal::method(asked.method))
+            }
+        }
+    }
+
+    fn order(&self, asked: &Asked<'_>, id: &str, word: &str) -> Result<Response<Body>, Refusal> {
+        let order = Order::parse(word).ok_or_else(Refusal::not_found)?;
+        if *asked.method != Method::POST {
+            return Err(Refusal::method(asked.method));
+        }
+        self.order_server(&mut self.lock(), asked.project, id, order)?;
+        Ok(nothing())
+    }
+
+    /// Everything that all projects have.
+    pub(super) fn everything(&self) -> Value {
+        let cloud = self.lock();
+        let now = self.now();
+        let projects = cloud.projects.keys().map(|project| {
+            let view = View {
+                cloud: &cloud,
+                project,
+                base: self.config.public_url.as_deref().unwrap_or("/v1"),
+                now,
+            };
+            let kinds = [
+                ("servers", Kind::Servers),
+                ("networks", Kind::Networks),
+                ("subnets", Kind::Subnets),
+                ("server-groups", Kind::Groups),
+                ("floating-ips", Kind::FloatingIps),
+            ];
+            let lists = kinds.map(|(name, kind)| (name.to_owned(), list(&view, kind).into()));
+            (project.clone(), Value::Object(lists.into_iter().collect()))
+        });
+        serde_json::json!({"projects": projects.collect::<serde_json::Map<_, _>>()})
+    }
+}
+
+impl Asked<'_> {
+    fn view<'a>(&'a self, cloud: &'a Cloud, now: jiff::Timestamp) -> View<'a> {
+        View {
+            cloud,
+            project: self.project,
+            base: &self.base,
+            now,
+        }
+    }
+
+    fn owner<'a>(&self, cloud: &'a mut Cloud) -> Result<&'a mut Project, Refusal> {
+        cloud
+            .projects
+            .get_mut(self.project)
+            .ok_or_else(Refusal::not_found)
+    }
+}
+
+/// An answer without a body.
+fn nothing() -> Response<Body> {
+    let mut response = Response::new(serve::empty());
+    *response.status_mut() = StatusCode::NO_CONTENT;
+    response
+}
+
+/// The kind that a path begins with, and what follows it.
+fn kind_of<'a, 'b>(segments: &'a [&'b str]) -> Option<(Kind, &'a [&'b str])> {
+    let (first, rest) = segments.split_first()?;
+    let kind = match *first {
+        "regions" => Kind::Regions,
+        "flavors" => Kind::Flavors,
+        "images" => Kind::Images,
+        "servers" => Kind::Servers,
+        "volumes" => Kind::Volumes,
+        "networks" => Kind::Networks,
+        "subnets" => Kind::Subnets,
+        "server-groups" => Kind::Groups,
+        "floating-ips" => Kind::FloatingIps,
+        "volume-snapshots" | "objects-users" | "custom-images" => Kind::Empty,
+        "load-balancers" => {
+            let child = |word: &&str| ["pools", "listeners", "health-monitors"].contains(word);
+            let rest = if rest.first().is_some_and(child) {
+                &rest[1..]
+            } else {
+                rest
+            };
+            return Some((Kind::Empty, rest));
+        }
+        _ => return None,
+    };
+    Some((kind, rest))
+}
+
+/// The id by which a thing is kept: the same address can be written in several ways.
+fn canonical(kind: Kind, id: &str) -> String {
+    let address = id.parse::<std::net::IpAddr>().ok();
+    match (kind, address) {
+        (Kind::FloatingIps, Some(address)) => address.to_string(),
+        _ => id.to_owned(),
+    }
+}
+
+fn list(view: &View<'_>, kind: Kind) -> Vec<Value> {
+    let project = view.cloud.projects.get(view.project);
+    match (kind, project) {
+        (Kind::Regions, _) => catalog::regions(),
+        (Kind::Flavors, _) => catalog::flavors(),
+        (Kind::Images, _) => catalog::images(),
+        (Kind::Empty, _) | (_, None) => Vec::new(),
+        (Kind::Servers, Some(project)) => {
+            let alive = project
+                .servers
+                .all()
+                .filter(|server| server.visible_from <= view.now);
+            let ghosts = project.ghosts.iter().map(|(_, server)| server);
+            alive
+                .chain(ghosts)
+                .map(|server| view.server(server))
+                .collect()
+        }
+        (Kind::Volumes, Some(project)) => {
+            let volumes = project.servers.all().flat_map(|server| {
+                server
+                    .volumes
+                    .iter()
+                    .map(|volume| view.volume(server, volume))
+            });
+            volumes.collect()
+        }
+        (Kind::Networks, Some(project)) => project
+            .networks
+            .all()
+            .map(|network| view.network(network))
+            .collect(),
+        (Kind::Subnets, Some(project)) => project
+            .subnets
+            .all()
+            .map(|subnet| view.subnet(subnet))
+            .collect(),
+        (Kind::Groups, Some(project)) => project
+            .groups
+            .all()
+            .map(|group| view.group(group))
+            .collect(),
+        (Kind::FloatingIps, Some(project)) => project
+            .floating_ips
+            .all()
+            .map(|floating| view.floating_ip(floating))
+            .collect(),
+    }
+}
+
+/// Whether lags of visibility count.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Sight {
+    /// As a reader sees it.
+    Reader,
+    /// As it is.
+    All,
+}
+
+fn show(view: &View<'_>, kind: Kind, id: &str, sight: Sight) -> Option<Value> {
+    let project = view.cloud.projects.get(view.project)?;
+    match kind {
+        Kind::Servers => {
+            let seen = |from: jiff::Timestamp| sight == Sight::All || from <= view.now;
+            let alive = project
+                .servers
+                .get(id)
+                .filter(|server| seen(server.visible_from));
+            let mut ghosts = project.ghosts.iter().filter(|(until, server)| {
+                sight == Sight::Reader && view.now < *until && server.uuid == id
+            });
+            let server = alive.or_else(|| ghosts.next().map(|(_, server)| server))?;
+            Some(view.server(server))
+        }
+        Kind::Volumes => {
+            let mut volumes = project
+                .servers
+                .all()
+                .flat_map(|server| server.volumes.iter().map(move |volume| (server, volume)));
+            let (server, volume) = volumes.find(|(_, volume)| volume.uuid == id)?;
+            Some(view.volume(server, volume))
+        }
+        Kind::Networks => project
+            .networks
+            .get(id)
+            .map(|network| view.network(network)),
+        Kind::Subnets => project.subnets.get(id).map(|subnet| view.subnet(subnet)),
+        Kind::Groups => project.groups.get(id).map(|group| view.group(group)),
+        Kind::FloatingIps => project
+            .floating_ips
+            .get(id)
+            .map(|floating| view.floating_ip(floating)),
+        Kind::Regions | Kind::Flavors | Kind::Images | Kind::Empty => None,
+    }
+}
+
+/// Keys and values of a query, decoded.
+fn filters(query: &str) -> Vec<(String, String)> {
+    let decode = |text: &str| {
+        let spaced = text.replace('+', " ");
+        percent_decode_str(&spaced).decode_utf8_lossy().into_owned()
+    };
+    let pairs = query.split('&').filter(|pair| !pair.is_empty());
+    let pairs = pairs.map(|pair| pair.split_once('=').unwrap_or((pair, "")));
+    pairs
+        .map(|(key, value)| (decode(key), decode(value)))
+        .collect()
+}
+
+/// Whether a thing passes one filter. Filters that the API does not have are ignored.
+fn fits(thing: &Value, key: &str, value: &str) -> bool {
+    if let Some(tag) = key.strip_prefix("tag:") {
+        let tag = thing["tags"].get(tag);
+        return tag.is_some_and(|tag| value.is_empty() || tag == value);
+    }
+    key != "name" || thing["name"] == value
+}

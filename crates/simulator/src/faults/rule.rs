@@ -1,0 +1,217 @@
+//! One fault rule.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::Call;
+use crate::glob;
+
+/// Which calls go wrong, how often and how.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rule {
+    /// Its name, in lists and in the journal; empty: one is given.
+    pub name: String,
+    /// Only calls to that server; none: any.
+    pub server: Option<String>,
+    /// Only that method; none: any.
+    pub method: Option<String>,
+    /// Only paths that fit this pattern with `*`.
+    pub path: String,
+    /// Only queries that fit this pattern with `*`; none: any.
+    pub query: Option<String>,
+    /// How many calls it strikes; none: no limit.
+    pub times: Option<u64>,
+    /// How many of the meant calls pass before it begins.
+    pub after: u64,
+    /// The chance with which each meant call is struck.
+    pub probability: f64,
+    /// What it does.
+    pub action: Action,
+}
+
+/// What a rule does to a call.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Action {
+    /// Answers with that status instead of asking the API.
+    Status {
+        /// The status.
+        code: u16,
+        /// Further headers, such as `Retry-After`.
+        headers: BTreeMap<String, String>,
+        /// The body; none: an error body in the API's own form.
+        body: Option<serde_json::Value>,
+    },
+    /// Waits, between `least` and `most`, before the call is handled.
+    Delay {
+        /// At least so long.
+        least: Duration,
+        /// At most so long.
+        most: Duration,
+    },
+    /// Cuts the connection before the API hears of the call.
+    Reset,
+    /// Lets the API do it, then cuts the connection.
+    LostAnswer,
+    /// Answers with a page that is not JSON, like a proxy in between.
+    Html {
+        /// The status.
+        code: u16,
+    },
+    /// Never answers.
+    Hang,
+    /// Lets the API answer with a list as it was that long ago.
+    StaleList {
+        /// How old.
+        age: Duration,
+    },
+    /// Answers 429 with `Retry-After` to what exceeds that many calls per second.
+    Throttle {
+        /// Calls per second.
+        per_second: f64,
+    },
+    /// Cuts streamed answers (watches) that long after they began.
+    CutStream {
+        /// After that time.
+        after: Duration,
+    },
+}
+
+/// What is wrong with a rule.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum RuleError {
+    /// No such action.
+    #[error("action {0:?} is not known; allowed are {actions}", actions = super::written::ACTIONS)]
+    UnknownAction(String),
+    /// A key that this action needs.
+    #[error("action {action} needs the key {key}")]
+    Missing {
+        /// The action.
+        action: &'static str,
+        /// The key.
+        key: &'static str,
+    },
+    /// A key that this action does not have.
+    #[error("action {action} does not take the key {key}")]
+    Superfluous {
+        /// The action.
+        action: &'static str,
+        /// The key.
+        key: &'static str,
+    },
+    /// A status outside 200–599.
+    #[error("{0} is not an HTTP status between 200 and 599")]
+    Status(u16),
+    /// A probability outside 0–1.
+    #[error("probability must be between 0 and 1")]
+    Probability,
+    /// A rate that lets nothing pass, or is no number.
+    #[error("per_second must be greater than 0")]
+    Rate,
+    /// A header that HTTP does not allow.
+    #[error("header {0:?} is not one that HTTP allows")]
+    Header(String),
+    /// The table is full.
+    #[error("there are already {} rules", super::MOST_RULES)]
+    TooMany,
+}
+
+impl Rule {
+    /// A rule without conditions: strikes every call, without limit.
+    pub fn new(action: Action) -> Self {
+        Self {
+            name: String::new(),
+            server: None,
+            method: None,
+            path: "*".to_owned(),
+            query: None,
+            times: None,
+            after: 0,
+            probability: 1.0,
+            action,
+        }
+    }
+
+    /// With that name.
+    #[must_use]
+    pub fn named(mut self, name: &str) -> Self {
+        name.clone_into(&mut self.name);
+        self
+    }
+
+    /// Only calls to that server.
+    #[must_use]
+    pub fn server(mut self, server: &str) -> Self {
+        self.server = Some(server.to_owned());
+        self
+    }
+
+    /// Only calls with that method and a path that fits the pattern.
+    #[must_use]
+    pub fn on(mut self, method: &str, path: &str) -> Self {
+        self.method = (method != "*").then(|| method.to_owned());
+        path.clone_into(&mut self.path);
+        self
+    }
+
+    /// Only queries that fit the pattern.
+    #[must_use]
+    pub fn query(mut self, pattern: &str) -> Self {
+        self.query = Some(pattern.to_owned());
+        self
+    }
+
+    /// Only so many calls.
+    #[must_use]
+    pub fn times(mut self, times: u64) -> Self {
+        self.times = Some(times);
+        self
+    }
+
+    /// Only after so many of the meant calls have passed.
+    #[must_use]
+    pub fn after(mut self, calls: u64) -> Self {
+        self.after = calls;
+        self
+    }
+
+    /// Only with that chance.
+    #[must_use]
+    pub fn probability(mut self, probability: f64) -> Self {
+        self.probability = probability;
+        self
+    }
+
+    /// Whether the rule is about this call.
+    pub fn means(&self, call: &Call<'_>) -> bool {
+        let server = self.server.as_deref();
+        let method = self.method.as_deref();
+        let query = self.query.as_deref();
+        server.is_none_or(|server| server == call.server)
+            && method.is_none_or(|method| method.eq_ignore_ascii_case(call.method))
+            && glob::fits(&self.path, call.path)
+            && query.is_none_or(|pattern| glob::fits(pattern, call.query))
+    }
+
+    /// Whether the rule makes sense.
+    pub(super) fn check(&self) -> Result<(), RuleError> {
+        if !(0.0..=1.0).contains(&self.probability) {
+            return Err(RuleError::Probability);
+        }
+        match &self.action {
+            Action::Status { code, .. } | Action::Html { code } if !(200..600).contains(code) => {
+                Err(RuleError::Status(*code))
+            }
+            Action::Status { headers, .. } => {
+                let bad = headers.iter().find(|(name, value)| {
+                    http::HeaderName::try_from(name.as_str()).is_err()
+                        || http::HeaderValue::try_from(value.as_str()).is_err()
+                });
+                bad.map_or(Ok(()), |(name, _)| Err(RuleError::Header(name.clone())))
+            }
+            Action::Throttle { per_second } if !(*per_second > 0.0 && per_second.is_finite()) => {
+                Err(RuleError::Rate)
+            }
+            _ => Ok(()),
+        }
+    }
+}

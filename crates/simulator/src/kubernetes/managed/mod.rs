@@ -1,0 +1,478 @@
+//! Field ownership: server-side apply, and the book-keeping of every other write.
+//!
+//! Each manager owns a set of fields. Applying merges a manager's fields into the object, takes out
+//! what it applied before and no longer does unless somebody else owns it, and conflicts where it
+//! would change what others own. Updates take ownership of what they change.
+
+mod entries;
+mod fields;
+#[cfg(test)]
+mod tests;
+mod walk;
+
+use serde_json::{Value, json};
+
+use self::{
+    entries::{Operation, Owned, Owner, Owners},
+    fields::{Set, Shape, path_text},
+    walk::Comparison,
+};
+use super::{
+    kinds::Kind,
+    schema::{self, Unfit, catalogue},
+    status::Refusal,
+};
+
+/// Who writes, when, and through which sub-resource.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Writer {
+    /// The field manager.
+    pub manager: String,
+    /// When; entries carry it to the second.
+    pub time: jiff::Timestamp,
+    /// The sub-resource written through, if any.
+    pub subresource: Option<String>,
+}
+
+impl Writer {
+    fn owner(&self, kind: &Kind, operation: Operation) -> Owner {
+        let manager = match self.manager.as_str() {
+            "" => "unknown",
+            manager => manager,
+        };
+        Owner {
+            manager: manager.to_owned(),
+            operation,
+            version: match operation {
+                Operation::Apply => String::new(),
+                Operation::Update => kind.api_version(),
+            },
+            subresource: self.subresource.clone().unwrap_or_default(),
+        }
+    }
+
+    fn stamp(&self) -> String {
+        let printer = jiff::fmt::temporal::DateTimePrinter::new().precision(Some(0));
+        printer.timestamp_to_string(&self.time)
+    }
+}
+
+/// Who owns what an object had before anybody's fields were recorded.
+const BEFORE_FIRST_APPLY: &str = "before-first-apply";
+
+/// The manager that may take over from client-side apply.
+const KUBECTL: &str = "kubectl";
+
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
+/// Server-side apply: merges `config` into `live` (`None`: the object is created) and returns the
+/// object with its new `managedFields`.
+///
+/// The result still has to be defaulted and checked like any object that was sent.
+pub fn apply(
+    kind: &Kind,
+    live: Option<&Value>,
+    config: &Value,
+    writer: &Writer,
+    force: bool,
+) -> Result<Value, Refusal> {
+    check_config(kind, config)?;
+    let ledger = Ledger::new(kind, writer.subresource.as_deref());
+    let empty = empty(kind);
+    let live = live.unwrap_or(&empty);
+    let mut owners = entries::read(live)
+        .ok_or_else(|| Refusal::new(500, "", "failed to decode managed fields: a broken entry"))?;
+    let live = without_entries(live);
+    if owners.is_empty() {
+        let first = Writer {
+            manager: BEFORE_FIRST_APPLY.to_owned(),
+            ..writer.clone()
+        };
+        owners = ledger.update(&empty, &live, owners, &first);
+    }
+    let mut outcome = ledger.apply(&live, config, owners.clone(), writer, force);
+    if let Err(conflicts) = &mut outcome
+        && writer.manager == KUBECTL
+    {
+        let allowed = ledger.last_applied(&live);
+        conflicts.retain(|(_, path)| {
+            let mut one = Set::default();
+            one.insert(path);
+            !one.difference(&allowed).is_empty()
+        });
+        if conflicts.is_empty() {
+            outcome = ledger.apply(&live, config, owners, writer, true);
+        }
+    }
+    let (mut object, owners) = outcome.map_err(|conflicts| conflict(&conflicts))?;
+    if writer.manager == KUBECTL {
+        renew_last_applied(&mut object, config);
+    }
+    entries::write(&mut object, owners);
+    Ok(object)
+}
+
+/// Records an update (create, replace, patch): `before` is the stored object (`None`: it is
+/// created), `after` the object about to be stored. Returns `after` with its new `managedFields`.
+pub fn record_update(kind: &Kind, before: Option<&Value>, after: Value, writer: &Writer) -> Value {
+    let empty = empty(kind);
+    let before = before.unwrap_or(&empty);
+    let owners = current_owners(before, &after, writer.subresource.is_some());
+    let mut after = without_entries(&after);
+    // An object that was stored without entries stays without, until somebody applies.
+    if owners.is_empty() && before.pointer("/metadata/uid").is_some() {
+        return after;
+    }
+    let ledger = Ledger::new(kind, writer.subresource.as_deref());
+    let before = without_entries(before);
+    let mut owners = ledger.update(&before, &after, owners, writer);
+    entries::fold_oldest(&mut owners);
+    entries::write(&mut after, owners);
+    after
+}
+
+/// The entries an update starts from: those sent, if they are any good, or those stored. One empty
+/// entry asks for all to be forgotten.
+fn current_owners(before: &Value, after: &Value, subresource: bool) -> Owners {
+    let stored = || entries::read(before).unwrap_or_default();
+    if subresource {
+        return stored();
+    }
+    match after.pointer("/metadata/managedFields") {
+        Some(Value::Array(sent)) if sent.is_empty() || *sent == [json!({})] => Owners::new(),
+        _ => match entries::read(after) {
+            Some(sent) if !sent.is_empty() => sent,
+            _ => stored(),
+        },
+    }
+}
+
+/// An object of that kind with nothing in it, as it would be written.
+fn empty(kind: &Kind) -> Value {
+    let bare = json!({ "apiVersion": kind.api_version(), "kind": kind.kind });
+    schema::decode(&schema::type_of(kind), bare.clone()).map_or(bare, |(object, _)| object)
+}
+
+fn without_entries(object: &Value) -> Value {
+    let mut object = object.clone();
+    if let Some(Value::Object(metadata)) = object.get_mut("metadata") {
+        metadata.remove("managedFields");
+    }
+    object
+}
+
+fn check_config(kind: &Kind, config: &Value) -> Result<(), Refusal> {
+    let text = |pointer: &str| {
+        let value = config.pointer(pointer).and_then(Value::as_str);
+        value.unwrap_or_default()
+    };
+    let (version, name) = (text("/apiVersion"), text("/kind"));
+    if (version, name) != (kind.api_version().as_str(), kind.kind) {
+        let group = if version.contains('/') { "" } else { "/" };
+        return Err(Refusal::bad_request(format!(
+            "invalid object type: {group}{version}, Kind={name}"
+        )));
+    }
+    if config
+        .pointer("/metadata/managedFields")
+        .is_some_and(|entries| !entries.is_null())
+    {
+        return Err(Refusal::bad_request("metadata.managedFields must be nil"));
+    }
+    let mut problems = walk::problems(root(kind), config);
+    if let (true, Err(Unfit(problem))) = (
+        problems.is_empty(),
+        schema::decode(&schema::type_of(kind), config.clone()),
+    ) {
+        problems.push(problem);
+    }
+    let text = match problems.as_slice() {
+        [] => return Ok(()),
+        [one] => one.clone(),
+        many => format!("errors:\n  {}", many.join("\n  ")),
+    };
+    Err(Refusal::new(
+        500,
+        "",
+        format!(
+            "failed to create typed patch object ({}/{}; {}/{}, Kind={}): {text}",
+            config["metadata"]["namespace"].as_str().unwrap_or_default(),
+            config["metadata"]["name"].as_str().unwrap_or_default(),
+            kind.group,
+            kind.version,
+            kind.kind,
+        ),
+    ))
+}
+
+fn root(kind: &Kind) -> Shape {
+    match schema::type_of(kind) {
+        schema::Type::Struct(place) => catalogue().at(place).map_or(Shape::Leaf, Shape::Struct),
+        _ => Shape::Leaf,
+    }
+}
+
+type Conflicts = Vec<(Owner, Vec<fields::Step>)>;
+
+fn conflict(conflicts: &Conflicts) -> Refusal {
+    let message = match conflicts.as_slice() {
+        [(owner, path)] => format!(
+            "Apply failed with 1 conflict: conflict with {}: {}",
+            owner.describe(),
+            path_text(path)
+        ),
+        many => {
+            let mut lines = Vec::new();
+            let mut last = None;
+            for (owner, path) in many {
+                if last != Some(owner) {
+                    lines.push(format!("conflicts with {}:", owner.describe()));
+                    last = Some(owner);
+                }
+                lines.push(format!("- {}", path_text(path)));
+            }
+            format!(
+                "Apply failed with {} conflicts: {}",
+                many.len(),
+                lines.join("\n")
+            )
+        }
+    };
+    let causes = conflicts.iter().map(|(owner, path)| {
+        json!({
+            "reason": "FieldManagerConflict",
+            "message": format!("conflict with {}", owner.describe()),
+            "field": path_text(path),
+        })
+    });
+    let mut refusal = Refusal::new(409, "Conflict", message);
+    refusal.details = json!({ "causes": causes.collect::<Vec<Value>>() });
+    refusal
+}
+
+/// Fields nobody owns: identity, and what only the server sets.
+fn never_owned() -> Set {
+    Set::of(&[
+        &["apiVersion"],
+        &["kind"],
+        &["metadata"],
+        &["metadata", "name"],
+        &["metadata", "namespace"],
+        &["metadata", "creationTimestamp"],
+        &["metadata", "selfLink"],
+        &["metadata", "uid"],
+        &["metadata", "clusterName"],
+        &["metadata", "generation"],
+        &["metadata", "managedFields"],
+        &["metadata", "resourceVersion"],
+    ])
+}
+
+/// Fields that a write through this resource does not change, and so does not own.
+fn out_of_reach(kind: &Kind, subresource: Option<&str>) -> Set {
+    match (kind.kind, subresource) {
+        ("Node" | "Service" | "Namespace" | "Pod", None) | ("Namespace", Some("finalize")) => {
+            Set::of(&[&["status"]])
+        }
+        ("Node" | "Service" | "Namespace", Some("status")) => Set::of(&[&["spec"]]),
+        ("Pod", Some("status")) => Set::of(&[
+            &["spec"],
+            &["metadata", "deletionTimestamp"],
+            &["metadata", "ownerReferences"],
+        ]),
+        ("CertificateSigningRequest", None) => Set::of(&[&["spec"], &["status"]]),
+        ("CertificateSigningRequest", Some("status")) => {
+            Set::of(&[&["spec"], &["status", "conditions"]])
+        }
+        ("CertificateSigningRequest", Some("approval")) => {
+            Set::of(&[&["spec"], &["status", "certificate"]])
+        }
+        _ => Set::default(),
+    }
+}
+
+/// The rules for one kind and resource.
+struct Ledger<'a> {
+    kind: &'a Kind,
+    shape: Shape,
+    ignored: Set,
+}
+
+impl<'a> Ledger<'a> {
+    fn new(kind: &'a Kind, subresource: Option<&str>) -> Self {
+        Self {
+            kind,
+            shape: root(kind),
+            ignored: out_of_reach(kind, subresource),
+        }
+    }
+
+    fn compare(&self, before: &Value, after: &Value) -> Comparison {
+        Comparison::new(self.shape, before, after).without(&self.ignored)
+    }
+
+    /// Entries of versions that are not served mean nothing any more.
+    fn drop_foreign(&self, owners: &mut Owners) {
+        let version = self.kind.api_version();
+        owners.retain(|_, owned| owned.version == version);
+    }
+
+    fn update(&self, before: &Value, after: &Value, mut owners: Owners, writer: &Writer) -> Owners {
+        self.drop_foreign(&mut owners);
+        let change = self.compare(before, after);
+        let touched = change.modified.union(&change.added);
+        lose(&mut owners, &touched.union(&change.removed), None);
+        let taken = touched.difference(&never_owned());
+        if !taken.is_empty() {
+            let owner = writer.owner(self.kind, Operation::Update);
+            let owned = owners.entry(owner).or_default();
+            owned.version = self.kind.api_version();
+            owned.fields = owned.fields.union(&taken);
+            owned.time = Some(writer.stamp());
+        }
+        owners
+    }
+
+    fn apply(
+        &self,
+        live: &Value,
+        config: &Value,
+        mut owners: Owners,
+        writer: &Writer,
+        force: bool,
+    ) -> Result<(Value, Owners), Conflicts> {
+        self.drop_foreign(&mut owners);
+        let me = writer.owner(self.kind, Operation::Apply);
+        let merged = walk::merge(self.shape, Some(live), Some(config)).unwrap_or_default();
+        let last = owners.remove(&me).unwrap_or_default();
+        let mine = walk::fields(self.shape, config).without_trees(&self.ignored);
+        owners.insert(
+            me.clone(),
+            Owned {
+                version: self.kind.api_version(),
+                fields: mine,
+                time: last.time,
+            },
+        );
+        let object = self.prune(merged, &owners, &last.fields);
+        let change = self.compare(live, &object);
+        let touched = change.modified.union(&change.added);
+        let conflicts = conflicts(&owners, &touched, &me);
+        if !force && !conflicts.is_empty() {
+            return Err(conflicts);
+        }
+        lose(&mut owners, &touched.union(&change.removed), Some(&me));
+        self.settle(&mut owners, &me, *live != object, writer);
+        let object = if *live == object {
+            live.clone()
+        } else {
+            object
+        };
+        Ok((without_nulls(object), owners))
+    }
+
+    /// Finishes the applier's own entry.
+    fn settle(&self, owners: &mut Owners, me: &Owner, changed: bool, writer: &Writer) {
+        let Some(owned) = owners.get_mut(me) else {
+            return;
+        };
+        owned.fields = owned.fields.difference(&never_owned());
+        if owned.fields.is_empty() {
+            owners.remove(me);
+        } else if changed {
+            owned.time = Some(writer.stamp());
+        }
+    }
+
+    /// Takes out what this manager applied before and nobody owns now.
+    fn prune(&self, merged: Value, owners: &Owners, last: &Set) -> Value {
+        if last.is_empty() {
+            return merged;
+        }
+        let last = last.with_parents(self.shape);
+        let pruned = walk::remove(self.shape, &merged, &last);
+        let all = walk::fields(self.shape, &merged).with_parents(self.shape);
+        let owned = owners
+            .values()
+            .fold(Set::default(), |all, owned| all.union(&owned.fields));
+        // What others own comes back …
+        let left = walk::fields(self.shape, &pruned).with_parents(self.shape);
+        let kept = left.union(&owned.with_parents(self.shape));
+        let pruned = walk::remove(self.shape, &merged, &all.difference(&kept));
+        // … and so does what was never this manager's.
+        let left = walk::fields(self.shape, &pruned).with_parents(self.shape);
+        let gone = all.difference(&left).intersection(&last);
+        walk::remove(self.shape, &merged, &gone)
+    }
+
+    /// What client-side apply wrote last and is still so: taking that over is no conflict.
+    fn last_applied(&self, live: &Value) -> Set {
+        let config = live
+            .get("metadata")
+            .and_then(|metadata| metadata.get("annotations")?.get(LAST_APPLIED)?.as_str())
+            .and_then(|text| serde_json::from_str::<Value>(text).ok());
+        match config {
+            Some(config) if config["apiVersion"] == self.kind.api_version().as_str() => {
+                let change = Comparison::new(self.shape, &config, live);
+                walk::fields(self.shape, &config)
+                    .difference(&change.modified)
+                    .difference(&change.added)
+                    .difference(&change.removed)
+            }
+            _ => Set::default(),
+        }
+    }
+}
+
+fn conflicts(owners: &Owners, touched: &Set, me: &Owner) -> Conflicts {
+    let mut others: Vec<(&Owner, &Owned)> = owners.iter().filter(|(o, _)| *o != me).collect();
+    others.sort_by_key(|(owner, _)| owner.identity());
+    others
+        .into_iter()
+        .flat_map(|(owner, owned)| {
+            let paths = owned.fields.intersection(touched).paths();
+            paths.into_iter().map(|path| (owner.clone(), path))
+        })
+        .collect()
+}
+
+/// Everybody but one loses these fields; who has none left goes.
+fn lose(owners: &mut Owners, fields: &Set, except: Option<&Owner>) {
+    for (owner, owned) in owners.iter_mut() {
+        if Some(owner) != except {
+            owned.fields = owned.fields.difference(fields);
+        }
+    }
+    owners.retain(|owner, owned| Some(owner) == except || !owned.fields.is_empty());
+}
+
+fn without_nulls(value: Value) -> Value {
+    match value {
+        Value::Object(map) => map
+            .into_iter()
+            .filter(|(_, value)| !value.is_null())
+            .map(|(name, value)| (name, without_nulls(value)))
+            .collect::<serde_json::Map<String, Value>>()
+            .into(),
+        Value::Array(items) => items.into_iter().map(without_nulls).collect(),
+        other => other,
+    }
+}
+
+/// Keeps the annotation of client-side apply in step, where there is one.
+fn renew_last_applied(object: &mut Value, config: &Value) {
+    let Some(annotation) = object
+        .get_mut("metadata")
+        .and_then(|metadata| metadata.get_mut("annotations")?.get_mut(LAST_APPLIED))
+    else {
+        return;
+    };
+    let mut config = config.clone();
+    if let Some(Value::Object(annotations)) = config.pointer_mut("/metadata/annotations") {
+        annotations.remove(LAST_APPLIED);
+        if annotations.is_empty() {
+            config["metadata"]["annotations"] = Value::Null;
+        }
+    }
+    *annotation = format!("{}\n", without_nulls(config)).into();
+}

@@ -1,0 +1,235 @@
+//! One call: read, strike with faults, answer, write down.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures::FutureExt;
+use http::{HeaderName, HeaderValue, Request, Response, StatusCode, header};
+use http_body::Body as _;
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use hyper::body::Incoming;
+use tokio::sync::{Notify, watch};
+
+use super::body::{End, Served, json, of_type};
+use super::{Answer, Api, Body, Peer};
+use crate::World;
+use crate::faults::{Call, Fate, FaultBody, Strike};
+use crate::journal::Entry;
+
+/// What every call to one server needs.
+#[derive(Clone)]
+pub(super) struct Handler {
+    pub(super) world: World,
+    pub(super) api: Arc<dyn Api>,
+    pub(super) body_limit: usize,
+    /// Becomes true when the server shuts down.
+    pub(super) stopping: watch::Receiver<bool>,
+}
+
+/// What came of a call.
+enum Outcome {
+    Answered(Response<Body>, Option<std::time::Duration>),
+    Cut,
+    NeverAnswered,
+}
+
+impl Handler {
+    /// Answers one request of a connection; `cut` makes the connection end at once.
+    pub(super) async fn handle(
+        self,
+        request: Request<Incoming>,
+        peer: Arc<Peer>,
+        cut: Arc<Notify>,
+    ) -> Response<Served> {
+        let outcome = match read(request, self.body_limit).await {
+            Err(refusal) => Outcome::Answered(refusal, None),
+            Ok(None) => Outcome::Cut,
+            Ok(Some(request)) if crate::control::is_control(request.uri().path()) => {
+                Outcome::Answered(
+                    crate::control::answer(&self.world, &*self.api, &request),
+                    None,
+                )
+            }
+            Ok(Some(request)) => {
+                let call = self.clone();
+                let running = tokio::spawn(async move { call.run(request, &peer).await });
+                running.await.unwrap_or_else(|failure| {
+                    tracing::error!(server = self.api.name(), %failure, "a simulated API failed");
+                    let message = serde_json::json!({"detail": "the simulator failed"});
+                    let status = StatusCode::INTERNAL_SERVER_ERROR;
+                    Outcome::Answered(json(status, &message), None)
+                })
+            }
+        };
+        match outcome {
+            Outcome::Answered(response, cut_after) => self.finish(response, cut_after),
+            Outcome::Cut => {
+                cut.notify_one();
+                std::future::pending().await
+            }
+            Outcome::NeverAnswered => std::future::pending().await,
+        }
+    }
+
+    /// Strikes with faults, asks the API and writes the journal.
+    async fn run(&self, request: Request<Bytes>, peer: &Peer) -> Outcome {
+        let strike = self.world.faults.strike(&Call {
+            server: self.api.name(),
+            method: request.method().as_str(),
+            path: request.uri().path(),
+            query: request.uri().query().unwrap_or_default(),
+        });
+        let entry = self.entry(&request, &strike);
+        if !strike.delay.is_zero() {
+            tokio::time::sleep(strike.delay).await;
+        }
+        let (outcome, status, caller) = match strike.fate {
+            Some(Fate::Reset) => (Outcome::Cut, 0, String::new()),
+            Some(Fate::Hang) => (Outcome::NeverAnswered, 0, String::new()),
+            Some(Fate::LostAnswer) => {
+                let answer = self.api.answer(request, peer).await;
+                (Outcome::Cut, 0, answer.caller)
+            }
+            Some(Fate::Answer {
+                code,
+                headers,
+                body,
+            }) => {
+                let response = self.struck(code, headers, body);
+                (Outcome::Answered(response, None), code, String::new())
+            }
+            Some(Fate::CutStream(after)) => {
+                let Answer { response, caller } = self.api.answer(request, peer).await;
+                let status = response.status().as_u16();
+                (Outcome::Answered(response, Some(after)), status, caller)
+            }
+            None => {
+                let Answer { response, caller } = self.api.answer(request, peer).await;
+                let status = response.status().as_u16();
+                (Outcome::Answered(response, None), status, caller)
+            }
+        };
+        self.world.journal.record(Entry {
+            time: self.world.clock.now(),
+            status,
+            caller,
+            ..entry
+        });
+        outcome
+    }
+
+    fn entry(&self, request: &Request<Bytes>, strike: &Strike) -> Entry {
+        Entry {
+            time: self.world.clock.now(),
+            server: self.api.name().to_owned(),
+            method: request.method().to_string(),
+            path: request.uri().path().to_owned(),
+            query: request.uri().query().unwrap_or_default().to_owned(),
+            body: readable(request.body()),
+            status: 0,
+            caller: String::new(),
+            fault: strike.rule.clone(),
+        }
+    }
+
+    /// The answer that a rule gives instead of the API.
+    fn struck(
+        &self,
+        code: u16,
+        headers: Vec<(String, String)>,
+        body: Option<FaultBody>,
+    ) -> Response<Body> {
+        let status = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let mut response = match body {
+            Some(FaultBody::Html(page)) => of_type(status, "text/html", page),
+            Some(FaultBody::Json(value)) => json(status, &value),
+            None => {
+                let reason = status.canonical_reason().unwrap_or("Simulated fault");
+                json(status, &self.api.error_body(status, reason))
+            }
+        };
+        for (name, value) in headers {
+            if let (Ok(name), Ok(value)) =
+                (HeaderName::try_from(name), HeaderValue::try_from(value))
+            {
+                response.headers_mut().insert(name, value);
+            }
+        }
+        response
+    }
+
+    /// Dates the answer by the world's clock and sees to it that streams can be ended.
+    fn finish(
+        &self,
+        mut response: Response<Body>,
+        cut_after: Option<std::time::Duration>,
+    ) -> Response<Served> {
+        let date = self
+            .world
+            .clock
+            .now()
+            .strftime("%a, %d %b %Y %H:%M:%S GMT")
+            .to_string();
+        if let Ok(date) = HeaderValue::try_from(date) {
+            response.headers_mut().entry(header::DATE).or_insert(date);
+        }
+        if response.body().size_hint().exact().is_some() {
+            return response.map(Served::untouched);
+        }
+        let mut stopping = self.stopping.clone();
+        let cut = self.world.faults.cut(self.api.name());
+        let end = async move {
+            let late = async {
+                match cut_after {
+                    Some(after) => tokio::time::sleep(after).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                () = stopped(&mut stopping) => End::Finished,
+                () = cut => End::Cut,
+                () = late => End::Cut,
+            }
+        };
+        response.map(|body| Served::until(body, end.boxed()))
+    }
+}
+
+/// Ends when the server shuts down, or is gone.
+pub(super) async fn stopped(stopping: &mut watch::Receiver<bool>) {
+    let _ = stopping.wait_for(|stopping| *stopping).await;
+}
+
+/// Reads the whole request. `Err` is the answer to one that is too large; `Ok(None)` means that
+/// the caller went away in the middle.
+async fn read(
+    request: Request<Incoming>,
+    limit: usize,
+) -> Result<Option<Request<Bytes>>, Response<Body>> {
+    let (head, body) = request.into_parts();
+    match Limited::new(body, limit).collect().await {
+        Ok(body) => Ok(Some(Request::from_parts(head, body.to_bytes()))),
+        Err(error) if error.is::<LengthLimitError>() => {
+            let detail = format!("The request body is larger than {limit} bytes.");
+            let mut response = json(
+                StatusCode::PAYLOAD_TOO_LARGE,
+                &serde_json::json!({ "detail": detail }),
+            );
+            // The rest of the body is not read, so the connection cannot be used again.
+            let close = HeaderValue::from_static("close");
+            response.headers_mut().insert(header::CONNECTION, close);
+            Err(response)
+        }
+        Err(_) => Ok(None),
+    }
+}
+
+/// A body for the journal: JSON where it is JSON, else text.
+fn readable(body: &Bytes) -> serde_json::Value {
+    if body.is_empty() {
+        return serde_json::Value::Null;
+    }
+    serde_json::from_slice(body)
+        .unwrap_or_else(|_| String::from_utf8_lossy(body).into_owned().into())
+}

@@ -1,0 +1,336 @@
+//! Listening, accepting, shutting down.
+
+use std::convert::Infallible;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bowline_http::PipeListener;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::server::conn::auto;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
+use tokio::task::{JoinHandle, JoinSet};
+use tokio_rustls::TlsAcceptor;
+
+use super::call::{Handler, stopped};
+use super::{Api, Encrypted, Identity, Peer};
+use crate::World;
+
+/// How long a TLS handshake may take: loopback needs milliseconds, a stuck client must not stay.
+const HANDSHAKE: Duration = Duration::from_secs(10);
+/// How long calls under way may take to finish at shutdown. Hung calls never would.
+const GRACE: Duration = Duration::from_secs(2);
+/// The pause after a failed accept, which usually means that file descriptors ran out.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// What a server takes on at most.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Bytes of one request's body; more is answered with 413.
+    pub body: usize,
+    /// Connections at once; further ones wait to be accepted.
+    pub connections: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            // Kubernetes takes 3 MiB; nothing else here comes near it.
+            body: 3 * 1024 * 1024,
+            // A kubelet fleet of 2,000 with two connections each, and room for controllers.
+            connections: 8_192,
+        }
+    }
+}
+
+/// Why a server could not be started.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// Somebody else listens there.
+    #[error("cannot listen on {address}: another program already does")]
+    InUse {
+        /// Where.
+        address: SocketAddr,
+    },
+    /// The address cannot be listened on for another reason.
+    #[error("cannot listen on {address}")]
+    Listen {
+        /// Where.
+        address: SocketAddr,
+        /// Why.
+        source: io::Error,
+    },
+    /// A certificate or key is not PEM.
+    #[error("cannot read a certificate or key as PEM")]
+    Pem {
+        /// Why.
+        source: rustls_pki_types::pem::Error,
+    },
+    /// The certificate and key cannot be used.
+    #[error("cannot use the server's certificate and key")]
+    Tls {
+        /// Why.
+        source: rustls::Error,
+    },
+    /// The authorities of client certificates cannot be used.
+    #[error("cannot use the authorities of client certificates")]
+    ClientAuthorities {
+        /// Why.
+        source: rustls::server::VerifierBuilderError,
+    },
+}
+
+/// A running server. Dropping it stops it at once.
+#[derive(Debug)]
+pub struct Server {
+    address: Option<SocketAddr>,
+    stopping: watch::Sender<bool>,
+    accepting: JoinHandle<()>,
+}
+
+/// Says what to serve, before it is said where.
+pub struct ServerBuilder {
+    world: World,
+    api: Arc<dyn Api>,
+    limits: Limits,
+}
+
+impl Server {
+    /// Serves that API in that world.
+    pub fn builder(world: &World, api: Arc<dyn Api>) -> ServerBuilder {
+        ServerBuilder {
+            world: world.clone(),
+            api,
+            limits: Limits::default(),
+        }
+    }
+
+    /// Where it listens; none on a pipe.
+    pub fn local_addr(&self) -> Option<SocketAddr> {
+        self.address
+    }
+
+    /// Stops accepting, ends streams, lets calls under way finish for a moment, and returns when
+    /// all connections are closed.
+    pub async fn shutdown(mut self) {
+        self.stopping.send_replace(true);
+        // A task that was aborted or failed has no connections left either.
+        let _ = (&mut self.accepting).await;
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.accepting.abort();
+    }
+}
+
+impl ServerBuilder {
+    /// With other limits.
+    #[must_use]
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// On a socket without TLS. Port 0 picks a free one.
+    pub async fn plain(self, address: SocketAddr) -> Result<Server, ServeError> {
+        let listener = Listener::Plain(bind(address).await?);
+        Ok(self.start(listener))
+    }
+
+    /// On a socket with TLS. Port 0 picks a free one.
+    pub async fn tls(self, address: SocketAddr, identity: Identity) -> Result<Server, ServeError> {
+        let acceptor = identity.acceptor()?;
+        let listener = Listener::Tls(bind(address).await?, acceptor);
+        Ok(self.start(listener))
+    }
+
+    /// On a pipe of the world, under that name (`host:port`). HTTP/1.1 only.
+    pub fn pipe(self, authority: &str) -> Server {
+        let listener = Listener::Pipe(self.world.pipes.listen(authority));
+        self.start(listener)
+    }
+
+    fn start(self, listener: Listener) -> Server {
+        let (stopping, stop) = watch::channel(false);
+        let handler = Handler {
+            world: self.world,
+            api: self.api,
+            body_limit: self.limits.body,
+            stopping: stop,
+        };
+        let address = listener.local_addr();
+        let accepting = tokio::spawn(accept(listener, handler, self.limits.connections));
+        Server {
+            address,
+            stopping,
+            accepting,
+        }
+    }
+}
+
+async fn bind(address: SocketAddr) -> Result<TcpListener, ServeError> {
+    TcpListener::bind(address).await.map_err(|source| {
+        if source.kind() == io::ErrorKind::AddrInUse {
+            ServeError::InUse { address }
+        } else {
+            ServeError::Listen { address, source }
+        }
+    })
+}
+
+enum Listener {
+    Plain(TcpListener),
+    Tls(TcpListener, TlsAcceptor),
+    Pipe(PipeListener),
+}
+
+enum Accepted {
+    Plain(TcpStream),
+    Tls(TcpStream, TlsAcceptor),
+    Pipe(tokio::io::DuplexStream),
+}
+
+impl Listener {
+    fn local_addr(&self) -> Option<SocketAddr> {
+        match self {
+            Self::Plain(listener) | Self::Tls(listener, _) => listener.local_addr().ok(),
+            Self::Pipe(_) => None,
+        }
+    }
+
+    /// The next connection; none when there will not be another.
+    async fn next(&mut self) -> Option<io::Result<Accepted>> {
+        match self {
+            Self::Plain(listener) => Some(
+                listener
+                    .accept()
+                    .await
+                    .map(|(stream, _)| Accepted::Plain(stream)),
+            ),
+            Self::Tls(listener, acceptor) => {
+                let accepted = listener.accept().await;
+                Some(accepted.map(|(stream, _)| Accepted::Tls(stream, acceptor.clone())))
+            }
+            Self::Pipe(listener) => listener.accept().await.map(|pipe| Ok(Accepted::Pipe(pipe))),
+        }
+    }
+}
+
+/// Accepts until told to stop, then waits for the connections to end.
+async fn accept(mut listener: Listener, handler: Handler, connections: usize) {
+    let room = Arc::new(Semaphore::new(connections));
+    let mut open = JoinSet::new();
+    let mut stopping = handler.stopping.clone();
+    loop {
+        let next = async {
+            let permit = room.clone().acquire_owned().await.ok()?;
+            Some((listener.next().await?, permit))
+        };
+        tokio::select! {
+            biased;
+            () = stopped(&mut stopping) => break,
+            // Ended connections are forgotten as they end.
+            Some(_) = open.join_next() => {}
+            accepted = next => match accepted {
+                Some((Ok(connection), permit)) => {
+                    open.spawn(serve(connection, handler.clone(), permit));
+                }
+                Some((Err(error), _)) => {
+                    tracing::warn!(server = handler.api.name(), %error, "accepting failed");
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                }
+                None => break,
+            }
+        }
+    }
+    drop(listener);
+    while open.join_next().await.is_some() {}
+}
+
+/// Serves one connection to its end.
+async fn serve(connection: Accepted, handler: Handler, permit: OwnedSemaphorePermit) {
+    match connection {
+        Accepted::Plain(stream) => {
+            // Small answers must not wait for the acknowledgement of earlier ones.
+            let _ = stream.set_nodelay(true);
+            speak(stream, Peer::default(), handler, Wire::Plain).await;
+        }
+        Accepted::Pipe(pipe) => speak(pipe, Peer::default(), handler, Wire::Pipe).await,
+        Accepted::Tls(stream, acceptor) => {
+            let _ = stream.set_nodelay(true);
+            match tokio::time::timeout(HANDSHAKE, acceptor.accept(stream)).await {
+                Ok(Ok(stream)) => {
+                    let certificates = stream.get_ref().1.peer_certificates();
+                    let first = certificates.and_then(<[_]>::first);
+                    let peer = Peer {
+                        certificate: first.map(|certificate| certificate.to_vec()),
+                    };
+                    speak(stream, peer, handler, Wire::Tls).await;
+                }
+                Ok(Err(error)) => tracing::debug!(%error, "TLS handshake failed"),
+                Err(_) => tracing::debug!("TLS handshake took too long"),
+            }
+        }
+    }
+    drop(permit);
+}
+
+/// What the bytes travel on.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Wire {
+    Plain,
+    Tls,
+    Pipe,
+}
+
+/// Speaks HTTP on a stream of bytes until either side ends it, a fault cuts it, or the server
+/// shuts down.
+async fn speak<S>(stream: S, peer: Peer, handler: Handler, wire: Wire)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let mut stopping = handler.stopping.clone();
+    let (peer, cut) = (Arc::new(peer), Arc::new(Notify::new()));
+    let service = {
+        let cut = cut.clone();
+        service_fn(move |mut request: http::Request<hyper::body::Incoming>| {
+            if wire == Wire::Tls {
+                request.extensions_mut().insert(Encrypted);
+            }
+            let call = handler.clone().handle(request, peer.clone(), cut.clone());
+            async move { Ok::<_, Infallible>(call.await) }
+        })
+    };
+    let mut builder = auto::Builder::new(TokioExecutor::new());
+    if wire == Wire::Pipe {
+        builder = builder.http1_only();
+    }
+    // Answers are dated by the world's clock.
+    builder.http1().auto_date_header(false);
+    builder.http2().auto_date_header(false);
+    let connection = builder.serve_connection(TokioIo::new(stream), service);
+    tokio::pin!(connection);
+    tokio::select! {
+        biased;
+        () = cut.notified() => return,
+        () = stopped(&mut stopping) => {}
+        ended = &mut connection => {
+            if let Err(error) = ended {
+                tracing::debug!(%error, "connection ended");
+            }
+            return;
+        }
+    }
+    connection.as_mut().graceful_shutdown();
+    tokio::select! {
+        biased;
+        () = cut.notified() => {}
+        _ = tokio::time::timeout(GRACE, connection) => {}
+    }
+}

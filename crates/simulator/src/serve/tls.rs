@@ -1,0 +1,70 @@
+//! The TLS side of a server: who it is, and whose client certificates it knows.
+
+use std::sync::Arc;
+
+use rustls::RootCertStore;
+use rustls::server::WebPkiClientVerifier;
+use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_rustls::TlsAcceptor;
+
+use super::ServeError;
+
+/// A server's certificate chain and key, and whose client certificates it accepts.
+pub struct Identity {
+    /// The server's certificate first, then those between it and the authority.
+    pub chain: Vec<CertificateDer<'static>>,
+    /// The key of the first certificate.
+    pub key: PrivateKeyDer<'static>,
+    /// Authorities of client certificates. Empty: none is asked for. Otherwise a client may send
+    /// one, and it must then be valid.
+    pub client_authorities: Vec<CertificateDer<'static>>,
+}
+
+impl Identity {
+    /// From PEM texts: the chain, the key, and the authorities of clients if there are any.
+    pub fn from_pem(
+        chain: &str,
+        key: &str,
+        client_authorities: Option<&str>,
+    ) -> Result<Self, ServeError> {
+        let certificates = |pem: &str| {
+            CertificateDer::pem_slice_iter(pem.as_bytes())
+                .collect::<Result<Vec<_>, _>>()
+                .map_err(|source| ServeError::Pem { source })
+        };
+        Ok(Self {
+            chain: certificates(chain)?,
+            key: PrivateKeyDer::from_pem_slice(key.as_bytes())
+                .map_err(|source| ServeError::Pem { source })?,
+            client_authorities: client_authorities.map_or(Ok(Vec::new()), certificates)?,
+        })
+    }
+
+    /// What accepts connections with this identity. HTTP/2 is offered first.
+    pub(super) fn acceptor(self) -> Result<TlsAcceptor, ServeError> {
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let failed = |source| ServeError::Tls { source };
+        let builder = rustls::ServerConfig::builder_with_provider(provider.clone())
+            .with_safe_default_protocol_versions()
+            .map_err(failed)?;
+        let builder = if self.client_authorities.is_empty() {
+            builder.with_no_client_auth()
+        } else {
+            let mut roots = RootCertStore::empty();
+            for authority in self.client_authorities {
+                roots.add(authority).map_err(failed)?;
+            }
+            let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider)
+                .allow_unauthenticated()
+                .build()
+                .map_err(|source| ServeError::ClientAuthorities { source })?;
+            builder.with_client_cert_verifier(verifier)
+        };
+        let mut config = builder
+            .with_single_cert(self.chain, self.key)
+            .map_err(failed)?;
+        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        Ok(TlsAcceptor::from(Arc::new(config)))
+    }
+}

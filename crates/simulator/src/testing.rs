@@ -1,0 +1,143 @@
+//! A small HTTP client for the tests of this crate: one connection per call.
+
+use bytes::Bytes;
+use http::{HeaderMap, Request, Response};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use serde_json::Value;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+
+use crate::World;
+
+/// Where the server is.
+#[derive(Clone)]
+pub(crate) enum Place {
+    Socket(std::net::SocketAddr),
+    Pipe(World, &'static str),
+}
+
+/// A caller of one server.
+#[derive(Clone)]
+pub(crate) struct Client {
+    pub(crate) place: Place,
+    pub(crate) token: Option<String>,
+}
+
+/// An answer, read whole.
+#[derive(Clone, Debug)]
+pub(crate) struct Reply {
+    pub(crate) status: u16,
+    pub(crate) headers: HeaderMap,
+    pub(crate) bytes: Bytes,
+}
+
+impl Reply {
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_slice(&self.bytes).unwrap_or_default()
+    }
+
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8_lossy(&self.bytes).into_owned()
+    }
+}
+
+impl Client {
+    pub(crate) fn new(place: Place, token: Option<&str>) -> Self {
+        let token = token.map(str::to_owned);
+        Self { place, token }
+    }
+
+    pub(crate) fn request(&self, method: &str, path: &str, body: &str) -> Request<Full<Bytes>> {
+        let mut request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header("host", "sim.example:1234")
+            .header("content-type", "application/json");
+        if let Some(token) = &self.token {
+            request = request.header("authorization", format!("Bearer {token}"));
+        }
+        request.body(Full::new(body.to_owned().into())).unwrap()
+    }
+
+    /// The head of the answer and its body still to come.
+    pub(crate) async fn open(
+        &self,
+        method: &str,
+        path: &str,
+        body: &str,
+    ) -> hyper::Result<Response<Incoming>> {
+        let request = self.request(method, path, body);
+        match &self.place {
+            Place::Socket(address) => {
+                send(TcpStream::connect(address).await.unwrap(), request).await
+            }
+            Place::Pipe(world, name) => send(world.pipes.connect(name).unwrap(), request).await,
+        }
+    }
+
+    /// The whole answer, or the error if there was none.
+    pub(crate) async fn attempt(
+        &self,
+        method: &str,
+        path: &str,
+        body: &str,
+    ) -> hyper::Result<Reply> {
+        whole(self.open(method, path, body).await?).await
+    }
+
+    pub(crate) async fn call(&self, method: &str, path: &str, body: &Value) -> Reply {
+        let body = if body.is_null() {
+            String::new()
+        } else {
+            body.to_string()
+        };
+        self.attempt(method, path, &body).await.unwrap()
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> Reply {
+        self.call("GET", path, &Value::Null).await
+    }
+}
+
+pub(crate) async fn whole(response: Response<Incoming>) -> hyper::Result<Reply> {
+    let (head, body) = response.into_parts();
+    Ok(Reply {
+        status: head.status.as_u16(),
+        headers: head.headers,
+        bytes: body.collect().await?.to_bytes(),
+    })
+}
+
+/// Sends one request with HTTP/1.1 on a fresh stream.
+pub(crate) async fn send<S>(
+    stream: S,
+    request: Request<Full<Bytes>>,
+) -> hyper::Result<Response<Incoming>>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let (mut sender, connection) =
+        hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
+    let connection = tokio::spawn(connection);
+    let answer = sender.send_request(request).await;
+    if answer.is_err() {
+        connection.abort();
+    }
+    answer
+}
+
+/// Sends one request with HTTP/2 on a fresh stream.
+pub(crate) async fn send_http2<S>(
+    stream: S,
+    request: Request<Full<Bytes>>,
+) -> hyper::Result<Response<Incoming>>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let (mut sender, connection) =
+        hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await?;
+    tokio::spawn(connection);
+    sender.send_request(request).await
+}
