@@ -3,8 +3,8 @@
 use http::{Method, Uri};
 use percent_encoding::percent_decode_str;
 
-use super::kinds::{self, Kind};
 use super::auth::Attributes;
+use super::kinds::{self, Kind};
 
 /// The parameters of a request, decoded, in order.
 #[derive(Clone, Debug, Default)]

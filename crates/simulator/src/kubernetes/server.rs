@@ -13,9 +13,9 @@ use http_body::Frame;
 use http_body_util::{BodyExt, StreamBody};
 use serde_json::{Value, json};
 
+use super::auth::{Attributes, Auth, Objects, User};
 use super::kinds::{Kind, Role};
 use super::list::{self, ListOptions, too_large};
-use super::auth::{Attributes, Auth, Objects, User};
 use super::parts::{Parts, WholeParts};
 use super::request::{Query, Target};
 use super::respond::{self, Format, Reply, Shape};

@@ -9,8 +9,8 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
-use super::kinds::{self, Kind};
 use super::auth::Objects;
+use super::kinds::{self, Kind};
 
 /// Changes remembered per resource. A watcher that falls further behind is cut off and must list
 /// again. 2,000 nodes that join with four writes each stay within it.

@@ -213,8 +213,7 @@ async fn yaml_is_read_and_written() {
     let body = Bytes::from_static(b"metadata:\n  name: y\ndata:\n  a: b\n");
     let got = send(&api, "POST", MAPS, "application/yaml", body).await;
     assert_eq!((got.code, &got.body["data"]), (201, &json!({"a": "b"})));
-    let request = Request::builder()
-        .uri(format!("{MAPS}/y"))
+    let request = request("GET", &format!("{MAPS}/y"))
         .header("accept", "application/yaml")
         .body(Bytes::new())
         .unwrap();

@@ -14,12 +14,12 @@ use http::HeaderMap;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::kinds::Kind;
 use super::auth::User;
+use super::kinds::Kind;
 use super::managed::Writer;
 use super::parts::Parts;
-use super::schema::FieldValidation;
 use super::request::Query;
+use super::schema::FieldValidation;
 use super::status::Refusal;
 use super::store::{self, State};
 use super::strategy::Context;

@@ -1,6 +1,6 @@
 use super::*;
-use crate::kubernetes::kinds::by_path;
 use crate::kubernetes::auth::User;
+use crate::kubernetes::kinds::by_path;
 use crate::kubernetes::store::Store;
 use bowline_http::{Clock, Random};
 
