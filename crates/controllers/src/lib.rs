@@ -5,6 +5,7 @@ pub mod election;
 pub mod events;
 pub mod lifecycle;
 mod lookups;
+pub mod manager;
 pub mod metrics;
 pub mod node;
 mod nodes;

@@ -8,7 +8,7 @@ use kube::api::{ObjectMeta, PostParams};
 use kube::{Api, Client};
 use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 
-use super::fence::LeaseFence;
+use super::fence::Fence;
 use super::record::{Act, Record, Sighting, decide};
 use super::terms::{ElectionError, LeaseName, Loss, Lost, Observer, Timing};
 
@@ -44,7 +44,7 @@ pub struct Elector {
     clock: Clock,
     random: Random,
     observer: Arc<dyn Observer>,
-    fence: LeaseFence,
+    fence: Fence,
     seen: Option<(Lease, Sighting)>,
     leading: bool,
 }
@@ -68,7 +68,7 @@ impl Elector {
             observer,
         } = candidate;
         observer.leading(&lease.name, false);
-        let fence = LeaseFence::closed(
+        let fence = Fence::closed(
             lease.to_string(),
             timing.renew_deadline,
             timing.lease_duration,
@@ -89,7 +89,7 @@ impl Elector {
     }
 
     /// The fence of this Lease: shut until it is held. Its health belongs into `/healthz`.
-    pub fn fence(&self) -> LeaseFence {
+    pub fn fence(&self) -> Fence {
         self.fence.clone()
     }
 
@@ -275,7 +275,7 @@ impl Held {
     }
 
     /// To be asked before every write.
-    pub fn fence(&self) -> LeaseFence {
+    pub fn fence(&self) -> Fence {
         self.0.fence()
     }
 

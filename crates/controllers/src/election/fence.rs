@@ -14,7 +14,7 @@ const HEALTH_TOLERANCE: Duration = Duration::from_secs(20);
 /// Work was refused because leadership is no longer certain.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not leading: lease {lease} was not renewed in time")]
-pub struct NotRenewed {
+pub struct Fenced {
     /// `namespace/name` of the Lease.
     pub lease: String,
 }
@@ -27,7 +27,7 @@ pub struct NotRenewed {
 /// however long one of them was frozen. The time of day is checked as well, because the monotonic
 /// clock stands still while a machine is suspended.
 #[derive(Clone, Debug, Default)]
-pub struct LeaseFence(Vec<Arc<Guard>>);
+pub struct Fence(Vec<Arc<Guard>>);
 
 #[derive(Debug)]
 struct Guard {
@@ -44,7 +44,7 @@ struct State {
     renewed: Option<(Instant, Timestamp)>,
 }
 
-impl LeaseFence {
+impl Fence {
     /// A fence that lets nobody pass until it is renewed.
     pub(super) fn closed(
         lease: String,
@@ -67,12 +67,6 @@ impl LeaseFence {
         Self::default()
     }
 
-    /// The same as the fence that the controllers ask before every write.
-    pub fn for_controllers(&self) -> crate::Fence {
-        let fence = self.clone();
-        crate::Fence::new(move || fence.check().is_ok())
-    }
-
     /// Both fences in one: it lets pass what both let pass.
     #[must_use]
     pub fn and(&self, other: &Self) -> Self {
@@ -80,13 +74,13 @@ impl LeaseFence {
     }
 
     /// Whether all Leases are certainly still ours.
-    pub fn check(&self) -> Result<(), NotRenewed> {
+    pub fn check(&self) -> Result<(), Fenced> {
         self.0.iter().try_for_each(|guard| guard.check())
     }
 
     /// The state of the `leaderElection` health check: bad only if we believe to lead and have not
     /// renewed for a lease duration and [20 s](HEALTH_TOLERANCE) more.
-    pub fn health(&self) -> Result<(), NotRenewed> {
+    pub fn health(&self) -> Result<(), Fenced> {
         self.0.iter().try_for_each(|guard| guard.health())
     }
 
@@ -100,7 +94,7 @@ impl LeaseFence {
 
     /// Opens it, or keeps it open: a request sent at that moment made the Lease ours. A fence that
     /// has expired stays shut, because somebody else may have been told so.
-    pub(super) fn renew(&self, sent: Instant, sent_date: Timestamp) -> Result<(), NotRenewed> {
+    pub(super) fn renew(&self, sent: Instant, sent_date: Timestamp) -> Result<(), Fenced> {
         self.0.iter().try_for_each(|guard| {
             let was_leading = guard.state().renewed.is_some();
             if was_leading {
@@ -129,14 +123,14 @@ impl Guard {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn check(&self) -> Result<(), NotRenewed> {
+    fn check(&self) -> Result<(), Fenced> {
         let fresh = self.state().renewed.is_some_and(|(sent, date)| {
             sent.elapsed() < self.deadline && self.clock.since(date) < self.deadline
         });
         if fresh { Ok(()) } else { Err(self.fenced()) }
     }
 
-    fn health(&self) -> Result<(), NotRenewed> {
+    fn health(&self) -> Result<(), Fenced> {
         match self.state().renewed {
             Some((sent, _)) if sent.elapsed() > self.lease_duration + HEALTH_TOLERANCE => {
                 Err(self.fenced())
@@ -145,8 +139,8 @@ impl Guard {
         }
     }
 
-    fn fenced(&self) -> NotRenewed {
-        NotRenewed {
+    fn fenced(&self) -> Fenced {
+        Fenced {
             lease: self.lease.clone(),
         }
     }
@@ -156,11 +150,11 @@ impl Guard {
 mod tests {
     use super::*;
 
-    fn fence() -> (LeaseFence, Clock) {
+    fn fence() -> (Fence, Clock) {
         let clock = Clock::simulated("2026-01-01T00:00:00Z".parse().unwrap());
         let (deadline, duration) = (Duration::from_secs(10), Duration::from_secs(15));
         (
-            LeaseFence::closed("ns/name".to_owned(), deadline, duration, clock.clone()),
+            Fence::closed("ns/name".to_owned(), deadline, duration, clock.clone()),
             clock,
         )
     }
@@ -217,7 +211,7 @@ mod tests {
         two.shut();
         assert!(both.check().is_err());
         one.check().unwrap();
-        LeaseFence::open().check().unwrap();
+        Fence::open().check().unwrap();
     }
 
     #[tokio::test(start_paused = true)]

@@ -1,7 +1,7 @@
 //! Leader election on Leases: of several replicas one works, the others stand by.
 //!
 //! [`decide`] is the whole protocol as a pure function. [`Elector`] runs it with GET, POST and PUT
-//! (the originals' roles do not allow PATCH on Leases). [`Held`] keeps a Lease; its [`LeaseFence`] is to
+//! (the originals' roles do not allow PATCH on Leases). [`Held`] keeps a Lease; its [`Fence`] is to
 //! be asked before every write. [`LeaseSet`] holds several Leases at once; [`Migration`] says which
 //! controllers run under which Lease while they move between controller managers.
 
@@ -16,7 +16,7 @@ mod terms;
 mod tests;
 
 pub use elector::{Candidate, Elector, Held};
-pub use fence::{LeaseFence, NotRenewed};
+pub use fence::{Fence, Fenced};
 pub use migration::{BadMigration, Migration, MigrationEntry, Placement};
 pub use record::{Act, Record, Sighting, decide};
 pub use set::{HeldSet, LeaseSet};

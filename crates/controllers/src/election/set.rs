@@ -3,7 +3,7 @@
 use futures::future::{Either, join_all, select, select_all};
 
 use super::elector::{Elector, Held};
-use super::fence::LeaseFence;
+use super::fence::Fence;
 use super::terms::{ElectionError, Lost};
 
 /// Candidates for several Leases, all of which are needed before any work starts: for example the
@@ -23,10 +23,10 @@ impl LeaseSet {
     }
 
     /// All fences in one, shut until all Leases are held.
-    pub fn fence(&self) -> LeaseFence {
+    pub fn fence(&self) -> Fence {
         self.0
             .iter()
-            .fold(LeaseFence::open(), |all, elector| all.and(&elector.fence()))
+            .fold(Fence::open(), |all, elector| all.and(&elector.fence()))
     }
 
     /// Competes for one Lease after the other while renewing those already held.
@@ -52,10 +52,10 @@ impl LeaseSet {
 
 impl HeldSet {
     /// All fences in one: to be asked before every write.
-    pub fn fence(&self) -> LeaseFence {
+    pub fn fence(&self) -> Fence {
         self.0
             .iter()
-            .fold(LeaseFence::open(), |all, held| all.and(&held.fence()))
+            .fold(Fence::open(), |all, held| all.and(&held.fence()))
     }
 
     /// Renews all until the first is lost. An empty set is never lost.

@@ -223,7 +223,7 @@ fn date(text: &str) -> Timestamp {
 }
 
 struct Process {
-    fence: LeaseFence,
+    fence: Fence,
     line: Arc<Mutex<Line>>,
     thaw: Arc<Mutex<Instant>>,
     task: JoinHandle<Lost>,

@@ -1,0 +1,8 @@
+//! The provider, whole, before a simulated cloudscale.ch.
+
+#[cfg(test)]
+mod calls;
+#[cfg(test)]
+mod nodes;
+#[cfg(test)]
+mod stage;
