@@ -13,7 +13,9 @@ fn client(api: &Arc<KubernetesApi>) -> Client {
     let service = tower::service_fn(move |request: Request<kube::client::Body>| {
         let api = Arc::clone(&api);
         async move {
-            let (head, body) = request.into_parts();
+            let (mut head, body) = request.into_parts();
+            let token = format!("Bearer {TOKEN}").parse().unwrap();
+            head.headers.insert("authorization", token);
             let bytes = body.collect().await?.to_bytes();
             let request = Request::from_parts(head, bytes);
             let answer = api.answer(request, &Peer::default()).await;

@@ -52,8 +52,8 @@ pub struct Call<'a> {
     pub headers: HeaderMap,
     /// Body.
     pub body: Bytes,
-    /// Whether an update may create what does not exist.
-    pub may_create: bool,
+    /// Whether an update may create what does not exist; else why not.
+    pub may_create: Result<(), Refusal>,
 }
 
 impl Call<'_> {

@@ -133,7 +133,10 @@ fn apply(call: &Call, state: &mut State, config: Value) -> Result<Reply, Refusal
         None if !call.subresource.is_empty() => {
             return Err(Refusal::not_found(call.kind, &call.name));
         }
-        None => (201, create::insert(call, state, merged, true)?),
+        None => {
+            call.may_create.clone()?;
+            (201, create::insert(call, state, merged, true)?)
+        }
     };
     warnings.extend(more);
     Ok(Reply::object(code, saved).warn(warnings))
