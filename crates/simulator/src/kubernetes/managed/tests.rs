@@ -65,7 +65,7 @@ fn stories_of_applies_and_updates_go_as_in_the_reference_implementation() {
     assert!(seen > 100, "{seen}");
 }
 
-fn service(spec: Value) -> Value {
+fn service(spec: &Value) -> Value {
     json!({ "apiVersion": "v1", "kind": "Service", "metadata": { "name": "s" }, "spec": spec })
 }
 
@@ -80,7 +80,7 @@ fn entry<'a>(object: &'a Value, manager: &str) -> &'a Value {
 #[test]
 fn a_created_object_has_an_entry_for_what_was_sent_and_nothing_else() {
     let kind = kind("Service");
-    let sent = service(json!({ "ports": [{ "port": 80, "targetPort": 80 }] }));
+    let sent = service(&json!({ "ports": [{ "port": 80, "targetPort": 80 }] }));
     let (sent, _) = schema::check_fields(kind, sent, schema::FieldValidation::Strict).unwrap();
     let created = record_update(kind, None, sent, &writer("kubectl-create", 7));
     assert_eq!(
@@ -141,10 +141,10 @@ fn conflicts_say_who_owns_what() {
     let live = record_update(
         kind,
         None,
-        service(json!({ "type": "ClusterIP" })),
+        service(&json!({ "type": "ClusterIP" })),
         &writer("kubectl", 0),
     );
-    let config = service(json!({ "type": "LoadBalancer" }));
+    let config = service(&json!({ "type": "LoadBalancer" }));
     let refusal = apply(kind, Some(&live), &config, &writer("me", 0), false).unwrap_err();
     assert_eq!((refusal.code, refusal.reason), (409, "Conflict"));
     assert_eq!(
@@ -214,7 +214,7 @@ mod properties {
                 .into_iter()
                 .map(|(port, name)| json!({ "port": port, "name": name }))
                 .collect();
-            let mut object = service(json!({ "ports": ports, "type": kind }));
+            let mut object = service(&json!({ "ports": ports, "type": kind }));
             object["metadata"]["labels"] = json!(labels);
             without_nulls(object)
         })
