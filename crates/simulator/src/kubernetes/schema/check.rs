@@ -184,7 +184,8 @@ impl Decoder {
                 map.into_iter()
                     .map(|(key, value)| {
                         let inside = place.inside(&format!(".{key}"));
-                        Ok((key, self.value(element, go, value, &inside)?))
+                        let value = self.value(element, go, value, &inside)?;
+                        Ok((key, without_null(element, value)))
                     })
                     .collect::<Result<Map<String, Value>, Unfit>>()
                     .map(Value::Object)
@@ -303,6 +304,15 @@ impl Decoder {
     }
 }
 
+/// An entry of a map is there, even if it is empty.
+fn without_null(kind: &Type, value: Value) -> Value {
+    match (kind, value) {
+        (Type::List(_), Value::Null) => json!([]),
+        (Type::Bytes, Value::Null) => "".into(),
+        (_, value) => value,
+    }
+}
+
 /// What is written for a field that was given.
 fn present(field: &Field, value: Value) -> Option<Value> {
     if field.optional {
@@ -311,7 +321,8 @@ fn present(field: &Field, value: Value) -> Option<Value> {
     let empty = match &value {
         Value::Null => true,
         Value::Bool(flag) => !flag,
-        Value::Number(number) => number.as_i64() == Some(0) && field.kind != Type::IntOrString,
+        _ if field.kind == Type::IntOrString => false,
+        Value::Number(number) => number.as_i64() == Some(0),
         Value::String(text) => text.is_empty(),
         Value::Array(items) => items.is_empty(),
         Value::Object(map) => map.is_empty() && matches!(field.kind, Type::Map(_)),

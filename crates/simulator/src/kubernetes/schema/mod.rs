@@ -5,6 +5,7 @@
 
 mod check;
 mod load;
+mod quantity;
 mod scalar;
 #[cfg(test)]
 mod tests;

@@ -3,7 +3,7 @@
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::Value;
 
-use super::Type;
+use super::{Type, quantity::canonical};
 
 /// What is wrong with a scalar.
 pub(super) enum Problem {
@@ -28,13 +28,17 @@ pub(super) fn scalar(kind: &Type, value: Value) -> Result<Value, Problem> {
             .as_i64()
             .map(Value::from)
             .ok_or_else(|| Problem::Kind(format!("number {number}"))),
-        (Type::Quantity, Value::Number(number)) => Ok(number.to_string().into()),
-        (Type::Quantity, Value::String(text)) if is_quantity(text) => Ok(value),
-        (Type::Quantity, Value::String(_)) => Err(Problem::Text(
-            "quantities must match the regular expression \
+        (Type::Quantity, Value::Number(_) | Value::String(_)) => {
+            let number = value.to_string();
+            let text = value.as_str().unwrap_or(&number);
+            canonical(text).map(Value::from).ok_or_else(|| {
+                Problem::Text(
+                    "quantities must match the regular expression \
              '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
-                .to_owned(),
-        )),
+                        .to_owned(),
+                )
+            })
+        }
         (Type::Time, Value::String(text)) => moment(text, 0),
         (Type::MicroTime, Value::String(text)) => moment(text, 6),
         (Type::Bytes, Value::String(text)) => match STANDARD.decode(text) {
@@ -59,38 +63,6 @@ fn json_kind(value: &Value) -> &'static str {
         Value::Array(_) => "array",
         Value::Object(_) => "object",
     }
-}
-
-/// A number with an optional decimal or binary suffix, or an exponent.
-fn is_quantity(text: &str) -> bool {
-    let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
-    let end = unsigned
-        .find(|c: char| !c.is_ascii_digit() && c != '.')
-        .unwrap_or(unsigned.len());
-    let (number, suffix) = unsigned.split_at(end);
-    let digits = number.bytes().filter(u8::is_ascii_digit).count();
-    let points = number.len() - digits;
-    let known = matches!(
-        suffix,
-        "" | "n"
-            | "u"
-            | "m"
-            | "k"
-            | "M"
-            | "G"
-            | "T"
-            | "P"
-            | "E"
-            | "Ki"
-            | "Mi"
-            | "Gi"
-            | "Ti"
-            | "Pi"
-            | "Ei"
-    ) || suffix
-        .strip_prefix(['e', 'E'])
-        .is_some_and(|exponent| exponent.parse::<i32>().is_ok());
-    digits > 0 && points <= 1 && known
 }
 
 fn moment(text: &str, digits: u8) -> Result<Value, Problem> {
