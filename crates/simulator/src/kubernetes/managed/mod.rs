@@ -67,10 +67,40 @@ const KUBECTL: &str = "kubectl";
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// Server-side apply: merges `config` into `live` (`None`: the object is created) and returns the
-/// object with its new `managedFields`.
+/// object with its new `managedFields`, in the form in which objects are kept.
 ///
-/// The result still has to be defaulted and checked like any object that was sent.
+/// The result still has to be defaulted and validated like any object that was sent. It equals
+/// `live` if there is nothing to do.
 pub fn apply(
+    kind: &Kind,
+    live: Option<&Value>,
+    config: &Value,
+    writer: &Writer,
+    force: bool,
+) -> Result<Value, Refusal> {
+    let object = merge(kind, live, config, writer, force)?;
+    let (object, _) = schema::decode(&schema::type_of(kind), object)
+        .map_err(|Unfit(error)| Refusal::new(500, "", error))?;
+    Ok(match live {
+        Some(live) if same_but_for_times(live, &object) => live.clone(),
+        _ => object,
+    })
+}
+
+/// Whether two objects differ in nothing, or only in when somebody last wrote the same.
+fn same_but_for_times(left: &Value, right: &Value) -> bool {
+    let timeless = |object: &Value| {
+        let mut object = object.clone();
+        let entries = object.pointer_mut("/metadata/managedFields");
+        for entry in entries.and_then(Value::as_array_mut).into_iter().flatten() {
+            entry["time"] = Value::Null;
+        }
+        object
+    };
+    timeless(left) == timeless(right)
+}
+
+fn merge(
     kind: &Kind,
     live: Option<&Value>,
     config: &Value,
@@ -114,22 +144,27 @@ pub fn apply(
 }
 
 /// Records an update (create, replace, patch): `before` is the stored object (`None`: it is
-/// created), `after` the object about to be stored. Returns `after` with its new `managedFields`.
+/// created), `after` the object about to be stored, both in the form in which objects are kept.
+/// Returns `after` with its new `managedFields`.
 pub fn record_update(kind: &Kind, before: Option<&Value>, after: Value, writer: &Writer) -> Value {
     let empty = empty(kind);
-    let before = before.unwrap_or(&empty);
-    let owners = current_owners(before, &after, writer.subresource.is_some());
+    let stored = before.unwrap_or(&empty);
+    let owners = current_owners(stored, &after, writer.subresource.is_some());
     let mut after = without_entries(after);
     // An object that was stored without entries stays without, until somebody applies.
-    if owners.is_empty() && before.pointer("/metadata/uid").is_some() {
+    if owners.is_empty() && stored.pointer("/metadata/uid").is_some() {
         return after;
     }
     let ledger = Ledger::new(kind, writer.subresource.as_deref());
-    let before = without_entries(before.clone());
+    let before = without_entries(stored.clone());
     let mut owners = ledger.update(&before, &after, owners, writer);
     entries::fold_oldest(&mut owners);
     entries::write(&mut after, owners);
-    after
+    if same_but_for_times(stored, &after) {
+        stored.clone()
+    } else {
+        after
+    }
 }
 
 /// The entries an update starts from: those sent, if they are any good, or those stored. One empty

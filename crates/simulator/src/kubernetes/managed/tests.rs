@@ -24,7 +24,7 @@ fn run_step(kind: &Kind, live: &Value, step: &Value) -> Result<Value, Refusal> {
     writer.subresource = step["subresource"].as_str().map(str::to_owned);
     if step["op"] == "apply" {
         let force = step["force"] == true;
-        return apply(kind, Some(live), &step["object"], &writer, force);
+        return merge(kind, Some(live), &step["object"], &writer, force);
     }
     Ok(record_update(
         kind,
@@ -199,6 +199,21 @@ fn an_applied_object_keeps_no_trace_of_what_was_withdrawn() {
     let gone = apply(kind, Some(&one), &none, &writer("a", 1), false).unwrap();
     assert!(gone["metadata"].get("labels").is_none());
     assert!(gone["metadata"].get("managedFields").is_none());
+}
+
+#[test]
+fn an_apply_that_changes_nothing_gives_the_stored_object_back() {
+    for kind in KINDS {
+        let config = json!({ "apiVersion": kind.api_version(), "kind": kind.kind,
+            "metadata": { "name": "x", "labels": { "a": "b" } } });
+        let created = apply(kind, None, &config, &writer("a", 0), false).unwrap();
+        let again = apply(kind, Some(&created), &config, &writer("a", 9), false).unwrap();
+        assert_eq!(created, again, "{}", kind.kind);
+        assert_eq!(
+            created["metadata"]["managedFields"][0]["fieldsV1"],
+            json!({ "f:metadata": { "f:labels": { "f:a": {} } } })
+        );
+    }
 }
 
 mod properties {
