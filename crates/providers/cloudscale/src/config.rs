@@ -66,8 +66,12 @@ pub enum TokenSource {
 /// One setting that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ConfigError {
-    /// There is no token.
-    #[error("no API token: set {} or {}", ACCESS_TOKEN.name, ACCESS_TOKEN_FILE.name)]
+    /// There is no token. The vendor's other tools read another variable, hence the hint.
+    #[error(
+        "no API token: set {} or {} (CLOUDSCALE_API_TOKEN is not read)",
+        ACCESS_TOKEN.name,
+        ACCESS_TOKEN_FILE.name
+    )]
     NoToken,
     /// The token cannot be sent. It is not shown.
     #[error("{}: {reason}", ACCESS_TOKEN.name)]
