@@ -21,7 +21,7 @@ Without a command, bowline runs as a cloud controller manager with these flags:
 ";
 
 /// Runs the program.
-pub fn main(arguments: Vec<String>) -> ExitCode {
+pub(crate) fn main(arguments: Vec<String>) -> ExitCode {
     let mut arguments = arguments.into_iter();
     let program = arguments.next().unwrap_or_default();
     let program = Path::new(&program)

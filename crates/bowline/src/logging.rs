@@ -16,18 +16,18 @@ use tracing::level_filters::LevelFilter;
 
 /// Changes the verbosity of a running program.
 #[derive(Clone)]
-pub struct Verbosity(reload::Handle<Targets, Registry>);
+pub(crate) struct Verbosity(reload::Handle<Targets, Registry>);
 
 impl Verbosity {
     /// Sets it, in the numbers of `-v`.
-    pub fn set(&self, verbosity: i32) {
+    pub(crate) fn set(&self, verbosity: i32) {
         // An error means that logging is gone, and then there is nothing to set.
         let _ = self.0.reload(targets(verbosity, &[]));
     }
 }
 
 /// Starts logging to standard error. Only the first call of a process has an effect.
-pub fn start(options: &LoggingOptions) -> Verbosity {
+pub(crate) fn start(options: &LoggingOptions) -> Verbosity {
     let (filter, handle) = reload::Layer::new(targets(options.verbosity, &options.modules));
     let stderr = fmt::layer().with_writer(std::io::stderr);
     let layer = if options.format == "json" {
@@ -43,7 +43,7 @@ pub fn start(options: &LoggingOptions) -> Verbosity {
 }
 
 /// Starts logging to a file, everything of ours: for the sandbox, whose output is the story.
-pub fn start_to_file(path: &Path) -> Result<()> {
+pub(crate) fn start_to_file(path: &Path) -> Result<()> {
     let file = std::fs::File::create(path)
         .with_context(|| format!("making the log {}", path.display()))?;
     let layer = fmt::layer().with_writer(Arc::new(file)).with_ansi(false);

@@ -18,7 +18,7 @@ use crate::providers::{self, Environment, Surroundings};
 use crate::{logging, signals};
 
 /// Reads the command line and runs the manager until a signal.
-pub fn main(program: &str, provider: Option<&str>, arguments: &[String]) -> ExitCode {
+pub(crate) fn main(program: &str, provider: Option<&str>, arguments: &[String]) -> ExitCode {
     let line = match options::parse(program, provider, arguments) {
         Ok(Request::Run(line)) => line,
         Ok(Request::Help(text)) => return say(&text),
@@ -53,7 +53,7 @@ pub fn main(program: &str, provider: Option<&str>, arguments: &[String]) -> Exit
 }
 
 /// Runs a manager with that command line until `stop`.
-pub async fn manage(
+pub(crate) async fn manage(
     program: &str,
     line: CommandLine,
     environment: Environment,
@@ -185,7 +185,7 @@ fn agent(program: &str) -> Agent {
 }
 
 /// One thread: the work is waiting, and a single thread keeps memory small.
-pub fn block_on<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
+pub(crate) fn block_on<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

@@ -20,7 +20,7 @@ use crate::{run, signals};
 /// (GET /_sim/journal), its whole state (GET /_sim/state) and a control handle (POST /_sim/…),
 /// without a password: keep it on loopback. docs/simulators.md has the details.
 #[derive(Debug, clap::Subcommand)]
-pub enum Arguments {
+pub(crate) enum Arguments {
     /// The cloudscale.ch API
     Cloudscale {
         /// Where to listen; port 0 picks a free one
@@ -48,7 +48,7 @@ pub enum Arguments {
 }
 
 /// Serves until Ctrl-C.
-pub fn main(arguments: &Arguments) -> Result<ExitCode> {
+pub(crate) fn main(arguments: &Arguments) -> Result<ExitCode> {
     run::block_on(async {
         let (handle, stop) = stop_signal();
         signals::listen(handle).context("listening for signals")?;

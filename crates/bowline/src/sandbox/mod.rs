@@ -28,7 +28,7 @@ use crate::{logging, run, signals};
 /// a machine is destroyed, a foreign node is left alone), every step is shown as it happens, and
 /// then the sandbox stays up for kubectl until Ctrl-C.
 #[derive(Debug, clap::Args)]
-pub struct Arguments {
+pub(crate) struct Arguments {
     /// Play the story, print a summary and exit; non-zero if an expectation was not met
     #[arg(long)]
     once: bool,
@@ -50,7 +50,7 @@ pub struct Arguments {
 }
 
 /// Runs the sandbox.
-pub fn main(arguments: &Arguments) -> Result<ExitCode> {
+pub(crate) fn main(arguments: &Arguments) -> Result<ExitCode> {
     let folder = Folder::make(arguments.folder.clone())?;
     logging::start_to_file(&folder.path.join("bowline.log"))?;
     run::block_on(play(arguments, &folder))

@@ -20,7 +20,7 @@ const NAMED_NODES: usize = 12;
 
 /// A node as the story sees it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct View {
+pub(super) struct View {
     /// Whether it still waits for its cloud.
     pub uninitialized: bool,
     /// Whether it carries the shutdown taint.
@@ -36,15 +36,20 @@ pub struct View {
 }
 
 /// All nodes by name.
-pub type Views = BTreeMap<String, View>;
+pub(super) type Views = BTreeMap<String, View>;
 
 /// The latest view, and a way to wait for a change of it.
 #[derive(Clone)]
-pub struct Observer(Arc<watch::Sender<Views>>);
+pub(super) struct Observer(Arc<watch::Sender<Views>>);
 
 impl Observer {
     /// Starts to watch until `stop`.
-    pub fn start(client: kube::Client, display: Arc<Display>, nodes: usize, stop: Stop) -> Self {
+    pub(super) fn start(
+        client: kube::Client,
+        display: Arc<Display>,
+        nodes: usize,
+        stop: Stop,
+    ) -> Self {
         let observer = Self(Arc::new(watch::Sender::new(Views::new())));
         let quiet = nodes > NAMED_NODES;
         tokio::spawn({
@@ -61,7 +66,7 @@ impl Observer {
     }
 
     /// Waits until `condition` holds and gives what it gives.
-    pub async fn until<T>(&self, condition: impl Fn(&Views) -> Option<T>) -> T {
+    pub(super) async fn until<T>(&self, condition: impl Fn(&Views) -> Option<T>) -> T {
         let mut views = self.0.subscribe();
         loop {
             if let Some(found) = condition(&views.borrow_and_update()) {
@@ -73,7 +78,7 @@ impl Observer {
     }
 
     /// The nodes now.
-    pub fn now(&self) -> Views {
+    pub(super) fn now(&self) -> Views {
         self.0.borrow().clone()
     }
 

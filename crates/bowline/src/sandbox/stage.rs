@@ -38,7 +38,7 @@ const SILENCE: Duration = Duration::from_secs(10);
 const HEARTBEAT: Duration = Duration::from_secs(2);
 
 /// What the story cost.
-pub struct Costs {
+pub(super) struct Costs {
     /// Calls to the cloud's API.
     pub cloud_calls: usize,
     /// Writes to Node objects by the manager.
@@ -48,7 +48,7 @@ pub struct Costs {
 }
 
 /// Everything that is up.
-pub struct Stage {
+pub(super) struct Stage {
     world: World,
     cluster: Cluster,
     cloud: Arc<Cloudscale>,
@@ -65,7 +65,7 @@ pub struct Stage {
 
 impl Stage {
     /// Brings everything up in a folder of its own.
-    pub async fn set_up(folder: &Path, seed: Option<u64>, port: u16) -> Result<Self> {
+    pub(super) async fn set_up(folder: &Path, seed: Option<u64>, port: u16) -> Result<Self> {
         let random = seed.map_or_else(Random::from_system, Random::seeded);
         let world = World::with(Clock::system(), random);
         let listen = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
@@ -112,7 +112,7 @@ impl Stage {
     }
 
     /// Where everything is, in lines for people.
-    pub fn addresses(&self) -> Vec<String> {
+    pub(super) fn addresses(&self) -> Vec<String> {
         let cloud = self.cloud_server.local_addr();
         let cloud = cloud.map_or_else(String::new, |address| format!("http://{address}"));
         vec![
@@ -131,7 +131,7 @@ impl Stage {
     }
 
     /// How to look at the cluster.
-    pub fn kubectl(&self) -> String {
+    pub(super) fn kubectl(&self) -> String {
         format!(
             "kubectl --kubeconfig {}",
             self.folder.join("kubeconfig").display()
@@ -139,12 +139,12 @@ impl Stage {
     }
 
     /// A client that may do everything.
-    pub fn admin(&self) -> Result<kube::Client> {
+    pub(super) fn admin(&self) -> Result<kube::Client> {
         Ok(self.cluster.admin()?)
     }
 
     /// Makes machines in the cloud, and starts a kubelet on each.
-    pub fn boot_machines(&mut self, count: usize) -> Result<()> {
+    pub(super) fn boot_machines(&mut self, count: usize) -> Result<()> {
         for number in 1..=count {
             let name = format!("worker-{number}");
             let uuid = self.cloud.add_server(&MachineSpec::named(&name))?;
@@ -160,8 +160,8 @@ impl Stage {
     }
 
     /// Lets a node of another cloud join.
-    pub fn join_stranger(&mut self, name: &str, provider_id: &str) -> Result<()> {
-        self.stranger = provider_id.to_owned();
+    pub(super) fn join_stranger(&mut self, name: &str, provider_id: &str) -> Result<()> {
+        provider_id.clone_into(&mut self.stranger);
         self.world.machines.set(provider_id, Power::Running);
         self.fleet.join(Kubelet {
             node_name: name.to_owned(),
@@ -174,7 +174,7 @@ impl Stage {
     }
 
     /// The name of the machine with that number.
-    pub fn machine(&self, number: usize) -> String {
+    pub(super) fn machine(&self, number: usize) -> String {
         self.machines
             .get(number)
             .map(|(name, _)| name.clone())
@@ -182,27 +182,27 @@ impl Stage {
     }
 
     /// Powers a machine off.
-    pub fn stop(&self, name: &str) -> Result<()> {
+    pub(super) fn stop(&self, name: &str) -> Result<()> {
         Ok(self.cloud.stop(self.uuid(name)?)?)
     }
 
     /// Powers a machine on.
-    pub fn start(&self, name: &str) -> Result<()> {
+    pub(super) fn start(&self, name: &str) -> Result<()> {
         Ok(self.cloud.start(self.uuid(name)?)?)
     }
 
     /// Destroys a machine.
-    pub fn destroy(&self, name: &str) -> Result<()> {
+    pub(super) fn destroy(&self, name: &str) -> Result<()> {
         Ok(self.cloud.destroy(self.uuid(name)?)?)
     }
 
     /// Destroys the stranger's machine, in a cloud nobody here knows.
-    pub fn silence_stranger(&self) {
+    pub(super) fn silence_stranger(&self) {
         self.world.machines.destroy(&self.stranger);
     }
 
     /// What was done so far.
-    pub fn costs(&self) -> Costs {
+    pub(super) fn costs(&self) -> Costs {
         let count = |filter: Filter| self.world.journal.count(&filter);
         let writes = |path| {
             Filter::any()
@@ -219,7 +219,7 @@ impl Stage {
     }
 
     /// Waits until the manager ends by itself, which it should not.
-    pub async fn manager_ended(&mut self) -> Result<()> {
+    pub(super) async fn manager_ended(&mut self) -> Result<()> {
         match (&mut self.manager).await.context("the manager's task")? {
             Ok(()) => bail!("the manager ended by itself"),
             Err(error) => Err(error.context("the manager ended")),
@@ -227,7 +227,7 @@ impl Stage {
     }
 
     /// Takes everything down, the manager first.
-    pub async fn tear_down(self) -> Result<()> {
+    pub(super) async fn tear_down(self) -> Result<()> {
         self.stop.stop();
         let ended = self.manager.await.context("the manager's task")?;
         drop(self.fleet);

@@ -21,7 +21,7 @@ const STRANGER: &str = "stranger";
 const STRANGER_ID: &str = "bigcorp://08d56bfe-40d0-4c68-a915-54f846c28c9e";
 
 /// Plays the story and judges it.
-pub struct Story {
+pub(super) struct Story {
     stage: Stage,
     observer: Observer,
     display: Arc<Display>,
@@ -31,7 +31,12 @@ pub struct Story {
 
 impl Story {
     /// A story on that stage.
-    pub fn new(stage: Stage, observer: Observer, display: Arc<Display>, nodes: usize) -> Self {
+    pub(super) fn new(
+        stage: Stage,
+        observer: Observer,
+        display: Arc<Display>,
+        nodes: usize,
+    ) -> Self {
         Self {
             stage,
             observer,
@@ -42,7 +47,7 @@ impl Story {
     }
 
     /// Plays it from beginning to end; gives the stage back and how many expectations failed.
-    pub async fn play(mut self) -> Result<(Stage, usize)> {
+    pub(super) async fn play(mut self) -> Result<(Stage, usize)> {
         self.nodes_join().await?;
         self.a_machine_stops().await?;
         self.a_machine_is_destroyed().await?;

@@ -3,14 +3,14 @@
 pub mod auth;
 pub mod bootstrap;
 pub mod certificates;
-pub mod health;
 pub mod discovery;
+pub mod health;
 pub mod kinds;
 pub mod kubeconfig;
 pub mod list;
 pub mod managed;
-pub mod parts;
 pub mod openapi;
+pub mod parts;
 pub mod patch;
 pub mod request;
 pub mod respond;

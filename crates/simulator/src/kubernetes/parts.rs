@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::auth::{Attributes, Auth, Objects, User};
+use super::discovery;
 use super::kinds::Kind;
 use super::managed::{self, Writer};
 use super::patch;
@@ -160,7 +161,7 @@ impl Parts for WholeParts {
     }
 
     fn discovery(&self, path: &str, accept: &str) -> Option<(String, Value)> {
-        None /*discovery*/
+        discovery::answer(path, accept)
     }
 
     fn authenticate(
