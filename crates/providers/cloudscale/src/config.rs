@@ -45,7 +45,7 @@ pub struct Config {
     pub drift_check_period: Setting<Option<Duration>>,
     /// The annotation of nodes with the name of the cluster.
     pub cluster_name_annotation: Setting<String>,
-    /// What is odd but does not stop the start; to be logged once.
+    /// What is odd but does not stop the start; [`crate::build`] logs it.
     pub warnings: Vec<String>,
 }
 
