@@ -1,9 +1,11 @@
 //! Bowline's control loops.
 
+pub mod clients;
 pub mod election;
 pub mod events;
 pub mod lifecycle;
 mod lookups;
+pub mod manager;
 pub mod metrics;
 pub mod node;
 mod nodes;

@@ -1,6 +1,7 @@
 //! An in-memory Kubernetes API and the clouds' APIs, over real sockets, with faults.
 
 pub mod cloudscale;
+pub mod cluster;
 mod control;
 pub mod faults;
 pub mod fixture;

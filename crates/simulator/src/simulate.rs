@@ -77,7 +77,10 @@ pub async fn cloudscale(options: CloudscaleOptions) -> Result<CloudscaleSimulati
             token.value, token.project
         );
     }
-    let _ = writeln!(greeting, "  use it    CLOUDSCALE_API_URL=http://{address}");
+    let _ = writeln!(
+        greeting,
+        "  use it    CLOUDSCALE_API_URL=http://{address}/v1"
+    );
     let _ = writeln!(greeting, "  journal   curl http://{address}/_sim/journal");
     let _ = writeln!(greeting, "  state     curl http://{address}/_sim/state");
     if !address.ip().is_loopback() {

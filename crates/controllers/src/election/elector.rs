@@ -1,7 +1,6 @@
 //! Runs the election against the API server: acquire, renew, release.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use bowline_http::{Clock, Random};
 use k8s_openapi::api::coordination::v1::Lease;
@@ -11,138 +10,32 @@ use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 
 use super::fence::Fence;
 use super::record::{Act, Record, Sighting, decide};
-use crate::options::ElectionOptions;
+use super::terms::{ElectionError, LeaseName, Loss, Lost, Observer, Timing};
 
 /// How far attempts to acquire are spread: standbys shall not all knock at the same moment.
 const JITTER_FACTOR: f64 = 1.2;
-/// Shortest time limit of one request.
-const SHORTEST_REQUEST: Duration = Duration::from_secs(1);
 /// Looks at the Lease while giving it back; each needs one GET and one PUT.
 const RELEASE_TRIES: u32 = 2;
 
-/// Where a Lease is.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct LeaseName {
-    /// Its namespace.
-    pub namespace: String,
-    /// Its name.
-    pub name: String,
-}
-
-impl std::fmt::Display for LeaseName {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}/{}", self.namespace, self.name)
-    }
-}
-
-/// The three durations of an election.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Timing {
-    /// How long others respect an unchanged Lease.
-    pub lease_duration: Duration,
-    /// How long a leader works without a good renewal.
-    pub renew_deadline: Duration,
-    /// The pause between two attempts.
-    pub retry_period: Duration,
-}
-
-impl Timing {
-    /// The time limit of one request.
-    fn request_timeout(&self) -> Duration {
-        SHORTEST_REQUEST.max(self.renew_deadline / 2)
-    }
-}
-
-impl From<&ElectionOptions> for Timing {
-    fn from(options: &ElectionOptions) -> Self {
-        Self {
-            lease_duration: options.lease_duration,
-            renew_deadline: options.renew_deadline,
-            retry_period: options.retry_period,
-        }
-    }
-}
-
-/// Hears what happens in an election: for metrics and events.
-pub trait Observer: Send + Sync {
-    /// Whether this process leads under the Lease of that name; also told once at the start.
-    fn leading(&self, lease: &str, leading: bool) {
-        let _ = (lease, leading);
-    }
-
-    /// A leader had to read its Lease again because the direct renewal did not work.
-    fn slow_path(&self, lease: &str) {
-        let _ = lease;
-    }
-
-    /// An event of type Normal and reason `LeaderElection` to be made on this Lease.
-    fn event(&self, lease: &Lease, message: &str) {
-        let _ = (lease, message);
-    }
-}
-
-/// Nobody listens.
-impl Observer for () {}
-
-/// Why a request about a Lease failed.
-#[derive(Debug, thiserror::Error)]
-pub enum ElectionError {
-    /// It could not be read.
-    #[error("reading lease {0}")]
-    Read(LeaseName, #[source] Box<kube::Error>),
-    /// It could not be created or updated.
-    #[error("writing lease {0}")]
-    Write(LeaseName, #[source] Box<kube::Error>),
-    /// No answer came in time.
-    #[error("no answer about lease {0} within {1:?}")]
-    Timeout(LeaseName, Duration),
-}
-
-impl ElectionError {
-    fn status(&self) -> Option<u16> {
-        match self {
-            Self::Read(_, error) | Self::Write(_, error) => match error.as_ref() {
-                kube::Error::Api(status) => Some(status.code),
-                _ => None,
-            },
-            Self::Timeout(..) => None,
-        }
-    }
-
-    /// The message and its causes on one line.
-    fn chain(&self) -> String {
-        let mut text = self.to_string();
-        let mut next = std::error::Error::source(self);
-        while let Some(error) = next {
-            text = format!("{text}: {error}");
-            next = error.source();
-        }
-        text
-    }
-}
-
-/// Leadership is gone. Stop all work; do not compete again with the same process.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("lost lease {lease}: {loss}")]
-pub struct Lost {
+/// Who competes for which Lease, and how.
+pub struct Candidate {
+    /// Reaches the API server; with a rate limit of its own, so that no other work delays a renewal.
+    pub client: Client,
     /// Which Lease.
     pub lease: LeaseName,
-    /// How it was lost.
-    pub loss: Loss,
+    /// Who we are, see [`identity`](super::identity).
+    pub identity: String,
+    /// The three durations.
+    pub timing: Timing,
+    /// The time of day.
+    pub clock: Clock,
+    /// For the jitter.
+    pub random: Random,
+    /// Hears what happens.
+    pub observer: Arc<dyn Observer>,
 }
 
-/// How a Lease was lost.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Loss {
-    /// Somebody else holds it now.
-    #[error("it is held by {0}")]
-    Taken(String),
-    /// It could not be renewed in time, or this process was frozen for too long.
-    #[error("it was not renewed within the deadline")]
-    Deadline,
-}
-
-/// A candidate for one Lease.
+/// Competes for one Lease.
 pub struct Elector {
     api: Api<Lease>,
     lease: LeaseName,
@@ -163,15 +56,17 @@ enum Attempt {
 }
 
 impl Elector {
-    /// A candidate named `identity` for that Lease.
-    pub fn new(
-        client: Client,
-        lease: LeaseName,
-        identity: String,
-        timing: Timing,
-        (clock, random): (Clock, Random),
-        observer: Arc<dyn Observer>,
-    ) -> Self {
+    /// Registers the candidate; nothing is sent before [`acquire`](Self::acquire).
+    pub fn new(candidate: Candidate) -> Self {
+        let Candidate {
+            client,
+            lease,
+            identity,
+            timing,
+            clock,
+            random,
+            observer,
+        } = candidate;
         observer.leading(&lease.name, false);
         let fence = Fence::closed(
             lease.to_string(),
@@ -209,14 +104,18 @@ impl Elector {
         tracing::info!(lease = %self.lease, identity = self.identity, "competing for the lease");
         let mut told = String::new();
         loop {
-            let now = match self.attempt().await {
+            let (now, sick) = match self.attempt().await {
                 Ok(Attempt::Ours) => break,
-                Ok(Attempt::HeldBy(holder)) => format!("held by {holder}"),
-                Err(error) => error.chain(),
+                Ok(Attempt::HeldBy(holder)) => (format!("it is held by {holder}"), false),
+                Err(error) => (error.chain(), true),
             };
             // Once per change, not once per attempt: a standby stands by for months.
             if now != told {
-                tracing::info!(lease = %self.lease, "waiting for the lease: {now}");
+                if sick {
+                    tracing::warn!(lease = %self.lease, "cannot compete for the lease: {now}");
+                } else {
+                    tracing::info!(lease = %self.lease, "waiting for the lease: {now}");
+                }
                 told = now;
             }
             sleep(self.random.jitter(self.timing.retry_period, JITTER_FACTOR)).await;

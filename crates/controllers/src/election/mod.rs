@@ -10,15 +10,17 @@ mod fence;
 mod migration;
 mod record;
 mod set;
+mod terms;
 
 #[cfg(test)]
 mod tests;
 
-pub use elector::{ElectionError, Elector, Held, LeaseName, Loss, Lost, Observer, Timing};
+pub use elector::{Candidate, Elector, Held};
 pub use fence::{Fence, Fenced};
 pub use migration::{BadMigration, Migration, MigrationEntry, Placement};
 pub use record::{Act, Record, Sighting, decide};
 pub use set::{HeldSet, LeaseSet};
+pub use terms::{ElectionError, LeaseName, Loss, Lost, Observer, Timing};
 
 use bowline_http::Random;
 
@@ -31,7 +33,7 @@ pub fn identity(hostname: &str, random: &Random) -> String {
 /// The name of this host, as the kernel or else the environment knows it.
 pub fn hostname() -> String {
     let kernel = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    let name = kernel.trim().to_lowercase();
+    let name = kernel.trim().to_owned();
     if !name.is_empty() {
         return name;
     }

@@ -2,8 +2,9 @@
 
 use futures::future::{Either, join_all, select, select_all};
 
-use super::elector::{ElectionError, Elector, Held, Lost};
+use super::elector::{Elector, Held};
 use super::fence::Fence;
+use super::terms::{ElectionError, Lost};
 
 /// Candidates for several Leases, all of which are needed before any work starts: for example the
 /// Leases of the controller managers that are being replaced.

@@ -168,13 +168,29 @@ impl World {
     }
 
     fn elector(&self, name: &str, lease: &str, line: Arc<Mutex<Line>>, clock: Clock) -> Elector {
-        let client = self.client(name, line);
-        let lease = LeaseName {
-            namespace: "kube-system".to_owned(),
-            name: lease.to_owned(),
-        };
-        let parts = (clock, self.random.fork());
-        Elector::new(client, lease, name.to_owned(), TIMING, parts, Arc::new(()))
+        self.observed(name, lease, line, clock, Arc::new(()))
+    }
+
+    fn observed(
+        &self,
+        name: &str,
+        lease: &str,
+        line: Arc<Mutex<Line>>,
+        clock: Clock,
+        observer: Arc<dyn Observer>,
+    ) -> Elector {
+        Elector::new(Candidate {
+            client: self.client(name, line),
+            lease: LeaseName {
+                namespace: "kube-system".to_owned(),
+                name: lease.to_owned(),
+            },
+            identity: name.to_owned(),
+            timing: TIMING,
+            clock,
+            random: self.random.fork(),
+            observer,
+        })
     }
 
     /// Starts a candidate that competes and then renews until it loses.
@@ -494,16 +510,8 @@ impl Observer for Notes {
 async fn an_observer_hears_of_leading_slow_paths_and_events() {
     let world = World::new(12);
     let notes = Arc::new(Notes::default());
-    let lease = LeaseName {
-        namespace: "kube-system".to_owned(),
-        name: "manager".to_owned(),
-    };
-    let parts = (
-        Clock::simulated(date("2026-01-01T00:00:00Z")),
-        Random::seeded(1),
-    );
-    let client = world.client("a", Arc::default());
-    let elector = Elector::new(client, lease, "a".to_owned(), TIMING, parts, notes.clone());
+    let clock = Clock::simulated(date("2026-01-01T00:00:00Z"));
+    let elector = world.observed("a", "manager", Arc::default(), clock, notes.clone());
     let mut held = elector.acquire().await;
     world.write(&held_by("thief"));
     held.renew().await;

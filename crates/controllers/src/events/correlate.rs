@@ -1,6 +1,7 @@
 //! Decides what becomes of an event: written, counted onto an earlier one, or dropped.
 
 use std::collections::BTreeSet;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -51,7 +52,8 @@ pub struct Correlator {
 
 #[derive(Debug)]
 struct Kind {
-    messages: BTreeSet<String>,
+    /// Digests of the first messages, at most one less than [`COMBINE_FROM`].
+    messages: BTreeSet<u64>,
     last: Timestamp,
 }
 
@@ -101,38 +103,36 @@ impl Correlator {
         }
     }
 
-    /// From the tenth distinct message on, all further ones share one event.
+    /// From the tenth distinct message on, all further ones share one event; the first nine keep
+    /// their own.
     fn combine(&mut self, mut event: Event, now: Timestamp) -> (Event, Key) {
         let mut key = source_key(&event);
         key.push(event.reason.clone().unwrap_or_default());
         let message = event.message.clone().unwrap_or_default();
-        let distinct = match self.kinds.get_mut(&key) {
+        let digest = digest(&message);
+        let combined = match self.kinds.get_mut(&key) {
             Some(kind) if since(kind.last, now) <= COMBINE_WINDOW => {
                 kind.last = now;
-                kind.messages.insert(message.clone());
-                let distinct = kind.messages.len();
-                if distinct >= COMBINE_FROM {
-                    // Stay one below the limit: the set is bounded and the next one combines too.
-                    kind.messages.pop_first();
+                let full = kind.messages.len() + 1 >= COMBINE_FROM;
+                if !full {
+                    kind.messages.insert(digest);
                 }
-                distinct
+                !kind.messages.contains(&digest)
             }
             _ => {
-                let messages = BTreeSet::from([message.clone()]);
-                self.kinds.insert(
-                    key.clone(),
-                    Kind {
-                        messages,
-                        last: now,
-                    },
-                );
-                1
+                let messages = BTreeSet::from([digest]);
+                let kind = Kind {
+                    messages,
+                    last: now,
+                };
+                self.kinds.insert(key.clone(), kind);
+                false
             }
         };
-        if distinct < COMBINE_FROM {
-            key.push(message);
-        } else {
+        if combined {
             event.message = Some(format!("{COMBINED}{message}"));
+        } else {
+            key.push(message);
         }
         (event, key)
     }
@@ -184,6 +184,13 @@ fn source_key(event: &Event) -> Key {
     .into_iter()
     .map(|part| part.cloned().unwrap_or_default())
     .collect()
+}
+
+/// The same in every run, unlike a map's hasher.
+fn digest(message: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    message.hash(&mut hasher);
+    hasher.finish()
 }
 
 fn since(earlier: Timestamp, now: Timestamp) -> Duration {

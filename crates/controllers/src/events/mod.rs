@@ -1,7 +1,7 @@
 //! Core v1 events: what a user sees in `kubectl describe`.
 //!
 //! A [`Recorder`] never blocks its caller. It hands events to one writer task, which folds similar
-//! ones together ([`correlate`]) and writes the rest; a stuck write holds back later ones and a full
+//! ones together ([`Correlator`]) and writes the rest; a stuck write holds back later ones and a full
 //! queue drops them, but no controller ever waits for an event.
 
 mod correlate;
@@ -27,6 +27,9 @@ use writer::Message;
 
 /// Events that may wait for the writer; further ones are dropped.
 pub const QUEUE_LIMIT: usize = 1000;
+
+/// Bytes of a message; a cloud's error page must not fill the event store.
+const MESSAGE_LIMIT: usize = 4096;
 
 /// Whether an event is good news or bad.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -155,7 +158,7 @@ impl Recorder {
             },
             involved_object: object.clone(),
             reason: Some(reason.to_owned()),
-            message: Some(message),
+            message: Some(shortened(message)),
             type_: Some(kind.as_str().to_owned()),
             source: Some(EventSource {
                 component: Some(self.component.to_owned()),
@@ -169,4 +172,15 @@ impl Recorder {
             ..Event::default()
         }
     }
+}
+
+/// Cut to the limit at a character's boundary, with a sign that it was.
+fn shortened(mut message: String) -> String {
+    if message.len() > MESSAGE_LIMIT {
+        let whole = |at: &usize| message.is_char_boundary(*at);
+        let end = (0..=MESSAGE_LIMIT).rev().find(whole).unwrap_or(0);
+        message.truncate(end);
+        message.push('…');
+    }
+    message
 }

@@ -290,3 +290,37 @@ fn a_pause_of_more_than_600_seconds_starts_the_counting_of_messages_anew() {
         assert_eq!(event.message, Some(format!("error {number}")));
     }
 }
+
+#[test]
+fn the_first_nine_messages_keep_their_own_events_after_the_tenth() {
+    let now: jiff::Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
+    let mut correlator = Correlator::default();
+    let mut observe = |number: usize| {
+        let event = Event {
+            involved_object: service(),
+            message: Some(format!("error {number}")),
+            ..Event::default()
+        };
+        match correlator.observe(event, now) {
+            Action::Create(event) | Action::Patch { event, .. } => {
+                (event.message.unwrap(), event.count.unwrap())
+            }
+            Action::Drop => panic!("error {number} was dropped"),
+        }
+    };
+    for number in 1..=9 {
+        assert_eq!(observe(number), (format!("error {number}"), 1));
+    }
+    let combined = |number: usize| format!("(combined from similar events): error {number}");
+    assert_eq!(observe(10), (combined(10), 1));
+    assert_eq!(observe(11), (combined(11), 2));
+    assert_eq!(observe(10), (combined(10), 3));
+    assert_eq!(observe(3), ("error 3".to_owned(), 2));
+}
+
+#[test]
+fn a_long_message_is_cut_between_characters() {
+    assert_eq!(shortened("short".to_owned()), "short");
+    let long = shortened("ä".repeat(3000));
+    assert_eq!(long, "ä".repeat(2048) + "…");
+}

@@ -22,8 +22,8 @@ use tracing::{error, info, warn};
 
 use crate::clients::{AccountError, Clients, LEADER_ELECTION, LEADER_EVENTS, Unhealthy};
 use crate::election::{
-    BadMigration, Elector, Fence, LeaseName, Lost, Migration, Observer, Placement, Timing,
-    hostname, identity,
+    BadMigration, Candidate, Elector, Fence, LeaseName, Lost, Migration, Observer, Placement,
+    Timing, hostname, identity,
 };
 use crate::events::{EventContext, EventType, Recorder, lease_reference};
 use crate::metrics::Metrics;
@@ -105,14 +105,14 @@ impl Manager {
         let health = Health::default();
         let options = serving::options(&self.options)?;
         let (serving_handle, serving_stop) = stop_signal();
-        let server = Server::bind(options, self.serving_parts(&health)).await?;
+        let server = Server::bind(options, self.serving_parts(&health, migration.as_ref())).await?;
         let server = server.map(|server| {
             if let Ok(address) = server.address() {
                 info!(%address, "serving health, metrics and configuration");
             }
             tokio::spawn(async move { server.run(async move { serving_stop.given().await }).await })
         });
-        let ended = self.lead_or_work(&health, migration, &stop).await;
+        let ended = Box::pin(self.lead_or_work(&health, migration, &stop)).await;
         serving_handle.stop();
         if let Some(server) = server {
             let _ = server.await;
@@ -136,18 +136,21 @@ impl Manager {
         let elector = self.elector(&election.resource_name);
         let fence = elector.fence();
         health.add_watchdog("leaderElection", Arc::new(move || watchdog(&fence)));
-        self.lead(elector, stop, async |fence: Fence, stop: Stop| {
+        let leading = self.lead(elector, stop, async |fence: Fence, stop: Stop| {
             let work = Work::new(self, health, main, fence.clone());
             let Some(migration) = migration.filter(|_| !migrated.is_empty()) else {
-                return work.run(stop).await;
+                return Box::pin(work.run(stop)).await;
             };
             let second = self.elector(&migration.leader_name);
             let moved = self.lead(second, &stop, async |own: Fence, stop: Stop| {
-                Work::new(self, health, migrated, fence.and(&own)).run(stop).await
+                let work = Work::new(self, health, migrated, fence.and(&own));
+                Box::pin(work.run(stop)).await
             });
-            futures::future::try_join(work.run(stop.clone()), moved).await.map(|_| ())
-        })
-        .await
+            futures::future::try_join(Box::pin(work.run(stop.clone())), Box::pin(moved))
+                .await
+                .map(|_| ())
+        });
+        Box::pin(leading).await
     }
 
     /// Competes for a lease, works while it is held, and gives it back.
@@ -155,7 +158,9 @@ impl Manager {
     where
         W: AsyncFnOnce(Fence, Stop) -> Result<(), ManagerError>,
     {
-        let Some(mut held) = stop.unless_given(elector.acquire()).await else { return Ok(()) };
+        let Some(mut held) = stop.unless_given(elector.acquire()).await else {
+            return Ok(());
+        };
         let (handle, working) = stop_signal();
         let ended = {
             let mut work = std::pin::pin!(work(held.fence(), working));
@@ -167,18 +172,17 @@ impl Manager {
                 () = stop.given() => None,
                 ended = &mut work => Some(ended),
             };
-            match early {
-                Some(ended) => ended,
-                None => {
-                    handle.stop();
-                    tokio::select! {
-                        biased;
-                        lost = &mut renewing => Err(lost.into()),
-                        finished = timeout(GRACE, &mut work) => finished.unwrap_or_else(|_| {
-                            warn!(grace = ?GRACE, "work under way was abandoned");
-                            Ok(())
-                        }),
-                    }
+            if let Some(ended) = early {
+                ended
+            } else {
+                handle.stop();
+                tokio::select! {
+                    biased;
+                    lost = &mut renewing => Err(lost.into()),
+                    finished = timeout(GRACE, &mut work) => finished.unwrap_or_else(|_| {
+                        warn!(grace = ?GRACE, "work under way was abandoned");
+                        Ok(())
+                    }),
                 }
             }
         };
@@ -201,22 +205,34 @@ impl Manager {
             "cloud-controller-manager",
             &self.event_context(),
         );
-        Elector::new(
-            self.clients.root(LEADER_ELECTION),
-            LeaseName { namespace: election.resource_namespace.clone(), name: name.to_owned() },
-            identity(&hostname(), &self.random),
-            Timing::from(election),
-            (self.clock.clone(), self.random.clone()),
-            Arc::new(Announcer { metrics: self.metrics.clone(), events }),
-        )
+        Elector::new(Candidate {
+            client: self.clients.root(LEADER_ELECTION),
+            lease: LeaseName {
+                namespace: election.resource_namespace.clone(),
+                name: name.to_owned(),
+            },
+            identity: identity(&hostname(), &self.random),
+            timing: Timing::from(election),
+            clock: self.clock.clone(),
+            random: self.random.clone(),
+            observer: Arc::new(Announcer {
+                metrics: self.metrics.clone(),
+                events,
+            }),
+        })
     }
 
     fn event_context(&self) -> EventContext {
-        EventContext::new(self.clock.clone(), self.random.clone(), self.metrics.clone())
+        EventContext::new(
+            self.clock.clone(),
+            self.random.clone(),
+            self.metrics.clone(),
+        )
     }
 
-    fn serving_parts(&self, health: &Health) -> Parts {
-        let configz = self.options.configz();
+    fn serving_parts(&self, health: &Health, migration: Option<&Migration>) -> Parts {
+        let migration = migration.and_then(|migration| serde_json::to_value(migration).ok());
+        let configz = self.options.configz(migration);
         Parts {
             metrics: self.metrics.clone(),
             health: health.clone(),
@@ -242,11 +258,13 @@ impl Manager {
 
     fn migration(&self) -> Result<Option<Migration>, ManagerError> {
         let election = &self.options.election;
-        Ok(match (election.migration, election.migration_file.as_str()) {
-            (false, _) => None,
-            (true, "") => Some(Migration::default()),
-            (true, file) => Some(Migration::load(file)?),
-        })
+        Ok(
+            match (election.migration, election.migration_file.as_str()) {
+                (false, _) => None,
+                (true, "") => Some(Migration::default()),
+                (true, file) => Some(Migration::load(file)?),
+            },
+        )
     }
 
     /// The enabled controllers under the main lease, and those under the second one.
@@ -256,12 +274,18 @@ impl Manager {
     ) -> (Vec<&'static KnownController>, Vec<&'static KnownController>) {
         let enabled = self.options.controllers.set();
         let (mut main, mut migrated) = (Vec::new(), Vec::new());
-        for known in crate::options::CONTROLLERS.iter().filter(|it| enabled.enabled(it.name)) {
+        for known in crate::options::CONTROLLERS
+            .iter()
+            .filter(|it| enabled.enabled(it.name))
+        {
             match migration.map_or(Placement::Main, |migration| migration.placement(known)) {
                 Placement::Main => main.push(known),
                 Placement::Migrated => migrated.push(known),
                 Placement::Elsewhere => {
-                    info!(controller = known.name, "runs in another component; not started here");
+                    info!(
+                        controller = known.name,
+                        "runs in another component; not started here"
+                    );
                 }
             }
         }
@@ -312,6 +336,7 @@ impl Observer for Announcer {
             meta.uid.as_deref(),
             meta.resource_version.as_deref(),
         );
-        self.events.event(&reference, EventType::Normal, "LeaderElection", message);
+        self.events
+            .event(&reference, EventType::Normal, "LeaderElection", message);
     }
 }

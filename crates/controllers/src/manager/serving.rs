@@ -39,18 +39,24 @@ fn certificates(tls: &options::TlsOptions) -> Result<CertificateOptions, Serving
     Ok(CertificateOptions {
         files: path(&tls.certificate_file).zip(path(&tls.private_key_file)),
         directory: path(&tls.certificate_directory),
-        by_name: tls.named_certificates.iter().map(named).collect::<Result<_, _>>()?,
+        by_name: tls
+            .named_certificates
+            .iter()
+            .map(named)
+            .collect::<Result<_, _>>()?,
     })
 }
 
 fn tls(tls: &options::TlsOptions) -> Result<TlsOptions, ServingError> {
-    let curve = |number: &i64| {
-        u16::try_from(*number).map_err(|_| ServingError::Curve(u16::MAX))
-    };
+    let curve = |number: &i64| u16::try_from(*number).map_err(|_| ServingError::Curve(u16::MAX));
     Ok(TlsOptions {
         min_version: tls.min_version.clone(),
         cipher_suites: tls.cipher_suites.clone(),
-        curve_preferences: tls.curve_preferences.iter().map(curve).collect::<Result<_, _>>()?,
+        curve_preferences: tls
+            .curve_preferences
+            .iter()
+            .map(curve)
+            .collect::<Result<_, _>>()?,
     })
 }
 

@@ -1,6 +1,5 @@
 //! What a leader does: watch, start the controllers, stop them again.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
@@ -47,7 +46,13 @@ impl<'a> Work<'a> {
         controllers: Vec<&'static KnownController>,
         fence: Fence,
     ) -> Self {
-        Self { manager, health, controllers, fence, nodes: Nodes::default() }
+        Self {
+            manager,
+            health,
+            controllers,
+            fence,
+            nodes: Nodes::default(),
+        }
     }
 
     /// Works until `stop`, then lets every controller finish.
@@ -55,7 +60,9 @@ impl<'a> Work<'a> {
         let manager = self.manager;
         let informers = manager.clients.root(INFORMERS);
         let healthy = wait_until_healthy(&informers, manager.clients.host(), HEALTH_PATIENCE);
-        let Some(healthy) = stop.unless_given(healthy).await else { return Ok(()) };
+        let Some(healthy) = stop.unless_given(healthy).await else {
+            return Ok(());
+        };
         healthy?;
         let owners = self.owners(&stop);
         let mut running = JoinSet::new();
@@ -63,8 +70,13 @@ impl<'a> Work<'a> {
         let mut names = Vec::new();
         for known in &self.controllers {
             self.pause(&stop).await;
-            let Some(started) = self.start(known, &owners, &stop).await? else { continue };
-            manager.metrics.controllers.running(started.known.alias, true);
+            let Some(started) = self.start(known, &owners, &stop).await? else {
+                continue;
+            };
+            manager
+                .metrics
+                .controllers
+                .running(started.known.alias, true);
             info!(controller = started.known.name, "started");
             running.spawn(started.run);
             recorders.push(started.recorder);
@@ -81,7 +93,9 @@ impl<'a> Work<'a> {
                 readiness.ready();
             }
         });
-        self.nodes.follow(informers, manager.random.fork(), stop.clone()).await;
+        self.nodes
+            .follow(informers, manager.random.fork(), stop.clone())
+            .await;
         // The node watch only ends when it is time to stop.
         while let Some(ended) = running.join_next().await {
             if let Err(error) = ended {
@@ -99,7 +113,11 @@ impl<'a> Work<'a> {
     }
 
     fn owners(&self, stop: &Stop) -> Owners {
-        let knowing = self.manager.clouds.iter().filter(|cloud| cloud.instances().is_some());
+        let knowing = self
+            .manager
+            .clouds
+            .iter()
+            .filter(|cloud| cloud.instances().is_some());
         Owners::new(
             knowing.map(|cloud| Lookups::start(cloud.clone(), self.fence.clone(), stop.clone())),
         )
@@ -112,14 +130,22 @@ impl<'a> Work<'a> {
         owners: &Owners,
         stop: &Stop,
     ) -> Result<Option<Started>, ManagerError> {
-        let is_node_controller =
-            matches!(known.name, "cloud-node-controller" | "cloud-node-lifecycle-controller");
+        let is_node_controller = matches!(
+            known.name,
+            "cloud-node-controller" | "cloud-node-lifecycle-controller"
+        );
         if !is_node_controller {
-            info!(controller = known.name, "not started: no configured cloud offers what it needs");
+            info!(
+                controller = known.name,
+                "not started: no configured cloud offers what it needs"
+            );
             return Ok(None);
         }
         if owners.all().is_empty() {
-            warn!(controller = known.name, "not started: no configured cloud knows machines");
+            warn!(
+                controller = known.name,
+                "not started: no configured cloud knows machines"
+            );
             return Ok(None);
         }
         let manager = self.manager;
@@ -149,7 +175,11 @@ impl<'a> Work<'a> {
             );
             Box::pin(controller.run(stop))
         };
-        Ok(Some(Started { known, run, recorder }))
+        Ok(Some(Started {
+            known,
+            run,
+            recorder,
+        }))
     }
 
     fn node_options(&self) -> NodeOptions {

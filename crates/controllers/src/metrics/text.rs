@@ -194,7 +194,17 @@ fn write_family(out: &mut String, (shown, name): (&str, &str), family: &Describe
         if !labels.is_empty() {
             let _ = write!(out, "{{{}}}", labels.join(","));
         }
-        let _ = writeln!(out, " {}", sample.value);
+        let _ = writeln!(out, " {}", go_value(&sample.value, format));
+    }
+}
+
+/// A sample's value; whole numbers without a point in Prometheus text.
+fn go_value(value: &str, format: Format) -> String {
+    match value.parse() {
+        Ok(number) if format == Format::Prometheus && value.contains('.') => {
+            go_float(number, format)
+        }
+        _ => value.to_owned(),
     }
 }
 
@@ -238,6 +248,20 @@ mod tests {
         for (number, prometheus, openmetrics) in rows {
             assert_eq!(go_float(number, Format::Prometheus), prometheus);
             assert_eq!(go_float(number, Format::OpenMetrics), openmetrics);
+        }
+    }
+
+    #[test]
+    fn values_lose_a_needless_point() {
+        let rows = [
+            ("1.0", "1"),
+            ("7", "7"),
+            ("0.25", "0.25"),
+            ("1700000000.5", "1.7000000005e+09"),
+        ];
+        for (value, shown) in rows {
+            assert_eq!(go_value(value, Format::Prometheus), shown);
+            assert_eq!(go_value(value, Format::OpenMetrics), value);
         }
     }
 

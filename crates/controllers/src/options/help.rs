@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use super::controllers::CONTROLLERS;
 use super::table::{Category, Effect, FLAGS, Flag};
 use super::value::{Kind, Value};
 use super::{Values, quote};
@@ -35,6 +36,14 @@ fn describe(text: &mut String, flag: &Flag, cloud_provider: Option<&str>) {
     let name = flag.name;
     let _ = writeln!(text, "  {short}--{name}{placeholder}");
     let mut sentence = flag.help.to_owned();
+    if flag.name == "controllers" {
+        let names = |on| {
+            let known = CONTROLLERS.iter().filter(|known| known.on_by_default == on);
+            known.map(|known| known.name).collect::<Vec<_>>().join(", ")
+        };
+        let _ = write!(sentence, " On by default: {}.", names(true));
+        let _ = write!(sentence, " Off by default: {}.", names(false));
+    }
     if let Some(default) = shown_default(flag, cloud_provider) {
         let _ = write!(sentence, " (default {default})");
     }

@@ -35,6 +35,12 @@ pub use value::{Kind, Value};
 
 use std::fmt::Write as _;
 
+/// What the help text starts with.
+const DESCRIPTION: &str = "\
+The cloud controller manager ties a cluster to its clouds: it tells Kubernetes what each node's
+machine is and when it is gone, and makes load balancers and routes where the cloud has them.
+";
+
 /// What the command line asks for.
 #[derive(Debug)]
 pub enum Request {
@@ -70,7 +76,10 @@ pub fn parse(
 ) -> Result<Request, UsageError> {
     let parse::Read { values, warnings } = parse::read(program, cloud_provider, arguments)?;
     if values.switch("help") {
-        return Ok(Request::Help(usage(program, cloud_provider)));
+        return Ok(Request::Help(format!(
+            "{DESCRIPTION}\n{}",
+            usage(program, cloud_provider)
+        )));
     }
     match values.text("version").as_str() {
         "true" => return Ok(Request::Version),

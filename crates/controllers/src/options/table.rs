@@ -80,7 +80,7 @@ impl Category {
         match self {
             Self::Cloud => "Cloud provider",
             Self::Generic => "Generic",
-            Self::Nodes => "Node controllers",
+            Self::Nodes => "Node controller",
             Self::Services => "Service controller",
             Self::Routes => "Route controller",
             Self::NodeIpam => "Node IPAM controller",
@@ -92,7 +92,7 @@ impl Category {
             Self::Debugging => "Debugging",
             Self::Logs => "Logs",
             Self::Global => "Global",
-            Self::Removed => "Accepted without effect",
+            Self::Removed => "Removed",
         }
     }
 }

@@ -457,7 +457,10 @@ fn help_and_version_are_answers_and_not_runs() {
         &["-hv3"],
     ] {
         match parse("bowline", None, &arguments(line)) {
-            Ok(Request::Help(text)) => assert!(text.starts_with("Usage:\n  bowline [flags]\n")),
+            Ok(Request::Help(text)) => {
+                assert!(text.starts_with("The cloud controller manager "));
+                assert!(text.contains("\n\nUsage:\n  bowline [flags]\n"), "{text}");
+            }
             other => panic!("{line:?}: {other:?}"),
         }
     }

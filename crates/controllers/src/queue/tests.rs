@@ -1,5 +1,7 @@
 use std::time::Duration;
 
+use proptest::prelude::*;
+
 use super::*;
 use crate::metrics::Metrics;
 
@@ -214,4 +216,85 @@ async fn a_full_queue_refuses_further_keys() {
     }
     assert!(!queue.add(KEYS_LIMIT), "one too many");
     assert!(queue.add(7), "a known key is no further one");
+}
+
+/// What somebody does with a queue.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Add(u8),
+    AddAfter(u8, u64),
+    Take,
+    Finish(usize),
+    Fail(usize),
+    Wait(u64),
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        (0..5_u8).prop_map(Step::Add),
+        (0..5_u8, 0..50_u64).prop_map(|(key, delay)| Step::AddAfter(key, delay)),
+        Just(Step::Take),
+        Just(Step::Take),
+        (0..3_usize).prop_map(Step::Finish),
+        (0..3_usize).prop_map(Step::Fail),
+        (0..100_u64).prop_map(Step::Wait),
+    ];
+    prop::collection::vec(step, 0..80)
+}
+
+/// Plays the steps; then finishes everything and says which keys still owe a run.
+async fn play(steps: Vec<Step>) -> BTreeSet<u8> {
+    let metrics = Metrics::new();
+    let queue = WorkQueue::new("Nodes", Backoff::nodes(), &metrics.queues);
+    let mut owed = BTreeSet::new();
+    let mut held: Vec<Work<u8>> = Vec::new();
+    for step in steps {
+        match step {
+            Step::Add(key) => {
+                queue.add(key);
+                owed.insert(key);
+            }
+            Step::AddAfter(key, delay) => {
+                queue.add_after(key, Duration::from_millis(delay));
+                owed.insert(key);
+            }
+            Step::Take if !queue.is_empty() => {
+                let work = queue.next().await.unwrap();
+                assert!(
+                    held.iter().all(|other| other.key() != work.key()),
+                    "two workers"
+                );
+                owed.remove(work.key());
+                held.push(work);
+            }
+            Step::Finish(index) if index < held.len() => held.remove(index).succeeded(),
+            Step::Fail(index) if index < held.len() => {
+                let work = held.remove(index);
+                owed.insert(*work.key());
+                work.failed();
+            }
+            Step::Wait(delay) => tokio::time::advance(Duration::from_millis(delay)).await,
+            Step::Take | Step::Finish(_) | Step::Fail(_) => {}
+        }
+    }
+    held.clear();
+    while let Ok(Some(work)) = tokio::time::timeout(Duration::from_secs(2000), queue.next()).await {
+        owed.remove(work.key());
+        work.succeeded();
+    }
+    owed
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))]
+
+    #[test]
+    fn no_key_is_with_two_workers_and_every_wish_is_met(steps in steps()) {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .start_paused(true)
+            .build()
+            .unwrap();
+        prop_assert!(runtime.block_on(play(steps)).is_empty());
+    }
 }

@@ -229,7 +229,11 @@ impl Server {
             let chain: Arc<[CertificateDer<'static>]> = chain.unwrap_or_default().into();
             let service = hyper::service::service_fn(move |request| {
                 let (shared, chain) = (Arc::clone(&shared), Arc::clone(&chain));
-                async move { Ok::<_, std::convert::Infallible>(shared.answer(request, &chain).await) }
+                async move {
+                    let head = request.method() == http::Method::HEAD;
+                    let answer = shared.answer(request, &chain).await;
+                    Ok::<_, std::convert::Infallible>(paths::without_body_if(head, answer))
+                }
             });
             let connection = http.serve_connection(TokioIo::new(stream), service);
             if let Err(error) = watcher.watch(connection.into_owned()).await {

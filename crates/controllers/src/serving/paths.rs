@@ -1,8 +1,9 @@
 //! What each path answers, once the caller is known and allowed.
 
 use bytes::Bytes;
-use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
+use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
+use http_body::Body as _;
 use http_body_util::{BodyExt as _, Collected, Full, Limited};
 use serde_json::json;
 
@@ -27,6 +28,16 @@ fn answer(status: StatusCode, content: &'static str, body: impl Into<Bytes>) -> 
     headers.insert(CACHE_CONTROL, value);
     let value = HeaderValue::from_static("nosniff");
     headers.insert(X_CONTENT_TYPE_OPTIONS, value);
+    answer
+}
+
+/// The answer to HEAD has a length and no body; over HTTP/2 the library leaves that to us.
+pub(super) fn without_body_if(head: bool, mut answer: Answer) -> Answer {
+    if head {
+        let length = answer.body().size_hint().lower();
+        answer.headers_mut().insert(CONTENT_LENGTH, length.into());
+        *answer.body_mut() = Full::default();
+    }
     answer
 }
 

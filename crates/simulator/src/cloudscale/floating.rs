@@ -62,7 +62,9 @@ impl Cloudscale {
         let tags = fields.tags()?;
         let network = match (version, fields.number("prefix_length", 0..=128)?) {
             (6, Some(FLOATING_NETWORK)) => draw_network(cloud, region.as_deref())?,
-            (_, None | Some(128)) | (4, Some(32)) => draw(cloud, region.as_deref(), version)?,
+            (4, None | Some(32)) | (6, None | Some(128)) => {
+                draw(cloud, region.as_deref(), version)?
+            }
             _ => {
                 return Err(Refusal::field(
                     "prefix_length",

@@ -14,15 +14,19 @@ mod floating;
 mod handle;
 mod history;
 mod interfaces;
+mod kinds;
 mod model;
 mod networks;
+mod new_server;
 mod refusal;
 mod render;
 mod route;
 mod scene;
 mod servers;
+mod stage;
 #[cfg(test)]
 mod tests;
+mod verbs;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 

@@ -324,6 +324,25 @@ impl Cloud {
         all.into_iter().find(|subnet| subnet.uuid == uuid)
     }
 
+    /// The project and uuid of a server, found by uuid or by a name that only one has.
+    pub(super) fn find(&self, machine: &str) -> Option<(String, String)> {
+        let by_uuid = self
+            .projects
+            .iter()
+            .find(|(_, p)| p.servers.get(machine).is_some());
+        if let Some((project, _)) = by_uuid {
+            return Some((project.clone(), machine.to_owned()));
+        }
+        let all = self.projects.iter();
+        let all = all.flat_map(|(name, project)| project.servers.all().map(move |s| (name, s)));
+        let mut named = all.filter(|(_, server)| server.name == machine);
+        let (project, server) = named.next()?;
+        named
+            .next()
+            .is_none()
+            .then(|| (project.clone(), server.uuid.clone()))
+    }
+
     /// A network that a project can see, its own or a public one.
     pub(super) fn network(&self, project: &str, uuid: &str) -> Option<&Network> {
         let own = self.projects.get(project)?.networks.get(uuid);

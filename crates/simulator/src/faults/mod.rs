@@ -6,6 +6,7 @@
 mod rule;
 #[cfg(test)]
 mod tests;
+mod written;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,7 +17,8 @@ use serde_json::json;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-pub use rule::{Action, RawRule, Rule, RuleError, Span, Times};
+pub use rule::{Action, Rule, RuleError};
+pub use written::{RawRule, Span, Times};
 
 /// Rules that may stand at once: a fault script is written by people, and each call tries all.
 pub const MOST_RULES: usize = 1_000;

@@ -4,23 +4,18 @@
 use std::sync::Arc;
 
 use bowline_http::Connector;
-use http::{HeaderMap, HeaderValue, Request, Uri};
+use http::{HeaderValue, Request, Uri};
 use hyper_util::client::legacy;
 use hyper_util::rt::TokioExecutor;
-use jiff::Timestamp;
 use kube::client::Body;
 use serde_json::Value;
 
 use crate::World;
 use crate::kubernetes::auth::{self, Auth, kind};
 use crate::kubernetes::certificates::Keys;
-use crate::kubernetes::kinds::{self, Kind};
-use crate::kubernetes::parts::{
-    Attributes, FieldValidation, Objects, Parts, PlainParts, User, Writer,
-};
-use crate::kubernetes::status::Refusal;
-use crate::kubernetes::{KubernetesApi, bootstrap, patch};
-use crate::serve::{Peer, Server};
+use crate::kubernetes::kinds;
+use crate::kubernetes::{KubernetesApi, bootstrap};
+use crate::serve::Server;
 
 /// The name under which the server listens.
 const AUTHORITY: &str = "kubernetes:443";
@@ -39,8 +34,7 @@ impl Cluster {
     pub(crate) fn new(world: &World) -> Self {
         let auth = Arc::new(Auth::new(&Keys::seeded(&world.random)).unwrap());
         auth.add_token(ADMIN, auth::User::new("admin", &["system:masters"]));
-        let parts = Joined(Arc::clone(&auth));
-        let api = KubernetesApi::with_parts(world.clone(), Arc::new(parts));
+        let api = KubernetesApi::new(world.clone(), Arc::clone(&auth));
         let cluster = Self {
             _server: Server::builder(world, api.clone()).pipe(AUTHORITY),
             world: world.clone(),
@@ -115,145 +109,5 @@ impl Cluster {
             .filter(|entry| !entry.query.contains("watch="))
             .map(|entry| (entry.method, entry.path, entry.status, entry.caller))
             .collect()
-    }
-}
-
-/// The parts a decision about access needs, and strategic patches; the rest is plain.
-struct Joined(Arc<Auth>);
-
-/// The store, as decisions about access see it.
-struct Seen<'a>(&'a dyn Objects);
-
-impl auth::Objects for Seen<'_> {
-    fn get(&self, kind: &Kind, namespace: &str, name: &str) -> Option<Value> {
-        self.0.get(kind, namespace, name)
-    }
-
-    fn list(&self, kind: &Kind, namespace: Option<&str>) -> Vec<Value> {
-        self.0.list(kind, namespace)
-    }
-}
-
-fn ours(user: &User) -> auth::User {
-    auth::User {
-        name: user.name.clone(),
-        uid: user.uid.clone(),
-        groups: user.groups.clone(),
-        extra: user.extra.clone(),
-    }
-}
-
-impl Parts for Joined {
-    fn strategic_patch(
-        &self,
-        kind: &'static Kind,
-        object: &Value,
-        change: &Value,
-    ) -> Result<Value, Refusal> {
-        patch::strategic_patch(kind, object, change)
-    }
-
-    fn apply(
-        &self,
-        kind: &'static Kind,
-        live: Option<&Value>,
-        config: &Value,
-        writer: &Writer,
-        force: bool,
-    ) -> Result<Value, Refusal> {
-        PlainParts.apply(kind, live, config, writer, force)
-    }
-
-    fn record_update(
-        &self,
-        kind: &'static Kind,
-        before: Option<&Value>,
-        after: Value,
-        writer: &Writer,
-    ) -> Value {
-        PlainParts.record_update(kind, before, after, writer)
-    }
-
-    fn check_fields(
-        &self,
-        kind: &'static Kind,
-        object: Value,
-        validation: FieldValidation,
-    ) -> Result<(Value, Vec<String>), Refusal> {
-        PlainParts.check_fields(kind, object, validation)
-    }
-
-    fn table(
-        &self,
-        kind: &'static Kind,
-        objects: &[Value],
-        include: &str,
-        now: Timestamp,
-    ) -> Value {
-        PlainParts.table(kind, objects, include, now)
-    }
-
-    fn discovery(&self, path: &str, accept: &str) -> Option<(String, Value)> {
-        PlainParts.discovery(path, accept)
-    }
-
-    fn authenticate(
-        &self,
-        headers: &HeaderMap,
-        peer: &Peer,
-        objects: &dyn Objects,
-        now: Timestamp,
-    ) -> Result<User, Refusal> {
-        let user = self.0.authenticate(headers, peer, &Seen(objects), now)?;
-        Ok(User {
-            name: user.name,
-            uid: user.uid,
-            groups: user.groups,
-            extra: user.extra,
-        })
-    }
-
-    fn authorize(
-        &self,
-        user: &User,
-        attributes: &Attributes,
-        objects: &dyn Objects,
-    ) -> Result<(), Refusal> {
-        let wanted = auth::Attributes {
-            verb: attributes.verb.clone(),
-            group: attributes.group.clone(),
-            resource: attributes.resource.clone(),
-            subresource: attributes.subresource.clone(),
-            namespace: attributes.namespace.clone(),
-            name: attributes.name.clone(),
-            path: attributes.path.clone(),
-        };
-        self.0.authorize(&ours(user), &wanted, &Seen(objects))
-    }
-
-    fn answer_review(
-        &self,
-        kind: &'static Kind,
-        namespace: &str,
-        body: &Value,
-        user: &User,
-        objects: &dyn Objects,
-    ) -> Result<Value, Refusal> {
-        let now = Timestamp::UNIX_EPOCH;
-        self.0
-            .answer_review(kind, namespace, body, &ours(user), &Seen(objects), now)
-    }
-
-    fn issue_token(
-        &self,
-        service_account: &Value,
-        request: &Value,
-        objects: &dyn Objects,
-        now: Timestamp,
-    ) -> Result<Value, Refusal> {
-        let namespace = auth::text(service_account, "/metadata/namespace");
-        let spec = &request["spec"];
-        self.0
-            .issue_token(namespace, service_account, spec, &Seen(objects), now)
     }
 }

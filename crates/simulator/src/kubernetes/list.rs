@@ -55,7 +55,7 @@ pub fn version_number(text: &str) -> Result<u64, Refusal> {
     }
     text.parse().map_err(|_| {
         Refusal::bad_request(format!(
-            "invalid resource version: strconv.ParseUint: parsing {text:?}: invalid syntax"
+            "invalid resource version: resourceVersion: Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: invalid syntax"
         ))
     })
 }
@@ -93,7 +93,11 @@ impl ListOptions {
                 ))
             })?,
         };
-        let limit = usize::try_from(limit).unwrap_or(0);
+        // Any version may be answered from a cache, and that has no pages.
+        let limit = match query.get("resourceVersion") {
+            "0" => 0,
+            _ => usize::try_from(limit).unwrap_or(0),
+        };
         let number = version_number(query.get("resourceVersion"))?;
         let page = match query.get("continue") {
             "" => None,

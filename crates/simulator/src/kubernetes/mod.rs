@@ -3,11 +3,13 @@
 pub mod auth;
 pub mod bootstrap;
 pub mod certificates;
+pub mod discovery;
 pub mod health;
 pub mod kinds;
 pub mod kubeconfig;
 pub mod list;
 pub mod managed;
+pub mod openapi;
 pub mod parts;
 pub mod patch;
 pub mod protobuf;

@@ -2,79 +2,22 @@
 //! schemas, tables, discovery, and who may do what. The heart calls one [`Parts`]; what stands
 //! here by itself is the smallest that serves.
 
-use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use http::HeaderMap;
 use jiff::Timestamp;
-use serde_json::{Value, json};
+use serde_json::Value;
 
+use super::auth::{Attributes, Auth, Objects, User};
+use super::discovery;
 use super::kinds::Kind;
+use super::managed::{self, Writer};
+use super::patch;
+use super::schema::{self, FieldValidation};
 use super::status::Refusal;
 use super::store::text;
+use super::table::{self, IncludeObject};
 use crate::serve::Peer;
-
-/// Read access to the stored objects.
-pub trait Objects: Send + Sync {
-    /// One object.
-    fn get(&self, kind: &Kind, namespace: &str, name: &str) -> Option<Value>;
-    /// All objects of a kind, in one namespace or everywhere, by key.
-    fn list(&self, kind: &Kind, namespace: Option<&str>) -> Vec<Value>;
-}
-
-/// Who asks.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct User {
-    /// `system:node:a`, `alice`, …
-    pub name: String,
-    /// The user's uid, where the credential has one.
-    pub uid: String,
-    /// The groups, `system:authenticated` included.
-    pub groups: Vec<String>,
-    /// Whatever else the credential says.
-    pub extra: BTreeMap<String, Vec<String>>,
-}
-
-/// What is asked, for authorization.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Attributes {
-    /// `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `deletecollection`; for paths that are
-    /// no resource the HTTP method in lower case.
-    pub verb: String,
-    /// API group.
-    pub group: String,
-    /// Plural; empty for a path that is no resource.
-    pub resource: String,
-    /// Sub-resource or empty.
-    pub subresource: String,
-    /// Namespace or empty.
-    pub namespace: String,
-    /// Name or empty.
-    pub name: String,
-    /// The path.
-    pub path: String,
-}
-
-/// Who writes, for `managedFields`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Writer {
-    /// The field manager.
-    pub manager: String,
-    /// When.
-    pub time: Timestamp,
-    /// Through which sub-resource.
-    pub subresource: Option<String>,
-}
-
-/// What to do about fields that the schema does not know.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FieldValidation {
-    /// Drop them.
-    Ignore,
-    /// Drop them and say so.
-    Warn,
-    /// Refuse.
-    Strict,
-}
 
 /// The other parts of the API server.
 pub trait Parts: Send + Sync {
@@ -145,6 +88,7 @@ pub trait Parts: Send + Sync {
         body: &Value,
         user: &User,
         objects: &dyn Objects,
+        now: Timestamp,
     ) -> Result<Value, Refusal>;
 
     /// Issues a token for a service account (`serviceaccounts/token`): `request` is the
@@ -158,139 +102,109 @@ pub trait Parts: Send + Sync {
     ) -> Result<Value, Refusal>;
 }
 
-/// The smallest parts that serve: everybody is an administrator, objects have no schema.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct PlainParts;
+/// The whole parts: schemas, field ownership, RBAC.
+pub struct WholeParts(pub Arc<Auth>);
 
-impl Parts for PlainParts {
+impl Parts for WholeParts {
     fn strategic_patch(
         &self,
-        _: &'static Kind,
+        kind: &'static Kind,
         object: &Value,
         patch: &Value,
     ) -> Result<Value, Refusal> {
-        Ok(merge_patch(object, patch))
+        patch::strategic_patch(kind, object, patch)
     }
 
     fn apply(
         &self,
-        _: &'static Kind,
+        kind: &'static Kind,
         live: Option<&Value>,
         config: &Value,
-        _: &Writer,
-        _: bool,
+        writer: &Writer,
+        force: bool,
     ) -> Result<Value, Refusal> {
-        Ok(merge_patch(live.unwrap_or(&json!({})), config))
+        managed::apply(kind, live, config, writer, force)
     }
 
     fn record_update(
         &self,
-        _: &'static Kind,
-        _: Option<&Value>,
+        kind: &'static Kind,
+        before: Option<&Value>,
         after: Value,
-        _: &Writer,
+        writer: &Writer,
     ) -> Value {
-        after
+        managed::record_update(kind, before, after, writer)
     }
 
     fn check_fields(
         &self,
-        _: &'static Kind,
+        kind: &'static Kind,
         object: Value,
-        _: FieldValidation,
+        validation: FieldValidation,
     ) -> Result<(Value, Vec<String>), Refusal> {
-        Ok((object, Vec::new()))
+        schema::check_fields(kind, object, validation)
     }
 
-    fn table(&self, _: &'static Kind, objects: &[Value], include: &str, _: Timestamp) -> Value {
-        let rows: Vec<Value> = objects
-            .iter()
-            .map(|object| {
-                let mut row = json!({ "cells": [text(object, "/metadata/name")] });
-                match include {
-                    "None" => {}
-                    "Object" => row["object"] = object.clone(),
-                    _ => row["object"] = super::respond::partial(object),
-                }
-                row
-            })
-            .collect();
-        json!({
-            "kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": {},
-            "columnDefinitions": [{
-                "name": "Name", "type": "string", "format": "name", "description": "", "priority": 0,
-            }],
-            "rows": rows,
-        })
+    fn table(
+        &self,
+        kind: &'static Kind,
+        objects: &[Value],
+        include: &str,
+        now: Timestamp,
+    ) -> Value {
+        let include = match include {
+            "None" => IncludeObject::None,
+            "Object" => IncludeObject::Object,
+            _ => IncludeObject::Metadata,
+        };
+        table::table(kind, objects, include, now)
     }
 
-    fn discovery(&self, _: &str, _: &str) -> Option<(String, Value)> {
-        None
+    fn discovery(&self, path: &str, accept: &str) -> Option<(String, Value)> {
+        discovery::answer(path, accept)
     }
 
     fn authenticate(
         &self,
-        _: &HeaderMap,
-        _: &Peer,
-        _: &dyn Objects,
-        _: Timestamp,
+        headers: &HeaderMap,
+        peer: &Peer,
+        objects: &dyn Objects,
+        now: Timestamp,
     ) -> Result<User, Refusal> {
-        Ok(User {
-            name: "kubernetes-admin".to_owned(),
-            groups: vec!["system:masters".into(), "system:authenticated".into()],
-            ..User::default()
-        })
+        self.0.authenticate(headers, peer, objects, now)
     }
 
-    fn authorize(&self, _: &User, _: &Attributes, _: &dyn Objects) -> Result<(), Refusal> {
-        Ok(())
+    fn authorize(
+        &self,
+        user: &User,
+        attributes: &Attributes,
+        objects: &dyn Objects,
+    ) -> Result<(), Refusal> {
+        self.0.authorize(user, attributes, objects)
     }
 
     fn answer_review(
         &self,
-        _: &'static Kind,
-        _: &str,
-        _: &Value,
-        _: &User,
-        _: &dyn Objects,
+        kind: &'static Kind,
+        namespace: &str,
+        body: &Value,
+        user: &User,
+        objects: &dyn Objects,
+        now: Timestamp,
     ) -> Result<Value, Refusal> {
-        Err(Refusal::no_such_path())
+        self.0
+            .answer_review(kind, namespace, body, user, objects, now)
     }
 
     fn issue_token(
         &self,
-        _: &Value,
-        _: &Value,
-        _: &dyn Objects,
-        _: Timestamp,
+        service_account: &Value,
+        request: &Value,
+        objects: &dyn Objects,
+        now: Timestamp,
     ) -> Result<Value, Refusal> {
-        Err(Refusal::no_such_path())
+        let namespace = text(service_account, "/metadata/namespace");
+        self.0
+            .issue_token(namespace, service_account, &request["spec"], objects, now)
     }
-}
-
-/// Applies a JSON patch (RFC 6902).
-pub fn json_patch(object: &Value, patch: &Value) -> Result<Value, Refusal> {
-    let operations: json_patch::Patch = serde_json::from_value(patch.clone())
-        .map_err(|error| Refusal::bad_request(format!("error decoding patch: {error}")))?;
-    let mut patched = object.clone();
-    json_patch::patch(&mut patched, &operations).map_err(|_| unprocessable())?;
-    Ok(patched)
-}
-
-/// What the API server answers to a JSON patch that cannot be applied.
-fn unprocessable() -> Refusal {
-    let mut refusal = Refusal::new(
-        422,
-        "Invalid",
-        "the server rejected our request due to an error in our request",
-    );
-    refusal.details = json!({});
-    refusal
-}
-
-/// Applies a merge patch (RFC 7386).
-pub fn merge_patch(object: &Value, patch: &Value) -> Value {
-    let mut merged = object.clone();
-    json_patch::merge(&mut merged, patch);
-    merged
 }

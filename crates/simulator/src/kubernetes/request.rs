@@ -3,8 +3,8 @@
 use http::{Method, Uri};
 use percent_encoding::percent_decode_str;
 
+use super::auth::Attributes;
 use super::kinds::{self, Kind};
-use super::parts::Attributes;
 
 /// The parameters of a request, decoded, in order.
 #[derive(Clone, Debug, Default)]
@@ -92,14 +92,15 @@ impl Target {
             rest = after;
         }
         if let ["namespaces", namespace, after @ ..] = rest {
-            target.namespace = (*namespace).to_owned();
+            (*namespace).clone_into(&mut target.namespace);
             if !matches!(after, [] | ["status" | "finalize", ..]) {
                 rest = after;
             }
         }
-        target.plural = (*rest.first()?).to_owned();
-        target.name = rest.get(1).copied().unwrap_or_default().to_owned();
-        target.subresource = rest.get(2).copied().unwrap_or_default().to_owned();
+        (*rest.first()?).clone_into(&mut target.plural);
+        let part = |index: usize| rest.get(index).copied().unwrap_or_default();
+        part(1).clone_into(&mut target.name);
+        part(2).clone_into(&mut target.subresource);
         target.deeper = rest.len() > 3;
         Some(target)
     }

@@ -91,25 +91,24 @@ impl LabelRule {
 
 /// The value of a selectable field, as text.
 fn field(object: &Value, name: &str) -> String {
-    match name {
+    if name == "source" {
         // Old name of the component that reports an event.
-        "source" => {
-            let component = text(object, "/source/component");
-            if component.is_empty() {
-                return text(object, "/reportingComponent").to_owned();
-            }
-            component.to_owned()
-        }
-        _ => {
-            let pointer = format!("/{}", name.replace('.', "/"));
-            match object.pointer(&pointer) {
-                Some(Value::String(text)) => text.clone(),
-                Some(Value::Bool(flag)) => flag.to_string(),
-                Some(Value::Number(number)) => number.to_string(),
-                _ if is_flag(name) => "false".to_owned(),
-                _ => String::new(),
-            }
-        }
+        let component = text(object, "/source/component");
+        let reporter = text(object, "/reportingComponent");
+        let found = if component.is_empty() {
+            reporter
+        } else {
+            component
+        };
+        return found.to_owned();
+    }
+    let pointer = format!("/{}", name.replace('.', "/"));
+    match object.pointer(&pointer) {
+        Some(Value::String(text)) => text.clone(),
+        Some(Value::Bool(flag)) => flag.to_string(),
+        Some(Value::Number(number)) => number.to_string(),
+        _ if is_flag(name) => "false".to_owned(),
+        _ => String::new(),
     }
 }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use bowline_http::Random;
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
@@ -12,9 +13,10 @@ use http_body::Frame;
 use http_body_util::{BodyExt, StreamBody};
 use serde_json::{Value, json};
 
+use super::auth::{Attributes, Auth, Objects, User};
 use super::kinds::{Kind, Role};
 use super::list::{self, ListOptions, too_large};
-use super::parts::{Attributes, Objects, Parts, PlainParts, User};
+use super::parts::{Parts, WholeParts};
 use super::request::{Query, Target};
 use super::respond::{self, Format, Reply, Shape};
 use super::selectors::Selector;
@@ -29,6 +31,9 @@ use crate::serve::{Answer, Api, Body, Peer};
 const FRESHNESS_WAIT: Duration = Duration::from_secs(3);
 /// The largest request body, as in the API server.
 const BODY_LIMIT: usize = 3 * 1024 * 1024;
+/// What every use of Endpoints is answered with.
+const ENDPOINTS_WARNING: &str =
+    "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice";
 /// The namespaces every cluster has.
 const NAMESPACES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
 
@@ -37,12 +42,16 @@ pub struct KubernetesApi {
     world: World,
     store: Arc<Store>,
     parts: Arc<dyn Parts>,
+    /// Names, uids, addresses: drawn by writes alone, so that reads change nothing.
+    random: Random,
+    /// Identities of requests and lengths of watches.
+    noise: Random,
 }
 
 impl KubernetesApi {
-    /// A server with the four usual namespaces and the plainest parts.
-    pub fn new(world: World) -> Arc<Self> {
-        Self::with_parts(world, Arc::new(PlainParts))
+    /// A server with the four usual namespaces, and access as `auth` decides it.
+    pub fn new(world: World, auth: Arc<Auth>) -> Arc<Self> {
+        Self::with_parts(world, Arc::new(WholeParts(auth)))
     }
 
     /// A server of given parts.
@@ -63,6 +72,8 @@ impl KubernetesApi {
             }
         }
         Arc::new(Self {
+            random: world.random.fork(),
+            noise: world.random.fork(),
             world,
             store,
             parts,
@@ -105,7 +116,7 @@ impl KubernetesApi {
     }
 
     async fn respond(&self, head: &Head, content: Bytes, peer: &Peer) -> (Response<Body>, String) {
-        let audit = self.world.random.uuid();
+        let audit = self.noise.uuid();
         let user = self.parts.authenticate(
             &head.headers,
             peer,
@@ -170,28 +181,26 @@ impl KubernetesApi {
         if verb == "watch" {
             return self.watch(kind, &target, &query, format).await;
         }
-        let may_create = verb == "update"
-            && body::creates_on_update(kind)
-            && self
-                .allow(
-                    &user,
-                    &Attributes {
-                        verb: "create".to_owned(),
-                        ..attributes.clone()
-                    },
-                )
-                .is_ok();
+        let namespace = if kind.namespaced {
+            target.namespace.as_str()
+        } else {
+            ""
+        };
+        let creates = matches!(verb, "update" | "patch")
+            && !self.store.contains(kind, namespace, &target.name);
+        let may_create = if creates {
+            let verb = "create".to_owned();
+            self.allow(&user, &Attributes { verb, ..attributes })
+        } else {
+            Ok(())
+        };
         let call = Call {
             parts: self.parts.as_ref(),
-            random: &self.world.random,
+            random: &self.random,
             now: self.world.clock.now(),
             user,
             kind,
-            namespace: if kind.namespaced {
-                target.namespace.clone()
-            } else {
-                String::new()
-            },
+            namespace: namespace.to_owned(),
             name: target.name.clone(),
             subresource: target.subresource.clone(),
             query,
@@ -199,9 +208,12 @@ impl KubernetesApi {
             body: content,
             may_create,
         };
-        self.check_approver(&call, verb)?;
+        self.check_signer(&call, verb)?;
         let reply = self.execute(&call, verb).await?;
         warnings.clone_from(&reply.warnings);
+        if kind.kind == "Endpoints" {
+            warnings.push(ENDPOINTS_WARNING.to_owned());
+        }
         Ok(self.show(kind, &call.query, format, &reply))
     }
 
@@ -209,33 +221,37 @@ impl KubernetesApi {
         self.parts.authorize(user, attributes, self.store.as_ref())
     }
 
-    /// Who decides about a certificate request must be allowed to approve for its signer.
-    fn check_approver(&self, call: &Call, verb: &str) -> Result<(), Refusal> {
-        if call.subresource != "approval" || !matches!(verb, "update" | "patch") {
+    /// Who approves a certificate request, or signs it, must be allowed to do so for its signer.
+    fn check_signer(&self, call: &Call, verb: &str) -> Result<(), Refusal> {
+        if call.kind.group != "certificates.k8s.io" || !matches!(verb, "update" | "patch") {
             return Ok(());
         }
         let Some(request) = self.store.get(call.kind, "", &call.name) else {
             return Err(Refusal::not_found(call.kind, &call.name));
         };
+        let action = match call.subresource.as_str() {
+            "approval" => "approve",
+            "status" if sets_certificate(&call.body, &request) => "sign",
+            _ => return Ok(()),
+        };
         let signer = text(&request, "/spec/signerName");
         let domain = signer.split('/').next().unwrap_or_default();
-        let allowed = [signer.to_owned(), format!("{domain}/*")]
-            .into_iter()
-            .any(|name| {
-                let attributes = Attributes {
-                    verb: "approve".to_owned(),
-                    group: "certificates.k8s.io".to_owned(),
-                    resource: "signers".to_owned(),
-                    name,
-                    ..Attributes::default()
-                };
-                self.allow(&call.user, &attributes).is_ok()
-            });
+        let names = [signer.to_owned(), format!("{domain}/*")];
+        let allowed = names.into_iter().any(|name| {
+            let attributes = Attributes {
+                verb: action.to_owned(),
+                group: "certificates.k8s.io".to_owned(),
+                resource: "signers".to_owned(),
+                name,
+                ..Attributes::default()
+            };
+            self.allow(&call.user, &attributes).is_ok()
+        });
         if allowed {
             return Ok(());
         }
         let message = format!(
-            "{} {:?} is forbidden: user not permitted to approve requests with signerName {signer:?}",
+            "{} {:?} is forbidden: user not permitted to {action} requests with signerName {signer:?}",
             call.kind.qualified(),
             call.name
         );
@@ -276,6 +292,7 @@ impl KubernetesApi {
                 store.with(|state| {
                     let reply = work(call, state);
                     namespaces::settle(state, call.now);
+                    state.expire(call.now);
                     reply
                 })
             }
@@ -291,6 +308,7 @@ impl KubernetesApi {
             &question,
             &call.user,
             self.store.as_ref(),
+            call.now,
         )?;
         Ok(Reply::document(201, answer))
     }
@@ -339,7 +357,7 @@ impl KubernetesApi {
             store: Arc::clone(&self.store),
             parts: Arc::clone(&self.parts),
             clock: self.world.clock.clone(),
-            timeout: self.world.random.jitter(LEAST_TIMEOUT, 1.0),
+            timeout: self.noise.jitter(LEAST_TIMEOUT, 1.0),
         };
         let include = query.get("includeObject");
         let events = watch::open(source, kind, namespace, options, format.shape, include);
@@ -425,6 +443,13 @@ impl KubernetesApi {
         }
         Ok(not_a_page())
     }
+}
+
+/// Whether a write to the status of a certificate request brings another certificate.
+fn sets_certificate(body: &[u8], request: &Value) -> bool {
+    let written: Value = serde_json::from_slice(body).unwrap_or_default();
+    let certificate = &written["status"]["certificate"];
+    !certificate.is_null() && *certificate != request["status"]["certificate"]
 }
 
 /// The kind behind a path, if the path has a form that the kind allows.

@@ -5,15 +5,19 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bowline_http::{Clock, Random};
+use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
+use super::auth::Objects;
 use super::kinds::{self, Kind};
-use super::parts::Objects;
 
 /// Changes remembered per resource. A watcher that falls further behind is cut off and must list
 /// again. 2,000 nodes that join with four writes each stay within it.
 pub const HISTORY_LIMIT: usize = 16_384;
+
+/// How long an event is kept after its last write, as the API server does by default.
+pub const EVENT_LIFE: SignedDuration = SignedDuration::from_hours(1);
 
 /// Names a resource: API group and plural.
 pub type Resource = (&'static str, &'static str);
@@ -62,6 +66,10 @@ struct Shelf {
 pub struct State {
     revision: u64,
     shelves: BTreeMap<Resource, Shelf>,
+    /// Events written since [`State::expire`] was last called: path and revision.
+    fresh_events: Vec<(String, u64)>,
+    /// When events go, unless they are written again: time, path and revision.
+    expiries: VecDeque<(Timestamp, String, u64)>,
 }
 
 /// What a watcher waits on: it changes with every write and with every deliberate break.
@@ -93,6 +101,8 @@ impl Store {
             state: Mutex::new(State {
                 revision: 1,
                 shelves: BTreeMap::new(),
+                fresh_events: Vec::new(),
+                expiries: VecDeque::new(),
             }),
             pulse,
             clock,
@@ -151,6 +161,11 @@ impl Store {
             object["metadata"]["creationTimestamp"] = seconds(self.clock.now()).into();
         }
         self.with(|state| (*state.save(kind, &path(&namespace, &name), object)).clone())
+    }
+
+    /// Whether an object exists.
+    pub fn contains(&self, kind: &Kind, namespace: &str, name: &str) -> bool {
+        self.lock().get(kind, &path(namespace, name)).is_some()
     }
 
     /// Removes an object at once, whatever its finalizers say. Tells whether it was there.
@@ -291,6 +306,9 @@ impl State {
         self.revision += 1;
         object["metadata"]["resourceVersion"] = self.revision.to_string().into();
         let object = Arc::new(object);
+        if resource(kind) == ("", "events") {
+            self.fresh_events.push((path.to_owned(), self.revision));
+        }
         let shelf = self.shelves.entry(resource(kind)).or_default();
         let before = shelf.objects.insert(path.to_owned(), Arc::clone(&object));
         shelf.remember(Change {
@@ -314,6 +332,28 @@ impl State {
             after: None,
         });
         Some(before)
+    }
+
+    /// Lets go of the events whose life is over.
+    pub fn expire(&mut self, now: Timestamp) {
+        let Some(kind) = kinds::by_kind("", "v1", "Event") else {
+            return;
+        };
+        let end = now.saturating_add(EVENT_LIFE).unwrap_or(Timestamp::MAX);
+        for (path, revision) in self.fresh_events.drain(..) {
+            self.expiries.push_back((end, path, revision));
+        }
+        while self.expiries.front().is_some_and(|(end, ..)| *end <= now) {
+            let Some((_, path, revision)) = self.expiries.pop_front() else {
+                break;
+            };
+            let unchanged = self.get(kind, &path).is_some_and(|event| {
+                text(&event, "/metadata/resourceVersion") == revision.to_string()
+            });
+            if unchanged {
+                self.remove(kind, &path);
+            }
+        }
     }
 
     fn compact(&mut self) {
@@ -356,7 +396,7 @@ pub fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
 }
 
 /// A time the way `metav1.Time` prints it: whole seconds, UTC.
-pub fn seconds(time: jiff::Timestamp) -> String {
+pub fn seconds(time: Timestamp) -> String {
     time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 

@@ -303,10 +303,15 @@ fn pair_in(directory: &Path) -> (PathBuf, PathBuf) {
 
 fn read_or_make(directory: &Path, address: IpAddr, clock: &Clock) -> Result<Loaded, ServingError> {
     let (certificate, key) = pair_in(directory);
-    if certificate.exists() && key.exists() {
-        return read(&certificate, &key);
+    match (certificate.exists(), key.exists()) {
+        (true, true) => read(&certificate, &key),
+        (false, false) => written(directory, address, clock),
+        // Half a pair is somebody's: it is not overwritten.
+        (true, false) | (false, true) => Err(ServingError::Certificate {
+            path: certificate,
+            reason: "certificate and key must be supplied as a pair".to_owned(),
+        }),
     }
-    written(directory, address, clock)
 }
 
 fn written(directory: &Path, address: IpAddr, clock: &Clock) -> Result<Loaded, ServingError> {

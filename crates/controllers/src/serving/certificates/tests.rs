@@ -156,3 +156,65 @@ fn a_named_pair_is_read_from_its_flag() {
     assert!(NamedPair::parse("c.crt,c.key").unwrap().names.is_empty());
     assert!(NamedPair::parse("c.crt").is_err());
 }
+
+#[test]
+fn the_chain_is_good_for_whoever_trusts_the_authority_that_is_sent_along() {
+    use rustls::client::WebPkiServerVerifier;
+    use rustls_pki_types::{ServerName, UnixTime};
+
+    let now: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
+    let pair = make(now, "10.1.2.3".parse().unwrap()).unwrap();
+    let chain: Vec<_> = CertificateDer::pem_slice_iter(pair.certificate.as_bytes())
+        .collect::<Result<_, _>>()
+        .unwrap();
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add(chain[1].clone()).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider)
+        .build()
+        .unwrap();
+    let rows = [
+        ("localhost", 0, true),
+        ("127.0.0.1", 0, true),
+        ("10.1.2.3", 0, true),
+        ("10.1.2.4", 0, false),
+        ("localhost", 366, false),
+    ];
+    for (name, days, good) in rows {
+        let seconds = u64::try_from(now.as_second()).unwrap() + days * 24 * 3600;
+        let time = UnixTime::since_unix_epoch(Duration::from_secs(seconds));
+        let name = ServerName::try_from(name).unwrap();
+        let verified = rustls::client::danger::ServerCertVerifier::verify_server_cert(
+            verifier.as_ref(),
+            &chain[0],
+            &chain[1..],
+            &name,
+            &[],
+            time,
+        );
+        assert_eq!(
+            verified.is_ok(),
+            good,
+            "{name:?} after {days} days: {verified:?}"
+        );
+    }
+}
+
+#[test]
+fn half_a_pair_in_the_directory_is_an_error_and_stays() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("cloud-controller-manager.key");
+    std::fs::write(&path, "mine").unwrap();
+    let options = CertificateOptions {
+        directory: Some(directory.path().to_owned()),
+        ..CertificateOptions::default()
+    };
+    let error = Certificates::new(&options, Ipv4Addr::LOCALHOST.into(), Clock::system());
+    assert!(
+        error
+            .unwrap_err()
+            .to_string()
+            .ends_with("must be supplied as a pair")
+    );
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "mine");
+}

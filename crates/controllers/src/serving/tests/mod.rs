@@ -2,6 +2,7 @@
 
 mod callers;
 mod cases;
+mod reviews;
 mod server;
 
 use std::net::Ipv4Addr;

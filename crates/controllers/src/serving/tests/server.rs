@@ -195,3 +195,19 @@ async fn the_server_stops_when_told() {
     running.done.await.unwrap();
     assert!(TcpStream::connect(running.address).await.is_err());
 }
+
+#[tokio::test]
+async fn head_gets_the_length_and_no_body_in_both_protocols() {
+    let running = start(options(), Backend::Good).await;
+    let protocols: [&[&str]; 2] = [&["h2"], &["http/1.1"]];
+    for alpn in protocols {
+        let ask = Ask {
+            method: Some(Method::HEAD),
+            alpn,
+            ..Ask::default()
+        };
+        let said = running.ask("/healthz", ask).await.unwrap();
+        assert_eq!((said.status, said.body.as_str()), (200, ""), "{alpn:?}");
+        assert_eq!(said.headers["content-length"], "2", "{alpn:?}");
+    }
+}

@@ -10,7 +10,7 @@ use x509_parser::prelude::FromDer;
 
 use super::problem::Problem;
 use super::{drop_empty, drop_field, keep, names};
-use crate::kubernetes::parts::User;
+use crate::kubernetes::auth::User;
 use crate::kubernetes::store::seconds;
 
 /// Shortest life a request may ask for.

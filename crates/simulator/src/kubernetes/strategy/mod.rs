@@ -14,8 +14,8 @@ use bowline_http::Random;
 use jiff::Timestamp;
 use serde_json::Value;
 
+use super::auth::User;
 use super::kinds::Kind;
-use super::parts::User;
 use super::status::Refusal;
 use super::store::{State, text};
 use problem::{Problem, invalid};

@@ -163,7 +163,7 @@ async fn lists_and_objects_are_shown_as_tables_and_metadata() {
     let ask = |uri: String, accept: &'static str| {
         let api = Arc::clone(&api);
         async move {
-            let request = Request::builder().uri(uri).header("accept", accept);
+            let request = request("GET", &uri).header("accept", accept);
             let request = request.body(Bytes::new()).unwrap();
             let body = api
                 .answer(request, &Peer::default())

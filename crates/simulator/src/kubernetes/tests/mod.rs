@@ -14,6 +14,8 @@ use http_body_util::BodyExt;
 use serde_json::{Value, json};
 
 use super::KubernetesApi;
+use super::auth::{Auth, User};
+use super::certificates::Keys;
 use crate::World;
 use crate::serve::{Api, Body, Peer};
 
@@ -41,7 +43,19 @@ impl Got {
 }
 
 fn api() -> Arc<KubernetesApi> {
-    KubernetesApi::new(World::simulated(7))
+    let world = World::simulated(7);
+    let auth = Auth::new(&Keys::seeded(&world.random)).unwrap();
+    let groups = ["system:masters", "system:authenticated"];
+    auth.add_token(TOKEN, User::new("kubernetes-admin", &groups));
+    KubernetesApi::new(world, Arc::new(auth))
+}
+
+/// A request of somebody who may do everything.
+fn request(method: &str, uri: &str) -> http::request::Builder {
+    Request::builder()
+        .method(method)
+        .uri(uri)
+        .header("authorization", format!("Bearer {TOKEN}"))
 }
 
 async fn open(
@@ -51,7 +65,7 @@ async fn open(
     kind: &str,
     body: Bytes,
 ) -> http::Response<Body> {
-    let mut request = Request::builder().method(method).uri(uri);
+    let mut request = request(method, uri);
     if !kind.is_empty() {
         request = request.header("content-type", kind);
     }
@@ -97,6 +111,7 @@ fn named(name: &str) -> Value {
     json!({ "metadata": { "name": name } })
 }
 
+const TOKEN: &str = "admin";
 const NODES: &str = "/api/v1/nodes";
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const SERVICES: &str = "/api/v1/namespaces/default/services";

@@ -248,8 +248,7 @@ async fn tables_and_metadata_are_watched_too() {
             "PartialObjectMetadata",
         ),
     ] {
-        let request = Request::builder()
-            .uri("/api/v1/nodes?watch=1")
+        let request = request("GET", "/api/v1/nodes?watch=1")
             .header("accept", accept)
             .body(Bytes::new())
             .unwrap();

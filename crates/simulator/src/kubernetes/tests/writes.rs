@@ -213,8 +213,7 @@ async fn yaml_is_read_and_written() {
     let body = Bytes::from_static(b"metadata:\n  name: y\ndata:\n  a: b\n");
     let got = send(&api, "POST", MAPS, "application/yaml", body).await;
     assert_eq!((got.code, &got.body["data"]), (201, &json!({"a": "b"})));
-    let request = Request::builder()
-        .uri(format!("{MAPS}/y"))
+    let request = request("GET", &format!("{MAPS}/y"))
         .header("accept", "application/yaml")
         .body(Bytes::new())
         .unwrap();
@@ -548,4 +547,36 @@ async fn health_and_version_are_told() {
     );
     assert_eq!(get(&api, "/version").await.body["minor"], "36");
     assert_eq!(get(&api, "/nowhere").await.code, 404);
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_go_an_hour_after_their_last_write() {
+    let api = api();
+    let events = "/api/v1/namespaces/default/events";
+    for name in ["old", "renewed"] {
+        post(&api, events, &named(name)).await;
+    }
+    tokio::time::advance(std::time::Duration::from_secs(1800)).await;
+    let change = json!({ "count": 2 });
+    patch(
+        &api,
+        &format!("{events}/renewed"),
+        "merge-patch+json",
+        &change,
+    )
+    .await;
+    tokio::time::advance(std::time::Duration::from_secs(1801)).await;
+    post(&api, NODES, &named("n")).await;
+    assert_eq!(get(&api, &format!("{events}/old")).await.code, 404);
+    assert_eq!(get(&api, &format!("{events}/renewed")).await.code, 200);
+}
+
+#[tokio::test]
+async fn every_use_of_endpoints_is_warned_about() {
+    let api = api();
+    let got = get(&api, "/api/v1/namespaces/default/endpoints").await;
+    assert_eq!(
+        got.headers["warning"],
+        "299 - \"v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice\""
+    );
 }

@@ -14,9 +14,12 @@ use http::HeaderMap;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use super::auth::User;
 use super::kinds::Kind;
-use super::parts::{FieldValidation, Parts, User, Writer};
+use super::managed::Writer;
+use super::parts::Parts;
 use super::request::Query;
+use super::schema::FieldValidation;
 use super::status::Refusal;
 use super::store::{self, State};
 use super::strategy::Context;
@@ -49,8 +52,8 @@ pub struct Call<'a> {
     pub headers: HeaderMap,
     /// Body.
     pub body: Bytes,
-    /// Whether an update may create what does not exist.
-    pub may_create: bool,
+    /// Whether an update may create what does not exist; else why not.
+    pub may_create: Result<(), Refusal>,
 }
 
 impl Call<'_> {

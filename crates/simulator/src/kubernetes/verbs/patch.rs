@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::body::{check_type, yaml};
 use super::{Call, create, update};
-use crate::kubernetes::parts::{json_patch, merge_patch};
+use crate::kubernetes::patch::{json_patch, merge_patch};
 use crate::kubernetes::respond::{Reply, media_type, unsupported_media};
 use crate::kubernetes::status::Refusal;
 use crate::kubernetes::store::{State, text};
@@ -133,7 +133,10 @@ fn apply(call: &Call, state: &mut State, config: Value) -> Result<Reply, Refusal
         None if !call.subresource.is_empty() => {
             return Err(Refusal::not_found(call.kind, &call.name));
         }
-        None => (201, create::insert(call, state, merged, true)?),
+        None => {
+            call.may_create.clone()?;
+            (201, create::insert(call, state, merged, true)?)
+        }
     };
     warnings.extend(more);
     Ok(Reply::object(code, saved).warn(warnings))

@@ -28,9 +28,7 @@ pub fn update(call: &Call, state: &mut State) -> Result<Reply, Refusal> {
         if !creates_on_update(call.kind) || !call.subresource.is_empty() {
             return Err(Refusal::not_found(call.kind, &call.name));
         }
-        if !call.may_create {
-            return Err(Refusal::not_found(call.kind, &call.name));
-        }
+        call.may_create.clone()?;
         object["metadata"]["resourceVersion"] = Value::Null;
         let (created, more) = create::insert(call, state, object, false)?;
         warnings.extend(more);

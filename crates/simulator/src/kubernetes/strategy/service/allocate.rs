@@ -203,13 +203,11 @@ fn addresses(
         .map(str::to_owned)
         .collect();
     for family in families.iter().skip(ips.len()) {
-        match free_address(family, used, context) {
-            Some(ip) => ips.push(ip),
-            None => {
-                let detail = "failed to allocate IP: range is full";
-                return vec![Problem::invalid("spec.clusterIPs", &value, detail)];
-            }
-        }
+        let Some(ip) = free_address(family, used, context) else {
+            let detail = "failed to allocate IP: range is full";
+            return vec![Problem::invalid("spec.clusterIPs", &value, detail)];
+        };
+        ips.push(ip);
     }
     if let Some(first) = ips.first() {
         service["spec"]["clusterIP"] = first.as_str().into();

@@ -1,0 +1,210 @@
+//! One call to the API server: agent, token, bucket, deadline, `Retry-After`, metrics.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use http::header::{AUTHORIZATION, RETRY_AFTER, USER_AGENT};
+use http::{HeaderValue, Request, Response, StatusCode};
+use http_body::{Body as _, Frame, SizeHint};
+use kube::Client;
+use kube::client::Body;
+use tokio::time::{Instant, Sleep, sleep, sleep_until, timeout_at};
+use tower::{BoxError, Service};
+
+use super::accounts::Token;
+use super::bucket::Bucket;
+use crate::metrics::Metrics;
+
+/// Longest time of one call with all its repetitions, from the token to the last byte. A watch has
+/// none: it ends itself.
+pub const CALL_DEADLINE: Duration = Duration::from_secs(30);
+/// How often a call is repeated because the server said when to come back. The server sheds load
+/// with such answers before it does anything, so that repeating is safe for every verb.
+const REPETITIONS: u32 = 5;
+/// A wait that is worth telling.
+const LONG_WAIT: Duration = Duration::from_secs(1);
+
+/// The call took longer than it may.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the API server did not answer within {}s", CALL_DEADLINE.as_secs())]
+pub struct DeadlineExceeded;
+
+/// The calls of one client.
+#[derive(Clone)]
+pub(super) struct Calls {
+    pub(super) connection: Client,
+    pub(super) agent: HeaderValue,
+    pub(super) token: Option<Arc<Token>>,
+    pub(super) bucket: Option<Arc<Bucket>>,
+    pub(super) host: String,
+    pub(super) metrics: Arc<Metrics>,
+}
+
+impl Service<Request<Body>> for Calls {
+    type Response = Response<LimitedBody>;
+    type Error = BoxError;
+    type Future = BoxFuture<'static, Result<Self::Response, BoxError>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let calls = self.clone();
+        Box::pin(async move { calls.make(request).await })
+    }
+}
+
+impl Calls {
+    async fn make(&self, mut request: Request<Body>) -> Result<Response<LimitedBody>, BoxError> {
+        request.headers_mut().insert(USER_AGENT, self.agent.clone());
+        if let Some(token) = &self.token {
+            request.headers_mut().insert(AUTHORIZATION, token.header()?);
+        }
+        let method = request.method().as_str().to_owned();
+        self.wait(&method).await;
+        if let Some(bytes) = request.body().size_hint().exact() {
+            self.metrics.rest.sent(&method, &self.host, bytes);
+        }
+        let deadline = (!is_watch(request.uri())).then(|| Instant::now() + CALL_DEADLINE);
+        for _ in 0..REPETITIONS {
+            let Some(copy) = copy(&request) else { break };
+            let response = self.send(copy, &method, deadline).await?;
+            match come_back(&response, deadline) {
+                Some(delay) => {
+                    let status = response.status().as_u16();
+                    self.metrics.rest.retried(&method, &self.host, Some(status));
+                    tracing::debug!(method, status, ?delay, "the API server asks to come back");
+                    sleep(delay).await;
+                }
+                None => return Ok(self.limited(response, &method, deadline)),
+            }
+        }
+        let response = self.send(request, &method, deadline).await?;
+        Ok(self.limited(response, &method, deadline))
+    }
+
+    async fn wait(&self, method: &str) {
+        let Some(bucket) = &self.bucket else { return };
+        let waited = bucket.wait().await;
+        self.metrics.rest.waited(method, &self.host, waited);
+        if waited > LONG_WAIT {
+            tracing::info!(method, ?waited, "a call waited for the client's own limit");
+        }
+    }
+
+    async fn send(
+        &self,
+        request: Request<Body>,
+        method: &str,
+        deadline: Option<Instant>,
+    ) -> Result<Response<Body>, BoxError> {
+        let from = Instant::now();
+        let sending = self.connection.send(request);
+        let result = match deadline {
+            Some(deadline) => match timeout_at(deadline, sending).await {
+                Ok(result) => result.map_err(BoxError::from),
+                Err(_) => Err(DeadlineExceeded.into()),
+            },
+            None => sending.await.map_err(BoxError::from),
+        };
+        let status = result
+            .as_ref()
+            .ok()
+            .map(|response| response.status().as_u16());
+        self.metrics
+            .rest
+            .answered(method, &self.host, status, from.elapsed());
+        result
+    }
+
+    fn limited(
+        &self,
+        response: Response<Body>,
+        method: &str,
+        deadline: Option<Instant>,
+    ) -> Response<LimitedBody> {
+        if let Some(bytes) = response.body().size_hint().exact() {
+            self.metrics.rest.received(method, &self.host, bytes);
+        }
+        let timer = deadline.map(|deadline| Box::pin(sleep_until(deadline)));
+        response.map(|body| LimitedBody { body, timer })
+    }
+}
+
+/// The same request once more, if its body can be had twice.
+fn copy(request: &Request<Body>) -> Option<Request<Body>> {
+    let mut copy = Request::new(request.body().try_clone()?);
+    *copy.method_mut() = request.method().clone();
+    *copy.uri_mut() = request.uri().clone();
+    *copy.headers_mut() = request.headers().clone();
+    *copy.extensions_mut() = request.extensions().clone();
+    Some(copy)
+}
+
+/// How long to wait before trying again; none if the server did not ask for it, or too late.
+fn come_back(response: &Response<Body>, deadline: Option<Instant>) -> Option<Duration> {
+    let status = response.status();
+    if !matches!(
+        status,
+        StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE
+    ) {
+        return None;
+    }
+    let seconds = response
+        .headers()
+        .get(RETRY_AFTER)?
+        .to_str()
+        .ok()?
+        .parse()
+        .ok()?;
+    let delay = Duration::from_secs(seconds);
+    let end = deadline.unwrap_or_else(|| Instant::now() + CALL_DEADLINE);
+    (Instant::now() + delay < end).then_some(delay)
+}
+
+fn is_watch(uri: &http::Uri) -> bool {
+    let query = uri.query().unwrap_or_default();
+    query
+        .split('&')
+        .any(|pair| matches!(pair, "watch=true" | "watch=1" | "follow=true"))
+}
+
+/// A body that must be read to its end before the deadline.
+pub(super) struct LimitedBody {
+    body: Body,
+    timer: Option<Pin<Box<Sleep>>>,
+}
+
+impl http_body::Body for LimitedBody {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        if let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(context) {
+            return Poll::Ready(frame.map(|frame| frame.map_err(BoxError::from)));
+        }
+        match &mut self.timer {
+            Some(timer) => {
+                ready!(timer.as_mut().poll(context));
+                Poll::Ready(Some(Err(DeadlineExceeded.into())))
+            }
+            None => Poll::Pending,
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+}

@@ -1,0 +1,240 @@
+//! How the API server is reached: kubeconfig, `--master` or the pod's own account.
+
+use bowline_http::{Connector, ProxyError, ProxyRules};
+use http::Uri;
+use hyper_util::client::legacy::connect::Connection as Wire;
+use hyper_util::rt::TokioExecutor;
+use kube::client::{Body, ConfigExt as _};
+use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config};
+use tower::{BoxError, Service, ServiceBuilder};
+
+/// Why there is no connection to an API server.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectionError {
+    /// The kubeconfig cannot be used.
+    #[error("cannot use kubeconfig {path}")]
+    Kubeconfig {
+        /// Its path.
+        path: String,
+        /// Why.
+        source: Box<kube::config::KubeconfigError>,
+    },
+    /// `--master` is no address.
+    #[error("--master {0:?} is not a URL such as https://api.example:6443")]
+    Master(String),
+    /// Neither flag was given, and this is no pod.
+    #[error("neither --kubeconfig nor --master is given, and the pod's own account cannot be used")]
+    InCluster(#[source] Box<kube::config::InClusterError>),
+    /// A proxy setting cannot be used.
+    #[error("cannot use the proxy for the API server")]
+    Proxy(#[source] ProxyError),
+    /// Certificates or credentials cannot be used.
+    #[error("cannot set up the client of {host}")]
+    Setup {
+        /// `host:port` of the API server.
+        host: String,
+        /// Why.
+        source: Box<kube::Error>,
+    },
+}
+
+/// Reads where the API server is and how to sign in: from the file, with `master` in place of its
+/// server; from `master` alone; or, with both empty, from the pod. `KUBECONFIG` is not looked at.
+pub async fn load_config(kubeconfig: &str, master: &str) -> Result<Config, ConnectionError> {
+    let master = match master {
+        "" => None,
+        text => Some(server(text)?),
+    };
+    let mut config = match (kubeconfig, &master) {
+        ("", None) => {
+            Config::incluster().map_err(|error| ConnectionError::InCluster(Box::new(error)))?
+        }
+        ("", Some(uri)) => Config::new(uri.clone()),
+        (path, _) => from_file(path).await?,
+    };
+    if let Some(uri) = master {
+        config.cluster_url = uri;
+    }
+    // Repetitions are ours to decide, see `call`: the library's go on for minutes.
+    config.default_retry = false;
+    Ok(config)
+}
+
+fn server(text: &str) -> Result<Uri, ConnectionError> {
+    let wrong = || ConnectionError::Master(text.to_owned());
+    // As the originals: a bare `host:port` is plain HTTP.
+    let text = if text.contains("://") {
+        text.to_owned()
+    } else {
+        format!("http://{text}")
+    };
+    let uri: Uri = text.parse().map_err(|_| wrong())?;
+    match (uri.scheme_str(), uri.host()) {
+        (Some("http" | "https"), Some(host)) if !host.is_empty() => Ok(uri),
+        _ => Err(wrong()),
+    }
+}
+
+async fn from_file(path: &str) -> Result<Config, ConnectionError> {
+    let failed = |source| ConnectionError::Kubeconfig {
+        path: path.to_owned(),
+        source: Box::new(source),
+    };
+    let kubeconfig = Kubeconfig::read_from(path).map_err(failed)?;
+    let proxy = own_proxy(&kubeconfig);
+    let options = KubeConfigOptions::default();
+    let mut config = Config::from_custom_kubeconfig(kubeconfig, &options)
+        .await
+        .map_err(failed)?;
+    // The library also looks into the environment, with rules of its own; ours come later.
+    config.proxy_url = proxy;
+    Ok(config)
+}
+
+/// The `proxy-url` of the cluster of the current context.
+fn own_proxy(kubeconfig: &Kubeconfig) -> Option<Uri> {
+    let current = kubeconfig.current_context.as_deref()?;
+    let context = kubeconfig
+        .contexts
+        .iter()
+        .find(|context| context.name == current)?;
+    let cluster = context.context.as_ref()?.cluster.as_str();
+    let cluster = kubeconfig
+        .clusters
+        .iter()
+        .find(|known| known.name == cluster)?;
+    cluster.cluster.as_ref()?.proxy_url.as_ref()?.parse().ok()
+}
+
+/// A way to the API server, shared by all clients.
+#[derive(Clone)]
+pub struct Connection {
+    root: Client,
+    bare: Client,
+    host: String,
+    namespace: String,
+}
+
+impl Connection {
+    /// Over TCP and TLS. A `proxy-url` in the kubeconfig wins over `proxies`.
+    pub fn open(config: &Config, proxies: ProxyRules) -> Result<Self, ConnectionError> {
+        let proxies = match &config.proxy_url {
+            Some(uri) => {
+                let text = uri.to_string();
+                ProxyRules::from_environment(|name| name.starts_with("HTTP").then(|| text.clone()))
+                    .map_err(ConnectionError::Proxy)?
+            }
+            None => proxies,
+        };
+        let failed = |error| setup(config, error);
+        if config.tls_server_name.is_some() {
+            // Only the library's own connector can expect another name than the host's.
+            let mut config = config.clone();
+            config.proxy_url = proxies
+                .proxy_for_uri(&config.cluster_url)
+                .map(|p| p.uri().clone());
+            let root = Client::try_from(config.clone()).map_err(failed)?;
+            let bare = Client::try_from(without_credentials(&config)).map_err(failed)?;
+            return Ok(Self::from_clients(root, bare, &config));
+        }
+        let connector = |config: &Config| {
+            let tls = std::sync::Arc::new(config.rustls_client_config()?);
+            Ok(Connector::real(tls, proxies.clone()))
+        };
+        let stranger = without_credentials(config);
+        let root = connector(config).map_err(failed)?;
+        let bare = connector(&stranger).map_err(failed)?;
+        Ok(Self::from_clients(
+            client(config, root).map_err(failed)?,
+            client(&stranger, bare).map_err(failed)?,
+            config,
+        ))
+    }
+
+    /// Over any connector: in simulated runs, [`Connector::simulated`]. TLS is the connector's.
+    pub fn over<C>(config: &Config, connector: C) -> Result<Self, ConnectionError>
+    where
+        C: Service<Uri> + Clone + Send + Sync + 'static,
+        C::Response: Wire + hyper::rt::Read + hyper::rt::Write + Send + Unpin + 'static,
+        C::Future: Send + Unpin + 'static,
+        C::Error: Into<BoxError>,
+    {
+        let failed = |error| setup(config, error);
+        Ok(Self::from_clients(
+            client(config, connector.clone()).map_err(failed)?,
+            client(&without_credentials(config), connector).map_err(failed)?,
+            config,
+        ))
+    }
+
+    /// From clients that exist: `root` with credentials, `bare` without.
+    pub fn from_clients(root: Client, bare: Client, config: &Config) -> Self {
+        let namespace = config.default_namespace.clone();
+        Self {
+            root,
+            bare,
+            host: host(config),
+            namespace,
+        }
+    }
+
+    /// The API server, as `host:port`.
+    pub fn host(&self) -> &str {
+        &self.host
+    }
+
+    pub(super) fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    pub(super) fn root(&self) -> &Client {
+        &self.root
+    }
+
+    pub(super) fn bare(&self) -> &Client {
+        &self.bare
+    }
+}
+
+fn setup(config: &Config, error: kube::Error) -> ConnectionError {
+    ConnectionError::Setup {
+        host: host(config),
+        source: Box::new(error),
+    }
+}
+
+fn host(config: &Config) -> String {
+    let authority = config.cluster_url.authority();
+    authority
+        .map(|authority| authority.host().to_owned())
+        .map_or_else(String::new, |host| match config.cluster_url.port_u16() {
+            Some(port) => format!("{host}:{port}"),
+            None => host,
+        })
+}
+
+/// The same server and authorities, nobody signed in.
+fn without_credentials(config: &Config) -> Config {
+    let mut config = config.clone();
+    config.auth_info = AuthInfo::default();
+    config
+}
+
+fn client<C>(config: &Config, connector: C) -> Result<Client, kube::Error>
+where
+    C: Service<Uri> + Clone + Send + Sync + 'static,
+    C::Response: Wire + hyper::rt::Read + hyper::rt::Write + Send + Unpin + 'static,
+    C::Future: Send + Unpin + 'static,
+    C::Error: Into<BoxError>,
+{
+    let http: hyper_util::client::legacy::Client<C, Body> =
+        hyper_util::client::legacy::Client::builder(TokioExecutor::new()).build(connector);
+    let service = ServiceBuilder::new()
+        .layer(config.base_uri_layer())
+        .option_layer(config.auth_layer()?)
+        .layer(config.extra_headers_layer()?)
+        .map_err(BoxError::from)
+        .service(http);
+    Ok(Client::new(service, config.default_namespace.clone()))
+}

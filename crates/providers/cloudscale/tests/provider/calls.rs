@@ -1,0 +1,339 @@
+//! How many calls the answers cost, and what is believed of them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use crate::stage::{A, B, NOBODY, Stage, cannot_tell, found, gone, node};
+use bowline_cloudscale::{CONFIRMATIONS, FEW, LIST_AGE, register_metrics};
+use bowline_core::{AddressKind, Lookup, Node, NodeAddress};
+use bowline_simulator::faults::{Action, Rule};
+use serde_json::json;
+
+fn all_found(answers: &[Lookup]) -> bool {
+    answers.iter().all(|a| matches!(a, Lookup::Found(_)))
+}
+
+fn delay(least: Duration, most: Duration) -> Action {
+    Action::Delay { least, most }
+}
+
+#[tokio::test(start_paused = true)]
+async fn up_to_three_nodes_are_read_one_by_one_and_more_from_one_list() {
+    let stage = Stage::new();
+    let fleet = stage.fleet("w", 100);
+    assert!(all_found(&stage.ask(&fleet[..FEW]).await));
+    let calls = stage.calls();
+    assert_eq!(calls.len(), FEW);
+    assert!(calls.iter().all(|c| c.starts_with("GET /v1/servers/")));
+    assert!(all_found(&stage.ask(&fleet).await));
+    assert_eq!(stage.calls(), ["GET /v1/servers 200"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn single_reads_go_out_together() {
+    let stage = Stage::new();
+    let fleet = stage.fleet("w", 3);
+    let second = Duration::from_secs(1);
+    stage.fault("*", delay(second, second));
+    let before = tokio::time::Instant::now();
+    assert!(all_found(&stage.ask(&fleet).await));
+    assert_eq!(before.elapsed(), second);
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_thousand_new_nodes_cost_one_list() {
+    let stage = Stage::new();
+    let mut fleet = stage.fleet("w", 2000);
+    for node in &mut fleet {
+        node.provider_id = None;
+    }
+    assert!(all_found(&stage.ask(&fleet).await));
+    assert_eq!(stage.calls(), ["GET /v1/servers 200"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_answers_for_five_seconds_and_no_longer() {
+    let stage = Stage::new();
+    let fleet = stage.fleet("w", 10);
+    stage.ask(&fleet).await;
+    stage.wait(LIST_AGE).await;
+    assert!(all_found(&stage.ask(&fleet).await));
+    assert!(all_found(&stage.ask(&fleet[..1]).await));
+    assert_eq!(stage.calls(), ["GET /v1/servers 200"]);
+    stage.wait(Duration::from_millis(1)).await;
+    stage.ask(&fleet).await;
+    assert_eq!(stage.calls(), ["GET /v1/servers 200"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn unknown_names_make_a_kept_list_be_asked_for_anew_once() {
+    let stage = Stage::new();
+    let old = stage.fleet("w", 10);
+    stage.ask(&old).await;
+    stage.wait(Duration::from_secs(1)).await;
+    let mut new = stage.fleet("v", 10);
+    for node in &mut new {
+        node.provider_id = None;
+    }
+    stage.calls();
+    assert!(all_found(&stage.ask(&new).await));
+    assert_eq!(stage.calls(), ["GET /v1/servers 200"]);
+    stage.wait(Duration::from_secs(1)).await;
+    let strangers: Vec<Node> = (0..10).map(|n| node(&format!("s-{n}"), None)).collect();
+    let answers = stage.ask(&strangers).await;
+    assert!(answers.iter().all(|a| matches!(a, Lookup::NotMine)));
+    assert_eq!(stage.calls(), ["GET /v1/servers 200"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_missing_from_a_kept_list_is_read_by_itself() {
+    let stage = Stage::new();
+    let fleet = stage.fleet("w", 10);
+    stage.ask(&fleet).await;
+    stage.wait(Duration::from_secs(1)).await;
+    let late = stage.fleet("v", 1);
+    stage.calls();
+    assert!(all_found(&stage.ask(&late).await));
+    let nodes = [&fleet[..], &late[..]].concat();
+    assert!(all_found(&stage.ask(&nodes).await));
+    let calls = stage.calls();
+    assert_eq!(calls.len(), 2);
+    assert!(calls.iter().all(|c| c.starts_with("GET /v1/servers/")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn missing_from_the_list_is_gone_only_when_the_cloud_says_so_by_id() {
+    let stage = Stage::new();
+    let fleet = stage.fleet("w", 10);
+    stage.wait(Duration::from_secs(60)).await;
+    stage.fault(
+        "/v1/servers",
+        Action::StaleList {
+            age: Duration::from_secs(30),
+        },
+    );
+    // Prime the simulator's memory of lists before anything changes.
+    assert!(all_found(&stage.ask(&fleet).await));
+    stage.wait(Duration::from_secs(10)).await;
+    let late = stage.fleet("v", 1);
+    stage.calls();
+    let nodes = [&fleet[..], &late[..], &[node("x", Some(NOBODY))][..]].concat();
+    let mut answers = stage.ask(&nodes).await;
+    let evidence = gone(answers.pop().unwrap());
+    assert_eq!(
+        evidence.text,
+        format!("GET v1/servers does not list it; GET v1/servers/{NOBODY} answered 404")
+    );
+    assert!(all_found(&answers), "{answers:?}");
+    assert_eq!(
+        stage.calls().len(),
+        3,
+        "the list, and both that it does not show"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_empty_list_alone_makes_nobody_gone() {
+    let stage = Stage::new();
+    let fleet = stage.fleet("w", 50);
+    stage.fault(
+        "/v1/servers",
+        Action::Status {
+            code: 200,
+            headers: BTreeMap::new(),
+            body: Some(json!([])),
+        },
+    );
+    assert!(all_found(&stage.ask(&fleet).await), "each was read by id");
+    assert_eq!(stage.calls().len(), 51);
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_two_thousand_gone_at_once_the_same_few_are_confirmed_each_time() {
+    let stage = Stage::new();
+    let fleet = stage.fleet("w", 2000);
+    for node in &fleet {
+        stage.sim.destroy(&node.name).unwrap();
+    }
+    let confirmed = async || -> BTreeSet<String> {
+        let answers = stage.ask(&fleet).await;
+        let mut confirmed = BTreeSet::new();
+        for (node, answer) in fleet.iter().zip(answers) {
+            match answer {
+                Lookup::Gone(_) => {
+                    confirmed.insert(node.name.clone());
+                }
+                other => assert!(cannot_tell(other).contains("too many servers are missing")),
+            }
+        }
+        confirmed
+    };
+    let first = confirmed().await;
+    assert_eq!(first.len(), CONFIRMATIONS);
+    assert_eq!(stage.calls().len(), 1 + CONFIRMATIONS);
+    stage.wait(Duration::from_secs(10)).await;
+    assert_eq!(confirmed().await, first);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_broken_server_concerns_its_own_node_only() {
+    let stage = Stage::new();
+    let fleet = stage.fleet("w", 6);
+    let deform = |machine: &str, members: serde_json::Value| {
+        let members = members.as_object().cloned().unwrap();
+        stage.sim.deform(machine, members).unwrap();
+    };
+    deform("w-2", json!({"interfaces": "none"}));
+    deform(B, json!({"uuid": null, "name": 7}));
+    let mut unnamed = fleet.clone();
+    for node in &mut unnamed {
+        node.provider_id = None;
+    }
+    for nodes in [&fleet, &unnamed] {
+        let mut answers = stage.ask(nodes).await;
+        let text = cannot_tell(answers.remove(1));
+        assert!(text.contains("cannot be read"), "{text}");
+        assert!(all_found(&answers), "{answers:?}");
+    }
+    assert_eq!(stage.calls(), ["GET /v1/servers 200"]);
+    stage.wait(LIST_AGE * 2).await;
+    let text = cannot_tell(stage.ask_one(&fleet[1]).await);
+    assert!(text.contains("cannot be read"), "{text}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_about_another_server_is_an_error() {
+    let stage = Stage::new();
+    let other = [("uuid".to_owned(), json!(B))];
+    stage.sim.deform(A, other.into_iter().collect()).unwrap();
+    let text = cannot_tell(stage.ask_one(&node("worker-a", Some(A))).await);
+    assert!(
+        text.contains(&format!("answered with server {B}")),
+        "{text}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn nodes_are_recognised_by_address_only_if_the_operator_wants_it() {
+    let mut other_name = node("k8s-worker", None);
+    let address = NodeAddress::new(AddressKind::InternalIp, "10.20.0.11");
+    other_name.addresses.push(address);
+    let without = Stage::new();
+    let answer = without.ask_one(&other_name).await;
+    assert!(matches!(answer, Lookup::NotMine), "{answer:?}");
+    let with = Stage::with(&[("CLOUDSCALE_MATCH_BY_ADDRESS", "true")]);
+    let instance = found(with.ask_one(&other_name).await);
+    assert_eq!(instance.provider_id.unwrap().rest(), A);
+    assert_eq!(instance.addresses[0].to_string(), "Hostname:k8s-worker");
+}
+
+#[tokio::test(start_paused = true)]
+async fn look_ups_at_the_same_time_share_one_list() {
+    let stage = Stage::new();
+    let fleet = stage.fleet("w", 10);
+    let second = Duration::from_secs(1);
+    stage.fault("/v1/servers", delay(second, second));
+    let (first, second) = tokio::join!(stage.ask(&fleet), stage.ask(&fleet));
+    assert!(all_found(&first) && all_found(&second));
+    assert_eq!(stage.calls(), ["GET /v1/servers 200"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_read_waits_as_long_as_the_cloud_asks_for() {
+    let stage = Stage::new();
+    let maintenance = Rule::new(Action::Status {
+        code: 503,
+        headers: [("retry-after".to_owned(), "7".to_owned())].into(),
+        body: None,
+    });
+    stage.world.faults.add(maintenance.times(1)).unwrap();
+    let before = tokio::time::Instant::now();
+    found(stage.ask_one(&node("worker-a", Some(A))).await);
+    let taken = before.elapsed().as_secs();
+    assert!((7..11).contains(&taken), "{taken} s");
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_are_counted_by_method_template_and_status() {
+    let mut registry = prometheus_client::registry::Registry::default();
+    let metrics = register_metrics(&mut registry);
+    let stage = Stage::measured(&[], Some(metrics));
+    stage
+        .ask(&[node("a", Some(A)), node("x", Some(NOBODY))])
+        .await;
+    stage.canary().await.unwrap();
+    let mut text = String::new();
+    prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+    for line in [
+        r#"cloudscale_requests_total{method="GET",endpoint="v1/servers",status="200"} 1"#,
+        r#"cloudscale_requests_total{method="GET",endpoint="v1/servers/:id",status="200"} 1"#,
+        r#"cloudscale_requests_total{method="GET",endpoint="v1/servers/:id",status="404"} 1"#,
+        "cloudscale_in_flight_requests 0",
+    ] {
+        assert!(text.lines().any(|got| got == line), "{line} in\n{text}");
+    }
+}
+
+#[tokio::test]
+async fn the_same_answers_come_over_a_real_socket() {
+    let stage = Stage::on_a_socket().await;
+    let fleet = stage.fleet("w", 100);
+    stage.canary().await.unwrap();
+    assert!(all_found(&stage.ask(&fleet).await));
+    gone(stage.ask_one(&node("x", Some(NOBODY))).await);
+    let calls = stage.calls();
+    assert_eq!(calls.first().unwrap(), "GET /v1/servers 200");
+    assert_eq!(
+        calls.last().unwrap(),
+        &format!("GET /v1/servers/{NOBODY} 404")
+    );
+    // Two, unless the machine was so slow that the canary's list had grown old.
+    assert!((2..=3).contains(&calls.len()), "{calls:?}");
+}
+
+/// A run with faults, delays and a shrinking fleet; returns everything that could be seen of it.
+async fn run() -> String {
+    let stage = Stage::new();
+    let fleet = stage.fleet("w", 40);
+    let slow = Rule::new(delay(Duration::from_millis(10), Duration::from_secs(2)));
+    stage.world.faults.add(slow).unwrap();
+    let flaky = Rule::new(Action::Reset).probability(0.3);
+    stage.world.faults.add(flaky).unwrap();
+    let mut answers = String::new();
+    for round in 0..10 {
+        stage.sim.destroy(&format!("w-{}", round * 3 + 1)).unwrap();
+        for answer in stage.ask(&fleet).await {
+            writeln!(answers, "{answer:?}").unwrap();
+        }
+        stage.wait(Duration::from_secs(5)).await;
+    }
+    stage.world.journal.transcript() + &answers
+}
+
+#[test]
+fn the_same_seed_gives_the_same_transcript() {
+    let once = || {
+        tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .start_paused(true)
+            .build()
+            .unwrap()
+            .block_on(run())
+    };
+    let first = once();
+    assert!(
+        first.contains("-> 404") && first.contains("-> 0"),
+        "{first}"
+    );
+    assert!(first == once(), "two runs of one seed differ");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_cloud_says_who_it_is() {
+    let stage = Stage::new();
+    let names = (stage.cloud.name().as_str(), stage.cloud.provider());
+    assert_eq!(names, ("cloudscale", "cloudscale"));
+    let untagged = "--allow-untagged-cloud is taken and not needed";
+    assert!(stage.cloud.has_cluster_id(), "{untagged}");
+}

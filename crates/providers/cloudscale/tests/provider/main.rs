@@ -1,0 +1,10 @@
+//! The provider, whole, before a simulated cloudscale.ch.
+
+#[cfg(test)]
+mod calls;
+#[cfg(test)]
+mod nodes;
+#[cfg(test)]
+mod stage;
+#[cfg(test)]
+mod trust;
