@@ -13,6 +13,7 @@ pub mod table;
 pub mod health;
 pub mod list;
 pub mod parts;
+pub mod protobuf;
 pub mod request;
 pub mod respond;
 pub mod selectors;
