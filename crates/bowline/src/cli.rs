@@ -21,10 +21,13 @@ Without a command, bowline runs as a cloud controller manager with these flags:
 ";
 
 /// Runs the program.
-pub fn main(arguments: Vec<String>) -> ExitCode {
+pub(crate) fn main(arguments: Vec<String>) -> ExitCode {
     let mut arguments = arguments.into_iter();
     let program = arguments.next().unwrap_or_default();
-    let program = Path::new(&program).file_name().and_then(|name| name.to_str()).unwrap_or("bowline");
+    let program = Path::new(&program)
+        .file_name()
+        .and_then(|name| name.to_str())
+        .unwrap_or("bowline");
     let rest: Vec<String> = arguments.collect();
     if let Some(provider) = providers::by_command(program) {
         return run::main(program, Some(provider.name), &rest);
@@ -36,7 +39,9 @@ pub fn main(arguments: Vec<String>) -> ExitCode {
             ExitCode::SUCCESS
         }
         Some("help" | "--help" | "-h") => {
-            tell(format_args!("One cloud controller manager for Kubernetes.\n\n{COMMANDS}"));
+            tell(format_args!(
+                "One cloud controller manager for Kubernetes.\n\n{COMMANDS}"
+            ));
             tell(bowline_controllers::options::usage(program, None));
             ExitCode::SUCCESS
         }
@@ -63,7 +68,11 @@ fn simulated(program: &str, arguments: &[String]) -> ExitCode {
         Err(wrong) => {
             // Help and version are "errors" that go to standard output and succeed.
             let _ = wrong.print();
-            return if wrong.use_stderr() { ExitCode::FAILURE } else { ExitCode::SUCCESS };
+            return if wrong.use_stderr() {
+                ExitCode::FAILURE
+            } else {
+                ExitCode::SUCCESS
+            };
         }
     };
     match ended {

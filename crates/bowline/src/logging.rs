@@ -1,7 +1,10 @@
 //! What the program logs, where, and how much of it.
 
 use std::io::IsTerminal;
+use std::path::Path;
+use std::sync::Arc;
 
+use anyhow::{Context, Result};
 use bowline_controllers::options::LoggingOptions;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt;
@@ -13,18 +16,18 @@ use tracing::level_filters::LevelFilter;
 
 /// Changes the verbosity of a running program.
 #[derive(Clone)]
-pub struct Verbosity(reload::Handle<Targets, Registry>);
+pub(crate) struct Verbosity(reload::Handle<Targets, Registry>);
 
 impl Verbosity {
     /// Sets it, in the numbers of `-v`.
-    pub fn set(&self, verbosity: i32) {
+    pub(crate) fn set(&self, verbosity: i32) {
         // An error means that logging is gone, and then there is nothing to set.
         let _ = self.0.reload(targets(verbosity, &[]));
     }
 }
 
 /// Starts logging to standard error. Only the first call of a process has an effect.
-pub fn start(options: &LoggingOptions) -> Verbosity {
+pub(crate) fn start(options: &LoggingOptions) -> Verbosity {
     let (filter, handle) = reload::Layer::new(targets(options.verbosity, &options.modules));
     let stderr = fmt::layer().with_writer(std::io::stderr);
     let layer = if options.format == "json" {
@@ -33,8 +36,22 @@ pub fn start(options: &LoggingOptions) -> Verbosity {
         stderr.with_ansi(std::io::stderr().is_terminal()).boxed()
     };
     // An error means that logging was started before, as tests do.
-    let _ = tracing_subscriber::registry().with(layer.with_filter(filter)).try_init();
+    let _ = tracing_subscriber::registry()
+        .with(layer.with_filter(filter))
+        .try_init();
     Verbosity(handle)
+}
+
+/// Starts logging to a file, everything of ours: for the sandbox, whose output is the story.
+pub(crate) fn start_to_file(path: &Path) -> Result<()> {
+    let file = std::fs::File::create(path)
+        .with_context(|| format!("making the log {}", path.display()))?;
+    let layer = fmt::layer().with_writer(Arc::new(file)).with_ansi(false);
+    // An error means that logging was started before, as tests do.
+    let _ = tracing_subscriber::registry()
+        .with(layer.with_filter(targets(4, &[])))
+        .try_init();
+    Ok(())
 }
 
 /// Which messages pass: ours first, those of the libraries only at high verbosity.
@@ -52,10 +69,21 @@ fn targets(verbosity: i32, modules: &[(String, i64)]) -> Targets {
         8..=9 => LevelFilter::DEBUG,
         _ => LevelFilter::TRACE,
     };
-    let mut targets = Targets::new().with_default(theirs).with_target("bowline", ours);
+    let mut targets = Targets::new()
+        .with_default(theirs)
+        .with_target("bowline", ours);
     for (pattern, level) in modules {
-        let level = if *level >= 4 { LevelFilter::DEBUG } else { LevelFilter::INFO };
-        for room in ["bowline", "bowline_controllers", "bowline_http", "bowline_cloudscale"] {
+        let level = if *level >= 4 {
+            LevelFilter::DEBUG
+        } else {
+            LevelFilter::INFO
+        };
+        for room in [
+            "bowline",
+            "bowline_controllers",
+            "bowline_http",
+            "bowline_cloudscale",
+        ] {
             let module = pattern.trim_end_matches('*');
             targets = targets.with_target(format!("{room}::{module}"), level);
         }

@@ -4,11 +4,11 @@ use std::fmt::Display;
 use std::io::Write;
 
 /// Writes lines to standard output.
-pub fn tell(text: impl Display) {
+pub(crate) fn tell(text: impl Display) {
     let _ = writeln!(std::io::stdout(), "{text}");
 }
 
 /// Writes lines to standard error.
-pub fn complain(text: impl Display) {
+pub(crate) fn complain(text: impl Display) {
     let _ = writeln!(std::io::stderr(), "{text}");
 }

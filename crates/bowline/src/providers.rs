@@ -9,10 +9,10 @@ use bowline_http::{Clock, Connector, Random};
 use tracing::warn;
 
 /// Reads a variable of the environment.
-pub type Environment = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
+pub(crate) type Environment = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
 
 /// What a provider is built with.
-pub struct Surroundings {
+pub(crate) struct Surroundings {
     /// Its variables.
     pub environment: Environment,
     /// How it reaches its API.
@@ -28,7 +28,7 @@ pub struct Surroundings {
 }
 
 /// One provider.
-pub struct Provider {
+pub(crate) struct Provider {
     /// Its name, as in `--cloud-provider`.
     pub name: &'static str,
     /// The command name of the controller manager it replaces; started under it, the program
@@ -38,22 +38,27 @@ pub struct Provider {
 }
 
 /// Every provider.
-pub const PROVIDERS: &[Provider] = &[Provider {
+pub(crate) const PROVIDERS: &[Provider] = &[Provider {
     name: "cloudscale",
     command: "cloudscale-cloud-controller-manager",
     build: cloudscale,
 }];
 
 /// The provider whose original has this command name.
-pub fn by_command(program: &str) -> Option<&'static Provider> {
-    PROVIDERS.iter().find(|provider| provider.command == program)
+pub(crate) fn by_command(program: &str) -> Option<&'static Provider> {
+    PROVIDERS
+        .iter()
+        .find(|provider| provider.command == program)
 }
 
 /// Builds the cloud of `--cloud-provider`.
-pub fn build(name: &str, surroundings: &Surroundings) -> Result<Arc<dyn Cloud>> {
+pub(crate) fn build(name: &str, surroundings: &Surroundings) -> Result<Arc<dyn Cloud>> {
     let Some(provider) = PROVIDERS.iter().find(|provider| provider.name == name) else {
         let known: Vec<&str> = PROVIDERS.iter().map(|provider| provider.name).collect();
-        bail!("unknown cloud provider {name:?} (--cloud-provider); known are: {}", known.join(", "))
+        bail!(
+            "unknown cloud provider {name:?} (--cloud-provider); known are: {}",
+            known.join(", ")
+        )
     };
     (provider.build)(surroundings)
         .with_context(|| format!("cloud provider {name:?} could not be initialized"))
@@ -67,8 +72,10 @@ fn cloudscale(surroundings: &Surroundings) -> Result<Arc<dyn Cloud>> {
         );
     }
     let environment = surroundings.environment.clone();
-    let config = bowline_cloudscale::Config::from_environment(&|name| environment(name))?;
-    let metrics = surroundings.metrics.register(bowline_cloudscale::register_metrics);
+    let config = bowline_cloudscale::Config::read(|name| environment(name))?;
+    let metrics = surroundings
+        .metrics
+        .register(bowline_cloudscale::register_metrics);
     let cloud = bowline_cloudscale::build(
         &config,
         bowline_cloudscale::Surroundings {

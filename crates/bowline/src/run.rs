@@ -18,7 +18,7 @@ use crate::providers::{self, Environment, Surroundings};
 use crate::{logging, signals};
 
 /// Reads the command line and runs the manager until a signal.
-pub fn main(program: &str, provider: Option<&str>, arguments: &[String]) -> ExitCode {
+pub(crate) fn main(program: &str, provider: Option<&str>, arguments: &[String]) -> ExitCode {
     let line = match options::parse(program, provider, arguments) {
         Ok(Request::Run(line)) => line,
         Ok(Request::Help(text)) => return say(&text),
@@ -53,14 +53,18 @@ pub fn main(program: &str, provider: Option<&str>, arguments: &[String]) -> Exit
 }
 
 /// Runs a manager with that command line until `stop`.
-pub async fn manage(
+pub(crate) async fn manage(
     program: &str,
     line: CommandLine,
     environment: Environment,
     set_verbosity: SetVerbosity,
     stop: Stop,
 ) -> Result<()> {
-    let CommandLine { options, values, warnings } = line;
+    let CommandLine {
+        options,
+        values,
+        warnings,
+    } = line;
     for warning in warnings {
         warn!("{warning}");
     }
@@ -71,7 +75,11 @@ pub async fn manage(
     }
     options.validate()?;
     let manager = build(program, options, environment, set_verbosity).await?;
-    info!(version = env!("CARGO_PKG_VERSION"), clouds = manager.clouds.len(), "Bowline starts");
+    info!(
+        version = env!("CARGO_PKG_VERSION"),
+        clouds = manager.clouds.len(),
+        "Bowline starts"
+    );
     manager.run(stop).await?;
     info!("Bowline ends");
     Ok(())
@@ -161,18 +169,23 @@ async fn reviews(
 }
 
 /// The client limits of reviews, as in every Kubernetes component.
-const REVIEW_LIMITS: Limits = Limits { qps: 200.0, burst: 400 };
+const REVIEW_LIMITS: Limits = Limits {
+    qps: 200.0,
+    burst: 400,
+};
 
 fn agent(program: &str) -> Agent {
     Agent {
         program: program.to_owned(),
         version: format!("v{}", env!("CARGO_PKG_VERSION")),
-        commit: option_env!("BOWLINE_COMMIT").unwrap_or("unknown").to_owned(),
+        commit: option_env!("BOWLINE_COMMIT")
+            .unwrap_or("unknown")
+            .to_owned(),
     }
 }
 
 /// One thread: the work is waiting, and a single thread keeps memory small.
-pub fn block_on<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
+pub(crate) fn block_on<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -183,4 +196,20 @@ pub fn block_on<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
 fn say(text: &str) -> ExitCode {
     tell(text);
     ExitCode::SUCCESS
+}
+
+/// What is known about this build.
+fn build_info() -> BuildInfo {
+    let known = |value: Option<&str>| value.unwrap_or("unknown").to_owned();
+    BuildInfo {
+        build_date: known(option_env!("BOWLINE_BUILD_DATE")),
+        compiler: "rustc".to_owned(),
+        git_commit: known(option_env!("BOWLINE_COMMIT")),
+        git_tree_state: known(option_env!("BOWLINE_TREE_STATE")),
+        git_version: format!("v{}", env!("CARGO_PKG_VERSION")),
+        go_version: known(option_env!("BOWLINE_RUSTC_VERSION")),
+        major: env!("CARGO_PKG_VERSION_MAJOR").to_owned(),
+        minor: env!("CARGO_PKG_VERSION_MINOR").to_owned(),
+        platform: format!("{}/{}", std::env::consts::OS, std::env::consts::ARCH),
+    }
 }

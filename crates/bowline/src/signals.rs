@@ -8,7 +8,7 @@ use tracing::info;
 const KILLED: i32 = 130;
 
 /// Gives the signal to stop when the process gets one.
-pub fn listen(stop: StopHandle) -> std::io::Result<()> {
+pub(crate) fn listen(stop: StopHandle) -> std::io::Result<()> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     tokio::spawn(async move {

@@ -1,5 +1,7 @@
 //! The arrows between the crates point one way, as ARCHITECTURE.md draws them.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may")]
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 

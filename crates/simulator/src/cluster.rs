@@ -66,10 +66,18 @@ impl Cluster {
             &certificate.key_pem,
             Some(auth.authority().pem()),
         )?;
-        let server = Server::builder(world, api.clone()).tls(address, identity).await?;
+        let server = Server::builder(world, api.clone())
+            .tls(address, identity)
+            .await?;
         let address = server.local_addr().unwrap_or(address);
         let url = format!("https://{address}");
-        let cluster = Self { world: world.clone(), api, auth, server, url };
+        let cluster = Self {
+            world: world.clone(),
+            api,
+            auth,
+            server,
+            url,
+        };
         cluster.install(bootstrap::objects(&cluster.auth, address))?;
         Ok(cluster)
     }
@@ -80,7 +88,13 @@ impl Cluster {
         let api = KubernetesApi::new(world.clone(), auth.clone());
         let server = Server::builder(world, api.clone()).pipe(PIPE);
         let url = format!("http://{PIPE}");
-        let cluster = Self { world: world.clone(), api, auth, server, url };
+        let cluster = Self {
+            world: world.clone(),
+            api,
+            auth,
+            server,
+            url,
+        };
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 80));
         cluster.install(bootstrap::objects(&cluster.auth, address))?;
         Ok(cluster)
@@ -138,8 +152,13 @@ impl Cluster {
         })?;
         let spec = json!({ "expirationSeconds": TOKEN_SECONDS });
         let (store, now) = (self.api.store().as_ref(), self.world.clock.now());
-        let answer = self.auth.issue_token(namespace, &account, &spec, store, now)?;
-        Ok(answer["status"]["token"].as_str().unwrap_or_default().to_owned())
+        let answer = self
+            .auth
+            .issue_token(namespace, &account, &spec, store, now)?;
+        Ok(answer["status"]["token"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned())
     }
 
     /// A client configuration with a bearer token that is this user.
@@ -151,7 +170,10 @@ impl Cluster {
 
     /// A client configuration with that bearer token.
     pub fn config_with(&self, token: &str) -> Result<kube::Config, ClusterError> {
-        let url = self.url.parse().map_err(|error| ClusterError::Client(Box::new(error)))?;
+        let url = self
+            .url
+            .parse()
+            .map_err(|error| ClusterError::Client(Box::new(error)))?;
         let mut config = kube::Config::new(url);
         config.root_cert = Some(vec![self.auth.authority().certificate().to_vec()]);
         config.auth_info.token = Some(token.to_owned().into());

@@ -20,6 +20,10 @@ pub const MOST_ENTRIES: usize = 100_000;
 pub struct Entry {
     /// When it was answered; for a stream, when it began.
     pub time: jiff::Timestamp,
+    /// When it arrived.
+    pub arrived: jiff::Timestamp,
+    /// How many calls to the same server were under way when it arrived, itself included.
+    pub concurrent: u32,
     /// Which simulated server: `kubernetes`, `cloudscale`, …
     pub server: String,
     /// HTTP method.
@@ -270,6 +274,8 @@ mod tests {
     fn entry(method: &str, path: &str, status: u16) -> Entry {
         Entry {
             time: "2026-02-03T08:15:30Z".parse().unwrap(),
+            arrived: "2026-02-03T08:15:29Z".parse().unwrap(),
+            concurrent: 1,
             server: "cloudscale".to_owned(),
             method: method.to_owned(),
             path: path.to_owned(),

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 /// What a line is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mark {
+pub(super) enum Mark {
     /// Something happened.
     Happened,
     /// Something that was expected came true.
@@ -49,7 +49,7 @@ const RESET: &str = "\x1b[0m";
 const ERASE: &str = "\r\x1b[2K";
 
 /// Writes lines; a reader that has gone away is no error.
-pub struct Display {
+pub(super) struct Display {
     out: Mutex<Box<dyn Write + Send>>,
     terminal: bool,
     begun: Instant,
@@ -57,45 +57,49 @@ pub struct Display {
 
 impl Display {
     /// A display on standard output. `NO_COLOR` makes it plain.
-    pub fn stdout() -> Self {
+    pub(super) fn stdout() -> Self {
         let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         let terminal = std::io::stdout().is_terminal() && !plain;
         Self::on(Box::new(std::io::stdout()), terminal)
     }
 
     fn on(out: Box<dyn Write + Send>, terminal: bool) -> Self {
-        Self { out: Mutex::new(out), terminal, begun: Instant::now() }
+        Self {
+            out: Mutex::new(out),
+            terminal,
+            begun: Instant::now(),
+        }
     }
 
     /// A line of its own, without a time.
-    pub fn say(&self, text: &str) {
+    pub(super) fn say(&self, text: &str) {
         self.write(&format!("{text}\n"));
     }
 
     /// The heading of a chapter.
-    pub fn chapter(&self, text: &str) {
+    pub(super) fn chapter(&self, text: &str) {
         let heading = self.paint(BOLD, text);
         self.write(&format!("\n{heading}\n"));
     }
 
     /// Something that happened, with the time since the start.
-    pub fn line(&self, mark: Mark, text: &str) {
-        let time = self.paint(DIM, &format!("{:>6.1}s", self.begun.elapsed().as_secs_f64()));
+    pub(super) fn line(&self, mark: Mark, text: &str) {
+        let time = self.paint(
+            DIM,
+            &format!("{:>6.1}s", self.begun.elapsed().as_secs_f64()),
+        );
         let sign = self.paint(mark.colour(), mark.sign());
         self.write(&format!("{time} {sign} {text}\n"));
     }
 
     /// What is being waited for: a live line on a terminal, nothing elsewhere.
-    pub fn waiting(&self, text: &str, since: Duration) {
+    pub(super) fn waiting(&self, text: &str, since: Duration) {
         if self.terminal {
             let seconds = since.as_secs();
-            self.write_raw(&format!("{ERASE}        {DIM}… {text} ({seconds} s){RESET}"));
+            self.write_raw(&format!(
+                "{ERASE}        {DIM}… {text} ({seconds} s){RESET}"
+            ));
         }
-    }
-
-    /// How long the display has been up.
-    pub fn elapsed(&self) -> Duration {
-        self.begun.elapsed()
     }
 
     fn paint(&self, colour: &str, text: &str) -> String {

@@ -20,7 +20,7 @@ const NAMED_NODES: usize = 12;
 
 /// A node as the story sees it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct View {
+pub(super) struct View {
     /// Whether it still waits for its cloud.
     pub uninitialized: bool,
     /// Whether it carries the shutdown taint.
@@ -36,20 +36,29 @@ pub struct View {
 }
 
 /// All nodes by name.
-pub type Views = BTreeMap<String, View>;
+pub(super) type Views = BTreeMap<String, View>;
 
 /// The latest view, and a way to wait for a change of it.
 #[derive(Clone)]
-pub struct Observer(Arc<watch::Sender<Views>>);
+pub(super) struct Observer(Arc<watch::Sender<Views>>);
 
 impl Observer {
     /// Starts to watch until `stop`.
-    pub fn start(client: kube::Client, display: Arc<Display>, nodes: usize, stop: Stop) -> Self {
+    pub(super) fn start(
+        client: kube::Client,
+        display: Arc<Display>,
+        nodes: usize,
+        stop: Stop,
+    ) -> Self {
         let observer = Self(Arc::new(watch::Sender::new(Views::new())));
         let quiet = nodes > NAMED_NODES;
         tokio::spawn({
-            let (this, client, display, stop) =
-                (observer.clone(), client.clone(), display.clone(), stop.clone());
+            let (this, client, display, stop) = (
+                observer.clone(),
+                client.clone(),
+                display.clone(),
+                stop.clone(),
+            );
             async move { this.watch_nodes(client, &display, quiet, stop).await }
         });
         tokio::spawn(watch_events(client, display, stop));
@@ -57,7 +66,7 @@ impl Observer {
     }
 
     /// Waits until `condition` holds and gives what it gives.
-    pub async fn until<T>(&self, condition: impl Fn(&Views) -> Option<T>) -> T {
+    pub(super) async fn until<T>(&self, condition: impl Fn(&Views) -> Option<T>) -> T {
         let mut views = self.0.subscribe();
         loop {
             if let Some(found) = condition(&views.borrow_and_update()) {
@@ -69,20 +78,13 @@ impl Observer {
     }
 
     /// The nodes now.
-    pub fn now(&self) -> Views {
+    pub(super) fn now(&self) -> Views {
         self.0.borrow().clone()
     }
 
-    async fn watch_nodes(
-        &self,
-        client: kube::Client,
-        display: &Display,
-        quiet: bool,
-        stop: Stop,
-    ) {
+    async fn watch_nodes(&self, client: kube::Client, display: &Display, quiet: bool, stop: Stop) {
         let api: Api<Node> = Api::all(client);
-        let mut changes =
-            pin!(watch_stream(api, watcher::Config::default()).default_backoff());
+        let mut changes = pin!(watch_stream(api, watcher::Config::default()).default_backoff());
         while let Some(Some(change)) = stop.unless_given(changes.next()).await {
             let (name, view) = match change {
                 Ok(Change::Apply(node) | Change::InitApply(node)) => {
@@ -119,7 +121,11 @@ async fn watch_events(client: kube::Client, display: Arc<Display>, stop: Stop) {
         let reason = event.reason.unwrap_or_default();
         let warning = event.type_.as_deref() == Some("Warning");
         if warning || reason == "DeletingNode" {
-            let mark = if warning { Mark::Warning } else { Mark::Happened };
+            let mark = if warning {
+                Mark::Warning
+            } else {
+                Mark::Happened
+            };
             let text = event.message.unwrap_or_default();
             display.line(mark, &format!("event {reason}: {text}"));
         }
@@ -138,11 +144,17 @@ fn view(node: &Node) -> View {
         .filter(|address| address.type_ != "Hostname")
         .map(|address| format!("{} {}", address.type_, address.address))
         .collect();
-    let ready = status.conditions.iter().flatten().find(|condition| condition.type_ == "Ready");
+    let ready = status
+        .conditions
+        .iter()
+        .flatten()
+        .find(|condition| condition.type_ == "Ready");
     View {
         uninitialized: has(UNINITIALIZED_TAINT),
         shut_down: has(SHUTDOWN_TAINT),
-        ready: ready.map(|condition| condition.status.clone()).unwrap_or_default(),
+        ready: ready
+            .map(|condition| condition.status.clone())
+            .unwrap_or_default(),
         provider_id: spec.provider_id.clone().unwrap_or_default(),
         facts: format!(
             "{}, {}, {}",
@@ -165,16 +177,30 @@ fn differences(name: &str, before: Option<&View>, after: Option<&View>) -> Vec<(
     let mut tell = |mark, text: String| lines.push((mark, format!("{name} {text}")));
     match (before, after) {
         (None, Some(new)) if new.uninitialized => {
-            tell(Mark::Happened, "registered, tainted as uninitialized".into());
+            tell(
+                Mark::Happened,
+                "registered, tainted as uninitialized".into(),
+            );
         }
         (None, Some(_)) => tell(Mark::Happened, "registered".into()),
         (Some(old), Some(new)) => {
             if old.uninitialized && !new.uninitialized {
-                tell(Mark::Good, format!("initialised: {} ({})", new.provider_id, new.facts));
+                tell(
+                    Mark::Good,
+                    format!("initialised: {} ({})", new.provider_id, new.facts),
+                );
             }
             if old.ready != new.ready {
-                let state = if new.ready == "True" { "Ready" } else { "NotReady" };
-                let was = if old.ready == "True" { "Ready" } else { "NotReady" };
+                let state = if new.ready == "True" {
+                    "Ready"
+                } else {
+                    "NotReady"
+                };
+                let was = if old.ready == "True" {
+                    "Ready"
+                } else {
+                    "NotReady"
+                };
                 if state != was {
                     tell(Mark::Happened, format!("is {state}"));
                 }
@@ -196,23 +222,43 @@ mod tests {
 
     #[test]
     fn differences_read_as_sentences() {
-        let fresh = View { uninitialized: true, ready: "False".into(), ..View::default() };
+        let fresh = View {
+            uninitialized: true,
+            ready: "False".into(),
+            ..View::default()
+        };
         let done = View {
             provider_id: "demo://1".into(),
             facts: "c2, z1, InternalIP 10.0.0.1".into(),
             ready: "True".into(),
             ..View::default()
         };
-        let off = View { shut_down: true, ready: "Unknown".into(), ..done.clone() };
-        let told = |before, after| -> Vec<String> {
-            differences("w", before, after).into_iter().map(|(_, text)| text).collect()
+        let off = View {
+            shut_down: true,
+            ready: "Unknown".into(),
+            ..done.clone()
         };
-        assert_eq!(told(None, Some(&fresh)), ["w registered, tainted as uninitialized"]);
+        let told = |before, after| -> Vec<String> {
+            differences("w", before, after)
+                .into_iter()
+                .map(|(_, text)| text)
+                .collect()
+        };
+        assert_eq!(
+            told(None, Some(&fresh)),
+            ["w registered, tainted as uninitialized"]
+        );
         assert_eq!(
             told(Some(&fresh), Some(&done)),
-            ["w initialised: demo://1 (c2, z1, InternalIP 10.0.0.1)", "w is Ready"]
+            [
+                "w initialised: demo://1 (c2, z1, InternalIP 10.0.0.1)",
+                "w is Ready"
+            ]
         );
-        assert_eq!(told(Some(&done), Some(&off)), ["w is NotReady", "w got the shutdown taint"]);
+        assert_eq!(
+            told(Some(&done), Some(&off)),
+            ["w is NotReady", "w got the shutdown taint"]
+        );
         assert_eq!(told(Some(&off), None), ["w is gone"]);
         assert_eq!(told(Some(&done), Some(&done)), [""; 0]);
     }

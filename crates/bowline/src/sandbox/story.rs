@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use anyhow::Result;
 use tokio::time::{Instant, MissedTickBehavior};
 
 use super::display::{Display, Mark};
@@ -20,7 +21,7 @@ const STRANGER: &str = "stranger";
 const STRANGER_ID: &str = "bigcorp://08d56bfe-40d0-4c68-a915-54f846c28c9e";
 
 /// Plays the story and judges it.
-pub struct Story {
+pub(super) struct Story {
     stage: Stage,
     observer: Observer,
     display: Arc<Display>,
@@ -30,28 +31,43 @@ pub struct Story {
 
 impl Story {
     /// A story on that stage.
-    pub fn new(stage: Stage, observer: Observer, display: Arc<Display>, nodes: usize) -> Self {
-        Self { stage, observer, display, nodes, failures: 0 }
+    pub(super) fn new(
+        stage: Stage,
+        observer: Observer,
+        display: Arc<Display>,
+        nodes: usize,
+    ) -> Self {
+        Self {
+            stage,
+            observer,
+            display,
+            nodes,
+            failures: 0,
+        }
     }
 
     /// Plays it from beginning to end; gives the stage back and how many expectations failed.
-    pub async fn play(mut self) -> (Stage, usize) {
-        self.nodes_join().await;
-        self.a_machine_stops().await;
-        self.a_machine_is_destroyed().await;
+    pub(super) async fn play(mut self) -> Result<(Stage, usize)> {
+        self.nodes_join().await?;
+        self.a_machine_stops().await?;
+        self.a_machine_is_destroyed().await?;
         self.summary();
-        (self.stage, self.failures)
+        Ok((self.stage, self.failures))
     }
 
-    async fn nodes_join(&mut self) {
+    async fn nodes_join(&mut self) -> Result<()> {
         let count = self.nodes;
         self.display.chapter(&format!(
             "1. {count} machines boot, and their kubelets register; so does a foreign node"
         ));
-        self.stage.boot_machines(count).await;
-        self.stage.join_stranger(STRANGER, STRANGER_ID).await;
+        self.stage.boot_machines(count)?;
+        self.stage.join_stranger(STRANGER, STRANGER_ID)?;
         let ours = move |views: &Views| -> Vec<View> {
-            views.iter().filter(|(name, _)| *name != STRANGER).map(|(_, v)| v.clone()).collect()
+            views
+                .iter()
+                .filter(|(name, _)| *name != STRANGER)
+                .map(|(_, v)| v.clone())
+                .collect()
         };
         self.expect(
             "every node gets its provider id, labels and addresses, and loses the taint",
@@ -70,42 +86,62 @@ impl Story {
             views.get(STRANGER).is_some_and(|view| view.uninitialized)
         })
         .await;
+        Ok(())
     }
 
-    async fn a_machine_stops(&mut self) {
+    async fn a_machine_stops(&mut self) -> Result<()> {
         let name = self.stage.machine(0);
-        self.display.chapter(&format!("2. {name} is powered off, and on again"));
-        self.stage.stop(&name).await;
+        self.display
+            .chapter(&format!("2. {name} is powered off, and on again"));
+        self.stage.stop(&name)?;
         let watched = name.clone();
         self.expect("the node is kept, and tainted as shut down", move |views| {
-            views.get(&watched).is_some_and(|view| view.shut_down && view.ready != "True")
+            views
+                .get(&watched)
+                .is_some_and(|view| view.shut_down && view.ready != "True")
         })
         .await;
-        self.stage.start(&name).await;
-        self.expect("the taint goes when the node is Ready again", move |views| {
-            views.get(&name).is_some_and(|view| !view.shut_down && view.ready == "True")
-        })
+        self.stage.start(&name)?;
+        self.expect(
+            "the taint goes when the node is Ready again",
+            move |views| {
+                views
+                    .get(&name)
+                    .is_some_and(|view| !view.shut_down && view.ready == "True")
+            },
+        )
         .await;
+        Ok(())
     }
 
-    async fn a_machine_is_destroyed(&mut self) {
+    async fn a_machine_is_destroyed(&mut self) -> Result<()> {
         let name = self.stage.machine(self.nodes.saturating_sub(1));
         self.display.chapter(&format!(
             "3. {name} is destroyed for good, and the foreign node's machine falls silent"
         ));
-        let stranger = self.observer.now().get(STRANGER).cloned().unwrap_or_default();
+        let stranger = self
+            .observer
+            .now()
+            .get(STRANGER)
+            .cloned()
+            .unwrap_or_default();
         self.stage.silence_stranger();
-        self.stage.destroy(&name).await;
+        self.stage.destroy(&name)?;
         self.expect(
             "the Node goes, once two looks and a check between them have proven it",
             move |views| !views.contains_key(&name),
         )
         .await;
-        self.expect("the foreign node is NotReady, and nobody touched it", move |views| {
-            views.get(STRANGER).is_some_and(|view| {
-                view.ready == "Unknown" && view.content == stranger.content && view.uninitialized
-            })
-        })
+        self.expect(
+            "the foreign node is NotReady, and nobody touched it",
+            move |views| {
+                views.get(STRANGER).is_some_and(|view| {
+                    view.ready == "Unknown"
+                        && view.content == stranger.content
+                        && view.uninitialized
+                })
+            },
+        )
         .await;
         let left = self.nodes - 1;
         self.expect("all other nodes are as they were", move |views| {
@@ -113,6 +149,7 @@ impl Story {
             views.iter().filter(well).count() == left
         })
         .await;
+        Ok(())
     }
 
     fn summary(&mut self) {
@@ -126,7 +163,8 @@ impl Story {
             ),
         );
         if self.failures == 0 {
-            self.display.line(Mark::Good, "everything happened as expected");
+            self.display
+                .line(Mark::Good, "everything happened as expected");
         } else {
             let text = format!("{} expectations were not met", self.failures);
             self.display.line(Mark::Bad, &text);
@@ -151,7 +189,8 @@ impl Story {
         } else {
             self.failures += 1;
             let seconds = PATIENCE.as_secs();
-            self.display.line(Mark::Bad, &format!("not within {seconds} s: {what}"));
+            self.display
+                .line(Mark::Bad, &format!("not within {seconds} s: {what}"));
         }
     }
 }

@@ -112,7 +112,7 @@ impl Manager {
             }
             tokio::spawn(async move { server.run(async move { serving_stop.given().await }).await })
         });
-        let ended = self.lead_or_work(&health, migration, &stop).await;
+        let ended = Box::pin(self.lead_or_work(&health, migration, &stop)).await;
         serving_handle.stop();
         if let Some(server) = server {
             let _ = server.await;
@@ -136,22 +136,21 @@ impl Manager {
         let elector = self.elector(&election.resource_name);
         let fence = elector.fence();
         health.add_watchdog("leaderElection", Arc::new(move || watchdog(&fence)));
-        self.lead(elector, stop, async |fence: Fence, stop: Stop| {
+        let leading = self.lead(elector, stop, async |fence: Fence, stop: Stop| {
             let work = Work::new(self, health, main, fence.clone());
             let Some(migration) = migration.filter(|_| !migrated.is_empty()) else {
-                return work.run(stop).await;
+                return Box::pin(work.run(stop)).await;
             };
             let second = self.elector(&migration.leader_name);
             let moved = self.lead(second, &stop, async |own: Fence, stop: Stop| {
-                Work::new(self, health, migrated, fence.and(&own))
-                    .run(stop)
-                    .await
+                let work = Work::new(self, health, migrated, fence.and(&own));
+                Box::pin(work.run(stop)).await
             });
-            futures::future::try_join(work.run(stop.clone()), moved)
+            futures::future::try_join(Box::pin(work.run(stop.clone())), Box::pin(moved))
                 .await
                 .map(|_| ())
-        })
-        .await
+        });
+        Box::pin(leading).await
     }
 
     /// Competes for a lease, works while it is held, and gives it back.
@@ -173,18 +172,17 @@ impl Manager {
                 () = stop.given() => None,
                 ended = &mut work => Some(ended),
             };
-            match early {
-                Some(ended) => ended,
-                None => {
-                    handle.stop();
-                    tokio::select! {
-                        biased;
-                        lost = &mut renewing => Err(lost.into()),
-                        finished = timeout(GRACE, &mut work) => finished.unwrap_or_else(|_| {
-                            warn!(grace = ?GRACE, "work under way was abandoned");
-                            Ok(())
-                        }),
-                    }
+            if let Some(ended) = early {
+                ended
+            } else {
+                handle.stop();
+                tokio::select! {
+                    biased;
+                    lost = &mut renewing => Err(lost.into()),
+                    finished = timeout(GRACE, &mut work) => finished.unwrap_or_else(|_| {
+                        warn!(grace = ?GRACE, "work under way was abandoned");
+                        Ok(())
+                    }),
                 }
             }
         };

@@ -45,7 +45,7 @@ pub struct Config {
     pub drift_check_period: Setting<Option<Duration>>,
     /// The annotation of nodes with the name of the cluster.
     pub cluster_name_annotation: Setting<String>,
-    /// What is odd but does not stop the start; to be logged once.
+    /// What is odd but does not stop the start; [`crate::build`] logs it.
     pub warnings: Vec<String>,
 }
 
@@ -66,8 +66,12 @@ pub enum TokenSource {
 /// One setting that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ConfigError {
-    /// There is no token.
-    #[error("no API token: set {} or {}", ACCESS_TOKEN.name, ACCESS_TOKEN_FILE.name)]
+    /// There is no token. The vendor's other tools read another variable, hence the hint.
+    #[error(
+        "no API token: set {} or {} (CLOUDSCALE_API_TOKEN is not read)",
+        ACCESS_TOKEN.name,
+        ACCESS_TOKEN_FILE.name
+    )]
     NoToken,
     /// The token cannot be sent. It is not shown.
     #[error("{}: {reason}", ACCESS_TOKEN.name)]

@@ -37,7 +37,7 @@ use crate::id::ServerId;
 use answer::{Failure, Knowledge, Reading, found};
 use describe::is_renamed;
 use recognise::{Question, question};
-use sight::Sight;
+use sight::{By, Sight};
 
 /// Up to so many servers are read one by one; above, one list costs less.
 pub const FEW: usize = 3;
@@ -91,20 +91,18 @@ impl Servers {
         let questions: Vec<Question> = nodes.iter().map(|node| question(node)).collect();
         let knowledge = self.gather(nodes, &questions).await;
         let index = knowledge.index(self.match_by_address);
-        let mut seen = Vec::new();
-        let answer = |(node, question): (&Arc<Node>, &Question)| match knowledge.server(
-            index.as_ref(),
-            node,
-            question,
-        ) {
-            Ok(server) => {
-                seen.push(server.id);
-                self.tell_renamed(server, node);
-                found(server, node)
-            }
-            Err(answer) => answer,
-        };
-        let answers = nodes.iter().zip(&questions).map(answer).collect();
+        let (mut answers, mut seen) = (Vec::with_capacity(nodes.len()), Vec::new());
+        for (node, question) in nodes.iter().zip(&questions) {
+            answers.push(match knowledge.server(index.as_ref(), node, question) {
+                Ok(server) => {
+                    let by_id = matches!(question, Question::About(_));
+                    seen.push((server.id, if by_id { By::Id } else { By::Likeness }));
+                    self.tell_renamed(server, node);
+                    found(server, node)
+                }
+                Err(answer) => answer,
+            });
+        }
         self.sight().saw(token, seen);
         answers
     }
@@ -122,11 +120,7 @@ impl Servers {
         if questions.contains(&Question::Which) || ids.len() > FEW {
             return self.gather_from_list(start, nodes, questions, &ids).await;
         }
-        let recent = if ids.is_empty() {
-            None
-        } else {
-            self.recent(start).await
-        };
+        let recent = self.recent(start);
         let missing = match &recent {
             Some(listing) => missing(&ids, &listing.list),
             None => ids,
@@ -179,10 +173,10 @@ impl Servers {
         })
     }
 
-    /// The last list, if it is recent enough.
-    async fn recent(&self, now: Instant) -> Option<Listing> {
+    /// The last list, if it is recent enough. One that is on its way is not waited for.
+    fn recent(&self, now: Instant) -> Option<Listing> {
         let token = self.sight().token();
-        let listing = self.listing.lock().await.clone();
+        let listing = self.listing.try_lock().ok()?.clone();
         listing.filter(|known| known.token == token && now - known.asked <= LIST_AGE)
     }
 
@@ -289,5 +283,25 @@ impl Instances for Servers {
     /// cluster's.
     fn canary(&self) -> BoxFuture<'_, Result<(), CloudError>> {
         Box::pin(self.prove())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bowline_http::{BaseUrl, Connector, HttpClient, Pipes};
+
+    #[tokio::test]
+    async fn what_is_said_once_is_not_said_again_and_the_memory_is_bounded() {
+        let base = BaseUrl::parse("http://nobody").unwrap();
+        let pipes = Connector::simulated(Pipes::default());
+        let api = Api::new(HttpClient::builder("cloudscale", base, pipes).build());
+        let servers = Servers::new(api, Clock::system(), false);
+        for number in 1..=SAID {
+            assert!(servers.say_once(&number.to_string()), "{number} is new");
+            assert!(number == SAID || !servers.say_once("1"), "1 was said");
+        }
+        assert!(servers.say_once("1"), "the memory was full and began anew");
+        assert_eq!(servers.said.lock().unwrap().len(), 1);
     }
 }

@@ -78,35 +78,47 @@ pub(super) fn regions() -> Vec<Value> {
         .collect()
 }
 
+/// Slug, name, CPUs and memory of the flavor with graphics cards.
+const GRAPHICS: (&str, &str, u32, u32) = ("gpu2-128-16-1-200", "GPU2-128-16-1-200", 16, 128);
+
 /// `GET /v1/flavors`.
 pub(super) fn flavors() -> Vec<Value> {
-    let sized = SIZES.iter().flat_map(|(slug, name, sizes)| {
-        sizes.iter().map(move |(memory, cpus)| {
-            json!({
-                "slug": format!("{slug}-{memory}-{cpus}"),
-                "name": format!("{name}-{memory}-{cpus}"),
-                "vcpu_count": cpus, "memory_gb": memory, "gpu": null, "zones": zones(),
-            })
-        })
+    let sized = SIZES.iter().flat_map(|(slug, _, sizes)| {
+        sizes
+            .iter()
+            .map(move |(memory, cpus)| format!("{slug}-{memory}-{cpus}"))
     });
-    let graphics = json!({
-        "slug": "gpu2-128-16-1-200", "name": "GPU2-128-16-1-200",
-        "vcpu_count": 16, "memory_gb": 128, "zones": [{"slug": "lpg1"}],
-        "gpu": {"name": "GPU2", "count": 1, "vram_per_gpu_gb": 200, "total_vram_gb": 200},
+    let sized = sized.filter_map(|slug| {
+        let mut shown = flavor(&slug)?;
+        shown["gpu"] = Value::Null;
+        shown["zones"] = zones().into();
+        Some(shown)
     });
-    sized.chain([graphics]).collect()
+    let graphics = flavor(GRAPHICS.0).map(|mut shown| {
+        shown["gpu"] = json!({
+            "name": "GPU2", "count": 1, "vram_per_gpu_gb": 200, "total_vram_gb": 200,
+        });
+        shown["zones"] = json!([{"slug": "lpg1"}]);
+        shown
+    });
+    sized.chain(graphics).collect()
 }
 
-/// The flavor as it stands in a server; none if there is no such flavor.
+/// The flavor as it stands in a server; none if there is no such flavor. Called once per server
+/// of every list, so it looks at the tables only.
 pub(super) fn flavor(slug: &str) -> Option<Value> {
-    let flavor = flavors()
-        .into_iter()
-        .find(|flavor| flavor["slug"] == slug)?;
-    let part = |key: &str| flavor[key].clone();
-    Some(json!({
-        "slug": part("slug"), "name": part("name"),
-        "vcpu_count": part("vcpu_count"), "memory_gb": part("memory_gb"),
-    }))
+    let shown = |name: &str, cpus: u32, memory: u32| json!({"slug": slug, "name": name, "vcpu_count": cpus, "memory_gb": memory});
+    if slug == GRAPHICS.0 {
+        return Some(shown(GRAPHICS.1, GRAPHICS.2, GRAPHICS.3));
+    }
+    let (family, size) = slug.split_once('-')?;
+    let (memory, cpus) = size.split_once('-')?;
+    let (memory, cpus) = (memory.parse().ok()?, cpus.parse().ok()?);
+    let (_, name, sizes) = SIZES.iter().find(|(known, ..)| *known == family)?;
+    let exists = sizes.contains(&(memory, cpus));
+    // Numbers can be written in several ways, slugs cannot.
+    let exists = exists && slug == format!("{family}-{memory}-{cpus}");
+    exists.then(|| shown(&format!("{name}-{memory}-{cpus}"), cpus, memory))
 }
 
 /// `GET /v1/images`.
@@ -144,7 +156,10 @@ mod tests {
             assert!(flavor(slug).is_some(), "{slug}");
         }
         assert_eq!(flavor("flex-8-4").unwrap()["memory_gb"], 8);
-        assert!(flavor("flex-5-5").is_none() && image("plan9").is_none());
+        assert!(flavor("flex-5-5").is_none() && flavor("flex-04-1").is_none());
+        assert_eq!(flavors().last().unwrap()["gpu"]["count"], 1);
+        assert_eq!(flavors()[0]["gpu"], Value::Null);
+        assert!(image("plan9").is_none());
         assert_eq!(image("debian-11").unwrap()["default_username"], "debian");
         assert_eq!(regions()[0]["zones"][0]["slug"], "rma1");
         assert_eq!(region_of("lpg1"), Some("lpg"));

@@ -12,9 +12,10 @@ use super::catalog::{self, DEFAULT_ZONE};
 use super::fields::check_zone;
 use super::interfaces::{PUBLIC, Wanted, WantedAddress};
 use super::model::{Cloud, Status};
+use super::new_server::NewServer;
 use super::refusal::Refusal;
 use super::scene::{InterfaceSpec, MachineSpec};
-use super::servers::{self, NewServer};
+use super::servers;
 
 /// Machines that one `count` may ask for.
 const MOST_MACHINES: u32 = 100_000;

@@ -6,29 +6,13 @@ use percent_encoding::percent_decode_str;
 use serde_json::Value;
 
 use super::fields::Fields;
+use super::kinds::{Kind, Sight, canonical, filters, fits, kind_of, list, show};
 use super::model::{Cloud, Project};
 use super::refusal::Refusal;
 use super::render::View;
 use super::servers::Order;
-use super::{Cloudscale, Token, catalog, floating, networks};
+use super::{Cloudscale, Token, floating, networks};
 use crate::serve::{self, Body, Encrypted};
-
-/// The kinds of things that the API has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    Regions,
-    Flavors,
-    Images,
-    Servers,
-    Volumes,
-    Networks,
-    Subnets,
-    Groups,
-    FloatingIps,
-    /// Collections that can be listed and are always empty. The load balancers and their
-    /// children, which are routed before `load-balancers/<uuid>`, will get kinds of their own.
-    Empty,
-}
 
 /// One request of a project, taken apart.
 struct Asked<'a> {
@@ -261,11 +245,13 @@ impl Cloudscale {
     pub(super) fn everything(&self) -> Value {
         let cloud = self.lock();
         let now = self.now();
+        let url = self.config.public_url.as_deref().unwrap_or_default();
+        let base = format!("{}/v1", url.trim_end_matches('/'));
         let projects = cloud.projects.keys().map(|project| {
             let view = View {
                 cloud: &cloud,
                 project,
-                base: self.config.public_url.as_deref().unwrap_or("/v1"),
+                base: &base,
                 now,
             };
             let kinds = [
@@ -305,159 +291,4 @@ fn nothing() -> Response<Body> {
     let mut response = Response::new(serve::empty());
     *response.status_mut() = StatusCode::NO_CONTENT;
     response
-}
-
-/// The kind that a path begins with, and what follows it.
-fn kind_of<'a, 'b>(segments: &'a [&'b str]) -> Option<(Kind, &'a [&'b str])> {
-    let (first, rest) = segments.split_first()?;
-    let kind = match *first {
-        "regions" => Kind::Regions,
-        "flavors" => Kind::Flavors,
-        "images" => Kind::Images,
-        "servers" => Kind::Servers,
-        "volumes" => Kind::Volumes,
-        "networks" => Kind::Networks,
-        "subnets" => Kind::Subnets,
-        "server-groups" => Kind::Groups,
-        "floating-ips" => Kind::FloatingIps,
-        "volume-snapshots" | "objects-users" | "custom-images" => Kind::Empty,
-        "load-balancers" => {
-            let child = |word: &&str| ["pools", "listeners", "health-monitors"].contains(word);
-            let rest = if rest.first().is_some_and(child) {
-                &rest[1..]
-            } else {
-                rest
-            };
-            return Some((Kind::Empty, rest));
-        }
-        _ => return None,
-    };
-    Some((kind, rest))
-}
-
-/// The id by which a thing is kept: the same address can be written in several ways.
-fn canonical(kind: Kind, id: &str) -> String {
-    let address = id.parse::<std::net::IpAddr>().ok();
-    match (kind, address) {
-        (Kind::FloatingIps, Some(address)) => address.to_string(),
-        _ => id.to_owned(),
-    }
-}
-
-fn list(view: &View<'_>, kind: Kind) -> Vec<Value> {
-    let project = view.cloud.projects.get(view.project);
-    match (kind, project) {
-        (Kind::Regions, _) => catalog::regions(),
-        (Kind::Flavors, _) => catalog::flavors(),
-        (Kind::Images, _) => catalog::images(),
-        (Kind::Empty, _) | (_, None) => Vec::new(),
-        (Kind::Servers, Some(project)) => {
-            let alive = project
-                .servers
-                .all()
-                .filter(|server| server.visible_from <= view.now);
-            let ghosts = project.ghosts.iter().map(|(_, server)| server);
-            alive
-                .chain(ghosts)
-                .map(|server| view.server(server))
-                .collect()
-        }
-        (Kind::Volumes, Some(project)) => {
-            let volumes = project.servers.all().flat_map(|server| {
-                server
-                    .volumes
-                    .iter()
-                    .map(|volume| view.volume(server, volume))
-            });
-            volumes.collect()
-        }
-        (Kind::Networks, Some(project)) => project
-            .networks
-            .all()
-            .map(|network| view.network(network))
-            .collect(),
-        (Kind::Subnets, Some(project)) => project
-            .subnets
-            .all()
-            .map(|subnet| view.subnet(subnet))
-            .collect(),
-        (Kind::Groups, Some(project)) => project
-            .groups
-            .all()
-            .map(|group| view.group(group))
-            .collect(),
-        (Kind::FloatingIps, Some(project)) => project
-            .floating_ips
-            .all()
-            .map(|floating| view.floating_ip(floating))
-            .collect(),
-    }
-}
-
-/// Whether lags of visibility count.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Sight {
-    /// As a reader sees it.
-    Reader,
-    /// As it is.
-    All,
-}
-
-fn show(view: &View<'_>, kind: Kind, id: &str, sight: Sight) -> Option<Value> {
-    let project = view.cloud.projects.get(view.project)?;
-    match kind {
-        Kind::Servers => {
-            let seen = |from: jiff::Timestamp| sight == Sight::All || from <= view.now;
-            let alive = project
-                .servers
-                .get(id)
-                .filter(|server| seen(server.visible_from));
-            let mut ghosts = project.ghosts.iter().filter(|(until, server)| {
-                sight == Sight::Reader && view.now < *until && server.uuid == id
-            });
-            let server = alive.or_else(|| ghosts.next().map(|(_, server)| server))?;
-            Some(view.server(server))
-        }
-        Kind::Volumes => {
-            let mut volumes = project
-                .servers
-                .all()
-                .flat_map(|server| server.volumes.iter().map(move |volume| (server, volume)));
-            let (server, volume) = volumes.find(|(_, volume)| volume.uuid == id)?;
-            Some(view.volume(server, volume))
-        }
-        Kind::Networks => project
-            .networks
-            .get(id)
-            .map(|network| view.network(network)),
-        Kind::Subnets => project.subnets.get(id).map(|subnet| view.subnet(subnet)),
-        Kind::Groups => project.groups.get(id).map(|group| view.group(group)),
-        Kind::FloatingIps => project
-            .floating_ips
-            .get(id)
-            .map(|floating| view.floating_ip(floating)),
-        Kind::Regions | Kind::Flavors | Kind::Images | Kind::Empty => None,
-    }
-}
-
-/// Keys and values of a query, decoded.
-fn filters(query: &str) -> Vec<(String, String)> {
-    let decode = |text: &str| {
-        let spaced = text.replace('+', " ");
-        percent_decode_str(&spaced).decode_utf8_lossy().into_owned()
-    };
-    let pairs = query.split('&').filter(|pair| !pair.is_empty());
-    let pairs = pairs.map(|pair| pair.split_once('=').unwrap_or((pair, "")));
-    pairs
-        .map(|(key, value)| (decode(key), decode(value)))
-        .collect()
-}
-
-/// Whether a thing passes one filter. Filters that the API does not have are ignored.
-fn fits(thing: &Value, key: &str, value: &str) -> bool {
-    if let Some(tag) = key.strip_prefix("tag:") {
-        let tag = thing["tags"].get(tag);
-        return tag.is_some_and(|tag| value.is_empty() || tag == value);
-    }
-    key != "name" || thing["name"] == value
 }

@@ -8,7 +8,7 @@
 mod agent;
 pub(crate) mod caller;
 #[cfg(test)]
-pub(crate) mod fake;
+pub(crate) mod cluster;
 mod kubelet;
 #[cfg(test)]
 mod tests;

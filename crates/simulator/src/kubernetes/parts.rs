@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::auth::{Attributes, Auth, Objects, User};
+use super::discovery;
 use super::kinds::Kind;
 use super::managed::{self, Writer};
 use super::patch;
@@ -160,7 +161,7 @@ impl Parts for WholeParts {
     }
 
     fn discovery(&self, path: &str, accept: &str) -> Option<(String, Value)> {
-        None /*discovery*/
+        discovery::answer(path, accept)
     }
 
     fn authenticate(
@@ -191,7 +192,8 @@ impl Parts for WholeParts {
         objects: &dyn Objects,
         now: Timestamp,
     ) -> Result<Value, Refusal> {
-        self.0.answer_review(kind, namespace, body, user, objects, now)
+        self.0
+            .answer_review(kind, namespace, body, user, objects, now)
     }
 
     fn issue_token(
@@ -202,6 +204,7 @@ impl Parts for WholeParts {
         now: Timestamp,
     ) -> Result<Value, Refusal> {
         let namespace = text(service_account, "/metadata/namespace");
-        self.0.issue_token(namespace, service_account, &request["spec"], objects, now)
+        self.0
+            .issue_token(namespace, service_account, &request["spec"], objects, now)
     }
 }

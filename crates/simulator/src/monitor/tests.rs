@@ -3,7 +3,8 @@
 use serde_json::json;
 
 use super::*;
-use crate::fleet::fake::Cluster;
+use crate::faults::{Action, Rule};
+use crate::fleet::cluster::Cluster;
 use crate::fleet::{Fleet, Kubelet, Network, UNINITIALIZED};
 use crate::machines::Power;
 
@@ -56,7 +57,8 @@ fn kubelet(name: &str) -> Kubelet {
 
 #[tokio::test(start_paused = true)]
 async fn a_silent_node_is_unreachable_after_the_grace_period_and_recovers() {
-    let (world, cluster) = (World::simulated(1), Cluster::default());
+    let world = World::simulated(1);
+    let cluster = Cluster::new(&world);
     world.machines.set("n1", Power::Running);
     let _monitor = Monitor::start(&world, cluster.client(), Settings::default());
     let fleet = Fleet::new(
@@ -105,7 +107,8 @@ async fn a_silent_node_is_unreachable_after_the_grace_period_and_recovers() {
 
 #[tokio::test(start_paused = true)]
 async fn a_node_that_never_reports_becomes_unknown_after_the_startup_grace() {
-    let (world, cluster) = (World::simulated(1), Cluster::default());
+    let world = World::simulated(1);
+    let cluster = Cluster::new(&world);
     let _monitor = Monitor::start(&world, cluster.client(), Settings::default());
     let caller = Caller::new(cluster.client());
     let node = json!({ "kind": "Node", "apiVersion": "v1", "metadata": { "name": "bare" } });
@@ -222,5 +225,49 @@ fn taints_follow_the_conditions_and_foreign_ones_stay() {
                 .collect::<Vec<_>>()
         });
         assert_eq!(told, wanted, "{conditions:?} {before:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn failing_calls_and_broken_watches_do_not_make_a_living_node_unreachable() {
+    let world = World::simulated(1);
+    let cluster = Cluster::new(&world);
+    world.machines.set("n1", Power::Running);
+    let refuse = Action::Status {
+        code: 503,
+        headers: BTreeMap::new(),
+        body: None,
+    };
+    let rules = [
+        Rule::new(refuse).on("POST", "*/nodes").times(3),
+        Rule::new(Action::LostAnswer)
+            .on("PUT", "*")
+            .probability(0.3),
+        Rule::new(Action::Reset).on("PATCH", "*").probability(0.3),
+    ];
+    for rule in rules {
+        world.faults.add(rule).unwrap();
+    }
+    let _monitor = Monitor::start(&world, cluster.client(), Settings::default());
+    let network = Network::AfterInitialization(Duration::from_secs(1));
+    let settings = crate::fleet::Settings {
+        network,
+        ..crate::fleet::Settings::default()
+    };
+    let fleet = Fleet::new(&world, cluster.client(), settings);
+    fleet.join(kubelet("n1")).unwrap();
+    until("registration", || cluster.lease("n1").is_some()).await;
+    cluster.change_node("n1", |node| {
+        let taints = node["spec"]["taints"].as_array_mut().unwrap();
+        taints.retain(|taint| taint["key"] != UNINITIALIZED);
+    });
+    until("ready", || taints(&cluster, "n1").is_empty()).await;
+    for second in 0..3600 {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        if second % 20 == 0 {
+            cluster.api.compact();
+            cluster.api.break_watches();
+        }
+        assert_eq!(taints(&cluster, "n1"), [""; 0], "after {second} s");
     }
 }

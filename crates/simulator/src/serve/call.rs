@@ -1,6 +1,7 @@
 //! One call: read, strike with faults, answer, write down.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use bytes::Bytes;
 use futures::FutureExt;
@@ -22,6 +23,8 @@ pub(super) struct Handler {
     pub(super) world: World,
     pub(super) api: Arc<dyn Api>,
     pub(super) body_limit: usize,
+    /// How many calls are under way.
+    pub(super) under_way: Arc<AtomicU32>,
     /// Becomes true when the server shuts down.
     pub(super) stopping: watch::Receiver<bool>,
 }
@@ -42,7 +45,7 @@ impl Handler {
         cut: Arc<Notify>,
     ) -> Response<Served> {
         let outcome = match read(request, self.body_limit).await {
-            Err(refusal) => Outcome::Answered(refusal, None),
+            Err(TooLarge) => Outcome::Answered(self.too_large(), None),
             Ok(None) => Outcome::Cut,
             Ok(Some(request)) if crate::control::is_control(request.uri().path()) => {
                 Outcome::Answered(
@@ -79,7 +82,8 @@ impl Handler {
             path: request.uri().path(),
             query: request.uri().query().unwrap_or_default(),
         });
-        let entry = self.entry(&request, &strike);
+        let under_way = UnderWay::begin(&self.under_way);
+        let entry = self.entry(&request, &strike, under_way.count);
         if !strike.delay.is_zero() {
             tokio::time::sleep(strike.delay).await;
         }
@@ -118,9 +122,12 @@ impl Handler {
         outcome
     }
 
-    fn entry(&self, request: &Request<Bytes>, strike: &Strike) -> Entry {
+    fn entry(&self, request: &Request<Bytes>, strike: &Strike, concurrent: u32) -> Entry {
+        let now = self.world.clock.now();
         Entry {
-            time: self.world.clock.now(),
+            time: now,
+            arrived: now,
+            concurrent,
             server: self.api.name().to_owned(),
             method: request.method().to_string(),
             path: request.uri().path().to_owned(),
@@ -155,6 +162,16 @@ impl Handler {
                 response.headers_mut().insert(name, value);
             }
         }
+        response
+    }
+
+    fn too_large(&self) -> Response<Body> {
+        let status = StatusCode::PAYLOAD_TOO_LARGE;
+        let message = format!("The request body is larger than {} bytes.", self.body_limit);
+        let mut response = json(status, &self.api.error_body(status, &message));
+        // The rest of the body is not read, so the connection cannot be used again.
+        let close = HeaderValue::from_static("close");
+        response.headers_mut().insert(header::CONNECTION, close);
         response
     }
 
@@ -196,31 +213,43 @@ impl Handler {
     }
 }
 
+/// Counts a call for as long as it lives.
+struct UnderWay<'a> {
+    counter: &'a AtomicU32,
+    /// The calls under way when this one began, itself included.
+    count: u32,
+}
+
+impl<'a> UnderWay<'a> {
+    fn begin(counter: &'a AtomicU32) -> Self {
+        let count = counter.fetch_add(1, Ordering::Relaxed) + 1;
+        Self { counter, count }
+    }
+}
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        self.counter.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 /// Ends when the server shuts down, or is gone.
 pub(super) async fn stopped(stopping: &mut watch::Receiver<bool>) {
     let _ = stopping.wait_for(|stopping| *stopping).await;
 }
 
-/// Reads the whole request. `Err` is the answer to one that is too large; `Ok(None)` means that
-/// the caller went away in the middle.
+/// The body of a request is larger than the server takes.
+struct TooLarge;
+
+/// Reads the whole request. `Ok(None)` means that the caller went away in the middle.
 async fn read(
     request: Request<Incoming>,
     limit: usize,
-) -> Result<Option<Request<Bytes>>, Response<Body>> {
+) -> Result<Option<Request<Bytes>>, TooLarge> {
     let (head, body) = request.into_parts();
     match Limited::new(body, limit).collect().await {
         Ok(body) => Ok(Some(Request::from_parts(head, body.to_bytes()))),
-        Err(error) if error.is::<LengthLimitError>() => {
-            let detail = format!("The request body is larger than {limit} bytes.");
-            let mut response = json(
-                StatusCode::PAYLOAD_TOO_LARGE,
-                &serde_json::json!({ "detail": detail }),
-            );
-            // The rest of the body is not read, so the connection cannot be used again.
-            let close = HeaderValue::from_static("close");
-            response.headers_mut().insert(header::CONNECTION, close);
-            Err(response)
-        }
+        Err(error) if error.is::<LengthLimitError>() => Err(TooLarge),
         Err(_) => Ok(None),
     }
 }

@@ -162,6 +162,7 @@ impl ServerBuilder {
             world: self.world,
             api: self.api,
             body_limit: self.limits.body,
+            under_way: Arc::default(),
             stopping: stop,
         };
         let address = listener.local_addr();

@@ -71,6 +71,7 @@ impl Api for Counter {
                         "version": format!("{:?}", request.version()),
                         "length": request.body().len(),
                         "certificate": peer.certificate.is_some(),
+                        "encrypted": request.extensions().get::<Encrypted>().is_some(),
                     }),
                 ),
             };
@@ -123,6 +124,7 @@ async fn sockets_and_pipes_answer_alike() {
         let reply = client.call("POST", "/things?a=b", &json!({"x": 1})).await;
         assert_eq!(reply.status, 200);
         assert_eq!(reply.json()["length"], 7);
+        assert_eq!(reply.json()["encrypted"], false);
         assert!(
             reply.headers["date"].to_str().unwrap().contains("2026"),
             "the world's date"
@@ -339,6 +341,34 @@ async fn an_abandoned_call_is_carried_out_all_the_same() {
         .wait_for(&Filter::any().method("POST").status(200), 1)
         .await;
     assert_eq!(*api.calls.borrow(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_journal_marks_calls_that_overlap() {
+    let world = World::simulated(1);
+    let (_api, _server, client) = on_pipe(&world);
+    let second = Duration::from_secs(1);
+    let slow = Action::Delay {
+        least: second,
+        most: second,
+    };
+    world
+        .faults
+        .add(Rule::new(slow).on("GET", "/slow"))
+        .unwrap();
+    tokio::join!(
+        client.get("/slow"),
+        client.get("/slow"),
+        client.get("/slow")
+    );
+    client.get("/alone").await;
+    let entries = world.journal.entries();
+    let marks: Vec<_> = entries.iter().map(|entry| entry.concurrent).collect();
+    assert_eq!(marks, [1, 2, 3, 1]);
+    assert_eq!(
+        entries[0].time.duration_since(entries[0].arrived).as_secs(),
+        1
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -591,6 +621,7 @@ async fn tls_asks_for_client_certificates_and_verifies_those_that_are_sent() {
             Some(proved) => {
                 let reply = read_whole(reply.unwrap()).await.unwrap();
                 assert_eq!(reply.json()["certificate"], proved, "{protocol}");
+                assert_eq!(reply.json()["encrypted"], true, "{protocol}");
             }
         }
     }

@@ -5,8 +5,18 @@ use std::collections::BTreeSet;
 use crate::api::ServerList;
 use crate::id::ServerId;
 
-/// Servers that are remembered; one of them is enough, so a few thousand are plenty.
+/// Servers that are remembered. One that still exists is enough, so that the memory may begin anew
+/// when it is full: the next look-up brings the living ones back.
 const REMEMBERED: usize = 4096;
+
+/// How the server of a node was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum By {
+    /// By its id, which no other project has.
+    Id,
+    /// By its name or address, which another project may have too.
+    Likeness,
+}
 
 /// Which servers of the cluster's nodes were seen, and whether with the token in use.
 #[derive(Debug, Default)]
@@ -32,12 +42,16 @@ impl Sight {
     }
 
     /// The token of that number has shown the servers of these nodes.
-    pub(super) fn saw(&mut self, token: u64, servers: impl IntoIterator<Item = ServerId>) {
-        for server in servers {
-            self.proven |= token == self.token;
-            if self.seen.len() < REMEMBERED {
-                self.seen.insert(server);
+    ///
+    /// The first token is believed a likeness, or a new cluster would prove nothing for long; a
+    /// later one may be of another project with servers of the same names.
+    pub(super) fn saw(&mut self, token: u64, servers: impl IntoIterator<Item = (ServerId, By)>) {
+        for (server, by) in servers {
+            self.proven |= token == self.token && (by == By::Id || token == 0);
+            if self.seen.len() >= REMEMBERED && !self.seen.contains(&server) {
+                self.seen.clear();
             }
+            self.seen.insert(server);
         }
     }
 
@@ -63,8 +77,7 @@ impl Sight {
             return Ok(());
         }
         Err(format!(
-            "the new API token shows none of the {} servers seen before; is it of the same \
-             project?",
+            "the API token shows none of the {} servers seen before; is it of the same project?",
             self.seen.len()
         ))
     }
@@ -92,24 +105,37 @@ mod tests {
             sight.judge(&list(&[])).is_err(),
             "a list alone is not a node found"
         );
-        sight.saw(0, [ours.id]);
+        sight.saw(0, [(ours.id, By::Likeness)]);
         assert!(sight.judge(&list(&[])).is_ok(), "the last server may go");
+    }
+
+    #[test]
+    fn a_server_found_by_its_id_proves_a_new_token_and_the_memory_is_bounded() {
+        let mut sight = Sight::default();
+        sight.token_changed();
+        let fleet: Vec<_> = (0..=REMEMBERED).map(|_| server("w", &[]).id).collect();
+        sight.saw(1, fleet.iter().map(|id| (*id, By::Likeness)));
+        assert_eq!(sight.seen.len(), 1, "the memory began anew");
+        assert!(sight.judge(&list(&[])).is_err());
+        sight.saw(1, [(fleet[0], By::Id)]);
+        assert!(sight.judge(&list(&[])).is_ok());
     }
 
     #[test]
     fn a_new_token_must_show_a_server_seen_before() {
         let (ours, theirs) = (server("a", &[]), server("b", &[]));
         let mut sight = Sight::default();
-        sight.saw(0, [ours.id]);
+        sight.saw(0, [(ours.id, By::Likeness)]);
         sight.token_changed();
         for elsewhere in [list(&[]), list(&[&theirs])] {
             let why = sight.judge(&elsewhere).unwrap_err();
             assert!(why.contains("none of the 1 servers"), "{why}");
         }
-        sight.saw(0, [theirs.id]);
+        sight.saw(0, [(theirs.id, By::Id)]);
+        sight.saw(1, [(theirs.id, By::Likeness)]);
         assert!(
             sight.judge(&list(&[])).is_err(),
-            "an answer to the old token came late"
+            "an answer to the old token, and a mere likeness, prove nothing"
         );
         assert!(sight.judge(&list(&[&ours])).is_ok());
         assert!(sight.judge(&list(&[])).is_ok(), "it has proven itself");

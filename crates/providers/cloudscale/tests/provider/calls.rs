@@ -1,15 +1,13 @@
-//! How many calls the answers cost, what is believed of them, and what the canary proves.
+//! How many calls the answers cost, and what is believed of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::time::Duration;
 
 use crate::stage::{A, B, NOBODY, Stage, cannot_tell, found, gone, node};
-use bowline_cloudscale::{CONFIRMATIONS, FEW, LIST_AGE, TOKEN_POLL, register_metrics};
+use bowline_cloudscale::{CONFIRMATIONS, FEW, LIST_AGE, register_metrics};
 use bowline_core::{AddressKind, Lookup, Node, NodeAddress};
-use bowline_simulator::cloudscale::{DEFAULT_TOKEN, MachineSpec};
 use bowline_simulator::faults::{Action, Rule};
-use bowline_simulator::journal::Filter;
 use serde_json::json;
 
 fn all_found(answers: &[Lookup]) -> bool {
@@ -119,6 +117,7 @@ async fn missing_from_the_list_is_gone_only_when_the_cloud_says_so_by_id() {
     assert!(all_found(&stage.ask(&fleet).await));
     stage.wait(Duration::from_secs(10)).await;
     let late = stage.fleet("v", 1);
+    stage.calls();
     let nodes = [&fleet[..], &late[..], &[node("x", Some(NOBODY))][..]].concat();
     let mut answers = stage.ask(&nodes).await;
     let evidence = gone(answers.pop().unwrap());
@@ -127,6 +126,11 @@ async fn missing_from_the_list_is_gone_only_when_the_cloud_says_so_by_id() {
         format!("GET v1/servers does not list it; GET v1/servers/{NOBODY} answered 404")
     );
     assert!(all_found(&answers), "{answers:?}");
+    assert_eq!(
+        stage.calls().len(),
+        3,
+        "the list, and both that it does not show"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -248,100 +252,6 @@ async fn a_read_waits_as_long_as_the_cloud_asks_for() {
     found(stage.ask_one(&node("worker-a", Some(A))).await);
     let taken = before.elapsed().as_secs();
     assert!((7..11).contains(&taken), "{taken} s");
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_canary_reads_the_project_anew() {
-    let stage = Stage::new();
-    let fleet = stage.fleet("w", 10);
-    stage.ask(&fleet).await;
-    stage.wait(Duration::from_secs(1)).await;
-    stage.calls();
-    stage.canary().await.unwrap();
-    assert_eq!(stage.calls(), ["GET /v1/servers 200"]);
-    stage.world.faults.fail_reads("cloudscale", true);
-    stage.wait(Duration::from_secs(1)).await;
-    let text = stage.canary().await.unwrap_err().chain();
-    assert!(text.contains("answered 500"), "{text}");
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_empty_project_proves_nothing_unless_its_servers_were_seen() {
-    let stage = Stage::new();
-    let last = node("worker-a", Some(A));
-    stage.sim.destroy(A).unwrap();
-    stage.sim.destroy(B).unwrap();
-    gone(stage.ask_one(&last).await);
-    let text = stage.canary().await.unwrap_err().chain();
-    assert!(text.contains("no servers at all"), "{text}");
-    let again = MachineSpec::named("worker-a").uuid(A);
-    stage.sim.add_server(&again).unwrap();
-    stage.wait(LIST_AGE * 2).await;
-    found(stage.ask_one(&last).await);
-    stage.sim.destroy(A).unwrap();
-    stage.canary().await.unwrap();
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_rotated_token_is_used_and_one_of_another_project_is_not_trusted() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("token");
-    std::fs::write(&path, DEFAULT_TOKEN).unwrap();
-    let stage = Stage::with(&[("CLOUDSCALE_ACCESS_TOKEN_FILE", path.to_str().unwrap())]);
-    let worker = node("worker-a", Some(A));
-    found(stage.ask_one(&worker).await);
-    std::fs::write(&path, "other-token-of-the-project\n").unwrap();
-    stage.wait(TOKEN_POLL * 2).await;
-    stage.canary().await.unwrap();
-    std::fs::write(&path, "token-of-another-project").unwrap();
-    stage.wait(TOKEN_POLL * 2).await;
-    gone(stage.ask_one(&worker).await);
-    let text = stage.canary().await.unwrap_err().chain();
-    assert!(text.contains("none of the 1 servers seen before"), "{text}");
-    let elsewhere = Filter::any().caller("elsewhere");
-    assert_eq!(stage.world.journal.count(&elsewhere), 2);
-    std::fs::write(&path, DEFAULT_TOKEN).unwrap();
-    stage.wait(TOKEN_POLL * 2).await;
-    stage.canary().await.unwrap();
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_list_for_the_old_token_does_not_answer_for_the_new_one() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("token");
-    std::fs::write(&path, DEFAULT_TOKEN).unwrap();
-    let stage = Stage::with(&[("CLOUDSCALE_ACCESS_TOKEN_FILE", path.to_str().unwrap())]);
-    let worker = node("worker-a", None);
-    stage.wait(TOKEN_POLL.mul_f64(0.8)).await;
-    found(stage.ask_one(&worker).await);
-    std::fs::write(&path, "token-of-another-project").unwrap();
-    stage.wait(Duration::from_secs(2)).await;
-    let answer = stage.ask_one(&worker).await;
-    assert!(matches!(answer, Lookup::NotMine), "{answer:?}");
-}
-
-#[tokio::test(start_paused = true)]
-async fn without_a_usable_token_file_the_variable_serves_or_there_is_no_cloud() {
-    let folder = tempfile::tempdir().unwrap();
-    let missing = folder.path().join("token");
-    let file = ("CLOUDSCALE_ACCESS_TOKEN_FILE", missing.to_str().unwrap());
-    let stage = Stage::with(&[file]);
-    stage.canary().await.unwrap();
-    let config = crate::stage::config("http://x", &[file, ("CLOUDSCALE_ACCESS_TOKEN", "")]);
-    let built = bowline_cloudscale::build(&config, crate::stage::surroundings(&stage.world, None));
-    let Err(error) = built else {
-        panic!("a cloud without a token");
-    };
-    assert!(error.to_string().contains("CLOUDSCALE_ACCESS_TOKEN_FILE"));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_wrong_token_is_denied_and_shown_nowhere() {
-    let stage = Stage::with(&[("CLOUDSCALE_ACCESS_TOKEN", "hunter2-hunter2")]);
-    let error = stage.canary().await.unwrap_err();
-    let text = format!("{} {error:?}", error.chain());
-    assert!(text.contains("answered 401"), "{text}");
-    assert!(!text.contains("hunter2"), "{text}");
 }
 
 #[tokio::test(start_paused = true)]

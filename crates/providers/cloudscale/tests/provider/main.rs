@@ -6,3 +6,5 @@ mod calls;
 mod nodes;
 #[cfg(test)]
 mod stage;
+#[cfg(test)]
+mod trust;

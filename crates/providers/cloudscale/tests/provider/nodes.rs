@@ -271,6 +271,19 @@ async fn cloudscale_case_15_a_renamed_server_leaves_the_node_its_host_name() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn cloudscale_case_17_the_configured_timeout_limits_each_request() {
+    for (value, seconds) in [("5", 5), ("abc", 20)] {
+        let stage = Stage::with(&[("CLOUDSCALE_API_TIMEOUT", value)]);
+        stage.fault("*", Action::Hang);
+        let before = tokio::time::Instant::now();
+        let text = cannot_tell(stage.ask_one(&node("worker-a", Some(A))).await);
+        assert!(text.contains(&format!("within {seconds} s")), "{text}");
+        let taken = before.elapsed().as_secs();
+        assert!((3 * seconds..3 * seconds + 4).contains(&taken), "{taken} s");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn cloudscale_case_18_the_version_in_the_url_is_not_doubled() {
     for path in ["", "/", "/v1", "/v1/"] {
         let url = format!("http://{AUTHORITY}{path}");

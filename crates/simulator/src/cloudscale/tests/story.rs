@@ -136,3 +136,99 @@ async fn the_same_seed_gives_the_same_transcript() {
     assert_eq!(first, story(42).await);
     assert_ne!(first, story(43).await);
 }
+
+/// Any JSON that a careless caller might send, mostly of attributes that exist.
+fn anything(random: &bowline_http::Random, depth: u32) -> Value {
+    const KEYS: [&str; 14] = [
+        "name",
+        "flavor",
+        "image",
+        "zone",
+        "tags",
+        "interfaces",
+        "addresses",
+        "network",
+        "subnet",
+        "address",
+        "cidr",
+        "ip_version",
+        "server",
+        "dns_servers",
+    ];
+    const TEXTS: [&str; 10] = [
+        "",
+        "a",
+        "flex-4-2",
+        "debian-11",
+        "rma1",
+        "public",
+        "n1",
+        "s1",
+        "10.0.0.5",
+        "10.1.0.0/24",
+    ];
+    let pick = |list: &[&'static str]| {
+        let index = usize::try_from(random.below(list.len() as u64)).unwrap();
+        list[index]
+    };
+    match random.below(if depth == 0 { 4 } else { 8 }) {
+        0 => Value::Null,
+        1 => random.below(9).into(),
+        2 | 3 => pick(&TEXTS).into(),
+        4 => (0..random.below(3))
+            .map(|_| anything(random, depth - 1))
+            .collect(),
+        _ => {
+            let members =
+                (0..random.below(6)).map(|_| (pick(&KEYS).to_owned(), anything(random, depth - 1)));
+            Value::Object(members.collect())
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_request_whatever_breaks_the_cloud() {
+    let scenery = Scenery::with(
+        "networks: [{name: n, uuid: n1, subnets: [{cidr: 10.0.0.0/28, uuid: s1}]}]\n\
+         machines: [{name: a, uuid: u1}]\nfloating_ips: [{address: 203.0.113.77}]",
+    );
+    let paths = [
+        "/v1/servers",
+        "/v1/servers/u1",
+        "/v1/servers/u1/stop",
+        "/v1/networks",
+        "/v1/networks/n1",
+        "/v1/subnets",
+        "/v1/subnets/s1",
+        "/v1/server-groups",
+        "/v1/floating-ips",
+        "/v1/floating-ips/203.0.113.77",
+        "/v1/load-balancers",
+        "/v1/%ff%00",
+        "/v1//",
+    ];
+    let random = bowline_http::Random::seeded(5);
+    let mut seen = std::collections::BTreeMap::new();
+    for _ in 0..4_000 {
+        let path = paths[usize::try_from(random.below(paths.len() as u64)).unwrap()];
+        // Mostly writes, and few deletions, so that there is something left to break.
+        let method = match random.below(20) {
+            0 => "DELETE",
+            1..=3 => "GET",
+            4..=9 => "PATCH",
+            _ => "POST",
+        };
+        let request = Request::builder().method(method).uri(path);
+        let request = request.header("authorization", format!("Bearer {DEFAULT_TOKEN}"));
+        let body = anything(&random, 3).to_string();
+        let (response, _) = scenery.cloud.respond(&request.body(body.into()).unwrap());
+        *seen.entry(response.status().as_u16()).or_insert(0_u32) += 1;
+    }
+    assert!(seen.keys().all(|status| *status < 500), "{seen:?}");
+    for status in [200, 201, 204, 400, 404, 405] {
+        assert!(
+            seen.contains_key(&status),
+            "{status} is missing in {seen:?}"
+        );
+    }
+}

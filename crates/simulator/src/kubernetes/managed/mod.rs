@@ -6,6 +6,7 @@
 
 mod entries;
 mod fields;
+mod ledger;
 #[cfg(test)]
 mod tests;
 mod walk;
@@ -13,13 +14,13 @@ mod walk;
 use serde_json::{Value, json};
 
 use self::{
-    entries::{Operation, Owned, Owner, Owners},
-    fields::{Set, Shape, path_text},
-    walk::Comparison,
+    entries::{Operation, Owner, Owners},
+    fields::{Set, path_text},
+    ledger::{Conflicts, Ledger, root},
 };
 use super::{
     kinds::Kind,
-    schema::{self, Unfit, catalogue},
+    schema::{self, Unfit},
     status::Refusal,
 };
 
@@ -66,10 +67,40 @@ const KUBECTL: &str = "kubectl";
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// Server-side apply: merges `config` into `live` (`None`: the object is created) and returns the
-/// object with its new `managedFields`.
+/// object with its new `managedFields`, in the form in which objects are kept.
 ///
-/// The result still has to be defaulted and checked like any object that was sent.
+/// The result still has to be defaulted and validated like any object that was sent. It equals
+/// `live` if there is nothing to do.
 pub fn apply(
+    kind: &Kind,
+    live: Option<&Value>,
+    config: &Value,
+    writer: &Writer,
+    force: bool,
+) -> Result<Value, Refusal> {
+    let object = merge(kind, live, config, writer, force)?;
+    let (object, _) = schema::decode(&schema::type_of(kind), object)
+        .map_err(|Unfit(error)| Refusal::new(500, "", error))?;
+    Ok(match live {
+        Some(live) if same_but_for_times(live, &object) => live.clone(),
+        _ => object,
+    })
+}
+
+/// Whether two objects differ in nothing, or only in when somebody last wrote the same.
+fn same_but_for_times(left: &Value, right: &Value) -> bool {
+    let timeless = |object: &Value| {
+        let mut object = object.clone();
+        let entries = object.pointer_mut("/metadata/managedFields");
+        for entry in entries.and_then(Value::as_array_mut).into_iter().flatten() {
+            entry["time"] = Value::Null;
+        }
+        object
+    };
+    timeless(left) == timeless(right)
+}
+
+fn merge(
     kind: &Kind,
     live: Option<&Value>,
     config: &Value,
@@ -82,7 +113,7 @@ pub fn apply(
     let live = live.unwrap_or(&empty);
     let mut owners = entries::read(live)
         .ok_or_else(|| Refusal::new(500, "", "failed to decode managed fields: a broken entry"))?;
-    let live = without_entries(live);
+    let live = without_entries(live.clone());
     if owners.is_empty() {
         let first = Writer {
             manager: BEFORE_FIRST_APPLY.to_owned(),
@@ -113,22 +144,27 @@ pub fn apply(
 }
 
 /// Records an update (create, replace, patch): `before` is the stored object (`None`: it is
-/// created), `after` the object about to be stored. Returns `after` with its new `managedFields`.
+/// created), `after` the object about to be stored, both in the form in which objects are kept.
+/// Returns `after` with its new `managedFields`.
 pub fn record_update(kind: &Kind, before: Option<&Value>, after: Value, writer: &Writer) -> Value {
     let empty = empty(kind);
-    let before = before.unwrap_or(&empty);
-    let owners = current_owners(before, &after, writer.subresource.is_some());
-    let mut after = without_entries(&after);
+    let stored = before.unwrap_or(&empty);
+    let owners = current_owners(stored, &after, writer.subresource.is_some());
+    let mut after = without_entries(after);
     // An object that was stored without entries stays without, until somebody applies.
-    if owners.is_empty() && before.pointer("/metadata/uid").is_some() {
+    if owners.is_empty() && stored.pointer("/metadata/uid").is_some() {
         return after;
     }
     let ledger = Ledger::new(kind, writer.subresource.as_deref());
-    let before = without_entries(before);
+    let before = without_entries(stored.clone());
     let mut owners = ledger.update(&before, &after, owners, writer);
     entries::fold_oldest(&mut owners);
     entries::write(&mut after, owners);
-    after
+    if same_but_for_times(stored, &after) {
+        stored.clone()
+    } else {
+        after
+    }
 }
 
 /// The entries an update starts from: those sent, if they are any good, or those stored. One empty
@@ -153,8 +189,7 @@ fn empty(kind: &Kind) -> Value {
     schema::decode(&schema::type_of(kind), bare.clone()).map_or(bare, |(object, _)| object)
 }
 
-fn without_entries(object: &Value) -> Value {
-    let mut object = object.clone();
+fn without_entries(mut object: Value) -> Value {
     if let Some(Value::Object(metadata)) = object.get_mut("metadata") {
         metadata.remove("managedFields");
     }
@@ -205,15 +240,6 @@ fn check_config(kind: &Kind, config: &Value) -> Result<(), Refusal> {
     ))
 }
 
-fn root(kind: &Kind) -> Shape {
-    match schema::type_of(kind) {
-        schema::Type::Struct(place) => catalogue().at(place).map_or(Shape::Leaf, Shape::Struct),
-        _ => Shape::Leaf,
-    }
-}
-
-type Conflicts = Vec<(Owner, Vec<fields::Step>)>;
-
 fn conflict(conflicts: &Conflicts) -> Refusal {
     let message = match conflicts.as_slice() {
         [(owner, path)] => format!(
@@ -248,202 +274,6 @@ fn conflict(conflicts: &Conflicts) -> Refusal {
     let mut refusal = Refusal::new(409, "Conflict", message);
     refusal.details = json!({ "causes": causes.collect::<Vec<Value>>() });
     refusal
-}
-
-/// Fields nobody owns: identity, and what only the server sets.
-fn never_owned() -> Set {
-    Set::of(&[
-        &["apiVersion"],
-        &["kind"],
-        &["metadata"],
-        &["metadata", "name"],
-        &["metadata", "namespace"],
-        &["metadata", "creationTimestamp"],
-        &["metadata", "selfLink"],
-        &["metadata", "uid"],
-        &["metadata", "clusterName"],
-        &["metadata", "generation"],
-        &["metadata", "managedFields"],
-        &["metadata", "resourceVersion"],
-    ])
-}
-
-/// Fields that a write through this resource does not change, and so does not own.
-fn out_of_reach(kind: &Kind, subresource: Option<&str>) -> Set {
-    match (kind.kind, subresource) {
-        ("Node" | "Service" | "Namespace" | "Pod", None) | ("Namespace", Some("finalize")) => {
-            Set::of(&[&["status"]])
-        }
-        ("Node" | "Service" | "Namespace", Some("status")) => Set::of(&[&["spec"]]),
-        ("Pod", Some("status")) => Set::of(&[
-            &["spec"],
-            &["metadata", "deletionTimestamp"],
-            &["metadata", "ownerReferences"],
-        ]),
-        ("CertificateSigningRequest", None) => Set::of(&[&["spec"], &["status"]]),
-        ("CertificateSigningRequest", Some("status")) => {
-            Set::of(&[&["spec"], &["status", "conditions"]])
-        }
-        ("CertificateSigningRequest", Some("approval")) => {
-            Set::of(&[&["spec"], &["status", "certificate"]])
-        }
-        _ => Set::default(),
-    }
-}
-
-/// The rules for one kind and resource.
-struct Ledger<'a> {
-    kind: &'a Kind,
-    shape: Shape,
-    ignored: Set,
-}
-
-impl<'a> Ledger<'a> {
-    fn new(kind: &'a Kind, subresource: Option<&str>) -> Self {
-        Self {
-            kind,
-            shape: root(kind),
-            ignored: out_of_reach(kind, subresource),
-        }
-    }
-
-    fn compare(&self, before: &Value, after: &Value) -> Comparison {
-        Comparison::new(self.shape, before, after).without(&self.ignored)
-    }
-
-    /// Entries of versions that are not served mean nothing any more.
-    fn drop_foreign(&self, owners: &mut Owners) {
-        let version = self.kind.api_version();
-        owners.retain(|_, owned| owned.version == version);
-    }
-
-    fn update(&self, before: &Value, after: &Value, mut owners: Owners, writer: &Writer) -> Owners {
-        self.drop_foreign(&mut owners);
-        let change = self.compare(before, after);
-        let touched = change.modified.union(&change.added);
-        lose(&mut owners, &touched.union(&change.removed), None);
-        let taken = touched.difference(&never_owned());
-        if !taken.is_empty() {
-            let owner = writer.owner(self.kind, Operation::Update);
-            let owned = owners.entry(owner).or_default();
-            owned.version = self.kind.api_version();
-            owned.fields = owned.fields.union(&taken);
-            owned.time = Some(writer.stamp());
-        }
-        owners
-    }
-
-    fn apply(
-        &self,
-        live: &Value,
-        config: &Value,
-        mut owners: Owners,
-        writer: &Writer,
-        force: bool,
-    ) -> Result<(Value, Owners), Conflicts> {
-        self.drop_foreign(&mut owners);
-        let me = writer.owner(self.kind, Operation::Apply);
-        let merged = walk::merge(self.shape, Some(live), Some(config)).unwrap_or_default();
-        let last = owners.remove(&me).unwrap_or_default();
-        let mine = walk::fields(self.shape, config).without_trees(&self.ignored);
-        owners.insert(
-            me.clone(),
-            Owned {
-                version: self.kind.api_version(),
-                fields: mine,
-                time: last.time,
-            },
-        );
-        let object = self.prune(merged, &owners, &last.fields);
-        let change = self.compare(live, &object);
-        let touched = change.modified.union(&change.added);
-        let conflicts = conflicts(&owners, &touched, &me);
-        if !force && !conflicts.is_empty() {
-            return Err(conflicts);
-        }
-        lose(&mut owners, &touched.union(&change.removed), Some(&me));
-        self.settle(&mut owners, &me, *live != object, writer);
-        let object = if *live == object {
-            live.clone()
-        } else {
-            object
-        };
-        Ok((without_nulls(object), owners))
-    }
-
-    /// Finishes the applier's own entry.
-    fn settle(&self, owners: &mut Owners, me: &Owner, changed: bool, writer: &Writer) {
-        let Some(owned) = owners.get_mut(me) else {
-            return;
-        };
-        owned.fields = owned.fields.difference(&never_owned());
-        if owned.fields.is_empty() {
-            owners.remove(me);
-        } else if changed {
-            owned.time = Some(writer.stamp());
-        }
-    }
-
-    /// Takes out what this manager applied before and nobody owns now.
-    fn prune(&self, merged: Value, owners: &Owners, last: &Set) -> Value {
-        if last.is_empty() {
-            return merged;
-        }
-        let last = last.with_parents(self.shape);
-        let pruned = walk::remove(self.shape, &merged, &last);
-        let all = walk::fields(self.shape, &merged).with_parents(self.shape);
-        let owned = owners
-            .values()
-            .fold(Set::default(), |all, owned| all.union(&owned.fields));
-        // What others own comes back …
-        let left = walk::fields(self.shape, &pruned).with_parents(self.shape);
-        let kept = left.union(&owned.with_parents(self.shape));
-        let pruned = walk::remove(self.shape, &merged, &all.difference(&kept));
-        // … and so does what was never this manager's.
-        let left = walk::fields(self.shape, &pruned).with_parents(self.shape);
-        let gone = all.difference(&left).intersection(&last);
-        walk::remove(self.shape, &merged, &gone)
-    }
-
-    /// What client-side apply wrote last and is still so: taking that over is no conflict.
-    fn last_applied(&self, live: &Value) -> Set {
-        let config = live
-            .get("metadata")
-            .and_then(|metadata| metadata.get("annotations")?.get(LAST_APPLIED)?.as_str())
-            .and_then(|text| serde_json::from_str::<Value>(text).ok());
-        match config {
-            Some(config) if config["apiVersion"] == self.kind.api_version().as_str() => {
-                let change = Comparison::new(self.shape, &config, live);
-                walk::fields(self.shape, &config)
-                    .difference(&change.modified)
-                    .difference(&change.added)
-                    .difference(&change.removed)
-            }
-            _ => Set::default(),
-        }
-    }
-}
-
-fn conflicts(owners: &Owners, touched: &Set, me: &Owner) -> Conflicts {
-    let mut others: Vec<(&Owner, &Owned)> = owners.iter().filter(|(o, _)| *o != me).collect();
-    others.sort_by_key(|(owner, _)| owner.identity());
-    others
-        .into_iter()
-        .flat_map(|(owner, owned)| {
-            let paths = owned.fields.intersection(touched).paths();
-            paths.into_iter().map(|path| (owner.clone(), path))
-        })
-        .collect()
-}
-
-/// Everybody but one loses these fields; who has none left goes.
-fn lose(owners: &mut Owners, fields: &Set, except: Option<&Owner>) {
-    for (owner, owned) in owners.iter_mut() {
-        if Some(owner) != except {
-            owned.fields = owned.fields.difference(fields);
-        }
-    }
-    owners.retain(|owner, owned| Some(owner) == except || !owned.fields.is_empty());
 }
 
 fn without_nulls(value: Value) -> Value {

@@ -24,7 +24,7 @@ fn run_step(kind: &Kind, live: &Value, step: &Value) -> Result<Value, Refusal> {
     writer.subresource = step["subresource"].as_str().map(str::to_owned);
     if step["op"] == "apply" {
         let force = step["force"] == true;
-        return apply(kind, Some(live), &step["object"], &writer, force);
+        return merge(kind, Some(live), &step["object"], &writer, force);
     }
     Ok(record_update(
         kind,
@@ -65,7 +65,7 @@ fn stories_of_applies_and_updates_go_as_in_the_reference_implementation() {
     assert!(seen > 100, "{seen}");
 }
 
-fn service(spec: Value) -> Value {
+fn service(spec: &Value) -> Value {
     json!({ "apiVersion": "v1", "kind": "Service", "metadata": { "name": "s" }, "spec": spec })
 }
 
@@ -80,7 +80,7 @@ fn entry<'a>(object: &'a Value, manager: &str) -> &'a Value {
 #[test]
 fn a_created_object_has_an_entry_for_what_was_sent_and_nothing_else() {
     let kind = kind("Service");
-    let sent = service(json!({ "ports": [{ "port": 80, "targetPort": 80 }] }));
+    let sent = service(&json!({ "ports": [{ "port": 80, "targetPort": 80 }] }));
     let (sent, _) = schema::check_fields(kind, sent, schema::FieldValidation::Strict).unwrap();
     let created = record_update(kind, None, sent, &writer("kubectl-create", 7));
     assert_eq!(
@@ -141,10 +141,10 @@ fn conflicts_say_who_owns_what() {
     let live = record_update(
         kind,
         None,
-        service(json!({ "type": "ClusterIP" })),
+        service(&json!({ "type": "ClusterIP" })),
         &writer("kubectl", 0),
     );
-    let config = service(json!({ "type": "LoadBalancer" }));
+    let config = service(&json!({ "type": "LoadBalancer" }));
     let refusal = apply(kind, Some(&live), &config, &writer("me", 0), false).unwrap_err();
     assert_eq!((refusal.code, refusal.reason), (409, "Conflict"));
     assert_eq!(
@@ -201,6 +201,21 @@ fn an_applied_object_keeps_no_trace_of_what_was_withdrawn() {
     assert!(gone["metadata"].get("managedFields").is_none());
 }
 
+#[test]
+fn an_apply_that_changes_nothing_gives_the_stored_object_back() {
+    for kind in KINDS {
+        let config = json!({ "apiVersion": kind.api_version(), "kind": kind.kind,
+            "metadata": { "name": "x", "labels": { "a": "b" } } });
+        let created = apply(kind, None, &config, &writer("a", 0), false).unwrap();
+        let again = apply(kind, Some(&created), &config, &writer("a", 9), false).unwrap();
+        assert_eq!(created, again, "{}", kind.kind);
+        assert_eq!(
+            created["metadata"]["managedFields"][0]["fieldsV1"],
+            json!({ "f:metadata": { "f:labels": { "f:a": {} } } })
+        );
+    }
+}
+
 mod properties {
     use proptest::prelude::*;
 
@@ -214,7 +229,7 @@ mod properties {
                 .into_iter()
                 .map(|(port, name)| json!({ "port": port, "name": name }))
                 .collect();
-            let mut object = service(json!({ "ports": ports, "type": kind }));
+            let mut object = service(&json!({ "ports": ports, "type": kind }));
             object["metadata"]["labels"] = json!(labels);
             without_nulls(object)
         })

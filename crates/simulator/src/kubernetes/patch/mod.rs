@@ -1,6 +1,7 @@
 //! The three ways to patch an object that need no field ownership: JSON patch, merge patch and
 //! strategic merge patch. Server-side apply is in [`super::managed`].
 
+mod order;
 mod strategic;
 #[cfg(test)]
 mod tests;

@@ -4,10 +4,13 @@
 //! the server writes it: empty fields gone, structures that are always there present (`status: {}`).
 //! Fields given twice cannot be seen here, because the JSON reader has already kept the last one.
 
-use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Map, Value, json};
 
-use super::{Catalogue, Field, Struct, Type, Written, catalogue, type_of};
+use super::{
+    Catalogue, Field, Struct, Type, Written, catalogue,
+    scalar::{Problem, scalar},
+    type_of,
+};
 use crate::kubernetes::{kinds::Kind, status::Refusal};
 
 /// What to do about unknown fields: the `fieldValidation` parameter.
@@ -181,7 +184,8 @@ impl Decoder {
                 map.into_iter()
                     .map(|(key, value)| {
                         let inside = place.inside(&format!(".{key}"));
-                        Ok((key, self.value(element, go, value, &inside)?))
+                        let value = self.value(element, go, value, &inside)?;
+                        Ok((key, without_null(element, value)))
                     })
                     .collect::<Result<Map<String, Value>, Unfit>>()
                     .map(Value::Object)
@@ -300,6 +304,15 @@ impl Decoder {
     }
 }
 
+/// An entry of a map is there, even if it is empty.
+fn without_null(kind: &Type, value: Value) -> Value {
+    match (kind, value) {
+        (Type::List(_), Value::Null) => json!([]),
+        (Type::Bytes, Value::Null) => "".into(),
+        (_, value) => value,
+    }
+}
+
 /// What is written for a field that was given.
 fn present(field: &Field, value: Value) -> Option<Value> {
     if field.optional {
@@ -308,7 +321,8 @@ fn present(field: &Field, value: Value) -> Option<Value> {
     let empty = match &value {
         Value::Null => true,
         Value::Bool(flag) => !flag,
-        Value::Number(number) => number.as_i64() == Some(0) && field.kind != Type::IntOrString,
+        _ if field.kind == Type::IntOrString => false,
+        Value::Number(number) => number.as_i64() == Some(0),
         Value::String(text) => text.is_empty(),
         Value::Array(items) => items.is_empty(),
         Value::Object(map) => map.is_empty() && matches!(field.kind, Type::Map(_)),
@@ -319,105 +333,4 @@ fn present(field: &Field, value: Value) -> Option<Value> {
         (Written::WhenSet | Written::WhenNotZero, _) if empty => None,
         _ => Some(value),
     }
-}
-
-enum Problem {
-    /// The JSON is of another kind: its name.
-    Kind(String),
-    /// The type has its own words.
-    Text(String),
-}
-
-fn scalar(kind: &Type, value: Value) -> Result<Value, Problem> {
-    match (kind, &value) {
-        (Type::Text, Value::String(_))
-        | (Type::Boolean, Value::Bool(_))
-        | (Type::IntOrString, Value::String(_)) => Ok(value),
-        (Type::Integer32 | Type::IntOrString, Value::Number(number)) => number
-            .as_i64()
-            .and_then(|number| i32::try_from(number).ok())
-            .map(Value::from)
-            .ok_or_else(|| Problem::Kind(format!("number {number}"))),
-        (Type::Integer64, Value::Number(number)) => number
-            .as_i64()
-            .map(Value::from)
-            .ok_or_else(|| Problem::Kind(format!("number {number}"))),
-        (Type::Quantity, Value::Number(number)) => Ok(number.to_string().into()),
-        (Type::Quantity, Value::String(text)) if is_quantity(text) => Ok(value),
-        (Type::Quantity, Value::String(_)) => Err(Problem::Text(
-            "quantities must match the regular expression \
-             '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
-                .to_owned(),
-        )),
-        (Type::Time, Value::String(text)) => moment(text, 0),
-        (Type::MicroTime, Value::String(text)) => moment(text, 6),
-        (Type::Bytes, Value::String(text)) => match STANDARD.decode(text) {
-            Ok(_) => Ok(value),
-            Err(_) => Err(Problem::Text(format!(
-                "illegal base64 data at input byte {}",
-                text.bytes()
-                    .position(|b| !b.is_ascii_alphanumeric() && b != b'+' && b != b'/')
-                    .unwrap_or(text.len())
-            ))),
-        },
-        (_, value) => Err(Problem::Kind(json_kind(value).to_owned())),
-    }
-}
-
-fn json_kind(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
-    }
-}
-
-/// A number with an optional decimal or binary suffix, or an exponent.
-fn is_quantity(text: &str) -> bool {
-    let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
-    let end = unsigned
-        .find(|c: char| !c.is_ascii_digit() && c != '.')
-        .unwrap_or(unsigned.len());
-    let (number, suffix) = unsigned.split_at(end);
-    let digits = number.bytes().filter(u8::is_ascii_digit).count();
-    let points = number.len() - digits;
-    let known = matches!(
-        suffix,
-        "" | "n"
-            | "u"
-            | "m"
-            | "k"
-            | "M"
-            | "G"
-            | "T"
-            | "P"
-            | "E"
-            | "Ki"
-            | "Mi"
-            | "Gi"
-            | "Ti"
-            | "Pi"
-            | "Ei"
-    ) || suffix
-        .strip_prefix(['e', 'E'])
-        .is_some_and(|exponent| exponent.parse::<i32>().is_ok());
-    digits > 0 && points <= 1 && known
-}
-
-fn moment(text: &str, digits: u8) -> Result<Value, Problem> {
-    let moment: jiff::Timestamp = text.parse().map_err(|_| {
-        let layout = if digits == 0 {
-            "2006-01-02T15:04:05Z07:00"
-        } else {
-            "2006-01-02T15:04:05.000000Z07:00"
-        };
-        Problem::Text(format!(
-            "parsing time \"{text}\" as \"{layout}\": cannot parse \"{text}\" as \"2006\""
-        ))
-    })?;
-    let printer = jiff::fmt::temporal::DateTimePrinter::new().precision(Some(digits));
-    Ok(printer.timestamp_to_string(&moment).into())
 }

@@ -5,6 +5,8 @@
 
 mod check;
 mod load;
+mod quantity;
+mod scalar;
 #[cfg(test)]
 mod tests;
 

@@ -3,6 +3,7 @@
 mod identity;
 mod reviews;
 mod roles;
+mod served;
 
 use std::net::SocketAddr;
 

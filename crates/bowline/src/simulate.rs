@@ -1,0 +1,95 @@
+//! `bowline simulate`: the simulators as servers of their own, for anybody's client.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use bowline_controllers::stop_signal;
+use bowline_http::{Clock, Random};
+use bowline_simulator::World;
+use bowline_simulator::cluster::Cluster;
+use bowline_simulator::simulate::{self, CloudscaleOptions};
+
+use crate::output::tell;
+use crate::{run, signals};
+
+/// The simulated clouds and the Kubernetes API as servers of their own.
+///
+/// For any controller manager, SDK or command line. Each has a journal of every call
+/// (GET /_sim/journal), its whole state (GET /_sim/state) and a control handle (POST /_sim/…),
+/// without a password: keep it on loopback. docs/simulators.md has the details.
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Arguments {
+    /// The cloudscale.ch API
+    Cloudscale {
+        /// Where to listen; port 0 picks a free one
+        #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:18080")]
+        listen: SocketAddr,
+        /// What the cloud contains: machines, networks, tokens, timings, faults
+        #[arg(long, value_name = "FILE")]
+        fixture: Option<PathBuf>,
+        /// Draw names and addresses from this seed
+        #[arg(long, value_name = "S")]
+        seed: Option<u64>,
+    },
+    /// A Kubernetes API server in memory
+    Kubernetes {
+        /// Where to listen; port 0 picks a free one
+        #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:16443")]
+        listen: SocketAddr,
+        /// Where to write the kubeconfig of an administrator
+        #[arg(long, value_name = "FILE", default_value = "bowline.kubeconfig")]
+        kubeconfig: PathBuf,
+        /// Draw uids and addresses from this seed
+        #[arg(long, value_name = "S")]
+        seed: Option<u64>,
+    },
+}
+
+/// Serves until Ctrl-C.
+pub(crate) fn main(arguments: &Arguments) -> Result<ExitCode> {
+    run::block_on(async {
+        let (handle, stop) = stop_signal();
+        signals::listen(handle).context("listening for signals")?;
+        match arguments {
+            Arguments::Cloudscale {
+                listen,
+                fixture,
+                seed,
+            } => {
+                let options = CloudscaleOptions {
+                    listen: *listen,
+                    fixture: fixture.clone(),
+                    seed: *seed,
+                };
+                let simulation = simulate::cloudscale(options).await?;
+                tell(&simulation.greeting);
+                stop.given().await;
+                simulation.server.shutdown().await;
+            }
+            Arguments::Kubernetes {
+                listen,
+                kubeconfig,
+                seed,
+            } => {
+                let random = seed.map_or_else(Random::from_system, Random::seeded);
+                let world = World::with(Clock::system(), random);
+                let cluster = Cluster::on_socket(&world, *listen).await?;
+                std::fs::write(kubeconfig, cluster.admin_kubeconfig()?)
+                    .with_context(|| format!("writing {}", kubeconfig.display()))?;
+                tell(format_args!(
+                    "Kubernetes API, simulated, on {url}\n  \
+                     use it    kubectl --kubeconfig {file} get nodes\n  \
+                     journal   curl -k {url}/_sim/journal\n  \
+                     state     curl -k {url}/_sim/state",
+                    url = cluster.url(),
+                    file = kubeconfig.display(),
+                ));
+                stop.given().await;
+                cluster.shutdown().await;
+            }
+        }
+        Ok(ExitCode::SUCCESS)
+    })
+}

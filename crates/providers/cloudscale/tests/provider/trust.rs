@@ -1,0 +1,103 @@
+//! Tokens, and what the canary proves about them.
+
+use std::time::Duration;
+
+use crate::stage::{A, B, Stage, found, gone, node};
+use bowline_cloudscale::{LIST_AGE, TOKEN_POLL};
+use bowline_core::Lookup;
+use bowline_simulator::cloudscale::{DEFAULT_TOKEN, MachineSpec};
+use bowline_simulator::journal::Filter;
+
+#[tokio::test(start_paused = true)]
+async fn the_canary_reads_the_project_anew() {
+    let stage = Stage::new();
+    let fleet = stage.fleet("w", 10);
+    stage.ask(&fleet).await;
+    stage.wait(Duration::from_secs(1)).await;
+    stage.calls();
+    stage.canary().await.unwrap();
+    assert_eq!(stage.calls(), ["GET /v1/servers 200"]);
+    stage.world.faults.fail_reads("cloudscale", true);
+    stage.wait(Duration::from_secs(1)).await;
+    let text = stage.canary().await.unwrap_err().chain();
+    assert!(text.contains("answered 500"), "{text}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_empty_project_proves_nothing_unless_its_servers_were_seen() {
+    let stage = Stage::new();
+    let last = node("worker-a", Some(A));
+    stage.sim.destroy(A).unwrap();
+    stage.sim.destroy(B).unwrap();
+    gone(stage.ask_one(&last).await);
+    let text = stage.canary().await.unwrap_err().chain();
+    assert!(text.contains("no servers at all"), "{text}");
+    let again = MachineSpec::named("worker-a").uuid(A);
+    stage.sim.add_server(&again).unwrap();
+    stage.wait(LIST_AGE * 2).await;
+    found(stage.ask_one(&last).await);
+    stage.sim.destroy(A).unwrap();
+    stage.canary().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_rotated_token_is_used_and_one_of_another_project_is_not_trusted() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("token");
+    std::fs::write(&path, DEFAULT_TOKEN).unwrap();
+    let stage = Stage::with(&[("CLOUDSCALE_ACCESS_TOKEN_FILE", path.to_str().unwrap())]);
+    let worker = node("worker-a", Some(A));
+    found(stage.ask_one(&worker).await);
+    std::fs::write(&path, "other-token-of-the-project\n").unwrap();
+    stage.wait(TOKEN_POLL * 2).await;
+    stage.canary().await.unwrap();
+    std::fs::write(&path, "token-of-another-project").unwrap();
+    stage.wait(TOKEN_POLL * 2).await;
+    gone(stage.ask_one(&worker).await);
+    let text = stage.canary().await.unwrap_err().chain();
+    assert!(text.contains("none of the 1 servers seen before"), "{text}");
+    let elsewhere = Filter::any().caller("elsewhere");
+    assert_eq!(stage.world.journal.count(&elsewhere), 2);
+    std::fs::write(&path, DEFAULT_TOKEN).unwrap();
+    stage.wait(TOKEN_POLL * 2).await;
+    stage.canary().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_for_the_old_token_does_not_answer_for_the_new_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("token");
+    std::fs::write(&path, DEFAULT_TOKEN).unwrap();
+    let stage = Stage::with(&[("CLOUDSCALE_ACCESS_TOKEN_FILE", path.to_str().unwrap())]);
+    let worker = node("worker-a", None);
+    stage.wait(TOKEN_POLL.mul_f64(0.8)).await;
+    found(stage.ask_one(&worker).await);
+    std::fs::write(&path, "token-of-another-project").unwrap();
+    stage.wait(Duration::from_secs(2)).await;
+    let answer = stage.ask_one(&worker).await;
+    assert!(matches!(answer, Lookup::NotMine), "{answer:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_a_usable_token_file_the_variable_serves_or_there_is_no_cloud() {
+    let folder = tempfile::tempdir().unwrap();
+    let missing = folder.path().join("token");
+    let file = ("CLOUDSCALE_ACCESS_TOKEN_FILE", missing.to_str().unwrap());
+    let stage = Stage::with(&[file]);
+    stage.canary().await.unwrap();
+    let config = crate::stage::config("http://x", &[file, ("CLOUDSCALE_ACCESS_TOKEN", "")]);
+    let built = bowline_cloudscale::build(&config, crate::stage::surroundings(&stage.world, None));
+    let Err(error) = built else {
+        panic!("a cloud without a token");
+    };
+    assert!(error.to_string().contains("CLOUDSCALE_ACCESS_TOKEN_FILE"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wrong_token_is_denied_and_shown_nowhere() {
+    let stage = Stage::with(&[("CLOUDSCALE_ACCESS_TOKEN", "hunter2-hunter2")]);
+    let error = stage.canary().await.unwrap_err();
+    let text = format!("{} {error:?}", error.chain());
+    assert!(text.contains("answered 401"), "{text}");
+    assert!(!text.contains("hunter2"), "{text}");
+}
