@@ -144,8 +144,8 @@ async fn bodies_and_methods_are_checked() {
             NODES,
             "application/vnd.kubernetes.protobuf",
             "k8s",
-            415,
-            "the body of the request was in an unknown format",
+            400,
+            "the object provided is unrecognized (must be of type Node): provided data does not appear to be a protobuf message",
         ),
         (
             "PATCH",
