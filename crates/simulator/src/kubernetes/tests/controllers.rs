@@ -129,3 +129,20 @@ async fn the_same_seed_gives_the_same_cluster() {
     }
     assert_eq!(states[0], states[1], "reads change nothing");
 }
+
+#[tokio::test]
+async fn applying_an_object_owns_nothing_of_its_status() {
+    let api = api();
+    let config = json!({
+        "apiVersion": "v1", "kind": "Node", "metadata": { "name": "n" },
+        "spec": { "unschedulable": true }, "status": { "phase": "Odd" },
+    });
+    let uri = format!("{NODES}/n?fieldManager=me");
+    let got = patch(&api, &uri, "apply-patch+yaml", &config).await;
+    assert_eq!(got.code, 201, "{}", got.body);
+    let fields = &got.body["metadata"]["managedFields"][0]["fieldsV1"];
+    assert!(fields["f:spec"]["f:unschedulable"].is_object(), "{fields}");
+    assert!(fields.get("f:status").is_none(), "{fields}");
+    let again = patch(&api, &uri, "apply-patch+yaml", &config).await;
+    assert_eq!((again.code, again.version()), (200, got.version()));
+}
