@@ -1,305 +1,296 @@
-//! Request bodies in protobuf: Go's typed clients and half of `kubectl` send nothing else.
+//! Reads objects in protobuf, the form in which Go's typed clients send them: `kubectl create
+//! token`, leases and events of controller managers.
 //!
-//! A body is the magic `k8s\0`, then an envelope that names version and kind, then the message.
-//! `messages.txt` says what each message holds, one field per line under the message's name:
-//! number, JSON name (`&` if the message's fields are the parent's own), and type. `[]` means a
-//! list and `{}` a map by text; `@` marks types with a form of their own; a `?` at the end says
-//! that an unset value is written as zero and left out of JSON.
+//! Types come from the schema, numbers from `numbers.txt` beside this file; answers may stay JSON,
+//! because these clients accept both.
+
+mod wire;
 
 use std::collections::BTreeMap;
-use std::sync::LazyLock;
+use std::sync::OnceLock;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
-/// What every body starts with.
+use super::schema::{Catalogue, Field, Struct, Type, Written, catalogue, type_named};
+use wire::{Piece, pieces};
+
+/// The media type.
+pub const MEDIA_TYPE: &str = "application/vnd.kubernetes.protobuf";
+/// What every such body starts with.
 const MAGIC: &[u8] = b"k8s\0";
-/// How deep messages may nest. The deepest of Kubernetes stay below 20.
-const DEPTH_LIMIT: usize = 64;
+/// Messages inside messages; the deepest real object (a pod's probe) needs eight.
+const DEEPEST: u8 = 24;
+const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1";
+const NUMBERS: &str = include_str!("numbers.txt");
 
-static MESSAGES: LazyLock<BTreeMap<&'static str, BTreeMap<u64, Field>>> =
-    LazyLock::new(|| read_messages(include_str!("messages.txt")));
-
-/// One field of a message.
-#[derive(Clone, Copy, Debug)]
-struct Field {
-    name: &'static str,
-    shape: Shape,
-    kind: &'static str,
-    /// Zero means unset.
-    droppable: bool,
+/// Why a body cannot be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unreadable {
+    /// It does not start as it should.
+    #[error(
+        "provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]"
+    )]
+    NoPrefix,
+    /// The bytes end too early or are no protobuf.
+    #[error("unexpected EOF")]
+    Broken,
+    /// Messages are nested too deep.
+    #[error("the message is nested too deep")]
+    TooDeep,
+    /// Nothing is known about its kind.
+    #[error("the kind of the message is not known")]
+    UnknownKind,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Shape {
-    One,
-    List,
-    Map,
-}
-
-fn read_messages(text: &'static str) -> BTreeMap<&'static str, BTreeMap<u64, Field>> {
-    let mut messages: BTreeMap<&str, BTreeMap<u64, Field>> = BTreeMap::new();
-    let mut current = "";
-    for line in text.lines() {
-        let words: Vec<&'static str> = line.split_whitespace().collect();
-        match words.as_slice() {
-            [name] => {
-                current = name;
-                messages.entry(name).or_default();
+/// Reads a body as an object of the kind that it names.
+pub fn decode(body: &[u8]) -> Result<Value, Unreadable> {
+    let body = body.strip_prefix(MAGIC).ok_or(Unreadable::NoPrefix)?;
+    let (mut version, mut kind, mut raw) = (String::new(), String::new(), &[][..]);
+    for (number, piece) in pieces(body)? {
+        match (number, piece) {
+            (1, Piece::Bytes(types)) => {
+                for (number, piece) in pieces(types)? {
+                    match (number, piece) {
+                        (1, Piece::Bytes(bytes)) => version = text(bytes),
+                        (2, Piece::Bytes(bytes)) => kind = text(bytes),
+                        _ => {}
+                    }
+                }
             }
-            [number, name, kind] => {
-                let (number, field) = (number.parse().unwrap_or_default(), field(name, kind));
-                messages.entry(current).or_default().insert(number, field);
-            }
+            (2, Piece::Bytes(bytes)) => raw = bytes,
             _ => {}
         }
     }
-    messages
-}
-
-fn field(name: &'static str, kind: &'static str) -> Field {
-    let (kind, droppable) = match kind.strip_suffix('?') {
-        Some(kind) => (kind, true),
-        None => (kind, false),
-    };
-    let (shape, kind) = match (kind.strip_prefix("[]"), kind.strip_prefix("{}")) {
-        (Some(kind), _) => (Shape::List, kind),
-        (_, Some(kind)) => (Shape::Map, kind),
-        _ => (Shape::One, kind),
-    };
-    Field {
-        name,
-        shape,
-        kind,
-        droppable,
-    }
-}
-
-/// One field as it is on the wire.
-#[derive(Clone, Copy, Debug)]
-enum Wire<'a> {
-    Number(u64),
-    Bytes(&'a [u8]),
-}
-
-impl<'a> Wire<'a> {
-    fn bytes(self) -> &'a [u8] {
-        match self {
-            Self::Bytes(bytes) => bytes,
-            Self::Number(_) => &[],
-        }
-    }
-
-    fn number(self) -> i64 {
-        match self {
-            // Negative numbers are written as two's complement.
-            Self::Number(number) => number.cast_signed(),
-            Self::Bytes(_) => 0,
-        }
-    }
-
-    fn text(self) -> String {
-        String::from_utf8_lossy(self.bytes()).into_owned()
-    }
-}
-
-/// Takes a number from the front.
-fn varint(rest: &mut &[u8]) -> Result<u64, String> {
-    let mut number = 0;
-    for shift in (0..64).step_by(7) {
-        let (first, after) = rest.split_first().ok_or("unexpected end of message")?;
-        *rest = after;
-        number |= u64::from(first & 0x7f) << shift;
-        if first & 0x80 == 0 {
-            return Ok(number);
-        }
-    }
-    Err("a number is too long".to_owned())
-}
-
-fn take<'a>(rest: &mut &'a [u8], count: u64) -> Result<&'a [u8], String> {
-    let count = usize::try_from(count).map_err(|_| "a length is too large")?;
-    if count > rest.len() {
-        return Err("unexpected end of message".to_owned());
-    }
-    let (taken, after) = rest.split_at(count);
-    *rest = after;
-    Ok(taken)
-}
-
-/// The fields of a message, in order.
-fn fields(message: &[u8]) -> Result<Vec<(u64, Wire<'_>)>, String> {
-    let mut rest = message;
-    let mut found = Vec::new();
-    while !rest.is_empty() {
-        let tag = varint(&mut rest)?;
-        let value = match tag & 7 {
-            0 => Wire::Number(varint(&mut rest)?),
-            1 => Wire::Bytes(take(&mut rest, 8)?),
-            2 => {
-                let length = varint(&mut rest)?;
-                Wire::Bytes(take(&mut rest, length)?)
-            }
-            5 => Wire::Bytes(take(&mut rest, 4)?),
-            other => return Err(format!("unknown wire type {other}")),
-        };
-        found.push((tag >> 3, value));
-    }
-    Ok(found)
-}
-
-/// The first field of that number.
-fn find<'a>(fields: &[(u64, Wire<'a>)], number: u64) -> Option<Wire<'a>> {
-    fields
-        .iter()
-        .find(|(found, _)| *found == number)
-        .map(|(_, value)| *value)
-}
-
-/// Reads a body. Version and kind stand in the object as in JSON.
-pub fn decode(body: &[u8]) -> Result<Value, String> {
-    let envelope = body.strip_prefix(MAGIC).ok_or(
-        "provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]",
-    )?;
-    let envelope = fields(envelope)?;
-    let types = fields(find(&envelope, 1).map_or(&[][..], Wire::bytes))?;
-    let version = find(&types, 1).map_or_else(String::new, Wire::text);
-    let kind = find(&types, 2).map_or_else(String::new, Wire::text);
-    let message = message_name(&version, &kind);
-    let Some(known) = MESSAGES.get(message.as_str()) else {
-        return Err(format!(
-            "no kind {kind:?} is registered for version {version:?}"
-        ));
-    };
-    let raw = find(&envelope, 2).map_or(&[][..], Wire::bytes);
+    let structure = structure(&version, &kind).ok_or(Unreadable::UnknownKind)?;
     let mut object = Map::new();
-    object.insert("apiVersion".to_owned(), version.into());
-    object.insert("kind".to_owned(), kind.into());
-    fill(&mut object, known, raw, 0)?;
-    Ok(object.into())
+    object.insert("apiVersion".to_owned(), json!(version));
+    object.insert("kind".to_owned(), json!(kind));
+    message(structure, raw, DEEPEST, &mut object)?;
+    Ok(Value::Object(object))
 }
 
-/// The message behind a version and kind: `core.Pod`, `rbac.Role`.
-fn message_name(version: &str, kind: &str) -> String {
-    let package = match version.split_once('/') {
-        // Options are sent under the version of what they are about.
-        _ if kind == "DeleteOptions" => "meta",
-        None => "core",
-        Some((group, _)) => group.split('.').next().unwrap_or_default(),
-    };
-    format!("{package}.{kind}")
+fn structure(version: &str, kind: &str) -> Option<&'static Struct> {
+    if kind == "DeleteOptions" {
+        return catalogue()
+            .named(&format!("{META}.{kind}"))
+            .map(|(_, one)| one);
+    }
+    let group = version.split_once('/').map_or("", |(group, _)| group);
+    catalogue().structure(&type_named(group, kind))
+}
+
+/// The names of a structure's fields by number and, for fields inside a message that JSON does
+/// not show, the number in there.
+type Numbers = BTreeMap<(u32, Option<u32>), &'static str>;
+
+/// All numbers, read once: by the structure's full name.
+fn numbers() -> &'static BTreeMap<String, Numbers> {
+    static ALL: OnceLock<BTreeMap<String, Numbers>> = OnceLock::new();
+    ALL.get_or_init(|| {
+        let mut package = "";
+        let mut all = BTreeMap::new();
+        for line in NUMBERS.lines().filter(|line| !line.starts_with('#')) {
+            let mut words = line.split(' ');
+            let name = words.next().unwrap_or_default();
+            if name == "package" {
+                package = words.next().unwrap_or_default();
+                continue;
+            }
+            let fields = words.filter_map(|word| {
+                let (field, number) = word.split_once('=')?;
+                let (outer, inner) = number.split_once('.').unwrap_or((number, ""));
+                Some(((outer.parse().ok()?, inner.parse().ok()), field))
+            });
+            all.insert(format!("{package}.{name}"), fields.collect());
+        }
+        all
+    })
 }
 
 /// Reads the fields of a message into an object.
-fn fill(
+fn message(
+    structure: &'static Struct,
+    bytes: &[u8],
+    depth: u8,
     object: &mut Map<String, Value>,
-    known: &BTreeMap<u64, Field>,
-    message: &[u8],
-    depth: usize,
-) -> Result<(), String> {
-    if depth > DEPTH_LIMIT {
-        return Err("messages are nested too deeply".to_owned());
-    }
-    for (number, wire) in fields(message)? {
-        let Some(field) = known.get(&number) else {
-            continue;
-        };
-        if field.name == "&" {
-            if let Some(known) = MESSAGES.get(field.kind) {
-                fill(object, known, wire.bytes(), depth + 1)?;
-            }
-            continue;
-        }
-        match field.shape {
-            Shape::One => {
-                let value = value(field.kind, wire, depth)?;
-                if !(value.is_null() || field.droppable && is_zero(&value)) {
-                    object.insert(field.name.to_owned(), value);
-                }
-            }
-            Shape::List => {
-                let value = value(field.kind, wire, depth)?;
-                let list = object.entry(field.name).or_insert_with(|| json!([]));
-                if let Some(list) = list.as_array_mut() {
-                    list.push(value);
-                }
-            }
-            Shape::Map => {
-                let entry = fields(wire.bytes())?;
-                let key = find(&entry, 1).map_or_else(String::new, Wire::text);
-                let wire = find(&entry, 2).unwrap_or(Wire::Bytes(&[]));
-                let value = value(field.kind, wire, depth)?;
-                let map = object.entry(field.name).or_insert_with(|| json!({}));
-                map[key] = value;
+) -> Result<(), Unreadable> {
+    let depth = depth.checked_sub(1).ok_or(Unreadable::TooDeep)?;
+    let Some(numbers) = numbers().get(&structure.full_name()) else {
+        return Ok(());
+    };
+    for (number, piece) in pieces(bytes)? {
+        if let Some(name) = numbers.get(&(number, None)) {
+            field(structure, name, piece, depth, object)?;
+        } else if let Piece::Bytes(inner) = piece {
+            for (inner, piece) in hidden(numbers, number, inner)? {
+                field(structure, inner, piece, depth, object)?;
             }
         }
     }
     Ok(())
 }
 
-fn is_zero(value: &Value) -> bool {
-    match value {
-        Value::String(text) => text.is_empty(),
-        Value::Number(number) => number.as_i64() == Some(0),
-        Value::Bool(flag) => !flag,
-        _ => false,
+/// The fields of a message that JSON does not show, if this is one.
+fn hidden<'a>(
+    numbers: &Numbers,
+    outer: u32,
+    bytes: &'a [u8],
+) -> Result<Vec<(&'static str, Piece<'a>)>, Unreadable> {
+    let mut inside = numbers.range((outer, Some(0))..=(outer, Some(u32::MAX)));
+    if inside.next().is_none() {
+        return Ok(Vec::new());
     }
+    let named = pieces(bytes)?.into_iter().filter_map(|(inner, piece)| {
+        let name = numbers.get(&(outer, Some(inner)))?;
+        Some((*name, piece))
+    });
+    Ok(named.collect())
 }
 
-/// Reads one value.
-fn value(kind: &str, wire: Wire, depth: usize) -> Result<Value, String> {
+/// Reads one field, unless it is empty and JSON would leave it out.
+fn field(
+    structure: &'static Struct,
+    name: &str,
+    piece: Piece<'_>,
+    depth: u8,
+    object: &mut Map<String, Value>,
+) -> Result<(), Unreadable> {
+    let Some(field) = structure.field(name) else {
+        return Ok(());
+    };
+    match &field.kind {
+        Type::List(kind) => {
+            let one = value(kind, piece, depth)?;
+            if let Value::Array(list) = object
+                .entry(name)
+                .or_insert_with(|| Value::Array(Vec::new()))
+            {
+                list.push(one);
+            }
+        }
+        Type::Map(kind) => {
+            let (key, one) = entry(kind, piece, depth)?;
+            if let Value::Object(map) = object
+                .entry(name)
+                .or_insert_with(|| Value::Object(Map::new()))
+            {
+                map.insert(key, one);
+            }
+        }
+        kind => {
+            let one = value(kind, piece, depth)?;
+            if !is_left_out(field, &one) {
+                object.insert(name.to_owned(), one);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Go writes unset fields of plain types into protobuf; JSON has no place for them.
+fn is_left_out(field: &Field, value: &Value) -> bool {
+    let empty = match value {
+        Value::Null => true,
+        Value::Bool(bit) => !bit,
+        Value::Number(number) => number.as_i64() == Some(0),
+        Value::String(text) => text.is_empty(),
+        Value::Array(list) => list.is_empty(),
+        Value::Object(map) => map.is_empty(),
+    };
+    empty && !field.optional && (value.is_null() || field.written != Written::Always)
+}
+
+/// One entry of a map. A value that is a list itself comes wrapped into a message.
+fn entry(kind: &Type, piece: Piece<'_>, depth: u8) -> Result<(String, Value), Unreadable> {
+    let (mut key, mut found) = (String::new(), Value::Null);
+    for (number, piece) in pieces(piece.bytes()?)? {
+        match (number, kind) {
+            (1, _) => key = text(piece.bytes()?),
+            (2, Type::List(kind)) => {
+                let items = pieces(piece.bytes()?)?.into_iter();
+                let items = items.map(|(_, piece)| value(kind, piece, depth));
+                found = Value::Array(items.collect::<Result<_, _>>()?);
+            }
+            (2, kind) => found = value(kind, piece, depth)?,
+            _ => {}
+        }
+    }
+    if found.is_null() && *kind == Type::Text {
+        found = json!("");
+    }
+    Ok((key, found))
+}
+
+fn value(kind: &Type, piece: Piece<'_>, depth: u8) -> Result<Value, Unreadable> {
     Ok(match kind {
-        "string" => wire.text().into(),
-        "int32" | "int64" => wire.number().into(),
-        "bool" => (wire.number() != 0).into(),
-        "bytes" => STANDARD.encode(wire.bytes()).into(),
-        "@time" => time(wire, "%Y-%m-%dT%H:%M:%SZ")?,
-        "@microtime" => time(wire, "%Y-%m-%dT%H:%M:%S.%6fZ")?,
-        "@quantity" => {
-            let fields = fields(wire.bytes())?;
-            find(&fields, 1)
-                .map_or_else(|| "0".to_owned(), Wire::text)
-                .into()
-        }
-        "@strings" => fields(wire.bytes())?
-            .into_iter()
-            .map(|(_, item)| item.text())
-            .collect(),
-        "@fields" => {
-            let fields = fields(wire.bytes())?;
-            let raw = find(&fields, 1).map_or(&[][..], Wire::bytes);
-            serde_json::from_slice(raw).map_err(|error| error.to_string())?
-        }
-        "@intorstring" => {
-            let fields = fields(wire.bytes())?;
-            match find(&fields, 1).map_or(0, Wire::number) {
-                0 => find(&fields, 2).map_or(0, Wire::number).into(),
-                _ => find(&fields, 3).map_or_else(String::new, Wire::text).into(),
-            }
-        }
-        message => {
+        Type::Text => json!(text(piece.bytes()?)),
+        Type::Boolean => json!(piece.number()? != 0),
+        Type::Integer32 | Type::Integer64 => json!(piece.number()?.cast_signed()),
+        Type::Bytes => json!(STANDARD.encode(piece.bytes()?)),
+        Type::Quantity => first(piece)?.map_or(json!("0"), |bytes| json!(text(bytes))),
+        Type::Raw => first(piece)?
+            .and_then(|bytes| serde_json::from_slice(bytes).ok())
+            .unwrap_or_default(),
+        Type::IntOrString => int_or_string(piece.bytes()?)?,
+        Type::Time => time(piece.bytes()?)?.map_or(Value::Null, |time| {
+            json!(Timestamp::from_second(time.as_second()).unwrap_or(time))
+        }),
+        Type::MicroTime => time(piece.bytes()?)?.map_or(Value::Null, |time| {
+            json!(time.strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string())
+        }),
+        Type::Struct(place) => {
+            let known: &'static Catalogue = catalogue();
+            let structure = known.at(*place).ok_or(Unreadable::UnknownKind)?;
             let mut object = Map::new();
-            if let Some(known) = MESSAGES.get(message) {
-                fill(&mut object, known, wire.bytes(), depth + 1)?;
-            }
-            object.into()
+            message(structure, piece.bytes()?, depth, &mut object)?;
+            Value::Object(object)
         }
+        // Lists of lists and maps of maps do not exist in the API.
+        Type::List(_) | Type::Map(_) => Value::Null,
     })
 }
 
-/// A time is seconds and nanoseconds; an empty message is no time.
-fn time(wire: Wire, format: &str) -> Result<Value, String> {
-    if wire.bytes().is_empty() {
-        return Ok(Value::Null);
+/// The bytes of the first field of a message that has only this one.
+fn first(piece: Piece<'_>) -> Result<Option<&[u8]>, Unreadable> {
+    let mut fields = pieces(piece.bytes()?)?.into_iter();
+    match fields.find(|(number, _)| *number == 1) {
+        Some((_, piece)) => piece.bytes().map(Some),
+        None => Ok(None),
     }
-    let fields = fields(wire.bytes())?;
-    let seconds = find(&fields, 1).map_or(0, Wire::number);
-    let nanoseconds = find(&fields, 2).map_or(0, Wire::number);
-    let nanoseconds = i32::try_from(nanoseconds).map_err(|error| error.to_string())?;
-    let time = Timestamp::new(seconds, nanoseconds).map_err(|error| error.to_string())?;
-    Ok(time.strftime(format).to_string().into())
+}
+
+fn int_or_string(bytes: &[u8]) -> Result<Value, Unreadable> {
+    let (mut is_text, mut number, mut name) = (false, 0, String::new());
+    for (field, piece) in pieces(bytes)? {
+        match field {
+            1 => is_text = piece.number()? == 1,
+            2 => number = piece.number()?.cast_signed(),
+            3 => name = text(piece.bytes()?),
+            _ => {}
+        }
+    }
+    Ok(if is_text { json!(name) } else { json!(number) })
+}
+
+/// A moment; none if it is unset.
+fn time(bytes: &[u8]) -> Result<Option<Timestamp>, Unreadable> {
+    let (mut seconds, mut nanoseconds) = (0, 0);
+    for (field, piece) in pieces(bytes)? {
+        match field {
+            1 => seconds = piece.number()?.cast_signed(),
+            2 => nanoseconds = i32::try_from(piece.number()?).unwrap_or_default(),
+            _ => {}
+        }
+    }
+    let unset = (seconds, nanoseconds) == (0, 0);
+    Ok(Timestamp::new(seconds, nanoseconds).ok().filter(|_| !unset))
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
 }
 
 #[cfg(test)]
