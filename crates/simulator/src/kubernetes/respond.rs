@@ -140,7 +140,7 @@ pub fn encoding(headers: &HeaderMap) -> Result<Encoding, Refusal> {
     match media_type(headers).as_str() {
         "" | "application/json" => Ok(Encoding::Json),
         "application/yaml" => Ok(Encoding::Yaml),
-        "application/vnd.kubernetes.protobuf" => Ok(Encoding::Protobuf),
+        super::protobuf::MEDIA_TYPE => Ok(Encoding::Protobuf),
         _ => Err(unsupported_media(MEDIA_TYPES)),
     }
 }

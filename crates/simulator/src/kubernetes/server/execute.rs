@@ -167,9 +167,14 @@ impl KubernetesApi {
             }
             Shape::Table => {
                 let now = self.world.clock.now();
-                let items = respond::items(&reply.body);
+                let mut items = respond::items(&reply.body).to_vec();
+                for item in &mut items {
+                    // The items of a list carry neither, but the rows of a table do.
+                    item["apiVersion"] = kind.api_version().into();
+                    item["kind"] = kind.kind.into();
+                }
                 let include = query.get("includeObject");
-                let mut table = self.parts.table(kind, items, include, now);
+                let mut table = self.parts.table(kind, &items, include, now);
                 let metadata = &reply.body["metadata"];
                 table["metadata"] = if is_list {
                     metadata.clone()
