@@ -159,18 +159,3 @@ impl Clients {
         Client::new(calls, self.connection.namespace())
     }
 }
-
-/// An error and its causes on one line. kube's errors often repeat their source; a cause that was
-/// said already is not said again.
-pub(crate) fn error_chain(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        let words = cause.to_string();
-        if !text.contains(&words) {
-            text = format!("{text}: {words}");
-        }
-        next = cause.source();
-    }
-    text
-}
