@@ -167,8 +167,11 @@ impl Nodes {
                 self.0.synced.send_replace(true);
             }
             Event::Apply(object) => {
-                if let Some(node) = decode(object) {
-                    self.put(node);
+                let name = object.meta().name.clone().unwrap_or_default();
+                match decode(object) {
+                    Some(node) => self.put(node),
+                    // Nobody may act on what it was before it broke.
+                    None => self.remove(&name),
                 }
             }
             Event::Delete(object) => {
