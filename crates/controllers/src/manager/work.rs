@@ -149,7 +149,10 @@ impl<'a> Work<'a> {
             return Ok(None);
         }
         let manager = self.manager;
-        let client = manager.clients.for_controller(known.identity).await?;
+        let client = manager
+            .clients
+            .for_controller(known.identity, &self.fence)
+            .await?;
         let recorder = Recorder::new(client.clone(), known.name, &manager.event_context());
         let writer = NodeWriter::new(client, self.fence.clone(), manager.random.fork());
         let (owners, stop) = (owners.clone(), stop.clone());
