@@ -155,10 +155,7 @@ impl LifecycleController {
         if !self.state(cloud).guard.wants_canary() {
             return;
         }
-        let Some(instances) = cloud.cloud().instances() else {
-            return;
-        };
-        let Some(checked) = stop.unless_given(instances.canary()).await else {
+        let Some(checked) = stop.unless_given(cloud.canary()).await else {
             return;
         };
         if let Err(error) = &checked {
