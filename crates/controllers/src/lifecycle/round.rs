@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use bowline_core::{
     Evidence, HoldReason, LifecycleAction, Lookup, Node, Proof, Taint, Verdict, error_chain,
@@ -69,18 +70,25 @@ impl LifecycleController {
     async fn judge(&self, cloud: &Lookups, node: &Node, evidence: Evidence, nodes: usize) {
         let verdict = self.state(cloud).guard.gone(node, evidence, nodes);
         match verdict {
-            Verdict::Hold { reason, news } => self.hold(cloud, node, reason, news),
+            Verdict::Hold { reason, news, wait } => {
+                if !news || reason.is_routine() {
+                    debug!(node = node.name, %reason, "its machine seems to be gone");
+                } else {
+                    self.hold(cloud, node, reason, wait);
+                }
+            }
             Verdict::Delete(proof) => self.delete(cloud, node, &proof).await,
         }
     }
 
-    fn hold(&self, cloud: &Lookups, node: &Node, reason: HoldReason, news: bool) {
+    /// Tells once why a node is kept, and for how long at least.
+    fn hold(&self, cloud: &Lookups, node: &Node, reason: HoldReason, wait: Option<Duration>) {
         let cloud = cloud.cloud().name();
-        if !news || reason.is_routine() {
-            debug!(node = node.name, %cloud, %reason, "its machine seems to be gone");
-            return;
-        }
-        let text = format!("Machine seems to be gone from {cloud}, but the node is kept: {reason}");
+        let wait = wait.map_or_else(String::new, |wait| {
+            format!(" (for another {} s)", wait.as_secs_f64().ceil())
+        });
+        let text =
+            format!("Machine seems to be gone from {cloud}, but the node is kept: {reason}{wait}");
         warn!(node = node.name, %cloud, reason = reason.reason(), "{text}");
         self.tell(node, EventType::Warning, "NodeDeletionHeld", &text);
     }
