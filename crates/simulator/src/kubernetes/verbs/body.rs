@@ -28,7 +28,7 @@ pub fn read(headers: &HeaderMap, body: &Bytes) -> Result<Result<Value, String>, 
     Ok(match encoding(headers)? {
         Encoding::Json => json(body).map_err(|why| format!("{prefix}; json parse error: {why}")),
         Encoding::Yaml => yaml(body).map_err(|why| format!("{prefix}; yaml parse error: {why}")),
-        Encoding::Protobuf => protobuf::decode(body).map_err(|error| error.to_string()),
+        Encoding::Protobuf => protobuf::decode(body).map_err(|why| why.to_string()),
     })
 }
 
