@@ -10,7 +10,6 @@ pub mod kubeconfig;
 pub mod list;
 pub mod managed;
 pub mod openapi;
-pub mod parts;
 pub mod patch;
 pub mod protobuf;
 pub mod request;

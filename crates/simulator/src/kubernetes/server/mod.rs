@@ -14,7 +14,6 @@ use serde_json::{Value, json};
 
 use super::auth::{Auth, Objects};
 use super::kinds::{Kind, Role};
-use super::parts::{Parts, WholeParts};
 use super::store::{Store, text};
 use super::verbs::namespaces;
 use crate::World;
@@ -27,7 +26,7 @@ const NAMESPACES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kub
 pub struct KubernetesApi {
     world: World,
     store: Arc<Store>,
-    parts: Arc<dyn Parts>,
+    auth: Arc<Auth>,
     /// Names, uids, addresses: drawn by writes alone, so that reads change nothing.
     random: Random,
     /// Identities of requests and lengths of watches.
@@ -37,11 +36,6 @@ pub struct KubernetesApi {
 impl KubernetesApi {
     /// A server with the four usual namespaces, and access as `auth` decides it.
     pub fn new(world: World, auth: Arc<Auth>) -> Arc<Self> {
-        Self::with_parts(world, Arc::new(WholeParts(auth)))
-    }
-
-    /// A server of given parts.
-    pub fn with_parts(world: World, parts: Arc<dyn Parts>) -> Arc<Self> {
         let store = Arc::new(Store::new(world.clock.clone(), world.random.fork()));
         if let Some(kind) = namespaces::kind() {
             for name in NAMESPACES {
@@ -62,7 +56,7 @@ impl KubernetesApi {
             noise: world.random.fork(),
             world,
             store,
-            parts,
+            auth,
         })
     }
 

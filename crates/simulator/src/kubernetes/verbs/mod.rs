@@ -17,7 +17,6 @@ use serde_json::{Value, json};
 use super::auth::User;
 use super::kinds::Kind;
 use super::managed::Writer;
-use super::parts::Parts;
 use super::request::Query;
 use super::schema::FieldValidation;
 use super::status::Refusal;
@@ -30,8 +29,6 @@ const MANAGER_LIMIT: usize = 128;
 
 /// One request for a resource, authenticated and authorized.
 pub struct Call<'a> {
-    /// The other parts.
-    pub parts: &'a dyn Parts,
     /// Names and uids.
     pub random: &'a Random,
     /// Now.
