@@ -4,6 +4,7 @@ pub mod auth;
 pub mod bootstrap;
 pub mod certificates;
 pub mod discovery;
+pub mod fixture;
 pub mod health;
 pub mod kinds;
 pub mod kubeconfig;

@@ -10,6 +10,7 @@ use crate::kubernetes::auth::{Attributes, Objects, User};
 use crate::kubernetes::discovery;
 use crate::kubernetes::health;
 use crate::kubernetes::kinds::{Kind, Role};
+use crate::kubernetes::openapi;
 use crate::kubernetes::request::{Query, Target};
 use crate::kubernetes::respond;
 use crate::kubernetes::selectors::Selector;
@@ -185,6 +186,10 @@ impl KubernetesApi {
             .get(http::header::ACCEPT)
             .and_then(|value| value.to_str().ok())
             .unwrap_or_default();
+        if path == "/openapi/v2" {
+            let (content_type, content) = openapi::version_2(accept);
+            return Ok(respond::bytes(200, content_type, content));
+        }
         if let Some((content_type, document)) = discovery::answer(path, accept) {
             let mut content = document.to_string().into_bytes();
             content.push(b'\n');

@@ -97,11 +97,7 @@ impl Call<'_> {
 
     /// What to do about unknown fields.
     pub fn field_validation(&self) -> FieldValidation {
-        match self.query.get("fieldValidation") {
-            "Ignore" => FieldValidation::Ignore,
-            "Strict" => FieldValidation::Strict,
-            _ => FieldValidation::Warn,
-        }
+        FieldValidation::parse(self.query.get("fieldValidation")).unwrap_or_default()
     }
 
     /// Whether nothing shall be written.
@@ -122,7 +118,7 @@ impl Call<'_> {
             problems.push(Problem::too_long("fieldManager", MANAGER_LIMIT));
         }
         let validation = self.query.get("fieldValidation");
-        if !["", "Ignore", "Warn", "Strict"].contains(&validation) {
+        if FieldValidation::parse(validation).is_none() {
             let known = ["", "Ignore", "Strict", "Warn"];
             let value = json!(validation);
             problems.push(Problem::unsupported("fieldValidation", &value, &known));
