@@ -106,13 +106,11 @@ fn read(call: &Call, style: Style) -> Result<Value, Refusal> {
 }
 
 /// Server-side apply.
-fn apply(call: &Call, state: &mut State, config: Value) -> Result<Reply, Refusal> {
+fn apply(call: &Call, state: &mut State, mut config: Value) -> Result<Reply, Refusal> {
     let version = call.kind.api_version();
     if text(&config, "/apiVersion") != version || text(&config, "/kind") != call.kind.kind {
         check_applied_type(call, &config)?;
     }
-    let (mut config, mut warnings) =
-        schema::check_fields(call.kind, config, call.field_validation())?;
     if !config["metadata"].is_object() {
         config["metadata"] = json!({});
     }
@@ -139,7 +137,7 @@ fn apply(call: &Call, state: &mut State, config: Value) -> Result<Reply, Refusal
         return Err(Refusal::conflict(call.kind, &call.name, &why));
     }
     let merged = managed::apply(call.kind, old.as_deref(), &config, &call.writer(), force)?;
-    let (code, (saved, more)) = match old {
+    let (code, (saved, warnings)) = match old {
         Some(old) => (200, update::replace(call, state, &old, merged, true)?),
         None if !call.subresource.is_empty() => {
             return Err(Refusal::not_found(call.kind, &call.name));
@@ -149,7 +147,6 @@ fn apply(call: &Call, state: &mut State, config: Value) -> Result<Reply, Refusal
             (201, create::insert(call, state, merged, true)?)
         }
     };
-    warnings.extend(more);
     Ok(Reply::object(code, saved).warn(warnings))
 }
 
