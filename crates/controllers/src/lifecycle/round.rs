@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bowline_core::{
     Evidence, HoldReason, LifecycleAction, Lookup, Node, Proof, Taint, Verdict, error_chain,
-    needs_look, when_not_ready, when_ready,
+    needs_look, when_not_ready, when_ready, with_shutdown, without_shutdown,
 };
 use futures::StreamExt;
 use futures::stream;
@@ -109,7 +109,8 @@ impl LifecycleController {
         }
         match self.writer.delete(node).await {
             Ok(()) => {}
-            Err(error) if error.is_not_found() => {}
+            // It was gone already: nothing of the budget was used.
+            Err(error) if error.is_not_found() => self.state(cloud).guard.refund(),
             Err(error) if error.is_conflict() => {
                 info!(node = name, "the node was changed meanwhile; looking again");
                 self.state(cloud).guard.refund();
@@ -134,10 +135,11 @@ impl LifecycleController {
         let written = self
             .writer
             .retry_conflicts(node, WriteError::is_conflict, |node| async move {
-                let taints = if adding {
-                    bowline_core::with_shutdown(&node.taints)
-                } else {
-                    bowline_core::without_shutdown(&node.taints)
+                let taints = match (adding, needs_look(&node)) {
+                    (true, true) => with_shutdown(&node.taints),
+                    (false, false) => without_shutdown(&node.taints),
+                    // Its readiness has turned around meanwhile; the next round decides anew.
+                    (true, false) | (false, true) => None,
                 };
                 match taints {
                     Some(taints) => self.writer.set_taints(&node, &taints).await.map(Some),
@@ -214,6 +216,6 @@ impl LifecycleController {
 fn refusal(error: &WriteError) -> String {
     match error {
         WriteError::Api { source, .. } => source.to_string(),
-        WriteError::Late { .. } | WriteError::Fenced { .. } => error.to_string(),
+        WriteError::Late { .. } => error.to_string(),
     }
 }
