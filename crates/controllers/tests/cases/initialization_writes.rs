@@ -179,6 +179,7 @@ async fn a_node_costs_two_writes_and_one_event() {
         "POST /api/v1/namespaces/default/events",
     ];
     assert_eq!(bench.all_calls(), calls);
+    assert_eq!(bench.cloud().calls(), 1);
     let writes = bench.writes("n1");
     let list = json!([{ "type": "InternalIP", "address": "10.0.0.5" },
                       { "type": "Hostname", "address": "n1" }]);
