@@ -94,7 +94,9 @@ impl LifecycleController {
         let rounds = this.owners.all().iter().map(|cloud| {
             let stop = stop.clone();
             async move {
-                this.nodes.synced().await;
+                if stop.unless_given(this.nodes.synced()).await.is_none() {
+                    return;
+                }
                 // Apart, so that a slow cloud does not hold up nodes that need no answer from it.
                 tokio::join!(
                     this.keep_ready_clear(cloud, &stop),

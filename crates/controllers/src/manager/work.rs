@@ -87,10 +87,11 @@ impl<'a> Work<'a> {
         }
         let readiness = self.health.add_readiness("nodes-synced");
         running.spawn({
-            let nodes = self.nodes.clone();
+            let (nodes, stop) = (self.nodes.clone(), stop.clone());
             async move {
-                nodes.synced().await;
-                readiness.ready();
+                if stop.unless_given(nodes.synced()).await.is_some() {
+                    readiness.ready();
+                }
             }
         });
         self.nodes
