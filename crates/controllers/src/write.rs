@@ -59,6 +59,13 @@ impl WriteError {
         }
     }
 
+    /// Whether the write may have been made all the same: nobody answered, or with an error that
+    /// leaves it open.
+    pub fn may_have_happened(&self) -> bool {
+        let refused = |code: u16| (400..500).contains(&code);
+        !self.status().is_some_and(refused)
+    }
+
     /// Whether the node was changed by somebody else since it was read.
     pub fn is_conflict(&self) -> bool {
         self.status() == Some(409)
