@@ -35,7 +35,7 @@ pub use call::{CALL_DEADLINE, DeadlineExceeded};
 pub use connection::{Connection, ConnectionError, load_config};
 pub use health::{HEALTH_PATIENCE, Unhealthy, wait_until_healthy};
 
-use bucket::Bucket;
+use bucket::bucket;
 use call::Calls;
 
 /// Identity of the watches and of the API server's health poll.
@@ -161,7 +161,7 @@ impl Clients {
             agent: HeaderValue::from_str(&agent)
                 .unwrap_or_else(|_| HeaderValue::from_static("bowline")),
             token,
-            bucket: Bucket::new(self.limits).map(Arc::new),
+            bucket: bucket(self.limits).map(Arc::new),
             fence,
             host: self.connection.host().to_owned(),
             metrics: Arc::clone(&self.metrics),
