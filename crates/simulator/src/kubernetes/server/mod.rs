@@ -116,6 +116,10 @@ impl Api for KubernetesApi {
         self.store.dump()
     }
 
+    fn error_body(&self, status: http::StatusCode, message: &str) -> Value {
+        Refusal::of_code(status.as_u16(), message).to_status()
+    }
+
     fn control(&self, verb: &str, body: &Value) -> Result<Value, String> {
         match verb {
             "break-watches" => self.break_watches(),
