@@ -163,10 +163,14 @@ impl Clients {
 /// An error and its causes on one line. kube's errors often repeat their source; a cause that was
 /// said already is not said again.
 pub(crate) fn error_chain(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut text = error.to_string();
+    let words = |error: &(dyn std::error::Error + 'static)| {
+        // The library's name for "the connection", which tells nobody anything.
+        error.to_string().replace("ServiceError: ", "")
+    };
+    let mut text = words(error);
     let mut next = error.source();
     while let Some(cause) = next {
-        let words = cause.to_string();
+        let words = words(cause);
         if !text.contains(&words) {
             text = format!("{text}: {words}");
         }
