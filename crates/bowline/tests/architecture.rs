@@ -12,6 +12,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("bowline-controllers", &["bowline-core", "bowline-http"]),
     ("bowline-cloudscale", &["bowline-core", "bowline-http"]),
     ("bowline-simulator", &["bowline-http"]),
+    ("bowline-bench", &["bowline-http", "bowline-simulator"]),
     (
         "bowline",
         &[

@@ -11,7 +11,7 @@ use bowline_core::{Cloud, CloudError, CloudErrorKind, Lookup, Node};
 use tokio::sync::{mpsc, oneshot};
 use tracing::debug;
 
-use crate::election::Fence;
+use crate::election::{Fence, Fenced};
 use crate::stop::Stop;
 
 /// How long the first question waits for company. A person does not notice it; a cluster whose
@@ -35,6 +35,7 @@ struct Question {
 #[derive(Clone)]
 pub struct Lookups {
     cloud: Arc<dyn Cloud>,
+    fence: Fence,
     questions: mpsc::Sender<Question>,
 }
 
@@ -42,8 +43,12 @@ impl Lookups {
     /// Starts the flights to one cloud. They end with `stop`, or when nobody can ask any more.
     pub fn start(cloud: Arc<dyn Cloud>, fence: Fence, stop: Stop) -> Self {
         let (questions, waiting) = mpsc::channel(QUEUE_LIMIT);
-        tokio::spawn(fly(cloud.clone(), fence, waiting, stop));
-        Self { cloud, questions }
+        tokio::spawn(fly(cloud.clone(), fence.clone(), waiting, stop));
+        Self {
+            cloud,
+            fence,
+            questions,
+        }
     }
 
     /// The cloud that is asked.
@@ -69,6 +74,21 @@ impl Lookups {
         answer
             .await
             .unwrap_or_else(|_| (0..count).map(|_| stopped()).collect())
+    }
+
+    /// The cloud's check read; without a valid lease it is not made.
+    pub async fn canary(&self) -> Result<(), CloudError> {
+        let Some(instances) = self.cloud.instances() else {
+            return Ok(());
+        };
+        self.fence.check().map_err(not_asked)?;
+        match tokio::time::timeout(FLIGHT_DEADLINE, instances.canary()).await {
+            Ok(checked) => checked,
+            Err(_) => {
+                let text = format!("the check read of {} takes too long", self.cloud.name());
+                Err(CloudError::new(CloudErrorKind::Unavailable, text))
+            }
+        }
     }
 
     /// The answer for one node.
@@ -115,8 +135,7 @@ async fn look(cloud: &dyn Cloud, fence: &Fence, nodes: &[Arc<Node>]) -> Vec<Look
         return all(&|| Lookup::NotMine);
     };
     if let Err(fenced) = fence.check() {
-        let error = || CloudError::new(CloudErrorKind::Unavailable, "no cloud is asked");
-        return all(&|| Lookup::CannotTell(error().caused_by(fenced.clone())));
+        return all(&|| Lookup::CannotTell(not_asked(fenced.clone())));
     }
     match tokio::time::timeout(FLIGHT_DEADLINE, instances.lookup(nodes)).await {
         Err(_) => {
@@ -135,6 +154,10 @@ async fn look(cloud: &dyn Cloud, fence: &Fence, nodes: &[Arc<Node>]) -> Vec<Look
             answers
         }
     }
+}
+
+fn not_asked(fenced: Fenced) -> CloudError {
+    CloudError::new(CloudErrorKind::Unavailable, "no cloud is asked").caused_by(fenced)
 }
 
 fn stopped() -> Lookup {

@@ -93,7 +93,9 @@ impl LifecycleController {
         let rounds = this.owners.all().iter().map(|cloud| {
             let stop = stop.clone();
             async move {
-                this.nodes.synced().await;
+                if stop.unless_given(this.nodes.synced()).await.is_none() {
+                    return;
+                }
                 while !stop.is_given() {
                     let begun = Instant::now();
                     this.round(cloud, &stop).await;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use bowline_core::{Lookup, Node, addresses_differ, desired_addresses};
+use bowline_core::{Lookup, Node, addresses_differ, desired_addresses, error_chain};
 use futures::StreamExt;
 use futures::future::join_all;
 use futures::stream;
@@ -10,13 +10,14 @@ use tracing::{debug, info, warn};
 
 use super::NodeController;
 use crate::lookups::Lookups;
-use crate::nodes::chain;
 use crate::stop::Stop;
 
 impl NodeController {
     /// A round right away, and another one a full period after each round ended.
     pub(super) async fn keep_addresses(&self, stop: Stop) {
-        self.nodes.synced().await;
+        if stop.unless_given(self.nodes.synced()).await.is_none() {
+            return;
+        }
         while !stop.is_given() {
             if stop.unless_given(self.refresh_addresses()).await.is_none() {
                 return;
@@ -82,7 +83,7 @@ impl NodeController {
                     Err(error) => {
                         warn!(
                             node = node.name,
-                            error = chain(&error),
+                            error = error_chain(&error),
                             "addresses not written"
                         );
                     }

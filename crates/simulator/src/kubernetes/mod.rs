@@ -12,6 +12,7 @@ pub mod managed;
 pub mod openapi;
 pub mod parts;
 pub mod patch;
+pub mod protobuf;
 pub mod request;
 pub mod respond;
 pub mod schema;

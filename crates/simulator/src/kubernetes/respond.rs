@@ -124,11 +124,23 @@ fn clause(clause: &str) -> Option<Format> {
     Some(Format { shape, yaml })
 }
 
-/// Refuses a body whose media type cannot be read; tells whether it is YAML.
-pub fn body_is_yaml(headers: &HeaderMap) -> Result<bool, Refusal> {
+/// How a body is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Encoding {
+    /// JSON.
+    Json,
+    /// YAML.
+    Yaml,
+    /// Protobuf in its envelope.
+    Protobuf,
+}
+
+/// How a body is written; refuses what cannot be read.
+pub fn encoding(headers: &HeaderMap) -> Result<Encoding, Refusal> {
     match media_type(headers).as_str() {
-        "" | "application/json" => Ok(false),
-        "application/yaml" => Ok(true),
+        "" | "application/json" => Ok(Encoding::Json),
+        "application/yaml" => Ok(Encoding::Yaml),
+        super::protobuf::MEDIA_TYPE => Ok(Encoding::Protobuf),
         _ => Err(unsupported_media(MEDIA_TYPES)),
     }
 }

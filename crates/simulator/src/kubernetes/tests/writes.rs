@@ -144,8 +144,8 @@ async fn bodies_and_methods_are_checked() {
             NODES,
             "application/vnd.kubernetes.protobuf",
             "k8s",
-            415,
-            "the body of the request was in an unknown format",
+            400,
+            "the object provided is unrecognized (must be of type Node): provided data does not appear to be a protobuf message",
         ),
         (
             "PATCH",
@@ -221,6 +221,18 @@ async fn yaml_is_read_and_written() {
     assert_eq!(response.headers()["content-type"], "application/yaml");
     let bytes = response.into_body().collect().await.unwrap().to_bytes();
     assert!(String::from_utf8_lossy(&bytes).contains("kind: ConfigMap"));
+}
+
+#[tokio::test]
+async fn protobuf_is_read() {
+    let api = api();
+    let body = b"k8s\0\x0a\x0f\x0a\x02v1\x12\x09ConfigMap\x12\x05\x0a\x03\x0a\x01p";
+    let kind = "application/vnd.kubernetes.protobuf";
+    let got = send(&api, "POST", MAPS, kind, Bytes::from_static(body)).await;
+    assert_eq!(got.code, 201, "{}", got.body);
+    assert_eq!(got.body["metadata"]["name"], "p");
+    let wrong = send(&api, "POST", NODES, kind, Bytes::from_static(body)).await;
+    assert_eq!(wrong.code, 400, "a ConfigMap is no Node");
 }
 
 #[tokio::test]

@@ -6,7 +6,8 @@ use serde_json::Value;
 
 use super::Call;
 use crate::kubernetes::kinds::{self, Kind};
-use crate::kubernetes::respond::body_is_yaml;
+use crate::kubernetes::protobuf;
+use crate::kubernetes::respond::{Encoding, encoding};
 use crate::kubernetes::status::Refusal;
 use crate::kubernetes::store::text;
 
@@ -20,14 +21,15 @@ pub fn yaml(body: &Bytes) -> Result<Value, String> {
     serde_saphyr::from_str_with_options(&text, options).map_err(|error| error.to_string())
 }
 
-/// Reads a body as JSON or YAML, as its media type says.
-fn read(headers: &HeaderMap, body: &Bytes) -> Result<Result<Value, String>, Refusal> {
-    if body_is_yaml(headers)? {
-        return Ok(yaml(body)
-            .map_err(|error| format!("couldn't get version/kind; yaml parse error: {error}")));
-    }
-    Ok(serde_json::from_slice(body)
-        .map_err(|error| format!("couldn't get version/kind; json parse error: {error}")))
+/// Reads a body as its media type says.
+pub fn read(headers: &HeaderMap, body: &Bytes) -> Result<Result<Value, String>, Refusal> {
+    let json = |body: &Bytes| serde_json::from_slice(body).map_err(|error| error.to_string());
+    let prefix = "couldn't get version/kind";
+    Ok(match encoding(headers)? {
+        Encoding::Json => json(body).map_err(|why| format!("{prefix}; json parse error: {why}")),
+        Encoding::Yaml => yaml(body).map_err(|why| format!("{prefix}; yaml parse error: {why}")),
+        Encoding::Protobuf => protobuf::decode(body).map_err(|why| why.to_string()),
+    })
 }
 
 /// The beginning of a body, for people.

@@ -5,8 +5,7 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
-use super::body::yaml;
-use super::{Call, namespaces, success};
+use super::{Call, body, namespaces, success};
 use crate::kubernetes::kinds::Kind;
 use crate::kubernetes::list::{self, ListOptions};
 use crate::kubernetes::request::Query;
@@ -39,16 +38,7 @@ impl DeleteOptions {
         let given = if call.body.is_empty() {
             from_query(&call.query)?
         } else {
-            let read: Result<Value, String> = if respond::body_is_yaml(&call.headers)? {
-                yaml(&call.body)
-            } else {
-                serde_json::from_slice(&call.body).map_err(|error| error.to_string())
-            };
-            read.map_err(|why| {
-                Refusal::bad_request(format!(
-                    "couldn't get version/kind; json parse error: {why}"
-                ))
-            })?
+            body::read(&call.headers, &call.body)?.map_err(Refusal::bad_request)?
         };
         Self::check(&given)
     }

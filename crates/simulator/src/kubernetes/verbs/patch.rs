@@ -8,6 +8,7 @@ use crate::kubernetes::patch::{json_patch, merge_patch};
 use crate::kubernetes::respond::{Reply, media_type, unsupported_media};
 use crate::kubernetes::status::Refusal;
 use crate::kubernetes::store::{State, text};
+use crate::kubernetes::strategy::drop_field;
 use crate::kubernetes::strategy::problem::{Problem, invalid_of};
 
 /// How a patch is to be read.
@@ -116,6 +117,14 @@ fn apply(call: &Call, state: &mut State, config: Value) -> Result<Reply, Refusal
     }
     call.check_name(&config)?;
     call.place(&mut config)?;
+    // Nobody owns what this path does not write.
+    if call.kind.subresources.contains(&"status") {
+        let foreign = match call.subresource.as_str() {
+            "status" => "spec",
+            _ => "status",
+        };
+        drop_field(&mut config, foreign);
+    }
     let force = call.query.flag("force") == Some(true);
     let old = state.get(call.kind, &call.path());
     let wanted = text(&config, "/metadata/uid");

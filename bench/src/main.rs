@@ -1,0 +1,82 @@
+//! `cargo run --release -p bowline-bench -- join`: many nodes join at once.
+//!
+//! The simulated cluster and cloud run in this process, over TLS and HTTP on loopback; the manager
+//! is the program as it is released, in a process of its own, so that its memory is its own. Times
+//! on a shared machine mean little, so they are given as ratios to a floor measured in the same
+//! run: the same writes, made one after the other by a bare client that decides nothing.
+
+#![expect(clippy::print_stdout, reason = "printing numbers is what it is for")]
+
+mod floor;
+mod stage;
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use clap::Parser;
+
+use self::stage::{Measured, Stage};
+
+/// What Bowline is measured by.
+#[derive(Parser)]
+enum Benchmark {
+    /// Nodes that all join at once: calls, writes, memory, time.
+    Join {
+        /// How many
+        #[arg(long, default_value_t = 2000)]
+        nodes: usize,
+        /// The program under test
+        #[arg(long, default_value = "target/release/bowline")]
+        program: PathBuf,
+    },
+}
+
+fn main() -> Result<()> {
+    let Benchmark::Join { nodes, program } = Benchmark::parse();
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("starting the runtime")?
+        .block_on(join(nodes, program))
+}
+
+async fn join(nodes: usize, program: PathBuf) -> Result<()> {
+    let program = program.canonicalize().with_context(|| {
+        format!(
+            "{} is missing: build it with `cargo build --release`",
+            program.display()
+        )
+    })?;
+    let floor = floor::measure(nodes).await?;
+    let stage = Stage::set_up(&program, nodes).await?;
+    let measured = stage.join_all(nodes).await?;
+    report(nodes, &measured, floor.as_secs_f64());
+    Ok(())
+}
+
+#[expect(clippy::cast_precision_loss, reason = "small whole numbers")]
+fn report(nodes: usize, measured: &Measured, floor: f64) {
+    let each = |count: usize| count as f64 / nodes as f64;
+    let seconds = measured.time.as_secs_f64();
+    println!("{nodes} nodes join at once");
+    println!(
+        "  cloud calls              {:>8}  (one list is one page)",
+        measured.cloud_calls
+    );
+    println!(
+        "  Node writes per node     {:>8.3}",
+        each(measured.node_writes)
+    );
+    println!(
+        "  events per node          {:>8.3}",
+        each(measured.event_writes)
+    );
+    println!("  other calls to the API   {:>8}", measured.other_calls);
+    println!("  time to initialise all   {seconds:>8.1} s");
+    println!(
+        "  ratio to the floor       {:>8.2}  (floor {floor:.1} s)",
+        seconds / floor
+    );
+    println!("  peak memory of manager   {:>8} kB", measured.peak_kb);
+    println!("  memory afterwards        {:>8} kB", measured.resident_kb);
+}

@@ -1,0 +1,188 @@
+//! From a verb to its answer: reads, writes, watches, and how the result is shown.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt;
+use http::Response;
+use http_body::Frame;
+use http_body_util::{BodyExt, StreamBody};
+use serde_json::json;
+
+use super::KubernetesApi;
+use super::route::not_allowed;
+use crate::kubernetes::auth::Objects;
+use crate::kubernetes::kinds::{Kind, Role};
+use crate::kubernetes::list::{self, ListOptions, too_large};
+use crate::kubernetes::request::{Query, Target};
+use crate::kubernetes::respond::{self, Format, Reply, Shape};
+use crate::kubernetes::status::Refusal;
+use crate::kubernetes::store::State;
+use crate::kubernetes::verbs::{
+    Call, body, create, delete, namespaces, patch, subresources, update,
+};
+use crate::kubernetes::watch::{self, LEAST_TIMEOUT, Source, WatchOptions};
+use crate::serve::Body;
+
+/// How long a list waits for a version that does not exist yet.
+const FRESHNESS_WAIT: Duration = Duration::from_secs(3);
+
+impl KubernetesApi {
+    /// Does what is asked.
+    pub(super) async fn execute(&self, call: &Call<'_>, verb: &str) -> Result<Reply, Refusal> {
+        let store = self.store.as_ref();
+        match (verb, call.subresource.as_str()) {
+            ("get", _) => {
+                self.wait_for(list::version_number(call.query.get("resourceVersion"))?)
+                    .await?;
+                store
+                    .get(call.kind, &call.namespace, &call.name)
+                    .map(|object| Reply::object(200, object))
+                    .ok_or_else(|| Refusal::not_found(call.kind, &call.name))
+            }
+            ("list", _) => {
+                let options = ListOptions::parse(call.kind, &call.query)?;
+                self.wait_for(options.wait_for()).await?;
+                let namespace = (!call.namespace.is_empty()).then_some(call.namespace.as_str());
+                store.with(|state| list::list(state, call.kind, namespace, &options))
+            }
+            ("create", "") if call.kind.role == Role::Review => self.review(call),
+            ("create", "token") => self.token(call),
+            (_, subresource) => {
+                let work: fn(&Call, &mut State) -> Result<Reply, Refusal> =
+                    match (verb, subresource) {
+                        ("create", "binding") => subresources::bind,
+                        ("create", "eviction") => subresources::evict,
+                        ("create", _) => create::create,
+                        ("update", _) => update::update,
+                        ("patch", _) => patch::patch,
+                        ("delete", _) => delete::delete,
+                        ("deletecollection", _) => delete::delete_collection,
+                        _ => return Err(not_allowed()),
+                    };
+                store.with(|state| {
+                    let reply = work(call, state);
+                    namespaces::settle(state, call.now);
+                    state.expire(call.now);
+                    reply
+                })
+            }
+        }
+    }
+
+    fn review(&self, call: &Call) -> Result<Reply, Refusal> {
+        let version = call.kind.api_version();
+        let question = body::object(&call.headers, &call.body, &version, call.kind.kind)?;
+        let answer = self.parts.answer_review(
+            call.kind,
+            &call.namespace,
+            &question,
+            &call.user,
+            self.store.as_ref(),
+            call.now,
+        )?;
+        Ok(Reply::document(201, answer))
+    }
+
+    fn token(&self, call: &Call) -> Result<Reply, Refusal> {
+        let version = "authentication.k8s.io/v1";
+        let request = body::object(&call.headers, &call.body, version, "TokenRequest")?;
+        let account = self
+            .store
+            .get(call.kind, &call.namespace, &call.name)
+            .ok_or_else(|| Refusal::not_found(call.kind, &call.name))?;
+        let answer = self
+            .parts
+            .issue_token(&account, &request, self.store.as_ref(), call.now)?;
+        Ok(Reply::document(201, answer))
+    }
+
+    /// Waits a little for a version that does not exist yet.
+    async fn wait_for(&self, version: u64) -> Result<(), Refusal> {
+        if version <= self.store.revision() {
+            return Ok(());
+        }
+        let mut pulse = self.store.subscribe();
+        let reached = pulse.wait_for(|pulse| pulse.revision >= version);
+        match tokio::time::timeout(FRESHNESS_WAIT, reached).await {
+            Ok(_) => Ok(()),
+            Err(_) => Err(too_large(version, self.store.revision())),
+        }
+    }
+
+    /// Opens a watch.
+    pub(super) async fn watch(
+        &self,
+        kind: &'static Kind,
+        target: &Target,
+        query: &Query,
+        format: Format,
+    ) -> Result<Response<Body>, Refusal> {
+        let mut options = WatchOptions::parse(kind, query)?;
+        if !target.name.is_empty() {
+            options.only(&target.name);
+        }
+        self.wait_for(options.wait_for()).await?;
+        let namespace =
+            (kind.namespaced && !target.namespace.is_empty()).then_some(target.namespace.as_str());
+        let source = Source {
+            store: Arc::clone(&self.store),
+            parts: Arc::clone(&self.parts),
+            clock: self.world.clock.clone(),
+            timeout: self.noise.jitter(LEAST_TIMEOUT, 1.0),
+        };
+        let include = query.get("includeObject");
+        let events = watch::open(source, kind, namespace, options, format.shape, include);
+        let body = StreamBody::new(events.map(|line| Ok(Frame::data(line))));
+        let mut response = Response::new(body.boxed_unsync());
+        response.headers_mut().insert(
+            http::header::CONTENT_TYPE,
+            http::HeaderValue::from_static("application/json"),
+        );
+        Ok(response)
+    }
+
+    /// Shows a result the way the client wants it.
+    pub(super) fn show(
+        &self,
+        kind: &'static Kind,
+        query: &Query,
+        format: Format,
+        reply: &Reply,
+    ) -> Response<Body> {
+        let whole = Format {
+            shape: Shape::Whole,
+            ..format
+        };
+        let format = if reply.shapeable { format } else { whole };
+        let is_list = reply.body.get("items").is_some();
+        match format.shape {
+            Shape::Whole => respond::write(reply.code, &reply.body, format.yaml),
+            Shape::Partial if is_list => {
+                let list = respond::partial_list(&reply.body);
+                respond::write(reply.code, &list, format.yaml)
+            }
+            Shape::Partial => {
+                respond::write(reply.code, &respond::partial(&reply.body), format.yaml)
+            }
+            Shape::Table => {
+                let now = self.world.clock.now();
+                let mut items = respond::items(&reply.body).to_vec();
+                for item in &mut items {
+                    // The items of a list carry neither, but the rows of a table do.
+                    item["apiVersion"] = kind.api_version().into();
+                    item["kind"] = kind.kind.into();
+                }
+                let include = query.get("includeObject");
+                let mut table = self.parts.table(kind, &items, include, now);
+                let metadata = &reply.body["metadata"];
+                table["metadata"] = if is_list {
+                    metadata.clone()
+                } else {
+                    json!({ "resourceVersion": metadata["resourceVersion"] })
+                };
+                respond::write(reply.code, &table, format.yaml)
+            }
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! The API server itself.
+
+mod execute;
+mod route;
+
+use std::sync::Arc;
+
+use bowline_http::Random;
+use bytes::Bytes;
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use http::Request;
+use serde_json::{Value, json};
+
+use super::auth::{Auth, Objects};
+use super::kinds::{Kind, Role};
+use super::parts::{Parts, WholeParts};
+use super::status::Refusal;
+use super::store::{Store, text};
+use super::verbs::namespaces;
+use crate::World;
+use crate::serve::{Answer, Api, Peer};
+
+/// The namespaces every cluster has.
+const NAMESPACES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
+
+/// A Kubernetes API server in memory.
+pub struct KubernetesApi {
+    world: World,
+    store: Arc<Store>,
+    parts: Arc<dyn Parts>,
+    /// Names, uids, addresses: drawn by writes alone, so that reads change nothing.
+    random: Random,
+    /// Identities of requests and lengths of watches.
+    noise: Random,
+}
+
+impl KubernetesApi {
+    /// A server with the four usual namespaces, and access as `auth` decides it.
+    pub fn new(world: World, auth: Arc<Auth>) -> Arc<Self> {
+        Self::with_parts(world, Arc::new(WholeParts(auth)))
+    }
+
+    /// A server of given parts.
+    pub fn with_parts(world: World, parts: Arc<dyn Parts>) -> Arc<Self> {
+        let store = Arc::new(Store::new(world.clock.clone(), world.random.fork()));
+        if let Some(kind) = namespaces::kind() {
+            for name in NAMESPACES {
+                store.put(
+                    kind,
+                    json!({
+                        "metadata": {
+                            "name": name, "labels": { "kubernetes.io/metadata.name": name },
+                        },
+                        "spec": { "finalizers": ["kubernetes"] },
+                        "status": { "phase": "Active" },
+                    }),
+                );
+            }
+        }
+        Arc::new(Self {
+            random: world.random.fork(),
+            noise: world.random.fork(),
+            world,
+            store,
+            parts,
+        })
+    }
+
+    /// The objects, without HTTP.
+    pub fn store(&self) -> &Arc<Store> {
+        &self.store
+    }
+
+    /// One object.
+    pub fn get(&self, kind: &Kind, namespace: &str, name: &str) -> Option<Value> {
+        self.store.get(kind, namespace, name)
+    }
+
+    /// All objects of a kind, in one namespace or everywhere.
+    pub fn list(&self, kind: &Kind, namespace: Option<&str>) -> Vec<Value> {
+        self.store.list(kind, namespace)
+    }
+
+    /// Stores an object as it is.
+    pub fn put(&self, kind: &Kind, object: Value) -> Value {
+        self.store.put(kind, object)
+    }
+
+    /// Removes an object at once; tells whether it was there.
+    pub fn delete(&self, kind: &Kind, namespace: &str, name: &str) -> bool {
+        self.store.remove(kind, namespace, name)
+    }
+
+    /// Ends every open watch.
+    pub fn break_watches(&self) {
+        self.store.break_watches();
+    }
+
+    /// Forgets all history.
+    pub fn compact(&self) {
+        self.store.compact();
+    }
+}
+
+impl Api for KubernetesApi {
+    fn name(&self) -> &'static str {
+        "kubernetes"
+    }
+
+    fn answer<'a>(&'a self, request: Request<Bytes>, peer: &'a Peer) -> BoxFuture<'a, Answer> {
+        async move {
+            let (head, content) = request.into_parts();
+            let (response, caller) = self.respond(&head, content, peer).await;
+            Answer { response, caller }
+        }
+        .boxed()
+    }
+
+    fn state(&self) -> Value {
+        self.store.dump()
+    }
+
+    fn control(&self, verb: &str, body: &Value) -> Result<Value, String> {
+        match verb {
+            "break-watches" => self.break_watches(),
+            "compact" => self.compact(),
+            "put" => {
+                let kind = kind_of(body)?;
+                return Ok(self.put(kind, body.clone()));
+            }
+            "delete" => {
+                let kind = kind_of(body)?;
+                let namespace = text(body, "/metadata/namespace");
+                let found = self.delete(kind, namespace, text(body, "/metadata/name"));
+                return Ok(json!({ "found": found }));
+            }
+            other => {
+                return Err(format!(
+                    "unknown control verb {other:?}; known are break-watches, compact, put, delete"
+                ));
+            }
+        }
+        Ok(json!({ "revision": self.store.revision() }))
+    }
+
+    fn error_body(&self, status: http::StatusCode, message: &str) -> Value {
+        Refusal::of_code(status.as_u16(), message).to_status()
+    }
+}
+
+/// The served kind that a document names.
+fn kind_of(document: &Value) -> Result<&'static Kind, String> {
+    let version = text(document, "/apiVersion");
+    let (group, version) = version.split_once('/').unwrap_or(("", version));
+    let name = text(document, "/kind");
+    if text(document, "/metadata/name").is_empty() {
+        return Err("the object has no metadata.name".to_owned());
+    }
+    super::kinds::by_kind(group, version, name)
+        .filter(|kind| kind.role == Role::Stored)
+        .ok_or_else(|| format!("no stored kind {name:?} in version {version:?} of {group:?}"))
+}
