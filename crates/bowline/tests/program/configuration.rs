@@ -170,6 +170,31 @@ fn with_election_an_absent_api_server_is_told_once_and_tried_again() {
 }
 
 #[test]
+fn a_malformed_leader_migration_file_is_named_with_line_and_column() {
+    let text = "apiVersion: controllermanager.config.k8s.io/v1\n\
+                kind: LeaderMigrationConfiguration\nleaderNme: x\n";
+    let (_folder, path) = file("migration.yaml", text);
+    let migrate = |path: &Path| {
+        run(manager(&[
+            "--master=http://127.0.0.1:1",
+            "--secure-port=0",
+            "--enable-leader-migration",
+            &format!("--leader-migration-config={}", path.display()),
+        ]))
+    };
+    migrate(&path).failed_with(&[
+        "failed to parse leader migration configuration",
+        "migration.yaml",
+        "line 3 column 1",
+        "leaderNme",
+        "expected one of",
+        "leaderName",
+    ]);
+    migrate(Path::new("/nonexistent/migration.yaml"))
+        .failed_with(&["/nonexistent/migration.yaml", "No such file or directory"]);
+}
+
+#[test]
 fn a_port_in_use_is_named_with_its_flag() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port();
@@ -183,6 +208,35 @@ fn a_port_in_use_is_named_with_its_flag() {
         "--secure-port",
         "Address already in use",
     ]);
+}
+
+#[test]
+fn unusable_settings_of_the_server_are_named() {
+    for (argument, words) in [
+        (
+            "--client-ca-file=/nonexistent/ca.pem",
+            &["/nonexistent/ca.pem", "No such file"][..],
+        ),
+        (
+            "--authorization-always-allow-paths=/a*b",
+            &[
+                "--authorization-always-allow-paths",
+                "\"/a*b\"",
+                "trailing *",
+            ],
+        ),
+        (
+            "--authentication-kubeconfig=/nonexistent/x",
+            &["/nonexistent/x", "No such file"],
+        ),
+    ] {
+        run(manager(&[
+            "--master=http://127.0.0.1:1",
+            "--bind-address=127.0.0.1",
+            argument,
+        ]))
+        .failed_with(words);
+    }
 }
 
 #[test]

@@ -53,6 +53,45 @@ fn the_story_is_told_to_its_end() {
     );
 }
 
+/// Takes as long as the story, beside which it runs.
+#[tokio::test]
+async fn without_once_it_stays_for_kubectl_until_ctrl_c() {
+    use k8s_openapi::api::core::v1::Node;
+
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = bowline(&["sandbox", "--nodes", "2"]);
+    command.env("TMPDIR", folder.path());
+    let mut running = Running::start(command);
+    running.says("everything happened as expected");
+    running.says("The sandbox stays up until Ctrl-C");
+    let line = running.says("get nodes -o wide");
+    let words: Vec<&str> = line.split_whitespace().collect();
+    assert_eq!(words[..2], ["kubectl", "--kubeconfig"]);
+    let config = bowline_controllers::clients::load_config(words[2], "")
+        .await
+        .unwrap();
+    let nodes: kube::Api<Node> = kube::Api::all(kube::Client::try_from(config).unwrap());
+    let nodes = nodes.list(&kube::api::ListParams::default()).await.unwrap();
+    let names: Vec<String> = nodes
+        .into_iter()
+        .filter_map(|node| node.metadata.name)
+        .collect();
+    assert_eq!(names, ["stranger", "worker-1"], "worker-2 was destroyed");
+    running.signal("INT");
+    let ended = running.end();
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert!(
+        ended
+            .stdout
+            .contains("stopped cleanly: work finished, lease released")
+    );
+    assert_eq!(
+        std::fs::read_dir(folder.path()).unwrap().count(),
+        0,
+        "nothing is left behind"
+    );
+}
+
 #[test]
 fn an_interrupted_story_is_taken_down_cleanly() {
     for signal in ["INT", "TERM"] {
