@@ -82,13 +82,11 @@ impl Lookups {
             return Ok(());
         };
         self.fence.check().map_err(not_asked)?;
-        match tokio::time::timeout(FLIGHT_DEADLINE, instances.canary()).await {
-            Ok(checked) => checked,
-            Err(_) => {
-                let text = format!("the check read of {} takes too long", self.cloud.name());
-                Err(CloudError::new(CloudErrorKind::Unavailable, text))
-            }
-        }
+        let checked = tokio::time::timeout(FLIGHT_DEADLINE, instances.canary()).await;
+        checked.unwrap_or_else(|_| {
+            let text = format!("the check read of {} takes too long", self.cloud.name());
+            Err(CloudError::new(CloudErrorKind::Unavailable, text))
+        })
     }
 
     /// The answer for one node.

@@ -218,13 +218,7 @@ pub fn write(code: u16, document: &Value, yaml: bool) -> Response<Body> {
 
 /// Writes a refusal as a `Status`.
 pub fn refuse(refusal: &Refusal, yaml: bool) -> Response<Body> {
-    let mut status = refusal.to_status();
-    if refusal.reason.is_empty()
-        && let Some(map) = status.as_object_mut()
-    {
-        map.remove("reason");
-    }
-    let mut response = write(refusal.code, &status, yaml);
+    let mut response = write(refusal.code, &refusal.to_status(), yaml);
     if let Some(seconds) = refusal.details["retryAfterSeconds"].as_u64() {
         let value = HeaderValue::from(seconds);
         response.headers_mut().insert(RETRY_AFTER, value);

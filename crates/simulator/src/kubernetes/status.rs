@@ -83,35 +83,6 @@ impl Refusal {
         Self::new(400, "BadRequest", message)
     }
 
-    /// 422 with one cause per bad field: (field path, message).
-    pub fn invalid(kind: &Kind, name: &str, causes: &[(String, String)]) -> Self {
-        let texts: Vec<String> = causes.iter().map(|(f, m)| format!("{f}: {m}")).collect();
-        let text = match texts.as_slice() {
-            [one] => one.clone(),
-            many => format!("[{}]", many.join(", ")),
-        };
-        let mut refusal = Self::new(
-            422,
-            "Invalid",
-            format!("{}{} \"{name}\" is invalid: {text}", kind.kind, {
-                if kind.group.is_empty() {
-                    String::new()
-                } else {
-                    format!(".{}", kind.group)
-                }
-            }),
-        )
-        .about(kind, name);
-        refusal.details["kind"] = kind.kind.into();
-        refusal.details["causes"] = causes
-            .iter()
-            .map(|(field, message)| {
-                json!({ "reason": "FieldValueInvalid", "message": message, "field": field })
-            })
-            .collect();
-        refusal
-    }
-
     /// 410: the version asked for is compacted away.
     pub fn expired(message: impl Into<String>) -> Self {
         Self::new(410, "Expired", message)
@@ -142,8 +113,11 @@ impl Refusal {
     pub fn to_status(&self) -> Value {
         let mut status = json!({
             "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
-            "message": self.message, "reason": self.reason, "code": self.code,
+            "message": self.message, "code": self.code,
         });
+        if !self.reason.is_empty() {
+            status["reason"] = self.reason.into();
+        }
         if !self.details.is_null() {
             status["details"] = self.details.clone();
         }

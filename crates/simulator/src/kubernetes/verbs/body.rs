@@ -8,6 +8,7 @@ use super::Call;
 use crate::kubernetes::kinds::{self, Kind};
 use crate::kubernetes::protobuf;
 use crate::kubernetes::respond::{Encoding, encoding};
+use crate::kubernetes::schema;
 use crate::kubernetes::status::Refusal;
 use crate::kubernetes::store::text;
 
@@ -125,8 +126,7 @@ impl Call<'_> {
             &self.kind.api_version(),
             self.kind.kind,
         )?;
-        self.parts
-            .check_fields(self.kind, object, self.field_validation())
+        schema::check_fields(self.kind, object, self.field_validation())
     }
 
     /// Sets the namespace of the object to that of the request; refuses another one.
