@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use bowline_http::Bucket;
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use http::header::{AUTHORIZATION, RETRY_AFTER, USER_AGENT};
@@ -16,7 +17,6 @@ use tokio::time::{Instant, Sleep, sleep, sleep_until, timeout_at};
 use tower::{BoxError, Service};
 
 use super::accounts::Token;
-use super::bucket::Bucket;
 use crate::metrics::Metrics;
 
 /// Longest time of one call with all its repetitions, from the token to the last byte. A watch has

@@ -32,7 +32,7 @@ pub use call::{CALL_DEADLINE, DeadlineExceeded};
 pub use connection::{Connection, ConnectionError, load_config};
 pub use health::{HEALTH_PATIENCE, Unhealthy, wait_until_healthy};
 
-use bucket::Bucket;
+use bucket::bucket;
 use call::Calls;
 
 /// Identity of the watches and of the API server's health poll.
@@ -152,25 +152,10 @@ impl Clients {
             agent: HeaderValue::from_str(&agent)
                 .unwrap_or_else(|_| HeaderValue::from_static("bowline")),
             token,
-            bucket: Bucket::new(self.limits).map(Arc::new),
+            bucket: bucket(self.limits).map(Arc::new),
             host: self.connection.host().to_owned(),
             metrics: Arc::clone(&self.metrics),
         };
         Client::new(calls, self.connection.namespace())
     }
-}
-
-/// An error and its causes on one line. kube's errors often repeat their source; a cause that was
-/// said already is not said again.
-pub(crate) fn error_chain(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        let words = cause.to_string();
-        if !text.contains(&words) {
-            text = format!("{text}: {words}");
-        }
-        next = cause.source();
-    }
-    text
 }

@@ -1,5 +1,6 @@
 //! Clients over a scripted API server on a paused clock, and over pipes and sockets.
 
+use bowline_core::error_chain;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 

@@ -1,5 +1,6 @@
 //! The words of an election: which Lease, which durations, who listens, what goes wrong.
 
+use bowline_core::error_chain;
 use std::time::Duration;
 
 use k8s_openapi::api::coordination::v1::Lease;
@@ -110,7 +111,7 @@ impl ElectionError {
     }
 
     pub(super) fn chain(&self) -> String {
-        crate::clients::error_chain(self)
+        error_chain(self)
     }
 }
 

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, MutexGuard, PoisonError};
 
 use bowline_core::{
-    Evidence, HoldReason, LifecycleAction, Lookup, Node, Proof, Taint, Verdict, needs_look,
-    when_not_ready, when_ready,
+    Evidence, HoldReason, LifecycleAction, Lookup, Node, Proof, Taint, Verdict, error_chain,
+    needs_look, when_not_ready, when_ready,
 };
 use futures::StreamExt;
 use futures::stream;
@@ -14,7 +14,6 @@ use tracing::{debug, info, warn};
 use super::{CloudState, LifecycleController};
 use crate::events::{EventType, node_reference};
 use crate::lookups::Lookups;
-use crate::nodes::chain;
 use crate::stop::Stop;
 use crate::write::WriteError;
 
@@ -112,7 +111,7 @@ impl LifecycleController {
                 let text = format!("Failed deleting node {name}: {}", refusal(&error));
                 warn!(
                     node = name,
-                    error = chain(&error),
+                    error = error_chain(&error),
                     "deleting failed; trying again"
                 );
                 self.tell(node, EventType::Warning, "DeletingNodeFailed", &text);
@@ -143,7 +142,11 @@ impl LifecycleController {
             Ok(Some(_)) => info!(node = name, "shutdown taint removed: the node is Ready"),
             Ok(None) => {}
             Err(error) if error.is_not_found() => {}
-            Err(error) => warn!(node = name, error = chain(&error), "taints not written"),
+            Err(error) => warn!(
+                node = name,
+                error = error_chain(&error),
+                "taints not written"
+            ),
         }
     }
 

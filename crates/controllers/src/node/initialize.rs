@@ -162,30 +162,20 @@ impl NodeController {
         info!(node = node.name, cloud, "initialised");
     }
 
-    /// Tells people about a node nobody will touch, where they can do something about it.
+    /// Tells people once about a node nobody will touch, where they can do something about it.
     fn leave_alone(&self, node: &Node, ownership: &Ownership) {
-        match ownership {
-            Ownership::Contested(_) => {
-                warn!(node = node.name, "{ownership}");
-                self.tell(
-                    node,
-                    EventType::Warning,
-                    "NodeContested",
-                    &ownership.to_string(),
-                );
-            }
-            Ownership::Nobody(Orphan::MalformedProviderId { .. }) => {
-                warn!(node = node.name, "{ownership}");
-                self.tell(
-                    node,
-                    EventType::Warning,
-                    "MalformedProviderID",
-                    &ownership.to_string(),
-                );
-            }
+        let reason = match ownership {
+            Ownership::Contested(_) => "NodeContested",
+            Ownership::Nobody(Orphan::MalformedProviderId { .. }) => "MalformedProviderID",
             Ownership::Nobody(_) | Ownership::Owned { .. } | Ownership::Undecided(_) => {
                 debug!(node = node.name, "{ownership}");
+                return;
             }
+        };
+        let text = ownership.to_string();
+        if self.is_news(node, &text) {
+            warn!(node = node.name, "{text}");
+            self.tell(node, EventType::Warning, reason, &text);
         }
     }
 }

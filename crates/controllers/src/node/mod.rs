@@ -10,10 +10,10 @@
 mod addresses;
 mod initialize;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use bowline_core::{Node, stable_labels_to_repair};
+use bowline_core::{Node, error_chain, stable_labels_to_repair};
 use bowline_http::Clock;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
@@ -22,9 +22,10 @@ use tracing::{debug, warn};
 use self::initialize::SyncError;
 use crate::events::{EventType, Recorder, node_reference};
 use crate::metrics::Metrics;
-use crate::nodes::{NodeChange, Nodes, chain};
+use crate::nodes::{NodeChange, Nodes};
 use crate::owners::Owners;
 use crate::queue::{Backoff, Work, WorkQueue};
+use crate::recent::Recent;
 use crate::stop::Stop;
 use crate::write::NodeWriter;
 
@@ -35,6 +36,9 @@ const IN_FLIGHT_LIMIT: usize = 5000;
 const STRANGER_PERIOD: Duration = Duration::from_secs(60);
 /// Failures in a row after which people are told: about five seconds of trying.
 const FAILURES_BEFORE_WARNING: u32 = 10;
+
+/// Nodes whose being left alone is remembered to have been told: the largest supported cluster.
+const TOLD_LIMIT: usize = 5000;
 
 /// The settings of the controller.
 #[derive(Clone, Copy, Debug)]
@@ -58,6 +62,8 @@ pub struct NodeController {
     options: NodeOptions,
     queue: WorkQueue<String>,
     writing: Semaphore,
+    /// What was told about nodes (by uid) that are left alone, so that it is told once.
+    told: Mutex<Recent<String, String>>,
 }
 
 /// What became of one turn.
@@ -91,6 +97,7 @@ impl NodeController {
             options,
             queue,
             writing,
+            told: Mutex::new(Recent::new(TOLD_LIMIT)),
         })
     }
 
@@ -159,13 +166,13 @@ impl NodeController {
         }
         debug!(node = node.name, labels = ?repairs, "repairing paired labels");
         match self.writer.set_labels(node, &repairs).await {
-            Err(error) if error.is_not_found() || error.is_conflict() => Ok(()),
+            Err(error) if error.is_not_found() => Ok(()),
             done => Ok(done.map(|_| ())?),
         }
     }
 
     fn report(&self, name: &str, error: &SyncError, failures: u32) {
-        let text = chain(error);
+        let text = error_chain(error);
         let cloud = self.nodes.get(name).and_then(|node| self.owner_name(&node));
         self.metrics
             .clouds
@@ -199,6 +206,16 @@ impl NodeController {
     fn tell(&self, node: &Node, kind: EventType, reason: &'static str, message: &str) {
         let reference = node_reference(&node.name, &node.uid, Some(&node.resource_version));
         self.recorder.event(&reference, kind, reason, message);
+    }
+
+    /// Whether this is news about that node.
+    fn is_news(&self, node: &Node, text: &str) -> bool {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = told.get_mut(&node.uid).is_some_and(|before| before == text);
+        if !known {
+            told.insert(node.uid.clone(), text.to_owned());
+        }
+        !known
     }
 
     fn owner_name(&self, node: &Node) -> Option<String> {

@@ -4,9 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::time::Duration;
 
+use bowline_core::quote;
+
+use super::table;
 use super::table::{Effect, FLAGS, Flag, find};
 use super::value::Value;
-use super::{quote, table};
 
 /// Why a command line was not understood.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]

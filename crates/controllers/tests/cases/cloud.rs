@@ -8,12 +8,15 @@ use bowline_core::{
     AddressKind, BoxFuture, Claim, Cloud, CloudError, CloudErrorKind, CloudName, Evidence,
     Instance, Instances, Lookup, Node, NodeAddress, Power, ProviderId,
 };
-use bowline_http::Clock;
+use bowline_http::{Clock, Random};
+use bowline_simulator::World;
+use bowline_simulator::machines::{self, Machines};
 use jiff::Timestamp;
+use tokio::sync::watch;
 
 /// What the cloud says about one node.
 #[derive(Clone, Debug)]
-pub enum Script {
+pub(crate) enum Script {
     /// Its machine.
     Machine(Instance),
     /// It does not exist.
@@ -24,8 +27,8 @@ pub enum Script {
     Error(&'static str),
 }
 
-/// The machine `demo://m-1` in zone z1 with these addresses (`Type:value`).
-pub fn machine(id: &str, addresses: &[&str]) -> Instance {
+/// A machine of type c2 in zone z1 of region r1 with these addresses (`Type:value`).
+pub(crate) fn machine(id: &str, addresses: &[&str]) -> Instance {
     Instance {
         provider_id: ProviderId::parse(id).ok(),
         instance_type: "c2".into(),
@@ -43,90 +46,158 @@ pub fn machine(id: &str, addresses: &[&str]) -> Instance {
     }
 }
 
+/// The same machine, powered off.
+pub(crate) fn stopped(id: &str) -> Instance {
+    Instance {
+        power: Power::Off,
+        ..machine(id, &["InternalIP:10.0.0.5"])
+    }
+}
+
 #[derive(Default)]
 struct State {
     scripts: BTreeMap<String, VecDeque<Script>>,
+    machines: Option<Machines>,
     latency: Duration,
     canary_fails: bool,
+    /// The chance that a whole call fails.
+    trouble: f64,
     calls: Vec<(Timestamp, Vec<String>)>,
     canaries: usize,
 }
 
-/// The scripted cloud: scheme `demo`.
-pub struct ScriptedCloud {
+/// The scripted cloud of one scheme.
+pub(crate) struct ScriptedCloud {
     name: CloudName,
     scheme: &'static str,
     clock: Clock,
+    random: Random,
     state: Mutex<State>,
+    asked: watch::Sender<usize>,
 }
 
 impl ScriptedCloud {
-    pub fn new(name: &str, scheme: &'static str, clock: Clock) -> Arc<Self> {
-        let name = CloudName::parse(name).unwrap();
-        Arc::new(Self { name, scheme, clock, state: Mutex::default() })
+    pub(crate) fn new(name: &str, scheme: &'static str, world: &World) -> Arc<Self> {
+        Arc::new(Self {
+            name: CloudName::parse(name).unwrap(),
+            scheme,
+            clock: world.clock.clone(),
+            random: world.random.fork(),
+            state: Mutex::default(),
+            asked: watch::Sender::new(0),
+        })
     }
 
     /// From now on, this about that node.
-    pub fn say(&self, node: &str, script: Script) {
+    pub(crate) fn say(&self, node: &str, script: Script) {
         self.say_in_turn(node, [script]);
     }
 
     /// These answers one after the other; the last one stays.
-    pub fn say_in_turn(&self, node: &str, scripts: impl IntoIterator<Item = Script>) {
-        self.state().scripts.insert(node.to_owned(), scripts.into_iter().collect());
+    pub(crate) fn say_in_turn(&self, node: &str, scripts: impl IntoIterator<Item = Script>) {
+        self.state()
+            .scripts
+            .insert(node.to_owned(), scripts.into_iter().collect());
+    }
+
+    /// About nodes without a script it says what the world's register of machines says: the
+    /// machine of node `n` is `<scheme>://n`.
+    pub(crate) fn follow(&self, machines: &Machines) {
+        self.state().machines = Some(machines.clone());
     }
 
     /// Every look-up takes that long.
-    pub fn take(&self, latency: Duration) {
+    pub(crate) fn take(&self, latency: Duration) {
         self.state().latency = latency;
     }
 
     /// Whether check reads fail.
-    pub fn fail_canaries(&self, fail: bool) {
+    pub(crate) fn fail_canaries(&self, fail: bool) {
         self.state().canary_fails = fail;
     }
 
+    /// Calls fail with that chance.
+    pub(crate) fn fail_with(&self, chance: f64) {
+        self.state().trouble = chance;
+    }
+
     /// How often it was asked, about whomever.
-    pub fn calls(&self) -> usize {
+    pub(crate) fn calls(&self) -> usize {
         self.state().calls.len()
     }
 
     /// When it was asked about that node.
-    pub fn asked_about(&self, node: &str) -> Vec<Timestamp> {
+    pub(crate) fn asked_about(&self, node: &str) -> Vec<Timestamp> {
         let state = self.state();
         let about = |(_, names): &&(Timestamp, Vec<String>)| names.iter().any(|name| name == node);
-        state.calls.iter().filter(about).map(|(at, _)| *at).collect()
+        state
+            .calls
+            .iter()
+            .filter(about)
+            .map(|(at, _)| *at)
+            .collect()
     }
 
     /// How many check reads were made.
-    pub fn canaries(&self) -> usize {
+    pub(crate) fn canaries(&self) -> usize {
         self.state().canaries
+    }
+
+    /// Changes with every question and every check read.
+    pub(crate) fn subscribe(&self) -> watch::Receiver<usize> {
+        self.asked.subscribe()
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap()
     }
 
-    fn answer(&self, node: &Node) -> Lookup {
+    fn script(&self, node: &Node) -> Script {
         let mut state = self.state();
-        let Some(scripts) = state.scripts.get_mut(&node.name) else { return Lookup::NotMine };
-        let script = match scripts.len() {
-            0 => return Lookup::NotMine,
-            1 => scripts[0].clone(),
-            _ => scripts.pop_front().unwrap(),
+        if let Some(scripts) = state.scripts.get_mut(&node.name) {
+            return match scripts.len() {
+                0 | 1 => scripts.front().cloned().unwrap_or(Script::None),
+                _ => scripts.pop_front().unwrap(),
+            };
+        }
+        let Some(machines) = &state.machines else {
+            return Script::None;
         };
-        match script {
+        let id = format!("{}://{}", self.scheme, node.name);
+        let number: u32 = node.name.bytes().map(u32::from).sum();
+        let address = format!("InternalIP:10.0.{}.{}", number / 250, number % 250 + 1);
+        match (machines.power(&id), &node.provider_id) {
+            (Some(machines::Power::Running), _) => Script::Machine(machine(&id, &[&address])),
+            (Some(machines::Power::Off), _) => Script::Machine(Instance {
+                power: Power::Off,
+                ..machine(&id, &[&address])
+            }),
+            (None, Some(_)) => Script::Gone,
+            (None, None) => Script::None,
+        }
+    }
+
+    fn answer(&self, node: &Node) -> Lookup {
+        match self.script(node) {
             Script::Machine(instance) => Lookup::Found(Box::new(instance)),
             Script::None => Lookup::NotMine,
             Script::Gone => Lookup::Gone(Evidence {
                 text: format!("machine of {} answered 404", node.name),
                 at: self.clock.now(),
             }),
-            Script::Error(text) => {
-                Lookup::CannotTell(CloudError::new(CloudErrorKind::Unavailable, text))
-            }
+            Script::Error(text) => Lookup::CannotTell(unavailable(text)),
         }
     }
+
+    /// Draws whether this call fails; draws nothing while there is no trouble.
+    fn is_in_trouble(&self) -> bool {
+        let trouble = self.state().trouble;
+        trouble > 0.0 && self.random.unit() < trouble
+    }
+}
+
+fn unavailable(text: &str) -> CloudError {
+    CloudError::new(CloudErrorKind::Unavailable, text)
 }
 
 impl Cloud for ScriptedCloud {
@@ -160,17 +231,26 @@ impl Instances for ScriptedCloud {
                 state.calls.push((self.clock.now(), names));
                 state.latency
             };
+            self.asked.send_modify(|asked| *asked += 1);
             tokio::time::sleep(latency).await;
+            if self.is_in_trouble() {
+                let failed = |_| Lookup::CannotTell(unavailable("trouble"));
+                return nodes.iter().map(failed).collect();
+            }
             nodes.iter().map(|node| self.answer(node)).collect()
         })
     }
 
     fn canary(&self) -> BoxFuture<'_, Result<(), CloudError>> {
         Box::pin(async move {
-            let mut state = self.state();
-            state.canaries += 1;
-            if state.canary_fails {
-                return Err(CloudError::new(CloudErrorKind::Unavailable, "check read"));
+            let fails = {
+                let mut state = self.state();
+                state.canaries += 1;
+                state.canary_fails
+            };
+            self.asked.send_modify(|asked| *asked += 1);
+            if fails || self.is_in_trouble() {
+                return Err(unavailable("check read"));
             }
             Ok(())
         })

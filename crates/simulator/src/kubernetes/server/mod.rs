@@ -116,19 +116,6 @@ impl Api for KubernetesApi {
         self.store.dump()
     }
 
-    fn error_body(&self, status: http::StatusCode, message: &str) -> Value {
-        let reason = match status.as_u16() {
-            401 => "Unauthorized",
-            403 => "Forbidden",
-            429 => "TooManyRequests",
-            500 => "InternalError",
-            503 => "ServiceUnavailable",
-            504 => "Timeout",
-            _ => "",
-        };
-        Refusal::new(status.as_u16(), reason, message).to_status()
-    }
-
     fn control(&self, verb: &str, body: &Value) -> Result<Value, String> {
         match verb {
             "break-watches" => self.break_watches(),
@@ -150,5 +137,23 @@ impl Api for KubernetesApi {
             }
         }
         Ok(json!({ "revision": self.store.revision() }))
+    }
+
+    fn error_body(&self, status: http::StatusCode, message: &str) -> Value {
+        let reason = match status.as_u16() {
+            400 => "BadRequest",
+            401 => "Unauthorized",
+            403 => "Forbidden",
+            404 => "NotFound",
+            409 => "Conflict",
+            410 => "Expired",
+            422 => "Invalid",
+            429 => "TooManyRequests",
+            500 => "InternalError",
+            503 => "ServiceUnavailable",
+            504 => "Timeout",
+            _ => "",
+        };
+        Refusal::new(status.as_u16(), reason, message).to_status()
     }
 }
