@@ -116,10 +116,6 @@ impl Api for KubernetesApi {
         self.store.dump()
     }
 
-    fn error_body(&self, status: http::StatusCode, message: &str) -> Value {
-        Refusal::of_code(status.as_u16(), message).to_status()
-    }
-
     fn control(&self, verb: &str, body: &Value) -> Result<Value, String> {
         match verb {
             "break-watches" => self.break_watches(),
@@ -144,6 +140,20 @@ impl Api for KubernetesApi {
     }
 
     fn error_body(&self, status: http::StatusCode, message: &str) -> Value {
-        Refusal::of_code(status.as_u16(), message).to_status()
+        let reason = match status.as_u16() {
+            400 => "BadRequest",
+            401 => "Unauthorized",
+            403 => "Forbidden",
+            404 => "NotFound",
+            409 => "Conflict",
+            410 => "Expired",
+            422 => "Invalid",
+            429 => "TooManyRequests",
+            500 => "InternalError",
+            503 => "ServiceUnavailable",
+            504 => "Timeout",
+            _ => "",
+        };
+        Refusal::new(status.as_u16(), reason, message).to_status()
     }
 }
