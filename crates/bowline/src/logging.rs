@@ -43,6 +43,7 @@ pub(crate) fn start(options: &LoggingOptions) -> Verbosity {
 }
 
 /// Starts logging to a file, everything of ours: for the sandbox, whose output is the story.
+#[cfg(feature = "sandbox")]
 pub(crate) fn start_to_file(path: &Path) -> Result<()> {
     let file = std::fs::File::create(path)
         .with_context(|| format!("making the log {}", path.display()))?;
