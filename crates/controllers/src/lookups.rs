@@ -162,3 +162,66 @@ fn stopped() -> Lookup {
     let error = CloudError::new(CloudErrorKind::Unavailable, "the manager is stopping");
     Lookup::CannotTell(error)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use bowline_core::{BoxFuture, Claim, CloudName, Instances};
+    use bowline_http::Clock;
+
+    use super::*;
+    use crate::objects::NodeObject;
+    use crate::stop::stop_signal;
+
+    /// Counts its calls.
+    struct Counting(CloudName, AtomicUsize);
+
+    impl Cloud for Counting {
+        fn name(&self) -> &CloudName {
+            &self.0
+        }
+
+        fn provider(&self) -> &'static str {
+            "demo"
+        }
+
+        fn claim(&self, _: &str) -> Claim {
+            Claim::Mine
+        }
+
+        fn instances(&self) -> Option<&dyn Instances> {
+            Some(self)
+        }
+    }
+
+    impl Instances for Counting {
+        fn lookup<'a>(&'a self, nodes: &'a [Arc<Node>]) -> BoxFuture<'a, Vec<Lookup>> {
+            self.1.fetch_add(1, Ordering::Relaxed);
+            Box::pin(async { nodes.iter().map(|_| Lookup::NotMine).collect() })
+        }
+
+        fn canary(&self) -> BoxFuture<'_, Result<(), CloudError>> {
+            self.1.fetch_add(1, Ordering::Relaxed);
+            Box::pin(async { Ok(()) })
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn no_cloud_is_called_without_a_valid_lease() {
+        let date = "2026-01-01T00:00:00Z".parse().unwrap();
+        let second = Duration::from_secs(1);
+        let shut = Fence::closed("l".into(), second, second, Clock::simulated(date));
+        for (fence, calls) in [(shut, 0), (Fence::open(), 2)] {
+            let name = CloudName::parse("demo").unwrap();
+            let cloud = Arc::new(Counting(name, AtomicUsize::new(0)));
+            let (_handle, stop) = stop_signal();
+            let lookups = Lookups::start(cloud.clone(), fence, stop);
+            let node = Node::from(NodeObject::default());
+            let answer = lookups.ask_one(Arc::new(node)).await;
+            assert_eq!(matches!(answer, Lookup::CannotTell(_)), calls == 0);
+            assert_eq!(lookups.canary().await.is_err(), calls == 0);
+            assert_eq!(cloud.1.load(Ordering::Relaxed), calls);
+        }
+    }
+}

@@ -139,7 +139,8 @@ impl fmt::Display for HoldReason {
 pub struct Guard {
     policy: GuardPolicy,
     suspicions: BTreeMap<String, Suspicion>,
-    deletions: VecDeque<Timestamp>,
+    /// Nodes (by uid) that were deleted, or may have been, and when; oldest first.
+    deletions: VecDeque<(Timestamp, String)>,
 }
 
 /// What is held against one node (by uid).
@@ -161,7 +162,8 @@ impl Guard {
 
     /// The machine of `node` was said to be gone, in a cloud that has `nodes` nodes in all.
     ///
-    /// A verdict to delete takes its share of the budget at once; [`Guard::refund`] gives it back.
+    /// A verdict to delete takes the node's share of the budget at once, and a further one for the
+    /// same node no second share; [`Guard::refund`] gives it back.
     pub fn gone(&mut self, node: &Node, evidence: Evidence, nodes: usize) -> Verdict {
         let now = evidence.at;
         let suspicion = self
@@ -175,19 +177,17 @@ impl Guard {
         if let Some((reason, wait)) = hold(&self.policy, node, suspicion, now) {
             return tell(suspicion, reason, wait);
         }
-        while self
-            .deletions
-            .front()
-            .is_some_and(|at| older(*at, now, self.policy.budget_window))
-        {
-            self.deletions.pop_front();
-        }
-        if self.deletions.len() >= self.policy.budget(nodes) {
-            let oldest = self.deletions.front();
-            let wait = oldest.map(|at| left(*at, now, self.policy.budget_window));
+        let window = self.policy.budget_window;
+        self.deletions.retain(|(at, _)| !older(*at, now, window));
+        let is_other = |(_, uid): &(Timestamp, String)| *uid != node.uid;
+        let others = self.deletions.iter().filter(|it| is_other(it)).count();
+        if others >= self.policy.budget(nodes) {
+            let oldest = self.deletions.iter().find(|it| is_other(it));
+            let wait = oldest.map(|(at, _)| left(*at, now, window));
             return tell(suspicion, HoldReason::BudgetSpent, wait);
         }
-        self.deletions.push_back(now);
+        self.deletions.retain(is_other);
+        self.deletions.push_back((now, node.uid.clone()));
         Verdict::Delete(Proof {
             first: suspicion.first.clone(),
             second: evidence,
@@ -222,9 +222,11 @@ impl Guard {
             .any(|suspicion| !suspicion.canary_passed)
     }
 
-    /// The deletion did not happen: gives its share of the budget back.
-    pub fn refund(&mut self) {
-        self.deletions.pop_back();
+    /// The deletion of that node certainly did not happen: gives its share of the budget back.
+    ///
+    /// Not for a deletion without an answer, which may have happened.
+    pub fn refund(&mut self, uid: &str) {
+        self.deletions.retain(|(_, deleted)| deleted != uid);
     }
 
     /// Forgets all nodes but these (by uid).

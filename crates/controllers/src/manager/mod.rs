@@ -110,8 +110,11 @@ impl Manager {
         let health = Health::default();
         let options = serving::options(&self.options)?;
         let (serving_handle, serving_stop) = stop_signal();
-        let server = Server::bind(options, self.serving_parts(&health, migration.as_ref())).await?;
-        let server = server.map(|server| {
+        let binding = Server::bind(options, self.serving_parts(&health, migration.as_ref()));
+        let Some(server) = stop.unless_given(binding).await else {
+            return Ok(());
+        };
+        let server = server?.map(|server| {
             if let Ok(address) = server.address() {
                 info!(%address, "serving health, metrics and configuration");
             }
@@ -198,6 +201,7 @@ impl Manager {
         };
         if let Err(ManagerError::Lost(lost)) = &ended {
             error!(%lost, "leadership is lost; stopping at once");
+            events.abandon();
             return ended;
         }
         match timeout(RELEASE_LIMIT, held.release()).await {

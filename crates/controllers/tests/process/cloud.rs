@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 
 use bowline_core::{
     AddressKind, BoxFuture, Claim, Cloud, CloudError, CloudErrorKind, CloudName, Evidence,
@@ -36,6 +37,7 @@ pub(crate) struct Demo {
 #[derive(Default)]
 struct State {
     answers: BTreeMap<String, Answer>,
+    latency: Duration,
     calls: Vec<Timestamp>,
 }
 
@@ -60,6 +62,11 @@ impl Demo {
 
     pub(crate) fn say(&self, node: &str, answer: Answer) {
         self.state().answers.insert(node.to_owned(), answer);
+    }
+
+    /// Every look-up takes that long.
+    pub(crate) fn take(&self, latency: Duration) {
+        self.state().latency = latency;
     }
 
     /// When it was called, check reads included.
@@ -133,6 +140,8 @@ impl Instances for Demo {
     fn lookup<'a>(&'a self, nodes: &'a [Arc<Node>]) -> BoxFuture<'a, Vec<Lookup>> {
         Box::pin(async move {
             self.called();
+            let latency = self.state().latency;
+            tokio::time::sleep(latency).await;
             let answers: Vec<Option<Answer>> = {
                 let state = self.state();
                 nodes

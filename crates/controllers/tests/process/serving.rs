@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use bowline_controllers::manager::ManagerError;
 use bowline_simulator::faults::{Action, Rule};
 use bowline_simulator::journal::Filter;
 use bowline_simulator::kubernetes::auth::originals;
@@ -469,4 +470,42 @@ async fn a_certificate_that_is_replaced_on_disk_is_served_without_a_restart() {
     tokio::time::resume();
     while get(port, "/healthz", None).await.certificate != second {}
     manager.stop().await.0.unwrap();
+}
+
+#[tokio::test]
+async fn without_the_right_to_read_the_authorities_the_start_fails_unless_that_is_tolerated() {
+    let stage = Stage::on_socket().await;
+    let refused = Action::Status {
+        code: 403,
+        headers: [].into(),
+        body: None,
+    };
+    let map = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication";
+    let refused = Rule::new(refused).on("GET", map);
+    stage.world.faults.add(refused).unwrap();
+    let config = stage.administrator("manager");
+    let (manager, _) = serve(&stage, &config, &[]);
+    let ended = manager.ended().await.unwrap_err();
+    assert!(matches!(ended, ManagerError::Serving(_)), "{ended:?}");
+    let leases = Filter::any().path("*/leases*");
+    assert_eq!(stage.world.journal.count(&leases), 0, "it did not compete");
+
+    let tolerate = ["--authentication-tolerate-lookup-failure"];
+    let (manager, port) = serve(&stage, &config, &tolerate);
+    assert_eq!(get(port, "/healthz", None).await.body, "ok");
+    manager.stop().await.0.unwrap();
+}
+
+#[tokio::test]
+async fn a_manager_that_still_asks_for_the_authorities_stops_at_once() {
+    let stage = Stage::on_socket().await;
+    let hang = Rule::new(Action::Hang).on("GET", "*/configmaps/*");
+    stage.world.faults.add(hang).unwrap();
+    let (manager, _) = serve(&stage, &stage.administrator("manager"), &[]);
+    while stage.world.faults.rules()[0].1 == 0 {
+        tokio::task::yield_now().await;
+    }
+    let (ended, took) = manager.stop().await;
+    ended.unwrap();
+    assert!(took < Duration::from_secs(5), "{took:?}");
 }
