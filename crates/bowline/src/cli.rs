@@ -9,7 +9,7 @@ use std::process::ExitCode;
 
 use bowline_controllers::options;
 
-use crate::output::{complain, fail, tell};
+use crate::output::{complain, tell};
 use crate::{providers, run};
 
 /// What the program can do besides being a controller manager.
@@ -129,7 +129,7 @@ fn simulated(program: &str, arguments: &[String]) -> ExitCode {
     match ended {
         Ok(code) => code,
         Err(error) => {
-            fail(&error);
+            crate::output::fail(&error);
             ExitCode::FAILURE
         }
     }

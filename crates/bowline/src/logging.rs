@@ -1,10 +1,7 @@
 //! What the program logs, where, and how much of it.
 
 use std::io::IsTerminal;
-use std::path::Path;
-use std::sync::Arc;
 
-use anyhow::{Context, Result};
 use bowline_controllers::options::LoggingOptions;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt;
@@ -43,10 +40,15 @@ pub(crate) fn start(options: &LoggingOptions) -> Verbosity {
 }
 
 /// Starts logging to a file, everything of ours: for the sandbox, whose output is the story.
-pub(crate) fn start_to_file(path: &Path) -> Result<()> {
+#[cfg(feature = "sandbox")]
+pub(crate) fn start_to_file(path: &std::path::Path) -> anyhow::Result<()> {
+    use anyhow::Context as _;
+
     let file = std::fs::File::create(path)
         .with_context(|| format!("making the log {}", path.display()))?;
-    let layer = fmt::layer().with_writer(Arc::new(file)).with_ansi(false);
+    let layer = fmt::layer()
+        .with_writer(std::sync::Arc::new(file))
+        .with_ansi(false);
     // An error means that logging was started before, as tests do.
     let _ = tracing_subscriber::registry()
         .with(layer.with_filter(targets(4, &[])))

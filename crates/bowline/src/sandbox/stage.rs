@@ -301,16 +301,8 @@ fn start_manager(folder: &Path, cloud: SocketAddr, secure_port: u16, stop: Stop)
     let environment: Environment = Arc::new(move |name| variables.get(name).cloned());
     let quiet = Arc::new(|_| Ok(()));
     let manager = tokio::spawn(run::manage(COMMAND, *line, environment, quiet, stop));
-    let ended = async move {
-        manager
-            .await
-            .context("the manager's task")?
-            .map_err(Into::into)
-    };
-    Ok(ended
-        .map(|ended: Result<()>| ended.map_err(Arc::new))
-        .boxed()
-        .shared())
+    let ended = async move { manager.await.context("the manager's task").flatten() };
+    Ok(ended.map(|ended| ended.map_err(Arc::new)).boxed().shared())
 }
 
 async fn free_port() -> Result<u16> {

@@ -88,6 +88,7 @@ impl Running {
     }
 
     /// Waits for a line of standard output with that text, and returns it.
+    #[cfg(feature = "sandbox")]
     pub(crate) fn says(&mut self, text: &str) -> String {
         self.stdout.until(text)
     }

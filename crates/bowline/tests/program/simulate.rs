@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::process::Command;
 
 use serde_json::{Value, json};
 
@@ -236,48 +237,66 @@ fn bad_arguments_of_simulate_are_told() {
     }
 }
 
+/// `bowline simulate kubernetes`.
+fn kubernetes(listen: &str, kubeconfig: &str, fixture: Option<&str>) -> Command {
+    let mut command = bowline(&["simulate", "kubernetes"]);
+    command.args(["--listen", listen, "--kubeconfig", kubeconfig]);
+    command.args(fixture.map(|file| format!("--fixture={file}")));
+    command
+}
+
 #[tokio::test]
 async fn kubernetes_as_a_server_writes_a_kubeconfig_that_works() {
-    use k8s_openapi::api::core::v1::Namespace;
+    use k8s_openapi::api::core::v1::Node;
 
     let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("kubeconfig");
-    let kubeconfig = path.to_str().unwrap();
-    let line = [
-        "simulate",
-        "kubernetes",
-        "--listen",
-        "127.0.0.1:0",
-        "--kubeconfig",
-        kubeconfig,
-    ];
-    let mut running = Running::start(bowline(&line));
+    let file = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (kubeconfig, fixture) = (file("kubeconfig"), file("objects.yaml"));
+    let object = "apiVersion: v1\nkind: Node\nmetadata: {name: from-the-fixture}\n";
+    std::fs::write(&fixture, object).unwrap();
+    let mut running = Running::start(kubernetes("127.0.0.1:0", &kubeconfig, Some(&fixture)));
     let address = address(&running.says("Kubernetes API, simulated, on https://127.0.0.1:"));
+    running.says("1 from the fixture");
     running.says(&format!("kubectl --kubeconfig {kubeconfig}"));
-    let config = bowline_controllers::clients::load_config(kubeconfig, "")
-        .await
-        .unwrap();
-    let client = kube::Client::try_from(config).unwrap();
-    let namespaces: kube::Api<Namespace> = kube::Api::all(client);
-    namespaces.get("kube-system").await.unwrap();
-    let taken = run(bowline(&[
-        "simulate",
-        "kubernetes",
-        "--listen",
-        &address,
-        "--kubeconfig",
-        "/dev/null",
-    ]));
+    running.says(&format!("https://{address}/_sim/journal"));
+    running.says(&format!("https://{address}/_sim/state"));
+    let config = bowline_controllers::clients::load_config(&kubeconfig, "").await;
+    let client = kube::Client::try_from(config.unwrap()).unwrap();
+    let nodes: kube::Api<Node> = kube::Api::all(client.clone());
+    nodes.get("from-the-fixture").await.unwrap();
+    let path = "/_sim/journal";
+    let journal = client
+        .request_text(http::Request::get(path).body(Vec::new()).unwrap())
+        .await;
+    let last: Value = serde_json::from_str(journal.unwrap().lines().last().unwrap()).unwrap();
+    assert_eq!(last["path"], "/api/v1/nodes/from-the-fixture");
+    assert_eq!(last["caller"], "kubernetes-admin");
+
+    let taken = run(kubernetes(&address, "/dev/null", None));
     taken.failed_with(&[&address, "another program already does"]);
-    let unwritable = run(bowline(&[
-        "simulate",
-        "kubernetes",
-        "--listen",
-        "127.0.0.1:0",
-        "--kubeconfig",
-        "/nonexistent/x",
-    ]));
-    unwritable.failed_with(&["/nonexistent/x", "No such file or directory"]);
     running.signal("INT");
-    assert_eq!(running.end().code, Some(0));
+    assert_eq!(running.end().code, Some(0), "Ctrl-C is the way to end it");
+}
+
+#[test]
+fn files_that_the_simulated_kubernetes_cannot_use_are_named() {
+    let unwritable = run(kubernetes("127.0.0.1:0", "/nonexistent/x", None));
+    unwritable.failed_with(&["/nonexistent/x", "No such file or directory"]);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("objects.yaml");
+    let fixture = path.to_str().unwrap();
+    for (text, words) in [
+        ("kind: [\n", &["objects.yaml", "line "][..]),
+        (
+            "apiVersion: v1\nkind: Nod\nmetadata: {name: a}\n",
+            &["objects.yaml", "object 1", "Nod"],
+        ),
+        (
+            "apiVersion: v1\nkind: Node\nmetadata: {name: a}\nspce: {}\n",
+            &["objects.yaml", "object 1", "spce"],
+        ),
+    ] {
+        std::fs::write(&path, text).unwrap();
+        run(kubernetes("127.0.0.1:0", "/dev/null", Some(fixture))).failed_with(words);
+    }
 }
