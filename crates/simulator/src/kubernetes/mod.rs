@@ -10,6 +10,7 @@ pub mod kinds;
 pub mod kubeconfig;
 pub mod list;
 pub mod managed;
+pub mod object;
 pub mod openapi;
 pub mod patch;
 pub mod protobuf;

@@ -11,6 +11,7 @@ use tokio::sync::watch;
 
 use super::auth::Objects;
 use super::kinds::{self, Kind};
+use super::object::{seconds, text};
 
 /// Changes remembered per resource. A watcher that falls further behind is cut off and must list
 /// again. 2,000 nodes that join with four writes each stay within it.
@@ -207,6 +208,37 @@ impl Objects for Store {
             .map(|object| (*object).clone())
             .collect()
     }
+
+    fn visit(&self, kind: &Kind, namespace: Option<&str>, look: &mut dyn FnMut(&Value)) {
+        let objects = self.lock().list(kind, namespace);
+        for object in objects {
+            look(&object);
+        }
+    }
+
+    fn look(&self, kind: &Kind, namespace: &str, name: &str, look: &mut dyn FnMut(&Value)) -> bool {
+        let object = self.lock().get(kind, &path(namespace, name));
+        object.inspect(|object| look(object)).is_some()
+    }
+}
+
+/// For decisions in the middle of a write, when the store is locked.
+impl Objects for State {
+    fn get(&self, kind: &Kind, namespace: &str, name: &str) -> Option<Value> {
+        let object = State::get(self, kind, &path(namespace, name))?;
+        Some((*object).clone())
+    }
+
+    fn list(&self, kind: &Kind, namespace: Option<&str>) -> Vec<Value> {
+        let objects = State::list(self, kind, namespace).into_iter();
+        objects.map(|object| (*object).clone()).collect()
+    }
+
+    fn visit(&self, kind: &Kind, namespace: Option<&str>, look: &mut dyn FnMut(&Value)) {
+        for object in State::list(self, kind, namespace) {
+            look(&object);
+        }
+    }
 }
 
 impl State {
@@ -385,19 +417,6 @@ fn prefix(kind: &Kind, namespace: Option<&str>) -> String {
         Some(namespace) if kind.namespaced => format!("{namespace}/"),
         _ => String::new(),
     }
-}
-
-/// The text at a JSON pointer; empty if there is none.
-pub fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
-    object
-        .pointer(pointer)
-        .and_then(Value::as_str)
-        .unwrap_or_default()
-}
-
-/// A time the way `metav1.Time` prints it: whole seconds, UTC.
-pub fn seconds(time: Timestamp) -> String {
-    time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
 #[cfg(test)]
