@@ -62,6 +62,7 @@ async fn look(client: &Client) -> Result<(), String> {
         .map_err(|error| error.to_string())?;
     match client.request_text(request).await {
         Ok(_) => Ok(()),
-        Err(error) => Err(error_chain(&error)),
+        // The library's word for "the connection" tells nobody anything.
+        Err(error) => Err(error_chain(&error).replace("ServiceError: ", "")),
     }
 }

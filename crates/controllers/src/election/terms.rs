@@ -65,7 +65,8 @@ pub trait Observer: Send + Sync {
         let _ = lease;
     }
 
-    /// An event of type Normal and reason `LeaderElection` to be made on this Lease.
+    /// An event of type Normal and reason `LeaderElection` to be made on this Lease: when it is
+    /// won and when it is given back. Who loses it writes nothing more.
     fn event(&self, lease: &Lease, message: &str) {
         let _ = (lease, message);
     }

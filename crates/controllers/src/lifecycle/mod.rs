@@ -16,6 +16,7 @@ use futures::future::join_all;
 use tokio::time::Instant;
 
 use crate::events::Recorder;
+use crate::lookups::Lookups;
 use crate::metrics::Metrics;
 use crate::nodes::Nodes;
 use crate::owners::Owners;
@@ -93,19 +94,43 @@ impl LifecycleController {
         let rounds = this.owners.all().iter().map(|cloud| {
             let stop = stop.clone();
             async move {
-                this.nodes.synced().await;
-                while !stop.is_given() {
-                    let begun = Instant::now();
-                    this.round(cloud, &stop).await;
-                    let took = begun.elapsed().as_secs_f64();
-                    this.metrics.lifecycle.round.observe(took);
-                    let pause = tokio::time::sleep(this.options.monitor_period);
-                    if stop.unless_given(pause).await.is_none() {
-                        return;
-                    }
+                if stop.unless_given(this.nodes.synced()).await.is_none() {
+                    return;
                 }
+                // Apart, so that a slow cloud does not hold up nodes that need no answer from it.
+                tokio::join!(
+                    this.keep_ready_clear(cloud, &stop),
+                    this.keep_looking(cloud, &stop)
+                );
             }
         });
         join_all(rounds).await;
+    }
+
+    async fn keep_ready_clear(&self, cloud: &Lookups, stop: &Stop) {
+        loop {
+            self.clear_ready(cloud, stop).await;
+            if self.pause(stop).await.is_none() {
+                return;
+            }
+        }
+    }
+
+    async fn keep_looking(&self, cloud: &Lookups, stop: &Stop) {
+        loop {
+            let begun = Instant::now();
+            self.round(cloud, stop).await;
+            let took = begun.elapsed().as_secs_f64();
+            self.metrics.lifecycle.round.observe(took);
+            if self.pause(stop).await.is_none() {
+                return;
+            }
+        }
+    }
+
+    /// The time between two rounds; none if it is time to stop.
+    async fn pause(&self, stop: &Stop) -> Option<()> {
+        stop.unless_given(tokio::time::sleep(self.options.monitor_period))
+            .await
     }
 }

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use bowline_core::{
     Evidence, HoldReason, LifecycleAction, Lookup, Node, Proof, Taint, Verdict, error_chain,
-    needs_look, when_not_ready, when_ready,
+    needs_look, when_not_ready, with_shutdown, without_shutdown,
 };
 use futures::StreamExt;
 use futures::stream;
@@ -18,38 +19,44 @@ use crate::stop::Stop;
 use crate::write::WriteError;
 
 impl LifecycleController {
+    /// Takes the shutdown taint from nodes that are Ready; no cloud is asked.
+    pub(super) async fn clear_ready(&self, cloud: &Lookups, stop: &Stop) {
+        let ready = self.owned(cloud).into_iter().filter(|it| !needs_look(it));
+        stream::iter(ready.filter_map(|node| Some((without_shutdown(&node.taints)?, node))))
+            .for_each_concurrent(self.options.concurrent_syncs, |(taints, node)| async move {
+                if !stop.is_given() {
+                    self.set_taints(node, taints).await;
+                }
+            })
+            .await;
+    }
+
+    /// Looks at the machines of nodes that are not Ready.
     pub(super) async fn round(&self, cloud: &Lookups, stop: &Stop) {
-        let nodes: Vec<Arc<Node>> = self
-            .nodes
-            .all()
-            .into_iter()
-            .filter(|node| self.owners.owns(cloud, node))
-            .collect();
-        let (suspects, ready): (Vec<_>, Vec<_>) =
-            nodes.iter().cloned().partition(|node| needs_look(node));
+        let nodes = self.owned(cloud);
+        let count = nodes.len();
+        let suspects: Vec<Arc<Node>> = nodes.into_iter().filter(|it| needs_look(it)).collect();
         self.forget_others(cloud, &suspects);
         let looked = suspects.clone();
         let Some(answers) = stop.unless_given(cloud.ask(looked)).await else {
             return;
         };
-        let actions = ready
-            .into_iter()
-            .map(|node| (when_ready(&node), node))
-            .chain(suspects.into_iter().zip(answers).map(|(node, answer)| {
+        stream::iter(suspects.into_iter().zip(answers))
+            .for_each_concurrent(self.options.concurrent_syncs, |(node, answer)| async move {
                 self.count(&answer);
-                (when_not_ready(&node, answer), node)
-            }))
-            .collect::<Vec<_>>();
-        let count = nodes.len();
-        stream::iter(actions)
-            .for_each_concurrent(self.options.concurrent_syncs, |(action, node)| async move {
                 if !stop.is_given() {
+                    let action = when_not_ready(&node, answer);
                     self.act(cloud, node, action, count).await;
                 }
             })
             .await;
         self.check_cloud(cloud, stop).await;
         self.publish_held(cloud);
+    }
+
+    fn owned(&self, cloud: &Lookups) -> Vec<Arc<Node>> {
+        let nodes = self.nodes.all().into_iter();
+        nodes.filter(|it| self.owners.owns(cloud, it)).collect()
     }
 
     async fn act(&self, cloud: &Lookups, node: Arc<Node>, action: LifecycleAction, nodes: usize) {
@@ -69,18 +76,25 @@ impl LifecycleController {
     async fn judge(&self, cloud: &Lookups, node: &Node, evidence: Evidence, nodes: usize) {
         let verdict = self.state(cloud).guard.gone(node, evidence, nodes);
         match verdict {
-            Verdict::Hold { reason, news } => self.hold(cloud, node, reason, news),
+            Verdict::Hold { reason, news, wait } => {
+                if !news || reason.is_routine() {
+                    debug!(node = node.name, %reason, "its machine seems to be gone");
+                } else {
+                    self.hold(cloud, node, reason, wait);
+                }
+            }
             Verdict::Delete(proof) => self.delete(cloud, node, &proof).await,
         }
     }
 
-    fn hold(&self, cloud: &Lookups, node: &Node, reason: HoldReason, news: bool) {
+    /// Tells once why a node is kept, and for how long at least.
+    fn hold(&self, cloud: &Lookups, node: &Node, reason: HoldReason, wait: Option<Duration>) {
         let cloud = cloud.cloud().name();
-        if !news || reason.is_routine() {
-            debug!(node = node.name, %cloud, %reason, "its machine seems to be gone");
-            return;
-        }
-        let text = format!("Machine seems to be gone from {cloud}, but the node is kept: {reason}");
+        let wait = wait.map_or_else(String::new, |wait| {
+            format!(" (for another {} s)", wait.as_secs_f64().ceil())
+        });
+        let text =
+            format!("Machine seems to be gone from {cloud}, but the node is kept: {reason}{wait}");
         warn!(node = node.name, %cloud, reason = reason.reason(), "{text}");
         self.tell(node, EventType::Warning, "NodeDeletionHeld", &text);
     }
@@ -104,10 +118,12 @@ impl LifecycleController {
             Err(error) if error.is_not_found() => {}
             Err(error) if error.is_conflict() => {
                 info!(node = name, "the node was changed meanwhile; looking again");
-                self.state(cloud).guard.refund();
+                self.state(cloud).guard.refund(&node.uid);
             }
             Err(error) => {
-                self.state(cloud).guard.refund();
+                if !error.may_have_happened() {
+                    self.state(cloud).guard.refund(&node.uid);
+                }
                 let text = format!("Failed deleting node {name}: {}", refusal(&error));
                 warn!(
                     node = name,
@@ -126,10 +142,11 @@ impl LifecycleController {
         let written = self
             .writer
             .retry_conflicts(node, WriteError::is_conflict, |node| async move {
-                let taints = if adding {
-                    bowline_core::with_shutdown(&node.taints)
-                } else {
-                    bowline_core::without_shutdown(&node.taints)
+                let taints = match (adding, needs_look(&node)) {
+                    (true, true) => with_shutdown(&node.taints),
+                    (false, false) => without_shutdown(&node.taints),
+                    // Its readiness has turned around meanwhile; the next round decides anew.
+                    (true, false) | (false, true) => None,
                 };
                 match taints {
                     Some(taints) => self.writer.set_taints(&node, &taints).await.map(Some),
@@ -155,10 +172,7 @@ impl LifecycleController {
         if !self.state(cloud).guard.wants_canary() {
             return;
         }
-        let Some(instances) = cloud.cloud().instances() else {
-            return;
-        };
-        let Some(checked) = stop.unless_given(instances.canary()).await else {
+        let Some(checked) = stop.unless_given(cloud.canary()).await else {
             return;
         };
         if let Err(error) = &checked {
@@ -209,6 +223,6 @@ impl LifecycleController {
 fn refusal(error: &WriteError) -> String {
     match error {
         WriteError::Api { source, .. } => source.to_string(),
-        WriteError::Late { .. } | WriteError::Fenced { .. } => error.to_string(),
+        WriteError::Late { .. } => error.to_string(),
     }
 }

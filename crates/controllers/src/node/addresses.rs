@@ -15,7 +15,9 @@ use crate::stop::Stop;
 impl NodeController {
     /// A round right away, and another one a full period after each round ended.
     pub(super) async fn keep_addresses(&self, stop: Stop) {
-        self.nodes.synced().await;
+        if stop.unless_given(self.nodes.synced()).await.is_none() {
+            return;
+        }
         while !stop.is_given() {
             if stop.unless_given(self.refresh_addresses()).await.is_none() {
                 return;

@@ -20,7 +20,7 @@ mod tests;
 
 pub use controllers::{CONTROLLERS, ControllerSet, KnownController, known_controller};
 pub use help::{flag_lines, reference_markdown, usage};
-pub use parse::{UsageError, Values};
+pub use parse::{UsageError, Values, nearest};
 pub use settings::{
     AuthenticationOptions, AuthorizationOptions, ClientOptions, CloudOptions, ControllerOptions,
     DebuggingOptions, ElectionOptions, IpamOptions, LoggingOptions, Options, ServingOptions,

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use bowline_simulator::faults::{Action, Rule};
 use bowline_simulator::fleet::{Fleet, Kubelet, Network, Settings};
 use bowline_simulator::machines::Power;
 use serde_json::json;
@@ -179,6 +180,7 @@ async fn a_node_costs_two_writes_and_one_event() {
         "POST /api/v1/namespaces/default/events",
     ];
     assert_eq!(bench.all_calls(), calls);
+    assert_eq!(bench.cloud().calls(), 1);
     let writes = bench.writes("n1");
     let list = json!([{ "type": "InternalIP", "address": "10.0.0.5" },
                       { "type": "Hostname", "address": "n1" }]);
@@ -310,4 +312,30 @@ async fn a_fleet_of_real_kubelets_is_initialised_and_becomes_ready() {
         ];
         assert_eq!(bench.written(name), written);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_manager_that_never_saw_its_nodes_stops_at_once() {
+    let mut bench = Bench::idle(7, &[("demo", "demo")], &[]);
+    bench.fault(Rule::new(Action::Hang).on("GET", "/api/v1/nodes"));
+    bench.start();
+    bench.seconds(30).await;
+    let begun = bench.world.clock.now();
+    bench.stop().await;
+    assert!(bench.since(begun) < Duration::from_secs(1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_under_way_is_finished_before_the_manager_stops() {
+    let mut bench = Bench::new();
+    bench.cloud().say("n1", found("demo://m-1"));
+    bench.fault(slow("PATCH", "/api/v1/nodes/n1/status").times(1));
+    bench.create(fresh("n1")).await;
+    bench.pass(Duration::from_millis(500)).await;
+    bench.stop().await;
+    assert!(bench.is_initialized("n1"));
+    assert_eq!(bench.told("n1", "Synced"), 1);
+    let calls = bench.all_calls().len();
+    bench.seconds(600).await;
+    assert_eq!(bench.all_calls().len(), calls);
 }

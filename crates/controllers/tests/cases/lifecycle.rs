@@ -265,7 +265,7 @@ async fn framework_case_054_a_new_node_survives_a_cloud_that_lists_it_late() {
     assert_eq!(bench.deletions("n1"), []);
     // Why it was kept is told once.
     let held = "Warning NodeDeletionHeld cloud-node-lifecycle-controller: Machine seems to be \
-                gone from demo, but the node is kept: the node is too young (1)";
+                gone from demo, but the node is kept: the node is too young (for another 296 s) (1)";
     assert_eq!(bench.events("n1")[0], held);
 }
 
@@ -392,4 +392,29 @@ async fn framework_case_141_taints_are_written_whole_and_guarded_by_the_version(
         .await;
     assert_eq!(bench.writes("n1")[1].body, body(second, Value::Null));
     assert_eq!(bench.node("n1")["spec"].get("taints"), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_cloud_does_not_hold_up_ready_nodes() {
+    let bench = settled("True", Script::None);
+    bench.put(known("n2", "demo://m-2", "Unknown", &[INTERNAL]));
+    bench.cloud().take(Duration::from_secs(100));
+    bench.seconds(10).await;
+    tainted(&bench, &[&shutdown()]);
+    let begun = bench.world.clock.now();
+    bench
+        .until("the taint is gone", |it| taints(&it.node("n1")).is_empty())
+        .await;
+    assert!(bench.since(begun) <= Duration::from_secs(6));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_becomes_ready_meanwhile_is_not_tainted() {
+    let bench = settled("False", Script::Machine(stopped("demo://m-1")));
+    bench.fault(slow("PATCH", "/api/v1/nodes/n1").times(1));
+    bench.pass(Duration::from_millis(500)).await;
+    bench.set_ready("n1", "True");
+    bench.seconds(60).await;
+    assert_eq!(bench.written("n1"), ["PATCH n1 -> 409"]);
+    assert_eq!(taints(&bench.node("n1")), [""; 0]);
 }

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use bowline_simulator::faults::{Action, Rule};
+
 use crate::bench::{Bench, kind};
 use crate::cloud::{Script, machine};
 use crate::objects::known;
@@ -108,5 +110,43 @@ async fn a_restart_starts_looking_anew() {
     bench.until_deleted("n1").await;
     bench.pass(Duration::from_secs(1)).await;
     bench.stop().await;
+    assert_eq!(bench.told("n1", "DeletingNode"), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn deletions_without_an_answer_count_against_the_budget() {
+    let mut bench = Bench::idle(7, &[("demo", "demo")], &[]);
+    for number in 0..10 {
+        let (name, id) = (format!("n{number}"), format!("demo://m-{number}"));
+        bench.cloud().say(&name, Script::Gone);
+        bench.put(known(&name, &id, "Unknown", &[INTERNAL]));
+    }
+    let lost = Rule::new(Action::LostAnswer).server("kubernetes");
+    bench.fault(lost.on("DELETE", "/api/v1/nodes/*"));
+    bench.start();
+    bench.seconds(500).await;
+    assert_eq!(bench.cluster.api().list(kind("Node"), None).len(), 7);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_unreachable_server_does_not_eat_the_budget_of_the_nodes_it_was_asked_for() {
+    let mut bench = Bench::idle(7, &[("demo", "demo")], &[]);
+    for name in ["n1", "n2", "n3"] {
+        bench.cloud().say(name, Script::Gone);
+        bench.put(known(
+            name,
+            &format!("demo://{name}"),
+            "Unknown",
+            &[INTERNAL],
+        ));
+    }
+    let unreachable = Rule::new(Action::Reset).server("kubernetes").times(60);
+    bench.fault(unreachable.on("DELETE", "/api/v1/nodes/*"));
+    bench.start();
+    for name in ["n1", "n2", "n3"] {
+        bench.until_deleted(name).await;
+    }
+    let tries = bench.deletions("n1").len();
+    assert!(tries >= 20, "{tries} tries");
     assert_eq!(bench.told("n1", "DeletingNode"), 1);
 }

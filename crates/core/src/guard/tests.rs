@@ -147,20 +147,49 @@ fn the_budget_is_the_larger_of_three_and_ten_percent_in_ten_minutes() {
     for (nodes, allowed) in [(5, 3), (30, 3), (40, 4), (200, 20)] {
         let mut guard = Guard::default();
         let all: Vec<Node> = (0..nodes).map(|i| silent_node(&format!("u{i}"))).collect();
-        let look = |guard: &mut Guard, seconds: i64| -> usize {
-            let verdicts = all
-                .iter()
-                .map(|node| guard.gone(node, gone(seconds), nodes));
-            verdicts
-                .filter(|verdict| matches!(verdict, Verdict::Delete(_)))
-                .count()
+        let mut left = all.clone();
+        let mut look = |guard: &mut Guard, seconds: i64| -> usize {
+            let before = left.len();
+            left.retain(|node| {
+                let verdict = guard.gone(node, gone(seconds), nodes);
+                matches!(verdict, Verdict::Hold { .. })
+            });
+            before - left.len()
         };
         assert_eq!(look(&mut guard, HOUR), 0);
         guard.canary(true);
         assert_eq!(look(&mut guard, HOUR + 10), allowed, "{nodes} nodes");
         assert_eq!(look(&mut guard, HOUR + 600), 0);
-        assert_eq!(look(&mut guard, HOUR + 610), allowed);
+        assert_eq!(look(&mut guard, HOUR + 610), allowed.min(nodes - allowed));
     }
+}
+
+#[test]
+fn a_deletion_without_an_answer_keeps_its_share_however_often_it_is_tried() {
+    let mut guard = Guard::default();
+    let nodes: Vec<Node> = (0..4).map(|i| silent_node(&format!("u{i}"))).collect();
+    for node in &nodes {
+        guard.gone(node, gone(HOUR), 4);
+    }
+    guard.canary(true);
+    for round in 1..20 {
+        for node in &nodes[..3] {
+            let verdict = guard.gone(node, gone(HOUR + 10 * round), 4);
+            assert!(matches!(verdict, Verdict::Delete(_)));
+        }
+        assert_eq!(
+            held(guard.gone(&nodes[3], gone(HOUR + 10 * round), 4)),
+            HoldReason::BudgetSpent
+        );
+    }
+    // The share counts from the last try on.
+    let last = HOUR + 190;
+    assert_eq!(
+        held(guard.gone(&nodes[3], gone(last + 599), 4)),
+        HoldReason::BudgetSpent
+    );
+    let verdict = guard.gone(&nodes[3], gone(last + 600), 4);
+    assert!(matches!(verdict, Verdict::Delete(_)));
 }
 
 #[test]
@@ -174,7 +203,7 @@ fn a_refunded_deletion_leaves_the_budget_whole() {
             guard.gone(&node, gone(HOUR + 10 * round), 1),
             Verdict::Delete(_)
         ));
-        guard.refund();
+        guard.refund(&node.uid);
     }
 }
 
@@ -191,6 +220,47 @@ fn a_reason_is_told_once_and_counted_while_it_lasts() {
     );
     guard.retain(&BTreeSet::new());
     assert_eq!(guard.held(), BTreeMap::new());
+}
+
+#[test]
+fn a_hold_says_how_long_it_lasts_where_that_is_a_matter_of_time() {
+    let mut guard = Guard::default();
+    let node = silent_node("u");
+    let wait = |guard: &mut Guard, seconds, uid: &str| {
+        let node = Node {
+            uid: uid.into(),
+            ..node.clone()
+        };
+        match guard.gone(&node, gone(seconds), 1) {
+            Verdict::Hold { reason, wait, .. } => (reason, wait.map(|wait| wait.as_secs())),
+            Verdict::Delete(_) => panic!("deleted"),
+        }
+    };
+    assert_eq!(
+        wait(&mut guard, 22, "u"),
+        (HoldReason::NodeTooYoung, Some(38))
+    );
+    assert_eq!(
+        wait(&mut guard, HOUR, "v"),
+        (HoldReason::SecondLookPending, Some(10))
+    );
+    assert_eq!(
+        wait(&mut guard, HOUR + 10, "v"),
+        (HoldReason::CloudUnproven, None)
+    );
+    for (uid, seconds) in [("a", 0), ("b", 5), ("c", 7), ("d", 7)] {
+        wait(&mut guard, HOUR + seconds, uid);
+    }
+    guard.canary(true);
+    for (uid, seconds) in [("a", 20), ("b", 25), ("c", 27)] {
+        let node = silent_node(uid);
+        let verdict = guard.gone(&node, gone(HOUR + seconds), 1);
+        assert!(matches!(verdict, Verdict::Delete(_)), "{verdict:?}");
+    }
+    assert_eq!(
+        wait(&mut guard, HOUR + 80, "d"),
+        (HoldReason::BudgetSpent, Some(540))
+    );
 }
 
 /// One thing that can happen to the guard in a property test.
@@ -223,7 +293,7 @@ proptest! {
         let mut now = HOUR;
         let mut first_look: BTreeMap<usize, i64> = BTreeMap::new();
         let mut checked: BTreeSet<usize> = BTreeSet::new();
-        let mut deleted: Vec<i64> = Vec::new();
+        let mut deleted: BTreeMap<usize, i64> = BTreeMap::new();
         for step in story {
             match step {
                 Happening::Wait(seconds) => now += seconds,
@@ -250,8 +320,8 @@ proptest! {
                     let first = *first_look.entry(i).or_insert(now);
                     if let Verdict::Delete(_) = guard.gone(&nodes[i], gone(now), nodes.len()) {
                         prop_assert!(now - first >= 10 && checked.contains(&i));
-                        deleted.push(now);
-                        prop_assert!(deleted.iter().filter(|t| now - **t < 600).count() <= 3);
+                        deleted.insert(i, now);
+                        prop_assert!(deleted.values().filter(|t| now - **t < 600).count() <= 3);
                     }
                 }
             }
