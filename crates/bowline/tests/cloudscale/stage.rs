@@ -167,10 +167,9 @@ impl Stage {
                 writes.changed().await.unwrap();
             }
         };
-        match tokio::time::timeout(PATIENCE, waiting).await {
-            Ok(found) => found,
-            Err(_) => panic!("{what}: not within {PATIENCE:?}\n{}", self.last_calls()),
-        }
+        tokio::time::timeout(PATIENCE, waiting)
+            .await
+            .unwrap_or_else(|_| panic!("{what}: not within {PATIENCE:?}\n{}", self.last_calls()))
     }
 
     /// Waits until that node is initialised, and returns it.
