@@ -141,20 +141,6 @@ impl Api for KubernetesApi {
     }
 
     fn error_body(&self, status: http::StatusCode, message: &str) -> Value {
-        let reason = match status.as_u16() {
-            400 => "BadRequest",
-            401 => "Unauthorized",
-            403 => "Forbidden",
-            404 => "NotFound",
-            409 => "Conflict",
-            410 => "Expired",
-            422 => "Invalid",
-            429 => "TooManyRequests",
-            500 => "InternalError",
-            503 => "ServiceUnavailable",
-            504 => "Timeout",
-            _ => "",
-        };
-        Refusal::new(status.as_u16(), reason, message).to_status()
+        Refusal::of_code(status.as_u16(), message).to_status()
     }
 }
