@@ -41,7 +41,7 @@ pub(crate) fn main(program: &str, provider: Option<&str>, arguments: &[String]) 
     let ended = block_on(async {
         let (handle, stop) = stop_signal();
         signals::listen(handle).context("listening for signals")?;
-        manage(program, *line, environment, set_verbosity, stop).await
+        Box::pin(manage(program, *line, environment, set_verbosity, stop)).await
     });
     match ended {
         Ok(()) => ExitCode::SUCCESS,

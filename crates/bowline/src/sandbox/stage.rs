@@ -301,12 +301,7 @@ fn start_manager(folder: &Path, cloud: SocketAddr, secure_port: u16, stop: Stop)
     let environment: Environment = Arc::new(move |name| variables.get(name).cloned());
     let quiet = Arc::new(|_| Ok(()));
     let manager = tokio::spawn(run::manage(COMMAND, *line, environment, quiet, stop));
-    let ended = async move {
-        manager
-            .await
-            .context("the manager's task")?
-            .map_err(Into::into)
-    };
+    let ended = async move { manager.await.context("the manager's task")? };
     Ok(ended
         .map(|ended: Result<()>| ended.map_err(Arc::new))
         .boxed()
