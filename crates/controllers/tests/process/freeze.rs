@@ -20,7 +20,7 @@ const BUSY: &[&str] = &[
 
 /// A cluster with plenty to do in every round: nodes to initialise again and again, addresses that
 /// change, a suspect whose cloud is checked between looks.
-async fn busy_stage(seed: u64) -> Stage {
+fn busy_stage(seed: u64) -> Stage {
     let stage = Stage::on_pipe(seed);
     for name in ["runs", "off", "gone"] {
         stage.cloud.say(name, Answer::Runs("10.0.0.1"));
@@ -54,7 +54,7 @@ async fn until_busy(stage: &Stage) {
 async fn framework_case_149_a_leader_that_wakes_after_another_took_over_does_nothing() {
     // The seeds and the fractions of a second put the freeze into different moments of a round.
     for seed in 0..40 {
-        let stage = busy_stage(seed).await;
+        let stage = busy_stage(seed);
         let leader = stage.start("frozen", BUSY);
         until_busy(&stage).await;
         tokio::time::sleep(Duration::from_millis(seed * 263)).await;

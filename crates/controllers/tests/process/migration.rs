@@ -33,7 +33,7 @@ fn cluster(seed: u64) -> Stage {
     stage
 }
 
-async fn shut_down(stage: &Stage) {
+fn shut_down(stage: &Stage) {
     stage.cloud.say("n1", Answer::IsOff("10.0.0.1"));
     stage.change_node("n1", |node| set_ready(node, "Unknown"));
 }
@@ -49,7 +49,7 @@ async fn the_built_in_migration_puts_the_life_cycle_under_a_second_lease() {
     let manager = start(&stage, None);
     let keep = || stage.give_lease(SECOND, "kube-controller-manager_1");
     stage.until_initialized("n1").await;
-    shut_down(&stage).await;
+    shut_down(&stage);
     for _ in 0..20 {
         keep();
         pass(3).await;
@@ -105,7 +105,7 @@ async fn a_migration_file_moves_controllers_and_leaves_some_to_others() {
         "",
         "initialised under the second lease"
     );
-    shut_down(&stage).await;
+    shut_down(&stage);
     pass(120).await;
     assert!(!is_tainted(&stage), "the life cycle runs elsewhere");
     manager.stop().await.0.unwrap();

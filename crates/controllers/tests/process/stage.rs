@@ -162,10 +162,9 @@ impl Stage {
                 }
             }
         };
-        match timeout(PATIENCE, waiting).await {
-            Ok(found) => found,
-            Err(_) => panic!("{what} did not happen:\n{}", self.last_calls()),
-        }
+        timeout(PATIENCE, waiting)
+            .await
+            .unwrap_or_else(|_| panic!("{what} did not happen:\n{}", self.last_calls()))
     }
 
     /// The end of the journal, without the many renewals.
@@ -176,12 +175,13 @@ impl Stage {
             .rev()
             .filter(|call| call.method != "PUT")
             .take(20);
-        calls
+        let lines: Vec<String> = calls
             .map(|call| {
                 let (method, path, query) = (&call.method, &call.path, &call.query);
-                format!("{} {method} {path}?{query} -> {}\n", call.time, call.status)
+                format!("{} {method} {path}?{query} -> {}", call.time, call.status)
             })
-            .collect()
+            .collect();
+        lines.join("\n")
     }
 
     /// Waits for a call.
@@ -290,11 +290,7 @@ impl Stage {
 
     pub(crate) fn transcript_from(&self, mark: usize) -> String {
         let lines = self.world.journal.transcript();
-        lines
-            .lines()
-            .skip(mark)
-            .map(|line| format!("{line}\n"))
-            .collect()
+        lines.split_inclusive('\n').skip(mark).collect()
     }
 }
 
