@@ -111,7 +111,7 @@ impl Manager {
         let options = serving::options(&self.options)?;
         let (serving_handle, serving_stop) = stop_signal();
         let binding = Server::bind(options, self.serving_parts(&health, migration.as_ref()));
-        let Some(server) = stop.unless_given(binding).await else {
+        let Some(server) = stop.unless_given(Box::pin(binding)).await else {
             return Ok(());
         };
         let server = server?.map(|server| {

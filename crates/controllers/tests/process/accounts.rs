@@ -23,7 +23,14 @@ async fn framework_case_143_nodes_are_written_by_the_controllers_own_account() {
         .unwrap();
     stage.cloud.say("n1", Answer::Runs("10.0.0.1"));
     stage.join("n1");
-    let manager = stage.start_as(ROOT, &stage.account("bowline"), FLAGS);
+    // Long terms, so that two hours are not all about renewals.
+    let terms = [
+        "--leader-elect-lease-duration=60s",
+        "--leader-elect-renew-deadline=50s",
+        "--leader-elect-retry-period=40s",
+    ];
+    let flags = [FLAGS, &terms].concat();
+    let manager = stage.start_as(ROOT, &stage.account("bowline"), &flags);
     stage.until_initialized("n1").await;
     let account = stage
         .cluster

@@ -139,12 +139,12 @@ async fn a_bad_migration_file_ends_the_start_before_anything_is_called() {
          controllerLeaders: [{name: a}]\n",
     );
     let ended = start(&stage, Some(&bad)).ended().await.unwrap_err();
+    let path = bad.path().display();
     assert_eq!(
         ended.to_string(),
         format!(
-            "failed to parse leader migration configuration: {}: leaderName must be set, \
-             controllerLeaders[0].component must be set",
-            bad.path().display()
+            "failed to parse leader migration configuration: {path}: leaderName must be set, \
+             controllerLeaders[0].component must be set"
         )
     );
     assert_eq!(stage.mark(), 0);

@@ -136,7 +136,7 @@ async fn whole_story(stage: &Stage, user: &str, config: &kube::Config) {
     // A trouble that is told again and again: the event is counted up.
     stage.cloud.say("n2", Answer::Fails);
     stage.join("n2");
-    pass(1800).await;
+    pass(300).await;
     manager.stop().await.0.unwrap();
     assert_eq!(stage.holder(LEASE), "");
     let reasons: BTreeSet<String> = ["Synced", "DeletingNode", "LeaderElection"]

@@ -162,9 +162,8 @@ impl Stage {
                 }
             }
         };
-        timeout(PATIENCE, waiting)
-            .await
-            .unwrap_or_else(|_| panic!("{what} did not happen:\n{}", self.last_calls()))
+        let found = timeout(PATIENCE, waiting).await;
+        found.unwrap_or_else(|_| panic!("{what} did not happen:\n{}", self.last_calls()))
     }
 
     /// The end of the journal, without the many renewals.
@@ -175,13 +174,11 @@ impl Stage {
             .rev()
             .filter(|call| call.method != "PUT")
             .take(20);
-        let lines: Vec<String> = calls
-            .map(|call| {
-                let (method, path, query) = (&call.method, &call.path, &call.query);
-                format!("{} {method} {path}?{query} -> {}", call.time, call.status)
-            })
-            .collect();
-        lines.join("\n")
+        let lines = calls.map(|call| {
+            let (method, path, query) = (&call.method, &call.path, &call.query);
+            format!("{} {method} {path}?{query} -> {}", call.time, call.status)
+        });
+        lines.collect::<Vec<_>>().join("\n")
     }
 
     /// Waits for a call.
@@ -290,7 +287,7 @@ impl Stage {
 
     pub(crate) fn transcript_from(&self, mark: usize) -> String {
         let lines = self.world.journal.transcript();
-        lines.split_inclusive('\n').skip(mark).collect()
+        lines.lines().skip(mark).collect::<Vec<_>>().join("\n")
     }
 }
 
