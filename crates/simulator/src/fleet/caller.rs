@@ -168,13 +168,6 @@ impl Backoff for SteadyPause {
     fn reset(&mut self) {}
 }
 
-/// A time as objects hold it: whole seconds.
-pub(crate) fn seconds(time: Timestamp) -> String {
-    Timestamp::from_second(time.as_second())
-        .unwrap_or(time)
-        .to_string()
-}
-
 /// A time as leases hold it: microseconds, always six digits.
 pub(crate) fn microseconds(time: Timestamp) -> String {
     time.strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string()

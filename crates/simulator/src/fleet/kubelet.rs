@@ -7,7 +7,8 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, Taint};
 use serde_json::{Value, json};
 
-use super::caller::{microseconds, seconds};
+use super::caller::microseconds;
+use crate::kubernetes::object::seconds;
 
 /// The taint that waits for the cloud controller manager.
 pub const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";

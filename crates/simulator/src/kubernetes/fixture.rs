@@ -7,10 +7,10 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::kinds;
+use super::object::text;
 use super::schema::{self, FieldValidation};
 use super::server::NAMESPACES;
 use super::status::Refusal;
-use super::store::text;
 use crate::fixture::{self, FixtureError};
 
 /// Reads a fixture file.

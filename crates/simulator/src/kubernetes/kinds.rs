@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use super::store::text;
+use super::object::text;
 
 /// What can be done with a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

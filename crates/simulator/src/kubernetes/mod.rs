@@ -1,4 +1,16 @@
 //! A Kubernetes API server in memory.
+//!
+//! ```text
+//!  request ─▶ server::route ─── auth: who asks, and may they?
+//!                │  └── discovery, openapi, health: paths that name no resource
+//!             server::execute
+//!                ├─▶ verbs: body ─▶ patch or managed ─▶ schema ─▶ strategy ─▶ store
+//!                ├─▶ list, watch ◀── selectors ◀──────────────────────────── store
+//!  answer ◀── respond ◀── table
+//! ```
+//!
+//! `kinds` is the table of what is served, `schema` the types behind it, `strategy` the defaults and
+//! rules of each kind. `bootstrap` and `fixture` are the objects that a cluster starts with.
 
 pub mod auth;
 pub mod bootstrap;
@@ -10,6 +22,7 @@ pub mod kinds;
 pub mod kubeconfig;
 pub mod list;
 pub mod managed;
+pub mod object;
 pub mod openapi;
 pub mod patch;
 pub mod protobuf;

@@ -14,11 +14,12 @@ use tokio::time::Instant;
 
 use super::kinds::Kind;
 use super::list::version_number;
+use super::object::text;
 use super::request::Query;
 use super::respond::{Shape, partial};
 use super::selectors::Selector;
 use super::status::Refusal;
-use super::store::{Change, Pulse, State, Store, text};
+use super::store::{Change, Pulse, State, Store};
 use super::strategy::problem::{Problem, invalid_of};
 use super::table::{self, IncludeObject};
 

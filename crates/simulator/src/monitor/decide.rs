@@ -8,7 +8,8 @@ use k8s_openapi::api::core::v1::{Node, Taint};
 use serde_json::{Value, json};
 
 use super::Settings;
-use crate::fleet::caller::{Call, MERGE, STRATEGIC, seconds};
+use crate::fleet::caller::{Call, MERGE, STRATEGIC};
+use crate::kubernetes::object::seconds;
 
 const NOT_READY: &str = "node.kubernetes.io/not-ready";
 const UNREACHABLE: &str = "node.kubernetes.io/unreachable";

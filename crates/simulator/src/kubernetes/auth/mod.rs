@@ -5,6 +5,7 @@
 //! token; impersonation; authorization by `system:masters`, the node authorizer and RBAC, in that
 //! order; and the answers to token and access reviews.
 
+mod escalation;
 mod impersonate;
 mod node;
 mod objects;
@@ -29,8 +30,9 @@ use super::kinds::Kind;
 use super::status::Refusal;
 use crate::serve::Peer;
 
+pub(crate) use super::object::{text, texts};
 pub use objects::Objects;
-pub(crate) use objects::{kind, text, texts};
+pub(crate) use objects::kind;
 pub use rules::Attributes;
 pub use token::{AUDIENCE, ISSUER};
 
@@ -242,6 +244,18 @@ impl Auth {
             return node::restrict(user, attributes);
         }
         Err(attributes.forbidden(&user.name, &decision.reason))
+    }
+
+    /// Refuses a role or binding that would hand out more than the user has.
+    pub fn check_grant(
+        &self,
+        user: &User,
+        kind: &Kind,
+        object: &Value,
+        old: Option<&Value>,
+        objects: &dyn Objects,
+    ) -> Result<(), Refusal> {
+        escalation::check(self, user, kind, object, old, objects)
     }
 
     /// Answers a token or access review with the whole object.

@@ -39,25 +39,13 @@ pub(crate) fn kind(name: &str) -> &'static Kind {
         .unwrap_or(&KINDS[0])
 }
 
-/// The text at a JSON pointer; empty if there is none.
-pub(crate) fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
-    value.pointer(pointer).and_then(Value::as_str).unwrap_or("")
-}
-
-/// The strings of the list at `key`; empty if there is none.
-pub(crate) fn texts<'a>(value: &'a Value, key: &str) -> Vec<&'a str> {
-    value[key]
-        .as_array()
-        .map(|list| list.iter().filter_map(Value::as_str).collect())
-        .unwrap_or_default()
-}
-
 #[cfg(test)]
 pub(crate) mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
     use crate::kubernetes::kinds;
+    use crate::kubernetes::object::text;
 
     /// Objects in memory, for tests of decisions.
     #[derive(Default)]

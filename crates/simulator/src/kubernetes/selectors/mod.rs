@@ -5,8 +5,8 @@ mod labels;
 use serde_json::Value;
 
 use super::kinds::Kind;
+use super::object::text;
 use super::status::Refusal;
-use super::store::text;
 use labels::LabelRule;
 
 /// Both selectors of a request.

@@ -14,8 +14,9 @@ use serde_json::{Value, json};
 
 use super::auth::{Auth, Objects};
 use super::kinds::{self, Kind};
+use super::object::text;
 use super::status::Refusal;
-use super::store::{Store, text};
+use super::store::Store;
 use super::verbs::namespaces;
 use crate::World;
 use crate::serve::{Answer, Api, Peer};

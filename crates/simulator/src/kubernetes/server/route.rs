@@ -10,12 +10,12 @@ use crate::kubernetes::auth::{Attributes, Objects, User};
 use crate::kubernetes::discovery;
 use crate::kubernetes::health;
 use crate::kubernetes::kinds::{Kind, Role};
+use crate::kubernetes::object::text;
 use crate::kubernetes::openapi;
 use crate::kubernetes::request::{Query, Target};
 use crate::kubernetes::respond;
 use crate::kubernetes::selectors::Selector;
 use crate::kubernetes::status::Refusal;
-use crate::kubernetes::store::text;
 use crate::kubernetes::verbs::{Call, subresources};
 use crate::serve::{Body, Peer};
 
@@ -99,6 +99,7 @@ impl KubernetesApi {
             Ok(())
         };
         let call = Call {
+            auth: &self.auth,
             random: &self.random,
             now: self.world.clock.now(),
             user,

@@ -11,7 +11,7 @@ use x509_parser::prelude::FromDer;
 use super::problem::Problem;
 use super::{drop_empty, drop_field, keep, names};
 use crate::kubernetes::auth::User;
-use crate::kubernetes::store::seconds;
+use crate::kubernetes::object::seconds;
 
 /// Shortest life a request may ask for.
 const LEAST_LIFE: i64 = 600;

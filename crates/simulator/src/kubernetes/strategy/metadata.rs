@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::names;
 use super::problem::Problem;
 use crate::kubernetes::kinds::Kind;
-use crate::kubernetes::store::text;
+use crate::kubernetes::object::text;
 
 /// All annotations of an object together, keys and values.
 const ANNOTATIONS_LIMIT: usize = 256 * 1024;

@@ -16,8 +16,9 @@ use serde_json::Value;
 
 use super::auth::User;
 use super::kinds::Kind;
+use super::object::text;
 use super::status::Refusal;
-use super::store::{State, text};
+use super::store::State;
 use problem::{Problem, invalid};
 
 /// What the rules may look at beside the object.

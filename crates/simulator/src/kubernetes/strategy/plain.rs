@@ -9,7 +9,7 @@ use super::metadata::{entries, strings};
 use super::problem::Problem;
 use super::{drop_empty, drop_field, fill, names};
 use crate::kubernetes::kinds::Kind;
-use crate::kubernetes::store::text;
+use crate::kubernetes::object::text;
 
 /// All data of a Secret or ConfigMap together.
 const DATA_LIMIT: usize = 1024 * 1024;

@@ -10,20 +10,9 @@ use super::{
     pod,
 };
 use crate::kubernetes::kinds::Kind;
+use crate::kubernetes::object::{list, text};
 
 const NONE: &str = "<none>";
-
-/// The text at a path, empty if there is none.
-pub(super) fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
-    let value = object.pointer(pointer).and_then(Value::as_str);
-    value.unwrap_or_default()
-}
-
-/// The elements at a path.
-pub(super) fn list<'a>(object: &'a Value, pointer: &str) -> &'a [Value] {
-    let value = object.pointer(pointer).and_then(Value::as_array);
-    value.map_or(&[], Vec::as_slice)
-}
 
 pub(super) fn or<'a>(text: &'a str, otherwise: &'a str) -> &'a str {
     if text.is_empty() { otherwise } else { text }

@@ -3,10 +3,8 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::{
-    age::since,
-    cells::{list, or, text},
-};
+use super::{age::since, cells::or};
+use crate::kubernetes::object::{list, text};
 
 /// Marks a row whose pod has ended.
 pub(super) fn conditions(pod: &Value) -> Option<Value> {

@@ -6,11 +6,11 @@ use serde_json::Value;
 
 use super::Call;
 use crate::kubernetes::kinds::{self, Kind};
+use crate::kubernetes::object::text;
 use crate::kubernetes::protobuf;
 use crate::kubernetes::respond::{Encoding, encoding};
 use crate::kubernetes::schema;
 use crate::kubernetes::status::Refusal;
-use crate::kubernetes::store::text;
 
 /// How much of an unreadable body the refusal shows.
 const SHOWN: usize = 30;

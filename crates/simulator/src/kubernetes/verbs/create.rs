@@ -4,9 +4,10 @@ use serde_json::{Value, json};
 
 use super::{Call, namespaces};
 use crate::kubernetes::managed;
+use crate::kubernetes::object::{seconds, text};
 use crate::kubernetes::respond::Reply;
 use crate::kubernetes::status::Refusal;
-use crate::kubernetes::store::{self, State, seconds, text};
+use crate::kubernetes::store::{self, State};
 use crate::kubernetes::strategy::{self, metadata};
 
 /// Letters of generated names: no vowels and nothing that looks like another.
@@ -55,6 +56,7 @@ pub fn insert(
     object["metadata"]["creationTimestamp"] = seconds(call.now).into();
     let generated = name(call, state, &mut object);
     namespaces::admit(call.kind, &call.namespace, &object, state)?;
+    call.check_grant(state, &object, None)?;
     let warnings = strategy::create(call.kind, &mut object, &call.context(state))?;
     let version = text(&object, "/metadata/resourceVersion");
     if !version.is_empty() && version != "0" {

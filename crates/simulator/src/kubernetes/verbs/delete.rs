@@ -8,10 +8,11 @@ use serde_json::{Value, json};
 use super::{Call, body, namespaces, success};
 use crate::kubernetes::kinds::Kind;
 use crate::kubernetes::list::{self, ListOptions};
+use crate::kubernetes::object::{has_finalizers, seconds, text};
 use crate::kubernetes::request::Query;
 use crate::kubernetes::respond::Reply;
 use crate::kubernetes::status::Refusal;
-use crate::kubernetes::store::{State, seconds, text};
+use crate::kubernetes::store::State;
 use crate::kubernetes::strategy::problem::{Problem, invalid_of};
 use crate::kubernetes::{respond, store};
 
@@ -233,12 +234,6 @@ fn grace(kind: &Kind, old: &Value, options: &DeleteOptions) -> Option<i64> {
         Some(current) if options.grace.is_none_or(|wanted| wanted >= current) => Some(current),
         _ => Some(wanted),
     }
-}
-
-fn has_finalizers(object: &Value) -> bool {
-    object["metadata"]["finalizers"]
-        .as_array()
-        .is_some_and(|list| !list.is_empty())
 }
 
 /// The object, marked as being deleted now.

@@ -14,7 +14,7 @@ use http::HeaderMap;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::auth::User;
+use super::auth::{Auth, User};
 use super::kinds::Kind;
 use super::managed::Writer;
 use super::request::Query;
@@ -29,6 +29,8 @@ const MANAGER_LIMIT: usize = 128;
 
 /// One request for a resource, authenticated and authorized.
 pub struct Call<'a> {
+    /// Who may do what.
+    pub auth: &'a Auth,
     /// Names and uids.
     pub random: &'a Random,
     /// Now.
@@ -67,6 +69,17 @@ impl Call<'_> {
             now: self.now,
             random: self.random,
         }
+    }
+
+    /// Refuses an object that hands out more rights than the writer has.
+    pub fn check_grant(
+        &self,
+        state: &State,
+        object: &Value,
+        old: Option<&Value>,
+    ) -> Result<(), Refusal> {
+        self.auth
+            .check_grant(&self.user, self.kind, object, old, state)
     }
 
     /// Who writes.

@@ -8,8 +8,9 @@ use serde_json::{Value, json};
 
 use super::delete::{Outcome, mark};
 use crate::kubernetes::kinds::{self, Kind, Role};
+use crate::kubernetes::object::{has_finalizers, seconds, text};
 use crate::kubernetes::status::Refusal;
-use crate::kubernetes::store::{self, State, seconds, text};
+use crate::kubernetes::store::{self, State};
 
 /// Namespaces that cannot be deleted.
 const ETERNAL: [&str; 3] = ["default", "kube-system", "kube-public"];
@@ -88,13 +89,10 @@ pub fn settle(state: &mut State, now: Timestamp) {
         }
         let name = text(&namespace, "/metadata/name");
         let left = empty(state, name, now);
-        let held = namespace["metadata"]["finalizers"]
-            .as_array()
-            .is_some_and(|list| !list.is_empty());
         let others = namespace["spec"]["finalizers"]
             .as_array()
             .is_some_and(|list| list.iter().any(|finalizer| finalizer != "kubernetes"));
-        if left == 0 && !held && !others {
+        if left == 0 && !has_finalizers(&namespace) && !others {
             state.remove(kind, name);
         }
     }
@@ -107,10 +105,7 @@ fn empty(state: &mut State, namespace: &str, now: Timestamp) -> usize {
     for kind in kinds::KINDS.iter().filter(stored) {
         for object in state.list(kind, Some(namespace)) {
             let place = store::path(namespace, text(&object, "/metadata/name"));
-            let held = object["metadata"]["finalizers"]
-                .as_array()
-                .is_some_and(|list| !list.is_empty());
-            if !held {
+            if !has_finalizers(&object) {
                 state.remove(kind, &place);
                 continue;
             }

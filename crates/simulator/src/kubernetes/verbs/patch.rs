@@ -5,11 +5,12 @@ use serde_json::{Value, json};
 use super::body::{check_type, yaml};
 use super::{Call, create, update};
 use crate::kubernetes::managed;
+use crate::kubernetes::object::text;
 use crate::kubernetes::patch::{go_text, json_patch, merge_patch, strategic_patch};
 use crate::kubernetes::respond::{Reply, media_type, unsupported_media};
 use crate::kubernetes::schema;
 use crate::kubernetes::status::Refusal;
-use crate::kubernetes::store::{State, text};
+use crate::kubernetes::store::State;
 use crate::kubernetes::strategy::drop_field;
 use crate::kubernetes::strategy::problem::{Problem, invalid_of};
 

@@ -5,9 +5,10 @@ use serde_json::{Value, json};
 use super::delete::{self, DeleteOptions};
 use super::{Call, body};
 use crate::kubernetes::kinds::Kind;
+use crate::kubernetes::object::{seconds, text};
 use crate::kubernetes::respond::Reply;
 use crate::kubernetes::status::Refusal;
-use crate::kubernetes::store::{State, seconds, text};
+use crate::kubernetes::store::State;
 use crate::kubernetes::strategy::problem::{Problem, invalid_of};
 
 /// Which methods a sub-resource answers; the empty name is the object itself.

@@ -8,9 +8,10 @@ use super::body::creates_on_update;
 use super::{Call, create};
 use crate::kubernetes::kinds::Kind;
 use crate::kubernetes::managed;
+use crate::kubernetes::object::{has_finalizers, list, text};
 use crate::kubernetes::respond::Reply;
 use crate::kubernetes::status::Refusal;
-use crate::kubernetes::store::{State, text};
+use crate::kubernetes::store::State;
 use crate::kubernetes::strategy::problem::{Problem, invalid_of};
 use crate::kubernetes::strategy::{self, metadata};
 
@@ -75,6 +76,7 @@ pub fn replace(
     owned: bool,
 ) -> Result<(Value, Vec<String>), Refusal> {
     check_version(call, &mut object, old)?;
+    call.check_grant(state, &object, Some(old))?;
     let context = call.context(state);
     let warnings = strategy::update(call.kind, &call.subresource, &mut object, old, &context)?;
     if !owned {
@@ -136,9 +138,8 @@ fn is_same(object: &Value, old: &Value, owned: bool) -> bool {
 /// Whether nothing keeps a deleted object any more.
 pub fn is_released(kind: &Kind, object: &Value) -> bool {
     let metadata = &object["metadata"];
-    let empty = |list: &Value| list.as_array().is_none_or(Vec::is_empty);
     !metadata["deletionTimestamp"].is_null()
-        && empty(&metadata["finalizers"])
+        && !has_finalizers(object)
         && metadata["deletionGracePeriodSeconds"].as_i64().unwrap_or(0) == 0
-        && (kind.kind != "Namespace" || empty(&object["spec"]["finalizers"]))
+        && (kind.kind != "Namespace" || list(object, "/spec/finalizers").is_empty())
 }

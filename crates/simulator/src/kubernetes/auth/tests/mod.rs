@@ -1,5 +1,6 @@
 //! Who is who and who may do what, in a bootstrapped cluster.
 
+mod escalation;
 mod identity;
 mod reviews;
 mod roles;

@@ -7,8 +7,9 @@ use serde_json::{Value, json};
 
 use super::{kind_of, needs_cluster_ip, needs_health_port, needs_node_port};
 use crate::kubernetes::kinds::Kind;
+use crate::kubernetes::object::text;
 use crate::kubernetes::status::Refusal;
-use crate::kubernetes::store::{State, text};
+use crate::kubernetes::store::State;
 use crate::kubernetes::strategy::Context;
 use crate::kubernetes::strategy::metadata::strings;
 use crate::kubernetes::strategy::problem::{Problem, invalid};

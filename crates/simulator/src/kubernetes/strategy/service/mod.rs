@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 
 use super::{Context, drop_empty, drop_field, fill};
 use crate::kubernetes::kinds::Kind;
+use crate::kubernetes::object::text;
 use crate::kubernetes::status::Refusal;
-use crate::kubernetes::store::text;
 pub use validate::{validate, validate_status};
 
 /// How long a client sticks to its endpoint unless the Service says otherwise.

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use serde_json::{Value, json};
 
 use super::{is_external, is_headless, kind_of, needs_cluster_ip, needs_health_port};
-use crate::kubernetes::store::text;
+use crate::kubernetes::object::text;
 use crate::kubernetes::strategy::metadata::{entries, strings};
 use crate::kubernetes::strategy::names;
 use crate::kubernetes::strategy::problem::Problem;
