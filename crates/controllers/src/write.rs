@@ -124,7 +124,7 @@ impl NodeWriter {
             .collect();
         let body = json!({ "metadata": { "uid": node.uid }, "status": { "addresses": list } });
         self.fenced("writing the addresses", &node.name)?;
-        let (params, patch) = (PatchParams::default(), Patch::Merge(&body));
+        let (params, patch) = (by_us(), Patch::Merge(&body));
         let write = self.api.patch_status(&node.name, &params, &patch);
         let object = self
             .bounded("writing the addresses", &node.name, write)
@@ -218,11 +218,7 @@ impl NodeWriter {
         body: &Value,
     ) -> Result<Arc<Node>, WriteError> {
         self.fenced(what, name)?;
-        let params = PatchParams {
-            field_manager: Some(FIELD_MANAGER.into()),
-            ..Default::default()
-        };
-        let patch = Patch::Strategic(body);
+        let (params, patch) = (by_us(), Patch::Strategic(body));
         let write = self.api.patch(name, &params, &patch);
         Ok(Arc::new(self.bounded(what, name, write).await?.into()))
     }
@@ -253,6 +249,14 @@ impl NodeWriter {
                 node: name.to_owned(),
             }),
         }
+    }
+}
+
+/// Parameters of our patches.
+fn by_us() -> PatchParams {
+    PatchParams {
+        field_manager: Some(FIELD_MANAGER.into()),
+        ..Default::default()
     }
 }
 
