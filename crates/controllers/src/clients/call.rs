@@ -71,10 +71,7 @@ impl Calls {
             self.metrics.rest.sent(&method, &self.host, bytes);
         }
         let deadline = Instant::now() + CALL_DEADLINE;
-        let end = match watch_length(request.uri()) {
-            None => Some(deadline),
-            Some(length) => length.map(|length| deadline + length),
-        };
+        let end = end(request.uri(), deadline);
         for _ in 0..REPETITIONS {
             let Some(copy) = copy(&request) else { break };
             let response = self.send(copy, &method, deadline).await?;
@@ -166,12 +163,15 @@ fn come_back(response: &Response<Body>, deadline: Instant) -> Option<Duration> {
     (Instant::now() + delay < deadline).then_some(delay)
 }
 
-/// How long a watch asked to last, if it did; none if the call is no watch.
-fn watch_length(uri: &http::Uri) -> Option<Option<Duration>> {
+/// When the last byte has to be there: a watch has as much longer as it asked for, and no such
+/// time if it did not say.
+fn end(uri: &http::Uri, deadline: Instant) -> Option<Instant> {
     let pairs = || uri.query().unwrap_or_default().split('&');
-    let is_watch = pairs().any(|pair| matches!(pair, "watch=true" | "watch=1" | "follow=true"));
-    let seconds = pairs().find_map(|pair| pair.strip_prefix("timeoutSeconds=")?.parse().ok());
-    is_watch.then(|| seconds.map(Duration::from_secs))
+    if !pairs().any(|pair| matches!(pair, "watch=true" | "watch=1" | "follow=true")) {
+        return Some(deadline);
+    }
+    let seconds = pairs().find_map(|pair| pair.strip_prefix("timeoutSeconds=")?.parse().ok())?;
+    deadline.checked_add(Duration::from_secs(seconds))
 }
 
 /// A body that must be read to its end before the deadline.

@@ -187,7 +187,7 @@ impl Bench {
 
     pub(crate) fn set_ready(&self, name: &str, status: &str) {
         self.change(name, |node| {
-            node["status"]["conditions"] = [ready(status)].into()
+            node["status"]["conditions"] = [ready(status)].into();
         });
     }
 

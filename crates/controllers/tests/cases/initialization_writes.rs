@@ -224,7 +224,9 @@ async fn heartbeats_of_initialised_nodes_cause_no_work() {
     let (before, calls) = (bench.metric(adds).unwrap(), bench.cloud().calls());
     for _ in 0..27 {
         bench.seconds(10).await;
-        names.iter().for_each(|name| bench.heartbeat(name));
+        for name in &names {
+            bench.heartbeat(name);
+        }
     }
     assert_eq!(bench.metric(adds), Some(before));
     assert_eq!(bench.cloud().calls(), calls);

@@ -63,7 +63,7 @@ async fn framework_case_041_a_differing_newer_label_is_overwritten_and_equal_one
     bench.seconds(60).await;
     assert_eq!(bench.all_calls(), [""; 0]);
     bench.change("n1", |node| {
-        node["metadata"]["labels"][ZONE] = "wrong".into()
+        node["metadata"]["labels"][ZONE] = "wrong".into();
     });
     bench
         .until("it is put right", |it| {

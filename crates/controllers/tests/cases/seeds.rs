@@ -374,9 +374,8 @@ impl Run {
         let wait = self
             .bench
             .until("everything has settled", |it| unsettled(it).is_empty());
-        if tokio::time::timeout(SETTLING, wait).await.is_err() {
-            panic!("these never settle: {:?}", unsettled(&self.bench));
-        }
+        let _ = tokio::time::timeout(SETTLING, wait).await;
+        assert_eq!(unsettled(&self.bench), [], "these never settle");
         // And stays so, without a further write.
         let before = self.bench.node_writes().len();
         self.bench.seconds(600).await;
