@@ -3,22 +3,53 @@
 //! Without a command the program is a cloud controller manager with the flags of the originals.
 //! Started under an original's name (a link in the image) it is that one, preset to its cloud.
 
+use std::fmt::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 
-use crate::output::{complain, tell};
+use bowline_controllers::options;
+
+use crate::output::{complain, fail, tell};
 use crate::{providers, run};
 
 /// What the program can do besides being a controller manager.
-const COMMANDS: &str = "\
-Commands:
-  sandbox     a cluster and a cloud on loopback, and Bowline at work on them (no set-up)
-  simulate    the simulated clouds and Kubernetes API as servers of their own
-  version     the version of this program
-  help        this text
+const COMMANDS: [(&str, &str); 4] = [
+    (
+        "sandbox",
+        "a cluster and a cloud on loopback, and Bowline at work on them (no set-up)",
+    ),
+    (
+        "simulate",
+        "the simulated clouds and Kubernetes API as servers of their own",
+    ),
+    ("version", "the version of this program"),
+    ("help", "this text, or that of a command: help sandbox"),
+];
 
-Without a command, bowline runs as a cloud controller manager with these flags:
-";
+/// The beginning of `--help`.
+fn introduction() -> String {
+    let mut text = String::from(
+        "Bowline ties a Kubernetes cluster to its clouds: it tells Kubernetes what each node's\n\
+         machine is, and removes a node only when its machine is proven to be gone.\n\n\
+         Begin here:\n\n  \
+         bowline sandbox\n      \
+         See it work, without a cluster or an account.\n  \
+         bowline --cloud-provider=cloudscale --kubeconfig=admin.conf\n      \
+         Be the cloud controller manager of a cluster; in a pod, --kubeconfig is not needed.\n\n\
+         Commands:\n\n",
+    );
+    for (name, what) in COMMANDS {
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "  {name:<10} {what}");
+    }
+    let _ = writeln!(
+        text,
+        "\nClouds (--cloud-provider): {}\n\n\
+         Without a command, bowline runs as a cloud controller manager with the flags below.",
+        providers::names()
+    );
+    text
+}
 
 /// Runs the program.
 pub(crate) fn main(arguments: Vec<String>) -> ExitCode {
@@ -32,21 +63,41 @@ pub(crate) fn main(arguments: Vec<String>) -> ExitCode {
     if let Some(provider) = providers::by_command(program) {
         return run::main(program, Some(provider.name), &rest);
     }
-    match rest.first().map(String::as_str) {
-        Some("sandbox" | "simulate") => simulated(program, &rest),
-        Some("version") => {
-            tell(format_args!("Bowline {}", env!("CARGO_PKG_VERSION")));
+    let words: Vec<&str> = rest.iter().map(String::as_str).collect();
+    match words.as_slice() {
+        ["help", command @ ("sandbox" | "simulate"), more @ ..] => {
+            let mut line = vec![(*command).to_owned()];
+            line.extend(more.iter().map(ToString::to_string));
+            line.push("--help".to_owned());
+            simulated(program, &line)
+        }
+        ["sandbox" | "simulate", ..] => simulated(program, &rest),
+        ["version"] => {
+            tell(run::version());
             ExitCode::SUCCESS
         }
-        Some("help" | "--help" | "-h") => {
-            tell(format_args!(
-                "One cloud controller manager for Kubernetes.\n\n{COMMANDS}"
-            ));
-            tell(bowline_controllers::options::usage(program, None));
+        ["help" | "--help" | "-h"] => {
+            tell(introduction());
+            tell(options::usage(program, None));
             ExitCode::SUCCESS
+        }
+        [word, ..] if !word.is_empty() && !word.starts_with('-') => {
+            complain(unknown_command(word));
+            ExitCode::FAILURE
         }
         _ => run::main(program, None, &rest),
     }
+}
+
+/// What to say about a word that is no command.
+fn unknown_command(word: &str) -> String {
+    let known: Vec<&str> = COMMANDS.iter().map(|(name, _)| *name).collect();
+    let meant = options::nearest(word, known.iter().copied());
+    let hint = meant.map_or_else(String::new, |name| format!("\nDid you mean {name}?"));
+    format!(
+        "Error: unknown command {word:?}; there are {}{hint}",
+        known.join(", ")
+    )
 }
 
 #[cfg(feature = "sandbox")]
@@ -78,7 +129,7 @@ fn simulated(program: &str, arguments: &[String]) -> ExitCode {
     match ended {
         Ok(code) => code,
         Err(error) => {
-            complain(format_args!("Error: {error:#}"));
+            fail(&error);
             ExitCode::FAILURE
         }
     }

@@ -51,25 +51,37 @@ pub(crate) fn by_command(program: &str) -> Option<&'static Provider> {
         .find(|provider| provider.command == program)
 }
 
+/// The names of all providers, for people.
+pub(crate) fn names() -> String {
+    let names: Vec<&str> = PROVIDERS.iter().map(|provider| provider.name).collect();
+    names.join(", ")
+}
+
+/// The provider of that name.
+pub(crate) fn named(name: &str) -> Result<&'static Provider> {
+    let found = PROVIDERS.iter().find(|provider| provider.name == name);
+    let known = names();
+    match found {
+        Some(provider) => Ok(provider),
+        // What a kubelet says when a cloud controller manager does the work; here it is the worker.
+        None if name == "external" => bail!(
+            "--cloud-provider=external is for kubelets; a cloud controller manager needs the name \
+             of its cloud: {known}"
+        ),
+        None => bail!("unknown cloud provider {name:?} (--cloud-provider); known are: {known}"),
+    }
+}
+
 /// Builds the cloud of `--cloud-provider`.
 pub(crate) fn build(name: &str, surroundings: &Surroundings) -> Result<Arc<dyn Cloud>> {
-    let Some(provider) = PROVIDERS.iter().find(|provider| provider.name == name) else {
-        let known: Vec<&str> = PROVIDERS.iter().map(|provider| provider.name).collect();
-        bail!(
-            "unknown cloud provider {name:?} (--cloud-provider); known are: {}",
-            known.join(", ")
-        )
-    };
-    (provider.build)(surroundings)
+    (named(name)?.build)(surroundings)
         .with_context(|| format!("cloud provider {name:?} could not be initialized"))
 }
 
 fn cloudscale(surroundings: &Surroundings) -> Result<Arc<dyn Cloud>> {
     if !surroundings.config_file.is_empty() {
-        warn!(
-            file = surroundings.config_file,
-            "--cloud-config is ignored: cloudscale is configured by environment variables"
-        );
+        let file = &surroundings.config_file;
+        warn!("{}", bowline_cloudscale::config::cloud_config_warning(file));
     }
     let environment = surroundings.environment.clone();
     let config = bowline_cloudscale::Config::read(|name| environment(name))?;

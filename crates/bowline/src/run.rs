@@ -13,7 +13,7 @@ use bowline_core::GuardPolicy;
 use bowline_http::{Clock, Connector, ProxyRules, Random, Tls};
 use tracing::{info, warn};
 
-use crate::output::{complain, tell};
+use crate::output::{complain, fail, tell};
 use crate::providers::{self, Environment, Surroundings};
 use crate::{logging, signals};
 
@@ -22,7 +22,7 @@ pub(crate) fn main(program: &str, provider: Option<&str>, arguments: &[String]) 
     let line = match options::parse(program, provider, arguments) {
         Ok(Request::Run(line)) => line,
         Ok(Request::Help(text)) => return say(&text),
-        Ok(Request::Version) => return say(&format!("Bowline v{}", env!("CARGO_PKG_VERSION"))),
+        Ok(Request::Version) => return say(&version()),
         Ok(Request::RawVersion) => return say(&format!("{:?}", build_info())),
         Err(wrong) => {
             if wrong.shows_usage {
@@ -46,7 +46,7 @@ pub(crate) fn main(program: &str, provider: Option<&str>, arguments: &[String]) 
     match ended {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            complain(format_args!("Error: {error:#}"));
+            fail(&error);
             ExitCode::FAILURE
         }
     }
@@ -74,6 +74,7 @@ pub(crate) async fn manage(
         }
     }
     options.validate()?;
+    providers::named(&options.cloud.provider)?;
     let manager = build(program, options, environment, set_verbosity).await?;
     info!(
         version = env!("CARGO_PKG_VERSION"),
@@ -191,6 +192,11 @@ pub(crate) fn block_on<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
         .build()
         .context("starting the runtime")?
         .block_on(work)
+}
+
+/// What `--version` prints.
+pub(crate) fn version() -> String {
+    format!("Bowline v{}", env!("CARGO_PKG_VERSION"))
 }
 
 fn say(text: &str) -> ExitCode {

@@ -6,10 +6,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use bowline_controllers::stop_signal;
-use bowline_http::{Clock, Random};
-use bowline_simulator::World;
-use bowline_simulator::cluster::Cluster;
-use bowline_simulator::simulate::{self, CloudscaleOptions};
+use bowline_simulator::simulate::{self, CloudscaleOptions, KubernetesOptions};
 
 use crate::output::tell;
 use crate::{run, signals};
@@ -41,6 +38,9 @@ pub(crate) enum Arguments {
         /// Where to write the kubeconfig of an administrator
         #[arg(long, value_name = "FILE", default_value = "bowline.kubeconfig")]
         kubeconfig: PathBuf,
+        /// Objects that the cluster starts with: a stream of YAML documents
+        #[arg(long, value_name = "FILE")]
+        fixture: Option<PathBuf>,
         /// Draw uids and addresses from this seed
         #[arg(long, value_name = "S")]
         seed: Option<u64>,
@@ -71,23 +71,19 @@ pub(crate) fn main(arguments: &Arguments) -> Result<ExitCode> {
             Arguments::Kubernetes {
                 listen,
                 kubeconfig,
+                fixture,
                 seed,
             } => {
-                let random = seed.map_or_else(Random::from_system, Random::seeded);
-                let world = World::with(Clock::system(), random);
-                let cluster = Cluster::on_socket(&world, *listen).await?;
-                std::fs::write(kubeconfig, cluster.admin_kubeconfig()?)
-                    .with_context(|| format!("writing {}", kubeconfig.display()))?;
-                tell(format_args!(
-                    "Kubernetes API, simulated, on {url}\n  \
-                     use it    kubectl --kubeconfig {file} get nodes\n  \
-                     journal   curl -k {url}/_sim/journal\n  \
-                     state     curl -k {url}/_sim/state",
-                    url = cluster.url(),
-                    file = kubeconfig.display(),
-                ));
+                let options = KubernetesOptions {
+                    listen: *listen,
+                    kubeconfig: kubeconfig.clone(),
+                    fixture: fixture.clone(),
+                    seed: *seed,
+                };
+                let simulation = simulate::kubernetes(options).await?;
+                tell(&simulation.greeting);
                 stop.given().await;
-                cluster.shutdown().await;
+                simulation.cluster.shutdown().await;
             }
         }
         Ok(ExitCode::SUCCESS)

@@ -11,7 +11,7 @@ use bowline_core::{Cloud, CloudError, CloudErrorKind, Lookup, Node};
 use tokio::sync::{mpsc, oneshot};
 use tracing::debug;
 
-use crate::election::Fence;
+use crate::election::{Fence, Fenced};
 use crate::stop::Stop;
 
 /// How long the first question waits for company. A person does not notice it; a cluster whose
@@ -35,6 +35,7 @@ struct Question {
 #[derive(Clone)]
 pub struct Lookups {
     cloud: Arc<dyn Cloud>,
+    fence: Fence,
     questions: mpsc::Sender<Question>,
 }
 
@@ -42,8 +43,12 @@ impl Lookups {
     /// Starts the flights to one cloud. They end with `stop`, or when nobody can ask any more.
     pub fn start(cloud: Arc<dyn Cloud>, fence: Fence, stop: Stop) -> Self {
         let (questions, waiting) = mpsc::channel(QUEUE_LIMIT);
-        tokio::spawn(fly(cloud.clone(), fence, waiting, stop));
-        Self { cloud, questions }
+        tokio::spawn(fly(cloud.clone(), fence.clone(), waiting, stop));
+        Self {
+            cloud,
+            fence,
+            questions,
+        }
     }
 
     /// The cloud that is asked.
@@ -69,6 +74,19 @@ impl Lookups {
         answer
             .await
             .unwrap_or_else(|_| (0..count).map(|_| stopped()).collect())
+    }
+
+    /// The cloud's check read; without a valid lease it is not made.
+    pub async fn canary(&self) -> Result<(), CloudError> {
+        let Some(instances) = self.cloud.instances() else {
+            return Ok(());
+        };
+        self.fence.check().map_err(not_asked)?;
+        let checked = tokio::time::timeout(FLIGHT_DEADLINE, instances.canary()).await;
+        checked.unwrap_or_else(|_| {
+            let text = format!("the check read of {} takes too long", self.cloud.name());
+            Err(CloudError::new(CloudErrorKind::Unavailable, text))
+        })
     }
 
     /// The answer for one node.
@@ -115,8 +133,7 @@ async fn look(cloud: &dyn Cloud, fence: &Fence, nodes: &[Arc<Node>]) -> Vec<Look
         return all(&|| Lookup::NotMine);
     };
     if let Err(fenced) = fence.check() {
-        let error = || CloudError::new(CloudErrorKind::Unavailable, "no cloud is asked");
-        return all(&|| Lookup::CannotTell(error().caused_by(fenced.clone())));
+        return all(&|| Lookup::CannotTell(not_asked(fenced.clone())));
     }
     match tokio::time::timeout(FLIGHT_DEADLINE, instances.lookup(nodes)).await {
         Err(_) => {
@@ -137,7 +154,74 @@ async fn look(cloud: &dyn Cloud, fence: &Fence, nodes: &[Arc<Node>]) -> Vec<Look
     }
 }
 
+fn not_asked(fenced: Fenced) -> CloudError {
+    CloudError::new(CloudErrorKind::Unavailable, "no cloud is asked").caused_by(fenced)
+}
+
 fn stopped() -> Lookup {
     let error = CloudError::new(CloudErrorKind::Unavailable, "the manager is stopping");
     Lookup::CannotTell(error)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use bowline_core::{BoxFuture, Claim, CloudName, Instances};
+    use bowline_http::Clock;
+
+    use super::*;
+    use crate::objects::NodeObject;
+    use crate::stop::stop_signal;
+
+    /// Counts its calls.
+    struct Counting(CloudName, AtomicUsize);
+
+    impl Cloud for Counting {
+        fn name(&self) -> &CloudName {
+            &self.0
+        }
+
+        fn provider(&self) -> &'static str {
+            "demo"
+        }
+
+        fn claim(&self, _: &str) -> Claim {
+            Claim::Mine
+        }
+
+        fn instances(&self) -> Option<&dyn Instances> {
+            Some(self)
+        }
+    }
+
+    impl Instances for Counting {
+        fn lookup<'a>(&'a self, nodes: &'a [Arc<Node>]) -> BoxFuture<'a, Vec<Lookup>> {
+            self.1.fetch_add(1, Ordering::Relaxed);
+            Box::pin(async { nodes.iter().map(|_| Lookup::NotMine).collect() })
+        }
+
+        fn canary(&self) -> BoxFuture<'_, Result<(), CloudError>> {
+            self.1.fetch_add(1, Ordering::Relaxed);
+            Box::pin(async { Ok(()) })
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn no_cloud_is_called_without_a_valid_lease() {
+        let date = "2026-01-01T00:00:00Z".parse().unwrap();
+        let second = Duration::from_secs(1);
+        let shut = Fence::closed("l".into(), second, second, Clock::simulated(date));
+        for (fence, calls) in [(shut, 0), (Fence::open(), 2)] {
+            let name = CloudName::parse("demo").unwrap();
+            let cloud = Arc::new(Counting(name, AtomicUsize::new(0)));
+            let (_handle, stop) = stop_signal();
+            let lookups = Lookups::start(cloud.clone(), fence, stop);
+            let node = Node::from(NodeObject::default());
+            let answer = lookups.ask_one(Arc::new(node)).await;
+            assert_eq!(matches!(answer, Lookup::CannotTell(_)), calls == 0);
+            assert_eq!(lookups.canary().await.is_err(), calls == 0);
+            assert_eq!(cloud.1.load(Ordering::Relaxed), calls);
+        }
+    }
 }

@@ -6,7 +6,7 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use bowline_core::Node;
+use bowline_core::{Node, error_chain};
 use bowline_http::Random;
 use futures::StreamExt;
 use kube::core::DeserializeGuard;
@@ -139,7 +139,7 @@ impl Nodes {
                         }
                         let wait = wait_after(failures, &random);
                         failures += 1;
-                        warn!(error = %chain(&error), ?wait, "watching nodes failed; trying again");
+                        warn!(error = %error_chain(&error), ?wait, "watching nodes failed; trying again");
                         if stop.unless_given(tokio::time::sleep(wait)).await.is_none() {
                             return;
                         }
@@ -279,20 +279,4 @@ fn decode(object: DeserializeGuard<NodeObject>) -> Option<Arc<Node>> {
             None
         }
     }
-}
-
-/// An error with all its causes, on one line.
-pub(crate) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        let cause_text = cause.to_string();
-        // The client library repeats its causes in its messages.
-        if !text.contains(&cause_text) {
-            text.push_str(": ");
-            text.push_str(&cause_text);
-        }
-        next = cause.source();
-    }
-    text
 }

@@ -1,4 +1,6 @@
-//! Writes to Node objects: guarded by what was read, fenced by the lease, bounded in time.
+//! Writes to Node objects: guarded by what was read, bounded in time.
+//!
+//! The client they go through is fenced by the lease.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -10,7 +12,6 @@ use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
 use serde_json::{Value, json};
 
-use crate::election::{Fence, Fenced};
 use crate::objects::NodeObject;
 
 /// No write takes longer: the client itself knows no deadline.
@@ -44,16 +45,6 @@ pub enum WriteError {
         /// The node.
         node: String,
     },
-    /// The lease may have run out.
-    #[error("{what} of node {node} was not tried")]
-    Fenced {
-        /// What was tried.
-        what: &'static str,
-        /// The node.
-        node: String,
-        /// Why not.
-        source: Fenced,
-    },
 }
 
 impl WriteError {
@@ -64,7 +55,7 @@ impl WriteError {
                 kube::Error::Api(status) => Some(status.code),
                 _ => None,
             },
-            Self::Late { .. } | Self::Fenced { .. } => None,
+            Self::Late { .. } => None,
         }
     }
 
@@ -72,7 +63,7 @@ impl WriteError {
     /// leaves it open.
     pub fn may_have_happened(&self) -> bool {
         let refused = |code: u16| (400..500).contains(&code);
-        !matches!(self, Self::Fenced { .. }) && !self.status().is_some_and(refused)
+        !self.status().is_some_and(refused)
     }
 
     /// Whether the node was changed by somebody else since it was read.
@@ -90,16 +81,14 @@ impl WriteError {
 #[derive(Clone)]
 pub struct NodeWriter {
     api: Api<NodeObject>,
-    fence: Fence,
     random: Random,
 }
 
 impl NodeWriter {
     /// A writer with that client.
-    pub fn new(client: kube::Client, fence: Fence, random: Random) -> Self {
+    pub fn new(client: kube::Client, random: Random) -> Self {
         Self {
             api: Api::all(client),
-            fence,
             random,
         }
     }
@@ -123,7 +112,6 @@ impl NodeWriter {
             .map(|a| json!({ "type": a.kind.as_str(), "address": a.address }))
             .collect();
         let body = json!({ "metadata": { "uid": node.uid }, "status": { "addresses": list } });
-        self.fenced("writing the addresses", &node.name)?;
         let (params, patch) = (by_us(), Patch::Merge(&body));
         let write = self.api.patch_status(&node.name, &params, &patch);
         let object = self
@@ -171,7 +159,6 @@ impl NodeWriter {
     /// Deletes the very node that was read: another one of its name survives, and so does this
     /// one if it was changed since (it may have become Ready).
     pub async fn delete(&self, node: &Node) -> Result<(), WriteError> {
-        self.fenced("deleting", &node.name)?;
         let params = DeleteParams::default().preconditions(Preconditions {
             uid: Some(node.uid.clone()),
             resource_version: Some(node.resource_version.clone()),
@@ -217,18 +204,9 @@ impl NodeWriter {
         name: &str,
         body: &Value,
     ) -> Result<Arc<Node>, WriteError> {
-        self.fenced(what, name)?;
         let (params, patch) = (by_us(), Patch::Strategic(body));
         let write = self.api.patch(name, &params, &patch);
         Ok(Arc::new(self.bounded(what, name, write).await?.into()))
-    }
-
-    fn fenced(&self, what: &'static str, name: &str) -> Result<(), WriteError> {
-        self.fence.check().map_err(|source| WriteError::Fenced {
-            what,
-            node: name.to_owned(),
-            source,
-        })
     }
 
     async fn bounded<T>(

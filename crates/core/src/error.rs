@@ -85,14 +85,7 @@ impl CloudError {
 
     /// The message and the messages of all causes, on one line.
     pub fn chain(&self) -> String {
-        let mut text = self.message.clone();
-        let mut next = std::error::Error::source(self);
-        while let Some(error) = next {
-            text.push_str(": ");
-            text.push_str(&error.to_string());
-            next = error.source();
-        }
-        text
+        error_chain(self)
     }
 }
 
@@ -106,6 +99,23 @@ impl std::error::Error for CloudError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         self.source.as_deref().map(|source| source as _)
     }
+}
+
+/// The message of an error and those of all its causes, on one line.
+///
+/// Libraries often repeat a cause in their own message; what was said already is not said again.
+pub fn error_chain(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        let message = cause.to_string();
+        if !text.contains(&message) {
+            text.push_str(": ");
+            text.push_str(&message);
+        }
+        next = cause.source();
+    }
+    text
 }
 
 #[cfg(test)]

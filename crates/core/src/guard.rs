@@ -66,6 +66,8 @@ pub enum Verdict {
         reason: HoldReason,
         /// Whether this reason is new for this node, so that it is told once.
         news: bool,
+        /// How long this reason still holds at least; none if it is not a matter of time.
+        wait: Option<Duration>,
     },
 }
 
@@ -172,15 +174,17 @@ impl Guard {
                 canary_passed: false,
                 told: None,
             });
-        if let Some(reason) = hold(&self.policy, node, suspicion, now) {
-            return tell(suspicion, reason);
+        if let Some((reason, wait)) = hold(&self.policy, node, suspicion, now) {
+            return tell(suspicion, reason, wait);
         }
         let window = self.policy.budget_window;
         self.deletions.retain(|(at, _)| !older(*at, now, window));
         let is_other = |(_, uid): &(Timestamp, String)| *uid != node.uid;
         let others = self.deletions.iter().filter(|it| is_other(it)).count();
         if others >= self.policy.budget(nodes) {
-            return tell(suspicion, HoldReason::BudgetSpent);
+            let oldest = self.deletions.iter().find(|it| is_other(it));
+            let wait = oldest.map(|(at, _)| left(*at, now, window));
+            return tell(suspicion, HoldReason::BudgetSpent, wait);
         }
         self.deletions.retain(is_other);
         self.deletions.push_back((now, node.uid.clone()));
@@ -249,29 +253,37 @@ fn hold(
     node: &Node,
     suspicion: &Suspicion,
     now: Timestamp,
-) -> Option<HoldReason> {
+) -> Option<(HoldReason, Option<Duration>)> {
     let least_age = if node.is_uninitialized() {
         policy.uninitialized_age
     } else {
         policy.node_age
     };
     if node.ready == Ready::True {
-        Some(HoldReason::NodeReady)
+        Some((HoldReason::NodeReady, None))
     } else if !older(node.created, now, least_age) {
-        Some(HoldReason::NodeTooYoung)
+        let wait = left(node.created, now, least_age);
+        Some((HoldReason::NodeTooYoung, Some(wait)))
     } else if !older(suspicion.first.at, now, policy.looks_apart) {
-        Some(HoldReason::SecondLookPending)
+        let wait = left(suspicion.first.at, now, policy.looks_apart);
+        Some((HoldReason::SecondLookPending, Some(wait)))
     } else if !suspicion.canary_passed {
-        Some(HoldReason::CloudUnproven)
+        Some((HoldReason::CloudUnproven, None))
     } else {
         None
     }
 }
 
-fn tell(suspicion: &mut Suspicion, reason: HoldReason) -> Verdict {
+fn tell(suspicion: &mut Suspicion, reason: HoldReason, wait: Option<Duration>) -> Verdict {
     let news = suspicion.told != Some(reason);
     suspicion.told = Some(reason);
-    Verdict::Hold { reason, news }
+    Verdict::Hold { reason, news, wait }
+}
+
+/// How long until `then` lies at least `age` before `now`.
+fn left(then: Timestamp, now: Timestamp, age: Duration) -> Duration {
+    let passed = Duration::try_from(now.duration_since(then)).unwrap_or_default();
+    age.saturating_sub(passed)
 }
 
 /// Whether `then` lies at least `age` before `now`.

@@ -15,6 +15,7 @@
 
 mod addresses;
 mod cloud;
+mod duration;
 mod error;
 mod guard;
 mod initialize;
@@ -25,13 +26,15 @@ mod membership;
 mod node;
 pub mod ownership;
 mod provider_id;
+mod quote;
 mod secret;
 mod setting;
 mod taints;
 
 pub use addresses::{AddressError, addresses_differ, desired_addresses};
 pub use cloud::{BoxFuture, Claim, Cloud, CloudName, CloudNameError, Instances};
-pub use error::{CloudError, CloudErrorKind};
+pub use duration::{format_duration, parse_duration};
+pub use error::{CloudError, CloudErrorKind, error_chain};
 pub use guard::{Guard, GuardPolicy, HoldReason, Proof, Verdict};
 pub use initialize::{Initialization, InitializeError, initialize};
 pub use instance::{Evidence, Instance, Lookup, Power};
@@ -46,6 +49,7 @@ pub use node::{
 };
 pub use ownership::Ownership;
 pub use provider_id::{ProviderId, ProviderIdError};
+pub use quote::quote;
 pub use secret::Secret;
 pub use setting::{Origin, Setting, SettingError};
 pub use taints::{with_shutdown, without_shutdown, without_uninitialized};

@@ -3,6 +3,7 @@
 use std::error::Error as StdError;
 use std::time::Duration;
 
+use bowline_core::error_chain;
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, LOCATION, PROXY_AUTHORIZATION, RETRY_AFTER};
 use http::{HeaderMap, HeaderValue, Request, StatusCode, Uri};
@@ -197,7 +198,7 @@ impl Prepared {
             }
             Err(error) => {
                 let what = format!("lost its answer ({}) midway", parts.status.as_u16());
-                Ended::failed(Outcome::Broken, what, Some(chain(error.as_ref())))
+                Ended::failed(Outcome::Broken, what, Some(error_chain(error.as_ref())))
             }
         }
     }
@@ -309,7 +310,7 @@ fn not_answered(error: &hyper_util::client::legacy::Error) -> Ended {
             } else {
                 Outcome::NotSent
             };
-            return Ended::failed(outcome, "was not sent", Some(chain(connect)));
+            return Ended::failed(outcome, "was not sent", Some(error_chain(connect)));
         }
         next = source.source();
     }
@@ -318,21 +319,8 @@ fn not_answered(error: &hyper_util::client::legacy::Error) -> Ended {
     } else {
         (Outcome::Broken, "got no answer")
     };
-    let cause = error.source().map_or_else(|| error.to_string(), chain);
+    let cause = error
+        .source()
+        .map_or_else(|| error.to_string(), error_chain);
     Ended::failed(outcome, what, Some(cause))
-}
-
-/// A message and those of its causes, leaving out what only repeats the one before.
-fn chain(error: &(dyn StdError + 'static)) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(source) = next {
-        let message = source.to_string();
-        if !text.ends_with(&message) {
-            text.push_str(": ");
-            text.push_str(&message);
-        }
-        next = source.source();
-    }
-    text
 }

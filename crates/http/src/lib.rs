@@ -63,7 +63,7 @@ pub use client::{
 pub use clock::Clock;
 pub use connect::{CONNECT_DEADLINE, ConnectError, Connector};
 pub use error::{CallError, kind_of, usual_error_text};
-pub use limit::Rate;
+pub use limit::{Bucket, Rate};
 pub use metrics::{CallMetrics, DEFAULT_BUCKETS};
 pub use page::{PAGES, Page, pages};
 pub use pipe::{PipeListener, Pipes};

@@ -42,29 +42,53 @@ impl Clock for TokioClock {
     }
 }
 
-type Bucket = RateLimiter<NotKeyed, InMemoryState, TokioClock, NoOpMiddleware<Duration>>;
-
-/// Lets requests through one after the other, first come, first served.
+/// A token bucket on tokio's clock that serves in the order of arrival.
 #[derive(Debug)]
-pub(crate) struct Gate {
+pub struct Bucket {
     clock: TokioClock,
-    bucket: Option<Bucket>,
+    limiter: RateLimiter<NotKeyed, InMemoryState, TokioClock, NoOpMiddleware<Duration>>,
     /// Held while waiting for a token: who waits longest is served first.
     turn: Mutex<()>,
+}
+
+impl Bucket {
+    /// One token per `period`, at most `burst` of them saved up; none if the period is zero.
+    pub fn new(period: Duration, burst: NonZeroU32) -> Option<Self> {
+        let quota = Quota::with_period(period)?.allow_burst(burst);
+        let clock = TokioClock(Instant::now());
+        let limiter = RateLimiter::direct_with_clock(quota, clock.clone());
+        Some(Self {
+            clock,
+            limiter,
+            turn: Mutex::new(()),
+        })
+    }
+
+    /// Waits for a token; says how long that took.
+    pub async fn wait(&self) -> Duration {
+        let from = Instant::now();
+        let _turn = self.turn.lock().await;
+        while let Err(not_yet) = self.limiter.check() {
+            sleep(not_yet.wait_time_from(self.clock.now())).await;
+        }
+        from.elapsed()
+    }
+}
+
+/// Lets requests through: so many at once, and so fast.
+#[derive(Debug)]
+pub(crate) struct Gate {
+    bucket: Option<Bucket>,
     places: Semaphore,
 }
 
 impl Gate {
     pub(crate) fn new(rate: Option<Rate>, in_flight: usize) -> Self {
-        let clock = TokioClock(Instant::now());
-        let bucket = rate.map(|rate| {
-            let quota = Quota::per_second(rate.per_second).allow_burst(rate.burst);
-            RateLimiter::direct_with_clock(quota, clock.clone())
+        let bucket = rate.and_then(|rate| {
+            Bucket::new(Duration::from_secs(1) / rate.per_second.get(), rate.burst)
         });
         Self {
-            clock,
             bucket,
-            turn: Mutex::new(()),
             places: Semaphore::new(in_flight.max(1)),
         }
     }
@@ -73,10 +97,7 @@ impl Gate {
     pub(crate) async fn enter(&self) -> Option<SemaphorePermit<'_>> {
         let place = self.places.acquire().await.ok();
         if let Some(bucket) = &self.bucket {
-            let _turn = self.turn.lock().await;
-            while let Err(not_yet) = bucket.check() {
-                sleep(not_yet.wait_time_from(self.clock.now())).await;
-            }
+            bucket.wait().await;
         }
         place
     }

@@ -1,5 +1,8 @@
 //! A whole simulated cluster: the API server with its bootstrap objects, on a socket or a pipe.
 
+#[cfg(test)]
+mod testing;
+
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
@@ -11,7 +14,7 @@ use serde_json::{Value, json};
 use crate::World;
 use crate::kubernetes::auth::{Auth, User};
 use crate::kubernetes::certificates::{CertificateError, Keys};
-use crate::kubernetes::kinds::{self, Role};
+use crate::kubernetes::kinds;
 use crate::kubernetes::kubeconfig::{self, Credentials};
 use crate::kubernetes::status::Refusal;
 use crate::kubernetes::{KubernetesApi, bootstrap};
@@ -113,12 +116,7 @@ impl Cluster {
     /// Stores objects as they are, whoever may.
     pub fn install(&self, objects: impl IntoIterator<Item = Value>) -> Result<(), ClusterError> {
         for object in objects {
-            let version = object["apiVersion"].as_str().unwrap_or_default();
-            let (group, version) = version.split_once('/').unwrap_or(("", version));
-            let name = object["kind"].as_str().unwrap_or_default();
-            let kind = kinds::by_kind(group, version, name)
-                .filter(|kind| kind.role == Role::Stored)
-                .ok_or_else(|| ClusterError::Refused(format!("unknown kind {name:?}")))?;
+            let kind = kinds::of_document(&object).map_err(ClusterError::Refused)?;
             self.api.put(kind, object);
         }
         Ok(())

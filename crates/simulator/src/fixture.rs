@@ -39,6 +39,11 @@ pub enum FixtureError {
 
 /// Reads a fixture file.
 pub fn read<T: DeserializeOwned + Default>(path: &Path) -> Result<T, FixtureError> {
+    parse(&path.display().to_string(), &text(path)?)
+}
+
+/// The text of a fixture file.
+pub fn text(path: &Path) -> Result<String, FixtureError> {
     let failed = |source| FixtureError::Read {
         path: path.to_owned(),
         source,
@@ -47,8 +52,7 @@ pub fn read<T: DeserializeOwned + Default>(path: &Path) -> Result<T, FixtureErro
         let path = path.to_owned();
         return Err(FixtureError::TooLarge { path });
     }
-    let text = std::fs::read_to_string(path).map_err(failed)?;
-    parse(&path.display().to_string(), &text)
+    std::fs::read_to_string(path).map_err(failed)
 }
 
 /// Parses the text of a fixture; `name` is for messages. An empty text is an empty fixture.

@@ -9,7 +9,9 @@ use bowline_http::{Clock, Random};
 
 use crate::World;
 use crate::cloudscale::{Cloudscale, MachineError, Scene};
+use crate::cluster::{Cluster, ClusterError};
 use crate::fixture::{self, FixtureError};
+use crate::kubernetes;
 use crate::serve::{ServeError, Server};
 
 /// How to run the simulated cloudscale.ch.
@@ -20,6 +22,19 @@ pub struct CloudscaleOptions {
     /// What the cloud contains; none: nothing.
     pub fixture: Option<PathBuf>,
     /// The seed of names and draws; none: different in every run.
+    pub seed: Option<u64>,
+}
+
+/// How to run the simulated Kubernetes API.
+#[derive(Clone, Debug)]
+pub struct KubernetesOptions {
+    /// Where to listen; port 0 picks a free one.
+    pub listen: SocketAddr,
+    /// Where to write the kubeconfig of an administrator.
+    pub kubeconfig: PathBuf,
+    /// Objects that the cluster starts with; none: those of every cluster.
+    pub fixture: Option<PathBuf>,
+    /// The seed of uids and addresses; none: different in every run.
     pub seed: Option<u64>,
 }
 
@@ -35,6 +50,17 @@ pub enum SimulateError {
     /// The server cannot be started.
     #[error(transparent)]
     Serve(#[from] ServeError),
+    /// The cluster cannot be started.
+    #[error(transparent)]
+    Cluster(#[from] ClusterError),
+    /// The kubeconfig cannot be written.
+    #[error("cannot write the kubeconfig {path}", path = path.display())]
+    Kubeconfig {
+        /// Where.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
 }
 
 /// A simulator that runs.
@@ -50,16 +76,68 @@ pub struct CloudscaleSimulation {
     pub greeting: String,
 }
 
+/// A simulated cluster that runs.
+pub struct KubernetesSimulation {
+    /// The cluster; it stops when this is dropped.
+    pub cluster: Cluster,
+    /// What to tell the person who started it.
+    pub greeting: String,
+}
+
+/// Starts the simulated Kubernetes API on a TLS socket.
+pub async fn kubernetes(options: KubernetesOptions) -> Result<KubernetesSimulation, SimulateError> {
+    let objects = match &options.fixture {
+        Some(path) => kubernetes::fixture::read(path)?,
+        None => Vec::new(),
+    };
+    let world = world(options.seed);
+    let cluster = Cluster::on_socket(&world, options.listen).await?;
+    let count = objects.len();
+    cluster.install(objects)?;
+    std::fs::write(&options.kubeconfig, cluster.admin_kubeconfig()?).map_err(|source| {
+        SimulateError::Kubeconfig {
+            path: options.kubeconfig.clone(),
+            source,
+        }
+    })?;
+    let (url, file) = (cluster.url(), options.kubeconfig.display());
+    let mut greeting = format!("Kubernetes API, simulated, on {url}\n");
+    if options.fixture.is_some() {
+        let _ = writeln!(greeting, "  objects   {count} from the fixture");
+    }
+    let _ = writeln!(
+        greeting,
+        "  use it    kubectl --kubeconfig {file} get nodes"
+    );
+    let _ = writeln!(greeting, "  journal   curl -k {url}/_sim/journal");
+    let _ = writeln!(greeting, "  state     curl -k {url}/_sim/state");
+    warn(&mut greeting, options.listen);
+    Ok(KubernetesSimulation { cluster, greeting })
+}
+
+/// A world of its own, in real time.
+fn world(seed: Option<u64>) -> World {
+    let random = seed.map_or_else(Random::from_system, Random::seeded);
+    World::with(Clock::system(), random)
+}
+
+/// Warns about a server that others can reach.
+fn warn(greeting: &mut String, address: SocketAddr) {
+    if !address.ip().is_loopback() {
+        let _ = writeln!(
+            greeting,
+            "  warning   everybody who reaches {address} controls it without a password"
+        );
+    }
+}
+
 /// Starts the simulated cloudscale.ch on a plain socket.
 pub async fn cloudscale(options: CloudscaleOptions) -> Result<CloudscaleSimulation, SimulateError> {
     let scene: Scene = match &options.fixture {
         Some(path) => fixture::read(path)?,
         None => Scene::default(),
     };
-    let random = options
-        .seed
-        .map_or_else(Random::from_system, Random::seeded);
-    let world = World::with(Clock::system(), random);
+    let world = world(options.seed);
     let tokens = scene.config().tokens;
     let cloud = Cloudscale::from_fixture(&world, scene)?;
     let builder = Server::builder(&world, cloud.clone());
@@ -83,12 +161,7 @@ pub async fn cloudscale(options: CloudscaleOptions) -> Result<CloudscaleSimulati
     );
     let _ = writeln!(greeting, "  journal   curl http://{address}/_sim/journal");
     let _ = writeln!(greeting, "  state     curl http://{address}/_sim/state");
-    if !address.ip().is_loopback() {
-        let _ = writeln!(
-            greeting,
-            "  warning   everybody who reaches {address} controls it without a password"
-        );
-    }
+    warn(&mut greeting, address);
     Ok(CloudscaleSimulation {
         server,
         world,
@@ -144,6 +217,35 @@ mod tests {
         let error = cloudscale(taken).await.unwrap_err().to_string();
         assert!(error.contains("another program already does"), "{error}");
         running.server.shutdown().await;
+    }
+
+    #[tokio::test]
+    async fn a_simulated_cluster_starts_with_its_fixture_and_writes_a_kubeconfig() {
+        let folder = tempfile::tempdir().unwrap();
+        let fixture = folder.path().join("objects.yaml");
+        std::fs::write(
+            &fixture,
+            "{apiVersion: v1, kind: Node, metadata: {name: n1}}",
+        )
+        .unwrap();
+        let options = KubernetesOptions {
+            listen: "127.0.0.1:0".parse().unwrap(),
+            kubeconfig: folder.path().join("kubeconfig"),
+            fixture: Some(fixture),
+            seed: Some(1),
+        };
+        let running = kubernetes(options.clone()).await.unwrap();
+        assert!(running.cluster.node("n1").is_some());
+        assert!(running.greeting.contains("1 from the fixture"));
+        let written = std::fs::read_to_string(&options.kubeconfig).unwrap();
+        assert!(written.contains(running.cluster.url()), "{written}");
+
+        let nowhere = KubernetesOptions {
+            kubeconfig: folder.path().join("none/kubeconfig"),
+            ..options
+        };
+        let error = kubernetes(nowhere).await.err().unwrap().to_string();
+        assert!(error.starts_with("cannot write the kubeconfig"), "{error}");
     }
 
     #[tokio::test]

@@ -82,6 +82,12 @@ impl Display {
         self.write(&format!("\n{heading}\n"));
     }
 
+    /// What the reader should know beforehand.
+    pub(super) fn note(&self, text: &str) {
+        let note = self.paint(DIM, text);
+        self.write(&format!("   {note}\n"));
+    }
+
     /// Something that happened, with the time since the start.
     pub(super) fn line(&self, mark: Mark, text: &str) {
         let time = self.paint(

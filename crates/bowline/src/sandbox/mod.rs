@@ -8,6 +8,7 @@ mod observer;
 mod stage;
 mod story;
 
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -21,6 +22,9 @@ use self::stage::Stage;
 use self::story::Story;
 use crate::{logging, run, signals};
 
+/// The exit status of a story that was not played to its end: 128 + SIGINT, as shells report it.
+const INTERRUPTED: u8 = 130;
+
 /// A cluster and a cloud on loopback, and Bowline at work on them.
 ///
 /// Everything is simulated and in memory: no cluster, no account and no set-up is needed, and
@@ -32,7 +36,7 @@ pub(crate) struct Arguments {
     /// Play the story, print a summary and exit; non-zero if an expectation was not met
     #[arg(long)]
     once: bool,
-    /// How many machines join
+    /// How many machines join, from 2 to 2000; above 12 only numbers are shown
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(2..=2000))]
     nodes: u32,
     /// Draw names and addresses from this seed, so that they are the same in every run
@@ -71,28 +75,43 @@ async fn play(arguments: &Arguments, folder: &Folder) -> Result<ExitCode> {
     }
     let nodes = usize::try_from(arguments.nodes).unwrap_or(usize::MAX);
     let observer = Observer::start(stage.admin()?, display.clone(), nodes, stop.clone());
-    let story = Story::new(stage, observer, display.clone(), nodes);
-    let Some(played) = stop.unless_given(story.play()).await else {
-        display.say("\ninterrupted");
-        return Ok(ExitCode::FAILURE);
+    let mut story = Story::new(stage, observer, display.clone(), nodes);
+    let played = stop.unless_given(story.play()).await;
+    let stage = story.into_stage();
+    let failures = match played {
+        Some(Ok(failures)) => failures,
+        Some(Err(error)) => {
+            // What went wrong matters more than how the rest goes down.
+            let _ = stage.tear_down().await;
+            return Err(error);
+        }
+        None => {
+            display.chapter("Interrupted before the story was over");
+            tear_down(stage, &display).await?;
+            return Ok(ExitCode::from(INTERRUPTED));
+        }
     };
-    let (mut stage, failures) = played?;
     if !arguments.once {
         display.chapter("The sandbox stays up until Ctrl-C");
         for example in ["get nodes -o wide", "describe node worker-1", "get events"] {
             display.say(&format!("  {kubectl} {example}"));
         }
-        if let Some(ended) = stop.unless_given(stage.manager_ended()).await {
-            return ended.map(|()| ExitCode::FAILURE);
+        if let Some(error) = stop.unless_given(stage.manager_ended()).await {
+            return Err(error);
         }
     }
-    stage.tear_down().await.context("stopping")?;
-    display.line(Mark::Good, "stopped cleanly: work finished, lease released");
+    tear_down(stage, &display).await?;
     Ok(if failures == 0 {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE
     })
+}
+
+async fn tear_down(stage: Stage, display: &Display) -> Result<()> {
+    stage.tear_down().await.context("stopping")?;
+    display.line(Mark::Good, "stopped cleanly: work finished, lease released");
+    Ok(())
 }
 
 /// The folder of a sandbox; a temporary one goes with it.
@@ -107,7 +126,11 @@ impl Folder {
         let path = given.unwrap_or_else(|| {
             std::env::temp_dir().join(format!("bowline-sandbox-{}", std::process::id()))
         });
-        std::fs::create_dir_all(&path)
+        let mut builder = std::fs::DirBuilder::new();
+        // It holds credentials, if only simulated ones. A temporary one must be ours alone.
+        builder.recursive(!temporary).mode(0o700);
+        builder
+            .create(&path)
             .with_context(|| format!("making the sandbox's folder {}", path.display()))?;
         Ok(Self { path, temporary })
     }

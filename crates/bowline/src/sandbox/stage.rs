@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use bowline_controllers::options::{self, Request};
 use bowline_controllers::{Stop, StopHandle, stop_signal};
 use bowline_http::{Clock, Random};
@@ -16,10 +16,12 @@ use bowline_simulator::cluster::Cluster;
 use bowline_simulator::fleet::{self, Fleet, Kubelet, Network};
 use bowline_simulator::journal::Filter;
 use bowline_simulator::kubernetes::auth::originals;
+use bowline_simulator::kubernetes::kinds;
 use bowline_simulator::machines::Power;
 use bowline_simulator::monitor::{self, Monitor};
 use bowline_simulator::serve::Server;
-use tokio::task::JoinHandle;
+use futures::FutureExt;
+use futures::future::{BoxFuture, Shared};
 
 use crate::providers::Environment;
 use crate::run;
@@ -28,14 +30,19 @@ use crate::run;
 const COMMAND: &str = "cloudscale-cloud-controller-manager";
 /// The service account of its manifest.
 const ACCOUNT: (&str, &str) = ("kube-system", "cloud-controller-manager");
+/// The lease of every cloud controller manager, unless told otherwise.
+const LEASE: (&str, &str) = ("kube-system", "cloud-controller-manager");
 /// Who writes in the journal when the manager does.
 const MANAGER: &str = "system:serviceaccount:kube-system:cloud-controller-manager";
 
 /// A kubelet that is silent for so long makes its node NotReady. A real cluster waits 50 s; the
 /// people in front of a sandbox should not.
-const SILENCE: Duration = Duration::from_secs(10);
+pub(super) const SILENCE: Duration = Duration::from_secs(10);
 /// How often the sandbox's kubelets show that they live; well inside [`SILENCE`].
 const HEARTBEAT: Duration = Duration::from_secs(2);
+
+/// How the manager ended; anybody may wait for it.
+type Ended = Shared<BoxFuture<'static, Result<(), Arc<anyhow::Error>>>>;
 
 /// What the story cost.
 pub(super) struct Costs {
@@ -60,7 +67,7 @@ pub(super) struct Stage {
     machines: Vec<(String, String)>,
     stranger: String,
     stop: StopHandle,
-    manager: JoinHandle<Result<()>>,
+    manager: Ended,
 }
 
 impl Stage {
@@ -218,22 +225,38 @@ impl Stage {
         }
     }
 
-    /// Waits until the manager ends by itself, which it should not.
-    pub(super) async fn manager_ended(&mut self) -> Result<()> {
-        match (&mut self.manager).await.context("the manager's task")? {
-            Ok(()) => bail!("the manager ended by itself"),
-            Err(error) => Err(error.context("the manager ended")),
+    /// Waits until the manager ends by itself, which it should not; gives the reason.
+    pub(super) fn manager_ended(&self) -> impl Future<Output = anyhow::Error> + use<> {
+        let manager = self.manager.clone();
+        async move {
+            match manager.await {
+                Ok(()) => anyhow!("the manager ended by itself"),
+                Err(error) => anyhow!("the manager ended: {error:#}"),
+            }
         }
     }
 
     /// Takes everything down, the manager first.
     pub(super) async fn tear_down(self) -> Result<()> {
         self.stop.stop();
-        let ended = self.manager.await.context("the manager's task")?;
+        let ended = self.manager.clone().await;
+        let holder = self.lease_holder();
         drop(self.fleet);
         self.cloud_server.shutdown().await;
         self.cluster.shutdown().await;
-        ended
+        ended.map_err(|error| anyhow!("{error:#}"))?;
+        match holder.as_deref() {
+            None | Some("") => Ok(()),
+            Some(holder) => bail!("the lease is still held by {holder}"),
+        }
+    }
+
+    /// Who holds the manager's lease, if it was ever made.
+    fn lease_holder(&self) -> Option<String> {
+        let kind = kinds::by_kind("coordination.k8s.io", "v1", "Lease")?;
+        let (namespace, name) = LEASE;
+        let lease = self.cluster.api().get(kind, namespace, name)?;
+        lease["spec"]["holderIdentity"].as_str().map(str::to_owned)
     }
 
     fn uuid(&self, name: &str) -> Result<&str> {
@@ -254,12 +277,7 @@ fn kubelets() -> fleet::Settings {
 }
 
 /// Starts the real manager: the original's command line, environment and files.
-fn start_manager(
-    folder: &Path,
-    cloud: SocketAddr,
-    secure_port: u16,
-    stop: Stop,
-) -> Result<JoinHandle<Result<()>>> {
+fn start_manager(folder: &Path, cloud: SocketAddr, secure_port: u16, stop: Stop) -> Result<Ended> {
     let kubeconfig = folder.join("manager.kubeconfig");
     let arguments = [
         "--allow-untagged-cloud".to_owned(),
@@ -282,9 +300,17 @@ fn start_manager(
     ]);
     let environment: Environment = Arc::new(move |name| variables.get(name).cloned());
     let quiet = Arc::new(|_| Ok(()));
-    Ok(tokio::spawn(async move {
-        run::manage(COMMAND, *line, environment, quiet, stop).await
-    }))
+    let manager = tokio::spawn(run::manage(COMMAND, *line, environment, quiet, stop));
+    let ended = async move {
+        manager
+            .await
+            .context("the manager's task")?
+            .map_err(Into::into)
+    };
+    Ok(ended
+        .map(|ended: Result<()>| ended.map_err(Arc::new))
+        .boxed()
+        .shared())
 }
 
 async fn free_port() -> Result<u16> {

@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
+use bowline_core::GuardPolicy;
 use tokio::time::{Instant, MissedTickBehavior};
 
 use super::display::{Display, Mark};
 use super::observer::{Observer, View, Views};
-use super::stage::Stage;
+use super::stage::{SILENCE, Stage};
 
 /// How long a single expectation may take. The slowest is the deletion, which waits for the
 /// kubelet's silence (10 s here), the node's least age (60 s) and two looks (10 s apart).
@@ -46,13 +47,28 @@ impl Story {
         }
     }
 
-    /// Plays it from beginning to end; gives the stage back and how many expectations failed.
-    pub(super) async fn play(mut self) -> Result<(Stage, usize)> {
+    /// Plays it from beginning to end, or until the manager ends, which it should not; gives how
+    /// many expectations failed.
+    pub(super) async fn play(&mut self) -> Result<usize> {
+        let ended = self.stage.manager_ended();
+        tokio::select! {
+            biased;
+            error = ended => Err(error),
+            played = self.chapters() => played,
+        }
+    }
+
+    /// What the story was played on.
+    pub(super) fn into_stage(self) -> Stage {
+        self.stage
+    }
+
+    async fn chapters(&mut self) -> Result<usize> {
         self.nodes_join().await?;
         self.a_machine_stops().await?;
         self.a_machine_is_destroyed().await?;
         self.summary();
-        Ok((self.stage, self.failures))
+        Ok(self.failures)
     }
 
     async fn nodes_join(&mut self) -> Result<()> {
@@ -60,6 +76,9 @@ impl Story {
         self.display.chapter(&format!(
             "1. {count} machines boot, and their kubelets register; so does a foreign node"
         ));
+        self.display.note(
+            "Kubelets register with a taint that keeps pods away until Bowline has asked the cloud.",
+        );
         self.stage.boot_machines(count)?;
         self.stage.join_stranger(STRANGER, STRANGER_ID)?;
         let ours = move |views: &Views| -> Vec<View> {
@@ -93,6 +112,12 @@ impl Story {
         let name = self.stage.machine(0);
         self.display
             .chapter(&format!("2. {name} is powered off, and on again"));
+        self.display.note(&format!(
+            "Its kubelet falls silent; after {} s the cluster calls the node NotReady, and Bowline",
+            SILENCE.as_secs()
+        ));
+        self.display
+            .note("asks the cloud why. A machine that is off is no reason to delete its Node.");
         self.stage.stop(&name)?;
         let watched = name.clone();
         self.expect("the node is kept, and tainted as shut down", move |views| {
@@ -118,6 +143,15 @@ impl Story {
         let name = self.stage.machine(self.nodes.saturating_sub(1));
         self.display.chapter(&format!(
             "3. {name} is destroyed for good, and the foreign node's machine falls silent"
+        ));
+        let guard = GuardPolicy::default();
+        self.display.note(&format!(
+            "Bowline deletes a Node on proof only: it is NotReady and at least {} s old, the cloud",
+            guard.node_age.as_secs()
+        ));
+        self.display.note(&format!(
+            "said twice, {} s apart, that this very machine is gone, and answered a check between.",
+            guard.looks_apart.as_secs()
         ));
         let stranger = self
             .observer

@@ -3,7 +3,7 @@
 use std::sync::{Arc, PoisonError, RwLock, Weak};
 use std::time::Duration;
 
-use bowline_core::Secret;
+use bowline_core::{Secret, error_chain};
 use bowline_http::Clock;
 use http::HeaderValue;
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
@@ -176,7 +176,7 @@ async fn keep(
                     break;
                 }
                 Err(error) => {
-                    tracing::warn!("renewal failed: {}", super::error_chain(&error));
+                    tracing::warn!("renewal failed: {}", error_chain(&error));
                     sleep(RENEWAL_PAUSE).await;
                 }
             }

@@ -1,14 +1,15 @@
-//! One call to the API server: agent, token, bucket, deadline, `Retry-After`, metrics.
+//! One call to the API server: agent, token, bucket, fence, deadline, `Retry-After`, metrics.
 
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use bowline_http::Bucket;
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use http::header::{AUTHORIZATION, RETRY_AFTER, USER_AGENT};
-use http::{HeaderValue, Request, Response, StatusCode};
+use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body::{Body as _, Frame, SizeHint};
 use kube::Client;
 use kube::client::Body;
@@ -16,7 +17,7 @@ use tokio::time::{Instant, Sleep, sleep, sleep_until, timeout_at};
 use tower::{BoxError, Service};
 
 use super::accounts::Token;
-use super::bucket::Bucket;
+use crate::election::{Fence, Fenced};
 use crate::metrics::Metrics;
 
 /// Longest time of one call with all its repetitions, from the token to the last byte. A watch has
@@ -40,6 +41,8 @@ pub(super) struct Calls {
     pub(super) agent: HeaderValue,
     pub(super) token: Option<Arc<Token>>,
     pub(super) bucket: Option<Arc<Bucket>>,
+    /// Asked before everything that could change something.
+    pub(super) fence: Fence,
     pub(super) host: String,
     pub(super) metrics: Arc<Metrics>,
 }
@@ -98,12 +101,22 @@ impl Calls {
         }
     }
 
+    /// Reading is always allowed; changing only while the lease is certainly ours.
+    fn may(&self, method: &Method) -> Result<(), Fenced> {
+        if matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS) {
+            return Ok(());
+        }
+        self.fence.check()
+    }
+
     async fn send(
         &self,
         request: Request<Body>,
         method: &str,
         deadline: Instant,
     ) -> Result<Response<Body>, BoxError> {
+        // As late as possible: the wait for the bucket, or a pause, may have outlasted the lease.
+        self.may(request.method())?;
         let from = Instant::now();
         let result = match timeout_at(deadline, self.connection.send(request)).await {
             Ok(result) => result.map_err(BoxError::from),

@@ -24,7 +24,11 @@ pub enum ConnectionError {
     #[error("--master {0:?} is not a URL such as https://api.example:6443")]
     Master(String),
     /// Neither flag was given, and this is no pod.
-    #[error("neither --kubeconfig nor --master is given, and the pod's own account cannot be used")]
+    #[error(
+        "neither --kubeconfig nor --master is given, and this is not a pod with a service account \
+         (KUBERNETES_SERVICE_HOST, KUBERNETES_SERVICE_PORT, \
+         /var/run/secrets/kubernetes.io/serviceaccount)"
+    )]
     InCluster(#[source] Box<kube::config::InClusterError>),
     /// A proxy setting cannot be used.
     #[error("cannot use the proxy for the API server")]

@@ -1,5 +1,6 @@
 //! Whether the API server is there before work starts.
 
+use bowline_core::error_chain;
 use std::time::Duration;
 
 use http::Request;
@@ -61,6 +62,7 @@ async fn look(client: &Client) -> Result<(), String> {
         .map_err(|error| error.to_string())?;
     match client.request_text(request).await {
         Ok(_) => Ok(()),
-        Err(error) => Err(super::error_chain(&error)),
+        // The library's word for "the connection" tells nobody anything.
+        Err(error) => Err(error_chain(&error).replace("ServiceError: ", "")),
     }
 }

@@ -4,9 +4,11 @@
 //! on top of it, with its user agent, its rate limit and its deadlines:
 //!
 //! ```text
-//!  kube::Client ─ agent, token ─ bucket ─ deadline, Retry-After ─ metrics ─▶ Connection
+//!  kube::Client ─ agent, token ─ bucket ─ fence, deadline, Retry-After ─ metrics ─▶ Connection
 //! ```
 //!
+//! A controller's client changes nothing without a valid lease: whatever uses it, a write that is
+//! due after the lease ran out (of a node, an event, an account) fails here, unsent.
 //! With `--use-service-account-credentials` the controllers' clients speak as service accounts.
 
 mod accounts;
@@ -24,6 +26,7 @@ use bowline_http::Clock;
 use http::HeaderValue;
 use kube::Client;
 
+use crate::election::Fence;
 use crate::metrics::Metrics;
 use crate::options::ClientOptions;
 
@@ -32,7 +35,7 @@ pub use call::{CALL_DEADLINE, DeadlineExceeded};
 pub use connection::{Connection, ConnectionError, load_config};
 pub use health::{HEALTH_PATIENCE, Unhealthy, wait_until_healthy};
 
-use bucket::Bucket;
+use bucket::bucket;
 use call::Calls;
 
 /// Identity of the watches and of the API server's health poll.
@@ -126,18 +129,23 @@ impl Clients {
     /// A client with the connection's own credentials: for watches, the Lease, leader events. Every
     /// call makes one with a bucket of its own.
     pub fn root(&self, identity: &str) -> Client {
-        self.client(self.connection.root(), identity, None)
+        self.client(self.connection.root(), identity, None, Fence::open())
     }
 
-    /// A client for a controller: a service account's if that was asked for, else as
-    /// [`root`](Self::root).
-    pub async fn for_controller(&self, identity: &str) -> Result<Client, AccountError> {
+    /// A client for a controller, which refuses to change anything once `fence` is shut: a service
+    /// account's if that was asked for, else with the connection's own credentials.
+    pub async fn for_controller(
+        &self,
+        identity: &str,
+        fence: &Fence,
+    ) -> Result<Client, AccountError> {
+        let own = self.client(self.connection.root(), identity, None, fence.clone());
         if !self.service_accounts {
-            return Ok(self.root(identity));
+            return Ok(own);
         }
-        let token = accounts::sign_in(self.root(identity), identity, &self.clock).await?;
+        let token = accounts::sign_in(own, identity, &self.clock).await?;
         let account = format!("system:serviceaccount:{}:{identity}", accounts::NAMESPACE);
-        Ok(self.client(self.connection.bare(), &account, Some(token)))
+        Ok(self.client(self.connection.bare(), &account, Some(token), fence.clone()))
     }
 
     fn client(
@@ -145,6 +153,7 @@ impl Clients {
         connection: &Client,
         identity: &str,
         token: Option<Arc<accounts::Token>>,
+        fence: Fence,
     ) -> Client {
         let agent = self.agent.text(identity);
         let calls = Calls {
@@ -152,25 +161,11 @@ impl Clients {
             agent: HeaderValue::from_str(&agent)
                 .unwrap_or_else(|_| HeaderValue::from_static("bowline")),
             token,
-            bucket: Bucket::new(self.limits).map(Arc::new),
+            bucket: bucket(self.limits).map(Arc::new),
+            fence,
             host: self.connection.host().to_owned(),
             metrics: Arc::clone(&self.metrics),
         };
         Client::new(calls, self.connection.namespace())
     }
-}
-
-/// An error and its causes on one line. kube's errors often repeat their source; a cause that was
-/// said already is not said again.
-pub(crate) fn error_chain(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        let words = cause.to_string();
-        if !text.contains(&words) {
-            text = format!("{text}: {words}");
-        }
-        next = cause.source();
-    }
-    text
 }

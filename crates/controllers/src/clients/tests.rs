@@ -1,13 +1,15 @@
 //! Clients over a scripted API server on a paused clock, and over pipes and sockets.
 
+use bowline_core::error_chain;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use bowline_http::{Clock, Connector, Pipes, ProxyRules};
+use bowline_http::{Clock, Connector, Pipes, ProxyRules, Random};
 use futures::StreamExt as _;
 use http::{Request, Response};
 use http_body_util::{BodyExt as _, Full};
 use k8s_openapi::api::core::v1::Node;
+use kube::api::PostParams;
 use kube::client::Body;
 use kube::{Api, Client, Config};
 use serde_json::{Value, json};
@@ -15,6 +17,7 @@ use tokio::time::{Instant, sleep};
 use tower::BoxError;
 
 use super::*;
+use crate::election::{Candidate, Elector, Fenced, LeaseName, Timing};
 
 type Script = dyn Fn(&Seen) -> Reply + Send + Sync;
 
@@ -388,12 +391,100 @@ fn accounts_server(exists: bool) -> Server {
     })
 }
 
+/// The fence of a lease nobody has won yet, and what wins it.
+fn election(server: &Server) -> Elector {
+    Elector::new(Candidate {
+        client: server.client("election"),
+        lease: LeaseName {
+            namespace: "kube-system".to_owned(),
+            name: "manager".to_owned(),
+        },
+        identity: "us".to_owned(),
+        timing: Timing {
+            lease_duration: Duration::from_secs(15),
+            renew_deadline: Duration::from_secs(10),
+            retry_period: Duration::from_secs(2),
+        },
+        clock: Clock::simulated("2026-01-01T00:00:00Z".parse().unwrap()),
+        random: Random::seeded(1),
+        observer: Arc::new(()),
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_controllers_client_changes_nothing_without_the_lease() {
+    let server = Server::new(|seen| match seen.method.as_str() {
+        "GET" if seen.path.contains("/leases/") => Reply::Json(404, status_body(404)),
+        _ => Reply::Json(200, seen.body.clone()),
+    });
+    let clients = server.clients(UNLIMITED, false);
+    let elector = election(&server);
+    let fence = elector.fence();
+    let client = clients.for_controller("x", &fence).await.unwrap();
+    let api: Api<Node> = Api::all(client);
+    let write = async || api.create(&PostParams::default(), &Node::default()).await;
+    let is_fenced = |error: kube::Error| match error {
+        kube::Error::Service(error) => error.is::<Fenced>(),
+        _ => false,
+    };
+    let sent = || {
+        let seen = server.seen();
+        seen.iter()
+            .filter(|call| call.path.contains("/nodes"))
+            .count()
+    };
+    assert!(is_fenced(write().await.unwrap_err()));
+    assert_eq!(sent(), 0, "nothing leaves the process");
+    let held = elector.acquire().await;
+    write().await.unwrap();
+    sleep(Duration::from_secs(10)).await;
+    assert!(is_fenced(write().await.unwrap_err()), "not renewed in time");
+    let _ = api.get("n1").await;
+    assert_eq!(sent(), 2, "reading is allowed");
+    // The connection's own clients hold the lease itself; no fence stands before them.
+    Api::<Node>::all(clients.root("y"))
+        .create(&PostParams::default(), &Node::default())
+        .await
+        .unwrap();
+    drop(held);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_repetition_is_fenced_too() {
+    let server = Server::new(|seen| match (seen.method.as_str(), &*seen.path) {
+        ("GET", path) if path.contains("/leases/") => Reply::Json(404, status_body(404)),
+        (_, path) if path.contains("/leases") => Reply::Json(200, seen.body.clone()),
+        _ => Reply::RetryAfter(429, 4),
+    });
+    let elector = election(&server);
+    let fence = elector.fence();
+    let _held = elector.acquire().await;
+    let clients = server.clients(UNLIMITED, false);
+    let api: Api<Node> = Api::all(clients.for_controller("x", &fence).await.unwrap());
+    let error = api
+        .create(&PostParams::default(), &Node::default())
+        .await
+        .unwrap_err();
+    assert!(matches!(error, kube::Error::Service(error) if error.is::<Fenced>()));
+    let seen = server.seen();
+    let tries = seen
+        .iter()
+        .filter(|call| call.path.contains("/nodes"))
+        .count();
+    assert_eq!(tries, 3, "at 0, 4 and 8 seconds, not at 12");
+}
+
 #[tokio::test(start_paused = true)]
 async fn framework_case_143_a_controller_speaks_as_its_service_account() {
     for exists in [true, false] {
         let server = accounts_server(exists);
         let clients = server.clients(UNLIMITED, true);
-        let api: Api<Node> = Api::all(clients.for_controller("node-controller").await.unwrap());
+        let api: Api<Node> = Api::all(
+            clients
+                .for_controller("node-controller", &Fence::open())
+                .await
+                .unwrap(),
+        );
         api.get("n1").await.unwrap();
         let seen = server.seen();
         let (set_up, call) = seen.split_at(seen.len() - 1);
@@ -415,7 +506,12 @@ async fn framework_case_143_a_controller_speaks_as_its_service_account() {
 async fn a_token_is_renewed_when_a_fifth_of_its_life_is_left() {
     let server = accounts_server(true);
     let clients = server.clients(UNLIMITED, true);
-    let api: Api<Node> = Api::all(clients.for_controller("node-controller").await.unwrap());
+    let api: Api<Node> = Api::all(
+        clients
+            .for_controller("node-controller", &Fence::open())
+            .await
+            .unwrap(),
+    );
     let token_at = |minutes: u64| {
         let (api, server) = (api.clone(), server.clone());
         async move {
@@ -445,7 +541,7 @@ async fn framework_case_143_without_the_right_to_make_accounts_there_is_no_start
     });
     let clients = server.clients(UNLIMITED, true);
     let error = clients
-        .for_controller("node-controller")
+        .for_controller("node-controller", &Fence::open())
         .await
         .err()
         .unwrap();
@@ -467,7 +563,7 @@ async fn a_token_is_tried_for_four_times() {
     });
     let clients = server.clients(UNLIMITED, true);
     let error = clients
-        .for_controller("node-controller")
+        .for_controller("node-controller", &Fence::open())
         .await
         .err()
         .unwrap();

@@ -301,7 +301,8 @@ impl Held {
         };
         elector.fence.shut();
         if std::mem::take(&mut elector.leading) {
-            elector.announce("stopped leading", false);
+            // No event: others may lead by now, and who has lost the Lease writes nothing more.
+            elector.observer.leading(&elector.lease.name, false);
         }
         Lost {
             lease: elector.lease.clone(),

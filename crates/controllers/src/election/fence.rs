@@ -46,7 +46,7 @@ struct State {
 
 impl Fence {
     /// A fence that lets nobody pass until it is renewed.
-    pub(super) fn closed(
+    pub(crate) fn closed(
         lease: String,
         deadline: Duration,
         lease_duration: Duration,

@@ -99,7 +99,10 @@ impl Migration {
         }
         let text = std::fs::read_to_string(Path::new(path))
             .map_err(|error| BadMigration::Read(path.to_owned(), error))?;
-        Self::parse(&text)
+        Self::parse(&text).map_err(|bad| match bad {
+            BadMigration::Content(problem) => BadMigration::Content(format!("{path}: {problem}")),
+            other @ BadMigration::Read(..) => other,
+        })
     }
 
     /// Reads YAML or JSON, strictly.

@@ -1,5 +1,6 @@
 //! The words of an election: which Lease, which durations, who listens, what goes wrong.
 
+use bowline_core::error_chain;
 use std::time::Duration;
 
 use k8s_openapi::api::coordination::v1::Lease;
@@ -64,7 +65,8 @@ pub trait Observer: Send + Sync {
         let _ = lease;
     }
 
-    /// An event of type Normal and reason `LeaderElection` to be made on this Lease.
+    /// An event of type Normal and reason `LeaderElection` to be made on this Lease: when it is
+    /// won and when it is given back. Who loses it writes nothing more.
     fn event(&self, lease: &Lease, message: &str) {
         let _ = (lease, message);
     }
@@ -110,7 +112,7 @@ impl ElectionError {
     }
 
     pub(super) fn chain(&self) -> String {
-        crate::clients::error_chain(self)
+        error_chain(self)
     }
 }
 

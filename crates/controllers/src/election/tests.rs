@@ -522,6 +522,20 @@ async fn an_observer_hears_of_leading_slow_paths_and_events() {
         "manager: a became leader",
         "manager slow",
         "manager false",
+    ];
+    assert_eq!(heard, expected, "who lost the lease writes no event");
+
+    world.store.lock().unwrap().leases.clear();
+    notes.0.lock().unwrap().clear();
+    let clock = Clock::simulated(date("2026-01-01T00:00:00Z"));
+    let elector = world.observed("a", "manager", Arc::default(), clock, notes.clone());
+    elector.acquire().await.release().await.unwrap();
+    let heard = notes.0.lock().unwrap().clone();
+    let expected = [
+        "manager false",
+        "manager true",
+        "manager: a became leader",
+        "manager false",
         "manager: a stopped leading",
     ];
     assert_eq!(heard, expected);

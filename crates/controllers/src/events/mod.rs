@@ -18,6 +18,7 @@ use bowline_http::{Clock, Random};
 use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use tokio::sync::{mpsc, oneshot};
+use tokio::task::AbortHandle;
 
 use crate::metrics::Metrics;
 pub use correlate::{Action, Correlator};
@@ -81,6 +82,7 @@ pub struct Recorder {
     component: &'static str,
     context: EventContext,
     queue: mpsc::Sender<Message>,
+    writer: AbortHandle,
 }
 
 impl Recorder {
@@ -89,13 +91,18 @@ impl Recorder {
     /// The client should not repeat calls by itself: any answer of the server is final.
     pub fn new(client: kube::Client, component: &'static str, context: &EventContext) -> Self {
         let (queue, messages) = mpsc::channel(QUEUE_LIMIT);
-        let recorder = Self {
+        let writer = tokio::spawn(writer::run(client, component, context.clone(), messages));
+        Self {
             component,
             context: context.clone(),
             queue,
-        };
-        tokio::spawn(writer::run(client, component, context.clone(), messages));
-        recorder
+            writer: writer.abort_handle(),
+        }
+    }
+
+    /// Writes nothing more, not even what was recorded before.
+    pub fn abandon(&self) {
+        self.writer.abort();
     }
 
     /// Records an event about that object. Returns at once, also when nothing can be written.

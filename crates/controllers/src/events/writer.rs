@@ -7,6 +7,7 @@ use kube::api::{Api, Patch, PatchParams, PostParams};
 use tokio::sync::{mpsc, oneshot};
 
 use super::{Action, Correlator, EventContext};
+use crate::election::Fenced;
 
 /// How often a write is tried when the server cannot be reached.
 const TRIES: u32 = 12;
@@ -27,6 +28,8 @@ enum Outcome {
     Written,
     /// The server answered with an error: final.
     Refused(String),
+    /// The lease is no longer ours: final too.
+    Fenced,
     /// Nobody answered.
     Unreachable(String),
 }
@@ -70,6 +73,11 @@ async fn write(
                 context.metrics.events.dropped(component, "refused");
                 return;
             }
+            Outcome::Fenced => {
+                tracing::debug!(component, "event dropped: the lease is no longer ours");
+                context.metrics.events.dropped(component, "fenced");
+                return;
+            }
             Outcome::Unreachable(error) => {
                 tracing::debug!(component, error, tried, "event not written");
             }
@@ -104,6 +112,7 @@ async fn perform(client: &kube::Client, action: &Action) -> Outcome {
 
 enum Failure {
     Status(u16, String),
+    Fenced,
     NoAnswer(String),
 }
 
@@ -118,6 +127,7 @@ async fn limited(call: impl Future<Output = kube::Result<Event>>) -> Result<(), 
         }
         // An answer that is no event: the server has the event all the same.
         Ok(Ok(_) | Err(kube::Error::SerdeError(_))) => Ok(()),
+        Ok(Err(kube::Error::Service(error))) if error.is::<Fenced>() => Err(Failure::Fenced),
         Ok(Err(error)) => Err(Failure::NoAnswer(error.to_string())),
         Err(_) => Err(Failure::NoAnswer(format!(
             "no answer within {CALL_LIMIT:?}"
@@ -129,6 +139,7 @@ fn outcome(result: Result<(), Failure>) -> Outcome {
     match result {
         Ok(()) => Outcome::Written,
         Err(Failure::Status(code, message)) => Outcome::Refused(format!("{code} {message}")),
+        Err(Failure::Fenced) => Outcome::Fenced,
         Err(Failure::NoAnswer(error)) => Outcome::Unreachable(error),
     }
 }

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use bowline_core::{
-    Evidence, HoldReason, LifecycleAction, Lookup, Node, Proof, Taint, Verdict, needs_look,
-    when_not_ready, with_shutdown, without_shutdown,
+    Evidence, HoldReason, LifecycleAction, Lookup, Node, Proof, Taint, Verdict, error_chain,
+    needs_look, when_not_ready, with_shutdown, without_shutdown,
 };
 use futures::StreamExt;
 use futures::stream;
@@ -14,7 +15,6 @@ use tracing::{debug, info, warn};
 use super::{CloudState, LifecycleController};
 use crate::events::{EventType, node_reference};
 use crate::lookups::Lookups;
-use crate::nodes::chain;
 use crate::stop::Stop;
 use crate::write::WriteError;
 
@@ -76,18 +76,25 @@ impl LifecycleController {
     async fn judge(&self, cloud: &Lookups, node: &Node, evidence: Evidence, nodes: usize) {
         let verdict = self.state(cloud).guard.gone(node, evidence, nodes);
         match verdict {
-            Verdict::Hold { reason, news } => self.hold(cloud, node, reason, news),
+            Verdict::Hold { reason, news, wait } => {
+                if !news || reason.is_routine() {
+                    debug!(node = node.name, %reason, "its machine seems to be gone");
+                } else {
+                    self.hold(cloud, node, reason, wait);
+                }
+            }
             Verdict::Delete(proof) => self.delete(cloud, node, &proof).await,
         }
     }
 
-    fn hold(&self, cloud: &Lookups, node: &Node, reason: HoldReason, news: bool) {
+    /// Tells once why a node is kept, and for how long at least.
+    fn hold(&self, cloud: &Lookups, node: &Node, reason: HoldReason, wait: Option<Duration>) {
         let cloud = cloud.cloud().name();
-        if !news || reason.is_routine() {
-            debug!(node = node.name, %cloud, %reason, "its machine seems to be gone");
-            return;
-        }
-        let text = format!("Machine seems to be gone from {cloud}, but the node is kept: {reason}");
+        let wait = wait.map_or_else(String::new, |wait| {
+            format!(" (for another {} s)", wait.as_secs_f64().ceil())
+        });
+        let text =
+            format!("Machine seems to be gone from {cloud}, but the node is kept: {reason}{wait}");
         warn!(node = node.name, %cloud, reason = reason.reason(), "{text}");
         self.tell(node, EventType::Warning, "NodeDeletionHeld", &text);
     }
@@ -120,7 +127,7 @@ impl LifecycleController {
                 let text = format!("Failed deleting node {name}: {}", refusal(&error));
                 warn!(
                     node = name,
-                    error = chain(&error),
+                    error = error_chain(&error),
                     "deleting failed; trying again"
                 );
                 self.tell(node, EventType::Warning, "DeletingNodeFailed", &text);
@@ -135,11 +142,11 @@ impl LifecycleController {
         let written = self
             .writer
             .retry_conflicts(node, WriteError::is_conflict, |node| async move {
-                let taints = if adding {
-                    // It may have become Ready since the cloud was asked.
-                    with_shutdown(&node.taints).filter(|_| needs_look(&node))
-                } else {
-                    without_shutdown(&node.taints)
+                let taints = match (adding, needs_look(&node)) {
+                    (true, true) => with_shutdown(&node.taints),
+                    (false, false) => without_shutdown(&node.taints),
+                    // Its readiness has turned around meanwhile; the next round decides anew.
+                    (true, false) | (false, true) => None,
                 };
                 match taints {
                     Some(taints) => self.writer.set_taints(&node, &taints).await.map(Some),
@@ -152,7 +159,11 @@ impl LifecycleController {
             Ok(Some(_)) => info!(node = name, "shutdown taint removed: the node is Ready"),
             Ok(None) => {}
             Err(error) if error.is_not_found() => {}
-            Err(error) => warn!(node = name, error = chain(&error), "taints not written"),
+            Err(error) => warn!(
+                node = name,
+                error = error_chain(&error),
+                "taints not written"
+            ),
         }
     }
 
@@ -161,10 +172,7 @@ impl LifecycleController {
         if !self.state(cloud).guard.wants_canary() {
             return;
         }
-        let Some(instances) = cloud.cloud().instances() else {
-            return;
-        };
-        let Some(checked) = stop.unless_given(instances.canary()).await else {
+        let Some(checked) = stop.unless_given(cloud.canary()).await else {
             return;
         };
         if let Err(error) = &checked {
@@ -215,6 +223,6 @@ impl LifecycleController {
 fn refusal(error: &WriteError) -> String {
     match error {
         WriteError::Api { source, .. } => source.to_string(),
-        WriteError::Late { .. } | WriteError::Fenced { .. } => error.to_string(),
+        WriteError::Late { .. } => error.to_string(),
     }
 }

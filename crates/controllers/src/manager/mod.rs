@@ -34,8 +34,13 @@ use work::Work;
 
 /// How long work that is under way may take when the process is asked to stop.
 const GRACE: Duration = Duration::from_secs(10);
+/// The same for work under the second lease: it is part of the work under the first one, and giving
+/// the second lease back has to fit in as well.
+const SECOND_GRACE: Duration = Duration::from_secs(5);
 /// How long giving the lease back may take; after that it runs out by itself.
 const RELEASE_LIMIT: Duration = Duration::from_secs(3);
+/// How long telling about it may take after that.
+const FAREWELL_LIMIT: Duration = Duration::from_secs(1);
 
 /// Sets the verbosity of the running program.
 pub type SetVerbosity = Arc<dyn Fn(i32) -> Result<(), String> + Send + Sync>;
@@ -105,8 +110,11 @@ impl Manager {
         let health = Health::default();
         let options = serving::options(&self.options)?;
         let (serving_handle, serving_stop) = stop_signal();
-        let server = Server::bind(options, self.serving_parts(&health, migration.as_ref())).await?;
-        let server = server.map(|server| {
+        let binding = Server::bind(options, self.serving_parts(&health, migration.as_ref()));
+        let Some(server) = stop.unless_given(binding).await else {
+            return Ok(());
+        };
+        let server = server?.map(|server| {
             if let Ok(address) = server.address() {
                 info!(%address, "serving health, metrics and configuration");
             }
@@ -133,15 +141,15 @@ impl Manager {
             let work = Work::new(self, health, all, Fence::open());
             return finish(work.run(stop.clone()), stop).await;
         }
-        let elector = self.elector(&election.resource_name);
-        let fence = elector.fence();
+        let term = self.term(&election.resource_name, GRACE);
+        let fence = term.elector.fence();
         health.add_watchdog("leaderElection", Arc::new(move || watchdog(&fence)));
-        let leading = self.lead(elector, stop, async |fence: Fence, stop: Stop| {
+        let leading = self.lead(term, stop, async |fence: Fence, stop: Stop| {
             let work = Work::new(self, health, main, fence.clone());
             let Some(migration) = migration.filter(|_| !migrated.is_empty()) else {
                 return Box::pin(work.run(stop)).await;
             };
-            let second = self.elector(&migration.leader_name);
+            let second = self.term(&migration.leader_name, SECOND_GRACE);
             let moved = self.lead(second, &stop, async |own: Fence, stop: Stop| {
                 let work = Work::new(self, health, migrated, fence.and(&own));
                 Box::pin(work.run(stop)).await
@@ -154,10 +162,15 @@ impl Manager {
     }
 
     /// Competes for a lease, works while it is held, and gives it back.
-    async fn lead<W>(&self, elector: Elector, stop: &Stop, work: W) -> Result<(), ManagerError>
+    async fn lead<W>(&self, term: Term, stop: &Stop, work: W) -> Result<(), ManagerError>
     where
         W: AsyncFnOnce(Fence, Stop) -> Result<(), ManagerError>,
     {
+        let Term {
+            elector,
+            events,
+            grace,
+        } = term;
         let Some(mut held) = stop.unless_given(elector.acquire()).await else {
             return Ok(());
         };
@@ -179,8 +192,8 @@ impl Manager {
                 tokio::select! {
                     biased;
                     lost = &mut renewing => Err(lost.into()),
-                    finished = timeout(GRACE, &mut work) => finished.unwrap_or_else(|_| {
-                        warn!(grace = ?GRACE, "work under way was abandoned");
+                    finished = timeout(grace, &mut work) => finished.unwrap_or_else(|_| {
+                        warn!(?grace, "work under way was abandoned");
                         Ok(())
                     }),
                 }
@@ -188,6 +201,7 @@ impl Manager {
         };
         if let Err(ManagerError::Lost(lost)) = &ended {
             error!(%lost, "leadership is lost; stopping at once");
+            events.abandon();
             return ended;
         }
         match timeout(RELEASE_LIMIT, held.release()).await {
@@ -195,17 +209,18 @@ impl Manager {
             Ok(Err(error)) => warn!(%error, "the lease was not released; it runs out by itself"),
             Err(_) => warn!("the lease was not released in time; it runs out by itself"),
         }
+        events.flush(FAREWELL_LIMIT).await;
         ended
     }
 
-    fn elector(&self, name: &str) -> Elector {
+    fn term(&self, name: &str, grace: Duration) -> Term {
         let election = &self.options.election;
         let events = Recorder::new(
             self.clients.root(LEADER_EVENTS),
             "cloud-controller-manager",
             &self.event_context(),
         );
-        Elector::new(Candidate {
+        let elector = Elector::new(Candidate {
             client: self.clients.root(LEADER_ELECTION),
             lease: LeaseName {
                 namespace: election.resource_namespace.clone(),
@@ -217,9 +232,14 @@ impl Manager {
             random: self.random.clone(),
             observer: Arc::new(Announcer {
                 metrics: self.metrics.clone(),
-                events,
+                events: events.clone(),
             }),
-        })
+        });
+        Term {
+            elector,
+            events,
+            grace,
+        }
     }
 
     fn event_context(&self) -> EventContext {
@@ -291,6 +311,15 @@ impl Manager {
         }
         (main, migrated)
     }
+}
+
+/// One lease to compete for.
+struct Term {
+    elector: Elector,
+    /// Tells about winning it and giving it back.
+    events: Recorder,
+    /// How long work under it may go on after the signal to stop.
+    grace: Duration,
 }
 
 /// Lets work end by itself; after `stop` only for so long.

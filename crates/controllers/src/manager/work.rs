@@ -150,9 +150,15 @@ impl<'a> Work<'a> {
             return Ok(None);
         }
         let manager = self.manager;
-        let client = manager.clients.for_controller(known.identity).await?;
-        let recorder = Recorder::new(client.clone(), known.name, &manager.event_context());
-        let writer = NodeWriter::new(client, self.fence.clone(), manager.random.fork());
+        // Two clients, so that events never use up the rate of the writes they tell about.
+        let client = async || {
+            manager
+                .clients
+                .for_controller(known.identity, &self.fence)
+                .await
+        };
+        let recorder = Recorder::new(client().await?, known.name, &manager.event_context());
+        let writer = NodeWriter::new(client().await?, manager.random.fork());
         let (owners, stop) = (owners.clone(), stop.clone());
         let run: BoxFuture<'static, ()> = if known.name == "cloud-node-controller" {
             let controller = NodeController::new(

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use bowline_core::{Lookup, Node, addresses_differ, desired_addresses};
+use bowline_core::{Lookup, Node, addresses_differ, desired_addresses, error_chain};
 use futures::StreamExt;
 use futures::future::join_all;
 use futures::stream;
@@ -10,7 +10,6 @@ use tracing::{debug, info, warn};
 
 use super::NodeController;
 use crate::lookups::Lookups;
-use crate::nodes::chain;
 use crate::stop::Stop;
 
 impl NodeController {
@@ -84,7 +83,7 @@ impl NodeController {
                     Err(error) => {
                         warn!(
                             node = node.name,
-                            error = chain(&error),
+                            error = error_chain(&error),
                             "addresses not written"
                         );
                     }

@@ -13,7 +13,7 @@ mod initialize;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use bowline_core::{Node, stable_labels_to_repair};
+use bowline_core::{Node, error_chain, stable_labels_to_repair};
 use bowline_http::Clock;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
@@ -22,7 +22,7 @@ use tracing::{debug, warn};
 use self::initialize::SyncError;
 use crate::events::{EventType, Recorder, node_reference};
 use crate::metrics::Metrics;
-use crate::nodes::{NodeChange, Nodes, chain};
+use crate::nodes::{NodeChange, Nodes};
 use crate::owners::Owners;
 use crate::queue::{Backoff, Work, WorkQueue};
 use crate::recent::Recent;
@@ -172,7 +172,7 @@ impl NodeController {
     }
 
     fn report(&self, name: &str, error: &SyncError, failures: u32) {
-        let text = chain(error);
+        let text = error_chain(error);
         let cloud = self.nodes.get(name).and_then(|node| self.owner_name(&node));
         self.metrics
             .clouds

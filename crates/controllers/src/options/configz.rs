@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::controllers::canonical;
-use super::duration::format_duration;
 use super::settings::Options;
+use bowline_core::format_duration;
 
 impl Options {
     /// The document of `/configz`, with the keys and spelling of the originals.

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::{quote, value};
+use bowline_core::quote;
+
+use super::value;
 
 /// What is known about one feature gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

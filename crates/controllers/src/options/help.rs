@@ -2,10 +2,12 @@
 
 use std::fmt::Write as _;
 
+use bowline_core::quote;
+
+use super::Values;
 use super::controllers::CONTROLLERS;
 use super::table::{Category, Effect, FLAGS, Flag};
 use super::value::{Kind, Value};
-use super::{Values, quote};
 
 /// Width of the help text; terminals of 80 columns wrap nothing important.
 const WIDTH: usize = 90;

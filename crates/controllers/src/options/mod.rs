@@ -6,7 +6,6 @@
 
 mod configz;
 mod controllers;
-mod duration;
 mod gates;
 mod help;
 mod parse;
@@ -20,9 +19,8 @@ mod value;
 mod tests;
 
 pub use controllers::{CONTROLLERS, ControllerSet, KnownController, known_controller};
-pub use duration::{format_duration, parse_duration};
 pub use help::{flag_lines, reference_markdown, usage};
-pub use parse::{UsageError, Values};
+pub use parse::{UsageError, Values, nearest};
 pub use settings::{
     AuthenticationOptions, AuthorizationOptions, ClientOptions, CloudOptions, ControllerOptions,
     DebuggingOptions, ElectionOptions, IpamOptions, LoggingOptions, Options, ServingOptions,
@@ -32,8 +30,6 @@ pub use table::{Category, Effect, FLAGS, Flag};
 pub use tls::SUITES;
 pub use validate::InvalidOptions;
 pub use value::{Kind, Value};
-
-use std::fmt::Write as _;
 
 /// What the help text starts with.
 const DESCRIPTION: &str = "\
@@ -92,28 +88,4 @@ pub fn parse(
         values,
         warnings,
     })))
-}
-
-/// A text in quotes, escaped the way Go does it (`%q`).
-pub(crate) fn quote(text: &str) -> String {
-    let mut quoted = String::with_capacity(text.len() + 2);
-    quoted.push('"');
-    for c in text.chars() {
-        match c {
-            '"' => quoted.push_str("\\\""),
-            '\\' => quoted.push_str("\\\\"),
-            '\n' => quoted.push_str("\\n"),
-            '\t' => quoted.push_str("\\t"),
-            '\r' => quoted.push_str("\\r"),
-            c if c.is_control() && u32::from(c) < 0x80 => {
-                let _ = write!(quoted, "\\x{:02x}", u32::from(c));
-            }
-            c if c.is_control() => {
-                let _ = write!(quoted, "\\u{:04x}", u32::from(c));
-            }
-            c => quoted.push(c),
-        }
-    }
-    quoted.push('"');
-    quoted
 }

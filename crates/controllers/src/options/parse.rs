@@ -4,9 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::time::Duration;
 
+use bowline_core::quote;
+
+use super::table;
 use super::table::{Effect, FLAGS, Flag, find};
 use super::value::Value;
-use super::{quote, table};
 
 /// Why a command line was not understood.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -309,18 +311,21 @@ impl Reader {
     }
 }
 
-/// The known flag nearest to a mistyped one, if it is near enough to be meant.
+/// The known flag that was probably meant.
 fn suggestion(name: &str) -> Option<&'static str> {
     let name = name.replace('_', "-");
+    let known = table::FLAGS.iter();
+    let known = known.filter(|flag| flag.effect != Effect::Removed);
+    nearest(&name, known.map(|flag| flag.name))
+}
+
+/// The one of `known` that is nearest to a mistyped word, if it is near enough to be meant.
+pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     // A third of the letters wrong is a different word.
-    let limit = (name.chars().count() / 3).clamp(1, 4);
-    table::FLAGS
-        .iter()
-        .filter(|flag| flag.effect != Effect::Removed)
-        .map(|flag| (distance(&name, flag.name), flag.name))
-        .filter(|(distance, _)| *distance <= limit)
-        .min()
-        .map(|(_, name)| name)
+    let limit = (word.chars().count() / 3).clamp(1, 4);
+    let near = known.into_iter().map(|name| (distance(word, name), name));
+    let near = near.filter(|(distance, _)| *distance <= limit);
+    near.min().map(|(_, name)| name)
 }
 
 /// Levenshtein's distance.

@@ -4,7 +4,10 @@
 pub(super) fn problems(suites: &[String], curves: &[i64], min_version: &str) -> Vec<String> {
     let mut problems = Vec::new();
     if !VERSIONS.contains(&min_version) {
-        problems.push(format!("unknown tls version {}", super::quote(min_version)));
+        problems.push(format!(
+            "unknown tls version {}",
+            bowline_core::quote(min_version)
+        ));
     }
     for suite in suites.iter().filter(|suite| !known_suite(suite)) {
         problems.push(format!(

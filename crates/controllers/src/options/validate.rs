@@ -1,8 +1,10 @@
 //! Everything that can be wrong with options that parsed.
 
+use bowline_core::quote;
+
 use super::controllers::ControllerSet;
 use super::settings::{ClientOptions, ControllerOptions, ElectionOptions, Options};
-use super::{quote, tls};
+use super::tls;
 
 /// Acquire attempts are spread over this much more than the retry period, so a renewal deadline
 /// must leave room for one of them.

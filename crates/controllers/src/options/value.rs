@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use super::duration::{format_duration, parse_duration};
-use super::{gates, quote};
+use super::gates;
+use bowline_core::{format_duration, parse_duration, quote};
 
 /// What a flag takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

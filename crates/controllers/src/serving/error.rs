@@ -55,6 +55,6 @@ pub enum ServingError {
     )]
     Lookup(String),
     /// `--authorization-always-allow-paths`.
-    #[error("only a trailing * is allowed in {0:?}")]
+    #[error("--authorization-always-allow-paths: only a trailing * is allowed in {0:?}")]
     AllowedPath(String),
 }

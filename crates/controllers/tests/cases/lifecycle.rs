@@ -265,7 +265,7 @@ async fn framework_case_054_a_new_node_survives_a_cloud_that_lists_it_late() {
     assert_eq!(bench.deletions("n1"), []);
     // Why it was kept is told once.
     let held = "Warning NodeDeletionHeld cloud-node-lifecycle-controller: Machine seems to be \
-                gone from demo, but the node is kept: the node is too young (1)";
+                gone from demo, but the node is kept: the node is too young (for another 296 s) (1)";
     assert_eq!(bench.events("n1")[0], held);
 }
 

@@ -222,6 +222,47 @@ fn a_reason_is_told_once_and_counted_while_it_lasts() {
     assert_eq!(guard.held(), BTreeMap::new());
 }
 
+#[test]
+fn a_hold_says_how_long_it_lasts_where_that_is_a_matter_of_time() {
+    let mut guard = Guard::default();
+    let node = silent_node("u");
+    let wait = |guard: &mut Guard, seconds, uid: &str| {
+        let node = Node {
+            uid: uid.into(),
+            ..node.clone()
+        };
+        match guard.gone(&node, gone(seconds), 1) {
+            Verdict::Hold { reason, wait, .. } => (reason, wait.map(|wait| wait.as_secs())),
+            Verdict::Delete(_) => panic!("deleted"),
+        }
+    };
+    assert_eq!(
+        wait(&mut guard, 22, "u"),
+        (HoldReason::NodeTooYoung, Some(38))
+    );
+    assert_eq!(
+        wait(&mut guard, HOUR, "v"),
+        (HoldReason::SecondLookPending, Some(10))
+    );
+    assert_eq!(
+        wait(&mut guard, HOUR + 10, "v"),
+        (HoldReason::CloudUnproven, None)
+    );
+    for (uid, seconds) in [("a", 0), ("b", 5), ("c", 7), ("d", 7)] {
+        wait(&mut guard, HOUR + seconds, uid);
+    }
+    guard.canary(true);
+    for (uid, seconds) in [("a", 20), ("b", 25), ("c", 27)] {
+        let node = silent_node(uid);
+        let verdict = guard.gone(&node, gone(HOUR + seconds), 1);
+        assert!(matches!(verdict, Verdict::Delete(_)), "{verdict:?}");
+    }
+    assert_eq!(
+        wait(&mut guard, HOUR + 80, "d"),
+        (HoldReason::BudgetSpent, Some(540))
+    );
+}
+
 /// One thing that can happen to the guard in a property test.
 #[derive(Clone, Debug)]
 enum Happening {

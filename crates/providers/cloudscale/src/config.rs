@@ -1,6 +1,5 @@
 //! What the environment says, checked. There is no configuration file.
 
-mod duration;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -9,7 +8,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use bowline_core::{Origin, Secret, Setting, SettingError, is_label_key};
+use bowline_core::{Origin, Secret, Setting, SettingError, is_label_key, parse_duration};
 use bowline_http::BaseUrl;
 use thiserror::Error;
 
@@ -245,9 +244,9 @@ impl Reader<'_> {
     }
 
     fn drift_check_period(&mut self) -> Setting<Option<Duration>> {
-        let default = duration::parse(DRIFT_CHECK_PERIOD.default, LONGEST_DRIFT_CHECK_PERIOD);
+        let default = bounded(DRIFT_CHECK_PERIOD.default, LONGEST_DRIFT_CHECK_PERIOD);
         self.setting(DRIFT_CHECK_PERIOD, default, |text| {
-            let period = duration::parse(text, LONGEST_DRIFT_CHECK_PERIOD)?;
+            let period = bounded(text, LONGEST_DRIFT_CHECK_PERIOD)?;
             Some((!period.is_zero()).then_some(period))
         })
     }
@@ -258,6 +257,13 @@ impl Reader<'_> {
             is_label_key(text).then(|| text.to_owned())
         })
     }
+}
+
+/// A duration up to `longest`.
+fn bounded(text: &str, longest: Duration) -> Option<Duration> {
+    parse_duration(text)
+        .ok()
+        .filter(|duration| *duration <= longest)
 }
 
 /// The spellings that Go programs take for a switch.

@@ -7,8 +7,6 @@
 
 mod agent;
 pub(crate) mod caller;
-#[cfg(test)]
-pub(crate) mod cluster;
 mod kubelet;
 #[cfg(test)]
 mod tests;

@@ -3,8 +3,8 @@
 use k8s_openapi::api::core::v1::Taint;
 use serde_json::{Value, json};
 
-use super::cluster::Cluster;
 use super::*;
+use crate::cluster::Cluster;
 use crate::machines::Power;
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -176,9 +176,9 @@ fn a_node_registers_with_the_taint_last_and_the_command_lines_labels() {
 #[tokio::test(start_paused = true)]
 async fn a_kubelet_is_ready_after_initialisation_and_leaves_addresses_alone() {
     let world = world_with(&["n1"]);
-    let cluster = Cluster::new(&world);
+    let cluster = Cluster::on_pipe(&world).unwrap();
     let network = Network::AfterInitialization(Duration::from_secs(3));
-    let fleet = Fleet::new(&world, cluster.client(), settings(network));
+    let fleet = Fleet::new(&world, cluster.admin().unwrap(), settings(network));
     let kubelet = Kubelet {
         provided_node_ip: Some("10.0.0.9".to_owned()),
         ..kubelet("n1")
@@ -222,8 +222,8 @@ async fn a_kubelet_is_ready_after_initialisation_and_leaves_addresses_alone() {
 #[tokio::test(start_paused = true)]
 async fn heartbeats_are_leases_every_ten_seconds_and_reports_every_five_minutes() {
     let world = world_with(&["n1"]);
-    let cluster = Cluster::new(&world);
-    let fleet = Fleet::new(&world, cluster.client(), settings(Network::AtOnce));
+    let cluster = Cluster::on_pipe(&world).unwrap();
+    let fleet = Fleet::new(&world, cluster.admin().unwrap(), settings(Network::AtOnce));
     fleet.join(kubelet("n1")).unwrap();
     until("registration", || cluster.lease("n1").is_some()).await;
     let before = cluster.calls().len();
@@ -245,8 +245,8 @@ async fn heartbeats_are_leases_every_ten_seconds_and_reports_every_five_minutes(
 #[tokio::test(start_paused = true)]
 async fn a_kubelet_is_silent_while_its_machine_is_off_and_takes_its_node_back_untainted() {
     let world = world_with(&["n1"]);
-    let cluster = Cluster::new(&world);
-    let fleet = Fleet::new(&world, cluster.client(), settings(Network::AtOnce));
+    let cluster = Cluster::on_pipe(&world).unwrap();
+    let fleet = Fleet::new(&world, cluster.admin().unwrap(), settings(Network::AtOnce));
     fleet.join(kubelet("n1")).unwrap();
     until("registration", || cluster.lease("n1").is_some()).await;
     initialize(&cluster, "n1");
@@ -276,8 +276,8 @@ async fn a_kubelet_is_silent_while_its_machine_is_off_and_takes_its_node_back_un
 #[tokio::test(start_paused = true)]
 async fn a_deleted_node_comes_back_only_when_its_kubelet_restarts() {
     let world = world_with(&["n1"]);
-    let cluster = Cluster::new(&world);
-    let fleet = Fleet::new(&world, cluster.client(), settings(Network::AtOnce));
+    let cluster = Cluster::on_pipe(&world).unwrap();
+    let fleet = Fleet::new(&world, cluster.admin().unwrap(), settings(Network::AtOnce));
     fleet.join(kubelet("n1")).unwrap();
     until("registration", || cluster.lease("n1").is_some()).await;
     cluster.delete_node("n1");
@@ -299,8 +299,8 @@ async fn a_deleted_node_comes_back_only_when_its_kubelet_restarts() {
 async fn join_many(count: usize) -> (Vec<(String, String, u16, String)>, Duration) {
     let names: Vec<String> = (0..count).map(|number| format!("n{number:04}")).collect();
     let world = world_with(&names.iter().map(String::as_str).collect::<Vec<_>>());
-    let cluster = Cluster::new(&world);
-    let fleet = Fleet::new(&world, cluster.client(), settings(Network::AtOnce));
+    let cluster = Cluster::on_pipe(&world).unwrap();
+    let fleet = Fleet::new(&world, cluster.admin().unwrap(), settings(Network::AtOnce));
     let before = tokio::time::Instant::now();
     for name in &names {
         fleet.join(kubelet(name)).unwrap();

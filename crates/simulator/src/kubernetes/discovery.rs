@@ -14,12 +14,13 @@ const MINOR: &str = "36";
 
 /// Answers a GET of a discovery path with a content type and a body; `None` if it is not one.
 ///
-/// `/openapi/v2` is not served: `kubectl` asks for it only where version 3 fails it.
+/// `/openapi/v2` is not JSON: [`openapi::version_2`].
 pub fn answer(path: &str, accept: &str) -> Option<(String, Value)> {
     let path = path.split('?').next().unwrap_or_default();
     let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
     let plain = |value: Value| Some((JSON.to_owned(), value));
     match parts.as_slice() {
+        [""] => plain(paths()),
         ["version"] => plain(version()),
         ["api"] => Some(either(accept, api_versions, str::is_empty)),
         ["apis"] => Some(either(accept, group_list, |group| !group.is_empty())),
@@ -31,6 +32,23 @@ pub fn answer(path: &str, accept: &str) -> Option<(String, Value)> {
         ["openapi", "v3", "apis", group, version] => plain(openapi::document(group, version)?),
         _ => None,
     }
+}
+
+/// What can be asked for, at `/`.
+fn paths() -> Value {
+    let mut paths: Vec<String> = ["/api", "/apis", "/healthz", "/livez", "/readyz", "/version"]
+        .map(str::to_owned)
+        .into();
+    paths.extend(["/openapi/v2", "/openapi/v3"].map(str::to_owned));
+    for (group, version) in group_versions() {
+        match group {
+            "" => paths.push(format!("/api/{version}")),
+            group => paths.extend([format!("/apis/{group}"), format!("/apis/{group}/{version}")]),
+        }
+    }
+    paths.sort();
+    paths.dedup();
+    json!({ "paths": paths })
 }
 
 fn version() -> Value {
@@ -392,7 +410,6 @@ mod tests {
     #[test]
     fn paths_that_are_not_discovery_have_no_answer() {
         for path in [
-            "/",
             "/api/v2",
             "/apis/apps",
             "/apis/apps/v1",
@@ -405,6 +422,13 @@ mod tests {
             assert!(answer(path, JSON).is_none(), "{path}");
         }
         assert_eq!(body("/version")["minor"], "36");
+        let paths = body("/")["paths"].clone();
+        assert!(
+            paths
+                .as_array()
+                .unwrap()
+                .contains(&json!("/apis/discovery.k8s.io/v1"))
+        );
         assert_eq!(body("/api/v1/"), body("/api/v1?timeout=32s"));
     }
 }

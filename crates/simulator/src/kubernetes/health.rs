@@ -1,14 +1,10 @@
-//! The paths by which others see whether the server works, and which it is.
+//! The paths by which others see whether the server works.
 
 use http::Response;
-use serde_json::{Value, json};
 
 use super::request::Query;
 use super::respond;
 use crate::serve::Body;
-
-/// The version this server claims to be.
-pub const MINOR: u32 = 36;
 
 /// What is checked, in the order in which it is printed.
 const CHECKS: [&str; 3] = ["ping", "log", "etcd"];
@@ -37,14 +33,4 @@ pub fn answer(path: &str, query: &Query) -> Option<Response<Body>> {
         http::HeaderValue::from_static("nosniff"),
     );
     Some(response)
-}
-
-/// The document at `/version`.
-pub fn version() -> Value {
-    json!({
-        "major": "1", "minor": MINOR.to_string(),
-        "gitVersion": format!("v1.{MINOR}.0"),
-        "gitCommit": "", "gitTreeState": "clean", "buildDate": "1970-01-01T00:00:00Z",
-        "goVersion": "", "compiler": "rustc", "platform": "linux/amd64",
-    })
 }

@@ -1,6 +1,10 @@
 //! The kinds this API server serves: one row each. Routing, discovery, OpenAPI, RBAC and storage
 //! all read this table.
 
+use serde_json::Value;
+
+use super::store::text;
+
 /// What can be done with a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
@@ -223,6 +227,20 @@ pub fn by_kind(group: &str, version: &str, name: &str) -> Option<&'static Kind> 
     KINDS
         .iter()
         .find(|kind| kind.group == group && kind.version == version && kind.kind == name)
+}
+
+/// The stored kind that a document names; also makes sure that the document has a name.
+pub fn of_document(document: &Value) -> Result<&'static Kind, String> {
+    let version = text(document, "/apiVersion");
+    let (group, short) = version.split_once('/').unwrap_or(("", version));
+    let name = text(document, "/kind");
+    let kind = by_kind(group, short, name)
+        .filter(|kind| kind.role == Role::Stored)
+        .ok_or_else(|| format!("there is no stored kind {name:?} in version {version:?}"))?;
+    if text(document, "/metadata/name").is_empty() {
+        return Err(format!("a {name} without metadata.name"));
+    }
+    Ok(kind)
 }
 
 #[cfg(test)]

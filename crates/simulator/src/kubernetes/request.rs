@@ -11,11 +11,10 @@ use super::kinds::{self, Kind};
 pub struct Query(Vec<(String, String)>);
 
 impl Query {
-    /// Reads the query of an address; an unreadable one counts as empty.
+    /// Reads the query of an address.
     pub fn of(uri: &Uri) -> Self {
-        axum::extract::Query::<Vec<(String, String)>>::try_from_uri(uri)
-            .map(|query| Self(query.0))
-            .unwrap_or_default()
+        let pairs = url::form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes());
+        Self(pairs.into_owned().collect())
     }
 
     /// The first value of a parameter; empty if it is missing.

@@ -140,7 +140,7 @@ pub fn encoding(headers: &HeaderMap) -> Result<Encoding, Refusal> {
     match media_type(headers).as_str() {
         "" | "application/json" => Ok(Encoding::Json),
         "application/yaml" => Ok(Encoding::Yaml),
-        "application/vnd.kubernetes.protobuf" => Ok(Encoding::Protobuf),
+        super::protobuf::MEDIA_TYPE => Ok(Encoding::Protobuf),
         _ => Err(unsupported_media(MEDIA_TYPES)),
     }
 }
@@ -218,13 +218,7 @@ pub fn write(code: u16, document: &Value, yaml: bool) -> Response<Body> {
 
 /// Writes a refusal as a `Status`.
 pub fn refuse(refusal: &Refusal, yaml: bool) -> Response<Body> {
-    let mut status = refusal.to_status();
-    if refusal.reason.is_empty()
-        && let Some(map) = status.as_object_mut()
-    {
-        map.remove("reason");
-    }
-    let mut response = write(refusal.code, &status, yaml);
+    let mut response = write(refusal.code, &refusal.to_status(), yaml);
     if let Some(seconds) = refusal.details["retryAfterSeconds"].as_u64() {
         let value = HeaderValue::from(seconds);
         response.headers_mut().insert(RETRY_AFTER, value);

@@ -83,46 +83,41 @@ impl Refusal {
         Self::new(400, "BadRequest", message)
     }
 
-    /// 422 with one cause per bad field: (field path, message).
-    pub fn invalid(kind: &Kind, name: &str, causes: &[(String, String)]) -> Self {
-        let texts: Vec<String> = causes.iter().map(|(f, m)| format!("{f}: {m}")).collect();
-        let text = match texts.as_slice() {
-            [one] => one.clone(),
-            many => format!("[{}]", many.join(", ")),
-        };
-        let mut refusal = Self::new(
-            422,
-            "Invalid",
-            format!("{}{} \"{name}\" is invalid: {text}", kind.kind, {
-                if kind.group.is_empty() {
-                    String::new()
-                } else {
-                    format!(".{}", kind.group)
-                }
-            }),
-        )
-        .about(kind, name);
-        refusal.details["kind"] = kind.kind.into();
-        refusal.details["causes"] = causes
-            .iter()
-            .map(|(field, message)| {
-                json!({ "reason": "FieldValueInvalid", "message": message, "field": field })
-            })
-            .collect();
-        refusal
-    }
-
     /// 410: the version asked for is compacted away.
     pub fn expired(message: impl Into<String>) -> Self {
         Self::new(410, "Expired", message)
+    }
+
+    /// A refusal of which only the code is known, with the usual reason of that code.
+    pub fn of_code(code: u16, message: &str) -> Self {
+        let reason = match code {
+            400 => "BadRequest",
+            401 => "Unauthorized",
+            403 => "Forbidden",
+            404 => "NotFound",
+            405 => "MethodNotAllowed",
+            409 => "Conflict",
+            410 => "Expired",
+            413 => "RequestEntityTooLarge",
+            422 => "Invalid",
+            429 => "TooManyRequests",
+            500 => "InternalError",
+            503 => "ServiceUnavailable",
+            504 => "Timeout",
+            _ => "Unknown",
+        };
+        Self::new(code, reason, message)
     }
 
     /// The `Status` object.
     pub fn to_status(&self) -> Value {
         let mut status = json!({
             "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
-            "message": self.message, "reason": self.reason, "code": self.code,
+            "message": self.message, "code": self.code,
         });
+        if !self.reason.is_empty() {
+            status["reason"] = self.reason.into();
+        }
         if !self.details.is_null() {
             status["details"] = self.details.clone();
         }

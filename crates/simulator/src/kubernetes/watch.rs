@@ -14,13 +14,13 @@ use tokio::time::Instant;
 
 use super::kinds::Kind;
 use super::list::version_number;
-use super::parts::Parts;
 use super::request::Query;
 use super::respond::{Shape, partial};
 use super::selectors::Selector;
 use super::status::Refusal;
 use super::store::{Change, Pulse, State, Store, text};
 use super::strategy::problem::{Problem, invalid_of};
+use super::table::{self, IncludeObject};
 
 /// Changes taken from the history at a time: bounds the time under the lock and what waits to be
 /// sent.
@@ -134,8 +134,6 @@ fn check(matching: &str, page: &str, initial: Option<bool>) -> Vec<Problem> {
 pub struct Source {
     /// The objects.
     pub store: Arc<Store>,
-    /// Makes tables.
-    pub parts: Arc<dyn Parts>,
     /// Tells ages in tables.
     pub clock: Clock,
     /// How long a watch lasts that does not say so.
@@ -149,7 +147,7 @@ struct Watch {
     namespace: Option<String>,
     options: WatchOptions,
     shape: Shape,
-    include: String,
+    include: IncludeObject,
     headers_sent: bool,
     queue: VecDeque<Bytes>,
     cursor: u64,
@@ -167,7 +165,7 @@ pub fn open(
     namespace: Option<&str>,
     options: WatchOptions,
     shape: Shape,
-    include: &str,
+    include: IncludeObject,
 ) -> impl Stream<Item = Bytes> + Send + use<> {
     let pulse = source.store.subscribe();
     let breaks = pulse.borrow().breaks;
@@ -179,7 +177,7 @@ pub fn open(
         namespace: namespace.map(str::to_owned),
         options,
         shape,
-        include: include.to_owned(),
+        include,
         headers_sent: false,
         queue: VecDeque::new(),
         cursor: 0,
@@ -320,10 +318,10 @@ impl Watch {
     }
 
     fn table(&mut self, object: &Value) -> Value {
-        let mut table = self.source.parts.table(
+        let mut table = table::table(
             self.kind,
             std::slice::from_ref(object),
-            &self.include,
+            self.include,
             self.source.clock.now(),
         );
         table["metadata"]["resourceVersion"] = text(object, "/metadata/resourceVersion").into();

@@ -3,8 +3,8 @@
 use serde_json::json;
 
 use super::*;
+use crate::cluster::Cluster;
 use crate::faults::{Action, Rule};
-use crate::fleet::cluster::Cluster;
 use crate::fleet::{Fleet, Kubelet, Network, UNINITIALIZED};
 use crate::machines::Power;
 
@@ -58,12 +58,12 @@ fn kubelet(name: &str) -> Kubelet {
 #[tokio::test(start_paused = true)]
 async fn a_silent_node_is_unreachable_after_the_grace_period_and_recovers() {
     let world = World::simulated(1);
-    let cluster = Cluster::new(&world);
+    let cluster = Cluster::on_pipe(&world).unwrap();
     world.machines.set("n1", Power::Running);
-    let _monitor = Monitor::start(&world, cluster.client(), Settings::default());
+    let _monitor = Monitor::start(&world, cluster.admin().unwrap(), Settings::default());
     let fleet = Fleet::new(
         &world,
-        cluster.client(),
+        cluster.admin().unwrap(),
         crate::fleet::Settings {
             network: Network::AtOnce,
             ..crate::fleet::Settings::default()
@@ -108,9 +108,9 @@ async fn a_silent_node_is_unreachable_after_the_grace_period_and_recovers() {
 #[tokio::test(start_paused = true)]
 async fn a_node_that_never_reports_becomes_unknown_after_the_startup_grace() {
     let world = World::simulated(1);
-    let cluster = Cluster::new(&world);
-    let _monitor = Monitor::start(&world, cluster.client(), Settings::default());
-    let caller = Caller::new(cluster.client());
+    let cluster = Cluster::on_pipe(&world).unwrap();
+    let _monitor = Monitor::start(&world, cluster.admin().unwrap(), Settings::default());
+    let caller = Caller::new(cluster.admin().unwrap());
     let node = json!({ "kind": "Node", "apiVersion": "v1", "metadata": { "name": "bare" } });
     caller
         .make(Call::create("/api/v1/nodes", node), None)
@@ -231,7 +231,7 @@ fn taints_follow_the_conditions_and_foreign_ones_stay() {
 #[tokio::test(start_paused = true)]
 async fn failing_calls_and_broken_watches_do_not_make_a_living_node_unreachable() {
     let world = World::simulated(1);
-    let cluster = Cluster::new(&world);
+    let cluster = Cluster::on_pipe(&world).unwrap();
     world.machines.set("n1", Power::Running);
     let refuse = Action::Status {
         code: 503,
@@ -248,13 +248,13 @@ async fn failing_calls_and_broken_watches_do_not_make_a_living_node_unreachable(
     for rule in rules {
         world.faults.add(rule).unwrap();
     }
-    let _monitor = Monitor::start(&world, cluster.client(), Settings::default());
+    let _monitor = Monitor::start(&world, cluster.admin().unwrap(), Settings::default());
     let network = Network::AfterInitialization(Duration::from_secs(1));
     let settings = crate::fleet::Settings {
         network,
         ..crate::fleet::Settings::default()
     };
-    let fleet = Fleet::new(&world, cluster.client(), settings);
+    let fleet = Fleet::new(&world, cluster.admin().unwrap(), settings);
     fleet.join(kubelet("n1")).unwrap();
     until("registration", || cluster.lease("n1").is_some()).await;
     cluster.change_node("n1", |node| {
@@ -265,8 +265,8 @@ async fn failing_calls_and_broken_watches_do_not_make_a_living_node_unreachable(
     for second in 0..3600 {
         tokio::time::sleep(Duration::from_secs(1)).await;
         if second % 20 == 0 {
-            cluster.api.compact();
-            cluster.api.break_watches();
+            cluster.api().compact();
+            cluster.api().break_watches();
         }
         assert_eq!(taints(&cluster, "n1"), [""; 0], "after {second} s");
     }

@@ -67,6 +67,24 @@ pub fn document(group: &str, version: &str) -> Option<Value> {
     Some(document.clone())
 }
 
+/// The media type of version 2 in protobuf. Go's clients ask for it with an `@` for the second dot,
+/// which no media type may have; so the answer has the dot.
+const VERSION_2: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
+/// The protobuf form of `{"swagger": "2.0", "info": {"title", "version"}, "paths": {}}`.
+const VERSION_2_BYTES: &[u8] = b"\x0a\x032.0\x12\x19\x0a\x0aKubernetes\x12\x0bunversioned\x42\x00";
+
+/// The document of OpenAPI version 2, which describes nothing: all is said in version 3. `kubectl`
+/// asks for it when version 3 does not have a kind (a typing error, or a `List`), and then checks
+/// nothing by itself. Content type and content.
+pub fn version_2(accept: &str) -> (&'static str, Vec<u8>) {
+    if accept.replace('@', ".").contains(VERSION_2) {
+        return (VERSION_2, VERSION_2_BYTES.to_vec());
+    }
+    let info = json!({ "title": "Kubernetes", "version": "unversioned" });
+    let document = json!({ "swagger": "2.0", "info": info, "paths": {} });
+    ("application/json", document.to_string().into_bytes())
+}
+
 fn generate(group: &str, version: &str) -> Value {
     json!({
         "openapi": "3.0.0",

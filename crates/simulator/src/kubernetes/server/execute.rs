@@ -18,6 +18,7 @@ use crate::kubernetes::request::{Query, Target};
 use crate::kubernetes::respond::{self, Format, Reply, Shape};
 use crate::kubernetes::status::Refusal;
 use crate::kubernetes::store::State;
+use crate::kubernetes::table::{self, IncludeObject};
 use crate::kubernetes::verbs::{
     Call, body, create, delete, namespaces, patch, subresources, update,
 };
@@ -73,7 +74,7 @@ impl KubernetesApi {
     fn review(&self, call: &Call) -> Result<Reply, Refusal> {
         let version = call.kind.api_version();
         let question = body::object(&call.headers, &call.body, &version, call.kind.kind)?;
-        let answer = self.parts.answer_review(
+        let answer = self.auth.answer_review(
             call.kind,
             &call.namespace,
             &question,
@@ -91,9 +92,13 @@ impl KubernetesApi {
             .store
             .get(call.kind, &call.namespace, &call.name)
             .ok_or_else(|| Refusal::not_found(call.kind, &call.name))?;
-        let answer = self
-            .parts
-            .issue_token(&account, &request, self.store.as_ref(), call.now)?;
+        let answer = self.auth.issue_token(
+            &call.namespace,
+            &account,
+            &request["spec"],
+            self.store.as_ref(),
+            call.now,
+        )?;
         Ok(Reply::document(201, answer))
     }
 
@@ -127,11 +132,10 @@ impl KubernetesApi {
             (kind.namespaced && !target.namespace.is_empty()).then_some(target.namespace.as_str());
         let source = Source {
             store: Arc::clone(&self.store),
-            parts: Arc::clone(&self.parts),
             clock: self.world.clock.clone(),
             timeout: self.noise.jitter(LEAST_TIMEOUT, 1.0),
         };
-        let include = query.get("includeObject");
+        let include = IncludeObject::parse(query.get("includeObject")).unwrap_or_default();
         let events = watch::open(source, kind, namespace, options, format.shape, include);
         let body = StreamBody::new(events.map(|line| Ok(Frame::data(line))));
         let mut response = Response::new(body.boxed_unsync());
@@ -167,9 +171,14 @@ impl KubernetesApi {
             }
             Shape::Table => {
                 let now = self.world.clock.now();
-                let items = respond::items(&reply.body);
-                let include = query.get("includeObject");
-                let mut table = self.parts.table(kind, items, include, now);
+                let mut items = respond::items(&reply.body).to_vec();
+                for item in &mut items {
+                    // The items of a list carry neither, but the rows of a table do.
+                    item["apiVersion"] = kind.api_version().into();
+                    item["kind"] = kind.kind.into();
+                }
+                let include = IncludeObject::parse(query.get("includeObject")).unwrap_or_default();
+                let mut table = table::table(kind, &items, include, now);
                 let metadata = &reply.body["metadata"];
                 table["metadata"] = if is_list {
                     metadata.clone()

@@ -13,21 +13,22 @@ use http::Request;
 use serde_json::{Value, json};
 
 use super::auth::{Auth, Objects};
-use super::kinds::{Kind, Role};
-use super::parts::{Parts, WholeParts};
+use super::kinds::{self, Kind};
+use super::status::Refusal;
 use super::store::{Store, text};
 use super::verbs::namespaces;
 use crate::World;
 use crate::serve::{Answer, Api, Peer};
 
 /// The namespaces every cluster has.
-const NAMESPACES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
+pub(super) const NAMESPACES: [&str; 4] =
+    ["default", "kube-node-lease", "kube-public", "kube-system"];
 
 /// A Kubernetes API server in memory.
 pub struct KubernetesApi {
     world: World,
     store: Arc<Store>,
-    parts: Arc<dyn Parts>,
+    auth: Arc<Auth>,
     /// Names, uids, addresses: drawn by writes alone, so that reads change nothing.
     random: Random,
     /// Identities of requests and lengths of watches.
@@ -37,11 +38,6 @@ pub struct KubernetesApi {
 impl KubernetesApi {
     /// A server with the four usual namespaces, and access as `auth` decides it.
     pub fn new(world: World, auth: Arc<Auth>) -> Arc<Self> {
-        Self::with_parts(world, Arc::new(WholeParts(auth)))
-    }
-
-    /// A server of given parts.
-    pub fn with_parts(world: World, parts: Arc<dyn Parts>) -> Arc<Self> {
         let store = Arc::new(Store::new(world.clock.clone(), world.random.fork()));
         if let Some(kind) = namespaces::kind() {
             for name in NAMESPACES {
@@ -62,7 +58,7 @@ impl KubernetesApi {
             noise: world.random.fork(),
             world,
             store,
-            parts,
+            auth,
         })
     }
 
@@ -125,11 +121,11 @@ impl Api for KubernetesApi {
             "break-watches" => self.break_watches(),
             "compact" => self.compact(),
             "put" => {
-                let kind = kind_of(body)?;
+                let kind = kinds::of_document(body)?;
                 return Ok(self.put(kind, body.clone()));
             }
             "delete" => {
-                let kind = kind_of(body)?;
+                let kind = kinds::of_document(body)?;
                 let namespace = text(body, "/metadata/namespace");
                 let found = self.delete(kind, namespace, text(body, "/metadata/name"));
                 return Ok(json!({ "found": found }));
@@ -144,33 +140,6 @@ impl Api for KubernetesApi {
     }
 
     fn error_body(&self, status: http::StatusCode, message: &str) -> Value {
-        let reason = match status.as_u16() {
-            400 => "BadRequest",
-            401 => "Unauthorized",
-            403 => "Forbidden",
-            404 => "NotFound",
-            409 => "Conflict",
-            410 => "Expired",
-            422 => "Invalid",
-            429 => "TooManyRequests",
-            500 => "InternalError",
-            503 => "ServiceUnavailable",
-            504 => "Timeout",
-            _ => "",
-        };
-        super::status::Refusal::new(status.as_u16(), reason, message).to_status()
+        Refusal::of_code(status.as_u16(), message).to_status()
     }
-}
-
-/// The served kind that a document names.
-fn kind_of(document: &Value) -> Result<&'static Kind, String> {
-    let version = text(document, "/apiVersion");
-    let (group, version) = version.split_once('/').unwrap_or(("", version));
-    let name = text(document, "/kind");
-    if text(document, "/metadata/name").is_empty() {
-        return Err("the object has no metadata.name".to_owned());
-    }
-    super::kinds::by_kind(group, version, name)
-        .filter(|kind| kind.role == Role::Stored)
-        .ok_or_else(|| format!("no stored kind {name:?} in version {version:?} of {group:?}"))
 }

@@ -7,8 +7,10 @@ use serde_json::{Value, json};
 
 use super::KubernetesApi;
 use crate::kubernetes::auth::{Attributes, Objects, User};
+use crate::kubernetes::discovery;
 use crate::kubernetes::health;
 use crate::kubernetes::kinds::{Kind, Role};
+use crate::kubernetes::openapi;
 use crate::kubernetes::request::{Query, Target};
 use crate::kubernetes::respond;
 use crate::kubernetes::selectors::Selector;
@@ -32,7 +34,7 @@ impl KubernetesApi {
         peer: &Peer,
     ) -> (Response<Body>, String) {
         let audit = self.noise.uuid();
-        let user = self.parts.authenticate(
+        let user = self.auth.authenticate(
             &head.headers,
             peer,
             self.store.as_ref(),
@@ -97,7 +99,6 @@ impl KubernetesApi {
             Ok(())
         };
         let call = Call {
-            parts: self.parts.as_ref(),
             random: &self.random,
             now: self.world.clock.now(),
             user,
@@ -120,7 +121,7 @@ impl KubernetesApi {
     }
 
     fn allow(&self, user: &User, attributes: &Attributes) -> Result<(), Refusal> {
-        self.parts.authorize(user, attributes, self.store.as_ref())
+        self.auth.authorize(user, attributes, self.store.as_ref())
     }
 
     /// Who approves a certificate request, or signs it, must be allowed to do so for its signer.
@@ -185,13 +186,14 @@ impl KubernetesApi {
             .get(http::header::ACCEPT)
             .and_then(|value| value.to_str().ok())
             .unwrap_or_default();
-        if let Some((content_type, document)) = self.parts.discovery(path, accept) {
+        if path == "/openapi/v2" {
+            let (content_type, content) = openapi::version_2(accept);
+            return Ok(respond::bytes(200, content_type, content));
+        }
+        if let Some((content_type, document)) = discovery::answer(path, accept) {
             let mut content = document.to_string().into_bytes();
             content.push(b'\n');
             return Ok(respond::bytes(200, &content_type, content));
-        }
-        if path == "/version" || path == "/version/" {
-            return Ok(respond::write(200, &health::version(), false));
         }
         Ok(not_a_page())
     }

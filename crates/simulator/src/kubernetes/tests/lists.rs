@@ -185,6 +185,8 @@ async fn lists_and_objects_are_shown_as_tables_and_metadata() {
         api.store().revision().to_string()
     );
     assert_eq!(list["rows"][0]["object"]["kind"], "PartialObjectMetadata");
+    let whole = ask(format!("{MAPS}?includeObject=Object"), table).await;
+    assert_eq!(whole["rows"][0]["object"]["kind"], "ConfigMap");
     let one = ask(format!("{MAPS}/a?includeObject=Object"), table).await;
     assert_eq!(one["rows"][0]["object"]["kind"], "ConfigMap");
     let partial = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io";

@@ -1,6 +1,7 @@
 //! Requests to the API server, without sockets.
 
 mod client;
+mod controllers;
 mod lists;
 mod rules;
 mod watches;

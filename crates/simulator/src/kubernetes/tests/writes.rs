@@ -224,6 +224,18 @@ async fn yaml_is_read_and_written() {
 }
 
 #[tokio::test]
+async fn protobuf_is_read() {
+    let api = api();
+    let body = b"k8s\0\x0a\x0f\x0a\x02v1\x12\x09ConfigMap\x12\x05\x0a\x03\x0a\x01p";
+    let kind = "application/vnd.kubernetes.protobuf";
+    let got = send(&api, "POST", MAPS, kind, Bytes::from_static(body)).await;
+    assert_eq!(got.code, 201, "{}", got.body);
+    assert_eq!(got.body["metadata"]["name"], "p");
+    let wrong = send(&api, "POST", NODES, kind, Bytes::from_static(body)).await;
+    assert_eq!(wrong.code, 400, "a ConfigMap is no Node");
+}
+
+#[tokio::test]
 async fn generated_names_follow_the_seed() {
     let body = json!({"metadata": {"generateName": "web-"}});
     let mut seen = Vec::new();

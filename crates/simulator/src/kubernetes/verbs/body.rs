@@ -8,6 +8,7 @@ use super::Call;
 use crate::kubernetes::kinds::{self, Kind};
 use crate::kubernetes::protobuf;
 use crate::kubernetes::respond::{Encoding, encoding};
+use crate::kubernetes::schema;
 use crate::kubernetes::status::Refusal;
 use crate::kubernetes::store::text;
 
@@ -28,7 +29,7 @@ pub fn read(headers: &HeaderMap, body: &Bytes) -> Result<Result<Value, String>, 
     Ok(match encoding(headers)? {
         Encoding::Json => json(body).map_err(|why| format!("{prefix}; json parse error: {why}")),
         Encoding::Yaml => yaml(body).map_err(|why| format!("{prefix}; yaml parse error: {why}")),
-        Encoding::Protobuf => protobuf::decode(body).map_err(|error| error.to_string()),
+        Encoding::Protobuf => protobuf::decode(body).map_err(|why| why.to_string()),
     })
 }
 
@@ -125,8 +126,7 @@ impl Call<'_> {
             &self.kind.api_version(),
             self.kind.kind,
         )?;
-        self.parts
-            .check_fields(self.kind, object, self.field_validation())
+        schema::check_fields(self.kind, object, self.field_validation())
     }
 
     /// Sets the namespace of the object to that of the request; refuses another one.

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{Call, namespaces};
+use crate::kubernetes::managed;
 use crate::kubernetes::respond::Reply;
 use crate::kubernetes::status::Refusal;
 use crate::kubernetes::store::{self, State, seconds, text};
@@ -69,9 +70,7 @@ pub fn insert(
         return Err(taken(call, &name, generated));
     }
     if !owned {
-        object = call
-            .parts
-            .record_update(call.kind, None, object, &call.writer());
+        object = managed::record_update(call.kind, None, object, &call.writer());
     }
     metadata::tidy(&mut object);
     if call.dry_run() {

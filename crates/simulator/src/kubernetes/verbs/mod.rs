@@ -17,7 +17,6 @@ use serde_json::{Value, json};
 use super::auth::User;
 use super::kinds::Kind;
 use super::managed::Writer;
-use super::parts::Parts;
 use super::request::Query;
 use super::schema::FieldValidation;
 use super::status::Refusal;
@@ -30,8 +29,6 @@ const MANAGER_LIMIT: usize = 128;
 
 /// One request for a resource, authenticated and authorized.
 pub struct Call<'a> {
-    /// The other parts.
-    pub parts: &'a dyn Parts,
     /// Names and uids.
     pub random: &'a Random,
     /// Now.
@@ -100,11 +97,7 @@ impl Call<'_> {
 
     /// What to do about unknown fields.
     pub fn field_validation(&self) -> FieldValidation {
-        match self.query.get("fieldValidation") {
-            "Ignore" => FieldValidation::Ignore,
-            "Strict" => FieldValidation::Strict,
-            _ => FieldValidation::Warn,
-        }
+        FieldValidation::parse(self.query.get("fieldValidation")).unwrap_or_default()
     }
 
     /// Whether nothing shall be written.
@@ -125,7 +118,7 @@ impl Call<'_> {
             problems.push(Problem::too_long("fieldManager", MANAGER_LIMIT));
         }
         let validation = self.query.get("fieldValidation");
-        if !["", "Ignore", "Warn", "Strict"].contains(&validation) {
+        if FieldValidation::parse(validation).is_none() {
             let known = ["", "Ignore", "Strict", "Warn"];
             let value = json!(validation);
             problems.push(Problem::unsupported("fieldValidation", &value, &known));

@@ -4,10 +4,13 @@ use serde_json::{Value, json};
 
 use super::body::{check_type, yaml};
 use super::{Call, create, update};
-use crate::kubernetes::patch::{json_patch, merge_patch};
+use crate::kubernetes::managed;
+use crate::kubernetes::patch::{go_text, json_patch, merge_patch, strategic_patch};
 use crate::kubernetes::respond::{Reply, media_type, unsupported_media};
+use crate::kubernetes::schema;
 use crate::kubernetes::status::Refusal;
 use crate::kubernetes::store::{State, text};
+use crate::kubernetes::strategy::drop_field;
 use crate::kubernetes::strategy::problem::{Problem, invalid_of};
 
 /// How a patch is to be read.
@@ -53,14 +56,17 @@ pub fn patch(call: &Call, state: &mut State) -> Result<Reply, Refusal> {
     let mut patched = match style {
         Style::Json => json_patch(&old, &patch)?,
         Style::Merge => merge_patch(&old, &patch),
-        _ => call.parts.strategic_patch(call.kind, &old, &patch)?,
+        _ => strategic_patch(call.kind, &old, &patch)?,
     };
     check_type(&patched, &call.kind.api_version(), call.kind.kind)?;
     patched["apiVersion"] = call.kind.api_version().into();
     patched["kind"] = call.kind.kind.into();
-    let (patched, mut warnings) =
-        call.parts
-            .check_fields(call.kind, patched, call.field_validation())?;
+    let shown = match style {
+        Style::Strategic => go_text(&patch),
+        _ => patched.to_string(),
+    };
+    let validation = call.field_validation();
+    let (patched, mut warnings) = schema::check_patched(call.kind, patched, validation, &shown)?;
     let (saved, more) = update::replace(call, state, &old, patched, false)?;
     warnings.extend(more);
     Ok(Reply::object(200, saved).warn(warnings))
@@ -100,14 +106,11 @@ fn read(call: &Call, style: Style) -> Result<Value, Refusal> {
 }
 
 /// Server-side apply.
-fn apply(call: &Call, state: &mut State, config: Value) -> Result<Reply, Refusal> {
+fn apply(call: &Call, state: &mut State, mut config: Value) -> Result<Reply, Refusal> {
     let version = call.kind.api_version();
     if text(&config, "/apiVersion") != version || text(&config, "/kind") != call.kind.kind {
         check_applied_type(call, &config)?;
     }
-    let (mut config, mut warnings) =
-        call.parts
-            .check_fields(call.kind, config, call.field_validation())?;
     if !config["metadata"].is_object() {
         config["metadata"] = json!({});
     }
@@ -116,6 +119,14 @@ fn apply(call: &Call, state: &mut State, config: Value) -> Result<Reply, Refusal
     }
     call.check_name(&config)?;
     call.place(&mut config)?;
+    // Nobody owns what this path does not write.
+    if call.kind.subresources.contains(&"status") {
+        let foreign = match call.subresource.as_str() {
+            "status" => "spec",
+            _ => "status",
+        };
+        drop_field(&mut config, foreign);
+    }
     let force = call.query.flag("force") == Some(true);
     let old = state.get(call.kind, &call.path());
     let wanted = text(&config, "/metadata/uid");
@@ -125,10 +136,8 @@ fn apply(call: &Call, state: &mut State, config: Value) -> Result<Reply, Refusal
         );
         return Err(Refusal::conflict(call.kind, &call.name, &why));
     }
-    let merged = call
-        .parts
-        .apply(call.kind, old.as_deref(), &config, &call.writer(), force)?;
-    let (code, (saved, more)) = match old {
+    let merged = managed::apply(call.kind, old.as_deref(), &config, &call.writer(), force)?;
+    let (code, (saved, warnings)) = match old {
         Some(old) => (200, update::replace(call, state, &old, merged, true)?),
         None if !call.subresource.is_empty() => {
             return Err(Refusal::not_found(call.kind, &call.name));
@@ -138,7 +147,6 @@ fn apply(call: &Call, state: &mut State, config: Value) -> Result<Reply, Refusal
             (201, create::insert(call, state, merged, true)?)
         }
     };
-    warnings.extend(more);
     Ok(Reply::object(code, saved).warn(warnings))
 }
 

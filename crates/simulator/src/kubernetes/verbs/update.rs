@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::body::creates_on_update;
 use super::{Call, create};
 use crate::kubernetes::kinds::Kind;
+use crate::kubernetes::managed;
 use crate::kubernetes::respond::Reply;
 use crate::kubernetes::status::Refusal;
 use crate::kubernetes::store::{State, text};
@@ -77,9 +78,7 @@ pub fn replace(
     let context = call.context(state);
     let warnings = strategy::update(call.kind, &call.subresource, &mut object, old, &context)?;
     if !owned {
-        object = call
-            .parts
-            .record_update(call.kind, Some(old), object, &call.writer());
+        object = managed::record_update(call.kind, Some(old), object, &call.writer());
     }
     metadata::tidy(&mut object);
     object["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"].clone();

@@ -7,27 +7,12 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 
 use super::*;
 use crate::World;
-use crate::fleet::cluster::Cluster;
+use crate::cluster::Cluster;
 use crate::kubernetes::kubeconfig::{self, Credentials};
-use crate::serve::{Identity, Server};
 
-async fn serve(cluster: &Cluster) -> (Server, String) {
-    let authority = cluster.auth.authority();
-    let own = authority.server(&[]).unwrap();
-    let identity =
-        Identity::from_pem(&own.certificate_pem, &own.key_pem, Some(authority.pem())).unwrap();
-    let server = Server::builder(&cluster.world, cluster.api.clone())
-        .tls(([127, 0, 0, 1], 0).into(), identity)
-        .await
-        .unwrap();
-    let url = format!("https://{}", server.local_addr().unwrap());
-    (server, url)
-}
-
-async fn client(kubeconfig: &Value) -> kube::Client {
-    let text = kubeconfig::text(kubeconfig);
+async fn client(kubeconfig: &str) -> kube::Client {
     let config = kube::Config::from_custom_kubeconfig(
-        Kubeconfig::from_yaml(&text).unwrap(),
+        Kubeconfig::from_yaml(kubeconfig).unwrap(),
         &KubeConfigOptions::default(),
     )
     .await
@@ -44,30 +29,17 @@ fn refusal(error: kube::Error) -> (u16, String) {
 
 #[tokio::test]
 async fn certificates_and_tokens_of_kubeconfig_files_are_who_they_say() {
-    let cluster = Cluster::new(&World::real());
-    cluster.install(originals::cloudscale());
-    let (_server, url) = serve(&cluster).await;
-    let authority = cluster.auth.authority();
+    let cluster = Cluster::on_socket(&World::real(), ([127, 0, 0, 1], 0).into())
+        .await
+        .unwrap();
+    cluster.install(originals::cloudscale()).unwrap();
 
-    let admin = client(&kubeconfig::admin(authority, "sim", &url).unwrap()).await;
+    let admin = client(&cluster.admin_kubeconfig().unwrap()).await;
     let nodes = Api::<Node>::all(admin).list(&ListParams::default()).await;
     assert!(nodes.unwrap().items.is_empty());
 
-    let name = "cloud-controller-manager";
-    let account = cluster
-        .api
-        .get(kind("ServiceAccount"), SYSTEM, name)
-        .unwrap();
-    let now = cluster.world.clock.now();
-    let answer = cluster
-        .auth
-        .issue_token(SYSTEM, &account, &json!({}), &Memory::default(), now)
-        .unwrap();
-    let token = Credentials::Token(text(&answer, "/status/token").to_owned());
-    let manager = client(&kubeconfig::kubeconfig(
-        authority, "sim", &url, name, &token,
-    ))
-    .await;
+    let account = cluster.account_kubeconfig(SYSTEM, "cloud-controller-manager");
+    let manager = client(&account.unwrap()).await;
     let services = Api::<Service>::namespaced(manager.clone(), "default");
     assert_eq!(
         services
@@ -89,12 +61,16 @@ async fn certificates_and_tokens_of_kubeconfig_files_are_who_they_say() {
         )
     );
 
-    let wrong = Credentials::Token("wrong".to_owned());
-    let wrong = client(&kubeconfig::kubeconfig(authority, "sim", &url, "x", &wrong)).await;
+    let unknown = |credentials| {
+        let authority = cluster.auth().authority();
+        let config = kubeconfig::kubeconfig(authority, "sim", cluster.url(), "x", &credentials);
+        kubeconfig::text(&config)
+    };
+    let wrong = client(&unknown(Credentials::Token("wrong".to_owned()))).await;
     let error = Api::<Node>::all(wrong).get("n").await.unwrap_err();
     assert_eq!(refusal(error), (401, "Unauthorized".to_owned()));
 
-    let nobody = kubeconfig::kubeconfig(authority, "sim", &url, "x", &Credentials::Nothing);
+    let nobody = unknown(Credentials::Nothing);
     let error = Api::<Node>::all(client(&nobody).await)
         .get("n")
         .await

@@ -16,7 +16,7 @@ const LONGEST: u128 = i64::MAX as u128;
 /// A negative duration makes no sense for any flag; it is refused here instead of spinning a loop
 /// later, as the originals do.
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
-    let invalid = || format!("time: invalid duration {}", super::quote(text));
+    let invalid = || format!("time: invalid duration {}", crate::quote(text));
     let (negative, mut rest) = match text.as_bytes().first() {
         Some(b'-') => (true, &text[1..]),
         Some(b'+') => (false, &text[1..]),
@@ -42,11 +42,11 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
         if unit_name.is_empty() {
             return Err(format!(
                 "time: missing unit in duration {}",
-                super::quote(text)
+                crate::quote(text)
             ));
         }
         let unit = unit(unit_name).ok_or_else(|| {
-            let (unit, whole) = (super::quote(unit_name), super::quote(text));
+            let (unit, whole) = (crate::quote(unit_name), crate::quote(text));
             format!("time: unknown unit {unit} in duration {whole}")
         })?;
         total = total

@@ -1,0 +1,123 @@
+//! The reference pages are what the tables in the source say, and every numbered case of the
+//! specifications has a test or a reason.
+//!
+//! To write the pages anew: `BOWLINE_WRITE_DOCS=1 cargo test -p bowline --test docs`.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test may"
+)]
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+/// Writes the pages instead of comparing them.
+const WRITE: &str = "BOWLINE_WRITE_DOCS";
+
+fn workspace() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+#[track_caller]
+fn compare(page: &str, wanted: &str) {
+    let path = workspace().join("docs/reference").join(page);
+    if std::env::var_os(WRITE).is_some() {
+        std::fs::write(&path, wanted).unwrap();
+    }
+    let found = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        found == wanted,
+        "docs/reference/{page} is not what the source says; write it anew with \
+         {WRITE}=1 cargo test -p bowline --test docs"
+    );
+}
+
+#[test]
+fn the_page_of_flags_is_what_the_table_says() {
+    compare(
+        "flags.md",
+        &bowline_controllers::options::reference_markdown(),
+    );
+}
+
+#[test]
+fn the_page_of_cloudscale_is_what_its_table_says() {
+    let table = bowline_cloudscale::config::reference();
+    compare(
+        "cloudscale.md",
+        &format!(
+            "# cloudscale.ch\n\n\
+             Written from the table in the source; do not edit by hand.\n\n\
+             The provider is chosen with `--cloud-provider=cloudscale`, or by starting the program\n\
+             as `cloudscale-cloud-controller-manager`. It is configured by environment variables\n\
+             alone; `--cloud-config` is accepted and ignored with a warning.\n\n\
+             A variable that is unset or empty has its default. A value that is not allowed stops\n\
+             the start with a message that names the variable, except where the meaning says\n\
+             otherwise.\n\n{table}"
+        ),
+    );
+}
+
+/// The numbers of the cases that have a test, for one specification.
+fn tested(specification: &str) -> BTreeSet<u32> {
+    let mut found = BTreeSet::new();
+    let mut folders = vec![workspace().join("crates")];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                let text = std::fs::read_to_string(path).unwrap();
+                let start = format!("fn {specification}_case_");
+                let numbers = text.split(start.as_str()).skip(1);
+                found.extend(numbers.filter_map(|rest| {
+                    let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
+                    digits.parse::<u32>().ok()
+                }));
+            }
+        }
+    }
+    found
+}
+
+/// The numbers that docs/compatibility.md lists as not tested yet: rows such as
+/// `| framework 58–94, 139 | … |`.
+fn listed(specification: &str) -> BTreeSet<u32> {
+    let page = std::fs::read_to_string(workspace().join("docs/compatibility.md")).unwrap();
+    let mut listed = BTreeSet::new();
+    let start = format!("| {specification} ");
+    for row in page
+        .lines()
+        .filter_map(|line| line.strip_prefix(start.as_str()))
+    {
+        let (numbers, _) = row.split_once(" |").unwrap();
+        for part in numbers.split(", ") {
+            let (first, last) = part.split_once('–').unwrap_or((part, part));
+            let (first, last): (u32, u32) = (first.parse().unwrap(), last.parse().unwrap());
+            listed.extend(first..=last);
+        }
+    }
+    listed
+}
+
+#[test]
+fn every_case_has_a_test_or_a_reason() {
+    for (specification, last) in [("framework", 149), ("cloudscale", 91)] {
+        let (tested, listed) = (tested(specification), listed(specification));
+        let missing: Vec<u32> = (1..=last)
+            .filter(|case| !tested.contains(case) && !listed.contains(case))
+            .collect();
+        assert_eq!(
+            missing, [0; 0],
+            "{specification}: neither tested nor listed"
+        );
+        let stale: Vec<&u32> = tested.intersection(&listed).collect();
+        assert_eq!(
+            stale, [&0; 0],
+            "{specification}: tested now, but still listed"
+        );
+    }
+}

@@ -1,0 +1,20 @@
+//! The built program, as its users meet it: command lines, environment, files, signals, exit codes.
+//!
+//! These tests start real processes and real sockets, so they take real time; each wait is on what
+//! the process says or does.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test may"
+)]
+
+mod command_line;
+mod configuration;
+mod manager;
+mod process;
+#[cfg(feature = "sandbox")]
+mod sandbox;
+#[cfg(feature = "sandbox")]
+mod simulate;

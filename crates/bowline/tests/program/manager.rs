@@ -1,0 +1,270 @@
+//! The manager as a process, against a simulated cluster and cloud on sockets.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bowline_simulator::World;
+use bowline_simulator::cloudscale::{Cloudscale, Config, DEFAULT_TOKEN, MachineSpec};
+use bowline_simulator::cluster::Cluster;
+use bowline_simulator::fleet::{self, Fleet, Kubelet};
+use bowline_simulator::journal::Filter;
+use bowline_simulator::kubernetes::auth::originals;
+use bowline_simulator::kubernetes::kinds;
+use bowline_simulator::serve::Server;
+use tempfile::TempDir;
+use tokio::task::spawn_blocking;
+
+use crate::process::{Ended, Running, program, run};
+
+/// No wait on the cluster's state is longer. The machine may be busy.
+const PATIENCE: Duration = Duration::from_secs(60);
+const LEASE: (&str, &str) = ("kube-system", "cloud-controller-manager");
+
+/// What processes work on.
+struct Stage {
+    world: World,
+    cluster: Cluster,
+    cloud: Arc<Cloudscale>,
+    cloud_url: String,
+    fleet: Fleet,
+    folder: TempDir,
+    _server: Server,
+}
+
+impl Stage {
+    async fn new() -> Self {
+        let world = World::real();
+        let any = SocketAddr::from(([127, 0, 0, 1], 0));
+        let cluster = Cluster::on_socket(&world, any).await.unwrap();
+        cluster.install(originals::cloudscale()).unwrap();
+        let cloud = Cloudscale::new(&world, Config::default());
+        let server = Server::builder(&world, cloud.clone())
+            .plain(any)
+            .await
+            .unwrap();
+        let fleet = Fleet::new(&world, cluster.admin().unwrap(), fleet::Settings::default());
+        let folder = tempfile::tempdir().unwrap();
+        let text = cluster.account_kubeconfig(LEASE.0, LEASE.1).unwrap();
+        std::fs::write(folder.path().join("kubeconfig"), text).unwrap();
+        let link = folder.path().join("cloudscale-cloud-controller-manager");
+        std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_bowline"), link).unwrap();
+        Self {
+            cloud_url: format!("http://{}", server.local_addr().unwrap()),
+            world,
+            cluster,
+            cloud,
+            fleet,
+            folder,
+            _server: server,
+        }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// The original's command line, and what a test needs besides.
+    fn manager(&self, kubeconfig: &Path, more: &[&str]) -> Command {
+        let link = self.path("cloudscale-cloud-controller-manager");
+        let original = [
+            "--allow-untagged-cloud",
+            "--v=3",
+            "--concurrent-service-syncs=2",
+        ];
+        let mut command = program(&link, &original);
+        command
+            .arg(format!("--kubeconfig={}", kubeconfig.display()))
+            .args(more)
+            .env("CLOUDSCALE_API_URL", format!("{}/v1/", self.cloud_url))
+            .env("CLOUDSCALE_ACCESS_TOKEN", DEFAULT_TOKEN);
+        command
+    }
+
+    fn start(&self, more: &[&str]) -> Running {
+        Running::start(self.manager(&self.path("kubeconfig"), more))
+    }
+
+    /// A machine whose kubelet joins as a node of that name.
+    fn join(&self, name: &str) {
+        let uuid = self.cloud.add_server(&MachineSpec::named(name)).unwrap();
+        let kubelet = Kubelet {
+            node_name: name.to_owned(),
+            machine_id: format!("cloudscale://{uuid}"),
+            ..Kubelet::default()
+        };
+        self.fleet.join(kubelet).unwrap();
+    }
+
+    async fn until<T>(&self, what: &str, find: impl Fn(&Self) -> Option<T>) -> T {
+        let mut writes = self.cluster.api().store().subscribe();
+        let waiting = async {
+            loop {
+                writes.mark_unchanged();
+                if let Some(found) = find(self) {
+                    return found;
+                }
+                writes.changed().await.unwrap();
+            }
+        };
+        let found = tokio::time::timeout(PATIENCE, waiting).await;
+        found.unwrap_or_else(|_| panic!("{what}: not within {PATIENCE:?}"))
+    }
+
+    async fn initialized(&self, name: &str) {
+        let kind = kinds::by_kind("", "v1", "Node").unwrap();
+        self.until(&format!("{name} is initialised"), |stage| {
+            let node = stage.cluster.api().get(kind, "", name)?;
+            let taints = node["spec"]["taints"].to_string();
+            (node["spec"]["providerID"].is_string() && !taints.contains("uninitialized"))
+                .then_some(())
+        })
+        .await;
+    }
+
+    /// The holder in the Lease; empty if it was released.
+    fn holder(&self) -> Option<String> {
+        let kind = kinds::by_kind("coordination.k8s.io", "v1", "Lease").unwrap();
+        let lease = self.cluster.api().get(kind, LEASE.0, LEASE.1)?;
+        Some(
+            lease["spec"]["holderIdentity"]
+                .as_str()
+                .unwrap_or_default()
+                .to_owned(),
+        )
+    }
+
+    async fn new_holder(&self, old: &str) -> String {
+        self.until("somebody leads", |stage| {
+            stage
+                .holder()
+                .filter(|holder| !holder.is_empty() && holder != old)
+        })
+        .await
+    }
+}
+
+/// Waits for the end on a thread of its own: the cluster has to go on meanwhile.
+async fn end(running: Running) -> Ended {
+    spawn_blocking(|| running.end()).await.unwrap()
+}
+
+/// Waits the same way for a line of the log.
+async fn logged(mut running: Running, text: &'static str) -> Running {
+    let waiting = move || {
+        running.logs(text);
+        running
+    };
+    spawn_blocking(waiting).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_manager_works_and_ends_on_sigterm_with_its_lease_released() {
+    let stage = Stage::new().await;
+    let running = stage.start(&["--bind-address=127.0.0.1", "--secure-port=0"]);
+    stage.join("worker-1");
+    stage.initialized("worker-1").await;
+    assert_ne!(stage.holder().unwrap(), "");
+    let running = logged(running, "FLAG: --concurrent-service-syncs=\"2\"").await;
+    let running = logged(running, "FLAG: --v=\"3\"").await;
+    let begun = tokio::time::Instant::now();
+    running.signal("TERM");
+    let ended = end(running).await;
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let took = begun.elapsed();
+    assert!(took < Duration::from_secs(8), "it took {took:?}");
+    assert_eq!(stage.holder().as_deref(), Some(""), "the lease is released");
+    for line in ["SIGTERM", "lease released", "Bowline ends"] {
+        assert!(
+            ended.stderr.contains(line),
+            "{line} is not in {}",
+            ended.stderr
+        );
+    }
+    assert!(
+        !ended.stderr.contains(DEFAULT_TOKEN),
+        "the token is in the log"
+    );
+    let denied = Filter::any().server("kubernetes").status(403);
+    assert_eq!(
+        stage.world.journal.count(&denied),
+        0,
+        "the original's role is enough"
+    );
+}
+
+#[tokio::test]
+async fn framework_case_118_a_second_replica_takes_over_within_seconds_of_sigterm() {
+    let stage = Stage::new().await;
+    let first = stage.start(&["--secure-port=0"]);
+    let leader = stage.new_holder("").await;
+    let second = stage.start(&["--secure-port=0"]);
+    let second = logged(second, "waiting for the lease: it is held by").await;
+    let begun = tokio::time::Instant::now();
+    first.signal("TERM");
+    assert_eq!(end(first).await.code, Some(0));
+    stage.new_holder(&leader).await;
+    let took = begun.elapsed();
+    assert!(
+        took < Duration::from_secs(10),
+        "the successor came after {took:?}"
+    );
+    stage.join("worker-1");
+    stage.initialized("worker-1").await;
+    second.signal("INT");
+    assert_eq!(end(second).await.code, Some(0), "Ctrl-C ends it as well");
+    assert_eq!(stage.holder().as_deref(), Some(""));
+}
+
+#[tokio::test]
+async fn cloudscale_case_18_the_version_in_the_url_is_not_doubled() {
+    let stage = Stage::new().await;
+    let running = stage.start(&["--secure-port=0"]);
+    stage.join("worker-1");
+    stage.initialized("worker-1").await;
+    let calls = stage
+        .world
+        .journal
+        .matching(&Filter::any().server("cloudscale"));
+    assert!(!calls.is_empty() && calls.iter().all(|call| call.path == "/v1/servers"));
+    running.signal("TERM");
+    assert_eq!(end(running).await.code, Some(0));
+}
+
+#[tokio::test]
+async fn a_lost_lease_ends_the_program_with_an_error() {
+    let stage = Stage::new().await;
+    let running = stage.start(&["--secure-port=0"]);
+    stage.new_holder("").await;
+    let kind = kinds::by_kind("coordination.k8s.io", "v1", "Lease").unwrap();
+    let mut lease = stage.cluster.api().get(kind, LEASE.0, LEASE.1).unwrap();
+    lease["spec"]["holderIdentity"] = "somebody-else".into();
+    lease["spec"]["leaseDurationSeconds"] = 3600.into();
+    stage.cluster.api().put(kind, lease);
+    let ended = end(running).await;
+    ended.failed_with(&["leaderelection lost", "somebody-else"]);
+    assert_eq!(
+        stage.holder().as_deref(),
+        Some("somebody-else"),
+        "it is left alone"
+    );
+}
+
+/// Takes ten seconds of real time: that is how long the program waits for the API server.
+#[tokio::test]
+async fn an_authority_that_did_not_sign_the_api_server_is_named() {
+    let stage = Stage::new().await;
+    // The certificate of another cluster.
+    let any = SocketAddr::from(([127, 0, 0, 1], 0));
+    let other = Cluster::on_socket(&World::real(), any).await.unwrap();
+    let text = other.admin_kubeconfig().unwrap();
+    let text = text.replace(other.url(), stage.cluster.url());
+    let path = stage.path("wrong-ca");
+    std::fs::write(&path, text).unwrap();
+    let command = stage.manager(&path, &["--leader-elect=false", "--secure-port=0"]);
+    let ended = spawn_blocking(|| run(command)).await.unwrap();
+    let address = stage.cluster.url().trim_start_matches("https://");
+    ended.failed_with(&[address, "certificate"]);
+}

@@ -1,0 +1,169 @@
+//! `bowline sandbox`, from its first line to its last.
+
+use crate::process::{Running, bowline, run};
+
+/// Takes about a minute of real time: the guard deletes no node that is younger than that, and the
+/// story has one deleted.
+#[test]
+fn the_story_is_told_to_its_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = bowline(&["sandbox", "--once", "--seed", "7"]);
+    command.env("TMPDIR", folder.path());
+    let ended = run(command);
+    assert_eq!(ended.code, Some(0), "{}", ended.stdout);
+    assert_eq!(ended.stderr, "");
+    let mut rest = ended.stdout.as_str();
+    for line in [
+        "Bowline sandbox",
+        "Kubernetes API   https://127.0.0.1:",
+        "1. 3 machines boot",
+        "worker-1 registered, tainted as uninitialized",
+        "worker-1 initialised: cloudscale://7952539f-3cad-4a1d-9d39-57e9951116d5 (flex-8-4, rma1",
+        "every node is Ready: pods can be scheduled",
+        "the foreign node still waits for its own cloud",
+        "2. worker-1 is powered off",
+        "worker-1 got the shutdown taint",
+        "worker-1 lost the shutdown taint",
+        "3. worker-3 is destroyed",
+        "on proof only",
+        "the node is too young (for another ",
+        "worker-3 is gone",
+        "the foreign node is NotReady, and nobody touched it",
+        "everything happened as expected",
+        "stopped cleanly: work finished, lease released",
+    ] {
+        let at = rest.find(line);
+        let at = at.unwrap_or_else(|| panic!("{line:?} is not in its place:\n{}", ended.stdout));
+        rest = &rest[at + line.len()..];
+    }
+    assert!(
+        ended
+            .stdout
+            .contains("event DeletingNode: Deleting node worker-3")
+    );
+    assert!(
+        !ended.stdout.contains('✗') && !ended.stdout.contains('\x1b'),
+        "{}",
+        ended.stdout
+    );
+    assert_eq!(
+        std::fs::read_dir(folder.path()).unwrap().count(),
+        0,
+        "nothing is left behind"
+    );
+}
+
+/// Takes as long as the story, beside which it runs.
+#[tokio::test]
+async fn without_once_it_stays_for_kubectl_until_ctrl_c() {
+    use k8s_openapi::api::core::v1::Node;
+
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = bowline(&["sandbox", "--nodes", "2"]);
+    command.env("TMPDIR", folder.path());
+    let mut running = Running::start(command);
+    running.says("everything happened as expected");
+    running.says("The sandbox stays up until Ctrl-C");
+    let line = running.says("get nodes -o wide");
+    let words: Vec<&str> = line.split_whitespace().collect();
+    assert_eq!(words[..2], ["kubectl", "--kubeconfig"]);
+    let config = bowline_controllers::clients::load_config(words[2], "")
+        .await
+        .unwrap();
+    let nodes: kube::Api<Node> = kube::Api::all(kube::Client::try_from(config).unwrap());
+    let nodes = nodes.list(&kube::api::ListParams::default()).await.unwrap();
+    let names: Vec<String> = nodes
+        .into_iter()
+        .filter_map(|node| node.metadata.name)
+        .collect();
+    assert_eq!(names, ["stranger", "worker-1"], "worker-2 was destroyed");
+    running.signal("INT");
+    let ended = running.end();
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert!(
+        ended
+            .stdout
+            .contains("stopped cleanly: work finished, lease released")
+    );
+    assert_eq!(
+        std::fs::read_dir(folder.path()).unwrap().count(),
+        0,
+        "nothing is left behind"
+    );
+}
+
+#[test]
+fn an_interrupted_story_is_taken_down_cleanly() {
+    for signal in ["INT", "TERM"] {
+        let folder = tempfile::tempdir().unwrap();
+        let mut command = bowline(&["sandbox", "--nodes", "2"]);
+        command.env("TMPDIR", folder.path());
+        let mut running = Running::start(command);
+        running.says("worker-2 initialised");
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+        running.signal(signal);
+        running.says("Interrupted before the story was over");
+        let ended = running.end();
+        assert_eq!(ended.code, Some(130), "{ended:?}");
+        assert!(
+            ended
+                .stdout
+                .contains("stopped cleanly: work finished, lease released")
+        );
+        assert_eq!(ended.stderr, "");
+        assert_eq!(
+            std::fs::read_dir(folder.path()).unwrap().count(),
+            0,
+            "nothing is left behind"
+        );
+    }
+}
+
+#[test]
+fn bad_arguments_of_the_sandbox_are_told() {
+    for (arguments, words) in [
+        (
+            &["sandbox", "--nodes", "1"][..],
+            &["'1'", "--nodes", "2..=2000"][..],
+        ),
+        (&["sandbox", "--nodes", "many"], &["'many'", "--nodes"]),
+        (&["sandbox", "--seed", "-1"], &["-1"]),
+        (
+            &["sandbox", "--cloud", "bigcorp"],
+            &["'bigcorp'", "possible values: cloudscale"],
+        ),
+        (&["sandbox", "--onec"], &["--onec", "--once"]),
+        (&["sandbox", "now"], &["'now'"]),
+    ] {
+        let ended = run(bowline(arguments));
+        assert_eq!(
+            (ended.code, ended.stdout.as_str()),
+            (Some(1), ""),
+            "{ended:?}"
+        );
+        for word in words {
+            assert!(
+                ended.stderr.contains(word),
+                "{word} is not in {}",
+                ended.stderr
+            );
+        }
+    }
+}
+
+#[test]
+fn a_folder_or_port_that_cannot_be_had_is_named() {
+    let ended = run(bowline(&["sandbox", "--once", "--folder", "/dev/null/x"]));
+    ended.failed_with(&["/dev/null/x", "Not a directory"]);
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port();
+    let ended = run(bowline(&["sandbox", "--once", "--port", &port.to_string()]));
+    assert_eq!(ended.code, Some(1));
+    let address = format!("127.0.0.1:{port}");
+    assert!(ended.error().contains(&address), "{}", ended.error());
+    assert!(
+        ended.error().contains("another program already does"),
+        "{}",
+        ended.error()
+    );
+}

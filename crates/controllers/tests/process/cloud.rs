@@ -1,0 +1,170 @@
+//! A cloud in memory: scheme `demo`, says what a test tells it to say, counts its questions.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use bowline_core::{
+    AddressKind, BoxFuture, Claim, Cloud, CloudError, CloudErrorKind, CloudName, Evidence,
+    Instance, Instances, Lookup, Node, NodeAddress, Power, ProviderId,
+};
+use bowline_http::Clock;
+use jiff::Timestamp;
+
+/// What the cloud says about one node.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Answer {
+    /// Its machine has this address and runs.
+    Runs(&'static str),
+    /// Its machine has this address and is off.
+    IsOff(&'static str),
+    /// It does not exist.
+    Gone,
+    /// An error.
+    Fails,
+    /// No answer, ever.
+    Hangs,
+}
+
+/// The cloud. What it does not know is not its own.
+pub(crate) struct Demo {
+    name: CloudName,
+    clock: Clock,
+    tagged: bool,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    answers: BTreeMap<String, Answer>,
+    latency: Duration,
+    calls: Vec<Timestamp>,
+}
+
+impl Demo {
+    pub(crate) fn new(clock: &Clock) -> Arc<Self> {
+        Self::with_tag(clock, true)
+    }
+
+    /// A cloud that cannot tell clusters apart.
+    pub(crate) fn untagged(clock: &Clock) -> Arc<Self> {
+        Self::with_tag(clock, false)
+    }
+
+    fn with_tag(clock: &Clock, tagged: bool) -> Arc<Self> {
+        Arc::new(Self {
+            name: CloudName::parse("demo").unwrap(),
+            clock: clock.clone(),
+            tagged,
+            state: Mutex::default(),
+        })
+    }
+
+    pub(crate) fn say(&self, node: &str, answer: Answer) {
+        self.state().answers.insert(node.to_owned(), answer);
+    }
+
+    /// Every look-up takes that long.
+    pub(crate) fn take(&self, latency: Duration) {
+        self.state().latency = latency;
+    }
+
+    /// When it was called, check reads included.
+    pub(crate) fn calls(&self) -> Vec<Timestamp> {
+        self.state().calls.clone()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap()
+    }
+
+    fn called(&self) {
+        let now = self.clock.now();
+        self.state().calls.push(now);
+    }
+
+    fn lookup_of(&self, node: &Node, answer: Option<Answer>) -> Lookup {
+        let machine = |address: &str, power| {
+            Lookup::Found(Box::new(Instance {
+                provider_id: ProviderId::parse(&format!("demo://{}", node.name)).ok(),
+                instance_type: "c2".into(),
+                zone: "z1".into(),
+                region: "r1".into(),
+                addresses: vec![NodeAddress::new(AddressKind::from("InternalIP"), address)],
+                power,
+                extra_labels: BTreeMap::new(),
+            }))
+        };
+        match answer {
+            Some(Answer::Runs(address)) => machine(address, Power::On),
+            Some(Answer::IsOff(address)) => machine(address, Power::Off),
+            Some(Answer::Gone) => Lookup::Gone(Evidence {
+                text: format!("machine of {} answered 404", node.name),
+                at: self.clock.now(),
+            }),
+            Some(Answer::Fails | Answer::Hangs) => {
+                Lookup::CannotTell(CloudError::new(CloudErrorKind::Unavailable, "no answer"))
+            }
+            None => Lookup::NotMine,
+        }
+    }
+}
+
+impl Cloud for Demo {
+    fn name(&self) -> &CloudName {
+        &self.name
+    }
+
+    fn provider(&self) -> &'static str {
+        "demo"
+    }
+
+    fn claim(&self, provider_id: &str) -> Claim {
+        match provider_id.strip_prefix("demo://") {
+            Some("") => Claim::Malformed("it is empty".to_owned()),
+            Some(_) => Claim::Mine,
+            None => Claim::Foreign,
+        }
+    }
+
+    fn has_cluster_id(&self) -> bool {
+        self.tagged
+    }
+
+    fn instances(&self) -> Option<&dyn Instances> {
+        Some(self)
+    }
+}
+
+impl Instances for Demo {
+    fn lookup<'a>(&'a self, nodes: &'a [Arc<Node>]) -> BoxFuture<'a, Vec<Lookup>> {
+        Box::pin(async move {
+            self.called();
+            let latency = self.state().latency;
+            tokio::time::sleep(latency).await;
+            let answers: Vec<Option<Answer>> = {
+                let state = self.state();
+                nodes
+                    .iter()
+                    .map(|node| state.answers.get(&node.name).copied())
+                    .collect()
+            };
+            if answers
+                .iter()
+                .any(|answer| matches!(answer, Some(Answer::Hangs)))
+            {
+                std::future::pending::<()>().await;
+            }
+            nodes
+                .iter()
+                .zip(answers)
+                .map(|(node, answer)| self.lookup_of(node, answer))
+                .collect()
+        })
+    }
+
+    fn canary(&self) -> BoxFuture<'_, Result<(), CloudError>> {
+        self.called();
+        Box::pin(async { Ok(()) })
+    }
+}

@@ -1,0 +1,23 @@
+//! The process as a whole: the real manager against the simulated API server, over real TLS sockets
+//! where the serving side matters and over pipes on a paused clock where time does.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test may"
+)]
+
+mod accounts;
+mod cloud;
+mod election;
+mod freeze;
+mod https;
+mod migration;
+mod rights;
+mod serving;
+mod stage;
+mod starting;
+mod stopping;
+mod telling;
+mod watching;

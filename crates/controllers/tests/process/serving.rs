@@ -1,0 +1,511 @@
+//! What a manager answers on its HTTPS port, with reviews by the simulated API server.
+
+use std::time::Duration;
+
+use bowline_controllers::manager::ManagerError;
+use bowline_simulator::faults::{Action, Rule};
+use bowline_simulator::journal::Filter;
+use bowline_simulator::kubernetes::auth::originals;
+use serde_json::{Value, json};
+
+use crate::https::{call, free_port, get, serving_flags};
+use crate::stage::{LEASE, Replica, Stage};
+
+/// A manager that serves, and its port.
+fn serve(stage: &Stage, config: &kube::Config, more: &[&str]) -> (Replica, u16) {
+    let port = free_port();
+    let flags = serving_flags(port);
+    let flags: Vec<&str> = flags
+        .iter()
+        .map(String::as_str)
+        .chain(more.iter().copied())
+        .collect();
+    (stage.start_as("manager", config, &flags), port)
+}
+
+/// Waits until the controllers of the only leader run: the node watch comes after their start.
+async fn until_working(stage: &Stage) {
+    let watch = Filter::any().path("/api/v1/nodes").query("*watch=true*");
+    stage.until_called("the watch of nodes", &watch).await;
+}
+
+/// Somebody whom RBAC allows to read `/metrics`, and somebody whom it does not.
+fn install_scraper(stage: &Stage) -> (String, String) {
+    let account = |name: &str| {
+        json!({
+            "kind": "ServiceAccount", "apiVersion": "v1",
+            "metadata": { "namespace": "kube-system", "name": name },
+        })
+    };
+    let rbac = "rbac.authorization.k8s.io/v1";
+    let objects = [
+        account("scraper"),
+        account("stranger"),
+        json!({
+            "kind": "ClusterRole", "apiVersion": rbac, "metadata": { "name": "scraper" },
+            "rules": [{ "nonResourceURLs": ["/metrics", "/metrics/slis", "/configz"],
+                "verbs": ["get", "delete"] }],
+        }),
+        json!({
+            "kind": "ClusterRoleBinding", "apiVersion": rbac, "metadata": { "name": "scraper" },
+            "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole",
+                "name": "scraper" },
+            "subjects": [{ "kind": "ServiceAccount", "namespace": "kube-system",
+                "name": "scraper" }],
+        }),
+    ];
+    stage.cluster.install(objects).unwrap();
+    let token = |name| stage.cluster.account_token("kube-system", name).unwrap();
+    (token("scraper"), token("stranger"))
+}
+
+/// What `kubectl` would bind for delegated authentication and authorization.
+fn bind_auth_delegator(stage: &Stage, account: &str) {
+    stage.put(json!({
+        "kind": "ClusterRoleBinding", "apiVersion": "rbac.authorization.k8s.io/v1",
+        "metadata": { "name": format!("{account}:auth-delegator") },
+        "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole",
+            "name": "system:auth-delegator" },
+        "subjects": [{ "kind": "ServiceAccount", "namespace": "kube-system", "name": account }],
+    }));
+}
+
+#[tokio::test]
+async fn framework_case_112_exactly_the_named_controllers_run_and_are_checked() {
+    let stage = Stage::on_socket().await;
+    let config = stage.administrator("manager");
+    let flags = ["--controllers=cloud-node,cloud-node-lifecycle"];
+    let (manager, port) = serve(&stage, &config, &flags);
+    until_working(&stage).await;
+    let said = get(port, "/healthz?verbose", None).await;
+    assert_eq!(
+        (said.status, said.body.as_str()),
+        (
+            200,
+            "[+]leaderElection ok\n[+]cloud-node-controller ok\n\
+             [+]cloud-node-lifecycle-controller ok\nhealthz check passed\n"
+        )
+    );
+    for (path, status) in [
+        ("/healthz/cloud-node-controller", 200),
+        ("/healthz/leaderElection", 200),
+        ("/livez", 200),
+        ("/livez/leaderElection", 200),
+    ] {
+        // Below /healthz only the path itself is always allowed, so ask as an administrator.
+        let token = config_token(&config);
+        assert_eq!(get(port, path, Some(&token)).await.status, status, "{path}");
+    }
+    let (ended, _) = manager.stop().await;
+    ended.unwrap();
+}
+
+fn config_token(config: &kube::Config) -> String {
+    use kube::config::AuthInfo;
+    let AuthInfo { token, .. } = &config.auth_info;
+    // The type hides its text from logs, not from JSON.
+    let json: Value = serde_json::to_value(&config.auth_info).unwrap();
+    assert!(token.is_some());
+    json["token"].as_str().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn readyz_is_good_when_the_nodes_are_known_and_not_before() {
+    let stage = Stage::on_socket().await;
+    let list = Rule::new(Action::Hang)
+        .named("no-nodes")
+        .on("GET", "/api/v1/nodes");
+    stage.world.faults.add(list).unwrap();
+    let config = stage.administrator("manager");
+    let token = config_token(&config);
+    let (manager, port) = serve(&stage, &config, &[]);
+    let key = "cloud-node-controller";
+    stage
+        .until("the start of the controllers", || {
+            manager
+                .metrics
+                .text()
+                .contains("running_managed_controllers{")
+                .then_some(())
+        })
+        .await;
+    // The checks are added right after the controllers' start; nothing else is waited for there.
+    while !get(port, "/healthz?verbose", None).await.body.contains(key) {}
+    let said = get(port, "/readyz?verbose", Some(&token)).await;
+    assert_eq!(said.status, 500, "{}", said.body);
+    assert!(
+        said.body.contains("[-]nodes-synced failed"),
+        "{}",
+        said.body
+    );
+    assert_eq!(get(port, "/healthz", None).await.body, "ok");
+    manager.stop().await.0.unwrap();
+
+    stage.world.faults.clear();
+    let (manager, port) = serve(&stage, &config, &[]);
+    until_working(&stage).await;
+    while get(port, "/readyz", Some(&token)).await.status != 200 {}
+    manager.stop().await.0.unwrap();
+}
+
+#[tokio::test]
+async fn framework_case_115_each_caller_gets_what_the_cluster_grants() {
+    let stage = Stage::on_socket().await;
+    let (scraper, stranger) = install_scraper(&stage);
+    let config = stage.administrator("manager");
+    let (manager, port) = serve(&stage, &config, &[]);
+    let said = get(port, "/healthz", None).await;
+    assert_eq!((said.status, said.body.as_str()), (200, "ok"));
+    let said = get(port, "/metrics", None).await;
+    let status: Value = serde_json::from_str(&said.body).unwrap();
+    assert_eq!((said.status, &status["kind"]), (403, &json!("Status")));
+    assert_eq!(
+        status["message"],
+        "forbidden: User \"system:anonymous\" cannot get path \"/metrics\""
+    );
+    let said = get(port, "/metrics", Some(&scraper)).await;
+    assert_eq!(said.status, 200);
+    assert!(said.body.contains("leader_election_master_status"));
+    let said = get(port, "/metrics", Some(&stranger)).await;
+    assert_eq!(said.status, 403);
+    assert!(
+        said.body
+            .contains("system:serviceaccount:kube-system:stranger")
+    );
+    manager.stop().await.0.unwrap();
+
+    // A review that fails on the server's side; nobody's earlier answer is remembered.
+    let status = Action::Status {
+        code: 400,
+        headers: [].into(),
+        body: None,
+    };
+    let reviews = Rule::new(status).on("POST", "*/subjectaccessreviews");
+    stage.world.faults.add(reviews).unwrap();
+    let (manager, port) = serve(&stage, &config, &[]);
+    let said = get(port, "/metrics", None).await;
+    assert_eq!(said.status, 500, "{}", said.body);
+    manager.stop().await.0.unwrap();
+
+    let open = ["--authorization-always-allow-paths=/healthz,/metrics"];
+    let (manager, port) = serve(&stage, &config, &open);
+    assert_eq!(get(port, "/metrics", None).await.status, 200);
+    manager.stop().await.0.unwrap();
+}
+
+#[tokio::test]
+async fn framework_case_116_a_bad_token_gets_401_on_every_path() {
+    let stage = Stage::on_socket().await;
+    let config = stage.administrator("manager");
+    let (manager, port) = serve(&stage, &config, &[]);
+    for path in [
+        "/healthz", "/livez", "/readyz", "/metrics", "/configz", "/nothing",
+    ] {
+        let said = get(port, path, Some("no-such-token")).await;
+        let status: Value = serde_json::from_str(&said.body).unwrap();
+        assert_eq!(
+            (said.status, &status["reason"]),
+            (401, &json!("Unauthorized")),
+            "{path}"
+        );
+    }
+    manager.stop().await.0.unwrap();
+}
+
+#[tokio::test]
+async fn framework_case_117_a_standby_serves_and_does_nothing() {
+    let stage = Stage::on_socket().await;
+    stage.give_lease(LEASE, "somebody");
+    stage.join("n1");
+    let config = stage.administrator("manager");
+    let open = ["--authorization-always-allow-paths=/healthz,/metrics,/readyz"];
+    let (manager, port) = serve(&stage, &config, &open);
+    let lease = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/*";
+    let looked = Filter::any().caller("manager").method("GET").path(lease);
+    stage.until_called("a look at the lease", &looked).await;
+    let said = get(port, "/healthz?verbose", None).await;
+    let expected = "[+]leaderElection ok\nhealthz check passed\n";
+    assert_eq!((said.status, said.body.as_str()), (200, expected));
+    assert_eq!(
+        get(port, "/readyz", None).await.status,
+        200,
+        "a standby is ready"
+    );
+    let text = get(port, "/metrics", None).await.body;
+    let status = "leader_election_master_status{name=\"cloud-controller-manager\"} 0";
+    assert!(text.contains(status), "{text}");
+    let running = |line: &&str| line.starts_with("running_managed_controllers{");
+    assert!(
+        text.lines()
+            .filter(running)
+            .all(|line| line.ends_with(" 0"))
+    );
+    let nodes = Filter::any().path("/api/v1/nodes*").caller("manager");
+    assert_eq!(stage.world.journal.count(&nodes), 0);
+    assert!(stage.cloud.calls().is_empty());
+    let (ended, _) = manager.stop().await;
+    ended.unwrap();
+    assert_eq!(
+        stage.holder(LEASE),
+        "somebody",
+        "what is not ours is not released"
+    );
+}
+
+#[tokio::test]
+async fn framework_case_121_configz_shows_the_final_values() {
+    let stage = Stage::on_socket().await;
+    let config = stage.administrator("manager");
+    let flags = [
+        "--node-status-update-frequency=10m",
+        "--controllers=cloud-node",
+        "--authorization-always-allow-paths=/configz",
+    ];
+    let (manager, port) = serve(&stage, &config, &flags);
+    let said = get(port, "/configz", None).await;
+    let whole: Value = serde_json::from_str(&said.body).unwrap();
+    let shown = &whole["cloudcontrollermanager.config.k8s.io"];
+    assert_eq!(shown["kind"], "CloudControllerManagerConfiguration");
+    assert_eq!(shown["NodeStatusUpdateFrequency"], "10m0s");
+    assert_eq!(
+        shown["Generic"]["Controllers"],
+        json!(["cloud-node-controller"])
+    );
+    assert_eq!(shown["KubeCloudShared"]["CloudProvider"]["Name"], "demo");
+    manager.stop().await.0.unwrap();
+}
+
+#[tokio::test]
+async fn framework_case_132_review_back_ends_that_are_away_close_what_needs_them() {
+    let stage = Stage::on_socket().await;
+    let config = stage.administrator("manager");
+    let away = Rule::new(Action::Reset).on("POST", "*reviews");
+    stage.world.faults.add(away).unwrap();
+    let (manager, port) = serve(&stage, &config, &[]);
+    let said = get(port, "/metrics", None).await;
+    assert_eq!(said.status, 500);
+    assert!(
+        said.body
+            .starts_with("Internal Server Error: \"/metrics\": "),
+        "{}",
+        said.body
+    );
+    assert_eq!(get(port, "/metrics", Some("any")).await.status, 401);
+    assert_eq!(get(port, "/healthz", None).await.status, 200);
+    manager.stop().await.0.unwrap();
+
+    // Nobody to ask at all: a token says nothing about its bearer.
+    stage.world.faults.clear();
+    let (scraper, _) = install_scraper(&stage);
+    let port = free_port();
+    let flags = serving_flags(port);
+    let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+    let mut manager = stage.manager(&config, &flags);
+    manager.reviews = bowline_controllers::manager::Reviews::default();
+    let manager = Replica::of("manager", manager);
+    let said = get(port, "/metrics", Some(&scraper)).await;
+    assert_eq!(said.status, 403);
+    assert!(said.body.contains("system:anonymous"), "{}", said.body);
+    manager.stop().await.0.unwrap();
+}
+
+#[tokio::test]
+async fn framework_case_133_health_checks_are_counted_and_reset() {
+    let stage = Stage::on_socket().await;
+    let config = stage.administrator("manager");
+    let open = ["--authorization-always-allow-paths=/healthz,/metrics,/metrics/slis"];
+    let (manager, port) = serve(&stage, &config, &open);
+    for _ in 0..2 {
+        assert_eq!(get(port, "/healthz", None).await.body, "ok");
+    }
+    let series = "kubernetes_healthchecks_total{name=\"leaderElection\",status=\"success\",\
+                  type=\"healthz\"} 2";
+    let text = get(port, "/metrics/slis", None).await.body;
+    assert!(text.contains(series), "{text}");
+    let said = call("DELETE", port, "/metrics/slis", None).await;
+    assert_eq!((said.status, said.body.trim()), (200, "metrics reset"));
+    let text = get(port, "/metrics/slis", None).await.body;
+    assert!(!text.contains("kubernetes_healthchecks_total{"), "{text}");
+    let deleted = call("DELETE", port, "/metrics", None).await;
+    assert_eq!(deleted.status, 200);
+    assert!(deleted.body.contains("leader_election_master_status"));
+    manager.stop().await.0.unwrap();
+}
+
+#[tokio::test]
+async fn framework_case_142_a_controller_that_no_cloud_can_serve_is_no_check() {
+    let stage = Stage::on_socket().await;
+    let config = stage.administrator("manager");
+    let (manager, port) = serve(&stage, &config, &["--controllers=service"]);
+    until_working(&stage).await;
+    let said = get(port, "/healthz?verbose", None).await;
+    let expected = "[+]leaderElection ok\nhealthz check passed\n";
+    assert_eq!((said.status, said.body.as_str()), (200, expected));
+    manager.stop().await.0.unwrap();
+
+    stage.world.journal.clear();
+    let (manager, port) = serve(&stage, &config, &["--controllers=*"]);
+    until_working(&stage).await;
+    let body = get(port, "/healthz?verbose", None).await.body;
+    for name in [
+        "node-ipam-controller",
+        "certificatesigningrequest-approving-controller",
+    ] {
+        assert!(!body.contains(name), "{body}");
+    }
+    manager.stop().await.0.unwrap();
+}
+
+#[tokio::test]
+async fn framework_case_113_with_every_controller_off_the_manager_still_serves() {
+    let stage = Stage::on_socket().await;
+    stage.join("n1");
+    let config = stage.administrator("manager");
+    let (manager, port) = serve(&stage, &config, &["--controllers=-service"]);
+    stage.until_held(LEASE, "").await;
+    let said = get(port, "/healthz?verbose", None).await;
+    let expected = "[+]leaderElection ok\nhealthz check passed\n";
+    assert_eq!((said.status, said.body.as_str()), (200, expected));
+    manager.stop().await.0.unwrap();
+    assert!(stage.cloud.calls().is_empty());
+    let writes = Filter::any().mutating().path("/api/v1/nodes*");
+    assert_eq!(stage.world.journal.count(&writes), 0);
+}
+
+#[tokio::test]
+async fn cloudscales_role_serves_health_but_no_metrics_until_reviews_are_granted() {
+    let stage = Stage::on_socket().await;
+    let (scraper, _) = install_scraper(&stage);
+    stage
+        .cloud
+        .say("n1", crate::cloud::Answer::Runs("10.0.0.1"));
+    stage.join("n1");
+    let config = stage.cloudscale_account();
+    let (manager, port) = serve(&stage, &config, &[]);
+    stage.until_initialized("n1").await;
+    assert_eq!(get(port, "/healthz", None).await.body, "ok");
+    // The role has no token reviews and no access reviews: nobody can be let in.
+    assert_eq!(get(port, "/metrics", Some(&scraper)).await.status, 401);
+    assert_eq!(get(port, "/metrics", None).await.status, 500);
+    assert!(manager.is_running());
+    let refused: std::collections::BTreeSet<String> = stage
+        .world
+        .journal
+        .matching(&Filter::any().status(403))
+        .into_iter()
+        .map(|call| format!("{} {}", call.method, call.path))
+        .collect();
+    let reviews = [
+        "POST /apis/authentication.k8s.io/v1/tokenreviews",
+        "POST /apis/authorization.k8s.io/v1/subjectaccessreviews",
+    ];
+    assert_eq!(
+        refused.iter().map(String::as_str).collect::<Vec<_>>(),
+        reviews
+    );
+
+    bind_auth_delegator(&stage, "cloud-controller-manager");
+    assert_eq!(get(port, "/metrics", Some(&scraper)).await.status, 200);
+    assert_eq!(get(port, "/metrics", None).await.status, 403);
+    manager.stop().await.0.unwrap();
+}
+
+#[tokio::test]
+async fn the_frameworks_role_is_enough_for_everything_the_port_serves() {
+    let stage = Stage::on_socket().await;
+    let (scraper, stranger) = install_scraper(&stage);
+    stage
+        .cluster
+        .install(originals::framework("bowline", false))
+        .unwrap();
+    let config = stage.account("bowline");
+    let (manager, port) = serve(&stage, &config, &[]);
+    assert_eq!(get(port, "/metrics", Some(&scraper)).await.status, 200);
+    assert_eq!(get(port, "/metrics", Some(&stranger)).await.status, 403);
+    until_working(&stage).await;
+    manager.stop().await.0.unwrap();
+    assert_eq!(stage.world.journal.count(&Filter::any().status(403)), 0);
+    let used = crate::rights::used(&stage, "system:serviceaccount:kube-system:bowline");
+    for (verb, resource) in [
+        ("create", "tokenreviews.authentication.k8s.io"),
+        ("create", "subjectaccessreviews.authorization.k8s.io"),
+    ] {
+        assert!(
+            used.contains(&(verb.to_owned(), resource.to_owned())),
+            "{used:?}"
+        );
+    }
+    let maps: Vec<_> = used
+        .iter()
+        .filter(|(_, what)| what == "configmaps")
+        .collect();
+    assert!(!maps.is_empty(), "the cluster's authorities were read");
+}
+
+#[tokio::test]
+async fn a_certificate_that_is_replaced_on_disk_is_served_without_a_restart() {
+    let stage = Stage::on_socket().await;
+    let folder = tempfile::tempdir().unwrap();
+    let (chain, key) = (folder.path().join("tls.crt"), folder.path().join("tls.key"));
+    let renew = || {
+        let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+        std::fs::write(&chain, made.cert.pem()).unwrap();
+        std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
+        made.cert.der().to_vec()
+    };
+    let first = renew();
+    let files = [
+        format!("--tls-cert-file={}", chain.display()),
+        format!("--tls-private-key-file={}", key.display()),
+    ];
+    let files: Vec<&str> = files.iter().map(String::as_str).collect();
+    let files = [&files[..], &["--leader-elect=false"]].concat();
+    let config = stage.administrator("manager");
+    let (manager, port) = serve(&stage, &config, &files);
+    assert_eq!(get(port, "/healthz", None).await.certificate, first);
+    let second = renew();
+    // Files are looked at every ten seconds; the clock jumps over them.
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(11)).await;
+    tokio::time::resume();
+    while get(port, "/healthz", None).await.certificate != second {}
+    manager.stop().await.0.unwrap();
+}
+
+#[tokio::test]
+async fn without_the_right_to_read_the_authorities_the_start_fails_unless_that_is_tolerated() {
+    let stage = Stage::on_socket().await;
+    let refused = Action::Status {
+        code: 403,
+        headers: [].into(),
+        body: None,
+    };
+    let map = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication";
+    let refused = Rule::new(refused).on("GET", map);
+    stage.world.faults.add(refused).unwrap();
+    let config = stage.administrator("manager");
+    let (manager, _) = serve(&stage, &config, &[]);
+    let ended = manager.ended().await.unwrap_err();
+    assert!(matches!(ended, ManagerError::Serving(_)), "{ended:?}");
+    let leases = Filter::any().path("*/leases*");
+    assert_eq!(stage.world.journal.count(&leases), 0, "it did not compete");
+
+    let tolerate = ["--authentication-tolerate-lookup-failure"];
+    let (manager, port) = serve(&stage, &config, &tolerate);
+    assert_eq!(get(port, "/healthz", None).await.body, "ok");
+    manager.stop().await.0.unwrap();
+}
+
+#[tokio::test]
+async fn a_manager_that_still_asks_for_the_authorities_stops_at_once() {
+    let stage = Stage::on_socket().await;
+    let hang = Rule::new(Action::Hang).on("GET", "*/configmaps/*");
+    stage.world.faults.add(hang).unwrap();
+    let (manager, _) = serve(&stage, &stage.administrator("manager"), &[]);
+    while stage.world.faults.rules()[0].1 == 0 {
+        tokio::task::yield_now().await;
+    }
+    let (ended, took) = manager.stop().await;
+    ended.unwrap();
+    assert!(took < Duration::from_secs(5), "{took:?}");
+}
