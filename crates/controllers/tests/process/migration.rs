@@ -141,8 +141,11 @@ async fn a_bad_migration_file_ends_the_start_before_anything_is_called() {
     let ended = start(&stage, Some(&bad)).ended().await.unwrap_err();
     assert_eq!(
         ended.to_string(),
-        "failed to parse leader migration configuration: leaderName must be set, \
-         controllerLeaders[0].component must be set"
+        format!(
+            "failed to parse leader migration configuration: {}: leaderName must be set, \
+             controllerLeaders[0].component must be set",
+            bad.path().display()
+        )
     );
     assert_eq!(stage.mark(), 0);
 }
