@@ -112,7 +112,7 @@ impl NodeWriter {
             .map(|a| json!({ "type": a.kind.as_str(), "address": a.address }))
             .collect();
         let body = json!({ "metadata": { "uid": node.uid }, "status": { "addresses": list } });
-        let (params, patch) = (PatchParams::default(), Patch::Merge(&body));
+        let (params, patch) = (by_us(), Patch::Merge(&body));
         let write = self.api.patch_status(&node.name, &params, &patch);
         let object = self
             .bounded("writing the addresses", &node.name, write)
@@ -204,11 +204,7 @@ impl NodeWriter {
         name: &str,
         body: &Value,
     ) -> Result<Arc<Node>, WriteError> {
-        let params = PatchParams {
-            field_manager: Some(FIELD_MANAGER.into()),
-            ..Default::default()
-        };
-        let patch = Patch::Strategic(body);
+        let (params, patch) = (by_us(), Patch::Strategic(body));
         let write = self.api.patch(name, &params, &patch);
         Ok(Arc::new(self.bounded(what, name, write).await?.into()))
     }
@@ -231,6 +227,14 @@ impl NodeWriter {
                 node: name.to_owned(),
             }),
         }
+    }
+}
+
+/// Parameters of our patches.
+fn by_us() -> PatchParams {
+    PatchParams {
+        field_manager: Some(FIELD_MANAGER.into()),
+        ..Default::default()
     }
 }
 

@@ -21,7 +21,7 @@ use crate::election::{Fence, Fenced};
 use crate::metrics::Metrics;
 
 /// Longest time of one call with all its repetitions, from the token to the last byte. A watch has
-/// none: it ends itself.
+/// to begin within it, and to end at most so long after the time it asked for.
 pub const CALL_DEADLINE: Duration = Duration::from_secs(30);
 /// How often a call is repeated because the server said when to come back. The server sheds load
 /// with such answers before it does anything, so that repeating is safe for every verb.
@@ -31,7 +31,7 @@ const LONG_WAIT: Duration = Duration::from_secs(1);
 
 /// The call took longer than it may.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the API server did not answer within {}s", CALL_DEADLINE.as_secs())]
+#[error("the API server did not answer in time")]
 pub struct DeadlineExceeded;
 
 /// The calls of one client.
@@ -73,7 +73,8 @@ impl Calls {
         if let Some(bytes) = request.body().size_hint().exact() {
             self.metrics.rest.sent(&method, &self.host, bytes);
         }
-        let deadline = (!is_watch(request.uri())).then(|| Instant::now() + CALL_DEADLINE);
+        let deadline = Instant::now() + CALL_DEADLINE;
+        let end = end(request.uri(), deadline);
         for _ in 0..REPETITIONS {
             let Some(copy) = copy(&request) else { break };
             let response = self.send(copy, &method, deadline).await?;
@@ -84,11 +85,11 @@ impl Calls {
                     tracing::debug!(method, status, ?delay, "the API server asks to come back");
                     sleep(delay).await;
                 }
-                None => return Ok(self.limited(response, &method, deadline)),
+                None => return Ok(self.limited(response, &method, end)),
             }
         }
         let response = self.send(request, &method, deadline).await?;
-        Ok(self.limited(response, &method, deadline))
+        Ok(self.limited(response, &method, end))
     }
 
     async fn wait(&self, method: &str) {
@@ -112,18 +113,14 @@ impl Calls {
         &self,
         request: Request<Body>,
         method: &str,
-        deadline: Option<Instant>,
+        deadline: Instant,
     ) -> Result<Response<Body>, BoxError> {
         // As late as possible: the wait for the bucket, or a pause, may have outlasted the lease.
         self.may(request.method())?;
         let from = Instant::now();
-        let sending = self.connection.send(request);
-        let result = match deadline {
-            Some(deadline) => match timeout_at(deadline, sending).await {
-                Ok(result) => result.map_err(BoxError::from),
-                Err(_) => Err(DeadlineExceeded.into()),
-            },
-            None => sending.await.map_err(BoxError::from),
+        let result = match timeout_at(deadline, self.connection.send(request)).await {
+            Ok(result) => result.map_err(BoxError::from),
+            Err(_) => Err(DeadlineExceeded.into()),
         };
         let status = result
             .as_ref()
@@ -139,12 +136,12 @@ impl Calls {
         &self,
         response: Response<Body>,
         method: &str,
-        deadline: Option<Instant>,
+        end: Option<Instant>,
     ) -> Response<LimitedBody> {
         if let Some(bytes) = response.body().size_hint().exact() {
             self.metrics.rest.received(method, &self.host, bytes);
         }
-        let timer = deadline.map(|deadline| Box::pin(sleep_until(deadline)));
+        let timer = end.map(|end| Box::pin(sleep_until(end)));
         response.map(|body| LimitedBody { body, timer })
     }
 }
@@ -160,7 +157,7 @@ fn copy(request: &Request<Body>) -> Option<Request<Body>> {
 }
 
 /// How long to wait before trying again; none if the server did not ask for it, or too late.
-fn come_back(response: &Response<Body>, deadline: Option<Instant>) -> Option<Duration> {
+fn come_back(response: &Response<Body>, deadline: Instant) -> Option<Duration> {
     let status = response.status();
     if !matches!(
         status,
@@ -176,15 +173,18 @@ fn come_back(response: &Response<Body>, deadline: Option<Instant>) -> Option<Dur
         .parse()
         .ok()?;
     let delay = Duration::from_secs(seconds);
-    let end = deadline.unwrap_or_else(|| Instant::now() + CALL_DEADLINE);
-    (Instant::now() + delay < end).then_some(delay)
+    (Instant::now() + delay < deadline).then_some(delay)
 }
 
-fn is_watch(uri: &http::Uri) -> bool {
-    let query = uri.query().unwrap_or_default();
-    query
-        .split('&')
-        .any(|pair| matches!(pair, "watch=true" | "watch=1" | "follow=true"))
+/// When the last byte has to be there: a watch has as much longer as it asked for, and no such
+/// time if it did not say.
+fn end(uri: &http::Uri, deadline: Instant) -> Option<Instant> {
+    let pairs = || uri.query().unwrap_or_default().split('&');
+    if !pairs().any(|pair| matches!(pair, "watch=true" | "watch=1" | "follow=true")) {
+        return Some(deadline);
+    }
+    let seconds = pairs().find_map(|pair| pair.strip_prefix("timeoutSeconds=")?.parse().ok())?;
+    deadline.checked_add(Duration::from_secs(seconds))
 }
 
 /// A body that must be read to its end before the deadline.

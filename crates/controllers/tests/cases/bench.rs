@@ -296,13 +296,14 @@ impl Bench {
             .collect()
     }
 
-    /// All writes of nodes and events by the manager.
-    pub(crate) fn all_writes(&self) -> usize {
-        let entries = self.world.journal.entries();
+    /// All writes of nodes by the manager.
+    pub(crate) fn node_writes(&self) -> Vec<String> {
+        let entries = self.world.journal.entries().into_iter();
         entries
-            .iter()
             .filter(|it| it.caller == MANAGER && it.is_mutating())
-            .count()
+            .filter(|it| it.path.starts_with("/api/v1/nodes/"))
+            .map(|it| format!("{} {} {} {}", it.time, it.method, it.path, it.body))
+            .collect()
     }
 
     /// All calls by the manager that are no watch and no health check.

@@ -341,3 +341,15 @@ async fn a_write_under_way_is_finished_before_the_manager_stops() {
     bench.seconds(600).await;
     assert_eq!(bench.all_calls().len(), calls);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_falls_silent_is_opened_again() {
+    let mut bench = Bench::idle(7, &[("demo", "demo")], &[]);
+    bench.cloud().say("n1", found("demo://m-1"));
+    bench.fault(Rule::new(Action::Hang).on("GET", "/api/v1/nodes").times(1));
+    bench.create(fresh("n1")).await;
+    let begun = bench.world.clock.now();
+    bench.start();
+    bench.until_initialized("n1").await;
+    assert!(bench.since(begun) < Duration::from_secs(35));
+}
