@@ -3,7 +3,7 @@
 //! The simulated cluster and cloud run in this process, over TLS and HTTP on loopback; the manager
 //! is the program as it is released, in a process of its own, so that its memory is its own. Times
 //! on a shared machine mean little, so they are given as ratios to a floor measured in the same
-//! run: the same writes, made one after the other by a bare client that decides nothing.
+//! run: the same kubelets register, and a bare client that decides nothing makes the same writes.
 
 #![expect(clippy::print_stdout, reason = "printing numbers is what it is for")]
 
@@ -67,6 +67,7 @@ fn report(nodes: usize, measured: &Measured, floor: f64) {
         "  Node writes per node     {:>8.3}",
         each(measured.node_writes)
     );
+    println!("  refused by a conflict    {:>8}", measured.conflicts);
     println!(
         "  events per node          {:>8.3}",
         each(measured.event_writes)

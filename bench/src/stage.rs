@@ -33,7 +33,10 @@ const PATIENCE: Duration = Duration::from_secs(600);
 /// What a run costs.
 pub(crate) struct Measured {
     pub(crate) cloud_calls: usize,
+    /// Writes that were made.
     pub(crate) node_writes: usize,
+    /// Writes that were refused because a kubelet was faster, and made again.
+    pub(crate) conflicts: usize,
     pub(crate) event_writes: usize,
     pub(crate) other_calls: usize,
     pub(crate) time: Duration,
@@ -127,15 +130,18 @@ impl Stage {
         // One event for each node and one about the lease; they come after the nodes.
         let _ = tokio::time::timeout(PATIENCE, self.world.journal.wait_for(&events, nodes)).await;
         let count = |filter: &Filter| self.world.journal.count(filter);
-        let node_writes = count(&calls("/api/v1/nodes*").mutating());
+        let attempts = count(&calls("/api/v1/nodes*").mutating());
+        let conflicts = count(&calls("/api/v1/nodes*").mutating().status(409));
+        let node_writes = attempts - conflicts;
         let event_writes = count(&events);
         let all = count(&Filter::any().server("kubernetes").caller(MANAGER));
         let process = self.manager.id().context("the manager has ended")?;
         let measured = Measured {
             cloud_calls: count(&Filter::any().server("cloudscale")),
             node_writes,
+            conflicts,
             event_writes,
-            other_calls: all - node_writes - event_writes,
+            other_calls: all - attempts - event_writes,
             time,
             peak_kb: memory(process, "VmHWM")?,
             resident_kb: memory(process, "VmRSS")?,

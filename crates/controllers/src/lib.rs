@@ -1,4 +1,21 @@
-//! Bowline's control loops.
+//! Bowline's control loops, on `kube`: everything between a Kubernetes API server and a
+//! [`Cloud`](bowline_core::Cloud).
+//!
+//! A controller gathers, decides, executes and publishes; the decisions are plain functions of
+//! `bowline-core`, and no cloud's API is known here.
+//!
+//! ```text
+//!  options ─▶ manager ─▶ serving (health, metrics, configuration)
+//!                │
+//!                ├─▶ election ─▶ fence ───────────────────────┐ asked before every write
+//!                │                                            ▼ and every cloud call
+//!                └─▶ nodes (one watch) ─▶ node ──────┬─▶ clients ─▶ API server
+//!                                       lifecycle ───┤
+//!                                                    ├─▶ owners, lookups ─▶ clouds
+//!                                                    └─▶ events, metrics
+//! ```
+//!
+//! Start reading at [`manager`].
 
 pub mod clients;
 pub mod election;

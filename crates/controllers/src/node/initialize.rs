@@ -61,12 +61,13 @@ impl NodeController {
         if stop.is_given() {
             return Ok(Outcome::Later);
         }
-        let written = self
-            .writer
-            .retry_conflicts(node.clone(), SyncError::is_conflict, |node| {
-                self.execute(node, &instance)
-            })
-            .await;
+        // Boxed, because thousands may wait for their turn and only a few write at a time.
+        let written = Box::pin(self.writer.retry_conflicts(
+            node.clone(),
+            SyncError::is_conflict,
+            |node| self.execute(node, &instance),
+        ))
+        .await;
         match written {
             Ok(Some(_)) => self.publish(&node, &cloud),
             Ok(None) => {}

@@ -153,7 +153,7 @@ impl NodeController {
         if node.is_uninitialized() {
             self.initialize(node, stop).await
         } else {
-            self.repair_labels(&node).await?;
+            Box::pin(self.repair_labels(&node)).await?;
             Ok(Outcome::Done)
         }
     }
