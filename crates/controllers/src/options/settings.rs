@@ -47,7 +47,7 @@ pub struct CloudOptions {
     pub cluster_name: String,
     /// `--cluster-cidr`, as written.
     pub cluster_cidr: String,
-    /// `--allow-untagged-cloud`; only shown.
+    /// `--allow-untagged-cloud`.
     pub allow_untagged: bool,
     /// `--external-cloud-volume-plugin`; only shown.
     pub external_volume_plugin: String,

@@ -195,10 +195,9 @@ pub const FLAGS: &[Flag] = &[
         K::Switch,
         "false",
         C::Cloud,
-        "Start although the cloud has no cluster ID. Bowline never needs one.",
+        "Start although the cloud cannot tell clusters apart. No provider here needs it.",
     )
-    .ignored()
-    .deprecated("it has no effect and can be left out"),
+    .deprecated("no provider here needs it, and it can be left out"),
     Flag::new(
         "external-cloud-volume-plugin",
         K::Text,

@@ -442,7 +442,7 @@ fn deprecated_flags_and_gates_that_are_gone_warn() {
         ])
         .warnings,
         [
-            "Flag --allow-untagged-cloud has been deprecated, it has no effect and can be left out",
+            "Flag --allow-untagged-cloud has been deprecated, no provider here needs it, and it can be left out",
             "feature gate StableLoadBalancerNodeSet no longer exists; it has no effect and can be left out",
         ]
     );
