@@ -1,5 +1,6 @@
 //! A successful answer and what can be read from it.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use bowline_core::CloudErrorKind;
@@ -7,6 +8,7 @@ use bytes::Bytes;
 use http::{HeaderMap, Method};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use crate::error::{CallError, Cause, Failure};
 use crate::redact::Redactor;
@@ -81,8 +83,9 @@ impl Reply {
 
     /// The body as a JSON list, item by item: one that cannot be read is one error.
     pub fn items<T: DeserializeOwned>(&self) -> Result<Vec<Result<T, BadItem>>, CallError> {
-        let items: Vec<Value> = self.json()?;
-        Ok(self.each(items))
+        let items: Vec<&RawValue> =
+            serde_json::from_slice(&self.body).map_err(|error| self.not_understood(&error))?;
+        Ok(self.each(&items))
     }
 
     /// The same for a list under a key of an object (`{"instances": […]}`); a missing key is an
@@ -91,24 +94,24 @@ impl Reply {
         &self,
         key: &str,
     ) -> Result<Vec<Result<T, BadItem>>, CallError> {
-        let mut object: serde_json::Map<String, Value> = self.json()?;
-        let Some(Value::Array(items)) = object.remove(key) else {
+        let object: BTreeMap<String, &RawValue> =
+            serde_json::from_slice(&self.body).map_err(|error| self.not_understood(&error))?;
+        let list = object.get(key).map_or("", |list| list.get());
+        let Ok(items) = serde_json::from_str::<Vec<&RawValue>>(list) else {
             let reason = format!("there is no list under {key}");
             return Err(self.not_understood(&reason));
         };
-        Ok(self.each(items))
+        Ok(self.each(&items))
     }
 
-    fn each<T: DeserializeOwned>(&self, items: Vec<Value>) -> Vec<Result<T, BadItem>> {
-        let numbered = items.into_iter().enumerate();
+    /// Reads each item from the text itself: a tree of a whole list takes many times its size.
+    fn each<T: DeserializeOwned>(&self, items: &[&RawValue]) -> Vec<Result<T, BadItem>> {
+        let numbered = items.iter().enumerate();
         let read = numbered.map(|(position, item)| {
-            let object = ["id", "uuid", "name"]
-                .iter()
-                .find_map(|key| item.get(*key)?.as_str().map(ToOwned::to_owned));
-            serde_json::from_value(item).map_err(|error| BadItem {
+            serde_json::from_str(item.get()).map_err(|error| BadItem {
                 position,
                 reason: self.subject.redactor.text(&error.to_string()),
-                object,
+                object: name_of(item),
             })
         });
         read.collect()
@@ -131,6 +134,15 @@ impl Reply {
             hint: None,
         })
     }
+}
+
+/// What an item calls itself, if it can be read that far.
+fn name_of(item: &RawValue) -> Option<String> {
+    let item: Value = serde_json::from_str(item.get()).ok()?;
+    let mut names = ["id", "uuid", "name"]
+        .iter()
+        .filter_map(|key| item.get(*key)?.as_str());
+    names.next().map(ToOwned::to_owned)
 }
 
 impl fmt::Debug for Reply {
