@@ -103,6 +103,15 @@ impl Nodes {
             .push(Box::new(listener));
     }
 
+    /// Takes a node as the API server has given it: by the watch, or in answer to a write, which
+    /// the watch then brings once more. One that is older than what is known is passed over.
+    pub fn note(&self, node: Arc<Node>) {
+        let known = self.get(&node.name);
+        if !known.is_some_and(|known| is_newer(&known, &node)) {
+            self.put(node);
+        }
+    }
+
     /// Whether the first list has arrived whole.
     pub fn is_synced(&self) -> bool {
         *self.0.synced.borrow()
@@ -137,6 +146,10 @@ impl Nodes {
                             mode = Mode::Paged;
                             break;
                         }
+                        if is_expired(&error) {
+                            // The server is well; it only wants the list to be made anew.
+                            failures = 0;
+                        }
                         let wait = wait_after(failures, &random);
                         failures += 1;
                         warn!(error = %error_chain(&error), ?wait, "watching nodes failed; trying again");
@@ -169,7 +182,7 @@ impl Nodes {
             Event::Apply(object) => {
                 let name = object.meta().name.clone().unwrap_or_default();
                 match decode(object) {
-                    Some(node) => self.put(node),
+                    Some(node) => self.note(node),
                     // Nobody may act on what it was before it broke.
                     None => self.remove(&name),
                 }
@@ -229,6 +242,12 @@ impl Nodes {
     }
 }
 
+/// Whether `a` is a later version of the same object than `b`; false if that cannot be told.
+fn is_newer(a: &Node, b: &Node) -> bool {
+    let version = |node: &Node| node.resource_version.parse::<u64>().ok();
+    a.uid == b.uid && version(a).zip(version(b)).is_some_and(|(a, b)| a > b)
+}
+
 /// How the first list is asked for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Mode {
@@ -259,6 +278,15 @@ fn refuses_streaming(error: &watcher::Error) -> bool {
     }
 }
 
+/// The version to watch from is forgotten: the list is made anew.
+fn is_expired(error: &watcher::Error) -> bool {
+    match error {
+        watcher::Error::WatchStartFailed(kube::Error::Api(status)) => status.code == 410,
+        watcher::Error::WatchError(status) => status.code == 410,
+        _ => false,
+    }
+}
+
 fn wait_after(failures: u32, random: &Random) -> Duration {
     let wait = FIRST_WAIT
         .saturating_mul(1 << failures.min(10))
@@ -278,5 +306,43 @@ fn decode(object: DeserializeGuard<NodeObject>) -> Option<Arc<Node>> {
             );
             None
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn node(uid: &str, version: &str) -> Arc<Node> {
+        let object =
+            json!({ "metadata": { "name": "n1", "uid": uid, "resourceVersion": version } });
+        Arc::new(serde_json::from_value::<NodeObject>(object).unwrap().into())
+    }
+
+    #[test]
+    fn an_older_version_of_a_node_does_not_replace_a_newer_one() {
+        let nodes = Nodes::default();
+        for (uid, version, kept) in [
+            ("a", "9", "9"),
+            ("a", "11", "11"),
+            ("a", "10", "11"),
+            ("b", "5", "5"),
+            ("b", "not a number", "not a number"),
+            ("b", "4", "4"),
+        ] {
+            nodes.note(node(uid, version));
+            assert_eq!(nodes.get("n1").unwrap().resource_version, kept);
+        }
+    }
+
+    #[test]
+    fn a_list_replaces_whatever_was_known() {
+        let nodes = Nodes::default();
+        nodes.note(node("a", "11"));
+        nodes.replace(BTreeMap::from([("n1".to_owned(), node("a", "10"))]));
+        assert_eq!(nodes.get("n1").unwrap().resource_version, "10");
+        nodes.replace(BTreeMap::new());
+        assert!(nodes.get("n1").is_none());
     }
 }

@@ -69,7 +69,11 @@ impl NodeController {
         ))
         .await;
         match written {
-            Ok(Some(_)) => self.publish(&node, &cloud),
+            Ok(Some(written)) => {
+                // Noted before the watch brings it, so that no further turn works on the old one.
+                self.nodes.note(written);
+                self.publish(&node, &cloud);
+            }
             Ok(None) => {}
             Err(SyncError::Write(error)) if error.is_not_found() => {
                 debug!(

@@ -90,8 +90,10 @@ fn unexpected(token: Option<&Token>, expected: &str) -> Refusal {
         Some(Token::Sign(sign)) => sign,
         None => "",
     };
+    // The one message that the server writes without a comma.
+    let comma = if expected == "'('" { "" } else { "," };
     Refusal::bad_request(format!(
-        "unable to parse requirement: found '{found}', expected: {expected}"
+        "unable to parse requirement: found '{found}'{comma} expected: {expected}"
     ))
 }
 
