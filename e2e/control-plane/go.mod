@@ -171,7 +171,7 @@ require (
 	sigs.k8s.io/yaml v1.6.0 // indirect
 )
 
-// The staging modules: published under their own versions, but required by k8s.io/kubernetes as v0.0.0.
+// Kubernetes requires these as v0.0.0, from folders of its own repository; they are published under versions of their own.
 replace (
 	k8s.io/api => k8s.io/api v0.36.4
 	k8s.io/apiextensions-apiserver => k8s.io/apiextensions-apiserver v0.36.4

@@ -141,16 +141,20 @@ func (p *plane) makeCredentials() error {
 	return err
 }
 
-// start runs a server and waits until it serves. Without extra flags it gets those of its last start.
+// start runs a server and waits until it serves. Without extra flags it gets those of its last good start.
 func (p *plane) start(server string, extra []string) error {
-	if len(extra) > 0 {
-		p.extra[server] = extra
+	if len(extra) == 0 {
+		extra = p.extra[server]
 	}
-	child, err := p.launch(server, append(p.arguments(server), p.extra[server]...))
+	child, err := p.launch(server, append(p.arguments(server), extra...))
 	if err != nil {
 		return err
 	}
-	return p.await(child)
+	if err := p.await(child); err != nil {
+		return err
+	}
+	p.extra[server] = extra
+	return nil
 }
 
 func (p *plane) launch(server string, arguments []string) (*process, error) {
