@@ -268,22 +268,21 @@ impl Mode {
 
 /// A server that knows no streaming lists says that the request is wrong.
 fn refuses_streaming(error: &watcher::Error) -> bool {
-    match error {
-        watcher::Error::WatchStartFailed(kube::Error::Api(status))
-        | watcher::Error::InitialListFailed(kube::Error::Api(status)) => {
-            matches!(status.code, 400 | 422)
-        }
-        watcher::Error::WatchError(status) => matches!(status.code, 400 | 422),
-        _ => false,
-    }
+    matches!(code(error), Some(400 | 422))
 }
 
 /// The version to watch from is forgotten: the list is made anew.
 fn is_expired(error: &watcher::Error) -> bool {
+    code(error) == Some(410)
+}
+
+/// What the API server answered, if that is the error.
+fn code(error: &watcher::Error) -> Option<u16> {
     match error {
-        watcher::Error::WatchStartFailed(kube::Error::Api(status)) => status.code == 410,
-        watcher::Error::WatchError(status) => status.code == 410,
-        _ => false,
+        watcher::Error::WatchStartFailed(kube::Error::Api(status))
+        | watcher::Error::InitialListFailed(kube::Error::Api(status))
+        | watcher::Error::WatchError(status) => Some(status.code),
+        _ => None,
     }
 }
 
