@@ -112,11 +112,6 @@ impl Nodes {
         }
     }
 
-    /// Whether the first list has arrived whole.
-    pub fn is_synced(&self) -> bool {
-        *self.0.synced.borrow()
-    }
-
     /// Waits until the first list has arrived whole.
     pub async fn synced(&self) {
         let mut receiver = self.0.synced.subscribe();

@@ -41,7 +41,7 @@ pub use instance::{Evidence, Instance, Lookup, Power};
 pub use labels::{
     SkipReason, SkippedLabel, is_label_key, is_label_value, labels_of, stable_labels_to_repair,
 };
-pub use lifecycle::{LifecycleAction, needs_look, when_not_ready, when_ready};
+pub use lifecycle::{LifecycleAction, needs_look, when_not_ready};
 pub use membership::{AUTOSCALER_TAINT, EXCLUSION_LABEL, may_be_target};
 pub use node::{
     AddressKind, Node, NodeAddress, PROVIDED_NODE_IP, Ready, SHUTDOWN_TAINT, Taint,

@@ -1,7 +1,7 @@
 //! What to do about a node whose machine was looked at, or need not be.
 
 use crate::node::{Node, Ready, Taint};
-use crate::taints::{with_shutdown, without_shutdown};
+use crate::taints::with_shutdown;
 use crate::{Evidence, Lookup, Power};
 
 /// The next thing to do about one node.
@@ -20,11 +20,6 @@ pub enum LifecycleAction {
 /// Whether the cloud has to be asked about this node at all: a Ready one speaks for itself.
 pub fn needs_look(node: &Node) -> bool {
     node.ready != Ready::True
-}
-
-/// What a Ready node needs: its shutdown taint removed, if it has one.
-pub fn when_ready(node: &Node) -> LifecycleAction {
-    without_shutdown(&node.taints).map_or(LifecycleAction::Nothing, LifecycleAction::SetTaints)
 }
 
 /// What a node that is not Ready needs, given its cloud's answer.
@@ -46,6 +41,7 @@ mod tests {
     use super::*;
     use crate::node::SHUTDOWN_TAINT;
     use crate::node::examples::fresh_node;
+    use crate::taints::without_shutdown;
     use crate::{CloudError, CloudErrorKind, Instance};
     use jiff::Timestamp;
 
@@ -94,11 +90,8 @@ mod tests {
             when_not_ready(&node, found(Power::Unclear)),
             LifecycleAction::Nothing
         );
-        assert_eq!(
-            when_ready(&node),
-            LifecycleAction::SetTaints(fresh_node().taints)
-        );
-        assert_eq!(when_ready(&fresh_node()), LifecycleAction::Nothing);
+        assert_eq!(without_shutdown(&node.taints), Some(fresh_node().taints));
+        assert_eq!(without_shutdown(&fresh_node().taints), None);
     }
 
     #[test]

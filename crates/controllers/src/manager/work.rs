@@ -14,7 +14,7 @@ use crate::lifecycle::{LifecycleController, LifecycleOptions};
 use crate::lookups::Lookups;
 use crate::node::{NodeController, NodeOptions};
 use crate::nodes::Nodes;
-use crate::options::KnownController;
+use crate::options::{CLOUD_NODE, CLOUD_NODE_LIFECYCLE, KnownController};
 use crate::owners::Owners;
 use crate::serving::Health;
 use crate::stop::Stop;
@@ -131,10 +131,7 @@ impl<'a> Work<'a> {
         owners: &Owners,
         stop: &Stop,
     ) -> Result<Option<Started>, ManagerError> {
-        let is_node_controller = matches!(
-            known.name,
-            "cloud-node-controller" | "cloud-node-lifecycle-controller"
-        );
+        let is_node_controller = matches!(known.name, CLOUD_NODE | CLOUD_NODE_LIFECYCLE);
         if !is_node_controller {
             info!(
                 controller = known.name,
@@ -160,7 +157,7 @@ impl<'a> Work<'a> {
         let recorder = Recorder::new(client().await?, known.name, &manager.event_context());
         let writer = NodeWriter::new(client().await?, manager.random.fork());
         let (owners, stop) = (owners.clone(), stop.clone());
-        let run: BoxFuture<'static, ()> = if known.name == "cloud-node-controller" {
+        let run: BoxFuture<'static, ()> = if known.name == CLOUD_NODE {
             let controller = NodeController::new(
                 self.nodes.clone(),
                 owners,

@@ -17,17 +17,22 @@ pub struct KnownController {
     pub identity: &'static str,
 }
 
+/// The controller that initialises nodes and keeps their addresses.
+pub const CLOUD_NODE: &str = "cloud-node-controller";
+/// The controller that taints and deletes nodes.
+pub const CLOUD_NODE_LIFECYCLE: &str = "cloud-node-lifecycle-controller";
+
 /// All controllers, whatever the provider: naming one that a provider lacks is no error.
 pub const CONTROLLERS: &[KnownController] = &[
     KnownController {
-        name: "cloud-node-controller",
+        name: CLOUD_NODE,
         alias: "cloud-node",
         former: &[],
         on_by_default: true,
         identity: "node-controller",
     },
     KnownController {
-        name: "cloud-node-lifecycle-controller",
+        name: CLOUD_NODE_LIFECYCLE,
         alias: "cloud-node-lifecycle",
         former: &[],
         on_by_default: true,

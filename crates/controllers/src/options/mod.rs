@@ -18,7 +18,9 @@ mod value;
 #[cfg(test)]
 mod tests;
 
-pub use controllers::{CONTROLLERS, ControllerSet, KnownController, known_controller};
+pub use controllers::{
+    CLOUD_NODE, CLOUD_NODE_LIFECYCLE, CONTROLLERS, ControllerSet, KnownController, known_controller,
+};
 pub use help::{flag_lines, reference_markdown, usage};
 pub use parse::{UsageError, Values, nearest};
 pub use settings::{
