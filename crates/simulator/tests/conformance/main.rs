@@ -17,14 +17,15 @@ mod compare;
 mod normal;
 mod page;
 mod play;
+mod server;
 mod story;
 
 use bowline_http::{Clock, Random};
 use bowline_simulator::World;
 use bowline_simulator::cluster::Cluster;
 use compare::{Answering, Known};
-use play::Server;
 use serde_json::Value;
+use server::Server;
 use story::{Story, folder};
 
 /// Names the kubeconfig of a real server.
@@ -86,7 +87,7 @@ async fn judge(
     };
     let run = format!("r{}", &Random::from_system().uuid()[..6]);
     let started = tokio::time::Instant::now();
-    let answers = server.play(stories, &run).await;
+    let answers = play::play(server, stories, &run).await;
     let seconds = started.elapsed().as_secs_f32();
     if !simulated && std::env::var_os(WRITE).is_some() {
         assert_eq!(minor, RECORDED_MINOR, "records are of another version");

@@ -7,21 +7,23 @@ use std::time::Duration;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use futures::StreamExt;
-use http::{HeaderMap, Request, Response};
+use http::{HeaderMap, Request};
 use http_body_util::BodyExt;
 use kube::client::Body;
-use kube::config::{KubeConfigOptions, Kubeconfig};
 use serde_json::{Value, json};
 
 use crate::normal::{Normal, pick, places};
+use crate::server::{Server, Watch};
 use crate::story::{Caller, Step, Story};
 
+const JSON: &str = "application/json";
+const MERGE: &str = "application/merge-patch+json";
 /// How long a server may take for one step; the longest are watches that last two seconds.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// How long a step that waits for something waits before it asks again.
 const BETWEEN: Duration = Duration::from_millis(20);
-/// Stories that are played at the same time: enough to fill the waits of watches.
-const AT_ONCE: usize = 8;
+/// Stories that are played at the same time: all of them, nearly, since some wait for seconds.
+const AT_ONCE: usize = 32;
 /// Long enough to be refused as an annotation.
 const LONG: usize = 256 * 1024;
 /// How a document in protobuf begins.
@@ -36,60 +38,13 @@ const HEADERS: [&str; 6] = [
     "x-content-type-options",
 ];
 
-/// A server, seen by an administrator and by somebody without credentials.
-pub(crate) struct Server {
-    admin: kube::Client,
-    nobody: kube::Client,
-}
-
-impl Server {
-    /// The server of an administrator's kubeconfig.
-    pub(crate) async fn of(kubeconfig: &str) -> Self {
-        let kubeconfig = Kubeconfig::from_yaml(kubeconfig).unwrap();
-        let options = KubeConfigOptions::default();
-        let mut config = kube::Config::from_custom_kubeconfig(kubeconfig, &options)
-            .await
-            .unwrap();
-        config.default_retry = false;
-        let admin = kube::Client::try_from(config.clone()).unwrap();
-        config.auth_info = kube::config::AuthInfo::default();
-        let nobody = kube::Client::try_from(config).unwrap();
-        Self { admin, nobody }
-    }
-
-    /// `v1.36.4`.
-    pub(crate) async fn version(&self) -> String {
-        self.admin.apiserver_version().await.unwrap().git_version
-    }
-
-    async fn call(&self, method: &str, path: &str, kind: &str, body: String) -> (u16, Value) {
-        let request = Request::builder()
-            .method(method)
-            .uri(path)
-            .header("content-type", kind)
-            .body(Body::from(body.into_bytes()))
-            .unwrap();
-        let response = self.admin.send(request).await.unwrap();
-        let status = response.status().as_u16();
-        let bytes = response.into_body().collect().await.unwrap().to_bytes();
-        (status, serde_json::from_slice(&bytes).unwrap_or_default())
-    }
-
-    /// Plays all stories; the answers are in the order of the stories.
-    pub(crate) async fn play(&self, stories: &[Story], run: &str) -> Vec<Vec<Value>> {
-        futures::stream::iter(stories)
-            .map(|story| Player::new(self, story, run).play(story))
-            .buffered(AT_ONCE)
-            .collect()
-            .await
-    }
-}
-
-/// An open watch: what has arrived of it, and whether it is over.
-struct Watch {
-    body: Body,
-    buffer: Vec<u8>,
-    over: bool,
+/// Plays all stories on a server; the answers are in the order of the stories.
+pub(crate) async fn play(server: &Server, stories: &[Story], run: &str) -> Vec<Vec<Value>> {
+    futures::stream::iter(stories)
+        .map(|story| Player::new(server, story, run).play(story))
+        .buffered(AT_ONCE)
+        .collect()
+        .await
 }
 
 /// One run of a story.
@@ -98,7 +53,7 @@ struct Player<'a> {
     normal: Normal,
     kept: BTreeMap<String, String>,
     watches: BTreeMap<String, Watch>,
-    /// Objects outside the namespace, to be removed in the end.
+    /// Where the objects are that it made.
     made: Vec<String>,
 }
 
@@ -120,8 +75,10 @@ impl<'a> Player<'a> {
 
     async fn play(mut self, story: &Story) -> Vec<Value> {
         let namespace = json!({ "metadata": { "name": self.kept["ns"] } }).to_string();
-        let (json, spaces) = ("application/json", "/api/v1/namespaces");
-        let made = self.server.call("POST", spaces, json, namespace).await;
+        let made = self
+            .server
+            .call("POST", "/api/v1/namespaces", JSON, namespace);
+        let made = made.await;
         assert_eq!(made.0, 201, "{}: {}", story.name, made.1);
         let mut answers = Vec::new();
         for step in &story.steps {
@@ -137,23 +94,20 @@ impl<'a> Player<'a> {
         answers
     }
 
-    /// Removes what the story made. A server without controllers keeps a namespace until it is
-    /// told that nobody needs it.
+    /// Removes what the story made, whatever its finalizers say.
     async fn clean_up(&self) {
         let namespace = format!("/api/v1/namespaces/{}", self.kept["ns"]);
-        let merge = "application/merge-patch+json";
         for path in self.made.iter().chain([&namespace]) {
-            let free = json!({ "metadata": { "finalizers": null } }).to_string();
-            self.server.call("PATCH", path, merge, free).await;
-            let plain = "application/json";
-            let (_, left) = self.server.call("DELETE", path, plain, String::new()).await;
+            let (_, mut left) = self.server.call("DELETE", path, JSON, String::new()).await;
+            if left.pointer("/metadata/finalizers").is_some() {
+                let free = json!({ "metadata": { "finalizers": null } }).to_string();
+                self.server.call("PATCH", path, MERGE, free).await;
+            }
+            // A server without controllers keeps a namespace until it is told that it is empty.
             if left["kind"] == "Namespace" {
-                let mut left = left;
                 left["spec"]["finalizers"] = json!([]);
                 let path = format!("{path}/finalize");
-                self.server
-                    .call("PUT", &path, plain, left.to_string())
-                    .await;
+                self.server.call("PUT", &path, JSON, left.to_string()).await;
             }
         }
     }
@@ -204,7 +158,11 @@ impl<'a> Player<'a> {
             return answer;
         }
         let bytes = response.into_body().collect().await.unwrap().to_bytes();
-        answer["body"] = self.body(step, &bytes, &method, &path);
+        if answer["status"] == 201 {
+            let body = serde_json::from_slice(&bytes).unwrap_or_default();
+            self.made(&method, &path, &body);
+        }
+        answer["body"] = self.body(step, &bytes);
         answer
     }
 
@@ -277,14 +235,14 @@ impl<'a> Player<'a> {
         result
     }
 
-    fn body(&mut self, step: &Step, bytes: &[u8], method: &str, path: &str) -> Value {
+    fn body(&mut self, step: &Step, bytes: &[u8]) -> Value {
         let Ok(mut body) = serde_json::from_slice::<Value>(bytes) else {
             return match std::str::from_utf8(bytes) {
                 Ok(text) if !bytes.starts_with(PROTOBUF) => self.normal.text(text).into(),
                 _ => "<bytes>".into(),
             };
         };
-        self.remember(step, &body, method, path);
+        self.remember(step, &body);
         for one in &step.pick {
             pick(&mut body, one);
         }
@@ -296,8 +254,8 @@ impl<'a> Player<'a> {
         self.normal.document(&body)
     }
 
-    /// Keeps what later steps need, and where objects outside the namespace are.
-    fn remember(&mut self, step: &Step, body: &Value, method: &str, path: &str) {
+    /// Keeps what later steps need.
+    fn remember(&mut self, step: &Step, body: &Value) {
         for (name, pointer) in &step.keep {
             let value = match body.pointer(pointer) {
                 Some(Value::String(text)) => text.clone(),
@@ -306,23 +264,16 @@ impl<'a> Player<'a> {
             };
             self.kept.insert(name.clone(), value);
         }
-        let writes = ["POST", "PATCH", "PUT"].contains(&method);
-        let own = format!("/api/v1/namespaces/{}", self.kept["ns"]);
-        let inside = path.contains("/namespaces/");
+    }
+
+    /// Remembers where a new object is, so that it can be removed in the end.
+    fn made(&mut self, method: &str, path: &str, body: &Value) {
         let name = body.pointer("/metadata/name").and_then(Value::as_str);
-        if writes
-            && !inside
-            && !path.starts_with(&own)
-            && let (Some(name), Some(_)) = (name, body.pointer("/metadata/uid"))
-        {
-            let base = if method == "POST" {
-                format!("{path}/{name}")
-            } else {
-                path.to_owned()
-            };
-            if !self.made.contains(&base) {
-                self.made.push(base);
-            }
+        if let (Some(name), Some(_)) = (name, body.pointer("/metadata/uid")) {
+            self.made.push(match method {
+                "POST" => format!("{path}/{name}"),
+                _ => path.to_owned(),
+            });
         }
     }
 
@@ -336,6 +287,9 @@ impl<'a> Player<'a> {
                 }
                 break;
             };
+            if is_chance(&event) {
+                continue;
+            }
             for (name, pointer) in &step.keep {
                 if let Some(value) = event.pointer(pointer).and_then(Value::as_str) {
                     self.kept.insert(name.clone(), value.to_owned());
@@ -347,36 +301,12 @@ impl<'a> Player<'a> {
     }
 }
 
-impl Watch {
-    fn of(response: Response<Body>) -> Self {
-        Self {
-            body: response.into_body(),
-            buffer: Vec::new(),
-            over: false,
-        }
-    }
-
-    /// The next event: one line of JSON.
-    async fn next(&mut self) -> Option<Value> {
-        loop {
-            if let Some(end) = self.buffer.iter().position(|&byte| byte == b'\n') {
-                let line: Vec<u8> = self.buffer.drain(..=end).collect();
-                return Some(
-                    serde_json::from_slice(&line)
-                        .unwrap_or_else(|_| json!(String::from_utf8_lossy(&line))),
-                );
-            }
-            if self.over {
-                return None;
-            }
-            match self.body.frame().await {
-                Some(Ok(frame)) => self
-                    .buffer
-                    .extend_from_slice(frame.data_ref().map_or(&[], |data| data)),
-                _ => self.over = true,
-            }
-        }
-    }
+/// Whether an event is a bookmark that the server sends when it likes, not the one that ends
+/// the initial events.
+fn is_chance(event: &Value) -> bool {
+    let marks = "/object/metadata/annotations/k8s.io~1initial-events-end";
+    let row = "/object/rows/0/object/metadata/annotations/k8s.io~1initial-events-end";
+    event["type"] == "BOOKMARK" && event.pointer(marks).is_none() && event.pointer(row).is_none()
 }
 
 /// An address in which everything that may not stand in one is escaped.

@@ -130,6 +130,11 @@ fn is_same(object: &Value, old: &Value, owned: bool) -> bool {
     if owned {
         return object == old;
     }
+    // Forgetting who owns what is a change.
+    let entries = |value: &Value| list(value, "/metadata/managedFields").len();
+    if entries(object) == 0 && entries(old) > 0 {
+        return false;
+    }
     let without = |value: &Value| {
         let mut copy = value.clone();
         if let Some(map) = copy["metadata"].as_object_mut() {

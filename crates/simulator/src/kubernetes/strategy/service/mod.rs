@@ -67,7 +67,6 @@ pub fn defaults(service: &mut Value) {
             "loadBalancerIP",
             "ipFamilyPolicy",
             "loadBalancerSourceRanges",
-            "loadBalancerClass",
             "externalName",
         ],
     );

@@ -207,6 +207,12 @@ fn ports(service: &Value) -> Vec<Problem> {
             ));
         }
         problems.extend(target_port(&at("targetPort"), &port["targetPort"]));
+        if let Some(protocol) = port["appProtocol"].as_str() {
+            for fault in names::qualified_name(protocol) {
+                let value = json!(protocol);
+                problems.push(Problem::invalid(&at("appProtocol"), &value, &fault));
+            }
+        }
         if let Some(node_port) = port["nodePort"].as_i64() {
             if kind_of(service) == "ClusterIP" {
                 let detail = "may not be used when `type` is 'ClusterIP'";
@@ -404,8 +410,8 @@ fn balancer(service: &Value) -> Vec<Problem> {
     let mut problems = Vec::new();
     let spec = &service["spec"];
     if kind_of(service) == "LoadBalancer" {
-        let class = text(spec, "/loadBalancerClass");
-        if !class.is_empty() {
+        // None is fine, an empty one is not.
+        if let Some(class) = spec["loadBalancerClass"].as_str() {
             for fault in names::qualified_name(class) {
                 let value = json!(class);
                 problems.push(Problem::invalid("spec.loadBalancerClass", &value, &fault));
