@@ -243,6 +243,9 @@ impl<'a> Player<'a> {
             };
         };
         self.remember(step, &body);
+        if let (Value::Object(map), false) = (&mut body, step.only.is_empty()) {
+            map.retain(|name, _| step.only.contains(name));
+        }
         for one in &step.pick {
             pick(&mut body, one);
         }

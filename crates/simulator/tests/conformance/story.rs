@@ -60,6 +60,9 @@ pub(crate) struct Step {
     /// Leaves out of the answer what is not listed.
     #[serde(default)]
     pub(crate) pick: Vec<Pick>,
+    /// Looks at these members of the body and no others.
+    #[serde(default)]
+    pub(crate) only: Vec<String>,
     /// Parts of the answer that differ from server to server by nature.
     #[serde(default)]
     pub(crate) varies: Vec<String>,

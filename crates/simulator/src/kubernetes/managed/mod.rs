@@ -242,7 +242,8 @@ fn check_config(kind: &Kind, config: &Value) -> Result<(), Refusal> {
         500,
         "",
         format!(
-            "failed to create typed patch object (/{}; {}/{}, Kind={}): {text}",
+            "failed to create typed patch object ({}/{}; {}/{}, Kind={}): {text}",
+            config["metadata"]["namespace"].as_str().unwrap_or_default(),
             config["metadata"]["name"].as_str().unwrap_or_default(),
             kind.group,
             kind.version,

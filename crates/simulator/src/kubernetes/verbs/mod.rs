@@ -72,13 +72,15 @@ impl Call<'_> {
         }
     }
 
-    /// Refuses an object that hands out more rights than the writer has.
+    /// Refuses what the writer may not write, and an object that hands out more rights than they have.
     pub fn check_grant(
         &self,
         state: &State,
         object: &Value,
         old: Option<&Value>,
     ) -> Result<(), Refusal> {
+        self.auth
+            .restrict_node(&self.user, self.kind, &self.subresource, object, old)?;
         self.auth
             .check_grant(&self.user, self.kind, object, old, state)
     }

@@ -130,7 +130,8 @@ fn apply(call: &Call, state: &mut State, mut config: Value) -> Result<Reply, Ref
         config["metadata"]["name"] = call.name.as_str().into();
     }
     call.check_name(&config)?;
-    call.place(&mut config)?;
+    // Refusals show the namespace as it was sent.
+    call.place(&mut config.clone())?;
     // Nobody owns what this path does not write.
     if call.kind.subresources.contains(&"status") {
         let foreign = match call.subresource.as_str() {
@@ -148,7 +149,8 @@ fn apply(call: &Call, state: &mut State, mut config: Value) -> Result<Reply, Ref
         );
         return Err(Refusal::conflict(call.kind, &call.name, &why));
     }
-    let merged = managed::apply(call.kind, old.as_deref(), &config, &call.writer(), force)?;
+    let mut merged = managed::apply(call.kind, old.as_deref(), &config, &call.writer(), force)?;
+    call.place(&mut merged)?;
     let (code, (saved, warnings)) = match old {
         Some(old) => (200, update::replace(call, state, &old, merged, true)?),
         None if !call.subresource.is_empty() => {
