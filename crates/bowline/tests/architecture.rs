@@ -14,6 +14,15 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("bowline-simulator", &["bowline-http"]),
     ("bowline-bench", &["bowline-http", "bowline-simulator"]),
     (
+        "bowline-scenarios",
+        &[
+            "bowline-controllers",
+            "bowline-core",
+            "bowline-http",
+            "bowline-simulator",
+        ],
+    ),
+    (
         "bowline",
         &[
             "bowline-cloudscale",

@@ -4,14 +4,18 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-pub(crate) const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
-pub(crate) const SHUTDOWN: &str = "node.cloudprovider.kubernetes.io/shutdown";
-pub(crate) const NOT_READY: &str = "node.kubernetes.io/not-ready";
-pub(crate) const PROVIDED_NODE_IP: &str = "alpha.kubernetes.io/provided-node-ip";
+/// The taint of nodes that wait for their cloud.
+pub const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
+/// The taint of nodes whose machine is off.
+pub const SHUTDOWN: &str = "node.cloudprovider.kubernetes.io/shutdown";
+/// The taint that admission gives every new node.
+pub const NOT_READY: &str = "node.kubernetes.io/not-ready";
+/// The annotation with the kubelet's `--node-ip`.
+pub const PROVIDED_NODE_IP: &str = "alpha.kubernetes.io/provided-node-ip";
 
 /// A node as a kubelet with an external cloud provider registers it; Ready, so that only the
 /// initialiser cares about it.
-pub(crate) fn fresh(name: &str) -> Value {
+pub fn fresh(name: &str) -> Value {
     json!({
         "apiVersion": "v1",
         "kind": "Node",
@@ -25,7 +29,7 @@ pub(crate) fn fresh(name: &str) -> Value {
 }
 
 /// An initialised node of machine `id` with these addresses (`Type:value`).
-pub(crate) fn known(name: &str, id: &str, status: &str, addresses: &[&str]) -> Value {
+pub fn known(name: &str, id: &str, status: &str, addresses: &[&str]) -> Value {
     let mut node = fresh(name);
     node["spec"] = json!({ "providerID": id });
     node["status"]["conditions"] = json!([ready(status)]);
@@ -38,14 +42,15 @@ pub(crate) fn known(name: &str, id: &str, status: &str, addresses: &[&str]) -> V
     node
 }
 
-pub(crate) fn ready(status: &str) -> Value {
+/// The condition `Ready` of that status.
+pub fn ready(status: &str) -> Value {
     json!({ "type": "Ready", "status": status, "reason": "Test", "message": "",
             "lastHeartbeatTime": "2026-10-26T00:00:00Z",
             "lastTransitionTime": "2026-10-26T00:00:00Z" })
 }
 
 /// `key=value:effect`, without `=` where there is no value.
-pub(crate) fn taint(text: &str) -> Value {
+pub fn taint(text: &str) -> Value {
     let (rest, effect) = text.rsplit_once(':').unwrap();
     match rest.split_once('=') {
         Some((key, value)) => json!({ "key": key, "value": value, "effect": effect }),
@@ -53,12 +58,13 @@ pub(crate) fn taint(text: &str) -> Value {
     }
 }
 
-pub(crate) fn taint_list<T: AsRef<str>>(texts: &[T]) -> Value {
+/// Several taints in the form of [`taint`].
+pub fn taint_list<T: AsRef<str>>(texts: &[T]) -> Value {
     texts.iter().map(|text| taint(text.as_ref())).collect()
 }
 
 /// The taints in the form of [`taint`].
-pub(crate) fn taints(node: &Value) -> Vec<String> {
+pub fn taints(node: &Value) -> Vec<String> {
     let list = node["spec"]["taints"].as_array().into_iter().flatten();
     list.map(|taint| {
         let text = |field: &str| taint[field].as_str().unwrap_or_default().to_owned();
@@ -71,20 +77,22 @@ pub(crate) fn taints(node: &Value) -> Vec<String> {
 }
 
 /// The addresses as `Type:value`.
-pub(crate) fn addresses(node: &Value) -> Vec<String> {
+pub fn addresses(node: &Value) -> Vec<String> {
     let list = node["status"]["addresses"].as_array().into_iter().flatten();
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     list.map(|one| format!("{}:{}", text(&one["type"]), text(&one["address"])))
         .collect()
 }
 
-pub(crate) fn labels(node: &Value) -> BTreeMap<String, String> {
+/// The labels.
+pub fn labels(node: &Value) -> BTreeMap<String, String> {
     let all = node["metadata"]["labels"].as_object().into_iter().flatten();
     all.map(|(key, value)| (key.clone(), value.as_str().unwrap().to_owned()))
         .collect()
 }
 
-pub(crate) fn is_uninitialized(node: &Value) -> bool {
+/// Whether a node waits for its cloud.
+pub fn is_uninitialized(node: &Value) -> bool {
     taints(node)
         .iter()
         .any(|taint| taint.starts_with(UNINITIALIZED))

@@ -14,9 +14,11 @@ use bowline_simulator::machines::{self, Machines};
 use jiff::Timestamp;
 use tokio::sync::watch;
 
+use crate::names::Names;
+
 /// What the cloud says about one node.
 #[derive(Clone, Debug)]
-pub(crate) enum Script {
+pub enum Script {
     /// Its machine.
     Machine(Instance),
     /// It does not exist.
@@ -28,7 +30,7 @@ pub(crate) enum Script {
 }
 
 /// A machine of type c2 in zone z1 of region r1 with these addresses (`Type:value`).
-pub(crate) fn machine(id: &str, addresses: &[&str]) -> Instance {
+pub fn machine(id: &str, addresses: &[&str]) -> Instance {
     Instance {
         provider_id: ProviderId::parse(id).ok(),
         instance_type: "c2".into(),
@@ -47,7 +49,7 @@ pub(crate) fn machine(id: &str, addresses: &[&str]) -> Instance {
 }
 
 /// The same machine, powered off.
-pub(crate) fn stopped(id: &str) -> Instance {
+pub fn stopped(id: &str) -> Instance {
     Instance {
         power: Power::Off,
         ..machine(id, &["InternalIP:10.0.0.5"])
@@ -66,10 +68,11 @@ struct State {
     canaries: usize,
 }
 
-/// The scripted cloud of one scheme.
-pub(crate) struct ScriptedCloud {
+/// The scripted cloud of one scheme. Names are the scenario's own; of other nodes it knows nothing.
+pub struct ScriptedCloud {
     name: CloudName,
-    scheme: &'static str,
+    scheme: String,
+    names: Names,
     clock: Clock,
     random: Random,
     state: Mutex<State>,
@@ -77,10 +80,12 @@ pub(crate) struct ScriptedCloud {
 }
 
 impl ScriptedCloud {
-    pub(crate) fn new(name: &str, scheme: &'static str, world: &World) -> Arc<Self> {
+    /// A cloud that knows no machine yet.
+    pub fn new(name: &str, scheme: &str, names: &Names, world: &World) -> Arc<Self> {
         Arc::new(Self {
             name: CloudName::parse(name).unwrap(),
-            scheme,
+            scheme: scheme.to_owned(),
+            names: names.clone(),
             clock: world.clock.clone(),
             random: world.random.fork(),
             state: Mutex::default(),
@@ -89,12 +94,12 @@ impl ScriptedCloud {
     }
 
     /// From now on, this about that node.
-    pub(crate) fn say(&self, node: &str, script: Script) {
+    pub fn say(&self, node: &str, script: Script) {
         self.say_in_turn(node, [script]);
     }
 
     /// These answers one after the other; the last one stays.
-    pub(crate) fn say_in_turn(&self, node: &str, scripts: impl IntoIterator<Item = Script>) {
+    pub fn say_in_turn(&self, node: &str, scripts: impl IntoIterator<Item = Script>) {
         self.state()
             .scripts
             .insert(node.to_owned(), scripts.into_iter().collect());
@@ -102,32 +107,32 @@ impl ScriptedCloud {
 
     /// About nodes without a script it says what the world's register of machines says: the
     /// machine of node `n` is `<scheme>://n`.
-    pub(crate) fn follow(&self, machines: &Machines) {
+    pub fn follow(&self, machines: &Machines) {
         self.state().machines = Some(machines.clone());
     }
 
     /// Every look-up takes that long.
-    pub(crate) fn take(&self, latency: Duration) {
+    pub fn take(&self, latency: Duration) {
         self.state().latency = latency;
     }
 
     /// Whether check reads fail.
-    pub(crate) fn fail_canaries(&self, fail: bool) {
+    pub fn fail_canaries(&self, fail: bool) {
         self.state().canary_fails = fail;
     }
 
     /// Calls fail with that chance.
-    pub(crate) fn fail_with(&self, chance: f64) {
+    pub fn fail_with(&self, chance: f64) {
         self.state().trouble = chance;
     }
 
     /// How often it was asked, about whomever.
-    pub(crate) fn calls(&self) -> usize {
+    pub fn calls(&self) -> usize {
         self.state().calls.len()
     }
 
     /// When it was asked about that node.
-    pub(crate) fn asked_about(&self, node: &str) -> Vec<Timestamp> {
+    pub fn asked_about(&self, node: &str) -> Vec<Timestamp> {
         let state = self.state();
         let about = |(_, names): &&(Timestamp, Vec<String>)| names.iter().any(|name| name == node);
         state
@@ -139,12 +144,12 @@ impl ScriptedCloud {
     }
 
     /// How many check reads were made.
-    pub(crate) fn canaries(&self) -> usize {
+    pub fn canaries(&self) -> usize {
         self.state().canaries
     }
 
     /// Changes with every question and every check read.
-    pub(crate) fn subscribe(&self) -> watch::Receiver<usize> {
+    pub fn subscribe(&self) -> watch::Receiver<usize> {
         self.asked.subscribe()
     }
 
@@ -153,8 +158,12 @@ impl ScriptedCloud {
     }
 
     fn script(&self, node: &Node) -> Script {
+        if !self.names.is_own(&node.name) {
+            return Script::None;
+        }
+        let name = self.names.plain(&node.name);
         let mut state = self.state();
-        if let Some(scripts) = state.scripts.get_mut(&node.name) {
+        if let Some(scripts) = state.scripts.get_mut(&name) {
             return match scripts.len() {
                 0 | 1 => scripts.front().cloned().unwrap_or(Script::None),
                 _ => scripts.pop_front().unwrap(),
@@ -163,8 +172,8 @@ impl ScriptedCloud {
         let Some(machines) = &state.machines else {
             return Script::None;
         };
-        let id = format!("{}://{}", self.scheme, node.name);
-        let number: u32 = node.name.bytes().map(u32::from).sum();
+        let id = format!("{}://{name}", self.scheme);
+        let number: u32 = name.bytes().map(u32::from).sum();
         let address = format!("InternalIP:10.0.{}.{}", number / 250, number % 250 + 1);
         match (machines.power(&id), &node.provider_id) {
             (Some(machines::Power::Running), _) => Script::Machine(machine(&id, &[&address])),
@@ -177,9 +186,18 @@ impl ScriptedCloud {
         }
     }
 
+    /// The machine under the id that it has on the server.
+    fn own(&self, instance: Instance) -> Instance {
+        let own = |id: ProviderId| ProviderId::parse(&self.names.own(id.as_str())).unwrap();
+        Instance {
+            provider_id: instance.provider_id.map(own),
+            ..instance
+        }
+    }
+
     fn answer(&self, node: &Node) -> Lookup {
         match self.script(node) {
-            Script::Machine(instance) => Lookup::Found(Box::new(instance)),
+            Script::Machine(instance) => Lookup::Found(Box::new(self.own(instance))),
             Script::None => Lookup::NotMine,
             Script::Gone => Lookup::Gone(Evidence {
                 text: format!("machine of {} answered 404", node.name),
@@ -210,9 +228,10 @@ impl Cloud for ScriptedCloud {
     }
 
     fn claim(&self, provider_id: &str) -> Claim {
+        let own = self.names.own(&self.scheme);
         match provider_id.split_once("://") {
-            Some((scheme, "")) if scheme == self.scheme => Claim::Malformed("it is empty".into()),
-            Some((scheme, _)) if scheme == self.scheme => Claim::Mine,
+            Some((scheme, "")) if scheme == own => Claim::Malformed("it is empty".into()),
+            Some((scheme, _)) if scheme == own => Claim::Mine,
             _ => Claim::Foreign,
         }
     }
@@ -225,7 +244,12 @@ impl Cloud for ScriptedCloud {
 impl Instances for ScriptedCloud {
     fn lookup<'a>(&'a self, nodes: &'a [Arc<Node>]) -> BoxFuture<'a, Vec<Lookup>> {
         Box::pin(async move {
-            let names = nodes.iter().map(|node| node.name.clone()).collect();
+            let own = nodes.iter().filter(|node| self.names.is_own(&node.name));
+            let names: Vec<String> = own.map(|node| self.names.plain(&node.name)).collect();
+            if names.is_empty() {
+                // About other scenarios' nodes: as if it had not been asked.
+                return nodes.iter().map(|_| Lookup::NotMine).collect();
+            }
             let latency = {
                 let mut state = self.state();
                 state.calls.push((self.clock.now(), names));

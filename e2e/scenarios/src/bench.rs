@@ -1,5 +1,4 @@
-//! The test bench: a simulated cluster on pipes, scripted clouds and the real manager between
-//! them, under a paused clock.
+//! The test bench: a cluster, scripted clouds and the real manager between them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,34 +11,67 @@ use bowline_controllers::{StopHandle, stop_signal};
 use bowline_core::{Cloud, GuardPolicy};
 use bowline_http::Connector;
 use bowline_simulator::World;
-use bowline_simulator::cluster::Cluster;
 use bowline_simulator::faults::{Action, Rule};
 use bowline_simulator::journal::Entry;
-use bowline_simulator::kubernetes::auth::User;
-use bowline_simulator::kubernetes::kinds::{self, Kind};
+use futures::FutureExt as _;
 use futures::future::select_all;
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Node;
-use kube::Api;
-use kube::api::PostParams;
 use serde_json::Value;
+use tokio::sync::watch::Receiver;
 use tokio::task::JoinHandle;
 
 use crate::cloud::ScriptedCloud;
+use crate::cluster::{Cluster, Sharing};
 use crate::objects::{is_uninitialized, ready};
+use crate::play::is_real;
 
 /// Who the manager is in the journal.
-pub(crate) const MANAGER: &str = "bowline";
+pub const MANAGER: &str = "bowline";
 /// Simulated time after which a wait is given up: far above every period and back-off.
 const PATIENCE: Duration = Duration::from_secs(2 * 3600);
+/// The same on the real clock. No scenario waits for anything that takes more than a minute, and
+/// many share two cores.
+const REAL_PATIENCE: Duration = Duration::from_secs(180);
+/// How long nothing is watched to happen on the real clock. What Bowline does by itself it does
+/// within a minute, but for the address round, whose period a scenario sets.
+const LONG_ENOUGH: Duration = Duration::from_secs(70);
+/// How much later than promised something may be on the real clock, where many share two cores.
+const SLACK: Duration = Duration::from_secs(20);
 
-pub(crate) struct Bench {
-    pub(crate) world: World,
-    pub(crate) cluster: Cluster,
-    pub(crate) clouds: Vec<Arc<ScriptedCloud>>,
+/// What a bench starts from.
+#[derive(Clone, Copy, Debug)]
+pub struct Setup<'a> {
+    /// Of the simulated world.
+    pub seed: u64,
+    /// Names and schemes of provider ids.
+    pub clouds: &'a [(&'a str, &'a str)],
+    /// Of the manager.
+    pub flags: &'a [&'a str],
+    /// Whether it can share a real server.
+    pub sharing: Sharing,
+}
+
+impl Default for Setup<'_> {
+    fn default() -> Self {
+        Self {
+            seed: 7,
+            clouds: &[("demo", "demo")],
+            flags: &[],
+            sharing: Sharing::Shared,
+        }
+    }
+}
+
+/// The bench of one scenario.
+pub struct Bench {
+    /// The cluster.
+    pub cluster: Cluster,
+    /// Its world: clock, randomness, journal, faults, machines.
+    pub world: World,
+    /// The clouds that the manager has.
+    pub clouds: Vec<Arc<ScriptedCloud>>,
     /// Of the manager that was started last.
-    pub(crate) metrics: Arc<Metrics>,
-    admin: kube::Client,
+    pub metrics: Arc<Metrics>,
     config: kube::Config,
     flags: Vec<String>,
     running: Option<(StopHandle, JoinHandle<Result<(), ManagerError>>)>,
@@ -47,47 +79,57 @@ pub(crate) struct Bench {
 
 impl Bench {
     /// A running manager with the cloud `demo` and default flags.
-    pub(crate) fn new() -> Self {
-        Self::with(&[])
+    pub async fn new() -> Self {
+        Self::with(&[]).await
     }
 
     /// A running manager with the cloud `demo` and these flags.
-    pub(crate) fn with(flags: &[&str]) -> Self {
-        let mut bench = Self::idle(7, &[("demo", "demo")], flags);
+    pub async fn with(flags: &[&str]) -> Self {
+        let mut bench = Self::idle(flags).await;
         bench.start();
         bench
     }
 
-    /// Everything but the manager, for [`Bench::start`]; clouds are names and schemes.
-    pub(crate) fn idle(seed: u64, clouds: &[(&str, &'static str)], flags: &[&str]) -> Self {
-        let world = World::simulated(seed);
-        let cluster = Cluster::on_pipe(&world).unwrap();
-        let admin = cluster.admin().unwrap();
-        let config = cluster
-            .config_of(User::new(MANAGER, &["system:masters"]))
-            .unwrap();
+    /// Everything but the manager, for [`Bench::start`], with the cloud `demo` and these flags.
+    pub async fn idle(flags: &[&str]) -> Self {
+        let setup = Setup {
+            flags,
+            ..Setup::default()
+        };
+        Self::set_up(setup).await
+    }
+
+    /// Everything but the manager, for [`Bench::start`].
+    pub async fn set_up(setup: Setup<'_>) -> Self {
+        let cluster = Cluster::start(setup.seed, setup.sharing).await;
+        let config = cluster.manager(MANAGER).await;
+        let clouds = setup.clouds.iter();
         let clouds = clouds
-            .iter()
-            .map(|(name, scheme)| ScriptedCloud::new(name, scheme, &world));
+            .map(|(name, scheme)| ScriptedCloud::new(name, scheme, cluster.names(), &cluster.world))
+            .collect();
         Self {
-            clouds: clouds.collect(),
+            clouds,
             metrics: Metrics::new(),
-            admin,
             config,
-            flags: flags.iter().map(|&flag| flag.to_owned()).collect(),
+            flags: setup.flags.iter().map(|&flag| flag.to_owned()).collect(),
             running: None,
+            world: cluster.world.clone(),
             cluster,
-            world,
         }
     }
 
+    /// The manager calls as somebody else from its next start on.
+    pub fn act_as(&mut self, config: kube::Config) {
+        self.config = config;
+    }
+
     /// The only cloud.
-    pub(crate) fn cloud(&self) -> &ScriptedCloud {
+    pub fn cloud(&self) -> &ScriptedCloud {
         &self.clouds[0]
     }
 
     /// Starts a manager, as a new process would.
-    pub(crate) fn start(&mut self) {
+    pub fn start(&mut self) {
         let basis = ["--secure-port=0", "--leader-elect=false"].map(str::to_owned);
         let flags: Vec<String> = basis.into_iter().chain(self.flags.clone()).collect();
         let Ok(Request::Run(line)) = options::parse("bowline", Some("demo"), &flags) else {
@@ -129,14 +171,14 @@ impl Bench {
     }
 
     /// Stops the manager the way a signal does.
-    pub(crate) async fn stop(&mut self) {
+    pub async fn stop(&mut self) {
         let (handle, task) = self.running.take().unwrap();
         handle.stop();
         task.await.unwrap().unwrap();
     }
 
     /// Kills the manager in the middle of whatever it does.
-    pub(crate) async fn kill(&mut self) {
+    pub async fn kill(&mut self) {
         let (handle, task) = self.running.take().unwrap();
         task.abort();
         assert!(task.await.unwrap_err().is_cancelled());
@@ -145,97 +187,88 @@ impl Bench {
     }
 
     /// Whether the manager still works.
-    pub(crate) fn is_running(&self) -> bool {
+    pub fn is_running(&self) -> bool {
         self.running
             .as_ref()
             .is_some_and(|(_, task)| !task.is_finished())
     }
 
     /// A client that may do everything.
-    pub(crate) fn admin(&self) -> kube::Client {
-        self.admin.clone()
+    pub fn admin(&self) -> kube::Client {
+        self.cluster.admin()
     }
 
     // Nodes.
 
     /// Creates a node through the API, as its kubelet would.
-    pub(crate) async fn create(&self, node: Value) {
-        let node: Node = serde_json::from_value(node).unwrap();
-        let api: Api<Node> = Api::all(self.admin.clone());
-        api.create(&PostParams::default(), &node).await.unwrap();
+    pub async fn create(&self, node: Value) {
+        self.cluster.create(node).await;
     }
 
     /// Stores a node as it is, that many seconds old.
-    pub(crate) fn put_aged(&self, mut node: Value, seconds: i64) {
-        let created = self.world.clock.now().as_second() - seconds;
-        let created = Timestamp::from_second(created).unwrap();
-        node["metadata"]["creationTimestamp"] = created.to_string().into();
-        self.cluster.api().put(kind("Node"), node);
+    pub async fn put_aged(&self, node: Value, seconds: i64) {
+        self.cluster.put_aged(node, seconds).await;
     }
 
     /// Stores a node as it is, one hour old.
-    pub(crate) fn put(&self, node: Value) {
-        self.put_aged(node, 3600);
+    pub async fn put(&self, node: Value) {
+        self.put_aged(node, 3600).await;
     }
 
     /// Changes a node as somebody else would, without a call in the journal.
-    pub(crate) fn change(&self, name: &str, change: impl FnOnce(&mut Value)) {
-        let mut node = self.node(name);
-        change(&mut node);
-        self.cluster.api().put(kind("Node"), node);
+    pub async fn change(&self, name: &str, change: impl FnMut(&mut Value)) {
+        self.cluster.change(name, change).await;
     }
 
-    pub(crate) fn set_ready(&self, name: &str, status: &str) {
+    /// Gives a node that condition `Ready` and no other.
+    pub async fn set_ready(&self, name: &str, status: &str) {
         self.change(name, |node| {
             node["status"]["conditions"] = [ready(status)].into();
-        });
+        })
+        .await;
     }
 
     /// What a kubelet does every few minutes: the same status with a new time.
-    pub(crate) fn heartbeat(&self, name: &str) {
-        let now = self.world.clock.now().to_string();
+    pub async fn heartbeat(&self, name: &str) {
+        let now = self.world.clock.now().as_second();
         self.change(name, |node| {
-            node["status"]["conditions"][0]["lastHeartbeatTime"] = now.into();
-        });
+            let last = &mut node["status"]["conditions"][0]["lastHeartbeatTime"];
+            let before: Timestamp = last.as_str().unwrap().parse().unwrap();
+            // Kubernetes keeps whole seconds, and the same time again would be no change.
+            let time = Timestamp::from_second(now.max(before.as_second() + 1)).unwrap();
+            *last = time.to_string().into();
+        })
+        .await;
     }
 
     /// Deletes a node as somebody else would.
-    pub(crate) fn delete(&self, name: &str) {
-        assert!(self.cluster.api().delete(kind("Node"), "", name));
+    pub async fn delete(&self, name: &str) {
+        self.cluster.delete(name).await;
     }
 
-    pub(crate) fn node(&self, name: &str) -> Value {
-        self.find(name)
-            .unwrap_or_else(|| panic!("there is no node {name}"))
+    /// The node of that name.
+    pub fn node(&self, name: &str) -> Value {
+        self.cluster.node(name)
     }
 
-    pub(crate) fn find(&self, name: &str) -> Option<Value> {
-        self.cluster.api().get(kind("Node"), "", name)
+    /// The node of that name, if there is one.
+    pub fn find(&self, name: &str) -> Option<Value> {
+        self.cluster.find(name)
     }
 
-    pub(crate) fn is_initialized(&self, name: &str) -> bool {
+    /// Whether there is such a node, and its taint has gone.
+    pub fn is_initialized(&self, name: &str) -> bool {
         self.find(name).is_some_and(|node| !is_uninitialized(&node))
     }
 
     /// Every version that node ever had, oldest first.
-    pub(crate) fn versions(&self, name: &str) -> Vec<Value> {
-        let changes = self
-            .cluster
-            .api()
-            .store()
-            .with(|state| state.changes(kind("Node"), 0, usize::MAX));
-        let own = changes.into_iter().filter(|change| change.path == name);
-        own.filter_map(|change| change.after)
-            .map(|node| (*node).clone())
-            .collect()
+    pub fn versions(&self, name: &str) -> Vec<Value> {
+        self.cluster.versions(name)
     }
 
     /// The events about a node: `Type Reason source: message (count)`.
-    pub(crate) fn events(&self, name: &str) -> Vec<String> {
-        let all = self.cluster.api().list(kind("Event"), Some("default"));
-        let about = all
-            .into_iter()
-            .filter(|it| it["involvedObject"]["name"] == name);
+    pub fn events(&self, name: &str) -> Vec<String> {
+        let about = self.cluster.events(name).into_iter();
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         about
             .map(|it| {
@@ -247,30 +280,34 @@ impl Bench {
     }
 
     /// The counts of that reason's events about a node.
-    pub(crate) fn told(&self, name: &str, reason: &str) -> usize {
-        let all = self.cluster.api().list(kind("Event"), Some("default"));
-        let meant = |it: &&Value| it["involvedObject"]["name"] == name && it["reason"] == reason;
-        let counts = all
-            .iter()
-            .filter(meant)
+    pub fn told(&self, name: &str, reason: &str) -> usize {
+        let about = self.cluster.events(name).into_iter();
+        let counts = about
+            .filter(|it| it["reason"] == reason)
             .map(|it| it["count"].as_u64().unwrap());
         usize::try_from(counts.sum::<u64>()).unwrap()
     }
 
     // Calls.
 
+    /// The journal. On a real server only what managers called is in it.
+    pub fn entries(&self) -> Vec<Entry> {
+        let entries = self.world.journal.entries().into_iter();
+        entries.map(|it| self.cluster.names().entry(it)).collect()
+    }
+
     /// The manager's calls about that node (calls that a fault struck have no caller).
-    pub(crate) fn calls(&self, name: &str) -> Vec<Entry> {
+    pub fn calls(&self, name: &str) -> Vec<Entry> {
         let path = format!("/api/v1/nodes/{name}");
         let status = format!("{path}/status");
-        let entries = self.world.journal.entries().into_iter();
+        let entries = self.entries().into_iter();
         let meant = |it: &Entry| it.path == path || it.path == status;
         let ours = |it: &Entry| it.caller == MANAGER || it.caller.is_empty();
         entries.filter(|it| meant(it) && ours(it)).collect()
     }
 
     /// The manager's writes of that node, also those that failed.
-    pub(crate) fn writes(&self, name: &str) -> Vec<Entry> {
+    pub fn writes(&self, name: &str) -> Vec<Entry> {
         self.calls(name)
             .into_iter()
             .filter(Entry::is_mutating)
@@ -278,7 +315,7 @@ impl Bench {
     }
 
     /// Its writes as `METHOD path -> status`, the path from the node's name on.
-    pub(crate) fn written(&self, name: &str) -> Vec<String> {
+    pub fn written(&self, name: &str) -> Vec<String> {
         let writes = self.writes(name).into_iter();
         writes
             .map(|it| {
@@ -289,7 +326,7 @@ impl Bench {
     }
 
     /// The manager's deletions of that node, also those that failed.
-    pub(crate) fn deletions(&self, name: &str) -> Vec<Entry> {
+    pub fn deletions(&self, name: &str) -> Vec<Entry> {
         self.writes(name)
             .into_iter()
             .filter(|it| it.method == "DELETE")
@@ -297,8 +334,8 @@ impl Bench {
     }
 
     /// All writes of nodes by the manager.
-    pub(crate) fn node_writes(&self) -> Vec<String> {
-        let entries = self.world.journal.entries().into_iter();
+    pub fn node_writes(&self) -> Vec<String> {
+        let entries = self.entries().into_iter();
         entries
             .filter(|it| it.caller == MANAGER && it.is_mutating())
             .filter(|it| it.path.starts_with("/api/v1/nodes/"))
@@ -307,8 +344,8 @@ impl Bench {
     }
 
     /// All calls by the manager that are no watch and no health check.
-    pub(crate) fn all_calls(&self) -> Vec<String> {
-        let entries = self.world.journal.entries().into_iter();
+    pub fn all_calls(&self) -> Vec<String> {
+        let entries = self.entries().into_iter();
         entries
             .filter(|it| it.caller == MANAGER && !it.query.contains("watch="))
             .filter(|it| it.path != "/healthz")
@@ -316,12 +353,14 @@ impl Bench {
             .collect()
     }
 
-    pub(crate) fn fault(&self, rule: Rule) {
+    /// Lets calls go wrong. On a real server only the manager's can.
+    pub fn fault(&self, rule: Rule) {
+        let rule = self.cluster.names().rule(rule);
         self.world.faults.add(rule).unwrap();
     }
 
     /// The value of a series, by its exact name with labels; none if it is not there.
-    pub(crate) fn metric(&self, series: &str) -> Option<f64> {
+    pub fn metric(&self, series: &str) -> Option<f64> {
         let text = self.metrics.text();
         let mut lines = text.lines().filter_map(|line| line.rsplit_once(' '));
         lines
@@ -331,28 +370,21 @@ impl Bench {
 
     // Time.
 
-    /// Waits until a call was made or a cloud was asked after which `done` holds.
-    pub(crate) async fn until(&self, what: &str, mut done: impl FnMut(&Self) -> bool) {
-        let mut calls = self.world.journal.subscribe();
-        let mut looks: Vec<_> = self.clouds.iter().map(|cloud| cloud.subscribe()).collect();
+    /// Waits until `done` holds: it is asked after every call, every question to a cloud, and, on
+    /// a real server, every change of a node or event.
+    pub async fn until(&self, what: &str, mut done: impl FnMut(&Self) -> bool) {
         let wait = async {
             loop {
-                calls.mark_unchanged();
-                looks
-                    .iter_mut()
-                    .for_each(tokio::sync::watch::Receiver::mark_unchanged);
-                if done(self) {
+                self.until_noticed(&mut done).await;
+                // A journal that tells of a write is ahead of the watch that tells of the node.
+                self.cluster.catch_up().await;
+                if !is_real() || done(self) {
                     return;
-                }
-                let asked = select_all(looks.iter_mut().map(|it| Box::pin(it.changed())));
-                tokio::select! {
-                    biased;
-                    _ = calls.changed() => {}
-                    _ = asked => {}
                 }
             }
         };
-        if tokio::time::timeout(PATIENCE, wait).await.is_err() {
+        let patience = if is_real() { REAL_PATIENCE } else { PATIENCE };
+        if tokio::time::timeout(patience, wait).await.is_err() {
             let transcript = self.world.journal.transcript();
             let lines: Vec<&str> = transcript.lines().collect();
             let last = lines[lines.len().saturating_sub(30)..].join("\n");
@@ -360,7 +392,33 @@ impl Bench {
         }
     }
 
-    pub(crate) async fn until_initialized(&self, name: &str) {
+    async fn until_noticed(&self, done: &mut impl FnMut(&Self) -> bool) {
+        let mut calls = self.world.journal.subscribe();
+        let mut changes = self.cluster.subscribe();
+        let mut looks: Vec<_> = self.clouds.iter().map(|cloud| cloud.subscribe()).collect();
+        loop {
+            calls.mark_unchanged();
+            changes.as_mut().map(Receiver::mark_unchanged);
+            looks.iter_mut().for_each(Receiver::mark_unchanged);
+            if done(self) {
+                return;
+            }
+            let asked = select_all(looks.iter_mut().map(|it| Box::pin(it.changed())));
+            let changed = match &mut changes {
+                Some(changes) => changes.changed().map(|_| ()).boxed(),
+                None => std::future::pending().boxed(),
+            };
+            tokio::select! {
+                biased;
+                _ = calls.changed() => {}
+                _ = asked => {}
+                () = changed => {}
+            }
+        }
+    }
+
+    /// Waits until a node is initialised and people are told.
+    pub async fn until_initialized(&self, name: &str) {
         let what = format!("node {name} is initialised and that is told");
         self.until(&what, |bench| {
             bench.is_initialized(name) && bench.told(name, "Synced") > 0
@@ -368,34 +426,50 @@ impl Bench {
         .await;
     }
 
-    pub(crate) async fn until_deleted(&self, name: &str) {
+    /// Waits until there is no such node.
+    pub async fn until_deleted(&self, name: &str) {
         self.until(&format!("node {name} is deleted"), |bench| {
             bench.find(name).is_none()
         })
         .await;
     }
 
-    /// Lets simulated time pass.
-    pub(crate) async fn pass(&self, time: Duration) {
+    /// Lets time pass.
+    pub async fn pass(&self, time: Duration) {
         tokio::time::sleep(time).await;
+        self.cluster.catch_up().await;
     }
 
-    pub(crate) async fn seconds(&self, seconds: u64) {
+    /// Lets seconds pass.
+    pub async fn seconds(&self, seconds: u64) {
         self.pass(Duration::from_secs(seconds)).await;
     }
 
+    /// Lets a long time pass in which nothing should happen. On the real clock it is cut down to a
+    /// bit more than a minute, since there is nothing that Bowline would begin by itself later.
+    pub async fn long(&self, seconds: u64) {
+        let time = Duration::from_secs(seconds);
+        let time = if is_real() {
+            time.min(LONG_ENOUGH)
+        } else {
+            time
+        };
+        self.pass(time).await;
+    }
+
+    /// How much later than promised something may be: not at all under the paused clock.
+    pub fn slack(&self) -> Duration {
+        if is_real() { SLACK } else { Duration::ZERO }
+    }
+
     /// Time since then.
-    pub(crate) fn since(&self, then: Timestamp) -> Duration {
+    pub fn since(&self, then: Timestamp) -> Duration {
         self.world.clock.since(then)
     }
 }
 
-pub(crate) fn kind(name: &str) -> &'static Kind {
-    kinds::by_kind("", "v1", name).unwrap()
-}
-
 /// A rule on the API server that answers with that status.
-pub(crate) fn refuse(code: u16, method: &str, path: &str) -> Rule {
+pub fn refuse(code: u16, method: &str, path: &str) -> Rule {
     let (headers, body) = Default::default();
     Rule::new(Action::Status {
         code,
@@ -407,7 +481,7 @@ pub(crate) fn refuse(code: u16, method: &str, path: &str) -> Rule {
 }
 
 /// A rule on the API server that lets calls wait for one second before they are handled.
-pub(crate) fn slow(method: &str, path: &str) -> Rule {
+pub fn slow(method: &str, path: &str) -> Rule {
     let second = Duration::from_secs(1);
     let action = Action::Delay {
         least: second,

@@ -13,14 +13,15 @@ use bowline_http::Random;
 use bowline_simulator::World;
 use bowline_simulator::faults::{Action, Rule};
 use bowline_simulator::fleet::{Fleet, Kubelet, Settings};
+use bowline_simulator::kubernetes::kinds::{self, Kind};
 use bowline_simulator::kubernetes::store::{Change, Store};
 use bowline_simulator::machines::Power;
 use bowline_simulator::monitor::{self, Monitor};
 use serde_json::Value;
 
-use crate::bench::{Bench, MANAGER, kind};
-use crate::objects::{addresses, is_uninitialized, taints};
 use crate::story::{has_shutdown_taint, join, run};
+use bowline_scenarios::objects::{addresses, is_uninitialized, taints};
+use bowline_scenarios::{Bench, MANAGER, Setup, only_in_memory};
 
 /// Seeds of one ordinary run; the whole takes some seconds.
 const SEEDS: u64 = 20;
@@ -47,6 +48,9 @@ const TARGETS: [(&str, &str); 8] = [
 
 #[test]
 fn whatever_goes_wrong_nothing_is_destroyed_and_all_is_well_in_the_end() {
+    if !only_in_memory("each of the twenty seeds takes hours of the clock") {
+        return;
+    }
     let number = |name: &str| {
         std::env::var(name)
             .ok()
@@ -95,7 +99,7 @@ impl Observer {
             let mut pulse = store.subscribe();
             let mut seen = store.revision();
             while pulse.changed().await.is_ok() {
-                let changes = store.with(|state| state.changes(kind("Node"), seen, usize::MAX));
+                let changes = store.with(|state| state.changes(nodes(), seen, usize::MAX));
                 for change in changes {
                     seen = change.revision;
                     this.check(&world, &change);
@@ -127,6 +131,10 @@ impl Observer {
         let problems = self.0.lock().unwrap();
         assert!(problems.is_empty(), "{problems:?}");
     }
+}
+
+fn nodes() -> &'static Kind {
+    kinds::by_kind("", "v1", "Node").unwrap()
 }
 
 fn has_address(node: &Value) -> bool {
@@ -168,7 +176,7 @@ struct Run {
 }
 
 async fn play(seed: u64) {
-    let mut run = Run::new(seed);
+    let mut run = Run::new(seed).await;
     run.join_foreign();
     for _ in 0..MACHINES {
         run.join();
@@ -186,8 +194,12 @@ async fn play(seed: u64) {
 }
 
 impl Run {
-    fn new(seed: u64) -> Self {
-        let mut bench = Bench::idle(seed, &[("demo", "demo")], &[]);
+    async fn new(seed: u64) -> Self {
+        let mut bench = Bench::set_up(Setup {
+            seed,
+            ..Setup::default()
+        })
+        .await;
         bench.cloud().follow(&bench.world.machines);
         // Half as often as usual, so that most of the calls are the manager's.
         let settings = Settings {
@@ -197,7 +209,10 @@ impl Run {
         let fleet = Fleet::new(&bench.world, bench.admin(), settings);
         let monitor = Monitor::start(&bench.world, bench.admin(), monitor::Settings::default());
         let observer = Observer::default();
-        observer.watch(&bench.world, bench.cluster.api().store());
+        observer.watch(
+            &bench.world,
+            bench.cluster.simulated().unwrap().api().store(),
+        );
         bench.start();
         Self {
             random: bench.world.random.fork(),
@@ -239,9 +254,15 @@ impl Run {
                 let latency = Duration::from_millis(self.random.below(20_000));
                 self.bench.cloud().take(latency);
             }
-            8 => self.bench.cluster.api().break_watches(),
+            8 => self
+                .bench
+                .cluster
+                .simulated()
+                .unwrap()
+                .api()
+                .break_watches(),
             9 => {
-                self.bench.cluster.api().compact();
+                self.bench.cluster.simulated().unwrap().api().compact();
                 self.bench.world.faults.cut_streams("kubernetes");
             }
             10 => self.join(),

@@ -1,5 +1,5 @@
-//! The specification's cases of nodes, end to end: the real manager in this process, a simulated
-//! API server over pipes, and clouds whose every answer is scripted.
+//! The specification's cases of nodes, end to end: the real manager in this process, an API server,
+//! and clouds whose every answer is scripted.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -8,14 +8,11 @@
 )]
 
 mod addresses;
-mod bench;
-mod cloud;
 mod initialization;
 mod initialization_writes;
 mod labels;
 mod lifecycle;
 mod lifecycle_guard;
-mod objects;
 mod ownership;
 mod seeds;
 mod story;
