@@ -130,7 +130,12 @@ impl Bench {
 
     /// Starts a manager, as a new process would.
     pub fn start(&mut self) {
-        let basis = ["--secure-port=0", "--leader-elect=false"].map(str::to_owned);
+        let lease = self.cluster.names().own("cloud-controller-manager");
+        let basis = [
+            "--secure-port=0".to_owned(),
+            "--leader-elect=false".to_owned(),
+            format!("--leader-elect-resource-name={lease}"),
+        ];
         let flags: Vec<String> = basis.into_iter().chain(self.flags.clone()).collect();
         let Ok(Request::Run(line)) = options::parse("bowline", Some("demo"), &flags) else {
             panic!("the flags are wrong: {flags:?}");

@@ -15,7 +15,8 @@ use bowline_simulator::serve::Server;
 use futures::{StreamExt as _, stream};
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::{Event, Node};
+use k8s_openapi::api::core::v1::{Event, Node, ServiceAccount};
+use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
 use kube::Api;
 use kube::api::{DeleteParams, ListParams, PostParams};
 use serde_json::{Value, json};
@@ -447,6 +448,23 @@ impl Remains {
         self.remove_all(leases, &ListParams::default()).await;
         let events: Api<Event> = Api::namespaced(self.admin.clone(), EVENTS);
         self.remove_all(events, &ListParams::default()).await;
+        let (all, admin) = (ListParams::default(), &self.admin);
+        let system = "kube-system";
+        self.remove_all(Api::<ClusterRoleBinding>::all(admin.clone()), &all)
+            .await;
+        self.remove_all(Api::<ClusterRole>::all(admin.clone()), &all)
+            .await;
+        self.remove_all(Api::<RoleBinding>::namespaced(admin.clone(), system), &all)
+            .await;
+        self.remove_all(Api::<Role>::namespaced(admin.clone(), system), &all)
+            .await;
+        self.remove_all(
+            Api::<ServiceAccount>::namespaced(admin.clone(), system),
+            &all,
+        )
+        .await;
+        self.remove_all(Api::<Lease>::namespaced(admin.clone(), system), &all)
+            .await;
     }
 
     async fn remove_all<K>(&self, api: Api<K>, selected: &ListParams)

@@ -51,7 +51,9 @@ pub mod names;
 pub mod objects;
 pub mod plane;
 mod play;
+mod rights;
 
 pub use bench::{Bench, MANAGER, Setup, refuse, slow};
 pub use cluster::{Cluster, Sharing};
 pub use play::{is_real, only_in_memory, play, tell};
+pub use rights::Granted;
