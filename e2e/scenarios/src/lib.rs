@@ -51,7 +51,7 @@ pub mod names;
 pub mod objects;
 pub mod plane;
 mod play;
-mod rights;
+pub mod rights;
 
 pub use bench::{Bench, MANAGER, Setup, refuse, slow};
 pub use cluster::{Cluster, Sharing};

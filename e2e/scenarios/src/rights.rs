@@ -36,16 +36,21 @@ impl Cluster {
             .collect();
         let account = names.own(account);
         let user = format!("system:serviceaccount:{SYSTEM}:{account}");
-        match self.simulated() {
-            Some(cluster) => cluster.install(own).unwrap(),
-            None => {
-                for object in own {
-                    apply(self.admin(), object).await;
-                }
-                until_allowed(self.admin(), &user, "watch", "", "nodes").await;
-                let leases = ("create", "coordination.k8s.io", "leases");
-                until_allowed(self.admin(), &user, leases.0, leases.1, leases.2).await;
+        if let Some(cluster) = self.simulated() {
+            cluster.install(own).unwrap();
+        } else {
+            for object in own {
+                apply(self.admin(), object).await;
             }
+            until_allowed(self.admin(), &user, "watch", "", "nodes").await;
+            until_allowed(
+                self.admin(),
+                &user,
+                "create",
+                "coordination.k8s.io",
+                "leases",
+            )
+            .await;
         }
         let config = self.account(SYSTEM, &account).await;
         Granted { config, user }
@@ -86,7 +91,8 @@ fn list<'a>(object: &'a mut Value, field: &str) -> impl Iterator<Item = &'a mut 
     items.into_iter().flatten()
 }
 
-async fn apply(client: Client, object: Value) {
+/// Makes an object what it is here, whatever it was.
+pub async fn apply(client: Client, object: Value) {
     let text = |pointer| {
         object
             .pointer(pointer)
@@ -107,7 +113,9 @@ async fn apply(client: Client, object: Value) {
     applied.unwrap_or_else(|error| panic!("applying {object}: {error}"));
 }
 
-async fn until_allowed(client: Client, user: &str, verb: &str, group: &str, resource: &str) {
+/// Waits until a user of `kube-system`'s accounts has that right; resources of the core group are
+/// meant in the whole cluster.
+pub async fn until_allowed(client: Client, user: &str, verb: &str, group: &str, resource: &str) {
     let namespace = if group.is_empty() { "" } else { SYSTEM };
     let review: SubjectAccessReview = serde_json::from_value(json!({ "spec": {
         "user": user,
