@@ -53,7 +53,7 @@ pub mod plane;
 mod play;
 pub mod rights;
 
-pub use bench::{Bench, MANAGER, Setup, refuse, slow};
+pub use bench::{Bench, Fault, MANAGER, Setup, refuse, slow};
 pub use cluster::{Cluster, Sharing};
 pub use play::{is_real, only_in_memory, play, tell};
 pub use rights::Granted;

@@ -6,7 +6,7 @@ use bowline_simulator::faults::{Action, Rule};
 
 use bowline_scenarios::cloud::{Script, machine};
 use bowline_scenarios::objects::known;
-use bowline_scenarios::{Bench, scenario};
+use bowline_scenarios::{Bench, is_real, scenario};
 
 const INTERNAL: &str = "InternalIP:10.0.0.5";
 
@@ -34,12 +34,13 @@ fn framework_case_147_a_failed_check_read_takes_back_the_first_look() {
             .until("the second round", |it| it.cloud().canaries() == 2)
             .await;
         let second = bench.since(first);
-        assert!((12..13).contains(&second.as_secs()), "{second:?}");
-        bench.seconds(11).await;
+        let late = bench.slack().as_secs();
+        assert!((12..13 + late).contains(&second.as_secs()), "{second:?}");
+        bench.seconds(8).await;
         assert!(bench.find("n1").is_some());
         bench.until_deleted("n1").await;
         let third = bench.since(first);
-        assert!((24..25).contains(&third.as_secs()), "{third:?}");
+        assert!((24..25 + 2 * late).contains(&third.as_secs()), "{third:?}");
     });
 }
 
@@ -56,13 +57,11 @@ fn framework_case_147_a_node_made_again_counts_anew() {
         bench
             .put_aged(known("n1", "demo://m-1", "Unknown", &[INTERNAL]), 1800)
             .await;
-        bench.seconds(20).await;
-        assert!(
-            bench.find("n1").is_some(),
-            "the look at its namesake counted"
-        );
         bench.until_deleted("n1").await;
-        assert_eq!(bench.since(first).as_secs(), 24);
+        let took = bench.since(first).as_secs();
+        let late = bench.slack().as_secs();
+        assert!(took >= 24, "the look at its namesake counted: {took} s");
+        assert!(took <= 24 + 2 * late, "{took} s");
     });
 }
 
@@ -81,7 +80,7 @@ fn no_more_nodes_are_deleted_than_the_budget_allows() {
         }
         bench.start();
         let left = |it: &Bench| it.cluster.nodes().len();
-        bench.seconds(540).await;
+        bench.long(540).await;
         // A tenth of forty.
         assert_eq!(left(&bench), 36);
         let held = "bowline_guard_held_nodes{cloud=\"demo\",reason=\"BudgetSpent\"}";
@@ -93,6 +92,10 @@ fn no_more_nodes_are_deleted_than_the_budget_allows() {
             assert_eq!(bench.told(&name, "NodeDeletionHeld"), 1, "{name}");
             assert_eq!(bench.told(&name, "DeletingNode"), 0, "{name}");
             assert_eq!(bench.deletions(&name), []);
+        }
+        if is_real() {
+            // The window is ten minutes long.
+            return;
         }
         // The window moves on: three of the 36 that are left, then three more.
         bench.seconds(120).await;
@@ -113,7 +116,7 @@ fn a_restart_starts_looking_anew() {
         bench
             .put(known("n1", "demo://m-1", "Unknown", &[INTERNAL]))
             .await;
-        for _ in 0..20 {
+        for _ in 0..if is_real() { 6 } else { 20 } {
             bench.start();
             bench.seconds(9).await;
             bench.kill().await;
@@ -139,7 +142,7 @@ fn deletions_without_an_answer_count_against_the_budget() {
         let lost = Rule::new(Action::LostAnswer).server("kubernetes");
         bench.fault(lost.on("DELETE", "/api/v1/nodes/*"));
         bench.start();
-        bench.seconds(500).await;
+        bench.long(500).await;
         assert_eq!(bench.cluster.nodes().len(), 7);
     });
 }

@@ -244,7 +244,9 @@ impl Run {
 
     async fn step(&mut self) {
         match self.random.below(14) {
-            0..5 => self.bench.fault(self.rule()),
+            0..5 => {
+                self.bench.fault(self.rule());
+            }
             5 => self.bench.world.faults.clear(),
             6 => {
                 let chance = [0.0, 0.2, 1.0][usize::try_from(self.random.below(3)).unwrap()];
