@@ -13,6 +13,10 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("bowline-controllers", &["bowline-core", "bowline-http"]),
     ("bowline-cloudscale", &["bowline-core", "bowline-http"]),
     ("bowline-simulator", &["bowline-http"]),
+    (
+        "bowline-control-plane",
+        &["bowline-core", "bowline-http", "bowline-simulator"],
+    ),
     ("bowline-bench", &["bowline-http", "bowline-simulator"]),
     (
         "bowline-scenarios",
