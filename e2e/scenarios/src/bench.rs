@@ -180,6 +180,7 @@ impl Bench {
         let (handle, task) = self.running.take().unwrap();
         handle.stop();
         task.await.unwrap().unwrap();
+        self.cluster.catch_up().await;
     }
 
     /// Kills the manager in the middle of whatever it does.
@@ -189,6 +190,7 @@ impl Bench {
         assert!(task.await.unwrap_err().is_cancelled());
         // Its detached tasks see the dropped handle as the signal.
         drop(handle);
+        self.cluster.catch_up().await;
     }
 
     /// Whether the manager still works.
@@ -491,9 +493,11 @@ impl Fault<'_> {
         let Self(bench, name) = self;
         let patience = if is_real() { REAL_PATIENCE } else { PATIENCE };
         let struck = bench.world.faults.struck(name, times);
-        if tokio::time::timeout(patience, struck).await.is_err() {
-            panic!("there were never {times} calls for the fault {name}");
-        }
+        let is_struck = tokio::time::timeout(patience, struck).await.is_ok();
+        assert!(
+            is_struck,
+            "there were never {times} calls for the fault {name}"
+        );
     }
 }
 

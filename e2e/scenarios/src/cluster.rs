@@ -10,6 +10,7 @@ use bowline_simulator::fleet::{Fleet, Kubelet, Settings};
 use bowline_simulator::kubernetes::auth::User;
 use bowline_simulator::kubernetes::kinds::{self, Kind};
 use bowline_simulator::machines::Power;
+use bowline_simulator::monitor::{self, Monitor};
 use bowline_simulator::relay::Relay;
 use bowline_simulator::serve::Server;
 use futures::{StreamExt as _, stream};
@@ -375,6 +376,12 @@ impl Cluster {
             ..Kubelet::default()
         };
         fleet.join(kubelet).unwrap();
+    }
+
+    /// Starts what watches over the nodes and taints those that fall silent.
+    pub fn monitor(&self, settings: monitor::Settings) -> Monitor {
+        let selector = self.names.selector();
+        Monitor::start_for(selector, &self.world, self.admin.clone(), settings)
     }
 
     // Waiting.

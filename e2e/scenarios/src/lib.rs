@@ -40,6 +40,7 @@
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
+    clippy::missing_panics_doc,
     reason = "a test may, and this is a part of tests"
 )]
 

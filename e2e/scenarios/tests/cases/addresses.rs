@@ -26,9 +26,14 @@ fn frequency() -> String {
 
 /// A running manager and the initialised node n1 with these addresses; the cloud says `script`.
 async fn settled(list: &[&str], script: Script) -> Bench {
+    around(known("n1", "demo://m-1", "True", list), script).await
+}
+
+/// A running manager and this node n1; the cloud says `script`.
+async fn around(node: Value, script: Script) -> Bench {
     let mut bench = Bench::idle(&[&frequency()]).await;
     bench.cloud().say("n1", script);
-    bench.put(known("n1", "demo://m-1", "True", list)).await;
+    bench.put(node).await;
     bench.start();
     bench
 }
@@ -80,13 +85,9 @@ fn framework_case_029_a_pinned_pair_is_stored_in_the_annotations_order() {
 fn framework_case_032_an_address_the_cloud_loses_leaves_the_node_as_it_is() {
     scenario!(async || {
         let list = ["InternalIP:10.1.1.1", "InternalIP:fc01::5678", HOST];
-        let bench = settled(&list, found(&["InternalIP:10.1.1.1"])).await;
-        bench
-            .change("n1", |node| {
-                node["metadata"]["annotations"] =
-                    json!({ PROVIDED_NODE_IP: "10.1.1.1,fc01::5678" });
-            })
-            .await;
+        let mut node = known("n1", "demo://m-1", "True", &list);
+        node["metadata"]["annotations"] = json!({ PROVIDED_NODE_IP: "10.1.1.1,fc01::5678" });
+        let bench = around(node, found(&["InternalIP:10.1.1.1"])).await;
         bench.pass(period() * 3).await;
         assert_eq!(addresses(&bench.node("n1")), list);
         assert_eq!(bench.calls("n1"), []);

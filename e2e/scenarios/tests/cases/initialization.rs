@@ -9,7 +9,7 @@ use bowline_scenarios::objects::{
     NOT_READY, PROVIDED_NODE_IP, UNINITIALIZED, addresses, fresh, is_uninitialized, labels,
     taint_list, taints,
 };
-use bowline_scenarios::{Bench, scenario};
+use bowline_scenarios::{Bench, is_real, scenario};
 
 const INTERNAL: &str = "InternalIP:10.0.0.5";
 const EXTERNAL: &str = "ExternalIP:198.51.100.7";
@@ -191,11 +191,13 @@ fn framework_case_008_an_error_is_tried_again_with_doubling_pauses() {
             .map(|pair| pair[1].duration_since(pair[0]).as_millis())
             .collect();
         // Each question waits 20 ms for company; timers are good to a millisecond.
+        // (On a shared server it may join a question about another scenario's node.)
+        let company = if is_real() { 0 } else { 20 };
         let late = 24 + i128::try_from(bench.slack().as_millis()).unwrap();
         assert_eq!(pauses.len(), 3);
         for (pause, wanted) in pauses.iter().zip([5, 10, 20]) {
             assert!(
-                (wanted + 20..wanted + late).contains(pause),
+                (wanted + company..wanted + late).contains(pause),
                 "pauses {pauses:?}"
             );
         }

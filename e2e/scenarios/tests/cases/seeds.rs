@@ -206,8 +206,8 @@ impl Run {
             renew_interval: Duration::from_secs(20),
             ..Settings::default()
         };
-        let fleet = Fleet::new(&bench.world, bench.admin(), settings);
-        let monitor = Monitor::start(&bench.world, bench.admin(), monitor::Settings::default());
+        let fleet = bench.cluster.fleet(settings);
+        let monitor = bench.cluster.monitor(monitor::Settings::default());
         let observer = Observer::default();
         observer.watch(
             &bench.world,
