@@ -19,6 +19,7 @@ use bowline_simulator::kubernetes::auth::originals;
 use bowline_simulator::serve::Server;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{ConfigMap, Node};
+use kube::api::PostParams;
 use kube::runtime::wait::await_condition;
 use kube::{Api, Client};
 use serde_json::json;
@@ -277,7 +278,7 @@ async fn a_watch_whose_past_is_compacted_away_begins_anew() {
     for number in 0..10 {
         let map = json!({ "metadata": { "name": format!("filler-{number}") } });
         let map = serde_json::from_value(map).unwrap();
-        maps.create(&Default::default(), &map).await.unwrap();
+        maps.create(&PostParams::default(), &map).await.unwrap();
     }
     stage.plane().control("compact").await;
     stage.plane().control("restart kube-apiserver").await;
