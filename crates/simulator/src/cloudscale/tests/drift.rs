@@ -102,12 +102,29 @@ async fn a_whole_load_balancer_is_there_at_once_and_seen_as_a_tree() {
         .as_ref()
         .unwrap();
     assert_eq!((&*http.url_path, &*http.method), ("/livez", "GET"));
+}
 
+#[tokio::test(start_paused = true)]
+async fn what_cannot_be_is_not_made_by_hand_either() {
+    let scenery = Scenery::balanced("");
+    let cloud = &scenery.cloud;
+    cloud.add_balancer(&whole()).unwrap();
     for (spec, reason) in [
         (whole(), "uuid: \"b1\" exists already."),
         (
             BalancerSpec::named("x").zone("zrh1"),
             "zone: \"zrh1\" is not a valid choice",
+        ),
+        (
+            BalancerSpec::named("x").vip(None, None),
+            "subnet: This field is required.",
+        ),
+        (
+            BalancerSpec::named("x").pool(PoolSpec {
+                uuid: Some("b1".to_owned()),
+                ..PoolSpec::named("p")
+            }),
+            "uuid: \"b1\" exists already.",
         ),
         (
             BalancerSpec::named("x").pool(PoolSpec::named("p").protocol("sctp")),
@@ -122,7 +139,7 @@ async fn a_whole_load_balancer_is_there_at_once_and_seen_as_a_tree() {
         let message = cloud.add_balancer(&spec).unwrap_err().to_string();
         assert!(message.contains(reason), "{message}");
     }
-    assert_eq!(cloud.balancers().len(), 2, "nothing half made is left");
+    assert_eq!(cloud.balancers().len(), 1, "nothing half made is left");
 }
 
 #[tokio::test(start_paused = true)]
