@@ -1,15 +1,16 @@
 //! The test bench: a cluster, scripted clouds and the real manager between them.
 
+mod leases;
+mod replica;
+
+pub use leases::LEASE;
+pub use replica::Replica;
+
 use std::sync::Arc;
 use std::time::Duration;
 
-use bowline_controllers::clients::{Agent, Clients, Connection, Limits};
-use bowline_controllers::manager::{Manager, ManagerError, Reviews};
 use bowline_controllers::metrics::Metrics;
-use bowline_controllers::options::{self, Request};
-use bowline_controllers::{StopHandle, stop_signal};
-use bowline_core::{Cloud, GuardPolicy};
-use bowline_http::Connector;
+use bowline_core::Cloud;
 use bowline_simulator::World;
 use bowline_simulator::faults::{Action, Rule};
 use bowline_simulator::journal::Entry;
@@ -18,7 +19,6 @@ use futures::future::select_all;
 use jiff::Timestamp;
 use serde_json::Value;
 use tokio::sync::watch::Receiver;
-use tokio::task::JoinHandle;
 
 use crate::cloud::ScriptedCloud;
 use crate::cluster::{Cluster, Sharing};
@@ -49,6 +49,10 @@ pub struct Setup<'a> {
     pub flags: &'a [&'a str],
     /// Whether it can share a real server.
     pub sharing: Sharing,
+    /// Whether managers compete for a lease. If not, they need none.
+    pub elects: bool,
+    /// The name under which managers are started, and the provider that it stands for.
+    pub program: (&'static str, &'static str),
 }
 
 impl Default for Setup<'_> {
@@ -58,9 +62,14 @@ impl Default for Setup<'_> {
             clouds: &[("demo", "demo")],
             flags: &[],
             sharing: Sharing::Shared,
+            elects: false,
+            program: ("bowline", "demo"),
         }
     }
 }
+
+/// Makes a cloud that notes what it does in a manager's metrics.
+type Provider = Box<dyn Fn(&Arc<Metrics>) -> Arc<dyn Cloud>>;
 
 /// The bench of one scenario.
 pub struct Bench {
@@ -74,7 +83,9 @@ pub struct Bench {
     pub metrics: Arc<Metrics>,
     config: kube::Config,
     flags: Vec<String>,
-    running: Option<(StopHandle, JoinHandle<Result<(), ManagerError>>)>,
+    providers: Vec<Provider>,
+    program: (&'static str, &'static str),
+    running: Option<Replica>,
 }
 
 impl Bench {
@@ -99,10 +110,26 @@ impl Bench {
         Self::set_up(setup).await
     }
 
+    /// A place for managers that compete for a lease, with the cloud `demo`: see
+    /// [`Bench::replica`].
+    pub async fn for_replicas(seed: u64) -> Self {
+        let setup = Setup {
+            seed,
+            elects: true,
+            ..Setup::default()
+        };
+        Self::set_up(setup).await
+    }
+
     /// Everything but the manager, for [`Bench::start`].
     pub async fn set_up(setup: Setup<'_>) -> Self {
         let cluster = Cluster::start(setup.seed, setup.sharing).await;
         let config = cluster.manager(MANAGER).await;
+        if setup.elects {
+            cluster.prepare_elections().await;
+        }
+        let alone = (!setup.elects).then_some("--leader-elect=false");
+        let flags = alone.into_iter().chain(setup.flags.iter().copied());
         let clouds = setup.clouds.iter();
         let clouds = clouds
             .map(|(name, scheme)| ScriptedCloud::new(name, scheme, cluster.names(), &cluster.world))
@@ -111,7 +138,9 @@ impl Bench {
             clouds,
             metrics: Metrics::new(),
             config,
-            flags: setup.flags.iter().map(|&flag| flag.to_owned()).collect(),
+            flags: flags.map(str::to_owned).collect(),
+            providers: Vec::new(),
+            program: setup.program,
             running: None,
             world: cluster.world.clone(),
             cluster,
@@ -128,69 +157,33 @@ impl Bench {
         &self.clouds[0]
     }
 
-    /// Starts a manager, as a new process would.
+    /// A cloud besides the scripted ones, which managers make when they start.
+    pub fn add_provider(&mut self, build: impl Fn(&Arc<Metrics>) -> Arc<dyn Cloud> + 'static) {
+        self.providers.push(Box::new(build));
+    }
+
+    /// Starts the manager, as a new process would.
     pub fn start(&mut self) {
-        let basis = ["--secure-port=0", "--leader-elect=false"].map(str::to_owned);
-        let flags: Vec<String> = basis.into_iter().chain(self.flags.clone()).collect();
-        let Ok(Request::Run(line)) = options::parse("bowline", Some("demo"), &flags) else {
-            panic!("the flags are wrong: {flags:?}");
-        };
-        let options = line.options;
-        options.validate().unwrap();
-        let connector = Connector::simulated(self.world.pipes.clone());
-        let agent = Agent {
-            program: "bowline".into(),
-            version: "v0".into(),
-            commit: "test".into(),
-        };
-        self.metrics = Metrics::new();
-        let manager = Manager {
-            clients: Clients::new(
-                Connection::over(&self.config, connector).unwrap(),
-                agent,
-                Limits::from(&options.client),
-                self.world.clock.clone(),
-                self.metrics.clone(),
-                false,
-            ),
-            options,
-            clouds: self
-                .clouds
-                .iter()
-                .map(|cloud| cloud.clone() as Arc<dyn Cloud>)
-                .collect(),
-            reviews: Reviews::default(),
-            metrics: self.metrics.clone(),
-            clock: self.world.clock.clone(),
-            random: self.world.random.fork(),
-            guard: GuardPolicy::default(),
-            set_verbosity: Arc::new(|_| Ok(())),
-        };
-        let (handle, stop) = stop_signal();
-        self.running = Some((handle, tokio::spawn(manager.run(stop))));
+        let flags: Vec<&str> = self.flags.iter().map(String::as_str).collect();
+        let replica = self.replica_as(MANAGER, &self.config, &flags);
+        self.metrics = replica.metrics.clone();
+        self.running = Some(replica);
     }
 
     /// Stops the manager the way a signal does.
     pub async fn stop(&mut self) {
-        let (handle, task) = self.running.take().unwrap();
-        handle.stop();
-        task.await.unwrap().unwrap();
+        let (ended, _) = self.running.take().unwrap().stop().await;
+        ended.unwrap();
     }
 
     /// Kills the manager in the middle of whatever it does.
     pub async fn kill(&mut self) {
-        let (handle, task) = self.running.take().unwrap();
-        task.abort();
-        assert!(task.await.unwrap_err().is_cancelled());
-        // Its detached tasks see the dropped handle as the signal.
-        drop(handle);
+        self.running.take().unwrap().kill().await;
     }
 
     /// Whether the manager still works.
     pub fn is_running(&self) -> bool {
-        self.running
-            .as_ref()
-            .is_some_and(|(_, task)| !task.is_finished())
+        self.running.as_ref().is_some_and(Replica::is_running)
     }
 
     /// A client that may do everything.
@@ -361,11 +354,7 @@ impl Bench {
 
     /// The value of a series, by its exact name with labels; none if it is not there.
     pub fn metric(&self, series: &str) -> Option<f64> {
-        let text = self.metrics.text();
-        let mut lines = text.lines().filter_map(|line| line.rsplit_once(' '));
-        lines
-            .find(|(name, _)| *name == series)
-            .map(|(_, value)| value.parse().unwrap())
+        replica::metric(&self.metrics, series)
     }
 
     // Time.
@@ -403,7 +392,9 @@ impl Bench {
             if done(self) {
                 return;
             }
-            let asked = select_all(looks.iter_mut().map(|it| Box::pin(it.changed())));
+            let never = futures::future::pending().boxed();
+            let looks = looks.iter_mut().map(|it| it.changed().boxed());
+            let asked = select_all(looks.chain([never]));
             let changed = match &mut changes {
                 Some(changes) => changes.changed().map(|_| ()).boxed(),
                 None => std::future::pending().boxed(),

@@ -2,6 +2,8 @@
 //!
 //! Names are the scenario's own everywhere here; the handle translates them (see [`crate::names`]).
 
+mod leases;
+
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use bowline_simulator::World;
@@ -10,6 +12,7 @@ use bowline_simulator::fleet::{Fleet, Kubelet, Settings};
 use bowline_simulator::kubernetes::auth::User;
 use bowline_simulator::kubernetes::kinds::{self, Kind};
 use bowline_simulator::machines::Power;
+use bowline_simulator::monitor::{self, Monitor};
 use bowline_simulator::relay::Relay;
 use bowline_simulator::serve::Server;
 use futures::{StreamExt as _, stream};
@@ -64,7 +67,7 @@ struct Real {
     relays: Mutex<Vec<(Arc<Relay>, Server)>>,
     plane: Arc<ControlPlane>,
     /// While it has a server of its own.
-    _turn: Option<MutexGuard<'static, ()>>,
+    turn: Option<MutexGuard<'static, ()>>,
 }
 
 impl Cluster {
@@ -107,7 +110,7 @@ impl Cluster {
             mirror: Mirror::start(admin.clone(), &names).await,
             relays: Mutex::default(),
             plane,
-            _turn: turn,
+            turn,
         };
         Self {
             world: World::real(),
@@ -167,7 +170,7 @@ impl Cluster {
             }
             Back::Real(real) => {
                 let config = real.plane.manager().await;
-                real.journaled(&self.world, config, name)
+                real.journaled(self, config, name)
             }
         }
     }
@@ -178,7 +181,7 @@ impl Cluster {
             Back::Memory(cluster) => cluster.config_of(User::new(name, groups)).unwrap(),
             Back::Real(real) => {
                 let config = real.plane.user(name, groups).await;
-                real.journaled(&self.world, config, name)
+                real.journaled(self, config, name)
             }
         }
     }
@@ -197,7 +200,7 @@ impl Cluster {
             Back::Real(real) => {
                 let config = real.plane.account(namespace, name).await;
                 let caller = format!("system:serviceaccount:{namespace}:{name}");
-                real.journaled(&self.world, config, &caller)
+                real.journaled(self, config, &caller)
             }
         }
     }
@@ -347,13 +350,18 @@ impl Cluster {
 
     /// The events about that node.
     pub fn events(&self, name: &str) -> Vec<Value> {
+        let all = self.all_events().into_iter();
+        all.filter(|it| it["involvedObject"]["name"] == name)
+            .collect()
+    }
+
+    /// The events about nodes, and whatever else has no place of its own.
+    pub fn all_events(&self) -> Vec<Value> {
         let all = match &self.back {
             Back::Memory(cluster) => cluster.api().list(kind("Event"), Some(EVENTS)),
             Back::Real(real) => real.mirror.events(),
         };
-        let all = all.into_iter().map(|it| self.names.incoming(it));
-        all.filter(|it| it["involvedObject"]["name"] == name)
-            .collect()
+        all.into_iter().map(|it| self.names.incoming(it)).collect()
     }
 
     // Machines and kubelets.
@@ -367,13 +375,32 @@ impl Cluster {
     pub fn join(&self, fleet: &Fleet, name: &str, machine: &str) {
         self.world.machines.set(machine, Power::Running);
         let kubelet = Kubelet {
-            node_name: self.names.own(name),
+            node_name: name.to_owned(),
             machine_id: machine.to_owned(),
             system_uuid: self.world.random.uuid(),
-            labels: self.names.label().into_iter().collect(),
             ..Kubelet::default()
         };
+        self.join_as(fleet, kubelet);
+    }
+
+    /// Starts a kubelet with settings of its own, under the scenario's name of it.
+    pub fn join_as(&self, fleet: &Fleet, mut kubelet: Kubelet) {
+        kubelet.node_name = self.names.own(&kubelet.node_name);
+        kubelet.labels.extend(self.names.label());
         fleet.join(kubelet).unwrap();
+    }
+
+    /// The part of kube-controller-manager that notices silent kubelets, for the scenario's nodes.
+    /// On a real server too it is the simulator's: the real one would judge everybody's.
+    pub async fn monitor(&self) -> Monitor {
+        let client = match &self.back {
+            Back::Memory(_) => self.admin(),
+            Back::Real(real) => {
+                let config = real.plane.admin().await;
+                self.client(real.journaled(self, config, "kube-controller-manager"))
+            }
+        };
+        Monitor::start(&self.world, client, monitor::Settings::default())
     }
 
     // Waiting.
@@ -403,12 +430,13 @@ impl Cluster {
 }
 
 impl Real {
-    /// The same account through a relay, with a journal and faults.
-    fn journaled(&self, world: &World, mut config: kube::Config, caller: &str) -> kube::Config {
-        let relay = Relay::new(&config, caller).unwrap();
+    /// The same account through a relay, with a journal and faults, and a view of the scenario's
+    /// nodes alone.
+    fn journaled(&self, cluster: &Cluster, mut config: kube::Config, caller: &str) -> kube::Config {
+        let relay = Relay::narrowed(&config, caller, cluster.names.selector()).unwrap();
         let mut relays = self.relays.lock().unwrap();
         let name = format!("kubernetes-{}.real:80", relays.len());
-        let server = Server::builder(world, relay.clone()).pipe(&name);
+        let server = Server::builder(&cluster.world, relay.clone()).pipe(&name);
         relays.push((relay, server));
         config.cluster_url = format!("http://{name}").parse().unwrap();
         config

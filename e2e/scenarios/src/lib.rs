@@ -52,6 +52,6 @@ pub mod objects;
 pub mod plane;
 mod play;
 
-pub use bench::{Bench, MANAGER, Setup, refuse, slow};
+pub use bench::{Bench, LEASE, MANAGER, Replica, Setup, refuse, slow};
 pub use cluster::{Cluster, Sharing};
 pub use play::{is_real, only_in_memory, play, tell};

@@ -2,10 +2,11 @@
 //! without waiting.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
 
 use futures::{Stream, StreamExt};
+use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Event as KubeEvent, Node};
 use kube::api::ListParams;
 use kube::core::{ApiResource, DynamicObject, TypeMeta};
@@ -22,19 +23,32 @@ pub(crate) const EVENTS: &str = "default";
 /// No watch of a healthy server lags so much; beyond it something is broken.
 const LAG: Duration = Duration::from_secs(60);
 
-/// Nodes and events of one scenario. Dropping it ends the watches.
+/// Nodes and events of one scenario, and the leases of its managers if there are any. Dropping it
+/// ends the watches.
 pub(crate) struct Mirror {
     client: Client,
     names: Names,
     nodes: Kept,
     events: Kept,
+    system: OnceLock<System>,
     pulse: watch::Sender<()>,
-    tasks: [JoinHandle<()>; 2],
+    _tasks: [Task; 2],
 }
 
-impl Drop for Mirror {
+/// A namespace in which everything is the scenario's own.
+struct System {
+    namespace: String,
+    leases: Kept,
+    events: Kept,
+    _tasks: [Task; 2],
+}
+
+/// Ends when it is dropped.
+struct Task(JoinHandle<()>);
+
+impl Drop for Task {
     fn drop(&mut self) {
-        self.tasks.iter().for_each(JoinHandle::abort);
+        self.0.abort();
     }
 }
 
@@ -77,12 +91,66 @@ impl Mirror {
             names: names.clone(),
             nodes,
             events,
+            system: OnceLock::new(),
             pulse,
-            tasks: [nodes_task, events_task],
+            _tasks: [nodes_task, events_task],
         };
         let complete = || mirror.nodes.lock().is_complete && mirror.events.lock().is_complete;
         mirror.until("the first lists are here", complete).await;
         mirror
+    }
+
+    /// Watches that namespace too: leases and events. Returns when they are known.
+    pub(crate) async fn watch_system(&self, namespace: &str) {
+        let (leases, events) = (Kept::default(), Kept::default());
+        let all = Names::alone();
+        let watch = |resource, kind, kept| {
+            let api = Api::namespaced_with(self.client.clone(), namespace, &resource);
+            let config = watcher::Config::default();
+            follow(api, kind, config, kept, &all, &self.pulse)
+        };
+        let tasks = [
+            watch(ApiResource::erase::<Lease>(&()), "Lease", &leases),
+            watch(ApiResource::erase::<KubeEvent>(&()), "Event", &events),
+        ];
+        let system = System {
+            namespace: namespace.to_owned(),
+            leases,
+            events,
+            _tasks: tasks,
+        };
+        assert!(self.system.set(system).is_ok(), "it is watched already");
+        let system = self.system();
+        let complete = || system.leases.lock().is_complete && system.events.lock().is_complete;
+        self.until("the leases are here", complete).await;
+    }
+
+    fn system(&self) -> &System {
+        let system = self.system.get();
+        system.expect("the scenario says that its managers elect a leader")
+    }
+
+    /// The lease of that name.
+    pub(crate) fn lease(&self, name: &str) -> Option<Value> {
+        self.system().leases.lock().current.get(name).cloned()
+    }
+
+    /// Waits until the lease is seen in that version or a later one.
+    pub(crate) async fn until_lease_seen(&self, name: &str, version: u64) {
+        let what = format!("version {version} of lease {name} is seen");
+        self.until(&what, || {
+            let lease = self.lease(name);
+            lease.is_some_and(|it| version_of(&it) >= version)
+        })
+        .await;
+    }
+
+    /// The events about leases, by name; none where they are not watched.
+    pub(crate) fn system_events(&self) -> Vec<Value> {
+        let system = self.system.get();
+        system.map_or_else(Vec::new, |it| {
+            it.events.lock().current.values().cloned().collect()
+        })
     }
 
     /// Changes with everything that is seen.
@@ -149,14 +217,22 @@ impl Mirror {
         let mut select = ListParams::default();
         select.label_selector = self.names.selector();
         let nodes: Api<Node> = Api::all(self.client.clone());
-        self.agree(&self.nodes, nodes, &select).await;
+        self.agree(&self.nodes, &self.names, nodes, &select).await;
         let events: Api<KubeEvent> = Api::namespaced(self.client.clone(), EVENTS);
-        self.agree(&self.events, events, &ListParams::default())
-            .await;
+        let select = ListParams::default();
+        self.agree(&self.events, &self.names, events, &select).await;
+        let Some(system) = self.system.get() else {
+            return;
+        };
+        let (all, namespace) = (Names::alone(), system.namespace.as_str());
+        let leases: Api<Lease> = Api::namespaced(self.client.clone(), namespace);
+        self.agree(&system.leases, &all, leases, &select).await;
+        let events: Api<KubeEvent> = Api::namespaced(self.client.clone(), namespace);
+        self.agree(&system.events, &all, events, &select).await;
     }
 
     /// Lists, and waits until the watch has told what the list says.
-    async fn agree<K>(&self, kept: &Kept, api: Api<K>, select: &ListParams)
+    async fn agree<K>(&self, kept: &Kept, names: &Names, api: Api<K>, select: &ListParams)
     where
         K: Clone + std::fmt::Debug + serde::de::DeserializeOwned,
     {
@@ -167,7 +243,7 @@ impl Mirror {
             .into_iter()
             .map(|it| it.metadata)
             .filter_map(|it| Some((it.name?, number(it.resource_version.as_deref()))))
-            .filter(|(name, _)| self.names.is_own(name))
+            .filter(|(name, _)| names.is_own(name))
             .collect();
         self.until("the watches agree with the lists", || {
             let state = kept.lock();
@@ -256,9 +332,9 @@ fn follow(
     kept: &Kept,
     names: &Names,
     pulse: &watch::Sender<()>,
-) -> JoinHandle<()> {
+) -> Task {
     let (kept, names, pulse) = (kept.clone(), names.clone(), pulse.clone());
-    tokio::spawn(async move {
+    Task(tokio::spawn(async move {
         let mut told = std::pin::pin!(told(api, kind, config));
         while let Some(event) = told.next().await {
             let own = match &event {
@@ -272,7 +348,7 @@ fn follow(
                 pulse.send_replace(());
             }
         }
-    })
+    }))
 }
 
 /// The watch without its errors: after one it starts over by itself.
@@ -296,8 +372,13 @@ fn told(
 
 /// Items of lists do not say what they are; here all do.
 fn value(mut object: DynamicObject, kind: &str) -> Value {
+    let api_version = if kind == "Lease" {
+        "coordination.k8s.io/v1"
+    } else {
+        "v1"
+    };
     object.types = Some(TypeMeta {
-        api_version: "v1".to_owned(),
+        api_version: api_version.to_owned(),
         kind: kind.to_owned(),
     });
     serde_json::to_value(object).unwrap()
