@@ -431,6 +431,11 @@ impl Bench {
         self.cluster.catch_up().await;
     }
 
+    /// Waits until what happened so far can be read.
+    pub async fn catch_up(&self) {
+        self.cluster.catch_up().await;
+    }
+
     /// Lets seconds pass.
     pub async fn seconds(&self, seconds: u64) {
         self.pass(Duration::from_secs(seconds)).await;

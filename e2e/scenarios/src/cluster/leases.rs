@@ -126,7 +126,8 @@ impl Cluster {
         applied.unwrap_or_else(|error| panic!("applying {name}: {error}"));
     }
 
-    /// Waits until the server lets that account do that, which a role that was just bound allows.
+    /// Waits until the server lets that account do that in `kube-system`, which a role that was
+    /// just bound allows. The resource is `nodes` or `leases.coordination.k8s.io`.
     pub async fn until_allowed(&self, account: &str, verb: &str, resource: &str) {
         if self.simulated().is_some() {
             return;
@@ -142,7 +143,9 @@ impl Cluster {
 
     async fn is_allowed(&self, account: &str, verb: &str, resource: &str) -> bool {
         use k8s_openapi::api::authorization::v1::SubjectAccessReview;
-        let attributes = json!({ "verb": verb, "resource": resource });
+        let (resource, group) = resource.split_once('.').unwrap_or((resource, ""));
+        let attributes = json!({ "verb": verb, "resource": resource, "group": group,
+                                 "namespace": "kube-system" });
         let review = json!({ "spec": { "user": account, "resourceAttributes": attributes } });
         let review: SubjectAccessReview = serde_json::from_value(review).unwrap();
         let api: Api<SubjectAccessReview> = Api::all(self.admin.clone());
