@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use crate::{check, join, stop};
 
 const FLAGS: &[&str] = &["--use-service-account-credentials"];
-const ROOT: &str = "system:serviceaccount:kube-system:bowline";
+const ROOT: &str = "system:serviceaccount:kube-system:manager";
 const NODE: &str = "system:serviceaccount:kube-system:node-controller";
 
 /// A bench whose account has the framework's roles, and its configuration. The accounts of the
@@ -26,12 +26,12 @@ async fn with_roles(seed: u64, accounts: bool) -> (Bench, kube::Config) {
     .await;
     let cluster = &bench.cluster;
     cluster
-        .install(originals::framework("bowline", accounts))
+        .install(originals::framework("manager", accounts))
         .await;
     for (verb, resource) in [("watch", "nodes"), ("get", "leases.coordination.k8s.io")] {
         cluster.until_allowed(ROOT, verb, resource).await;
     }
-    let config = cluster.account("kube-system", "bowline").await;
+    let config = cluster.account("kube-system", "manager").await;
     (bench, config)
 }
 

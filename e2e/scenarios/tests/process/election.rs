@@ -151,6 +151,7 @@ fn framework_case_120_the_lease_of_an_original_of_the_same_name_is_respected() {
     scenario!(async || {
         let bench = Bench::for_replicas(5).await;
         join(&bench, "n1").await;
+        bench.give_lease(LEASE, "original_1").await;
         let manager = bench.replica("a", PLAIN).await;
         // Minutes of an original at work; on the real clock longer than a lease lasts.
         for _ in 0..if is_real() { 15 } else { 100 } {
