@@ -267,12 +267,13 @@ impl Api for Relay {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
     use std::net::{Ipv4Addr, SocketAddr};
 
     use futures::{StreamExt, TryStreamExt};
     use k8s_openapi::api::core::v1::Namespace;
     use kube::Api as Kube;
-    use kube::api::{PostParams, WatchEvent, WatchParams};
+    use kube::api::{ListParams, PostParams, WatchEvent, WatchParams};
     use kube::runtime::reflector::Lookup as _;
     use serde_json::json;
 
@@ -313,7 +314,10 @@ mod tests {
         assert!(made.unwrap().metadata.uid.is_some());
         let twice = api.create(&PostParams::default(), &namespace("far")).await;
         assert!(matches!(twice, Err(kube::Error::Api(status)) if status.code == 409));
-        assert_eq!(api.list(&Default::default()).await.unwrap().items.len(), 5);
+        assert_eq!(
+            api.list(&ListParams::default()).await.unwrap().items.len(),
+            5
+        );
         relay.settled().await;
         let calls = near.journal.entries().into_iter();
         let calls: Vec<_> = calls.map(|it| (it.method, it.status, it.caller)).collect();
@@ -330,7 +334,7 @@ mod tests {
     async fn watches_are_streamed_and_break_when_the_server_goes() {
         let (cluster, _near, _relay, _server, client) = stage().await;
         let api: Kube<Namespace> = Kube::all(client);
-        let version = api.list(&Default::default()).await.unwrap();
+        let version = api.list(&ListParams::default()).await.unwrap();
         let version = version.metadata.resource_version.unwrap();
         let watch = api.watch(&WatchParams::default(), &version).await.unwrap();
         let mut watch = watch.boxed();
@@ -345,7 +349,7 @@ mod tests {
         cluster.shutdown().await;
         // However it ends, it ends.
         while let Some(Ok(_)) = watch.next().await {}
-        let gone = api.list(&Default::default()).await.unwrap_err();
+        let gone = api.list(&ListParams::default()).await.unwrap_err();
         assert!(!matches!(gone, kube::Error::Api(_)), "{gone}");
     }
 
@@ -397,7 +401,7 @@ mod tests {
         let fault = |action| near.faults.add(Rule::new(action).times(1)).unwrap();
         fault(Action::Status {
             code: 500,
-            headers: Default::default(),
+            headers: BTreeMap::new(),
             body: None,
         });
         let struck = api.create(&PostParams::default(), &namespace("a")).await;

@@ -174,11 +174,13 @@ impl Bench {
     pub async fn stop(&mut self) {
         let (ended, _) = self.running.take().unwrap().stop().await;
         ended.unwrap();
+        self.cluster.catch_up().await;
     }
 
     /// Kills the manager in the middle of whatever it does.
     pub async fn kill(&mut self) {
         self.running.take().unwrap().kill().await;
+        self.cluster.catch_up().await;
     }
 
     /// Whether the manager still works.
@@ -347,9 +349,9 @@ impl Bench {
     }
 
     /// Lets calls go wrong. On a real server only the manager's can.
-    pub fn fault(&self, rule: Rule) {
+    pub fn fault(&self, rule: Rule) -> Fault<'_> {
         let rule = self.cluster.names().rule(rule);
-        self.world.faults.add(rule).unwrap();
+        Fault(self, self.world.faults.add(rule).unwrap())
     }
 
     /// The value of a series, by its exact name with labels; none if it is not there.
@@ -453,6 +455,15 @@ impl Bench {
         self.pass(time).await;
     }
 
+    /// Lets a node live on: so many reports of an unchanged status, five minutes apart. On the real
+    /// clock it is a few seconds, which is the same to whoever watches.
+    pub async fn live(&self, name: &str, reports: usize) {
+        for _ in 0..reports {
+            self.seconds(if is_real() { 6 } else { 300 }).await;
+            self.heartbeat(name).await;
+        }
+    }
+
     /// How much later than promised something may be: not at all under the paused clock.
     pub fn slack(&self) -> Duration {
         if is_real() { SLACK } else { Duration::ZERO }
@@ -461,6 +472,23 @@ impl Bench {
     /// Time since then.
     pub fn since(&self, then: Timestamp) -> Duration {
         self.world.clock.since(then)
+    }
+}
+
+/// A fault on the bench.
+pub struct Fault<'a>(&'a Bench, String);
+
+impl Fault<'_> {
+    /// Waits until it has struck so many calls; a slow one is on its way then, and not written down.
+    pub async fn struck(&self, times: u64) {
+        let Self(bench, name) = self;
+        let patience = if is_real() { REAL_PATIENCE } else { PATIENCE };
+        let struck = bench.world.faults.struck(name, times);
+        let is_struck = tokio::time::timeout(patience, struck).await.is_ok();
+        assert!(
+            is_struck,
+            "there were never {times} calls for the fault {name}"
+        );
     }
 }
 
@@ -476,12 +504,13 @@ pub fn refuse(code: u16, method: &str, path: &str) -> Rule {
     .on(method, path)
 }
 
-/// A rule on the API server that lets calls wait for one second before they are handled.
+/// A rule on the API server that lets calls wait before they are handled, long enough for
+/// something else to happen meanwhile.
 pub fn slow(method: &str, path: &str) -> Rule {
-    let second = Duration::from_secs(1);
+    let wait = Duration::from_secs(if is_real() { 4 } else { 1 });
     let action = Action::Delay {
-        least: second,
-        most: second,
+        least: wait,
+        most: wait,
     };
     Rule::new(action).server("kubernetes").on(method, path)
 }

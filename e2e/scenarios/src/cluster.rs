@@ -390,17 +390,10 @@ impl Cluster {
         fleet.join(kubelet).unwrap();
     }
 
-    /// The part of kube-controller-manager that notices silent kubelets, for the scenario's nodes.
-    /// On a real server too it is the simulator's: the real one would judge everybody's.
-    pub async fn monitor(&self) -> Monitor {
-        let client = match &self.back {
-            Back::Memory(_) => self.admin(),
-            Back::Real(real) => {
-                let config = real.plane.admin().await;
-                self.client(real.journaled(self, config, "kube-controller-manager"))
-            }
-        };
-        Monitor::start(&self.world, client, monitor::Settings::default())
+    /// Starts what watches over the nodes and taints those that fall silent.
+    pub fn monitor(&self, settings: monitor::Settings) -> Monitor {
+        let selector = self.names.selector();
+        Monitor::start_for(selector, &self.world, self.admin.clone(), settings)
     }
 
     // Waiting.

@@ -40,6 +40,7 @@
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
+    clippy::missing_panics_doc,
     reason = "a test may, and this is a part of tests"
 )]
 
@@ -52,6 +53,6 @@ pub mod objects;
 pub mod plane;
 mod play;
 
-pub use bench::{Bench, LEASE, MANAGER, Replica, Setup, refuse, slow};
+pub use bench::{Bench, Fault, LEASE, MANAGER, Replica, Setup, refuse, slow};
 pub use cluster::{Cluster, Sharing};
 pub use play::{is_real, only_in_memory, play, tell};

@@ -72,8 +72,10 @@ impl Mirror {
     pub(crate) async fn start(client: Client, names: &Names) -> Self {
         let (nodes, events) = (Kept::default(), Kept::default());
         let pulse = watch::Sender::default();
-        let mut config = watcher::Config::default();
-        config.label_selector = names.selector();
+        let config = watcher::Config {
+            label_selector: names.selector(),
+            ..watcher::Config::default()
+        };
         let all = Api::all_with(client.clone(), &ApiResource::erase::<Node>(&()));
         let nodes_task = follow(all, "Node", config, &nodes, names, &pulse);
         let resource = ApiResource::erase::<KubeEvent>(&());
@@ -214,8 +216,10 @@ impl Mirror {
 
     /// Waits until everything is seen that is on the server now.
     pub(crate) async fn catch_up(&self) {
-        let mut select = ListParams::default();
-        select.label_selector = self.names.selector();
+        let select = ListParams {
+            label_selector: self.names.selector(),
+            ..ListParams::default()
+        };
         let nodes: Api<Node> = Api::all(self.client.clone());
         self.agree(&self.nodes, &self.names, nodes, &select).await;
         let events: Api<KubeEvent> = Api::namespaced(self.client.clone(), EVENTS);
@@ -273,9 +277,11 @@ impl Mirror {
                 let _ = pulse.changed().await;
             }
         };
-        if tokio::time::timeout(LAG, wait).await.is_err() {
-            panic!("the watches of the test never come to this: {what}");
-        }
+        let is_done = tokio::time::timeout(LAG, wait).await.is_ok();
+        assert!(
+            is_done,
+            "the watches of the test never come to this: {what}"
+        );
     }
 }
 

@@ -7,6 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
+use kube::api::{ListParams, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt};
@@ -156,7 +157,7 @@ impl ControlPlane {
         });
         let binding: ClusterRoleBinding = serde_json::from_value(binding).unwrap();
         let api: kube::Api<ClusterRoleBinding> = kube::Api::all(client);
-        match api.create(&Default::default(), &binding).await {
+        match api.create(&PostParams::default(), &binding).await {
             Ok(_) => {}
             Err(kube::Error::Api(status)) if status.code == 409 => {}
             Err(error) => panic!("binding {namespace}/{name} to cluster-admin: {error}"),
@@ -177,7 +178,7 @@ async fn until_allowed(config: kube::Config) {
     use k8s_openapi::api::core::v1::Node;
     let nodes: kube::Api<Node> = kube::Api::all(kube::Client::try_from(config).unwrap());
     let allowed = async {
-        while nodes.list_metadata(&Default::default()).await.is_err() {
+        while nodes.list_metadata(&ListParams::default()).await.is_err() {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     };

@@ -14,6 +14,7 @@ mod election;
 mod freeze;
 mod https;
 mod migration;
+mod observing;
 mod rights;
 mod serving;
 mod stage;

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use bowline_simulator::faults::{Action, Rule};
 use bowline_simulator::journal::{Entry, Filter};
 use bowline_simulator::kubernetes::auth::originals;
+use bowline_simulator::kubernetes::fixture;
 use serde_json::{Value, json};
 
 use crate::cloud::Answer;
@@ -192,8 +193,26 @@ async fn the_whole_story_of_a_node_fits_into_cloudscales_role() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_whole_story_of_a_node_fits_into_exoscales_role() {
+    check(4, "cloud-controller-manager", &originals::exoscale()).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_whole_story_of_a_node_fits_into_xen_orchestras_role() {
+    let account = "xenorchestra-cloud-controller-manager";
+    check(5, account, &originals::xenorchestra()).await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_whole_story_of_a_node_fits_into_the_frameworks_role() {
     check(2, "bowline", &originals::framework("bowline", false)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_whole_story_of_a_node_fits_into_the_role_we_ship() {
+    let shipped = include_str!("../../../../deploy/rbac.yaml");
+    let objects = fixture::parse("deploy/rbac.yaml", shipped).unwrap();
+    check(6, "bowline", &objects).await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -5,13 +5,12 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use bowline_simulator::faults::{Action, Rule};
-use bowline_simulator::fleet::{Fleet, Kubelet, Network, Settings};
-use bowline_simulator::machines::Power;
+use bowline_simulator::fleet::{Network, Settings};
 use serde_json::json;
 
 use bowline_scenarios::cloud::{Script, machine};
 use bowline_scenarios::objects::{UNINITIALIZED, addresses, fresh, is_uninitialized, known};
-use bowline_scenarios::{Bench, refuse, scenario, slow};
+use bowline_scenarios::{Bench, Setup, Sharing, is_real, only_in_memory, refuse, scenario, slow};
 
 const INTERNAL: &str = "InternalIP:10.0.0.5";
 
@@ -20,7 +19,7 @@ fn found(id: &str) -> Script {
 }
 
 /// Waits until that many patches of the node itself were refused as conflicts.
-async fn until_conflicts(bench: &Bench, name: &str, count: usize) {
+async fn until_conflicts(bench: &Bench, name: &str, count: u64) {
     let refused = format!("PATCH {name} -> 409");
     let count_of = |it: &Bench| {
         it.written(name)
@@ -28,7 +27,9 @@ async fn until_conflicts(bench: &Bench, name: &str, count: usize) {
             .filter(|line| **line == refused)
             .count()
     };
-    bench.until("a conflict", |it| count_of(it) == count).await;
+    bench
+        .until("a conflict", |it| count_of(it) as u64 == count)
+        .await;
 }
 
 #[test]
@@ -36,11 +37,10 @@ fn framework_case_018_heartbeats_in_between_cost_a_try_and_are_kept() {
     scenario!(async || {
         let bench = Bench::new().await;
         bench.cloud().say("n1", found("demo://m-1"));
-        bench.fault(slow("PATCH", "/api/v1/nodes/n1").times(2));
+        let slow = bench.fault(slow("PATCH", "/api/v1/nodes/n1").times(2));
         bench.create(fresh("n1")).await;
         for conflicts in 1..=2 {
-            // The patch is on its way for a second.
-            bench.pass(Duration::from_millis(600)).await;
+            slow.struck(conflicts).await;
             bench.heartbeat("n1").await;
             until_conflicts(&bench, "n1", conflicts).await;
         }
@@ -70,7 +70,7 @@ fn framework_case_019_addresses_are_there_before_the_taint_goes() {
         let begun = bench.world.clock.now();
         bench.create(fresh("n1")).await;
         bench.until_initialized("n1").await;
-        assert!(bench.since(begun) < Duration::from_secs(5));
+        assert!(bench.since(begun) < Duration::from_secs(5) + bench.slack());
         let wanted = [
             "PATCH n1/status -> 500",
             "PATCH n1/status -> 200",
@@ -98,7 +98,7 @@ fn framework_case_020_a_node_deleted_meanwhile_is_quietly_forgotten() {
             .until("the cloud is asked", |it| it.cloud().calls() == 1)
             .await;
         bench.delete("n1").await;
-        bench.seconds(600).await;
+        bench.long(600).await;
         assert_eq!(bench.written("n1"), ["PATCH n1/status -> 404"]);
         assert_eq!(bench.cloud().calls(), 1);
         assert_eq!(bench.events("n1"), [""; 0]);
@@ -106,8 +106,8 @@ fn framework_case_020_a_node_deleted_meanwhile_is_quietly_forgotten() {
 }
 
 /// Lets 100 fresh nodes appear, with 100 ms for each call to the cloud; says how long it took
-/// until all were initialised, and how often the cloud was asked.
-async fn crowd(flags: &[&str]) -> (Duration, usize) {
+/// until all were initialised, how much longer it may, and how often the cloud was asked.
+async fn crowd(flags: &[&str]) -> (Duration, Duration, usize) {
     let mut bench = Bench::idle(flags).await;
     bench.cloud().take(Duration::from_millis(100));
     for number in 0..100 {
@@ -124,7 +124,7 @@ async fn crowd(flags: &[&str]) -> (Duration, usize) {
         nodes.iter().all(|node| !is_uninitialized(node))
     };
     bench.until("all nodes are initialised", initialized).await;
-    (bench.since(begun), bench.cloud().calls())
+    (bench.since(begun), bench.slack(), bench.cloud().calls())
 }
 
 #[test]
@@ -132,14 +132,14 @@ fn framework_case_021_a_hundred_nodes_take_as_long_as_the_limits_say() {
     scenario!(async || {
         let wide = ["--kube-api-qps=1000", "--kube-api-burst=2000"];
         for workers in ["--concurrent-node-syncs=5", "--concurrent-node-syncs=1"] {
-            let (took, _) = crowd(&[wide[0], wide[1], workers]).await;
+            let (took, slack, _) = crowd(&[wide[0], wide[1], workers]).await;
             // Ours: machines are looked up together, so that one worker is as fast as five.
-            assert!(took < Duration::from_secs(2), "{workers}: {took:?}");
+            assert!(took < Duration::from_secs(2) + slack, "{workers}: {took:?}");
         }
-        let (took, _) = crowd(&[]).await;
+        let (took, slack, _) = crowd(&[]).await;
         let seconds = Duration::from_secs;
         assert!(
-            took > seconds(5) && took < seconds(14),
+            took > seconds(5) && took < seconds(14) + slack,
             "default limits: {took:?}"
         );
     });
@@ -148,7 +148,7 @@ fn framework_case_021_a_hundred_nodes_take_as_long_as_the_limits_say() {
 #[test]
 fn a_hundred_nodes_at_once_cost_few_questions() {
     scenario!(async || {
-        let (_, calls) = crowd(&["--kube-api-qps=-1"]).await;
+        let (_, _, calls) = crowd(&["--kube-api-qps=-1"]).await;
         assert!((1..=3).contains(&calls), "{calls} calls");
     });
 }
@@ -183,7 +183,7 @@ fn a_node_costs_two_writes_and_one_event() {
         bench.create(fresh("n1")).await;
         let uid = bench.node("n1")["metadata"]["uid"].clone();
         bench.until_initialized("n1").await;
-        bench.seconds(240).await;
+        bench.long(240).await;
         let calls = [
             "PATCH /api/v1/nodes/n1/status",
             "PATCH /api/v1/nodes/n1",
@@ -223,7 +223,12 @@ fn a_node_costs_two_writes_and_one_event() {
 #[test]
 fn heartbeats_of_initialised_nodes_cause_no_work() {
     scenario!(async || {
-        let mut bench = Bench::idle(&[]).await;
+        // The queue has one count for all nodes of the server.
+        let mut bench = Bench::set_up(Setup {
+            sharing: Sharing::Alone,
+            ..Setup::default()
+        })
+        .await;
         let names: Vec<String> = (0..20).map(|number| format!("n{number}")).collect();
         for name in &names {
             bench.cloud().say(name, found(&format!("demo://{name}")));
@@ -236,7 +241,8 @@ fn heartbeats_of_initialised_nodes_cause_no_work() {
         bench.seconds(1).await;
         let adds = "workqueue_adds_total{name=\"Nodes\"}";
         let (before, calls) = (bench.metric(adds).unwrap(), bench.cloud().calls());
-        for _ in 0..27 {
+        // All within the time to the next address round.
+        for _ in 0..if is_real() { 6 } else { 27 } {
             bench.seconds(10).await;
             for name in &names {
                 bench.heartbeat(name).await;
@@ -250,6 +256,9 @@ fn heartbeats_of_initialised_nodes_cause_no_work() {
 
 #[test]
 fn a_broken_node_object_concerns_only_itself() {
+    if !only_in_memory("a real server neither takes nor serves an object that it cannot read") {
+        return;
+    }
     scenario!(async || {
         let mut bench = Bench::idle(&[]).await;
         bench.cloud().say("n1", found("demo://m-1"));
@@ -272,7 +281,7 @@ fn a_broken_node_object_concerns_only_itself() {
         bench.create(fresh("n2")).await;
         bench.until_initialized("n2").await;
         let looks = bench.cloud().asked_about("late").len();
-        bench.seconds(600).await;
+        bench.long(600).await;
         assert_eq!(
             bench.cloud().asked_about("late").len(),
             looks,
@@ -299,20 +308,10 @@ fn a_fleet_of_real_kubelets_is_initialised_and_becomes_ready() {
             network: Network::AfterInitialization(Duration::from_secs(2)),
             ..Settings::default()
         };
-        let fleet = Fleet::new(&bench.world, bench.admin(), settings);
+        let fleet = bench.cluster.fleet(settings);
         let names: BTreeSet<String> = (0..12).map(|number| format!("worker-{number}")).collect();
         for name in &names {
-            bench
-                .world
-                .machines
-                .set(&format!("demo://{name}"), Power::Running);
-            let kubelet = Kubelet {
-                node_name: name.clone(),
-                machine_id: format!("demo://{name}"),
-                system_uuid: bench.world.random.uuid(),
-                ..Kubelet::default()
-            };
-            fleet.join(kubelet).unwrap();
+            bench.cluster.join(&fleet, name, &format!("demo://{name}"));
         }
         let is_up = |it: &Bench, name: &String| {
             let node = it.find(name).unwrap_or_default();
@@ -350,7 +349,7 @@ fn a_manager_that_never_saw_its_nodes_stops_at_once() {
         bench.seconds(30).await;
         let begun = bench.world.clock.now();
         bench.stop().await;
-        assert!(bench.since(begun) < Duration::from_secs(1));
+        assert!(bench.since(begun) < Duration::from_secs(1) + bench.slack());
     });
 }
 
@@ -359,14 +358,14 @@ fn a_write_under_way_is_finished_before_the_manager_stops() {
     scenario!(async || {
         let mut bench = Bench::new().await;
         bench.cloud().say("n1", found("demo://m-1"));
-        bench.fault(slow("PATCH", "/api/v1/nodes/n1/status").times(1));
+        let slow = bench.fault(slow("PATCH", "/api/v1/nodes/n1/status").times(1));
         bench.create(fresh("n1")).await;
-        bench.pass(Duration::from_millis(500)).await;
+        slow.struck(1).await;
         bench.stop().await;
         assert!(bench.is_initialized("n1"));
         assert_eq!(bench.told("n1", "Synced"), 1);
         let calls = bench.all_calls().len();
-        bench.seconds(600).await;
+        bench.long(600).await;
         assert_eq!(bench.all_calls().len(), calls);
     });
 }
@@ -381,6 +380,6 @@ fn a_watch_that_falls_silent_is_opened_again() {
         let begun = bench.world.clock.now();
         bench.start();
         bench.until_initialized("n1").await;
-        assert!(bench.since(begun) < Duration::from_secs(35));
+        assert!(bench.since(begun) < Duration::from_secs(35) + bench.slack());
     });
 }

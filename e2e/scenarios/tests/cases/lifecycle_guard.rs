@@ -6,7 +6,7 @@ use bowline_simulator::faults::{Action, Rule};
 
 use bowline_scenarios::cloud::{Script, machine};
 use bowline_scenarios::objects::known;
-use bowline_scenarios::{Bench, scenario};
+use bowline_scenarios::{Bench, is_real, only_in_memory, scenario};
 
 const INTERNAL: &str = "InternalIP:10.0.0.5";
 
@@ -34,12 +34,19 @@ fn framework_case_147_a_failed_check_read_takes_back_the_first_look() {
             .until("the second round", |it| it.cloud().canaries() == 2)
             .await;
         let second = bench.since(first);
-        assert!((12..13).contains(&second.as_secs()), "{second:?}");
-        bench.seconds(11).await;
+        let late = bench.slack().as_secs();
+        assert!(
+            (12 - late.min(5)..13 + late).contains(&second.as_secs()),
+            "{second:?}"
+        );
+        bench.seconds(8).await;
         assert!(bench.find("n1").is_some());
         bench.until_deleted("n1").await;
         let third = bench.since(first);
-        assert!((24..25).contains(&third.as_secs()), "{third:?}");
+        assert!(
+            (24 - late.min(5)..25 + 2 * late).contains(&third.as_secs()),
+            "{third:?}"
+        );
     });
 }
 
@@ -56,36 +63,43 @@ fn framework_case_147_a_node_made_again_counts_anew() {
         bench
             .put_aged(known("n1", "demo://m-1", "Unknown", &[INTERNAL]), 1800)
             .await;
-        bench.seconds(20).await;
-        assert!(
-            bench.find("n1").is_some(),
-            "the look at its namesake counted"
-        );
         bench.until_deleted("n1").await;
-        assert_eq!(bench.since(first).as_secs(), 24);
+        let took = bench.since(first).as_secs();
+        let late = bench.slack().as_secs();
+        assert!(
+            took >= 24 - late.min(5),
+            "the look at its namesake counted: {took} s"
+        );
+        assert!(took <= 24 + 2 * late, "{took} s");
     });
+}
+
+const HELD: &str = "bowline_guard_held_nodes{cloud=\"demo\",reason=\"BudgetSpent\"}";
+
+/// A running manager and forty nodes, of which the first ten are silent and their machines gone.
+async fn ten_gone_of_forty() -> Bench {
+    let mut bench = Bench::idle(&[]).await;
+    for number in 0..40 {
+        let (name, id) = (format!("n{number}"), format!("demo://m-{number}"));
+        let alive = Script::Machine(machine(&id, &[INTERNAL]));
+        bench
+            .cloud()
+            .say(&name, if number < 10 { Script::Gone } else { alive });
+        let ready = if number < 10 { "Unknown" } else { "True" };
+        bench.put(known(&name, &id, ready, &[INTERNAL])).await;
+    }
+    bench.start();
+    bench
 }
 
 #[test]
 fn no_more_nodes_are_deleted_than_the_budget_allows() {
     scenario!(async || {
-        let mut bench = Bench::idle(&[]).await;
-        for number in 0..40 {
-            let (name, id) = (format!("n{number}"), format!("demo://m-{number}"));
-            let alive = Script::Machine(machine(&id, &[INTERNAL]));
-            bench
-                .cloud()
-                .say(&name, if number < 10 { Script::Gone } else { alive });
-            let ready = if number < 10 { "Unknown" } else { "True" };
-            bench.put(known(&name, &id, ready, &[INTERNAL])).await;
-        }
-        bench.start();
-        let left = |it: &Bench| it.cluster.nodes().len();
-        bench.seconds(540).await;
+        let bench = ten_gone_of_forty().await;
+        bench.long(540).await;
         // A tenth of forty.
-        assert_eq!(left(&bench), 36);
-        let held = "bowline_guard_held_nodes{cloud=\"demo\",reason=\"BudgetSpent\"}";
-        assert_eq!(bench.metric(held), Some(6.0));
+        assert_eq!(bench.cluster.nodes().len(), 36);
+        assert_eq!(bench.metric(HELD), Some(6.0));
         let kept = (0..10)
             .map(|number| format!("n{number}"))
             .filter(|it| bench.find(it).is_some());
@@ -94,6 +108,19 @@ fn no_more_nodes_are_deleted_than_the_budget_allows() {
             assert_eq!(bench.told(&name, "DeletingNode"), 0, "{name}");
             assert_eq!(bench.deletions(&name), []);
         }
+    });
+}
+
+#[test]
+fn the_budget_comes_back_in_ten_minutes() {
+    if !only_in_memory("the window of the budget is ten minutes long") {
+        return;
+    }
+    scenario!(async || {
+        let bench = ten_gone_of_forty().await;
+        let left = |it: &Bench| it.cluster.nodes().len();
+        bench.seconds(540).await;
+        assert_eq!(left(&bench), 36);
         // The window moves on: three of the 36 that are left, then three more.
         bench.seconds(120).await;
         assert_eq!(left(&bench), 33);
@@ -101,7 +128,7 @@ fn no_more_nodes_are_deleted_than_the_budget_allows() {
         assert_eq!(left(&bench), 30);
         bench.seconds(3600).await;
         assert_eq!(left(&bench), 30);
-        assert_eq!(bench.metric(held), Some(0.0));
+        assert_eq!(bench.metric(HELD), Some(0.0));
     });
 }
 
@@ -113,7 +140,7 @@ fn a_restart_starts_looking_anew() {
         bench
             .put(known("n1", "demo://m-1", "Unknown", &[INTERNAL]))
             .await;
-        for _ in 0..20 {
+        for _ in 0..if is_real() { 6 } else { 20 } {
             bench.start();
             bench.seconds(9).await;
             bench.kill().await;
@@ -139,7 +166,7 @@ fn deletions_without_an_answer_count_against_the_budget() {
         let lost = Rule::new(Action::LostAnswer).server("kubernetes");
         bench.fault(lost.on("DELETE", "/api/v1/nodes/*"));
         bench.start();
-        bench.seconds(500).await;
+        bench.long(500).await;
         assert_eq!(bench.cluster.nodes().len(), 7);
     });
 }

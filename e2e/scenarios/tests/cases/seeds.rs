@@ -206,8 +206,8 @@ impl Run {
             renew_interval: Duration::from_secs(20),
             ..Settings::default()
         };
-        let fleet = Fleet::new(&bench.world, bench.admin(), settings);
-        let monitor = Monitor::start(&bench.world, bench.admin(), monitor::Settings::default());
+        let fleet = bench.cluster.fleet(settings);
+        let monitor = bench.cluster.monitor(monitor::Settings::default());
         let observer = Observer::default();
         observer.watch(
             &bench.world,
@@ -244,7 +244,9 @@ impl Run {
 
     async fn step(&mut self) {
         match self.random.below(14) {
-            0..5 => self.bench.fault(self.rule()),
+            0..5 => {
+                self.bench.fault(self.rule());
+            }
             5 => self.bench.world.faults.clear(),
             6 => {
                 let chance = [0.0, 0.2, 1.0][usize::try_from(self.random.below(3)).unwrap()];

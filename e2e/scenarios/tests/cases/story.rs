@@ -5,7 +5,7 @@ use std::time::Duration;
 use bowline_simulator::faults::{Action, Rule};
 use bowline_simulator::fleet::{Fleet, Settings};
 use bowline_simulator::machines::Power;
-use bowline_simulator::monitor::{self, Monitor};
+use bowline_simulator::monitor;
 
 use bowline_scenarios::objects::{SHUTDOWN, taints};
 use bowline_scenarios::{Bench, Setup, only_in_memory, refuse};
@@ -41,8 +41,8 @@ async fn thirty_nodes(seed: u64) -> String {
     })
     .await;
     bench.cloud().follow(&bench.world.machines);
-    let fleet = Fleet::new(&bench.world, bench.admin(), Settings::default());
-    let _monitor = Monitor::start(&bench.world, bench.admin(), monitor::Settings::default());
+    let fleet = bench.cluster.fleet(Settings::default());
+    let _monitor = bench.cluster.monitor(monitor::Settings::default());
     bench.fault(refuse(500, "PATCH", "/api/v1/nodes/*").probability(0.2));
     bench.fault(refuse(409, "PATCH", "/api/v1/nodes/*").probability(0.1));
     bench.fault(

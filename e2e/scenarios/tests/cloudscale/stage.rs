@@ -17,7 +17,7 @@ use bowline_simulator::faults::{Action, Rule};
 use bowline_simulator::fleet::{Fleet, Kubelet, Settings};
 use bowline_simulator::journal::{Entry, Filter};
 use bowline_simulator::kubernetes::auth::originals;
-use bowline_simulator::monitor::Monitor;
+use bowline_simulator::monitor::{self, Monitor};
 use bowline_simulator::serve::Server;
 use serde_json::{Value, json};
 
@@ -99,7 +99,8 @@ impl Stage {
         let config = cluster.account(ACCOUNT.0, ACCOUNT.1).await;
         let cloud = cloud(&bench);
         let server = Server::builder(&bench.world, cloud.clone()).pipe(CLOUD);
-        let (fleet, monitor) = (cluster.fleet(Settings::default()), cluster.monitor().await);
+        let fleet = cluster.fleet(Settings::default());
+        let monitor = cluster.monitor(monitor::Settings::default());
         bench.act_as(config);
         let (world, settings) = (bench.world.clone(), settings(environment));
         bench.add_provider(move |metrics| provider(&world, &settings, metrics));
@@ -232,7 +233,6 @@ impl Stage {
     /// original's role was enough.
     pub(crate) async fn end(mut self) {
         self.bench.stop().await;
-        self.catch_up().await;
         for status in [401, 403] {
             let filter = Filter::any().server("kubernetes").caller(CALLER);
             let refused = self.matching(&filter.status(status));

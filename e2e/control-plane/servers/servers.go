@@ -1,5 +1,3 @@
-//go:build !launcher
-
 package main
 
 import (
@@ -11,7 +9,7 @@ import (
 	controllermanager "k8s.io/kubernetes/cmd/kube-controller-manager/app"
 )
 
-// The servers that are linked into this program, each run as a child of it under its own name.
+// The servers that are linked into this program, by the names they are called by.
 var servers = map[string]func(){
 	"etcd":                    func() { etcdmain.Main(os.Args) },
 	"kube-apiserver":          func() { os.Exit(cli.Run(apiserver.NewAPIServerCommand())) },

@@ -1,4 +1,4 @@
-module bowline/e2e/control-plane
+module bowline/e2e/control-plane/servers
 
 go 1.26.0
 
