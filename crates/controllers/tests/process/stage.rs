@@ -39,7 +39,7 @@ pub(crate) struct Stage {
 pub(crate) struct Replica {
     pub(crate) metrics: Arc<Metrics>,
     /// Who it is to the API server.
-    pub(crate) user: String,
+    user: String,
     stop: StopHandle,
     task: JoinHandle<Result<(), ManagerError>>,
 }
@@ -279,16 +279,6 @@ impl Stage {
             .filter(|event| event["reason"] == reason)
             .collect()
     }
-
-    /// How many calls the journal holds.
-    pub(crate) fn mark(&self) -> usize {
-        self.world.journal.entries().len()
-    }
-
-    pub(crate) fn transcript_from(&self, mark: usize) -> String {
-        let lines = self.world.journal.transcript();
-        lines.lines().skip(mark).collect::<Vec<_>>().join("\n")
-    }
 }
 
 impl Replica {
@@ -317,27 +307,14 @@ impl Replica {
 
     /// Waits until it ends by itself.
     pub(crate) async fn ended(self) -> Result<(), ManagerError> {
-        timeout(PATIENCE, self.task)
-            .await
-            .expect("it ends")
+        let ended = timeout(PATIENCE, self.task).await;
+        ended
+            .unwrap_or_else(|_| panic!("{} does not end", self.user))
             .expect("it does not panic")
     }
 
     pub(crate) fn is_running(&self) -> bool {
         !self.task.is_finished()
-    }
-
-    /// What SIGKILL does: nothing is finished, nothing is given back.
-    pub(crate) async fn kill(self) {
-        self.task.abort();
-        let _ = self.task.await;
-    }
-
-    /// One sample of `/metrics`.
-    pub(crate) fn metric(&self, sample: &str) -> Option<String> {
-        let text = self.metrics.text();
-        let line = text.lines().find_map(|line| line.strip_prefix(sample))?;
-        Some(line.trim().to_owned())
     }
 }
 
