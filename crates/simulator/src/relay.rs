@@ -368,8 +368,8 @@ mod tests {
         let _narrow = Server::builder(&near, relay).pipe("narrow.sim:80");
         config.cluster_url = "http://narrow.sim:80".parse().unwrap();
         let api: Kube<Node> = Kube::all(crate::cluster::client_over(&near, config).unwrap());
-        let listed = api.list(&Default::default()).await.unwrap();
-        let names: Vec<_> = listed.items.iter().filter_map(|it| it.name()).collect();
+        let listed = api.list(&kube::api::ListParams::default()).await.unwrap();
+        let names: Vec<_> = listed.items.iter().filter_map(Node::name).collect();
         assert_eq!(names, ["mine"]);
         let watch = api.watch(&WatchParams::default(), "0").await.unwrap();
         let Some(Ok(WatchEvent::Added(seen))) = watch.boxed().next().await else {
