@@ -16,7 +16,7 @@ use bowline_simulator::journal::Entry;
 use futures::FutureExt as _;
 use futures::future::select_all;
 use jiff::Timestamp;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::sync::watch::Receiver;
 use tokio::task::JoinHandle;
 
@@ -24,14 +24,17 @@ use crate::cloud::ScriptedCloud;
 use crate::cluster::{Cluster, Sharing};
 use crate::objects::{is_uninitialized, ready};
 use crate::play::is_real;
+use crate::replica::Replica;
 
 /// Who the manager is in the journal.
 pub const MANAGER: &str = "bowline";
+/// The lease that managers compete for.
+pub const LEASE: &str = "cloud-controller-manager";
 /// Simulated time after which a wait is given up: far above every period and back-off.
-const PATIENCE: Duration = Duration::from_secs(2 * 3600);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(2 * 3600);
 /// The same on the real clock. No scenario waits for anything that takes more than a minute, and
 /// many share two cores.
-const REAL_PATIENCE: Duration = Duration::from_secs(180);
+pub(crate) const REAL_PATIENCE: Duration = Duration::from_secs(180);
 /// How long nothing is watched to happen on the real clock. What Bowline does by itself it does
 /// within a minute, but for the address round, whose period a scenario sets.
 const LONG_ENOUGH: Duration = Duration::from_secs(70);
@@ -130,9 +133,30 @@ impl Bench {
 
     /// Starts a manager, as a new process would.
     pub fn start(&mut self) {
+        self.metrics = Metrics::new();
         let basis = ["--secure-port=0", "--leader-elect=false"].map(str::to_owned);
         let flags: Vec<String> = basis.into_iter().chain(self.flags.clone()).collect();
-        let Ok(Request::Run(line)) = options::parse("bowline", Some("demo"), &flags) else {
+        let manager = self.manager(&self.config, &flags, &self.metrics);
+        let (handle, stop) = stop_signal();
+        self.running = Some((handle, tokio::spawn(manager.run(stop))));
+    }
+
+    /// Starts one of several managers, which compete for a lease; `name` is its name in the journal.
+    pub async fn replica(&self, name: &str, flags: &[&str]) -> Replica {
+        let config = self.cluster.manager(name).await;
+        let lease = self.cluster.names().own(LEASE);
+        let mut all = vec![
+            "--secure-port=0".to_owned(),
+            format!("--leader-elect-resource-name={lease}"),
+        ];
+        all.extend(flags.iter().map(|&flag| flag.to_owned()));
+        let metrics = Metrics::new();
+        let manager = self.manager(&config, &all, &metrics);
+        Replica::start(name, manager, metrics, self.cluster.names().clone())
+    }
+
+    fn manager(&self, config: &kube::Config, flags: &[String], metrics: &Arc<Metrics>) -> Manager {
+        let Ok(Request::Run(line)) = options::parse("bowline", Some("demo"), flags) else {
             panic!("the flags are wrong: {flags:?}");
         };
         let options = line.options;
@@ -143,14 +167,13 @@ impl Bench {
             version: "v0".into(),
             commit: "test".into(),
         };
-        self.metrics = Metrics::new();
-        let manager = Manager {
+        Manager {
             clients: Clients::new(
-                Connection::over(&self.config, connector).unwrap(),
+                Connection::over(config, connector).unwrap(),
                 agent,
                 Limits::from(&options.client),
                 self.world.clock.clone(),
-                self.metrics.clone(),
+                metrics.clone(),
                 false,
             ),
             options,
@@ -160,14 +183,12 @@ impl Bench {
                 .map(|cloud| cloud.clone() as Arc<dyn Cloud>)
                 .collect(),
             reviews: Reviews::default(),
-            metrics: self.metrics.clone(),
+            metrics: metrics.clone(),
             clock: self.world.clock.clone(),
             random: self.world.random.fork(),
             guard: GuardPolicy::default(),
             set_verbosity: Arc::new(|_| Ok(())),
-        };
-        let (handle, stop) = stop_signal();
-        self.running = Some((handle, tokio::spawn(manager.run(stop))));
+        }
     }
 
     /// Stops the manager the way a signal does.
@@ -353,6 +374,43 @@ impl Bench {
             .filter(|it| it.path != "/healthz")
             .map(|it| format!("{} {}", it.method, it.path))
             .collect()
+    }
+
+    // Leases.
+
+    /// The spec of the managers' lease; null if there is none.
+    pub fn lease(&self) -> Value {
+        let lease = self.cluster.lease(LEASE);
+        lease.map_or(Value::Null, |lease| lease["spec"].clone())
+    }
+
+    /// Who holds the managers' lease; nobody is empty.
+    pub fn holder(&self) -> String {
+        let spec = self.lease();
+        spec["holderIdentity"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned()
+    }
+
+    /// Waits until somebody else than `before` holds the lease, and says who.
+    pub async fn until_held(&self, before: &str) -> String {
+        let what = format!("the lease is held by another than {before:?}");
+        let is_other = |holder: &str| !holder.is_empty() && holder != before;
+        self.until(&what, |it| is_other(&it.holder())).await;
+        self.holder()
+    }
+
+    /// Makes somebody else the holder of the lease.
+    pub async fn give_lease(&self, holder: &str) {
+        let now = self.world.clock.now();
+        // Kubernetes keeps microseconds, and wants all six digits.
+        let now = now.strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string();
+        let spec = json!({
+            "holderIdentity": holder, "leaseDurationSeconds": 15, "leaseTransitions": 3,
+            "acquireTime": now, "renewTime": now,
+        });
+        self.cluster.put_lease(LEASE, &spec).await;
     }
 
     /// Lets calls go wrong. On a real server only the manager's can.

@@ -30,7 +30,7 @@ async fn framework_case_143_nodes_are_written_by_the_controllers_own_account() {
         "--leader-elect-retry-period=40s",
     ];
     let flags = [FLAGS, &terms].concat();
-    let manager = stage.start_as(ROOT, &stage.account("bowline"), &flags);
+    let manager = stage.start_as(&stage.account("bowline"), &flags);
     stage.until_initialized("n1").await;
     let account = stage
         .cluster
@@ -84,7 +84,7 @@ async fn framework_case_143_without_the_right_to_make_accounts_the_start_fails()
         .cluster
         .install(originals::framework("bowline", false))
         .unwrap();
-    let manager = stage.start_as(ROOT, &stage.account("bowline"), FLAGS);
+    let manager = stage.start_as(&stage.account("bowline"), FLAGS);
     let ended = manager.ended().await.unwrap_err();
     assert!(matches!(ended, ManagerError::Account(_)), "{ended:?}");
     assert_eq!(

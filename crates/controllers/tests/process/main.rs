@@ -10,7 +10,6 @@
 
 mod accounts;
 mod cloud;
-mod election;
 mod freeze;
 mod https;
 mod migration;

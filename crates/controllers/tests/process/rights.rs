@@ -89,7 +89,7 @@ fn is_granted(objects: &[Value], (verb, resource): &Right) -> bool {
 }
 
 /// Everything that happens to nodes, one thing after the other, and an election.
-async fn whole_story(stage: &Stage, user: &str, config: &kube::Config) {
+async fn whole_story(stage: &Stage, config: &kube::Config) {
     let flags = ["--secure-port=0", "--node-status-update-frequency=30s"];
     stage.cloud.say("n1", Answer::Runs("10.0.0.1"));
     stage.join("n1");
@@ -101,7 +101,7 @@ async fn whole_story(stage: &Stage, user: &str, config: &kube::Config) {
     };
     let conflict = Rule::new(conflict).on("PATCH", "/api/v1/nodes/n1").times(1);
     stage.world.faults.add(conflict).unwrap();
-    let manager = stage.start_as(user, config, &flags);
+    let manager = stage.start_as(config, &flags);
     stage.until_initialized("n1").await;
     stage.cloud.say("n1", Answer::Runs("10.0.0.9"));
     stage
@@ -174,7 +174,7 @@ async fn check(seed: u64, account: &str, objects: &[Value]) {
     let stage = Stage::on_pipe(seed);
     stage.cluster.install(objects.to_vec()).unwrap();
     let user = format!("system:serviceaccount:kube-system:{account}");
-    whole_story(&stage, &user, &stage.account(account)).await;
+    whole_story(&stage, &stage.account(account)).await;
     let refused = stage.world.journal.matching(&Filter::any().status(403));
     assert!(refused.is_empty(), "{refused:#?}");
     let used = used(&stage, &user);
@@ -232,7 +232,7 @@ async fn a_server_without_streaming_lists_needs_the_right_to_list_which_both_rol
     stage.cloud.say("n1", Answer::Runs("10.0.0.1"));
     stage.join("n1");
     let user = "system:serviceaccount:kube-system:cloud-controller-manager";
-    let manager = stage.start_as(user, &config, &["--secure-port=0"]);
+    let manager = stage.start_as(&config, &["--secure-port=0"]);
     stage.until_initialized("n1").await;
     manager.stop().await.0.unwrap();
     let list = ("list".to_owned(), "nodes".to_owned());

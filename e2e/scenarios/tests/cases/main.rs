@@ -8,6 +8,7 @@
 )]
 
 mod addresses;
+mod election;
 mod initialization;
 mod initialization_writes;
 mod labels;
@@ -16,3 +17,4 @@ mod lifecycle_guard;
 mod ownership;
 mod seeds;
 mod story;
+mod watching;
