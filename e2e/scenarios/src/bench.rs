@@ -134,7 +134,12 @@ impl Bench {
     /// Starts a manager, as a new process would.
     pub fn start(&mut self) {
         self.metrics = Metrics::new();
-        let basis = ["--secure-port=0", "--leader-elect=false"].map(str::to_owned);
+        let lease = self.cluster.names().own(LEASE);
+        let basis = [
+            "--secure-port=0".to_owned(),
+            "--leader-elect=false".to_owned(),
+            format!("--leader-elect-resource-name={lease}"),
+        ];
         let flags: Vec<String> = basis.into_iter().chain(self.flags.clone()).collect();
         let manager = self.manager(&self.config, &flags, &self.metrics);
         let (handle, stop) = stop_signal();

@@ -18,7 +18,8 @@ use bowline_simulator::serve::Server;
 use futures::{StreamExt as _, stream};
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::{Event, Node};
+use k8s_openapi::api::core::v1::{Event, Node, ServiceAccount};
+use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
 use kube::Api;
 use kube::api::{DeleteParams, ListParams, PostParams};
 use serde_json::{Value, json};
@@ -37,6 +38,8 @@ const REMOVALS: usize = 8;
 const AWAY: Duration = Duration::from_secs(6);
 /// Where the leases of nodes are.
 const NODE_LEASES: &str = "kube-node-lease";
+/// Where accounts and their roles are.
+const SYSTEM: &str = "kube-system";
 /// Where the events about nodes are; those about leases are where the leases are.
 const NODE_EVENTS: &str = "default";
 
@@ -541,15 +544,25 @@ impl Remains {
         };
         let nodes: Api<Node> = Api::all(self.admin.clone());
         self.remove_all(nodes, &selected).await;
-        let all = ListParams::default();
+        let (all, admin) = (ListParams::default(), &self.admin);
         for namespace in [NODE_LEASES, LEASES] {
-            let leases: Api<Lease> = Api::namespaced(self.admin.clone(), namespace);
+            let leases: Api<Lease> = Api::namespaced(admin.clone(), namespace);
             self.remove_all(leases, &all).await;
         }
         for namespace in [NODE_EVENTS, LEASES] {
-            let events: Api<Event> = Api::namespaced(self.admin.clone(), namespace);
+            let events: Api<Event> = Api::namespaced(admin.clone(), namespace);
             self.remove_all(events, &all).await;
         }
+        self.remove_all(Api::<ClusterRoleBinding>::all(admin.clone()), &all)
+            .await;
+        self.remove_all(Api::<ClusterRole>::all(admin.clone()), &all)
+            .await;
+        self.remove_all(Api::<RoleBinding>::namespaced(admin.clone(), SYSTEM), &all)
+            .await;
+        self.remove_all(Api::<Role>::namespaced(admin.clone(), SYSTEM), &all)
+            .await;
+        let accounts: Api<ServiceAccount> = Api::namespaced(admin.clone(), SYSTEM);
+        self.remove_all(accounts, &all).await;
     }
 
     async fn remove_all<K>(&self, api: Api<K>, selected: &ListParams)

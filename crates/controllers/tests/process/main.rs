@@ -14,7 +14,6 @@ mod freeze;
 mod https;
 mod migration;
 mod observing;
-mod rights;
 mod serving;
 mod stage;
 mod starting;
