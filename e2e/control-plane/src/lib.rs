@@ -21,6 +21,7 @@
 //! # Ok(()) }
 //! ```
 
+mod accounts;
 mod arguments;
 mod assets;
 mod credentials;

@@ -5,20 +5,19 @@ use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::time::Duration;
 
-use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::sync::{Mutex, watch};
 use tokio::time::Instant;
 
 use bowline_core::error_chain;
 use bowline_http::Random;
 
+use crate::accounts;
 use crate::arguments::{AUDIT_POLICY, arguments};
 use crate::credentials::{self, Keyring};
 use crate::error::ControlPlaneError;
 use crate::etcd::Etcd;
 use crate::folder::Folder;
-use crate::https::RequestError;
 use crate::ports::Ports;
 use crate::process::{End, Process, Signal, Starter, tail};
 use crate::ready::not_ready;
@@ -32,8 +31,6 @@ const READY_WITHIN: Duration = Duration::from_secs(180);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// A start that takes longer is talked about, and again after the same time.
 const SLOW: Duration = Duration::from_secs(5);
-/// How long the token of a service account is good: longer than any run.
-const TOKEN_SECONDS: u32 = 24 * 60 * 60;
 
 /// A server that ended without being told to.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -170,41 +167,9 @@ impl ControlPlane {
     /// namespace, are made if they are not there.
     pub async fn account(&self, namespace: &str, name: &str) -> Result<PathBuf, ControlPlaneError> {
         let mut state = self.state.lock().await;
-        let escape = |text| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string();
-        let mut collection = "/api/v1/namespaces".to_owned();
-        self.ensure(&state, &collection, "Namespace", namespace)
-            .await?;
-        collection = format!("{collection}/{}/serviceaccounts", escape(namespace));
-        self.ensure(&state, &collection, "ServiceAccount", name)
-            .await?;
-        let body = json!({
-            "apiVersion": "authentication.k8s.io/v1",
-            "kind": "TokenRequest",
-            "spec": { "expirationSeconds": TOKEN_SECONDS },
-        });
-        let path = format!("{collection}/{}/token", escape(name));
         let port = self.ports.of(Server::ApiServer);
-        let answer = state.keyring.admin.post(port, &path, &body).await?;
-        let token = answer["status"]["token"].as_str().unwrap_or_default();
-        Ok(state.keyring.account(namespace, name, token.to_owned())?)
-    }
-
-    /// Makes an object that needs nothing but a name.
-    async fn ensure(
-        &self,
-        state: &State,
-        collection: &str,
-        kind: &str,
-        name: &str,
-    ) -> Result<(), RequestError> {
-        let body = json!({ "apiVersion": "v1", "kind": kind, "metadata": { "name": name } });
-        let port = self.ports.of(Server::ApiServer);
-        match state.keyring.admin.post(port, collection, &body).await {
-            Err(RequestError::Refused { status, .. }) if status == hyper::StatusCode::CONFLICT => {
-                Ok(())
-            }
-            answer => answer.map(|_| ()),
-        }
+        let token = accounts::token(&state.keyring.admin, port, namespace, name).await?;
+        Ok(state.keyring.account(namespace, name, token)?)
     }
 
     /// Starts a server, and returns when it serves. The flags are added to ours; without any, it gets

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::process::{Child, Command};
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{OnceCell, mpsc, oneshot, watch};
 
 use crate::server::Server;
 
@@ -44,7 +44,8 @@ pub(crate) enum Signal {
 /// Starts processes, on a thread of its own.
 ///
 /// The kernel sends a child's death signal when the *thread* that started it ends. This one ends with
-/// this value or with our process, whichever is first, and in both cases the servers should go.
+/// this value or with our process, whichever is first, and in both cases the servers should go. (Within
+/// the first milliseconds, before `setpriv` has said so to the kernel, a child does not.)
 pub(crate) struct Starter {
     jobs: std::sync::mpsc::Sender<Job>,
     /// Whether `setpriv` can tie the children's lives to ours.
@@ -58,12 +59,7 @@ struct Job {
 
 impl Starter {
     pub(crate) async fn new() -> io::Result<Self> {
-        let tied = setpriv_works().await;
-        if !tied {
-            tracing::warn!(
-                "no setpriv of util-linux here: the servers will outlive a SIGKILL of their launcher"
-            );
-        }
+        let tied = *SETPRIV_WORKS.get_or_init(setpriv_works).await;
         let (jobs, received) = std::sync::mpsc::channel::<Job>();
         let runtime = tokio::runtime::Handle::current();
         std::thread::Builder::new()
@@ -127,16 +123,25 @@ impl Starter {
     }
 }
 
-/// Whether there is a `setpriv` that knows death signals; that of busybox does not.
+/// Whether there is a `setpriv` that knows death signals: looked for, and complained about, once.
+static SETPRIV_WORKS: OnceCell<bool> = OnceCell::const_new();
+
+/// That of busybox knows none.
 async fn setpriv_works() -> bool {
-    Command::new("setpriv")
+    let tried = Command::new("setpriv")
         .args(["--pdeathsig", "KILL", "--", "true"])
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .status()
-        .await
-        .is_ok_and(|status| status.success())
+        .await;
+    let works = tried.is_ok_and(|status| status.success());
+    if !works {
+        tracing::warn!(
+            "no setpriv of util-linux here: the servers will outlive a SIGKILL of their launcher"
+        );
+    }
+    works
 }
 
 /// One running server. Dropping it kills it.

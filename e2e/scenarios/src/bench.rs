@@ -1,16 +1,18 @@
 //! The test bench: a cluster, scripted clouds and the real manager between them.
 
-mod leases;
-mod replica;
+mod calls;
 
-pub use leases::LEASE;
-pub use replica::Replica;
+pub use calls::LEASE;
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use bowline_controllers::clients::{Agent, Clients, Connection, Limits};
+use bowline_controllers::manager::{Manager, Reviews};
 use bowline_controllers::metrics::Metrics;
-use bowline_core::Cloud;
+use bowline_controllers::options::{self, Options, Request};
+use bowline_core::{Cloud, GuardPolicy};
+use bowline_http::Connector;
 use bowline_simulator::World;
 use bowline_simulator::faults::{Action, Rule};
 use bowline_simulator::journal::Entry;
@@ -24,14 +26,15 @@ use crate::cloud::ScriptedCloud;
 use crate::cluster::{Cluster, Sharing};
 use crate::objects::{is_uninitialized, ready};
 use crate::play::is_real;
+use crate::replica::Replica;
 
 /// Who the manager is in the journal.
 pub const MANAGER: &str = "bowline";
 /// Simulated time after which a wait is given up: far above every period and back-off.
-const PATIENCE: Duration = Duration::from_secs(2 * 3600);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(2 * 3600);
 /// The same on the real clock. No scenario waits for anything that takes more than a minute, and
 /// many share two cores.
-const REAL_PATIENCE: Duration = Duration::from_secs(180);
+pub(crate) const REAL_PATIENCE: Duration = Duration::from_secs(180);
 /// How long nothing is watched to happen on the real clock. What Bowline does by itself it does
 /// within a minute, but for the address round, whose period a scenario sets.
 const LONG_ENOUGH: Duration = Duration::from_secs(70);
@@ -49,8 +52,6 @@ pub struct Setup<'a> {
     pub flags: &'a [&'a str],
     /// Whether it can share a real server.
     pub sharing: Sharing,
-    /// Whether managers compete for a lease. If not, they need none.
-    pub elects: bool,
     /// The name under which managers are started, and the provider that it stands for.
     pub program: (&'static str, &'static str),
 }
@@ -62,7 +63,6 @@ impl Default for Setup<'_> {
             clouds: &[("demo", "demo")],
             flags: &[],
             sharing: Sharing::Shared,
-            elects: false,
             program: ("bowline", "demo"),
         }
     }
@@ -110,12 +110,10 @@ impl Bench {
         Self::set_up(setup).await
     }
 
-    /// A place for managers that compete for a lease, with the cloud `demo`: see
-    /// [`Bench::replica`].
+    /// A place for several managers, with the cloud `demo`: see [`Bench::replica`].
     pub async fn for_replicas(seed: u64) -> Self {
         let setup = Setup {
             seed,
-            elects: true,
             ..Setup::default()
         };
         Self::set_up(setup).await
@@ -125,11 +123,6 @@ impl Bench {
     pub async fn set_up(setup: Setup<'_>) -> Self {
         let cluster = Cluster::start(setup.seed, setup.sharing).await;
         let config = cluster.manager(MANAGER).await;
-        if setup.elects {
-            cluster.prepare_elections().await;
-        }
-        let alone = (!setup.elects).then_some("--leader-elect=false");
-        let flags = alone.into_iter().chain(setup.flags.iter().copied());
         let clouds = setup.clouds.iter();
         let clouds = clouds
             .map(|(name, scheme)| ScriptedCloud::new(name, scheme, cluster.names(), &cluster.world))
@@ -138,7 +131,7 @@ impl Bench {
             clouds,
             metrics: Metrics::new(),
             config,
-            flags: flags.map(str::to_owned).collect(),
+            flags: setup.flags.iter().map(|&flag| flag.to_owned()).collect(),
             providers: Vec::new(),
             program: setup.program,
             running: None,
@@ -157,17 +150,90 @@ impl Bench {
         &self.clouds[0]
     }
 
-    /// A cloud besides the scripted ones, which managers make when they start.
+    /// A cloud besides the scripted ones, which each manager makes when it starts.
     pub fn add_provider(&mut self, build: impl Fn(&Arc<Metrics>) -> Arc<dyn Cloud> + 'static) {
         self.providers.push(Box::new(build));
     }
 
-    /// Starts the manager, as a new process would.
+    /// Starts the manager, as a new process would. It needs no lease, unless its flags say so.
     pub fn start(&mut self) {
-        let flags: Vec<&str> = self.flags.iter().map(String::as_str).collect();
+        let flags = ["--leader-elect=false"].into_iter();
+        let flags: Vec<&str> = flags.chain(self.flags.iter().map(String::as_str)).collect();
         let replica = self.replica_as(MANAGER, &self.config, &flags);
         self.metrics = replica.metrics.clone();
         self.running = Some(replica);
+    }
+
+    /// Starts one of several managers, which compete for a lease; `name` is its name in the journal.
+    pub async fn replica(&self, name: &str, flags: &[&str]) -> Replica {
+        let config = self.cluster.manager(name).await;
+        self.replica_as(name, &config, flags)
+    }
+
+    /// The same as somebody.
+    pub fn replica_as(&self, name: &str, config: &kube::Config, flags: &[&str]) -> Replica {
+        let lease = self.cluster.names().own(LEASE);
+        let basis = [
+            "--secure-port=0".to_owned(),
+            format!("--leader-elect-resource-name={lease}"),
+        ];
+        let flags = flags.iter().map(|&flag| flag.to_owned());
+        let flags: Vec<String> = basis.into_iter().chain(flags).collect();
+        let manager = self.manager(config, self.parse(&flags));
+        Replica::start(name, manager, self.cluster.names().clone())
+    }
+
+    fn parse(&self, flags: &[String]) -> Options {
+        let (program, provider) = self.program;
+        let Ok(Request::Run(line)) = options::parse(program, Some(provider), flags) else {
+            panic!("the flags are wrong: {flags:?}");
+        };
+        line.options.validate().unwrap();
+        line.options
+    }
+
+    /// Clients as a manager has them; with `accounts`, one account for each controller.
+    pub fn clients(
+        &self,
+        config: &kube::Config,
+        limits: Limits,
+        accounts: bool,
+        metrics: &Arc<Metrics>,
+    ) -> Clients {
+        let connector = Connector::simulated(self.world.pipes.clone());
+        let agent = Agent {
+            program: self.program.0.into(),
+            version: "v0".into(),
+            commit: "test".into(),
+        };
+        Clients::new(
+            Connection::over(config, connector).unwrap(),
+            agent,
+            limits,
+            self.world.clock.clone(),
+            metrics.clone(),
+            accounts,
+        )
+    }
+
+    fn manager(&self, config: &kube::Config, options: Options) -> Manager {
+        let metrics = Metrics::new();
+        let limits = Limits::from(&options.client);
+        let accounts = options.client.use_service_account_credentials;
+        let scripted = self.clouds.iter().cloned();
+        let scripted = scripted.map(|cloud| cloud as Arc<dyn Cloud>);
+        let built = self.providers.iter().map(|build| build(&metrics));
+        Manager {
+            clients: self.clients(config, limits, accounts, &metrics),
+            options,
+            clouds: scripted.chain(built).collect(),
+            reviews: Reviews::default(),
+            metrics: metrics.clone(),
+            clock: self.world.clock.clone(),
+            random: self.world.random.fork(),
+            guard: GuardPolicy::default(),
+            set_verbosity: Arc::new(|_| Ok(())),
+        }
     }
 
     /// Stops the manager the way a signal does.
@@ -356,7 +422,7 @@ impl Bench {
 
     /// The value of a series, by its exact name with labels; none if it is not there.
     pub fn metric(&self, series: &str) -> Option<f64> {
-        replica::metric(&self.metrics, series)
+        crate::replica::metric(&self.metrics.text(), series)
     }
 
     // Time.

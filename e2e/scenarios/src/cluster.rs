@@ -2,12 +2,12 @@
 //!
 //! Names are the scenario's own everywhere here; the handle translates them (see [`crate::names`]).
 
-mod leases;
-
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 
 use bowline_simulator::World;
 use bowline_simulator::cluster::{Cluster as Simulated, client_over};
+use bowline_simulator::faults::{Action, Rule};
 use bowline_simulator::fleet::{Fleet, Kubelet, Settings};
 use bowline_simulator::kubernetes::auth::User;
 use bowline_simulator::kubernetes::kinds::{self, Kind};
@@ -18,13 +18,14 @@ use bowline_simulator::serve::Server;
 use futures::{StreamExt as _, stream};
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::{Event, Node};
+use k8s_openapi::api::core::v1::{Event, Node, ServiceAccount};
+use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
 use kube::Api;
 use kube::api::{DeleteParams, ListParams, PostParams};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
-use crate::mirror::{EVENTS, Mirror, version_of};
+use crate::mirror::{LEASES, Mirror, version_of};
 use crate::names::Names;
 use crate::plane::ControlPlane;
 use crate::play;
@@ -33,8 +34,14 @@ use crate::play;
 const MOST_CONFLICTS: usize = 50;
 /// Deletions at once, in a clean-up.
 const REMOVALS: usize = 8;
+/// How long a simulated server is away when it restarts: less than the renew deadline of a lease.
+const AWAY: Duration = Duration::from_secs(6);
 /// Where the leases of nodes are.
 const NODE_LEASES: &str = "kube-node-lease";
+/// Where accounts and their roles are.
+const SYSTEM: &str = "kube-system";
+/// Where the events about nodes are; those about leases are where the leases are.
+const NODE_EVENTS: &str = "default";
 
 /// Whether a scenario can live with others on one API server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -348,20 +355,62 @@ impl Cluster {
         }
     }
 
-    /// The events about that node.
+    /// The events about a node or lease of that name.
     pub fn events(&self, name: &str) -> Vec<Value> {
         let all = self.all_events().into_iter();
         all.filter(|it| it["involvedObject"]["name"] == name)
             .collect()
     }
 
-    /// The events about nodes, and whatever else has no place of its own.
+    /// The events about nodes and leases.
     pub fn all_events(&self) -> Vec<Value> {
         let all = match &self.back {
-            Back::Memory(cluster) => cluster.api().list(kind("Event"), Some(EVENTS)),
+            Back::Memory(cluster) => cluster.api().list(kind("Event"), None),
             Back::Real(real) => real.mirror.events(),
         };
         all.into_iter().map(|it| self.names.incoming(it)).collect()
+    }
+
+    // Leases.
+
+    /// The lease of that name in `kube-system`, if there is one.
+    pub fn lease(&self, name: &str) -> Option<Value> {
+        let found = match &self.back {
+            Back::Memory(cluster) => cluster.api().get(kind("Lease"), LEASES, name),
+            Back::Real(real) => real.mirror.lease(&self.names.own(name)),
+        };
+        found.map(|lease| self.names.incoming(lease))
+    }
+
+    /// Writes a lease in `kube-system` as somebody else would, whoever has it.
+    pub async fn put_lease(&self, name: &str, spec: &Value) {
+        let own = self.names.own(name);
+        let lease = json!({
+            "kind": "Lease", "apiVersion": "coordination.k8s.io/v1",
+            "metadata": { "namespace": LEASES, "name": own }, "spec": spec,
+        });
+        if let Back::Memory(cluster) = &self.back {
+            cluster.install([lease]).unwrap();
+            return;
+        }
+        let lease: Lease = serde_json::from_value(lease).unwrap();
+        let api: Api<Lease> = Api::namespaced(self.admin.clone(), LEASES);
+        for _ in 0..MOST_CONFLICTS {
+            let mut lease = lease.clone();
+            let written = match api.get_opt(&own).await.unwrap() {
+                Some(there) => {
+                    lease.metadata.resource_version = there.metadata.resource_version;
+                    api.replace(&own, &PostParams::default(), &lease).await
+                }
+                None => api.create(&PostParams::default(), &lease).await,
+            };
+            match written {
+                Ok(_) => return self.catch_up().await,
+                Err(kube::Error::Api(status)) if status.code == 409 => {}
+                Err(error) => panic!("writing lease {name}: {error}"),
+            }
+        }
+        panic!("lease {name} changes all the time");
     }
 
     // Machines and kubelets.
@@ -394,6 +443,44 @@ impl Cluster {
     pub fn monitor(&self, settings: monitor::Settings) -> Monitor {
         let selector = self.names.selector();
         Monitor::start_for(selector, &self.world, self.admin.clone(), settings)
+    }
+
+    // The server itself.
+
+    /// Ends all watches through the journal.
+    pub fn break_watches(&self) {
+        if let Back::Memory(cluster) = &self.back {
+            cluster.api().break_watches();
+        } else {
+            self.world.faults.cut_streams("kubernetes");
+        }
+    }
+
+    /// Restarts the API server; it is away for some seconds. Needs [`Sharing::Alone`].
+    pub async fn restart(&self) {
+        if let Back::Real(real) = &self.back {
+            assert!(real.turn.is_some(), "others use this server too");
+            real.plane.control("restart kube-apiserver").await;
+            return;
+        }
+        let away = Rule::new(Action::Reset).named("away");
+        self.world.faults.add(away).unwrap();
+        self.break_watches();
+        self.world.faults.cut_streams("kubernetes");
+        tokio::time::sleep(AWAY).await;
+        self.world.faults.remove("away");
+    }
+
+    /// Makes the server forget older versions. A real one only notices at a restart, so it gets
+    /// one. Needs [`Sharing::Alone`].
+    pub async fn forget_history(&self) {
+        match &self.back {
+            Back::Memory(cluster) => cluster.api().compact(),
+            Back::Real(real) => {
+                real.plane.control("compact").await;
+                self.restart().await;
+            }
+        }
     }
 
     // Waiting.
@@ -446,7 +533,12 @@ impl Real {
 }
 
 fn kind(name: &str) -> &'static Kind {
-    kinds::by_kind("", "v1", name).unwrap()
+    let group = if name == "Lease" {
+        "coordination.k8s.io"
+    } else {
+        ""
+    };
+    kinds::by_kind(group, "v1", name).unwrap()
 }
 
 /// What a scenario leaves on a shared server.
@@ -464,10 +556,25 @@ impl Remains {
         };
         let nodes: Api<Node> = Api::all(self.admin.clone());
         self.remove_all(nodes, &selected).await;
-        let leases: Api<Lease> = Api::namespaced(self.admin.clone(), NODE_LEASES);
-        self.remove_all(leases, &ListParams::default()).await;
-        let events: Api<Event> = Api::namespaced(self.admin.clone(), EVENTS);
-        self.remove_all(events, &ListParams::default()).await;
+        let (all, admin) = (ListParams::default(), &self.admin);
+        for namespace in [NODE_LEASES, LEASES] {
+            let leases: Api<Lease> = Api::namespaced(admin.clone(), namespace);
+            self.remove_all(leases, &all).await;
+        }
+        for namespace in [NODE_EVENTS, LEASES] {
+            let events: Api<Event> = Api::namespaced(admin.clone(), namespace);
+            self.remove_all(events, &all).await;
+        }
+        self.remove_all(Api::<ClusterRoleBinding>::all(admin.clone()), &all)
+            .await;
+        self.remove_all(Api::<ClusterRole>::all(admin.clone()), &all)
+            .await;
+        self.remove_all(Api::<RoleBinding>::namespaced(admin.clone(), SYSTEM), &all)
+            .await;
+        self.remove_all(Api::<Role>::namespaced(admin.clone(), SYSTEM), &all)
+            .await;
+        let accounts: Api<ServiceAccount> = Api::namespaced(admin.clone(), SYSTEM);
+        self.remove_all(accounts, &all).await;
     }
 
     async fn remove_all<K>(&self, api: Api<K>, selected: &ListParams)

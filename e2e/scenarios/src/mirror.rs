@@ -1,15 +1,17 @@
-//! What a real server holds of one scenario, kept up to date by watches, so that scenarios can read
+//! What a real server holds of one scenario (nodes, events, leases), kept up to date by watches, so that scenarios can read
 //! without waiting.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use futures::{Stream, StreamExt};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Event as KubeEvent, Node};
 use kube::api::ListParams;
-use kube::core::{ApiResource, DynamicObject, TypeMeta};
+use kube::core::{ApiResource, DynamicObject, ObjectList, PartialObjectMeta, TypeMeta};
+use kube::runtime::WatchStreamExt as _;
+use kube::runtime::utils::Backoff;
 use kube::runtime::watcher::{self, Event};
 use kube::{Api, Client};
 use serde_json::Value;
@@ -18,37 +20,27 @@ use tokio::task::JoinHandle;
 
 use crate::names::Names;
 
-/// Where the events about nodes are.
-pub(crate) const EVENTS: &str = "default";
+/// Where the leases of managers are.
+pub(crate) const LEASES: &str = "kube-system";
 /// No watch of a healthy server lags so much; beyond it something is broken.
 const LAG: Duration = Duration::from_secs(60);
+/// Between tries while a server restarts.
+const PAUSE: Duration = Duration::from_millis(200);
 
-/// Nodes and events of one scenario, and the leases of its managers if there are any. Dropping it
-/// ends the watches.
+/// Nodes and events of one scenario. Dropping it ends the watches.
 pub(crate) struct Mirror {
     client: Client,
     names: Names,
     nodes: Kept,
     events: Kept,
-    system: OnceLock<System>,
-    pulse: watch::Sender<()>,
-    _tasks: [Task; 2],
-}
-
-/// A namespace in which everything is the scenario's own.
-struct System {
-    namespace: String,
     leases: Kept,
-    events: Kept,
-    _tasks: [Task; 2],
+    pulse: watch::Sender<()>,
+    tasks: [JoinHandle<()>; 3],
 }
 
-/// Ends when it is dropped.
-struct Task(JoinHandle<()>);
-
-impl Drop for Task {
+impl Drop for Mirror {
     fn drop(&mut self) {
-        self.0.abort();
+        self.tasks.iter().for_each(JoinHandle::abort);
     }
 }
 
@@ -70,7 +62,7 @@ struct State {
 impl Mirror {
     /// Watches what is the scenario's; returns when it is known.
     pub(crate) async fn start(client: Client, names: &Names) -> Self {
-        let (nodes, events) = (Kept::default(), Kept::default());
+        let (nodes, events, leases) = (Kept::default(), Kept::default(), Kept::default());
         let pulse = watch::Sender::default();
         let config = watcher::Config {
             label_selector: names.selector(),
@@ -78,8 +70,7 @@ impl Mirror {
         };
         let all = Api::all_with(client.clone(), &ApiResource::erase::<Node>(&()));
         let nodes_task = follow(all, "Node", config, &nodes, names, &pulse);
-        let resource = ApiResource::erase::<KubeEvent>(&());
-        let all = Api::namespaced_with(client.clone(), EVENTS, &resource);
+        let all = Api::all_with(client.clone(), &ApiResource::erase::<KubeEvent>(&()));
         let events_task = follow(
             all,
             "Event",
@@ -88,71 +79,23 @@ impl Mirror {
             names,
             &pulse,
         );
+        let resource = ApiResource::erase::<Lease>(&());
+        let all = Api::namespaced_with(client.clone(), LEASES, &resource);
+        let config = watcher::Config::default();
+        let leases_task = follow(all, "Lease", config, &leases, names, &pulse);
         let mirror = Self {
             client,
             names: names.clone(),
             nodes,
             events,
-            system: OnceLock::new(),
+            leases,
             pulse,
-            _tasks: [nodes_task, events_task],
+            tasks: [nodes_task, events_task, leases_task],
         };
-        let complete = || mirror.nodes.lock().is_complete && mirror.events.lock().is_complete;
+        let all = [&mirror.nodes, &mirror.events, &mirror.leases];
+        let complete = || all.iter().all(|kept| kept.lock().is_complete);
         mirror.until("the first lists are here", complete).await;
         mirror
-    }
-
-    /// Watches that namespace too: leases and events. Returns when they are known.
-    pub(crate) async fn watch_system(&self, namespace: &str) {
-        let (leases, events) = (Kept::default(), Kept::default());
-        let all = Names::alone();
-        let watch = |resource, kind, kept| {
-            let api = Api::namespaced_with(self.client.clone(), namespace, &resource);
-            let config = watcher::Config::default();
-            follow(api, kind, config, kept, &all, &self.pulse)
-        };
-        let tasks = [
-            watch(ApiResource::erase::<Lease>(&()), "Lease", &leases),
-            watch(ApiResource::erase::<KubeEvent>(&()), "Event", &events),
-        ];
-        let system = System {
-            namespace: namespace.to_owned(),
-            leases,
-            events,
-            _tasks: tasks,
-        };
-        assert!(self.system.set(system).is_ok(), "it is watched already");
-        let system = self.system();
-        let complete = || system.leases.lock().is_complete && system.events.lock().is_complete;
-        self.until("the leases are here", complete).await;
-    }
-
-    fn system(&self) -> &System {
-        let system = self.system.get();
-        system.expect("the scenario says that its managers elect a leader")
-    }
-
-    /// The lease of that name.
-    pub(crate) fn lease(&self, name: &str) -> Option<Value> {
-        self.system().leases.lock().current.get(name).cloned()
-    }
-
-    /// Waits until the lease is seen in that version or a later one.
-    pub(crate) async fn until_lease_seen(&self, name: &str, version: u64) {
-        let what = format!("version {version} of lease {name} is seen");
-        self.until(&what, || {
-            let lease = self.lease(name);
-            lease.is_some_and(|it| version_of(&it) >= version)
-        })
-        .await;
-    }
-
-    /// The events about leases, by name; none where they are not watched.
-    pub(crate) fn system_events(&self) -> Vec<Value> {
-        let system = self.system.get();
-        system.map_or_else(Vec::new, |it| {
-            it.events.lock().current.values().cloned().collect()
-        })
     }
 
     /// Changes with everything that is seen.
@@ -179,7 +122,12 @@ impl Mirror {
             .collect()
     }
 
-    /// The events about nodes, by name.
+    /// The lease of that name on the server.
+    pub(crate) fn lease(&self, name: &str) -> Option<Value> {
+        self.leases.lock().current.get(name).cloned()
+    }
+
+    /// The events, by name.
     pub(crate) fn events(&self) -> Vec<Value> {
         self.events.lock().current.values().cloned().collect()
     }
@@ -221,33 +169,28 @@ impl Mirror {
             ..ListParams::default()
         };
         let nodes: Api<Node> = Api::all(self.client.clone());
-        self.agree(&self.nodes, &self.names, nodes, &select).await;
-        let events: Api<KubeEvent> = Api::namespaced(self.client.clone(), EVENTS);
-        let select = ListParams::default();
-        self.agree(&self.events, &self.names, events, &select).await;
-        let Some(system) = self.system.get() else {
-            return;
-        };
-        let (all, namespace) = (Names::alone(), system.namespace.as_str());
-        let leases: Api<Lease> = Api::namespaced(self.client.clone(), namespace);
-        self.agree(&system.leases, &all, leases, &select).await;
-        let events: Api<KubeEvent> = Api::namespaced(self.client.clone(), namespace);
-        self.agree(&system.events, &all, events, &select).await;
+        self.agree(&self.nodes, nodes, &select).await;
+        let events: Api<KubeEvent> = Api::all(self.client.clone());
+        self.agree(&self.events, events, &ListParams::default())
+            .await;
+        let leases: Api<Lease> = Api::namespaced(self.client.clone(), LEASES);
+        self.agree(&self.leases, leases, &ListParams::default())
+            .await;
     }
 
     /// Lists, and waits until the watch has told what the list says.
-    async fn agree<K>(&self, kept: &Kept, names: &Names, api: Api<K>, select: &ListParams)
+    async fn agree<K>(&self, kept: &Kept, api: Api<K>, select: &ListParams)
     where
         K: Clone + std::fmt::Debug + serde::de::DeserializeOwned,
     {
-        let list = api.list_metadata(select).await.unwrap();
+        let list = listed(&api, select).await;
         let at = number(list.metadata.resource_version.as_deref());
         let listed: BTreeMap<String, u64> = list
             .items
             .into_iter()
             .map(|it| it.metadata)
             .filter_map(|it| Some((it.name?, number(it.resource_version.as_deref()))))
-            .filter(|(name, _)| names.is_own(name))
+            .filter(|(name, _)| self.names.is_own(name))
             .collect();
         self.until("the watches agree with the lists", || {
             let state = kept.lock();
@@ -330,6 +273,38 @@ impl Kept {
     }
 }
 
+/// The list, as soon as the server gives it: it may be about to restart.
+async fn listed<K>(api: &Api<K>, select: &ListParams) -> ObjectList<PartialObjectMeta<K>>
+where
+    K: Clone + std::fmt::Debug + serde::de::DeserializeOwned,
+{
+    let list = async {
+        loop {
+            match api.list_metadata(select).await {
+                Ok(list) => return list,
+                Err(_) => tokio::time::sleep(PAUSE).await,
+            }
+        }
+    };
+    let list = tokio::time::timeout(LAG, list).await;
+    list.expect("the server gives lists")
+}
+
+/// The same pause before every new try of a watch.
+struct Steady;
+
+impl Iterator for Steady {
+    type Item = Duration;
+
+    fn next(&mut self) -> Option<Duration> {
+        Some(PAUSE)
+    }
+}
+
+impl Backoff for Steady {
+    fn reset(&mut self) {}
+}
+
 /// Starts to watch one kind.
 fn follow(
     api: Api<DynamicObject>,
@@ -338,9 +313,9 @@ fn follow(
     kept: &Kept,
     names: &Names,
     pulse: &watch::Sender<()>,
-) -> Task {
+) -> JoinHandle<()> {
     let (kept, names, pulse) = (kept.clone(), names.clone(), pulse.clone());
-    Task(tokio::spawn(async move {
+    tokio::spawn(async move {
         let mut told = std::pin::pin!(told(api, kind, config));
         while let Some(event) = told.next().await {
             let own = match &event {
@@ -354,7 +329,7 @@ fn follow(
                 pulse.send_replace(());
             }
         }
-    }))
+    })
 }
 
 /// The watch without its errors: after one it starts over by itself.
@@ -363,7 +338,7 @@ fn told(
     kind: &'static str,
     config: watcher::Config,
 ) -> impl Stream<Item = Event<Value>> + Send {
-    let events = watcher::watcher(api, config);
+    let events = watcher::watcher(api, config).backoff(Steady);
     events.filter_map(async move |event| {
         let value = |object| value(object, kind);
         Some(match event.ok()? {
@@ -378,13 +353,13 @@ fn told(
 
 /// Items of lists do not say what they are; here all do.
 fn value(mut object: DynamicObject, kind: &str) -> Value {
-    let api_version = if kind == "Lease" {
-        "coordination.k8s.io/v1"
+    let group = if kind == "Lease" {
+        "coordination.k8s.io/"
     } else {
-        "v1"
+        ""
     };
     object.types = Some(TypeMeta {
-        api_version: api_version.to_owned(),
+        api_version: format!("{group}v1"),
         kind: kind.to_owned(),
     });
     serde_json::to_value(object).unwrap()

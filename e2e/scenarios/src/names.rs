@@ -18,7 +18,6 @@ use serde_json::Value;
 const LABEL: &str = "bowline.test/scenario";
 const HOST_NAME: &str = "kubernetes.io/hostname";
 const NODES: &str = "/api/v1/nodes/";
-const SYSTEM: &str = "kube-system";
 
 /// The names of one scenario. Clones are the same.
 #[derive(Clone, Debug, Default)]
@@ -131,15 +130,8 @@ impl Names {
         entry
     }
 
-    /// The namespace of the scenario's leases: `kube-system`, if it is alone.
-    pub fn system(&self) -> String {
-        self.own(SYSTEM)
-    }
-
-    /// A fault of calls about the scenario's nodes and leases.
+    /// A fault of calls about the scenario's nodes.
     pub fn rule(&self, mut rule: Rule) -> Rule {
-        let system = |name: &str| format!("/namespaces/{name}/");
-        rule.path = rule.path.replace(&system(SYSTEM), &system(&self.system()));
         if let Some(name) = rule.path.strip_prefix(NODES)
             && !name.starts_with('*')
         {

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use bowline_core::{
-    AddressKind, BoxFuture, Claim, Cloud, CloudError, CloudErrorKind, CloudName, Evidence,
-    Instance, Instances, Lookup, Node, NodeAddress, Power, ProviderId,
+    AddressKind, BoxFuture, Claim, Cloud, CloudError, CloudName, Evidence, Instance, Instances,
+    Lookup, Node, NodeAddress, Power, ProviderId,
 };
 use bowline_http::Clock;
 use jiff::Timestamp;
@@ -19,8 +19,6 @@ pub(crate) enum Answer {
     IsOff(&'static str),
     /// It does not exist.
     Gone,
-    /// An error.
-    Fails,
 }
 
 /// The cloud. What it does not know is not its own.
@@ -82,9 +80,6 @@ impl Demo {
                 text: format!("machine of {} answered 404", node.name),
                 at: self.clock.now(),
             }),
-            Some(Answer::Fails) => {
-                Lookup::CannotTell(CloudError::new(CloudErrorKind::Unavailable, "no answer"))
-            }
             None => Lookup::NotMine,
         }
     }

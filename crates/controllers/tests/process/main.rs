@@ -11,7 +11,6 @@
 mod cloud;
 mod https;
 mod observing;
-mod rights;
 mod serving;
 mod stage;
 mod starting;

@@ -26,7 +26,7 @@ async fn a_port_that_is_taken_ends_the_start() {
     let flags = crate::https::serving_flags(port);
     let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
     let manager = stage.manager(&stage.administrator("a"), &flags);
-    let ended = Replica::of("a", manager).ended().await.unwrap_err();
+    let ended = Replica::of(manager).ended().await.unwrap_err();
     assert!(matches!(ended, ManagerError::Serving(_)), "{ended:?}");
     let leases = Filter::any().path("*/leases*");
     assert_eq!(stage.world.journal.count(&leases), 0, "before it competes");

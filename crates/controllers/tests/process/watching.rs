@@ -1,5 +1,4 @@
-//! An API server on real sockets that goes away while the manager works. (What else API servers do
-//! is among the scenarios.)
+//! Connections that are cut while the manager works, on real sockets.
 
 use bowline_simulator::faults::{Action, Rule};
 

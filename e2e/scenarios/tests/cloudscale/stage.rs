@@ -10,7 +10,7 @@ use bowline_controllers::metrics::Metrics;
 use bowline_core::{Cloud, CloudName};
 use bowline_http::Connector;
 use bowline_scenarios::objects::{is_uninitialized, known, taints};
-use bowline_scenarios::{Bench, LEASE, Setup};
+use bowline_scenarios::{Bench, Granted, LEASE, Setup};
 use bowline_simulator::World;
 use bowline_simulator::cloudscale::{Cloudscale, DEFAULT_TOKEN, MachineSpec, Scene};
 use bowline_simulator::faults::{Action, Rule};
@@ -30,10 +30,10 @@ pub(crate) const NOBODY: &str = "00000000-0000-0000-0000-000000000000";
 /// Where the cloud listens in the pipes.
 const CLOUD: &str = "cloudscale.sim:80";
 /// Who the manager is: the service account of the original's manifest.
-const ACCOUNT: (&str, &str) = ("kube-system", "cloud-controller-manager");
-const CALLER: &str = "system:serviceaccount:kube-system:cloud-controller-manager";
-/// The original's command line.
-const FLAGS: [&str; 3] = [
+const ACCOUNT: &str = "cloud-controller-manager";
+/// The original's command line; the first is the default of managers, though not of a bench's.
+const FLAGS: [&str; 4] = [
+    "--leader-elect=true",
     "--allow-untagged-cloud",
     "--v=3",
     "--concurrent-service-syncs=2",
@@ -63,6 +63,8 @@ machines:
 /// Everything that is up.
 pub(crate) struct Stage {
     bench: Bench,
+    /// Who the manager is to the API server.
+    user: String,
     pub(crate) cloud: Arc<Cloudscale>,
     fleet: Fleet,
     _monitor: Monitor,
@@ -88,15 +90,12 @@ impl Stage {
         let mut bench = Bench::set_up(Setup {
             clouds: &[],
             flags: &[&FLAGS, arguments].concat(),
-            elects: true,
             program: ("cloudscale-cloud-controller-manager", PROVIDER),
             ..Setup::default()
         })
         .await;
         let cluster = &bench.cluster;
-        cluster.install(originals::cloudscale()).await;
-        cluster.until_allowed(CALLER, "watch", "nodes").await;
-        let config = cluster.account(ACCOUNT.0, ACCOUNT.1).await;
+        let Granted { config, user } = cluster.grant(ACCOUNT, &originals::cloudscale()).await;
         let cloud = cloud(&bench);
         let server = Server::builder(&bench.world, cloud.clone()).pipe(CLOUD);
         let fleet = cluster.fleet(Settings::default());
@@ -107,6 +106,7 @@ impl Stage {
         bench.start();
         Self {
             bench,
+            user,
             cloud,
             fleet,
             _monitor: monitor,
@@ -208,7 +208,10 @@ impl Stage {
 
     /// The manager's calls that could have changed what that path means.
     pub(crate) fn writes_to(&self, path: &str) -> Vec<Entry> {
-        let filter = Filter::any().server("kubernetes").caller(CALLER).mutating();
+        let filter = Filter::any()
+            .server("kubernetes")
+            .caller(&self.user)
+            .mutating();
         self.matching(&filter.path(path))
     }
 
@@ -234,7 +237,7 @@ impl Stage {
     pub(crate) async fn end(mut self) {
         self.bench.stop().await;
         for status in [401, 403] {
-            let filter = Filter::any().server("kubernetes").caller(CALLER);
+            let filter = Filter::any().server("kubernetes").caller(&self.user);
             let refused = self.matching(&filter.status(status));
             assert!(refused.is_empty(), "refused: {refused:?}");
         }

@@ -19,20 +19,14 @@ const NODE: &str = "system:serviceaccount:kube-system:node-controller";
 async fn with_roles(seed: u64, accounts: bool) -> (Bench, kube::Config) {
     let bench = Bench::set_up(Setup {
         seed,
-        elects: true,
         sharing: Sharing::Alone,
         ..Setup::default()
     })
     .await;
-    let cluster = &bench.cluster;
-    cluster
-        .install(originals::framework("manager", accounts))
-        .await;
-    for (verb, resource) in [("watch", "nodes"), ("get", "leases.coordination.k8s.io")] {
-        cluster.until_allowed(ROOT, verb, resource).await;
-    }
-    let config = cluster.account("kube-system", "manager").await;
-    (bench, config)
+    let objects = originals::framework("manager", accounts);
+    let granted = bench.cluster.grant("manager", &objects).await;
+    assert_eq!(granted.user, ROOT);
+    (bench, granted.config)
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::io::Write as _;
 use bowline_controllers::manager::ManagerError;
 use bowline_scenarios::cloud::{Script, stopped};
 use bowline_scenarios::objects::{SHUTDOWN, taints};
-use bowline_scenarios::{Bench, LEASE, Replica, scenario};
+use bowline_scenarios::{Bench, LEASE, Replica, Setup, Sharing, scenario};
 use bowline_simulator::journal::Filter;
 use serde_json::Value;
 
@@ -27,9 +27,24 @@ async fn start(bench: &Bench, file: Option<&tempfile::NamedTempFile>) -> Replica
     bench.replica("a", &flags).await
 }
 
+/// A migration of the life cycle, as the built-in one, under a lease of the scenario.
+fn own_migration(bench: &Bench) -> tempfile::NamedTempFile {
+    let second = bench.cluster.names().own(SECOND);
+    file(&format!(
+        "apiVersion: controllermanager.config.k8s.io/v1\nkind: LeaderMigrationConfiguration\n\
+         leaderName: {second}\ncontrollerLeaders:\n\
+         - {{name: cloud-node-lifecycle-controller, component: '*'}}\n",
+    ))
+}
+
 /// One node that both node controllers have something to do with.
-async fn cluster(seed: u64) -> Bench {
-    let bench = Bench::for_replicas(seed).await;
+async fn cluster(seed: u64, sharing: Sharing) -> Bench {
+    let bench = Bench::set_up(Setup {
+        seed,
+        sharing,
+        ..Setup::default()
+    })
+    .await;
     join(&bench, "n1").await;
     bench
 }
@@ -49,7 +64,8 @@ fn is_tainted(bench: &Bench) -> bool {
 #[test]
 fn the_built_in_migration_puts_the_life_cycle_under_a_second_lease() {
     scenario!(async || {
-        let bench = cluster(1).await;
+        // The second lease has a fixed name.
+        let bench = cluster(1, Sharing::Alone).await;
         bench.give_lease(SECOND, OTHER).await;
         let manager = start(&bench, None).await;
         bench.until_initialized("n1").await;
@@ -83,9 +99,10 @@ fn the_built_in_migration_puts_the_life_cycle_under_a_second_lease() {
 #[test]
 fn a_second_lease_is_not_touched_before_the_first_is_held() {
     scenario!(async || {
-        let bench = cluster(2).await;
+        let bench = cluster(2, Sharing::Shared).await;
+        let file = own_migration(&bench);
         bench.give_lease(LEASE, "another").await;
-        let manager = start(&bench, None).await;
+        let manager = start(&bench, Some(&file)).await;
         for _ in 0..10 {
             bench.give_lease(LEASE, "another").await;
             bench.seconds(5).await;
@@ -99,13 +116,14 @@ fn a_second_lease_is_not_touched_before_the_first_is_held() {
 #[test]
 fn a_migration_file_moves_controllers_and_leaves_some_to_others() {
     scenario!(async || {
-        let bench = cluster(3).await;
-        let file = file(
+        let bench = cluster(3, Sharing::Shared).await;
+        let moving = bench.cluster.names().own("moving");
+        let file = file(&format!(
             "apiVersion: controllermanager.config.k8s.io/v1\nkind: LeaderMigrationConfiguration\n\
-             leaderName: moving\ncontrollerLeaders:\n\
-             - {name: cloud-node-controller, component: cloud-controller-manager}\n\
-             - {name: cloud-node-lifecycle-controller, component: kube-controller-manager}\n",
-        );
+             leaderName: {moving}\ncontrollerLeaders:\n\
+             - {{name: cloud-node-controller, component: cloud-controller-manager}}\n\
+             - {{name: cloud-node-lifecycle-controller, component: kube-controller-manager}}\n",
+        ));
         let manager = start(&bench, Some(&file)).await;
         bench.until_initialized("n1").await;
         assert_ne!(
@@ -124,16 +142,17 @@ fn a_migration_file_moves_controllers_and_leaves_some_to_others() {
 #[test]
 fn losing_the_second_lease_ends_everything() {
     scenario!(async || {
-        let bench = cluster(4).await;
-        let manager = start(&bench, None).await;
+        let bench = cluster(4, Sharing::Shared).await;
+        let file = own_migration(&bench);
+        let manager = start(&bench, Some(&file)).await;
         bench.until_held(SECOND, "").await;
         bench.until_initialized("n1").await;
         bench.give_lease(SECOND, OTHER).await;
         let ended = manager.ended().await;
-        assert!(
-            matches!(&ended, Err(ManagerError::Lost(lost)) if lost.lease.name == SECOND),
-            "{ended:?}"
-        );
+        let Err(ManagerError::Lost(lost)) = ended else {
+            panic!("{ended:?}");
+        };
+        assert_eq!(lost.lease.name, bench.cluster.names().own(SECOND));
         let mark = bench.mark();
         join(&bench, "n2").await;
         bench.long(600).await;
@@ -144,7 +163,7 @@ fn losing_the_second_lease_ends_everything() {
 #[test]
 fn a_bad_migration_file_ends_the_start_before_anything_is_called() {
     scenario!(async || {
-        let bench = cluster(5).await;
+        let bench = cluster(5, Sharing::Shared).await;
         let bad = file(
             "apiVersion: controllermanager.config.k8s.io/v1\nkind: LeaderMigrationConfiguration\n\
              controllerLeaders: [{name: a}]\n",

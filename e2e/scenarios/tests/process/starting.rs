@@ -39,7 +39,7 @@ fn framework_case_113_all_but_service_means_all_that_the_clouds_can_serve() {
             ("cloud-node-lifecycle", true),
             ("service", false),
         ] {
-            let text = manager.metrics.text();
+            let text = manager.metrics();
             let running = text.lines().any(|line| {
                 line.starts_with("running_managed_controllers{")
                     && line.contains(&format!("name=\"{name}\""))

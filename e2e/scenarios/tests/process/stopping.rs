@@ -136,9 +136,12 @@ fn both_leases_are_given_back_even_when_work_under_the_second_one_hangs() {
     scenario!(async || {
         let bench = Bench::for_replicas(7).await;
         let file = tempfile::NamedTempFile::new().unwrap();
-        let text = "apiVersion: controllermanager.config.k8s.io/v1\n\
-                    kind: LeaderMigrationConfiguration\nleaderName: second\n\
-                    controllerLeaders: [{name: cloud-node-controller, component: '*'}]\n";
+        let second = bench.cluster.names().own("second");
+        let text = format!(
+            "apiVersion: controllermanager.config.k8s.io/v1\n\
+             kind: LeaderMigrationConfiguration\nleaderName: {second}\n\
+             controllerLeaders: [{{name: cloud-node-controller, component: '*'}}]\n"
+        );
         std::fs::write(file.path(), text).unwrap();
         let path = format!("--leader-migration-config={}", file.path().display());
         join(&bench, "n1").await;

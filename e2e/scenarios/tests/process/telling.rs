@@ -81,7 +81,7 @@ fn framework_case_138_the_tenth_of_ten_similar_events_is_combined() {
             qps: -1.0,
             burst: 0,
         };
-        let clients = bench.clients(&config, limits, &metrics);
+        let clients = bench.clients(&config, limits, false, &metrics);
         let context = EventContext::new(
             bench.world.clock.clone(),
             bench.world.random.fork(),

@@ -44,13 +44,12 @@ impl Bench {
             "holderIdentity": holder, "leaseDurationSeconds": 15, "leaseTransitions": TRANSITIONS,
             "acquireTime": now, "renewTime": now,
         });
-        self.cluster.put_lease(lease, spec).await;
+        self.cluster.put_lease(lease, &spec).await;
     }
 
     /// All events of a reason, about nodes and leases.
     pub fn events_of(&self, reason: &str) -> Vec<Value> {
-        let nodes = self.cluster.all_events().into_iter();
-        let all = nodes.chain(self.cluster.lease_events());
+        let all = self.cluster.all_events().into_iter();
         all.filter(|event| event["reason"] == reason).collect()
     }
 
