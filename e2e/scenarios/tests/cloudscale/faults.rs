@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bowline_core::UNINITIALIZED_TAINT;
 use bowline_scenarios::objects::addresses;
-use bowline_scenarios::scenario;
+use bowline_scenarios::{is_real, scenario};
 use bowline_simulator::cloudscale::{DEFAULT_TOKEN, MachineSpec};
 use bowline_simulator::faults::{Action, Rule};
 use futures::future::join_all;
@@ -62,7 +62,8 @@ fn nodes_that_join_during_a_failure_are_initialised_when_it_ends() {
             stage.join("worker-a", A);
             stage.join("worker-b", B);
             stage.message("worker-a", "NodeInitializationFailed").await;
-            stage.long(120).await;
+            // The longer it lasts, the longer are the pauses afterwards.
+            stage.seconds(if is_real() { 20 } else { 120 }).await;
             for name in ["worker-a", "worker-b"] {
                 let node = stage.node(name);
                 assert!(has_taint(&node, UNINITIALIZED_TAINT), "{fault:?}");
