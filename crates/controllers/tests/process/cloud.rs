@@ -22,8 +22,6 @@ pub(crate) enum Answer {
     Gone,
     /// An error.
     Fails,
-    /// No answer, ever.
-    Hangs,
 }
 
 /// The cloud. What it does not know is not its own.
@@ -102,7 +100,7 @@ impl Demo {
                 text: format!("machine of {} answered 404", node.name),
                 at: self.clock.now(),
             }),
-            Some(Answer::Fails | Answer::Hangs) => {
+            Some(Answer::Fails) => {
                 Lookup::CannotTell(CloudError::new(CloudErrorKind::Unavailable, "no answer"))
             }
             None => Lookup::NotMine,
@@ -149,12 +147,6 @@ impl Instances for Demo {
                     .map(|node| state.answers.get(&node.name).copied())
                     .collect()
             };
-            if answers
-                .iter()
-                .any(|answer| matches!(answer, Some(Answer::Hangs)))
-            {
-                std::future::pending::<()>().await;
-            }
             nodes
                 .iter()
                 .zip(answers)

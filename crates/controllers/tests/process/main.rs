@@ -17,6 +17,5 @@ mod observing;
 mod serving;
 mod stage;
 mod starting;
-mod stopping;
 mod telling;
 mod watching;

@@ -16,5 +16,6 @@ mod lifecycle;
 mod lifecycle_guard;
 mod ownership;
 mod seeds;
+mod stopping;
 mod story;
 mod watching;
