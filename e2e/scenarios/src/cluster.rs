@@ -2,46 +2,36 @@
 //!
 //! Names are the scenario's own everywhere here; the handle translates them (see [`crate::names`]).
 
+mod callers;
+mod leases;
+mod remains;
+mod server;
+
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::Duration;
 
 use bowline_simulator::World;
 use bowline_simulator::cluster::{Cluster as Simulated, client_over};
-use bowline_simulator::faults::{Action, Rule};
 use bowline_simulator::fleet::{Fleet, Kubelet, Settings};
-use bowline_simulator::kubernetes::auth::User;
 use bowline_simulator::kubernetes::kinds::{self, Kind};
 use bowline_simulator::machines::Power;
 use bowline_simulator::monitor::{self, Monitor};
 use bowline_simulator::relay::Relay;
 use bowline_simulator::serve::Server;
-use futures::{StreamExt as _, stream};
 use jiff::Timestamp;
-use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::{Event, Node, ServiceAccount};
-use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
+use k8s_openapi::api::core::v1::Node;
 use kube::Api;
-use kube::api::{DeleteParams, ListParams, PostParams};
-use serde_json::{Value, json};
+use kube::api::{DeleteParams, PostParams};
+use serde_json::Value;
 use tokio::sync::watch;
 
-use crate::mirror::{LEASES, Mirror, version_of};
+use crate::mirror::{Mirror, version_of};
 use crate::names::Names;
 use crate::plane::ControlPlane;
 use crate::play;
+pub(crate) use remains::Remains;
 
 /// Tries of a change that somebody else's changes come in between of.
 const MOST_CONFLICTS: usize = 50;
-/// Deletions at once, in a clean-up.
-const REMOVALS: usize = 8;
-/// How long a simulated server is away when it restarts: less than the renew deadline of a lease.
-const AWAY: Duration = Duration::from_secs(6);
-/// Where the leases of nodes are.
-const NODE_LEASES: &str = "kube-node-lease";
-/// Where accounts and their roles are.
-const SYSTEM: &str = "kube-system";
-/// Where the events about nodes are; those about leases are where the leases are.
-const NODE_EVENTS: &str = "default";
 
 /// Whether a scenario can live with others on one API server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -163,52 +153,6 @@ impl Cluster {
                 client_over(&self.world, config).unwrap()
             }
             Back::Real(_) => kube::Client::try_from(config).unwrap(),
-        }
-    }
-
-    // Who calls.
-
-    /// A manager that may do everything; `name` is its name in the journal.
-    pub async fn manager(&self, name: &str) -> kube::Config {
-        match &self.back {
-            Back::Memory(cluster) => {
-                let user = User::new(name, &["system:masters"]);
-                cluster.config_of(user).unwrap()
-            }
-            Back::Real(real) => {
-                let config = real.plane.manager().await;
-                real.journaled(self, config, name)
-            }
-        }
-    }
-
-    /// A user in those groups, whose calls are in the journal.
-    pub async fn user(&self, name: &str, groups: &[&str]) -> kube::Config {
-        match &self.back {
-            Back::Memory(cluster) => cluster.config_of(User::new(name, groups)).unwrap(),
-            Back::Real(real) => {
-                let config = real.plane.user(name, groups).await;
-                real.journaled(self, config, name)
-            }
-        }
-    }
-
-    /// A service account without rights, whose calls are in the journal under its full name.
-    pub async fn account(&self, namespace: &str, name: &str) -> kube::Config {
-        match &self.back {
-            Back::Memory(cluster) => {
-                let metadata = json!({ "namespace": namespace, "name": name });
-                let account = json!({ "apiVersion": "v1", "kind": "ServiceAccount",
-                                      "metadata": metadata });
-                cluster.install([account]).unwrap();
-                let token = cluster.account_token(namespace, name).unwrap();
-                cluster.config_with(&token).unwrap()
-            }
-            Back::Real(real) => {
-                let config = real.plane.account(namespace, name).await;
-                let caller = format!("system:serviceaccount:{namespace}:{name}");
-                real.journaled(self, config, &caller)
-            }
         }
     }
 
@@ -371,48 +315,6 @@ impl Cluster {
         all.into_iter().map(|it| self.names.incoming(it)).collect()
     }
 
-    // Leases.
-
-    /// The lease of that name in `kube-system`, if there is one.
-    pub fn lease(&self, name: &str) -> Option<Value> {
-        let found = match &self.back {
-            Back::Memory(cluster) => cluster.api().get(kind("Lease"), LEASES, name),
-            Back::Real(real) => real.mirror.lease(&self.names.own(name)),
-        };
-        found.map(|lease| self.names.incoming(lease))
-    }
-
-    /// Writes a lease in `kube-system` as somebody else would, whoever has it.
-    pub async fn put_lease(&self, name: &str, spec: &Value) {
-        let own = self.names.own(name);
-        let lease = json!({
-            "kind": "Lease", "apiVersion": "coordination.k8s.io/v1",
-            "metadata": { "namespace": LEASES, "name": own }, "spec": spec,
-        });
-        if let Back::Memory(cluster) = &self.back {
-            cluster.install([lease]).unwrap();
-            return;
-        }
-        let lease: Lease = serde_json::from_value(lease).unwrap();
-        let api: Api<Lease> = Api::namespaced(self.admin.clone(), LEASES);
-        for _ in 0..MOST_CONFLICTS {
-            let mut lease = lease.clone();
-            let written = match api.get_opt(&own).await.unwrap() {
-                Some(there) => {
-                    lease.metadata.resource_version = there.metadata.resource_version;
-                    api.replace(&own, &PostParams::default(), &lease).await
-                }
-                None => api.create(&PostParams::default(), &lease).await,
-            };
-            match written {
-                Ok(_) => return self.catch_up().await,
-                Err(kube::Error::Api(status)) if status.code == 409 => {}
-                Err(error) => panic!("writing lease {name}: {error}"),
-            }
-        }
-        panic!("lease {name} changes all the time");
-    }
-
     // Machines and kubelets.
 
     /// A fleet of kubelets without members.
@@ -443,44 +345,6 @@ impl Cluster {
     pub fn monitor(&self, settings: monitor::Settings) -> Monitor {
         let selector = self.names.selector();
         Monitor::start_for(selector, &self.world, self.admin.clone(), settings)
-    }
-
-    // The server itself.
-
-    /// Ends all watches through the journal.
-    pub fn break_watches(&self) {
-        if let Back::Memory(cluster) = &self.back {
-            cluster.api().break_watches();
-        } else {
-            self.world.faults.cut_streams("kubernetes");
-        }
-    }
-
-    /// Restarts the API server; it is away for some seconds. Needs [`Sharing::Alone`].
-    pub async fn restart(&self) {
-        if let Back::Real(real) = &self.back {
-            assert!(real.turn.is_some(), "others use this server too");
-            real.plane.control("restart kube-apiserver").await;
-            return;
-        }
-        let away = Rule::new(Action::Reset).named("away");
-        self.world.faults.add(away).unwrap();
-        self.break_watches();
-        self.world.faults.cut_streams("kubernetes");
-        tokio::time::sleep(AWAY).await;
-        self.world.faults.remove("away");
-    }
-
-    /// Makes the server forget older versions. A real one only notices at a restart, so it gets
-    /// one. Needs [`Sharing::Alone`].
-    pub async fn forget_history(&self) {
-        match &self.back {
-            Back::Memory(cluster) => cluster.api().compact(),
-            Back::Real(real) => {
-                real.plane.control("compact").await;
-                self.restart().await;
-            }
-        }
     }
 
     // Waiting.
@@ -539,60 +403,4 @@ fn kind(name: &str) -> &'static Kind {
         ""
     };
     kinds::by_kind(group, "v1", name).unwrap()
-}
-
-/// What a scenario leaves on a shared server.
-pub(crate) struct Remains {
-    names: Names,
-    admin: kube::Client,
-}
-
-impl Remains {
-    /// Removes it. A scenario that went wrong is told of that, not of this.
-    pub(crate) async fn remove(self) {
-        let selected = ListParams {
-            label_selector: self.names.selector(),
-            ..ListParams::default()
-        };
-        let nodes: Api<Node> = Api::all(self.admin.clone());
-        self.remove_all(nodes, &selected).await;
-        let (all, admin) = (ListParams::default(), &self.admin);
-        for namespace in [NODE_LEASES, LEASES] {
-            let leases: Api<Lease> = Api::namespaced(admin.clone(), namespace);
-            self.remove_all(leases, &all).await;
-        }
-        for namespace in [NODE_EVENTS, LEASES] {
-            let events: Api<Event> = Api::namespaced(admin.clone(), namespace);
-            self.remove_all(events, &all).await;
-        }
-        self.remove_all(Api::<ClusterRoleBinding>::all(admin.clone()), &all)
-            .await;
-        self.remove_all(Api::<ClusterRole>::all(admin.clone()), &all)
-            .await;
-        self.remove_all(Api::<RoleBinding>::namespaced(admin.clone(), SYSTEM), &all)
-            .await;
-        self.remove_all(Api::<Role>::namespaced(admin.clone(), SYSTEM), &all)
-            .await;
-        let accounts: Api<ServiceAccount> = Api::namespaced(admin.clone(), SYSTEM);
-        self.remove_all(accounts, &all).await;
-    }
-
-    async fn remove_all<K>(&self, api: Api<K>, selected: &ListParams)
-    where
-        K: Clone + std::fmt::Debug + serde::de::DeserializeOwned,
-    {
-        let Ok(list) = api.list_metadata(selected).await else {
-            return;
-        };
-        let names = list.items.into_iter().filter_map(|it| it.metadata.name);
-        let own = names.filter(|name| self.names.is_own(name));
-        let api = &api;
-        let remove = |name: String| async move {
-            // Gone already is as good.
-            let _ = api.delete(&name, &DeleteParams::default()).await;
-        };
-        stream::iter(own)
-            .for_each_concurrent(REMOVALS, remove)
-            .await;
-    }
 }

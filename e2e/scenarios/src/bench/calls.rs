@@ -1,56 +1,71 @@
-//! Who leads, and who called what: for scenarios of several managers.
+//! What the manager called.
 
 use bowline_simulator::journal::{Entry, Filter};
-use serde_json::{Value, json};
 
-use super::Bench;
-
-/// The lease of managers, where nobody gives it another name.
-pub const LEASE: &str = "cloud-controller-manager";
-/// How often the lease that a scenario gives to others has changed hands before.
-const TRANSITIONS: u64 = 3;
+use super::{Bench, MANAGER};
 
 impl Bench {
-    /// The content of a lease; null if there is none.
-    pub fn lease(&self, name: &str) -> Value {
-        let lease = self.cluster.lease(name);
-        lease.map_or(Value::Null, |lease| lease["spec"].clone())
+    /// The journal. On a real server only what managers called is in it.
+    pub fn entries(&self) -> Vec<Entry> {
+        let entries = self.world.journal.entries().into_iter();
+        entries.map(|it| self.cluster.names().entry(it)).collect()
     }
 
-    /// Who holds a lease; empty if nobody does.
-    pub fn holder(&self, name: &str) -> String {
-        let spec = self.lease(name);
-        let holder = spec["holderIdentity"].as_str().unwrap_or_default();
-        holder.to_owned()
+    /// The manager's calls about that node (calls that a fault struck have no caller).
+    pub fn calls(&self, name: &str) -> Vec<Entry> {
+        let path = format!("/api/v1/nodes/{name}");
+        let status = format!("{path}/status");
+        let entries = self.entries().into_iter();
+        let meant = |it: &Entry| it.path == path || it.path == status;
+        let ours = |it: &Entry| it.caller == MANAGER || it.caller.is_empty();
+        entries.filter(|it| meant(it) && ours(it)).collect()
     }
 
-    /// Waits until somebody else than `before` holds the lease, and says who.
-    pub async fn until_held(&self, lease: &str, before: &str) -> String {
-        let what = format!("{lease} is held by another than {before:?}");
-        let held = |bench: &Self| {
-            let holder = bench.holder(lease);
-            !holder.is_empty() && holder != before
-        };
-        self.until(&what, held).await;
-        self.holder(lease)
+    /// The manager's writes of that node, also those that failed.
+    pub fn writes(&self, name: &str) -> Vec<Entry> {
+        self.calls(name)
+            .into_iter()
+            .filter(Entry::is_mutating)
+            .collect()
     }
 
-    /// Makes somebody else the holder of the lease.
-    pub async fn give_lease(&self, lease: &str, holder: &str) {
-        // As precise as Kubernetes keeps it.
-        let now = self.world.clock.now().strftime("%Y-%m-%dT%H:%M:%S%.6fZ");
-        let now = now.to_string();
-        let spec = json!({
-            "holderIdentity": holder, "leaseDurationSeconds": 15, "leaseTransitions": TRANSITIONS,
-            "acquireTime": now, "renewTime": now,
-        });
-        self.cluster.put_lease(lease, &spec).await;
+    /// Its writes as `METHOD path -> status`, the path from the node's name on.
+    pub fn written(&self, name: &str) -> Vec<String> {
+        let writes = self.writes(name).into_iter();
+        writes
+            .map(|it| {
+                let path = it.path.trim_start_matches("/api/v1/nodes/").to_owned();
+                format!("{} {path} -> {}", it.method, it.status)
+            })
+            .collect()
     }
 
-    /// All events of a reason, about nodes and leases.
-    pub fn events_of(&self, reason: &str) -> Vec<Value> {
-        let all = self.cluster.all_events().into_iter();
-        all.filter(|event| event["reason"] == reason).collect()
+    /// The manager's deletions of that node, also those that failed.
+    pub fn deletions(&self, name: &str) -> Vec<Entry> {
+        self.writes(name)
+            .into_iter()
+            .filter(|it| it.method == "DELETE")
+            .collect()
+    }
+
+    /// All writes of nodes by the manager.
+    pub fn node_writes(&self) -> Vec<String> {
+        let entries = self.entries().into_iter();
+        entries
+            .filter(|it| it.caller == MANAGER && it.is_mutating())
+            .filter(|it| it.path.starts_with("/api/v1/nodes/"))
+            .map(|it| format!("{} {} {} {}", it.time, it.method, it.path, it.body))
+            .collect()
+    }
+
+    /// All calls by the manager that are no watch and no health check.
+    pub fn all_calls(&self) -> Vec<String> {
+        let entries = self.entries().into_iter();
+        entries
+            .filter(|it| it.caller == MANAGER && !it.query.contains("watch="))
+            .filter(|it| it.path != "/healthz")
+            .map(|it| format!("{} {}", it.method, it.path))
+            .collect()
     }
 
     /// The calls that are meant, oldest first.
