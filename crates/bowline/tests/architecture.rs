@@ -21,6 +21,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     (
         "bowline-scenarios",
         &[
+            "bowline-cloudscale",
             "bowline-controllers",
             "bowline-core",
             "bowline-http",

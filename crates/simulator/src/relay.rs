@@ -9,12 +9,17 @@
 //! server's decision. A client certificate cannot pass through; if the configuration has one, it
 //! is the relay's. Watches are streamed. What goes wrong behind the relay is a cut connection in
 //! front of it.
+//!
+//! A relay can narrow the view: nodes are then listed and watched with a label selector that the
+//! client knows nothing of, so that it takes its nodes for all there are.
 
 use std::collections::BTreeSet;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bowline_http::{Connector, ProxyRules};
 use bytes::Bytes;
 use futures::future::BoxFuture;
@@ -37,6 +42,10 @@ use crate::serve::{Answer, Api, Cut, Peer, empty, whole};
 const DEADLINE: Duration = Duration::from_secs(65);
 /// Bytes of an answer that is not a watch: a list of 5,000 nodes has some 50 MiB.
 const MOST_BYTES: usize = 128 * 1024 * 1024;
+/// How the names of service accounts begin.
+const ACCOUNTS: &str = "system:serviceaccount:";
+/// What a narrowed view narrows.
+const NODES: &str = "/api/v1/nodes";
 /// Headers about one connection, which mean nothing on the next.
 const HOP_BY_HOP: [HeaderName; 8] = [
     header::CONNECTION,
@@ -67,6 +76,8 @@ pub struct Relay {
     client: Client<Connector, Full<Bytes>>,
     upstream: Uri,
     caller: String,
+    /// The nodes that are shown; none: all.
+    selector: Option<String>,
     flights: watch::Sender<Flights>,
 }
 
@@ -90,7 +101,17 @@ impl Drop for Flight<'_> {
 
 impl Relay {
     /// A relay to the server of that configuration. `caller` is how the journal names who calls.
+    /// If that is a service account, the token of each call tells which one.
     pub fn new(config: &kube::Config, caller: &str) -> Result<Arc<Self>, RelayError> {
+        Self::narrowed(config, caller, None)
+    }
+
+    /// The same, with a view of only those nodes that the label selector chooses.
+    pub fn narrowed(
+        config: &kube::Config,
+        caller: &str,
+        selector: Option<String>,
+    ) -> Result<Arc<Self>, RelayError> {
         let upstream = config.cluster_url.clone();
         let tls = config.rustls_client_config();
         let tls = tls.map_err(|source| RelayError::Certificates {
@@ -102,6 +123,7 @@ impl Relay {
             client: Client::builder(TokioExecutor::new()).build(connector),
             upstream,
             caller: caller.to_owned(),
+            selector,
             flights: watch::Sender::default(),
         }))
     }
@@ -147,18 +169,49 @@ impl Relay {
         Ok(Response::from_parts(head, body))
     }
 
+    /// What is asked for, in the narrowed view.
+    fn target(&self, head: &http::request::Parts) -> io::Result<PathAndQuery> {
+        let root = PathAndQuery::from_static("/");
+        let asked = head.uri.path_and_query().cloned().unwrap_or(root);
+        match &self.selector {
+            Some(selector) if head.method == http::Method::GET && asked.path() == NODES => {
+                let query = asked.query().unwrap_or_default();
+                let mut narrowed = url::form_urlencoded::Serializer::new(query.to_owned());
+                narrowed.append_pair("labelSelector", selector);
+                let text = format!("{NODES}?{}", narrowed.finish());
+                text.parse().map_err(io::Error::other)
+            }
+            _ => Ok(asked),
+        }
+    }
+
+    /// Who calls with these headers.
+    fn caller(&self, headers: &HeaderMap) -> String {
+        let named = self.caller.starts_with(ACCOUNTS).then(|| account(headers));
+        named.flatten().unwrap_or_else(|| self.caller.clone())
+    }
+
     /// The request as the other server gets it.
     fn address(&self, request: Request<Bytes>) -> io::Result<Request<Full<Bytes>>> {
         let (mut head, body) = request.into_parts();
         let mut parts = self.upstream.clone().into_parts();
-        let root = PathAndQuery::from_static("/");
-        parts.path_and_query = Some(head.uri.path_and_query().cloned().unwrap_or(root));
+        parts.path_and_query = Some(self.target(&head)?);
         head.uri = Uri::from_parts(parts).map_err(io::Error::other)?;
         forget_hop(&mut head.headers);
         head.version = http::Version::HTTP_11;
         head.extensions.clear();
         Ok(Request::from_parts(head, Full::new(body)))
     }
+}
+
+/// The service account that a token names. Whether it is genuine is the other server's decision.
+fn account(headers: &HeaderMap) -> Option<String> {
+    let token = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
+    let claims = token.strip_prefix("Bearer ")?.split('.').nth(1)?;
+    let claims = URL_SAFE_NO_PAD.decode(claims).ok()?;
+    let claims: Value = serde_json::from_slice(&claims).ok()?;
+    let subject = claims["sub"].as_str()?;
+    subject.starts_with(ACCOUNTS).then(|| subject.to_owned())
 }
 
 fn is_watch(query: &str) -> bool {
@@ -185,6 +238,7 @@ impl Api for Relay {
 
     fn answer<'a>(&'a self, request: Request<Bytes>, _: &'a Peer) -> BoxFuture<'a, Answer> {
         Box::pin(async move {
+            let caller = self.caller(request.headers());
             let flight = self.take_off();
             let passed = self.pass(request).await;
             drop(flight);
@@ -194,10 +248,7 @@ impl Api for Relay {
                 response.extensions_mut().insert(Cut);
                 response
             });
-            Answer {
-                response,
-                caller: self.caller.clone(),
-            }
+            Answer { response, caller }
         })
     }
 
@@ -300,6 +351,47 @@ mod tests {
         while let Some(Ok(_)) = watch.next().await {}
         let gone = api.list(&ListParams::default()).await.unwrap_err();
         assert!(!matches!(gone, kube::Error::Api(_)), "{gone}");
+    }
+
+    #[tokio::test]
+    async fn a_narrowed_view_shows_only_the_chosen_nodes() {
+        use k8s_openapi::api::core::v1::Node;
+        let (cluster, near, _relay, _server, _client) = stage().await;
+        for (name, scenario) in [("mine", "one"), ("other", "two")] {
+            let metadata = json!({ "name": name, "labels": { "scenario": scenario } });
+            let node = json!({ "apiVersion": "v1", "kind": "Node", "metadata": metadata });
+            cluster.install([node]).unwrap();
+        }
+        let user = User::new("jane", &["system:masters"]);
+        let mut config = cluster.config_of(user).unwrap();
+        let relay = Relay::narrowed(&config, "narrow", Some("scenario=one".to_owned())).unwrap();
+        let _narrow = Server::builder(&near, relay).pipe("narrow.sim:80");
+        config.cluster_url = "http://narrow.sim:80".parse().unwrap();
+        let api: Kube<Node> = Kube::all(crate::cluster::client_over(&near, config).unwrap());
+        let listed = api.list(&kube::api::ListParams::default()).await.unwrap();
+        let names: Vec<_> = listed.items.iter().filter_map(Node::name).collect();
+        assert_eq!(names, ["mine"]);
+        let watch = api.watch(&WatchParams::default(), "0").await.unwrap();
+        let Some(Ok(WatchEvent::Added(seen))) = watch.boxed().next().await else {
+            panic!("nothing was told");
+        };
+        assert_eq!(seen.name().unwrap(), "mine");
+        // Reading one by its name is not narrowed, and the journal tells what was asked for.
+        assert!(api.get("other").await.is_ok());
+        assert_eq!(near.journal.entries()[0].query, "");
+    }
+
+    #[test]
+    fn a_service_account_is_known_by_its_token() {
+        let subject = "system:serviceaccount:kube-system:node-controller";
+        let claims = URL_SAFE_NO_PAD.encode(json!({ "sub": subject }).to_string());
+        let mut headers = HeaderMap::new();
+        assert_eq!(account(&headers), None);
+        let token = format!("Bearer e30.{claims}.c2ln");
+        headers.insert(header::AUTHORIZATION, token.parse().unwrap());
+        assert_eq!(account(&headers).as_deref(), Some(subject));
+        headers.insert(header::AUTHORIZATION, "Bearer opaque".parse().unwrap());
+        assert_eq!(account(&headers), None);
     }
 
     #[tokio::test]

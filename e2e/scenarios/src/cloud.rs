@@ -27,6 +27,8 @@ pub enum Script {
     None,
     /// An error of that text.
     Error(&'static str),
+    /// No answer, ever.
+    Hang,
 }
 
 /// A machine of type c2 in zone z1 of region r1 with these addresses (`Type:value`).
@@ -48,6 +50,12 @@ pub fn machine(id: &str, addresses: &[&str]) -> Instance {
     }
 }
 
+/// The machine of that node, running under that address.
+pub fn runs(node: &str, address: &str) -> Script {
+    let address = format!("InternalIP:{address}");
+    Script::Machine(machine(&format!("demo://{node}"), &[&address]))
+}
+
 /// The same machine, powered off.
 pub fn stopped(id: &str) -> Instance {
     Instance {
@@ -62,13 +70,14 @@ struct State {
     machines: Option<Machines>,
     latency: Duration,
     canary_fails: bool,
+    is_untagged: bool,
     /// The chance that a whole call fails.
     trouble: f64,
     calls: Vec<(Timestamp, Vec<String>)>,
-    canaries: usize,
+    canaries: Vec<Timestamp>,
 }
 
-/// The scripted cloud of one scheme. Names are the scenario's own; of other nodes it knows nothing.
+/// The scripted cloud of one scheme.
 pub struct ScriptedCloud {
     name: CloudName,
     scheme: String,
@@ -121,6 +130,11 @@ impl ScriptedCloud {
         self.state().canary_fails = fail;
     }
 
+    /// It cannot tell clusters apart.
+    pub fn forget_cluster_id(&self) {
+        self.state().is_untagged = true;
+    }
+
     /// Calls fail with that chance.
     pub fn fail_with(&self, chance: f64) {
         self.state().trouble = chance;
@@ -145,7 +159,14 @@ impl ScriptedCloud {
 
     /// How many check reads were made.
     pub fn canaries(&self) -> usize {
-        self.state().canaries
+        self.state().canaries.len()
+    }
+
+    /// When it was called last, for whatever.
+    pub fn last_call(&self) -> Option<Timestamp> {
+        let state = self.state();
+        let looks = state.calls.iter().map(|(at, _)| *at);
+        looks.chain(state.canaries.iter().copied()).max()
     }
 
     /// Changes with every question and every check read.
@@ -158,9 +179,6 @@ impl ScriptedCloud {
     }
 
     fn script(&self, node: &Node) -> Script {
-        if !self.names.is_own(&node.name) {
-            return Script::None;
-        }
         let name = self.names.plain(&node.name);
         let mut state = self.state();
         if let Some(scripts) = state.scripts.get_mut(&name) {
@@ -186,18 +204,10 @@ impl ScriptedCloud {
         }
     }
 
-    /// The machine under the id that it has on the server.
-    fn own(&self, instance: Instance) -> Instance {
-        let own = |id: ProviderId| ProviderId::parse(&self.names.own(id.as_str())).unwrap();
-        Instance {
-            provider_id: instance.provider_id.map(own),
-            ..instance
-        }
-    }
-
-    fn answer(&self, node: &Node) -> Lookup {
+    async fn answer(&self, node: &Node) -> Lookup {
         match self.script(node) {
-            Script::Machine(instance) => Lookup::Found(Box::new(self.own(instance))),
+            Script::Machine(instance) => Lookup::Found(Box::new(instance)),
+            Script::Hang => std::future::pending().await,
             Script::None => Lookup::NotMine,
             Script::Gone => Lookup::Gone(Evidence {
                 text: format!("machine of {} answered 404", node.name),
@@ -228,12 +238,15 @@ impl Cloud for ScriptedCloud {
     }
 
     fn claim(&self, provider_id: &str) -> Claim {
-        let own = self.names.own(&self.scheme);
         match provider_id.split_once("://") {
-            Some((scheme, "")) if scheme == own => Claim::Malformed("it is empty".into()),
-            Some((scheme, _)) if scheme == own => Claim::Mine,
+            Some((scheme, "")) if scheme == self.scheme => Claim::Malformed("it is empty".into()),
+            Some((scheme, _)) if scheme == self.scheme => Claim::Mine,
             _ => Claim::Foreign,
         }
+    }
+
+    fn has_cluster_id(&self) -> bool {
+        !self.state().is_untagged
     }
 
     fn instances(&self) -> Option<&dyn Instances> {
@@ -244,12 +257,8 @@ impl Cloud for ScriptedCloud {
 impl Instances for ScriptedCloud {
     fn lookup<'a>(&'a self, nodes: &'a [Arc<Node>]) -> BoxFuture<'a, Vec<Lookup>> {
         Box::pin(async move {
-            let own = nodes.iter().filter(|node| self.names.is_own(&node.name));
-            let names: Vec<String> = own.map(|node| self.names.plain(&node.name)).collect();
-            if names.is_empty() {
-                // About other scenarios' nodes: as if it had not been asked.
-                return nodes.iter().map(|_| Lookup::NotMine).collect();
-            }
+            let names = nodes.iter().map(|node| self.names.plain(&node.name));
+            let names = names.collect();
             let latency = {
                 let mut state = self.state();
                 state.calls.push((self.clock.now(), names));
@@ -261,7 +270,11 @@ impl Instances for ScriptedCloud {
                 let failed = |_| Lookup::CannotTell(unavailable("trouble"));
                 return nodes.iter().map(failed).collect();
             }
-            nodes.iter().map(|node| self.answer(node)).collect()
+            let mut answers = Vec::with_capacity(nodes.len());
+            for node in nodes {
+                answers.push(self.answer(node).await);
+            }
+            answers
         })
     }
 
@@ -269,7 +282,7 @@ impl Instances for ScriptedCloud {
         Box::pin(async move {
             let fails = {
                 let mut state = self.state();
-                state.canaries += 1;
+                state.canaries.push(self.clock.now());
                 state.canary_fails
             };
             self.asked.send_modify(|asked| *asked += 1);

@@ -2,38 +2,36 @@
 //!
 //! Names are the scenario's own everywhere here; the handle translates them (see [`crate::names`]).
 
+mod callers;
+mod leases;
+mod remains;
+mod server;
+
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use bowline_simulator::World;
 use bowline_simulator::cluster::{Cluster as Simulated, client_over};
 use bowline_simulator::fleet::{Fleet, Kubelet, Settings};
-use bowline_simulator::kubernetes::auth::User;
 use bowline_simulator::kubernetes::kinds::{self, Kind};
 use bowline_simulator::machines::Power;
 use bowline_simulator::monitor::{self, Monitor};
 use bowline_simulator::relay::Relay;
 use bowline_simulator::serve::Server;
-use futures::{StreamExt as _, stream};
 use jiff::Timestamp;
-use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::{Event, Node, ServiceAccount};
-use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
+use k8s_openapi::api::core::v1::Node;
 use kube::Api;
-use kube::api::{DeleteParams, ListParams, PostParams};
-use serde_json::{Value, json};
+use kube::api::{DeleteParams, PostParams};
+use serde_json::Value;
 use tokio::sync::watch;
 
-use crate::mirror::{EVENTS, Mirror, version_of};
+use crate::mirror::{Mirror, version_of};
 use crate::names::Names;
 use crate::plane::ControlPlane;
 use crate::play;
+pub(crate) use remains::Remains;
 
 /// Tries of a change that somebody else's changes come in between of.
 const MOST_CONFLICTS: usize = 50;
-/// Deletions at once, in a clean-up.
-const REMOVALS: usize = 8;
-/// Where the leases of nodes are.
-const NODE_LEASES: &str = "kube-node-lease";
 
 /// Whether a scenario can live with others on one API server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -66,7 +64,7 @@ struct Real {
     relays: Mutex<Vec<(Arc<Relay>, Server)>>,
     plane: Arc<ControlPlane>,
     /// While it has a server of its own.
-    _turn: Option<MutexGuard<'static, ()>>,
+    turn: Option<MutexGuard<'static, ()>>,
 }
 
 impl Cluster {
@@ -109,7 +107,7 @@ impl Cluster {
             mirror: Mirror::start(admin.clone(), &names).await,
             relays: Mutex::default(),
             plane,
-            _turn: turn,
+            turn,
         };
         Self {
             world: World::real(),
@@ -155,52 +153,6 @@ impl Cluster {
                 client_over(&self.world, config).unwrap()
             }
             Back::Real(_) => kube::Client::try_from(config).unwrap(),
-        }
-    }
-
-    // Who calls.
-
-    /// A manager that may do everything; `name` is its name in the journal.
-    pub async fn manager(&self, name: &str) -> kube::Config {
-        match &self.back {
-            Back::Memory(cluster) => {
-                let user = User::new(name, &["system:masters"]);
-                cluster.config_of(user).unwrap()
-            }
-            Back::Real(real) => {
-                let config = real.plane.manager().await;
-                real.journaled(&self.world, config, name)
-            }
-        }
-    }
-
-    /// A user in those groups, whose calls are in the journal.
-    pub async fn user(&self, name: &str, groups: &[&str]) -> kube::Config {
-        match &self.back {
-            Back::Memory(cluster) => cluster.config_of(User::new(name, groups)).unwrap(),
-            Back::Real(real) => {
-                let config = real.plane.user(name, groups).await;
-                real.journaled(&self.world, config, name)
-            }
-        }
-    }
-
-    /// A service account without rights, whose calls are in the journal under its full name.
-    pub async fn account(&self, namespace: &str, name: &str) -> kube::Config {
-        match &self.back {
-            Back::Memory(cluster) => {
-                let metadata = json!({ "namespace": namespace, "name": name });
-                let account = json!({ "apiVersion": "v1", "kind": "ServiceAccount",
-                                      "metadata": metadata });
-                cluster.install([account]).unwrap();
-                let token = cluster.account_token(namespace, name).unwrap();
-                cluster.config_with(&token).unwrap()
-            }
-            Back::Real(real) => {
-                let config = real.plane.account(namespace, name).await;
-                let caller = format!("system:serviceaccount:{namespace}:{name}");
-                real.journaled(&self.world, config, &caller)
-            }
         }
     }
 
@@ -347,15 +299,20 @@ impl Cluster {
         }
     }
 
-    /// The events about that node.
+    /// The events about a node or lease of that name.
     pub fn events(&self, name: &str) -> Vec<Value> {
-        let all = match &self.back {
-            Back::Memory(cluster) => cluster.api().list(kind("Event"), Some(EVENTS)),
-            Back::Real(real) => real.mirror.events(),
-        };
-        let all = all.into_iter().map(|it| self.names.incoming(it));
+        let all = self.all_events().into_iter();
         all.filter(|it| it["involvedObject"]["name"] == name)
             .collect()
+    }
+
+    /// The events about nodes and leases.
+    pub fn all_events(&self) -> Vec<Value> {
+        let all = match &self.back {
+            Back::Memory(cluster) => cluster.api().list(kind("Event"), None),
+            Back::Real(real) => real.mirror.events(),
+        };
+        all.into_iter().map(|it| self.names.incoming(it)).collect()
     }
 
     // Machines and kubelets.
@@ -369,12 +326,18 @@ impl Cluster {
     pub fn join(&self, fleet: &Fleet, name: &str, machine: &str) {
         self.world.machines.set(machine, Power::Running);
         let kubelet = Kubelet {
-            node_name: self.names.own(name),
+            node_name: name.to_owned(),
             machine_id: machine.to_owned(),
             system_uuid: self.world.random.uuid(),
-            labels: self.names.label().into_iter().collect(),
             ..Kubelet::default()
         };
+        self.join_as(fleet, kubelet);
+    }
+
+    /// Starts a kubelet with settings of its own, under the scenario's name of it.
+    pub fn join_as(&self, fleet: &Fleet, mut kubelet: Kubelet) {
+        kubelet.node_name = self.names.own(&kubelet.node_name);
+        kubelet.labels.extend(self.names.label());
         fleet.join(kubelet).unwrap();
     }
 
@@ -411,12 +374,13 @@ impl Cluster {
 }
 
 impl Real {
-    /// The same account through a relay, with a journal and faults.
-    fn journaled(&self, world: &World, mut config: kube::Config, caller: &str) -> kube::Config {
-        let relay = Relay::new(&config, caller).unwrap();
+    /// The same account through a relay, with a journal and faults, and a view of the scenario's
+    /// nodes alone.
+    fn journaled(&self, cluster: &Cluster, mut config: kube::Config, caller: &str) -> kube::Config {
+        let relay = Relay::narrowed(&config, caller, cluster.names.selector()).unwrap();
         let mut relays = self.relays.lock().unwrap();
         let name = format!("kubernetes-{}.real:80", relays.len());
-        let server = Server::builder(world, relay.clone()).pipe(&name);
+        let server = Server::builder(&cluster.world, relay.clone()).pipe(&name);
         relays.push((relay, server));
         config.cluster_url = format!("http://{name}").parse().unwrap();
         config
@@ -433,63 +397,10 @@ impl Real {
 }
 
 fn kind(name: &str) -> &'static Kind {
-    kinds::by_kind("", "v1", name).unwrap()
-}
-
-/// What a scenario leaves on a shared server.
-pub(crate) struct Remains {
-    names: Names,
-    admin: kube::Client,
-}
-
-impl Remains {
-    /// Removes it. A scenario that went wrong is told of that, not of this.
-    pub(crate) async fn remove(self) {
-        let selected = ListParams {
-            label_selector: self.names.selector(),
-            ..ListParams::default()
-        };
-        let nodes: Api<Node> = Api::all(self.admin.clone());
-        self.remove_all(nodes, &selected).await;
-        let leases: Api<Lease> = Api::namespaced(self.admin.clone(), NODE_LEASES);
-        self.remove_all(leases, &ListParams::default()).await;
-        let events: Api<Event> = Api::namespaced(self.admin.clone(), EVENTS);
-        self.remove_all(events, &ListParams::default()).await;
-        let (all, admin) = (ListParams::default(), &self.admin);
-        let system = "kube-system";
-        self.remove_all(Api::<ClusterRoleBinding>::all(admin.clone()), &all)
-            .await;
-        self.remove_all(Api::<ClusterRole>::all(admin.clone()), &all)
-            .await;
-        self.remove_all(Api::<RoleBinding>::namespaced(admin.clone(), system), &all)
-            .await;
-        self.remove_all(Api::<Role>::namespaced(admin.clone(), system), &all)
-            .await;
-        self.remove_all(
-            Api::<ServiceAccount>::namespaced(admin.clone(), system),
-            &all,
-        )
-        .await;
-        self.remove_all(Api::<Lease>::namespaced(admin.clone(), system), &all)
-            .await;
-    }
-
-    async fn remove_all<K>(&self, api: Api<K>, selected: &ListParams)
-    where
-        K: Clone + std::fmt::Debug + serde::de::DeserializeOwned,
-    {
-        let Ok(list) = api.list_metadata(selected).await else {
-            return;
-        };
-        let names = list.items.into_iter().filter_map(|it| it.metadata.name);
-        let own = names.filter(|name| self.names.is_own(name));
-        let api = &api;
-        let remove = |name: String| async move {
-            // Gone already is as good.
-            let _ = api.delete(&name, &DeleteParams::default()).await;
-        };
-        stream::iter(own)
-            .for_each_concurrent(REMOVALS, remove)
-            .await;
-    }
+    let group = if name == "Lease" {
+        "coordination.k8s.io"
+    } else {
+        ""
+    };
+    kinds::by_kind(group, "v1", name).unwrap()
 }

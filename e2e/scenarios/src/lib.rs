@@ -52,9 +52,11 @@ pub mod names;
 pub mod objects;
 pub mod plane;
 mod play;
+mod replica;
 pub mod rights;
 
-pub use bench::{Bench, Fault, MANAGER, Setup, refuse, slow};
+pub use bench::{Bench, Fault, LEASE, MANAGER, Setup, refuse, slow};
 pub use cluster::{Cluster, Sharing};
 pub use play::{is_real, only_in_memory, play, tell};
+pub use replica::Replica;
 pub use rights::Granted;

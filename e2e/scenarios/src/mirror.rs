@@ -1,4 +1,4 @@
-//! What a real server holds of one scenario, kept up to date by watches, so that scenarios can read
+//! What a real server holds of one scenario (nodes, events, leases), kept up to date by watches, so that scenarios can read
 //! without waiting.
 
 use std::collections::BTreeMap;
@@ -6,9 +6,12 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use futures::{Stream, StreamExt};
+use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Event as KubeEvent, Node};
 use kube::api::ListParams;
-use kube::core::{ApiResource, DynamicObject, TypeMeta};
+use kube::core::{ApiResource, DynamicObject, ObjectList, PartialObjectMeta, TypeMeta};
+use kube::runtime::WatchStreamExt as _;
+use kube::runtime::utils::Backoff;
 use kube::runtime::watcher::{self, Event};
 use kube::{Api, Client};
 use serde_json::Value;
@@ -17,10 +20,12 @@ use tokio::task::JoinHandle;
 
 use crate::names::Names;
 
-/// Where the events about nodes are.
-pub(crate) const EVENTS: &str = "default";
+/// Where the leases of managers are.
+pub(crate) const LEASES: &str = "kube-system";
 /// No watch of a healthy server lags so much; beyond it something is broken.
 const LAG: Duration = Duration::from_secs(60);
+/// Between tries while a server restarts.
+const PAUSE: Duration = Duration::from_millis(200);
 
 /// Nodes and events of one scenario. Dropping it ends the watches.
 pub(crate) struct Mirror {
@@ -28,8 +33,9 @@ pub(crate) struct Mirror {
     names: Names,
     nodes: Kept,
     events: Kept,
+    leases: Kept,
     pulse: watch::Sender<()>,
-    tasks: [JoinHandle<()>; 2],
+    tasks: [JoinHandle<()>; 3],
 }
 
 impl Drop for Mirror {
@@ -56,7 +62,7 @@ struct State {
 impl Mirror {
     /// Watches what is the scenario's; returns when it is known.
     pub(crate) async fn start(client: Client, names: &Names) -> Self {
-        let (nodes, events) = (Kept::default(), Kept::default());
+        let (nodes, events, leases) = (Kept::default(), Kept::default(), Kept::default());
         let pulse = watch::Sender::default();
         let config = watcher::Config {
             label_selector: names.selector(),
@@ -64,8 +70,7 @@ impl Mirror {
         };
         let all = Api::all_with(client.clone(), &ApiResource::erase::<Node>(&()));
         let nodes_task = follow(all, "Node", config, &nodes, names, &pulse);
-        let resource = ApiResource::erase::<KubeEvent>(&());
-        let all = Api::namespaced_with(client.clone(), EVENTS, &resource);
+        let all = Api::all_with(client.clone(), &ApiResource::erase::<KubeEvent>(&()));
         let events_task = follow(
             all,
             "Event",
@@ -74,15 +79,21 @@ impl Mirror {
             names,
             &pulse,
         );
+        let resource = ApiResource::erase::<Lease>(&());
+        let all = Api::namespaced_with(client.clone(), LEASES, &resource);
+        let config = watcher::Config::default();
+        let leases_task = follow(all, "Lease", config, &leases, names, &pulse);
         let mirror = Self {
             client,
             names: names.clone(),
             nodes,
             events,
+            leases,
             pulse,
-            tasks: [nodes_task, events_task],
+            tasks: [nodes_task, events_task, leases_task],
         };
-        let complete = || mirror.nodes.lock().is_complete && mirror.events.lock().is_complete;
+        let all = [&mirror.nodes, &mirror.events, &mirror.leases];
+        let complete = || all.iter().all(|kept| kept.lock().is_complete);
         mirror.until("the first lists are here", complete).await;
         mirror
     }
@@ -111,7 +122,12 @@ impl Mirror {
             .collect()
     }
 
-    /// The events about nodes, by name.
+    /// The lease of that name on the server.
+    pub(crate) fn lease(&self, name: &str) -> Option<Value> {
+        self.leases.lock().current.get(name).cloned()
+    }
+
+    /// The events, by name.
     pub(crate) fn events(&self) -> Vec<Value> {
         self.events.lock().current.values().cloned().collect()
     }
@@ -154,8 +170,11 @@ impl Mirror {
         };
         let nodes: Api<Node> = Api::all(self.client.clone());
         self.agree(&self.nodes, nodes, &select).await;
-        let events: Api<KubeEvent> = Api::namespaced(self.client.clone(), EVENTS);
+        let events: Api<KubeEvent> = Api::all(self.client.clone());
         self.agree(&self.events, events, &ListParams::default())
+            .await;
+        let leases: Api<Lease> = Api::namespaced(self.client.clone(), LEASES);
+        self.agree(&self.leases, leases, &ListParams::default())
             .await;
     }
 
@@ -164,7 +183,7 @@ impl Mirror {
     where
         K: Clone + std::fmt::Debug + serde::de::DeserializeOwned,
     {
-        let list = api.list_metadata(select).await.unwrap();
+        let list = listed(&api, select).await;
         let at = number(list.metadata.resource_version.as_deref());
         let listed: BTreeMap<String, u64> = list
             .items
@@ -254,6 +273,38 @@ impl Kept {
     }
 }
 
+/// The list, as soon as the server gives it: it may be about to restart.
+async fn listed<K>(api: &Api<K>, select: &ListParams) -> ObjectList<PartialObjectMeta<K>>
+where
+    K: Clone + std::fmt::Debug + serde::de::DeserializeOwned,
+{
+    let list = async {
+        loop {
+            match api.list_metadata(select).await {
+                Ok(list) => return list,
+                Err(_) => tokio::time::sleep(PAUSE).await,
+            }
+        }
+    };
+    let list = tokio::time::timeout(LAG, list).await;
+    list.expect("the server gives lists")
+}
+
+/// The same pause before every new try of a watch.
+struct Steady;
+
+impl Iterator for Steady {
+    type Item = Duration;
+
+    fn next(&mut self) -> Option<Duration> {
+        Some(PAUSE)
+    }
+}
+
+impl Backoff for Steady {
+    fn reset(&mut self) {}
+}
+
 /// Starts to watch one kind.
 fn follow(
     api: Api<DynamicObject>,
@@ -287,7 +338,7 @@ fn told(
     kind: &'static str,
     config: watcher::Config,
 ) -> impl Stream<Item = Event<Value>> + Send {
-    let events = watcher::watcher(api, config);
+    let events = watcher::watcher(api, config).backoff(Steady);
     events.filter_map(async move |event| {
         let value = |object| value(object, kind);
         Some(match event.ok()? {
@@ -302,8 +353,13 @@ fn told(
 
 /// Items of lists do not say what they are; here all do.
 fn value(mut object: DynamicObject, kind: &str) -> Value {
+    let group = if kind == "Lease" {
+        "coordination.k8s.io/"
+    } else {
+        ""
+    };
     object.types = Some(TypeMeta {
-        api_version: "v1".to_owned(),
+        api_version: format!("{group}v1"),
         kind: kind.to_owned(),
     });
     serde_json::to_value(object).unwrap()

@@ -1,8 +1,11 @@
 //! A world of names for each scenario, so that many can share one API server.
 //!
-//! A scenario says `n1` and `demo://m-1`. On a shared server its node is `q3x-7-n1`, its machine
-//! `q3x-7-demo://m-1`: the handle puts the prefix in front of what goes out and takes it away from
-//! whatever comes in. Where a server serves one scenario alone, the prefix is empty.
+//! A scenario says `n1`. On a shared server its node is `q3x7-n1`: the handle puts the prefix in
+//! front of what goes out and takes it away from whatever comes in. Where a server serves one
+//! scenario alone, the prefix is empty.
+//!
+//! Ids of machines stay as they are. Its managers are shown only the scenario's own nodes (see
+//! [`bowline_simulator::relay`]), so two scenarios may well speak of the same machine.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -39,7 +42,7 @@ impl Names {
         }
     }
 
-    /// A name as the server knows it: of a node, of a scheme of provider ids, of whatever.
+    /// A name as the server knows it: of a node, of whatever.
     pub fn own(&self, name: &str) -> String {
         format!("{}{name}", self.prefix)
     }
@@ -88,9 +91,6 @@ impl Names {
         node["metadata"]["labels"][LABEL] = mark.into();
         if node["metadata"]["labels"][HOST_NAME] == name {
             prefix(&mut node["metadata"]["labels"][HOST_NAME]);
-        }
-        if node["spec"].get("providerID").is_some_and(|id| *id != "") {
-            prefix(&mut node["spec"]["providerID"]);
         }
         let addresses = node["status"]["addresses"].as_array_mut();
         for address in addresses.into_iter().flatten() {
@@ -157,7 +157,7 @@ mod tests {
         );
         let out = names.outgoing(node.clone());
         assert_eq!(out["metadata"]["name"], names.own("n1"));
-        assert_eq!(out["spec"]["providerID"], names.own("demo://m-1"));
+        assert_eq!(out["spec"]["providerID"], "demo://m-1");
         assert_eq!(out["status"]["addresses"][1]["address"], names.own("n1"));
         assert_eq!(names.incoming(out), node);
     }

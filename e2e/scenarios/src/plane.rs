@@ -79,8 +79,9 @@ impl ControlPlane {
         let mut line = String::new();
         let stdout = child.stdout.take().unwrap();
         BufReader::new(stdout).read_line(&mut line).unwrap();
-        let ready = serde_json::from_str(&line)
-            .unwrap_or_else(|_| panic!("the control plane does not start: {line:?}"));
+        let ready = serde_json::from_str(&line).unwrap_or_else(|_| {
+            panic!("the control plane does not start; it says why on the standard error")
+        });
         Arc::new(Self {
             child: Mutex::new(child),
             ready,

@@ -2,11 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::Duration;
 
 use bowline_core::{
-    AddressKind, BoxFuture, Claim, Cloud, CloudError, CloudErrorKind, CloudName, Evidence,
-    Instance, Instances, Lookup, Node, NodeAddress, Power, ProviderId,
+    AddressKind, BoxFuture, Claim, Cloud, CloudError, CloudName, Evidence, Instance, Instances,
+    Lookup, Node, NodeAddress, Power, ProviderId,
 };
 use bowline_http::Clock;
 use jiff::Timestamp;
@@ -20,53 +19,32 @@ pub(crate) enum Answer {
     IsOff(&'static str),
     /// It does not exist.
     Gone,
-    /// An error.
-    Fails,
-    /// No answer, ever.
-    Hangs,
 }
 
 /// The cloud. What it does not know is not its own.
 pub(crate) struct Demo {
     name: CloudName,
     clock: Clock,
-    tagged: bool,
     state: Mutex<State>,
 }
 
 #[derive(Default)]
 struct State {
     answers: BTreeMap<String, Answer>,
-    latency: Duration,
     calls: Vec<Timestamp>,
 }
 
 impl Demo {
     pub(crate) fn new(clock: &Clock) -> Arc<Self> {
-        Self::with_tag(clock, true)
-    }
-
-    /// A cloud that cannot tell clusters apart.
-    pub(crate) fn untagged(clock: &Clock) -> Arc<Self> {
-        Self::with_tag(clock, false)
-    }
-
-    fn with_tag(clock: &Clock, tagged: bool) -> Arc<Self> {
         Arc::new(Self {
             name: CloudName::parse("demo").unwrap(),
             clock: clock.clone(),
-            tagged,
             state: Mutex::default(),
         })
     }
 
     pub(crate) fn say(&self, node: &str, answer: Answer) {
         self.state().answers.insert(node.to_owned(), answer);
-    }
-
-    /// Every look-up takes that long.
-    pub(crate) fn take(&self, latency: Duration) {
-        self.state().latency = latency;
     }
 
     /// When it was called, check reads included.
@@ -102,9 +80,6 @@ impl Demo {
                 text: format!("machine of {} answered 404", node.name),
                 at: self.clock.now(),
             }),
-            Some(Answer::Fails | Answer::Hangs) => {
-                Lookup::CannotTell(CloudError::new(CloudErrorKind::Unavailable, "no answer"))
-            }
             None => Lookup::NotMine,
         }
     }
@@ -128,7 +103,7 @@ impl Cloud for Demo {
     }
 
     fn has_cluster_id(&self) -> bool {
-        self.tagged
+        true
     }
 
     fn instances(&self) -> Option<&dyn Instances> {
@@ -140,8 +115,6 @@ impl Instances for Demo {
     fn lookup<'a>(&'a self, nodes: &'a [Arc<Node>]) -> BoxFuture<'a, Vec<Lookup>> {
         Box::pin(async move {
             self.called();
-            let latency = self.state().latency;
-            tokio::time::sleep(latency).await;
             let answers: Vec<Option<Answer>> = {
                 let state = self.state();
                 nodes
@@ -149,12 +122,6 @@ impl Instances for Demo {
                     .map(|node| state.answers.get(&node.name).copied())
                     .collect()
             };
-            if answers
-                .iter()
-                .any(|answer| matches!(answer, Some(Answer::Hangs)))
-            {
-                std::future::pending::<()>().await;
-            }
             nodes
                 .iter()
                 .zip(answers)

@@ -8,16 +8,10 @@
     reason = "a test may"
 )]
 
-mod accounts;
 mod cloud;
-mod election;
-mod freeze;
 mod https;
-mod migration;
 mod observing;
 mod serving;
 mod stage;
 mod starting;
-mod stopping;
-mod telling;
 mod watching;

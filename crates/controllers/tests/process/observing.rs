@@ -43,7 +43,7 @@ async fn an_observer_looks_at_everything_and_writes_nothing() {
         });
     }
     let before = ["fresh", "off", "gone"].map(|name| stage.node(name));
-    let observer = stage.start_as(USER, &stage.account("observer"), FLAGS);
+    let observer = stage.start_as(&stage.account("observer"), FLAGS);
     // Longer than every proof and period.
     pass(1200).await;
     assert!(observer.is_running());
@@ -82,7 +82,7 @@ async fn an_observer_runs_beside_the_manager_that_works() {
     let stage = Stage::on_pipe(2);
     stage.cluster.install(reader()).unwrap();
     stage.cluster.install(originals::cloudscale()).unwrap();
-    let observer = stage.start_as(USER, &stage.account("observer"), FLAGS);
+    let observer = stage.start_as(&stage.account("observer"), FLAGS);
     let manager = stage.start("worker", &["--secure-port=0"]);
     stage.cloud.say("n1", Answer::Runs("10.0.0.1"));
     stage.join("n1");

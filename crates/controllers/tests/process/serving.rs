@@ -20,7 +20,7 @@ fn serve(stage: &Stage, config: &kube::Config, more: &[&str]) -> (Replica, u16) 
         .map(String::as_str)
         .chain(more.iter().copied())
         .collect();
-    (stage.start_as("manager", config, &flags), port)
+    (stage.start_as(config, &flags), port)
 }
 
 /// Waits until the controllers of the only leader run: the node watch comes after their start.
@@ -302,7 +302,7 @@ async fn framework_case_132_review_back_ends_that_are_away_close_what_needs_them
     let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
     let mut manager = stage.manager(&config, &flags);
     manager.reviews = bowline_controllers::manager::Reviews::default();
-    let manager = Replica::of("manager", manager);
+    let manager = Replica::of(manager);
     let said = get(port, "/metrics", Some(&scraper)).await;
     assert_eq!(said.status, 403);
     assert!(said.body.contains("system:anonymous"), "{}", said.body);

@@ -38,8 +38,6 @@ pub(crate) struct Stage {
 /// One running manager.
 pub(crate) struct Replica {
     pub(crate) metrics: Arc<Metrics>,
-    /// Who it is to the API server.
-    pub(crate) user: String,
     stop: StopHandle,
     task: JoinHandle<Result<(), ManagerError>>,
 }
@@ -131,17 +129,12 @@ impl Stage {
 
     /// Starts a manager as an administrator of that name.
     pub(crate) fn start(&self, name: &str, arguments: &[&str]) -> Replica {
-        self.start_as(name, &self.administrator(name), arguments)
+        self.start_as(&self.administrator(name), arguments)
     }
 
     /// Starts a manager with that configuration.
-    pub(crate) fn start_as(
-        &self,
-        user: &str,
-        config: &kube::Config,
-        arguments: &[&str],
-    ) -> Replica {
-        Replica::of(user, self.manager(config, arguments))
+    pub(crate) fn start_as(&self, config: &kube::Config, arguments: &[&str]) -> Replica {
+        Replica::of(self.manager(config, arguments))
     }
 
     /// Waits until `look` finds something; it looks again after every call and every change.
@@ -271,32 +264,13 @@ impl Stage {
             },
         }));
     }
-
-    /// All events of a reason.
-    pub(crate) fn events(&self, reason: &str) -> Vec<Value> {
-        let all = self.cluster.api().list(kind("Event"), None);
-        all.into_iter()
-            .filter(|event| event["reason"] == reason)
-            .collect()
-    }
-
-    /// How many calls the journal holds.
-    pub(crate) fn mark(&self) -> usize {
-        self.world.journal.entries().len()
-    }
-
-    pub(crate) fn transcript_from(&self, mark: usize) -> String {
-        let lines = self.world.journal.transcript();
-        lines.lines().skip(mark).collect::<Vec<_>>().join("\n")
-    }
 }
 
 impl Replica {
-    pub(crate) fn of(user: &str, manager: Manager) -> Self {
+    pub(crate) fn of(manager: Manager) -> Self {
         let (handle, stop) = stop_signal();
         Self {
             metrics: manager.metrics.clone(),
-            user: user.to_owned(),
             stop: handle,
             task: tokio::spawn(manager.run(stop)),
         }
@@ -317,27 +291,12 @@ impl Replica {
 
     /// Waits until it ends by itself.
     pub(crate) async fn ended(self) -> Result<(), ManagerError> {
-        timeout(PATIENCE, self.task)
-            .await
-            .expect("it ends")
-            .expect("it does not panic")
+        let ended = timeout(PATIENCE, self.task).await;
+        ended.expect("it ends").expect("it does not panic")
     }
 
     pub(crate) fn is_running(&self) -> bool {
         !self.task.is_finished()
-    }
-
-    /// What SIGKILL does: nothing is finished, nothing is given back.
-    pub(crate) async fn kill(self) {
-        self.task.abort();
-        let _ = self.task.await;
-    }
-
-    /// One sample of `/metrics`.
-    pub(crate) fn metric(&self, sample: &str) -> Option<String> {
-        let text = self.metrics.text();
-        let line = text.lines().find_map(|line| line.strip_prefix(sample))?;
-        Some(line.trim().to_owned())
     }
 }
 

@@ -6,7 +6,7 @@ use bowline_simulator::faults::{Action, Rule};
 
 use bowline_scenarios::cloud::{Script, machine};
 use bowline_scenarios::objects::known;
-use bowline_scenarios::{Bench, is_real, scenario};
+use bowline_scenarios::{Bench, is_real, only_in_memory, scenario};
 
 const INTERNAL: &str = "InternalIP:10.0.0.5";
 
@@ -74,26 +74,32 @@ fn framework_case_147_a_node_made_again_counts_anew() {
     });
 }
 
+const HELD: &str = "bowline_guard_held_nodes{cloud=\"demo\",reason=\"BudgetSpent\"}";
+
+/// A running manager and forty nodes, of which the first ten are silent and their machines gone.
+async fn ten_gone_of_forty() -> Bench {
+    let mut bench = Bench::idle(&[]).await;
+    for number in 0..40 {
+        let (name, id) = (format!("n{number}"), format!("demo://m-{number}"));
+        let alive = Script::Machine(machine(&id, &[INTERNAL]));
+        bench
+            .cloud()
+            .say(&name, if number < 10 { Script::Gone } else { alive });
+        let ready = if number < 10 { "Unknown" } else { "True" };
+        bench.put(known(&name, &id, ready, &[INTERNAL])).await;
+    }
+    bench.start();
+    bench
+}
+
 #[test]
 fn no_more_nodes_are_deleted_than_the_budget_allows() {
     scenario!(async || {
-        let mut bench = Bench::idle(&[]).await;
-        for number in 0..40 {
-            let (name, id) = (format!("n{number}"), format!("demo://m-{number}"));
-            let alive = Script::Machine(machine(&id, &[INTERNAL]));
-            bench
-                .cloud()
-                .say(&name, if number < 10 { Script::Gone } else { alive });
-            let ready = if number < 10 { "Unknown" } else { "True" };
-            bench.put(known(&name, &id, ready, &[INTERNAL])).await;
-        }
-        bench.start();
-        let left = |it: &Bench| it.cluster.nodes().len();
+        let bench = ten_gone_of_forty().await;
         bench.long(540).await;
         // A tenth of forty.
-        assert_eq!(left(&bench), 36);
-        let held = "bowline_guard_held_nodes{cloud=\"demo\",reason=\"BudgetSpent\"}";
-        assert_eq!(bench.metric(held), Some(6.0));
+        assert_eq!(bench.cluster.nodes().len(), 36);
+        assert_eq!(bench.metric(HELD), Some(6.0));
         let kept = (0..10)
             .map(|number| format!("n{number}"))
             .filter(|it| bench.find(it).is_some());
@@ -102,10 +108,19 @@ fn no_more_nodes_are_deleted_than_the_budget_allows() {
             assert_eq!(bench.told(&name, "DeletingNode"), 0, "{name}");
             assert_eq!(bench.deletions(&name), []);
         }
-        if is_real() {
-            // The window is ten minutes long.
-            return;
-        }
+    });
+}
+
+#[test]
+fn the_budget_comes_back_in_ten_minutes() {
+    if !only_in_memory("the window of the budget is ten minutes long") {
+        return;
+    }
+    scenario!(async || {
+        let bench = ten_gone_of_forty().await;
+        let left = |it: &Bench| it.cluster.nodes().len();
+        bench.seconds(540).await;
+        assert_eq!(left(&bench), 36);
         // The window moves on: three of the 36 that are left, then three more.
         bench.seconds(120).await;
         assert_eq!(left(&bench), 33);
@@ -113,7 +128,7 @@ fn no_more_nodes_are_deleted_than_the_budget_allows() {
         assert_eq!(left(&bench), 30);
         bench.seconds(3600).await;
         assert_eq!(left(&bench), 30);
-        assert_eq!(bench.metric(held), Some(0.0));
+        assert_eq!(bench.metric(HELD), Some(0.0));
     });
 }
 

@@ -1,0 +1,56 @@
+//! Calls that go wrong.
+
+use std::time::Duration;
+
+use bowline_simulator::faults::{Action, Rule};
+
+use super::{Bench, PATIENCE, REAL_PATIENCE};
+use crate::play::is_real;
+
+impl Bench {
+    /// Lets calls go wrong. On a real server only the manager's can.
+    pub fn fault(&self, rule: Rule) -> Fault<'_> {
+        let rule = self.cluster.names().rule(rule);
+        Fault(self, self.world.faults.add(rule).unwrap())
+    }
+}
+
+/// A fault on the bench.
+pub struct Fault<'a>(&'a Bench, String);
+
+impl Fault<'_> {
+    /// Waits until it has struck so many calls; a slow one is on its way then, and not written down.
+    pub async fn struck(&self, times: u64) {
+        let Self(bench, name) = self;
+        let patience = if is_real() { REAL_PATIENCE } else { PATIENCE };
+        let struck = bench.world.faults.struck(name, times);
+        let is_struck = tokio::time::timeout(patience, struck).await.is_ok();
+        assert!(
+            is_struck,
+            "there were never {times} calls for the fault {name}"
+        );
+    }
+}
+
+/// A rule on the API server that answers with that status.
+pub fn refuse(code: u16, method: &str, path: &str) -> Rule {
+    let (headers, body) = Default::default();
+    Rule::new(Action::Status {
+        code,
+        headers,
+        body,
+    })
+    .server("kubernetes")
+    .on(method, path)
+}
+
+/// A rule on the API server that lets calls wait before they are handled, long enough for
+/// something else to happen meanwhile.
+pub fn slow(method: &str, path: &str) -> Rule {
+    let wait = Duration::from_secs(if is_real() { 4 } else { 1 });
+    let action = Action::Delay {
+        least: wait,
+        most: wait,
+    };
+    Rule::new(action).server("kubernetes").on(method, path)
+}

@@ -1,0 +1,122 @@
+//! Managers: how they are made, started and stopped.
+
+use std::sync::Arc;
+
+use bowline_controllers::clients::{Agent, Clients, Connection, Limits};
+use bowline_controllers::manager::{Manager, Reviews};
+use bowline_controllers::metrics::Metrics;
+use bowline_controllers::options::{self, Options, Request};
+use bowline_core::{Cloud, GuardPolicy};
+use bowline_http::Connector;
+
+use super::{Bench, LEASE, MANAGER};
+use crate::replica::Replica;
+
+/// Makes a cloud that notes what it does in a manager's metrics.
+pub(super) type Provider = Box<dyn Fn(&Arc<Metrics>) -> Arc<dyn Cloud>>;
+
+impl Bench {
+    /// A cloud besides the scripted ones, which each manager makes when it starts.
+    pub fn add_provider(&mut self, build: impl Fn(&Arc<Metrics>) -> Arc<dyn Cloud> + 'static) {
+        self.providers.push(Box::new(build));
+    }
+
+    /// Starts the manager, as a new process would. It needs no lease, unless its flags say so.
+    pub fn start(&mut self) {
+        let flags = ["--leader-elect=false"].into_iter();
+        let flags: Vec<&str> = flags.chain(self.flags.iter().map(String::as_str)).collect();
+        let replica = self.replica_as(MANAGER, &self.config, &flags);
+        self.metrics = replica.metrics.clone();
+        self.running = Some(replica);
+    }
+
+    /// Starts one of several managers, which compete for a lease; `name` is its name in the journal.
+    pub async fn replica(&self, name: &str, flags: &[&str]) -> Replica {
+        let config = self.cluster.manager(name).await;
+        self.replica_as(name, &config, flags)
+    }
+
+    /// The same as somebody.
+    pub fn replica_as(&self, name: &str, config: &kube::Config, flags: &[&str]) -> Replica {
+        let lease = self.cluster.names().own(LEASE);
+        let basis = [
+            "--secure-port=0".to_owned(),
+            format!("--leader-elect-resource-name={lease}"),
+        ];
+        let flags = flags.iter().map(|&flag| flag.to_owned());
+        let flags: Vec<String> = basis.into_iter().chain(flags).collect();
+        let manager = self.manager(config, self.parse(&flags));
+        Replica::start(name, manager, self.cluster.names().clone())
+    }
+
+    fn parse(&self, flags: &[String]) -> Options {
+        let (program, provider) = self.program;
+        let Ok(Request::Run(line)) = options::parse(program, Some(provider), flags) else {
+            panic!("the flags are wrong: {flags:?}");
+        };
+        line.options.validate().unwrap();
+        line.options
+    }
+
+    /// Clients as a manager has them; with `accounts`, one account for each controller.
+    pub fn clients(
+        &self,
+        config: &kube::Config,
+        limits: Limits,
+        accounts: bool,
+        metrics: &Arc<Metrics>,
+    ) -> Clients {
+        let connector = Connector::simulated(self.world.pipes.clone());
+        let agent = Agent {
+            program: self.program.0.into(),
+            version: "v0".into(),
+            commit: "test".into(),
+        };
+        Clients::new(
+            Connection::over(config, connector).unwrap(),
+            agent,
+            limits,
+            self.world.clock.clone(),
+            metrics.clone(),
+            accounts,
+        )
+    }
+
+    fn manager(&self, config: &kube::Config, options: Options) -> Manager {
+        let metrics = Metrics::new();
+        let limits = Limits::from(&options.client);
+        let accounts = options.client.use_service_account_credentials;
+        let scripted = self.clouds.iter().cloned();
+        let scripted = scripted.map(|cloud| cloud as Arc<dyn Cloud>);
+        let built = self.providers.iter().map(|build| build(&metrics));
+        Manager {
+            clients: self.clients(config, limits, accounts, &metrics),
+            options,
+            clouds: scripted.chain(built).collect(),
+            reviews: Reviews::default(),
+            metrics: metrics.clone(),
+            clock: self.world.clock.clone(),
+            random: self.world.random.fork(),
+            guard: GuardPolicy::default(),
+            set_verbosity: Arc::new(|_| Ok(())),
+        }
+    }
+
+    /// Stops the manager the way a signal does.
+    pub async fn stop(&mut self) {
+        let (ended, _) = self.running.take().unwrap().stop().await;
+        ended.unwrap();
+        self.cluster.catch_up().await;
+    }
+
+    /// Kills the manager in the middle of whatever it does.
+    pub async fn kill(&mut self) {
+        self.running.take().unwrap().kill().await;
+        self.cluster.catch_up().await;
+    }
+
+    /// Whether the manager still works.
+    pub fn is_running(&self) -> bool {
+        self.running.as_ref().is_some_and(Replica::is_running)
+    }
+}

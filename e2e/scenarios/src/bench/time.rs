@@ -1,0 +1,132 @@
+//! Waiting, and letting time pass.
+
+use std::time::Duration;
+
+use futures::FutureExt as _;
+use futures::future::select_all;
+use jiff::Timestamp;
+use tokio::sync::watch::Receiver;
+
+use super::{Bench, PATIENCE, REAL_PATIENCE};
+use crate::play::is_real;
+
+/// How long nothing is watched to happen on the real clock. What Bowline does by itself it does
+/// within a minute, but for the address round, whose period a scenario sets.
+const LONG_ENOUGH: Duration = Duration::from_secs(70);
+/// How much later than promised something may be on the real clock, where many share two cores.
+const SLACK: Duration = Duration::from_secs(20);
+
+impl Bench {
+    /// Waits until `done` holds: it is asked after every call, every question to a cloud, and, on
+    /// a real server, every change of a node or event.
+    pub async fn until(&self, what: &str, mut done: impl FnMut(&Self) -> bool) {
+        let wait = async {
+            loop {
+                self.until_noticed(&mut done).await;
+                // A journal that tells of a write is ahead of the watch that tells of the node.
+                self.cluster.catch_up().await;
+                if !is_real() || done(self) {
+                    return;
+                }
+            }
+        };
+        let patience = if is_real() { REAL_PATIENCE } else { PATIENCE };
+        if tokio::time::timeout(patience, wait).await.is_err() {
+            let transcript = self.world.journal.transcript();
+            let lines: Vec<&str> = transcript.lines().collect();
+            let last = lines[lines.len().saturating_sub(30)..].join("\n");
+            panic!("it never came to this: {what}; the last calls were\n{last}");
+        }
+    }
+
+    async fn until_noticed(&self, done: &mut impl FnMut(&Self) -> bool) {
+        let mut calls = self.world.journal.subscribe();
+        let mut changes = self.cluster.subscribe();
+        let mut looks: Vec<_> = self.clouds.iter().map(|cloud| cloud.subscribe()).collect();
+        loop {
+            calls.mark_unchanged();
+            changes.as_mut().map(Receiver::mark_unchanged);
+            looks.iter_mut().for_each(Receiver::mark_unchanged);
+            if done(self) {
+                return;
+            }
+            let never = futures::future::pending().boxed();
+            let looks = looks.iter_mut().map(|it| it.changed().boxed());
+            let asked = select_all(looks.chain([never]));
+            let changed = match &mut changes {
+                Some(changes) => changes.changed().map(|_| ()).boxed(),
+                None => std::future::pending().boxed(),
+            };
+            tokio::select! {
+                biased;
+                _ = calls.changed() => {}
+                _ = asked => {}
+                () = changed => {}
+            }
+        }
+    }
+
+    /// Waits until a node is initialised and people are told.
+    pub async fn until_initialized(&self, name: &str) {
+        let what = format!("node {name} is initialised and that is told");
+        self.until(&what, |bench| {
+            bench.is_initialized(name) && bench.told(name, "Synced") > 0
+        })
+        .await;
+    }
+
+    /// Waits until there is no such node.
+    pub async fn until_deleted(&self, name: &str) {
+        self.until(&format!("node {name} is deleted"), |bench| {
+            bench.find(name).is_none()
+        })
+        .await;
+    }
+
+    /// Lets time pass.
+    pub async fn pass(&self, time: Duration) {
+        tokio::time::sleep(time).await;
+        self.cluster.catch_up().await;
+    }
+
+    /// Waits until what happened so far can be read.
+    pub async fn catch_up(&self) {
+        self.cluster.catch_up().await;
+    }
+
+    /// Lets seconds pass.
+    pub async fn seconds(&self, seconds: u64) {
+        self.pass(Duration::from_secs(seconds)).await;
+    }
+
+    /// Lets a long time pass in which nothing should happen. On the real clock it is cut down to a
+    /// bit more than a minute, since there is nothing that Bowline would begin by itself later.
+    pub async fn long(&self, seconds: u64) {
+        let time = Duration::from_secs(seconds);
+        let time = if is_real() {
+            time.min(LONG_ENOUGH)
+        } else {
+            time
+        };
+        self.pass(time).await;
+    }
+
+    /// Lets a node live on: so many reports of an unchanged status, five minutes apart. On the real
+    /// clock it is a few seconds, which is the same to whoever watches.
+    pub async fn live(&self, name: &str, reports: usize) {
+        for _ in 0..reports {
+            self.seconds(if is_real() { 6 } else { 300 }).await;
+            self.heartbeat(name).await;
+        }
+    }
+
+    /// How much later than promised something may be: not at all under the paused clock.
+    pub fn slack(&self) -> Duration {
+        if is_real() { SLACK } else { Duration::ZERO }
+    }
+
+    /// Time since then.
+    pub fn since(&self, then: Timestamp) -> Duration {
+        self.world.clock.since(then)
+    }
+}
