@@ -31,6 +31,7 @@ mod provider_id;
 mod quote;
 mod run;
 mod secret;
+mod selector;
 mod service;
 mod setting;
 mod taints;
@@ -60,6 +61,7 @@ pub use provider_id::{ProviderId, ProviderIdError};
 pub use quote::quote;
 pub use run::{Run, StepState};
 pub use secret::Secret;
+pub use selector::{Selector, SelectorError};
 pub use service::{
     CLEANUP_FINALIZER, Condition, Ingress, IpMode, Protocol, Service, ServiceKey, ServicePort,
     TrafficPolicy,
