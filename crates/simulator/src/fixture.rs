@@ -158,7 +158,8 @@ mod tests {
         assert_eq!(
             message,
             "the fixture cloud.yaml is wrong: unknown field `machnies`, expected one of tokens, \
-             timings, public_url, networks, machines, floating_ips, faults at line 1, column 1"
+             timings, quirks, public_url, networks, machines, load_balancers, floating_ips, faults \
+             at line 1, column 1"
         );
     }
 }

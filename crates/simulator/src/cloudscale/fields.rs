@@ -27,6 +27,21 @@ impl Fields {
         }
     }
 
+    /// Given attributes.
+    pub(super) fn of(attributes: Map<String, Value>) -> Self {
+        Self(attributes)
+    }
+
+    /// Whether there are none.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The names of the attributes.
+    pub(super) fn keys(&self) -> impl Iterator<Item = &str> {
+        self.0.keys().map(String::as_str)
+    }
+
     /// An object inside a body.
     pub(super) fn within(key: &str, value: &Value) -> Result<Self, Refusal> {
         let object = value.as_object().cloned();

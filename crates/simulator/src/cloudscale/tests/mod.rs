@@ -1,8 +1,12 @@
 //! The API over pipes and sockets, as callers see it.
 
+mod balancers;
+mod children;
+mod drift;
 mod handle;
 mod networks;
 mod protocol;
+mod refusals;
 mod servers;
 mod story;
 

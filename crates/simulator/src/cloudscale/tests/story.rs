@@ -139,7 +139,7 @@ async fn the_same_seed_gives_the_same_transcript() {
 
 /// Any JSON that a careless caller might send, mostly of attributes that exist.
 fn anything(random: &bowline_http::Random, depth: u32) -> Value {
-    const KEYS: [&str; 14] = [
+    const KEYS: [&str; 22] = [
         "name",
         "flavor",
         "image",
@@ -154,8 +154,16 @@ fn anything(random: &bowline_http::Random, depth: u32) -> Value {
         "ip_version",
         "server",
         "dns_servers",
+        "load_balancer",
+        "pool",
+        "algorithm",
+        "protocol",
+        "protocol_port",
+        "type",
+        "http",
+        "vip_addresses",
     ];
-    const TEXTS: [&str; 10] = [
+    const TEXTS: [&str; 15] = [
         "",
         "a",
         "flex-4-2",
@@ -166,6 +174,11 @@ fn anything(random: &bowline_http::Random, depth: u32) -> Value {
         "s1",
         "10.0.0.5",
         "10.1.0.0/24",
+        "b1",
+        "p1",
+        "tcp",
+        "round_robin",
+        "lb-standard",
     ];
     let pick = |list: &[&'static str]| {
         let index = usize::try_from(random.below(list.len() as u64)).unwrap();
@@ -190,7 +203,10 @@ fn anything(random: &bowline_http::Random, depth: u32) -> Value {
 async fn no_request_whatever_breaks_the_cloud() {
     let scenery = Scenery::with(
         "networks: [{name: n, uuid: n1, subnets: [{cidr: 10.0.0.0/28, uuid: s1}]}]\n\
-         machines: [{name: a, uuid: u1}]\nfloating_ips: [{address: 203.0.113.77}]",
+         machines: [{name: a, uuid: u1}]\nfloating_ips: [{address: 203.0.113.77}]\n\
+         load_balancers: [{name: b, uuid: b1, pools: [{name: p, uuid: p1, members: [\
+         {address: 10.0.0.3, protocol_port: 80, uuid: m1}], listeners: [\
+         {protocol_port: 80, uuid: l1}], monitor: {type: http, uuid: h1}}]}]",
     );
     let paths = [
         "/v1/servers",
@@ -204,12 +220,21 @@ async fn no_request_whatever_breaks_the_cloud() {
         "/v1/floating-ips",
         "/v1/floating-ips/203.0.113.77",
         "/v1/load-balancers",
+        "/v1/load-balancers/b1",
+        "/v1/load-balancers/pools",
+        "/v1/load-balancers/pools/p1",
+        "/v1/load-balancers/pools/p1/members",
+        "/v1/load-balancers/pools/p1/members/m1",
+        "/v1/load-balancers/listeners",
+        "/v1/load-balancers/listeners/l1",
+        "/v1/load-balancers/health-monitors",
+        "/v1/load-balancers/health-monitors/h1",
         "/v1/%ff%00",
         "/v1//",
     ];
     let random = bowline_http::Random::seeded(5);
     let mut seen = std::collections::BTreeMap::new();
-    for _ in 0..4_000 {
+    for _ in 0..8_000 {
         let path = paths[usize::try_from(random.below(paths.len() as u64)).unwrap()];
         // Mostly writes, and few deletions, so that there is something left to break.
         let method = match random.below(20) {
