@@ -75,14 +75,22 @@ impl LoadBalancers {
             Identity::Absent => (ground.plan_new(), None),
             Identity::Unclear(message) => (only_problem(INVALID, message), None),
             Identity::One(found, others) => {
-                let mut sketch = self.plan_existing(&ground, &found, fresh).await?;
-                let name = &ground.settings.name;
-                sketch.plan.notices.extend(duplicates(name, &others));
-                (sketch, Some(*found))
+                let standing = self.standing(&found, wish, ground.cluster.as_deref());
+                if let Standing::Other(message) = standing {
+                    (only_problem(OWNED_BY_OTHER, message), None)
+                } else {
+                    let existing = self.plan_existing(&ground, &found, standing, fresh);
+                    let mut sketch = existing.await?;
+                    let name = &ground.settings.name;
+                    sketch.plan.notices.extend(duplicates(name, &others));
+                    (sketch, Some(*found))
+                }
             }
         };
         let publisher = ground.publisher(&sketch);
         let mut notices = ground.notices;
+        let is_problem = |reason| sketch.plan.problems.iter().any(|it| it.reason == reason);
+        notices.retain(|notice| !is_problem(notice.reason));
         notices.append(&mut sketch.plan.notices);
         sketch.plan.notices = notices;
         Ok(self.draft_of(service, sketch, balancer, publisher))
@@ -219,17 +227,17 @@ impl LoadBalancers {
         Ok(list.items.clone())
     }
 
+    /// The plan for a load balancer that is there and the Service's.
     async fn plan_existing(
         &self,
         ground: &Ground<'_>,
         found: &LoadBalancer,
+        standing: Standing,
         fresh: Freshness,
     ) -> Result<Sketch, CloudError> {
-        let (taking_over, told) = match self.standing(found, ground.wish, ground.cluster.as_deref())
-        {
-            Standing::Other(message) => return Ok(only_problem(OWNED_BY_OTHER, message)),
-            Standing::Ours => (false, None),
-            Standing::TakenOver(notice) => (true, Some(notice)),
+        let told = match standing {
+            Standing::TakenOver(notice) => Some(notice),
+            Standing::Ours | Standing::Other(_) => None,
         };
         let wanted = &ground.desire.wanted;
         let mut faults = ground.desire.faults.clone();
@@ -245,14 +253,16 @@ impl LoadBalancers {
             };
             let around = Circumstances {
                 scope,
-                taking_over,
+                taking_over: told.is_some(),
                 floating_ips: &ground.floating_ips,
             };
             plan::reconcile(wanted, &there, around)
         };
         let notices = &mut sketch.plan.notices;
-        if faults.is_empty() {
+        if !sketch.actions.is_empty() {
             notices.extend(told);
+        }
+        if faults.is_empty() {
             notices.extend(private_vips_stay(&ground.settings.vips, found));
         }
         ground.tell_source_ranges(&mut sketch);
@@ -266,33 +276,10 @@ impl Ground<'_> {
     fn plan_new(&self) -> Sketch {
         let service = &self.wish.service;
         let mut problems: Vec<Problem> = self.desire.faults.iter().map(problem).collect();
-        let zone = match &self.desire.wanted.zone {
-            ZoneWish::Said(zone) | ZoneWish::Common(zone) => zone,
-            ZoneWish::Several(zones) => {
-                let zones: Vec<&str> = zones.iter().map(String::as_str).collect();
-                problems.push(Problem {
-                    reason: INVALID,
-                    message: format!(
-                        "no loadbalancer zone set and nodes in multiple zones ({}); annotation {} \
-                         says which",
-                        zones.join(", "),
-                        ZONE.key
-                    ),
-                });
-                ""
-            }
-            ZoneWish::Unknown => {
-                problems.push(Problem {
-                    reason: "NoValidNodes",
-                    message: format!(
-                        "{}, and without nodes and annotation {} the zone is not known",
-                        desire::no_valid_nodes(service).message,
-                        ZONE.key
-                    ),
-                });
-                ""
-            }
-        };
+        let zone = self.zone().unwrap_or_else(|problem| {
+            problems.push(problem);
+            ""
+        });
         let mut sketch = if problems.is_empty() {
             plan::build(&self.desire.wanted, zone, &self.floating_ips)
         } else {
@@ -313,6 +300,34 @@ impl Ground<'_> {
         self.tell_source_ranges(&mut sketch);
         sketch.plan.problems = problems;
         sketch
+    }
+
+    /// Where a new load balancer belongs.
+    fn zone(&self) -> Result<&str, Problem> {
+        let key = ZONE.key;
+        match &self.desire.wanted.zone {
+            ZoneWish::Said(zone) | ZoneWish::Common(zone) => Ok(zone),
+            ZoneWish::Several(zones) => {
+                let zones: Vec<&str> = zones.iter().map(String::as_str).collect();
+                Err(Problem {
+                    reason: INVALID,
+                    message: format!(
+                        "no loadbalancer zone set and nodes in multiple zones ({}); annotation {key} \
+                         says which",
+                        zones.join(", ")
+                    ),
+                })
+            }
+            ZoneWish::Unknown => {
+                let Notice {
+                    reason, message, ..
+                } = desire::no_valid_nodes(&self.wish.service);
+                let message = format!(
+                    "{message}, and without nodes and annotation {key} the zone is not known"
+                );
+                Err(Problem { reason, message })
+            }
+        }
     }
 
     /// How the load balancer is shown, once that plan is carried out.

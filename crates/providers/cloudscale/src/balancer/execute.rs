@@ -42,6 +42,8 @@ pub(crate) struct Hands {
     plan: Plan,
     actions: Vec<Action>,
     balancer: Option<LoadBalancer>,
+    /// Whether it was made in this run.
+    is_new: bool,
     /// What was made by which step.
     made: BTreeMap<StepId, Uuid>,
     /// How often a step was tried or looked at.
@@ -73,6 +75,7 @@ impl Hands {
             plan: sketch.plan.clone(),
             actions: sketch.actions.clone(),
             balancer,
+            is_new: false,
             made: BTreeMap::new(),
             tries: BTreeMap::new(),
             done: BTreeSet::new(),
@@ -213,6 +216,7 @@ impl Hands {
             Err(error) => return Err(error.into()),
         };
         self.balancer = Some(balancer);
+        self.is_new = true;
         Ok(Outcome::Done)
     }
 
@@ -252,6 +256,11 @@ impl Hands {
         let Some(balancer) = self.shared.observer.read(id).await? else {
             if gone_is_fine {
                 return Ok(Outcome::Done);
+            }
+            let looks = self.tries.get(&step).copied().unwrap_or_default();
+            if self.is_new && looks < POLLS.len() {
+                let what = format!("load balancer {id} to be seen");
+                return Ok(Outcome::Wait(what, self.next(step, &POLLS)));
             }
             let message = format!("load balancer {id} is gone; the plan is made anew");
             return Err(CloudError::new(CloudErrorKind::Conflict, message));

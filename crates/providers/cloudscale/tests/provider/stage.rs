@@ -80,7 +80,16 @@ impl Stage {
 
     /// The same with metrics.
     pub(crate) fn measured(environment: &[(&str, &str)], metrics: Option<CallMetrics>) -> Self {
-        let world = World::simulated(7);
+        Self::seeded(7, environment, metrics)
+    }
+
+    /// The same with other chances.
+    pub(crate) fn seeded(
+        seed: u64,
+        environment: &[(&str, &str)],
+        metrics: Option<CallMetrics>,
+    ) -> Self {
+        let world = World::simulated(seed);
         let sim = simulated(&world);
         let server = Server::builder(&world, sim.clone()).pipe(AUTHORITY);
         let url = format!("http://{AUTHORITY}/v1/");

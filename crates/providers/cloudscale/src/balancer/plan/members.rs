@@ -1,7 +1,8 @@
 //! Members of a pool: new ones first, then those that are replaced, one at a time, then those that
 //! nobody wants.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 
 use bowline_core::{Impact, StepId};
 use uuid::Uuid;
@@ -14,14 +15,17 @@ use crate::balancer::desire::WantedMember;
 impl<'a> Planner<'a> {
     pub(super) fn members(&mut self, place: &Place<'a>) {
         let there: &[Member] = place.there.map_or(&[], |there| &there.members);
-        let wanted = &place.wanted.members;
-        let find = |member: &WantedMember| there.iter().find(|it| member.is(it));
-        let kept: BTreeSet<Uuid> = wanted.iter().filter_map(find).map(|it| it.uuid).collect();
-        let stays = |member: &Member| kept.contains(&member.uuid);
-        let mut replaced = Vec::new();
-        for member in wanted.iter().filter(|member| find(member).is_none()) {
-            match there.iter().find(|it| member.collides_with(it)) {
-                Some(old) => replaced.push((member, old)),
+        let mut places: BTreeMap<(IpAddr, u16), &Member> = BTreeMap::new();
+        for member in there {
+            if let Some(ip) = member.ip() {
+                places.entry((ip, member.protocol_port)).or_insert(member);
+            }
+        }
+        let (mut stay, mut replaced) = (Vec::new(), Vec::new());
+        for member in &place.wanted.members {
+            match places.get(&(member.ip, member.protocol_port)) {
+                Some(old) if member.is(old) => stay.push((member, *old)),
+                Some(old) => replaced.push((member, *old)),
                 None => {
                     self.create_member(place, member, &place.needs, false);
                 }
@@ -36,13 +40,16 @@ impl<'a> Planner<'a> {
             needs.clone_from(&place.needs);
             needs.push(made);
         }
-        for member in there.iter().filter(|member| !stays(member)) {
-            if !replaced.iter().any(|(_, old)| old.uuid == member.uuid) {
-                self.delete_member(place, member, &place.needs, "no node wants it");
-            }
+        let known: BTreeSet<Uuid> = stay
+            .iter()
+            .chain(&replaced)
+            .map(|(_, old)| old.uuid)
+            .collect();
+        for member in there.iter().filter(|it| !known.contains(&it.uuid)) {
+            self.delete_member(place, member, &place.needs, "no node wants it");
         }
-        for member in there.iter().filter(|member| stays(member)) {
-            self.change_member(place, member);
+        for (wanted, member) in stay {
+            self.change_member(place, wanted, member);
         }
     }
 
@@ -85,11 +92,8 @@ impl<'a> Planner<'a> {
     }
 
     /// Name and whether it is enabled can be changed where they are.
-    fn change_member(&mut self, place: &Place<'a>, member: &Member) {
+    fn change_member(&mut self, place: &Place<'a>, wanted: &WantedMember, member: &Member) {
         let PoolRef::Seen(pool) = place.pool else {
-            return;
-        };
-        let Some(wanted) = place.wanted.members.iter().find(|it| it.is(member)) else {
             return;
         };
         let mut changes = Vec::new();
@@ -114,15 +118,8 @@ fn called(place: &Place<'_>, member: &str) -> String {
 }
 
 impl WantedMember {
-    /// Whether that is this member, by all that cannot be changed.
+    /// Whether the member in its place has all else that cannot be changed.
     fn is(&self, member: &Member) -> bool {
-        self.collides_with(member)
-            && member.monitor_port == Some(self.monitor_port)
-            && member.subnet == Some(self.subnet)
-    }
-
-    /// Whether both cannot be in one pool.
-    fn collides_with(&self, member: &Member) -> bool {
-        member.ip() == Some(self.ip) && member.protocol_port == self.protocol_port
+        member.monitor_port == Some(self.monitor_port) && member.subnet == Some(self.subnet)
     }
 }

@@ -100,12 +100,12 @@ pub(crate) fn reconcile(wanted: &Wanted, there: &Seen, around: Circumstances<'_>
     }
     let waits = sketch.actions.len();
     let mut planner = Planner::new(wanted, Some(there), &mut sketch, needs);
+    if around.taking_over {
+        planner.tags();
+    }
     if around.scope == Scope::Members {
         planner.members_alone();
     } else {
-        if around.taking_over {
-            planner.tags();
-        }
         planner.rename();
         planner.pools();
         planner.attributes();

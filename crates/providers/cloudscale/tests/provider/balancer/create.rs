@@ -351,6 +351,7 @@ async fn cloudscale_case_35_without_nodes_and_zone_nothing_is_made() {
     shop.set("node-selector", "env=prod");
     let outcome = shop.ensure().await;
     outcome.problem("NoValidNodes");
+    assert_eq!(outcome.reasons(), [""; 0], "told once");
     assert_eq!(shop.writes(), [""; 0]);
     shop.nodes[0].labels.insert("env".into(), "prod".into());
     shop.ensure().await.good();

@@ -330,6 +330,8 @@ async fn cloudscale_case_74_anothers_load_balancer_is_left_alone() {
         for word in [&uuid, OTHER_UID, UID, "bowline.dev/take-over"] {
             assert!(problem.contains(word), "{problem}");
         }
+        let annotated = if by_uuid { uuid.as_str() } else { "" };
+        assert_eq!(shop.get("uuid"), annotated, "nothing of it is published");
         let outcome = shop.delete().await;
         assert_eq!(outcome.good().reasons(), ["LoadBalancerOwnedByOther"]);
         assert!(outcome.plan.is_empty(), "the finalizer may go");
@@ -595,6 +597,24 @@ async fn cloudscale_case_91_an_orphan_is_taken_over_by_the_same_cluster_or_by_a_
             assert_eq!(shop.writes(), [""; 0]);
         }
     }
+    // Before a load balancer is written to it is marked, also when a setting is wrong.
+    let mut shop = Shop::new();
+    shop.place_originals();
+    let uuid = shop.balancer().uuid;
+    let theirs = json!({"tags": {"k8s-service-uid": OTHER_UID}});
+    shop.stage
+        .sim
+        .edit(&uuid, theirs.as_object().unwrap())
+        .unwrap();
+    shop.set("bowline.dev/take-over", &uuid).set("ip-mode", "x");
+    shop.nodes.pop();
+    shop.ensure().await.problem("InvalidLoadBalancerConfig");
+    let writes = shop.changes();
+    assert!(
+        writes[0].starts_with("PATCH load-balancers {\"tags\":"),
+        "{writes:?}"
+    );
+    assert_eq!(writes.len(), 2, "{writes:?}");
     // As long as the Service with that uid exists it is its own.
     let mut shop = Shop::new();
     shop.cluster_name = "prod-1".into();

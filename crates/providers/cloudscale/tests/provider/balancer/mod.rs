@@ -2,6 +2,8 @@
 
 mod calls;
 mod create;
+mod defects;
 mod identity;
+mod seeds;
 mod shop;
 mod update;

@@ -74,8 +74,13 @@ impl Shop {
 
     /// The same with further variables in the provider's environment.
     pub(crate) fn with(environment: &[(&str, &str)]) -> Self {
+        Self::on(Stage::with(environment))
+    }
+
+    /// The same on another stage.
+    pub(crate) fn on(stage: Stage) -> Self {
         Self {
-            stage: Stage::with(environment),
+            stage,
             service: web(),
             nodes: vec![node("worker-a", Some(A)), node("worker-b", Some(B))],
             others: Vec::new(),
