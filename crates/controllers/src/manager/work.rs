@@ -119,9 +119,13 @@ impl<'a> Work<'a> {
             .clouds
             .iter()
             .filter(|cloud| cloud.instances().is_some());
-        Owners::new(
-            knowing.map(|cloud| Lookups::start(cloud.clone(), self.fence.clone(), stop.clone())),
-        )
+        // An observer may ask as much as it likes.
+        let fence = if self.fence.is_observing() {
+            Fence::open()
+        } else {
+            self.fence.clone()
+        };
+        Owners::new(knowing.map(|cloud| Lookups::start(cloud.clone(), fence.clone(), stop.clone())))
     }
 
     /// Starts one controller; none if it has nothing to work with.
@@ -154,8 +158,14 @@ impl<'a> Work<'a> {
                 .for_controller(known.identity, &self.fence)
                 .await
         };
-        let recorder = Recorder::new(client().await?, known.name, &manager.event_context());
-        let writer = NodeWriter::new(client().await?, manager.random.fork());
+        let (context, random) = (manager.event_context(), manager.random.fork());
+        let (recorder, writer) = if self.fence.is_observing() {
+            let writer = NodeWriter::observing(client().await?, random);
+            (Recorder::observing(known.name, &context), writer)
+        } else {
+            let recorder = Recorder::new(client().await?, known.name, &context);
+            (recorder, NodeWriter::new(client().await?, random))
+        };
         let (owners, stop) = (owners.clone(), stop.clone());
         let run: BoxFuture<'static, ()> = if known.name == CLOUD_NODE {
             let controller = NodeController::new(

@@ -69,13 +69,18 @@ impl Default for BalancerTimings {
 
 impl BalancerTimings {
     /// Nothing takes any time.
-    pub const INSTANT: Self = Self {
-        create: Duration::ZERO,
-        change: Duration::ZERO,
-        call: Duration::ZERO,
-        removal: Duration::ZERO,
-        check: Duration::ZERO,
-    };
+    pub const INSTANT: Self = Self::each(Duration::ZERO);
+
+    /// Everything that goes on after an answer takes so long; the answers themselves come at once.
+    pub const fn each(takes: Duration) -> Self {
+        Self {
+            create: takes,
+            change: takes,
+            call: Duration::ZERO,
+            removal: takes,
+            check: takes,
+        }
+    }
 }
 
 /// Where the API's behaviour is not certain, and what it limits.

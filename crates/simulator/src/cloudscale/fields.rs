@@ -173,8 +173,10 @@ impl Fields {
             return Ok(None);
         };
         if given.next().is_some() {
+            // Official clients look for the beginning of either sentence.
             return Err(Refusal::state(
-                "Only one attribute can be changed at a time.",
+                "Only one attribute can be changed at a time. To keep changes atomic, send one \
+                 request for each.",
             ));
         }
         let known = allowed.iter().find(|allowed| *allowed == key);

@@ -18,7 +18,7 @@ use crate::cloudscale::shelf::Thing;
 use crate::cloudscale::{Cloudscale, MachineError};
 
 /// What a uuid belongs to.
-pub(super) enum Found {
+enum Found {
     Balancer,
     Pool,
     Member { pool: String },
@@ -265,7 +265,7 @@ pub(in crate::cloudscale) fn place_of(cloud: &Cloud, id: &str) -> Option<(String
 }
 
 /// Where something is, and what it is.
-pub(super) fn locate(cloud: &Cloud, id: &str) -> Option<(String, String, Found)> {
+fn locate(cloud: &Cloud, id: &str) -> Option<(String, String, Found)> {
     for (name, project) in &cloud.projects {
         let mut pools = project.pools.all();
         let found = if project.pools.get(id).is_some() {

@@ -109,7 +109,7 @@ impl Cloudscale {
             (Some(pool), balancer)
         };
         let listener = Listener {
-            uuid: self.given_uuid(fields, pace)?,
+            uuid: self.uuid(cloud, fields, pace)?,
             name: name(fields)?,
             created_at: now,
             balancer: balancer.clone(),

@@ -4,7 +4,6 @@ use std::net::{IpAddr, SocketAddr};
 
 use serde::Serialize;
 
-use super::handle::locate;
 use super::spec::{BalancerSpec, ListenerSpec, MemberSpec, MonitorSpec, PoolSpec};
 use super::{Pace, find};
 use crate::cloudscale::Cloudscale;
@@ -18,14 +17,6 @@ impl Cloudscale {
         cloud: &mut Cloud,
         spec: &BalancerSpec,
     ) -> Result<String, Refusal> {
-        if let Some(uuid) = &spec.uuid
-            && locate(cloud, uuid).is_some()
-        {
-            return Err(Refusal::field(
-                "uuid",
-                format!("\"{uuid}\" exists already."),
-            ));
-        }
         let project = &spec.project;
         let uuid = self.create_balancer(cloud, project, &body(spec, &[])?, Pace::Hand)?;
         find(cloud, project, &uuid)?.forced = spec.status;

@@ -71,7 +71,7 @@ impl Cloudscale {
         let now = self.now();
         let subnet = fields.required("subnet")?;
         let member = Member {
-            uuid: self.given_uuid(fields, pace)?,
+            uuid: self.uuid(cloud, fields, pace)?,
             name: name(fields)?,
             created_at: now,
             pool: within.to_owned(),
@@ -85,7 +85,9 @@ impl Cloudscale {
         };
         let place = member.place();
         let pool = pool(cloud, project, within)?;
-        let twice = pool.members.all().any(|other| other.place() == place);
+        let own = (member.address, member.protocol_port);
+        let same = |other: &Member| (other.address, other.protocol_port) == own;
+        let twice = pool.members.all().any(same);
         let balancer = pool.balancer.clone();
         if twice {
             return Err(exists(&place));

@@ -162,11 +162,12 @@ impl Cloudscale {
         {
             return Err(Refusal::state("The quota of load balancers is exhausted."));
         }
+        let uuid = self.uuid(cloud, fields, pace)?;
         let attached = interfaces::attach(cloud, project, &zone, &wanted, true)?;
         let now = self.now();
         let busy = pace.end(now, cloud.timings.balancers.create);
         let balancer = Balancer {
-            uuid: self.given_uuid(fields, pace)?,
+            uuid,
             name,
             created_at: now,
             zone,
@@ -186,9 +187,17 @@ impl Cloudscale {
     }
 
     /// The uuid that a scene gives; the API draws one.
-    fn given_uuid(&self, fields: &Fields, pace: Pace) -> Result<String, Refusal> {
-        let given = fields.text("uuid")?.filter(|_| pace == Pace::Hand);
-        Ok(given.map_or_else(|| self.world.random.uuid(), str::to_owned))
+    fn uuid(&self, cloud: &Cloud, fields: &Fields, pace: Pace) -> Result<String, Refusal> {
+        match fields.text("uuid")? {
+            Some(uuid) if pace == Pace::Hand => {
+                if place_of(cloud, uuid).is_some() {
+                    let message = format!("\"{uuid}\" exists already.");
+                    return Err(Refusal::field("uuid", message));
+                }
+                Ok(uuid.to_owned())
+            }
+            _ => Ok(self.world.random.uuid()),
+        }
     }
 
     /// Deletes a load balancer with everything that belongs to it.
@@ -320,8 +329,8 @@ fn vips(cloud: &Cloud, project: &str, fields: &Fields, pace: Pace) -> Result<Vec
         let address = vip.address("address")?;
         let subnet = vip.text("subnet")?.map(str::to_owned);
         // Only scenes say which public address it is.
-        let network =
-            (subnet.is_none() && pace == Pace::Hand).then(|| interfaces::PUBLIC.to_owned());
+        let public = pace == Pace::Hand && subnet.is_none() && address.is_some();
+        let network = public.then(|| interfaces::PUBLIC.to_owned());
         if network.is_none() {
             let subnet = subnet
                 .as_deref()

@@ -184,7 +184,7 @@ impl Cloudscale {
         let now = self.now();
         let (pool, balancer) = pools::named(cloud, project, fields)?;
         let mut monitor = Monitor {
-            uuid: self.given_uuid(fields, pace)?,
+            uuid: self.uuid(cloud, fields, pace)?,
             created_at: now,
             pool: pool.clone(),
             balancer: balancer.clone(),

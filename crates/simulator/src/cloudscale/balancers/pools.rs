@@ -55,7 +55,7 @@ impl Cloudscale {
     ) -> Result<String, Refusal> {
         let balancer = fields.required("load_balancer")?;
         let pool = Pool {
-            uuid: self.given_uuid(fields, pace)?,
+            uuid: self.uuid(cloud, fields, pace)?,
             name: name(fields)?,
             created_at: self.now(),
             balancer: find(cloud, project, balancer)?.uuid.clone(),

@@ -210,6 +210,13 @@ impl BalancerSpec {
         self
     }
 
+    /// In that project.
+    #[must_use]
+    pub fn project(mut self, project: &str) -> Self {
+        project.clone_into(&mut self.project);
+        self
+    }
+
     /// In that zone.
     #[must_use]
     pub fn zone(mut self, zone: &str) -> Self {

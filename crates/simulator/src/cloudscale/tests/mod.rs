@@ -9,6 +9,8 @@ mod protocol;
 mod refusals;
 mod servers;
 mod story;
+mod turns;
+mod words;
 
 use std::sync::Arc;
 use std::time::Duration;
