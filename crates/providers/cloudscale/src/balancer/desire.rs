@@ -207,7 +207,9 @@ fn sources(
     faults: &mut Vec<Fault>,
 ) -> (Vec<IpNet>, bool) {
     let ranges = &service.source_ranges;
-    let annotated = service.annotation(ALLOWED_CIDRS.key).is_some();
+    // An empty value is as good as none; `[]` is a word.
+    let text = service.annotation(ALLOWED_CIDRS.key).unwrap_or_default();
+    let annotated = !text.trim().is_empty();
     if annotated || !by_service || ranges.is_empty() {
         return (settings.allowed_cidrs.clone().unwrap_or_default(), false);
     }

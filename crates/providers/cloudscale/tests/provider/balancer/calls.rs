@@ -155,7 +155,7 @@ async fn a_failed_write_makes_the_next_look_a_new_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_read_that_fails_is_never_absence() {
+async fn cloudscale_case_83_a_failed_read_of_load_balancers_is_never_absence() {
     let status = |code| Action::Status {
         code,
         headers: BTreeMap::new(),

@@ -10,7 +10,7 @@ use bowline_simulator::faults::{Action, Rule};
 use serde_json::json;
 use tokio::time::Instant;
 
-use super::shop::{NAME, Shop, members, monitor, named, port, set, steps};
+use super::shop::{NAME, Shop, members, monitor, named, open, port, set, steps};
 use crate::stage::node;
 
 const ALL_READS: &str = "*";
@@ -21,14 +21,6 @@ fn status(code: u16) -> Action {
         headers: BTreeMap::new(),
         body: None,
     }
-}
-
-async fn open() -> Shop {
-    let mut shop = Shop::new();
-    shop.ensure().await.good();
-    shop.settle().await;
-    shop.calls();
-    shop
 }
 
 #[tokio::test(start_paused = true)]

@@ -3,7 +3,9 @@
 mod calls;
 mod create;
 mod defects;
+mod failures;
 mod identity;
+mod monitors;
 mod seeds;
 mod shop;
 mod update;

@@ -13,7 +13,7 @@ use super::shop::{Shop, port};
 use crate::stage::{Stage, node};
 
 /// Seeds that are tried; a failure names its own.
-const SEEDS: u64 = 12;
+const SEEDS: u64 = 20;
 /// Changes of the Service in one run.
 const CHANGES: u64 = 6;
 /// Tries for each change while the cloud fails, and once it does not.

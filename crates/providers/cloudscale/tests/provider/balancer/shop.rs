@@ -279,6 +279,15 @@ impl Shop {
     }
 }
 
+/// A shop whose load balancer is there, and whose calls are forgotten.
+pub(crate) async fn open() -> Shop {
+    let mut shop = Shop::new();
+    shop.ensure().await.good();
+    shop.settle().await;
+    shop.calls();
+    shop
+}
+
 fn failed(error: &DraftError) -> Outcome {
     let chain = match error {
         DraftError::Cloud(error) => error.chain(),

@@ -6,17 +6,8 @@ use bowline_simulator::journal::Entry;
 use serde_json::json;
 
 use super::create::two_subnets;
-use super::shop::{S2, Shop, members, monitor, named, port, set, steps};
+use super::shop::{S2, Shop, members, monitor, named, open, port, set, steps};
 use crate::stage::node;
-
-/// A shop whose load balancer is there, and whose calls are forgotten.
-async fn open() -> Shop {
-    let mut shop = Shop::new();
-    shop.ensure().await.good();
-    shop.settle().await;
-    shop.calls();
-    shop
-}
 
 /// Everything but what changes by itself.
 fn frozen(mut balancer: BalancerInfo) -> BalancerInfo {
@@ -150,93 +141,6 @@ async fn cloudscale_case_47_three_timeouts_are_three_changes() {
             r#"PATCH load-balancers/listeners {"timeout_member_data_ms":70000}"#,
         ]
     );
-}
-
-#[tokio::test(start_paused = true)]
-async fn cloudscale_case_48_each_number_of_a_monitor_is_one_change() {
-    let mut shop = Shop::new();
-    let numbers = |shop: &mut Shop, delay: &str, timeout: &str, up: &str, down: &str| {
-        shop.set("health-monitor-delay-s", delay)
-            .set("health-monitor-timeout-s", timeout)
-            .set("health-monitor-up-threshold", up)
-            .set("health-monitor-down-threshold", down);
-    };
-    numbers(&mut shop, "6", "3", "2", "4");
-    shop.ensure().await.good();
-    shop.calls();
-    numbers(&mut shop, "5", "2", "3", "4");
-    shop.ensure().await.good();
-    let patch = |body: &str| format!("PATCH load-balancers/health-monitors {body}");
-    assert_eq!(
-        shop.changes(),
-        [
-            patch(r#"{"delay_s":5}"#),
-            patch(r#"{"timeout_s":2}"#),
-            patch(r#"{"up_threshold":3}"#)
-        ]
-    );
-    // The cloud takes no check that lasts longer than the pause, not even between two changes.
-    for (delay, timeout) in [("1", "1"), ("9", "8"), ("20", "15"), ("3", "2")] {
-        numbers(&mut shop, delay, timeout, "3", "4");
-        shop.ensure().await.good();
-        assert_eq!(monitor(&shop.pool()), format!("tcp {delay}/{timeout}/3/4"));
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn cloudscale_case_49_a_method_is_changed_and_a_type_replaced() {
-    let mut shop = open().await;
-    let before = shop.pool().monitor.unwrap().uuid;
-    shop.set("health-monitor-type", "http")
-        .ensure()
-        .await
-        .good();
-    let writes = shop.writes();
-    assert!(
-        writes[0].starts_with("DELETE /v1/load-balancers/health-monitors/"),
-        "{writes:?}"
-    );
-    assert!(
-        writes[1..]
-            .iter()
-            .all(|it| it == "POST /v1/load-balancers/health-monitors")
-    );
-    let pool = shop.pool();
-    assert_ne!(pool.monitor.as_ref().unwrap().uuid, before);
-    assert_eq!(monitor(&pool), "http 2/1/2/3");
-    shop.set("health-monitor-http", r#"{"Method":"HEAD"}"#)
-        .ensure()
-        .await
-        .good();
-    assert_eq!(
-        shop.changes(),
-        [r#"PATCH load-balancers/health-monitors {"http":{"method":"HEAD"}}"#]
-    );
-}
-
-#[tokio::test(start_paused = true)]
-async fn cloudscale_case_50_a_host_is_set_once_and_can_be_taken_away() {
-    let mut shop = Shop::new();
-    shop.set("health-monitor-type", "http")
-        .ensure()
-        .await
-        .good();
-    shop.calls();
-    shop.set("health-monitor-http", r#"{"host":"app.example.org"}"#)
-        .ensure()
-        .await
-        .good();
-    assert_eq!(
-        shop.changes(),
-        [r#"PATCH load-balancers/health-monitors {"http":{"host":"app.example.org"}}"#]
-    );
-    assert!(shop.ensure().await.good().plan.is_empty());
-    shop.set("health-monitor-http", r#"{"host":null}"#)
-        .ensure()
-        .await
-        .good();
-    assert_eq!(shop.pool().monitor.unwrap().http.unwrap().host, None);
-    assert!(shop.ensure().await.good().plan.is_empty());
 }
 
 #[tokio::test(start_paused = true)]
