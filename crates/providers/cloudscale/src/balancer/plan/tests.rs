@@ -253,6 +253,7 @@ fn of_duplicate_pools_the_one_with_the_listener_stays() {
     carry_all_out(&wanted, &mut model);
     let there = model.there.as_mut().unwrap();
     let right = there.pools[0].pool.uuid;
+    there.pools[0].pool.created_at = "2050-01-01".to_owned();
     for created in ["2000-01-01", "2099-01-01"] {
         let mut copy = there.pools[0].clone();
         copy.pool.uuid = id_of(created);
@@ -266,6 +267,55 @@ fn of_duplicate_pools_the_one_with_the_listener_stays() {
     let pools = &model.there.as_ref().unwrap().pools;
     assert_eq!(pools.len(), 1);
     assert_eq!(pools[0].pool.uuid, right);
+}
+
+#[test]
+fn without_a_listener_the_oldest_of_duplicate_pools_stays() {
+    let wanted = fixture(|_| {});
+    let mut model = Model::default();
+    carry_all_out(&wanted, &mut model);
+    let there = model.there.as_mut().unwrap();
+    let mut other = there.pools[0].clone();
+    other.pool.uuid = id_of("older");
+    other.members.clear();
+    other.monitors.clear();
+    there.pools[0].pool.created_at = "2050-01-01".to_owned();
+    other.pool.created_at = "2000-01-01".to_owned();
+    there.pools.push(other);
+    for pool in &mut there.pools {
+        pool.listeners.clear();
+    }
+    carry_all_out(&wanted, &mut model);
+    let pools = &model.there.as_ref().unwrap().pools;
+    assert_eq!(pools.len(), 1);
+    assert_eq!(pools[0].pool.uuid, id_of("older"));
+}
+
+#[test]
+fn a_member_is_replaced_only_when_the_one_before_it_is_back() {
+    let mut model = Model::default();
+    carry_all_out(&fixture(|_| {}), &mut model);
+    let local = fixture(|service| {
+        service.traffic_policy = bowline_core::TrafficPolicy::Local;
+        service.health_check_node_port = Some(32100);
+    });
+    let Sketch { plan, actions } = planned(&local, &model);
+    let member = |it: &usize| {
+        let action = &actions[*it];
+        matches!(
+            action,
+            Action::CreateMember { .. } | Action::DeleteMember { .. }
+        )
+    };
+    let steps: Vec<usize> = (0..actions.len()).filter(member).collect();
+    assert_eq!(steps.len(), 4);
+    for pair in steps.windows(2) {
+        assert!(
+            plan.steps[pair[1]].needs.contains(&pair[0]),
+            "{:?}",
+            plan.steps
+        );
+    }
 }
 
 /// An id made of a text: two texts have two.
