@@ -20,7 +20,12 @@ impl<'a> Planner<'a> {
         }
     }
 
-    fn delete_listener(&mut self, listener: &Listener, why: &str, impact: Impact) -> StepId {
+    pub(super) fn delete_listener(
+        &mut self,
+        listener: &Listener,
+        why: &str,
+        impact: Impact,
+    ) -> StepId {
         if let Some(step) = self.deleted.get(&listener.uuid) {
             return *step;
         }

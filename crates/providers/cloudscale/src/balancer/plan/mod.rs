@@ -312,26 +312,19 @@ impl<'a> Planner<'a> {
         }
     }
 
+    /// Listeners go by themselves: it is not certain that they always go with their pool. Members
+    /// and the monitor do.
     fn delete_pool(&mut self, pool: &SeenPool) {
-        let serves = pool
-            .listeners
-            .iter()
-            .any(|listener| !self.deleted.contains_key(&listener.uuid));
-        let impact = if serves {
-            Impact::Interrupts
-        } else {
-            Impact::None
-        };
         let mut needs = self.base.clone();
-        let of_it = pool.listeners.iter();
-        needs.extend(of_it.filter_map(|it| self.deleted.get(&it.uuid)));
-        let object = seen("pool", &pool.pool.name, pool.pool.uuid);
-        let why = remark(impact, Some("no port of the Service wants it"), &needs);
-        let action = Action::DeletePool(pool.pool.uuid);
-        let step = self.sketch.delete(object, &why, action);
         for listener in &pool.listeners {
-            self.deleted.entry(listener.uuid).or_insert(step);
+            let why = "its pool goes";
+            needs.push(self.delete_listener(listener, why, Impact::Interrupts));
         }
+        let object = seen("pool", &pool.pool.name, pool.pool.uuid);
+        let reason = Some("no port of the Service wants it");
+        let why = remark(Impact::None, reason, &needs);
+        let action = Action::DeletePool(pool.pool.uuid);
+        self.sketch.delete(object, &why, action);
     }
 
     fn floating_ips(&mut self, all: &[FloatingIp]) {

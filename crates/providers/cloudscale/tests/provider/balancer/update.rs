@@ -1,7 +1,7 @@
 //! Cases on changing load balancers.
 
 use bowline_core::TrafficPolicy;
-use bowline_simulator::cloudscale::{BalancerInfo, MachineSpec};
+use bowline_simulator::cloudscale::{BalancerInfo, MachineSpec, Quirks};
 use bowline_simulator::journal::Entry;
 use serde_json::json;
 
@@ -377,6 +377,27 @@ async fn a_new_node_port_is_served_before_the_old_one_goes() {
             "delete member 10.20.0.12:31080 in tcp/http",
         ]
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_listener_is_left_behind_where_the_cloud_does_not_remove_it_with_its_pool() {
+    let mut shop = open().await;
+    let quirks = Quirks {
+        listeners_survive: true,
+        ..Quirks::default()
+    };
+    shop.stage.sim.set_quirks(quirks);
+    shop.service.ports.push(port("https", "TCP", 443, 31443));
+    shop.ensure().await.good();
+    shop.service.ports[0].name = "web".into();
+    shop.service.ports.pop();
+    let outcome = shop.ensure().await;
+    assert_eq!(
+        steps(&outcome.good().plan)[..2],
+        ["delete listener tcp/443", "delete pool tcp/https"]
+    );
+    assert_eq!(shop.balancer().loose_listeners, []);
+    assert_eq!(shop.pool().name, "tcp/web");
 }
 
 #[tokio::test(start_paused = true)]
