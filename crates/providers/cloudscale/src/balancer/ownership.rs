@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bowline_core::{Node, Notice, Service};
 use uuid::Uuid;
 
-use super::settings::{TAKE_OVER, default_name, name_of, uuid_of};
+use super::settings::{TAKE_OVER, default_name, may_be_ours, name_of, uuid_of};
 use crate::api::LoadBalancer;
 
 /// The tag with the uid of the Service, on load balancers alone.
@@ -139,7 +139,7 @@ fn older<'a>(
 ) -> Option<&'a Arc<Service>> {
     let age = |service: &Service| (service.created, service.uid.clone());
     all.iter()
-        .filter(|other| other.uid != service.uid && other.class == service.class)
+        .filter(|other| other.uid != service.uid && may_be_ours(other))
         .filter(|other| other.is_load_balancer || other.has_finalizer())
         .filter(|other| age(other) < age(service))
         .filter(|other| {

@@ -49,7 +49,7 @@ pub(super) fn floating_ip_conflict(wish: &Wish, settings: &Settings) -> Option<F
             other.uid != service.uid
                 && other.is_load_balancer
                 && !other.deleting
-                && other.class == service.class
+                && settings::may_be_ours(other)
         });
         let mut holders = others.filter(|it| settings::floating_ips_of(it).contains(address));
         taken.extend(holders.next().map(|it| format!("{address}->{}", it.key)));

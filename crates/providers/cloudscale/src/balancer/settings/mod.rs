@@ -111,6 +111,12 @@ pub(crate) fn name_of(service: &Service) -> String {
     }
 }
 
+/// Whether another Service may be one of ours: it has no class, or one that names a cloud of ours.
+pub(crate) fn may_be_ours(service: &Service) -> bool {
+    let class = service.class.as_deref();
+    class.is_none_or(|class| class.starts_with("bowline.dev/"))
+}
+
 /// The floating IPs of another Service; an unreadable list is its own business.
 pub(crate) fn floating_ips_of(service: &Service) -> Vec<IpAddr> {
     let text = service.annotation(FLOATING_IPS.key).unwrap_or_default();

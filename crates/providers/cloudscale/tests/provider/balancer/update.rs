@@ -324,6 +324,8 @@ async fn cloudscale_case_57_two_services_cannot_have_one_floating_ip() {
         let ours = std::mem::replace(&mut shop.service, theirs);
         shop.others.insert(0, ours);
     }
+    shop.others[0].class = Some("bowline.dev/cloudscale".into());
+    shop.ensure().await.problem("FloatingIPConflict");
     for change in [
         |it: &mut bowline_core::Service| it.deleting = true,
         |it: &mut bowline_core::Service| it.is_load_balancer = false,
