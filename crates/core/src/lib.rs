@@ -14,6 +14,7 @@
 //! controllers ask and write; they never see a cloud's API.
 
 mod addresses;
+mod balancers;
 mod cloud;
 mod duration;
 mod error;
@@ -25,13 +26,20 @@ mod lifecycle;
 mod membership;
 mod node;
 pub mod ownership;
+mod plan;
 mod provider_id;
 mod quote;
+mod run;
 mod secret;
+mod selector;
+mod service;
 mod setting;
 mod taints;
 
 pub use addresses::{AddressError, addresses_differ, desired_addresses};
+pub use balancers::{
+    Balancers, Draft, DraftError, Executor, Goal, Marked, Progress, Publication, Wish,
+};
 pub use cloud::{BoxFuture, Claim, Cloud, CloudName, CloudNameError, Instances};
 pub use duration::{format_duration, parse_duration};
 pub use error::{CloudError, CloudErrorKind, error_chain};
@@ -48,8 +56,15 @@ pub use node::{
     UNINITIALIZED_TAINT,
 };
 pub use ownership::Ownership;
+pub use plan::{Change, Impact, Notice, Object, Plan, Problem, Step, StepId, Verb};
 pub use provider_id::{ProviderId, ProviderIdError};
 pub use quote::quote;
+pub use run::{Run, StepState};
 pub use secret::Secret;
+pub use selector::{Selector, SelectorError};
+pub use service::{
+    CLEANUP_FINALIZER, Condition, Ingress, IpMode, Protocol, Service, ServiceKey, ServicePort,
+    TrafficPolicy,
+};
 pub use setting::{Origin, Setting, SettingError};
 pub use taints::{with_shutdown, without_shutdown, without_uninitialized};
