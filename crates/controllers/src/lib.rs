@@ -31,12 +31,16 @@ pub mod options;
 mod owners;
 pub mod queue;
 mod recent;
+mod services;
 pub mod serving;
 mod stop;
+mod store;
 mod write;
 
 pub use lookups::Lookups;
 pub use nodes::{NodeChange, Nodes};
 pub use owners::{Owner, Owners};
+pub use services::{ServiceChange, Services};
 pub use stop::{Stop, StopHandle, stop_signal};
-pub use write::{NodeWriter, WriteError};
+pub use store::{Change, Store, Stored};
+pub use write::{NodeWriter, ServiceWriter, WriteError};
