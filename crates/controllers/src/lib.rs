@@ -31,6 +31,7 @@ pub mod options;
 mod owners;
 pub mod queue;
 mod recent;
+pub mod service;
 mod services;
 pub mod serving;
 mod stop;

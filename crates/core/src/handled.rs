@@ -39,10 +39,9 @@ impl BalancerClouds {
     pub fn handling(&self, service: &Service) -> Handling {
         if service.is_load_balancer {
             match self.of_class(service.class.as_deref()) {
-                None => Handling::Nothing,
                 Some(cloud) if !service.deleting => Handling::Ensure(cloud.clone()),
                 Some(cloud) if service.has_finalizer() => Handling::CleanUp(vec![cloud.clone()]),
-                Some(_) => Handling::Nothing,
+                _ => Handling::Nothing,
             }
         } else if service.has_finalizer() {
             // The API server forgets the class with the type: any of ours may have served it.

@@ -45,19 +45,23 @@ mod tests {
             hostname: Some("lb.example.test".into()),
             ..Ingress::default()
         };
+        let none = Vec::new();
+        let list = |one: &Ingress| vec![one.clone()];
+        let (bare, vip, proxy, name) = (list(&bare), list(&vip), list(&proxy), list(&name));
         for (published, wanted, modes, written) in [
-            (&[][..], &[][..], true, None),
-            (&[], &[bare.clone()], true, Some(vec![vip.clone()])),
-            (&[], &[bare.clone()], false, Some(vec![bare.clone()])),
-            (&[vip.clone()], &[bare.clone()], true, None),
-            (&[bare.clone()], &[vip.clone()], true, None),
-            (&[bare.clone()], &[proxy.clone()], false, None),
-            (&[vip.clone()], &[proxy.clone()], true, Some(vec![proxy])),
-            (&[vip.clone()], &[], true, Some(vec![])),
-            (&[vip], &[name.clone()], true, Some(vec![name.clone()])),
-            (&[name.clone()], &[name], true, None),
+            (&none, &none, true, None),
+            (&none, &bare, true, Some(&vip)),
+            (&none, &bare, false, Some(&bare)),
+            (&vip, &bare, true, None),
+            (&bare, &vip, true, None),
+            (&bare, &proxy, false, None),
+            (&vip, &proxy, true, Some(&proxy)),
+            (&vip, &none, true, Some(&none)),
+            (&vip, &name, true, Some(&name)),
+            (&name, &name, true, None),
         ] {
-            assert_eq!(ingress_to_write(published, wanted, modes), written);
+            let to_write = ingress_to_write(published, wanted, modes);
+            assert_eq!(to_write.as_ref(), written);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Vocabulary and decisions of the Bowline cloud controller manager.
 //!
 //! This crate has no I/O, no clock, no client and no async runtime: values go in, values come
-//! out, and everything that *decides* about nodes lives here, where a table can test it.
+//! out, and everything that *decides* about nodes and Services lives here, where a table can test it.
 //!
 //! ```text
 //!  a Node ──▶ ownership ── whose is it? ──▶ the cloud's Lookup ──┬─▶ initialize ─▶ changes to write

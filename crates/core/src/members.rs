@@ -81,8 +81,9 @@ mod tests {
 
     #[test]
     fn name_provider_id_and_addresses_make_the_fingerprint() {
+        type Row = (&'static str, fn(&mut Node), bool);
         let one = node("n1");
-        let rows: &[(&str, fn(&mut Node), bool)] = &[
+        let rows: &[Row] = &[
             ("name", |it| it.name = "n2".into(), true),
             ("id", |it| it.provider_id = None, true),
             ("address", |it| it.addresses.clear(), true),

@@ -55,6 +55,9 @@ mod tests {
     use crate::service::examples::web;
     use crate::{Condition, Ingress, Protocol, ServicePort, TrafficPolicy};
 
+    /// What changes, and how.
+    type Row = (&'static str, fn(&mut Service));
+
     const OWN: &[&str] = &["demo.test/id"];
 
     fn annotated(pairs: &[(&str, &str)]) -> Service {
@@ -74,7 +77,7 @@ mod tests {
 
     #[test]
     fn everything_a_load_balancer_is_made_of_counts() {
-        let rows: &[(&str, fn(&mut Service))] = &[
+        let rows: &[Row] = &[
             ("type", |it| it.is_load_balancer = false),
             ("uid", |it| it.uid = "another".into()),
             ("class", |it| it.class = Some("bowline.dev/demo".into())),
@@ -102,7 +105,7 @@ mod tests {
 
     #[test]
     fn what_no_load_balancer_is_made_of_does_not_count() {
-        let rows: &[(&str, fn(&mut Service))] = &[
+        let rows: &[Row] = &[
             ("nothing", |_| {}),
             ("version", |it| it.resource_version = "8".into()),
             ("finalizers", |it| it.finalizers.push("x.io/y".into())),
@@ -120,7 +123,7 @@ mod tests {
                 }];
             }),
             ("no annotations", |it| {
-                it.annotations = Some(BTreeMap::new())
+                it.annotations = Some(BTreeMap::new());
             }),
         ];
         for (what, change) in rows {

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use bowline_core::{CLEANUP_FINALIZER, Condition, Ingress, Service};
+use bowline_core::{CLEANUP_FINALIZER, Condition, Ingress, IpMode, Service};
 use jiff::Timestamp;
 use kube::Api;
 use kube::api::Patch;
@@ -138,7 +138,7 @@ fn list(ingress: &[Ingress]) -> Value {
         };
         set("ip", entrance.ip.as_deref());
         set("hostname", entrance.hostname.as_deref());
-        set("ipMode", entrance.ip_mode.map(|mode| mode.as_str()));
+        set("ipMode", entrance.ip_mode.map(IpMode::as_str));
         Value::Object(object)
     };
     ingress.iter().map(object).collect()
@@ -167,7 +167,6 @@ fn condition_object(service: &Service, condition: &Condition, now: Timestamp) ->
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bowline_core::IpMode;
 
     fn service(finalizers: &[&str]) -> Service {
         let object = json!({ "metadata": {
