@@ -9,9 +9,9 @@
 //!                │
 //!                ├─▶ election ─▶ fence ───────────────────────┐ asked before every write
 //!                │                                            ▼ and every cloud call
-//!                └─▶ nodes (one watch) ─▶ node ──────┬─▶ clients ─▶ API server
-//!                                       lifecycle ───┤
-//!                                                    ├─▶ owners, lookups ─▶ clouds
+//!                ├─▶ nodes (one watch) ─▶ node ──────┬─▶ clients ─▶ API server
+//!                │                      lifecycle ───┤
+//!                └─▶ services (one watch) ─▶ service ┼─▶ owners, lookups ─▶ clouds
 //!                                                    └─▶ events, metrics
 //! ```
 //!

@@ -1,13 +1,17 @@
 //! Vocabulary and decisions of the Bowline cloud controller manager.
 //!
 //! This crate has no I/O, no clock, no client and no async runtime: values go in, values come
-//! out, and everything that *decides* about nodes and Services lives here, where a table can test it.
+//! out, and everything that *decides* about nodes and Services lives here, where a table can test
+//! it.
 //!
 //! ```text
 //!  a Node ──▶ ownership ── whose is it? ──▶ the cloud's Lookup ──┬─▶ initialize ─▶ changes to write
 //!             (claims, recognitions)         (found, gone,      ├─▶ addresses  ─▶ changes to write
 //!                                             not mine,         ├─▶ lifecycle  ─▶ taints to write
 //!                                             cannot tell)      └─▶ guard      ─▶ delete, or hold
+//!
+//!  a Service ──▶ handled ── whose is it? ──▶ the cloud's Draft ──▶ plan ──▶ run ──▶ publication
+//!                needs_update, members
 //! ```
 //!
 //! A provider implements [`Cloud`] and its capabilities; it never sees a Kubernetes client. The

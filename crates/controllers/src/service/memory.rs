@@ -10,6 +10,10 @@ use bowline_core::{CloudName, Executor, Fingerprint, Run, Service, ServiceKey, W
 use prometheus_client::metrics::histogram::Histogram;
 use tokio::time::Instant;
 
+/// What is remembered to have been told about one Service while its plans are given up one after the
+/// other. More is a text that never repeats itself; then it may as well be told again.
+const TOLD_LIMIT: usize = 100;
+
 /// Why a Service has its turn. No cause at all: it is time to compare it with the cloud.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Causes {
@@ -238,6 +242,9 @@ impl Memory {
         self.with(key, |known| {
             let said = std::mem::take(&mut known.telling);
             known.told.extend(said);
+            if known.told.len() > TOLD_LIMIT {
+                known.told.clear();
+            }
         });
     }
 

@@ -39,7 +39,8 @@ impl ServiceWriter {
             .await
     }
 
-    /// Sets annotations; all others stay.
+    /// Sets annotations; all others stay. Through the status, as the finalizer: that is the one right
+    /// to write Services which every role of the originals gives.
     pub async fn set_annotations(
         &self,
         service: &Service,
@@ -49,7 +50,7 @@ impl ServiceWriter {
         let (api, params) = (self.api(service), by_us());
         let name = &service.key.name;
         let patch = Patch::Merge(&body);
-        let call = api.patch(name, &params, &patch);
+        let call = api.patch_status(name, &params, &patch);
         let object = bounded("writing the annotations", || named(service), call).await?;
         Ok(Arc::new(object.into()))
     }

@@ -119,7 +119,7 @@ impl Bench {
                 Limits::from(&options.client),
                 self.world.clock.clone(),
                 self.metrics.clone(),
-                false,
+                options.client.use_service_account_credentials,
             ),
             options,
             clouds: clouds.collect(),
