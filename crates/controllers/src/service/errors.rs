@@ -115,7 +115,7 @@ impl TurnError {
             Self::AddFinalizer(error)
             | Self::RemoveFinalizer(error)
             | Self::Annotations(error)
-            | Self::Status(error) => error.is_not_found(),
+            | Self::Status(error) => error.is_not_found() || error.is_another(),
             _ => false,
         }
     }

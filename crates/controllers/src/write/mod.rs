@@ -69,6 +69,19 @@ impl WriteError {
     pub fn is_not_found(&self) -> bool {
         self.status() == Some(404)
     }
+
+    /// Whether another object has its name by now: a write bound to a uid tries to change that
+    /// object's, which is refused as invalid.
+    pub fn is_another(&self) -> bool {
+        let Self::Api { source, .. } = self else {
+            return false;
+        };
+        let kube::Error::Api(status) = &**source else {
+            return false;
+        };
+        let causes = status.details.iter().flat_map(|it| &it.causes);
+        status.code == 422 && causes.into_iter().any(|it| it.field == "metadata.uid")
+    }
 }
 
 /// Makes that call within the deadline.
@@ -96,5 +109,29 @@ fn by_us() -> PatchParams {
     PatchParams {
         field_manager: Some(FIELD_MANAGER.into()),
         ..Default::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_refusal_of_the_uid_means_another_object() {
+        for (code, field, another) in [
+            (422, "metadata.uid", true),
+            (422, "spec.type", false),
+            (409, "metadata.uid", false),
+        ] {
+            let status = json!({ "code": code, "details": { "causes": [{ "field": field }] } });
+            let source = Box::new(kube::Error::Api(serde_json::from_value(status).unwrap()));
+            let error = WriteError::Api {
+                what: "writing",
+                object: "service default/web".into(),
+                source,
+            };
+            assert_eq!(error.is_another(), another, "{code} {field}");
+        }
     }
 }
