@@ -191,19 +191,25 @@ impl Cluster {
         if self.server.local_addr().is_some() {
             return kube::Client::try_from(config).map_err(failed);
         }
-        let http: hyper_util::client::legacy::Client<_, kube::client::Body> =
-            hyper_util::client::legacy::Client::builder(TokioExecutor::new())
-                .build(Connector::simulated(self.world.pipes.clone()));
-        let service = tower::ServiceBuilder::new()
-            .layer(config.base_uri_layer())
-            .option_layer(config.auth_layer().map_err(failed)?)
-            .map_err(tower::BoxError::from)
-            .service(http);
-        Ok(kube::Client::new(service, config.default_namespace))
+        client_over(&self.world, config)
     }
 
     /// Stops serving and returns when all connections are closed.
     pub async fn shutdown(self) {
         self.server.shutdown().await;
     }
+}
+
+/// A client with that configuration over the world's pipes.
+pub fn client_over(world: &World, config: kube::Config) -> Result<kube::Client, ClusterError> {
+    let failed = |error: kube::Error| ClusterError::Client(Box::new(error));
+    let http: hyper_util::client::legacy::Client<_, kube::client::Body> =
+        hyper_util::client::legacy::Client::builder(TokioExecutor::new())
+            .build(Connector::simulated(world.pipes.clone()));
+    let service = tower::ServiceBuilder::new()
+        .layer(config.base_uri_layer())
+        .option_layer(config.auth_layer().map_err(failed)?)
+        .map_err(tower::BoxError::from)
+        .service(http);
+    Ok(kube::Client::new(service, config.default_namespace))
 }

@@ -96,6 +96,9 @@ mod tests {
         );
         assert_eq!(servers[1].status, Status::Stopped);
         assert_eq!(world.faults.rules().len(), 2);
+        let balancers = cloud.balancers();
+        assert_eq!(balancers[0].pools[0].members[0].name, "10.20.0.11:31080");
+        assert_eq!(balancers[0].loose_listeners.len(), 1);
     }
 
     #[test]
@@ -158,7 +161,8 @@ mod tests {
         assert_eq!(
             message,
             "the fixture cloud.yaml is wrong: unknown field `machnies`, expected one of tokens, \
-             timings, public_url, networks, machines, floating_ips, faults at line 1, column 1"
+             timings, quirks, public_url, networks, machines, load_balancers, floating_ips, faults \
+             at line 1, column 1"
         );
     }
 }

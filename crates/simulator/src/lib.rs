@@ -66,6 +66,7 @@ pub mod journal;
 pub mod kubernetes;
 pub mod machines;
 pub mod monitor;
+pub mod relay;
 pub mod serve;
 pub mod simulate;
 #[cfg(test)]

@@ -68,8 +68,18 @@ impl Drop for Monitor {
 impl Monitor {
     /// Starts to watch over the nodes. Needs a tokio runtime.
     pub fn start(world: &World, client: kube::Client, settings: Settings) -> Self {
+        Self::start_for(None, world, client, settings)
+    }
+
+    /// The same for the nodes that a label selector means only.
+    pub fn start_for(
+        selector: Option<String>,
+        world: &World,
+        client: kube::Client,
+        settings: Settings,
+    ) -> Self {
         let watch = Watch::new(client, world.clock.clone(), settings);
-        Self(tokio::spawn(watch.run()))
+        Self(tokio::spawn(watch.run(selector)))
     }
 }
 
@@ -127,12 +137,16 @@ impl Watch {
         }
     }
 
-    async fn run(mut self) {
-        let config = watcher::Config::default;
+    async fn run(mut self, selector: Option<String>) {
+        let meant = watcher::Config {
+            label_selector: selector,
+            ..watcher::Config::default()
+        };
         let nodes = Api::<Node>::all(self.client.clone());
         let leases = Api::<Lease>::namespaced(self.client.clone(), LEASE_NAMESPACE);
-        let mut nodes = std::pin::pin!(watcher(nodes, config()).backoff(SteadyPause));
-        let mut leases = std::pin::pin!(watcher(leases, config()).backoff(SteadyPause));
+        let mut nodes = std::pin::pin!(watcher(nodes, meant).backoff(SteadyPause));
+        let mut leases =
+            std::pin::pin!(watcher(leases, watcher::Config::default()).backoff(SteadyPause));
         loop {
             let now = Instant::now();
             let next = self.timers.first().map_or(now + IDLE, |(time, _)| *time);

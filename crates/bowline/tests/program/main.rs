@@ -14,6 +14,7 @@ mod command_line;
 mod configuration;
 mod manager;
 mod process;
+mod replicas;
 #[cfg(feature = "sandbox")]
 mod sandbox;
 #[cfg(feature = "sandbox")]

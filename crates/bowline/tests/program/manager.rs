@@ -196,29 +196,6 @@ async fn a_manager_works_and_ends_on_sigterm_with_its_lease_released() {
 }
 
 #[tokio::test]
-async fn framework_case_118_a_second_replica_takes_over_within_seconds_of_sigterm() {
-    let stage = Stage::new().await;
-    let first = stage.start(&["--secure-port=0"]);
-    let leader = stage.new_holder("").await;
-    let second = stage.start(&["--secure-port=0"]);
-    let second = logged(second, "waiting for the lease: it is held by").await;
-    let begun = tokio::time::Instant::now();
-    first.signal("TERM");
-    assert_eq!(end(first).await.code, Some(0));
-    stage.new_holder(&leader).await;
-    let took = begun.elapsed();
-    assert!(
-        took < Duration::from_secs(10),
-        "the successor came after {took:?}"
-    );
-    stage.join("worker-1");
-    stage.initialized("worker-1").await;
-    second.signal("INT");
-    assert_eq!(end(second).await.code, Some(0), "Ctrl-C ends it as well");
-    assert_eq!(stage.holder().as_deref(), Some(""));
-}
-
-#[tokio::test]
 async fn cloudscale_case_18_the_version_in_the_url_is_not_doubled() {
     let stage = Stage::new().await;
     let running = stage.start(&["--secure-port=0"]);

@@ -140,7 +140,8 @@ impl Clients {
         fence: &Fence,
     ) -> Result<Client, AccountError> {
         let own = self.client(self.connection.root(), identity, None, fence.clone());
-        if !self.service_accounts {
+        // Signing in makes accounts and tokens, which an observer does not.
+        if !self.service_accounts || fence.is_observing() {
             return Ok(own);
         }
         let token = accounts::sign_in(own, identity, &self.clock).await?;

@@ -11,12 +11,18 @@ use tokio::time::Instant;
 /// reports it: it should have given up long before, so by then something is stuck.
 const HEALTH_TOLERANCE: Duration = Duration::from_secs(20);
 
-/// Work was refused because leadership is no longer certain.
+/// Work was refused because leadership is no longer certain, or was never wanted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("not leading: lease {lease} was not renewed in time")]
-pub struct Fenced {
-    /// `namespace/name` of the Lease.
-    pub lease: String,
+pub enum Fenced {
+    /// Somebody else may lead by now.
+    #[error("not leading: lease {lease} was not renewed in time")]
+    NotLeading {
+        /// `namespace/name` of the Lease.
+        lease: String,
+    },
+    /// The manager only looks.
+    #[error("observing: nothing is changed")]
+    Observing,
 }
 
 /// Tells, without asking anybody, whether one or several Leases are certainly still ours.
@@ -27,7 +33,10 @@ pub struct Fenced {
 /// however long one of them was frozen. The time of day is checked as well, because the monotonic
 /// clock stands still while a machine is suspended.
 #[derive(Clone, Debug, Default)]
-pub struct Fence(Vec<Arc<Guard>>);
+pub struct Fence {
+    guards: Vec<Arc<Guard>>,
+    observing: bool,
+}
 
 #[derive(Debug)]
 struct Guard {
@@ -53,13 +62,29 @@ impl Fence {
         clock: Clock,
     ) -> Self {
         let state = Mutex::new(State::default());
-        Self(vec![Arc::new(Guard {
-            lease,
-            deadline,
-            lease_duration,
-            clock,
-            state,
-        })])
+        Self {
+            guards: vec![Arc::new(Guard {
+                lease,
+                deadline,
+                lease_duration,
+                clock,
+                state,
+            })],
+            observing: false,
+        }
+    }
+
+    /// A fence that never lets pass: for a manager that only looks.
+    pub fn observing() -> Self {
+        Self {
+            guards: Vec::new(),
+            observing: true,
+        }
+    }
+
+    /// Whether it is the fence of a manager that only looks.
+    pub fn is_observing(&self) -> bool {
+        self.observing
     }
 
     /// A fence that always lets pass: for a manager without leader election.
@@ -70,23 +95,29 @@ impl Fence {
     /// Both fences in one: it lets pass what both let pass.
     #[must_use]
     pub fn and(&self, other: &Self) -> Self {
-        Self(self.0.iter().chain(&other.0).cloned().collect())
+        Self {
+            guards: self.guards.iter().chain(&other.guards).cloned().collect(),
+            observing: self.observing || other.observing,
+        }
     }
 
     /// Whether all Leases are certainly still ours.
     pub fn check(&self) -> Result<(), Fenced> {
-        self.0.iter().try_for_each(|guard| guard.check())
+        if self.observing {
+            return Err(Fenced::Observing);
+        }
+        self.guards.iter().try_for_each(|guard| guard.check())
     }
 
     /// The state of the `leaderElection` health check: bad only if we believe to lead and have not
     /// renewed for a lease duration and [20 s](HEALTH_TOLERANCE) more.
     pub fn health(&self) -> Result<(), Fenced> {
-        self.0.iter().try_for_each(|guard| guard.health())
+        self.guards.iter().try_for_each(|guard| guard.health())
     }
 
     /// When the first of the Leases stops being certain; none if no Lease is held.
     pub fn expires(&self) -> Option<Instant> {
-        self.0
+        self.guards
             .iter()
             .filter_map(|guard| Some(guard.state().renewed?.0 + guard.deadline))
             .min()
@@ -95,7 +126,7 @@ impl Fence {
     /// Opens it, or keeps it open: a request sent at that moment made the Lease ours. A fence that
     /// has expired stays shut, because somebody else may have been told so.
     pub(super) fn renew(&self, sent: Instant, sent_date: Timestamp) -> Result<(), Fenced> {
-        self.0.iter().try_for_each(|guard| {
+        self.guards.iter().try_for_each(|guard| {
             let was_leading = guard.state().renewed.is_some();
             if was_leading {
                 guard.check()?;
@@ -112,7 +143,7 @@ impl Fence {
 
     /// Shuts it at once.
     pub(super) fn shut(&self) {
-        for guard in &self.0 {
+        for guard in &self.guards {
             guard.state().renewed = None;
         }
     }
@@ -140,7 +171,7 @@ impl Guard {
     }
 
     fn fenced(&self) -> Fenced {
-        Fenced {
+        Fenced::NotLeading {
             lease: self.lease.clone(),
         }
     }
@@ -174,7 +205,10 @@ mod tests {
         pass(9).await;
         fence.check().unwrap();
         pass(1).await;
-        assert_eq!(fence.check().unwrap_err().lease, "ns/name");
+        let fenced = Fenced::NotLeading {
+            lease: "ns/name".into(),
+        };
+        assert_eq!(fence.check(), Err(fenced));
         assert!(
             fence.renew(Instant::now(), clock.now()).is_err(),
             "too late"

@@ -81,8 +81,14 @@ impl EventContext {
 pub struct Recorder {
     component: &'static str,
     context: EventContext,
+    /// None for an observer, who only logs.
+    writer: Option<Writer>,
+}
+
+#[derive(Clone, Debug)]
+struct Writer {
     queue: mpsc::Sender<Message>,
-    writer: AbortHandle,
+    task: AbortHandle,
 }
 
 impl Recorder {
@@ -95,14 +101,27 @@ impl Recorder {
         Self {
             component,
             context: context.clone(),
-            queue,
-            writer: writer.abort_handle(),
+            writer: Some(Writer {
+                queue,
+                task: writer.abort_handle(),
+            }),
+        }
+    }
+
+    /// A recorder that writes nothing: its events are log lines.
+    pub fn observing(component: &'static str, context: &EventContext) -> Self {
+        Self {
+            component,
+            context: context.clone(),
+            writer: None,
         }
     }
 
     /// Writes nothing more, not even what was recorded before.
     pub fn abandon(&self) {
-        self.writer.abort();
+        if let Some(writer) = &self.writer {
+            writer.task.abort();
+        }
     }
 
     /// Records an event about that object. Returns at once, also when nothing can be written.
@@ -122,11 +141,9 @@ impl Recorder {
             message = event.message.as_deref(),
             "event"
         );
-        if self
-            .queue
-            .try_send(Message::Event(Box::new(event)))
-            .is_err()
-        {
+        let Some(writer) = &self.writer else { return };
+        let message = Message::Event(Box::new(event));
+        if writer.queue.try_send(message).is_err() {
             self.context
                 .metrics
                 .events
@@ -137,9 +154,12 @@ impl Recorder {
     /// Waits until everything recorded before is written or dropped, at most `limit`. Says whether
     /// that was reached.
     pub async fn flush(&self, limit: Duration) -> bool {
+        let Some(Writer { queue, .. }) = &self.writer else {
+            return true;
+        };
         let (done, reached) = oneshot::channel();
         let wait =
-            async { self.queue.send(Message::Flush(done)).await.is_ok() && reached.await.is_ok() };
+            async { queue.send(Message::Flush(done)).await.is_ok() && reached.await.is_ok() };
         tokio::time::timeout(limit, wait).await.unwrap_or(false)
     }
 

@@ -101,6 +101,12 @@ impl LifecycleController {
 
     async fn delete(&self, cloud: &Lookups, node: &Node, proof: &Proof) {
         let name = &node.name;
+        if self.writer.is_observing() {
+            // It stays, and so must not use up what may be deleted in some time.
+            self.state(cloud).guard.refund(&node.uid);
+            let _told = self.writer.delete(node).await;
+            return;
+        }
         info!(
             node = name,
             cloud = %cloud.cloud().name(),
@@ -155,6 +161,7 @@ impl LifecycleController {
             })
             .await;
         match written {
+            Ok(Some(_)) if self.writer.is_observing() => {}
             Ok(Some(_)) if adding => info!(node = name, "tainted: its machine is shut down"),
             Ok(Some(_)) => info!(node = name, "shutdown taint removed: the node is Ready"),
             Ok(None) => {}

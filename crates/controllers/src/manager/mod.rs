@@ -27,7 +27,7 @@ use crate::election::{
 };
 use crate::events::{EventContext, EventType, Recorder, lease_reference};
 use crate::metrics::Metrics;
-use crate::options::{KnownController, Options};
+use crate::options::{KnownController, Mode, Options};
 use crate::serving::{Health, Parts, Server, ServingError};
 use crate::stop::{Stop, stop_signal};
 use work::Work;
@@ -136,9 +136,18 @@ impl Manager {
     ) -> Result<(), ManagerError> {
         let (main, migrated) = self.placements(migration.as_ref());
         let election = &self.options.election;
-        if !election.enabled {
+        let observing = self.options.controllers.mode == Mode::Observe;
+        if observing {
+            warn!("observing: no lease is taken, nothing is written; the log tells what would be");
+        }
+        if observing || !election.enabled {
+            let fence = if observing {
+                Fence::observing()
+            } else {
+                Fence::open()
+            };
             let all = main.into_iter().chain(migrated).collect();
-            let work = Work::new(self, health, all, Fence::open());
+            let work = Work::new(self, health, all, fence);
             return finish(work.run(stop.clone()), stop).await;
         }
         let term = self.term(&election.resource_name, GRACE);

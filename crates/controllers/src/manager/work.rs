@@ -122,9 +122,13 @@ impl<'a> Work<'a> {
             .clouds
             .iter()
             .filter(|cloud| cloud.instances().is_some());
-        Owners::new(
-            knowing.map(|cloud| Lookups::start(cloud.clone(), self.fence.clone(), stop.clone())),
-        )
+        // An observer may ask as much as it likes.
+        let fence = if self.fence.is_observing() {
+            Fence::open()
+        } else {
+            self.fence.clone()
+        };
+        Owners::new(knowing.map(|cloud| Lookups::start(cloud.clone(), fence.clone(), stop.clone())))
     }
 
     /// Is ready when the first list has arrived.
@@ -189,7 +193,12 @@ impl<'a> Work<'a> {
     ) -> Result<Started, ManagerError> {
         let manager = self.manager;
         let recorder = self.recorder(known, known.name).await?;
-        let writer = NodeWriter::new(self.client(known).await?, manager.random.fork());
+        let (client, random) = (self.client(known).await?, manager.random.fork());
+        let writer = if self.fence.is_observing() {
+            NodeWriter::observing(client, random)
+        } else {
+            NodeWriter::new(client, random)
+        };
         let (owners, stop) = (owners.clone(), stop.clone());
         let run: BoxFuture<'static, ()> = if known.name == CLOUD_NODE {
             let controller = NodeController::new(
@@ -258,8 +267,11 @@ impl<'a> Work<'a> {
         known: &KnownController,
         component: &'static str,
     ) -> Result<Recorder, ManagerError> {
-        let client = self.client(known).await?;
         let context = self.manager.event_context();
+        if self.fence.is_observing() {
+            return Ok(Recorder::observing(component, &context));
+        }
+        let client = self.client(known).await?;
         Ok(Recorder::new(client, component, &context))
     }
 

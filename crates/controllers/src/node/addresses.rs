@@ -76,6 +76,7 @@ impl NodeController {
             Err(error) => warn!(node = node.name, %error, "addresses left as they are"),
             Ok(Some(wanted)) if addresses_differ(&node.addresses, &wanted) => {
                 match self.writer.set_addresses(&node, &wanted).await {
+                    Ok(_) if self.writer.is_observing() => {}
                     Ok(_) => info!(node = node.name, addresses = ?wanted, "addresses changed"),
                     Err(error) if error.is_not_found() || error.is_conflict() => {
                         debug!(node = node.name, "the node is another one by now");

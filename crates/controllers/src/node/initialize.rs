@@ -69,6 +69,7 @@ impl NodeController {
         ))
         .await;
         match written {
+            Ok(Some(_)) if self.writer.is_observing() => return Ok(Outcome::Later),
             Ok(Some(written)) => {
                 // Noted before the watch brings it, so that no further turn works on the old one.
                 self.nodes.note(written);

@@ -26,7 +26,7 @@ pub use help::{flag_lines, reference_markdown, usage};
 pub use parse::{UsageError, Values, nearest};
 pub use settings::{
     AuthenticationOptions, AuthorizationOptions, ClientOptions, CloudOptions, ControllerOptions,
-    DebuggingOptions, ElectionOptions, IpamOptions, LoggingOptions, Options, ServingOptions,
+    DebuggingOptions, ElectionOptions, IpamOptions, LoggingOptions, Mode, Options, ServingOptions,
     TlsOptions, WebhookOptions,
 };
 pub use table::{Category, Effect, FLAGS, Flag};

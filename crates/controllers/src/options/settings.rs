@@ -70,9 +70,32 @@ pub struct ClientOptions {
     pub use_service_account_credentials: bool,
 }
 
+/// Whether the manager acts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// It does its work.
+    Manage,
+    /// It reads, decides, and tells what it would do.
+    Observe,
+    /// Something else was written; [`Options::validate`] refuses it.
+    Unknown(String),
+}
+
+impl From<String> for Mode {
+    fn from(text: String) -> Self {
+        match text.as_str() {
+            "manage" => Self::Manage,
+            "observe" => Self::Observe,
+            _ => Self::Unknown(text),
+        }
+    }
+}
+
 /// Which controllers run, and how.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ControllerOptions {
+    /// `--mode`.
+    pub mode: Mode,
     /// `--controllers`, as written.
     pub selection: Vec<String>,
     /// `--controller-start-interval`.
@@ -322,6 +345,7 @@ fn client(values: &Values) -> ClientOptions {
 
 fn controllers(values: &Values) -> ControllerOptions {
     ControllerOptions {
+        mode: values.text("mode").into(),
         selection: values.list("controllers"),
         start_interval: values.duration("controller-start-interval"),
         min_resync_period: values.duration("min-resync-period"),

@@ -222,6 +222,13 @@ pub const FLAGS: &[Flag] = &[
         "URL of the API server; takes the place of the one in the kubeconfig.",
     ),
     Flag::new(
+        "mode",
+        K::Text,
+        "manage",
+        C::Generic,
+        "'manage' does the work. 'observe' reads, decides and logs what it would do, and writes nothing: no Node, no Service, no event, no lease, nothing in the cloud. An observer can run beside the manager that works.",
+    ),
+    Flag::new(
         "controllers",
         K::List,
         "*",

@@ -3,7 +3,7 @@
 use bowline_core::quote;
 
 use super::controllers::ControllerSet;
-use super::settings::{ClientOptions, ControllerOptions, ElectionOptions, Options};
+use super::settings::{ClientOptions, ControllerOptions, ElectionOptions, Mode, Options};
 use super::tls;
 
 /// Acquire attempts are spread over this much more than the retry period, so a renewal deadline
@@ -58,6 +58,10 @@ impl Options {
         check_election(&self.election, &mut problems);
         check_concurrency(&self.controllers, &mut problems);
         check_periods(&self.controllers, &mut problems);
+        if let Mode::Unknown(mode) = &self.controllers.mode {
+            let mode = quote(mode);
+            problems.push(format!("--mode is {mode}; it must be manage or observe"));
+        }
         if !matches!(self.logging.format.as_str(), "text" | "json") {
             let format = quote(&self.logging.format);
             problems.push(format!(

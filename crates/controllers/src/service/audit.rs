@@ -45,8 +45,8 @@ impl ServiceController {
                 if told.insert(id.clone()) {
                     self.tell_orphan(cloud, orphan);
                 }
-                if self.options.remove_orphans && self.is_certainly_ours(orphan) && !stop.is_given()
-                {
+                let remove = self.options.remove_orphans && !self.clouds.is_observing();
+                if remove && self.is_certainly_ours(orphan) && !stop.is_given() {
                     self.remove(cloud, orphan).await;
                 }
             }

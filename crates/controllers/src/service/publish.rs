@@ -21,7 +21,7 @@ const STEPS_TOLD: usize = 5;
 impl ServiceController {
     /// Makes sure that the Service stays until its load balancer is gone.
     pub(super) async fn hold(&self, service: Arc<Service>) -> Result<Arc<Service>, TurnError> {
-        if service.has_finalizer() {
+        if service.has_finalizer() || self.clouds.is_observing() {
             return Ok(service);
         }
         self.announce(&service, "EnsuringLoadBalancer", "Ensuring load balancer");
@@ -34,7 +34,7 @@ impl ServiceController {
 
     /// Lets the Service go.
     pub(super) async fn release(&self, service: &Service) -> Result<(), TurnError> {
-        if !service.has_finalizer() {
+        if !service.has_finalizer() || self.clouds.is_observing() {
             return Ok(());
         }
         match self.parts.writer.remove_finalizer(service).await {
@@ -123,7 +123,7 @@ impl ServiceController {
         ingress: Option<&[Ingress]>,
         condition: Option<&Condition>,
     ) -> Result<(), TurnError> {
-        if ingress.is_none() && condition.is_none() {
+        if ingress.is_none() && condition.is_none() || self.clouds.is_observing() {
             return Ok(());
         }
         let now = self.parts.clock.now();
@@ -140,6 +140,34 @@ impl ServiceController {
             Err(error) if error.is_not_found() => Ok(()),
             Err(error) => Err(TurnError::Status(error)),
         }
+    }
+
+    /// Tells, once, what would be done if this manager did more than observe.
+    pub(super) fn show(&self, errand: &Errand) {
+        let service = &errand.wish.service;
+        let mut lines: Vec<String> = Vec::new();
+        for step in &errand.run.plan().steps {
+            lines.push(format!("{} {} ({})", step.verb, step.object, step.impact));
+        }
+        if errand.wish.goal == Goal::Present {
+            let publication = errand.executor.publication();
+            for (key, value) in &publication.annotations {
+                if service.annotation(key) != Some(value) {
+                    lines.push(format!("annotate {key}={value}"));
+                }
+            }
+            let wanted = &publication.ingress;
+            let wanted = ingress_to_write(&service.ingress, wanted, self.has_ip_mode());
+            for entrance in wanted.into_iter().flatten() {
+                lines.push(format!("publish {entrance}"));
+            }
+        }
+        for line in lines {
+            if self.memory.is_news(&service.key, "observing", &line) {
+                info!(service = %service.key, cloud = %errand.cloud, "observing: not done: {line}");
+            }
+        }
+        self.memory.all_is_said(&service.key);
     }
 
     /// The same Service as it is now; none if it is gone, or another one of its name is there.

@@ -91,6 +91,10 @@ impl ServiceController {
                     Err(DraftError::Cloud(error)) => return Err(TurnError::Check(error)),
                 },
             };
+            if self.clouds.is_observing() {
+                self.show(&errand);
+                continue;
+            }
             match Box::pin(self.carry_on(errand, stop)).await? {
                 Ran::Not(outcome) => return Ok(Some(outcome)),
                 Ran::ToItsEnd(errand) => {

@@ -162,6 +162,10 @@ impl ServiceController {
                 Err(DraftError::Cloud(error)) => return Err(TurnError::Look(error)),
             },
         };
+        if self.clouds.is_observing() {
+            self.show(&errand);
+            return Ok(Outcome::Reached);
+        }
         match Box::pin(self.carry_on(errand, stop)).await? {
             Ran::ToItsEnd(errand) => Box::pin(self.publish(*errand)).await,
             Ran::Not(outcome) => Ok(outcome),

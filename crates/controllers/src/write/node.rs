@@ -1,7 +1,8 @@
-//! Writes to Node objects.
+//! Writes to Node objects. An observing manager's writer makes no writes: it tells, once, what each
+//! would have been.
 
 use std::future::Future;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bowline_core::{Initialization, Node, NodeAddress, Taint};
@@ -9,21 +10,28 @@ use bowline_http::Random;
 use kube::Api;
 use kube::api::{DeleteParams, Patch, Preconditions};
 use serde_json::{Value, json};
+use tracing::info;
 
 use super::{WriteError, bounded, by_us};
 use crate::objects::NodeObject;
+use crate::recent::Recent;
 
 /// Tries of one change when others change the same node at the same time. Kubelets write every
 /// few seconds, so that even two conflicts in a row are rare.
 const CONFLICT_TRIES: usize = 5;
 /// The least pause between two such tries; up to twice as long.
 const CONFLICT_PAUSE: Duration = Duration::from_millis(50);
+/// Withheld writes that are remembered to have been told: two for each node of the largest
+/// supported cluster.
+const TOLD_LIMIT: usize = 10_000;
 
 /// Writes Node objects on behalf of one controller.
 #[derive(Clone)]
 pub struct NodeWriter {
     api: Api<NodeObject>,
     random: Random,
+    /// Of an observer: what was told instead of made last, by node (uid) and kind of write.
+    withheld: Option<Arc<Mutex<Recent<String, String>>>>,
 }
 
 impl NodeWriter {
@@ -32,7 +40,21 @@ impl NodeWriter {
         Self {
             api: Api::all(client),
             random,
+            withheld: None,
         }
+    }
+
+    /// A writer that only tells what it would write.
+    pub fn observing(client: kube::Client, random: Random) -> Self {
+        Self {
+            withheld: Some(Arc::new(Mutex::new(Recent::new(TOLD_LIMIT)))),
+            ..Self::new(client, random)
+        }
+    }
+
+    /// Whether it only tells.
+    pub fn is_observing(&self) -> bool {
+        self.withheld.is_some()
     }
 
     /// The node as the API server has it now.
@@ -54,6 +76,9 @@ impl NodeWriter {
             .map(|a| json!({ "type": a.kind.as_str(), "address": a.address }))
             .collect();
         let body = json!({ "metadata": { "uid": node.uid }, "status": { "addresses": list } });
+        if self.withholds("writing the addresses", node, &body) {
+            return Ok(Arc::new(node.clone()));
+        }
         let (params, patch) = (by_us(), Patch::Merge(&body));
         let write = self.api.patch_status(&node.name, &params, &patch);
         let object = self
@@ -76,7 +101,7 @@ impl NodeWriter {
             "metadata": { "resourceVersion": node.resource_version, "labels": change.labels },
             "spec": spec,
         });
-        self.patch("initialising", &node.name, &body).await
+        self.patch("initialising", node, &body).await
     }
 
     /// Sets labels, whatever else changed on the node meanwhile.
@@ -86,7 +111,7 @@ impl NodeWriter {
         labels: &std::collections::BTreeMap<String, String>,
     ) -> Result<Arc<Node>, WriteError> {
         let body = json!({ "metadata": { "uid": node.uid, "labels": labels } });
-        self.patch("writing the labels", &node.name, &body).await
+        self.patch("writing the labels", node, &body).await
     }
 
     /// Writes the whole list of taints, if the node is as it was read.
@@ -95,12 +120,15 @@ impl NodeWriter {
             "metadata": { "resourceVersion": node.resource_version },
             "spec": { "taints": taint_list(taints) },
         });
-        self.patch("writing the taints", &node.name, &body).await
+        self.patch("writing the taints", node, &body).await
     }
 
     /// Deletes the very node that was read: another one of its name survives, and so does this
     /// one if it was changed since (it may have become Ready).
     pub async fn delete(&self, node: &Node) -> Result<(), WriteError> {
+        if self.withholds("deleting", node, &Value::Null) {
+            return Ok(());
+        }
         let params = DeleteParams::default().preconditions(Preconditions {
             uid: Some(node.uid.clone()),
             resource_version: Some(node.resource_version.clone()),
@@ -143,12 +171,39 @@ impl NodeWriter {
     async fn patch(
         &self,
         what: &'static str,
-        name: &str,
+        node: &Node,
         body: &Value,
     ) -> Result<Arc<Node>, WriteError> {
+        if self.withholds(what, node, body) {
+            return Ok(Arc::new(node.clone()));
+        }
         let (params, patch) = (by_us(), Patch::Strategic(body));
-        let write = self.api.patch(name, &params, &patch);
-        Ok(Arc::new(self.bounded(what, name, write).await?.into()))
+        let write = self.api.patch(&node.name, &params, &patch);
+        Ok(Arc::new(
+            self.bounded(what, &node.name, write).await?.into(),
+        ))
+    }
+
+    /// Whether this write is not made; then it is told, unless the last one
+    /// of its kind about this node was the same.
+    fn withholds(&self, what: &'static str, node: &Node, body: &Value) -> bool {
+        let Some(withheld) = &self.withheld else {
+            return false;
+        };
+        let mut change = body.clone();
+        if let Some(metadata) = change.get_mut("metadata").and_then(Value::as_object_mut) {
+            // Guards of the write, not part of the change.
+            metadata.remove("uid");
+            metadata.remove("resourceVersion");
+        }
+        let text = format!("{what} {change}");
+        let mut told = withheld.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = format!("{} {what}", node.uid);
+        if told.get_mut(&key).is_none_or(|before| *before != text) {
+            told.insert(key, text);
+            info!(node = node.name, what, %change, "observing: not written");
+        }
+        true
     }
 
     async fn bounded<T>(

@@ -14,7 +14,7 @@ mod election;
 mod freeze;
 mod https;
 mod migration;
-mod rights;
+mod observing;
 mod serving;
 mod stage;
 mod starting;

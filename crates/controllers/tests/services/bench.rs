@@ -85,6 +85,11 @@ impl Bench {
         bench
     }
 
+    /// The next manager has these flags.
+    pub(crate) fn use_flags(&mut self, flags: &[&str]) {
+        self.flags = flags.iter().map(|&flag| flag.to_owned()).collect();
+    }
+
     /// The only cloud.
     pub(crate) fn cloud(&self) -> &DemoCloud {
         &self.clouds[0]

@@ -17,6 +17,7 @@ mod deletion;
 mod ensure;
 mod failures;
 mod members;
+mod observing;
 mod ownership;
 mod restart;
 mod rights;

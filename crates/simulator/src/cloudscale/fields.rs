@@ -27,6 +27,21 @@ impl Fields {
         }
     }
 
+    /// Given attributes.
+    pub(super) fn of(attributes: Map<String, Value>) -> Self {
+        Self(attributes)
+    }
+
+    /// Whether there are none.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The names of the attributes.
+    pub(super) fn keys(&self) -> impl Iterator<Item = &str> {
+        self.0.keys().map(String::as_str)
+    }
+
     /// An object inside a body.
     pub(super) fn within(key: &str, value: &Value) -> Result<Self, Refusal> {
         let object = value.as_object().cloned();
@@ -158,8 +173,10 @@ impl Fields {
             return Ok(None);
         };
         if given.next().is_some() {
+            // Official clients look for the beginning of either sentence.
             return Err(Refusal::state(
-                "Only one attribute can be changed at a time.",
+                "Only one attribute can be changed at a time. To keep changes atomic, send one \
+                 request for each.",
             ));
         }
         let known = allowed.iter().find(|allowed| *allowed == key);

@@ -3,13 +3,18 @@
 use std::net::IpAddr;
 
 use ipnet::IpNet;
+use serde_json::Value;
 
+use super::balancers::Balancer;
 use super::catalog;
 use super::fields::Fields;
-use super::model::{Cloud, FloatingIp, Group, Project, Server, host, version_of};
+use super::model::{
+    Cloud, Collection, FloatingIp, Group, Project, Server, Target, host, version_of,
+};
 use super::refusal::Refusal;
-use super::render::reverse_ptr;
+use super::render::{View, reverse_ptr};
 use super::servers::check_name;
+use super::shelf::{Thing, keep};
 use super::{Cloudscale, ZONES};
 
 /// The prefix length of the only floating networks that there are besides single addresses.
@@ -50,15 +55,12 @@ impl Cloudscale {
             Some(_) => return Err(Refusal::field("ip_version", "Expect one of: 4, 6.")),
             None => return Err(Refusal::required("ip_version")),
         };
-        let server = target(cloud.projects.get(project), fields)?;
-        let region = region(fields, server)?;
-        let server = match server {
-            None => None,
-            Some(server) => {
-                check_target(server, region.as_deref(), version)?;
-                Some(server.uuid.clone())
-            }
-        };
+        let target = target(cloud.projects.get(project), fields)?;
+        let region = region(fields, target)?;
+        if let Some(target) = target {
+            target.check(region.as_deref(), version)?;
+        }
+        let target = target.map(Aim::target);
         let tags = fields.tags()?;
         let network = match (version, fields.number("prefix_length", 0..=128)?) {
             (6, Some(FLOATING_NETWORK)) => draw_network(cloud, region.as_deref())?,
@@ -78,17 +80,10 @@ impl Cloudscale {
             reverse_ptr: reverse.unwrap_or_else(|| reverse_ptr(&network.addr())),
             network,
             region,
-            server,
+            target,
             tags,
         };
-        let id = network.addr().to_string();
-        cloud
-            .projects
-            .entry(project.to_owned())
-            .or_default()
-            .floating_ips
-            .insert(&id, floating);
-        Ok(id)
+        Ok(keep(cloud, project, floating))
     }
 
     pub(super) fn create_group(
@@ -111,42 +106,84 @@ impl Cloudscale {
             zone: fields.zone()?,
             tags: fields.tags()?,
         };
-        let uuid = group.uuid.clone();
-        cloud
-            .projects
-            .entry(project.to_owned())
-            .or_default()
-            .groups
-            .insert(&uuid, group);
-        Ok(uuid)
+        Ok(keep(cloud, project, group))
     }
 }
 
-/// The server that is named, if one is. There are no load balancers to name yet.
-fn target<'a>(
-    project: Option<&'a Project>,
-    fields: &Fields,
-) -> Result<Option<&'a Server>, Refusal> {
-    if let Some(balancer) = fields.text("load_balancer")? {
-        return Err(Refusal::no_such("load_balancer", balancer));
+/// What a floating IP is to point to.
+#[derive(Clone, Copy)]
+enum Aim<'a> {
+    Server(&'a Server),
+    Balancer(&'a Balancer),
+}
+
+impl Aim<'_> {
+    fn target(self) -> Target {
+        match self {
+            Self::Server(server) => Target::Server(server.uuid.clone()),
+            Self::Balancer(balancer) => Target::Balancer(balancer.uuid.clone()),
+        }
     }
-    let Some(uuid) = fields.text("server")? else {
-        return Ok(None);
-    };
-    let server = project.and_then(|project| project.servers.get(uuid));
-    server
-        .map(Some)
-        .ok_or_else(|| Refusal::no_such("server", uuid))
+
+    fn region(self) -> Option<&'static str> {
+        match self {
+            Self::Server(server) => catalog::region_of(&server.zone),
+            Self::Balancer(balancer) => catalog::region_of(&balancer.zone),
+        }
+    }
+
+    /// It must be in the region of the floating IP, with a public address of its version.
+    fn check(self, region: Option<&str>, version: u8) -> Result<(), Refusal> {
+        let (key, name, address) = match self {
+            Self::Server(server) => ("server", "server", server.public_address(version)),
+            Self::Balancer(balancer) => {
+                let address = balancer.public_address(version);
+                ("load_balancer", "load balancer", address)
+            }
+        };
+        if region.is_some() && region != self.region() {
+            return Err(Refusal::field(
+                key,
+                format!("The {name} is in another region."),
+            ));
+        }
+        if address.is_none() {
+            let message = format!("The {name} has no public IPv{version} address.");
+            return Err(Refusal::field(key, message));
+        }
+        Ok(())
+    }
+}
+
+/// The server or load balancer that is named, if one is.
+fn target<'a>(project: Option<&'a Project>, fields: &Fields) -> Result<Option<Aim<'a>>, Refusal> {
+    match (fields.text("server")?, fields.text("load_balancer")?) {
+        (None, None) => Ok(None),
+        (Some(_), Some(_)) => {
+            let message = "A Floating IP points to a server or to a load balancer, not to both.";
+            Err(Refusal::state(message))
+        }
+        (Some(uuid), None) => {
+            let server = project.and_then(|project| project.servers.get(uuid));
+            let server = server.ok_or_else(|| Refusal::no_such("server", uuid))?;
+            Ok(Some(Aim::Server(server)))
+        }
+        (None, Some(uuid)) => {
+            let balancer = project.and_then(|project| project.balancers.get(uuid));
+            let balancer = balancer.ok_or_else(|| Refusal::no_such("load_balancer", uuid))?;
+            Ok(Some(Aim::Balancer(balancer)))
+        }
+    }
 }
 
 /// The region that is asked for, or the target's, or the first; none: global.
-fn region(fields: &Fields, server: Option<&Server>) -> Result<Option<String>, Refusal> {
+fn region(fields: &Fields, target: Option<Aim<'_>>) -> Result<Option<String>, Refusal> {
     match fields.text("type")? {
         None | Some("regional") => {}
         Some("global") => return Ok(None),
         Some(_) => return Err(Refusal::field("type", "Expect one of: regional, global.")),
     }
-    let targets = server.and_then(|server| catalog::region_of(&server.zone));
+    let targets = target.and_then(Aim::region);
     let region = fields.text("region")?.or(targets).unwrap_or(ZONES[0].1);
     if ZONES.iter().any(|(_, slug)| *slug == region) {
         return Ok(Some(region.to_owned()));
@@ -154,18 +191,6 @@ fn region(fields: &Fields, server: Option<&Server>) -> Result<Option<String>, Re
     let choices = ZONES.map(|(_, slug)| slug).join(", ");
     let message = format!("\"{region}\" is not a valid choice. Choose one of: {choices}");
     Err(Refusal::field("region", message))
-}
-
-/// A floating IP needs a target in its region, with a public address of its version.
-fn check_target(server: &Server, region: Option<&str>, version: u8) -> Result<(), Refusal> {
-    if region.is_some() && region != catalog::region_of(&server.zone) {
-        return Err(Refusal::field("server", "The server is in another region."));
-    }
-    if server.public_address(version).is_none() {
-        let message = format!("The server has no public IPv{version} address.");
-        return Err(Refusal::field("server", message));
-    }
-    Ok(())
 }
 
 fn draw(cloud: &mut Cloud, region: Option<&str>, version: u8) -> Result<IpNet, Refusal> {
@@ -195,41 +220,66 @@ fn draw_network(cloud: &mut Cloud, region: Option<&str>) -> Result<IpNet, Refusa
     IpNet::new(address, 56).map_err(|_| left())
 }
 
-pub(super) fn change_floating_ip(
-    project: &mut Project,
-    id: &str,
-    fields: &Fields,
-) -> Result<(), Refusal> {
-    let floating = project
-        .floating_ips
-        .get(id)
-        .ok_or_else(Refusal::not_found)?;
-    let version = version_of(&floating.network.addr());
-    let region = floating.region.clone();
-    let attribute = fields.only(&["server", "load_balancer", "reverse_ptr", "tags"])?;
-    let moved_to = match attribute {
-        Some(key @ ("server" | "load_balancer")) => {
-            let server = target(Some(project), fields)?;
-            let server =
-                server.ok_or_else(|| Refusal::field(key, "This field may not be null."))?;
-            check_target(server, region.as_deref(), version)?;
-            Some(server.uuid.clone())
-        }
-        _ => None,
-    };
-    let floating = project
-        .floating_ips
-        .get_mut(id)
-        .ok_or_else(Refusal::not_found)?;
-    match attribute {
-        Some("server" | "load_balancer") => floating.server = moved_to,
-        Some("reverse_ptr") => fields
-            .required("reverse_ptr")?
-            .clone_into(&mut floating.reverse_ptr),
-        Some("tags") => floating.tags = fields.tags()?,
-        _ => {}
+impl Thing for FloatingIp {
+    const CHANGEABLE: &'static [&'static str] = &["server", "load_balancer", "reverse_ptr", "tags"];
+
+    fn kept(project: &Project) -> &Collection<Self> {
+        &project.floating_ips
     }
-    Ok(())
+
+    fn kept_mut(project: &mut Project) -> &mut Collection<Self> {
+        &mut project.floating_ips
+    }
+
+    fn id(&self) -> String {
+        self.network.addr().to_string()
+    }
+
+    fn show(&self, view: &View<'_>) -> Value {
+        view.floating_ip(self)
+    }
+
+    fn set(&mut self, attribute: &str, fields: &Fields) -> Result<(), Refusal> {
+        match attribute {
+            "reverse_ptr" => fields
+                .required("reverse_ptr")?
+                .clone_into(&mut self.reverse_ptr),
+            _ => self.tags = fields.tags()?,
+        }
+        Ok(())
+    }
+
+    /// Where it points to is not a matter of its own.
+    fn change(
+        cloud: &mut Cloud,
+        project: &str,
+        id: &str,
+        fields: &Fields,
+    ) -> Result<bool, Refusal> {
+        let owner = cloud.projects.get_mut(project);
+        let owner = owner.ok_or_else(Refusal::not_found)?;
+        let floating = owner.floating_ips.get(id).ok_or_else(Refusal::not_found)?;
+        let Some(attribute) = fields.only(Self::CHANGEABLE)? else {
+            return Ok(false);
+        };
+        let mut moved = None;
+        if matches!(attribute, "server" | "load_balancer") {
+            let target = target(Some(owner), fields)?;
+            // It can be moved, but not be made to point nowhere.
+            let null = || Refusal::field(attribute, "This field may not be null.");
+            let target = target.ok_or_else(null)?;
+            let version = version_of(&floating.network.addr());
+            target.check(floating.region.as_deref(), version)?;
+            moved = Some(target.target());
+        }
+        let floating = owner.floating_ips.get_mut(id);
+        let floating = floating.ok_or_else(Refusal::not_found)?;
+        match moved {
+            Some(target) => floating.target = Some(target),
+            None => floating.set(attribute, fields)?,
+        }
+        Ok(true)
+    }
 }
 
 /// Gives a floating IP back.
@@ -254,25 +304,36 @@ pub(super) fn delete_floating_ip(
     Ok(())
 }
 
-pub(super) fn change_group(
-    project: &mut Project,
-    uuid: &str,
-    fields: &Fields,
-) -> Result<(), Refusal> {
-    let group = project
-        .groups
-        .get_mut(uuid)
-        .ok_or_else(Refusal::not_found)?;
-    match fields.only(&["name", "tags"])? {
-        Some("name") => {
-            let name = fields.required("name")?;
-            check_name(name)?;
-            name.clone_into(&mut group.name);
-        }
-        Some("tags") => group.tags = fields.tags()?,
-        _ => {}
+impl Thing for Group {
+    const CHANGEABLE: &'static [&'static str] = &["name", "tags"];
+
+    fn kept(project: &Project) -> &Collection<Self> {
+        &project.groups
     }
-    Ok(())
+
+    fn kept_mut(project: &mut Project) -> &mut Collection<Self> {
+        &mut project.groups
+    }
+
+    fn id(&self) -> String {
+        self.uuid.clone()
+    }
+
+    fn show(&self, view: &View<'_>) -> Value {
+        view.group(self)
+    }
+
+    fn set(&mut self, attribute: &str, fields: &Fields) -> Result<(), Refusal> {
+        match attribute {
+            "name" => {
+                let name = fields.required("name")?;
+                check_name(name)?;
+                name.clone_into(&mut self.name);
+            }
+            _ => self.tags = fields.tags()?,
+        }
+        Ok(())
+    }
 }
 
 /// Deletes a group; its servers stay.

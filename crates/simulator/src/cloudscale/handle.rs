@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 
 use super::Cloudscale;
+use super::balancers;
 use super::catalog::{self, DEFAULT_ZONE};
 use super::fields::check_zone;
 use super::interfaces::{PUBLIC, Wanted, WantedAddress};
@@ -141,17 +142,21 @@ impl Cloudscale {
         })
     }
 
-    /// Replaces members of a server's JSON in every answer, to see how callers bear bad data.
-    /// An empty map makes it whole again.
+    /// Replaces members of the JSON of a server, or of a load balancer or something that belongs to
+    /// one, in every answer, to see how callers bear bad data. An empty map makes it whole again.
     pub fn deform(&self, machine: &str, members: Map<String, Value>) -> Result<(), MachineError> {
-        self.with("deform", machine, |cloud, project, uuid| {
-            let server = cloud
-                .projects
-                .get_mut(project)
-                .and_then(|p| p.servers.get_mut(uuid));
-            server.ok_or_else(Refusal::not_found)?.deformed = members;
-            Ok(())
-        })
+        let mut cloud = self.lock();
+        let found = cloud.find(machine);
+        let found = found.or_else(|| balancers::place_of(&cloud, machine));
+        let (project, uuid) = found.ok_or_else(|| MachineError {
+            task: "deform",
+            object: format!("{machine:?}"),
+            reason: "there is nothing of that uuid, nor exactly one of that name".to_owned(),
+        })?;
+        if let Some(project) = cloud.projects.get_mut(&project) {
+            project.deformed.insert(uuid, members);
+        }
+        Ok(())
     }
 
     /// From now on, reads do not show a server for `created` after it was made through the API,
@@ -176,7 +181,7 @@ impl Cloudscale {
             flavor: server.flavor.clone(),
             status: server.status(now),
             addresses: {
-                let addresses = server.interfaces.iter().flat_map(|i| &i.addresses);
+                let addresses = server.addresses();
                 addresses.map(|address| address.address).collect()
             },
         })

@@ -99,7 +99,9 @@ pub(super) fn attach(
         match result {
             Ok(interface) => attached.push(interface),
             Err(refusal) => {
-                release(cloud, project, &attached);
+                for interface in attached {
+                    release(cloud, project, &interface.addresses);
+                }
                 return Err(refusal);
             }
         }
@@ -107,9 +109,13 @@ pub(super) fn attach(
     Ok(attached)
 }
 
-/// Gives the addresses of interfaces back.
-pub(super) fn release(cloud: &mut Cloud, project: &str, interfaces: &[Interface]) {
-    for address in interfaces.iter().flat_map(|interface| &interface.addresses) {
+/// Gives addresses back.
+pub(super) fn release<'a>(
+    cloud: &mut Cloud,
+    project: &str,
+    addresses: impl IntoIterator<Item = &'a Address>,
+) {
+    for address in addresses {
         if let Some(subnet) = cloud.subnet_mut(project, &address.subnet) {
             subnet.taken.remove(&address.address);
         }
@@ -164,10 +170,7 @@ fn attach_private(
     let known = cloud.network(project, &network);
     let known = known.ok_or_else(|| Refusal::no_such("network", &network))?;
     if known.zone != zone {
-        let message = format!(
-            "The network is in zone {}, the server in {zone}.",
-            known.zone
-        );
+        let message = format!("The network is in zone {}, not in {zone}.", known.zone);
         return Err(Refusal::field("network", message));
     }
     let mut interface = Interface {
@@ -191,7 +194,7 @@ fn attach_private(
         match take(cloud, project, &network, &wanted) {
             Ok(address) => interface.addresses.push(address),
             Err(refusal) => {
-                release(cloud, project, &[interface]);
+                release(cloud, project, &interface.addresses);
                 return Err(refusal);
             }
         }

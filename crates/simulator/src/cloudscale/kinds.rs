@@ -5,10 +5,11 @@ use serde_json::Value;
 
 use super::catalog;
 use super::render::View;
+use super::shelf::shelf;
 
 /// The kinds of things that the API has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum Kind<'a> {
     Regions,
     Flavors,
     Images,
@@ -18,13 +19,18 @@ pub(super) enum Kind {
     Subnets,
     Groups,
     FloatingIps,
-    /// Collections that can be listed and are always empty. The load balancers and their
-    /// children, which are routed before `load-balancers/<uuid>`, will get kinds of their own.
+    Balancers,
+    Pools,
+    /// The members of one pool.
+    Members(&'a str),
+    Listeners,
+    Monitors,
+    /// Collections that can be listed and are always empty.
     Empty,
 }
 
 /// The kind that a path begins with, and what follows it.
-pub(super) fn kind_of<'a, 'b>(segments: &'a [&'b str]) -> Option<(Kind, &'a [&'b str])> {
+pub(super) fn kind_of<'a, 'b>(segments: &'a [&'b str]) -> Option<(Kind<'b>, &'a [&'b str])> {
     let (first, rest) = segments.split_first()?;
     let kind = match *first {
         "regions" => Kind::Regions,
@@ -37,22 +43,25 @@ pub(super) fn kind_of<'a, 'b>(segments: &'a [&'b str]) -> Option<(Kind, &'a [&'b
         "server-groups" => Kind::Groups,
         "floating-ips" => Kind::FloatingIps,
         "volume-snapshots" | "objects-users" | "custom-images" => Kind::Empty,
-        "load-balancers" => {
-            let child = |word: &&str| ["pools", "listeners", "health-monitors"].contains(word);
-            let rest = if rest.first().is_some_and(child) {
-                &rest[1..]
-            } else {
-                rest
-            };
-            return Some((Kind::Empty, rest));
-        }
+        "load-balancers" => return Some(balancer_kind(rest)),
         _ => return None,
     };
     Some((kind, rest))
 }
 
+/// The words of the children come before `load-balancers/<uuid>`.
+fn balancer_kind<'a, 'b>(rest: &'a [&'b str]) -> (Kind<'b>, &'a [&'b str]) {
+    match rest {
+        ["pools", pool, "members", rest @ ..] => (Kind::Members(pool), rest),
+        ["pools", rest @ ..] => (Kind::Pools, rest),
+        ["listeners", rest @ ..] => (Kind::Listeners, rest),
+        ["health-monitors", rest @ ..] => (Kind::Monitors, rest),
+        rest => (Kind::Balancers, rest),
+    }
+}
+
 /// The id by which a thing is kept: the same address can be written in several ways.
-pub(super) fn canonical(kind: Kind, id: &str) -> String {
+pub(super) fn canonical(kind: Kind<'_>, id: &str) -> String {
     let address = id.parse::<std::net::IpAddr>().ok();
     match (kind, address) {
         (Kind::FloatingIps, Some(address)) => address.to_string(),
@@ -60,7 +69,7 @@ pub(super) fn canonical(kind: Kind, id: &str) -> String {
     }
 }
 
-pub(super) fn list(view: &View<'_>, kind: Kind) -> Vec<Value> {
+pub(super) fn list(view: &View<'_>, kind: Kind<'_>) -> Vec<Value> {
     let project = view.cloud.projects.get(view.project);
     match (kind, project) {
         (Kind::Regions, _) => catalog::regions(),
@@ -87,26 +96,10 @@ pub(super) fn list(view: &View<'_>, kind: Kind) -> Vec<Value> {
             });
             volumes.collect()
         }
-        (Kind::Networks, Some(project)) => project
-            .networks
-            .all()
-            .map(|network| view.network(network))
-            .collect(),
-        (Kind::Subnets, Some(project)) => project
-            .subnets
-            .all()
-            .map(|subnet| view.subnet(subnet))
-            .collect(),
-        (Kind::Groups, Some(project)) => project
-            .groups
-            .all()
-            .map(|group| view.group(group))
-            .collect(),
-        (Kind::FloatingIps, Some(project)) => project
-            .floating_ips
-            .all()
-            .map(|floating| view.floating_ip(floating))
-            .collect(),
+        (Kind::Members(pool), _) => view.members(pool).unwrap_or_default(),
+        (kind, Some(project)) => {
+            shelf(kind).map_or_else(Vec::new, |shelf| shelf.list(view, project))
+        }
     }
 }
 
@@ -119,7 +112,7 @@ pub(super) enum Sight {
     All,
 }
 
-pub(super) fn show(view: &View<'_>, kind: Kind, id: &str, sight: Sight) -> Option<Value> {
+pub(super) fn show(view: &View<'_>, kind: Kind<'_>, id: &str, sight: Sight) -> Option<Value> {
     let project = view.cloud.projects.get(view.project)?;
     match kind {
         Kind::Servers => {
@@ -142,17 +135,8 @@ pub(super) fn show(view: &View<'_>, kind: Kind, id: &str, sight: Sight) -> Optio
             let (server, volume) = volumes.find(|(_, volume)| volume.uuid == id)?;
             Some(view.volume(server, volume))
         }
-        Kind::Networks => project
-            .networks
-            .get(id)
-            .map(|network| view.network(network)),
-        Kind::Subnets => project.subnets.get(id).map(|subnet| view.subnet(subnet)),
-        Kind::Groups => project.groups.get(id).map(|group| view.group(group)),
-        Kind::FloatingIps => project
-            .floating_ips
-            .get(id)
-            .map(|floating| view.floating_ip(floating)),
-        Kind::Regions | Kind::Flavors | Kind::Images | Kind::Empty => None,
+        Kind::Members(pool) => view.member_of(pool, id),
+        kind => shelf(kind)?.show(view, project, id),
     }
 }
 

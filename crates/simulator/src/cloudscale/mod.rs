@@ -1,13 +1,17 @@
-//! The cloudscale.ch API, simulated: servers and what belongs to them, for several projects.
-//!
-//! Load balancers are not here yet: their collections answer as empty ones.
+//! The cloudscale.ch API, simulated: servers, load balancers and what belongs to them, for several
+//! projects.
 //!
 //! ```text
-//!  request ─▶ route (token, path) ─▶ servers · networks · floating ─▶ model ─▶ render ─▶ answer
-//!                                     (fields: what was asked)
+//!  request ─▶ turn (one write per load balancer) ─▶ route (token, path) ─▶ kinds ─▶ answer
+//!                                                     │                     ▲ render
+//!                                                     ▼                     │
+//!                       servers · networks · floating · balancers ──────▶ model
+//!                             (fields: what was asked; shelf: what they have in common)
 //! ```
 
+mod balancers;
 mod catalog;
+mod collection;
 mod config;
 mod fields;
 mod floating;
@@ -23,6 +27,7 @@ mod render;
 mod route;
 mod scene;
 mod servers;
+mod shelf;
 mod stage;
 #[cfg(test)]
 mod tests;
@@ -43,12 +48,16 @@ use catalog::ZONES;
 use history::History;
 use model::Cloud;
 
-pub use config::{Config, DEFAULT_PROJECT, DEFAULT_TOKEN, Timings, Token};
+pub use balancers::{
+    BalancerInfo, BalancerSpec, BalancerStatus, Health, Http, HttpSpec, ListenerInfo, ListenerSpec,
+    MemberInfo, MemberSpec, MonitorInfo, MonitorSpec, PoolInfo, PoolSpec, VipSpec,
+};
+pub use config::{BalancerTimings, Config, DEFAULT_PROJECT, DEFAULT_TOKEN, Quirks, Timings, Token};
 pub use handle::{MachineError, MachineInfo};
 pub use model::Status;
 pub use scene::{
-    FloatingIpSpec, InterfaceSpec, Length, MachineSpec, NetworkSpec, Scene, SubnetSpec,
-    TimingsSpec, TokenSpec,
+    BalancerTimingsSpec, FloatingIpSpec, InterfaceSpec, Length, MachineSpec, NetworkSpec, Scene,
+    SubnetSpec, TimingsSpec, TokenSpec,
 };
 
 /// The name in the journal and in fault rules.
@@ -112,6 +121,7 @@ impl Api for Cloudscale {
 
     fn answer<'a>(&'a self, request: Request<Bytes>, _peer: &'a Peer) -> BoxFuture<'a, Answer> {
         async move {
+            let _turn = self.await_turn(&request).await;
             let (response, caller) = self.respond(&request);
             Answer { response, caller }
         }

@@ -1,4 +1,5 @@
-//! What the cloud consists of: projects with servers, networks, subnets, groups, floating IPs.
+//! What the cloud consists of: projects with servers, networks, subnets, groups, floating IPs and
+//! load balancers (which have a room of their own).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -7,53 +8,9 @@ use ipnet::IpNet;
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 
-use super::config::Timings;
-
-/// Things by uuid, listed in the order in which they were made.
-#[derive(Debug)]
-pub(super) struct Collection<T> {
-    places: BTreeMap<String, u64>,
-    things: BTreeMap<u64, T>,
-    next: u64,
-}
-
-impl<T> Default for Collection<T> {
-    fn default() -> Self {
-        Self {
-            places: BTreeMap::new(),
-            things: BTreeMap::new(),
-            next: 0,
-        }
-    }
-}
-
-impl<T> Collection<T> {
-    pub(super) fn insert(&mut self, id: &str, thing: T) {
-        let place = *self.places.entry(id.to_owned()).or_insert(self.next);
-        self.next += 1;
-        self.things.insert(place, thing);
-    }
-
-    pub(super) fn get(&self, id: &str) -> Option<&T> {
-        self.things.get(self.places.get(id)?)
-    }
-
-    pub(super) fn get_mut(&mut self, id: &str) -> Option<&mut T> {
-        self.things.get_mut(self.places.get(id)?)
-    }
-
-    pub(super) fn remove(&mut self, id: &str) -> Option<T> {
-        self.things.remove(&self.places.remove(id)?)
-    }
-
-    pub(super) fn all(&self) -> impl Iterator<Item = &T> {
-        self.things.values()
-    }
-
-    pub(super) fn all_mut(&mut self) -> impl Iterator<Item = &mut T> {
-        self.things.values_mut()
-    }
-}
+use super::balancers::{Balancer, Health, Listener, Monitor, Pool};
+pub(super) use super::collection::Collection;
+use super::config::{Quirks, Timings};
 
 /// What the API calls a server's status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,8 +60,6 @@ pub(super) struct Server {
     pub(super) interfaces: Vec<Interface>,
     pub(super) groups: Vec<String>,
     pub(super) tags: BTreeMap<String, String>,
-    /// Members of the answer that are replaced, for scenes with broken servers.
-    pub(super) deformed: Map<String, Value>,
     /// When a read first shows it.
     pub(super) visible_from: Timestamp,
 }
@@ -121,6 +76,13 @@ impl Server {
     /// Whether it is still being made.
     pub(super) fn is_creating(&self, now: Timestamp) -> bool {
         self.transition.is_some_and(|t| t.creating && now < t.until)
+    }
+
+    /// All its addresses.
+    pub(super) fn addresses(&self) -> impl Iterator<Item = &Address> {
+        self.interfaces
+            .iter()
+            .flat_map(|interface| &interface.addresses)
     }
 
     /// Its first public address of that version.
@@ -255,13 +217,20 @@ pub(super) struct Group {
     pub(super) tags: BTreeMap<String, String>,
 }
 
+/// What a floating IP points to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Target {
+    Server(String),
+    Balancer(String),
+}
+
 #[derive(Debug)]
 pub(super) struct FloatingIp {
     pub(super) created_at: Timestamp,
     pub(super) network: IpNet,
     /// None: global.
     pub(super) region: Option<String>,
-    pub(super) server: Option<String>,
+    pub(super) target: Option<Target>,
     pub(super) reverse_ptr: String,
     pub(super) tags: BTreeMap<String, String>,
 }
@@ -276,6 +245,14 @@ pub(super) struct Project {
     pub(super) subnets: Collection<Subnet>,
     pub(super) groups: Collection<Group>,
     pub(super) floating_ips: Collection<FloatingIp>,
+    pub(super) balancers: Collection<Balancer>,
+    pub(super) pools: Collection<Pool>,
+    pub(super) listeners: Collection<Listener>,
+    pub(super) monitors: Collection<Monitor>,
+    /// What monitors find out, by uuid, `address:port` or address of a member.
+    pub(super) health: BTreeMap<String, Health>,
+    /// Members of answers that are replaced, by uuid, for scenes with broken things.
+    pub(super) deformed: BTreeMap<String, Map<String, Value>>,
 }
 
 /// The public network of a zone, which all projects share.
@@ -295,6 +272,9 @@ pub(super) struct Cloud {
     pub(super) floating: BTreeMap<String, Subnet>,
     pub(super) transitions: u64,
     pub(super) timings: Timings,
+    pub(super) quirks: Quirks,
+    /// How many operations on load balancers are still to fail.
+    pub(super) failing: u32,
 }
 
 impl Cloud {
@@ -322,6 +302,13 @@ impl Cloud {
             .values_mut()
             .flat_map(|public| [&mut public.ipv4, &mut public.ipv6]);
         all.into_iter().find(|subnet| subnet.uuid == uuid)
+    }
+
+    /// Whether the operation that begins now is one that fails.
+    pub(super) fn strike(&mut self) -> bool {
+        let strikes = self.failing > 0;
+        self.failing = self.failing.saturating_sub(1);
+        strikes
     }
 
     /// The project and uuid of a server, found by uuid or by a name that only one has.
@@ -370,16 +357,5 @@ mod tests {
         assert!(!subnet.take("10.0.1.5".parse().unwrap()), "elsewhere");
         let rest = std::iter::from_fn(|| subnet.take_any()).count();
         assert_eq!(rest, 16 - 2 - 1 - 2);
-    }
-
-    #[test]
-    fn a_collection_lists_in_the_order_of_making() {
-        let mut things = Collection::default();
-        for name in ["c", "a", "b"] {
-            things.insert(name, name);
-        }
-        things.remove("a");
-        assert_eq!(things.all().copied().collect::<Vec<_>>(), ["c", "b"]);
-        assert_eq!((things.get("b"), things.get("a")), (Some(&"b"), None));
     }
 }

@@ -3,12 +3,15 @@
 use std::net::IpAddr;
 
 use ipnet::IpNet;
+use serde_json::Value;
 
 use super::Cloudscale;
 use super::fields::Fields;
-use super::model::{Cloud, Network, Project, Subnet};
+use super::model::{Cloud, Collection, Network, Project, Subnet};
 use super::refusal::Refusal;
+use super::render::View;
 use super::servers::check_name;
+use super::shelf::{Thing, keep};
 
 /// The MTU of a network for which none is asked.
 pub(super) const DEFAULT_MTU: u64 = 9000;
@@ -38,15 +41,12 @@ impl Cloudscale {
             tags: fields.tags()?,
         };
         let with_subnet = fields.flag("auto_create_ipv4_subnet", true)?;
-        let uuid = network.uuid.clone();
-        let owner = cloud.projects.entry(project.to_owned()).or_default();
-        owner.networks.insert(&uuid, network);
+        let uuid = keep(cloud, project, network);
         if with_subnet {
             let cidr = self.private_range();
             let mut subnet = Subnet::new(self.world.random.uuid(), &uuid, cidr);
             subnet.dns_servers = RESOLVERS.to_vec();
-            let id = subnet.uuid.clone();
-            owner.subnets.insert(&id, subnet);
+            keep(cloud, project, subnet);
         }
         Ok(uuid)
     }
@@ -66,7 +66,7 @@ impl Cloudscale {
         fields: &Fields,
     ) -> Result<String, Refusal> {
         let network = fields.required("network")?;
-        let owner = cloud.projects.get_mut(project);
+        let owner = cloud.projects.get(project);
         let owner = owner.filter(|owner| owner.networks.get(network).is_some());
         let owner = owner.ok_or_else(|| Refusal::no_such("network", network))?;
         let cidr = cidr(fields.required("cidr")?)?;
@@ -84,35 +84,73 @@ impl Cloudscale {
         subnet.gateway = gateway(fields, &cidr)?;
         subnet.dns_servers = resolvers(fields)?;
         subnet.tags = fields.tags()?;
-        let uuid = subnet.uuid.clone();
-        owner.subnets.insert(&uuid, subnet);
-        Ok(uuid)
+        Ok(keep(cloud, project, subnet))
     }
 }
 
-pub(super) fn change_network(
-    project: &mut Project,
-    uuid: &str,
-    fields: &Fields,
-) -> Result<(), Refusal> {
-    let network = project
-        .networks
-        .get_mut(uuid)
-        .ok_or_else(Refusal::not_found)?;
-    match fields.only(&["name", "mtu", "tags"])? {
-        Some("name") => {
-            let name = fields.required("name")?;
-            check_name(name)?;
-            name.clone_into(&mut network.name);
+impl Thing for Network {
+    const CHANGEABLE: &'static [&'static str] = &["name", "mtu", "tags"];
+
+    fn kept(project: &Project) -> &Collection<Self> {
+        &project.networks
+    }
+
+    fn kept_mut(project: &mut Project) -> &mut Collection<Self> {
+        &mut project.networks
+    }
+
+    fn id(&self) -> String {
+        self.uuid.clone()
+    }
+
+    fn show(&self, view: &View<'_>) -> Value {
+        view.network(self)
+    }
+
+    fn set(&mut self, attribute: &str, fields: &Fields) -> Result<(), Refusal> {
+        match attribute {
+            "name" => {
+                let name = fields.required("name")?;
+                check_name(name)?;
+                name.clone_into(&mut self.name);
+            }
+            "mtu" => self.mtu = mtu(fields)?.unwrap_or(DEFAULT_MTU),
+            _ => self.tags = fields.tags()?,
         }
-        Some("mtu") => network.mtu = mtu(fields)?.unwrap_or(DEFAULT_MTU),
-        Some("tags") => network.tags = fields.tags()?,
-        _ => {}
+        Ok(())
     }
-    Ok(())
 }
 
-/// Deletes a network and its subnets, unless a server is attached.
+impl Thing for Subnet {
+    const CHANGEABLE: &'static [&'static str] = &["gateway_address", "dns_servers", "tags"];
+
+    fn kept(project: &Project) -> &Collection<Self> {
+        &project.subnets
+    }
+
+    fn kept_mut(project: &mut Project) -> &mut Collection<Self> {
+        &mut project.subnets
+    }
+
+    fn id(&self) -> String {
+        self.uuid.clone()
+    }
+
+    fn show(&self, view: &View<'_>) -> Value {
+        view.subnet(self)
+    }
+
+    fn set(&mut self, attribute: &str, fields: &Fields) -> Result<(), Refusal> {
+        match attribute {
+            "gateway_address" => self.gateway = gateway(fields, &self.cidr)?,
+            "dns_servers" => self.dns_servers = resolvers(fields)?,
+            _ => self.tags = fields.tags()?,
+        }
+        Ok(())
+    }
+}
+
+/// Deletes a network and its subnets, unless a server or load balancer is attached.
 pub(super) fn delete_network(project: &mut Project, uuid: &str) -> Result<(), Refusal> {
     project.networks.get(uuid).ok_or_else(Refusal::not_found)?;
     let mut interfaces = project.servers.all().flat_map(|server| &server.interfaces);
@@ -121,44 +159,31 @@ pub(super) fn delete_network(project: &mut Project, uuid: &str) -> Result<(), Re
             "There are servers attached to this network.",
         ));
     }
-    let subnets = project
-        .subnets
-        .all()
-        .filter(|subnet| subnet.network == uuid);
-    let subnets: Vec<String> = subnets.map(|subnet| subnet.uuid.clone()).collect();
-    for subnet in subnets {
-        project.subnets.remove(&subnet);
+    let balanced = |subnet: &Subnet| subnet.network == uuid && is_balanced(project, &subnet.uuid);
+    if project.subnets.all().any(balanced) {
+        let message = "There are load balancers attached to this network.";
+        return Err(Refusal::state(message));
     }
+    project.subnets.retain(|subnet| subnet.network != uuid);
     project.networks.remove(uuid);
-    Ok(())
-}
-
-pub(super) fn change_subnet(
-    project: &mut Project,
-    uuid: &str,
-    fields: &Fields,
-) -> Result<(), Refusal> {
-    let subnet = project
-        .subnets
-        .get_mut(uuid)
-        .ok_or_else(Refusal::not_found)?;
-    match fields.only(&["gateway_address", "dns_servers", "tags"])? {
-        Some("gateway_address") => subnet.gateway = gateway(fields, &subnet.cidr)?,
-        Some("dns_servers") => subnet.dns_servers = resolvers(fields)?,
-        Some("tags") => subnet.tags = fields.tags()?,
-        _ => {}
-    }
     Ok(())
 }
 
 /// Deletes a subnet, unless one of its addresses is in use.
 pub(super) fn delete_subnet(project: &mut Project, uuid: &str) -> Result<(), Refusal> {
     let subnet = project.subnets.get(uuid).ok_or_else(Refusal::not_found)?;
-    if !subnet.taken.is_empty() {
+    if !subnet.taken.is_empty() || is_balanced(project, uuid) {
         return Err(Refusal::state("There are addresses of this subnet in use."));
     }
     project.subnets.remove(uuid);
     Ok(())
+}
+
+/// Whether a load balancer has an address or a member in the subnet.
+fn is_balanced(project: &Project, subnet: &str) -> bool {
+    let mut vips = project.balancers.all().flat_map(|balancer| &balancer.vips);
+    let mut members = project.pools.all().flat_map(|pool| pool.members.all());
+    vips.any(|vip| vip.subnet == subnet) || members.any(|member| member.subnet == subnet)
 }
 
 fn mtu(fields: &Fields) -> Result<Option<u64>, Refusal> {

@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 
 use super::catalog;
 use super::model::{
-    Address, Cloud, FloatingIp, Group, Interface, Network, Server, Subnet, Volume, version_of,
+    Address, Cloud, FloatingIp, Group, Interface, Network, Project, Server, Subnet, Target, Volume,
+    version_of,
 };
 
 /// Shows the objects of one project, at one moment, under one base URL.
@@ -20,11 +21,25 @@ pub(super) struct View<'a> {
 }
 
 impl View<'_> {
-    fn href(&self, collection: &str, id: &str) -> String {
+    /// The project whose objects are shown.
+    pub(super) fn owner(&self) -> Option<&Project> {
+        self.cloud.projects.get(self.project)
+    }
+
+    /// An object as it goes out: members that a scene has deformed are replaced.
+    pub(super) fn finished(&self, id: &str, mut shown: Value) -> Value {
+        let deformed = self.owner().and_then(|owner| owner.deformed.get(id));
+        for (key, value) in deformed.into_iter().flatten() {
+            shown[key] = value.clone();
+        }
+        shown
+    }
+
+    pub(super) fn href(&self, collection: &str, id: &str) -> String {
         format!("{}/{collection}/{id}", self.base)
     }
 
-    fn stub(&self, collection: &str, uuid: &str, name: &str) -> Value {
+    pub(super) fn stub(&self, collection: &str, uuid: &str, name: &str) -> Value {
         json!({"href": self.href(collection, uuid), "uuid": uuid, "name": name})
     }
 
@@ -35,7 +50,7 @@ impl View<'_> {
         })
     }
 
-    fn subnet_stub(&self, subnet: &Subnet) -> Value {
+    pub(super) fn subnet_stub(&self, subnet: &Subnet) -> Value {
         let href = self.href("subnets", &subnet.uuid);
         json!({"href": href, "uuid": subnet.uuid, "cidr": subnet.cidr})
     }
@@ -51,7 +66,7 @@ impl View<'_> {
             .interfaces
             .iter()
             .map(|interface| self.interface(interface));
-        let mut shown = json!({
+        let shown = json!({
             "href": self.href("servers", &server.uuid),
             "uuid": server.uuid,
             "name": server.name,
@@ -68,14 +83,11 @@ impl View<'_> {
             "server_groups": self.groups_of(server),
             "tags": server.tags,
         });
-        for (key, value) in &server.deformed {
-            shown[key] = value.clone();
-        }
-        shown
+        self.finished(&server.uuid, shown)
     }
 
     fn groups_of(&self, server: &Server) -> Vec<Value> {
-        let project = self.cloud.projects.get(self.project);
+        let project = self.owner();
         let groups = server
             .groups
             .iter()
@@ -91,7 +103,7 @@ impl View<'_> {
         if server.groups.is_empty() {
             return Vec::new();
         }
-        let project = self.cloud.projects.get(self.project);
+        let project = self.owner();
         let servers = project
             .into_iter()
             .flat_map(|project| project.servers.all());
@@ -141,7 +153,7 @@ impl View<'_> {
     }
 
     pub(super) fn network(&self, network: &Network) -> Value {
-        let project = self.cloud.projects.get(self.project);
+        let project = self.owner();
         let subnets = project
             .into_iter()
             .flat_map(|project| project.subnets.all());
@@ -171,7 +183,7 @@ impl View<'_> {
     }
 
     pub(super) fn group(&self, group: &Group) -> Value {
-        let project = self.cloud.projects.get(self.project);
+        let project = self.owner();
         let servers = project
             .into_iter()
             .flat_map(|project| project.servers.all());
@@ -191,10 +203,15 @@ impl View<'_> {
 
     pub(super) fn floating_ip(&self, floating: &FloatingIp) -> Value {
         let address = floating.network.addr();
-        let project = self.cloud.projects.get(self.project);
-        let target = floating.server.as_ref();
-        let server = target.and_then(|uuid| project?.servers.get(uuid));
+        let project = self.owner();
         let version = version_of(&address);
+        let (server, balancer) = match &floating.target {
+            None => (None, None),
+            Some(Target::Server(uuid)) => (project.and_then(|p| p.servers.get(uuid)), None),
+            Some(Target::Balancer(uuid)) => (None, project.and_then(|p| p.balancers.get(uuid))),
+        };
+        let next_hop = server.and_then(|server| server.public_address(version));
+        let next_hop = next_hop.or_else(|| balancer?.public_address(version));
         json!({
             "href": self.href("floating-ips", &address.to_string()),
             "created_at": moment(floating.created_at),
@@ -203,8 +220,8 @@ impl View<'_> {
             "type": if floating.region.is_some() { "regional" } else { "global" },
             "region": floating.region.as_ref().map(|slug| json!({ "slug": slug })),
             "server": server.map(|server| self.stub("servers", &server.uuid, &server.name)),
-            "load_balancer": null,
-            "next_hop": server.and_then(|server| server.public_address(version)),
+            "load_balancer": balancer.map(|balancer| self.balancer_stub(&balancer.uuid)),
+            "next_hop": next_hop,
             "reverse_ptr": floating.reverse_ptr,
             "tags": floating.tags,
         })

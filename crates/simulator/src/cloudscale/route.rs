@@ -1,16 +1,20 @@
 //! From a request to an answer: who asks, for what, and what comes back.
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use percent_encoding::percent_decode_str;
 use serde_json::Value;
 
+use super::balancers::Pace;
 use super::fields::Fields;
 use super::kinds::{Kind, Sight, canonical, filters, fits, kind_of, list, show};
 use super::model::{Cloud, Project};
 use super::refusal::Refusal;
 use super::render::View;
 use super::servers::Order;
+use super::shelf::shelf;
 use super::{Cloudscale, Token, floating, networks};
 use crate::serve::{self, Body, Encrypted};
 
@@ -54,7 +58,7 @@ impl Cloudscale {
         (response, caller)
     }
 
-    fn authenticate(&self, request: &Request<Bytes>) -> Result<&Token, Refusal> {
+    pub(super) fn authenticate(&self, request: &Request<Bytes>) -> Result<&Token, Refusal> {
         let header = request.headers().get(header::AUTHORIZATION);
         let header = header.and_then(|value| value.to_str().ok());
         let bearer = header.and_then(|value| value.split_once(' '));
@@ -71,11 +75,8 @@ impl Cloudscale {
         if token.read_only && !reading {
             return Err(Refusal::read_only());
         }
-        let decoded = percent_decode_str(request.uri().path()).decode_utf8_lossy();
-        let path = decoded
-            .strip_prefix("/v1/")
-            .ok_or_else(Refusal::not_found)?;
-        let segments: Vec<&str> = path.trim_end_matches('/').split('/').collect();
+        let path = decoded_path(request);
+        let segments = segments(&path).ok_or_else(Refusal::not_found)?;
         let (kind, rest) = kind_of(&segments).ok_or_else(Refusal::not_found)?;
         let asked = Asked {
             method: request.method(),
@@ -111,9 +112,15 @@ impl Cloudscale {
     fn collection(
         &self,
         asked: &Asked<'_>,
-        kind: Kind,
+        kind: Kind<'_>,
         body: &Bytes,
     ) -> Result<Response<Body>, Refusal> {
+        if let Kind::Members(pool) = kind {
+            let cloud = self.lock();
+            let owner = cloud.projects.get(asked.project);
+            let pool = owner.and_then(|owner| owner.pools.get(pool));
+            pool.ok_or_else(Refusal::not_found)?;
+        }
         match *asked.method {
             Method::GET | Method::HEAD => Ok(self.list(asked, kind)),
             Method::POST => self.create(asked, kind, body),
@@ -121,7 +128,7 @@ impl Cloudscale {
         }
     }
 
-    fn list(&self, asked: &Asked<'_>, kind: Kind) -> Response<Body> {
+    fn list(&self, asked: &Asked<'_>, kind: Kind<'_>) -> Response<Body> {
         let now = self.now();
         let fresh: Bytes = {
             let mut cloud = self.lock();
@@ -145,7 +152,7 @@ impl Cloudscale {
     fn create(
         &self,
         asked: &Asked<'_>,
-        kind: Kind,
+        kind: Kind<'_>,
         body: &Bytes,
     ) -> Result<Response<Body>, Refusal> {
         let mut cloud = self.lock();
@@ -158,6 +165,11 @@ impl Cloudscale {
             Kind::Subnets => self.create_subnet(cloud, project, &fields),
             Kind::Groups => self.create_group(cloud, project, &fields),
             Kind::FloatingIps => self.create_floating_ip(cloud, project, &fields),
+            Kind::Balancers => self.create_balancer(cloud, project, &fields, Pace::Real),
+            Kind::Pools => self.create_pool(cloud, project, &fields, Pace::Real),
+            Kind::Members(pool) => self.create_member(cloud, project, pool, &fields, Pace::Real),
+            Kind::Listeners => self.create_listener(cloud, project, &fields, Pace::Real),
+            Kind::Monitors => self.create_monitor(cloud, project, &fields, Pace::Real),
             Kind::Regions | Kind::Flavors | Kind::Images | Kind::Volumes | Kind::Empty => {
                 Err(Refusal::method(asked.method))
             }
@@ -169,7 +181,7 @@ impl Cloudscale {
     fn item(
         &self,
         asked: &Asked<'_>,
-        kind: Kind,
+        kind: Kind<'_>,
         id: &str,
         body: &Bytes,
     ) -> Result<Response<Body>, Refusal> {
@@ -197,18 +209,19 @@ impl Cloudscale {
         &self,
         cloud: &mut Cloud,
         asked: &Asked<'_>,
-        kind: Kind,
+        kind: Kind<'_>,
         id: &str,
         fields: &Fields,
     ) -> Result<(), Refusal> {
         match kind {
             Kind::Servers => self.change_server(cloud, asked.project, id, fields),
-            Kind::Networks => networks::change_network(asked.owner(cloud)?, id, fields),
-            Kind::Subnets => networks::change_subnet(asked.owner(cloud)?, id, fields),
-            Kind::Groups => floating::change_group(asked.owner(cloud)?, id, fields),
-            Kind::FloatingIps => floating::change_floating_ip(asked.owner(cloud)?, id, fields),
-            Kind::Regions | Kind::Flavors | Kind::Images | Kind::Volumes | Kind::Empty => {
-                Err(Refusal::method(asked.method))
+            Kind::Members(pool) => self.change_member(cloud, asked.project, (pool, id), fields),
+            kind => {
+                let shelf = shelf(kind).ok_or_else(|| Refusal::method(asked.method))?;
+                if shelf.change(cloud, asked.project, id, fields)? {
+                    self.changed(cloud, asked.project, kind, id);
+                }
+                Ok(())
             }
         }
     }
@@ -217,7 +230,7 @@ impl Cloudscale {
         &self,
         cloud: &mut Cloud,
         asked: &Asked<'_>,
-        kind: Kind,
+        kind: Kind<'_>,
         id: &str,
     ) -> Result<(), Refusal> {
         match kind {
@@ -226,6 +239,11 @@ impl Cloudscale {
             Kind::Subnets => networks::delete_subnet(asked.owner(cloud)?, id),
             Kind::Groups => floating::delete_group(asked.owner(cloud)?, id),
             Kind::FloatingIps => floating::delete_floating_ip(cloud, asked.project, id),
+            Kind::Balancers => self.delete_balancer(cloud, asked.project, id, Pace::Real),
+            Kind::Pools => self.delete_pool(cloud, asked.project, id, Pace::Real),
+            Kind::Members(pool) => self.delete_member(cloud, asked.project, (pool, id), Pace::Real),
+            Kind::Listeners => self.delete_listener(cloud, asked.project, id, Pace::Real),
+            Kind::Monitors => self.delete_monitor(cloud, asked.project, id, Pace::Real),
             Kind::Regions | Kind::Flavors | Kind::Images | Kind::Volumes | Kind::Empty => {
                 Err(Refusal::method(asked.method))
             }
@@ -260,9 +278,18 @@ impl Cloudscale {
                 ("subnets", Kind::Subnets),
                 ("server-groups", Kind::Groups),
                 ("floating-ips", Kind::FloatingIps),
+                ("load-balancers", Kind::Balancers),
+                ("pools", Kind::Pools),
+                ("listeners", Kind::Listeners),
+                ("health-monitors", Kind::Monitors),
             ];
             let lists = kinds.map(|(name, kind)| (name.to_owned(), list(&view, kind).into()));
-            (project.clone(), Value::Object(lists.into_iter().collect()))
+            let mut lists: serde_json::Map<_, _> = lists.into_iter().collect();
+            let pools = cloud.projects.get(project).into_iter();
+            let pools = pools.flat_map(|project| project.pools.all());
+            let members = pools.flat_map(|pool| list(&view, Kind::Members(&pool.uuid)));
+            lists.insert("pool-members".to_owned(), members.collect());
+            (project.clone(), Value::Object(lists))
         });
         serde_json::json!({"projects": projects.collect::<serde_json::Map<_, _>>()})
     }
@@ -284,6 +311,17 @@ impl Asked<'_> {
             .get_mut(self.project)
             .ok_or_else(Refusal::not_found)
     }
+}
+
+/// The path as it is meant.
+pub(super) fn decoded_path(request: &Request<Bytes>) -> Cow<'_, str> {
+    percent_decode_str(request.uri().path()).decode_utf8_lossy()
+}
+
+/// What follows `/v1/`, taken apart.
+pub(super) fn segments(path: &str) -> Option<Vec<&str>> {
+    let path = path.strip_prefix("/v1/")?;
+    Some(path.trim_end_matches('/').split('/').collect())
 }
 
 /// An answer without a body.

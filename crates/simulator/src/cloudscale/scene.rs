@@ -7,7 +7,8 @@ use ipnet::IpNet;
 use serde::{Deserialize, Deserializer, de};
 use std::time::Duration;
 
-use super::config::{Config, DEFAULT_PROJECT, Timings, Token};
+use super::balancers::BalancerSpec;
+use super::config::{BalancerTimings, Config, DEFAULT_PROJECT, Quirks, Timings, Token};
 use crate::faults::{RawRule, Span};
 
 /// The whole fixture file.
@@ -18,12 +19,16 @@ pub struct Scene {
     pub tokens: Vec<TokenSpec>,
     /// How long things take.
     pub timings: TimingsSpec,
+    /// How the cloud behaves where that is not certain.
+    pub quirks: Quirks,
     /// The root of all `href` values.
     pub public_url: Option<String>,
     /// Networks and their subnets.
     pub networks: Vec<NetworkSpec>,
     /// Servers.
     pub machines: Vec<MachineSpec>,
+    /// Load balancers.
+    pub load_balancers: Vec<BalancerSpec>,
     /// Floating IPs.
     pub floating_ips: Vec<FloatingIpSpec>,
     /// What goes wrong from the beginning.
@@ -60,6 +65,41 @@ pub struct TimingsSpec {
     pub created_invisible: Option<Length>,
     /// See [`Timings::deleted_visible`].
     pub deleted_visible: Option<Length>,
+    /// See [`Timings::balancers`].
+    pub load_balancers: BalancerTimingsSpec,
+}
+
+/// Durations of load balancers.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct BalancerTimingsSpec {
+    /// See [`BalancerTimings::create`].
+    pub create: Option<Length>,
+    /// See [`BalancerTimings::change`].
+    pub change: Option<Length>,
+    /// See [`BalancerTimings::call`].
+    pub call: Option<Length>,
+    /// See [`BalancerTimings::removal`].
+    pub removal: Option<Length>,
+    /// See [`BalancerTimings::check`].
+    pub check: Option<Length>,
+}
+
+impl BalancerTimingsSpec {
+    /// The durations, with `or` for what is left out.
+    pub fn over(&self, or: BalancerTimings) -> BalancerTimings {
+        BalancerTimings {
+            create: length(self.create, or.create),
+            change: length(self.change, or.change),
+            call: length(self.call, or.call),
+            removal: length(self.removal, or.removal),
+            check: length(self.check, or.check),
+        }
+    }
+}
+
+fn length(given: Option<Length>, or: Duration) -> Duration {
+    given.map_or(or, |Length(length)| length)
 }
 
 /// A single length of time.
@@ -238,12 +278,14 @@ pub struct FloatingIpSpec {
     pub global: bool,
     /// The machine that it points to, by name or uuid.
     pub machine: Option<String>,
+    /// The load balancer that it points to, by name or uuid.
+    pub load_balancer: Option<String>,
     /// Its tags.
     #[serde(default)]
     pub tags: BTreeMap<String, String>,
 }
 
-fn default_project() -> String {
+pub(super) fn default_project() -> String {
     DEFAULT_PROJECT.to_owned()
 }
 
@@ -257,7 +299,6 @@ impl Scene {
             read_only: token.read_only,
         });
         let (given, or) = (&self.timings, default.timings);
-        let length = |given: Option<Length>, or| given.map_or(or, |Length(length)| length);
         Config {
             tokens: if self.tokens.is_empty() {
                 default.tokens
@@ -271,7 +312,9 @@ impl Scene {
                 reboot: length(given.reboot, or.reboot),
                 created_invisible: length(given.created_invisible, or.created_invisible),
                 deleted_visible: length(given.deleted_visible, or.deleted_visible),
+                balancers: given.load_balancers.over(or.balancers),
             },
+            quirks: self.quirks,
             public_url: self.public_url.clone(),
         }
     }

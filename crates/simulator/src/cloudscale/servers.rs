@@ -3,11 +3,10 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use serde_json::Map;
 
 use super::fields::Fields;
 use super::interfaces::{self, Wanted};
-use super::model::{Cloud, Server, Transition, Volume};
+use super::model::{Cloud, Server, Target, Transition, Volume};
 use super::new_server::{NewServer, default_private};
 use super::refusal::Refusal;
 use super::{Cloudscale, catalog};
@@ -92,7 +91,6 @@ impl Cloudscale {
             interfaces,
             groups: new.groups,
             tags: new.tags,
-            deformed: Map::new(),
             visible_from: later(now, invisible),
         };
         cloud
@@ -285,11 +283,11 @@ impl Cloudscale {
             return Err(Refusal::not_found());
         };
         for floating in owner.floating_ips.all_mut() {
-            if floating.server.as_deref() == Some(uuid) {
-                floating.server = None;
+            if floating.target == Some(Target::Server(uuid.to_owned())) {
+                floating.target = None;
             }
         }
-        interfaces::release(cloud, project, &server.interfaces);
+        interfaces::release(cloud, project, server.addresses());
         self.world.machines.destroy(&machine_id(uuid));
         if !lag.is_zero()
             && let Some(owner) = cloud.projects.get_mut(project)
@@ -314,7 +312,8 @@ pub(super) fn reattach(
     let server = server.ok_or_else(Refusal::not_found)?;
     let zone = server.zone.clone();
     let old = std::mem::take(&mut server.interfaces);
-    interfaces::release(cloud, project, &old);
+    let addresses = old.iter().flat_map(|interface| &interface.addresses);
+    interfaces::release(cloud, project, addresses);
     let attached = interfaces::attach(cloud, project, &zone, wanted, true);
     let kept = attached.as_ref().map_or_else(|_| old, Clone::clone);
     if attached.is_err() {

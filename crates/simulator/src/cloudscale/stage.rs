@@ -5,15 +5,17 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 
+use super::balancers::find_balancer;
 use super::catalog::{DEFAULT_ZONE, ZONES};
 use super::config::Config;
 use super::fields::check_zone;
 use super::history::History;
-use super::model::{Cloud, FloatingIp, Network, PublicNetwork, Subnet, host, version_of};
+use super::model::{Cloud, FloatingIp, Network, PublicNetwork, Subnet, Target, host, version_of};
 use super::networks::{DEFAULT_MTU, resolvers_or_default};
 use super::render::reverse_ptr;
 use super::scene::{FloatingIpSpec, NetworkSpec};
 use super::servers::machine_id;
+use super::shelf::keep;
 use super::{Cloudscale, MachineError, floating};
 use crate::World;
 use crate::faults::Rule;
@@ -23,6 +25,7 @@ impl Cloudscale {
     pub(super) fn empty(world: &World, config: &Config) -> Cloud {
         let mut cloud = Cloud {
             timings: config.timings,
+            quirks: config.quirks,
             ..Cloud::default()
         };
         let subnet = |cidr: String, network: &str| {
@@ -66,6 +69,9 @@ impl Cloudscale {
         }
         for machine in &self.scene.machines {
             self.add_server(machine)?;
+        }
+        for balancer in &self.scene.load_balancers {
+            self.add_balancer(balancer)?;
         }
         for floating in &self.scene.floating_ips {
             self.add_floating_ip(floating)?;
@@ -151,13 +157,19 @@ impl Cloudscale {
             reason,
         };
         let mut cloud = self.lock();
-        let target = match &spec.machine {
-            None => None,
-            Some(machine) => {
-                let found = cloud.find(machine);
-                let found = found.filter(|(project, _)| *project == spec.project);
+        let here = |found: &(String, String)| found.0 == spec.project;
+        let target = match (&spec.machine, &spec.load_balancer) {
+            (None, None) => None,
+            (Some(_), Some(_)) => return Err(failed("it points to one thing only".to_owned())),
+            (Some(machine), None) => {
+                let found = cloud.find(machine).filter(here);
                 let found = found.ok_or_else(|| failed(format!("no machine {machine:?}")))?;
-                Some(found.1)
+                Some(Target::Server(found.1))
+            }
+            (None, Some(balancer)) => {
+                let found = find_balancer(&cloud, balancer).filter(here);
+                let missing = || failed(format!("no load balancer {balancer:?}"));
+                Some(Target::Balancer(found.ok_or_else(missing)?.1))
             }
         };
         let region = match (&spec.region, spec.global) {
@@ -189,12 +201,11 @@ impl Cloudscale {
             created_at: self.now(),
             network: IpNet::from(address),
             region,
-            server: target,
+            target,
             reverse_ptr: reverse_ptr(&address),
             tags: spec.tags.clone(),
         };
-        let project = cloud.projects.entry(spec.project.clone()).or_default();
-        project.floating_ips.insert(&address.to_string(), floating);
+        keep(&mut cloud, &spec.project, floating);
         Ok(address)
     }
 }

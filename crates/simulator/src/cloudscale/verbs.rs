@@ -4,6 +4,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
+use super::balancers::VERBS as FURTHER;
 use super::{Cloudscale, MachineSpec};
 
 /// What can be asked of the control handle over HTTP.
@@ -35,7 +36,11 @@ impl Cloudscale {
                 let wanted: Deform = read(body)?;
                 self.deform(&wanted.machine, wanted.members)
             }
-            other => return Err(format!("{other:?} is not known; allowed are {VERBS}")),
+            other => {
+                let unknown = || format!("{other:?} is not known; allowed are {VERBS}, {FURTHER}");
+                let done = self.carry_out_on_balancers(other, body);
+                return done.unwrap_or_else(|| Err(unknown()));
+            }
         };
         done.map(|()| json!({})).map_err(|error| error.to_string())
     }
@@ -64,11 +69,12 @@ struct Migrate {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Deform {
+    #[serde(alias = "id")]
     machine: String,
     members: Map<String, Value>,
 }
 
 /// A body of the control handle; serde's message names what is allowed.
-fn read<T: DeserializeOwned>(body: &Value) -> Result<T, String> {
+pub(super) fn read<T: DeserializeOwned>(body: &Value) -> Result<T, String> {
     T::deserialize(body).map_err(|error| error.to_string())
 }

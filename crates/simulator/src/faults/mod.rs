@@ -91,6 +91,8 @@ struct Shared {
     random: Random,
     /// How often all open streams of each server were cut.
     cuts: watch::Sender<BTreeMap<String, u64>>,
+    /// Changes when a rule strikes.
+    strikes: watch::Sender<()>,
 }
 
 #[derive(Debug, Default)]
@@ -125,6 +127,7 @@ impl Faults {
             table: Mutex::default(),
             random,
             cuts: watch::Sender::new(BTreeMap::new()),
+            strikes: watch::Sender::new(()),
         }))
     }
 
@@ -173,6 +176,20 @@ impl Faults {
         let all = table.rules.iter();
         all.map(|standing| (standing.rule.clone(), standing.struck))
             .collect()
+    }
+
+    /// Waits until the rule of that name has struck so many calls; each may still wait for its
+    /// delay, and is not in the journal yet.
+    pub async fn struck(&self, name: &str, times: u64) {
+        let mut strikes = self.0.strikes.subscribe();
+        let so_many = |rules: Vec<(Rule, u64)>| {
+            let mut rules = rules.into_iter();
+            rules.any(|(rule, struck)| rule.name == name && struck >= times)
+        };
+        while !so_many(self.rules()) {
+            // The sender is ours, so there is no error to expect.
+            let _ = strikes.changed().await;
+        }
     }
 
     /// The switch "reads fail, everything else works" for one server.
@@ -264,6 +281,10 @@ impl Faults {
             strike.rule.clone_from(&standing.rule.name);
             strike.fate = Some(fate);
             break;
+        }
+        drop(table);
+        if !strike.rule.is_empty() {
+            self.0.strikes.send_replace(());
         }
         strike
     }

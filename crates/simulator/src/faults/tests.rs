@@ -240,3 +240,20 @@ fn a_bad_rule_is_refused_with_what_is_allowed() {
         assert!(message.contains(fragment), "{text}: {message}");
     }
 }
+
+#[tokio::test]
+async fn a_strike_can_be_waited_for() {
+    let faults = Faults::default();
+    faults.add(reset().on("PATCH", "*").named("cut")).unwrap();
+    let waiting = tokio::spawn({
+        let faults = faults.clone();
+        async move { faults.struck("cut", 2).await }
+    });
+    for method in ["PATCH", "GET"] {
+        faults.strike(&call(method, "/"));
+        tokio::task::yield_now().await;
+    }
+    assert!(!waiting.is_finished());
+    faults.strike(&call("PATCH", "/"));
+    waiting.await.unwrap();
+}

@@ -9,7 +9,7 @@ use super::auth::Auth;
 use roles::{bindings, roles};
 
 pub use roles::{NODE_RULES, Rule};
-pub(super) use roles::{role_reference, rule, rules};
+pub(super) use roles::{named, role_reference, rule, rules};
 
 /// Namespaces of every cluster.
 pub const NAMESPACES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];

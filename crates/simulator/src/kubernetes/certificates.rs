@@ -163,6 +163,11 @@ impl Authority {
         &self.pem
     }
 
+    /// The authority's private key in PEM (PKCS#8): for whoever else signs in its name.
+    pub fn key_pem(&self) -> String {
+        self.issuer.key().serialize_pem()
+    }
+
     /// The authority's own certificate.
     pub fn certificate(&self) -> &CertificateDer<'static> {
         &self.certificate
@@ -170,12 +175,34 @@ impl Authority {
 
     /// A certificate for the API server: the usual names and `extra` ones, DNS names or addresses.
     pub fn server(&self, extra: &[&str]) -> Result<Identity, CertificateError> {
-        let mut params = params("kube-apiserver");
+        self.serving(
+            "kube-apiserver",
+            extra,
+            &[ExtendedKeyUsagePurpose::ServerAuth],
+        )
+    }
+
+    /// A certificate for a server that is also its own client, as etcd's JSON gateway is etcd's.
+    pub fn peer(&self, name: &str) -> Result<Identity, CertificateError> {
+        let purposes = [
+            ExtendedKeyUsagePurpose::ServerAuth,
+            ExtendedKeyUsagePurpose::ClientAuth,
+        ];
+        self.serving(name, &[], &purposes)
+    }
+
+    fn serving(
+        &self,
+        subject: &str,
+        extra: &[&str],
+        purposes: &[ExtendedKeyUsagePurpose],
+    ) -> Result<Identity, CertificateError> {
+        let mut params = params(subject);
         for name in SERVER_NAMES.iter().chain(extra) {
             params.subject_alt_names.push(subject_alternative(name)?);
         }
-        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
-        self.issue("kube-apiserver", params)
+        params.extended_key_usages = purposes.to_vec();
+        self.issue(subject, params)
     }
 
     /// A client certificate: the user in the common name, the groups in the organization.
@@ -351,6 +378,30 @@ mod tests {
         let own = ours.client("admin", &[]).unwrap();
         let late = "2050-06-01T00:00:00Z".parse().unwrap();
         assert_eq!(ours.user(&own.certificate, late), None);
+    }
+
+    #[test]
+    fn a_peer_serves_and_calls() {
+        let authority = authority(1);
+        let peer = authority.peer("etcd").unwrap();
+        let user = authority.user(&peer.certificate, now()).unwrap();
+        assert_eq!(user.name, "etcd");
+        let (_, parsed) = X509Certificate::from_der(&peer.certificate).unwrap();
+        let usage = parsed.extended_key_usage().unwrap().unwrap().value;
+        assert!(usage.server_auth && usage.client_auth);
+    }
+
+    #[test]
+    fn the_key_of_an_authority_signs_in_its_name() {
+        let authority = authority(1);
+        let key = KeyPair::from_pem(&authority.key_pem()).unwrap();
+        let other = Issuer::from_ca_cert_pem(authority.pem(), key).unwrap();
+        let mut signed = params("n1");
+        signed.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+        let own = KeyPair::generate().unwrap();
+        let certificate = signed.signed_by(&own, &other).unwrap();
+        let user = authority.user(certificate.der(), now()).unwrap();
+        assert_eq!(user.name, "n1");
     }
 
     #[test]

@@ -1,9 +1,7 @@
 //! How an answer looks: content negotiation, representations, headers.
 
-use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, RETRY_AFTER, WARNING};
 use http::{HeaderMap, Response};
-use http_body_util::{BodyExt, Full};
 use serde_json::{Value, json};
 
 use super::kinds::Kind;
@@ -228,8 +226,7 @@ pub fn refuse(refusal: &Refusal, yaml: bool) -> Response<Body> {
 
 /// Writes text or any other bytes.
 pub fn bytes(code: u16, content_type: &str, content: Vec<u8>) -> Response<Body> {
-    let body = Full::new(Bytes::from(content)).boxed_unsync();
-    let mut response = Response::new(body);
+    let mut response = Response::new(crate::serve::whole(content));
     *response.status_mut() =
         http::StatusCode::from_u16(code).unwrap_or(http::StatusCode::INTERNAL_SERVER_ERROR);
     if let Ok(value) = HeaderValue::from_str(content_type) {

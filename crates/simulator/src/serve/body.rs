@@ -16,17 +16,22 @@ use super::Body;
 
 /// A body that is there at once.
 pub fn whole(bytes: impl Into<Bytes>) -> Body {
-    Full::new(bytes.into()).boxed_unsync()
+    Full::new(bytes.into()).map_err(never).boxed_unsync()
 }
 
 /// No body.
 pub fn empty() -> Body {
-    Empty::new().boxed_unsync()
+    Empty::new().map_err(never).boxed_unsync()
 }
 
 /// A body that comes piece by piece (watches).
 pub fn streamed(pieces: impl Stream<Item = Bytes> + Send + 'static) -> Body {
-    StreamBody::new(pieces.map(|piece| Ok::<_, Infallible>(Frame::data(piece)))).boxed_unsync()
+    StreamBody::new(pieces.map(|piece| Ok::<_, io::Error>(Frame::data(piece)))).boxed_unsync()
+}
+
+/// The error that a body from memory does not have.
+fn never(never: Infallible) -> io::Error {
+    match never {}
 }
 
 /// A JSON answer.
@@ -98,8 +103,7 @@ impl http_body::Body for Served {
                 End::Cut => Some(Err(io::ErrorKind::ConnectionReset.into())),
             });
         }
-        let frame = Pin::new(&mut self.inner).poll_frame(context);
-        frame.map(|frame| frame.map(|frame| frame.map_err(|never: Infallible| match never {})))
+        Pin::new(&mut self.inner).poll_frame(context)
     }
 
     fn is_end_stream(&self) -> bool {

@@ -12,7 +12,7 @@ use hyper::body::Incoming;
 use tokio::sync::{Notify, watch};
 
 use super::body::{End, Served, json, of_type};
-use super::{Answer, Api, Body, Peer};
+use super::{Answer, Api, Body, Cut, Peer};
 use crate::World;
 use crate::faults::{Call, Fate, FaultBody, Strike};
 use crate::journal::Entry;
@@ -34,6 +34,18 @@ enum Outcome {
     Answered(Response<Body>, Option<std::time::Duration>),
     Cut,
     NeverAnswered,
+}
+
+impl Outcome {
+    /// What an API's answer comes to, with its status and its caller.
+    fn of(answer: Answer, cut_after: Option<std::time::Duration>) -> (Self, u16, String) {
+        let Answer { response, caller } = answer;
+        if response.extensions().get::<Cut>().is_some() {
+            return (Self::Cut, 0, caller);
+        }
+        let status = response.status().as_u16();
+        (Self::Answered(response, cut_after), status, caller)
+    }
 }
 
 impl Handler {
@@ -103,15 +115,9 @@ impl Handler {
                 (Outcome::Answered(response, None), code, String::new())
             }
             Some(Fate::CutStream(after)) => {
-                let Answer { response, caller } = self.api.answer(request, peer).await;
-                let status = response.status().as_u16();
-                (Outcome::Answered(response, Some(after)), status, caller)
+                Outcome::of(self.api.answer(request, peer).await, Some(after))
             }
-            None => {
-                let Answer { response, caller } = self.api.answer(request, peer).await;
-                let status = response.status().as_u16();
-                (Outcome::Answered(response, None), status, caller)
-            }
+            None => Outcome::of(self.api.answer(request, peer).await, None),
         };
         self.world.journal.record(Entry {
             time: self.world.clock.now(),

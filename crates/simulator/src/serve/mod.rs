@@ -14,7 +14,7 @@ mod server;
 mod tests;
 mod tls;
 
-use std::convert::Infallible;
+use std::io;
 
 use bytes::Bytes;
 use futures::future::BoxFuture;
@@ -25,8 +25,8 @@ pub use body::{empty, json, streamed, text, whole};
 pub use server::{Limits, ServeError, Server, ServerBuilder};
 pub use tls::Identity;
 
-/// The body of an answer: whole, or a stream (watches).
-pub type Body = UnsyncBoxBody<Bytes, Infallible>;
+/// The body of an answer: whole, or a stream (watches). An error in it cuts the connection.
+pub type Body = UnsyncBoxBody<Bytes, io::Error>;
 
 /// What is known about the other end of the connection.
 #[derive(Clone, Debug, Default)]
@@ -38,6 +38,10 @@ pub struct Peer {
 /// In the extensions of a request that came over TLS.
 #[derive(Clone, Copy, Debug)]
 pub struct Encrypted;
+
+/// In the extensions of an answer that shall not be sent: the connection is cut instead.
+#[derive(Clone, Copy, Debug)]
+pub struct Cut;
 
 /// What an API answers, and on whose behalf it was asked.
 pub struct Answer {

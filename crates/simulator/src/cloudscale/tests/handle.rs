@@ -147,6 +147,29 @@ async fn a_reset_sets_the_scene_anew() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn fifty_load_balancers_with_two_hundred_members_each_are_listed() {
+    let scenery = Scenery::balanced("");
+    let address = |last: u8| std::net::IpAddr::from([10, 20, 0, last]);
+    for number in 0..50_u16 {
+        let members = (1..=200).map(|last| MemberSpec::at(address(last), 30_000 + number));
+        let pool = PoolSpec {
+            members: members.collect(),
+            ..PoolSpec::named("p").monitor(MonitorSpec::of("tcp"))
+        };
+        let spec = BalancerSpec::named(&format!("lb-{number}")).pool(pool);
+        scenery.cloud.add_balancer(&spec).unwrap();
+    }
+    scenery.cloud.set_health("10.20.0.7", Some(Health::Down));
+    let list = scenery.get("/v1/load-balancers").await;
+    let list = list.as_array().unwrap();
+    assert_eq!(list.len(), 50);
+    assert!(list.iter().all(|lb| lb["status"] == "degraded"));
+    let pools = scenery.get("/v1/load-balancers/pools").await;
+    let members = format!("{}/members", path_of(&pools[49]));
+    assert_eq!(scenery.count(&members).await, 200);
+}
+
+#[tokio::test(start_paused = true)]
 async fn two_thousand_servers_are_added_and_listed_quickly() {
     let scenery = Scenery::with("machines: [{name: node, count: 2000}]");
     let list = scenery.get("/v1/servers").await;

@@ -1,10 +1,16 @@
 //! The API over pipes and sockets, as callers see it.
 
+mod balancers;
+mod children;
+mod drift;
 mod handle;
 mod networks;
 mod protocol;
+mod refusals;
 mod servers;
 mod story;
+mod turns;
+mod words;
 
 use std::sync::Arc;
 use std::time::Duration;

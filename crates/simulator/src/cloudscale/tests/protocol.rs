@@ -109,7 +109,11 @@ async fn the_other_collections_are_there_and_empty() {
     for (method, path, status) in [
         ("GET", "/v1/load-balancers/pools/x/members", 404),
         ("GET", "/v1/load-balancers/x", 404),
-        ("POST", "/v1/load-balancers", 405),
+        ("POST", "/v1/load-balancers/pools/x/members", 404),
+        ("POST", "/v1/load-balancers", 400),
+        ("PUT", "/v1/load-balancers", 405),
+        ("POST", "/v1/volumes", 405),
+        ("GET", "/v1/load-balancers/pools/x/members/y/z", 404),
         ("GET", "/v1/nonsense", 404),
         ("GET", "/v2/servers", 404),
         ("GET", "/v1/v1/servers", 404),

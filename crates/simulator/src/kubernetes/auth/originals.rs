@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use super::super::bootstrap::{Rule, role_reference, rule, rules};
+use super::super::bootstrap::{Rule, named, role_reference, rule, rules};
 
 const RBAC: &str = "rbac.authorization.k8s.io/v1";
 const CORE: &[&str] = &[""];
@@ -34,12 +34,90 @@ pub const CLOUDSCALE: &[Rule] = &[
         &["create", "get", "list", "watch", "update"],
     ),
     rule(CORE, &["configmaps"], READ),
+    LEASES,
+];
+
+/// The role `system:cloud-controller-manager` of Exoscale's manifest.
+pub const EXOSCALE: &[Rule] = &[
+    LEASES,
+    rule(CORE, &["events"], &["create", "patch", "update"]),
+    rule(CORE, &["nodes"], &["*"]),
+    rule(CORE, &["nodes/status"], &["patch"]),
+    rule(CORE, &["services"], &["list", "patch", "update", "watch"]),
     rule(
-        &["coordination.k8s.io"],
-        &["leases"],
+        CORE,
+        &["services/status"],
+        &["list", "patch", "update", "watch"],
+    ),
+    rule(CORE, &["configmaps"], READ),
+    rule(CORE, &["serviceaccounts"], &["create"]),
+    rule(
+        CORE,
+        &["endpoints"],
+        &["create", "get", "list", "watch", "update"],
+    ),
+    REQUESTS,
+    APPROVAL,
+    SIGNER,
+];
+
+/// The role of Talos' chart. It may not delete nodes: the account `node-controller`, which the
+/// chart's `--use-service-account-credentials` makes, may.
+pub const TALOS: &[Rule] = &[
+    LEASES,
+    rule(CORE, &["events"], &["create", "patch", "update"]),
+    rule(
+        CORE,
+        &["nodes"],
+        &["get", "list", "watch", "update", "patch"],
+    ),
+    rule(CORE, &["nodes/status"], &["patch"]),
+    rule(CORE, &["serviceaccounts"], &["create", "get"]),
+    rule(CORE, &["serviceaccounts/token"], &["create"]),
+    REQUESTS,
+    APPROVAL,
+    SIGNER,
+];
+
+/// The role of Xen Orchestra's chart.
+pub const XENORCHESTRA: &[Rule] = &[
+    LEASES,
+    rule(CORE, &["events"], &["create", "patch", "update"]),
+    rule(
+        &["events.k8s.io"],
+        &["events"],
         &["get", "create", "update"],
     ),
+    rule(
+        CORE,
+        &["nodes"],
+        &["get", "list", "watch", "update", "patch", "delete"],
+    ),
+    rule(CORE, &["nodes/status"], &["patch"]),
+    rule(CORE, &["serviceaccounts"], &["get", "create"]),
+    rule(CORE, &["serviceaccounts/token"], &["create"]),
 ];
+
+/// Enough for the election, and no more: no patch, no list, no watch.
+const LEASES: Rule = rule(
+    &["coordination.k8s.io"],
+    &["leases"],
+    &["get", "create", "update"],
+);
+const REQUESTS: Rule = rule(
+    &["certificates.k8s.io"],
+    &["certificatesigningrequests"],
+    &["list", "watch"],
+);
+const APPROVAL: Rule = rule(
+    &["certificates.k8s.io"],
+    &["certificatesigningrequests/approval"],
+    &["update"],
+);
+const SIGNER: Rule = named(
+    &["kubernetes.io/kubelet-serving"],
+    rule(&["certificates.k8s.io"], &["signers"], &["approve"]),
+);
 
 /// What the framework needs in the whole cluster.
 pub const FRAMEWORK: &[Rule] = &[
@@ -61,11 +139,7 @@ pub const FRAMEWORK: &[Rule] = &[
 ];
 
 /// What the framework needs where its lease is.
-pub const FRAMEWORK_IN_SYSTEM: &[Rule] = &[rule(
-    &["coordination.k8s.io"],
-    &["leases"],
-    &["get", "create", "update"],
-)];
+pub const FRAMEWORK_IN_SYSTEM: &[Rule] = &[LEASES];
 
 /// What it needs there in addition to work with one service account per controller.
 pub const FRAMEWORK_ACCOUNTS: &[Rule] = &[
@@ -97,6 +171,42 @@ pub fn cloudscale() -> Vec<Value> {
         service_account(account),
         cluster_role(name, CLOUDSCALE),
         cluster_binding(name, name, account),
+    ]
+}
+
+/// The objects of Exoscale's manifest: account, role, binding.
+pub fn exoscale() -> Vec<Value> {
+    let name = "system:cloud-controller-manager";
+    let account = "cloud-controller-manager";
+    let mut role = cluster_role(name, EXOSCALE);
+    role["metadata"]["annotations"] =
+        json!({ "rbac.authorization.kubernetes.io/autoupdate": "true" });
+    vec![
+        service_account(account),
+        role,
+        cluster_binding(name, name, account),
+    ]
+}
+
+/// The objects of Talos' chart, in `kube-system` under its own name.
+pub fn talos() -> Vec<Value> {
+    chart("talos-cloud-controller-manager", TALOS)
+}
+
+/// The objects of Xen Orchestra's chart, in `kube-system` under its own name.
+pub fn xenorchestra() -> Vec<Value> {
+    chart("xenorchestra-cloud-controller-manager", XENORCHESTRA)
+}
+
+/// What both charts have: a role, and the right to read how callers are authenticated.
+fn chart(account: &str, rows: &[Rule]) -> Vec<Value> {
+    let role = format!("system:{account}");
+    let reader = "extension-apiserver-authentication-reader";
+    vec![
+        service_account(account),
+        cluster_role(&role, rows),
+        cluster_binding(&role, &role, account),
+        binding(&format!("{role}:{reader}"), reader, account),
     ]
 }
 

@@ -32,7 +32,8 @@ pub(in crate::kubernetes) const fn rule(
     }
 }
 
-const fn named(names: &'static [&'static str], rule: Rule) -> Rule {
+/// The same, on objects of these names only.
+pub(in crate::kubernetes) const fn named(names: &'static [&'static str], rule: Rule) -> Rule {
     Rule { names, ..rule }
 }
 

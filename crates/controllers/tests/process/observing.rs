@@ -1,0 +1,110 @@
+//! `--mode=observe`: the whole manager without a write.
+
+use bowline_simulator::journal::Filter;
+use bowline_simulator::kubernetes::auth::originals;
+use serde_json::{Value, json};
+
+use crate::cloud::Answer;
+use crate::stage::{LEASE, Stage, kind, parse, pass, set_ready};
+
+const FLAGS: &[&str] = &["--secure-port=0", "--mode=observe"];
+const USER: &str = "system:serviceaccount:kube-system:observer";
+
+/// An account that may look at nodes and do nothing else.
+fn reader() -> Vec<Value> {
+    let role = "rbac.authorization.k8s.io";
+    vec![
+        json!({ "kind": "ServiceAccount", "apiVersion": "v1",
+            "metadata": { "namespace": "kube-system", "name": "observer" } }),
+        json!({ "kind": "ClusterRole", "apiVersion": format!("{role}/v1"),
+            "metadata": { "name": "observer" },
+            "rules": [{ "apiGroups": [""], "resources": ["nodes"], "verbs": ["list", "watch"] }] }),
+        json!({ "kind": "ClusterRoleBinding", "apiVersion": format!("{role}/v1"),
+            "metadata": { "name": "observer" },
+            "roleRef": { "apiGroup": role, "kind": "ClusterRole", "name": "observer" },
+            "subjects": [{ "kind": "ServiceAccount", "namespace": "kube-system", "name": "observer" }] }),
+    ]
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_observer_looks_at_everything_and_writes_nothing() {
+    let stage = Stage::on_pipe(1);
+    stage.cluster.install(reader()).unwrap();
+    stage.cloud.say("fresh", Answer::Runs("10.0.0.1"));
+    stage.cloud.say("off", Answer::IsOff("10.0.0.2"));
+    stage.cloud.say("gone", Answer::Gone);
+    for name in ["fresh", "off", "gone"] {
+        stage.join(name);
+    }
+    for name in ["off", "gone"] {
+        stage.change_node(name, |node| {
+            node["spec"] = json!({ "providerID": format!("demo://{name}") });
+            set_ready(node, "Unknown");
+        });
+    }
+    let before = ["fresh", "off", "gone"].map(|name| stage.node(name));
+    let observer = stage.start_as(USER, &stage.account("observer"), FLAGS);
+    // Longer than every proof and period.
+    pass(1200).await;
+    assert!(observer.is_running());
+    assert!(
+        stage.cloud.calls().len() > 100,
+        "it asked the cloud again and again"
+    );
+    let calls = stage.calls_of(USER, 0);
+    assert!(!calls.is_empty());
+    for call in calls {
+        assert_eq!(
+            (call.method.as_str(), call.status),
+            ("GET", 200),
+            "{call:?}"
+        );
+    }
+    assert_eq!(
+        ["fresh", "off", "gone"].map(|name| stage.node(name)),
+        before
+    );
+    let api = stage.cluster.api();
+    assert_eq!(api.list(kind("Event"), None), [Value::Null; 0]);
+    assert_eq!(api.get(kind("Lease"), "kube-system", LEASE), None);
+    observer.stop().await.0.unwrap();
+    assert_eq!(
+        stage
+            .world
+            .journal
+            .count(&Filter::any().caller(USER).mutating()),
+        0
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_observer_runs_beside_the_manager_that_works() {
+    let stage = Stage::on_pipe(2);
+    stage.cluster.install(reader()).unwrap();
+    stage.cluster.install(originals::cloudscale()).unwrap();
+    let observer = stage.start_as(USER, &stage.account("observer"), FLAGS);
+    let manager = stage.start("worker", &["--secure-port=0"]);
+    stage.cloud.say("n1", Answer::Runs("10.0.0.1"));
+    stage.join("n1");
+    stage.until_initialized("n1").await;
+    pass(60).await;
+    assert_eq!(
+        stage
+            .world
+            .journal
+            .count(&Filter::any().caller(USER).mutating()),
+        0
+    );
+    observer.stop().await.0.unwrap();
+    manager.stop().await.0.unwrap();
+}
+
+#[test]
+fn another_mode_is_refused_by_name() {
+    let refused = parse(&["--mode=dry-run"]).validate().unwrap_err();
+    let text = refused.to_string();
+    assert!(
+        text.contains("--mode is \"dry-run\"; it must be manage or observe"),
+        "{text}"
+    );
+}

@@ -1,0 +1,122 @@
+//! Pools.
+
+use serde_json::Value;
+
+use super::model::{Place, Pool};
+use super::{Pace, choice, find, name, unknown};
+use crate::cloudscale::Cloudscale;
+use crate::cloudscale::fields::Fields;
+use crate::cloudscale::model::{Cloud, Collection, Project};
+use crate::cloudscale::refusal::Refusal;
+use crate::cloudscale::render::View;
+use crate::cloudscale::shelf::{Thing, keep};
+
+const ALGORITHMS: [&str; 3] = ["round_robin", "least_connections", "source_ip"];
+const PROTOCOLS: [&str; 4] = ["tcp", "proxy", "proxyv2", "udp"];
+
+impl Thing for Pool {
+    const CHANGEABLE: &'static [&'static str] = &["name", "tags"];
+
+    fn kept(project: &Project) -> &Collection<Self> {
+        &project.pools
+    }
+
+    fn kept_mut(project: &mut Project) -> &mut Collection<Self> {
+        &mut project.pools
+    }
+
+    fn id(&self) -> String {
+        self.uuid.clone()
+    }
+
+    fn show(&self, view: &View<'_>) -> Value {
+        view.pool(self)
+    }
+
+    fn set(&mut self, attribute: &str, fields: &Fields) -> Result<(), Refusal> {
+        match attribute {
+            "name" => self.name = name(fields)?,
+            "tags" => self.tags = fields.tags()?,
+            "algorithm" => self.algorithm = choice(fields, "algorithm", &ALGORITHMS)?,
+            "protocol" => self.protocol = choice(fields, "protocol", &PROTOCOLS)?,
+            other => return Err(unknown(other)),
+        }
+        Ok(())
+    }
+}
+
+impl Cloudscale {
+    pub(in crate::cloudscale) fn create_pool(
+        &self,
+        cloud: &mut Cloud,
+        project: &str,
+        fields: &Fields,
+        pace: Pace,
+    ) -> Result<String, Refusal> {
+        let balancer = fields.required("load_balancer")?;
+        let pool = Pool {
+            uuid: self.uuid(cloud, fields, pace)?,
+            name: name(fields)?,
+            created_at: self.now(),
+            balancer: find(cloud, project, balancer)?.uuid.clone(),
+            algorithm: choice(fields, "algorithm", &ALGORITHMS)?,
+            protocol: choice(fields, "protocol", &PROTOCOLS)?,
+            tags: fields.tags()?,
+            members: Collection::default(),
+        };
+        self.admit(cloud, project, balancer, None, pace)?;
+        Ok(keep(cloud, project, pool))
+    }
+
+    /// Deletes a pool with its members, its monitor and its listeners.
+    pub(in crate::cloudscale) fn delete_pool(
+        &self,
+        cloud: &mut Cloud,
+        project: &str,
+        uuid: &str,
+        pace: Pace,
+    ) -> Result<(), Refusal> {
+        let survive = cloud.quirks.listeners_survive;
+        let owner = cloud.projects.get_mut(project);
+        let owner = owner.ok_or_else(Refusal::not_found)?;
+        let pool = owner.pools.remove(uuid).ok_or_else(Refusal::not_found)?;
+        owner.monitors.retain(|monitor| monitor.pool != uuid);
+        let mut freed = Vec::new();
+        for listener in owner.listeners.all_mut() {
+            if listener.pool.as_deref() == Some(uuid) {
+                listener.pool = None;
+                freed.push((listener.uuid.clone(), listener.place()));
+            }
+        }
+        if !survive {
+            for (listener, _) in &freed {
+                owner.listeners.remove(listener);
+            }
+        }
+        if pace == Pace::Real {
+            self.touch(cloud, project, &pool.balancer, pace);
+            let freed = freed.into_iter().filter(|_| !survive);
+            for (_, place) in freed {
+                self.reserve(cloud, project, &pool.balancer, place);
+            }
+            let place = Place::Monitor {
+                pool: uuid.to_owned(),
+            };
+            self.reserve(cloud, project, &pool.balancer, place);
+        }
+        Ok(())
+    }
+}
+
+/// The pool that a request names, and its load balancer.
+pub(super) fn named(
+    cloud: &Cloud,
+    project: &str,
+    fields: &Fields,
+) -> Result<(String, String), Refusal> {
+    let uuid = fields.required("pool")?;
+    let owner = cloud.projects.get(project);
+    let pool = owner.and_then(|owner| owner.pools.get(uuid));
+    let pool = pool.ok_or_else(|| Refusal::no_such("pool", uuid))?;
+    Ok((pool.uuid.clone(), pool.balancer.clone()))
+}

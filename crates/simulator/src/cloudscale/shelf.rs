@@ -1,0 +1,123 @@
+//! What most things of the API have in common: a project keeps them in a collection, finds them by
+//! id, shows them, and changes one attribute at a time.
+
+use std::marker::PhantomData;
+
+use serde_json::Value;
+
+use super::balancers::{Balancer, Listener, Monitor, Pool};
+use super::fields::Fields;
+use super::kinds::Kind;
+use super::model::{Cloud, Collection, FloatingIp, Group, Network, Project, Subnet};
+use super::refusal::Refusal;
+use super::render::View;
+
+/// Something that a project keeps in a collection of its own.
+pub(super) trait Thing: Sized {
+    /// What a PATCH may change.
+    const CHANGEABLE: &'static [&'static str];
+
+    /// Where a project keeps such things.
+    fn kept(project: &Project) -> &Collection<Self>;
+
+    /// The same, to be changed.
+    fn kept_mut(project: &mut Project) -> &mut Collection<Self>;
+
+    /// By what it is found.
+    fn id(&self) -> String;
+
+    /// As the API shows it.
+    fn show(&self, view: &View<'_>) -> Value;
+
+    /// Gives one attribute the value that the request has for it.
+    fn set(&mut self, attribute: &str, fields: &Fields) -> Result<(), Refusal>;
+
+    /// Carries out a PATCH, and says whether there was anything to change.
+    fn change(
+        cloud: &mut Cloud,
+        project: &str,
+        id: &str,
+        fields: &Fields,
+    ) -> Result<bool, Refusal> {
+        let owner = cloud.projects.get_mut(project);
+        let thing = owner.and_then(|owner| Self::kept_mut(owner).get_mut(id));
+        let thing = thing.ok_or_else(Refusal::not_found)?;
+        let Some(attribute) = fields.only(Self::CHANGEABLE)? else {
+            return Ok(false);
+        };
+        thing.set(attribute, fields).map(|()| true)
+    }
+}
+
+/// Keeps a new thing, and returns its id.
+pub(super) fn keep<T: Thing>(cloud: &mut Cloud, project: &str, thing: T) -> String {
+    let owner = cloud.projects.entry(project.to_owned()).or_default();
+    let id = thing.id();
+    T::kept_mut(owner).insert(&id, thing);
+    id
+}
+
+/// The things of one kind, whichever it is.
+pub(super) trait Shelf {
+    /// All of a project.
+    fn list(&self, view: &View<'_>, project: &Project) -> Vec<Value>;
+
+    /// One of them.
+    fn show(&self, view: &View<'_>, project: &Project, id: &str) -> Option<Value>;
+
+    /// See [`Thing::change`].
+    fn change(
+        &self,
+        cloud: &mut Cloud,
+        project: &str,
+        id: &str,
+        fields: &Fields,
+    ) -> Result<bool, Refusal>;
+}
+
+struct Of<T>(PhantomData<T>);
+
+impl<T: Thing> Shelf for Of<T> {
+    fn list(&self, view: &View<'_>, project: &Project) -> Vec<Value> {
+        let things = T::kept(project).all();
+        things
+            .map(|thing| view.finished(&thing.id(), thing.show(view)))
+            .collect()
+    }
+
+    fn show(&self, view: &View<'_>, project: &Project, id: &str) -> Option<Value> {
+        let thing = T::kept(project).get(id)?;
+        Some(view.finished(id, thing.show(view)))
+    }
+
+    fn change(
+        &self,
+        cloud: &mut Cloud,
+        project: &str,
+        id: &str,
+        fields: &Fields,
+    ) -> Result<bool, Refusal> {
+        T::change(cloud, project, id, fields)
+    }
+}
+
+/// The shelf of a kind; none for those that are made up, read-only, or kept in another way.
+pub(super) fn shelf(kind: Kind<'_>) -> Option<&'static dyn Shelf> {
+    match kind {
+        Kind::Networks => Some(&Of::<Network>(PhantomData)),
+        Kind::Subnets => Some(&Of::<Subnet>(PhantomData)),
+        Kind::Groups => Some(&Of::<Group>(PhantomData)),
+        Kind::FloatingIps => Some(&Of::<FloatingIp>(PhantomData)),
+        Kind::Balancers => Some(&Of::<Balancer>(PhantomData)),
+        Kind::Pools => Some(&Of::<Pool>(PhantomData)),
+        Kind::Listeners => Some(&Of::<Listener>(PhantomData)),
+        Kind::Monitors => Some(&Of::<Monitor>(PhantomData)),
+        Kind::Regions
+        | Kind::Flavors
+        | Kind::Images
+        | Kind::Servers
+        | Kind::Volumes
+        | Kind::Members(_)
+        | Kind::Empty => None,
+    }
+}

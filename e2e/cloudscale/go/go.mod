@@ -1,0 +1,10 @@
+module bowline/e2e/cloudscale
+
+go 1.23.0
+
+require (
+	github.com/cenkalti/backoff/v5 v5.0.2
+	github.com/cloudscale-ch/cloudscale-go-sdk/v6 v6.0.0
+)
+
+require golang.org/x/oauth2 v0.29.0 // indirect

@@ -1,0 +1,282 @@
+//! A cloud whose every answer is scripted by the test, and which writes down every question.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use bowline_core::{
+    AddressKind, BoxFuture, Claim, Cloud, CloudError, CloudErrorKind, CloudName, Evidence,
+    Instance, Instances, Lookup, Node, NodeAddress, Power, ProviderId,
+};
+use bowline_http::{Clock, Random};
+use bowline_simulator::World;
+use bowline_simulator::machines::{self, Machines};
+use jiff::Timestamp;
+use tokio::sync::watch;
+
+use crate::names::Names;
+
+/// What the cloud says about one node.
+#[derive(Clone, Debug)]
+pub enum Script {
+    /// Its machine.
+    Machine(Instance),
+    /// It does not exist.
+    Gone,
+    /// "None": leave it alone.
+    None,
+    /// An error of that text.
+    Error(&'static str),
+}
+
+/// A machine of type c2 in zone z1 of region r1 with these addresses (`Type:value`).
+pub fn machine(id: &str, addresses: &[&str]) -> Instance {
+    Instance {
+        provider_id: ProviderId::parse(id).ok(),
+        instance_type: "c2".into(),
+        zone: "z1".into(),
+        region: "r1".into(),
+        addresses: addresses
+            .iter()
+            .map(|text| {
+                let (kind, address) = text.split_once(':').unwrap();
+                NodeAddress::new(AddressKind::from(kind), address)
+            })
+            .collect(),
+        power: Power::On,
+        extra_labels: BTreeMap::new(),
+    }
+}
+
+/// The same machine, powered off.
+pub fn stopped(id: &str) -> Instance {
+    Instance {
+        power: Power::Off,
+        ..machine(id, &["InternalIP:10.0.0.5"])
+    }
+}
+
+#[derive(Default)]
+struct State {
+    scripts: BTreeMap<String, VecDeque<Script>>,
+    machines: Option<Machines>,
+    latency: Duration,
+    canary_fails: bool,
+    /// The chance that a whole call fails.
+    trouble: f64,
+    calls: Vec<(Timestamp, Vec<String>)>,
+    canaries: usize,
+}
+
+/// The scripted cloud of one scheme. Names are the scenario's own; of other nodes it knows nothing.
+pub struct ScriptedCloud {
+    name: CloudName,
+    scheme: String,
+    names: Names,
+    clock: Clock,
+    random: Random,
+    state: Mutex<State>,
+    asked: watch::Sender<usize>,
+}
+
+impl ScriptedCloud {
+    /// A cloud that knows no machine yet.
+    pub fn new(name: &str, scheme: &str, names: &Names, world: &World) -> Arc<Self> {
+        Arc::new(Self {
+            name: CloudName::parse(name).unwrap(),
+            scheme: scheme.to_owned(),
+            names: names.clone(),
+            clock: world.clock.clone(),
+            random: world.random.fork(),
+            state: Mutex::default(),
+            asked: watch::Sender::new(0),
+        })
+    }
+
+    /// From now on, this about that node.
+    pub fn say(&self, node: &str, script: Script) {
+        self.say_in_turn(node, [script]);
+    }
+
+    /// These answers one after the other; the last one stays.
+    pub fn say_in_turn(&self, node: &str, scripts: impl IntoIterator<Item = Script>) {
+        self.state()
+            .scripts
+            .insert(node.to_owned(), scripts.into_iter().collect());
+    }
+
+    /// About nodes without a script it says what the world's register of machines says: the
+    /// machine of node `n` is `<scheme>://n`.
+    pub fn follow(&self, machines: &Machines) {
+        self.state().machines = Some(machines.clone());
+    }
+
+    /// Every look-up takes that long.
+    pub fn take(&self, latency: Duration) {
+        self.state().latency = latency;
+    }
+
+    /// Whether check reads fail.
+    pub fn fail_canaries(&self, fail: bool) {
+        self.state().canary_fails = fail;
+    }
+
+    /// Calls fail with that chance.
+    pub fn fail_with(&self, chance: f64) {
+        self.state().trouble = chance;
+    }
+
+    /// How often it was asked, about whomever.
+    pub fn calls(&self) -> usize {
+        self.state().calls.len()
+    }
+
+    /// When it was asked about that node.
+    pub fn asked_about(&self, node: &str) -> Vec<Timestamp> {
+        let state = self.state();
+        let about = |(_, names): &&(Timestamp, Vec<String>)| names.iter().any(|name| name == node);
+        state
+            .calls
+            .iter()
+            .filter(about)
+            .map(|(at, _)| *at)
+            .collect()
+    }
+
+    /// How many check reads were made.
+    pub fn canaries(&self) -> usize {
+        self.state().canaries
+    }
+
+    /// Changes with every question and every check read.
+    pub fn subscribe(&self) -> watch::Receiver<usize> {
+        self.asked.subscribe()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap()
+    }
+
+    fn script(&self, node: &Node) -> Script {
+        if !self.names.is_own(&node.name) {
+            return Script::None;
+        }
+        let name = self.names.plain(&node.name);
+        let mut state = self.state();
+        if let Some(scripts) = state.scripts.get_mut(&name) {
+            return match scripts.len() {
+                0 | 1 => scripts.front().cloned().unwrap_or(Script::None),
+                _ => scripts.pop_front().unwrap(),
+            };
+        }
+        let Some(machines) = &state.machines else {
+            return Script::None;
+        };
+        let id = format!("{}://{name}", self.scheme);
+        let number: u32 = name.bytes().map(u32::from).sum();
+        let address = format!("InternalIP:10.0.{}.{}", number / 250, number % 250 + 1);
+        match (machines.power(&id), &node.provider_id) {
+            (Some(machines::Power::Running), _) => Script::Machine(machine(&id, &[&address])),
+            (Some(machines::Power::Off), _) => Script::Machine(Instance {
+                power: Power::Off,
+                ..machine(&id, &[&address])
+            }),
+            (None, Some(_)) => Script::Gone,
+            (None, None) => Script::None,
+        }
+    }
+
+    /// The machine under the id that it has on the server.
+    fn own(&self, instance: Instance) -> Instance {
+        let own = |id: ProviderId| ProviderId::parse(&self.names.own(id.as_str())).unwrap();
+        Instance {
+            provider_id: instance.provider_id.map(own),
+            ..instance
+        }
+    }
+
+    fn answer(&self, node: &Node) -> Lookup {
+        match self.script(node) {
+            Script::Machine(instance) => Lookup::Found(Box::new(self.own(instance))),
+            Script::None => Lookup::NotMine,
+            Script::Gone => Lookup::Gone(Evidence {
+                text: format!("machine of {} answered 404", node.name),
+                at: self.clock.now(),
+            }),
+            Script::Error(text) => Lookup::CannotTell(unavailable(text)),
+        }
+    }
+
+    /// Draws whether this call fails; draws nothing while there is no trouble.
+    fn is_in_trouble(&self) -> bool {
+        let trouble = self.state().trouble;
+        trouble > 0.0 && self.random.unit() < trouble
+    }
+}
+
+fn unavailable(text: &str) -> CloudError {
+    CloudError::new(CloudErrorKind::Unavailable, text)
+}
+
+impl Cloud for ScriptedCloud {
+    fn name(&self) -> &CloudName {
+        &self.name
+    }
+
+    fn provider(&self) -> &'static str {
+        "demo"
+    }
+
+    fn claim(&self, provider_id: &str) -> Claim {
+        let own = self.names.own(&self.scheme);
+        match provider_id.split_once("://") {
+            Some((scheme, "")) if scheme == own => Claim::Malformed("it is empty".into()),
+            Some((scheme, _)) if scheme == own => Claim::Mine,
+            _ => Claim::Foreign,
+        }
+    }
+
+    fn instances(&self) -> Option<&dyn Instances> {
+        Some(self)
+    }
+}
+
+impl Instances for ScriptedCloud {
+    fn lookup<'a>(&'a self, nodes: &'a [Arc<Node>]) -> BoxFuture<'a, Vec<Lookup>> {
+        Box::pin(async move {
+            let own = nodes.iter().filter(|node| self.names.is_own(&node.name));
+            let names: Vec<String> = own.map(|node| self.names.plain(&node.name)).collect();
+            if names.is_empty() {
+                // About other scenarios' nodes: as if it had not been asked.
+                return nodes.iter().map(|_| Lookup::NotMine).collect();
+            }
+            let latency = {
+                let mut state = self.state();
+                state.calls.push((self.clock.now(), names));
+                state.latency
+            };
+            self.asked.send_modify(|asked| *asked += 1);
+            tokio::time::sleep(latency).await;
+            if self.is_in_trouble() {
+                let failed = |_| Lookup::CannotTell(unavailable("trouble"));
+                return nodes.iter().map(failed).collect();
+            }
+            nodes.iter().map(|node| self.answer(node)).collect()
+        })
+    }
+
+    fn canary(&self) -> BoxFuture<'_, Result<(), CloudError>> {
+        Box::pin(async move {
+            let fails = {
+                let mut state = self.state();
+                state.canaries += 1;
+                state.canary_fails
+            };
+            self.asked.send_modify(|asked| *asked += 1);
+            if fails || self.is_in_trouble() {
+                return Err(unavailable("check read"));
+            }
+            Ok(())
+        })
+    }
+}

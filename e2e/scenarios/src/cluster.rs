@@ -1,0 +1,495 @@
+//! The cluster of a scenario: one handle on either kind of API server.
+//!
+//! Names are the scenario's own everywhere here; the handle translates them (see [`crate::names`]).
+
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use bowline_simulator::World;
+use bowline_simulator::cluster::{Cluster as Simulated, client_over};
+use bowline_simulator::fleet::{Fleet, Kubelet, Settings};
+use bowline_simulator::kubernetes::auth::User;
+use bowline_simulator::kubernetes::kinds::{self, Kind};
+use bowline_simulator::machines::Power;
+use bowline_simulator::monitor::{self, Monitor};
+use bowline_simulator::relay::Relay;
+use bowline_simulator::serve::Server;
+use futures::{StreamExt as _, stream};
+use jiff::Timestamp;
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::{Event, Node, ServiceAccount};
+use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
+use kube::Api;
+use kube::api::{DeleteParams, ListParams, PostParams};
+use serde_json::{Value, json};
+use tokio::sync::watch;
+
+use crate::mirror::{EVENTS, Mirror, version_of};
+use crate::names::Names;
+use crate::plane::ControlPlane;
+use crate::play;
+
+/// Tries of a change that somebody else's changes come in between of.
+const MOST_CONFLICTS: usize = 50;
+/// Deletions at once, in a clean-up.
+const REMOVALS: usize = 8;
+/// Where the leases of nodes are.
+const NODE_LEASES: &str = "kube-node-lease";
+
+/// Whether a scenario can live with others on one API server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Sharing {
+    /// It can: its names are its own, and it takes no notice of anything else.
+    #[default]
+    Shared,
+    /// It needs a server of its own, because it restarts it, uses fixed names, or counts what all
+    /// nodes together cause.
+    Alone,
+}
+
+/// The cluster of one scenario.
+pub struct Cluster {
+    /// Its clock, randomness, pipes, journal, faults and machines.
+    pub world: World,
+    names: Names,
+    admin: kube::Client,
+    back: Back,
+}
+
+enum Back {
+    Memory(Box<Simulated>),
+    Real(Box<Real>),
+}
+
+struct Real {
+    mirror: Mirror,
+    /// In front of the server, one for each who calls through the journal.
+    relays: Mutex<Vec<(Arc<Relay>, Server)>>,
+    plane: Arc<ControlPlane>,
+    /// While it has a server of its own.
+    _turn: Option<MutexGuard<'static, ()>>,
+}
+
+impl Cluster {
+    /// A cluster for one scenario. `seed` is for the simulated one.
+    pub async fn start(seed: u64, sharing: Sharing) -> Self {
+        if play::is_real() {
+            Self::real(sharing).await
+        } else {
+            Self::in_memory(seed)
+        }
+    }
+
+    fn in_memory(seed: u64) -> Self {
+        let world = World::simulated(seed);
+        let cluster = Simulated::on_pipe(&world).unwrap();
+        Self {
+            admin: cluster.admin().unwrap(),
+            names: Names::alone(),
+            back: Back::Memory(Box::new(cluster)),
+            world,
+        }
+    }
+
+    async fn real(sharing: Sharing) -> Self {
+        let (names, turn, plane) = match sharing {
+            Sharing::Shared => (Names::unique(), None, ControlPlane::shared()),
+            Sharing::Alone => {
+                let turn = ControlPlane::turn();
+                (Names::alone(), Some(turn), ControlPlane::start())
+            }
+        };
+        let admin = kube::Client::try_from(plane.admin().await).unwrap();
+        if sharing == Sharing::Shared {
+            play::remove_later(Remains {
+                names: names.clone(),
+                admin: admin.clone(),
+            });
+        }
+        let real = Real {
+            mirror: Mirror::start(admin.clone(), &names).await,
+            relays: Mutex::default(),
+            plane,
+            _turn: turn,
+        };
+        Self {
+            world: World::real(),
+            names,
+            admin,
+            back: Back::Real(Box::new(real)),
+        }
+    }
+
+    /// The simulated cluster, for what only that can do; none on a real server.
+    pub fn simulated(&self) -> Option<&Simulated> {
+        match &self.back {
+            Back::Memory(cluster) => Some(cluster),
+            Back::Real(_) => None,
+        }
+    }
+
+    /// The real control plane, to restart servers or to compact; none in memory.
+    pub fn plane(&self) -> Option<&Arc<ControlPlane>> {
+        match &self.back {
+            Back::Memory(_) => None,
+            Back::Real(real) => Some(&real.plane),
+        }
+    }
+
+    /// The names of the scenario.
+    pub fn names(&self) -> &Names {
+        &self.names
+    }
+
+    /// A client that may do everything. It does not translate names, nor is it in the journal of
+    /// a real server.
+    pub fn admin(&self) -> kube::Client {
+        self.admin.clone()
+    }
+
+    /// A client with that configuration.
+    pub fn client(&self, config: kube::Config) -> kube::Client {
+        match &self.back {
+            Back::Memory(cluster) => cluster.client(config).unwrap(),
+            // Those that go through the journal are on a pipe.
+            Back::Real(_) if config.cluster_url.scheme_str() == Some("http") => {
+                client_over(&self.world, config).unwrap()
+            }
+            Back::Real(_) => kube::Client::try_from(config).unwrap(),
+        }
+    }
+
+    // Who calls.
+
+    /// A manager that may do everything; `name` is its name in the journal.
+    pub async fn manager(&self, name: &str) -> kube::Config {
+        match &self.back {
+            Back::Memory(cluster) => {
+                let user = User::new(name, &["system:masters"]);
+                cluster.config_of(user).unwrap()
+            }
+            Back::Real(real) => {
+                let config = real.plane.manager().await;
+                real.journaled(&self.world, config, name)
+            }
+        }
+    }
+
+    /// A user in those groups, whose calls are in the journal.
+    pub async fn user(&self, name: &str, groups: &[&str]) -> kube::Config {
+        match &self.back {
+            Back::Memory(cluster) => cluster.config_of(User::new(name, groups)).unwrap(),
+            Back::Real(real) => {
+                let config = real.plane.user(name, groups).await;
+                real.journaled(&self.world, config, name)
+            }
+        }
+    }
+
+    /// A service account without rights, whose calls are in the journal under its full name.
+    pub async fn account(&self, namespace: &str, name: &str) -> kube::Config {
+        match &self.back {
+            Back::Memory(cluster) => {
+                let metadata = json!({ "namespace": namespace, "name": name });
+                let account = json!({ "apiVersion": "v1", "kind": "ServiceAccount",
+                                      "metadata": metadata });
+                cluster.install([account]).unwrap();
+                let token = cluster.account_token(namespace, name).unwrap();
+                cluster.config_with(&token).unwrap()
+            }
+            Back::Real(real) => {
+                let config = real.plane.account(namespace, name).await;
+                let caller = format!("system:serviceaccount:{namespace}:{name}");
+                real.journaled(&self.world, config, &caller)
+            }
+        }
+    }
+
+    // Nodes.
+
+    /// Creates a node through the API, as its kubelet would.
+    pub async fn create(&self, node: Value) {
+        let node: Node = serde_json::from_value(self.names.outgoing(node)).unwrap();
+        let api: Api<Node> = Api::all(self.admin.clone());
+        let made = api.create(&PostParams::default(), &node).await.unwrap();
+        self.seen(&made).await;
+    }
+
+    /// Stores a node as it is, that many seconds old, past the rules of the API.
+    pub async fn put_aged(&self, mut node: Value, seconds: i64) {
+        let created = self.world.clock.now().as_second() - seconds;
+        let created = Timestamp::from_second(created).unwrap();
+        node["metadata"]["creationTimestamp"] = created.to_string().into();
+        match &self.back {
+            Back::Memory(cluster) => {
+                cluster.api().put(kind("Node"), node);
+            }
+            Back::Real(real) => {
+                let mut node = self.names.outgoing(node);
+                node["metadata"]["uid"] = self.world.random.uuid().into();
+                real.store(&node).await;
+            }
+        }
+    }
+
+    /// Changes a node as somebody else would, without a call in the journal.
+    pub async fn change(&self, name: &str, mut change: impl FnMut(&mut Value)) {
+        let Back::Real(_) = &self.back else {
+            let mut node = self.node(name);
+            change(&mut node);
+            self.simulated().unwrap().api().put(kind("Node"), node);
+            return;
+        };
+        for _ in 0..MOST_CONFLICTS {
+            match self.try_change(name, &mut change).await {
+                Ok(()) => return,
+                Err(kube::Error::Api(status)) if status.code == 409 => {}
+                Err(error) => panic!("changing node {name}: {error}"),
+            }
+        }
+        panic!("node {name} changes all the time");
+    }
+
+    async fn try_change(
+        &self,
+        name: &str,
+        change: &mut impl FnMut(&mut Value),
+    ) -> kube::Result<()> {
+        let api: Api<Node> = Api::all(self.admin.clone());
+        let own = self.names.own(name);
+        let before = serde_json::to_value(api.get(&own).await?).unwrap();
+        let before = self.names.incoming(before);
+        let mut after = before.clone();
+        change(&mut after);
+        let (mut whole, mut status) = (after.clone(), after.clone());
+        whole["status"] = before["status"].clone();
+        let mut seen: Option<Node> = None;
+        if whole != before {
+            let node = serde_json::from_value(self.names.outgoing(whole)).unwrap();
+            seen = Some(api.replace(&own, &PostParams::default(), &node).await?);
+        }
+        if after["status"] != before["status"] {
+            if let Some(written) = &seen {
+                let version = written.metadata.resource_version.clone();
+                status["metadata"]["resourceVersion"] = version.into();
+            }
+            let node: Node = serde_json::from_value(self.names.outgoing(status)).unwrap();
+            let options = PostParams::default();
+            seen = Some(api.replace_status(&own, &options, &node).await?);
+        }
+        if let Some(node) = seen {
+            self.seen(&node).await;
+        }
+        Ok(())
+    }
+
+    /// Deletes a node as somebody else would, without a call in the journal.
+    pub async fn delete(&self, name: &str) {
+        match &self.back {
+            Back::Memory(cluster) => assert!(cluster.api().delete(kind("Node"), "", name)),
+            Back::Real(real) => {
+                let uid = self.node(name)["metadata"]["uid"].clone();
+                let (api, own): (Api<Node>, _) =
+                    (Api::all(self.admin.clone()), self.names.own(name));
+                api.delete(&own, &DeleteParams::default()).await.unwrap();
+                real.mirror.until_gone(&own, &uid).await;
+            }
+        }
+    }
+
+    /// Waits until a written node can be read.
+    async fn seen(&self, node: &Node) {
+        if let Back::Real(real) = &self.back {
+            let node = serde_json::to_value(node).unwrap();
+            let name = node["metadata"]["name"].as_str().unwrap();
+            real.mirror.until_seen(name, version_of(&node)).await;
+        }
+    }
+
+    /// The node of that name.
+    pub fn node(&self, name: &str) -> Value {
+        self.find(name)
+            .unwrap_or_else(|| panic!("there is no node {name}"))
+    }
+
+    /// The node of that name, if there is one.
+    pub fn find(&self, name: &str) -> Option<Value> {
+        let found = match &self.back {
+            Back::Memory(cluster) => cluster.api().get(kind("Node"), "", name),
+            Back::Real(real) => real.mirror.node(&self.names.own(name)),
+        };
+        found.map(|node| self.names.incoming(node))
+    }
+
+    /// All nodes of the scenario.
+    pub fn nodes(&self) -> Vec<Value> {
+        let all = match &self.back {
+            Back::Memory(cluster) => cluster.api().list(kind("Node"), None),
+            Back::Real(real) => real.mirror.nodes(),
+        };
+        all.into_iter().map(|it| self.names.incoming(it)).collect()
+    }
+
+    /// Every version that node ever had, oldest first.
+    pub fn versions(&self, name: &str) -> Vec<Value> {
+        match &self.back {
+            Back::Memory(cluster) => {
+                let store = cluster.api().store();
+                let changes = store.with(|state| state.changes(kind("Node"), 0, usize::MAX));
+                let own = changes.into_iter().filter(|change| change.path == name);
+                own.filter_map(|change| change.after)
+                    .map(|node| (*node).clone())
+                    .collect()
+            }
+            Back::Real(real) => {
+                let all = real.mirror.versions(&self.names.own(name)).into_iter();
+                all.map(|it| self.names.incoming(it)).collect()
+            }
+        }
+    }
+
+    /// The events about that node.
+    pub fn events(&self, name: &str) -> Vec<Value> {
+        let all = match &self.back {
+            Back::Memory(cluster) => cluster.api().list(kind("Event"), Some(EVENTS)),
+            Back::Real(real) => real.mirror.events(),
+        };
+        let all = all.into_iter().map(|it| self.names.incoming(it));
+        all.filter(|it| it["involvedObject"]["name"] == name)
+            .collect()
+    }
+
+    // Machines and kubelets.
+
+    /// A fleet of kubelets without members.
+    pub fn fleet(&self, settings: Settings) -> Fleet {
+        Fleet::new(&self.world, self.admin.clone(), settings)
+    }
+
+    /// Notes a running machine of that id, and starts a kubelet on it.
+    pub fn join(&self, fleet: &Fleet, name: &str, machine: &str) {
+        self.world.machines.set(machine, Power::Running);
+        let kubelet = Kubelet {
+            node_name: self.names.own(name),
+            machine_id: machine.to_owned(),
+            system_uuid: self.world.random.uuid(),
+            labels: self.names.label().into_iter().collect(),
+            ..Kubelet::default()
+        };
+        fleet.join(kubelet).unwrap();
+    }
+
+    /// Starts what watches over the nodes and taints those that fall silent.
+    pub fn monitor(&self, settings: monitor::Settings) -> Monitor {
+        let selector = self.names.selector();
+        Monitor::start_for(selector, &self.world, self.admin.clone(), settings)
+    }
+
+    // Waiting.
+
+    /// Changes when nodes or events do; in memory the journal tells.
+    pub fn subscribe(&self) -> Option<watch::Receiver<()>> {
+        match &self.back {
+            Back::Memory(_) => None,
+            Back::Real(real) => Some(real.mirror.subscribe()),
+        }
+    }
+
+    /// Waits until what happened so far can be read: in nodes, events and journal.
+    pub async fn catch_up(&self) {
+        let Back::Real(real) = &self.back else {
+            return;
+        };
+        real.mirror.catch_up().await;
+        let relays: Vec<Arc<Relay>> = {
+            let relays = real.relays.lock().unwrap();
+            relays.iter().map(|(relay, _)| relay.clone()).collect()
+        };
+        for relay in relays {
+            relay.settled().await;
+        }
+    }
+}
+
+impl Real {
+    /// The same account through a relay, with a journal and faults.
+    fn journaled(&self, world: &World, mut config: kube::Config, caller: &str) -> kube::Config {
+        let relay = Relay::new(&config, caller).unwrap();
+        let mut relays = self.relays.lock().unwrap();
+        let name = format!("kubernetes-{}.real:80", relays.len());
+        let server = Server::builder(world, relay.clone()).pipe(&name);
+        relays.push((relay, server));
+        config.cluster_url = format!("http://{name}").parse().unwrap();
+        config
+    }
+
+    /// Writes a node into etcd and waits until the server has noticed.
+    async fn store(&self, node: &Value) {
+        let name = node["metadata"]["name"].as_str().unwrap();
+        let key = format!("/registry/minions/{name}");
+        let uid = &node["metadata"]["uid"];
+        self.plane.store(&key, node).await;
+        self.mirror.until_made(name, uid).await;
+    }
+}
+
+fn kind(name: &str) -> &'static Kind {
+    kinds::by_kind("", "v1", name).unwrap()
+}
+
+/// What a scenario leaves on a shared server.
+pub(crate) struct Remains {
+    names: Names,
+    admin: kube::Client,
+}
+
+impl Remains {
+    /// Removes it. A scenario that went wrong is told of that, not of this.
+    pub(crate) async fn remove(self) {
+        let selected = ListParams {
+            label_selector: self.names.selector(),
+            ..ListParams::default()
+        };
+        let nodes: Api<Node> = Api::all(self.admin.clone());
+        self.remove_all(nodes, &selected).await;
+        let leases: Api<Lease> = Api::namespaced(self.admin.clone(), NODE_LEASES);
+        self.remove_all(leases, &ListParams::default()).await;
+        let events: Api<Event> = Api::namespaced(self.admin.clone(), EVENTS);
+        self.remove_all(events, &ListParams::default()).await;
+        let (all, admin) = (ListParams::default(), &self.admin);
+        let system = "kube-system";
+        self.remove_all(Api::<ClusterRoleBinding>::all(admin.clone()), &all)
+            .await;
+        self.remove_all(Api::<ClusterRole>::all(admin.clone()), &all)
+            .await;
+        self.remove_all(Api::<RoleBinding>::namespaced(admin.clone(), system), &all)
+            .await;
+        self.remove_all(Api::<Role>::namespaced(admin.clone(), system), &all)
+            .await;
+        self.remove_all(
+            Api::<ServiceAccount>::namespaced(admin.clone(), system),
+            &all,
+        )
+        .await;
+        self.remove_all(Api::<Lease>::namespaced(admin.clone(), system), &all)
+            .await;
+    }
+
+    async fn remove_all<K>(&self, api: Api<K>, selected: &ListParams)
+    where
+        K: Clone + std::fmt::Debug + serde::de::DeserializeOwned,
+    {
+        let Ok(list) = api.list_metadata(selected).await else {
+            return;
+        };
+        let names = list.items.into_iter().filter_map(|it| it.metadata.name);
+        let own = names.filter(|name| self.names.is_own(name));
+        let api = &api;
+        let remove = |name: String| async move {
+            // Gone already is as good.
+            let _ = api.delete(&name, &DeleteParams::default()).await;
+        };
+        stream::iter(own)
+            .for_each_concurrent(REMOVALS, remove)
+            .await;
+    }
+}

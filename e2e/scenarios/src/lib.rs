@@ -1,0 +1,60 @@
+//! Scenarios of the manager, written once and run on two kinds of API server.
+//!
+//! **What.** A scenario is a test that starts the real manager in this process, with clouds whose
+//! answers it scripts, and looks at what becomes of nodes. It does not say on which API server.
+//!
+//! **Why.** The simulated server is fast and its clock can be paused, so that an hour without the
+//! cloud takes milliseconds; but it is only as good as its resemblance. The same scenario on a real
+//! kube-apiserver is what keeps it honest.
+//!
+//! **How.** `cargo test` runs on the simulated server. With `BOWLINE_CONTROL_PLANE` set to the
+//! launcher of a real control plane (see `e2e/control-plane`), the same tests run there, on the real
+//! clock, many at once on one server. `e2e/run` does all of it.
+//!
+//! ```text
+//!                    scenario!(async || { … })
+//!                              │
+//!                 Bench: manager, clouds, waiting, calls
+//!                    │                           │
+//!       Cluster: nodes, events, users     ScriptedCloud
+//!        │                    │
+//!   in memory             real: plane (launcher), mirror (watches), relay (journal and faults),
+//!   (simulator)                 names (a world of names for each scenario)
+//! ```
+//!
+//! ```
+//! use bowline_scenarios::cloud::{Script, machine};
+//! use bowline_scenarios::objects::fresh;
+//! use bowline_scenarios::{Bench, scenario};
+//!
+//! scenario!(async || {
+//!     let bench = Bench::new().await;
+//!     let found = machine("demo://m-1", &["InternalIP:10.0.0.5"]);
+//!     bench.cloud().say("n1", Script::Machine(found));
+//!     bench.create(fresh("n1")).await;
+//!     bench.until_initialized("n1").await;
+//!     assert_eq!(bench.node("n1")["spec"]["providerID"], "demo://m-1");
+//! });
+//! ```
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::missing_panics_doc,
+    reason = "a test may, and this is a part of tests"
+)]
+
+mod bench;
+pub mod cloud;
+pub mod cluster;
+mod mirror;
+pub mod names;
+pub mod objects;
+pub mod plane;
+mod play;
+pub mod rights;
+
+pub use bench::{Bench, Fault, MANAGER, Setup, refuse, slow};
+pub use cluster::{Cluster, Sharing};
+pub use play::{is_real, only_in_memory, play, tell};
+pub use rights::Granted;

@@ -1,0 +1,326 @@
+//! What a real server holds of one scenario, kept up to date by watches, so that scenarios can read
+//! without waiting.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use futures::{Stream, StreamExt};
+use k8s_openapi::api::core::v1::{Event as KubeEvent, Node};
+use kube::api::ListParams;
+use kube::core::{ApiResource, DynamicObject, TypeMeta};
+use kube::runtime::watcher::{self, Event};
+use kube::{Api, Client};
+use serde_json::Value;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use crate::names::Names;
+
+/// Where the events about nodes are.
+pub(crate) const EVENTS: &str = "default";
+/// No watch of a healthy server lags so much; beyond it something is broken.
+const LAG: Duration = Duration::from_secs(60);
+
+/// Nodes and events of one scenario. Dropping it ends the watches.
+pub(crate) struct Mirror {
+    client: Client,
+    names: Names,
+    nodes: Kept,
+    events: Kept,
+    pulse: watch::Sender<()>,
+    tasks: [JoinHandle<()>; 2],
+}
+
+impl Drop for Mirror {
+    fn drop(&mut self) {
+        self.tasks.iter().for_each(JoinHandle::abort);
+    }
+}
+
+/// The objects of one kind.
+#[derive(Clone, Default)]
+struct Kept(Arc<Mutex<State>>);
+
+#[derive(Default)]
+struct State {
+    /// By their names on the server.
+    current: BTreeMap<String, Value>,
+    /// Every version, in the order the server told them.
+    versions: Vec<Value>,
+    /// Names met since a watch started over.
+    fresh: BTreeMap<String, Value>,
+    is_complete: bool,
+}
+
+impl Mirror {
+    /// Watches what is the scenario's; returns when it is known.
+    pub(crate) async fn start(client: Client, names: &Names) -> Self {
+        let (nodes, events) = (Kept::default(), Kept::default());
+        let pulse = watch::Sender::default();
+        let config = watcher::Config {
+            label_selector: names.selector(),
+            ..watcher::Config::default()
+        };
+        let all = Api::all_with(client.clone(), &ApiResource::erase::<Node>(&()));
+        let nodes_task = follow(all, "Node", config, &nodes, names, &pulse);
+        let resource = ApiResource::erase::<KubeEvent>(&());
+        let all = Api::namespaced_with(client.clone(), EVENTS, &resource);
+        let events_task = follow(
+            all,
+            "Event",
+            watcher::Config::default(),
+            &events,
+            names,
+            &pulse,
+        );
+        let mirror = Self {
+            client,
+            names: names.clone(),
+            nodes,
+            events,
+            pulse,
+            tasks: [nodes_task, events_task],
+        };
+        let complete = || mirror.nodes.lock().is_complete && mirror.events.lock().is_complete;
+        mirror.until("the first lists are here", complete).await;
+        mirror
+    }
+
+    /// Changes with everything that is seen.
+    pub(crate) fn subscribe(&self) -> watch::Receiver<()> {
+        self.pulse.subscribe()
+    }
+
+    /// The node of that name on the server.
+    pub(crate) fn node(&self, name: &str) -> Option<Value> {
+        self.nodes.lock().current.get(name).cloned()
+    }
+
+    /// The nodes, by name.
+    pub(crate) fn nodes(&self) -> Vec<Value> {
+        self.nodes.lock().current.values().cloned().collect()
+    }
+
+    /// Every version of that node, oldest first.
+    pub(crate) fn versions(&self, name: &str) -> Vec<Value> {
+        let state = self.nodes.lock();
+        let own = state.versions.iter();
+        own.filter(|it| it["metadata"]["name"] == name)
+            .cloned()
+            .collect()
+    }
+
+    /// The events about nodes, by name.
+    pub(crate) fn events(&self) -> Vec<Value> {
+        self.events.lock().current.values().cloned().collect()
+    }
+
+    /// Waits until the node is seen in that version or a later one.
+    pub(crate) async fn until_seen(&self, name: &str, version: u64) {
+        let what = format!("version {version} of node {name} is seen");
+        self.until(&what, || {
+            let node = self.node(name);
+            node.is_some_and(|it| version_of(&it) >= version)
+        })
+        .await;
+    }
+
+    /// Waits until the node is seen with that uid.
+    pub(crate) async fn until_made(&self, name: &str, uid: &Value) {
+        let what = format!("node {name} is seen");
+        self.until(&what, || {
+            let node = self.node(name);
+            node.is_some_and(|it| it["metadata"]["uid"] == *uid)
+        })
+        .await;
+    }
+
+    /// Waits until there is no node of that name with that uid.
+    pub(crate) async fn until_gone(&self, name: &str, uid: &Value) {
+        let what = format!("node {name} is seen to go");
+        self.until(&what, || {
+            self.node(name)
+                .is_none_or(|it| it["metadata"]["uid"] != *uid)
+        })
+        .await;
+    }
+
+    /// Waits until everything is seen that is on the server now.
+    pub(crate) async fn catch_up(&self) {
+        let select = ListParams {
+            label_selector: self.names.selector(),
+            ..ListParams::default()
+        };
+        let nodes: Api<Node> = Api::all(self.client.clone());
+        self.agree(&self.nodes, nodes, &select).await;
+        let events: Api<KubeEvent> = Api::namespaced(self.client.clone(), EVENTS);
+        self.agree(&self.events, events, &ListParams::default())
+            .await;
+    }
+
+    /// Lists, and waits until the watch has told what the list says.
+    async fn agree<K>(&self, kept: &Kept, api: Api<K>, select: &ListParams)
+    where
+        K: Clone + std::fmt::Debug + serde::de::DeserializeOwned,
+    {
+        let list = api.list_metadata(select).await.unwrap();
+        let at = number(list.metadata.resource_version.as_deref());
+        let listed: BTreeMap<String, u64> = list
+            .items
+            .into_iter()
+            .map(|it| it.metadata)
+            .filter_map(|it| Some((it.name?, number(it.resource_version.as_deref()))))
+            .filter(|(name, _)| self.names.is_own(name))
+            .collect();
+        self.until("the watches agree with the lists", || {
+            let state = kept.lock();
+            let version = |name: &str| state.current.get(name).map(version_of);
+            let are_seen = listed
+                .iter()
+                // One that is not there any more was there, or will be before it goes.
+                .all(|(name, wanted)| state.told(name, *wanted));
+            let are_gone = state
+                .current
+                .keys()
+                .filter(|name| !listed.contains_key(*name))
+                .all(|name| version(name) > Some(at));
+            are_seen && are_gone
+        })
+        .await;
+    }
+
+    async fn until(&self, what: &str, mut done: impl FnMut() -> bool) {
+        let mut pulse = self.pulse.subscribe();
+        let wait = async {
+            loop {
+                pulse.mark_unchanged();
+                if done() {
+                    return;
+                }
+                let _ = pulse.changed().await;
+            }
+        };
+        let is_done = tokio::time::timeout(LAG, wait).await.is_ok();
+        assert!(
+            is_done,
+            "the watches of the test never come to this: {what}"
+        );
+    }
+}
+
+impl State {
+    /// Whether that object was told in that version or a later one.
+    fn told(&self, name: &str, version: u64) -> bool {
+        let told = self.versions.iter().rev();
+        told.filter(|it| it["metadata"]["name"] == name)
+            .any(|it| version_of(it) >= version)
+    }
+
+    fn apply(&mut self, object: Value) {
+        let name = name_of(&object);
+        self.versions.push(object.clone());
+        self.current.insert(name, object);
+    }
+}
+
+impl Kept {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap()
+    }
+
+    fn take(&self, event: Event<Value>) {
+        let mut state = self.lock();
+        match event {
+            Event::Apply(object) => state.apply(object),
+            Event::Delete(object) => {
+                state.current.remove(&name_of(&object));
+            }
+            Event::Init => state.fresh.clear(),
+            Event::InitApply(object) => {
+                state.fresh.insert(name_of(&object), object);
+            }
+            Event::InitDone => {
+                let fresh = std::mem::take(&mut state.fresh);
+                state.current.retain(|name, _| fresh.contains_key(name));
+                for (name, object) in fresh {
+                    if state.current.get(&name).map(version_of) != Some(version_of(&object)) {
+                        state.apply(object);
+                    }
+                }
+                state.is_complete = true;
+            }
+        }
+    }
+}
+
+/// Starts to watch one kind.
+fn follow(
+    api: Api<DynamicObject>,
+    kind: &'static str,
+    config: watcher::Config,
+    kept: &Kept,
+    names: &Names,
+    pulse: &watch::Sender<()>,
+) -> JoinHandle<()> {
+    let (kept, names, pulse) = (kept.clone(), names.clone(), pulse.clone());
+    tokio::spawn(async move {
+        let mut told = std::pin::pin!(told(api, kind, config));
+        while let Some(event) = told.next().await {
+            let own = match &event {
+                Event::Apply(it) | Event::Delete(it) | Event::InitApply(it) => {
+                    names.is_own(&name_of(it))
+                }
+                Event::Init | Event::InitDone => true,
+            };
+            if own {
+                kept.take(event);
+                pulse.send_replace(());
+            }
+        }
+    })
+}
+
+/// The watch without its errors: after one it starts over by itself.
+fn told(
+    api: Api<DynamicObject>,
+    kind: &'static str,
+    config: watcher::Config,
+) -> impl Stream<Item = Event<Value>> + Send {
+    let events = watcher::watcher(api, config);
+    events.filter_map(async move |event| {
+        let value = |object| value(object, kind);
+        Some(match event.ok()? {
+            Event::Apply(object) => Event::Apply(value(object)),
+            Event::Delete(object) => Event::Delete(value(object)),
+            Event::Init => Event::Init,
+            Event::InitApply(object) => Event::InitApply(value(object)),
+            Event::InitDone => Event::InitDone,
+        })
+    })
+}
+
+/// Items of lists do not say what they are; here all do.
+fn value(mut object: DynamicObject, kind: &str) -> Value {
+    object.types = Some(TypeMeta {
+        api_version: "v1".to_owned(),
+        kind: kind.to_owned(),
+    });
+    serde_json::to_value(object).unwrap()
+}
+
+fn name_of(object: &Value) -> String {
+    object["metadata"]["name"]
+        .as_str()
+        .unwrap_or_default()
+        .to_owned()
+}
+
+/// Kubernetes promises that versions of one kind can be compared as numbers.
+pub(crate) fn version_of(object: &Value) -> u64 {
+    number(object["metadata"]["resourceVersion"].as_str())
+}
+
+fn number(version: Option<&str>) -> u64 {
+    version.and_then(|it| it.parse().ok()).unwrap_or_default()
+}

@@ -1,0 +1,99 @@
+//! Node objects as kubelets make them, and short forms of what is read from them.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+/// The taint of nodes that wait for their cloud.
+pub const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
+/// The taint of nodes whose machine is off.
+pub const SHUTDOWN: &str = "node.cloudprovider.kubernetes.io/shutdown";
+/// The taint that admission gives every new node.
+pub const NOT_READY: &str = "node.kubernetes.io/not-ready";
+/// The annotation with the kubelet's `--node-ip`.
+pub const PROVIDED_NODE_IP: &str = "alpha.kubernetes.io/provided-node-ip";
+
+/// A node as a kubelet with an external cloud provider registers it; Ready, so that only the
+/// initialiser cares about it.
+pub fn fresh(name: &str) -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": { "name": name, "labels": { "kubernetes.io/hostname": name } },
+        "spec": { "taints": [{ "key": UNINITIALIZED, "value": "true", "effect": "NoSchedule" }] },
+        "status": {
+            "addresses": [{ "type": "Hostname", "address": name }],
+            "conditions": [ready("True")],
+        },
+    })
+}
+
+/// An initialised node of machine `id` with these addresses (`Type:value`).
+pub fn known(name: &str, id: &str, status: &str, addresses: &[&str]) -> Value {
+    let mut node = fresh(name);
+    node["spec"] = json!({ "providerID": id });
+    node["status"]["conditions"] = json!([ready(status)]);
+    let list: Vec<Value> = addresses
+        .iter()
+        .map(|text| text.split_once(':').unwrap())
+        .map(|(kind, address)| json!({ "type": kind, "address": address }))
+        .collect();
+    node["status"]["addresses"] = json!(list);
+    node
+}
+
+/// The condition `Ready` of that status.
+pub fn ready(status: &str) -> Value {
+    json!({ "type": "Ready", "status": status, "reason": "Test", "message": "",
+            "lastHeartbeatTime": "2026-10-26T00:00:00Z",
+            "lastTransitionTime": "2026-10-26T00:00:00Z" })
+}
+
+/// `key=value:effect`, without `=` where there is no value.
+pub fn taint(text: &str) -> Value {
+    let (rest, effect) = text.rsplit_once(':').unwrap();
+    match rest.split_once('=') {
+        Some((key, value)) => json!({ "key": key, "value": value, "effect": effect }),
+        None => json!({ "key": rest, "effect": effect }),
+    }
+}
+
+/// Several taints in the form of [`taint`].
+pub fn taint_list<T: AsRef<str>>(texts: &[T]) -> Value {
+    texts.iter().map(|text| taint(text.as_ref())).collect()
+}
+
+/// The taints in the form of [`taint`].
+pub fn taints(node: &Value) -> Vec<String> {
+    let list = node["spec"]["taints"].as_array().into_iter().flatten();
+    list.map(|taint| {
+        let text = |field: &str| taint[field].as_str().unwrap_or_default().to_owned();
+        match text("value") {
+            value if value.is_empty() => format!("{}:{}", text("key"), text("effect")),
+            value => format!("{}={value}:{}", text("key"), text("effect")),
+        }
+    })
+    .collect()
+}
+
+/// The addresses as `Type:value`.
+pub fn addresses(node: &Value) -> Vec<String> {
+    let list = node["status"]["addresses"].as_array().into_iter().flatten();
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    list.map(|one| format!("{}:{}", text(&one["type"]), text(&one["address"])))
+        .collect()
+}
+
+/// The labels.
+pub fn labels(node: &Value) -> BTreeMap<String, String> {
+    let all = node["metadata"]["labels"].as_object().into_iter().flatten();
+    all.map(|(key, value)| (key.clone(), value.as_str().unwrap().to_owned()))
+        .collect()
+}
+
+/// Whether a node waits for its cloud.
+pub fn is_uninitialized(node: &Value) -> bool {
+    taints(node)
+        .iter()
+        .any(|taint| taint.starts_with(UNINITIALIZED))
+}

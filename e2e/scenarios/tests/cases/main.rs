@@ -1,0 +1,18 @@
+//! The specification's cases of nodes, end to end: the real manager in this process, an API server,
+//! and clouds whose every answer is scripted.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test may"
+)]
+
+mod addresses;
+mod initialization;
+mod initialization_writes;
+mod labels;
+mod lifecycle;
+mod lifecycle_guard;
+mod ownership;
+mod seeds;
+mod story;

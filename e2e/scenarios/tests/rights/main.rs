@@ -1,0 +1,139 @@
+//! What the manager does with the API server, and that the originals' roles, and ours, allow all
+//! of it: as a service account with exactly these rules, refused nothing.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test may"
+)]
+
+mod story;
+mod used;
+
+use bowline_scenarios::cloud::{Script, machine};
+use bowline_scenarios::objects::fresh;
+use bowline_scenarios::{refuse, scenario};
+use bowline_simulator::kubernetes::auth::originals;
+use bowline_simulator::kubernetes::fixture;
+use serde_json::Value;
+
+use story::Stage;
+use used::{Right, is_granted, right};
+
+/// The rights a manager without the serving port uses. What we ship can be read off here.
+const NEEDED: &[(&str, &str)] = &[
+    ("create", "events"),
+    ("create", "leases.coordination.k8s.io"),
+    ("delete", "nodes"),
+    ("get", "/healthz"),
+    ("get", "leases.coordination.k8s.io"),
+    ("get", "nodes"),
+    ("patch", "events"),
+    ("patch", "nodes"),
+    ("patch", "nodes/status"),
+    ("update", "leases.coordination.k8s.io"),
+    ("watch", "nodes"),
+];
+
+fn shipped() -> Vec<Value> {
+    let text = include_str!("../../../../deploy/rbac.yaml");
+    fixture::parse("deploy/rbac.yaml", text).unwrap()
+}
+
+async fn check(account: &str, objects: Vec<Value>) {
+    let mut stage = Stage::new(account, &objects).await;
+    stage.whole_story().await;
+    let refused: Vec<_> = stage
+        .calls()
+        .into_iter()
+        .filter(|it| it.status == 403)
+        .collect();
+    assert!(refused.is_empty(), "{refused:#?}");
+    let used: Vec<Right> = {
+        let all: std::collections::BTreeSet<_> = stage.calls().iter().map(right).collect();
+        all.into_iter().collect()
+    };
+    let needed: Vec<Right> = NEEDED
+        .iter()
+        .map(|(verb, what)| ((*verb).to_owned(), (*what).to_owned()))
+        .collect();
+    assert_eq!(used, needed);
+    for right in &used {
+        assert!(is_granted(&objects, right), "{right:?}");
+    }
+}
+
+#[test]
+fn the_whole_story_of_a_node_fits_into_cloudscales_role() {
+    scenario!(async || check("cloud-controller-manager", originals::cloudscale()).await);
+}
+
+#[test]
+fn the_whole_story_of_a_node_fits_into_exoscales_role() {
+    scenario!(async || check("cloud-controller-manager", originals::exoscale()).await);
+}
+
+#[test]
+fn the_whole_story_of_a_node_fits_into_xen_orchestras_role() {
+    let account = "xenorchestra-cloud-controller-manager";
+    scenario!(async || check(account, originals::xenorchestra()).await);
+}
+
+#[test]
+fn the_whole_story_of_a_node_fits_into_the_frameworks_role() {
+    scenario!(async || check("bowline", originals::framework("bowline", false)).await);
+}
+
+#[test]
+fn the_whole_story_of_a_node_fits_into_the_role_we_ship() {
+    scenario!(async || check("bowline", shipped()).await);
+}
+
+#[test]
+fn under_the_role_of_talos_everything_works_but_the_deletion_of_nodes() {
+    scenario!(async || {
+        let objects = originals::talos();
+        let mut stage = Stage::new("talos-cloud-controller-manager", &objects).await;
+        stage.until_gone_for_good(403).await;
+        let refused: Vec<Right> = stage
+            .calls()
+            .iter()
+            .filter(|it| it.status == 403)
+            .map(right)
+            .collect();
+        assert!(!refused.is_empty());
+        for right in refused {
+            assert_eq!(right, ("delete".to_owned(), "nodes".to_owned()));
+        }
+    });
+}
+
+#[test]
+fn a_server_without_streaming_lists_needs_the_right_to_list_which_all_roles_have() {
+    scenario!(async || {
+        let objects = originals::cloudscale();
+        let mut stage = Stage::new("cloud-controller-manager", &objects).await;
+        let old = refuse(422, "GET", "/api/v1/nodes").query("*sendInitialEvents=true*");
+        let bench = &mut stage.bench;
+        bench.fault(old);
+        let found = machine("demo://m-1", &["InternalIP:10.0.0.1"]);
+        bench.cloud().say("n1", Script::Machine(found));
+        bench.create(fresh("n1")).await;
+        bench.start();
+        bench.until_initialized("n1").await;
+        bench.stop().await;
+        let list = ("list".to_owned(), "nodes".to_owned());
+        let used: Vec<Right> = stage.calls().iter().map(right).collect();
+        assert!(used.contains(&list), "{used:?}");
+        for objects in [
+            originals::cloudscale(),
+            originals::exoscale(),
+            originals::talos(),
+            originals::xenorchestra(),
+            shipped(),
+        ] {
+            assert!(is_granted(&objects, &list));
+        }
+        assert!(stage.calls().iter().all(|it| it.status != 403));
+    });
+}

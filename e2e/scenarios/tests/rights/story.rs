@@ -1,0 +1,133 @@
+//! Everything that happens to nodes, one thing after the other, under an account of its own.
+
+use bowline_core::SHUTDOWN_TAINT;
+use bowline_scenarios::cloud::{Script, machine, stopped};
+use bowline_scenarios::objects::{addresses, fresh, known, labels, taints};
+use bowline_scenarios::{Bench, refuse};
+use bowline_simulator::journal::Entry;
+use serde_json::Value;
+
+const FIRST: &str = "InternalIP:10.0.0.1";
+const SECOND: &str = "InternalIP:10.0.0.9";
+
+pub(crate) struct Stage {
+    pub(crate) bench: Bench,
+    /// Who the manager is to the API server.
+    user: String,
+}
+
+impl Stage {
+    /// The manager will be this account of `kube-system`, with the rights that these objects give.
+    pub(crate) async fn new(account: &str, objects: &[Value]) -> Self {
+        let flags = ["--leader-elect=true", "--node-status-update-frequency=10s"];
+        let mut bench = Bench::idle(&flags).await;
+        let renamed = bench.cluster.grant(account, objects).await;
+        bench.act_as(renamed.config);
+        Self {
+            bench,
+            user: renamed.user,
+        }
+    }
+
+    /// The manager's calls so far.
+    pub(crate) fn calls(&self) -> Vec<Entry> {
+        let entries = self.bench.entries().into_iter();
+        entries.filter(|it| it.caller == self.user).collect()
+    }
+
+    fn says(&self, script: Script) {
+        self.bench.cloud().say("n1", script);
+    }
+
+    async fn until(&self, what: &str, done: impl Fn(&Value) -> bool) {
+        let seen = |bench: &Bench| bench.find("n1").is_some_and(|node| done(&node));
+        self.bench.until(what, seen).await;
+    }
+
+    /// From the first sight of a node to its end, and an election.
+    pub(crate) async fn whole_story(&mut self) {
+        self.says(Script::Machine(machine("demo://m-1", &[FIRST])));
+        self.bench.create(fresh("n1")).await;
+        // One conflict on the way: the node is read again.
+        self.bench
+            .fault(refuse(409, "PATCH", "/api/v1/nodes/n1").times(1));
+        self.bench.start();
+        self.bench.until_initialized("n1").await;
+        self.bench.set_ready("n1", "True").await;
+        self.says(Script::Machine(machine("demo://m-1", &[SECOND])));
+        self.until("the new address", |node| {
+            addresses(node).contains(&SECOND.to_owned())
+        })
+        .await;
+        self.bench
+            .change("n1", |node| {
+                node["metadata"]["labels"]["failure-domain.beta.kubernetes.io/zone"] = "z2".into();
+            })
+            .await;
+        self.until("the repaired label", |node| {
+            labels(node)
+                .get("topology.kubernetes.io/zone")
+                .is_some_and(|it| it == "z2")
+        })
+        .await;
+        let shutdown = format!("{SHUTDOWN_TAINT}:NoSchedule");
+        self.says(Script::Machine(stopped("demo://m-1")));
+        self.bench.set_ready("n1", "Unknown").await;
+        self.until("the shutdown taint", |node| {
+            taints(node).contains(&shutdown)
+        })
+        .await;
+        self.says(Script::Machine(machine("demo://m-1", &[SECOND])));
+        self.bench.set_ready("n1", "True").await;
+        self.until("the taint's removal", |node| {
+            !taints(node).contains(&shutdown)
+        })
+        .await;
+        self.says(Script::Gone);
+        self.bench.set_ready("n1", "Unknown").await;
+        self.bench.until_deleted("n1").await;
+        self.trouble().await;
+        self.bench.stop().await;
+        for reason in ["Synced", "DeletingNode"] {
+            assert_eq!(self.bench.told("n1", reason), 1, "{reason}");
+        }
+    }
+
+    /// A trouble that is told again and again: the event is counted up.
+    async fn trouble(&self) {
+        self.bench.cloud().say("n2", Script::Error("no answer"));
+        self.bench.create(fresh("n2")).await;
+        self.bench
+            .until("a trouble is told twice", |bench| {
+                bench.told("n2", "NodeInitializationFailed") >= 2
+            })
+            .await;
+    }
+
+    /// A node whose machine is gone, which the manager may not delete.
+    pub(crate) async fn until_gone_for_good(&mut self, status: u16) {
+        self.bench.cloud().say("n1", Script::Gone);
+        self.bench
+            .put(known("n1", "demo://m-1", "Unknown", &[FIRST]))
+            .await;
+        self.says_also("n2");
+        self.bench.start();
+        let refused = |bench: &Bench| {
+            let tried = bench.told("n1", "DeletingNodeFailed") > 0;
+            tried && bench.is_initialized("n2")
+        };
+        self.bench.create(fresh("n2")).await;
+        self.bench.until("the refusal is told", refused).await;
+        self.bench.stop().await;
+        assert!(self.bench.find("n1").is_some());
+        let deletions = self.calls().into_iter().filter(|it| it.method == "DELETE");
+        for deletion in deletions {
+            assert_eq!(deletion.status, status);
+        }
+    }
+
+    fn says_also(&self, name: &str) {
+        let found = machine(&format!("demo://{name}"), &["InternalIP:10.0.0.7"]);
+        self.bench.cloud().say(name, Script::Machine(found));
+    }
+}
