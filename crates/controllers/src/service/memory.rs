@@ -87,6 +87,8 @@ struct Known {
     published: BTreeMap<String, String>,
     /// The plan that waits for the cloud.
     errand: Option<Errand>,
+    /// Whether the last plan found something wrong with what is wanted.
+    troubled: bool,
     /// The work that was announced and has not ended yet, by the reason of its event.
     announced: Option<&'static str>,
     /// What was told when a plan was last carried out to its end.
@@ -145,6 +147,7 @@ impl Memory {
             members: None,
             published: BTreeMap::new(),
             errand: None,
+            troubled: false,
             announced: None,
             told: BTreeSet::new(),
             telling: BTreeSet::new(),
@@ -165,6 +168,17 @@ impl Memory {
             .values()
             .map(|it| it.service.uid.clone())
             .collect()
+    }
+
+    pub(super) fn set_troubled(&self, key: &ServiceKey, troubled: bool) {
+        self.with(key, |known| known.troubled = troubled);
+    }
+
+    /// The Services whose last plan found something wrong.
+    pub(super) fn troubled(&self) -> Vec<ServiceKey> {
+        let state = self.state();
+        let troubled = state.known.iter().filter(|(_, known)| known.troubled);
+        troubled.map(|(key, _)| key.clone()).collect()
     }
 
     // Members.

@@ -181,6 +181,8 @@ impl ServiceController {
     /// Tells that work begins, and what is wrong with what is wanted.
     pub(super) fn tell_plan(&self, service: &Service, errand: &Errand) {
         let plan = errand.run.plan();
+        self.memory
+            .set_troubled(&service.key, !plan.problems.is_empty());
         if !plan.is_empty() {
             match errand.wish.goal {
                 Goal::Absent => {

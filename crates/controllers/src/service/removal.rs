@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use bowline_core::{CloudName, DraftError, Fingerprint, Goal, Service};
+use bowline_core::{CloudName, DraftError, Fingerprint, Goal, Service, ServiceKey};
 
 use super::ServiceController;
 use super::errors::TurnError;
@@ -34,7 +34,7 @@ impl ServiceController {
             "DeletedLoadBalancer",
             "Deleted load balancer",
         );
-        self.memory.forget(&service.key);
+        self.forget(&service.key);
         self.clear_status(&service.key, &service.uid).await?;
         Ok(Outcome::Done)
     }
@@ -56,7 +56,7 @@ impl ServiceController {
                 "DeletedLoadBalancer",
                 "Deleted load balancer",
             );
-            self.memory.forget(&old.key);
+            self.forget(&old.key);
         }
         Ok(done)
     }
@@ -122,5 +122,15 @@ impl ServiceController {
         );
         self.tell_plan(service, &errand);
         Ok(errand)
+    }
+
+    /// Forgets a Service whose load balancer is gone. What it used may be what others lacked (an
+    /// address, a name, a quota), so that those in trouble are looked at again at once.
+    fn forget(&self, key: &ServiceKey) {
+        self.memory.forget(key);
+        for troubled in self.memory.troubled() {
+            self.memory.add_cause(&troubled, Causes::service());
+            self.queue.add(troubled);
+        }
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::bench::{Bench, FIN, balancer, gaps, refuse};
-use crate::cloud::{Fault, Look};
+use crate::cloud::{Fault, Look, SIZE};
 
 #[tokio::test(start_paused = true)]
 async fn framework_case_060_a_finalizer_that_was_left_over_is_cleaned_up_at_the_start() {
@@ -286,4 +286,23 @@ async fn a_finalizer_that_cannot_be_removed_is_tried_again_and_others_stay() {
     assert_eq!(bench.cloud().count("delete load balancer"), 1);
     bench.seconds(600).await;
     assert_eq!(bench.cloud().count("(absent)"), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_removed_service_gives_back_is_offered_to_those_in_trouble_at_once() {
+    let bench = Bench::new();
+    bench.ensured("web").await;
+    bench.ensured("fine").await;
+    bench
+        .create_with("poor", |it| {
+            it["metadata"]["annotations"] = json!({ SIZE: "bad" });
+        })
+        .await;
+    bench.seconds(1000).await;
+    bench.cloud().clear();
+    bench.delete("web").await;
+    bench.until_gone("web").await;
+    bench.seconds(1).await;
+    assert_eq!(bench.cloud().count("look at default/poor"), 1);
+    assert_eq!(bench.cloud().count("look at default/fine"), 0);
 }
