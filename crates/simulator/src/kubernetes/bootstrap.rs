@@ -74,7 +74,6 @@ fn config_maps(auth: &Auth) -> Vec<Value> {
             "requestheader-client-ca-file": auth.front_proxy().pem(),
             "requestheader-extra-headers-prefix": r#"["X-Remote-Extra-"]"#,
             "requestheader-group-headers": r#"["X-Remote-Group"]"#,
-            "requestheader-uid-headers": "[]",
             "requestheader-username-headers": r#"["X-Remote-User"]"#,
         }),
     ));

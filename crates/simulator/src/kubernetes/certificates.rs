@@ -266,9 +266,27 @@ impl Authority {
                 .iter_organization()
                 .filter_map(|group| group.as_str().ok().map(str::to_owned))
                 .collect(),
+            extra: std::collections::BTreeMap::from([(
+                CREDENTIAL.to_owned(),
+                vec![format!("X509SHA256={}", hexadecimal(certificate))],
+            )]),
             ..User::default()
         })
     }
+}
+
+/// How reviews name the credential that somebody used.
+const CREDENTIAL: &str = "authentication.kubernetes.io/credential-id";
+
+/// The digest of a certificate, in hexadecimal.
+fn hexadecimal(certificate: &[u8]) -> String {
+    let digest = ring::digest::digest(&ring::digest::SHA256, certificate);
+    let digits: Vec<String> = digest
+        .as_ref()
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    digits.concat()
 }
 
 impl std::fmt::Debug for Authority {

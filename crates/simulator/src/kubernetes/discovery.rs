@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod tests;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
 use super::{
@@ -14,6 +16,9 @@ const JSON: &str = "application/json";
 
 /// The Kubernetes minor version that the server behaves like.
 const MINOR: &str = "36";
+
+/// The oldest minor version that other parts of the cluster may behave like.
+const COMPATIBLE_MINOR: &str = "35";
 
 /// Answers a GET of a discovery path with a content type and a body; `None` if it is not one.
 ///
@@ -59,6 +64,8 @@ fn version() -> Value {
         "major": "1", "minor": MINOR, "gitVersion": format!("v1.{MINOR}.0+bowline"),
         "gitCommit": "", "gitTreeState": "clean", "buildDate": "1970-01-01T00:00:00Z",
         "goVersion": "", "compiler": "", "platform": "linux/amd64",
+        "emulationMajor": "1", "emulationMinor": MINOR,
+        "minCompatibilityMajor": "1", "minCompatibilityMinor": COMPATIBLE_MINOR,
     })
 }
 
@@ -76,6 +83,15 @@ fn negotiate(accept: &str) -> Form {
     let mut ranges: Vec<(f32, Form)> = accept.split(',').filter_map(media_range).collect();
     ranges.sort_by(|left, right| right.0.total_cmp(&left.0));
     ranges.first().map_or(Form::Plain, |(_, form)| *form)
+}
+
+/// Whether the list of groups can be written in a form that the client accepts.
+pub fn is_acceptable(accept: &str) -> bool {
+    let others = ["application/yaml", super::protobuf::MEDIA_TYPE];
+    let readable = |range: &str| {
+        media_range(range).is_some() || others.iter().any(|one| range.trim().starts_with(one))
+    };
+    accept.trim().is_empty() || accept.split(',').any(readable)
 }
 
 fn media_range(text: &str) -> Option<(f32, Form)> {
@@ -169,6 +185,10 @@ fn group_document(group: &str) -> Option<Value> {
 fn verbs(kind: &Kind) -> &'static [&'static str] {
     match kind.role {
         Role::Review => &["create"],
+        // Namespaces cannot be deleted as a collection.
+        Role::Stored if kind.kind == "Namespace" => &[
+            "create", "delete", "get", "list", "patch", "update", "watch",
+        ],
         Role::Stored => &[
             "create",
             "delete",
@@ -230,10 +250,14 @@ fn resource_list(group: &str, version: &str) -> Option<Value> {
         format!("{group}/{version}")
     };
     (!resources.is_empty()).then(|| {
-        json!({
-            "kind": "APIResourceList", "apiVersion": "v1", "groupVersion": name,
-            "resources": resources,
-        })
+        let mut document = json!({
+            "kind": "APIResourceList", "groupVersion": name, "resources": resources,
+        });
+        // The oldest group says so in the oldest way.
+        if !group.is_empty() {
+            document["apiVersion"] = "v1".into();
+        }
+        document
     })
 }
 
@@ -253,7 +277,17 @@ fn resource(kind: &Kind) -> Value {
         "kind": kind.kind, "verbs": verbs(kind),
     });
     extras(&mut entry, kind);
+    if kind.role == Role::Stored {
+        entry["storageVersionHash"] = storage_version_hash(kind).into();
+    }
     entry
+}
+
+/// A short name for the form in which objects of a kind are stored.
+fn storage_version_hash(kind: &Kind) -> String {
+    let form = format!("{}/{}/{}", kind.group, kind.version, kind.kind);
+    let digest = ring::digest::digest(&ring::digest::SHA256, form.as_bytes());
+    STANDARD.encode(&digest.as_ref()[..8])
 }
 
 fn aggregated(version: &str, wanted: fn(&str) -> bool) -> Value {

@@ -15,7 +15,8 @@ pub fn answer(path: &str, query: &Query) -> Option<Response<Body>> {
     let group = pieces
         .next()
         .filter(|name| ["healthz", "livez", "readyz"].contains(name))?;
-    let text = match pieces.next() {
+    let check = pieces.next();
+    let text = match check {
         Some(check) if CHECKS.contains(&check) => "ok".to_owned(),
         Some(_) => return None,
         None if query.maybe("verbose").is_some() => {
@@ -28,9 +29,11 @@ pub fn answer(path: &str, query: &Query) -> Option<Response<Body>> {
         None => "ok".to_owned(),
     };
     let mut response = respond::bytes(200, "text/plain; charset=utf-8", text.into_bytes());
-    response.headers_mut().insert(
-        "x-content-type-options",
-        http::HeaderValue::from_static("nosniff"),
-    );
+    if check.is_none() {
+        response.headers_mut().insert(
+            "x-content-type-options",
+            http::HeaderValue::from_static("nosniff"),
+        );
+    }
     Some(response)
 }

@@ -100,7 +100,7 @@ const COORDINATION: &str = "coordination.k8s.io";
 const DISCOVERY: &str = "discovery.k8s.io";
 const RBAC: &str = "rbac.authorization.k8s.io";
 
-/// Every served kind, core group first.
+/// Every served kind, core group first, then in the order in which a real server lists them.
 pub const KINDS: &[Kind] = &[
     Kind {
         short: &["cm"],
@@ -195,6 +195,16 @@ pub const KINDS: &[Kind] = &[
             false,
         )
     },
+    stored(
+        RBAC,
+        "ClusterRoleBinding",
+        "clusterrolebindings",
+        "clusterrolebinding",
+        false,
+    ),
+    stored(RBAC, "ClusterRole", "clusterroles", "clusterrole", false),
+    stored(RBAC, "RoleBinding", "rolebindings", "rolebinding", true),
+    stored(RBAC, "Role", "roles", "role", true),
     stored(COORDINATION, "Lease", "leases", "lease", true),
     stored(
         DISCOVERY,
@@ -203,16 +213,6 @@ pub const KINDS: &[Kind] = &[
         "endpointslice",
         true,
     ),
-    stored(RBAC, "ClusterRole", "clusterroles", "clusterrole", false),
-    stored(
-        RBAC,
-        "ClusterRoleBinding",
-        "clusterrolebindings",
-        "clusterrolebinding",
-        false,
-    ),
-    stored(RBAC, "Role", "roles", "role", true),
-    stored(RBAC, "RoleBinding", "rolebindings", "rolebinding", true),
 ];
 
 /// The served kind under that group, version and plural.

@@ -15,6 +15,7 @@ use super::selectors::Selector;
 use super::status::Refusal;
 use super::store::State;
 use super::strategy::problem::{Problem, invalid_of};
+use super::words::json_error;
 
 const EXPIRED_LIST: &str = "The resourceVersion for the provided list is too old.";
 const EXPIRED_PAGE: &str = "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted between the time the first chunk was returned and now may show up in the list.";
@@ -31,7 +32,8 @@ pub enum Version {
 }
 
 /// Where a page starts.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 struct Token {
     v: String,
     rv: i64,
@@ -166,8 +168,10 @@ fn decode(token: &str) -> Result<Token, Refusal> {
     let bytes = URL_SAFE_NO_PAD
         .decode(token)
         .map_err(|error| wrong(&format!("continue key is not valid: {error}")))?;
-    let token: Token = serde_json::from_slice(&bytes)
-        .map_err(|error| wrong(&format!("continue key is not valid: {error}")))?;
+    let token: Token = serde_json::from_slice(&bytes).map_err(|error| {
+        let why = json_error(&bytes, &error);
+        wrong(&format!("continue key is not valid: {why}"))
+    })?;
     if token.v != "meta.k8s.io/v1" {
         return Err(wrong(&format!(
             "continue key is not valid: server does not recognize this encoded version {}",

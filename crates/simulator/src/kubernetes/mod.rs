@@ -37,6 +37,7 @@ pub mod strategy;
 pub mod table;
 pub mod verbs;
 pub mod watch;
+pub mod words;
 
 pub use server::KubernetesApi;
 

@@ -116,6 +116,11 @@ impl Target {
             .any(|kind| kind.group == self.group && kind.version == self.version)
     }
 
+    /// Whether the group is served in some version.
+    pub fn group_is_known(&self) -> bool {
+        kinds::KINDS.iter().any(|kind| kind.group == self.group)
+    }
+
     /// The verb, as authorization names it.
     pub fn verb(&self, method: &Method, query: &Query) -> &'static str {
         match (method.as_str(), self.name.is_empty()) {

@@ -1,6 +1,8 @@
 //! How an answer looks: content negotiation, representations, headers.
 
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, RETRY_AFTER, WARNING};
+use http::header::{
+    CACHE_CONTROL, CONTENT_TYPE, HeaderValue, RETRY_AFTER, WARNING, X_CONTENT_TYPE_OPTIONS,
+};
 use http::{HeaderMap, Response};
 use serde_json::{Value, json};
 
@@ -8,8 +10,16 @@ use super::kinds::Kind;
 use super::status::Refusal;
 use crate::serve::Body;
 
-/// What can be read and written.
-const MEDIA_TYPES: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
+/// What can be read and written, as refusals tell it.
+pub const MEDIA_TYPES: &str =
+    "application/json, application/yaml, application/vnd.kubernetes.protobuf";
+
+/// What lists and watches can be written as.
+pub fn list_media_types() -> String {
+    format!(
+        "{MEDIA_TYPES}, application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch"
+    )
+}
 
 /// How objects are represented.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +30,8 @@ pub enum Shape {
     Table,
     /// Metadata only.
     Partial,
+    /// Metadata only, of a list.
+    PartialList,
 }
 
 /// The outcome of content negotiation.
@@ -29,6 +41,8 @@ pub struct Format {
     pub shape: Shape,
     /// YAML instead of JSON.
     pub yaml: bool,
+    /// Tables and metadata in the version before the present one.
+    pub beta: bool,
 }
 
 /// What a verb answers.
@@ -83,25 +97,40 @@ pub fn negotiate(headers: &HeaderMap) -> Result<Format, Refusal> {
         return Ok(Format {
             shape: Shape::Whole,
             yaml: false,
+            beta: false,
         });
     }
     accept.split(',').find_map(clause).ok_or_else(|| {
-        Refusal::new(
-            406,
-            "NotAcceptable",
-            format!("only the following media types are accepted: {MEDIA_TYPES}"),
-        )
+        // A known type in an unknown shape is refused in other words.
+        if accept.split(',').any(|one| media(one).is_some()) {
+            let message = format!("only the following media types are accepted: {MEDIA_TYPES}");
+            return Refusal::new(406, "NotAcceptable", message);
+        }
+        not_acceptable(MEDIA_TYPES)
     })
+}
+
+/// Whether a clause asks for YAML, if it can be served at all.
+fn media(clause: &str) -> Option<bool> {
+    match clause.split(';').next()?.trim() {
+        "application/json" | "*/*" | "application/*" => Some(false),
+        "application/yaml" => Some(true),
+        _ => None,
+    }
+}
+
+/// 406.
+pub fn not_acceptable(known: &str) -> Refusal {
+    let message = format!("406: Not Acceptable\n\nAvailable representations: {known}");
+    let mut refusal = Refusal::new(406, "NotAcceptable", message);
+    refusal.details = json!({});
+    refusal
 }
 
 /// One clause of an `Accept` header, if it can be served.
 fn clause(clause: &str) -> Option<Format> {
-    let mut pieces = clause.split(';').map(str::trim);
-    let yaml = match pieces.next()? {
-        "application/json" | "*/*" | "application/*" => false,
-        "application/yaml" => true,
-        _ => return None,
-    };
+    let yaml = media(clause)?;
+    let pieces = clause.split(';').skip(1).map(str::trim);
     let (mut shape, mut group, mut version) = ("", "", "");
     for (key, value) in pieces.filter_map(|piece| piece.split_once('=')) {
         match key.trim() {
@@ -111,15 +140,34 @@ fn clause(clause: &str) -> Option<Format> {
             _ => {}
         }
     }
+    let beta = version == "v1beta1";
     let shape = match (shape, group, version) {
         ("", "", "") => Shape::Whole,
-        ("Table", "meta.k8s.io", "v1") => Shape::Table,
-        ("PartialObjectMetadata" | "PartialObjectMetadataList", "meta.k8s.io", "v1") => {
-            Shape::Partial
-        }
+        ("Table", "meta.k8s.io", "v1" | "v1beta1") => Shape::Table,
+        ("PartialObjectMetadata", "meta.k8s.io", "v1" | "v1beta1") => Shape::Partial,
+        ("PartialObjectMetadataList", "meta.k8s.io", "v1" | "v1beta1") => Shape::PartialList,
         _ => return None,
     };
-    Some(Format { shape, yaml })
+    Some(Format { shape, yaml, beta })
+}
+
+/// Says that tables and metadata are of the version before the present one.
+pub fn to_beta(document: &mut Value) {
+    match document {
+        Value::Object(map) => {
+            if map
+                .get("apiVersion")
+                .is_some_and(|version| version == "meta.k8s.io/v1")
+            {
+                map.insert("apiVersion".to_owned(), "meta.k8s.io/v1beta1".into());
+            }
+            for key in ["items", "object", "rows"] {
+                map.get_mut(key).into_iter().for_each(to_beta);
+            }
+        }
+        Value::Array(list) => list.iter_mut().for_each(to_beta),
+        _ => {}
+    }
 }
 
 /// How a body is written.
@@ -176,6 +224,12 @@ pub fn partial(object: &Value) -> Value {
 /// The metadata of all objects of a list.
 pub fn partial_list(list: &Value) -> Value {
     let items: Vec<Value> = items(list).iter().map(partial).collect();
+    // An empty list of this form is none at all.
+    let items = if items.is_empty() {
+        Value::Null
+    } else {
+        items.into()
+    };
     json!({
         "kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1",
         "metadata": list["metadata"], "items": items,
@@ -217,6 +271,10 @@ pub fn write(code: u16, document: &Value, yaml: bool) -> Response<Body> {
 /// Writes a refusal as a `Status`.
 pub fn refuse(refusal: &Refusal, yaml: bool) -> Response<Body> {
     let mut response = write(refusal.code, &refusal.to_status(), yaml);
+    if refusal.denied {
+        let value = HeaderValue::from_static("nosniff");
+        response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, value);
+    }
     if let Some(seconds) = refusal.details["retryAfterSeconds"].as_u64() {
         let value = HeaderValue::from(seconds);
         response.headers_mut().insert(RETRY_AFTER, value);
@@ -238,7 +296,9 @@ pub fn bytes(code: u16, content_type: &str, content: Vec<u8>) -> Response<Body> 
 /// Adds the headers that every answer has.
 pub fn finish(response: &mut Response<Body>, audit: &str, warnings: &[String]) {
     let headers = response.headers_mut();
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
+    if !headers.contains_key(CACHE_CONTROL) {
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
+    }
     if let Ok(value) = HeaderValue::from_str(audit) {
         headers.insert("audit-id", value);
     }
@@ -265,7 +325,7 @@ mod tests {
                 Some((Shape::Table, false)),
             ),
             (
-                "application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json",
+                "application/json;as=Table;v=v1alpha1;g=meta.k8s.io,application/json",
                 Some((Shape::Whole, false)),
             ),
             (
@@ -274,7 +334,7 @@ mod tests {
             ),
             (
                 "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",
-                Some((Shape::Partial, false)),
+                Some((Shape::PartialList, false)),
             ),
             ("text/html", None),
         ];

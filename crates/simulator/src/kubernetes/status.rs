@@ -15,6 +15,8 @@ pub struct Refusal {
     pub message: String,
     /// The `details` object, or null.
     pub details: Value,
+    /// Whether the caller may not, as opposed to nobody may: such answers have a header more.
+    pub denied: bool,
 }
 
 impl Refusal {
@@ -25,6 +27,7 @@ impl Refusal {
             reason,
             message: message.into(),
             details: Value::Null,
+            denied: false,
         }
     }
 

@@ -15,10 +15,12 @@ use super::kinds::Kind;
 use super::list::version_number;
 use super::object::text;
 use super::request::Query;
-use super::respond::{Shape, partial};
+use super::respond::{Format, Shape, partial, to_beta};
+use super::schema;
 use super::selectors::Selector;
 use super::status::Refusal;
 use super::store::{Change, Listener, State, Store};
+use super::strategy;
 use super::strategy::problem::{Problem, invalid_of};
 use super::table::{self, IncludeObject};
 
@@ -37,6 +39,8 @@ pub struct WatchOptions {
     selector: Selector,
     bookmarks: bool,
     timeout: Option<Duration>,
+    /// Why it ends before it begins.
+    failure: Option<Refusal>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,7 +69,8 @@ impl WatchOptions {
         if !problems.is_empty() {
             return Err(invalid_of("meta.k8s.io", "ListOptions", "", &problems));
         }
-        let number = version_number(query.get("resourceVersion"))?;
+        let number = version_number(query.get("resourceVersion"))
+            .map_err(|refusal| unreadable_version(&refusal))?;
         let start = match (initial, number) {
             (Some(true), number) => Start::StateThenMark(number),
             (Some(false), 0) => Start::Now,
@@ -85,7 +90,13 @@ impl WatchOptions {
             selector,
             bookmarks: query.flag("allowWatchBookmarks") == Some(true),
             timeout,
+            failure: None,
         })
+    }
+
+    /// Ends the watch with this as its only event.
+    pub fn fail(&mut self, refusal: Refusal) {
+        self.failure = Some(refusal);
     }
 
     /// Narrows to one object.
@@ -100,6 +111,13 @@ impl WatchOptions {
             _ => 0,
         }
     }
+}
+
+/// A watch says less politely than a list that its version is no number.
+fn unreadable_version(refusal: &Refusal) -> Refusal {
+    let start = "invalid resource version: ";
+    let message = refusal.message.trim_start_matches(start);
+    Refusal::new(500, "", message)
 }
 
 fn check(matching: &str, page: &str, initial: Option<bool>) -> Vec<Problem> {
@@ -146,7 +164,7 @@ struct Watch {
     kind: &'static Kind,
     namespace: Option<String>,
     options: WatchOptions,
-    shape: Shape,
+    format: Format,
     include: IncludeObject,
     headers_sent: bool,
     queue: VecDeque<Bytes>,
@@ -164,7 +182,7 @@ pub fn open(
     kind: &'static Kind,
     namespace: Option<&str>,
     options: WatchOptions,
-    shape: Shape,
+    format: Format,
     include: IncludeObject,
 ) -> impl Stream<Item = Bytes> + Send + use<> {
     let pulse = source.store.subscribe();
@@ -176,7 +194,7 @@ pub fn open(
         kind,
         namespace: namespace.map(str::to_owned),
         options,
-        shape,
+        format,
         include,
         headers_sent: false,
         queue: VecDeque::new(),
@@ -196,6 +214,11 @@ pub fn open(
 
 impl Watch {
     fn begin(&mut self) {
+        if let Some(refusal) = self.options.failure.take() {
+            self.push("ERROR", &refusal.to_status());
+            self.over = true;
+            return;
+        }
         let store = Arc::clone(&self.source.store);
         store.with(|state| match self.options.start {
             Start::Now => self.cursor = state.revision(),
@@ -309,11 +332,14 @@ impl Watch {
     }
 
     fn show(&mut self, event: &str, object: &Value) {
-        let shown = match self.shape {
+        let mut shown = match self.format.shape {
             Shape::Whole => object.clone(),
-            Shape::Partial => partial(object),
+            Shape::Partial | Shape::PartialList => partial(object),
             Shape::Table => self.table(object),
         };
+        if self.format.beta {
+            to_beta(&mut shown);
+        }
         self.push(event, &shown);
     }
 
@@ -340,17 +366,12 @@ impl Watch {
         let mut object = json!({
             "kind": self.kind.kind, "apiVersion": self.kind.api_version(), "metadata": metadata,
         });
-        object = match self.shape {
-            Shape::Whole => object,
-            Shape::Partial => partial(&object),
-            Shape::Table => json!({
-                "kind": "Table", "apiVersion": "meta.k8s.io/v1",
-                "metadata": { "resourceVersion": self.cursor.to_string() },
-                "columnDefinitions": null,
-                "rows": [{ "cells": [], "object": partial(&object) }],
-            }),
-        };
-        self.push("BOOKMARK", &object);
+        // An object in which nothing is set.
+        if let Ok((empty, _)) = schema::decode(&schema::type_of(self.kind), object.clone()) {
+            object = empty;
+            strategy::drop_field(&mut object["metadata"], "creationTimestamp");
+        }
+        self.show("BOOKMARK", &object);
     }
 
     fn push(&mut self, event: &str, object: &Value) {

@@ -241,9 +241,21 @@ impl Auth {
     ) -> Result<(), Refusal> {
         let decision = self.decide(user, attributes, objects);
         if decision.allowed {
-            return node::restrict(user, attributes);
+            return Ok(());
         }
         Err(attributes.forbidden(&user.name, &decision.reason))
+    }
+
+    /// Refuses what a kubelet may not write, whatever the rules say.
+    pub fn restrict_node(
+        &self,
+        user: &User,
+        kind: &Kind,
+        subresource: &str,
+        object: &Value,
+        old: Option<&Value>,
+    ) -> Result<(), Refusal> {
+        node::restrict(user, kind, subresource, object, old)
     }
 
     /// Refuses a role or binding that would hand out more than the user has.

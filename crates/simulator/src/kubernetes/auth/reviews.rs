@@ -22,7 +22,7 @@ pub(super) fn answer(
         "TokenReview" => token(auth, spec, objects, now)?,
         "SubjectAccessReview" => access(auth, kind, spec, &subject(kind, spec)?, objects)?,
         "LocalSubjectAccessReview" => {
-            local(spec, namespace)?;
+            local(kind, spec, namespace)?;
             access(auth, kind, spec, &subject(kind, spec)?, objects)?
         }
         "SelfSubjectAccessReview" => access(auth, kind, spec, caller, objects)?,
@@ -41,6 +41,9 @@ pub(super) fn answer(
     if kind.kind == "SelfSubjectReview" {
         let whole = Timestamp::from_second(now.as_second()).unwrap_or(now);
         review["metadata"]["creationTimestamp"] = json!(whole);
+    } else if kind.kind == "SelfSubjectRulesReview" {
+        // The server does not repeat the question.
+        review["spec"] = json!({});
     } else {
         review["spec"] = spec.clone();
     }
@@ -58,9 +61,11 @@ pub(super) fn invalid(kind: &str, field: &str, why: &str) -> Refusal {
     let (name, group) = kind.split_once('.').unwrap_or((kind, ""));
     refusal.details = json!({
         "group": group,
-        "kind": name,
         "causes": [{ "reason": "FieldValueInvalid", "message": why, "field": field }],
     });
+    if !name.is_empty() {
+        refusal.details["kind"] = name.into();
+    }
     refusal
 }
 
@@ -101,7 +106,7 @@ fn subject(kind: &Kind, spec: &Value) -> Result<User, Refusal> {
     };
     if user.name.is_empty() && user.groups.is_empty() {
         return Err(invalid(
-            &qualified(kind),
+            &nameless(kind),
             "spec.user",
             "Invalid value: \"\": at least one of user or group must be specified",
         ));
@@ -109,13 +114,16 @@ fn subject(kind: &Kind, spec: &Value) -> Result<User, Refusal> {
     Ok(user)
 }
 
-fn local(spec: &Value, namespace: &str) -> Result<(), Refusal> {
+fn local(kind: &Kind, spec: &Value, namespace: &str) -> Result<(), Refusal> {
     if text(spec, "/resourceAttributes/namespace") == namespace {
         return Ok(());
     }
-    Err(Refusal::bad_request(format!(
-        "spec.resourceAttributes.namespace must match namespace: {namespace}"
-    )))
+    let found = json!(text(spec, "/resourceAttributes/namespace"));
+    Err(invalid(
+        &nameless(kind),
+        "spec.resourceAttributes.namespace",
+        &format!("Invalid value: {found}: must match metadata.namespace"),
+    ))
 }
 
 fn access(
@@ -152,21 +160,33 @@ fn attributes(kind: &Kind, spec: &Value) -> Result<Attributes, Refusal> {
             &of("nonResourceAttributes", "/verb"),
             &of("nonResourceAttributes", "/path"),
         )),
-        (both, _) => Err(invalid(
-            &qualified(kind),
+        (true, true) => {
+            let other = &spec["nonResourceAttributes"];
+            let shown = format!(
+                r#"{{"Path":{},"Verb":{}}}"#,
+                json!(text(other, "/path")),
+                json!(text(other, "/verb"))
+            );
+            Err(invalid(
+                &nameless(kind),
+                "spec.nonResourceAttributes",
+                &format!(
+                    "Invalid value: {shown}: cannot be specified in combination with resourceAttributes"
+                ),
+            ))
+        }
+        (false, false) => Err(invalid(
+            &nameless(kind),
             "spec.resourceAttributes",
-            if both {
-                "Invalid value: cannot be specified in combination with nonResourceAttributes"
-            } else {
-                "Invalid value: null: exactly one of nonResourceAttributes or resourceAttributes \
-                 must be specified"
-            },
+            "Invalid value: null: exactly one of nonResourceAttributes or resourceAttributes \
+             must be specified",
         )),
     }
 }
 
-fn qualified(kind: &Kind) -> String {
-    format!("{}.{}", kind.kind, kind.group)
+/// The server does not say which kind of review is wrong, only of which group.
+fn nameless(kind: &Kind) -> String {
+    format!(".{}", kind.group)
 }
 
 fn rules(caller: &User, spec: &Value, objects: &dyn Objects) -> Result<Value, Refusal> {

@@ -120,6 +120,7 @@ impl Attributes {
         .map(|(key, value)| (key.to_owned(), Value::from(value.as_str())))
         .collect();
         refusal.details = Value::Object(told);
+        refusal.denied = true;
         refusal
     }
 }

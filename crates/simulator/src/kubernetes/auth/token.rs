@@ -94,6 +94,7 @@ impl Signer {
             "metadata": {
                 "name": name,
                 "namespace": namespace,
+                "uid": text(account, "/metadata/uid"),
                 "creationTimestamp": Timestamp::from_second(now.as_second()).unwrap_or(now),
             },
             "spec": request_spec,

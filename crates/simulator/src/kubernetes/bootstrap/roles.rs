@@ -98,7 +98,7 @@ pub const NODE_RULES: &[Rule] = &[
     rule(CORE, &["nodes"], &["create", "get", "list", "watch"]),
     rule(CORE, &["nodes/status"], CHANGE),
     rule(CORE, &["nodes"], CHANGE),
-    rule(CORE, &["events"], TELL),
+    rule(EVENTS, &["events"], TELL),
     rule(CORE, &["pods"], READ),
     rule(CORE, &["pods"], &["create", "delete"]),
     rule(CORE, &["pods/status"], CHANGE),
@@ -122,6 +122,11 @@ pub const NODE_RULES: &[Rule] = &[
     ),
     rule(&["storage.k8s.io"], &["volumeattachments"], &["get"]),
     rule(CORE, &["serviceaccounts/token"], CREATE),
+    rule(
+        CORE,
+        &["persistentvolumeclaims/status"],
+        &["get", "patch", "update"],
+    ),
     rule(&["storage.k8s.io"], &["csidrivers"], READ),
     rule(
         &["storage.k8s.io"],
@@ -129,6 +134,13 @@ pub const NODE_RULES: &[Rule] = &[
         &["create", "delete", "get", "patch", "update"],
     ),
     rule(&["node.k8s.io"], &["runtimeclasses"], READ),
+    rule(&["resource.k8s.io"], &["resourceclaims"], &["get"]),
+    rule(
+        &["resource.k8s.io"],
+        &["resourceslices"],
+        &["deletecollection"],
+    ),
+    rule(CORE, &["serviceaccounts"], &["get"]),
 ];
 
 /// The cluster roles with rules of their own.
@@ -253,19 +265,24 @@ const CLUSTER_ROLES: &[(&str, &[Rule])] = &[
     ),
     (
         "system:monitoring",
-        &[paths(
-            &[
-                "/healthz",
-                "/healthz/*",
-                "/livez",
-                "/livez/*",
-                "/metrics",
-                "/metrics/slis",
-                "/readyz",
-                "/readyz/*",
-            ],
-            &["get"],
-        )],
+        &[
+            paths(
+                &[
+                    "/flagz",
+                    "/healthz",
+                    "/healthz/*",
+                    "/livez",
+                    "/livez/*",
+                    "/metrics",
+                    "/metrics/slis",
+                    "/readyz",
+                    "/readyz/*",
+                    "/statusz",
+                ],
+                &["get"],
+            ),
+            rule(CORE, &["nodes/metrics"], &["get"]),
+        ],
     ),
     ("system:node", NODE_RULES),
     (
@@ -286,7 +303,12 @@ const CLUSTER_ROLES: &[(&str, &[Rule])] = &[
     (
         "system:service-account-issuer-discovery",
         &[paths(
-            &["/.well-known/openid-configuration", "/openid/v1/jwks"],
+            &[
+                "/.well-known/openid-configuration",
+                "/.well-known/openid-configuration/",
+                "/openid/v1/jwks",
+                "/openid/v1/jwks/",
+            ],
             &["get"],
         )],
     ),
@@ -386,7 +408,7 @@ pub(super) fn roles() -> Vec<Value> {
         }
         whole["aggregationRule"] =
             json!({ "clusterRoleSelectors": [{ "matchLabels": { label(target): "true" } }] });
-        whole["rules"] = json!([]);
+        whole["rules"] = Value::Null;
         roles.extend([part, whole]);
     }
     let mut reader = object("Role", &kept("extension-apiserver-authentication-reader"));
@@ -426,5 +448,16 @@ pub(super) fn bindings() -> Vec<Value> {
         ]);
         bindings.push(binding);
     }
+    let mut readers = object(
+        "RoleBinding",
+        &kept("system::extension-apiserver-authentication-reader"),
+    );
+    readers["metadata"]["namespace"] = json!("kube-system");
+    readers["roleRef"] = role_reference("Role", "extension-apiserver-authentication-reader");
+    readers["subjects"] = ["system:kube-controller-manager", "system:kube-scheduler"]
+        .iter()
+        .map(|name| json!({ "apiGroup": RBAC, "kind": "User", "name": name }))
+        .collect();
+    bindings.push(readers);
     bindings
 }

@@ -167,6 +167,18 @@ pub fn record_update(kind: &Kind, before: Option<&Value>, after: Value, writer: 
     }
 }
 
+/// The `managedFields` after an update, see [`record_update`].
+pub fn entries_of_update(
+    kind: &Kind,
+    before: Option<&Value>,
+    after: Value,
+    writer: &Writer,
+) -> Value {
+    let mut recorded = record_update(kind, before, after, writer);
+    let entries = recorded.pointer_mut("/metadata/managedFields");
+    entries.map(Value::take).unwrap_or_default()
+}
+
 /// The entries an update starts from: those sent, if they are any good, or those stored. One empty
 /// entry asks for all to be forgotten.
 fn current_owners(before: &Value, after: &Value, subresource: bool) -> Owners {

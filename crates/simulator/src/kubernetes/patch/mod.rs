@@ -6,10 +6,11 @@ mod strategic;
 #[cfg(test)]
 mod tests;
 
-use json_patch::{Patch, PatchOperation};
+use json_patch::{AddOperation, Patch, PatchOperation};
 use serde_json::{Value, json};
 
 use super::status::Refusal;
+use super::words::json_kind;
 
 pub use strategic::strategic_patch;
 
@@ -18,6 +19,17 @@ const OPERATIONS: usize = 10_000;
 
 /// Applies a JSON patch (RFC 6902).
 pub fn json_patch(object: &Value, patch: &Value) -> Result<Value, Refusal> {
+    let Some(list) = patch.as_array() else {
+        return Err(Refusal::bad_request(format!(
+            "error decoding patch: json: cannot unmarshal {} into Go value of type []handlers.jsonPatchOp",
+            json_kind(patch)
+        )));
+    };
+    let known = ["add", "copy", "move", "remove", "replace", "test"];
+    let is_known = |operation: &Value| known.iter().any(|name| operation["op"] == *name);
+    if !list.iter().all(is_known) {
+        return Err(unprocessable());
+    }
     let Patch(operations) = serde_json::from_value(patch.clone())
         .map_err(|error| Refusal::bad_request(format!("error decoding patch: {error}")))?;
     if operations.len() > OPERATIONS {
@@ -37,7 +49,29 @@ pub fn json_patch(object: &Value, patch: &Value) -> Result<Value, Refusal> {
 }
 
 fn apply(object: &mut Value, operations: &[PatchOperation]) -> Result<(), Refusal> {
-    json_patch::patch(object, operations).map_err(|_| unprocessable())
+    for operation in operations {
+        // The server adds what is to be replaced in an object and is not there.
+        let adding = match operation {
+            PatchOperation::Replace(replace)
+                if parent(object, replace.path.as_str()).is_some_and(Value::is_object) =>
+            {
+                Some(PatchOperation::Add(AddOperation {
+                    path: replace.path.clone(),
+                    value: replace.value.clone(),
+                }))
+            }
+            _ => None,
+        };
+        let operation = std::slice::from_ref(adding.as_ref().unwrap_or(operation));
+        json_patch::patch(object, operation).map_err(|_| unprocessable())?;
+    }
+    Ok(())
+}
+
+/// What holds the place that a pointer names.
+fn parent<'a>(object: &'a Value, pointer: &str) -> Option<&'a Value> {
+    let (above, _) = pointer.rsplit_once('/')?;
+    object.pointer(above)
 }
 
 /// Applies a merge patch (RFC 7386).

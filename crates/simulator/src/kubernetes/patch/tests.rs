@@ -92,10 +92,20 @@ fn json_patches_apply_or_are_refused_like_the_servers() {
             json!([{ "op": "replace", "path": "/no/thing", "value": 1 }]),
             Err((422, "Invalid")),
         ),
+        (
+            json!([{ "op": "replace", "path": "/list/7", "value": 1 }]),
+            Err((422, "Invalid")),
+        ),
+        (
+            json!([{ "op": "replace", "path": "/metadata/labels", "value": {} },
+                   { "op": "replace", "path": "/list", "value": [] },
+                   { "op": "replace", "path": "/new", "value": 1 }]),
+            Ok(json!({ "metadata": { "labels": {} }, "list": [], "new": 1 })),
+        ),
         (json!({ "op": "add" }), Err((400, "BadRequest"))),
         (
             json!([{ "op": "paint", "path": "/a" }]),
-            Err((400, "BadRequest")),
+            Err((422, "Invalid")),
         ),
     ] {
         let outcome = json_patch(&object, &patch).map_err(|refusal| (refusal.code, refusal.reason));

@@ -2,7 +2,8 @@
 //!
 //! Unknown fields are found and left out, wrong types refused, and what remains is written the way
 //! the server writes it: empty fields gone, structures that are always there present (`status: {}`).
-//! Fields given twice cannot be seen here, because the JSON reader has already kept the last one.
+//! Fields given twice cannot be seen here, because the JSON reader has already kept the last one:
+//! the caller finds them in the bytes ([`twice`]).
 
 use serde_json::{Map, Value, json};
 
@@ -42,10 +43,23 @@ impl FieldValidation {
 #[error("{0}")]
 pub struct Unfit(pub String);
 
-/// Checks an object that was sent whole (create, update): returns it as it is kept, and warnings.
+/// Checks a whole object: returns it as it is kept, and warnings.
 pub fn check_fields(
     kind: &Kind,
     object: Value,
+    mode: FieldValidation,
+) -> Result<(Value, Vec<String>), Refusal> {
+    let (object, warnings) = check_sent(kind, object, Vec::new(), mode)?;
+    let kept = decode(&type_of(kind), object.clone()).map_or(object, |(kept, _)| kept);
+    Ok((kept, warnings))
+}
+
+/// Checks an object that was sent whole (create, update): returns it as it is kept, and warnings.
+/// `duplicates` are the paths of fields that were given twice.
+pub fn check_sent(
+    kind: &Kind,
+    object: Value,
+    duplicates: Vec<String>,
     mode: FieldValidation,
 ) -> Result<(Value, Vec<String>), Refusal> {
     let refuse = |why: &str| {
@@ -55,8 +69,8 @@ pub fn check_fields(
         ))
     };
     let (object, unknown) =
-        decode(&type_of(kind), object).map_err(|Unfit(error)| refuse(&error))?;
-    judge(unknown, mode)
+        decode_as(&type_of(kind), object, true).map_err(|Unfit(error)| refuse(&error))?;
+    judge(duplicates, unknown, mode)
         .map(|warnings| (object, warnings))
         .map_err(|error| refuse(&error))
 }
@@ -70,30 +84,49 @@ pub fn check_patched(
     mode: FieldValidation,
     shown: &str,
 ) -> Result<(Value, Vec<String>), Refusal> {
-    let refuse = |why: &str| {
-        let quoted = Value::from(shown).to_string();
-        let problem = format!("Invalid value: {quoted}: {why}");
-        let mut refusal = Refusal::new(
-            422,
-            "Invalid",
-            format!(" \"\" is invalid: patch: {problem}"),
-        );
-        refusal.details = json!({
-            "causes": [{ "reason": "FieldValueInvalid", "message": problem, "field": "patch" }]
-        });
-        refusal
-    };
+    let refuse = |why: &str| refuse_patched(shown, why);
     let (object, unknown) =
-        decode(&type_of(kind), object).map_err(|Unfit(error)| refuse(&error))?;
-    judge(unknown, mode)
+        decode_as(&type_of(kind), object, true).map_err(|Unfit(error)| refuse(&error))?;
+    judge(Vec::new(), unknown, mode)
         .map(|warnings| (object, warnings))
         .map_err(|error| refuse(&error))
 }
 
-fn judge(unknown: Vec<String>, mode: FieldValidation) -> Result<Vec<String>, String> {
-    let texts = unknown
+/// 422 about what a patch made.
+pub fn refuse_patched(shown: &str, why: &str) -> Refusal {
+    // A strategic patch is applied to fields, not to JSON.
+    let is_strategic = shown.starts_with("map[");
+    let restores = why.contains("unmarshal array into") && why.contains("of type map[");
+    let why = if is_strategic && restores {
+        "cannot restore map from slice"
+    } else {
+        why
+    };
+    let quoted = Value::from(shown).to_string();
+    let problem = format!("Invalid value: {quoted}: {why}");
+    let mut refusal = Refusal::new(
+        422,
+        "Invalid",
+        format!(" \"\" is invalid: patch: {problem}"),
+    );
+    refusal.details = json!({
+        "causes": [{ "reason": "FieldValueInvalid", "message": problem, "field": "patch" }]
+    });
+    refusal
+}
+
+fn judge(
+    duplicates: Vec<String>,
+    unknown: Vec<String>,
+    mode: FieldValidation,
+) -> Result<Vec<String>, String> {
+    let duplicates = duplicates
+        .into_iter()
+        .map(|path| format!("duplicate field \"{path}\""));
+    let unknown = unknown
         .into_iter()
         .map(|path| format!("unknown field \"{path}\""));
+    let texts = duplicates.chain(unknown);
     match mode {
         FieldValidation::Ignore => Ok(Vec::new()),
         FieldValidation::Warn => Ok(texts.collect()),
@@ -110,12 +143,19 @@ fn judge(unknown: Vec<String>, mode: FieldValidation) -> Result<Vec<String>, Str
 
 /// Decodes a value of any type: returns it as it is kept, and the paths of unknown fields.
 pub fn decode(kind: &Type, value: Value) -> Result<(Value, Vec<String>), Unfit> {
+    decode_as(kind, value, false)
+}
+
+fn decode_as(kind: &Type, value: Value, sent: bool) -> Result<(Value, Vec<String>), Unfit> {
     let mut decoder = Decoder {
         catalogue: catalogue(),
         unknown: Vec::new(),
+        sent,
     };
     let place = Place::default();
     let value = decoder.value(kind, None, value, &place)?;
+    // In the order of the document, in which keys are sorted.
+    decoder.unknown.sort();
     Ok((value, decoder.unknown))
 }
 
@@ -162,6 +202,8 @@ impl Place {
 struct Decoder {
     catalogue: &'static Catalogue,
     unknown: Vec<String>,
+    /// Empty collections that were sent are still there: their sender owns them.
+    sent: bool,
 }
 
 impl Decoder {
@@ -229,7 +271,7 @@ impl Decoder {
                 Some(value) => {
                     let inside = place.field(structure, field.name);
                     let value = self.value(&field.kind, field.go, value, &inside)?;
-                    present(field, value)
+                    present(field, value, self.sent)
                 }
             };
             if let Some(value) = value {
@@ -314,7 +356,7 @@ fn without_null(kind: &Type, value: Value) -> Value {
 }
 
 /// What is written for a field that was given.
-fn present(field: &Field, value: Value) -> Option<Value> {
+fn present(field: &Field, value: Value, sent: bool) -> Option<Value> {
     if field.optional {
         return Some(value);
     }
@@ -329,7 +371,7 @@ fn present(field: &Field, value: Value) -> Option<Value> {
     };
     match (field.written, &field.kind) {
         // Storage does not tell an empty collection from none.
-        (Written::Always, Type::List(_) | Type::Map(_)) if empty => Some(Value::Null),
+        (Written::Always, Type::List(_) | Type::Map(_)) if empty && !sent => Some(Value::Null),
         (Written::WhenSet | Written::WhenNotZero, _) if empty => None,
         _ => Some(value),
     }

@@ -9,6 +9,7 @@ mod quantity;
 mod scalar;
 #[cfg(test)]
 mod tests;
+mod twice;
 
 use std::{collections::BTreeMap, sync::OnceLock};
 
@@ -16,7 +17,10 @@ use serde_json::Value;
 
 use super::kinds::Kind;
 
-pub use check::{FieldValidation, Unfit, check_fields, check_patched, decode};
+pub use check::{
+    FieldValidation, Unfit, check_fields, check_patched, check_sent, decode, refuse_patched,
+};
+pub use twice::twice;
 
 /// The type of a field.
 #[derive(Clone, Debug, PartialEq, Eq)]

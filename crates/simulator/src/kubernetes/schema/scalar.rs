@@ -65,6 +65,15 @@ fn json_kind(value: &Value) -> &'static str {
     }
 }
 
+/// What follows the seconds must be exactly six digits; what is there instead, if anything is wrong.
+fn unfit_fraction(text: &str) -> Option<&str> {
+    let rest = text.get(19..)?;
+    let digits = rest.strip_prefix('.').map_or(0, |fraction| {
+        fraction.bytes().take_while(u8::is_ascii_digit).count()
+    });
+    (digits != 6).then_some(rest)
+}
+
 fn moment(text: &str, digits: u8) -> Result<Value, Problem> {
     let moment: jiff::Timestamp = text.parse().map_err(|_| {
         let layout = if digits == 0 {
@@ -76,6 +85,13 @@ fn moment(text: &str, digits: u8) -> Result<Value, Problem> {
             "parsing time \"{text}\" as \"{layout}\": cannot parse \"{text}\" as \"2006\""
         ))
     })?;
+    if digits == 6
+        && let Some(rest) = unfit_fraction(text)
+    {
+        return Err(Problem::Text(format!(
+            "parsing time \"{text}\" as \"2006-01-02T15:04:05.000000Z07:00\": cannot parse \"{rest}\" as \".000000\""
+        )));
+    }
     let printer = jiff::fmt::temporal::DateTimePrinter::new().precision(Some(digits));
     Ok(printer.timestamp_to_string(&moment).into())
 }

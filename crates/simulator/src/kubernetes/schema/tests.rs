@@ -142,7 +142,7 @@ fn objects_are_kept_the_way_the_server_writes_them() {
         ),
         (
             "Lease",
-            json!({ "spec": { "renewTime": "2026-01-02T03:04:05.5+01:00", "leaseTransitions": 0 } }),
+            json!({ "spec": { "renewTime": "2026-01-02T03:04:05.500000+01:00", "leaseTransitions": 0 } }),
             json!({ "metadata": {}, "spec": { "renewTime": "2026-01-02T02:04:05.500000Z", "leaseTransitions": 0 } }),
         ),
         (

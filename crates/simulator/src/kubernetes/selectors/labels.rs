@@ -78,7 +78,13 @@ pub(super) fn parse(selector: &str) -> Result<Vec<LabelRule>, Refusal> {
         match parser.next() {
             None => break,
             Some(Token::Sign(",")) if parser.at < parser.tokens.len() => {}
-            other => return Err(unexpected(other.as_ref(), "',' or 'end of string'")),
+            other => {
+                let mut refusal = unexpected(other.as_ref(), "',' or 'end of string'");
+                // Between requirements the server does not say which it was reading.
+                let start = "unable to parse requirement: ";
+                refusal.message = refusal.message.trim_start_matches(start).to_owned();
+                return Err(refusal);
+            }
         }
     }
     Ok(rules)
@@ -192,7 +198,7 @@ impl LabelParser {
                     }
                     return Ok(values);
                 }
-                other => return Err(unexpected(other.as_ref(), "',', or ')'")),
+                other => return Err(unexpected(other.as_ref(), "',' or ')'")),
             }
         }
     }

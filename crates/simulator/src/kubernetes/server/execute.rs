@@ -7,13 +7,15 @@ use futures::StreamExt;
 use http::Response;
 use http_body::Frame;
 use http_body_util::{BodyExt, StreamBody};
-use serde_json::json;
+use serde_json::{Map, Value, json};
 
 use super::KubernetesApi;
 use super::route::not_allowed;
 use crate::kubernetes::auth::Objects;
 use crate::kubernetes::kinds::{Kind, Role};
 use crate::kubernetes::list::{self, ListOptions, too_large};
+use crate::kubernetes::managed;
+use crate::kubernetes::object::seconds;
 use crate::kubernetes::request::{Query, Target};
 use crate::kubernetes::respond::{self, Format, Reply, Shape};
 use crate::kubernetes::status::Refusal;
@@ -82,6 +84,14 @@ impl KubernetesApi {
             self.store.as_ref(),
             call.now,
         )?;
+        let mut answer = answer;
+        if call.kind.kind != "SelfSubjectReview" {
+            let writer = call.writer();
+            let entries = managed::entries_of_update(call.kind, None, question, &writer);
+            if !entries.is_null() {
+                answer["metadata"]["managedFields"] = entries;
+            }
+        }
         Ok(Reply::document(201, answer))
     }
 
@@ -99,6 +109,8 @@ impl KubernetesApi {
             self.store.as_ref(),
             call.now,
         )?;
+        let mut answer = answer;
+        answer["metadata"]["managedFields"] = token_entries(call, &request["spec"]);
         Ok(Reply::document(201, answer))
     }
 
@@ -127,7 +139,10 @@ impl KubernetesApi {
         if !target.name.is_empty() {
             options.only(&target.name);
         }
-        self.wait_for(options.wait_for()).await?;
+        if let Err(refusal) = self.wait_for(options.wait_for()).await {
+            // The watch has begun by then: it tells so in its stream.
+            options.fail(refusal);
+        }
         let namespace =
             (kind.namespaced && !target.namespace.is_empty()).then_some(target.namespace.as_str());
         let source = Source {
@@ -136,7 +151,7 @@ impl KubernetesApi {
             timeout: self.noise.jitter(LEAST_TIMEOUT, 1.0),
         };
         let include = IncludeObject::parse(query.get("includeObject")).unwrap_or_default();
-        let events = watch::open(source, kind, namespace, options, format.shape, include);
+        let events = watch::open(source, kind, namespace, options, format, include);
         let body = StreamBody::new(events.map(|line| Ok(Frame::data(line))));
         let mut response = Response::new(body.boxed_unsync());
         response.headers_mut().insert(
@@ -153,40 +168,92 @@ impl KubernetesApi {
         query: &Query,
         format: Format,
         reply: &Reply,
-    ) -> Response<Body> {
-        let whole = Format {
-            shape: Shape::Whole,
-            ..format
+    ) -> Result<Response<Body>, Refusal> {
+        let shape = if reply.shapeable {
+            format.shape
+        } else {
+            Shape::Whole
         };
-        let format = if reply.shapeable { format } else { whole };
         let is_list = reply.body.get("items").is_some();
-        match format.shape {
-            Shape::Whole => respond::write(reply.code, &reply.body, format.yaml),
-            Shape::Partial if is_list => {
-                let list = respond::partial_list(&reply.body);
-                respond::write(reply.code, &list, format.yaml)
-            }
-            Shape::Partial => {
-                respond::write(reply.code, &respond::partial(&reply.body), format.yaml)
-            }
-            Shape::Table => {
-                let now = self.world.clock.now();
-                let mut items = respond::items(&reply.body).to_vec();
-                for item in &mut items {
-                    // The items of a list carry neither, but the rows of a table do.
-                    item["apiVersion"] = kind.api_version().into();
-                    item["kind"] = kind.kind.into();
-                }
-                let include = IncludeObject::parse(query.get("includeObject")).unwrap_or_default();
-                let mut table = table::table(kind, &items, include, now);
-                let metadata = &reply.body["metadata"];
-                table["metadata"] = if is_list {
-                    metadata.clone()
-                } else {
-                    json!({ "resourceVersion": metadata["resourceVersion"] })
-                };
-                respond::write(reply.code, &table, format.yaml)
-            }
+        let mut document = match shape {
+            Shape::Whole => return Ok(respond::write(reply.code, &reply.body, format.yaml)),
+            Shape::Partial if !is_list => respond::partial(&reply.body),
+            Shape::PartialList if is_list => respond::partial_list(&reply.body),
+            Shape::Partial | Shape::PartialList => return Err(misshapen(kind, is_list)),
+            Shape::Table => self.table(kind, query, reply, is_list)?,
+        };
+        if format.beta {
+            respond::to_beta(&mut document);
         }
+        Ok(respond::write(reply.code, &document, format.yaml))
     }
+
+    fn table(
+        &self,
+        kind: &'static Kind,
+        query: &Query,
+        reply: &Reply,
+        is_list: bool,
+    ) -> Result<Value, Refusal> {
+        let mut items = respond::items(&reply.body).to_vec();
+        for item in &mut items {
+            // The items of a list carry neither, but the rows of a table do.
+            item["apiVersion"] = kind.api_version().into();
+            item["kind"] = kind.kind.into();
+        }
+        let include = query.get("includeObject");
+        let include = IncludeObject::parse(include).ok_or_else(|| {
+            Refusal::bad_request(format!(
+                "Unable to convert to Table as requested: includeObject: Invalid value: {include:?}: must be 'Metadata', 'Object', 'None', or empty"
+            ))
+        })?;
+        let mut table = table::table(kind, &items, include, self.world.clock.now());
+        let metadata = &reply.body["metadata"];
+        table["metadata"] = if is_list {
+            metadata.clone()
+        } else {
+            json!({ "resourceVersion": metadata["resourceVersion"] })
+        };
+        Ok(table)
+    }
+}
+
+/// 406: metadata of one object was wanted of a list, or the other way round.
+fn misshapen(kind: &Kind, is_list: bool) -> Refusal {
+    let package = match kind.group.split('.').next() {
+        None | Some("") => "core",
+        Some(name) => name,
+    };
+    let message = if is_list {
+        format!(
+            "you requested PartialObjectMetadata, but the requested object is a list (*{package}.{}List)",
+            kind.kind
+        )
+    } else {
+        format!(
+            "you requested PartialObjectMetadataList, but the requested object is not a list (*{package}.{})",
+            kind.kind
+        )
+    };
+    Refusal::new(406, "NotAcceptable", message)
+}
+
+/// Who owns what in a `TokenRequest`, which is no kind of its own here.
+fn token_entries(call: &Call, spec: &Value) -> Value {
+    let mut fields = Map::new();
+    for (name, value) in spec.as_object().into_iter().flatten() {
+        let mut inside = Map::new();
+        if let Value::Object(map) = value {
+            inside.insert(".".to_owned(), json!({}));
+            inside.extend(map.keys().map(|key| (format!("f:{key}"), json!({}))));
+        }
+        fields.insert(format!("f:{name}"), inside.into());
+    }
+    // The one field with a default.
+    fields.insert("f:expirationSeconds".to_owned(), json!({}));
+    json!([{
+        "manager": call.writer().manager, "operation": "Update",
+        "apiVersion": "authentication.k8s.io/v1", "time": seconds(call.now),
+        "fieldsType": "FieldsV1", "fieldsV1": { "f:spec": fields }, "subresource": "token",
+    }])
 }

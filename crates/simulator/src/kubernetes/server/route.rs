@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use http::Response;
+use http::header::CACHE_CONTROL;
 use http::request::Parts as Head;
 use serde_json::{Value, json};
 
@@ -9,7 +10,7 @@ use super::KubernetesApi;
 use crate::kubernetes::auth::{Attributes, Objects, User};
 use crate::kubernetes::discovery;
 use crate::kubernetes::health;
-use crate::kubernetes::kinds::{Kind, Role};
+use crate::kubernetes::kinds::{self, Kind, Role};
 use crate::kubernetes::object::text;
 use crate::kubernetes::openapi;
 use crate::kubernetes::request::{Query, Target};
@@ -76,10 +77,20 @@ impl KubernetesApi {
         let attributes = target.attributes(verb, path, selected.as_deref());
         self.allow(&user, &attributes)?;
         if !target.group_is_served() {
-            return Ok(not_a_page());
+            return if target.group_is_known() {
+                Err(no_such_resource())
+            } else {
+                Ok(not_a_page())
+            };
         }
         let kind = served(&target)?;
-        let format = respond::negotiate(&head.headers)?;
+        let format = respond::negotiate(&head.headers).map_err(|refusal| {
+            // Lists can be watched, and watches are written in other ways too.
+            match verb {
+                "list" | "watch" => respond::not_acceptable(&respond::list_media_types()),
+                _ => refusal,
+            }
+        })?;
         check_size(&content)?;
         check_method(kind, &target, head.method.as_str())?;
         if verb == "watch" {
@@ -113,12 +124,12 @@ impl KubernetesApi {
             may_create,
         };
         self.check_signer(&call, verb)?;
-        let reply = self.execute(&call, verb).await?;
-        warnings.clone_from(&reply.warnings);
         if kind.kind == "Endpoints" {
             warnings.push(ENDPOINTS_WARNING.to_owned());
         }
-        Ok(self.show(kind, &call.query, format, &reply))
+        let reply = self.execute(&call, verb).await?;
+        warnings.splice(..0, reply.warnings.iter().cloned());
+        self.show(kind, &call.query, format, &reply)
     }
 
     fn allow(&self, user: &User, attributes: &Attributes) -> Result<(), Refusal> {
@@ -191,12 +202,26 @@ impl KubernetesApi {
             let (content_type, content) = openapi::version_2(accept);
             return Ok(respond::bytes(200, content_type, content));
         }
+        if matches!(path, "/api" | "/apis") && !discovery::is_acceptable(accept) {
+            return Err(respond::not_acceptable(respond::MEDIA_TYPES));
+        }
         if let Some((content_type, document)) = discovery::answer(path, accept) {
             let mut content = document.to_string().into_bytes();
             content.push(b'\n');
-            return Ok(respond::bytes(200, &content_type, content));
+            let mut response = respond::bytes(200, &content_type, content);
+            if content_type.contains("APIGroupDiscoveryList") {
+                let value = http::HeaderValue::from_static("public");
+                response.headers_mut().insert(CACHE_CONTROL, value);
+            }
+            return Ok(response);
         }
-        Ok(not_a_page())
+        let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
+        match parts.as_slice() {
+            ["apis", group, _] if kinds::KINDS.iter().any(|kind| kind.group == *group) => {
+                Err(no_such_resource())
+            }
+            _ => Ok(not_a_page()),
+        }
     }
 }
 
@@ -260,10 +285,10 @@ fn check_method(kind: &Kind, target: &Target, method: &str) -> Result<(), Refusa
     let allowed = if kind.role == Role::Review {
         method == "POST" && target.name.is_empty()
     } else if target.old_watch {
-        matches!(method, "GET" | "HEAD")
+        method == "GET"
     } else if target.name.is_empty() {
         let here = !kind.namespaced || !target.namespace.is_empty();
-        matches!(method, "GET" | "HEAD") || (here && matches!(method, "POST" | "DELETE"))
+        method == "GET" || (here && matches!(method, "POST" | "DELETE"))
     } else {
         subresources::allows(kind, &target.subresource, method)
     };

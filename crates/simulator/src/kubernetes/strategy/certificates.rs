@@ -245,9 +245,20 @@ fn validate_change(subresource: &str, request: &Value, old: &Value) -> Vec<Probl
         } else if !before.is_null() {
             let detail = "updates may not modify existing certificate content";
             problems.push(Problem::forbidden("status.certificate", detail));
+        } else if !holds_certificate(after) {
+            let detail = "must contain at least one CERTIFICATE PEM block";
+            let shown = json!("<certificate data>");
+            problems.push(Problem::invalid("status.certificate", &shown, detail));
         }
     }
     problems
+}
+
+/// Whether the bytes hold a certificate in PEM.
+fn holds_certificate(bytes: &Value) -> bool {
+    let decoded = STANDARD.decode(bytes.as_str().unwrap_or_default());
+    let text = decoded.unwrap_or_default();
+    String::from_utf8_lossy(&text).contains("-----BEGIN CERTIFICATE-----")
 }
 
 /// Fills in the times of conditions.

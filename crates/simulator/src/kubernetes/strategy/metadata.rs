@@ -13,7 +13,12 @@ const ANNOTATIONS_LIMIT: usize = 256 * 1024;
 /// What a kind's names must look like.
 fn name_faults(kind: &Kind, name: &str) -> Vec<String> {
     match (kind.group, kind.kind) {
-        ("", "Namespace" | "Service") => names::label(name),
+        ("", "Namespace") => names::label_without_dots(name),
+        // The newest of the server's checks counts differently.
+        ("", "Service") => names::label(name)
+            .into_iter()
+            .map(|fault| fault.replace(" bytes", " characters"))
+            .collect(),
         ("rbac.authorization.k8s.io" | "certificates.k8s.io", _) | ("", "Event") => {
             names::path_segment(name)
         }
@@ -52,10 +57,11 @@ pub fn validate(kind: &Kind, object: &Value) -> Vec<Problem> {
     }
     problems.extend(validate_maps(metadata));
     problems.extend(validate_owners(metadata));
+    problems.extend(validate_finalizers(metadata));
     problems
 }
 
-/// Checks labels, annotations and finalizers.
+/// Checks labels and annotations.
 fn validate_maps(metadata: &Value) -> Vec<Problem> {
     let mut problems = Vec::new();
     for (key, value) in entries(&metadata["labels"]) {
@@ -80,10 +86,25 @@ fn validate_maps(metadata: &Value) -> Vec<Problem> {
     if size > ANNOTATIONS_LIMIT {
         problems.push(Problem::too_long("metadata.annotations", ANNOTATIONS_LIMIT));
     }
+    problems
+}
+
+/// Finalizers that need no domain.
+const STANDARD_FINALIZERS: [&str; 3] = ["foregroundDeletion", "kubernetes", "orphan"];
+
+fn validate_finalizers(metadata: &Value) -> Vec<Problem> {
+    let mut problems = Vec::new();
     for finalizer in strings(&metadata["finalizers"]) {
         for fault in names::qualified_name(finalizer) {
             let value = json!(finalizer);
             problems.push(Problem::invalid("metadata.finalizers", &value, &fault));
+        }
+    }
+    for (index, finalizer) in strings(&metadata["finalizers"]).enumerate() {
+        if !finalizer.contains('/') && !STANDARD_FINALIZERS.contains(&finalizer) {
+            let field = format!("metadata.finalizers[{index}]");
+            let detail = "name is neither a standard finalizer name nor is it fully qualified";
+            problems.push(Problem::invalid(&field, &json!(finalizer), detail));
         }
     }
     problems
@@ -92,8 +113,9 @@ fn validate_maps(metadata: &Value) -> Vec<Problem> {
 fn validate_owners(metadata: &Value) -> Vec<Problem> {
     let mut problems = Vec::new();
     let owners = metadata["ownerReferences"].as_array();
-    for (index, owner) in owners.into_iter().flatten().enumerate() {
-        let at = |field: &str| format!("metadata.ownerReferences[{index}].{field}");
+    for owner in owners.into_iter().flatten() {
+        // The server does not tell which one.
+        let at = |field: &str| format!("metadata.ownerReferences.{field}");
         let rows = [
             ("apiVersion", "version must not be empty"),
             ("kind", "must not be empty"),
@@ -167,6 +189,8 @@ pub fn validate_update(object: &Value, old: &Value) -> Vec<Problem> {
             problems.push(Problem::immutable(&path, &new[field]));
         }
     }
+    problems.extend(validate_maps(new));
+    problems.extend(validate_owners(new));
     problems
 }
 

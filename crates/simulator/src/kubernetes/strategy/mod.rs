@@ -44,6 +44,15 @@ pub fn defaults(kind: &Kind, object: &mut Value) {
     }
 }
 
+/// The object as a version of the API understands it, before any rule has changed it: this is
+/// what its writer owns. Nobody owns what the server chooses afterwards.
+pub fn as_sent(kind: &Kind, object: &Value) -> Value {
+    let mut object = object.clone();
+    defaults(kind, &mut object);
+    prune(&mut object);
+    object
+}
+
 /// Prepares and checks a new object. Returns warnings.
 pub fn create(kind: &Kind, object: &mut Value, context: &Context) -> Result<Vec<String>, Refusal> {
     defaults(kind, object);
@@ -77,7 +86,15 @@ pub fn create(kind: &Kind, object: &mut Value, context: &Context) -> Result<Vec<
     all.append(&mut problems);
     refuse(kind, object, &all)?;
     canonicalize(kind, object);
-    Ok(Vec::new())
+    Ok(warnings(kind, object))
+}
+
+/// What the server has to say about an object that it accepts.
+fn warnings(kind: &Kind, object: &Value) -> Vec<String> {
+    match kind.kind {
+        "Service" => service::warnings(object),
+        _ => Vec::new(),
+    }
 }
 
 /// The form in which an object is kept.
@@ -90,7 +107,7 @@ fn canonicalize(kind: &Kind, object: &mut Value) {
 }
 
 /// Times in conditions that the API prints even if they are not set.
-const PRINTED_NULLS: [&str; 2] = ["lastProbeTime", "lastTransitionTime"];
+const PRINTED_NULLS: [&str; 3] = ["lastHeartbeatTime", "lastProbeTime", "lastTransitionTime"];
 
 /// Removes what is null: to the API it is the same as not being there.
 fn prune(value: &mut Value) {
@@ -142,12 +159,23 @@ pub fn update(
             plain::validate_update(kind, object, old)
         }
     };
-    let mut all = metadata::validate(kind, object);
-    all.extend(metadata::validate_update(object, old));
+    let now = metadata::validate(kind, object);
+    let change = metadata::validate_update(object, old);
+    // The server checks the metadata of any object, and most kinds have it checked once more.
+    let mut all: Vec<Problem> = [now.as_slice(), &change].concat();
+    match kind.kind {
+        "Event" => {}
+        "EndpointSlice" | "Lease" | "Service" => all.extend(change),
+        _ => all.extend([now, change].concat()),
+    }
     all.extend(problems);
     refuse(kind, old, &all)?;
     canonicalize(kind, object);
-    Ok(Vec::new())
+    Ok(if subresource.is_empty() {
+        warnings(kind, object)
+    } else {
+        Vec::new()
+    })
 }
 
 fn refuse(kind: &Kind, object: &Value, problems: &[Problem]) -> Result<(), Refusal> {

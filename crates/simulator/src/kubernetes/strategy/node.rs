@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::metadata::strings;
+use super::metadata::{entries, strings};
 use super::problem::Problem;
 use super::{drop_empty, drop_field, fill, names};
 
@@ -108,6 +108,17 @@ pub fn validate(node: &Value) -> Vec<Problem> {
             problems.push(Problem::invalid(&field, &json!(cidr), detail));
         }
     }
+    for list in ["capacity", "allocatable"] {
+        for (resource, amount) in entries(&node["status"][list]) {
+            // These are counted, not measured.
+            if resource == "pods" && amount.parse::<i64>().is_err() && !amount.ends_with(['k', 'M'])
+            {
+                let field = format!("status.{list}.{resource}");
+                let detail = "must be an integer";
+                problems.push(Problem::invalid(&field, &json!(amount), detail));
+            }
+        }
+    }
     let families: BTreeSet<bool> = cidrs.iter().map(|cidr| cidr.contains(':')).collect();
     if cidrs.len() > 1 && (cidrs.len() > 2 || families.len() < 2) {
         let detail = "may specify no more than one CIDR for each IP family";
@@ -142,7 +153,14 @@ fn validate_taints(taints: &Value) -> Vec<Problem> {
         if !seen.insert((key, effect)) {
             let detail = "taints must be unique by key and effect pair";
             let field = format!("metadata.taints[{index}]");
-            problems.push(Problem::duplicate(&field, taint, detail));
+            let shown = format!(
+                r#"{{"Key":{},"Value":{},"Effect":{},"TimeAdded":{}}}"#,
+                json!(key),
+                json!(value),
+                json!(effect),
+                taint["timeAdded"]
+            );
+            problems.push(Problem::duplicate(&field, &shown, detail));
         }
     }
     problems
@@ -151,12 +169,16 @@ fn validate_taints(taints: &Value) -> Vec<Problem> {
 /// Checks a change of a node.
 pub fn validate_update(node: &Value, old: &Value) -> Vec<Problem> {
     let mut problems = validate(node);
+    // The server looks at the taints of a changed node twice.
+    problems.extend(validate_taints(&node["spec"]["taints"]));
     let mut seen = BTreeSet::new();
     let addresses = node["status"]["addresses"].as_array();
     for (index, address) in addresses.into_iter().flatten().enumerate() {
         if !seen.insert((address["type"].as_str(), address["address"].as_str())) {
             let field = format!("status.addresses[{index}]");
-            problems.push(Problem::duplicate(&field, address, ""));
+            let (kind, text) = (&address["type"], &address["address"]);
+            let shown = format!(r#"{{"Type":{kind},"Address":{text}}}"#);
+            problems.push(Problem::duplicate(&field, &shown, ""));
         }
     }
     let before: Vec<&str> = strings(&old["spec"]["podCIDRs"]).collect();
@@ -213,12 +235,12 @@ mod tests {
             (
                 json!({}),
                 json!({"taints": [{"key": "a", "effect": "NoSchedule"}, {"key": "a", "effect": "NoSchedule"}]}),
-                1,
+                2,
             ),
             (
                 json!({}),
                 json!({"taints": [{"key": "a b", "effect": "Never"}]}),
-                2,
+                4,
             ),
         ];
         for (old, new, problems) in rows {
@@ -234,7 +256,7 @@ mod tests {
         let problems = validate_update(&node, &json!({}));
         assert_eq!(
             problems[0].message,
-            "Duplicate value: {\"address\":\"10.0.0.1\",\"type\":\"InternalIP\"}"
+            "Duplicate value: {\"Type\":\"InternalIP\",\"Address\":\"10.0.0.1\"}"
         );
         assert_eq!(problems[0].field, "status.addresses[1]");
     }

@@ -1,6 +1,8 @@
 //! The kinds with few rules: leases, events, secrets, config maps, service accounts, endpoints
 //! and slices, roles and bindings.
 
+use std::collections::BTreeSet;
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
@@ -13,6 +15,7 @@ use crate::kubernetes::object::text;
 
 /// All data of a Secret or ConfigMap together.
 const DATA_LIMIT: usize = 1024 * 1024;
+const BAD_IP: &str = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
 const RBAC: &str = "rbac.authorization.k8s.io";
 
 /// Fills in what was left out.
@@ -43,6 +46,13 @@ pub fn defaults(kind: &Kind, object: &mut Value) {
                 }
             }
         }
+        "Endpoints" => {
+            for subset in object["subsets"].as_array_mut().into_iter().flatten() {
+                for port in subset["ports"].as_array_mut().into_iter().flatten() {
+                    fill(port, "protocol", "TCP");
+                }
+            }
+        }
         "RoleBinding" | "ClusterRoleBinding" => binding_defaults(object),
         _ => {}
     }
@@ -57,7 +67,9 @@ pub fn show_nulls(kind: &Kind, object: &mut Value) {
         _ => &[],
     };
     for field in fields {
-        if object.get(*field).is_none() {
+        // Storage does not tell an empty list from none.
+        let empty = object[*field].as_array().is_some_and(Vec::is_empty);
+        if empty || object.get(*field).is_none() {
             object[*field] = Value::Null;
         }
     }
@@ -92,13 +104,26 @@ pub fn prepare_create(kind: &Kind, object: &mut Value) {
     if kind.kind == "EndpointSlice" {
         object["metadata"]["generation"] = json!(1);
     }
+    if kind.kind == "Lease" {
+        disable_candidates(object);
+    }
     if kind.kind == "ServiceAccount" {
         drop_empty(object, &["secrets", "imagePullSecrets"]);
     }
 }
 
+/// Fields of coordinated leader election, which is off unless a cluster turns it on.
+fn disable_candidates(lease: &mut Value) {
+    for field in ["strategy", "preferredHolder"] {
+        drop_field(&mut lease["spec"], field);
+    }
+}
+
 /// Prepares a changed object.
 pub fn prepare_update(kind: &Kind, object: &mut Value, old: &Value) {
+    if kind.kind == "Lease" {
+        disable_candidates(object);
+    }
     if kind.kind != "EndpointSlice" {
         return;
     }
@@ -122,6 +147,7 @@ pub fn validate(kind: &Kind, object: &Value) -> Vec<Problem> {
         "Secret" => validate_secret(object),
         "ConfigMap" => validate_config_map(object),
         "EndpointSlice" => validate_slice(object),
+        "Endpoints" => validate_endpoints(object),
         "Role" | "ClusterRole" => validate_rules(kind, &object["rules"]),
         "RoleBinding" | "ClusterRoleBinding" => validate_binding(kind, object),
         _ => Vec::new(),
@@ -141,7 +167,12 @@ pub fn validate_update(kind: &Kind, object: &Value, old: &Value) -> Vec<Problem>
         }
         "RoleBinding" | "ClusterRoleBinding" if object["roleRef"] != old["roleRef"] => {
             let detail = "cannot change roleRef";
-            problems.push(Problem::invalid("roleRef", &object["roleRef"], detail));
+            let role = &object["roleRef"];
+            let shown = format!(
+                r#"{{"APIGroup":{},"Kind":{},"Name":{}}}"#,
+                role["apiGroup"], role["kind"], role["name"]
+            );
+            problems.push(Problem::invalid("roleRef", &shown, detail));
         }
         _ => {}
     }
@@ -268,6 +299,10 @@ fn validate_secret(secret: &Value) -> Vec<Problem> {
         "kubernetes.io/dockercfg" => &[".dockercfg"],
         "kubernetes.io/dockerconfigjson" => &[".dockerconfigjson"],
         "kubernetes.io/ssh-auth" => &["ssh-privatekey"],
+        // One of the two would do, but the server names both.
+        "kubernetes.io/basic-auth" if data["username"].is_null() && data["password"].is_null() => {
+            &["username", "password"]
+        }
         _ => &[],
     };
     for key in needed {
@@ -330,11 +365,48 @@ fn validate_slice(slice: &Value) -> Vec<Problem> {
             let detail = match (address_type, parsed) {
                 ("IPv4", Ok(ip)) if ip.is_ipv4() => continue,
                 ("IPv6", Ok(ip)) if ip.is_ipv6() => continue,
+                ("IPv4" | "IPv6", Err(_)) => BAD_IP,
                 ("IPv4", _) => "must be an IPv4 address",
                 ("IPv6", _) => "must be an IPv6 address",
                 _ => continue,
             };
             problems.push(Problem::invalid(&field, &json!(address), detail));
+        }
+    }
+    let mut seen = BTreeSet::new();
+    for (index, port) in slice["ports"].as_array().into_iter().flatten().enumerate() {
+        let name = text(port, "/name");
+        if !seen.insert(name) {
+            let field = format!("ports[{index}].name");
+            problems.push(Problem::duplicate(&field, &json!(name), ""));
+        }
+    }
+    problems
+}
+
+fn validate_endpoints(endpoints: &Value) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    let subsets = endpoints["subsets"].as_array();
+    for (index, subset) in subsets.into_iter().flatten().enumerate() {
+        for list in ["addresses", "notReadyAddresses"] {
+            let addresses = subset[list].as_array();
+            for (at, address) in addresses.into_iter().flatten().enumerate() {
+                let ip = text(address, "/ip");
+                if ip.parse::<std::net::IpAddr>().is_err() {
+                    let field = format!("subsets[{index}].{list}[{at}].ip");
+                    problems.push(Problem::invalid(&field, &json!(ip), BAD_IP));
+                    let detail = "must be a valid IP address";
+                    problems.push(Problem::invalid(&field, &json!(ip), detail));
+                }
+            }
+        }
+        for (at, port) in subset["ports"].as_array().into_iter().flatten().enumerate() {
+            let number = port["port"].as_i64().unwrap_or_default();
+            if !(1..=65535).contains(&number) {
+                let field = format!("subsets[{index}].ports[{at}].port");
+                let detail = "must be between 1 and 65535, inclusive";
+                problems.push(Problem::invalid(&field, &json!(number), detail));
+            }
         }
     }
     problems

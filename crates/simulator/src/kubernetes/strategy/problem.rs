@@ -1,5 +1,7 @@
 //! What is wrong with a field, in the words of a Kubernetes API server.
 
+use std::fmt::Display;
+
 use serde_json::{Value, json};
 
 use crate::kubernetes::kinds::Kind;
@@ -41,19 +43,19 @@ impl Problem {
     }
 
     /// The value is wrong.
-    pub fn invalid(field: &str, value: &Value, detail: &str) -> Self {
+    pub fn invalid(field: &str, value: &(impl Display + ?Sized), detail: &str) -> Self {
         let head = format!("Invalid value: {value}");
         problem(field, "FieldValueInvalid", head, detail)
     }
 
     /// The value appears twice.
-    pub fn duplicate(field: &str, value: &Value, detail: &str) -> Self {
+    pub fn duplicate(field: &str, value: &(impl Display + ?Sized), detail: &str) -> Self {
         let head = format!("Duplicate value: {value}");
         problem(field, "FieldValueDuplicate", head, detail)
     }
 
     /// The value is none of the known ones.
-    pub fn unsupported(field: &str, value: &Value, known: &[&str]) -> Self {
+    pub fn unsupported(field: &str, value: &(impl Display + ?Sized), known: &[&str]) -> Self {
         let known: Vec<String> = known.iter().map(|known| format!("{known:?}")).collect();
         let detail = format!("supported values: {}", known.join(", "));
         let head = format!("Unsupported value: {value}");

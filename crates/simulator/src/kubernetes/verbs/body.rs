@@ -11,6 +11,8 @@ use crate::kubernetes::protobuf;
 use crate::kubernetes::respond::{Encoding, encoding};
 use crate::kubernetes::schema;
 use crate::kubernetes::status::Refusal;
+use crate::kubernetes::strategy;
+use crate::kubernetes::words;
 
 /// How much of an unreadable body the refusal shows.
 const SHOWN: usize = 30;
@@ -24,7 +26,9 @@ pub fn yaml(body: &Bytes) -> Result<Value, String> {
 
 /// Reads a body as its media type says.
 pub fn read(headers: &HeaderMap, body: &Bytes) -> Result<Result<Value, String>, Refusal> {
-    let json = |body: &Bytes| serde_json::from_slice(body).map_err(|error| error.to_string());
+    let json = |body: &Bytes| {
+        serde_json::from_slice(body).map_err(|error| words::json_error(body, &error))
+    };
     let prefix = "couldn't get version/kind";
     Ok(match encoding(headers)? {
         Encoding::Json => json(body).map_err(|why| format!("{prefix}; json parse error: {why}")),
@@ -62,9 +66,10 @@ pub fn object(
     };
     let mut object = read(headers, body)?.map_err(|why| unrecognized(&why))?;
     if !object.is_object() {
-        return Err(unrecognized(
-            "couldn't get version/kind; json parse error: json: cannot unmarshal into Go value of type struct { APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }",
-        ));
+        let kind = words::json_kind(&object);
+        return Err(unrecognized(&format!(
+            "couldn't get version/kind; json parse error: json: cannot unmarshal {kind} into Go value of type struct {{ APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}",
+        )));
     }
     check_type(&object, version, kind)?;
     object["apiVersion"] = version.into();
@@ -104,7 +109,7 @@ pub fn check_type(object: &Value, version: &str, kind: &str) -> Result<(), Refus
         format!("converting (v1.{effective_kind}) to (core.{kind}): unknown conversion")
     } else {
         format!(
-            "no kind \"{effective_kind}\" is registered for version \"{effective_version}\" in scheme \"pkg/api/legacyscheme/scheme.go:30\""
+            "no kind \"{effective_kind}\" is registered for version \"{effective_version}\" in scheme \"pkg/runtime/scheme.go:111\""
         )
     };
     Err(Refusal::bad_request(format!(
@@ -126,7 +131,11 @@ impl Call<'_> {
             &self.kind.api_version(),
             self.kind.kind,
         )?;
-        schema::check_fields(self.kind, object, self.field_validation())
+        let duplicates = match encoding(&self.headers)? {
+            Encoding::Json => schema::twice(&self.body),
+            Encoding::Yaml | Encoding::Protobuf => Vec::new(),
+        };
+        schema::check_sent(self.kind, object, duplicates, self.field_validation())
     }
 
     /// Sets the namespace of the object to that of the request; refuses another one.
@@ -137,6 +146,9 @@ impl Call<'_> {
                 return Err(namespace_mismatch());
             }
             object["metadata"]["namespace"] = self.namespace.as_str().into();
+        } else {
+            // Not an error: the server forgets it.
+            strategy::drop_field(&mut object["metadata"], "namespace");
         }
         Ok(())
     }
@@ -158,10 +170,7 @@ impl Call<'_> {
         }
         let namespace = text(object, "/metadata/namespace");
         if self.kind.namespaced && !namespace.is_empty() && namespace != self.namespace {
-            return Err(Refusal::bad_request(format!(
-                "the namespace of the object ({namespace}) does not match the namespace on the request ({})",
-                self.namespace
-            )));
+            return Err(namespace_mismatch());
         }
         Ok(())
     }

@@ -30,12 +30,11 @@ pub fn create(call: &Call, state: &mut State) -> Result<Reply, Refusal> {
 }
 
 /// Fields that the server sets, whatever the client says.
-const SYSTEM: [&str; 6] = [
+const SYSTEM: [&str; 5] = [
     "uid",
     "creationTimestamp",
     "deletionTimestamp",
     "deletionGracePeriodSeconds",
-    "generation",
     "selfLink",
 ];
 
@@ -57,6 +56,7 @@ pub fn insert(
     let generated = name(call, state, &mut object);
     namespaces::admit(call.kind, &call.namespace, &object, state)?;
     call.check_grant(state, &object, None)?;
+    let sent = strategy::as_sent(call.kind, &object);
     let warnings = strategy::create(call.kind, &mut object, &call.context(state))?;
     let version = text(&object, "/metadata/resourceVersion");
     if !version.is_empty() && version != "0" {
@@ -68,11 +68,12 @@ pub fn insert(
     }
     let name = text(&object, "/metadata/name").to_owned();
     let path = store::path(&call.namespace, &name);
-    if state.get(call.kind, &path).is_some() {
-        return Err(taken(call, &name, generated));
+    if let Some(found) = state.get(call.kind, &path) {
+        return Err(taken(call, &found, generated));
     }
     if !owned {
-        object = managed::record_update(call.kind, None, object, &call.writer());
+        let entries = managed::entries_of_update(call.kind, None, sent, &call.writer());
+        object["metadata"]["managedFields"] = entries;
     }
     metadata::tidy(&mut object);
     if call.dry_run() {
@@ -82,8 +83,11 @@ pub fn insert(
     Ok(((*saved).clone(), warnings))
 }
 
-fn taken(call: &Call, name: &str, generated: bool) -> Refusal {
-    let mut refusal = Refusal::already_exists(call.kind, name);
+fn taken(call: &Call, found: &Value, generated: bool) -> Refusal {
+    let mut refusal = Refusal::already_exists(call.kind, text(found, "/metadata/name"));
+    if !found["metadata"]["deletionTimestamp"].is_null() {
+        refusal.message = format!("object is being deleted: {}", refusal.message);
+    }
     if generated {
         refusal
             .message

@@ -39,7 +39,9 @@ impl DeleteOptions {
         let given = if call.body.is_empty() {
             from_query(&call.query)?
         } else {
-            body::read(&call.headers, &call.body)?.map_err(Refusal::bad_request)?
+            let given = body::read(&call.headers, &call.body)?.map_err(Refusal::bad_request)?;
+            check_kind(&given)?;
+            given
         };
         Self::check(&given)
     }
@@ -56,6 +58,7 @@ impl DeleteOptions {
         let known = ["Foreground", "Background", "Orphan"];
         if !policy.is_empty() && !known.contains(&policy) {
             let value = json!(policy);
+            let known = ["Foreground", "Background", "Orphan", "nil"];
             problems.push(Problem::unsupported("propagationPolicy", &value, &known));
         }
         for value in given["dryRun"].as_array().into_iter().flatten() {
@@ -79,6 +82,18 @@ impl DeleteOptions {
                 .is_some_and(|list| !list.is_empty()),
         })
     }
+}
+
+/// Refuses a body that is something else.
+fn check_kind(given: &Value) -> Result<(), Refusal> {
+    let kind = text(given, "/kind");
+    if kind.is_empty() || kind == "DeleteOptions" {
+        return Ok(());
+    }
+    let version = text(given, "/apiVersion");
+    Err(Refusal::bad_request(format!(
+        "no kind {kind:?} is registered for version {version:?} in scheme \"pkg/runtime/scheme.go:111\""
+    )))
 }
 
 fn from_query(query: &Query) -> Result<Value, Refusal> {
@@ -168,10 +183,12 @@ pub fn remove(
         Some(grace) if grace > 0 => shorten(old, grace, call.now),
         _ if has_finalizers(old) => mark(old, call.now),
         _ => {
+            let mut last = (**old).clone();
             if !dry_run {
                 state.remove(call.kind, &place);
+                last["metadata"]["resourceVersion"] = state.revision().to_string().into();
             }
-            return Ok(Outcome::Gone((**old).clone()));
+            return Ok(Outcome::Gone(last));
         }
     };
     if marked == **old || dry_run {

@@ -23,6 +23,7 @@ use super::status::Refusal;
 use super::store::{self, State};
 use super::strategy::Context;
 use super::strategy::problem::{Problem, invalid_of};
+use super::words::quote;
 
 /// The longest field manager.
 const MANAGER_LIMIT: usize = 128;
@@ -71,13 +72,15 @@ impl Call<'_> {
         }
     }
 
-    /// Refuses an object that hands out more rights than the writer has.
+    /// Refuses what the writer may not write, and an object that hands out more rights than they have.
     pub fn check_grant(
         &self,
         state: &State,
         object: &Value,
         old: Option<&Value>,
     ) -> Result<(), Refusal> {
+        self.auth
+            .restrict_node(&self.user, self.kind, &self.subresource, object, old)?;
         self.auth
             .check_grant(&self.user, self.kind, object, old, state)
     }
@@ -121,14 +124,22 @@ impl Call<'_> {
     /// Checks the parameters of a write; `options` is the kind of the options, for the message.
     pub fn check_options(&self, options: &str) -> Result<(), Refusal> {
         let mut problems = Vec::new();
-        for value in self.query.all("dryRun") {
-            if value != "All" {
-                problems.push(Problem::unsupported("dryRun", &json!(value), &["All"]));
-            }
+        let dry_run = self.query.all("dryRun");
+        if dry_run.iter().any(|value| *value != "All") {
+            let value = json!(dry_run);
+            problems.push(Problem::unsupported("dryRun", &value, &["All"]));
         }
         let manager = self.query.get("fieldManager");
         if manager.len() > MANAGER_LIMIT {
             problems.push(Problem::too_long("fieldManager", MANAGER_LIMIT));
+        }
+        for (position, letter) in manager.char_indices().filter(|(_, one)| one.is_control()) {
+            let detail = format!(
+                "invalid character U+{:04X} (at position {position})",
+                u32::from(letter)
+            );
+            let shown = quote(manager);
+            problems.push(Problem::invalid("fieldManager", &shown, &detail));
         }
         let validation = self.query.get("fieldValidation");
         if FieldValidation::parse(validation).is_none() {

@@ -7,12 +7,13 @@ use super::{Call, create, update};
 use crate::kubernetes::managed;
 use crate::kubernetes::object::text;
 use crate::kubernetes::patch::{go_text, json_patch, merge_patch, strategic_patch};
-use crate::kubernetes::respond::{Reply, media_type, unsupported_media};
+use crate::kubernetes::respond::{Reply, media_type};
 use crate::kubernetes::schema;
 use crate::kubernetes::status::Refusal;
 use crate::kubernetes::store::State;
 use crate::kubernetes::strategy::drop_field;
 use crate::kubernetes::strategy::problem::{Problem, invalid_of};
+use crate::kubernetes::words;
 
 /// How a patch is to be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,8 +38,10 @@ fn style(call: &Call) -> Result<Style, Refusal> {
         .find(|(name, _)| *name == media)
         .map(|(_, style)| *style)
         .ok_or_else(|| {
-            let known: Vec<&str> = STYLES.iter().map(|(name, _)| *name).collect();
-            unsupported_media(&known.join(", "))
+            let mut refusal =
+                Refusal::new(415, "UnsupportedMediaType", "415: Unsupported Media Type");
+            refusal.details = json!({});
+            refusal
         })
 }
 
@@ -59,15 +62,24 @@ pub fn patch(call: &Call, state: &mut State) -> Result<Reply, Refusal> {
         Style::Merge => merge_patch(&old, &patch),
         _ => strategic_patch(call.kind, &old, &patch)?,
     };
-    check_type(&patched, &call.kind.api_version(), call.kind.kind)?;
-    patched["apiVersion"] = call.kind.api_version().into();
-    patched["kind"] = call.kind.kind.into();
     let shown = match style {
         Style::Strategic => go_text(&patch),
         _ => patched.to_string(),
     };
+    check_type(&patched, &call.kind.api_version(), call.kind.kind).map_err(|refusal| {
+        let start = format!("cannot be handled as a {}: ", call.kind.kind);
+        match refusal.message.split_once(&start) {
+            Some((_, why)) => schema::refuse_patched(&shown, why),
+            None => refusal,
+        }
+    })?;
+    patched["apiVersion"] = call.kind.api_version().into();
+    patched["kind"] = call.kind.kind.into();
     let validation = call.field_validation();
-    let (patched, mut warnings) = schema::check_patched(call.kind, patched, validation, &shown)?;
+    let (mut patched, mut warnings) =
+        schema::check_patched(call.kind, patched, validation, &shown)?;
+    call.check_name(&patched)?;
+    call.place(&mut patched)?;
     let (saved, more) = update::replace(call, state, &old, patched, false)?;
     warnings.extend(more);
     Ok(Reply::object(200, saved).warn(warnings))
@@ -97,21 +109,20 @@ fn read(call: &Call, style: Style) -> Result<Value, Refusal> {
             .map_err(|error| Refusal::bad_request(format!("error decoding YAML: {error}")));
     }
     let patch: Value = serde_json::from_slice(&call.body)
-        .map_err(|error| Refusal::bad_request(format!("error decoding patch: {error}")))?;
+        .map_err(|error| words::json_error(&call.body, &error))
+        .map_err(|why| Refusal::bad_request(format!("error decoding patch: {why}")))?;
     if style != Style::Json && !patch.is_object() {
-        return Err(Refusal::bad_request(
-            "error decoding patch: json: cannot unmarshal into Go value of type map[string]interface {}",
-        ));
+        return Err(Refusal::bad_request(format!(
+            "error decoding patch: json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
+            words::json_kind(&patch)
+        )));
     }
     Ok(patch)
 }
 
 /// Server-side apply.
 fn apply(call: &Call, state: &mut State, mut config: Value) -> Result<Reply, Refusal> {
-    let version = call.kind.api_version();
-    if text(&config, "/apiVersion") != version || text(&config, "/kind") != call.kind.kind {
-        check_applied_type(call, &config)?;
-    }
+    check_applied_type(call, &config)?;
     if !config["metadata"].is_object() {
         config["metadata"] = json!({});
     }
@@ -119,7 +130,8 @@ fn apply(call: &Call, state: &mut State, mut config: Value) -> Result<Reply, Ref
         config["metadata"]["name"] = call.name.as_str().into();
     }
     call.check_name(&config)?;
-    call.place(&mut config)?;
+    // Refusals show the namespace as it was sent.
+    call.place(&mut config.clone())?;
     // Nobody owns what this path does not write.
     if call.kind.subresources.contains(&"status") {
         let foreign = match call.subresource.as_str() {
@@ -137,7 +149,8 @@ fn apply(call: &Call, state: &mut State, mut config: Value) -> Result<Reply, Ref
         );
         return Err(Refusal::conflict(call.kind, &call.name, &why));
     }
-    let merged = managed::apply(call.kind, old.as_deref(), &config, &call.writer(), force)?;
+    let mut merged = managed::apply(call.kind, old.as_deref(), &config, &call.writer(), force)?;
+    call.place(&mut merged)?;
     let (code, (saved, warnings)) = match old {
         Some(old) => (200, update::replace(call, state, &old, merged, true)?),
         None if !call.subresource.is_empty() => {
@@ -151,18 +164,14 @@ fn apply(call: &Call, state: &mut State, mut config: Value) -> Result<Reply, Ref
     Ok(Reply::object(code, saved).warn(warnings))
 }
 
+/// Refuses to apply an object of another kind.
 fn check_applied_type(call: &Call, config: &Value) -> Result<(), Refusal> {
-    for field in ["apiVersion", "kind"] {
-        if config[field].as_str().unwrap_or_default().is_empty() {
-            return Err(Refusal::bad_request(format!(
-                "error unmarshalling JSON: Object '{}' is missing in the applied configuration",
-                if field == "kind" {
-                    "Kind"
-                } else {
-                    "apiVersion"
-                }
-            )));
-        }
+    let (version, kind) = (text(config, "/apiVersion"), text(config, "/kind"));
+    if version == call.kind.api_version() && kind == call.kind.kind {
+        return Ok(());
     }
-    check_type(config, &call.kind.api_version(), call.kind.kind)
+    let (group, version) = version.split_once('/').unwrap_or(("", version));
+    Err(Refusal::bad_request(format!(
+        "invalid object type: {group}/{version}, Kind={kind}"
+    )))
 }

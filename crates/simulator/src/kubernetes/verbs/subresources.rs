@@ -14,8 +14,8 @@ use crate::kubernetes::strategy::problem::{Problem, invalid_of};
 /// Which methods a sub-resource answers; the empty name is the object itself.
 pub fn allows(kind: &Kind, subresource: &str, method: &str) -> bool {
     match subresource {
-        "" => matches!(method, "GET" | "HEAD" | "PUT" | "PATCH" | "DELETE"),
-        "status" | "approval" => matches!(method, "GET" | "HEAD" | "PUT" | "PATCH"),
+        "" => matches!(method, "GET" | "PUT" | "PATCH" | "DELETE"),
+        "status" | "approval" => matches!(method, "GET" | "PUT" | "PATCH"),
         "finalize" => method == "PUT",
         "binding" | "eviction" | "token" => method == "POST",
         _ => kind.subresources.contains(&subresource),

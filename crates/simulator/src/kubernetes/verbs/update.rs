@@ -77,10 +77,12 @@ pub fn replace(
 ) -> Result<(Value, Vec<String>), Refusal> {
     check_version(call, &mut object, old)?;
     call.check_grant(state, &object, Some(old))?;
+    let sent = strategy::as_sent(call.kind, &object);
     let context = call.context(state);
     let warnings = strategy::update(call.kind, &call.subresource, &mut object, old, &context)?;
     if !owned {
-        object = managed::record_update(call.kind, Some(old), object, &call.writer());
+        let entries = managed::entries_of_update(call.kind, Some(old), sent, &call.writer());
+        object["metadata"]["managedFields"] = entries;
     }
     metadata::tidy(&mut object);
     object["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"].clone();
@@ -113,6 +115,9 @@ fn check_version(call: &Call, object: &mut Value, old: &Value) -> Result<(), Ref
                 &[problem],
             ));
         }
+    } else if found.parse::<u64>().is_err() {
+        let message = format!("strconv.ParseUint: parsing {found:?}: invalid syntax");
+        return Err(Refusal::new(500, "", message));
     } else if found != text(old, "/metadata/resourceVersion") {
         return Err(Refusal::conflict(call.kind, &call.name, STALE));
     }
@@ -124,6 +129,11 @@ fn check_version(call: &Call, object: &mut Value, old: &Value) -> Result<(), Ref
 fn is_same(object: &Value, old: &Value, owned: bool) -> bool {
     if owned {
         return object == old;
+    }
+    // Forgetting who owns what is a change.
+    let entries = |value: &Value| list(value, "/metadata/managedFields").len();
+    if entries(object) == 0 && entries(old) > 0 {
+        return false;
     }
     let without = |value: &Value| {
         let mut copy = value.clone();

@@ -44,10 +44,10 @@ fn a_certificate_of_the_authority_is_an_identity_and_a_foreign_one_is_not() {
         auth.authenticate(&headers(rows), &peer, &objects, now())
     };
     let admin = login(&own.certificate, &[]).unwrap();
-    assert_eq!(
-        admin,
-        User::new("admin", &["system:masters", AUTHENTICATED])
-    );
+    assert_eq!(admin.name, "admin");
+    assert_eq!(admin.groups, ["system:masters", AUTHENTICATED]);
+    let credential = &admin.extra["authentication.kubernetes.io/credential-id"];
+    assert!(credential[0].starts_with("X509SHA256="), "{credential:?}");
     assert_eq!(login(&foreign.certificate, &[]).unwrap_err().code, 401);
     auth.add_token("t", User::new("ann", &[]));
     let ann = login(&foreign.certificate, &[("authorization", "Bearer t")]).unwrap();

@@ -93,7 +93,7 @@ fn access_reviews_answer_for_others_and_for_oneself() {
     assert_eq!(told["metadata"]["namespace"], "dev");
     assert_eq!(
         ask("LocalSubjectAccessReview", "dev", local("prod"))["code"],
-        400
+        422
     );
     assert_eq!(
         ask("SubjectAccessReview", "", json!({ "user": "x" }))["code"],

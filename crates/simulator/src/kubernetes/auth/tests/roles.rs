@@ -385,7 +385,8 @@ fn a_kubelet_reaches_its_own_node_and_lease_and_what_its_pods_need() {
             (ask("list", "", "nodes"), false),
             (ask("watch", "", "nodes").named("n1"), true),
             (ask("patch", "", "nodes/status").named("n1"), true),
-            (ask("patch", "", "nodes/status").named("n2"), false),
+            // Node restriction refuses that when it sees the object.
+            (ask("patch", "", "nodes/status").named("n2"), true),
             (ask("delete", "", "nodes").named("n1"), false),
             (
                 ask("create", COORDINATION, "leases").within("kube-node-lease"),
@@ -413,8 +414,9 @@ fn a_kubelet_reaches_its_own_node_and_lease_and_what_its_pods_need() {
             (ask("list", "", "secrets"), false),
         ],
     );
+    let other = json!({ "metadata": { "name": "n2" } });
     let refusal = auth
-        .authorize(&kubelet, &ask("patch", "", "nodes").named("n2"), &objects)
+        .restrict_node(&kubelet, kind("Node"), "", &other, Some(&other))
         .unwrap_err();
     assert_eq!(
         refusal.message,

@@ -186,14 +186,7 @@ fn addresses(
             Err(_) => return Vec::new(),
             Ok(_) if used.contains(ip) => "provided IP is already allocated".to_owned(),
             Ok(parsed) if !is_in_range(parsed) => {
-                let range = if parsed.is_ipv4() {
-                    "10.96.0.0/12"
-                } else {
-                    "fd00:10:96::/112"
-                };
-                format!(
-                    "the provided IP ({ip}) is not in the valid range. The range of valid IPs is {range}"
-                )
+                "the provided network does not match the current range".to_owned()
             }
             Ok(_) => continue,
         };

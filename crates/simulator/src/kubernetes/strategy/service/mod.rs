@@ -67,7 +67,6 @@ pub fn defaults(service: &mut Value) {
             "loadBalancerIP",
             "ipFamilyPolicy",
             "loadBalancerSourceRanges",
-            "loadBalancerClass",
             "externalName",
         ],
     );
@@ -186,6 +185,18 @@ fn carry_over(service: &mut Value, old: &Value) {
     drop_empty(&mut service["spec"], &["ipFamilyPolicy", "ipFamilies"]);
 }
 
+/// What the server says about a Service that it accepts.
+pub fn warnings(service: &Value) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if service["spec"]["trafficDistribution"] == "PreferClose" {
+        warnings.push(
+            "spec.trafficDistribution: \"PreferClose\" is deprecated; use \"PreferSameZone\""
+                .to_owned(),
+        );
+    }
+    warnings
+}
+
 fn node_ports(service: &Value) -> Vec<i64> {
     service["spec"]["ports"]
         .as_array()
@@ -233,7 +244,7 @@ fn clear(service: &mut Value, old: &Value) {
             drop_field(&mut service["spec"], "clusterIP");
             drop_field(&mut service["spec"], "clusterIPs");
         }
-        for field in ["ipFamilies", "ipFamilyPolicy"] {
+        for field in ["ipFamilies", "ipFamilyPolicy", "internalTrafficPolicy"] {
             if same(service, field) {
                 drop_field(&mut service["spec"], field);
             }

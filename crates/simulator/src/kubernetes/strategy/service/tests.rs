@@ -104,7 +104,7 @@ fn addresses_and_ports_that_cannot_be_had_are_refused() {
         ),
         (
             json!({"clusterIP": "192.0.2.1"}),
-            "spec.clusterIPs: Invalid value: [\"192.0.2.1\"]: failed to allocate IP 192.0.2.1: the provided IP (192.0.2.1) is not in the valid range. The range of valid IPs is 10.96.0.0/12",
+            "spec.clusterIPs: Invalid value: [\"192.0.2.1\"]: failed to allocate IP 192.0.2.1: the provided network does not match the current range",
         ),
         (
             json!({"type": "NodePort", "ports": [{"port": 1, "nodePort": 30080}]}),

@@ -207,6 +207,12 @@ fn ports(service: &Value) -> Vec<Problem> {
             ));
         }
         problems.extend(target_port(&at("targetPort"), &port["targetPort"]));
+        if let Some(protocol) = port["appProtocol"].as_str() {
+            for fault in names::qualified_name(protocol) {
+                let value = json!(protocol);
+                problems.push(Problem::invalid(&at("appProtocol"), &value, &fault));
+            }
+        }
         if let Some(node_port) = port["nodePort"].as_i64() {
             if kind_of(service) == "ClusterIP" {
                 let detail = "may not be used when `type` is 'ClusterIP'";
@@ -217,7 +223,10 @@ fn ports(service: &Value) -> Vec<Problem> {
             }
         }
         if !seen_ports.insert((protocol, number)) {
-            let value = json!({ "protocol": protocol, "port": number, "targetPort": 0 });
+            let value = format!(
+                r#"{{"Name":"","Protocol":{},"AppProtocol":null,"Port":{number},"TargetPort":0,"NodePort":0}}"#,
+                json!(protocol)
+            );
             let field = format!("spec.ports[{index}]");
             problems.push(Problem::duplicate(&field, &value, ""));
         }
@@ -241,7 +250,15 @@ fn target_port(field: &str, target: &Value) -> Vec<Problem> {
     }
     let detail = match target {
         Value::Number(_) => "must be between 1 and 65535, inclusive",
-        _ => "must be a port number or the name of a port, at most 15 characters long",
+        Value::String(name) if name.len() > 15 => "must be no more than 15 characters",
+        Value::String(name)
+            if name
+                .chars()
+                .any(|one| !one.is_ascii_alphanumeric() && one != '-') =>
+        {
+            "must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)"
+        }
+        _ => "must contain at least one letter (a-z)",
     };
     vec![Problem::invalid(field, target, detail)]
 }
@@ -282,6 +299,10 @@ fn addresses(service: &Value) -> Vec<Problem> {
         if ip.parse::<IpAddr>().is_err() {
             let field = format!("spec.externalIPs[{index}]");
             problems.push(Problem::invalid(&field, &json!(ip), BAD_IP));
+        } else if ip.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback()) {
+            let field = format!("spec.externalIPs[{index}]");
+            let detail = "may not be in the loopback range (127.0.0.0/8, ::1/128)";
+            problems.push(Problem::invalid(&field, &json!(ip), detail));
         }
     }
     if !needs_cluster_ip(service) {
@@ -389,8 +410,8 @@ fn balancer(service: &Value) -> Vec<Problem> {
     let mut problems = Vec::new();
     let spec = &service["spec"];
     if kind_of(service) == "LoadBalancer" {
-        let class = text(spec, "/loadBalancerClass");
-        if !class.is_empty() {
+        // None is fine, an empty one is not.
+        if let Some(class) = spec["loadBalancerClass"].as_str() {
             for fault in names::qualified_name(class) {
                 let value = json!(class);
                 problems.push(Problem::invalid("spec.loadBalancerClass", &value, &fault));
