@@ -45,6 +45,7 @@ fn the_page_of_flags_is_what_the_table_says() {
 #[test]
 fn the_page_of_cloudscale_is_what_its_table_says() {
     let table = bowline_cloudscale::config::reference();
+    let annotations = bowline_cloudscale::annotations::reference();
     compare(
         "cloudscale.md",
         &format!(
@@ -55,7 +56,14 @@ fn the_page_of_cloudscale_is_what_its_table_says() {
              alone; `--cloud-config` is accepted and ignored with a warning.\n\n\
              A variable that is unset or empty has its default. A value that is not allowed stops\n\
              the start with a message that names the variable, except where the meaning says\n\
-             otherwise.\n\n{table}"
+             otherwise.\n\n{table}\n\
+             ## Annotations of Services\n\n\
+             All keys begin with `k8s.cloudscale.ch/`. An absent key has its default. A value that is\n\
+             not allowed is told in an event `InvalidLoadBalancerConfig`; until it is put right, a new\n\
+             load balancer is not made, and of an existing one only the members are kept up to date.\n\n\
+             {annotations}\n\
+             `bowline.dev/take-over: <uuid>` says that the load balancer with that uuid is this\n\
+             Service's, although its tag `k8s-service-uid` names another.\n"
         ),
     );
 }
@@ -63,7 +71,9 @@ fn the_page_of_cloudscale_is_what_its_table_says() {
 /// The numbers of the cases that have a test, for one specification.
 fn tested(specification: &str) -> BTreeSet<u32> {
     let mut found = BTreeSet::new();
-    let mut folders = vec![workspace().join("crates"), workspace().join("e2e")];
+    let mut folders = ["crates", "e2e/scenarios"]
+        .map(|it| workspace().join(it))
+        .to_vec();
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();

@@ -9,9 +9,9 @@
 //!                │
 //!                ├─▶ election ─▶ fence ───────────────────────┐ asked before every write
 //!                │                                            ▼ and every cloud call
-//!                └─▶ nodes (one watch) ─▶ node ──────┬─▶ clients ─▶ API server
-//!                                       lifecycle ───┤
-//!                                                    ├─▶ owners, lookups ─▶ clouds
+//!                ├─▶ nodes (one watch) ─▶ node ──────┬─▶ clients ─▶ API server
+//!                │                      lifecycle ───┤
+//!                └─▶ services (one watch) ─▶ service ┼─▶ owners, lookups ─▶ clouds
 //!                                                    └─▶ events, metrics
 //! ```
 //!
@@ -31,12 +31,17 @@ pub mod options;
 mod owners;
 pub mod queue;
 mod recent;
+pub mod service;
+mod services;
 pub mod serving;
 mod stop;
+mod store;
 mod write;
 
 pub use lookups::Lookups;
 pub use nodes::{NodeChange, Nodes};
 pub use owners::{Owner, Owners};
+pub use services::{ServiceChange, Services};
 pub use stop::{Stop, StopHandle, stop_signal};
-pub use write::{NodeWriter, WriteError};
+pub use store::{Change, Store, Stored};
+pub use write::{NodeWriter, ServiceWriter, WriteError};

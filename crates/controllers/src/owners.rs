@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bowline_core::ownership::{self, Recognition};
-use bowline_core::{CloudError, CloudName, Lookup, Node, Ownership};
+use bowline_core::{Cloud, CloudError, CloudName, Lookup, Node, Ownership};
 use futures::future::join_all;
 
 use crate::lookups::Lookups;
@@ -33,13 +33,7 @@ impl Owners {
 
     /// Decides by the provider id alone; makes no call. None if the node has no provider id.
     pub fn by_provider_id(&self, node: &Node) -> Option<Ownership> {
-        let id = node.provider_id.as_deref()?;
-        let claims: Vec<_> = self
-            .0
-            .iter()
-            .map(|it| (it.cloud().name().clone(), it.cloud().claim(id)))
-            .collect();
-        Some(ownership::by_provider_id(&claims))
+        by_provider_id(self.0.iter().map(Lookups::cloud), node)
     }
 
     /// The cloud that owns a node by its provider id.
@@ -97,6 +91,19 @@ impl Owners {
     fn named(&self, name: &CloudName) -> Option<&Lookups> {
         self.0.iter().find(|it| it.cloud().name() == name)
     }
+}
+
+/// Decides among these clouds by the node's provider id; none if it has none.
+pub(crate) fn by_provider_id<'a>(
+    clouds: impl IntoIterator<Item = &'a Arc<dyn Cloud>>,
+    node: &Node,
+) -> Option<Ownership> {
+    let id = node.provider_id.as_deref()?;
+    let claims: Vec<_> = clouds
+        .into_iter()
+        .map(|cloud| (cloud.name().clone(), cloud.claim(id)))
+        .collect();
+    Some(ownership::by_provider_id(&claims))
 }
 
 fn recognition(answer: &Lookup) -> Recognition {

@@ -5,7 +5,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use crate::{CloudError, Lookup, Node};
+use crate::{Balancers, CloudError, Lookup, Node};
 
 /// A future of a capability's method; capabilities are used behind pointers.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -76,6 +76,11 @@ pub trait Cloud: Send + Sync + 'static {
 
     /// What it knows about machines.
     fn instances(&self) -> Option<&dyn Instances> {
+        None
+    }
+
+    /// What it does about Services of type LoadBalancer.
+    fn balancers(&self) -> Option<&dyn Balancers> {
         None
     }
 }

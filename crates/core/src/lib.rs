@@ -1,55 +1,84 @@
 //! Vocabulary and decisions of the Bowline cloud controller manager.
 //!
 //! This crate has no I/O, no clock, no client and no async runtime: values go in, values come
-//! out, and everything that *decides* about nodes lives here, where a table can test it.
+//! out, and everything that *decides* about nodes and Services lives here, where a table can test
+//! it.
 //!
 //! ```text
 //!  a Node ──▶ ownership ── whose is it? ──▶ the cloud's Lookup ──┬─▶ initialize ─▶ changes to write
 //!             (claims, recognitions)         (found, gone,      ├─▶ addresses  ─▶ changes to write
 //!                                             not mine,         ├─▶ lifecycle  ─▶ taints to write
 //!                                             cannot tell)      └─▶ guard      ─▶ delete, or hold
+//!
+//!  a Service ──▶ handled ── whose is it? ──▶ the cloud's Draft ──▶ plan ──▶ run ──▶ publication
+//!                needs_update, members
 //! ```
 //!
 //! A provider implements [`Cloud`] and its capabilities; it never sees a Kubernetes client. The
 //! controllers ask and write; they never see a cloud's API.
 
 mod addresses;
+mod balancers;
 mod cloud;
 mod duration;
 mod error;
 mod guard;
+mod handled;
+mod ingress;
 mod initialize;
 mod instance;
 mod labels;
 mod lifecycle;
+mod members;
 mod membership;
+mod needs_update;
 mod node;
 pub mod ownership;
+mod plan;
 mod provider_id;
 mod quote;
+mod run;
 mod secret;
+mod selector;
+mod service;
 mod setting;
+mod source_ranges;
 mod taints;
 
 pub use addresses::{AddressError, addresses_differ, desired_addresses};
+pub use balancers::{
+    Balancers, Draft, DraftError, Executor, Goal, Marked, Progress, Publication, Wish,
+};
 pub use cloud::{BoxFuture, Claim, Cloud, CloudName, CloudNameError, Instances};
 pub use duration::{format_duration, parse_duration};
 pub use error::{CloudError, CloudErrorKind, error_chain};
 pub use guard::{Guard, GuardPolicy, HoldReason, Proof, Verdict};
+pub use handled::{BalancerClouds, CLASS_PREFIX, Handling};
+pub use ingress::{ingress_to_write, storable_ingress};
 pub use initialize::{Initialization, InitializeError, initialize};
 pub use instance::{Evidence, Instance, Lookup, Power};
 pub use labels::{
     SkipReason, SkippedLabel, is_label_key, is_label_value, labels_of, stable_labels_to_repair,
 };
 pub use lifecycle::{LifecycleAction, needs_look, when_not_ready};
+pub use members::{Fingerprint, may_change_members, name_list};
 pub use membership::{AUTOSCALER_TAINT, EXCLUSION_LABEL, may_be_target};
+pub use needs_update::needs_update;
 pub use node::{
     AddressKind, Node, NodeAddress, PROVIDED_NODE_IP, Ready, SHUTDOWN_TAINT, Taint,
     UNINITIALIZED_TAINT,
 };
 pub use ownership::Ownership;
+pub use plan::{Change, Impact, Notice, Object, Plan, Problem, Step, StepId, Verb};
 pub use provider_id::{ProviderId, ProviderIdError};
 pub use quote::quote;
+pub use run::{Run, StepState};
 pub use secret::Secret;
+pub use selector::{Selector, SelectorError};
+pub use service::{
+    CLEANUP_FINALIZER, Condition, Ingress, IpMode, Protocol, Service, ServiceKey, ServicePort,
+    TrafficPolicy,
+};
 pub use setting::{Origin, Setting, SettingError};
+pub use source_ranges::{SOURCE_RANGES_ANNOTATION, allows_all, source_ranges};
 pub use taints::{with_shutdown, without_shutdown, without_uninitialized};

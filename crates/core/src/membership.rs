@@ -11,14 +11,17 @@ pub const AUTOSCALER_TAINT: &str = "ToBeDeletedByClusterAutoscaler";
 /// balancer's health check decides.
 pub fn may_be_target(node: &Node) -> bool {
     !node.deleting
-        && node
-            .labels
-            .get(EXCLUSION_LABEL)
-            .is_none_or(|value| means_false(value))
+        && !is_excluded(node)
         && !node
             .taints
             .iter()
             .any(|taint| taint.key == AUTOSCALER_TAINT)
+}
+
+/// Whether its label keeps the node out.
+pub(crate) fn is_excluded(node: &Node) -> bool {
+    let label = node.labels.get(EXCLUSION_LABEL);
+    label.is_some_and(|value| !means_false(value))
 }
 
 /// The spellings of false that Kubernetes accepts; anything else, the empty one too, excludes.

@@ -4,8 +4,10 @@
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use thiserror::Error;
 
-/// Everything but RFC 3986's unreserved characters is escaped in a path segment.
+/// Everything but RFC 3986's unreserved characters is escaped in a path segment, and the colon: it
+/// means nothing there, and addresses of IPv6 stay what they are.
 pub(crate) const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b':')
     .remove(b'-')
     .remove(b'.')
     .remove(b'_')
@@ -103,6 +105,12 @@ mod tests {
             route.describe(),
             "v1/pools/:pool/members/:id (pool=a b, id=../x?y#z%2F)"
         );
+    }
+
+    #[test]
+    fn an_address_stays_what_it_is() {
+        let route = Route::new("v1/floating-ips/:ip").with("ip", "2001:db8::7");
+        assert_eq!(route.path().unwrap(), "v1/floating-ips/2001:db8::7");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! The uid is the object's own, as upstream's cloud controllers write it (the kubelet writes the
 //! node's *name* there; `kubectl describe node` looks for both).
 
+use bowline_core::ServiceKey;
 use k8s_openapi::api::core::v1::ObjectReference;
 
 /// A Node. Upstream gives the resource version with `Synced` and leaves it out in the life cycle.
@@ -31,6 +32,19 @@ pub fn lease_reference(
         name: Some(name.to_owned()),
         uid: uid.map(str::to_owned),
         resource_version: resource_version.map(str::to_owned),
+        ..ObjectReference::default()
+    }
+}
+
+/// A Service.
+pub fn service_reference(key: &ServiceKey, uid: &str, resource_version: &str) -> ObjectReference {
+    ObjectReference {
+        api_version: Some("v1".to_owned()),
+        kind: Some("Service".to_owned()),
+        namespace: Some(key.namespace.clone()),
+        name: Some(key.name.clone()),
+        uid: Some(uid.to_owned()),
+        resource_version: Some(resource_version.to_owned()),
         ..ObjectReference::default()
     }
 }

@@ -14,11 +14,14 @@ use crate::lifecycle::{LifecycleController, LifecycleOptions};
 use crate::lookups::Lookups;
 use crate::node::{NodeController, NodeOptions};
 use crate::nodes::Nodes;
-use crate::options::{CLOUD_NODE, CLOUD_NODE_LIFECYCLE, KnownController};
+use crate::options::{CLOUD_NODE, CLOUD_NODE_LIFECYCLE, KnownController, SERVICE};
 use crate::owners::Owners;
+use crate::service::{ServiceController, ServiceOptions, ServiceParts};
+use crate::services::Services;
 use crate::serving::Health;
 use crate::stop::Stop;
-use crate::write::NodeWriter;
+use crate::store::{Store, Stored};
+use crate::write::{NodeWriter, ServiceWriter};
 
 /// How long the last events may take to be written when the process stops.
 const FLUSH_LIMIT: Duration = Duration::from_secs(2);
@@ -30,6 +33,7 @@ pub(super) struct Work<'a> {
     controllers: Vec<&'static KnownController>,
     fence: Fence,
     nodes: Nodes,
+    services: Services,
 }
 
 /// A controller that was started: what runs it, and where its events go.
@@ -52,6 +56,7 @@ impl<'a> Work<'a> {
             controllers,
             fence,
             nodes: Nodes::default(),
+            services: Services::default(),
         }
     }
 
@@ -85,15 +90,13 @@ impl<'a> Work<'a> {
         for known in &names {
             self.health.add_controller(known.name);
         }
-        let readiness = self.health.add_readiness("nodes-synced");
-        running.spawn({
-            let (nodes, stop) = (self.nodes.clone(), stop.clone());
-            async move {
-                if stop.unless_given(nodes.synced()).await.is_some() {
-                    readiness.ready();
-                }
-            }
-        });
+        self.report_sync(&mut running, "nodes-synced", &self.nodes, &stop);
+        if names.iter().any(|known| known.name == SERVICE) {
+            self.report_sync(&mut running, "services-synced", &self.services, &stop);
+            let (services, random) = (self.services.clone(), manager.random.fork());
+            let (client, stop) = (manager.clients.root(INFORMERS), stop.clone());
+            running.spawn(async move { services.follow(client, random, stop).await });
+        }
         self.nodes
             .follow(informers, manager.random.fork(), stop.clone())
             .await;
@@ -128,6 +131,23 @@ impl<'a> Work<'a> {
         Owners::new(knowing.map(|cloud| Lookups::start(cloud.clone(), fence.clone(), stop.clone())))
     }
 
+    /// Is ready when the first list has arrived.
+    fn report_sync<T: Stored>(
+        &self,
+        running: &mut JoinSet<()>,
+        name: &'static str,
+        store: &Store<T>,
+        stop: &Stop,
+    ) {
+        let readiness = self.health.add_readiness(name);
+        let (store, stop) = (store.clone(), stop.clone());
+        running.spawn(async move {
+            if stop.unless_given(store.synced()).await.is_some() {
+                readiness.ready();
+            }
+        });
+    }
+
     /// Starts one controller; none if it has nothing to work with.
     async fn start(
         &self,
@@ -135,36 +155,49 @@ impl<'a> Work<'a> {
         owners: &Owners,
         stop: &Stop,
     ) -> Result<Option<Started>, ManagerError> {
-        let is_node_controller = matches!(known.name, CLOUD_NODE | CLOUD_NODE_LIFECYCLE);
-        if !is_node_controller {
-            info!(
-                controller = known.name,
-                "not started: no configured cloud offers what it needs"
-            );
-            return Ok(None);
+        match known.name {
+            CLOUD_NODE | CLOUD_NODE_LIFECYCLE if owners.all().is_empty() => {
+                warn!(
+                    controller = known.name,
+                    "not started: no configured cloud knows machines"
+                );
+                Ok(None)
+            }
+            CLOUD_NODE | CLOUD_NODE_LIFECYCLE => {
+                self.start_for_nodes(known, owners, stop).await.map(Some)
+            }
+            SERVICE
+                if self
+                    .manager
+                    .clouds
+                    .iter()
+                    .any(|it| it.balancers().is_some()) =>
+            {
+                self.start_for_services(known, stop).await.map(Some)
+            }
+            _ => {
+                info!(
+                    controller = known.name,
+                    "not started: no configured cloud offers what it needs"
+                );
+                Ok(None)
+            }
         }
-        if owners.all().is_empty() {
-            warn!(
-                controller = known.name,
-                "not started: no configured cloud knows machines"
-            );
-            return Ok(None);
-        }
+    }
+
+    async fn start_for_nodes(
+        &self,
+        known: &'static KnownController,
+        owners: &Owners,
+        stop: &Stop,
+    ) -> Result<Started, ManagerError> {
         let manager = self.manager;
-        // Two clients, so that events never use up the rate of the writes they tell about.
-        let client = async || {
-            manager
-                .clients
-                .for_controller(known.identity, &self.fence)
-                .await
-        };
-        let (context, random) = (manager.event_context(), manager.random.fork());
-        let (recorder, writer) = if self.fence.is_observing() {
-            let writer = NodeWriter::observing(client().await?, random);
-            (Recorder::observing(known.name, &context), writer)
+        let recorder = self.recorder(known, known.name).await?;
+        let (client, random) = (self.client(known).await?, manager.random.fork());
+        let writer = if self.fence.is_observing() {
+            NodeWriter::observing(client, random)
         } else {
-            let recorder = Recorder::new(client().await?, known.name, &context);
-            (recorder, NodeWriter::new(client().await?, random))
+            NodeWriter::new(client, random)
         };
         let (owners, stop) = (owners.clone(), stop.clone());
         let run: BoxFuture<'static, ()> = if known.name == CLOUD_NODE {
@@ -189,11 +222,75 @@ impl<'a> Work<'a> {
             );
             Box::pin(controller.run(stop))
         };
-        Ok(Some(Started {
+        Ok(Started {
             known,
             run,
             recorder,
-        }))
+        })
+    }
+
+    async fn start_for_services(
+        &self,
+        known: &'static KnownController,
+        stop: &Stop,
+    ) -> Result<Started, ManagerError> {
+        let manager = self.manager;
+        // The originals' name of the component, which people filter events by.
+        let recorder = self.recorder(known, known.identity).await?;
+        let client = self.client(known).await?;
+        let parts = ServiceParts {
+            services: self.services.clone(),
+            nodes: self.nodes.clone(),
+            writer: ServiceWriter::new(client.clone()),
+            client,
+            recorder: recorder.clone(),
+            metrics: manager.metrics.clone(),
+            clock: manager.clock.clone(),
+            random: manager.random.fork(),
+        };
+        let controller = ServiceController::new(
+            parts,
+            &manager.clouds,
+            self.fence.clone(),
+            self.service_options(),
+        );
+        Ok(Started {
+            known,
+            run: Box::pin(controller.run(stop.clone())),
+            recorder,
+        })
+    }
+
+    /// Another client than that of the writes, so that events never use up their rate.
+    async fn recorder(
+        &self,
+        known: &KnownController,
+        component: &'static str,
+    ) -> Result<Recorder, ManagerError> {
+        let context = self.manager.event_context();
+        if self.fence.is_observing() {
+            return Ok(Recorder::observing(component, &context));
+        }
+        let client = self.client(known).await?;
+        Ok(Recorder::new(client, component, &context))
+    }
+
+    async fn client(&self, known: &KnownController) -> Result<kube::Client, ManagerError> {
+        let clients = &self.manager.clients;
+        Ok(clients.for_controller(known.identity, &self.fence).await?)
+    }
+
+    fn service_options(&self) -> ServiceOptions {
+        let options = &self.manager.options;
+        ServiceOptions {
+            concurrent_syncs: at_least_one(options.controllers.service_syncs),
+            cluster_name: options.cloud.cluster_name.clone(),
+            remove_orphans: options.controllers.remove_orphans,
+            lease: (
+                options.election.resource_namespace.clone(),
+                options.election.resource_name.clone(),
+            ),
+        }
     }
 
     fn node_options(&self) -> NodeOptions {

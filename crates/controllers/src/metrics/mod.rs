@@ -1,13 +1,14 @@
 //! The numbers Bowline tells: one registry, the framework's names, and our own beside them.
 //!
-//! A labelled family appears with its first observation. Families of later controllers (service,
-//! route, IPAM, webhooks) go where [`Metrics::new`] says so; a cloud's HTTP client registers its own
+//! A labelled family appears with its first observation. Families of later controllers (route,
+//! IPAM, webhooks) go where [`Metrics::new`] says so; a cloud's HTTP client registers its own
 //! through [`Metrics::register`].
 
 mod calls;
 mod families;
 mod process;
 mod queues;
+mod services;
 mod text;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,6 +20,7 @@ pub use families::{
     CloudMetrics, ControllerMetrics, ElectionMetrics, LifecycleMetrics, NodeMetrics,
 };
 pub use queues::{QueueMetrics, QueueSeries, UnfinishedWork};
+pub use services::ServiceMetrics;
 pub use text::Format;
 
 /// Every family of the process.
@@ -30,6 +32,8 @@ pub struct Metrics {
     pub nodes: NodeMetrics,
     /// The life-cycle loop.
     pub lifecycle: LifecycleMetrics,
+    /// Load balancers of Services.
+    pub services: ServiceMetrics,
     /// What each cloud owns and what is held back there.
     pub clouds: CloudMetrics,
     /// Which controllers run.
@@ -56,6 +60,7 @@ impl Metrics {
         let metrics = Self {
             nodes: NodeMetrics::register(&mut registry),
             lifecycle: LifecycleMetrics::register(&mut registry),
+            services: ServiceMetrics::register(&mut registry),
             clouds: CloudMetrics::register(&mut registry),
             controllers: ControllerMetrics::register(&mut registry),
             election: ElectionMetrics::register(&mut registry),
@@ -63,7 +68,7 @@ impl Metrics {
             rest: RestMetrics::register(&mut registry),
             delegated: DelegatedMetrics::register(&mut registry),
             events: EventMetrics::register(&mut registry),
-            // Later controllers (service, route, IPAM, webhooks) add their families here, one struct
+            // Later controllers (route, IPAM, webhooks) add their families here, one struct
             // each in a file beside `families`.
             health: HealthMetrics::register(&mut slis),
             registry: Mutex::new(registry),

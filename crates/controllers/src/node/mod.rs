@@ -106,7 +106,7 @@ impl NodeController {
         let queue = self.queue.clone();
         self.nodes.on_change(move |change| {
             if concerns_us(change) {
-                queue.add(change.name.clone());
+                queue.add(change.key.clone());
             }
         });
         for node in self.nodes.all() {

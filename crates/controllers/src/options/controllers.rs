@@ -21,6 +21,8 @@ pub struct KnownController {
 pub const CLOUD_NODE: &str = "cloud-node-controller";
 /// The controller that taints and deletes nodes.
 pub const CLOUD_NODE_LIFECYCLE: &str = "cloud-node-lifecycle-controller";
+/// The controller that makes load balancers.
+pub const SERVICE: &str = "service-lb-controller";
 
 /// All controllers, whatever the provider: naming one that a provider lacks is no error.
 pub const CONTROLLERS: &[KnownController] = &[
@@ -39,7 +41,7 @@ pub const CONTROLLERS: &[KnownController] = &[
         identity: "node-controller",
     },
     KnownController {
-        name: "service-lb-controller",
+        name: SERVICE,
         alias: "service",
         former: &["service-controller"],
         on_by_default: true,
@@ -165,7 +167,6 @@ mod tests {
 
     const NODE: &str = "cloud-node-controller";
     const LIFECYCLE: &str = "cloud-node-lifecycle-controller";
-    const SERVICE: &str = "service-lb-controller";
     const ROUTE: &str = "node-route-controller";
     const LABELS: &str = "cloud-node-label-sync-controller";
     const CSR: &str = "certificatesigningrequest-approving-controller";

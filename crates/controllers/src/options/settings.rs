@@ -110,6 +110,8 @@ pub struct ControllerOptions {
     pub lifecycle_syncs: i32,
     /// `--concurrent-service-syncs`.
     pub service_syncs: i32,
+    /// `--remove-orphaned-load-balancers`.
+    pub remove_orphans: bool,
     /// `--node-status-update-frequency`.
     pub node_status_update_frequency: Duration,
     /// `--node-monitor-period`.
@@ -351,6 +353,7 @@ fn controllers(values: &Values) -> ControllerOptions {
         node_status_updates: small(values, "concurrent-node-status-updates"),
         lifecycle_syncs: small(values, "concurrent-node-lifecycle-syncs"),
         service_syncs: small(values, "concurrent-service-syncs"),
+        remove_orphans: values.switch("remove-orphaned-load-balancers"),
         node_status_update_frequency: values.duration("node-status-update-frequency"),
         node_monitor_period: values.duration("node-monitor-period"),
         node_sync_period: values.duration("node-sync-period"),

@@ -331,6 +331,13 @@ pub const FLAGS: &[Flag] = &[
         "How many Services are worked on at the same time. More means faster load balancers and more load on API server and cloud.",
     ),
     Flag::new(
+        "remove-orphaned-load-balancers",
+        K::Switch,
+        "false",
+        C::Services,
+        "Remove load balancers that carry this cluster's mark (--cluster-name) and whose Service does not exist. Without it they are only reported: Warning OrphanedLoadBalancer on the lease, and a metric.",
+    ),
+    Flag::new(
         "configure-cloud-routes",
         K::Switch,
         "true",

@@ -27,7 +27,7 @@ fn problems(line: &[&str]) -> String {
         .map_or_else(|invalid| invalid.to_string(), |()| String::new())
 }
 
-/// Every flag of the specification with its default, as the FLAG lines show it.
+/// Every flag of the specification, and of ours, with its default, as the FLAG lines show it.
 const SPECIFIED: &[(&str, &str)] = &[
     ("allocate-node-cidrs", "false"),
     ("allow-untagged-cloud", "false"),
@@ -96,6 +96,8 @@ const SPECIFIED: &[(&str, &str)] = &[
     ("permit-address-sharing", "false"),
     ("permit-port-sharing", "false"),
     ("profiling", "true"),
+    // Ours.
+    ("remove-orphaned-load-balancers", "false"),
     ("requestheader-allowed-names", "[]"),
     ("requestheader-client-ca-file", ""),
     ("requestheader-extra-headers-prefix", "[x-remote-extra-]"),

@@ -107,16 +107,31 @@ impl Servers {
         answers
     }
 
+    /// The servers themselves, for those who need more than a node is told. Always from the list,
+    /// however few the nodes: many Services ask about the same nodes within seconds.
+    pub(crate) async fn servers_of(&self, nodes: &[Arc<Node>]) -> Vec<Result<Server, Lookup>> {
+        let questions: Vec<Question> = nodes.iter().map(|node| question(node)).collect();
+        let ids = ids_of(&questions);
+        let start = Instant::now();
+        let knowledge = if ids.is_empty() && !questions.contains(&Question::Which) {
+            Knowledge::default()
+        } else {
+            self.gather_from_list(start, nodes, &questions, &ids).await
+        };
+        let index = knowledge.index(self.match_by_address);
+        let asked = nodes.iter().zip(&questions);
+        asked
+            .map(|(node, question)| {
+                let server = knowledge.server(index.as_ref(), node, question);
+                server.cloned()
+            })
+            .collect()
+    }
+
     /// Asks the cloud what the questions need, in as few calls as that takes.
     async fn gather(&self, nodes: &[Arc<Node>], questions: &[Question]) -> Knowledge {
         let start = Instant::now();
-        let ids: BTreeSet<ServerId> = questions
-            .iter()
-            .filter_map(|question| match question {
-                Question::About(id) => Some(*id),
-                _ => None,
-            })
-            .collect();
+        let ids = ids_of(questions);
         if questions.contains(&Question::Which) || ids.len() > FEW {
             return self.gather_from_list(start, nodes, questions, &ids).await;
         }
@@ -262,6 +277,15 @@ impl Servers {
     fn sight(&self) -> MutexGuard<'_, Sight> {
         self.sight.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The servers that are asked about by id.
+fn ids_of(questions: &[Question]) -> BTreeSet<ServerId> {
+    let ids = questions.iter().filter_map(|question| match question {
+        Question::About(id) => Some(*id),
+        _ => None,
+    });
+    ids.collect()
 }
 
 /// The servers that the list says nothing about.

@@ -4,7 +4,7 @@
 //!
 //! Two regions (`rma`, `lpg`) of one zone each (`rma1`, `lpg1`); servers, networks, load balancers
 //! and floating IPs over one JSON API for all of them. A token belongs to one project and sees
-//! nothing else. This crate knows servers so far; load balancers will follow.
+//! nothing else.
 //!
 //! # Its API, and what to know about it
 //!
@@ -20,17 +20,29 @@
 //! - `CLOUDSCALE_API_URL` holds the version (`/v1`) for some of the vendor's tools and not for
 //!   others; both are taken.
 //! - The SMBIOS uuid that a kubelet reports is not the uuid of its server: never match on it.
+//! - A PATCH carries one attribute. Two are refused, so every change is a call of its own.
+//! - A load balancer is `changing` while it is made and for a moment after each write. Before it has
+//!   been ready once it takes no children; later it does, whatever its state. `error` only says that
+//!   its members are down, which is no reason to leave it alone.
+//! - A child that was deleted holds its place (port, pool, address) for some seconds. There is no way
+//!   to see the end of that but to try again: the POST that takes the place is a 400 until then.
+//! - Pools cannot be changed at all, members and listeners in little, and a floating IP cannot be
+//!   unassigned, only moved.
+//! - Names of load balancers are not unique, and tags are all that says whose one is:
+//!   `k8s-service-uid`, and `k8s-cluster-name` where the cluster has a name.
 //!
 //! # The parts
 //!
 //! ```text
-//!  config ─ environment, checked ─┐
-//!                                 ├─▶ build ─▶ Cloud ─▶ instances ─▶ api ─▶ bowline-http
-//!  Surroundings ─ network, time ──┘                        │
-//!                                                          └─ id: what a provider id means
+//!  config ─ environment, checked ─┐              ┌─▶ instances ─┐
+//!                                 ├─▶ build ─▶ Cloud   ▲        ├─▶ api ─▶ bowline-http
+//!  Surroundings ─ network, time ──┘              └─▶ balancer ──┘
+//!
+//!  id: what a provider id means      annotations: what Services may say
 //! ```
 
 mod api;
+mod balancer;
 pub mod config;
 pub mod id;
 mod instances;
@@ -38,7 +50,7 @@ mod token;
 
 use std::sync::Arc;
 
-use bowline_core::{Claim, Cloud, CloudName, Instances, Secret};
+use bowline_core::{Balancers, Claim, Cloud, CloudName, Instances, Secret};
 use bowline_http::{
     Bearer, CallMetrics, Clock, Connector, DEFAULT_BUCKETS, HttpClient, Random, RetryPolicy,
 };
@@ -47,10 +59,13 @@ use thiserror::Error;
 use tracing::warn;
 
 use api::Api;
+use balancer::LoadBalancers;
 use config::TokenSource;
 use instances::Servers;
 use token::TokenWatch;
 
+pub use balancer::SNAPSHOT_AGE;
+pub use balancer::settings::table as annotations;
 pub use config::{Config, ConfigErrors};
 pub use instances::{CONFIRMATIONS, FEW, LIST_AGE};
 pub use token::{TOKEN_POLL, TokenFileError};
@@ -121,10 +136,13 @@ pub fn build(config: &Config, surroundings: Surroundings) -> Result<Arc<dyn Clou
         clock,
         match_by_address,
     ));
-    let watch = token.follow(&config.token, http, &servers);
+    let api = Api::new(http.clone());
+    let balancers = Arc::new(LoadBalancers::new(api, Arc::clone(&servers), config));
+    let watch = token.follow(&config.token, http, &servers, &balancers);
     Ok(Arc::new(Cloudscale {
         name,
         servers,
+        balancers,
         _watch: watch,
     }))
 }
@@ -173,16 +191,20 @@ impl Token {
         source: &TokenSource,
         http: HttpClient,
         servers: &Arc<Servers>,
+        balancers: &Arc<LoadBalancers>,
     ) -> Option<TokenWatch> {
         let TokenSource::File { path, .. } = source else {
             return None;
         };
         let current = self.from_file.then_some(self.value);
-        let servers = Arc::downgrade(servers);
+        let (servers, balancers) = (Arc::downgrade(servers), Arc::downgrade(balancers));
         let watch = TokenWatch::start(path.clone(), current, move |token| {
             http.set_auth(Bearer(token));
             if let Some(servers) = servers.upgrade() {
                 servers.token_changed();
+            }
+            if let Some(balancers) = balancers.upgrade() {
+                balancers.token_changed();
             }
         });
         Some(watch)
@@ -193,6 +215,7 @@ impl Token {
 struct Cloudscale {
     name: CloudName,
     servers: Arc<Servers>,
+    balancers: Arc<LoadBalancers>,
     /// Ends with the cloud.
     _watch: Option<TokenWatch>,
 }
@@ -217,5 +240,9 @@ impl Cloud for Cloudscale {
 
     fn instances(&self) -> Option<&dyn Instances> {
         Some(&*self.servers)
+    }
+
+    fn balancers(&self) -> Option<&dyn Balancers> {
+        Some(&*self.balancers)
     }
 }

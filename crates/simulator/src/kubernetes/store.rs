@@ -2,6 +2,7 @@
 //! per resource, and a floor below which the history is forgotten.
 
 mod objects;
+mod pulse;
 #[cfg(test)]
 mod tests;
 
@@ -11,10 +12,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bowline_http::{Clock, Random};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
-use tokio::sync::watch;
 
 use super::kinds::{self, Kind};
 use super::object::{seconds, text};
+use pulse::Pulses;
+pub use pulse::{Gone, Listener, Pulse};
 
 /// Changes remembered per resource. A watcher that falls further behind is cut off and must list
 /// again. 2,000 nodes that join with four writes each stay within it.
@@ -76,20 +78,11 @@ pub struct State {
     expiries: VecDeque<(Timestamp, String, u64)>,
 }
 
-/// What a watcher waits on: it changes with every write and with every deliberate break.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Pulse {
-    /// The latest revision.
-    pub revision: u64,
-    /// How many times all watches were broken.
-    pub breaks: u64,
-}
-
 /// The store. All writes pass through one lock, so they are ordered.
 #[derive(Debug)]
 pub struct Store {
     state: Mutex<State>,
-    pulse: watch::Sender<Pulse>,
+    pulse: Pulses,
     clock: Clock,
     random: Random,
 }
@@ -97,7 +90,7 @@ pub struct Store {
 impl Store {
     /// An empty store. It starts at revision 1, like an empty etcd.
     pub fn new(clock: Clock, random: Random) -> Self {
-        let (pulse, _) = watch::channel(Pulse {
+        let pulse = Pulses::new(Pulse {
             revision: 1,
             breaks: 0,
         });
@@ -122,7 +115,7 @@ impl Store {
         let after = state.revision;
         if after != before {
             self.pulse
-                .send_modify(|pulse| pulse.revision = after.max(pulse.revision));
+                .modify(|pulse| pulse.revision = after.max(pulse.revision));
         }
         result
     }
@@ -137,13 +130,13 @@ impl Store {
     }
 
     /// Hears of every write.
-    pub fn subscribe(&self) -> watch::Receiver<Pulse> {
+    pub fn subscribe(&self) -> Listener {
         self.pulse.subscribe()
     }
 
     /// Ends every watch that is open now.
     pub fn break_watches(&self) {
-        self.pulse.send_modify(|pulse| pulse.breaks += 1);
+        self.pulse.modify(|pulse| pulse.breaks += 1);
     }
 
     /// Forgets the history of everything: older versions answer 410 from now on.

@@ -9,7 +9,6 @@ use bowline_http::Clock;
 use bytes::Bytes;
 use futures::Stream;
 use serde_json::{Value, json};
-use tokio::sync::watch::Receiver;
 use tokio::time::Instant;
 
 use super::kinds::Kind;
@@ -20,7 +19,7 @@ use super::respond::{Format, Shape, partial, to_beta};
 use super::schema;
 use super::selectors::Selector;
 use super::status::Refusal;
-use super::store::{Change, Pulse, State, Store};
+use super::store::{Change, Listener, State, Store};
 use super::strategy;
 use super::strategy::problem::{Problem, invalid_of};
 use super::table::{self, IncludeObject};
@@ -170,7 +169,7 @@ struct Watch {
     headers_sent: bool,
     queue: VecDeque<Bytes>,
     cursor: u64,
-    pulse: Receiver<Pulse>,
+    pulse: Listener,
     breaks: u64,
     next_bookmark: Instant,
     deadline: Instant,
@@ -187,7 +186,7 @@ pub fn open(
     include: IncludeObject,
 ) -> impl Stream<Item = Bytes> + Send + use<> {
     let pulse = source.store.subscribe();
-    let breaks = pulse.borrow().breaks;
+    let breaks = pulse.current().breaks;
     let now = Instant::now();
     let deadline = now + options.timeout.unwrap_or(source.timeout);
     let mut watch = Watch {
@@ -254,7 +253,7 @@ impl Watch {
 
     async fn next(&mut self) -> Option<Bytes> {
         loop {
-            if self.pulse.borrow().breaks != self.breaks {
+            if self.pulse.current().breaks != self.breaks {
                 return None;
             }
             if let Some(chunk) = self.queue.pop_front() {

@@ -1,5 +1,12 @@
 //! The API as typed calls. Nothing here decides; what an answer means is the caller's matter.
 
+mod floating_ip;
+mod listener;
+mod load_balancer;
+mod member;
+mod monitor;
+mod pool;
+mod resource;
 mod server;
 
 use std::time::Duration;
@@ -10,6 +17,14 @@ use serde_json::{Map, Value};
 
 use crate::id::ServerId;
 
+pub(crate) use floating_ip::FloatingIp;
+pub(crate) use listener::Listener;
+pub(crate) use load_balancer::LoadBalancer;
+pub(crate) use member::Member;
+pub(crate) use monitor::Monitor;
+pub(crate) use pool::Pool;
+pub(crate) use resource::{BadItem, Listing};
+use resource::{Resource, read};
 pub(crate) use server::{BadServer, Server, ServerList, Status};
 
 /// All servers of the project.
@@ -57,6 +72,42 @@ impl Api {
         } else {
             let message = format!("GET v1/servers/{id} answered with server {}", server.id);
             Err(CloudError::new(CloudErrorKind::Unknown, message))
+        }
+    }
+
+    /// All items of a collection, in one answer.
+    async fn list<T: Resource>(&self, route: Route) -> Result<Listing<T>, CloudError> {
+        let reply = self.http.get(route).send().await;
+        let reply = reply.map_err(about_a_collection)?;
+        Ok(Listing::read(reply.json::<Vec<Value>>()?))
+    }
+
+    /// One item. Not found means that the cloud said so about this very item.
+    async fn read<T: Resource>(&self, route: Route) -> Result<T, CloudError> {
+        let reply = self.http.get(route).send().await?;
+        read(&reply.json()?).map_err(|bad| CloudError::from(&bad))
+    }
+
+    /// A new item. An answer that is not the item is as good as a lost one.
+    async fn create<T: Resource>(
+        &self,
+        route: Route,
+        body: &Map<String, Value>,
+    ) -> Result<T, CallError> {
+        let reply = self.http.post(route).json(body).send().await?;
+        reply.json()
+    }
+
+    /// One attribute of an item, which is all that the API changes at a time.
+    async fn change(&self, route: Route, body: &Map<String, Value>) -> Result<(), CallError> {
+        self.http.patch(route).json(body).send().await.map(|_| ())
+    }
+
+    /// The end of an item. One that is not there is at its end.
+    async fn remove(&self, route: Route) -> Result<(), CallError> {
+        match self.http.delete(route).send().await {
+            Err(error) if error.kind() == CloudErrorKind::NotFound => Ok(()),
+            other => other.map(|_| ()),
         }
     }
 }

@@ -8,6 +8,7 @@ use bowline_core::{CloudError, CloudErrorKind};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use thiserror::Error;
+use uuid::Uuid;
 
 use crate::id::ServerId;
 
@@ -47,6 +48,8 @@ pub(crate) struct Interface {
 pub(crate) struct Address {
     pub(crate) ip: IpAddr,
     pub(crate) text: String,
+    /// The subnet it is in.
+    pub(crate) subnet: Option<Uuid>,
 }
 
 /// A server that cannot be read.
@@ -118,9 +121,15 @@ impl Server {
 
 impl Interface {
     fn read(raw: RawInterface) -> Result<Self, String> {
-        let addresses = raw.addresses.into_iter().filter_map(|raw| raw.address);
-        let read = addresses.map(|text| match text.parse() {
-            Ok(ip) => Ok(Address { ip, text }),
+        let raw_addresses = raw.addresses.into_iter();
+        let addresses = raw_addresses.filter_map(|raw| Some((raw.address?, raw.subnet)));
+        let uuid = |subnet: &Value| Uuid::try_parse(subnet.get("uuid")?.as_str()?).ok();
+        let read = addresses.map(|(text, subnet)| match text.parse() {
+            Ok(ip) => Ok(Address {
+                ip,
+                text,
+                subnet: subnet.as_ref().and_then(uuid),
+            }),
             Err(_) => Err(format!("{text:?} is not an IP address")),
         });
         Ok(Self {
@@ -179,6 +188,8 @@ struct RawInterface {
 #[derive(Deserialize)]
 struct RawAddress {
     address: Option<String>,
+    /// Looked at by balancers alone: a node must not suffer from what is odd about it.
+    subnet: Option<Value>,
 }
 
 /// A list without its nulls; null itself is an empty list.

@@ -44,6 +44,7 @@ pub(super) enum Reading {
 }
 
 /// What was gathered for all nodes of one look-up.
+#[derive(Default)]
 pub(super) struct Knowledge {
     /// All servers; none if they were not asked for.
     pub(super) list: Option<Result<Arc<ServerList>, Failure>>,

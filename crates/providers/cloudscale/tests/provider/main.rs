@@ -1,6 +1,8 @@
 //! The provider, whole, before a simulated cloudscale.ch.
 
 #[cfg(test)]
+mod balancer;
+#[cfg(test)]
 mod calls;
 #[cfg(test)]
 mod nodes;

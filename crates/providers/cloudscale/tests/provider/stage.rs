@@ -33,6 +33,13 @@ networks:
 - name: k8s
   subnets:
   - {cidr: 10.20.0.0/24, uuid: 7d1f0c9a-2b34-4c56-8d78-9e0f1a2b3c4d}
+- name: storage
+  subnets:
+  - {cidr: 10.30.0.0/24, uuid: c0a80101-77aa-4b1e-9f10-2d3e4f5a6b7c}
+- name: far
+  zone: lpg1
+  subnets:
+  - {cidr: 10.40.0.0/24, uuid: d1b20101-77aa-4b1e-9f10-2d3e4f5a6b7c}
 machines:
 - name: worker-a
   uuid: 3f9b1c52-6a7d-4e08-9c41-d2f0a8b7e613
@@ -46,6 +53,9 @@ machines:
   interfaces:
   - {network: public, addresses: [203.0.113.12, '2001:db8:1:1101::12']}
   - {network: k8s, addresses: [10.20.0.12]}
+floating_ips:
+- {address: 203.0.113.77, region: rma}
+- {address: '2001:db8:f::77', region: rma}
 ";
 
 /// The provider, its simulated cloud and the world around both.
@@ -70,7 +80,16 @@ impl Stage {
 
     /// The same with metrics.
     pub(crate) fn measured(environment: &[(&str, &str)], metrics: Option<CallMetrics>) -> Self {
-        let world = World::simulated(7);
+        Self::seeded(7, environment, metrics)
+    }
+
+    /// The same with other chances.
+    pub(crate) fn seeded(
+        seed: u64,
+        environment: &[(&str, &str)],
+        metrics: Option<CallMetrics>,
+    ) -> Self {
+        let world = World::simulated(seed);
         let sim = simulated(&world);
         let server = Server::builder(&world, sim.clone()).pipe(AUTHORITY);
         let url = format!("http://{AUTHORITY}/v1/");

@@ -1,13 +1,13 @@
-//! Kubernetes objects, decoded into the fields that are used and no others.
+//! Nodes.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 
 use bowline_core::{Node, NodeAddress, Ready, Taint};
-use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::ClusterResourceScope;
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
+
+use super::{created, null_is_empty, used_metadata};
 
 /// A Node as it comes from the API server: large objects, small part.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -60,41 +60,6 @@ struct ConditionObject {
     status: String,
 }
 
-/// The fields of `metadata` that are used; the rest (managed fields above all) is never held.
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct Metadata {
-    name: Option<String>,
-    uid: Option<String>,
-    resource_version: Option<String>,
-    creation_timestamp: Option<Time>,
-    deletion_timestamp: Option<Time>,
-    labels: Option<BTreeMap<String, String>>,
-    annotations: Option<BTreeMap<String, String>>,
-}
-
-fn used_metadata<'de, D: Deserializer<'de>>(from: D) -> Result<ObjectMeta, D::Error> {
-    let used = Metadata::deserialize(from)?;
-    Ok(ObjectMeta {
-        name: used.name,
-        uid: used.uid,
-        resource_version: used.resource_version,
-        creation_timestamp: used.creation_timestamp,
-        deletion_timestamp: used.deletion_timestamp,
-        labels: used.labels,
-        annotations: used.annotations,
-        ..ObjectMeta::default()
-    })
-}
-
-fn null_is_empty<'de, D, T>(from: D) -> Result<Vec<T>, D::Error>
-where
-    D: Deserializer<'de>,
-    T: Deserialize<'de>,
-{
-    Ok(Option::deserialize(from)?.unwrap_or_default())
-}
-
 impl kube::Resource for NodeObject {
     type DynamicType = ();
     type Scope = ClusterResourceScope;
@@ -136,12 +101,10 @@ impl From<NodeObject> for Node {
             .iter()
             .find(|condition| condition.r#type == "Ready");
         Node {
+            created: created(&metadata),
             name: metadata.name.unwrap_or_default(),
             uid: metadata.uid.unwrap_or_default(),
             resource_version: metadata.resource_version.unwrap_or_default(),
-            created: metadata
-                .creation_timestamp
-                .map_or(Timestamp::UNIX_EPOCH, |time| time.0),
             deleting: metadata.deletion_timestamp.is_some(),
             labels: metadata.labels.unwrap_or_default(),
             annotations: metadata.annotations.unwrap_or_default(),

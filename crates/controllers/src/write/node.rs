@@ -1,7 +1,5 @@
-//! Writes to Node objects: guarded by what was read, bounded in time.
-//!
-//! The client they go through is fenced by the lease. An observing manager's writer makes no
-//! writes: it tells, once, what each would have been.
+//! Writes to Node objects. An observing manager's writer makes no writes: it tells, once, what each
+//! would have been.
 
 use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,15 +8,14 @@ use std::time::Duration;
 use bowline_core::{Initialization, Node, NodeAddress, Taint};
 use bowline_http::Random;
 use kube::Api;
-use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
+use kube::api::{DeleteParams, Patch, Preconditions};
 use serde_json::{Value, json};
 use tracing::info;
 
+use super::{WriteError, bounded, by_us};
 use crate::objects::NodeObject;
 use crate::recent::Recent;
 
-/// No write takes longer: the client itself knows no deadline.
-const WRITE_DEADLINE: Duration = Duration::from_secs(30);
 /// Tries of one change when others change the same node at the same time. Kubelets write every
 /// few seconds, so that even two conflicts in a row are rare.
 const CONFLICT_TRIES: usize = 5;
@@ -27,61 +24,6 @@ const CONFLICT_PAUSE: Duration = Duration::from_millis(50);
 /// Withheld writes that are remembered to have been told: two for each node of the largest
 /// supported cluster.
 const TOLD_LIMIT: usize = 10_000;
-/// Who we are in managed fields.
-const FIELD_MANAGER: &str = "cloud-controller-manager";
-
-/// Why a Node was not written.
-#[derive(Debug, thiserror::Error)]
-pub enum WriteError {
-    /// The API server refused, or could not be reached.
-    #[error("{what} of node {node}")]
-    Api {
-        /// What was tried.
-        what: &'static str,
-        /// The node.
-        node: String,
-        /// What the client says.
-        source: Box<kube::Error>,
-    },
-    /// The API server did not answer in time.
-    #[error("{what} of node {node} took longer than {WRITE_DEADLINE:?}")]
-    Late {
-        /// What was tried.
-        what: &'static str,
-        /// The node.
-        node: String,
-    },
-}
-
-impl WriteError {
-    /// The HTTP status, if the API server answered with one.
-    pub fn status(&self) -> Option<u16> {
-        match self {
-            Self::Api { source, .. } => match &**source {
-                kube::Error::Api(status) => Some(status.code),
-                _ => None,
-            },
-            Self::Late { .. } => None,
-        }
-    }
-
-    /// Whether the write may have been made all the same: nobody answered, or with an error that
-    /// leaves it open.
-    pub fn may_have_happened(&self) -> bool {
-        let refused = |code: u16| (400..500).contains(&code);
-        !self.status().is_some_and(refused)
-    }
-
-    /// Whether the node was changed by somebody else since it was read.
-    pub fn is_conflict(&self) -> bool {
-        self.status() == Some(409)
-    }
-
-    /// Whether there is no such node any more.
-    pub fn is_not_found(&self) -> bool {
-        self.status() == Some(404)
-    }
-}
 
 /// Writes Node objects on behalf of one controller.
 #[derive(Clone)]
@@ -270,26 +212,7 @@ impl NodeWriter {
         name: &str,
         call: impl Future<Output = Result<T, kube::Error>>,
     ) -> Result<T, WriteError> {
-        match tokio::time::timeout(WRITE_DEADLINE, call).await {
-            Ok(Ok(done)) => Ok(done),
-            Ok(Err(error)) => Err(WriteError::Api {
-                what,
-                node: name.to_owned(),
-                source: Box::new(error),
-            }),
-            Err(_) => Err(WriteError::Late {
-                what,
-                node: name.to_owned(),
-            }),
-        }
-    }
-}
-
-/// Parameters of our patches.
-fn by_us() -> PatchParams {
-    PatchParams {
-        field_manager: Some(FIELD_MANAGER.into()),
-        ..Default::default()
+        bounded(what, || format!("node {name}"), call).await
     }
 }
 

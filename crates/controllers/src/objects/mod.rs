@@ -1,0 +1,57 @@
+//! Kubernetes objects, decoded into the fields that are used and no others.
+
+mod node;
+mod service;
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use serde::{Deserialize, Deserializer};
+
+pub(crate) use node::NodeObject;
+pub(crate) use service::ServiceObject;
+
+/// The fields of `metadata` that are used; the rest (managed fields above all) is never held.
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Metadata {
+    name: Option<String>,
+    namespace: Option<String>,
+    uid: Option<String>,
+    resource_version: Option<String>,
+    creation_timestamp: Option<Time>,
+    deletion_timestamp: Option<Time>,
+    labels: Option<BTreeMap<String, String>>,
+    annotations: Option<BTreeMap<String, String>>,
+    finalizers: Option<Vec<String>>,
+}
+
+fn used_metadata<'de, D: Deserializer<'de>>(from: D) -> Result<ObjectMeta, D::Error> {
+    let used = Metadata::deserialize(from)?;
+    Ok(ObjectMeta {
+        name: used.name,
+        namespace: used.namespace,
+        uid: used.uid,
+        resource_version: used.resource_version,
+        creation_timestamp: used.creation_timestamp,
+        deletion_timestamp: used.deletion_timestamp,
+        labels: used.labels,
+        annotations: used.annotations,
+        finalizers: used.finalizers,
+        ..ObjectMeta::default()
+    })
+}
+
+fn created(metadata: &ObjectMeta) -> Timestamp {
+    let created = metadata.creation_timestamp.as_ref();
+    created.map_or(Timestamp::UNIX_EPOCH, |time| time.0)
+}
+
+fn null_is_empty<'de, D, T>(from: D) -> Result<Vec<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    Ok(Option::deserialize(from)?.unwrap_or_default())
+}

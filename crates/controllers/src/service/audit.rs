@@ -1,0 +1,132 @@
+//! Load balancers that carry our mark and whose Service is gone.
+//!
+//! They are reported, as an event and a number, and removed only if the operator has said so. A
+//! Service is missing only if two looks agree: one list may be older than what happened since.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use bowline_core::{Balancers, CloudName, Marked};
+use tracing::{info, warn};
+
+use super::ServiceController;
+use crate::events::{EventType, lease_reference};
+use crate::stop::Stop;
+
+/// How long after the first look the second one is made: longer than any watch lags, and longer
+/// than a removal that is under way takes to be seen.
+const SECOND_LOOK: Duration = Duration::from_secs(60);
+/// Drawn on top of each period, so that clusters that share an account do not list together.
+const JITTER: f64 = 0.25;
+
+impl ServiceController {
+    /// Looks for orphans in one cloud until `stop`.
+    pub(super) async fn sweep(&self, cloud: &CloudName, stop: &Stop) {
+        let balancers = self.clouds.balancers(cloud);
+        let Some(period) = balancers.and_then(Balancers::audit_period) else {
+            return stop.given().await;
+        };
+        let mut told = BTreeSet::new();
+        loop {
+            let pause = self.parts.random.jitter(period, JITTER);
+            if stop.unless_given(tokio::time::sleep(pause)).await.is_none() {
+                return;
+            }
+            let Some(orphans) = stop.unless_given(self.orphans(cloud)).await else {
+                return;
+            };
+            let Some(orphans) = orphans else { continue };
+            self.parts
+                .metrics
+                .services
+                .orphaned(cloud.as_str(), orphans.len());
+            told.retain(|id| orphans.contains_key(id));
+            for (id, orphan) in &orphans {
+                if told.insert(id.clone()) {
+                    self.tell_orphan(cloud, orphan);
+                }
+                let remove = self.options.remove_orphans && !self.clouds.is_observing();
+                if remove && self.is_certainly_ours(orphan) && !stop.is_given() {
+                    self.remove(cloud, orphan).await;
+                }
+            }
+        }
+    }
+
+    /// Those that two looks found without a Service; none if the cloud could not be read.
+    async fn orphans(&self, cloud: &CloudName) -> Option<BTreeMap<String, Marked>> {
+        let first = self.look(cloud).await?;
+        if first.is_empty() {
+            return Some(first);
+        }
+        tokio::time::sleep(SECOND_LOOK).await;
+        let mut second = self.look(cloud).await?;
+        second.retain(|id, _| first.contains_key(id));
+        Some(second)
+    }
+
+    async fn look(&self, cloud: &CloudName) -> Option<BTreeMap<String, Marked>> {
+        let marked = match self.clouds.marked(cloud).await {
+            Ok(marked) => marked,
+            Err(error) => {
+                warn!(%cloud, error = error.chain(), "load balancers not listed");
+                return None;
+            }
+        };
+        let services = self.parts.services.all();
+        let mut uids = self.memory.uids();
+        uids.extend(services.iter().map(|it| it.uid.clone()));
+        let orphans = marked.into_iter().filter(|it| {
+            let other_cluster = it
+                .cluster_name
+                .as_ref()
+                .is_some_and(|name| *name != self.options.cluster_name);
+            !other_cluster && !uids.contains(&it.service_uid)
+        });
+        Some(orphans.map(|it| (it.id.clone(), it)).collect())
+    }
+
+    /// Without a name of the cluster in its mark it may be another cluster's in the same account.
+    fn is_certainly_ours(&self, orphan: &Marked) -> bool {
+        orphan.cluster_name.as_ref() == Some(&self.options.cluster_name)
+    }
+
+    /// On the lease: it is an object that is there, in a namespace where operators look, and that
+    /// people already ask about this program.
+    fn tell_orphan(&self, cloud: &CloudName, orphan: &Marked) {
+        let doubt = if self.is_certainly_ours(orphan) {
+            ""
+        } else {
+            "; its mark names no cluster, so that it may be another cluster's"
+        };
+        let text = format!(
+            "Load balancer {} ({}) in cloud {cloud} was made for a Service with uid {} that does \
+             not exist{doubt}",
+            orphan.name, orphan.id, orphan.service_uid
+        );
+        warn!(%cloud, id = orphan.id, "{text}");
+        let (namespace, name) = &self.options.lease;
+        let lease = lease_reference(namespace, name, None, None);
+        let recorder = &self.parts.recorder;
+        recorder.event(&lease, EventType::Warning, "OrphanedLoadBalancer", text);
+    }
+
+    async fn remove(&self, cloud: &CloudName, orphan: &Marked) {
+        match self.clouds.remove_orphan(cloud, orphan).await {
+            Ok(()) => {
+                let text = format!("Removed load balancer {} ({})", orphan.name, orphan.id);
+                info!(%cloud, id = orphan.id, "{text}");
+                let (namespace, name) = &self.options.lease;
+                let lease = lease_reference(namespace, name, None, None);
+                let recorder = &self.parts.recorder;
+                recorder.event(&lease, EventType::Normal, "RemovedOrphan", text);
+            }
+            Err(error) => warn!(
+                %cloud,
+                id = orphan.id,
+                error = error.chain(),
+                "orphaned load balancer not removed; trying again in the next round"
+            ),
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! The clouds with load balancers: called with a valid lease only, and never without end.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bowline_core::{
+    BalancerClouds, Balancers, Cloud, CloudError, CloudErrorKind, CloudName, Draft, DraftError,
+    Executor, Marked, Node, Ownership, Progress, StepId, Wish,
+};
+
+use crate::election::Fence;
+use crate::owners::by_provider_id;
+
+/// No look at a cloud and no step takes longer. Each call inside has a shorter deadline of its own;
+/// this one is for a provider that forgot it.
+const CALL_DEADLINE: Duration = Duration::from_secs(120);
+
+/// All configured clouds, those without load balancers included: they own nodes too.
+#[derive(Clone)]
+pub(super) struct Clouds {
+    all: Arc<[Arc<dyn Cloud>]>,
+    names: Arc<BalancerClouds>,
+    fence: Fence,
+}
+
+/// Whether a call changes anything in the cloud.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Call {
+    Read,
+    Write,
+}
+
+impl Clouds {
+    pub(super) fn new(clouds: &[Arc<dyn Cloud>], fence: Fence) -> Self {
+        let serving = clouds.iter().filter(|it| it.balancers().is_some());
+        Self {
+            names: Arc::new(BalancerClouds::new(serving.map(|it| it.name().clone()))),
+            all: clouds.into(),
+            fence,
+        }
+    }
+
+    /// Whether nothing may be changed, by whomever.
+    pub(super) fn is_observing(&self) -> bool {
+        self.fence.is_observing()
+    }
+
+    /// Those with load balancers.
+    pub(super) fn names(&self) -> &BalancerClouds {
+        &self.names
+    }
+
+    pub(super) fn balancers(&self, name: &CloudName) -> Option<&dyn Balancers> {
+        let cloud = self.all.iter().find(|it| it.name() == name)?;
+        cloud.balancers()
+    }
+
+    /// The annotations that this cloud writes by itself.
+    pub(super) fn own_annotations(&self, name: &CloudName) -> &'static [&'static str] {
+        self.balancers(name).map_or(&[], |it| it.own_annotations())
+    }
+
+    /// Those nodes that belong to this cloud.
+    pub(super) fn owned(&self, name: &CloudName, nodes: &[Arc<Node>]) -> Vec<Arc<Node>> {
+        let owns = |node: &&Arc<Node>| {
+            let owner = by_provider_id(self.all.iter(), node);
+            matches!(owner, Some(Ownership::Owned { by, .. }) if by == *name)
+        };
+        nodes.iter().filter(owns).cloned().collect()
+    }
+
+    pub(super) async fn draft(&self, name: &CloudName, wish: &Wish) -> Result<Draft, DraftError> {
+        let balancers = self.named(name)?;
+        self.check(Call::Read)?;
+        match tokio::time::timeout(CALL_DEADLINE, balancers.draft(wish)).await {
+            Ok(draft) => draft,
+            Err(_) => Err(late("looking at the load balancer").into()),
+        }
+    }
+
+    pub(super) async fn carry_out(
+        &self,
+        executor: &mut dyn Executor,
+        step: StepId,
+    ) -> Result<Progress, CloudError> {
+        self.check(Call::Write)?;
+        let call = executor.carry_out(step);
+        let done = tokio::time::timeout(CALL_DEADLINE, call).await;
+        done.unwrap_or_else(|_| Err(late("a step")))
+    }
+
+    pub(super) async fn marked(&self, name: &CloudName) -> Result<Vec<Marked>, CloudError> {
+        let balancers = self.named(name)?;
+        self.check(Call::Read)?;
+        let call = balancers.marked();
+        let done = tokio::time::timeout(CALL_DEADLINE, call).await;
+        done.unwrap_or_else(|_| Err(late("listing load balancers")))
+    }
+
+    pub(super) async fn remove_orphan(
+        &self,
+        name: &CloudName,
+        orphan: &Marked,
+    ) -> Result<(), CloudError> {
+        let balancers = self.named(name)?;
+        self.check(Call::Write)?;
+        let call = balancers.remove_orphan(orphan);
+        let done = tokio::time::timeout(CALL_DEADLINE, call).await;
+        done.unwrap_or_else(|_| Err(late("removing a load balancer")))
+    }
+
+    fn named(&self, name: &CloudName) -> Result<&dyn Balancers, CloudError> {
+        self.balancers(name).ok_or_else(|| {
+            let text = format!("cloud {name} has no load balancers");
+            CloudError::new(CloudErrorKind::Invalid, text)
+        })
+    }
+
+    /// An observer may ask as much as it likes.
+    fn check(&self, call: Call) -> Result<(), CloudError> {
+        if call == Call::Read && self.is_observing() {
+            return Ok(());
+        }
+        self.fence.check().map_err(|fenced| {
+            CloudError::new(CloudErrorKind::Unavailable, "no cloud is called").caused_by(fenced)
+        })
+    }
+}
+
+fn late(what: &str) -> CloudError {
+    let text = format!("{what} took longer than {CALL_DEADLINE:?}");
+    CloudError::new(CloudErrorKind::Unavailable, text)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use bowline_core::{BoxFuture, Claim, Goal, Service};
+    use bowline_http::Clock;
+
+    use super::*;
+    use crate::objects::ServiceObject;
+
+    /// Counts its calls.
+    struct Counting(CloudName, AtomicUsize);
+
+    impl Counting {
+        fn count<T>(&self, answer: T) -> T {
+            self.1.fetch_add(1, Ordering::Relaxed);
+            answer
+        }
+    }
+
+    impl Cloud for Counting {
+        fn name(&self) -> &CloudName {
+            &self.0
+        }
+
+        fn provider(&self) -> &'static str {
+            "demo"
+        }
+
+        fn claim(&self, _: &str) -> Claim {
+            Claim::Mine
+        }
+
+        fn balancers(&self) -> Option<&dyn Balancers> {
+            Some(self)
+        }
+    }
+
+    impl Balancers for Counting {
+        fn draft<'a>(&'a self, _: &'a Wish) -> BoxFuture<'a, Result<Draft, DraftError>> {
+            Box::pin(async { self.count(Err(DraftError::Elsewhere)) })
+        }
+
+        fn own_annotations(&self) -> &'static [&'static str] {
+            &[]
+        }
+
+        fn audit_period(&self) -> Option<Duration> {
+            None
+        }
+
+        fn marked(&self) -> BoxFuture<'_, Result<Vec<Marked>, CloudError>> {
+            Box::pin(async { self.count(Ok(Vec::new())) })
+        }
+
+        fn remove_orphan<'a>(&'a self, _: &'a Marked) -> BoxFuture<'a, Result<(), CloudError>> {
+            Box::pin(async { self.count(Ok(())) })
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn no_cloud_is_called_without_a_valid_lease_and_an_observer_only_reads() {
+        let clock = Clock::simulated("2026-01-01T00:00:00Z".parse().unwrap());
+        let second = Duration::from_secs(1);
+        let shut = Fence::closed("l".into(), second, second, clock);
+        for (fence, calls) in [(shut, 0), (Fence::observing(), 2), (Fence::open(), 3)] {
+            let name = CloudName::parse("demo").unwrap();
+            let counting = Arc::new(Counting(name.clone(), AtomicUsize::new(0)));
+            let clouds = Clouds::new(&[counting.clone() as Arc<dyn Cloud>], fence);
+            let wish = Wish {
+                service: Arc::new(Service::from(ServiceObject::default())),
+                goal: Goal::Present,
+                nodes: Vec::new(),
+                all: Arc::default(),
+                cluster_name: String::new(),
+                has_ip_mode: true,
+            };
+            let orphan = Marked {
+                id: "1".into(),
+                name: "lb".into(),
+                service_uid: "u".into(),
+                cluster_name: None,
+            };
+            let drafted = clouds.draft(&name, &wish).await;
+            assert_eq!(matches!(drafted, Err(DraftError::Elsewhere)), calls > 0);
+            assert_eq!(clouds.marked(&name).await.is_ok(), calls > 0);
+            assert_eq!(
+                clouds.remove_orphan(&name, &orphan).await.is_ok(),
+                calls > 2
+            );
+            assert_eq!(counting.1.load(Ordering::Relaxed), calls);
+        }
+    }
+}

@@ -1,0 +1,272 @@
+//! What the controller remembers between turns, by Service.
+//!
+//! Nothing here is needed to be right after a restart: it is there so that a load balancer whose
+//! Service vanished can still be removed, that waiting runs go on, and that nothing is told twice.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bowline_core::{CloudName, Executor, Fingerprint, Run, Service, ServiceKey, Wish};
+use prometheus_client::metrics::histogram::Histogram;
+use tokio::time::Instant;
+
+/// What is remembered to have been told about one Service while its plans are given up one after the
+/// other. More is a text that never repeats itself; then it may as well be told again.
+const TOLD_LIMIT: usize = 100;
+
+/// Why a Service has its turn. No cause at all: it is time to compare it with the cloud.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Causes {
+    /// The Service changed, or is seen for the first time.
+    pub(super) service: bool,
+    /// The set of members changed.
+    pub(super) nodes: Option<Arc<Pass>>,
+}
+
+impl Causes {
+    pub(super) fn service() -> Self {
+        Self {
+            service: true,
+            nodes: None,
+        }
+    }
+
+    /// Whether the members alone are the cause.
+    pub(super) fn is_nodes_alone(&self) -> bool {
+        !self.service && self.nodes.is_some()
+    }
+
+    /// Whether there is none.
+    pub(super) fn is_audit(&self) -> bool {
+        !self.service && self.nodes.is_none()
+    }
+
+    pub(super) fn merge(&mut self, other: Self) {
+        self.service |= other.service;
+        self.nodes = other.nodes.or(self.nodes.take());
+    }
+}
+
+/// One pass over all Services after nodes changed. It has ended, and is measured, when the last of
+/// the turns that it caused has.
+#[derive(Debug)]
+pub(super) struct Pass {
+    pub(super) begun: Instant,
+    pub(super) latency: Histogram,
+}
+
+impl Drop for Pass {
+    fn drop(&mut self) {
+        self.latency.observe(self.begun.elapsed().as_secs_f64());
+    }
+}
+
+/// A plan that is being carried out.
+pub(super) struct Errand {
+    pub(super) wish: Wish,
+    pub(super) cloud: CloudName,
+    pub(super) members: Fingerprint,
+    pub(super) run: Run,
+    pub(super) executor: Box<dyn Executor>,
+    pub(super) causes: Causes,
+    pub(super) begun: Instant,
+    /// When people were last told how it goes.
+    pub(super) told: Instant,
+    /// When it is to be gone on with.
+    pub(super) due: Instant,
+}
+
+/// A Service that has, or may have, a load balancer of ours.
+struct Known {
+    service: Arc<Service>,
+    /// Where its load balancer is, or may be.
+    clouds: Vec<CloudName>,
+    /// Of the members it was last planned with; none before the first plan, and in a clean-up.
+    members: Option<Fingerprint>,
+    /// The annotations we wrote.
+    published: BTreeMap<String, String>,
+    /// The plan that waits for the cloud.
+    errand: Option<Errand>,
+    /// Whether the last plan found something wrong with what is wanted.
+    troubled: bool,
+    /// The work that was announced and has not ended yet, by the reason of its event.
+    announced: Option<&'static str>,
+    /// What was told when a plan was last carried out to its end.
+    told: BTreeSet<(String, String)>,
+    /// What was told since.
+    telling: BTreeSet<(String, String)>,
+}
+
+#[derive(Default)]
+struct State {
+    known: BTreeMap<ServiceKey, Known>,
+    causes: BTreeMap<ServiceKey, Causes>,
+}
+
+/// All of it. Bounded by the Services that live, and those whose removal is under way.
+#[derive(Default)]
+pub(super) struct Memory(Mutex<State>);
+
+impl Memory {
+    // Causes.
+
+    pub(super) fn add_cause(&self, key: &ServiceKey, cause: Causes) {
+        let mut state = self.state();
+        state.causes.entry(key.clone()).or_default().merge(cause);
+    }
+
+    pub(super) fn take_causes(&self, key: &ServiceKey) -> Causes {
+        self.state().causes.remove(key).unwrap_or_default()
+    }
+
+    pub(super) fn has_node_cause(&self, key: &ServiceKey) -> bool {
+        let state = self.state();
+        state.causes.get(key).is_some_and(|it| it.nodes.is_some())
+    }
+
+    // Services.
+
+    pub(super) fn knows(&self, key: &ServiceKey) -> bool {
+        self.state().known.contains_key(key)
+    }
+
+    /// The Service as it was last worked on, and where.
+    pub(super) fn recall(&self, key: &ServiceKey) -> Option<(Arc<Service>, Vec<CloudName>)> {
+        let state = self.state();
+        let known = state.known.get(key)?;
+        Some((known.service.clone(), known.clouds.clone()))
+    }
+
+    /// Remembers a Service as it is now.
+    pub(super) fn remember(&self, service: &Arc<Service>, clouds: &[CloudName]) {
+        let mut state = self.state();
+        let known = state.known.entry(service.key.clone());
+        let known = known.or_insert_with(|| Known {
+            service: service.clone(),
+            clouds: clouds.to_vec(),
+            members: None,
+            published: BTreeMap::new(),
+            errand: None,
+            troubled: false,
+            announced: None,
+            told: BTreeSet::new(),
+            telling: BTreeSet::new(),
+        });
+        known.service = service.clone();
+        clouds.clone_into(&mut known.clouds);
+    }
+
+    pub(super) fn forget(&self, key: &ServiceKey) {
+        self.state().known.remove(key);
+    }
+
+    /// The uids of all Services that have, or may have, a load balancer.
+    pub(super) fn uids(&self) -> BTreeSet<String> {
+        let state = self.state();
+        state
+            .known
+            .values()
+            .map(|it| it.service.uid.clone())
+            .collect()
+    }
+
+    pub(super) fn set_troubled(&self, key: &ServiceKey, troubled: bool) {
+        self.with(key, |known| known.troubled = troubled);
+    }
+
+    /// The Services whose last plan found something wrong.
+    pub(super) fn troubled(&self) -> Vec<ServiceKey> {
+        let state = self.state();
+        let troubled = state.known.iter().filter(|(_, known)| known.troubled);
+        troubled.map(|(key, _)| key.clone()).collect()
+    }
+
+    // Members.
+
+    pub(super) fn set_members(&self, key: &ServiceKey, members: Option<Fingerprint>) {
+        self.with(key, |known| known.members = members);
+    }
+
+    /// Every Service that was planned, with its cloud and the members it was planned with.
+    pub(super) fn planned(&self) -> Vec<(ServiceKey, CloudName, Fingerprint)> {
+        let state = self.state();
+        let planned = state.known.iter().filter_map(|(key, known)| {
+            let (cloud, members) = known.clouds.first().zip(known.members.clone())?;
+            Some((key.clone(), cloud.clone(), members))
+        });
+        planned.collect()
+    }
+
+    // What we wrote.
+
+    pub(super) fn published(&self, key: &ServiceKey) -> BTreeMap<String, String> {
+        self.with(key, |known| known.published.clone())
+            .unwrap_or_default()
+    }
+
+    pub(super) fn set_published(&self, key: &ServiceKey, annotations: &BTreeMap<String, String>) {
+        self.with(key, |known| {
+            known.published.extend(annotations.clone());
+        });
+    }
+
+    // Plans that wait.
+
+    pub(super) fn put_aside(&self, errand: Errand) {
+        let key = errand.wish.service.key.clone();
+        self.with(&key, |known| known.errand = Some(errand));
+    }
+
+    pub(super) fn take_errand(&self, key: &ServiceKey) -> Option<Errand> {
+        self.with(key, |known| known.errand.take()).flatten()
+    }
+
+    // What was told.
+
+    /// Whether that work is to be announced: not if it was and has not ended.
+    pub(super) fn announce(&self, key: &ServiceKey, reason: &'static str) -> bool {
+        let before = self.with(key, |known| known.announced.replace(reason));
+        before.flatten() != Some(reason)
+    }
+
+    /// The announced work has ended. Says whether there was any.
+    pub(super) fn conclude(&self, key: &ServiceKey) -> bool {
+        let announced = self.with(key, |known| known.announced.take());
+        announced.flatten().is_some()
+    }
+
+    /// Whether that is news about the Service.
+    pub(super) fn is_news(&self, key: &ServiceKey, reason: &str, message: &str) -> bool {
+        let said = (reason.to_owned(), message.to_owned());
+        self.with(key, |known| {
+            let known_before = known.told.contains(&said);
+            known.telling.insert(said) && !known_before
+        })
+        .unwrap_or(true)
+    }
+
+    /// A plan was carried out to its end: what was not said on the way no longer holds, and is
+    /// news when it is said again.
+    pub(super) fn all_is_said(&self, key: &ServiceKey) {
+        self.with(key, |known| known.told = std::mem::take(&mut known.telling));
+    }
+
+    /// A plan was given up: what was said before it may still hold.
+    pub(super) fn not_all_is_said(&self, key: &ServiceKey) {
+        self.with(key, |known| {
+            let said = std::mem::take(&mut known.telling);
+            known.told.extend(said);
+            if known.told.len() > TOLD_LIMIT {
+                known.told.clear();
+            }
+        });
+    }
+
+    fn with<T>(&self, key: &ServiceKey, work: impl FnOnce(&mut Known) -> T) -> Option<T> {
+        self.state().known.get_mut(key).map(work)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

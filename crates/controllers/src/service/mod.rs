@@ -1,0 +1,275 @@
+//! The service controller: load balancers for Services, planned, carried out and told about.
+//!
+//! ```text
+//!  Services ─▶ changed ─┐                       ┌─▶ draft ─▶ run ─▶ step ─▶ … ─▶ publish
+//!  nodes ─▶ members ────┼─▶ queue ─▶ turn ───────┤    (the cloud reads,    │
+//!  time ─▶ audit ───────┘    ▲    (one key,     └─▶ go on with what waited │
+//!                            │     one worker)                             │
+//!                            └───── waits, back-off, next comparison ◀─────┘
+//! ```
+//!
+//! A Service is with one worker at a time, whatever the cause. A step that waits for the cloud
+//! holds no worker: its run is put aside and gone on with when it is due, unless the Service or
+//! its members have changed meanwhile; then the plan is made anew.
+
+mod audit;
+mod clouds;
+mod conditions;
+mod errors;
+mod members;
+mod memory;
+mod publish;
+mod removal;
+mod steps;
+mod turn;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use bowline_core::{Cloud, Handling, Service, ServiceKey, needs_update};
+use bowline_http::{Clock, Random};
+use futures::future::join_all;
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+use tracing::{info, warn};
+
+use self::clouds::Clouds;
+use self::memory::{Causes, Memory};
+use crate::election::Fence;
+use crate::events::Recorder;
+use crate::metrics::Metrics;
+use crate::nodes::Nodes;
+use crate::queue::{Backoff, WorkQueue};
+use crate::services::{ServiceChange, Services};
+use crate::stop::Stop;
+use crate::write::ServiceWriter;
+
+/// At the start, Services that seem to be right are compared with the cloud one by one, this far
+/// apart on average, so that a restart is no flood of calls …
+const START_SPREAD: Duration = Duration::from_millis(200);
+/// … but all within this time.
+const START_LIMIT: Duration = Duration::from_secs(120);
+/// Tries to learn the API server's version; it was well a moment ago.
+const VERSION_TRIES: u32 = 5;
+/// The pause between two of them.
+const VERSION_PAUSE: Duration = Duration::from_secs(1);
+
+/// The settings of the controller.
+#[derive(Clone, Debug)]
+pub struct ServiceOptions {
+    /// Services that are worked on at the same time (`--concurrent-service-syncs`).
+    pub concurrent_syncs: usize,
+    /// `--cluster-name`.
+    pub cluster_name: String,
+    /// Whether load balancers with our mark and without a Service are removed
+    /// (`--remove-orphaned-load-balancers`).
+    pub remove_orphans: bool,
+    /// Namespace and name of the lease: events that concern no Service are shown there.
+    pub lease: (String, String),
+}
+
+/// What the controller reads and writes with.
+pub struct ServiceParts {
+    /// All Services.
+    pub services: Services,
+    /// All nodes.
+    pub nodes: Nodes,
+    /// Writes Services.
+    pub writer: ServiceWriter,
+    /// Asks the API server for its version.
+    pub client: kube::Client,
+    /// Writes events.
+    pub recorder: Recorder,
+    /// Counts.
+    pub metrics: Arc<Metrics>,
+    /// The time of day.
+    pub clock: Clock,
+    /// Jitter.
+    pub random: Random,
+}
+
+/// The controller.
+pub struct ServiceController {
+    parts: ServiceParts,
+    clouds: Clouds,
+    options: ServiceOptions,
+    queue: WorkQueue<ServiceKey>,
+    memory: Memory,
+    nodes_changed: Notify,
+    /// Whether the API server knows `ipMode`.
+    has_ip_mode: AtomicBool,
+}
+
+impl ServiceController {
+    /// A controller that has not started; none of the clouds is called without a valid lease.
+    pub fn new(
+        parts: ServiceParts,
+        clouds: &[Arc<dyn Cloud>],
+        fence: Fence,
+        options: ServiceOptions,
+    ) -> Arc<Self> {
+        let queue = WorkQueue::new("service", Backoff::services(), &parts.metrics.queues);
+        Arc::new(Self {
+            clouds: Clouds::new(clouds, fence),
+            parts,
+            options,
+            queue,
+            memory: Memory::default(),
+            nodes_changed: Notify::new(),
+            has_ip_mode: AtomicBool::new(true),
+        })
+    }
+
+    /// Works until `stop`. A step that is under way is finished, no further one is begun.
+    pub async fn run(self: Arc<Self>, stop: Stop) {
+        let ready = async {
+            // Without all nodes every set of members would be too small.
+            self.parts.nodes.synced().await;
+            self.parts.services.synced().await;
+            self.learn_version().await;
+        };
+        if stop.unless_given(ready).await.is_none() {
+            return;
+        }
+        self.listen();
+        self.compare_all();
+        let mut workers = JoinSet::new();
+        for _ in 0..self.options.concurrent_syncs {
+            workers.spawn(self.clone().serve_queue(stop.clone()));
+        }
+        let sweeps = self
+            .clouds
+            .names()
+            .all()
+            .iter()
+            .map(|it| self.sweep(it, &stop));
+        tokio::join!(self.follow_nodes(&stop), join_all(sweeps));
+        // Both end only when it is time to stop.
+        self.queue.shut_down();
+        while workers.join_next().await.is_some() {}
+    }
+
+    async fn serve_queue(self: Arc<Self>, stop: Stop) {
+        while let Some(Some(work)) = stop.unless_given(self.queue.next()).await {
+            Box::pin(self.take_turn(work, &stop)).await;
+        }
+    }
+
+    fn listen(self: &Arc<Self>) {
+        let this = Arc::downgrade(self);
+        self.parts.services.on_change(move |change| {
+            if let Some(this) = this.upgrade()
+                && this.concerns_us(change)
+            {
+                this.memory.add_cause(&change.key, Causes::service());
+                this.queue.add(change.key.clone());
+            }
+        });
+        let this = Arc::downgrade(self);
+        self.parts.nodes.on_change(move |change| {
+            let (before, after) = (change.before.as_deref(), change.after.as_deref());
+            if let Some(this) = this.upgrade()
+                && bowline_core::may_change_members(before, after)
+            {
+                this.nodes_changed.notify_one();
+            }
+        });
+    }
+
+    /// Whether a change of a Service asks for a turn. What we write ourselves does not.
+    fn concerns_us(&self, change: &ServiceChange) -> bool {
+        let known = self.memory.knows(&change.key);
+        let Some(after) = &change.after else {
+            return known;
+        };
+        let handling = self.clouds.names().handling(after);
+        let Some(before) = &change.before else {
+            return known || handling != Handling::Nothing;
+        };
+        if self.clouds.names().handling(before) != handling || before.uid != after.uid {
+            return known || handling != Handling::Nothing;
+        }
+        let Handling::Ensure(cloud) = &handling else {
+            return false;
+        };
+        let own = self.clouds.own_annotations(cloud);
+        let published = self.memory.published(&change.key);
+        let stripped = before.has_finalizer() && !after.has_finalizer();
+        stripped || needs_update(before, after, own, &published)
+    }
+
+    /// Queues every Service at the start: at once where something is to be done, spread over some
+    /// time where it seems to be right.
+    fn compare_all(&self) {
+        let all = self.parts.services.all();
+        let handled = |it: &&Arc<Service>| self.clouds.names().handling(it) != Handling::Nothing;
+        let handled: Vec<&Arc<Service>> = all.iter().filter(handled).collect();
+        let count = u32::try_from(handled.len()).unwrap_or(u32::MAX);
+        let spread = START_SPREAD.saturating_mul(count).min(START_LIMIT);
+        for service in handled {
+            self.memory.add_cause(&service.key, Causes::service());
+            let settled =
+                !service.deleting && service.has_finalizer() && !service.ingress.is_empty();
+            if settled {
+                let delay = spread.mul_f64(self.parts.random.unit());
+                self.queue.add_after(service.key.clone(), delay);
+            } else {
+                self.queue.add(service.key.clone());
+            }
+        }
+    }
+
+    /// Whether the API server knows `ipMode`: since 1.30.
+    async fn learn_version(&self) {
+        for _ in 0..VERSION_TRIES {
+            match self.parts.client.apiserver_version().await {
+                Ok(version) => {
+                    let known = has_ip_mode(&version.major, &version.minor);
+                    self.has_ip_mode.store(known, Ordering::Relaxed);
+                    info!(version = version.git_version, ip_mode = known, "API server");
+                    return;
+                }
+                Err(error) => warn!(%error, "the API server does not tell its version"),
+            }
+            tokio::time::sleep(VERSION_PAUSE).await;
+        }
+        warn!("taking the API server for a current one");
+    }
+
+    fn has_ip_mode(&self) -> bool {
+        self.has_ip_mode.load(Ordering::Relaxed)
+    }
+}
+
+/// Versions are numbers, the minor one sometimes with a sign behind it (`33+`).
+fn has_ip_mode(major: &str, minor: &str) -> bool {
+    let number = |text: &str| -> Option<u32> {
+        let digits = text.split(|c: char| !c.is_ascii_digit()).next()?;
+        digits.parse().ok()
+    };
+    match (number(major), number(minor)) {
+        (Some(1), Some(minor)) => minor >= 30,
+        // What cannot be read is taken for a current one.
+        _ => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn servers_know_the_mode_of_an_address_since_1_30() {
+        for (major, minor, known) in [
+            ("1", "29", false),
+            ("1", "29+", false),
+            ("1", "30", true),
+            ("1", "33+", true),
+            ("1", "", true),
+            ("2", "0", true),
+        ] {
+            assert_eq!(has_ip_mode(major, minor), known, "{major}.{minor}");
+        }
+    }
+}

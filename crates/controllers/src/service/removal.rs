@@ -1,0 +1,136 @@
+//! A Service is to have no load balancer any more, or is no more itself.
+
+use std::sync::Arc;
+
+use bowline_core::{CloudName, DraftError, Fingerprint, Goal, Service, ServiceKey};
+
+use super::ServiceController;
+use super::errors::TurnError;
+use super::memory::{Causes, Errand};
+use super::turn::{Outcome, Ran};
+use crate::events::EventType;
+use crate::stop::Stop;
+
+impl ServiceController {
+    /// Removes the load balancer of a Service that is to have none any more.
+    pub(super) async fn clean_up(
+        &self,
+        service: Arc<Service>,
+        clouds: Vec<CloudName>,
+        errand: Option<Errand>,
+        stop: &Stop,
+    ) -> Result<Outcome, TurnError> {
+        // Where it was made is better known to us than to a Service that lost its class.
+        let clouds = self.memory.recall(&service.key).map_or(clouds, |it| it.1);
+        self.memory.remember(&service, &clouds);
+        self.memory.set_members(&service.key, None);
+        if let Some(outcome) = self.tear_down(&service, &clouds, errand, stop).await? {
+            return Ok(outcome);
+        }
+        self.release(&service).await?;
+        self.tell(
+            &service,
+            EventType::Normal,
+            "DeletedLoadBalancer",
+            "Deleted load balancer",
+        );
+        self.forget(&service.key);
+        self.clear_status(&service.key, &service.uid).await?;
+        Ok(Outcome::Done)
+    }
+
+    /// Removes the load balancer of a Service that vanished, or that another one of the same name
+    /// replaced, or that is somebody else's by now. The Service that is there now is not written.
+    pub(super) async fn remove_old(
+        &self,
+        old: &Arc<Service>,
+        clouds: &[CloudName],
+        errand: Option<Errand>,
+        stop: &Stop,
+    ) -> Result<Option<Outcome>, TurnError> {
+        let done = self.tear_down(old, clouds, errand, stop).await?;
+        if done.is_none() {
+            self.tell(
+                old,
+                EventType::Normal,
+                "DeletedLoadBalancer",
+                "Deleted load balancer",
+            );
+            self.forget(&old.key);
+        }
+        Ok(done)
+    }
+
+    /// Makes sure that none of these clouds has a load balancer for that Service; none when that
+    /// is so.
+    async fn tear_down(
+        &self,
+        service: &Arc<Service>,
+        clouds: &[CloudName],
+        errand: Option<Errand>,
+        stop: &Stop,
+    ) -> Result<Option<Outcome>, TurnError> {
+        let mut errand = match self.still_good(errand, Goal::Absent) {
+            Some(errand) => match self.not_yet(errand) {
+                Ok(errand) => Some(errand),
+                Err(outcome) => return Ok(Some(outcome)),
+            },
+            None => None,
+        };
+        for cloud in clouds {
+            let errand = match errand.take_if(|it| it.cloud == *cloud) {
+                Some(errand) => errand,
+                None => match self.draft_removal(service, cloud).await {
+                    Ok(errand) => errand,
+                    Err(DraftError::Elsewhere) => continue,
+                    Err(DraftError::Later { what, after }) => {
+                        self.tell_waiting(service, &format!("waiting for {what}"))
+                            .await;
+                        return Ok(Some(Outcome::Later(after)));
+                    }
+                    Err(DraftError::Cloud(error)) => return Err(TurnError::Check(error)),
+                },
+            };
+            if self.clouds.is_observing() {
+                self.show(&errand);
+                continue;
+            }
+            match Box::pin(self.carry_on(errand, stop)).await? {
+                Ran::Not(outcome) => return Ok(Some(outcome)),
+                Ran::ToItsEnd(errand) => {
+                    self.memory.all_is_said(&service.key);
+                    errand.check()?;
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    async fn draft_removal(
+        &self,
+        service: &Arc<Service>,
+        cloud: &CloudName,
+    ) -> Result<Errand, DraftError> {
+        let wish = self.wish(service.clone(), Goal::Absent, Vec::new());
+        let draft = self.clouds.draft(cloud, &wish).await?;
+        let errand = self.errand(
+            wish,
+            cloud,
+            Fingerprint::default(),
+            draft,
+            &Causes::service(),
+        );
+        self.tell_plan(service, &errand);
+        Ok(errand)
+    }
+
+    /// Forgets a Service whose load balancer is gone. What it used may be what others lacked (an
+    /// address, a name, a quota), so that those in trouble are looked at again at once.
+    fn forget(&self, key: &ServiceKey) {
+        self.memory.forget(key);
+        for troubled in self.memory.troubled() {
+            self.memory.add_cause(&troubled, Causes::service());
+            self.queue.add(troubled);
+        }
+    }
+}

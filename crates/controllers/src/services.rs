@@ -1,0 +1,43 @@
+//! All Services of the cluster.
+
+use bowline_core::{Service, ServiceKey};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+use crate::objects::ServiceObject;
+use crate::store::{Change, Store, Stored};
+
+/// The Services as last seen, by namespace and name.
+pub type Services = Store<Service>;
+
+/// One change of one Service.
+pub type ServiceChange = Change<Service>;
+
+impl Stored for Service {
+    type Key = ServiceKey;
+    type Object = ServiceObject;
+    const PLURAL: &'static str = "services";
+
+    fn key_in(metadata: &ObjectMeta) -> ServiceKey {
+        ServiceKey {
+            namespace: metadata.namespace.clone().unwrap_or_default(),
+            name: metadata.name.clone().unwrap_or_default(),
+        }
+    }
+
+    fn key(&self) -> ServiceKey {
+        self.key.clone()
+    }
+
+    fn uid(&self) -> &str {
+        &self.uid
+    }
+
+    fn resource_version(&self) -> &str {
+        &self.resource_version
+    }
+
+    fn at_version(mut self, version: &str) -> Self {
+        version.clone_into(&mut self.resource_version);
+        self
+    }
+}

@@ -1,0 +1,137 @@
+//! Load balancers as a capability of a cloud: observe and plan, then carry out step by step.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::{BoxFuture, CloudError, Ingress, Node, Notice, Plan, Service, StepId};
+
+/// What is wanted for a Service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Goal {
+    /// A load balancer as the Service describes it.
+    Present,
+    /// None.
+    Absent,
+}
+
+/// Everything a cloud is told about one Service.
+#[derive(Clone, Debug)]
+pub struct Wish {
+    /// The Service as last seen.
+    pub service: Arc<Service>,
+    /// What is wanted.
+    pub goal: Goal,
+    /// The nodes that may be members and belong to this cloud, by name. The cloud applies its own
+    /// selection on top ([`Balancers::selects`]).
+    pub nodes: Vec<Arc<Node>>,
+    /// All Services of the cluster as last seen, this one included: what else refers to the same
+    /// things.
+    pub all: Arc<Vec<Arc<Service>>>,
+    /// `--cluster-name`.
+    pub cluster_name: String,
+    /// Whether the API server knows `ipMode` (1.30 and later).
+    pub has_ip_mode: bool,
+}
+
+/// A plan, with what its cloud needs to carry it out.
+pub struct Draft {
+    /// What is to be done.
+    pub plan: Plan,
+    /// Who does it.
+    pub executor: Box<dyn Executor>,
+}
+
+/// Carries out the steps of one plan. Makes no choices: a step is done as it was planned.
+pub trait Executor: Send {
+    /// Carries out that step, or looks again if it was waiting. Safe to repeat.
+    fn carry_out(&mut self, step: StepId) -> BoxFuture<'_, Result<Progress, CloudError>>;
+
+    /// What the cluster may know by now. Called after every step: an id is published as soon as it
+    /// is there, so that a crash does not lose it.
+    fn publication(&self) -> Publication;
+}
+
+/// What came of carrying out a step.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// It is done.
+    Done,
+    /// The cloud works on it, or cannot do it yet.
+    Wait {
+        /// What for, in words that follow "waiting for".
+        what: String,
+        /// When to look again.
+        after: Duration,
+    },
+    /// It cannot be done, and the rest can do without; the whole is tried again later.
+    Skipped(Notice),
+}
+
+/// What a cloud wants to be written to a Service.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Publication {
+    /// Annotations to be set.
+    pub annotations: BTreeMap<String, String>,
+    /// Where the load balancer is entered, when all steps are done.
+    pub ingress: Vec<Ingress>,
+}
+
+/// Why there is no plan.
+#[derive(Debug, thiserror::Error)]
+pub enum DraftError {
+    /// The cloud could not be read; nothing is known, nothing may be concluded.
+    #[error(transparent)]
+    Cloud(#[from] CloudError),
+    /// Another program serves this Service; that is fine.
+    #[error("another program serves it")]
+    Elsewhere,
+    /// Not now; that is no failure.
+    #[error("waiting for {what}")]
+    Later {
+        /// What for, in words that follow "waiting for".
+        what: String,
+        /// When to try again.
+        after: Duration,
+    },
+}
+
+/// A load balancer in the cloud that carries a mark of ours.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Marked {
+    /// Its id.
+    pub id: String,
+    /// Its name.
+    pub name: String,
+    /// The uid of the Service it was made for.
+    pub service_uid: String,
+    /// The cluster it was made for, if the mark says so.
+    pub cluster_name: Option<String>,
+}
+
+/// Load balancers of a cloud.
+pub trait Balancers: Send + Sync {
+    /// Reads the cloud, compares it with what is wanted, and says what is to be done. Writes
+    /// nothing.
+    fn draft<'a>(&'a self, wish: &'a Wish) -> BoxFuture<'a, Result<Draft, DraftError>>;
+
+    /// The annotations that the cloud publishes: a change of these alone is our own doing.
+    fn own_annotations(&self) -> &'static [&'static str];
+
+    /// Whether the Service's own selection leaves this node in; makes no call.
+    fn selects(&self, service: &Service, node: &Node) -> bool {
+        let _ = (service, node);
+        true
+    }
+
+    /// How often each Service is compared with the cloud although nothing is known to have
+    /// changed; none for never.
+    fn audit_period(&self) -> Option<Duration>;
+
+    /// All load balancers with our mark, by one list call.
+    fn marked(&self) -> BoxFuture<'_, Result<Vec<Marked>, CloudError>>;
+
+    /// Removes a load balancer with our mark whose Service is gone; only called when the operator
+    /// has said so.
+    fn remove_orphan<'a>(&'a self, orphan: &'a Marked) -> BoxFuture<'a, Result<(), CloudError>>;
+}

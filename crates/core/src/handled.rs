@@ -1,0 +1,127 @@
+//! Which Services are ours, and in which cloud.
+//!
+//! A Service without a class belongs to the default cloud; class `bowline.dev/<cloud>` names one.
+//! Any other class, the empty one too, is somebody else's, and such a Service is never touched,
+//! whatever finalizers it has.
+
+use crate::{CloudName, Service};
+
+/// What a class of ours begins with; the name of a cloud follows.
+pub const CLASS_PREFIX: &str = "bowline.dev/";
+
+/// The clouds that have load balancers, in configured order; the first is the default.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BalancerClouds(Vec<CloudName>);
+
+/// What is to be done about a Service, judged by itself alone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Handling {
+    /// It is to have a load balancer in that cloud.
+    Ensure(CloudName),
+    /// It waits until none of these clouds has a load balancer for it.
+    CleanUp(Vec<CloudName>),
+    /// It does not concern us.
+    Nothing,
+}
+
+impl BalancerClouds {
+    /// These clouds.
+    pub fn new(names: impl IntoIterator<Item = CloudName>) -> Self {
+        Self(names.into_iter().collect())
+    }
+
+    /// All of them.
+    pub fn all(&self) -> &[CloudName] {
+        &self.0
+    }
+
+    /// What is to be done about that Service.
+    pub fn handling(&self, service: &Service) -> Handling {
+        if service.is_load_balancer {
+            match self.of_class(service.class.as_deref()) {
+                Some(cloud) if !service.deleting => Handling::Ensure(cloud.clone()),
+                Some(cloud) if service.has_finalizer() => Handling::CleanUp(vec![cloud.clone()]),
+                _ => Handling::Nothing,
+            }
+        } else if service.has_finalizer() {
+            // The API server forgets the class with the type: any of ours may have served it.
+            Handling::CleanUp(self.0.clone())
+        } else {
+            Handling::Nothing
+        }
+    }
+
+    fn of_class(&self, class: Option<&str>) -> Option<&CloudName> {
+        let Some(class) = class else {
+            return self.0.first();
+        };
+        let name = class.strip_prefix(CLASS_PREFIX)?;
+        self.0.iter().find(|cloud| cloud.as_str() == name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::CLEANUP_FINALIZER;
+    use crate::service::examples::web;
+
+    fn name(text: &str) -> CloudName {
+        CloudName::parse(text).unwrap()
+    }
+
+    #[test]
+    fn the_class_says_which_cloud_serves_a_service() {
+        let clouds = BalancerClouds::new([name("east"), name("west")]);
+        for (class, cloud) in [
+            (None, Some("east")),
+            (Some("bowline.dev/east"), Some("east")),
+            (Some("bowline.dev/west"), Some("west")),
+            (Some("bowline.dev/south"), None),
+            (Some("bowline.dev/"), None),
+            (Some("vendor.test/lb"), None),
+            (Some("west"), None),
+            (Some(""), None),
+        ] {
+            let mut service = web();
+            service.class = class.map(str::to_owned);
+            let wanted = cloud.map_or(Handling::Nothing, |it| Handling::Ensure(name(it)));
+            assert_eq!(clouds.handling(&service), wanted, "{class:?}");
+            // A foreign class is left alone in every state.
+            service.finalizers = vec![CLEANUP_FINALIZER.into()];
+            service.deleting = true;
+            let wanted = cloud.map_or(Handling::Nothing, |it| Handling::CleanUp(vec![name(it)]));
+            assert_eq!(clouds.handling(&service), wanted, "{class:?}, deleting");
+        }
+        assert_eq!(
+            BalancerClouds::default().handling(&web()),
+            Handling::Nothing
+        );
+    }
+
+    #[test]
+    fn only_the_finalizer_asks_for_a_clean_up() {
+        let clouds = BalancerClouds::new([name("east"), name("west")]);
+        for (is_load_balancer, deleting, finalizer, wanted) in [
+            (false, false, false, Handling::Nothing),
+            (false, true, false, Handling::Nothing),
+            (true, true, false, Handling::Nothing),
+            (true, false, true, Handling::Ensure(name("east"))),
+            (true, true, true, Handling::CleanUp(vec![name("east")])),
+            (
+                false,
+                false,
+                true,
+                Handling::CleanUp(vec![name("east"), name("west")]),
+            ),
+        ] {
+            let mut service = web();
+            service.is_load_balancer = is_load_balancer;
+            service.deleting = deleting;
+            if finalizer {
+                service.finalizers = vec!["x.io/other".into(), CLEANUP_FINALIZER.into()];
+            }
+            assert_eq!(clouds.handling(&service), wanted);
+        }
+    }
+}

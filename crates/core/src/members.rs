@@ -1,0 +1,161 @@
+//! The members of a load balancer, as far as a change of them is worth another look.
+
+use crate::membership::is_excluded;
+use crate::{Node, NodeAddress};
+
+/// Names in a message; more are counted.
+const NAMES_LIMIT: usize = 20;
+
+/// What tells two sets of members apart: name, provider id and addresses of each, by name.
+///
+/// Taints and deletion marks are left out on purpose: a node on its way out leaves the set with
+/// the next change of another kind, or when its object goes; until then its connections drain.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Fingerprint(Vec<(String, Option<String>, Vec<NodeAddress>)>);
+
+impl Fingerprint {
+    /// Of those nodes that are not excluded by their label; the caller has chosen them by owner
+    /// and selection.
+    pub fn of<'a>(nodes: impl IntoIterator<Item = &'a Node>) -> Self {
+        let members = nodes.into_iter().filter(|node| !is_excluded(node));
+        let mut members: Vec<_> = members
+            .map(|node| {
+                (
+                    node.name.clone(),
+                    node.provider_id.clone(),
+                    node.addresses.clone(),
+                )
+            })
+            .collect();
+        members.sort();
+        Self(members)
+    }
+
+    /// Whether there are no members.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// Whether a change of a node could change any fingerprint.
+pub fn may_change_members(before: Option<&Node>, after: Option<&Node>) -> bool {
+    match (before, after) {
+        (Some(before), Some(after)) => {
+            before.provider_id != after.provider_id
+                || before.addresses != after.addresses
+                // The exclusion label is one of them, and a selector may ask for any.
+                || before.labels != after.labels
+                || before.uid != after.uid
+        }
+        (before, after) => before.is_some() != after.is_some(),
+    }
+}
+
+/// Node names for a message: at most twenty, sorted, then how many more.
+pub fn name_list<'a>(nodes: impl IntoIterator<Item = &'a str>) -> String {
+    let all: Vec<&str> = nodes.into_iter().collect();
+    let mut named: Vec<&str> = all.iter().take(NAMES_LIMIT).copied().collect();
+    named.sort_unstable();
+    let mut text = named.join(" ");
+    if all.len() > NAMES_LIMIT {
+        use std::fmt::Write as _;
+        let _ = write!(text, " <{} more>", all.len() - NAMES_LIMIT);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::node::examples::{addresses, fresh_node};
+    use crate::{AUTOSCALER_TAINT, EXCLUSION_LABEL, Ready, Taint};
+
+    fn node(name: &str) -> Node {
+        Node {
+            name: name.into(),
+            provider_id: Some(format!("demo://{name}")),
+            addresses: addresses(&["InternalIP:10.0.0.5"]),
+            ..fresh_node()
+        }
+    }
+
+    #[test]
+    fn name_provider_id_and_addresses_make_the_fingerprint() {
+        type Row = (&'static str, fn(&mut Node), bool);
+        let one = node("n1");
+        let rows: &[Row] = &[
+            ("name", |it| it.name = "n2".into(), true),
+            ("id", |it| it.provider_id = None, true),
+            ("address", |it| it.addresses.clear(), true),
+            (
+                "excluded",
+                |it| {
+                    it.labels.insert(EXCLUSION_LABEL.into(), String::new());
+                },
+                true,
+            ),
+            (
+                "not excluded",
+                |it| {
+                    it.labels.insert(EXCLUSION_LABEL.into(), "false".into());
+                },
+                false,
+            ),
+            ("readiness", |it| it.ready = Ready::Unknown, false),
+            ("deletion", |it| it.deleting = true, false),
+            (
+                "autoscaler",
+                |it| it.taints = vec![Taint::new(AUTOSCALER_TAINT, "1", "NoSchedule")],
+                false,
+            ),
+        ];
+        for (what, change, differs) in rows {
+            let mut other = one.clone();
+            change(&mut other);
+            let same = Fingerprint::of([&one]) == Fingerprint::of([&other]);
+            assert_eq!(!same, *differs, "{what}");
+        }
+        assert_eq!(
+            Fingerprint::of([&node("a"), &node("b")]),
+            Fingerprint::of([&node("b"), &node("a")])
+        );
+        assert!(Fingerprint::default().is_empty());
+    }
+
+    #[test]
+    fn heartbeats_taints_and_readiness_start_no_pass() {
+        let one = node("n1");
+        for (change, starts) in [
+            ((|_| {}) as fn(&mut Node), false),
+            (|it| it.resource_version = "8".into(), false),
+            (|it| it.ready = Ready::True, false),
+            (|it| it.deleting = true, false),
+            (|it| it.taints.clear(), false),
+            (|it| it.provider_id = None, true),
+            (|it| it.addresses.clear(), true),
+            (
+                |it| {
+                    it.labels.insert("env".into(), "prod".into());
+                },
+                true,
+            ),
+            (|it| it.uid = "another".into(), true),
+        ] {
+            let mut other = one.clone();
+            change(&mut other);
+            assert_eq!(may_change_members(Some(&one), Some(&other)), starts);
+        }
+        assert!(may_change_members(None, Some(&one)));
+        assert!(may_change_members(Some(&one), None));
+    }
+
+    #[test]
+    fn long_lists_of_names_are_cut() {
+        assert_eq!(name_list([]), "");
+        assert_eq!(name_list(["b", "a"]), "a b");
+        let names: Vec<String> = (10..35).map(|number| format!("n{number}")).collect();
+        let text = name_list(names.iter().map(String::as_str));
+        assert!(text.starts_with("n10 n11 "), "{text}");
+        assert!(text.ends_with(" n29 <5 more>"), "{text}");
+    }
+}

@@ -1,0 +1,374 @@
+//! From one Service to its plan: gather, decide, and hand over to who carries it out.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use bowline_core::{
+    CloudError, CloudErrorKind, Draft, DraftError, Lookup, Node, Notice, Problem, Service, Wish,
+};
+use futures::try_join;
+
+use super::LoadBalancers;
+use super::desire::{self, Desire, Host, ZoneWish, desire};
+use super::execute::Hands;
+use super::observe::{Freshness, Identity};
+use super::ownership::{self, SERVICE_TAG, Standing};
+use super::plan::{self, Action, Circumstances, Scope, Seen, Sketch};
+use super::publish::Publisher;
+use super::remarks::{
+    OWNED_BY_OTHER, duplicates, floating_ip_conflict, no_members_of_subnets, only_problem,
+    private_vips_stay, problem, unknown_floating_ips,
+};
+use super::settings::table::ZONE;
+use super::settings::{self, Fault, INVALID, Settings};
+use crate::api::{FloatingIp, LoadBalancer};
+
+/// Everything that is known about one Service when its plan is made.
+struct Ground<'a> {
+    wish: &'a Wish,
+    settings: Settings,
+    desire: Desire,
+    notices: Vec<Notice>,
+    cluster: Option<String>,
+    floating_ips: Vec<FloatingIp>,
+}
+
+impl LoadBalancers {
+    pub(super) async fn plan_absent(&self, wish: &Wish) -> Result<Draft, DraftError> {
+        let service = &wish.service;
+        let fresh = self.shared.observer.freshness(&service.uid);
+        let name = settings::name_of(service);
+        let mut sketch = Sketch::default();
+        let mut balancer = None;
+        match self.identify(service, &name, fresh).await? {
+            Identity::Absent => {}
+            Identity::Unclear(message) => {
+                return Err(CloudError::new(CloudErrorKind::Conflict, message).into());
+            }
+            Identity::One(found, others) => match self.standing(&found, wish, None) {
+                Standing::Other(message) => {
+                    sketch.plan.notices.push(Notice {
+                        warning: true,
+                        reason: OWNED_BY_OTHER,
+                        message: format!("{message}; it stays"),
+                    });
+                }
+                Standing::Ours | Standing::TakenOver(_) => {
+                    sketch = plan::remove(&found);
+                    sketch.plan.notices.extend(duplicates(&name, &others));
+                    balancer = Some(*found);
+                }
+            },
+        }
+        Ok(self.draft_of(service, sketch, balancer, Publisher::Silent))
+    }
+
+    pub(super) async fn plan_present(&self, wish: &Wish) -> Result<Draft, DraftError> {
+        let service = &wish.service;
+        let fresh = self.shared.observer.freshness(&service.uid);
+        let (settings, faults) = Settings::read(service);
+        let (ground, identity) = try_join!(
+            self.ground(wish, settings.clone(), faults, fresh),
+            self.identify(service, &settings.name, fresh),
+        )?;
+        let (mut sketch, balancer) = match identity {
+            Identity::Absent => (ground.plan_new(), None),
+            Identity::Unclear(message) => (only_problem(INVALID, message), None),
+            Identity::One(found, others) => {
+                let standing = self.standing(&found, wish, ground.cluster.as_deref());
+                if let Standing::Other(message) = standing {
+                    (only_problem(OWNED_BY_OTHER, message), None)
+                } else {
+                    let existing = self.plan_existing(&ground, &found, standing, fresh);
+                    let mut sketch = existing.await?;
+                    let name = &ground.settings.name;
+                    sketch.plan.notices.extend(duplicates(name, &others));
+                    (sketch, Some(*found))
+                }
+            }
+        };
+        let publisher = ground.publisher(&sketch);
+        let mut notices = ground.notices;
+        let is_problem = |reason| sketch.plan.problems.iter().any(|it| it.reason == reason);
+        notices.retain(|notice| !is_problem(notice.reason));
+        notices.append(&mut sketch.plan.notices);
+        sketch.plan.notices = notices;
+        Ok(self.draft_of(service, sketch, balancer, publisher))
+    }
+
+    fn draft_of(
+        &self,
+        service: &Service,
+        sketch: Sketch,
+        balancer: Option<LoadBalancer>,
+        publisher: Publisher,
+    ) -> Draft {
+        let shared = Arc::clone(&self.shared);
+        let uid = service.uid.clone();
+        let hands = Hands::new(shared, uid, &sketch, balancer, publisher);
+        Draft {
+            plan: sketch.plan,
+            executor: Box::new(hands),
+        }
+    }
+
+    /// Which load balancer is the Service's.
+    async fn identify(
+        &self,
+        service: &Service,
+        name: &str,
+        fresh: Freshness,
+    ) -> Result<Identity, CloudError> {
+        let uuid = settings::uuid_of(service);
+        let observer = &self.shared.observer;
+        let candidates = observer.candidates(fresh, uuid, name).await?;
+        Ok(candidates.identify(name, |balancer| {
+            self.ownership_tags && balancer.tags.get(SERVICE_TAG) == Some(&service.uid)
+        }))
+    }
+
+    fn standing(&self, found: &LoadBalancer, wish: &Wish, cluster: Option<&str>) -> Standing {
+        if self.ownership_tags {
+            ownership::judge(found, &wish.service, &wish.all, cluster)
+        } else {
+            Standing::Ours
+        }
+    }
+
+    /// What is wanted, which takes a look at servers and, if some are wanted, at floating IPs.
+    async fn ground<'a>(
+        &self,
+        wish: &'a Wish,
+        settings: Settings,
+        faults: Vec<Fault>,
+        fresh: Freshness,
+    ) -> Result<Ground<'a>, CloudError> {
+        let service = &wish.service;
+        let mut notices = settings::unknown_keys(service);
+        let nodes = wish.nodes.iter();
+        let nodes: Vec<Arc<Node>> = nodes
+            .filter(|node| settings.selector.matches(&node.labels))
+            .cloned()
+            .collect();
+        let (hosts, floating_ips) = try_join!(
+            self.hosts(&nodes, &mut notices),
+            self.floating_ips(&settings, fresh)
+        )?;
+        let by_service = self.service_source_ranges;
+        let mut desire = desire(service, &settings, &hosts, by_service);
+        let mut all = faults;
+        all.append(&mut desire.faults);
+        all.extend(floating_ip_conflict(wish, &settings));
+        all.extend(unknown_floating_ips(&settings, &floating_ips));
+        desire.faults = all;
+        notices.append(&mut desire.notices);
+        notices.extend(no_members_of_subnets(&settings, &hosts, &desire.wanted));
+        let mut cluster = None;
+        if self.ownership_tags {
+            let key = &self.cluster_name_annotation;
+            let (name, notice) = ownership::cluster_name(&wish.cluster_name, &wish.nodes, key);
+            notices.extend(notice);
+            (desire.wanted.tags, desire.wanted.child_tags) =
+                ownership::tags(service, name.as_deref());
+            cluster = name;
+        }
+        Ok(Ground {
+            wish,
+            settings,
+            desire,
+            notices,
+            cluster,
+            floating_ips,
+        })
+    }
+
+    /// The servers of nodes. Nodes without one are left out and told, but a server that could not be
+    /// asked for is an error: its members must not go.
+    async fn hosts(
+        &self,
+        nodes: &[Arc<Node>],
+        notices: &mut Vec<Notice>,
+    ) -> Result<Vec<Host>, CloudError> {
+        let answers = self.servers.servers_of(nodes).await;
+        let mut hosts = Vec::with_capacity(nodes.len());
+        for (node, answer) in nodes.iter().zip(answers) {
+            let why = match answer {
+                Ok(server) => {
+                    let node = node.name.clone();
+                    hosts.push(Host { node, server });
+                    continue;
+                }
+                Err(Lookup::NotMine) if node.provider_id.is_some() => continue,
+                Err(Lookup::NotMine | Lookup::Found(_)) => "no server has its name".to_owned(),
+                Err(Lookup::Gone(evidence)) => evidence.text,
+                Err(Lookup::CannotTell(error)) => match error.kind() {
+                    CloudErrorKind::Conflict | CloudErrorKind::Invalid => error.chain(),
+                    _ => return Err(error),
+                },
+            };
+            notices.push(Notice {
+                warning: true,
+                reason: "NodeSkipped",
+                message: format!("node {} is no member: {why}", node.name),
+            });
+        }
+        Ok(hosts)
+    }
+
+    async fn floating_ips(
+        &self,
+        settings: &Settings,
+        fresh: Freshness,
+    ) -> Result<Vec<FloatingIp>, CloudError> {
+        if settings.floating_ips.is_empty() {
+            return Ok(Vec::new());
+        }
+        let list = self.shared.observer.floating_ips(fresh).await?;
+        Ok(list.items.clone())
+    }
+
+    /// The plan for a load balancer that is there and the Service's.
+    async fn plan_existing(
+        &self,
+        ground: &Ground<'_>,
+        found: &LoadBalancer,
+        standing: Standing,
+        fresh: Freshness,
+    ) -> Result<Sketch, CloudError> {
+        let told = match standing {
+            Standing::TakenOver(notice) => Some(notice),
+            Standing::Ours | Standing::Other(_) => None,
+        };
+        let wanted = &ground.desire.wanted;
+        let mut faults = ground.desire.faults.clone();
+        faults.extend(plan::refusals(wanted, found));
+        let mut sketch = if faults.iter().any(|fault| fault.about_members) {
+            Sketch::default()
+        } else {
+            let there: Seen = Box::pin(self.shared.observer.whole(found.clone(), fresh)).await?;
+            let scope = if faults.is_empty() {
+                Scope::Everything
+            } else {
+                Scope::Members
+            };
+            let around = Circumstances {
+                scope,
+                taking_over: told.is_some(),
+                floating_ips: &ground.floating_ips,
+            };
+            plan::reconcile(wanted, &there, around)
+        };
+        let notices = &mut sketch.plan.notices;
+        if !sketch.actions.is_empty() {
+            notices.extend(told);
+        }
+        if faults.is_empty() {
+            notices.extend(private_vips_stay(&ground.settings.vips, found));
+        }
+        ground.tell_source_ranges(&mut sketch);
+        sketch.plan.problems = faults.iter().map(problem).collect();
+        Ok(sketch)
+    }
+}
+
+impl Ground<'_> {
+    /// The plan when there is no load balancer: all or nothing.
+    fn plan_new(&self) -> Sketch {
+        let service = &self.wish.service;
+        let mut problems: Vec<Problem> = self.desire.faults.iter().map(problem).collect();
+        let zone = self.zone().unwrap_or_else(|problem| {
+            problems.push(problem);
+            ""
+        });
+        let mut sketch = if problems.is_empty() {
+            plan::build(&self.desire.wanted, zone, &self.floating_ips)
+        } else {
+            Sketch::default()
+        };
+        if let Some(lost) = settings::uuid_of(service)
+            && !service.ingress.is_empty()
+            && problems.is_empty()
+        {
+            sketch.plan.notices.push(Notice {
+                warning: true,
+                reason: "LoadBalancerRecreated",
+                message: format!(
+                    "load balancer {lost} is gone; a new one is made, with other addresses"
+                ),
+            });
+        }
+        self.tell_source_ranges(&mut sketch);
+        sketch.plan.problems = problems;
+        sketch
+    }
+
+    /// Where a new load balancer belongs.
+    fn zone(&self) -> Result<&str, Problem> {
+        let key = ZONE.key;
+        match &self.desire.wanted.zone {
+            ZoneWish::Said(zone) | ZoneWish::Common(zone) => Ok(zone),
+            ZoneWish::Several(zones) => {
+                let zones: Vec<&str> = zones.iter().map(String::as_str).collect();
+                Err(Problem {
+                    reason: INVALID,
+                    message: format!(
+                        "no loadbalancer zone set and nodes in multiple zones ({}); annotation {key} \
+                         says which",
+                        zones.join(", ")
+                    ),
+                })
+            }
+            ZoneWish::Unknown => {
+                let Notice {
+                    reason, message, ..
+                } = desire::no_valid_nodes(&self.wish.service);
+                let message = format!(
+                    "{message}, and without nodes and annotation {key} the zone is not known"
+                );
+                Err(Problem { reason, message })
+            }
+        }
+    }
+
+    /// How the load balancer is shown, once that plan is carried out.
+    fn publisher(&self, sketch: &Sketch) -> Publisher {
+        let before = self.wish.service.ingress.clone();
+        if !sketch.plan.problems.is_empty() {
+            return Publisher::AsBefore(before);
+        }
+        let settings = &self.settings;
+        let floating: &[IpAddr] = if settings.publish_floating_ips {
+            &settings.floating_ips
+        } else {
+            &[]
+        };
+        Publisher::Entrances {
+            before,
+            hostname: settings.force_hostname.clone(),
+            ip_mode: self.wish.has_ip_mode.then_some(settings.ip_mode),
+            floating_ips: floating.to_vec(),
+        }
+    }
+
+    /// Says it when the Service's source ranges take effect.
+    fn tell_source_ranges(&self, sketch: &mut Sketch) {
+        let filters = |action: &Action| match action {
+            Action::CreateListener { body, .. } | Action::ChangeListener { body, .. } => {
+                body.contains_key("allowed_cidrs")
+            }
+            _ => false,
+        };
+        let wanted = &self.desire.wanted;
+        if wanted.filters_by_service && sketch.actions.iter().any(filters) {
+            let ranges = &self.wish.service.source_ranges;
+            sketch.plan.notices.push(Notice {
+                warning: false,
+                reason: "SourceRangesApplied",
+                message: format!(
+                    "only {} may connect, as spec.loadBalancerSourceRanges says",
+                    ranges.join(", ")
+                ),
+            });
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! Load balancers: one for each Service.
+//!
+//! ```text
+//!  Service, nodes ─▶ settings ─▶ desire ─┐
+//!                                        ├─▶ plan ─▶ execute ─▶ publish
+//!  the API ─▶ observe ─▶ ownership ──────┘  (pure)   (writes)   (annotations, ingress)
+//! ```
+
+mod desire;
+mod draft;
+#[cfg(test)]
+mod examples;
+mod execute;
+mod observe;
+mod ownership;
+mod plan;
+mod publish;
+mod remarks;
+pub(crate) mod settings;
+mod turns;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bowline_core::{
+    Balancers, BoxFuture, CloudError, CloudErrorKind, Draft, DraftError, Goal, Marked, Node,
+    Service, Wish,
+};
+use uuid::Uuid;
+
+use crate::api::Api;
+use crate::config::Config;
+use crate::instances::Servers;
+use observe::Observer;
+pub use observe::SNAPSHOT_AGE;
+use ownership::{CLUSTER_TAG, SERVICE_TAG};
+use settings::table::{CONFIG_VERSION, UUID, ZONE};
+use turns::Turns;
+
+/// The annotations that are written back.
+const OWN_ANNOTATIONS: [&str; 3] = [UUID.key, CONFIG_VERSION.key, ZONE.key];
+
+/// What all Services share.
+pub(crate) struct Shared {
+    api: Api,
+    observer: Observer,
+    turns: Turns,
+}
+
+/// Load balancers at cloudscale.ch.
+pub(crate) struct LoadBalancers {
+    shared: Arc<Shared>,
+    servers: Arc<Servers>,
+    ownership_tags: bool,
+    service_source_ranges: bool,
+    audit_period: Option<Duration>,
+    cluster_name_annotation: String,
+}
+
+impl LoadBalancers {
+    pub(crate) fn new(api: Api, servers: Arc<Servers>, config: &Config) -> Self {
+        Self {
+            shared: Arc::new(Shared {
+                observer: Observer::new(api.clone()),
+                api,
+                turns: Turns::default(),
+            }),
+            servers,
+            ownership_tags: config.ownership_tags.value,
+            service_source_ranges: config.service_source_ranges.value,
+            audit_period: config.drift_check_period.value,
+            cluster_name_annotation: config.cluster_name_annotation.value.clone(),
+        }
+    }
+
+    /// Forgets what another token saw.
+    pub(crate) fn token_changed(&self) {
+        self.shared.observer.forget();
+    }
+}
+
+impl Balancers for LoadBalancers {
+    fn draft<'a>(&'a self, wish: &'a Wish) -> BoxFuture<'a, Result<Draft, DraftError>> {
+        match wish.goal {
+            Goal::Present => Box::pin(self.plan_present(wish)),
+            Goal::Absent => Box::pin(self.plan_absent(wish)),
+        }
+    }
+
+    fn own_annotations(&self) -> &'static [&'static str] {
+        &OWN_ANNOTATIONS
+    }
+
+    fn selects(&self, service: &Service, node: &Node) -> bool {
+        settings::selector_of(service).is_none_or(|selector| selector.matches(&node.labels))
+    }
+
+    fn audit_period(&self) -> Option<Duration> {
+        self.audit_period
+    }
+
+    fn marked(&self) -> BoxFuture<'_, Result<Vec<Marked>, CloudError>> {
+        Box::pin(async move {
+            if !self.ownership_tags {
+                return Ok(Vec::new());
+            }
+            let list = self.shared.api.load_balancers().await?;
+            let marked = list.items.into_iter().filter_map(|it| {
+                Some(Marked {
+                    service_uid: it.tags.get(SERVICE_TAG)?.clone(),
+                    cluster_name: it.tags.get(CLUSTER_TAG).cloned(),
+                    id: it.uuid.to_string(),
+                    name: it.name,
+                })
+            });
+            Ok(marked.collect())
+        })
+    }
+
+    fn remove_orphan<'a>(&'a self, orphan: &'a Marked) -> BoxFuture<'a, Result<(), CloudError>> {
+        Box::pin(self.remove_marked(orphan))
+    }
+}
+
+impl LoadBalancers {
+    /// Removes it if it still carries the same mark. One that is at work is left for the next time.
+    async fn remove_marked(&self, orphan: &Marked) -> Result<(), CloudError> {
+        let id = Uuid::try_parse(&orphan.id).map_err(|_| {
+            let message = format!("{:?} is not the uuid of a load balancer", orphan.id);
+            CloudError::new(CloudErrorKind::Invalid, message)
+        })?;
+        let _turn = self.shared.turns.of(id).await;
+        let Some(found) = self.shared.observer.read(id).await? else {
+            return Ok(());
+        };
+        let busy = |why: &str| {
+            let message = format!("load balancer {:?} ({id}) {why}", found.name);
+            CloudError::new(CloudErrorKind::Conflict, message)
+        };
+        if found.tags.get(SERVICE_TAG) != Some(&orphan.service_uid) {
+            return Err(busy("has another mark now and stays"));
+        }
+        if found.is_changing() {
+            return Err(busy("is changing and stays for now"));
+        }
+        let result = self.shared.api.delete_load_balancer(id).await;
+        self.shared.observer.wrote(&orphan.service_uid);
+        result.map_err(CloudError::from)
+    }
+}

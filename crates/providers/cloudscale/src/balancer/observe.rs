@@ -1,0 +1,317 @@
+//! What is in the cloud. Reads only.
+//!
+//! The API lists children of all load balancers of the project at once, so one look serves many
+//! Services: a list that is on its way is waited for, and one that is a few seconds old is used
+//! again, unless the Service has written something since it was asked for. What cannot be read is an
+//! error and never absence.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bowline_core::{CloudError, CloudErrorKind};
+use futures::{StreamExt as _, TryStreamExt as _, stream, try_join};
+use tokio::time::Instant;
+use uuid::Uuid;
+
+use super::plan::{Seen, SeenPool};
+use crate::api::{Api, BadItem, FloatingIp, Listener, Listing, LoadBalancer, Monitor, Pool};
+
+/// How old a list may be to answer again: as long as a list of servers.
+pub const SNAPSHOT_AGE: Duration = crate::instances::LIST_AGE;
+/// Reads of members at the same time: half of what the client allows, so that others get a turn.
+const READS_AT_ONCE: usize = 8;
+
+/// The last list of each kind.
+pub(crate) struct Observer {
+    api: Api,
+    balancers: Kept<LoadBalancer>,
+    pools: Kept<Pool>,
+    listeners: Kept<Listener>,
+    monitors: Kept<Monitor>,
+    floating_ips: Kept<FloatingIp>,
+    /// Counts writes.
+    now: AtomicU64,
+    /// Lists from before that are not used.
+    oldest: AtomicU64,
+    /// The last write for each Service, by uid. Only those that are younger than a kept list matter.
+    writes: Mutex<BTreeMap<String, (u64, Instant)>>,
+}
+
+/// A list, when it was asked for, and after how many writes.
+struct Kept<T>(tokio::sync::Mutex<Option<Kind<T>>>);
+
+struct Kind<T> {
+    list: Arc<Listing<T>>,
+    asked: Instant,
+    after: u64,
+}
+
+/// How fresh a list must be.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Freshness {
+    after: u64,
+    not_before: Option<Instant>,
+}
+
+impl<T> Kept<T> {
+    fn new() -> Self {
+        Self(tokio::sync::Mutex::new(None))
+    }
+
+    /// The last list if it is fresh enough, or a new one. Whoever comes while one is on its way
+    /// waits for it.
+    async fn get(
+        &self,
+        fresh: Freshness,
+        writes: &AtomicU64,
+        fetch: impl Future<Output = Result<Listing<T>, CloudError>>,
+    ) -> Result<Arc<Listing<T>>, CloudError> {
+        let mut last = self.0.lock().await;
+        if let Some(known) = last.as_ref()
+            && known.after >= fresh.after
+            && fresh.not_before.is_none_or(|least| known.asked >= least)
+        {
+            return Ok(Arc::clone(&known.list));
+        }
+        let (asked, after) = (Instant::now(), writes.load(Ordering::SeqCst));
+        let list = Arc::new(fetch.await?);
+        *last = Some(Kind {
+            list: Arc::clone(&list),
+            asked,
+            after,
+        });
+        Ok(list)
+    }
+}
+
+impl Observer {
+    pub(crate) fn new(api: Api) -> Self {
+        Self {
+            api,
+            balancers: Kept::new(),
+            pools: Kept::new(),
+            listeners: Kept::new(),
+            monitors: Kept::new(),
+            floating_ips: Kept::new(),
+            now: AtomicU64::new(0),
+            oldest: AtomicU64::new(0),
+            writes: Mutex::default(),
+        }
+    }
+
+    /// Says that something was written for that Service, or may have been.
+    pub(crate) fn wrote(&self, service_uid: &str) {
+        let number = self.now.fetch_add(1, Ordering::SeqCst) + 1;
+        let now = Instant::now();
+        let mut writes = self.writes();
+        writes.retain(|_, (_, at)| now.duration_since(*at) <= SNAPSHOT_AGE);
+        writes.insert(service_uid.to_owned(), (number, now));
+    }
+
+    /// Forgets what another token saw.
+    pub(crate) fn forget(&self) {
+        let number = self.now.fetch_add(1, Ordering::SeqCst) + 1;
+        self.oldest.store(number, Ordering::SeqCst);
+    }
+
+    /// How fresh lists must be for that Service.
+    pub(crate) fn freshness(&self, service_uid: &str) -> Freshness {
+        let oldest = self.oldest.load(Ordering::SeqCst);
+        let last = self
+            .writes()
+            .get(service_uid)
+            .map_or(0, |(number, _)| *number);
+        Freshness {
+            after: last.max(oldest),
+            not_before: Instant::now().checked_sub(SNAPSHOT_AGE),
+        }
+    }
+
+    fn writes(&self) -> MutexGuard<'_, BTreeMap<String, (u64, Instant)>> {
+        self.writes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) async fn balancers(
+        &self,
+        fresh: Freshness,
+    ) -> Result<Arc<Listing<LoadBalancer>>, CloudError> {
+        let fetch = self.api.load_balancers();
+        self.balancers.get(fresh, &self.now, fetch).await
+    }
+
+    pub(crate) async fn floating_ips(
+        &self,
+        fresh: Freshness,
+    ) -> Result<Arc<Listing<FloatingIp>>, CloudError> {
+        let fetch = self.api.floating_ips();
+        self.floating_ips.get(fresh, &self.now, fetch).await
+    }
+
+    /// Load balancers that may be the one: that with the uuid, and those with the name.
+    pub(crate) async fn candidates(
+        &self,
+        fresh: Freshness,
+        uuid: Option<Uuid>,
+        name: &str,
+    ) -> Result<Candidates, CloudError> {
+        let list = self.balancers(fresh).await?;
+        let suspect = |bad: &&BadItem| {
+            let named = bad.name.as_deref();
+            named.is_none_or(|it| it == name) || (uuid.is_some() && bad.uuid == uuid)
+        };
+        if let Some(bad) = list.bad.iter().find(suspect) {
+            return Err(bad.into());
+        }
+        let by_name = list.items.iter().filter(|it| it.name == name).cloned();
+        let by_uuid = match uuid {
+            None => None,
+            Some(uuid) => match list.items.iter().find(|it| it.uuid == uuid) {
+                Some(listed) => Some(listed.clone()),
+                // Lists can be stale and lose items.
+                None => self.read(uuid).await?,
+            },
+        };
+        Ok(Candidates {
+            by_uuid,
+            by_name: by_name.collect(),
+        })
+    }
+
+    /// A load balancer by its id; none only if the cloud said so about this very one.
+    pub(crate) async fn read(&self, uuid: Uuid) -> Result<Option<LoadBalancer>, CloudError> {
+        match self.api.load_balancer(uuid).await {
+            Ok(balancer) if balancer.uuid == uuid => Ok(Some(balancer)),
+            Ok(other) => Err(CloudError::new(
+                CloudErrorKind::Unknown,
+                format!(
+                    "GET v1/load-balancers/{uuid} answered with load balancer {}",
+                    other.uuid
+                ),
+            )),
+            Err(error) if error.kind() == CloudErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Everything that belongs to a load balancer.
+    pub(crate) async fn whole(
+        &self,
+        balancer: LoadBalancer,
+        fresh: Freshness,
+    ) -> Result<Seen, CloudError> {
+        let now = &self.now;
+        let (pools, listeners, monitors) = try_join!(
+            self.pools.get(fresh, now, self.api.pools()),
+            self.listeners.get(fresh, now, self.api.listeners()),
+            self.monitors.get(fresh, now, self.api.monitors()),
+        )?;
+        let id = balancer.uuid;
+        for bad in [&pools.bad, &listeners.bad, &monitors.bad] {
+            if let Some(bad) = bad.iter().find(|bad| bad.may_belong_to(id)) {
+                return Err(bad.into());
+            }
+        }
+        let own = pools.items.iter().filter(|it| it.load_balancer == Some(id));
+        let own: Vec<Pool> = own.cloned().collect();
+        let mut own: Vec<SeenPool> = stream::iter(own)
+            .map(|pool| self.pool(pool, &listeners.items, &monitors.items))
+            .buffered(READS_AT_ONCE)
+            .try_collect()
+            .await?;
+        own.sort_by_key(|it| (it.pool.created_at.clone(), it.pool.uuid));
+        let all = listeners.items.iter();
+        let loose = all.filter(|it| it.pool.is_none() && it.load_balancer == Some(id));
+        Ok(Seen {
+            balancer,
+            loose: loose.cloned().collect(),
+            pools: own,
+        })
+    }
+
+    async fn pool(
+        &self,
+        pool: Pool,
+        listeners: &[Listener],
+        monitors: &[Monitor],
+    ) -> Result<SeenPool, CloudError> {
+        let id = pool.uuid;
+        let members = self.api.members(id).await?;
+        if let Some(bad) = members.bad.first() {
+            return Err(bad.into());
+        }
+        let listeners = listeners.iter().filter(|it| it.pool == Some(id));
+        let monitors = monitors.iter().filter(|it| it.pool == Some(id));
+        Ok(SeenPool {
+            pool,
+            members: members.items,
+            listeners: listeners.cloned().collect(),
+            monitors: monitors.cloned().collect(),
+        })
+    }
+}
+
+/// Load balancers that may be a Service's.
+pub(crate) struct Candidates {
+    pub(crate) by_uuid: Option<LoadBalancer>,
+    pub(crate) by_name: Vec<LoadBalancer>,
+}
+
+/// Which of them it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Identity {
+    /// None is there.
+    Absent,
+    /// This one; the others have the same name and are not touched.
+    One(Box<LoadBalancer>, Vec<Uuid>),
+    /// It cannot be said; a person has to decide.
+    Unclear(String),
+}
+
+impl Candidates {
+    /// Which load balancer is the Service's. `is_marked` says whether one carries its mark.
+    pub(crate) fn identify(
+        self,
+        name: &str,
+        is_marked: impl Fn(&LoadBalancer) -> bool,
+    ) -> Identity {
+        let uuids = |list: &[LoadBalancer]| list.iter().map(|it| it.uuid).collect::<Vec<_>>();
+        let Some(by_uuid) = self.by_uuid else {
+            let marked: Vec<usize> = (0..self.by_name.len())
+                .filter(|at| is_marked(&self.by_name[*at]))
+                .collect();
+            let mut all = self.by_name;
+            return match (all.len(), marked.as_slice()) {
+                (0, _) => Identity::Absent,
+                (1, _) => Identity::One(Box::new(all.remove(0)), Vec::new()),
+                (_, [at]) => {
+                    let one = all.remove(*at);
+                    let rest = uuids(&all);
+                    Identity::One(Box::new(one), rest)
+                }
+                _ => Identity::Unclear(more_than_one(name, &uuids(&all))),
+            };
+        };
+        let mut others = self.by_name;
+        others.retain(|it| it.uuid != by_uuid.uuid);
+        if others.is_empty() || by_uuid.name == name {
+            let others = uuids(&others);
+            return Identity::One(Box::new(by_uuid), others);
+        }
+        others.insert(0, by_uuid);
+        Identity::Unclear(more_than_one(name, &uuids(&others)))
+    }
+}
+
+/// How many load balancers in question are written out.
+const NAMED: usize = 5;
+
+fn more_than_one(name: &str, uuids: &[Uuid]) -> String {
+    let shown: Vec<String> = uuids.iter().take(NAMED).map(Uuid::to_string).collect();
+    format!(
+        "found more than one load balancer by uuid and by the name {name:?}: {}",
+        shown.join(", ")
+    )
+}

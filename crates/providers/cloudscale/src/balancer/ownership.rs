@@ -1,0 +1,151 @@
+//! Whose load balancer is it? Pure. See `CLOUDSCALE_OWNERSHIP_TAGS`: without it nobody asks.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use bowline_core::{Node, Notice, Service};
+use uuid::Uuid;
+
+use super::settings::{TAKE_OVER, default_name, may_be_ours, name_of, uuid_of};
+use crate::api::LoadBalancer;
+
+/// The tag with the uid of the Service, on load balancers alone.
+pub(crate) const SERVICE_TAG: &str = "k8s-service-uid";
+/// The tag with the name of the cluster.
+pub(crate) const CLUSTER_TAG: &str = "k8s-cluster-name";
+/// The default of `--cluster-name`, which names nothing.
+const NAMELESS: &str = "kubernetes";
+
+/// What a Service may do with a load balancer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// Its own, or nobody's.
+    Ours,
+    /// Another Service's until now, which is gone, or a person has said so.
+    TakenOver(Notice),
+    /// Another's: hands off. Says why.
+    Other(String),
+}
+
+/// The name of the cluster, if it has one that tells it apart, and what there is to say about it.
+pub(crate) fn cluster_name(
+    flag: &str,
+    nodes: &[Arc<Node>],
+    annotation: &str,
+) -> (Option<String>, Option<Notice>) {
+    if !matches!(flag, "" | NAMELESS) {
+        return (Some(flag.to_owned()), None);
+    }
+    let names: BTreeSet<&str> = nodes
+        .iter()
+        .filter_map(|node| node.annotations.get(annotation))
+        .map(String::as_str)
+        .filter(|name| !name.is_empty())
+        .collect();
+    let mut all = names.iter();
+    match (all.next(), all.next()) {
+        (Some(name), None) => (Some((*name).to_owned()), None),
+        (Some(_), Some(_)) => {
+            let names: Vec<&str> = names.into_iter().collect();
+            let notice = Notice {
+                warning: true,
+                reason: "ClusterNameTagAmbiguous",
+                message: format!(
+                    "nodes have different values of annotation {annotation} ({}); load balancers are \
+                     not tagged with the name of the cluster",
+                    names.join(", ")
+                ),
+            };
+            (None, Some(notice))
+        }
+        (None, _) => (None, None),
+    }
+}
+
+/// The tags of a load balancer of that Service, and those of its children.
+pub(crate) fn tags(
+    service: &Service,
+    cluster: Option<&str>,
+) -> (BTreeMap<String, String>, BTreeMap<String, String>) {
+    let children: BTreeMap<String, String> = cluster
+        .map(|name| (CLUSTER_TAG.to_owned(), name.to_owned()))
+        .into_iter()
+        .collect();
+    let mut own = children.clone();
+    own.insert(SERVICE_TAG.to_owned(), service.uid.clone());
+    (own, children)
+}
+
+/// Whether that Service may have that load balancer.
+pub(crate) fn judge(
+    balancer: &LoadBalancer,
+    service: &Service,
+    all: &[Arc<Service>],
+    cluster: Option<&str>,
+) -> Standing {
+    let told = service
+        .annotation(TAKE_OVER)
+        .and_then(|text| Uuid::try_parse(text.trim()).ok());
+    let told = told == Some(balancer.uuid);
+    match balancer.tags.get(SERVICE_TAG) {
+        Some(uid) if *uid == service.uid => Standing::Ours,
+        Some(uid) => {
+            let theirs = balancer.tags.get(CLUSTER_TAG).map(String::as_str);
+            let same_cluster = cluster.is_some() && theirs == cluster;
+            let orphaned = same_cluster && all.iter().all(|other| other.uid != *uid);
+            if told || orphaned {
+                Standing::TakenOver(taken_over(balancer, uid))
+            } else {
+                Standing::Other(owned_by_other(balancer, uid, service))
+            }
+        }
+        None if told => Standing::Ours,
+        None => match older(balancer, service, all) {
+            Some(other) => Standing::Other(format!(
+                "load balancer {:?} ({}) has no tag {SERVICE_TAG}, and Service {}, which is older, \
+                 refers to it; annotation {TAKE_OVER}: {} says that it is this Service's",
+                balancer.name, balancer.uuid, other.key, balancer.uuid
+            )),
+            None => Standing::Ours,
+        },
+    }
+}
+
+fn taken_over(balancer: &LoadBalancer, uid: &str) -> Notice {
+    Notice {
+        warning: false,
+        reason: "LoadBalancerTakenOver",
+        message: format!(
+            "load balancer {:?} ({}) belonged to the Service with uid {uid} and is this Service's now",
+            balancer.name, balancer.uuid
+        ),
+    }
+}
+
+fn owned_by_other(balancer: &LoadBalancer, uid: &str, service: &Service) -> String {
+    format!(
+        "load balancer {:?} ({}) belongs to another Service: its tag {SERVICE_TAG} is {uid}, and this \
+         Service's uid is {}; annotation {TAKE_OVER}: {} says that it is this Service's",
+        balancer.name, balancer.uuid, service.uid, balancer.uuid
+    )
+}
+
+/// The oldest other Service that refers to the load balancer, if it is older than this one. The uid
+/// decides between Services of one second.
+fn older<'a>(
+    balancer: &LoadBalancer,
+    service: &Service,
+    all: &'a [Arc<Service>],
+) -> Option<&'a Arc<Service>> {
+    let age = |service: &Service| (service.created, service.uid.clone());
+    all.iter()
+        .filter(|other| other.uid != service.uid && may_be_ours(other))
+        .filter(|other| other.is_load_balancer || other.has_finalizer())
+        .filter(|other| age(other) < age(service))
+        .filter(|other| {
+            uuid_of(other) == Some(balancer.uuid)
+                || name_of(other) == balancer.name
+                || default_name(&other.uid) == balancer.name
+        })
+        .min_by_key(|other| age(other))
+}

@@ -1,0 +1,128 @@
+//! Listeners and monitors.
+
+use bowline_core::{Impact, StepId};
+
+use super::sketch::{Action, new, seen};
+use super::{Place, Planner, SeenPool, remark};
+use crate::api::{Listener, Monitor};
+use crate::balancer::desire::WantedMonitor;
+
+impl<'a> Planner<'a> {
+    /// Listeners without a pool that hold a port we want; the others are somebody's.
+    pub(super) fn loose_listeners(&mut self) {
+        let loose = self.there.map_or(&[][..], |there| &there.loose);
+        for listener in loose {
+            let wanted = &self.wanted.pools;
+            if wanted.iter().any(|pool| pool.listener.is(listener)) {
+                let why = "it has no pool and holds a port of the Service";
+                self.delete_listener(listener, why, Impact::None);
+            }
+        }
+    }
+
+    pub(super) fn delete_listener(
+        &mut self,
+        listener: &Listener,
+        why: &str,
+        impact: Impact,
+    ) -> StepId {
+        if let Some(step) = self.deleted.get(&listener.uuid) {
+            return *step;
+        }
+        let object = seen("listener", &listener.name, listener.uuid);
+        let why = remark(impact, Some(why), &self.base);
+        let action = Action::DeleteListener(listener.uuid);
+        let step = self.sketch.delete(object, &why, action);
+        self.deleted.insert(listener.uuid, step);
+        step
+    }
+
+    /// Everything on that load balancer that listens.
+    fn listeners(&self) -> Vec<&'a Listener> {
+        let of_pools = self.seen_pools().iter().flat_map(|it| &it.listeners);
+        let loose = self.there.iter().flat_map(|there| &there.loose);
+        of_pools.chain(loose).collect()
+    }
+
+    pub(super) fn listener(&mut self, place: &Place<'a>) {
+        let wanted = &place.wanted.listener;
+        let own: &[Listener] = place.there.map_or(&[], |there| &there.listeners);
+        let kept = own.iter().find(|listener| wanted.is(listener));
+        for listener in own.iter().filter(|listener| !wanted.is(listener)) {
+            let why = "its port is not a port of the Service";
+            self.delete_listener(listener, why, Impact::Interrupts);
+        }
+        if kept.is_some() {
+            return;
+        }
+        let mut needs = place.needs.clone();
+        let holders = self.listeners().into_iter().filter(|it| wanted.is(it));
+        for holder in holders.collect::<Vec<_>>() {
+            let why = "its port moves to another pool";
+            needs.push(self.delete_listener(holder, why, Impact::Interrupts));
+        }
+        let after_delete = needs.len() > place.needs.len();
+        let body = wanted.body(&self.wanted.child_tags);
+        let why = remark(Impact::None, None, &needs);
+        let action = Action::CreateListener {
+            pool: place.pool,
+            body: body.clone(),
+            after_delete,
+        };
+        let object = new("listener", &wanted.name);
+        self.sketch.create(object, &body, &why, action);
+    }
+
+    /// The monitor is replaced where it cannot be changed.
+    pub(super) fn monitor(&mut self, place: &Place<'a>) {
+        let wanted = &place.wanted.monitor;
+        let own: &[Monitor] = place.there.map_or(&[], |there| &there.monitors);
+        let kept = kept_monitor(wanted, place.there);
+        let mut needs = place.needs.clone();
+        for monitor in own {
+            if kept.is_some_and(|kept| kept.uuid == monitor.uuid) {
+                continue;
+            }
+            let object = seen("health monitor", &place.wanted.name, monitor.uuid);
+            let why = remark(Impact::InPlace, Some("it cannot be changed"), &place.needs);
+            let action = Action::DeleteMonitor(monitor.uuid);
+            needs.push(self.sketch.delete(object, &why, action));
+        }
+        if kept.is_some() {
+            return;
+        }
+        let after_delete = needs.len() > place.needs.len();
+        let body = wanted.body(&self.wanted.child_tags);
+        let why = remark(Impact::None, None, &needs);
+        let action = Action::CreateMonitor {
+            pool: place.pool,
+            body: body.clone(),
+            after_delete,
+        };
+        let object = new("health monitor", &place.wanted.name);
+        self.sketch.create(object, &body, &why, action);
+    }
+}
+
+/// The monitor that can stay.
+pub(super) fn kept_monitor<'a>(
+    wanted: &WantedMonitor,
+    there: Option<&'a SeenPool>,
+) -> Option<&'a Monitor> {
+    there?.monitors.iter().find(|it| wanted.can_become(it))
+}
+
+impl WantedMonitor {
+    /// Whether a monitor has what cannot be changed: its type, the version of HTTP, and that it
+    /// asks for no host if none is wanted.
+    fn can_become(&self, monitor: &Monitor) -> bool {
+        let Some(http) = &self.http else {
+            return monitor.kind == self.kind;
+        };
+        let seen = monitor.http.clone().unwrap_or_default();
+        let version = seen.version.as_deref().unwrap_or("1.1");
+        monitor.kind == self.kind
+            && version == http.version
+            && (http.host.is_some() || seen.host.is_none_or(|host| host.is_empty()))
+    }
+}

@@ -1,0 +1,95 @@
+//! What is there compared with what is wanted: what stays, and what cannot be changed.
+
+use std::collections::BTreeSet;
+
+use super::SeenPool;
+use crate::api::{Listener, LoadBalancer, Pool};
+use crate::balancer::desire::{Wanted, WantedListener, ZoneWish};
+use crate::balancer::settings::table::{FLAVOR, VIP_ADDRESSES, ZONE};
+use crate::balancer::settings::{Fault, INVALID, VipWish};
+
+/// What cannot be changed and is refused. `wanted.zone` counts only if a person said it.
+pub(crate) fn refusals(wanted: &Wanted, balancer: &LoadBalancer) -> Vec<Fault> {
+    let mut faults = Vec::new();
+    let mut refuse = |key: &str, is: String, asked: String| {
+        faults.push(Fault {
+            reason: INVALID,
+            message: format!(
+                "annotation {key}: load balancer {:?} has {is}, and that cannot be changed to {asked}",
+                balancer.name
+            ),
+            about_members: false,
+        });
+    };
+    if !wanted.vips.is_empty() && !same_vips(&wanted.vips, balancer) {
+        let is: Vec<&str> = balancer
+            .vip_addresses
+            .iter()
+            .map(|vip| vip.address.as_str())
+            .collect();
+        let asked: Vec<String> = wanted
+            .vips
+            .iter()
+            .map(|vip| match vip.address {
+                Some(address) => address.to_string(),
+                None => format!("any of subnet {}", vip.subnet),
+            })
+            .collect();
+        refuse(VIP_ADDRESSES.key, is.join(", "), asked.join(", "));
+    }
+    if wanted.flavor != balancer.flavor {
+        refuse(FLAVOR.key, balancer.flavor.clone(), wanted.flavor.clone());
+    }
+    if let ZoneWish::Said(zone) = &wanted.zone
+        && *zone != balancer.zone
+    {
+        refuse(ZONE.key, balancer.zone.clone(), zone.clone());
+    }
+    faults
+}
+
+fn same_vips(wanted: &[VipWish], balancer: &LoadBalancer) -> bool {
+    let there = &balancer.vip_addresses;
+    wanted.len() == there.len()
+        && wanted.iter().zip(there).all(|(wish, vip)| {
+            vip.subnet == Some(wish.subnet)
+                && (wish.address.is_none() || wish.address == vip.address.parse().ok())
+        })
+}
+
+impl WantedListener {
+    /// Whether that one holds the wanted port.
+    pub(super) fn is(&self, listener: &Listener) -> bool {
+        self.protocol == listener.protocol && self.protocol_port == listener.protocol_port
+    }
+}
+
+/// For each wanted pool the one that is there for it: of those with the same key, that with the
+/// listener, or else with any, or else the oldest.
+pub(super) fn choose<'a>(
+    wanted: &Wanted,
+    there: &'a [SeenPool],
+    exactly: bool,
+) -> Vec<Option<&'a SeenPool>> {
+    let mut used = BTreeSet::new();
+    let pools = wanted.pools.iter();
+    pools
+        .map(|wanted| {
+            let same = |pool: &Pool| {
+                pool.algorithm == wanted.algorithm && pool.protocol == wanted.protocol
+            };
+            let best = there
+                .iter()
+                .filter(|it| it.pool.name == wanted.name && !used.contains(&it.pool.uuid))
+                .filter(|it| !exactly || same(&it.pool))
+                .min_by_key(|it| {
+                    let right = it.listeners.iter().any(|it| wanted.listener.is(it));
+                    let created = it.pool.created_at.clone();
+                    let any = it.listeners.is_empty();
+                    (!right, any, !same(&it.pool), created, it.pool.uuid)
+                });
+            used.extend(best.map(|it| it.pool.uuid));
+            best
+        })
+        .collect()
+}

@@ -1,0 +1,125 @@
+//! Members of a pool: new ones first, then those that are replaced, one at a time, then those that
+//! nobody wants.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+
+use bowline_core::{Impact, StepId};
+use uuid::Uuid;
+
+use super::sketch::{Action, PoolRef, attribute, new, seen};
+use super::{Place, Planner, remark};
+use crate::api::Member;
+use crate::balancer::desire::WantedMember;
+
+impl<'a> Planner<'a> {
+    pub(super) fn members(&mut self, place: &Place<'a>) {
+        let there: &[Member] = place.there.map_or(&[], |there| &there.members);
+        let mut places: BTreeMap<(IpAddr, u16), &Member> = BTreeMap::new();
+        for member in there {
+            if let Some(ip) = member.ip() {
+                places.entry((ip, member.protocol_port)).or_insert(member);
+            }
+        }
+        let (mut stay, mut replaced) = (Vec::new(), Vec::new());
+        for member in &place.wanted.members {
+            match places.get(&(member.ip, member.protocol_port)) {
+                Some(old) if member.is(old) => stay.push((member, *old)),
+                Some(old) => replaced.push((member, *old)),
+                None => {
+                    self.create_member(place, member, &place.needs, false);
+                }
+            }
+        }
+        let mut needs = place.needs.clone();
+        for (member, old) in &replaced {
+            let gone = self.delete_member(place, old, &needs, "it is replaced at once");
+            let mut after = place.needs.clone();
+            after.push(gone);
+            let made = self.create_member(place, member, &after, true);
+            needs.clone_from(&place.needs);
+            needs.push(made);
+        }
+        let known: BTreeSet<Uuid> = stay
+            .iter()
+            .chain(&replaced)
+            .map(|(_, old)| old.uuid)
+            .collect();
+        for member in there.iter().filter(|it| !known.contains(&it.uuid)) {
+            self.delete_member(place, member, &place.needs, "no node wants it");
+        }
+        for (wanted, member) in stay {
+            self.change_member(place, wanted, member);
+        }
+    }
+
+    fn create_member(
+        &mut self,
+        place: &Place<'a>,
+        member: &WantedMember,
+        needs: &[StepId],
+        after_delete: bool,
+    ) -> StepId {
+        let body = member.body(&self.wanted.child_tags);
+        let object = new("member", called(place, &member.name));
+        let reason = format!("node {}", member.node);
+        let why = remark(Impact::None, Some(&reason), needs);
+        let action = Action::CreateMember {
+            pool: place.pool,
+            body: body.clone(),
+            node: member.node.clone(),
+            after_delete,
+        };
+        self.sketch.create(object, &body, &why, action)
+    }
+
+    fn delete_member(
+        &mut self,
+        place: &Place<'a>,
+        member: &Member,
+        needs: &[StepId],
+        why: &str,
+    ) -> StepId {
+        let object = seen("member", called(place, &member.name), member.uuid);
+        let why = remark(Impact::InPlace, Some(why), needs);
+        let id = member.uuid;
+        let action = match place.pool {
+            PoolRef::Seen(pool) => Action::DeleteMember { pool, id },
+            // A pool that is being made has no members to lose.
+            PoolRef::Made(step) => return step,
+        };
+        self.sketch.delete(object, &why, action)
+    }
+
+    /// Name and whether it is enabled can be changed where they are.
+    fn change_member(&mut self, place: &Place<'a>, wanted: &WantedMember, member: &Member) {
+        let PoolRef::Seen(pool) = place.pool else {
+            return;
+        };
+        let mut changes = Vec::new();
+        if wanted.name != member.name {
+            changes.push(attribute("name", &*member.name, &*wanted.name));
+        }
+        if member.enabled == Some(false) {
+            changes.push(attribute("enabled", false, true));
+        }
+        for (change, body) in changes {
+            let id = member.uuid;
+            let object = seen("member", called(place, &member.name), id);
+            let why = remark(Impact::InPlace, None, &place.needs);
+            let action = Action::ChangeMember { pool, id, body };
+            self.sketch.change(object, change, &why, action);
+        }
+    }
+}
+
+fn called(place: &Place<'_>, member: &str) -> String {
+    format!("{member} in {}", place.wanted.name)
+}
+
+impl WantedMember {
+    /// Whether the member in its place has all else that cannot be changed.
+    fn is(&self, member: &Member) -> bool {
+        member.monitor_port == Some(self.monitor_port) && member.subnet == Some(self.subnet)
+    }
+}

@@ -1,0 +1,352 @@
+//! From what is wanted and what is there to the steps between. Pure.
+//!
+//! The order is the specification's: rename; pools that nobody wants and that hold no wanted port;
+//! listeners without a pool that hold one; new pools; in each pool members (new ones first), the
+//! listener, the monitor; pools that held a wanted port until now; attributes; floating IPs; tags.
+//! So a new pool is complete before the listener moves to it, and a pool is never without members
+//! because of us as long as others are wanted.
+
+mod attributes;
+mod children;
+mod compare;
+mod members;
+mod sketch;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bowline_core::{Impact, StepId};
+use serde_json::json;
+use uuid::Uuid;
+
+use super::desire::{Wanted, WantedPool};
+use crate::api::{FloatingIp, Listener, LoadBalancer, Member, Monitor, Pool};
+use compare::choose;
+pub(crate) use compare::refusals;
+pub(crate) use sketch::{Action, PoolRef, Sketch};
+use sketch::{Remark, attribute, new, seen};
+
+const BALANCER: &str = "load balancer";
+
+/// A load balancer and everything that belongs to it.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Seen {
+    pub(crate) balancer: LoadBalancer,
+    pub(crate) pools: Vec<SeenPool>,
+    /// Listeners of the load balancer that have no pool.
+    pub(crate) loose: Vec<Listener>,
+}
+
+/// A pool and everything that belongs to it.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct SeenPool {
+    pub(crate) pool: Pool,
+    pub(crate) members: Vec<Member>,
+    pub(crate) listeners: Vec<Listener>,
+    pub(crate) monitors: Vec<Monitor>,
+}
+
+/// How much of it is planned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Scope {
+    /// All of it.
+    Everything,
+    /// Members of pools that exist: something else is wrong, and traffic must go on.
+    Members,
+}
+
+/// What else the plan has to know.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Circumstances<'a> {
+    pub(crate) scope: Scope,
+    /// Tags come first: the load balancer was another Service's.
+    pub(crate) taking_over: bool,
+    /// The floating IPs of the project, if some are wanted.
+    pub(crate) floating_ips: &'a [FloatingIp],
+}
+
+/// The plan of a load balancer that does not exist, in that zone.
+pub(crate) fn build(wanted: &Wanted, zone: &str, floating_ips: &[FloatingIp]) -> Sketch {
+    let mut sketch = Sketch::default();
+    let body = wanted.body(zone);
+    let object = new(BALANCER, &wanted.name);
+    let nothing = remark(Impact::None, None, &[]);
+    let made = sketch.create(
+        object.clone(),
+        &body,
+        &nothing,
+        Action::CreateBalancer(body.clone()),
+    );
+    let needs = [made];
+    let after = remark(Impact::None, Some("it is being made"), &needs);
+    let ready = sketch.wait(object, &after, Action::AwaitBalancer);
+    let mut planner = Planner::new(wanted, None, &mut sketch, vec![ready]);
+    planner.pools();
+    planner.floating_ips(floating_ips);
+    finish(&mut sketch, new(BALANCER, &wanted.name));
+    sketch
+}
+
+/// The plan of a load balancer that exists.
+pub(crate) fn reconcile(wanted: &Wanted, there: &Seen, around: Circumstances<'_>) -> Sketch {
+    let mut sketch = Sketch::default();
+    let balancer = &there.balancer;
+    let object = || seen(BALANCER, &balancer.name, balancer.uuid);
+    let mut needs = Vec::new();
+    if balancer.is_changing() {
+        let why = remark(Impact::None, Some("the cloud is at work on it"), &[]);
+        needs.push(sketch.wait(object(), &why, Action::AwaitBalancer));
+    }
+    let waits = sketch.actions.len();
+    let mut planner = Planner::new(wanted, Some(there), &mut sketch, needs);
+    if around.taking_over {
+        planner.tags();
+    }
+    if around.scope == Scope::Members {
+        planner.members_alone();
+    } else {
+        planner.rename();
+        planner.pools();
+        planner.attributes();
+        planner.floating_ips(around.floating_ips);
+        if !around.taking_over {
+            planner.tags();
+        }
+    }
+    if sketch.actions.len() > waits {
+        finish(&mut sketch, object());
+    }
+    sketch
+}
+
+/// The plan for a load balancer that nobody wants any more.
+pub(crate) fn remove(balancer: &LoadBalancer) -> Sketch {
+    let mut sketch = Sketch::default();
+    let object = || seen(BALANCER, &balancer.name, balancer.uuid);
+    let mut needs = Vec::new();
+    if balancer.is_changing() {
+        let why = remark(Impact::None, Some("the cloud is at work on it"), &[]);
+        needs.push(sketch.wait(object(), &why, Action::AwaitBalancerOrItsEnd));
+    }
+    let why = remark(Impact::Destroys, Some("no Service wants it"), &needs);
+    let deleted = sketch.delete(object(), &why, Action::DeleteBalancer);
+    let needs = [deleted];
+    let after = remark(Impact::None, Some("it is being removed"), &needs);
+    sketch.wait(object(), &after, Action::AwaitItsEnd);
+    sketch
+}
+
+/// Everything is done only when the cloud has done it.
+fn finish(sketch: &mut Sketch, object: bowline_core::Object) {
+    let why = remark(Impact::None, Some("the changes take effect"), &[]);
+    sketch.wait(object, &why, Action::AwaitBalancer);
+}
+
+fn remark<'a>(impact: Impact, reason: Option<&'a str>, needs: &'a [StepId]) -> Remark<'a> {
+    Remark {
+        impact,
+        reason,
+        needs,
+    }
+}
+
+/// A wanted pool, the one that is there for it, and how steps refer to it.
+struct Place<'a> {
+    wanted: &'a WantedPool,
+    there: Option<&'a SeenPool>,
+    pool: PoolRef,
+    needs: Vec<StepId>,
+}
+
+/// Adds steps to a sketch.
+struct Planner<'a> {
+    wanted: &'a Wanted,
+    there: Option<&'a Seen>,
+    sketch: &'a mut Sketch,
+    /// What every step has to wait for.
+    base: Vec<StepId>,
+    /// What has a step that deletes it.
+    deleted: BTreeMap<Uuid, StepId>,
+}
+
+impl<'a> Planner<'a> {
+    fn new(
+        wanted: &'a Wanted,
+        there: Option<&'a Seen>,
+        sketch: &'a mut Sketch,
+        base: Vec<StepId>,
+    ) -> Self {
+        Self {
+            wanted,
+            there,
+            sketch,
+            base,
+            deleted: BTreeMap::new(),
+        }
+    }
+
+    fn seen_pools(&self) -> &'a [SeenPool] {
+        self.there.map_or(&[], |there| &there.pools)
+    }
+
+    fn rename(&mut self) {
+        let Some(there) = self.there else {
+            return;
+        };
+        let balancer = &there.balancer;
+        if balancer.name != self.wanted.name {
+            let (change, body) = attribute("name", &*balancer.name, &*self.wanted.name);
+            self.change_balancer(balancer, change, body);
+        }
+    }
+
+    fn tags(&mut self) {
+        let Some(there) = self.there else {
+            return;
+        };
+        let balancer = &there.balancer;
+        let mut merged = balancer.tags.clone();
+        merged.extend(self.wanted.tags.clone());
+        if merged != balancer.tags {
+            let (change, body) = attribute("tags", json!(balancer.tags), json!(merged));
+            self.change_balancer(balancer, change, body);
+        }
+    }
+
+    fn change_balancer(
+        &mut self,
+        balancer: &LoadBalancer,
+        change: bowline_core::Change,
+        body: serde_json::Map<String, serde_json::Value>,
+    ) {
+        let object = seen(BALANCER, &balancer.name, balancer.uuid);
+        let why = remark(Impact::None, None, &self.base);
+        let action = Action::ChangeBalancer(body);
+        self.sketch.change(object, change, &why, action);
+    }
+
+    /// Pools with all that belongs to them.
+    fn pools(&mut self) {
+        let chosen = choose(self.wanted, self.seen_pools(), true);
+        let kept: BTreeSet<Uuid> = chosen.iter().flatten().map(|it| it.pool.uuid).collect();
+        let leftover: Vec<&SeenPool> = self
+            .seen_pools()
+            .iter()
+            .filter(|it| !kept.contains(&it.pool.uuid))
+            .collect();
+        let holds_wanted = |pool: &SeenPool| {
+            let mut all = pool.listeners.iter();
+            all.any(|listener| self.wanted.pools.iter().any(|it| it.listener.is(listener)))
+        };
+        let (later, now): (Vec<_>, Vec<_>) = leftover.into_iter().partition(|it| holds_wanted(it));
+        for pool in now {
+            self.delete_pool(pool);
+        }
+        self.loose_listeners();
+        let places = self.places(&chosen);
+        for place in &places {
+            self.children(place);
+        }
+        for pool in later {
+            self.delete_pool(pool);
+        }
+    }
+
+    /// Creates the pools that are missing.
+    fn places(&mut self, chosen: &[Option<&'a SeenPool>]) -> Vec<Place<'a>> {
+        let wanted = self.wanted;
+        let pairs = wanted.pools.iter().zip(chosen);
+        pairs
+            .map(|(wanted_pool, there)| {
+                let mut needs = self.base.clone();
+                let pool = if let Some(there) = there {
+                    PoolRef::Seen(there.pool.uuid)
+                } else {
+                    let body = wanted_pool.body(&wanted.child_tags);
+                    let object = new("pool", &wanted_pool.name);
+                    let why = remark(Impact::None, None, &self.base);
+                    let action = Action::CreatePool(body.clone());
+                    let step = self.sketch.create(object, &body, &why, action);
+                    needs.push(step);
+                    PoolRef::Made(step)
+                };
+                Place {
+                    wanted: wanted_pool,
+                    there: *there,
+                    pool,
+                    needs,
+                }
+            })
+            .collect()
+    }
+
+    /// Members, listener and monitor of one pool. The monitor comes before the members if its new
+    /// form suits the old members as well: a connection can be made to any port, while a page is
+    /// served only at one.
+    fn children(&mut self, place: &Place<'a>) {
+        let early = matches!(place.wanted.monitor.kind.as_str(), "tcp" | "ping");
+        if early && place.there.is_some() {
+            self.monitor(place);
+        }
+        self.members(place);
+        self.listener(place);
+        if !early || place.there.is_none() {
+            self.monitor(place);
+        }
+    }
+
+    /// Members of pools that exist, whatever is wrong with the rest.
+    fn members_alone(&mut self) {
+        let chosen = choose(self.wanted, self.seen_pools(), false);
+        for (wanted, there) in self.wanted.pools.iter().zip(chosen) {
+            let Some(there) = there else {
+                continue;
+            };
+            self.members(&Place {
+                wanted,
+                there: Some(there),
+                pool: PoolRef::Seen(there.pool.uuid),
+                needs: self.base.clone(),
+            });
+        }
+    }
+
+    /// Listeners go by themselves: it is not certain that they always go with their pool. Members
+    /// and the monitor do.
+    fn delete_pool(&mut self, pool: &SeenPool) {
+        let mut needs = self.base.clone();
+        for listener in &pool.listeners {
+            let why = "its pool goes";
+            needs.push(self.delete_listener(listener, why, Impact::Interrupts));
+        }
+        let object = seen("pool", &pool.pool.name, pool.pool.uuid);
+        let reason = Some("no port of the Service wants it");
+        let why = remark(Impact::None, reason, &needs);
+        let action = Action::DeletePool(pool.pool.uuid);
+        self.sketch.delete(object, &why, action);
+    }
+
+    fn floating_ips(&mut self, all: &[FloatingIp]) {
+        let balancer = self.there.map(|there| there.balancer.uuid);
+        for address in &self.wanted.floating_ips {
+            let known = all.iter().find(|it| it.address() == Some(*address));
+            let target = known.and_then(|it| it.load_balancer.or(it.server));
+            if target.is_some() && target == balancer {
+                continue;
+            }
+            let impact = match target {
+                Some(_) => Impact::Interrupts,
+                None => Impact::InPlace,
+            };
+            let before = target.map(|uuid| uuid.to_string());
+            let after = balancer.map(|uuid| uuid.to_string());
+            let after = after.unwrap_or_else(|| self.wanted.name.clone());
+            let (change, _) = attribute("load_balancer", before, after);
+            let why = remark(impact, None, &self.base);
+            let action = Action::MoveFloatingIp(*address);
+            let object = new("floating IP", address.to_string());
+            self.sketch.change(object, change, &why, action);
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! A plan in the making: steps for people, and beside each what is to be done.
+
+use std::net::IpAddr;
+
+use bowline_core::{Change, Impact, Object, Plan, Step, StepId, Verb};
+use serde_json::{Map, Value};
+use uuid::Uuid;
+
+/// A pool that exists, or will by the time that step is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PoolRef {
+    Seen(Uuid),
+    Made(StepId),
+}
+
+/// What a step does. Bodies are complete but for the ids of what is made in the same plan.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Action {
+    CreateBalancer(Map<String, Value>),
+    ChangeBalancer(Map<String, Value>),
+    DeleteBalancer,
+    /// Until the cloud is no longer at work on it.
+    AwaitBalancer,
+    /// The same before a deletion: gone is as good.
+    AwaitBalancerOrItsEnd,
+    AwaitItsEnd,
+    CreatePool(Map<String, Value>),
+    DeletePool(Uuid),
+    CreateMember {
+        pool: PoolRef,
+        body: Map<String, Value>,
+        node: String,
+        after_delete: bool,
+    },
+    ChangeMember {
+        pool: Uuid,
+        id: Uuid,
+        body: Map<String, Value>,
+    },
+    DeleteMember {
+        pool: Uuid,
+        id: Uuid,
+    },
+    CreateListener {
+        pool: PoolRef,
+        body: Map<String, Value>,
+        after_delete: bool,
+    },
+    ChangeListener {
+        id: Uuid,
+        body: Map<String, Value>,
+    },
+    DeleteListener(Uuid),
+    CreateMonitor {
+        pool: PoolRef,
+        body: Map<String, Value>,
+        after_delete: bool,
+    },
+    ChangeMonitor {
+        id: Uuid,
+        body: Map<String, Value>,
+    },
+    DeleteMonitor(Uuid),
+    MoveFloatingIp(IpAddr),
+}
+
+/// A plan and, for each step, what it does.
+#[derive(Debug, Default)]
+pub(crate) struct Sketch {
+    pub(crate) plan: Plan,
+    pub(crate) actions: Vec<Action>,
+}
+
+/// What is said about a step beside what it does.
+pub(crate) struct Remark<'a> {
+    pub(crate) impact: Impact,
+    pub(crate) reason: Option<&'a str>,
+    pub(crate) needs: &'a [StepId],
+}
+
+impl Sketch {
+    fn push(
+        &mut self,
+        verb: Verb,
+        object: Object,
+        changes: Vec<Change>,
+        remark: &Remark<'_>,
+        action: Action,
+    ) -> StepId {
+        self.actions.push(action);
+        self.plan.push(Step {
+            verb,
+            object,
+            changes,
+            impact: remark.impact,
+            reason: remark.reason.map(str::to_owned),
+            needs: remark.needs.to_vec(),
+        })
+    }
+
+    /// Makes something out of `body`, which is also what is shown.
+    pub(crate) fn create(
+        &mut self,
+        object: Object,
+        body: &Map<String, Value>,
+        remark: &Remark<'_>,
+        action: Action,
+    ) -> StepId {
+        let changes = body.iter().map(|(field, after)| Change {
+            field: field.clone(),
+            before: Value::Null,
+            after: after.clone(),
+        });
+        self.push(Verb::Create, object, changes.collect(), remark, action)
+    }
+
+    /// Changes one attribute.
+    pub(crate) fn change(
+        &mut self,
+        object: Object,
+        change: Change,
+        remark: &Remark<'_>,
+        action: Action,
+    ) -> StepId {
+        self.push(Verb::Update, object, vec![change], remark, action)
+    }
+
+    /// Removes something.
+    pub(crate) fn delete(&mut self, object: Object, remark: &Remark<'_>, action: Action) -> StepId {
+        self.push(Verb::Delete, object, Vec::new(), remark, action)
+    }
+
+    /// Waits.
+    pub(crate) fn wait(&mut self, object: Object, remark: &Remark<'_>, action: Action) -> StepId {
+        self.push(Verb::Wait, object, Vec::new(), remark, action)
+    }
+}
+
+/// An object that exists.
+pub(crate) fn seen(kind: &'static str, name: impl Into<String>, id: Uuid) -> Object {
+    Object {
+        kind,
+        name: name.into(),
+        id: Some(id.to_string()),
+    }
+}
+
+/// An object that does not exist yet.
+pub(crate) fn new(kind: &'static str, name: impl Into<String>) -> Object {
+    Object {
+        kind,
+        name: name.into(),
+        id: None,
+    }
+}
+
+/// One attribute from what it is to what it becomes.
+pub(crate) fn attribute(
+    field: &str,
+    before: impl Into<Value>,
+    after: impl Into<Value>,
+) -> (Change, Map<String, Value>) {
+    let (before, after) = (before.into(), after.into());
+    let mut body = Map::new();
+    // `http.method` is sent as {"http": {"method": …}}.
+    match field.split_once('.') {
+        Some((outer, inner)) => {
+            let mut nested = Map::new();
+            nested.insert(inner.to_owned(), after.clone());
+            body.insert(outer.to_owned(), Value::Object(nested));
+        }
+        None => {
+            body.insert(field.to_owned(), after.clone());
+        }
+    }
+    let change = Change {
+        field: field.to_owned(),
+        before,
+        after,
+    };
+    (change, body)
+}

@@ -1,0 +1,324 @@
+//! Plans of random Services on random clouds: carrying them out gives what is wanted, whatever
+//! happens in between, and touches nothing else.
+
+mod model;
+mod scenes;
+
+use bowline_core::Impact;
+use proptest::prelude::*;
+
+use super::*;
+use crate::balancer::examples::{host, service};
+use crate::balancer::settings::Settings;
+use crate::balancer::{desire::desire, ownership};
+use model::Model;
+use scenes::{Case, case};
+
+fn around(model: &Model) -> Circumstances<'_> {
+    Circumstances {
+        scope: Scope::Everything,
+        taking_over: false,
+        floating_ips: &model.floating_ips,
+    }
+}
+
+/// What is to be done in that cloud.
+fn planned(wanted: &Wanted, model: &Model) -> Sketch {
+    match &model.there {
+        Some(there) => reconcile(wanted, there, around(model)),
+        None => build(wanted, "rma1", &model.floating_ips),
+    }
+}
+
+/// Carries out as many steps, and looks after each whether traffic goes on.
+fn carry_out(wanted: &Wanted, model: &mut Model, steps: usize) {
+    let sketch = planned(wanted, model);
+    let before = model.members_by_pool();
+    for (number, action) in sketch.actions.iter().enumerate().take(steps) {
+        let refused = model.apply(number, action);
+        assert_eq!(
+            refused, None,
+            "step {number} {action:?} of {:#?}",
+            sketch.plan.steps
+        );
+        for (pool, count) in model.members_by_pool() {
+            let had = before.get(&pool).copied().unwrap_or_default();
+            let wants = model.wanted_members(wanted, pool);
+            if had >= 2 && wants >= 2 {
+                assert!(count >= 1, "pool {pool} lost all members in step {number}");
+            }
+            if had >= wants && wants > 1 {
+                assert!(
+                    count + 1 >= wants,
+                    "pool {pool} lost more than one in step {number}"
+                );
+            }
+        }
+    }
+}
+
+fn carry_all_out(wanted: &Wanted, model: &mut Model) {
+    carry_out(wanted, model, usize::MAX);
+}
+
+#[track_caller]
+fn check(wanted: &Wanted, model: &Model, before: &Model) {
+    model.check_equals(wanted);
+    model.check_foreign(wanted, before);
+    let again = planned(wanted, model);
+    assert_eq!(again.plan.steps, [], "a second plan is empty");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(512))]
+
+    #[test]
+    fn carrying_out_a_plan_gives_what_is_wanted(case in case()) {
+        let Case { wanted, mut model } = case;
+        let before = model.clone();
+        carry_all_out(&wanted, &mut model);
+        check(&wanted, &model, &before);
+    }
+
+    #[test]
+    fn a_crash_between_any_two_steps_is_healed_by_the_next_plan(
+        case in case(),
+        crashes in proptest::collection::vec(0_usize..12, 0..4),
+    ) {
+        let Case { wanted, mut model } = case;
+        let before = model.clone();
+        for steps in crashes {
+            carry_out(&wanted, &mut model, steps);
+        }
+        carry_all_out(&wanted, &mut model);
+        check(&wanted, &model, &before);
+    }
+
+    #[test]
+    fn another_wish_on_what_the_first_left_comes_true_too(first in case(), second in case()) {
+        let mut model = first.model;
+        carry_all_out(&first.wanted, &mut model);
+        let before = model.clone();
+        carry_all_out(&second.wanted, &mut model);
+        check(&second.wanted, &model, &before);
+    }
+
+    #[test]
+    fn members_alone_change_nothing_else(case in case()) {
+        let Case { wanted, mut model } = case;
+        let Some(there) = model.there.clone() else {
+            return Ok(());
+        };
+        let around = Circumstances { scope: Scope::Members, ..around(&model) };
+        let sketch = reconcile(&wanted, &there, around);
+        let before = model.clone();
+        for (number, action) in sketch.actions.iter().enumerate() {
+            prop_assert_eq!(model.apply(number, action), None);
+        }
+        prop_assert!(sketch.plan.impact() <= Impact::InPlace);
+        let (mut was, mut is) = (before, model);
+        for pool in was.pools_mut().chain(is.pools_mut()) {
+            pool.members.clear();
+        }
+        prop_assert_eq!((was.there, was.floating_ips), (is.there, is.floating_ips));
+    }
+
+    #[test]
+    fn steps_only_need_what_comes_before_and_say_what_they_change(case in case()) {
+        let sketch = planned(&case.wanted, &case.model);
+        prop_assert_eq!(sketch.plan.steps.len(), sketch.actions.len());
+        for (number, step) in sketch.plan.steps.iter().enumerate() {
+            prop_assert!(step.needs.iter().all(|need| *need < number));
+            let says = match step.verb {
+                bowline_core::Verb::Create => !step.changes.is_empty(),
+                bowline_core::Verb::Update => step.changes.len() == 1,
+                _ => step.changes.is_empty(),
+            };
+            prop_assert!(says, "{:?}", step);
+        }
+    }
+}
+
+/// The wish of fixture F with two nodes, changed by `change`.
+fn fixture(change: impl FnOnce(&mut bowline_core::Service)) -> Wanted {
+    let mut service = service();
+    change(&mut service);
+    let (settings, _) = Settings::read(&service);
+    let hosts = [
+        host(1, "rma1", &["10.20.0.11"]),
+        host(2, "rma1", &["10.20.0.12"]),
+    ];
+    let mut wanted = desire(&service, &settings, &hosts, true).wanted;
+    (wanted.tags, wanted.child_tags) = ownership::tags(&service, None);
+    wanted
+}
+
+fn impacts(wanted: &Wanted, model: &Model) -> Vec<String> {
+    let steps = planned(wanted, model).plan.steps;
+    let real = steps
+        .iter()
+        .filter(|step| step.verb != bowline_core::Verb::Wait);
+    real.map(|step| format!("{} {}: {}", step.verb, step.object, step.impact))
+        .collect()
+}
+
+#[test]
+fn steps_say_what_they_mean_for_traffic() {
+    let mut model = Model::default();
+    let wanted = fixture(|_| {});
+    assert!(
+        impacts(&wanted, &model)
+            .iter()
+            .all(|it| it.ends_with("no impact"))
+    );
+    carry_all_out(&wanted, &mut model);
+    let annotate = |suffix: &'static str, value: &'static str| {
+        move |service: &mut bowline_core::Service| {
+            let key = format!("k8s.cloudscale.ch/loadbalancer-{suffix}");
+            service.annotations = Some([(key, value.to_owned())].into());
+        }
+    };
+    let renamed = fixture(annotate("name", "x"));
+    assert_eq!(
+        impacts(&renamed, &model),
+        [format!("update load balancer {}: no impact", wanted.name)]
+    );
+    for (suffix, value, expected) in [
+        (
+            "timeout-client-data-ms",
+            "9",
+            &["update listener tcp/80: in place"][..],
+        ),
+        (
+            "health-monitor-delay-s",
+            "9",
+            &["update health monitor tcp/http: in place"],
+        ),
+        (
+            "health-monitor-type",
+            "ping",
+            &[
+                "delete health monitor tcp/http: in place",
+                "create health monitor tcp/http: no impact",
+            ],
+        ),
+        (
+            "pool-algorithm",
+            "source_ip",
+            &[
+                "create pool tcp/http: no impact",
+                "create member 10.20.0.11:31080 in tcp/http: no impact",
+                "create member 10.20.0.12:31080 in tcp/http: no impact",
+                "delete listener tcp/80: interrupts traffic",
+                "create listener tcp/80: no impact",
+                "create health monitor tcp/http: no impact",
+                "delete pool tcp/http: no impact",
+            ],
+        ),
+    ] {
+        assert_eq!(impacts(&fixture(annotate(suffix, value)), &model), expected);
+    }
+    let gone = fixture(|service| service.ports[0].name = "x".into());
+    assert_eq!(planned(&gone, &model).plan.impact(), Impact::Interrupts);
+    let balancer = &model.there.as_ref().unwrap().balancer;
+    assert_eq!(remove(balancer).plan.impact(), Impact::Destroys);
+}
+
+#[test]
+fn the_monitor_changes_before_the_members_only_if_it_suits_the_old_ones() {
+    let local = fixture(|service| {
+        service.traffic_policy = bowline_core::TrafficPolicy::Local;
+        service.health_check_node_port = Some(32100);
+    });
+    let cluster = fixture(|_| {});
+    for (from, to, monitor_first) in [(&cluster, &local, false), (&local, &cluster, true)] {
+        let mut model = Model::default();
+        carry_all_out(from, &mut model);
+        let actions = planned(to, &model).actions;
+        let monitor = actions
+            .iter()
+            .position(|it| matches!(it, Action::DeleteMonitor(_)));
+        let member = actions
+            .iter()
+            .position(|it| matches!(it, Action::DeleteMember { .. }));
+        assert_eq!(monitor < member, monitor_first);
+        assert!(monitor.is_some() && member.is_some());
+    }
+}
+
+#[test]
+fn of_duplicate_pools_the_one_with_the_listener_stays() {
+    let wanted = fixture(|_| {});
+    let mut model = Model::default();
+    carry_all_out(&wanted, &mut model);
+    let there = model.there.as_mut().unwrap();
+    let right = there.pools[0].pool.uuid;
+    there.pools[0].pool.created_at = "2050-01-01".to_owned();
+    for created in ["2000-01-01", "2099-01-01"] {
+        let mut copy = there.pools[0].clone();
+        copy.pool.uuid = id_of(created);
+        copy.pool.created_at = created.to_owned();
+        copy.listeners.clear();
+        copy.monitors.clear();
+        copy.members.clear();
+        there.pools.insert(0, copy);
+    }
+    carry_all_out(&wanted, &mut model);
+    let pools = &model.there.as_ref().unwrap().pools;
+    assert_eq!(pools.len(), 1);
+    assert_eq!(pools[0].pool.uuid, right);
+}
+
+#[test]
+fn without_a_listener_the_oldest_of_duplicate_pools_stays() {
+    let wanted = fixture(|_| {});
+    let mut model = Model::default();
+    carry_all_out(&wanted, &mut model);
+    let there = model.there.as_mut().unwrap();
+    let mut other = there.pools[0].clone();
+    other.pool.uuid = id_of("older");
+    other.members.clear();
+    other.monitors.clear();
+    there.pools[0].pool.created_at = "2050-01-01".to_owned();
+    other.pool.created_at = "2000-01-01".to_owned();
+    there.pools.push(other);
+    for pool in &mut there.pools {
+        pool.listeners.clear();
+    }
+    carry_all_out(&wanted, &mut model);
+    let pools = &model.there.as_ref().unwrap().pools;
+    assert_eq!(pools.len(), 1);
+    assert_eq!(pools[0].pool.uuid, id_of("older"));
+}
+
+#[test]
+fn a_member_is_replaced_only_when_the_one_before_it_is_back() {
+    let mut model = Model::default();
+    carry_all_out(&fixture(|_| {}), &mut model);
+    let local = fixture(|service| {
+        service.traffic_policy = bowline_core::TrafficPolicy::Local;
+        service.health_check_node_port = Some(32100);
+    });
+    let Sketch { plan, actions } = planned(&local, &model);
+    let member = |it: &usize| {
+        let action = &actions[*it];
+        matches!(
+            action,
+            Action::CreateMember { .. } | Action::DeleteMember { .. }
+        )
+    };
+    let steps: Vec<usize> = (0..actions.len()).filter(member).collect();
+    assert_eq!(steps.len(), 4);
+    for pair in steps.windows(2) {
+        assert!(
+            plan.steps[pair[1]].needs.contains(&pair[0]),
+            "{:?}",
+            plan.steps
+        );
+    }
+}
+
+/// An id made of a text: two texts have two.
+fn id_of(text: &str) -> Uuid {
+    Uuid::from_u128(text.bytes().fold(7, |sum, b| sum * 257 + u128::from(b)))
+}

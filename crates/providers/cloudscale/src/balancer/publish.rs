@@ -1,0 +1,90 @@
+//! What a Service is told about its load balancer. Pure.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use bowline_core::{Ingress, IpMode, Publication};
+
+use super::settings::table::{CONFIG_VERSION, UUID, ZONE};
+use crate::api::LoadBalancer;
+
+/// How a load balancer is shown.
+#[derive(Clone, Debug)]
+pub(crate) enum Publisher {
+    /// It is being removed: nothing is said.
+    Silent,
+    /// Something is wrong: who it is may be said, and the entrances stay as they are.
+    AsBefore(Vec<Ingress>),
+    /// The entrances follow from the load balancer.
+    Entrances {
+        /// Until all is done.
+        before: Vec<Ingress>,
+        hostname: Option<String>,
+        ip_mode: Option<IpMode>,
+        /// Shown after its own addresses.
+        floating_ips: Vec<IpAddr>,
+    },
+}
+
+impl Publisher {
+    /// What may be said by now.
+    pub(crate) fn publication(
+        &self,
+        balancer: Option<&LoadBalancer>,
+        finished: bool,
+    ) -> Publication {
+        let mut annotations = BTreeMap::new();
+        let mut say = |key: &str, value: &str| {
+            annotations.insert(key.to_owned(), value.to_owned());
+        };
+        let ingress = match (self, balancer) {
+            (Self::Silent, _) => return Publication::default(),
+            (Self::AsBefore(before) | Self::Entrances { before, .. }, None) => before.clone(),
+            (Self::AsBefore(before), Some(balancer)) => {
+                say(UUID.key, &balancer.uuid.to_string());
+                before.clone()
+            }
+            (Self::Entrances { before, .. }, Some(balancer)) => {
+                say(UUID.key, &balancer.uuid.to_string());
+                if finished {
+                    say(CONFIG_VERSION.key, CONFIG_VERSION.default);
+                    say(ZONE.key, &balancer.zone);
+                    self.entrances(balancer)
+                } else {
+                    before.clone()
+                }
+            }
+        };
+        Publication {
+            annotations,
+            ingress,
+        }
+    }
+
+    fn entrances(&self, balancer: &LoadBalancer) -> Vec<Ingress> {
+        let Self::Entrances {
+            hostname,
+            ip_mode,
+            floating_ips,
+            ..
+        } = self
+        else {
+            return Vec::new();
+        };
+        if let Some(hostname) = hostname {
+            return vec![Ingress {
+                hostname: Some(hostname.clone()),
+                ..Ingress::default()
+            }];
+        }
+        let own = balancer.vip_addresses.iter().map(|it| it.address.clone());
+        let floating = floating_ips.iter().map(IpAddr::to_string);
+        own.chain(floating)
+            .map(|address| Ingress {
+                ip: Some(address),
+                hostname: None,
+                ip_mode: *ip_mode,
+            })
+            .collect()
+    }
+}

@@ -1,0 +1,222 @@
+//! What the annotations of a Service say, checked. A wrong value is a fault of that setting, told
+//! with its key, its value and what is allowed; the others are read all the same.
+
+mod http;
+mod read;
+pub mod table;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
+use bowline_core::{IpMode, Notice, Selector, Service};
+use ipnet::IpNet;
+use uuid::Uuid;
+
+pub(crate) use http::HttpOptions;
+use read::Reader;
+pub(crate) use read::canonical;
+use table::{
+    ALLOWED_CIDRS, ALLOWED_SUBNETS, FLAVOR, FLOATING_IPS, FORCE_HOSTNAME, IP_MODE,
+    LISTENER_PROTOCOL, MONITOR_DELAY, MONITOR_DOWN, MONITOR_HTTP, MONITOR_TIMEOUT, MONITOR_TYPE,
+    MONITOR_UP, NAME, NODE_SELECTOR, POOL_ALGORITHM, POOL_PROTOCOL, PUBLISH_FLOATING_IPS,
+    TIMEOUT_CLIENT_DATA, TIMEOUT_MEMBER_CONNECT, TIMEOUT_MEMBER_DATA, UUID, VIP_ADDRESSES, ZONE,
+};
+
+/// The uuid of a load balancer that a person says is this Service's; the same in every provider.
+pub(crate) const TAKE_OVER: &str = "bowline.dev/take-over";
+
+/// What the annotations say.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Settings {
+    /// None if absent, empty, or not a uuid: then the name decides.
+    pub(crate) uuid: Option<Uuid>,
+    pub(crate) zone: Option<String>,
+    pub(crate) name: String,
+    pub(crate) flavor: String,
+    pub(crate) vips: Vec<VipWish>,
+    pub(crate) floating_ips: Vec<IpAddr>,
+    pub(crate) algorithm: String,
+    pub(crate) pool_protocol: String,
+    pub(crate) listener_protocol: String,
+    /// None if absent: then the Service's source ranges may count.
+    pub(crate) allowed_cidrs: Option<Vec<IpNet>>,
+    /// Empty means all.
+    pub(crate) allowed_subnets: BTreeSet<Uuid>,
+    pub(crate) timeout_client_data: i64,
+    pub(crate) timeout_member_connect: i64,
+    pub(crate) timeout_member_data: i64,
+    pub(crate) monitor: MonitorWish,
+    pub(crate) force_hostname: Option<String>,
+    pub(crate) ip_mode: IpMode,
+    pub(crate) selector: Selector,
+    pub(crate) publish_floating_ips: bool,
+    pub(crate) take_over: Option<Uuid>,
+}
+
+/// A private address to be had.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct VipWish {
+    pub(crate) subnet: Uuid,
+    /// Any if none.
+    pub(crate) address: Option<IpAddr>,
+}
+
+/// What is said about health monitors.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct MonitorWish {
+    /// The default depends on the type.
+    pub(crate) delay: Option<i64>,
+    /// The default depends on the type.
+    pub(crate) timeout: Option<i64>,
+    pub(crate) up: i64,
+    pub(crate) down: i64,
+    /// None if nobody said.
+    pub(crate) kind: Option<String>,
+    /// None if absent or exactly `{}`.
+    pub(crate) http: Option<HttpOptions>,
+}
+
+/// The reason of events about settings that cannot be used.
+pub(crate) const INVALID: &str = "InvalidLoadBalancerConfig";
+
+/// A setting that cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Fault {
+    /// The reason of the event.
+    pub(crate) reason: &'static str,
+    /// Key, value, and what is allowed.
+    pub(crate) message: String,
+    /// Whether it is open because of it which members are wanted.
+    pub(crate) about_members: bool,
+}
+
+/// The name that a load balancer has if nobody gives it one.
+pub(crate) fn default_name(service_uid: &str) -> String {
+    format!("k8s-service-{service_uid}")
+}
+
+/// The value of the annotation with the uuid, if it is one.
+pub(crate) fn uuid_of(service: &Service) -> Option<Uuid> {
+    Uuid::try_parse(service.annotation(UUID.key)?.trim()).ok()
+}
+
+/// The name of a Service's load balancer, for those who only look for it: an empty one counts as
+/// absent.
+pub(crate) fn name_of(service: &Service) -> String {
+    match service.annotation(NAME.key) {
+        Some(name) if !name.is_empty() => name.to_owned(),
+        _ => default_name(&service.uid),
+    }
+}
+
+/// Whether another Service may be one of ours: it has no class, or one that names a cloud of ours.
+pub(crate) fn may_be_ours(service: &Service) -> bool {
+    let class = service.class.as_deref();
+    class.is_none_or(|class| class.starts_with("bowline.dev/"))
+}
+
+/// The floating IPs of another Service; an unreadable list is its own business.
+pub(crate) fn floating_ips_of(service: &Service) -> Vec<IpAddr> {
+    let text = service.annotation(FLOATING_IPS.key).unwrap_or_default();
+    read::floating_ips(text).unwrap_or_default()
+}
+
+/// The node selector; none if it cannot be read.
+pub(crate) fn selector_of(service: &Service) -> Option<Selector> {
+    let text = service.annotation(NODE_SELECTOR.key).unwrap_or_default();
+    Selector::parse(text).ok()
+}
+
+impl Settings {
+    /// Reads all annotations. What cannot be used has its default, and a fault.
+    pub(crate) fn read(service: &Service) -> (Self, Vec<Fault>) {
+        let mut reader = Reader::new(service);
+        let settings = Self {
+            uuid: uuid_of(service),
+            zone: reader.text(ZONE),
+            name: reader.required(NAME, || default_name(&service.uid)),
+            flavor: reader.required(FLAVOR, || FLAVOR.default.to_owned()),
+            vips: reader.value(VIP_ADDRESSES, Vec::new, read::vips),
+            floating_ips: reader.value(FLOATING_IPS, Vec::new, read::floating_ips),
+            algorithm: reader.choice(
+                POOL_ALGORITHM,
+                &["round_robin", "least_connections", "source_ip"],
+            ),
+            pool_protocol: reader.choice(POOL_PROTOCOL, &["tcp", "proxy", "proxyv2"]),
+            listener_protocol: reader.choice(LISTENER_PROTOCOL, &["tcp"]),
+            allowed_cidrs: reader.value(
+                ALLOWED_CIDRS,
+                || None,
+                |text| read::networks(text).map(Some),
+            ),
+            allowed_subnets: reader.value(ALLOWED_SUBNETS, BTreeSet::new, read::subnets),
+            timeout_client_data: reader.number(TIMEOUT_CLIENT_DATA).unwrap_or(50_000),
+            timeout_member_connect: reader.number(TIMEOUT_MEMBER_CONNECT).unwrap_or(5_000),
+            timeout_member_data: reader.number(TIMEOUT_MEMBER_DATA).unwrap_or(50_000),
+            monitor: MonitorWish::read(&mut reader),
+            force_hostname: reader.hostname(FORCE_HOSTNAME),
+            ip_mode: reader.ip_mode(IP_MODE),
+            selector: reader.selector(NODE_SELECTOR),
+            publish_floating_ips: reader.value(
+                PUBLISH_FLOATING_IPS,
+                || false,
+                |text| text.parse().ok(),
+            ),
+            take_over: service
+                .annotation(TAKE_OVER)
+                .and_then(|text| Uuid::try_parse(text.trim()).ok()),
+        };
+        if !settings.floating_ips.is_empty() && !settings.vips.is_empty() {
+            reader.fault(format!(
+                "annotations {} and {}: floating IPs cannot point to a load balancer with private \
+                 addresses; allowed is one of the two",
+                FLOATING_IPS.key, VIP_ADDRESSES.key
+            ));
+        }
+        (settings, reader.faults)
+    }
+}
+
+impl MonitorWish {
+    fn read(reader: &mut Reader<'_>) -> Self {
+        let kinds = ["ping", "tcp", "http", "https", "tls-hello", "udp-connect"];
+        let said = reader.has(MONITOR_TYPE);
+        let kind = reader.choice(MONITOR_TYPE, &kinds);
+        Self {
+            delay: reader.number(MONITOR_DELAY),
+            timeout: reader.number(MONITOR_TIMEOUT),
+            up: reader.number(MONITOR_UP).unwrap_or(2),
+            down: reader.number(MONITOR_DOWN).unwrap_or(3),
+            kind: said.then_some(kind),
+            http: reader.value(
+                MONITOR_HTTP,
+                || None,
+                |text| match text {
+                    "{}" => Some(None),
+                    text => http::options(text).map(Some),
+                },
+            ),
+        }
+    }
+}
+
+/// What there is to say about keys of the prefix that nobody knows.
+pub(crate) fn unknown_keys(service: &Service) -> Vec<Notice> {
+    let keys = service.annotations.iter().flat_map(|map| map.keys());
+    keys.filter(|key| key.starts_with(table::PREFIX))
+        .filter(|key| table::ANNOTATIONS.iter().all(|row| row.key != key.as_str()))
+        .map(|key| {
+            let hint = match read::nearest(key) {
+                Some(near) => format!("; did you mean {near}?"),
+                None => String::new(),
+            };
+            Notice {
+                warning: true,
+                reason: "UnknownAnnotation",
+                message: format!("annotation {key} is not known and does nothing{hint}"),
+            }
+        })
+        .collect()
+}

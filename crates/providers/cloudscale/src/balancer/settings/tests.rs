@@ -1,0 +1,238 @@
+use std::collections::BTreeMap;
+
+use super::table::{ANNOTATIONS, PREFIX, reference};
+use super::*;
+use crate::balancer::examples::service;
+
+fn annotated(pairs: &[(&str, &str)]) -> Service {
+    let mut service = service();
+    let pairs = pairs.iter();
+    let map: BTreeMap<String, String> = pairs
+        .map(|(suffix, value)| {
+            (
+                format!("{PREFIX}loadbalancer-{suffix}"),
+                (*value).to_owned(),
+            )
+        })
+        .collect();
+    service.annotations = Some(map);
+    service
+}
+
+/// What is read of one annotation.
+fn read(suffix: &str, value: &str) -> (Settings, Vec<Fault>) {
+    Settings::read(&annotated(&[(suffix, value)]))
+}
+
+#[test]
+fn without_annotations_the_defaults_are_those_of_the_original() {
+    let (settings, faults) = Settings::read(&service());
+    assert_eq!(faults, []);
+    let uid = &service().uid;
+    assert_eq!(settings.name, format!("k8s-service-{uid}"));
+    assert_eq!(
+        [
+            &*settings.flavor,
+            &*settings.algorithm,
+            &*settings.pool_protocol,
+            &*settings.listener_protocol
+        ],
+        ["lb-standard", "round_robin", "tcp", "tcp"]
+    );
+    assert_eq!(
+        [
+            settings.timeout_client_data,
+            settings.timeout_member_connect,
+            settings.timeout_member_data
+        ],
+        [50_000, 5_000, 50_000]
+    );
+    let monitor = &settings.monitor;
+    assert_eq!((monitor.up, monitor.down), (2, 3));
+    assert_eq!((monitor.delay, monitor.timeout), (None, None));
+    assert_eq!((&monitor.kind, &monitor.http), (&None, &None));
+    assert_eq!(settings.ip_mode, IpMode::Proxy);
+    assert!(settings.selector.is_everything());
+    assert_eq!(
+        (settings.uuid, settings.zone, settings.allowed_cidrs),
+        (None, None, None)
+    );
+    assert!(settings.vips.is_empty() && settings.floating_ips.is_empty());
+    assert!(settings.allowed_subnets.is_empty() && settings.force_hostname.is_none());
+}
+
+#[test]
+fn what_the_original_takes_is_taken() {
+    let uuid = "7d1f0c9a-2b34-4c56-8d78-9e0f1a2b3c4d";
+    let vip = format!(r#"[{{"Subnet":"{uuid}","ADDRESS":"10.20.0.200","other":[1]}}]"#);
+    let list = format!(r#"["{uuid}"]"#);
+    for (suffix, value) in [
+        ("uuid", ""),
+        ("uuid", "anything"),
+        ("config-version", "7"),
+        ("zone", ""),
+        ("zone", "lpg1"),
+        ("name", "shop web"),
+        ("vip-addresses", "[]"),
+        ("vip-addresses", &vip),
+        ("floating-ips", ""),
+        ("floating-ips", " "),
+        ("floating-ips", r#"["203.0.113.77/32", "2001:db8:f::/56"]"#),
+        ("pool-algorithm", "least_connections"),
+        ("pool-protocol", "proxy"),
+        ("listener-allowed-cidrs", ""),
+        ("listener-allowed-cidrs", r#"["10.0.0.0/8"]"#),
+        ("listener-allowed-subnets", &list),
+        ("timeout-client-data-ms", "+1"),
+        ("health-monitor-type", "tls-hello"),
+        ("health-monitor-http", "{}"),
+        ("health-monitor-http", "{ }"),
+        (
+            "health-monitor-http",
+            r#"{"EXPECTED_CODES":["200-204"],"x":1,"method":null}"#,
+        ),
+        (
+            "health-monitor-http",
+            r#"{"expected_codes":["200","202"],"version":"1.0"}"#,
+        ),
+        ("force-hostname", ""),
+        ("force-hostname", "lb.example.org"),
+        ("ip-mode", "VIP"),
+        ("node-selector", ""),
+        ("node-selector", "a in (b,c),!d"),
+        ("publish-floating-ips", "false"),
+    ] {
+        assert_eq!(read(suffix, value).1, [], "{suffix}={value:?}");
+    }
+}
+
+#[test]
+fn what_cannot_be_used_is_told_with_key_and_value() {
+    let numbers = [
+        "timeout-client-data-ms",
+        "timeout-member-connect-ms",
+        "timeout-member-data-ms",
+        "health-monitor-delay-s",
+        "health-monitor-timeout-s",
+        "health-monitor-up-threshold",
+        "health-monitor-down-threshold",
+    ];
+    let numbers = numbers.iter().flat_map(|suffix| {
+        ["", "0", "-3", "5s", "1.5", " 1", "1_000"].map(|value| (*suffix, value))
+    });
+    let rows = [
+        ("name", ""),
+        ("flavor", ""),
+        ("vip-addresses", ""),
+        ("vip-addresses", "null"),
+        ("vip-addresses", "{}"),
+        ("vip-addresses", r#"[{"address":"10.20.0.200"}]"#),
+        ("vip-addresses", r#"[{"subnet":"x"}]"#),
+        ("floating-ips", "null"),
+        ("floating-ips", "203.0.113.77"),
+        ("floating-ips", r#"["203.0.113.777"]"#),
+        ("floating-ips", "[null]"),
+        ("pool-algorithm", ""),
+        ("pool-algorithm", "robin_round"),
+        ("pool-protocol", "udp"),
+        ("pool-protocol", "TCP"),
+        ("listener-protocol", "udp"),
+        ("listener-allowed-cidrs", r#"["here"]"#),
+        ("listener-allowed-cidrs", "null"),
+        ("listener-allowed-subnets", r#"["S1"]"#),
+        ("health-monitor-type", ""),
+        ("health-monitor-type", "icmp"),
+        ("health-monitor-http", ""),
+        ("health-monitor-http", "null"),
+        ("health-monitor-http", "[]"),
+        ("health-monitor-http", r#"{"method":"get"}"#),
+        ("health-monitor-http", r#"{"expected_codes":[200]}"#),
+        ("health-monitor-http", r#"{"expected_codes":["2xx"]}"#),
+        ("health-monitor-http", r#"{"version":"2"}"#),
+        ("health-monitor-http", r#"{"url_path":"ready"}"#),
+        ("health-monitor-http", r#"{"version":"1.0","host":"a"}"#),
+        ("force-hostname", "LB.example.org"),
+        ("force-hostname", "203.0.113.1"),
+        ("ip-mode", ""),
+        ("ip-mode", "vip"),
+        ("node-selector", "a===b"),
+        ("publish-floating-ips", "yes"),
+    ];
+    for (suffix, value) in rows.into_iter().chain(numbers) {
+        let (_, faults) = read(suffix, value);
+        let [fault] = faults.as_slice() else {
+            panic!("{suffix}={value:?}: {faults:?}");
+        };
+        let message = &fault.message;
+        assert!(
+            message.contains(&format!("{PREFIX}loadbalancer-{suffix}")),
+            "{message}"
+        );
+        assert!(message.contains(&format!("{value:?}")), "{message}");
+        let members = matches!(suffix, "listener-allowed-subnets" | "node-selector");
+        assert_eq!(fault.about_members, members, "{suffix}");
+    }
+}
+
+#[test]
+fn all_that_is_wrong_is_told_at_once() {
+    let (_, faults) = Settings::read(&annotated(&[("name", ""), ("ip-mode", "x"), ("zone", "")]));
+    assert_eq!(faults.len(), 2);
+}
+
+#[test]
+fn http_options_are_filled_up() {
+    let options = |text: &str| read("health-monitor-http", text).0.monitor.http;
+    assert_eq!(options("{}"), None);
+    assert_eq!(options("{ }"), Some(HttpOptions::default()));
+    let wanted = HttpOptions {
+        url_path: "/ready".into(),
+        host: Some("a.example.org".into()),
+        ..HttpOptions::default()
+    };
+    let text = r#"{"Url_Path":"/ready","HOST":"a.example.org","method":"","expected_codes":[]}"#;
+    assert_eq!(options(text), Some(wanted));
+}
+
+#[test]
+fn networks_and_addresses_are_read_whatever_their_spelling() {
+    let (settings, _) = read(
+        "listener-allowed-cidrs",
+        r#"["198.51.100.7", "10.1.2.3/8", "10.0.0.0/8", "2001:DB8:0:0::/32"]"#,
+    );
+    let networks: Vec<String> = settings
+        .allowed_cidrs
+        .iter()
+        .flatten()
+        .map(ToString::to_string)
+        .collect();
+    assert_eq!(networks, ["198.51.100.7/32", "10.0.0.0/8", "2001:db8::/32"]);
+    let (settings, _) = read(
+        "floating-ips",
+        r#"["2001:DB8:f::77/128", "2001:db8:f:0::77"]"#,
+    );
+    assert_eq!(
+        settings.floating_ips,
+        ["2001:db8:f::77".parse::<IpAddr>().unwrap()]
+    );
+}
+
+#[test]
+fn every_key_is_in_the_table_once_and_on_the_page() {
+    let page = reference();
+    let mut keys: Vec<&str> = ANNOTATIONS.iter().map(|row| row.key).collect();
+    for key in &keys {
+        let suffix = key.strip_prefix(PREFIX).unwrap();
+        assert!(suffix.starts_with("loadbalancer-"));
+        assert!(page.contains(&format!("| `{suffix}` |")), "{suffix}");
+    }
+    keys.sort_unstable();
+    keys.dedup();
+    assert_eq!(keys.len(), ANNOTATIONS.len());
+    let written: Vec<&str> = ANNOTATIONS
+        .iter()
+        .filter(|row| row.written_back)
+        .map(|row| row.key)
+        .collect();
+    assert_eq!(written, [UUID.key, table::CONFIG_VERSION.key, ZONE.key]);
+}

@@ -1,0 +1,277 @@
+//! How many calls plans cost, how long they take, and what is believed of answers.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use bowline_cloudscale::SNAPSHOT_AGE;
+use bowline_core::Goal;
+use bowline_simulator::cloudscale::BalancerTimings;
+use bowline_simulator::faults::{Action, Rule};
+use futures::future::join_all;
+use serde_json::json;
+use tokio::time::Instant;
+
+use super::shop::{Shop, named, port};
+
+/// A uid of its own for each number.
+fn uid(number: u32) -> String {
+    format!("b0000000-0000-4000-8000-{number:012}")
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_without_changes_costs_few_reads() {
+    let mut shop = Shop::new();
+    shop.service.ports.push(port("https", "TCP", 443, 31443));
+    shop.set("floating-ips", r#"["203.0.113.77"]"#)
+        .ensure()
+        .await
+        .good();
+    shop.settle().await;
+    shop.calls();
+    assert!(shop.ensure().await.good().plan.is_empty());
+    let calls = shop.calls();
+    let paths: Vec<&str> = calls.iter().map(|call| call.path.as_str()).collect();
+    assert!(calls.len() <= 7 + 2, "{paths:?}");
+    assert_eq!(calls.len(), 8, "{paths:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_service_is_ready_in_under_three_seconds_on_an_instant_cloud() {
+    let mut shop = Shop::new();
+    shop.stage
+        .sim
+        .set_balancer_timings(BalancerTimings::INSTANT);
+    let start = Instant::now();
+    shop.ensure().await.good();
+    assert!(
+        start.elapsed() < Duration::from_secs(3),
+        "{:?}",
+        start.elapsed()
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_service_is_ready_in_under_four_seconds_on_a_quick_cloud() {
+    let mut shop = Shop::new();
+    let second = Duration::from_secs(1);
+    shop.stage.sim.set_balancer_timings(BalancerTimings {
+        create: second,
+        change: second,
+        call: Duration::ZERO,
+        removal: second,
+        check: second,
+    });
+    let tenth = Duration::from_millis(100);
+    let slow = Action::Delay {
+        least: tenth,
+        most: tenth,
+    };
+    shop.stage.world.faults.add(Rule::new(slow)).unwrap();
+    let start = Instant::now();
+    shop.ensure().await.good();
+    assert!(
+        start.elapsed() < Duration::from_secs(4),
+        "{:?}",
+        start.elapsed()
+    );
+    assert!(shop.calls().len() <= 15);
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_services_share_one_look_at_the_cloud() {
+    let mut shop = Shop::new();
+    let mut services = Vec::new();
+    for number in 1..=20 {
+        shop.service = named(&format!("s-{number}"), &uid(number));
+        shop.ensure().await.good();
+        services.push(shop.service.clone());
+    }
+    shop.settle().await;
+    shop.calls();
+    let mut wishes = Vec::new();
+    for service in services {
+        shop.service = service;
+        wishes.push(shop.wish(Goal::Present));
+    }
+    let drafts = join_all(wishes.iter().map(|wish| shop.balancers().draft(wish))).await;
+    assert!(
+        drafts
+            .iter()
+            .all(|draft| draft.as_ref().unwrap().plan.is_empty())
+    );
+    let mut counts: BTreeMap<String, u32> = BTreeMap::new();
+    for call in shop.calls() {
+        let of_pool = call.path.ends_with("/members");
+        let path = if of_pool { "members" } else { &*call.path };
+        *counts.entry(path.to_owned()).or_default() += 1;
+    }
+    assert_eq!(counts.remove("members"), Some(20));
+    assert_eq!(counts.len(), 5, "{counts:?}");
+    assert!(counts.values().all(|count| *count == 1), "{counts:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_look_is_never_older_than_the_services_own_last_write() {
+    let mut shop = Shop::new();
+    shop.stage
+        .sim
+        .set_balancer_timings(BalancerTimings::INSTANT);
+    shop.ensure().await.good();
+    shop.calls();
+    assert!(shop.ensure().await.good().plan.is_empty());
+    assert!(!shop.calls().is_empty(), "it wrote, so it looks again");
+    shop.ensure().await.good();
+    let lists = |shop: &Shop| {
+        let calls = shop.calls();
+        let lists = calls.iter().filter(|call| !call.path.ends_with("/members"));
+        lists.count()
+    };
+    assert_eq!(lists(&shop), 0, "nothing was written since");
+    let ours = std::mem::replace(&mut shop.service, named("other", &uid(1)));
+    shop.ensure().await.good();
+    shop.calls();
+    shop.service = ours;
+    shop.ensure().await.good();
+    assert_eq!(lists(&shop), 0, "another Service's writes are not ours");
+    shop.stage
+        .wait(SNAPSHOT_AGE + Duration::from_millis(1))
+        .await;
+    shop.ensure().await.good();
+    assert_eq!(lists(&shop), 5, "too old");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failed_write_makes_the_next_look_a_new_one() {
+    let mut shop = Shop::new();
+    shop.ensure().await.good();
+    shop.settle().await;
+    shop.set("name", "other");
+    shop.fault("PATCH", "*", 1, Action::Html { code: 502 });
+    assert!(shop.ensure().await.error.is_some());
+    shop.calls();
+    shop.ensure().await.good();
+    assert_eq!(shop.calls()[0].path, "/v1/load-balancers");
+    assert_eq!(shop.balancer().name, "other");
+}
+
+#[tokio::test(start_paused = true)]
+async fn cloudscale_case_83_a_failed_read_of_load_balancers_is_never_absence() {
+    let status = |code| Action::Status {
+        code,
+        headers: BTreeMap::new(),
+        body: None,
+    };
+    let empty = |code| Action::Status {
+        code,
+        headers: BTreeMap::new(),
+        body: Some(json!([])),
+    };
+    let paths = [
+        "/v1/load-balancers",
+        "/v1/load-balancers/pools",
+        "/v1/load-balancers/listeners",
+        "/v1/load-balancers/health-monitors",
+        "/v1/load-balancers/pools/*/members",
+        "/v1/servers",
+        "/v1/floating-ips",
+    ];
+    for path in paths {
+        for action in [
+            status(401),
+            status(403),
+            status(429),
+            status(500),
+            status(404),
+            Action::Reset,
+            Action::Html { code: 404 },
+            Action::Html { code: 200 },
+        ] {
+            let mut shop = Shop::new();
+            shop.place_originals();
+            shop.set("floating-ips", r#"["203.0.113.77"]"#);
+            let rule = Rule::new(action.clone()).on("GET", path);
+            shop.stage.world.faults.add(rule).unwrap();
+            let outcome = shop.ensure().await;
+            assert!(outcome.error.is_some(), "{path} {action:?}");
+            assert_eq!(shop.writes(), [""; 0], "{path} {action:?}");
+        }
+    }
+    // The same for one load balancer that the list has lost.
+    for (action, found) in [
+        (status(503), false),
+        (Action::Html { code: 404 }, false),
+        (Action::Html { code: 200 }, false),
+        (status(404), true),
+    ] {
+        let mut shop = Shop::new();
+        let uuid = shop.place_originals();
+        shop.ensure().await.good();
+        shop.settle().await;
+        shop.calls();
+        shop.fault("GET", "/v1/load-balancers", 1, empty(200));
+        let rule = Rule::new(action).on("GET", &format!("/v1/load-balancers/{uuid}"));
+        shop.stage.world.faults.add(rule).unwrap();
+        for goal in [Goal::Absent, Goal::Present] {
+            let draft = shop.draft(goal).await;
+            assert_eq!(draft.is_ok(), found, "{goal:?}");
+        }
+        assert_eq!(shop.writes(), [""; 0]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn something_unreadable_stops_only_whom_it_may_concern() {
+    let mut shop = Shop::new();
+    shop.ensure().await.good();
+    shop.settle().await;
+    let ours = shop.balancer().uuid;
+    let theirs = uid(9);
+    let list = |value| Action::Status {
+        code: 200,
+        headers: BTreeMap::new(),
+        body: Some(value),
+    };
+    for (load_balancer, fine) in [
+        (json!({"uuid": ours}), false),
+        (json!({"uuid": theirs}), true),
+        (json!(null), false),
+    ] {
+        let bad = json!([{"uuid": "x", "name": "tcp/x", "load_balancer": load_balancer}]);
+        shop.settle().await;
+        shop.fault("GET", "/v1/load-balancers/health-monitors", 1, list(bad));
+        assert_eq!(
+            shop.draft(Goal::Present).await.is_ok(),
+            fine,
+            "{load_balancer}"
+        );
+    }
+    for (name, fine) in [
+        ("somebody's", true),
+        ("k8s-service-5a4f2b10-0c67-4a3f-8f6e-3b9d2a7c1e55", false),
+    ] {
+        shop.settle().await;
+        let bad = json!([{"uuid": "x", "name": name}]);
+        shop.fault("GET", "/v1/load-balancers", 1, list(bad));
+        assert_eq!(shop.draft(Goal::Present).await.is_ok(), fine, "{name}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn writes_to_one_load_balancer_never_meet() {
+    let mut shop = Shop::new();
+    shop.ensure().await.good();
+    shop.settle().await;
+    shop.calls();
+    shop.set("name", "one");
+    let one = shop.draft(Goal::Present).await.unwrap();
+    shop.set("name", "two");
+    let two = shop.draft(Goal::Present).await.unwrap();
+    let (mut one, mut two) = (one.executor, two.executor);
+    let (first, second) = futures::join!(one.carry_out(0), two.carry_out(0));
+    first.unwrap();
+    second.unwrap();
+    let calls = shop.calls();
+    let writes: Vec<_> = calls.iter().filter(|call| call.is_mutating()).collect();
+    assert_eq!(writes.len(), 2);
+    assert!(writes.iter().all(|call| call.concurrent == 1));
+}

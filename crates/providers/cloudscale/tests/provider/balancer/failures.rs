@@ -1,0 +1,286 @@
+//! Cases on what goes wrong, and on the end of load balancers.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use bowline_core::Goal;
+use bowline_simulator::cloudscale::{BalancerStatus, BalancerTimings};
+use bowline_simulator::faults::Action;
+use serde_json::{Value, json};
+
+use super::shop::{NAME, Shop, members, monitor, steps};
+use crate::stage::node;
+
+fn refused(body: Value) -> Action {
+    Action::Status {
+        code: 400,
+        headers: BTreeMap::new(),
+        body: Some(body),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn cloudscale_case_36_a_lost_answer_makes_no_second_load_balancer() {
+    for action in [Action::LostAnswer, Action::Html { code: 502 }] {
+        let mut shop = Shop::new();
+        shop.fault("POST", "/v1/load-balancers", 1, action.clone());
+        let outcome = shop.ensure().await;
+        if action == Action::LostAnswer {
+            outcome.good();
+        } else {
+            assert!(outcome.error.as_deref().unwrap().contains("502"));
+            shop.ensure().await.good();
+        }
+        assert_eq!(shop.get("uuid"), shop.balancer().uuid);
+        assert_eq!(shop.pool().members.len(), 2);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn lost_answers_make_nothing_twice() {
+    for path in [
+        "/v1/load-balancers/pools",
+        "/v1/load-balancers/pools/*/members",
+        "/v1/load-balancers/listeners",
+        "/v1/load-balancers/health-monitors",
+    ] {
+        let mut shop = Shop::new();
+        shop.fault("POST", path, 1, Action::LostAnswer);
+        shop.ensure().await.good();
+        let pool = shop.pool();
+        assert_eq!((pool.members.len(), pool.listeners.len()), (2, 1), "{path}");
+        assert!(shop.ensure().await.good().plan.is_empty(), "{path}");
+        // Cut before the API hears of it: an error, and the next try makes it.
+        let mut shop = Shop::new();
+        shop.fault("POST", path, 1, Action::Reset);
+        assert!(shop.ensure().await.error.is_some(), "{path}");
+        shop.ensure().await.good();
+        let pool = shop.pool();
+        assert_eq!((pool.members.len(), pool.listeners.len()), (2, 1), "{path}");
+        assert!(shop.ensure().await.good().plan.is_empty(), "{path}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn cloudscale_case_63_deletion_waits_while_the_load_balancer_changes() {
+    let mut shop = Shop::new();
+    let uuid = shop.place_originals();
+    shop.stage.sim.freeze_balancer(&uuid).unwrap();
+    let draft = shop.draft(Goal::Absent).await.unwrap();
+    let sim = shop.stage.sim.clone();
+    let frozen = uuid.clone();
+    let thaw = tokio::spawn(async move {
+        tokio::time::sleep(Duration::from_secs(30)).await;
+        sim.thaw_balancer(&frozen).unwrap();
+    });
+    let before = shop.stage.world.clock.now();
+    shop.fault("DELETE", "*", 2, refused(json!({"detail": "not now"})));
+    shop.carry_out(draft).await.good();
+    thaw.await.unwrap();
+    let calls = shop.calls();
+    let deletes: Vec<_> = calls.iter().filter(|it| it.is_mutating()).collect();
+    let statuses: Vec<u16> = deletes.iter().map(|it| it.status).collect();
+    assert_eq!(statuses, [400, 400, 204]);
+    assert!(deletes[0].arrived.duration_since(before).as_secs() >= 30);
+    assert_eq!(shop.all(), []);
+    // Gone meanwhile is as good.
+    let mut shop = Shop::new();
+    let uuid = shop.place_originals();
+    let draft = shop.draft(Goal::Absent).await.unwrap();
+    shop.stage.sim.remove(&uuid).unwrap();
+    shop.carry_out(draft).await.good();
+}
+
+#[tokio::test(start_paused = true)]
+async fn cloudscale_case_65_deletion_reads_no_annotations() {
+    let mut shop = Shop::new();
+    shop.place_originals();
+    shop.set("floating-ips", "[")
+        .set("ip-mode", "vip")
+        .set("vip-addresses", "nothing")
+        .set("node-selector", "===")
+        .set("name", "");
+    let outcome = shop.delete().await;
+    assert_eq!(
+        steps(&outcome.good().plan),
+        [format!("delete load balancer {NAME}")]
+    );
+    assert_eq!(shop.all(), []);
+    assert!(shop.delete().await.good().plan.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn cloudscale_case_66_http_options_that_are_none_are_an_error() {
+    for bad in [
+        "null",
+        "",
+        "[]",
+        r#"{"version":"1.0","host":"a"}"#,
+        r#"{"method":"get"}"#,
+    ] {
+        let mut shop = Shop::new();
+        shop.place_originals();
+        shop.set("health-monitor-http", bad);
+        let outcome = shop.ensure().await;
+        let problem = outcome.problem("InvalidLoadBalancerConfig");
+        assert!(problem.contains("health-monitor-http"), "{problem}");
+        assert_eq!(shop.writes(), [""; 0]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn cloudscale_case_67_a_node_of_another_cloud_disturbs_nobody() {
+    let mut shop = Shop::new();
+    let mut foreign = node("elsewhere", None);
+    foreign.provider_id = Some("bigcorp://08d56bfe-40d0-4c68-a915-54f846c28c9e".into());
+    shop.nodes.insert(0, foreign);
+    let outcome = shop.ensure().await;
+    assert_eq!(outcome.good().reasons(), [""; 0]);
+    assert_eq!(shop.pool().members.len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn cloudscale_case_68_members_of_a_server_that_is_gone_go() {
+    let mut shop = Shop::new();
+    shop.ensure().await.good();
+    shop.stage.sim.destroy("worker-b").unwrap();
+    shop.settle().await;
+    shop.nodes.push(node("stranger", None));
+    let mut odd = node("odd", None);
+    odd.provider_id = Some("cloudscale://invalid".into());
+    shop.nodes.push(odd);
+    let outcome = shop.ensure().await;
+    assert_eq!(outcome.good().reasons(), ["NodeSkipped"; 3]);
+    for (notice, words) in outcome.notices.iter().zip(["404", "no server", "invalid"]) {
+        assert!(notice.message.contains(words), "{}", notice.message);
+    }
+    assert_eq!(members(&shop.pool()), ["10.20.0.11:31080"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn cloudscale_case_70_a_monitor_is_made_when_the_old_one_has_made_room() {
+    let mut shop = Shop::new();
+    shop.ensure().await.good();
+    let timings = BalancerTimings {
+        removal: Duration::from_secs(8),
+        ..BalancerTimings::default()
+    };
+    shop.stage.sim.set_balancer_timings(timings);
+    shop.calls();
+    shop.set("health-monitor-type", "http")
+        .ensure()
+        .await
+        .good();
+    let tries: Vec<u16> = shop
+        .calls()
+        .iter()
+        .filter(|it| it.method == "POST")
+        .map(|it| it.status)
+        .collect();
+    assert_eq!(tries, [400, 400, 400, 400, 201]);
+    assert_eq!(monitor(&shop.pool()), "http 2/1/2/3");
+}
+
+#[tokio::test(start_paused = true)]
+async fn cloudscale_case_75_only_changing_is_waited_for() {
+    for status in [
+        BalancerStatus::Degraded,
+        BalancerStatus::Stopped,
+        BalancerStatus::Unknown,
+    ] {
+        let mut shop = Shop::new();
+        let uuid = shop.place_originals();
+        shop.stage
+            .sim
+            .set_balancer_status(&uuid, Some(status))
+            .unwrap();
+        shop.nodes.pop();
+        shop.ensure().await.good();
+        assert_eq!(shop.pool().members.len(), 1);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn cloudscale_case_79_listeners_without_a_pool_make_room_only_where_they_must() {
+    let mut shop = Shop::new();
+    shop.place(
+        json!({"name": NAME, "listeners": [{"protocol_port": 80}, {"protocol_port": 9999}]}),
+    );
+    shop.ensure().await.good();
+    let balancer = shop.balancer();
+    let loose: Vec<u16> = balancer
+        .loose_listeners
+        .iter()
+        .map(|it| it.protocol_port)
+        .collect();
+    assert_eq!(loose, [9999]);
+    assert_eq!(shop.pool().listeners[0].protocol_port, 80);
+}
+
+#[tokio::test(start_paused = true)]
+async fn cloudscale_case_82_errors_name_the_key_the_value_and_what_the_cloud_said() {
+    let mut shop = Shop::new();
+    shop.set("timeout-client-data-ms", "5s");
+    let outcome = shop.ensure().await;
+    let problem = outcome.problem("InvalidLoadBalancerConfig");
+    assert!(
+        problem.contains("k8s.cloudscale.ch/loadbalancer-timeout-client-data-ms"),
+        "{problem}"
+    );
+    assert!(problem.contains("5s"), "{problem}");
+    shop.unset("timeout-client-data-ms");
+    let no = refused(json!({"allowed_cidrs": "nobody is allowed"}));
+    shop.fault("POST", "/v1/load-balancers/listeners", 1, no);
+    let error = shop.ensure().await.error.unwrap();
+    for word in ["400", "allowed_cidrs", "nobody is allowed"] {
+        assert!(error.contains(word), "{error}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn cloudscale_case_87_an_empty_name_is_an_error() {
+    for with_uuid in [false, true] {
+        let mut shop = Shop::new();
+        if with_uuid {
+            shop.place_originals();
+        }
+        shop.set("name", "");
+        let outcome = shop.ensure().await;
+        assert!(
+            outcome
+                .problem("InvalidLoadBalancerConfig")
+                .contains("loadbalancer-name")
+        );
+        assert_eq!(shop.writes(), [""; 0]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn cloudscale_case_90_another_host_in_a_link_replaces_no_member() {
+    let mut shop = Shop::new();
+    shop.place_originals();
+    shop.ensure().await.good();
+    shop.calls();
+    // The links of the members' subnets and of the servers' name another host than before.
+    let body =
+        {
+            let draft = shop.draft(Goal::Present).await.unwrap();
+            assert!(draft.plan.is_empty());
+            let calls = shop.calls();
+            assert!(calls.iter().any(|call| call.path.ends_with("/members")));
+            let members = shop.pool().members;
+            json!(members.iter().map(|it| json!({
+            "uuid": it.uuid, "name": it.name, "enabled": true, "address": it.address,
+            "protocol_port": it.protocol_port, "monitor_port": it.monitor_port,
+            "subnet": {"href": "https://other.example.org/v1/subnets/x", "uuid": it.subnet,
+                       "cidr": "10.20.0.0/24"},
+        })).collect::<Vec<_>>())
+        };
+    let action = Action::Status {
+        code: 200,
+        headers: BTreeMap::new(),
+        body: Some(body),
+    };
+    shop.fault("GET", "/v1/load-balancers/pools/*/members", 1, action);
+    assert!(shop.ensure().await.good().plan.is_empty());
+}

@@ -1,0 +1,11 @@
+//! Load balancers: a Service, its nodes, and the simulated cloud.
+
+mod calls;
+mod create;
+mod defects;
+mod failures;
+mod identity;
+mod monitors;
+mod seeds;
+mod shop;
+mod update;

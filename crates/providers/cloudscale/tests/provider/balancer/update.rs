@@ -1,0 +1,443 @@
+//! Cases on changing load balancers.
+
+use bowline_core::TrafficPolicy;
+use bowline_simulator::cloudscale::{BalancerInfo, MachineSpec, Quirks};
+use bowline_simulator::journal::Entry;
+use serde_json::json;
+
+use super::create::two_subnets;
+use super::shop::{S2, Shop, members, monitor, named, open, port, set, steps};
+use crate::stage::node;
+
+/// Everything but what changes by itself.
+fn frozen(mut balancer: BalancerInfo) -> BalancerInfo {
+    balancer.changes = 0;
+    balancer
+}
+
+#[tokio::test(start_paused = true)]
+async fn cloudscale_case_43_another_port_number_replaces_only_the_listener() {
+    let mut shop = open().await;
+    let before = shop.pool();
+    shop.service.ports[0].port = 8080;
+    let outcome = shop.ensure().await;
+    assert_eq!(
+        steps(&outcome.good().plan),
+        ["delete listener tcp/80", "create listener tcp/8080"]
+    );
+    let after = shop.pool();
+    assert_eq!((after.uuid, after.members), (before.uuid, before.members));
+    assert_eq!(after.listeners[0].name, "tcp/8080");
+    assert_eq!(after.monitor, before.monitor);
+}
+
+#[tokio::test(start_paused = true)]
+async fn cloudscale_case_44_another_port_name_replaces_the_pool() {
+    let mut shop = open().await;
+    shop.service.ports[0].name = "web".into();
+    let outcome = shop.ensure().await;
+    assert_eq!(
+        steps(&outcome.good().plan),
+        [
+            "create pool tcp/web",
+            "create member 10.20.0.11:31080 in tcp/web",
+            "create member 10.20.0.12:31080 in tcp/web",
+            "delete listener tcp/80",
+            "create listener tcp/80",
+            "create health monitor tcp/web",
+            "delete pool tcp/http",
+        ],
+        "the new pool is filled before the listener moves"
+    );
+    let pool = shop.pool();
+    assert_eq!((&*pool.name, pool.members.len()), ("tcp/web", 2));
+    assert_eq!(
+        (pool.listeners.len(), monitor(&pool).as_str()),
+        (1, "tcp 2/1/2/3")
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn cloudscale_case_45_a_typo_in_the_algorithm_deletes_nothing() {
+    let mut shop = open().await;
+    shop.set("pool-algorithm", "robin_round");
+    let outcome = shop.ensure().await;
+    let problem = outcome.problem("InvalidLoadBalancerConfig");
+    assert!(
+        problem.contains("pool-algorithm") && problem.contains("robin_round"),
+        "{problem}"
+    );
+    assert_eq!(shop.writes(), [""; 0]);
+    let before = shop.pool().uuid;
+    shop.set("pool-algorithm", "source_ip")
+        .ensure()
+        .await
+        .good();
+    let pool = shop.pool();
+    assert_eq!((&*pool.algorithm, pool.members.len()), ("source_ip", 2));
+    assert_ne!(pool.uuid, before);
+}
+
+#[tokio::test(start_paused = true)]
+async fn cloudscale_case_46_sources_are_filtered_in_place() {
+    let mut shop = open().await;
+    shop.service.ports.push(port("https", "TCP", 443, 31443));
+    shop.ensure().await.good();
+    shop.calls();
+    let patch =
+        |cidrs: &str| format!("PATCH load-balancers/listeners {{\"allowed_cidrs\":{cidrs}}}");
+    shop.set("listener-allowed-cidrs", r#"["198.51.100.0/24"]"#)
+        .ensure()
+        .await
+        .good();
+    assert_eq!(
+        shop.changes(),
+        [
+            patch(r#"["198.51.100.0/24"]"#),
+            patch(r#"["198.51.100.0/24"]"#)
+        ]
+    );
+    shop.unset("listener-allowed-cidrs").ensure().await.good();
+    assert_eq!(shop.changes(), [patch("[]"), patch("[]")]);
+    shop.service.ports.pop();
+    shop.set(
+        "listener-allowed-cidrs",
+        r#"["198.51.100.7", "2001:DB8:0::/48"]"#,
+    )
+    .ensure()
+    .await
+    .good();
+    shop.calls();
+    assert_eq!(
+        shop.pool().listeners[0].allowed_cidrs,
+        ["198.51.100.7/32", "2001:db8::/48"]
+    );
+    shop.set(
+        "listener-allowed-cidrs",
+        r#"["2001:db8::/48", "198.51.100.7/32"]"#,
+    );
+    assert!(shop.ensure().await.good().plan.is_empty());
+    shop.set("listener-allowed-cidrs", " ")
+        .ensure()
+        .await
+        .good();
+    assert_eq!(shop.changes(), [patch("[]")]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn cloudscale_case_47_three_timeouts_are_three_changes() {
+    let mut shop = open().await;
+    shop.set("timeout-client-data-ms", "60000")
+        .set("timeout-member-connect-ms", "6000")
+        .set("timeout-member-data-ms", "+70000")
+        .ensure()
+        .await
+        .good();
+    assert_eq!(
+        shop.changes(),
+        [
+            r#"PATCH load-balancers/listeners {"timeout_client_data_ms":60000}"#,
+            r#"PATCH load-balancers/listeners {"timeout_member_connect_ms":6000}"#,
+            r#"PATCH load-balancers/listeners {"timeout_member_data_ms":70000}"#,
+        ]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn cloudscale_case_51_a_name_is_changed_in_place() {
+    let mut shop = open().await;
+    let before = shop.balancer();
+    shop.set("name", "shop-web").ensure().await.good();
+    assert_eq!(
+        shop.changes(),
+        [r#"PATCH load-balancers {"name":"shop-web"}"#]
+    );
+    assert_eq!(shop.balancer().uuid, before.uuid);
+    assert_eq!(shop.balancer().name, "shop-web");
+}
+
+#[tokio::test(start_paused = true)]
+async fn cloudscale_case_52_flavor_zone_and_addresses_cannot_be_changed() {
+    for (suffix, value, restored) in [
+        ("flavor", "lb-large", "lb-standard"),
+        ("zone", "lpg1", "rma1"),
+        (
+            "vip-addresses",
+            r#"[{"subnet":"7d1f0c9a-2b34-4c56-8d78-9e0f1a2b3c4d"}]"#,
+            "[]",
+        ),
+    ] {
+        let mut shop = open().await;
+        let before = frozen(shop.balancer());
+        shop.set(suffix, value);
+        let outcome = shop.ensure().await;
+        let problem = outcome.problem("InvalidLoadBalancerConfig");
+        assert!(problem.contains(suffix), "{problem}");
+        assert_eq!(shop.writes(), [""; 0]);
+        shop.set(suffix, restored);
+        assert!(shop.ensure().await.good().plan.is_empty());
+        assert_eq!(frozen(shop.balancer()), before);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn cloudscale_case_53_members_come_before_others_go() {
+    let mut shop = open().await;
+    shop.service.ports.push(port("https", "TCP", 443, 31443));
+    shop.ensure().await.good();
+    shop.calls();
+    let spec: MachineSpec = serde_json::from_value(json!({"name": "worker-c", "interfaces": [
+        {"network": "k8s", "addresses": ["10.20.0.13"]}]}))
+    .unwrap();
+    let uuid = shop.stage.sim.add_server(&spec).unwrap();
+    shop.nodes.push(node("worker-c", Some(&uuid)));
+    let outcome = shop.ensure().await;
+    assert_eq!(
+        steps(&outcome.good().plan),
+        [
+            "create member 10.20.0.13:31080 in tcp/http",
+            "create member 10.20.0.13:31443 in tcp/https"
+        ]
+    );
+    let b = shop.nodes.remove(1);
+    let outcome = shop.ensure().await;
+    assert_eq!(
+        steps(&outcome.good().plan),
+        [
+            "delete member 10.20.0.12:31080 in tcp/http",
+            "delete member 10.20.0.12:31443 in tcp/https"
+        ]
+    );
+    shop.nodes = vec![shop.nodes.remove(0), b];
+    let outcome = shop.ensure().await;
+    assert_eq!(
+        steps(&outcome.good().plan)[..2],
+        [
+            "create member 10.20.0.12:31080 in tcp/http",
+            "delete member 10.20.0.13:31080 in tcp/http"
+        ]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn cloudscale_case_55_at_most_one_member_is_missing_while_all_are_replaced() {
+    let mut shop = open().await;
+    let spec: MachineSpec = serde_json::from_value(json!({"name": "w", "count": 3, "interfaces": [
+        {"network": "k8s"}]}))
+    .unwrap();
+    let uuids = shop.stage.sim.add_servers(&spec).unwrap();
+    for (number, uuid) in uuids.iter().enumerate() {
+        shop.nodes
+            .push(node(&format!("w-{}", number + 1), Some(uuid)));
+    }
+    shop.ensure().await.good();
+    let all = shop.nodes.len();
+    for (policy, health_port, kind) in [
+        (TrafficPolicy::Local, Some(32100), "http 2/1/2/3"),
+        (TrafficPolicy::Local, Some(32200), "http 2/1/2/3"),
+        (TrafficPolicy::Cluster, None, "tcp 2/1/2/3"),
+    ] {
+        shop.service.traffic_policy = policy;
+        shop.service.health_check_node_port = health_port;
+        shop.calls();
+        shop.ensure().await.good();
+        let mut present = all;
+        let mut least = all;
+        for call in shop.calls() {
+            let member = call.path.contains("/members");
+            match (call.method.as_str(), call.status) {
+                ("DELETE", 204) if member => present -= 1,
+                ("POST", 201) if member => present += 1,
+                _ => {}
+            }
+            least = least.min(present);
+        }
+        assert_eq!((present, least), (all, all - 1));
+        let pool = shop.pool();
+        assert_eq!(monitor(&pool), kind);
+        let port = health_port.unwrap_or(31080);
+        assert!(pool.members.iter().all(|it| it.monitor_port == Some(port)));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn cloudscale_case_56_floating_ips_are_moved_and_stay() {
+    let mut shop = open().await;
+    let uuid = shop.balancer().uuid;
+    shop.set("floating-ips", r#"["203.0.113.77/32"]"#)
+        .ensure()
+        .await
+        .good();
+    let call = shop.calls().into_iter().find(Entry::is_mutating).unwrap();
+    assert_eq!(
+        (&*call.method, &*call.path),
+        ("PATCH", "/v1/floating-ips/203.0.113.77")
+    );
+    assert_eq!(call.body, json!({"load_balancer": uuid}));
+    shop.set("floating-ips", "[]").ensure().await.good();
+    assert_eq!(shop.writes(), [""; 0]);
+    shop.set("floating-ips", r#"["2001:DB8:f:0::77/128"]"#)
+        .ensure()
+        .await
+        .good();
+    assert_eq!(shop.writes(), ["PATCH /v1/floating-ips/2001:db8:f::77"]);
+    assert_eq!(shop.balancer().floating_ips.len(), 2);
+    for same in [
+        r#"["2001:db8:f::77"]"#,
+        r#"["203.0.113.77", "203.0.113.77/32"]"#,
+    ] {
+        shop.set("floating-ips", same);
+        assert!(shop.ensure().await.good().plan.is_empty());
+    }
+    shop.calls();
+    shop.set("floating-ips", r#"["203.0.113.99"]"#);
+    let outcome = shop.ensure().await;
+    assert!(
+        outcome
+            .problem("InvalidLoadBalancerConfig")
+            .contains("203.0.113.99")
+    );
+    assert_eq!(shop.writes(), [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn cloudscale_case_57_two_services_cannot_have_one_floating_ip() {
+    let mut shop = open().await;
+    shop.set("floating-ips", r#"["203.0.113.77/32"]"#);
+    let mut other = named("api", "b0000000-0000-4000-8000-000000000002");
+    set(&mut other, "floating-ips", r#"["203.0.113.77"]"#);
+    let mut broken = named("broken", "b0000000-0000-4000-8000-000000000003");
+    set(&mut broken, "floating-ips", r#"["203.0.113.77"#);
+    shop.others = vec![other.clone(), broken];
+    for _ in 0..2 {
+        let outcome = shop.ensure().await;
+        let problem = outcome.problem("FloatingIPConflict");
+        assert!(problem.contains("assigned to another service"), "{problem}");
+        assert!(
+            !shop
+                .writes()
+                .iter()
+                .any(|call| call.contains("floating-ips"))
+        );
+        // The same from the other side.
+        let theirs = shop.others.remove(0);
+        let ours = std::mem::replace(&mut shop.service, theirs);
+        shop.others.insert(0, ours);
+    }
+    shop.others[0].class = Some("bowline.dev/cloudscale".into());
+    shop.ensure().await.problem("FloatingIPConflict");
+    for change in [
+        |it: &mut bowline_core::Service| it.deleting = true,
+        |it: &mut bowline_core::Service| it.is_load_balancer = false,
+        |it: &mut bowline_core::Service| it.class = Some("other".into()),
+    ] {
+        let mut harmless = other.clone();
+        change(&mut harmless);
+        shop.others[0] = harmless;
+        shop.ensure().await.good();
+    }
+    assert_eq!(shop.balancer().floating_ips.len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn cloudscale_case_89_another_subnet_comes_before_the_old_one_goes() {
+    let mut shop = two_subnets();
+    shop.set(
+        "listener-allowed-subnets",
+        &format!("[{:?}]", super::shop::S1),
+    );
+    shop.ensure().await.good();
+    let before = shop.pool();
+    shop.set("listener-allowed-subnets", &format!("[{S2:?}]"));
+    let outcome = shop.ensure().await;
+    assert_eq!(
+        steps(&outcome.good().plan),
+        [
+            "create member 10.30.0.11:31080 in tcp/http",
+            "delete member 10.20.0.21:31080 in tcp/http"
+        ]
+    );
+    let after = shop.pool();
+    assert_eq!(members(&after), ["10.30.0.11:31080"]);
+    assert_eq!(
+        (after.uuid, after.listeners, after.monitor),
+        (before.uuid, before.listeners, before.monitor)
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_node_port_is_served_before_the_old_one_goes() {
+    let mut shop = open().await;
+    shop.service.ports[0].node_port = 31999;
+    let outcome = shop.ensure().await;
+    assert_eq!(
+        steps(&outcome.good().plan),
+        [
+            "create member 10.20.0.11:31999 in tcp/http",
+            "create member 10.20.0.12:31999 in tcp/http",
+            "delete member 10.20.0.11:31080 in tcp/http",
+            "delete member 10.20.0.12:31080 in tcp/http",
+        ]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_listener_is_left_behind_where_the_cloud_does_not_remove_it_with_its_pool() {
+    let mut shop = open().await;
+    let quirks = Quirks {
+        listeners_survive: true,
+        ..Quirks::default()
+    };
+    shop.stage.sim.set_quirks(quirks);
+    shop.service.ports.push(port("https", "TCP", 443, 31443));
+    shop.ensure().await.good();
+    shop.service.ports[0].name = "web".into();
+    shop.service.ports.pop();
+    let outcome = shop.ensure().await;
+    assert_eq!(
+        steps(&outcome.good().plan)[..2],
+        ["delete listener tcp/443", "delete pool tcp/https"]
+    );
+    assert_eq!(shop.balancer().loose_listeners, []);
+    assert_eq!(shop.pool().name, "tcp/web");
+}
+
+#[tokio::test(start_paused = true)]
+async fn ports_that_change_places_find_them_free() {
+    let mut shop = Shop::new();
+    shop.service.ports.push(port("alt", "TCP", 8080, 31081));
+    shop.ensure().await.good();
+    shop.settle().await;
+    let before = shop.balancer();
+    shop.service.ports[0].port = 8080;
+    shop.service.ports[1].port = 80;
+    shop.ensure().await.good();
+    let after = shop.balancer();
+    for (was, is, name) in [
+        (&before.pools[0], &after.pools[0], "tcp/8080"),
+        (&before.pools[1], &after.pools[1], "tcp/80"),
+    ] {
+        assert_eq!((&was.uuid, &was.members), (&is.uuid, &is.members));
+        assert_eq!(is.listeners[0].name, name);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_bad_setting_does_not_keep_members_from_being_updated() {
+    let mut shop = open().await;
+    shop.set("pool-algorithm", "robin_round");
+    shop.nodes.pop();
+    let outcome = shop.ensure().await;
+    outcome.problem("InvalidLoadBalancerConfig");
+    assert_eq!(
+        steps(&outcome.plan),
+        ["delete member 10.20.0.12:31080 in tcp/http"]
+    );
+    assert_eq!(members(&shop.pool()), ["10.20.0.11:31080"]);
+    // Unless it is open which members are wanted.
+    shop.set("listener-allowed-subnets", r#"["S1"]"#);
+    shop.nodes.clear();
+    let outcome = shop.ensure().await;
+    assert_eq!(outcome.plan.problems.len(), 2);
+    assert!(outcome.plan.is_empty());
+}
