@@ -87,6 +87,13 @@ impl Stage {
 
     /// The same with further variables and arguments.
     pub(crate) async fn with(environment: &[(&str, &str)], arguments: &[&str]) -> Self {
+        let mut stage = Self::idle(environment, arguments).await;
+        stage.start();
+        stage
+    }
+
+    /// The same without the manager, for [`Stage::start`].
+    pub(crate) async fn idle(environment: &[(&str, &str)], arguments: &[&str]) -> Self {
         let mut bench = Bench::set_up(Setup {
             clouds: &[],
             flags: &[&FLAGS, arguments].concat(),
@@ -103,7 +110,6 @@ impl Stage {
         bench.act_as(config);
         let (world, settings) = (bench.world.clone(), settings(environment));
         bench.add_provider(move |metrics| provider(&world, &settings, metrics));
-        bench.start();
         Self {
             bench,
             user,
@@ -112,6 +118,17 @@ impl Stage {
             _monitor: monitor,
             _server: server,
         }
+    }
+
+    /// Starts the manager.
+    pub(crate) fn start(&mut self) {
+        self.bench.start();
+    }
+
+    /// Stops the manager and starts it again.
+    pub(crate) async fn restart(&mut self) {
+        self.bench.stop().await;
+        self.bench.start();
     }
 
     /// Makes a server, under the scenario's name of it.

@@ -1,0 +1,11 @@
+//! Services and their load balancers: the cases that need the whole manager.
+
+mod changes;
+mod creation;
+mod deletion;
+mod doubt;
+mod drift;
+mod identity;
+mod nodes;
+mod shop;
+mod timing;
