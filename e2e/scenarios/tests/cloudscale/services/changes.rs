@@ -3,10 +3,10 @@
 use std::net::IpAddr;
 
 use bowline_scenarios::objects::{annotated, entrances, finalizers, service};
-use bowline_scenarios::{scenario, slow};
+use bowline_scenarios::scenario;
 use bowline_simulator::cloudscale::FloatingIpSpec;
 
-use super::shop::{CONFIG_VERSION, FINALIZER, Shop, UUID, ZONE, annotation};
+use super::shop::{FINALIZER, Shop, UUID, annotation};
 
 const FLOATING_IPS: &str = "k8s.cloudscale.ch/loadbalancer-floating-ips";
 
@@ -89,35 +89,6 @@ fn cloudscale_case_58_a_service_in_a_conflict_can_go_and_the_other_one_proceeds(
         })
         .await;
         assert_eq!(shop.balancer().uuid, annotation(&other, UUID));
-        shop.close().await;
-    });
-}
-
-#[test]
-fn d18_annotations_of_others_survive_ours_and_a_service_without_any_gets_them() {
-    scenario!(async || {
-        let shop = Shop::open().await;
-        let path = "/api/v1/namespaces/shop/services/web/status";
-        let mut bare = service("web");
-        bare["metadata"]
-            .as_object_mut()
-            .unwrap()
-            .remove("annotations");
-        // The first patch is the finalizer's; the second one is on its way when somebody else writes.
-        let held = shop.fault(slow("PATCH", path).after(1).times(1));
-        shop.create_service(bare).await;
-        held.struck(1).await;
-        shop.annotate("web", "example.org/note", Some("mine")).await;
-        shop.until_ensured("web").await;
-        let shown = shop
-            .until_service("web", "it has all annotations", |it| {
-                !annotation(it, ZONE).is_empty()
-            })
-            .await;
-        assert_eq!(annotation(&shown, "example.org/note"), "mine");
-        assert_eq!(annotation(&shown, UUID), shop.balancer().uuid);
-        assert_eq!(annotation(&shown, CONFIG_VERSION), "1");
-        assert_eq!(shop.count_of("POST load-balancers"), 1);
         shop.close().await;
     });
 }

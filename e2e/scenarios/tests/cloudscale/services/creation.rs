@@ -139,7 +139,7 @@ fn cloudscale_case_39_an_old_api_server_is_told_no_ip_mode_and_a_plus_is_no_obst
 }
 
 #[test]
-fn cloudscale_case_42_and_d29_a_service_of_another_class_is_never_touched() {
+fn cloudscale_case_42_a_service_of_another_class_is_never_touched() {
     scenario!(async || {
         let shop = Shop::open().await;
         let mut foreign = service("foreign");
@@ -218,7 +218,7 @@ fn cloudscale_case_69_changes_of_nodes_and_of_the_service_together_make_one_of_e
 }
 
 #[test]
-fn cloudscale_case_80_and_d26_what_changes_while_the_cloud_works_is_seen_before_the_next_step() {
+fn cloudscale_case_80_what_changes_while_the_cloud_works_is_seen_before_the_next_step() {
     scenario!(async || {
         let shop = Shop::open().await;
         let slow = BalancerTimings::each(Duration::from_secs(5));
@@ -257,7 +257,7 @@ fn cloudscale_case_80_a_service_deleted_while_its_load_balancer_is_made_gets_no_
 }
 
 #[test]
-fn cloudscale_case_88_and_d23_our_own_writes_cause_no_run_and_a_users_does() {
+fn cloudscale_case_88_our_own_writes_cause_no_run_and_a_users_does() {
     scenario!(async || {
         let shop = Shop::open().await;
         shop.serve().await;

@@ -2,6 +2,7 @@
 
 mod changes;
 mod creation;
+mod defects;
 mod deletion;
 mod doubt;
 mod drift;
