@@ -44,7 +44,7 @@ impl Stage {
     /// A second cloud, with load balancers.
     pub(crate) fn add_load_balancers(&mut self) {
         let world = self.bench.world.clone();
-        let cloud = Cloudscale::new(&world, Default::default());
+        let cloud = Cloudscale::new(&world, bowline_simulator::cloudscale::Config::default());
         self.cloud = Some(Server::builder(&world, cloud).pipe(CLOUD));
         let url = format!("http://{CLOUD}/");
         let variables = BTreeMap::from([
