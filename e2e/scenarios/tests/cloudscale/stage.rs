@@ -131,6 +131,11 @@ impl Stage {
         self.bench.start();
     }
 
+    /// Kills the manager in the middle of whatever it does.
+    pub(crate) async fn kill(&mut self) {
+        self.bench.kill().await;
+    }
+
     /// Makes a server, under the scenario's name of it.
     pub(crate) fn add_server(&self, spec: &MachineSpec) -> String {
         self.cloud.add_server(&self.own(spec)).unwrap()

@@ -1,5 +1,6 @@
 //! A Service changes: its type, its floating IPs, annotations that others write.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use bowline_scenarios::objects::{annotated, entrances, finalizers, service};
@@ -56,7 +57,7 @@ fn cloudscale_case_58_a_service_in_a_conflict_can_go_and_the_other_one_proceeds(
             global: false,
             machine: None,
             load_balancer: None,
-            tags: Default::default(),
+            tags: BTreeMap::new(),
         };
         shop.cloud.add_floating_ip(&spec).unwrap();
         let wish = (FLOATING_IPS, r#"["203.0.113.77/32"]"#);

@@ -1,6 +1,7 @@
 //! Services and their load balancers: the cases that need the whole manager.
 
 mod changes;
+mod crashes;
 mod creation;
 mod defects;
 mod deletion;

@@ -89,3 +89,24 @@ fn cloudscale_case_85_labels_count_when_they_change_what_a_selector_chooses() {
         shop.close().await;
     });
 }
+
+#[test]
+fn a_machine_that_joins_becomes_a_member_and_one_that_is_destroyed_is_none_any_more() {
+    scenario!(async || {
+        let shop = Shop::open().await;
+        shop.serve().await;
+        let mark = shop.mark();
+        // Its node is nobody's until it has its id.
+        shop.add_server(&third());
+        shop.join("worker-c", C);
+        shop.until_members(&["11", "12", "13"]).await;
+        assert!(shop.is_initialized("worker-c"));
+        assert_eq!(shop.changes_from(mark), ["POST members"]);
+        let mark = shop.mark();
+        shop.cloud.destroy(C).unwrap();
+        shop.until_deleted("worker-c").await;
+        shop.until_members(&["11", "12"]).await;
+        assert_eq!(shop.changes_from(mark), ["DELETE members"]);
+        shop.close().await;
+    });
+}
