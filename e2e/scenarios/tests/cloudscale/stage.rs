@@ -94,7 +94,17 @@ impl Stage {
 
     /// The same without the manager, for [`Stage::start`].
     pub(crate) async fn idle(environment: &[(&str, &str)], arguments: &[&str]) -> Self {
+        Self::seeded(Setup::default().seed, environment, arguments).await
+    }
+
+    /// The same with a seed for everything that is random.
+    pub(crate) async fn seeded(
+        seed: u64,
+        environment: &[(&str, &str)],
+        arguments: &[&str],
+    ) -> Self {
         let mut bench = Bench::set_up(Setup {
+            seed,
             clouds: &[],
             flags: &[&FLAGS, arguments].concat(),
             program: ("cloudscale-cloud-controller-manager", PROVIDER),

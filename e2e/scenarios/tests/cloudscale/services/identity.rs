@@ -1,38 +1,16 @@
 //! Load balancers that are there already: the original's, and other Services'.
 
-use bowline_scenarios::objects::{finalizers, service};
+use bowline_scenarios::objects::{annotated, finalizers, service};
 use bowline_scenarios::scenario;
-use bowline_simulator::cloudscale::BalancerSpec;
 use serde_json::{Map, Value, json};
 
-use super::shop::{FINALIZER, Shop, UUID, annotation, annotations_of_the_original, pool};
-
-/// What the original leaves behind: its load balancer, and the Service as it wrote it.
-async fn left_by_the_original(shop: &Shop) -> String {
-    let mut web = service("web");
-    web["metadata"]["finalizers"] = json!([FINALIZER]);
-    shop.create_service(web).await;
-    let port = u16::try_from(shop.node_port()).unwrap();
-    let name = format!("k8s-service-{}", shop.uid());
-    let spec = BalancerSpec::named(&name).pool(pool(port));
-    let id = shop.cloud.add_balancer(&spec).unwrap();
-    let addresses = shop.balancer().vip_addresses.into_iter();
-    let ingress: Vec<Value> = addresses
-        .map(|it| json!({ "ip": it.to_string(), "ipMode": "Proxy" }))
-        .collect();
-    shop.change_service("web", |it| {
-        it["metadata"]["annotations"] = annotations_of_the_original(&id);
-        it["status"]["loadBalancer"]["ingress"] = ingress.clone().into();
-    })
-    .await;
-    id
-}
+use super::shop::{FINALIZER, Shop, UUID, annotation};
 
 #[test]
 fn cloudscale_case_72_the_originals_load_balancer_is_taken_over_with_one_tag_and_nothing_else() {
     scenario!(async || {
         let mut shop = Shop::idle(&[], &[]).await;
-        let id = left_by_the_original(&shop).await;
+        let id = shop.leave("web", &[11, 12]).await;
         let (before, mark) = (shop.service("web"), shop.mark());
         let uid = shop.uid();
         shop.start();
@@ -52,7 +30,7 @@ fn cloudscale_case_72_the_originals_load_balancer_is_taken_over_with_one_tag_and
 fn cloudscale_case_72_without_ownership_tags_nothing_at_all_is_written() {
     scenario!(async || {
         let mut shop = Shop::idle(&[("CLOUDSCALE_OWNERSHIP_TAGS", "false")], &[]).await;
-        left_by_the_original(&shop).await;
+        shop.leave("web", &[11, 12]).await;
         let (before, mark) = (shop.service("web"), shop.mark());
         shop.start();
         shop.until_looked(mark).await;
@@ -75,7 +53,7 @@ fn tags(shop: &Shop, id: &str, tags: Value) {
 fn cloudscale_case_74_another_services_load_balancer_is_left_alone_until_its_tag_is_gone() {
     scenario!(async || {
         let mut shop = Shop::idle(&[], &[]).await;
-        let id = left_by_the_original(&shop).await;
+        let id = shop.leave("web", &[11, 12]).await;
         tags(&shop, &id, json!({ "k8s-service-uid": OTHER }));
         let mark = shop.mark();
         shop.start();
@@ -96,7 +74,7 @@ fn cloudscale_case_74_another_services_load_balancer_is_left_alone_until_its_tag
 fn cloudscale_case_74_a_service_that_goes_leaves_another_services_load_balancer() {
     scenario!(async || {
         let mut shop = Shop::idle(&[], &[]).await;
-        let id = left_by_the_original(&shop).await;
+        let id = shop.leave("web", &[11, 12]).await;
         tags(&shop, &id, json!({ "k8s-service-uid": OTHER }));
         let (before, mark) = (shop.balancer(), shop.mark());
         shop.start();
@@ -109,5 +87,45 @@ fn cloudscale_case_74_a_service_that_goes_leaves_another_services_load_balancer(
         assert_eq!(shop.changes_from(mark), [""; 0]);
         assert_eq!(shop.balancer(), before);
         shop.close().await;
+    });
+}
+
+#[test]
+fn two_services_that_want_one_name_do_not_fight_and_the_second_goes_alone() {
+    scenario!(async || {
+        let shop = Shop::open().await;
+        let key = "k8s.cloudscale.ch/loadbalancer-name";
+        shop.create_service(annotated("web", &[(key, "shared")]))
+            .await;
+        shop.until_ensured("web").await;
+        let (before, mark) = (shop.balancer(), shop.mark());
+        shop.create_service(annotated("other", &[(key, "shared")]))
+            .await;
+        shop.message("other", "LoadBalancerOwnedByOther").await;
+        shop.delete_service("other").await;
+        shop.until_service_gone("other").await;
+        assert_eq!(shop.changes_from(mark), [""; 0]);
+        assert_eq!(shop.balancer(), before);
+        shop.close().await;
+    });
+}
+
+#[test]
+fn an_observer_writes_neither_to_the_cloud_nor_to_services() {
+    scenario!(async || {
+        let mut shop = Shop::idle(&[], &["--mode=observe"]).await;
+        shop.leave("web", &[11, 12]).await;
+        shop.create_service(service("new")).await;
+        let (web, new, mark) = (shop.service("web"), shop.service("new"), shop.mark());
+        shop.start();
+        shop.until_looked(mark).await;
+        shop.delete_service("web").await;
+        shop.long(600).await;
+        assert_eq!(shop.changes_from(mark), [""; 0]);
+        assert_eq!(shop.written_from(mark), []);
+        assert_eq!(shop.service("new"), new);
+        assert_eq!(finalizers(&shop.service("web")), finalizers(&web));
+        assert_eq!(shop.cloud.balancers().len(), 1);
+        assert_eq!(shop.events("web"), [""; 0]);
     });
 }

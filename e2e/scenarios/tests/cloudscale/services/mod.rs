@@ -9,5 +9,7 @@ mod doubt;
 mod drift;
 mod identity;
 mod nodes;
+mod scale;
+mod seeds;
 mod shop;
 mod timing;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use bowline_scenarios::Bench;
 use bowline_scenarios::objects::{known, service};
 use bowline_simulator::cloudscale::{
-    BalancerInfo, BalancerTimings, ListenerSpec, MemberSpec, MonitorSpec, PoolSpec,
+    BalancerInfo, BalancerSpec, BalancerTimings, ListenerSpec, MemberSpec, MonitorSpec, PoolSpec,
 };
 use bowline_simulator::journal::{Entry, Filter};
 use serde_json::{Value, json};
@@ -55,7 +55,11 @@ impl Shop {
 
     /// The same without the manager.
     pub(crate) async fn idle(environment: &[(&str, &str)], arguments: &[&str]) -> Self {
-        let stage = Stage::idle(environment, arguments).await;
+        Self::on(Stage::idle(environment, arguments).await).await
+    }
+
+    /// The same on another stage.
+    pub(crate) async fn on(stage: Stage) -> Self {
         stage
             .cloud
             .set_balancer_timings(BalancerTimings::each(Duration::from_millis(500)));
@@ -95,6 +99,33 @@ impl Shop {
     /// Ends well, refused nothing.
     pub(crate) async fn close(self) {
         self.0.end().await;
+    }
+
+    /// What the original leaves behind: a Service as it wrote it, and its load balancer, whose uuid
+    /// is returned.
+    pub(crate) async fn leave(&self, name: &str, hosts: &[u8]) -> String {
+        let mut it = service(name);
+        it["metadata"]["finalizers"] = json!([FINALIZER]);
+        self.create_service(it).await;
+        let made = self.0.service(name);
+        let port = made["spec"]["ports"][0]["nodePort"].as_u64().unwrap();
+        let port = u16::try_from(port).unwrap();
+        let spec = BalancerSpec::named(&format!("k8s-service-{}", uid(&made)));
+        let spec = spec.pool(pool(port, hosts));
+        let id = self.cloud.add_balancer(&spec).unwrap();
+        let all = self.cloud.balancers();
+        let found = all.iter().find(|it| it.uuid == id).unwrap();
+        let ingress: Vec<Value> = found
+            .vip_addresses
+            .iter()
+            .map(|it| json!({ "ip": it.to_string(), "ipMode": "Proxy" }))
+            .collect();
+        self.change_service(name, |it| {
+            it["metadata"]["annotations"] = json!({ UUID: id, ZONE: "rma1", CONFIG_VERSION: "1" });
+            it["status"]["loadBalancer"]["ingress"] = ingress.clone().into();
+        })
+        .await;
+        id
     }
 
     // The cloud.
@@ -233,26 +264,17 @@ fn is_id(part: &str) -> bool {
     part.len() == 36 && part.matches('-').count() == 4
 }
 
-/// The pool that the original makes for `web`.
-pub(crate) fn pool(node_port: u16) -> PoolSpec {
-    let member = |last: u8| {
-        let mut member = MemberSpec::at([10, 20, 0, last].into(), node_port);
-        member.monitor_port = Some(node_port);
-        member
-    };
+/// The pool that the original makes for a Service whose nodes have these last parts of addresses.
+pub(crate) fn pool(node_port: u16, hosts: &[u8]) -> PoolSpec {
     let mut monitor = MonitorSpec::of("tcp");
-    monitor.delay_s = Some(2);
-    monitor.timeout_s = Some(1);
-    monitor.up_threshold = Some(2);
-    monitor.down_threshold = Some(3);
-    PoolSpec::named("tcp/http")
-        .member(member(11))
-        .member(member(12))
+    (monitor.delay_s, monitor.timeout_s) = (Some(2), Some(1));
+    (monitor.up_threshold, monitor.down_threshold) = (Some(2), Some(3));
+    let pool = PoolSpec::named("tcp/http")
         .listener(ListenerSpec::on("tcp", 80))
-        .monitor(monitor)
-}
-
-/// The annotations that the original leaves on a Service.
-pub(crate) fn annotations_of_the_original(uuid: &str) -> Value {
-    json!({ UUID: uuid, ZONE: "rma1", CONFIG_VERSION: "1" })
+        .monitor(monitor);
+    hosts.iter().fold(pool, |pool, last| {
+        let mut member = MemberSpec::at([10, 20, 0, *last].into(), node_port);
+        member.monitor_port = Some(node_port);
+        pool.member(member)
+    })
 }
