@@ -5,9 +5,11 @@ use std::net::IpAddr;
 
 use bowline_scenarios::objects::{annotated, entrances, finalizers, service};
 use bowline_scenarios::scenario;
-use bowline_simulator::cloudscale::FloatingIpSpec;
+use bowline_simulator::cloudscale::{FloatingIpSpec, MemberInfo};
+use serde_json::Value;
 
 use super::shop::{FINALIZER, Shop, UUID, annotation};
+use crate::stage::text;
 
 const FLOATING_IPS: &str = "k8s.cloudscale.ch/loadbalancer-floating-ips";
 
@@ -92,4 +94,73 @@ fn cloudscale_case_58_a_service_in_a_conflict_can_go_and_the_other_one_proceeds(
         assert_eq!(shop.balancer().uuid, annotation(&other, UUID));
         shop.close().await;
     });
+}
+
+#[test]
+fn a_bad_annotation_is_told_with_its_key_and_members_go_on_being_updated() {
+    scenario!(async || {
+        let shop = Shop::open().await;
+        let shown = shop.serve().await;
+        let mark = shop.mark();
+        let key = "k8s.cloudscale.ch/loadbalancer-timeout-client-data-ms";
+        shop.annotate("web", key, Some("5s")).await;
+        let message = shop.message("web", "InvalidLoadBalancerConfig").await;
+        assert!(message.contains(key) && message.contains("5s"), "{message}");
+        let troubled = shop
+            .until_service("web", "its condition tells", |it| {
+                condition(it)["status"] == "False"
+            })
+            .await;
+        assert!(text(&condition(&troubled)["message"]).contains(key));
+        shop.delete("worker-b").await;
+        shop.until_members(&["11"]).await;
+        assert_eq!(shop.changes_from(mark), ["DELETE members"]);
+        shop.annotate("web", key, Some("60000")).await;
+        let healed = shop
+            .until_service("web", "its condition is good", |it| {
+                condition(it)["status"] == "True"
+            })
+            .await;
+        let listener = &shop.balancer().pools[0].listeners[0];
+        assert_eq!(listener.timeout_client_data_ms, 60_000);
+        assert_eq!(entrances(&healed), entrances(&shown));
+        shop.close().await;
+    });
+}
+
+#[test]
+fn cloudscale_case_55_another_traffic_policy_never_takes_more_than_one_member_away() {
+    scenario!(async || {
+        let shop = Shop::open().await;
+        shop.serve().await;
+        shop.change_service("web", |it| {
+            it["spec"]["externalTrafficPolicy"] = "Local".into();
+        })
+        .await;
+        let port = shop.service("web")["spec"]["healthCheckNodePort"].as_u64();
+        assert!(port.is_some_and(|port| port > 0));
+        let mut fewest = usize::MAX;
+        shop.until("the members are checked on the other port", |_| {
+            let pools = shop.balancer().pools;
+            let members = pools.iter().map(|it| it.members.len()).min();
+            fewest = fewest.min(members.unwrap_or_default());
+            let [pool] = pools.as_slice() else {
+                return false;
+            };
+            let checked = |it: &MemberInfo| it.monitor_port.map(u64::from) == port;
+            let http = pool.monitor.as_ref().is_some_and(|it| it.kind == "http");
+            http && pool.members.len() == 2 && pool.members.iter().all(checked)
+        })
+        .await;
+        assert!(fewest >= 1, "{fewest}");
+        shop.close().await;
+    });
+}
+
+/// What the Service says about its load balancer.
+fn condition(service: &Value) -> Value {
+    let all = service["status"]["conditions"].as_array();
+    let mut all = all.into_iter().flatten();
+    let own = all.find(|it| it["type"] == "bowline.dev/LoadBalancerReady");
+    own.cloned().unwrap_or_default()
 }
