@@ -10,8 +10,8 @@
 //! is the relay's. Watches are streamed. What goes wrong behind the relay is a cut connection in
 //! front of it.
 //!
-//! A relay can narrow the view: nodes are then listed and watched with a label selector that the
-//! client knows nothing of, so that it takes its nodes for all there are.
+//! A relay can narrow the view: nodes and Services are then listed and watched with a label selector
+//! that the client knows nothing of, so that it takes its own for all there are.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -45,7 +45,7 @@ const MOST_BYTES: usize = 128 * 1024 * 1024;
 /// How the names of service accounts begin.
 const ACCOUNTS: &str = "system:serviceaccount:";
 /// What a narrowed view narrows.
-const NODES: &str = "/api/v1/nodes";
+const NARROWED: [&str; 2] = ["/api/v1/nodes", "/api/v1/services"];
 /// Headers about one connection, which mean nothing on the next.
 const HOP_BY_HOP: [HeaderName; 8] = [
     header::CONNECTION,
@@ -76,7 +76,7 @@ pub struct Relay {
     client: Client<Connector, Full<Bytes>>,
     upstream: Uri,
     caller: String,
-    /// The nodes that are shown; none: all.
+    /// The nodes and Services that are shown; none: all.
     selector: Option<String>,
     flights: watch::Sender<Flights>,
 }
@@ -106,7 +106,7 @@ impl Relay {
         Self::narrowed(config, caller, None)
     }
 
-    /// The same, with a view of only those nodes that the label selector chooses.
+    /// The same, with a view of only those nodes and Services that the label selector chooses.
     pub fn narrowed(
         config: &kube::Config,
         caller: &str,
@@ -174,11 +174,13 @@ impl Relay {
         let root = PathAndQuery::from_static("/");
         let asked = head.uri.path_and_query().cloned().unwrap_or(root);
         match &self.selector {
-            Some(selector) if head.method == http::Method::GET && asked.path() == NODES => {
+            Some(selector)
+                if head.method == http::Method::GET && NARROWED.contains(&asked.path()) =>
+            {
                 let query = asked.query().unwrap_or_default();
                 let mut narrowed = url::form_urlencoded::Serializer::new(query.to_owned());
                 narrowed.append_pair("labelSelector", selector);
-                let text = format!("{NODES}?{}", narrowed.finish());
+                let text = format!("{}?{}", asked.path(), narrowed.finish());
                 text.parse().map_err(io::Error::other)
             }
             _ => Ok(asked),
@@ -354,20 +356,29 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_narrowed_view_shows_only_the_chosen_nodes() {
-        use k8s_openapi::api::core::v1::Node;
+    async fn a_narrowed_view_shows_only_the_chosen_nodes_and_services() {
+        use k8s_openapi::api::core::v1::{Node, Service};
         let (cluster, near, _relay, _server, _client) = stage().await;
         for (name, scenario) in [("mine", "one"), ("other", "two")] {
             let metadata = json!({ "name": name, "labels": { "scenario": scenario } });
             let node = json!({ "apiVersion": "v1", "kind": "Node", "metadata": metadata });
-            cluster.install([node]).unwrap();
+            let metadata = json!({ "name": name, "namespace": "default",
+                                   "labels": { "scenario": scenario } });
+            let service = json!({ "apiVersion": "v1", "kind": "Service", "metadata": metadata,
+                                  "spec": { "ports": [{ "port": 80 }] } });
+            cluster.install([node, service]).unwrap();
         }
         let user = User::new("jane", &["system:masters"]);
         let mut config = cluster.config_of(user).unwrap();
         let relay = Relay::narrowed(&config, "narrow", Some("scenario=one".to_owned())).unwrap();
         let _narrow = Server::builder(&near, relay).pipe("narrow.sim:80");
         config.cluster_url = "http://narrow.sim:80".parse().unwrap();
-        let api: Kube<Node> = Kube::all(crate::cluster::client_over(&near, config).unwrap());
+        let client = crate::cluster::client_over(&near, config).unwrap();
+        let api: Kube<Service> = Kube::all(client.clone());
+        let listed = api.list(&kube::api::ListParams::default()).await.unwrap();
+        let names: Vec<_> = listed.items.iter().filter_map(Service::name).collect();
+        assert_eq!(names, ["mine"]);
+        let api: Kube<Node> = Kube::all(client);
         let listed = api.list(&kube::api::ListParams::default()).await.unwrap();
         let names: Vec<_> = listed.items.iter().filter_map(Node::name).collect();
         assert_eq!(names, ["mine"]);

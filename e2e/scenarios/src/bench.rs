@@ -4,6 +4,7 @@ mod calls;
 mod faults;
 mod leases;
 mod managers;
+mod services;
 mod time;
 
 use std::sync::Arc;

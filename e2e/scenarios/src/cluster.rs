@@ -6,6 +6,7 @@ mod callers;
 mod leases;
 mod remains;
 mod server;
+mod services;
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -357,7 +358,7 @@ impl Cluster {
         }
     }
 
-    /// Waits until what happened so far can be read: in nodes, events and journal.
+    /// Waits until what happened so far can be read: in nodes, Services, events and journal.
     pub async fn catch_up(&self) {
         let Back::Real(real) = &self.back else {
             return;

@@ -1,4 +1,4 @@
-//! What a real server holds of one scenario (nodes, events, leases), kept up to date by watches, so that scenarios can read
+//! What a real server holds of one scenario (nodes, Services, events, leases), kept up to date by watches, so that scenarios can read
 //! without waiting.
 
 use std::collections::BTreeMap;
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use futures::{Stream, StreamExt};
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::{Event as KubeEvent, Node};
+use k8s_openapi::api::core::v1::{Event as KubeEvent, Node, Service};
 use kube::api::ListParams;
 use kube::core::{ApiResource, DynamicObject, ObjectList, PartialObjectMeta, TypeMeta};
 use kube::runtime::WatchStreamExt as _;
@@ -27,15 +27,16 @@ const LAG: Duration = Duration::from_secs(60);
 /// Between tries while a server restarts.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// Nodes and events of one scenario. Dropping it ends the watches.
+/// Nodes, Services and events of one scenario. Dropping it ends the watches.
 pub(crate) struct Mirror {
     client: Client,
     names: Names,
     nodes: Kept,
+    services: Kept,
     events: Kept,
     leases: Kept,
     pulse: watch::Sender<()>,
-    tasks: [JoinHandle<()>; 3],
+    tasks: [JoinHandle<()>; 4],
 }
 
 impl Drop for Mirror {
@@ -62,14 +63,17 @@ struct State {
 impl Mirror {
     /// Watches what is the scenario's; returns when it is known.
     pub(crate) async fn start(client: Client, names: &Names) -> Self {
-        let (nodes, events, leases) = (Kept::default(), Kept::default(), Kept::default());
+        let (nodes, services) = (Kept::default(), Kept::default());
+        let (events, leases) = (Kept::default(), Kept::default());
         let pulse = watch::Sender::default();
         let config = watcher::Config {
             label_selector: names.selector(),
             ..watcher::Config::default()
         };
         let all = Api::all_with(client.clone(), &ApiResource::erase::<Node>(&()));
-        let nodes_task = follow(all, "Node", config, &nodes, names, &pulse);
+        let nodes_task = follow(all, "Node", config.clone(), &nodes, names, &pulse);
+        let all = Api::all_with(client.clone(), &ApiResource::erase::<Service>(&()));
+        let services_task = follow(all, "Service", config, &services, names, &pulse);
         let all = Api::all_with(client.clone(), &ApiResource::erase::<KubeEvent>(&()));
         let events_task = follow(
             all,
@@ -87,12 +91,18 @@ impl Mirror {
             client,
             names: names.clone(),
             nodes,
+            services,
             events,
             leases,
             pulse,
-            tasks: [nodes_task, events_task, leases_task],
+            tasks: [nodes_task, services_task, events_task, leases_task],
         };
-        let all = [&mirror.nodes, &mirror.events, &mirror.leases];
+        let all = [
+            &mirror.nodes,
+            &mirror.services,
+            &mirror.events,
+            &mirror.leases,
+        ];
         let complete = || all.iter().all(|kept| kept.lock().is_complete);
         mirror.until("the first lists are here", complete).await;
         mirror
@@ -120,6 +130,11 @@ impl Mirror {
         own.filter(|it| it["metadata"]["name"] == name)
             .cloned()
             .collect()
+    }
+
+    /// The Services, by name: a scenario has no two of one name.
+    pub(crate) fn services(&self) -> Vec<Value> {
+        self.services.lock().current.values().cloned().collect()
     }
 
     /// The lease of that name on the server.
@@ -170,6 +185,8 @@ impl Mirror {
         };
         let nodes: Api<Node> = Api::all(self.client.clone());
         self.agree(&self.nodes, nodes, &select).await;
+        let services: Api<Service> = Api::all(self.client.clone());
+        self.agree(&self.services, services, &select).await;
         let events: Api<KubeEvent> = Api::all(self.client.clone());
         self.agree(&self.events, events, &ListParams::default())
             .await;

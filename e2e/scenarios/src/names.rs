@@ -14,10 +14,11 @@ use bowline_simulator::faults::Rule;
 use bowline_simulator::journal::Entry;
 use serde_json::Value;
 
-/// On nodes of a shared server: whose they are. A scenario does not see it.
+/// On nodes and Services of a shared server: whose they are. A scenario does not see it.
 const LABEL: &str = "bowline.test/scenario";
 const HOST_NAME: &str = "kubernetes.io/hostname";
 const NODES: &str = "/api/v1/nodes/";
+const SERVICES: &str = "/services/";
 
 /// The names of one scenario. Clones are the same.
 #[derive(Clone, Debug, Default)]
@@ -60,7 +61,7 @@ impl Names {
         text.replace(&self.prefix, "")
     }
 
-    /// The selector of the scenario's nodes; none if all are.
+    /// The selector of the scenario's nodes and Services; none if all are.
     pub fn selector(&self) -> Option<String> {
         let mark = self.mark()?;
         Some(format!("{LABEL}={mark}"))
@@ -101,6 +102,15 @@ impl Names {
         node
     }
 
+    /// A Service of the scenario as the server gets it. Its namespace is nobody's own.
+    pub fn outgoing_service(&self, mut service: Value) -> Value {
+        if let (Some(mark), Some(name)) = (self.mark(), service["metadata"]["name"].as_str()) {
+            service["metadata"]["name"] = self.own(name).into();
+            service["metadata"]["labels"][LABEL] = mark.into();
+        }
+        service
+    }
+
     /// An object of the server as the scenario reads it.
     pub fn incoming(&self, mut object: Value) -> Value {
         if self.prefix.is_empty() {
@@ -130,12 +140,16 @@ impl Names {
         entry
     }
 
-    /// A fault of calls about the scenario's nodes.
+    /// A fault of calls about the scenario's nodes or Services.
     pub fn rule(&self, mut rule: Rule) -> Rule {
         if let Some(name) = rule.path.strip_prefix(NODES)
             && !name.starts_with('*')
         {
             rule.path = format!("{NODES}{}", self.own(name));
+        } else if let Some((namespace, name)) = rule.path.split_once(SERVICES)
+            && !name.starts_with('*')
+        {
+            rule.path = format!("{namespace}{SERVICES}{}", self.own(name));
         }
         rule
     }

@@ -1,4 +1,4 @@
-//! Node objects as kubelets make them, and short forms of what is read from them.
+//! Node objects as kubelets make them, Services, and short forms of what is read from them.
 
 use std::collections::BTreeMap;
 
@@ -12,6 +12,9 @@ pub const SHUTDOWN: &str = "node.cloudprovider.kubernetes.io/shutdown";
 pub const NOT_READY: &str = "node.kubernetes.io/not-ready";
 /// The annotation with the kubelet's `--node-ip`.
 pub const PROVIDED_NODE_IP: &str = "alpha.kubernetes.io/provided-node-ip";
+
+/// Where the Services of scenarios are, unless they say another namespace.
+pub const NAMESPACE: &str = "shop";
 
 /// A node as a kubelet with an external cloud provider registers it; Ready, so that only the
 /// initialiser cares about it.
@@ -40,6 +43,52 @@ pub fn known(name: &str, id: &str, status: &str, addresses: &[&str]) -> Value {
         .collect();
     node["status"]["addresses"] = json!(list);
     node
+}
+
+/// A Service that wants a load balancer for its port `http`: 80 of TCP. The node port is the server's
+/// choice.
+pub fn service(name: &str) -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": { "namespace": NAMESPACE, "name": name, "annotations": {} },
+        "spec": {
+            "type": "LoadBalancer",
+            "selector": { "app": name },
+            "ports": [{ "name": "http", "protocol": "TCP", "port": 80, "targetPort": 8080 }],
+        },
+    })
+}
+
+/// The same with annotations.
+pub fn annotated(name: &str, annotations: &[(&str, &str)]) -> Value {
+    let mut service = service(name);
+    for (key, value) in annotations {
+        service["metadata"]["annotations"][*key] = (*value).into();
+    }
+    service
+}
+
+/// The addresses and host names in a Service's status, each with its mode: `203.0.113.5 Proxy`.
+pub fn entrances(service: &Value) -> Vec<String> {
+    let list = service["status"]["loadBalancer"]["ingress"].as_array();
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let list = list.into_iter().flatten();
+    list.map(|it| {
+        let shown = text(&it["ip"]) + &text(&it["hostname"]);
+        format!("{shown} {}", text(&it["ipMode"]))
+            .trim_end()
+            .to_owned()
+    })
+    .collect()
+}
+
+/// The finalizers of an object.
+pub fn finalizers(object: &Value) -> Vec<String> {
+    let list = object["metadata"]["finalizers"].as_array();
+    let list = list.into_iter().flatten();
+    list.filter_map(|it| it.as_str().map(str::to_owned))
+        .collect()
 }
 
 /// The condition `Ready` of that status.

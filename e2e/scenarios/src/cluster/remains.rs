@@ -2,13 +2,14 @@
 
 use futures::{StreamExt as _, stream};
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::{Event, Node, ServiceAccount};
+use k8s_openapi::api::core::v1::{Event, Node, Service, ServiceAccount};
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
 use kube::Api;
-use kube::api::{DeleteParams, ListParams};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 
 use crate::mirror::LEASES;
 use crate::names::Names;
+use crate::objects::NAMESPACE;
 
 /// Deletions at once, in a clean-up.
 const REMOVALS: usize = 8;
@@ -34,12 +35,13 @@ impl Remains {
         };
         let nodes: Api<Node> = Api::all(self.admin.clone());
         self.remove_all(nodes, &selected).await;
+        self.remove_services(&selected).await;
         let (all, admin) = (ListParams::default(), &self.admin);
         for namespace in [NODE_LEASES, LEASES] {
             let leases: Api<Lease> = Api::namespaced(admin.clone(), namespace);
             self.remove_all(leases, &all).await;
         }
-        for namespace in [NODE_EVENTS, LEASES] {
+        for namespace in [NODE_EVENTS, LEASES, NAMESPACE] {
             let events: Api<Event> = Api::namespaced(admin.clone(), namespace);
             self.remove_all(events, &all).await;
         }
@@ -53,6 +55,24 @@ impl Remains {
             .await;
         let accounts: Api<ServiceAccount> = Api::namespaced(admin.clone(), SYSTEM);
         self.remove_all(accounts, &all).await;
+    }
+
+    /// Services, and what holds them: nobody works on them any more.
+    async fn remove_services(&self, selected: &ListParams) {
+        let services: Api<Service> = Api::all(self.admin.clone());
+        let Ok(list) = services.list_metadata(selected).await else {
+            return;
+        };
+        for metadata in list.items.into_iter().map(|it| it.metadata) {
+            let (Some(namespace), Some(name)) = (metadata.namespace, metadata.name) else {
+                continue;
+            };
+            let api: Api<Service> = Api::namespaced(self.admin.clone(), &namespace);
+            let _ = api.delete(&name, &DeleteParams::default()).await;
+            let free = serde_json::json!({ "metadata": { "finalizers": null } });
+            let options = PatchParams::default();
+            let _ = api.patch(&name, &options, &Patch::Merge(&free)).await;
+        }
     }
 
     async fn remove_all<K>(&self, api: Api<K>, selected: &ListParams)

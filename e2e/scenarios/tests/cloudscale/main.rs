@@ -10,4 +10,5 @@
 mod faults;
 mod lifecycle;
 mod nodes;
+mod services;
 mod stage;

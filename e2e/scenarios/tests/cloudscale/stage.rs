@@ -87,7 +87,24 @@ impl Stage {
 
     /// The same with further variables and arguments.
     pub(crate) async fn with(environment: &[(&str, &str)], arguments: &[&str]) -> Self {
+        let mut stage = Self::idle(environment, arguments).await;
+        stage.start();
+        stage
+    }
+
+    /// The same without the manager, for [`Stage::start`].
+    pub(crate) async fn idle(environment: &[(&str, &str)], arguments: &[&str]) -> Self {
+        Self::seeded(Setup::default().seed, environment, arguments).await
+    }
+
+    /// The same with a seed for everything that is random.
+    pub(crate) async fn seeded(
+        seed: u64,
+        environment: &[(&str, &str)],
+        arguments: &[&str],
+    ) -> Self {
         let mut bench = Bench::set_up(Setup {
+            seed,
             clouds: &[],
             flags: &[&FLAGS, arguments].concat(),
             program: ("cloudscale-cloud-controller-manager", PROVIDER),
@@ -103,7 +120,6 @@ impl Stage {
         bench.act_as(config);
         let (world, settings) = (bench.world.clone(), settings(environment));
         bench.add_provider(move |metrics| provider(&world, &settings, metrics));
-        bench.start();
         Self {
             bench,
             user,
@@ -112,6 +128,22 @@ impl Stage {
             _monitor: monitor,
             _server: server,
         }
+    }
+
+    /// Starts the manager.
+    pub(crate) fn start(&mut self) {
+        self.bench.start();
+    }
+
+    /// Stops the manager and starts it again.
+    pub(crate) async fn restart(&mut self) {
+        self.bench.stop().await;
+        self.bench.start();
+    }
+
+    /// Kills the manager in the middle of whatever it does.
+    pub(crate) async fn kill(&mut self) {
+        self.bench.kill().await;
     }
 
     /// Makes a server, under the scenario's name of it.

@@ -17,11 +17,12 @@ use bowline_simulator::kubernetes::auth::originals;
 use bowline_simulator::kubernetes::fixture;
 use serde_json::Value;
 
+use Extent::{Nodes, NodesAndServices};
 use story::Stage;
 use used::{Right, is_granted, right};
 
-/// The rights a manager without the serving port uses. What we ship can be read off here.
-const NEEDED: &[(&str, &str)] = &[
+/// The rights a manager without the serving port and without load balancers uses.
+const FOR_NODES: &[(&str, &str)] = &[
     ("create", "events"),
     ("create", "leases.coordination.k8s.io"),
     ("delete", "nodes"),
@@ -35,13 +36,33 @@ const NEEDED: &[(&str, &str)] = &[
     ("watch", "nodes"),
 ];
 
+/// What it uses for Services besides. What we ship can be read off here and above.
+const FOR_SERVICES: &[(&str, &str)] = &[
+    ("get", "/version"),
+    ("patch", "services/status"),
+    ("watch", "services"),
+];
+
 fn shipped() -> Vec<Value> {
     let text = include_str!("../../../../deploy/rbac.yaml");
     fixture::parse("deploy/rbac.yaml", text).unwrap()
 }
 
-async fn check(account: &str, objects: Vec<Value>) {
+/// The rights that the original with that role has a use for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Extent {
+    Nodes,
+    NodesAndServices,
+}
+
+async fn check(account: &str, objects: Vec<Value>, extent: Extent) {
     let mut stage = Stage::new(account, &objects).await;
+    let mut needed = FOR_NODES.to_vec();
+    if extent == Extent::NodesAndServices {
+        stage.add_load_balancers();
+        needed.extend(FOR_SERVICES);
+        needed.sort_unstable();
+    }
     stage.whole_story().await;
     let refused: Vec<_> = stage
         .calls()
@@ -53,7 +74,7 @@ async fn check(account: &str, objects: Vec<Value>) {
         let all: std::collections::BTreeSet<_> = stage.calls().iter().map(right).collect();
         all.into_iter().collect()
     };
-    let needed: Vec<Right> = NEEDED
+    let needed: Vec<Right> = needed
         .iter()
         .map(|(verb, what)| ((*verb).to_owned(), (*what).to_owned()))
         .collect();
@@ -64,29 +85,58 @@ async fn check(account: &str, objects: Vec<Value>) {
 }
 
 #[test]
-fn the_whole_story_of_a_node_fits_into_cloudscales_role() {
-    scenario!(async || check("cloud-controller-manager", originals::cloudscale()).await);
+fn the_whole_story_of_a_node_and_a_service_fits_into_cloudscales_role() {
+    let account = "cloud-controller-manager";
+    scenario!(async || check(account, originals::cloudscale(), NodesAndServices).await);
 }
 
 #[test]
-fn the_whole_story_of_a_node_fits_into_exoscales_role() {
-    scenario!(async || check("cloud-controller-manager", originals::exoscale()).await);
+fn the_whole_story_of_a_node_and_a_service_fits_into_exoscales_role() {
+    let account = "cloud-controller-manager";
+    scenario!(async || check(account, originals::exoscale(), NodesAndServices).await);
 }
 
 #[test]
 fn the_whole_story_of_a_node_fits_into_xen_orchestras_role() {
     let account = "xenorchestra-cloud-controller-manager";
-    scenario!(async || check(account, originals::xenorchestra()).await);
+    scenario!(async || check(account, originals::xenorchestra(), Nodes).await);
 }
 
 #[test]
-fn the_whole_story_of_a_node_fits_into_the_frameworks_role() {
-    scenario!(async || check("bowline", originals::framework("bowline", false)).await);
+fn the_whole_story_of_a_node_and_a_service_fits_into_the_frameworks_role() {
+    let objects = originals::framework("bowline", false);
+    scenario!(async || check("bowline", objects, NodesAndServices).await);
 }
 
 #[test]
-fn the_whole_story_of_a_node_fits_into_the_role_we_ship() {
-    scenario!(async || check("bowline", shipped()).await);
+fn the_whole_story_of_a_node_and_a_service_fits_into_the_role_we_ship() {
+    scenario!(async || check("bowline", shipped(), NodesAndServices).await);
+}
+
+#[test]
+fn a_server_without_streaming_lists_needs_the_right_to_list_services_too() {
+    scenario!(async || {
+        let objects = originals::cloudscale();
+        let mut stage = Stage::new("cloud-controller-manager", &objects).await;
+        stage.add_load_balancers();
+        let old = refuse(422, "GET", "/api/v1/services").query("*sendInitialEvents=true*");
+        stage.bench.fault(old);
+        stage.bench.start();
+        stage.service().await;
+        stage.bench.stop().await;
+        let list = ("list".to_owned(), "services".to_owned());
+        let used: Vec<Right> = stage.calls().iter().map(right).collect();
+        assert!(used.contains(&list), "{used:?}");
+        for objects in [
+            originals::cloudscale(),
+            originals::exoscale(),
+            originals::framework("bowline", false),
+            shipped(),
+        ] {
+            assert!(is_granted(&objects, &list));
+        }
+        assert!(stage.calls().iter().all(|it| it.status != 403));
+    });
 }
 
 #[test]

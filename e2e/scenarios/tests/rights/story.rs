@@ -1,19 +1,30 @@
-//! Everything that happens to nodes, one thing after the other, under an account of its own.
+//! Everything that happens to nodes and Services, one thing after the other, under an account of its own.
 
-use bowline_core::SHUTDOWN_TAINT;
+use std::collections::BTreeMap;
+
+use bowline_cloudscale::{Config, PROVIDER, Surroundings};
+use bowline_core::{CloudName, SHUTDOWN_TAINT};
+use bowline_http::Connector;
 use bowline_scenarios::cloud::{Script, machine, stopped};
-use bowline_scenarios::objects::{addresses, fresh, known, labels, taints};
+use bowline_scenarios::objects::{addresses, annotated, fresh, known, labels, taints};
 use bowline_scenarios::{Bench, refuse};
+use bowline_simulator::cloudscale::{Cloudscale, DEFAULT_TOKEN};
 use bowline_simulator::journal::Entry;
+use bowline_simulator::serve::Server;
 use serde_json::Value;
 
 const FIRST: &str = "InternalIP:10.0.0.1";
 const SECOND: &str = "InternalIP:10.0.0.9";
+/// Where the cloud with load balancers listens in the pipes.
+const CLOUD: &str = "cloudscale.sim:80";
+const ZONE: &str = "k8s.cloudscale.ch/loadbalancer-zone";
 
 pub(crate) struct Stage {
     pub(crate) bench: Bench,
     /// Who the manager is to the API server.
     user: String,
+    /// The cloud with load balancers, if the story is about Services too.
+    cloud: Option<Server>,
 }
 
 impl Stage {
@@ -26,7 +37,31 @@ impl Stage {
         Self {
             bench,
             user: renamed.user,
+            cloud: None,
         }
+    }
+
+    /// A second cloud, with load balancers.
+    pub(crate) fn add_load_balancers(&mut self) {
+        let world = self.bench.world.clone();
+        let cloud = Cloudscale::new(&world, bowline_simulator::cloudscale::Config::default());
+        self.cloud = Some(Server::builder(&world, cloud).pipe(CLOUD));
+        let url = format!("http://{CLOUD}/");
+        let variables = BTreeMap::from([
+            ("CLOUDSCALE_API_URL", url),
+            ("CLOUDSCALE_ACCESS_TOKEN", DEFAULT_TOKEN.to_owned()),
+        ]);
+        let config = Config::read(|name| variables.get(name).cloned()).unwrap();
+        self.bench.add_provider(move |metrics| {
+            let surroundings = Surroundings {
+                name: CloudName::parse(PROVIDER).unwrap(),
+                connector: Connector::simulated(world.pipes.clone()),
+                clock: world.clock.clone(),
+                random: world.random.fork(),
+                metrics: Some(metrics.register(bowline_cloudscale::register_metrics)),
+            };
+            bowline_cloudscale::build(&config, surroundings).unwrap()
+        });
     }
 
     /// The manager's calls so far.
@@ -87,6 +122,9 @@ impl Stage {
         self.bench.set_ready("n1", "Unknown").await;
         self.bench.until_deleted("n1").await;
         self.trouble().await;
+        if self.cloud.is_some() {
+            self.service().await;
+        }
         self.bench.stop().await;
         for reason in ["Synced", "DeletingNode"] {
             assert_eq!(self.bench.told("n1", reason), 1, "{reason}");
@@ -102,6 +140,26 @@ impl Stage {
                 bench.told("n2", "NodeInitializationFailed") >= 2
             })
             .await;
+    }
+
+    /// From a new Service to its end, with a trouble in between and a status that is refused once.
+    pub(crate) async fn service(&self) {
+        let path = "/api/v1/namespaces/shop/services/web/status";
+        self.bench.fault(refuse(409, "PATCH", path).times(1));
+        self.bench
+            .create_service(annotated("web", &[(ZONE, "rma1")]))
+            .await;
+        self.bench.until_published("web").await;
+        self.bench.annotate("web", ZONE, Some("lpg1")).await;
+        self.bench
+            .until("the trouble is told", |bench| {
+                bench.told("web", "InvalidLoadBalancerConfig") > 0
+            })
+            .await;
+        self.bench.delete_service("web").await;
+        self.bench.until_service_gone("web").await;
+        let done = |bench: &Bench| bench.told("web", "DeletedLoadBalancer") > 0;
+        self.bench.until("the end is told", done).await;
     }
 
     /// A node whose machine is gone, which the manager may not delete.

@@ -66,8 +66,8 @@ pub(crate) fn is_granted(objects: &[Value], (verb, resource): &Right) -> bool {
             .collect();
         (texts(&rule["verbs"]), names)
     });
-    // Everybody who is signed in may ask whether the server is well.
-    resource == "/healthz"
+    // Everybody who is signed in may ask whether the server is well, and which version it has.
+    ["/healthz", "/version"].contains(&resource.as_str())
         || rules.any(|(verbs, names)| {
             names.contains(resource) && (verbs.contains(verb) || verbs.contains(&"*".to_owned()))
         })

@@ -1,0 +1,166 @@
+//! A Service changes: its type, its floating IPs, annotations that others write.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use bowline_scenarios::objects::{annotated, entrances, finalizers, service};
+use bowline_scenarios::scenario;
+use bowline_simulator::cloudscale::{FloatingIpSpec, MemberInfo};
+use serde_json::Value;
+
+use super::shop::{FINALIZER, Shop, UUID, annotation};
+use crate::stage::text;
+
+const FLOATING_IPS: &str = "k8s.cloudscale.ch/loadbalancer-floating-ips";
+
+#[test]
+fn cloudscale_case_64_another_type_takes_the_load_balancer_away_and_back_makes_a_new_one() {
+    scenario!(async || {
+        let shop = Shop::open().await;
+        shop.serve().await;
+        let first = shop.balancer().uuid;
+        shop.change_service("web", |it| {
+            it["spec"]["type"] = "ClusterIP".into();
+            let spec = it["spec"].as_object_mut().unwrap();
+            spec.remove("allocateLoadBalancerNodePorts");
+            spec.remove("externalTrafficPolicy");
+            spec["ports"][0].as_object_mut().unwrap().remove("nodePort");
+            it["status"]["loadBalancer"] = serde_json::json!({});
+        })
+        .await;
+        let plain = shop
+            .until_service("web", "it is let go", |it| finalizers(it).is_empty())
+            .await;
+        shop.message("web", "DeletedLoadBalancer").await;
+        assert_eq!(shop.cloud.balancers(), []);
+        assert_eq!(entrances(&plain), [""; 0]);
+        shop.change_service("web", |it| it["spec"]["type"] = "LoadBalancer".into())
+            .await;
+        let shown = shop.until_published("web").await;
+        let second = shop.balancer();
+        assert_ne!(second.uuid, first);
+        assert_eq!(annotation(&shown, UUID), second.uuid);
+        assert_eq!(finalizers(&shown), [FINALIZER]);
+        assert_eq!(shop.members().len(), 2);
+        shop.close().await;
+    });
+}
+
+#[test]
+fn cloudscale_case_58_a_service_in_a_conflict_can_go_and_the_other_one_proceeds() {
+    scenario!(async || {
+        let shop = Shop::open().await;
+        let address: IpAddr = "203.0.113.77".parse().unwrap();
+        let spec = FloatingIpSpec {
+            address: Some(address),
+            ip_version: None,
+            project: "default".into(),
+            region: Some("rma".into()),
+            global: false,
+            machine: None,
+            load_balancer: None,
+            tags: BTreeMap::new(),
+        };
+        shop.cloud.add_floating_ip(&spec).unwrap();
+        let wish = (FLOATING_IPS, r#"["203.0.113.77/32"]"#);
+        shop.serve().await;
+        shop.create_service(service("other")).await;
+        shop.until_ensured("other").await;
+        shop.annotate("web", wish.0, Some(wish.1)).await;
+        shop.until("the address is moved", |_| {
+            shop.cloud
+                .balancers()
+                .iter()
+                .any(|it| it.floating_ips == [address])
+        })
+        .await;
+        shop.create_service(annotated("third", &[wish])).await;
+        shop.annotate("other", wish.0, Some(wish.1)).await;
+        for name in ["third", "other"] {
+            let message = shop.message(name, "FloatingIPConflict").await;
+            assert!(message.contains("assigned to another service"), "{message}");
+        }
+        // The one that has the address goes in the middle of the conflict, and so does another.
+        shop.delete_service("third").await;
+        shop.until_service_gone("third").await;
+        shop.delete_service("web").await;
+        shop.until_service_gone("web").await;
+        let other = shop.service("other");
+        shop.until("the other one gets the address", |_| {
+            let all = shop.cloud.balancers();
+            all.len() == 1 && all[0].floating_ips == [address]
+        })
+        .await;
+        assert_eq!(shop.balancer().uuid, annotation(&other, UUID));
+        shop.close().await;
+    });
+}
+
+#[test]
+fn a_bad_annotation_is_told_with_its_key_and_members_go_on_being_updated() {
+    scenario!(async || {
+        let shop = Shop::open().await;
+        let shown = shop.serve().await;
+        let mark = shop.mark();
+        let key = "k8s.cloudscale.ch/loadbalancer-timeout-client-data-ms";
+        shop.annotate("web", key, Some("5s")).await;
+        let message = shop.message("web", "InvalidLoadBalancerConfig").await;
+        assert!(message.contains(key) && message.contains("5s"), "{message}");
+        let troubled = shop
+            .until_service("web", "its condition tells", |it| {
+                condition(it)["status"] == "False"
+            })
+            .await;
+        assert!(text(&condition(&troubled)["message"]).contains(key));
+        shop.delete("worker-b").await;
+        shop.until_members(&["11"]).await;
+        assert_eq!(shop.changes_from(mark), ["DELETE members"]);
+        shop.annotate("web", key, Some("60000")).await;
+        let healed = shop
+            .until_service("web", "its condition is good", |it| {
+                condition(it)["status"] == "True"
+            })
+            .await;
+        let listener = &shop.balancer().pools[0].listeners[0];
+        assert_eq!(listener.timeout_client_data_ms, 60_000);
+        assert_eq!(entrances(&healed), entrances(&shown));
+        shop.close().await;
+    });
+}
+
+#[test]
+fn cloudscale_case_55_another_traffic_policy_never_takes_more_than_one_member_away() {
+    scenario!(async || {
+        let shop = Shop::open().await;
+        shop.serve().await;
+        shop.change_service("web", |it| {
+            it["spec"]["externalTrafficPolicy"] = "Local".into();
+        })
+        .await;
+        let port = shop.service("web")["spec"]["healthCheckNodePort"].as_u64();
+        assert!(port.is_some_and(|port| port > 0));
+        let mut fewest = usize::MAX;
+        shop.until("the members are checked on the other port", |_| {
+            let pools = shop.balancer().pools;
+            let members = pools.iter().map(|it| it.members.len()).min();
+            fewest = fewest.min(members.unwrap_or_default());
+            let [pool] = pools.as_slice() else {
+                return false;
+            };
+            let checked = |it: &MemberInfo| it.monitor_port.map(u64::from) == port;
+            let http = pool.monitor.as_ref().is_some_and(|it| it.kind == "http");
+            http && pool.members.len() == 2 && pool.members.iter().all(checked)
+        })
+        .await;
+        assert!(fewest >= 1, "{fewest}");
+        shop.close().await;
+    });
+}
+
+/// What the Service says about its load balancer.
+fn condition(service: &Value) -> Value {
+    let all = service["status"]["conditions"].as_array();
+    let mut all = all.into_iter().flatten();
+    let own = all.find(|it| it["type"] == "bowline.dev/LoadBalancerReady");
+    own.cloned().unwrap_or_default()
+}

@@ -1,0 +1,140 @@
+//! A manager that dies between two steps, answers that get lost, and runs that are all the same.
+
+use bowline_scenarios::objects::{entrances, finalizers, service};
+use bowline_scenarios::{only_in_memory, refuse, scenario};
+use bowline_simulator::cloudscale::BalancerInfo;
+use bowline_simulator::faults::{Action, Rule};
+use futures::future::join_all;
+
+use super::shop::{FINALIZER, Shop, UUID, annotation};
+
+/// Load balancer, pool, two members, listener, monitor.
+const STEPS: usize = 6;
+
+/// What the cloud has, without uuids and times.
+fn shape(balancer: &BalancerInfo) -> Vec<String> {
+    let mut shape = vec![format!("{} {:?}", balancer.zone, balancer.tags.len())];
+    for pool in &balancer.pools {
+        shape.push(pool.name.clone());
+        let members = pool.members.iter().map(|it| it.address.to_string());
+        shape.extend(members);
+        shape.extend(pool.listeners.iter().map(|it| it.name.clone()));
+        shape.extend(pool.monitor.iter().map(|it| it.kind.clone()));
+    }
+    shape.sort();
+    shape
+}
+
+const WANTED: [&str; 6] = [
+    "10.20.0.11",
+    "10.20.0.12",
+    "rma1 1",
+    "tcp",
+    "tcp/80",
+    "tcp/http",
+];
+
+/// The Service shows its load balancer, there is one of each, and another look changes nothing.
+async fn assert_settled(shop: &Shop, what: &str) {
+    let shown = shop.until_published("web").await;
+    let balancer = shop.balancer();
+    assert_eq!(shape(&balancer), WANTED, "{what}");
+    assert_eq!(annotation(&shown, UUID), balancer.uuid, "{what}");
+    assert_eq!(entrances(&shown).len(), 2, "{what}");
+    shop.seconds(3).await;
+    let mark = shop.mark();
+    shop.annotate("web", "example.org/note", Some("look again"))
+        .await;
+    shop.until_looked(mark).await;
+    assert_eq!(shop.changes_from(mark), [""; 0], "{what}");
+    assert_eq!(shop.written_from(mark), [], "{what}");
+}
+
+#[test]
+fn a_manager_that_dies_after_any_step_leaves_nothing_that_the_next_one_makes_twice() {
+    scenario!(async || {
+        let story = async |steps: usize| {
+            let mut shop = Shop::open().await;
+            shop.create_service(service("web")).await;
+            shop.until("it is time to die", |_| shop.changes().len() >= steps)
+                .await;
+            shop.kill().await;
+            shop.start();
+            assert_settled(&shop, &format!("died after {steps}")).await;
+            assert_eq!(shop.changes().len(), STEPS, "died after {steps}");
+            shop.close().await;
+        };
+        join_all((1..=STEPS).map(story)).await;
+    });
+}
+
+#[test]
+fn a_manager_that_dies_during_a_removal_leaves_nothing_behind() {
+    scenario!(async || {
+        let mut shop = Shop::open().await;
+        shop.serve().await;
+        let mark = shop.mark();
+        // The load balancer goes, and the Service cannot be let go any more.
+        let path = "/api/v1/namespaces/shop/services/web/status";
+        let refused = shop.fault(refuse(500, "PATCH", path));
+        shop.delete_service("web").await;
+        shop.until_asked(mark, "DELETE load-balancers").await;
+        refused.struck(1).await;
+        shop.kill().await;
+        shop.world.faults.clear();
+        assert_eq!(finalizers(&shop.service("web")), [FINALIZER]);
+        shop.start();
+        shop.until_service_gone("web").await;
+        assert_eq!(shop.changes_from(mark), ["DELETE load-balancers"]);
+        assert_eq!(shop.cloud.balancers(), []);
+        shop.close().await;
+    });
+}
+
+#[test]
+fn answers_that_get_lost_make_nothing_twice() {
+    scenario!(async || {
+        let story = async |path: &str| {
+            let shop = Shop::open().await;
+            let lost = Rule::new(Action::LostAnswer).server("cloudscale");
+            shop.fault(lost.on("POST", path).times(1));
+            shop.create_service(service("web")).await;
+            assert_settled(&shop, path).await;
+            shop.close().await;
+        };
+        let paths = [
+            "/v1/load-balancers",
+            "/v1/load-balancers/pools",
+            "/v1/load-balancers/pools/*/members",
+            "/v1/load-balancers/listeners",
+            "/v1/load-balancers/health-monitors",
+        ];
+        join_all(paths.map(story)).await;
+    });
+}
+
+#[test]
+fn the_life_of_a_service_is_the_same_in_every_run() {
+    if !only_in_memory("a real server has a time and ids of its own") {
+        return;
+    }
+    let transcript = || {
+        let mut transcript = String::new();
+        scenario!(async || {
+            let shop = Shop::open().await;
+            let trouble = Rule::new(crate::stage::status(503)).server("cloudscale");
+            shop.fault(trouble.on("POST", "*").times(3));
+            shop.serve().await;
+            shop.delete("worker-b").await;
+            shop.until_members(&["11"]).await;
+            shop.delete_service("web").await;
+            shop.until_service_gone("web").await;
+            transcript = shop.transcript_from(0);
+            shop.close().await;
+        });
+        transcript
+    };
+    let first = transcript();
+    assert!(first.lines().count() > 50);
+    assert_eq!(transcript(), first);
+}

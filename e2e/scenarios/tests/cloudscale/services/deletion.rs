@@ -1,0 +1,83 @@
+//! A Service goes.
+
+use std::time::Duration;
+
+use bowline_scenarios::objects::finalizers;
+use bowline_scenarios::scenario;
+use bowline_simulator::cloudscale::BalancerTimings;
+use bowline_simulator::faults::Rule;
+
+use super::shop::{FINALIZER, Shop};
+use crate::stage::status;
+
+#[test]
+fn cloudscale_case_63_a_load_balancer_that_is_changing_is_deleted_afterwards() {
+    scenario!(async || {
+        let shop = Shop::open().await;
+        shop.serve().await;
+        let id = shop.balancer().uuid;
+        shop.cloud.freeze_balancer(&id).unwrap();
+        shop.delete_service("web").await;
+        shop.message("web", "DeletingLoadBalancer").await;
+        shop.seconds(10).await;
+        assert_eq!(shop.count_of("DELETE load-balancers"), 0);
+        assert_eq!(finalizers(&shop.service("web")), [FINALIZER]);
+        // The first deletion is refused, which is no answer to whether it is gone.
+        let refused = Rule::new(status(400)).server("cloudscale");
+        shop.fault(refused.on("DELETE", "/v1/load-balancers/*").times(1));
+        shop.cloud.thaw_balancer(&id).unwrap();
+        shop.until_service_gone("web").await;
+        let deletions = shop.changes().into_iter();
+        let deletions: Vec<String> = deletions.filter(|it| it.starts_with("DELETE")).collect();
+        assert_eq!(
+            deletions,
+            ["DELETE load-balancers -> 400", "DELETE load-balancers"]
+        );
+        assert_eq!(shop.cloud.balancers(), []);
+        shop.close().await;
+    });
+}
+
+#[test]
+fn cloudscale_case_63_a_load_balancer_that_vanishes_meanwhile_is_deleted_well() {
+    scenario!(async || {
+        let shop = Shop::open().await;
+        shop.serve().await;
+        let id = shop.balancer().uuid;
+        let slow = BalancerTimings {
+            call: Duration::from_secs(2),
+            ..BalancerTimings::INSTANT
+        };
+        shop.cloud.set_balancer_timings(slow);
+        let wait = bowline_simulator::faults::Action::Delay {
+            least: Duration::from_secs(2),
+            most: Duration::from_secs(2),
+        };
+        let late = Rule::new(wait).server("cloudscale");
+        let late = shop.fault(late.on("DELETE", "/v1/load-balancers/*"));
+        shop.delete_service("web").await;
+        late.struck(1).await;
+        shop.cloud.remove(&id).unwrap();
+        shop.until_service_gone("web").await;
+        assert_eq!(shop.count_of("DELETE load-balancers -> 404"), 1);
+        shop.message("web", "DeletedLoadBalancer").await;
+        assert_eq!(shop.told("web", "SyncLoadBalancerFailed"), 0);
+        shop.close().await;
+    });
+}
+
+#[test]
+fn cloudscale_case_81_what_is_gone_already_is_not_deleted() {
+    scenario!(async || {
+        let shop = Shop::open().await;
+        shop.serve().await;
+        let mark = shop.mark();
+        shop.cloud.remove(&shop.balancer().uuid).unwrap();
+        shop.delete_service("web").await;
+        shop.until_service_gone("web").await;
+        shop.message("web", "DeletedLoadBalancer").await;
+        assert_eq!(shop.told("web", "DeletingLoadBalancer"), 0);
+        assert_eq!(shop.changes_from(mark), [""; 0]);
+        shop.close().await;
+    });
+}

@@ -1,0 +1,15 @@
+//! Services and their load balancers: the cases that need the whole manager.
+
+mod changes;
+mod crashes;
+mod creation;
+mod defects;
+mod deletion;
+mod doubt;
+mod drift;
+mod identity;
+mod nodes;
+mod scale;
+mod seeds;
+mod shop;
+mod timing;

@@ -1,0 +1,280 @@
+//! The Service `web` of the cases, its nodes, and short forms of what the cloud has and was asked.
+
+use std::ops::{Deref, DerefMut};
+use std::time::Duration;
+
+use bowline_scenarios::Bench;
+use bowline_scenarios::objects::{known, service};
+use bowline_simulator::cloudscale::{
+    BalancerInfo, BalancerSpec, BalancerTimings, ListenerSpec, MemberSpec, MonitorSpec, PoolSpec,
+};
+use bowline_simulator::journal::{Entry, Filter};
+use serde_json::{Value, json};
+
+use crate::stage::{A, B, Stage, text};
+
+pub(crate) const UUID: &str = "k8s.cloudscale.ch/loadbalancer-uuid";
+pub(crate) const ZONE: &str = "k8s.cloudscale.ch/loadbalancer-zone";
+pub(crate) const CONFIG_VERSION: &str = "k8s.cloudscale.ch/loadbalancer-config-version";
+pub(crate) const SELECTOR: &str = "k8s.cloudscale.ch/loadbalancer-node-selector";
+pub(crate) const FINALIZER: &str = "service.kubernetes.io/load-balancer-cleanup";
+/// Server and node that joins later.
+pub(crate) const C: &str = "c3a5e7f9-1b2d-4c6e-8f0a-9b8c7d6e5f40";
+const PATH: &str = "/v1/load-balancers*";
+
+/// A stage with two nodes, whose kubelets nobody asks about: that a node is ready does not matter to
+/// a load balancer.
+pub(crate) struct Shop(Stage);
+
+impl Deref for Shop {
+    type Target = Stage;
+
+    fn deref(&self) -> &Stage {
+        &self.0
+    }
+}
+
+impl DerefMut for Shop {
+    fn deref_mut(&mut self) -> &mut Stage {
+        &mut self.0
+    }
+}
+
+impl Shop {
+    /// With both nodes, and a running manager.
+    pub(crate) async fn open() -> Self {
+        Self::with(&[], &[]).await
+    }
+
+    /// The same with further variables and arguments.
+    pub(crate) async fn with(environment: &[(&str, &str)], arguments: &[&str]) -> Self {
+        let mut shop = Self::idle(environment, arguments).await;
+        shop.start();
+        shop
+    }
+
+    /// The same without the manager.
+    pub(crate) async fn idle(environment: &[(&str, &str)], arguments: &[&str]) -> Self {
+        Self::on(Stage::idle(environment, arguments).await).await
+    }
+
+    /// The same on another stage.
+    pub(crate) async fn on(stage: Stage) -> Self {
+        stage
+            .cloud
+            .set_balancer_timings(BalancerTimings::each(Duration::from_millis(500)));
+        let shop = Self(stage);
+        shop.add_node("worker-a", A, 11).await;
+        shop.add_node("worker-b", B, 12).await;
+        shop
+    }
+
+    /// Puts an initialised node there, with the addresses that its server has: worker A or B is 11
+    /// or 12 everywhere, and others are only in the private network.
+    pub(crate) async fn add_node(&self, name: &str, server: &str, number: u8) {
+        let mut addresses = vec![format!("Hostname:{name}")];
+        if [A, B].contains(&server) {
+            addresses.push(format!("ExternalIP:203.0.113.{number}"));
+            addresses.push(format!("ExternalIP:2001:db8:1:1101::{number}"));
+        }
+        addresses.push(format!("InternalIP:10.20.0.{number}"));
+        let addresses: Vec<&str> = addresses.iter().map(String::as_str).collect();
+        let id = format!("cloudscale://{server}");
+        self.put(known(name, &id, "True", &addresses)).await;
+    }
+
+    /// Creates `web`, and waits until it shows its addresses.
+    pub(crate) async fn serve(&self) -> Value {
+        self.create_service(service("web")).await;
+        self.until_ensured("web").await
+    }
+
+    /// Waits until a Service shows its addresses and that is told.
+    pub(crate) async fn until_ensured(&self, name: &str) -> Value {
+        self.until_published(name).await;
+        self.message(name, "EnsuredLoadBalancer").await;
+        self.0.service(name)
+    }
+
+    /// Ends well, refused nothing.
+    pub(crate) async fn close(self) {
+        self.0.end().await;
+    }
+
+    /// What the original leaves behind: a Service as it wrote it, and its load balancer, whose uuid
+    /// is returned.
+    pub(crate) async fn leave(&self, name: &str, hosts: &[u8]) -> String {
+        let mut it = service(name);
+        it["metadata"]["finalizers"] = json!([FINALIZER]);
+        self.create_service(it).await;
+        let made = self.0.service(name);
+        let port = made["spec"]["ports"][0]["nodePort"].as_u64().unwrap();
+        let port = u16::try_from(port).unwrap();
+        let spec = BalancerSpec::named(&format!("k8s-service-{}", uid(&made)));
+        let spec = spec.pool(pool(port, hosts));
+        let id = self.cloud.add_balancer(&spec).unwrap();
+        let all = self.cloud.balancers();
+        let found = all.iter().find(|it| it.uuid == id).unwrap();
+        let ingress: Vec<Value> = found
+            .vip_addresses
+            .iter()
+            .map(|it| json!({ "ip": it.to_string(), "ipMode": "Proxy" }))
+            .collect();
+        self.change_service(name, |it| {
+            it["metadata"]["annotations"] = json!({ UUID: id, ZONE: "rma1", CONFIG_VERSION: "1" });
+            it["status"]["loadBalancer"]["ingress"] = ingress.clone().into();
+        })
+        .await;
+        id
+    }
+
+    // The cloud.
+
+    /// The only load balancer.
+    pub(crate) fn balancer(&self) -> BalancerInfo {
+        let mut all = self.cloud.balancers();
+        assert_eq!(all.len(), 1, "{all:?}");
+        all.remove(0)
+    }
+
+    /// Addresses and ports of the members of its first pool, sorted.
+    pub(crate) fn members(&self) -> Vec<String> {
+        members(&self.balancer())
+    }
+
+    /// Waits until these are the members of the only load balancer: the last parts of addresses.
+    pub(crate) async fn until_members(&self, wanted: &[&str]) {
+        let cloud = self.cloud.clone();
+        self.until(&format!("the members are {wanted:?}"), |_| {
+            let all = cloud.balancers();
+            let [balancer] = all.as_slice() else {
+                return false;
+            };
+            let hosts = members(balancer).into_iter();
+            let hosts: Vec<String> = hosts
+                .map(|it| it.split_once(':').unwrap().0.replace("10.20.0.", ""))
+                .collect();
+            hosts == wanted
+        })
+        .await;
+    }
+
+    /// What the cloud was asked to change, from that entry of the journal on: `POST pools`.
+    pub(crate) fn changes_from(&self, mark: usize) -> Vec<String> {
+        changes_from(&self.0, mark)
+    }
+
+    /// All of it.
+    pub(crate) fn changes(&self) -> Vec<String> {
+        self.changes_from(0)
+    }
+
+    /// How often the cloud was asked for that: `POST load-balancers`.
+    pub(crate) fn count_of(&self, change: &str) -> usize {
+        let all = self.changes().into_iter();
+        all.filter(|it| it == change).count()
+    }
+
+    /// Waits until the cloud was asked for that, from that entry of the journal on.
+    pub(crate) async fn until_asked(&self, mark: usize, change: &str) {
+        let done = |it: &Bench| changes_from(it, mark).iter().any(|it| it == change);
+        self.until(&format!("the cloud is asked: {change}"), done)
+            .await;
+    }
+
+    /// Waits until the cloud was read again, from that entry of the journal on, and everything that
+    /// came of it has settled.
+    pub(crate) async fn until_looked(&self, mark: usize) {
+        let looks = Filter::any().server("cloudscale").method("GET").path(PATH);
+        let done = |it: &Bench| {
+            let entries = it.entries().into_iter().skip(mark);
+            entries.filter(|it| looks.matches(it)).count() > 0
+        };
+        self.until("the cloud is looked at", done).await;
+        self.seconds(3).await;
+    }
+
+    /// What the manager wrote about `web`, from that entry of the journal on.
+    pub(crate) fn written_from(&self, mark: usize) -> Vec<Entry> {
+        let all = self.entries().into_iter().skip(mark);
+        let path = ["/services/web", "/services/web/status"];
+        all.filter(|it| it.is_mutating() && it.caller != "kubernetes-admin")
+            .filter(|it| path.iter().any(|path| it.path.ends_with(path)))
+            .collect()
+    }
+
+    // The Service.
+
+    /// The server's choice.
+    pub(crate) fn node_port(&self) -> u64 {
+        let service = self.0.service("web");
+        service["spec"]["ports"][0]["nodePort"].as_u64().unwrap()
+    }
+
+    /// The server's choice.
+    pub(crate) fn uid(&self) -> String {
+        uid(&self.0.service("web"))
+    }
+}
+
+pub(crate) fn uid(service: &Value) -> String {
+    text(&service["metadata"]["uid"]).to_owned()
+}
+
+/// An annotation; empty if there is none.
+pub(crate) fn annotation<'a>(service: &'a Value, key: &str) -> &'a str {
+    text(&service["metadata"]["annotations"][key])
+}
+
+fn members(balancer: &BalancerInfo) -> Vec<String> {
+    let pool = balancer.pools.first();
+    let all = pool.into_iter().flat_map(|pool| &pool.members);
+    let mut all: Vec<String> = all
+        .map(|it| format!("{}:{}", it.address, it.protocol_port))
+        .collect();
+    all.sort();
+    all
+}
+
+/// The changes that the cloud was asked for, without ids, each with its status if that is no success.
+fn changes_from(bench: &Bench, mark: usize) -> Vec<String> {
+    let asked = Filter::any().server("cloudscale").mutating();
+    let entries = bench.entries().into_iter().skip(mark);
+    entries
+        .filter(|it| asked.matches(it))
+        .map(|it| {
+            let parts = it.path.trim_start_matches("/v1/").split('/');
+            let words: Vec<&str> = parts.filter(|it| !is_id(it)).collect();
+            let what = match words.as_slice() {
+                ["load-balancers"] => "load-balancers".to_owned(),
+                ["load-balancers", rest @ ..] => rest.last().unwrap().to_string(),
+                other => other.join("/"),
+            };
+            let failed = if it.status < 300 {
+                String::new()
+            } else {
+                format!(" -> {}", it.status)
+            };
+            format!("{} {what}{failed}", it.method)
+        })
+        .collect()
+}
+
+fn is_id(part: &str) -> bool {
+    part.len() == 36 && part.matches('-').count() == 4
+}
+
+/// The pool that the original makes for a Service whose nodes have these last parts of addresses.
+pub(crate) fn pool(node_port: u16, hosts: &[u8]) -> PoolSpec {
+    let mut monitor = MonitorSpec::of("tcp");
+    (monitor.delay_s, monitor.timeout_s) = (Some(2), Some(1));
+    (monitor.up_threshold, monitor.down_threshold) = (Some(2), Some(3));
+    let pool = PoolSpec::named("tcp/http")
+        .listener(ListenerSpec::on("tcp", 80))
+        .monitor(monitor);
+    hosts.iter().fold(pool, |pool, last| {
+        let mut member = MemberSpec::at([10, 20, 0, *last].into(), node_port);
+        member.monitor_port = Some(node_port);
+        pool.member(member)
+    })
+}
