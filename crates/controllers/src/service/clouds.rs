@@ -131,3 +131,98 @@ fn late(what: &str) -> CloudError {
     let text = format!("{what} took longer than {CALL_DEADLINE:?}");
     CloudError::new(CloudErrorKind::Unavailable, text)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use bowline_core::{BoxFuture, Claim, Goal, Service};
+    use bowline_http::Clock;
+
+    use super::*;
+    use crate::objects::ServiceObject;
+
+    /// Counts its calls.
+    struct Counting(CloudName, AtomicUsize);
+
+    impl Counting {
+        fn count<T>(&self, answer: T) -> T {
+            self.1.fetch_add(1, Ordering::Relaxed);
+            answer
+        }
+    }
+
+    impl Cloud for Counting {
+        fn name(&self) -> &CloudName {
+            &self.0
+        }
+
+        fn provider(&self) -> &'static str {
+            "demo"
+        }
+
+        fn claim(&self, _: &str) -> Claim {
+            Claim::Mine
+        }
+
+        fn balancers(&self) -> Option<&dyn Balancers> {
+            Some(self)
+        }
+    }
+
+    impl Balancers for Counting {
+        fn draft<'a>(&'a self, _: &'a Wish) -> BoxFuture<'a, Result<Draft, DraftError>> {
+            Box::pin(async { self.count(Err(DraftError::Elsewhere)) })
+        }
+
+        fn own_annotations(&self) -> &'static [&'static str] {
+            &[]
+        }
+
+        fn audit_period(&self) -> Option<Duration> {
+            None
+        }
+
+        fn marked(&self) -> BoxFuture<'_, Result<Vec<Marked>, CloudError>> {
+            Box::pin(async { self.count(Ok(Vec::new())) })
+        }
+
+        fn remove_orphan<'a>(&'a self, _: &'a Marked) -> BoxFuture<'a, Result<(), CloudError>> {
+            Box::pin(async { self.count(Ok(())) })
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn no_cloud_is_called_without_a_valid_lease_and_an_observer_only_reads() {
+        let clock = Clock::simulated("2026-01-01T00:00:00Z".parse().unwrap());
+        let second = Duration::from_secs(1);
+        let shut = Fence::closed("l".into(), second, second, clock);
+        for (fence, calls) in [(shut, 0), (Fence::observing(), 2), (Fence::open(), 3)] {
+            let name = CloudName::parse("demo").unwrap();
+            let counting = Arc::new(Counting(name.clone(), AtomicUsize::new(0)));
+            let clouds = Clouds::new(&[counting.clone() as Arc<dyn Cloud>], fence);
+            let wish = Wish {
+                service: Arc::new(Service::from(ServiceObject::default())),
+                goal: Goal::Present,
+                nodes: Vec::new(),
+                all: Arc::default(),
+                cluster_name: String::new(),
+                has_ip_mode: true,
+            };
+            let orphan = Marked {
+                id: "1".into(),
+                name: "lb".into(),
+                service_uid: "u".into(),
+                cluster_name: None,
+            };
+            let drafted = clouds.draft(&name, &wish).await;
+            assert_eq!(matches!(drafted, Err(DraftError::Elsewhere)), calls > 0);
+            assert_eq!(clouds.marked(&name).await.is_ok(), calls > 0);
+            assert_eq!(
+                clouds.remove_orphan(&name, &orphan).await.is_ok(),
+                calls > 2
+            );
+            assert_eq!(counting.1.load(Ordering::Relaxed), calls);
+        }
+    }
+}

@@ -126,7 +126,7 @@ impl ServiceController {
         let current = self.current(planned);
         let handling = current.as_ref().map(|it| self.clouds.names().handling(it));
         match errand.wish.goal {
-            Goal::Absent => matches!(handling, Some(Handling::Ensure(_))),
+            Goal::Absent => handling == Some(Handling::Ensure(errand.cloud.clone())),
             Goal::Present => {
                 let own = self.clouds.own_annotations(&errand.cloud);
                 let published = self.memory.published(&planned.key);

@@ -110,9 +110,15 @@ impl ServiceController {
             self.clouds.names().handling(service)
         });
         let mut errand = errand;
-        if let Some((old, clouds)) = self.memory.recall(key) {
+        if let Some((old, mut clouds)) = self.memory.recall(key) {
             let same = service.as_ref().is_some_and(|it| it.uid == old.uid);
-            if !same || handling == Handling::Nothing {
+            match &handling {
+                // Another class by now: what other clouds made for it is to go.
+                Handling::Ensure(cloud) if same => clouds.retain(|it| it != cloud),
+                Handling::CleanUp(_) if same => clouds.clear(),
+                _ => {}
+            }
+            if !clouds.is_empty() {
                 let gone = self.remove_old(&old, &clouds, errand.take(), stop).await?;
                 if let Some(outcome) = gone {
                     return Ok(outcome);

@@ -88,3 +88,22 @@ async fn a_service_that_becomes_somebody_elses_is_let_go_and_not_written() {
     assert_eq!(bench.writes().len(), writes);
     assert_eq!(bench.finalizers("web"), json!([FIN]));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_service_that_moves_to_another_cloud_leaves_nothing_behind() {
+    let bench = two_clouds();
+    create(&bench, "web", Some("bowline.dev/west")).await;
+    bench.until_told("web", "EnsuredLoadBalancer").await;
+    // Faster than anybody looks: another type, and back with another class.
+    let mut service = bench.service("web").unwrap();
+    service["spec"]["loadBalancerClass"] = "bowline.dev/demo".into();
+    bench.put_service(service);
+    bench
+        .until("it is served anew", |it| {
+            it.told("web", "EnsuredLoadBalancer") == 2
+        })
+        .await;
+    assert_eq!(bench.clouds[1].balancers(), []);
+    assert_eq!(bench.clouds[0].members(), ["n1", "n2", "n3"]);
+    assert_eq!(bench.finalizers("web"), json!([FIN]));
+}

@@ -173,6 +173,32 @@ async fn a_step_that_interrupts_is_not_made_for_a_plan_that_was_overtaken() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn before_a_step_that_interrupts_the_members_are_those_of_that_very_moment() {
+    let bench = Bench::new();
+    bench.ensured("web").await;
+    bench.cloud().take(Duration::from_millis(300));
+    bench.cloud().clear();
+    let change = json!({ "spec": { "ports": [{ "name": "http", "port": 8080 }] } });
+    bench.patch("web", change).await;
+    bench
+        .until("the new port is made", |it| {
+            it.cloud().count("create port default/web TCP/8080") == 1
+        })
+        .await;
+    // Sooner than unrest among nodes is acted upon.
+    bench.add_node("n4");
+    bench.seconds(30).await;
+    let calls = bench.cloud().calls();
+    let at = |text: &str| calls.iter().position(|it| it.starts_with(text)).unwrap();
+    let anew = at("look at default/web (n1 n2 n3 n4)");
+    assert!(
+        at("create port") < anew && anew < at("delete port"),
+        "{calls:?}"
+    );
+    assert_eq!(bench.cloud().count("look at"), 2);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_stop_begins_no_further_step_and_the_next_manager_goes_on() {
     let mut bench = Bench::new();
     bench.cloud().take(seconds(2));
