@@ -146,6 +146,11 @@ impl Previews {
         }
     }
 
+    /// All of it, for programs: an object with `outlook`, `services` and `remarks`.
+    pub fn json(&self) -> serde_json::Value {
+        serde_json::to_value(self).unwrap_or_default()
+    }
+
     /// All of it, for people.
     pub fn text(&self) -> String {
         let mut texts: Vec<String> = self.services.iter().map(Preview::text).collect();

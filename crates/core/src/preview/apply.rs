@@ -49,6 +49,12 @@ pub fn as_applied(file: &Value, live: Option<&Value>, newcomer: &Newcomer) -> Ap
     let mut file = file.clone();
     if let Some(metadata) = member_mut(&mut file, "metadata") {
         metadata.retain(|key, _| !SERVERS_OWN.contains(&key.as_str()));
+        // `kubectl` adds one to every file, so that a file without annotations removes only those
+        // that it applied before.
+        let annotations = metadata.entry("annotations").or_insert_with(|| json!({}));
+        if annotations.is_null() {
+            *annotations = json!({});
+        }
     }
     if let Some(object) = file.as_object_mut() {
         object.remove("status");

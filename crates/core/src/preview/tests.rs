@@ -66,6 +66,20 @@ fn what_was_applied_and_is_left_out_goes_and_what_others_wrote_stays() {
 }
 
 #[test]
+fn a_file_without_annotations_removes_only_those_that_it_applied() {
+    for annotations in [None, Some(Value::Null), Some(json!({}))] {
+        let mut file = json!({"metadata": {"name": "web"}, "spec": {"type": "LoadBalancer"}});
+        if let Some(annotations) = annotations {
+            file["metadata"]["annotations"] = annotations;
+        }
+        let Applied { object, .. } = as_applied(&file, Some(&live()), &newcomer());
+        let annotations = &object["metadata"]["annotations"];
+        assert_eq!(annotations["cloud/id"], "lb-1");
+        assert_eq!(annotations["mine/a"], Value::Null);
+    }
+}
+
+#[test]
 fn without_a_record_of_the_last_apply_what_is_left_out_stays_and_that_is_said() {
     let mut live = live();
     live["metadata"]["annotations"] = json!({"mine/a": "1"});
