@@ -345,6 +345,40 @@ async fn a_cloud_that_cannot_be_read_is_told_for_each_service_and_is_no_absence(
     stage.nothing_was_written();
 }
 
+#[tokio::test]
+async fn one_bad_object_is_one_error_and_a_foreign_class_is_left_alone() {
+    let stage = Stage::new().await;
+    let service = |name: &str, spec: Value| {
+        json!({"apiVersion": "v1", "kind": "Service", "spec": spec,
+               "metadata": {"name": name, "namespace": "shop", "uid": name}})
+    };
+    stage.put(
+        "Service",
+        service("broken", json!({"type": "LoadBalancer", "ports": 7})),
+    );
+    let foreign = json!({"type": "LoadBalancer", "loadBalancerClass": "vendor.test/lb"});
+    stage.put("Service", service("foreign", foreign));
+    let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "odd"},
+                      "spec": {"taints": 7}});
+    stage.put("Node", node);
+    let told = stage.plan(&["--all"]).await;
+    assert_eq!(told.code, 1);
+    for line in [
+        "Service shop/broken: invalid type: integer `7`, expected",
+        "Service shop/web, in cloud cloudscale: nothing to do\n",
+        "\nNode odd cannot be read and was left out: ",
+        "\n3 Services, 1 that could not be planned, 2 with nothing to do.\n",
+    ] {
+        assert!(told.text.contains(line), "{line}\n{}", told.text);
+    }
+    assert!(!told.text.contains("foreign"), "{}", told.text);
+    let told = stage.plan(&["shop/foreign"]).await;
+    let text = "Service shop/foreign: class \"vendor.test/lb\" is somebody else's\n";
+    assert_eq!(told.code, 0);
+    assert!(told.text.starts_with(text), "{}", told.text);
+    stage.nothing_was_written();
+}
+
 /// The whole manager beside them: it tells the same steps, and writes as little.
 #[tokio::test]
 async fn an_observing_manager_tells_what_it_would_do_and_writes_nothing() {

@@ -155,7 +155,7 @@ impl Previews {
     pub fn text(&self) -> String {
         let mut texts: Vec<String> = self.services.iter().map(Preview::text).collect();
         if !self.remarks.is_empty() {
-            texts.push(self.remarks.iter().map(|it| format!("{it}\n")).collect());
+            texts.push(self.remarks.join("\n") + "\n");
         }
         if self.services.len() != 1 {
             texts.push(self.count());

@@ -84,18 +84,15 @@ fn create(mut file: Value, newcomer: &Newcomer, assumptions: &mut Vec<String>) -
 }
 
 fn over(live: &Value, file: &Value, assumptions: &mut Vec<String>) -> Value {
-    let annotation = &live["metadata"]["annotations"][LAST_APPLIED];
-    let last = annotation.as_str().map(serde_json::from_str::<Value>);
-    let last = match last {
-        Some(Ok(last)) => last,
-        Some(Err(_)) | None => {
-            assumptions.push(
-                "the live Service does not tell what was last applied: what the file leaves out stays"
-                    .into(),
-            );
-            Value::Null
-        }
-    };
+    let annotation = live["metadata"]["annotations"][LAST_APPLIED].as_str();
+    let last = annotation.and_then(|text| serde_json::from_str::<Value>(text).ok());
+    if last.is_none() {
+        assumptions.push(
+            "the live Service does not tell what was last applied: what the file leaves out stays"
+                .into(),
+        );
+    }
+    let last = last.unwrap_or_default();
     let mut object = merged(live, file, &last);
     for list in [
         &live["metadata"]["finalizers"],
