@@ -13,7 +13,11 @@ use crate::output::{complain, tell};
 use crate::{providers, run};
 
 /// What the program can do besides being a controller manager.
-const COMMANDS: [(&str, &str); 4] = [
+const COMMANDS: [(&str, &str); 5] = [
+    (
+        "plan",
+        "what would be done about Services, without doing it",
+    ),
     (
         "sandbox",
         "a cluster and a cloud on loopback, and Bowline at work on them (no set-up)",
@@ -34,6 +38,8 @@ fn introduction() -> String {
          Begin here:\n\n  \
          bowline sandbox\n      \
          See it work, without a cluster or an account.\n  \
+         bowline plan --all --cloud-provider=cloudscale --kubeconfig=admin.conf\n      \
+         See what it would do about load balancers, without doing it.\n  \
          bowline --cloud-provider=cloudscale --kubeconfig=admin.conf\n      \
          Be the cloud controller manager of a cluster; in a pod, --kubeconfig is not needed.\n\n\
          Commands:\n\n",
@@ -65,6 +71,8 @@ pub(crate) fn main(arguments: Vec<String>) -> ExitCode {
     }
     let words: Vec<&str> = rest.iter().map(String::as_str).collect();
     match words.as_slice() {
+        ["help", "plan"] => planned(program, &["plan".to_owned(), "--help".to_owned()]),
+        ["plan", ..] => planned(program, &rest),
         ["help", command @ ("sandbox" | "simulate"), more @ ..] => {
             let mut line = vec![(*command).to_owned()];
             line.extend(more.iter().map(ToString::to_string));
@@ -100,6 +108,40 @@ fn unknown_command(word: &str) -> String {
     )
 }
 
+fn planned(program: &str, arguments: &[String]) -> ExitCode {
+    use clap::Parser;
+
+    #[derive(Parser)]
+    #[command(version, about = "One cloud controller manager for Kubernetes")]
+    enum Command {
+        Plan(crate::plan::Arguments),
+    }
+
+    let line = std::iter::once(program).chain(arguments.iter().map(String::as_str));
+    match Command::try_parse_from(line) {
+        Ok(Command::Plan(arguments)) => ended(crate::plan::main(program, &arguments)),
+        Err(wrong) => misunderstood(&wrong),
+    }
+}
+
+/// Tells why a command ended, if it did not end well.
+fn ended(ended: anyhow::Result<ExitCode>) -> ExitCode {
+    ended.unwrap_or_else(|error| {
+        crate::output::fail(&error);
+        ExitCode::FAILURE
+    })
+}
+
+/// Help and version are "errors" that go to standard output and succeed.
+fn misunderstood(wrong: &clap::Error) -> ExitCode {
+    let _ = wrong.print();
+    if wrong.use_stderr() {
+        ExitCode::FAILURE
+    } else {
+        ExitCode::SUCCESS
+    }
+}
+
 #[cfg(feature = "sandbox")]
 fn simulated(program: &str, arguments: &[String]) -> ExitCode {
     use clap::Parser;
@@ -113,25 +155,10 @@ fn simulated(program: &str, arguments: &[String]) -> ExitCode {
     }
 
     let line = std::iter::once(program).chain(arguments.iter().map(String::as_str));
-    let ended = match Command::try_parse_from(line) {
-        Ok(Command::Sandbox(arguments)) => crate::sandbox::main(&arguments),
-        Ok(Command::Simulate(arguments)) => crate::simulate::main(&arguments),
-        Err(wrong) => {
-            // Help and version are "errors" that go to standard output and succeed.
-            let _ = wrong.print();
-            return if wrong.use_stderr() {
-                ExitCode::FAILURE
-            } else {
-                ExitCode::SUCCESS
-            };
-        }
-    };
-    match ended {
-        Ok(code) => code,
-        Err(error) => {
-            crate::output::fail(&error);
-            ExitCode::FAILURE
-        }
+    match Command::try_parse_from(line) {
+        Ok(Command::Sandbox(arguments)) => ended(crate::sandbox::main(&arguments)),
+        Ok(Command::Simulate(arguments)) => ended(crate::simulate::main(&arguments)),
+        Err(wrong) => misunderstood(&wrong),
     }
 }
 

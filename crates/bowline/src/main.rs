@@ -3,6 +3,7 @@
 mod cli;
 mod logging;
 mod output;
+mod plan;
 mod providers;
 mod run;
 #[cfg(feature = "sandbox")]

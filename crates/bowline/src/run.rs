@@ -9,7 +9,7 @@ use bowline_controllers::manager::{Manager, Reviews, SetVerbosity};
 use bowline_controllers::metrics::{BuildInfo, Metrics};
 use bowline_controllers::options::{self, CommandLine, Options, Request};
 use bowline_controllers::{Stop, stop_signal};
-use bowline_core::GuardPolicy;
+use bowline_core::{Cloud, GuardPolicy};
 use bowline_http::{Clock, Connector, ProxyRules, Random, Tls};
 use tracing::{info, warn};
 
@@ -92,7 +92,48 @@ async fn build(
     environment: Environment,
     set_verbosity: SetVerbosity,
 ) -> Result<Manager> {
-    let (clock, random) = (Clock::system(), Random::from_system());
+    let clock = Clock::system();
+    let reached = reach(program, &options, environment, &clock).await?;
+    let Reached {
+        clients,
+        cloud,
+        metrics,
+        proxies,
+        random,
+    } = reached;
+    let reviews = reviews(program, &options, &proxies, &clock, &metrics).await?;
+    Ok(Manager {
+        options,
+        clouds: vec![cloud],
+        clients,
+        reviews,
+        metrics,
+        clock,
+        random,
+        guard: GuardPolicy::default(),
+        set_verbosity,
+    })
+}
+
+/// Both ends of the work, and what they share.
+pub(crate) struct Reached {
+    /// Clients of the cluster.
+    pub(crate) clients: Clients,
+    /// The cloud.
+    pub(crate) cloud: Arc<dyn Cloud>,
+    metrics: Arc<Metrics>,
+    proxies: ProxyRules,
+    random: Random,
+}
+
+/// Sets up the ways to the cluster and to the cloud. Nothing is called yet.
+pub(crate) async fn reach(
+    program: &str,
+    options: &Options,
+    environment: Environment,
+    clock: &Clock,
+) -> Result<Reached> {
+    let random = Random::from_system();
     let metrics = Metrics::new();
     metrics.build_info(&build_info());
     let proxies = ProxyRules::from_environment(|name| environment(name))?;
@@ -106,29 +147,24 @@ async fn build(
         metrics.clone(),
         client.use_service_account_credentials,
     );
-    let reviews = reviews(program, &options, &proxies, &clock, &metrics).await?;
     let tls = Tls::new().environment(|name| environment(name)).build()?;
     let cloud = providers::build(
         &options.cloud.provider,
         &Surroundings {
             environment,
-            connector: Connector::real(tls, proxies),
+            connector: Connector::real(tls, proxies.clone()),
             clock: clock.clone(),
             random: random.clone(),
             metrics: metrics.clone(),
             config_file: options.cloud.config_file.clone(),
         },
     )?;
-    Ok(Manager {
-        options,
-        clouds: vec![cloud],
+    Ok(Reached {
         clients,
-        reviews,
+        cloud,
         metrics,
-        clock,
+        proxies,
         random,
-        guard: GuardPolicy::default(),
-        set_verbosity,
     })
 }
 

@@ -4,10 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::Serialize;
+
 use crate::{BoxFuture, CloudError, Ingress, Node, Notice, Plan, Service, StepId};
 
 /// What is wanted for a Service.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Goal {
     /// A load balancer as the Service describes it.
     Present,

@@ -11,7 +11,7 @@ use crate::{Balancers, CloudError, Lookup, Node};
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// The name an operator gave to one configured cloud: lower-case letters, digits and dashes.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
 pub struct CloudName(String);
 
 /// Why a text is not a cloud name.

@@ -35,6 +35,7 @@ mod needs_update;
 mod node;
 pub mod ownership;
 mod plan;
+mod preview;
 mod provider_id;
 mod quote;
 mod run;
@@ -69,7 +70,8 @@ pub use node::{
     UNINITIALIZED_TAINT,
 };
 pub use ownership::Ownership;
-pub use plan::{Change, Impact, Notice, Object, Plan, Problem, Step, StepId, Verb};
+pub use plan::{Change, Impact, Notice, Object, Plan, Problem, Step, StepId, Thing, Verb};
+pub use preview::{Applied, Newcomer, Outlook, Preview, Previews, as_applied};
 pub use provider_id::{ProviderId, ProviderIdError};
 pub use quote::quote;
 pub use run::{Run, StepState};

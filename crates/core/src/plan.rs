@@ -4,10 +4,14 @@
 //! what that means for traffic. The same plan is printed by `bowline plan`, told in observe mode,
 //! and carried out by the manager; see [`crate::Run`] for the order in which that happens.
 
+mod text;
+
 use std::fmt;
 
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
+
+pub(crate) use text::section;
 
 /// What is done to an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -77,6 +81,31 @@ impl fmt::Display for Object {
     }
 }
 
+/// Something in a cloud, as it is or as it is wanted.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Thing {
+    /// What it is.
+    pub object: Object,
+    /// Its attributes, in the cloud's words; the same words on both sides.
+    pub attributes: Map<String, Value>,
+}
+
+impl Thing {
+    /// Whether this, which exists, is as `wanted` in all that is asked for. It may have more.
+    pub fn is_as(&self, wanted: &Self) -> bool {
+        self.object.kind == wanted.object.kind
+            && self.object.name == wanted.object.name
+            && covers(&self.attributes, &wanted.attributes)
+    }
+}
+
+fn covers(found: &Map<String, Value>, wanted: &Map<String, Value>) -> bool {
+    wanted.iter().all(|(key, wanted)| match found.get(key) {
+        Some(Value::Object(found)) => wanted.as_object().is_some_and(|it| covers(found, it)),
+        found => found == Some(wanted),
+    })
+}
+
 /// One attribute that a step sets.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Change {
@@ -134,6 +163,10 @@ pub struct Notice {
 /// Everything that is to be done for one Service in one cloud.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Plan {
+    /// What was found in the cloud for the Service.
+    pub found: Vec<Thing>,
+    /// What is to be there; nothing while problems leave it open.
+    pub wanted: Vec<Thing>,
     /// The steps, in an order in which they can be carried out one by one.
     pub steps: Vec<Step>,
     /// What is wrong. The steps are what can be done in spite of it.
@@ -159,5 +192,40 @@ impl Plan {
         debug_assert!(step.needs.iter().all(|&it| it < self.steps.len()));
         self.steps.push(step);
         self.steps.len() - 1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn thing(name: &str, attributes: &Value) -> Thing {
+        Thing {
+            object: Object {
+                kind: "listener",
+                name: name.into(),
+                id: None,
+            },
+            attributes: attributes.as_object().cloned().unwrap_or_default(),
+        }
+    }
+
+    #[test]
+    fn what_exists_may_have_more_than_is_wanted_and_not_less() {
+        let found = thing("tcp/80", &json!({"port": 80, "tags": {"a": "1", "b": "2"}}));
+        for (name, attributes, same) in [
+            ("tcp/80", json!({}), true),
+            ("tcp/80", json!({"port": 80}), true),
+            ("tcp/80", json!({"tags": {"b": "2"}}), true),
+            ("tcp/80", json!({"tags": {"c": "3"}}), false),
+            ("tcp/80", json!({"tags": "b"}), false),
+            ("tcp/80", json!({"port": 81}), false),
+            ("tcp/80", json!({"timeout": null}), false),
+            ("tcp/81", json!({"port": 80}), false),
+        ] {
+            let wanted = thing(name, &attributes);
+            assert_eq!(found.is_as(&wanted), same, "{wanted:?}");
+        }
     }
 }

@@ -37,8 +37,10 @@ pub struct Run {
 }
 
 impl Run {
-    /// A run that has not begun.
-    pub fn new(plan: Plan) -> Self {
+    /// A run that has not begun. It may wait for minutes, so that it keeps the steps alone: what was
+    /// found and what is wanted is for those who read the plan.
+    pub fn new(mut plan: Plan) -> Self {
+        (plan.found, plan.wanted) = (Vec::new(), Vec::new());
         let states = vec![StepState::Pending; plan.steps.len()];
         Self { plan, states }
     }

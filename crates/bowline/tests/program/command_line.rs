@@ -94,7 +94,7 @@ fn an_unknown_provider_is_named_with_those_that_are_known() {
 fn an_unknown_command_is_named_with_those_that_are_known() {
     run(bowline(&["sanbox"])).failed_with(&[
         "unknown command \"sanbox\"",
-        "sandbox, simulate, version, help",
+        "plan, sandbox, simulate, version, help",
         "Did you mean sandbox?",
     ]);
     run(bowline(&["xyzzy"])).failed_with(&["unknown command \"xyzzy\""]);
@@ -154,6 +154,19 @@ fn each_command_has_a_help_of_its_own() {
             &["Usage: bowline sandbox", "--once", "--nodes", "2 to 2000"][..],
         ),
         (&["help", "sandbox"], &["Usage: bowline sandbox", "--seed"]),
+        (
+            &["plan", "--help"],
+            &[
+                "Usage: bowline plan",
+                "NAMESPACE/NAME",
+                "--all",
+                "Exit codes:",
+            ],
+        ),
+        (
+            &["help", "plan"],
+            &["--cluster-name", "2  there are changes"],
+        ),
         (
             &["simulate", "--help"],
             &[

@@ -18,6 +18,7 @@ mod conditions;
 mod errors;
 mod members;
 mod memory;
+mod preview;
 mod publish;
 mod removal;
 mod steps;
@@ -36,6 +37,9 @@ use tracing::{info, warn};
 
 use self::clouds::Clouds;
 use self::memory::{Causes, Memory};
+pub use self::preview::{
+    Asked, Document, DocumentError, PreviewError, PreviewParts, documents, preview,
+};
 use crate::election::Fence;
 use crate::events::Recorder;
 use crate::metrics::Metrics;

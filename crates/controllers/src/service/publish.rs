@@ -1,9 +1,10 @@
 //! What people and other programs see: finalizer, annotations, status, conditions, events.
 
+use std::fmt::Write as _;
 use std::sync::Arc;
 
 use bowline_core::{
-    CLEANUP_FINALIZER, Condition, Fingerprint, Goal, Ingress, Notice, Service, ServiceKey,
+    CLEANUP_FINALIZER, Condition, Fingerprint, Goal, Ingress, Notice, Service, ServiceKey, Verb,
     ingress_to_write, name_list,
 };
 use tracing::{debug, info};
@@ -146,8 +147,19 @@ impl ServiceController {
     pub(super) fn show(&self, errand: &Errand) {
         let service = &errand.wish.service;
         let mut lines: Vec<String> = Vec::new();
-        for step in &errand.run.plan().steps {
-            lines.push(format!("{} {} ({})", step.verb, step.object, step.impact));
+        let plan = errand.run.plan();
+        for step in plan.steps.iter().filter(|it| it.verb != Verb::Wait) {
+            let mut line = format!("{} {} ({})", step.verb, step.object, step.impact);
+            if step.verb == Verb::Update {
+                for change in &step.changes {
+                    let (before, after) = (&change.before, &change.after);
+                    let _ = write!(line, ", {}: {before} → {after}", change.field);
+                }
+            }
+            lines.push(line);
+        }
+        for problem in &plan.problems {
+            lines.push(format!("{}: {}", problem.reason, problem.message));
         }
         if errand.wish.goal == Goal::Present {
             let publication = errand.executor.publication();

@@ -27,6 +27,10 @@ impl ServiceController {
         if let Some(outcome) = self.tear_down(&service, &clouds, errand, stop).await? {
             return Ok(outcome);
         }
+        if self.clouds.is_observing() {
+            // It is there as before, and what would be done was told.
+            return Ok(Outcome::Done);
+        }
         self.release(&service).await?;
         self.tell(
             &service,
@@ -49,7 +53,9 @@ impl ServiceController {
         stop: &Stop,
     ) -> Result<Option<Outcome>, TurnError> {
         let done = self.tear_down(old, clouds, errand, stop).await?;
-        if done.is_none() {
+        if done.is_none() && self.clouds.is_observing() {
+            self.memory.forget(&old.key);
+        } else if done.is_none() {
             self.tell(
                 old,
                 EventType::Normal,

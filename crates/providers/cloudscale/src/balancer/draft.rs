@@ -11,6 +11,7 @@ use futures::try_join;
 use super::LoadBalancers;
 use super::desire::{self, Desire, Host, ZoneWish, desire};
 use super::execute::Hands;
+use super::inventory;
 use super::observe::{Freshness, Identity};
 use super::ownership::{self, SERVICE_TAG, Standing};
 use super::plan::{self, Action, Circumstances, Scope, Seen, Sketch};
@@ -47,6 +48,7 @@ impl LoadBalancers {
             }
             Identity::One(found, others) => match self.standing(&found, wish, None) {
                 Standing::Other(message) => {
+                    sketch.plan.found = vec![inventory::found_balancer(&found)];
                     sketch.plan.notices.push(Notice {
                         warning: true,
                         reason: OWNED_BY_OTHER,
@@ -55,6 +57,7 @@ impl LoadBalancers {
                 }
                 Standing::Ours | Standing::TakenOver(_) => {
                     sketch = plan::remove(&found);
+                    sketch.plan.found = vec![inventory::found_balancer(&found)];
                     sketch.plan.notices.extend(duplicates(&name, &others));
                     balancer = Some(*found);
                 }
@@ -77,7 +80,9 @@ impl LoadBalancers {
             Identity::One(found, others) => {
                 let standing = self.standing(&found, wish, ground.cluster.as_deref());
                 if let Standing::Other(message) = standing {
-                    (only_problem(OWNED_BY_OTHER, message), None)
+                    let mut sketch = only_problem(OWNED_BY_OTHER, message);
+                    sketch.plan.found = vec![inventory::found_balancer(&found)];
+                    (sketch, None)
                 } else {
                     let existing = self.plan_existing(&ground, &found, standing, fresh);
                     let mut sketch = existing.await?;
@@ -87,6 +92,9 @@ impl LoadBalancers {
                 }
             }
         };
+        if sketch.plan.problems.is_empty() {
+            sketch.plan.wanted = inventory::wanted(&ground.desire.wanted);
+        }
         let publisher = ground.publisher(&sketch);
         let mut notices = ground.notices;
         let is_problem = |reason| sketch.plan.problems.iter().any(|it| it.reason == reason);
@@ -243,7 +251,9 @@ impl LoadBalancers {
         let mut faults = ground.desire.faults.clone();
         faults.extend(plan::refusals(wanted, found));
         let mut sketch = if faults.iter().any(|fault| fault.about_members) {
-            Sketch::default()
+            let mut sketch = Sketch::default();
+            sketch.plan.found = vec![inventory::found_balancer(found)];
+            sketch
         } else {
             let there: Seen = Box::pin(self.shared.observer.whole(found.clone(), fresh)).await?;
             let scope = if faults.is_empty() {
@@ -256,7 +266,9 @@ impl LoadBalancers {
                 taking_over: told.is_some(),
                 floating_ips: &ground.floating_ips,
             };
-            plan::reconcile(wanted, &there, around)
+            let mut sketch = plan::reconcile(wanted, &there, around);
+            sketch.plan.found = inventory::found(&there, &ground.floating_ips);
+            sketch
         };
         let notices = &mut sketch.plan.notices;
         if !sketch.actions.is_empty() {

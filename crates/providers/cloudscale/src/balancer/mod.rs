@@ -11,6 +11,7 @@ mod draft;
 #[cfg(test)]
 mod examples;
 mod execute;
+mod inventory;
 mod observe;
 mod ownership;
 mod plan;

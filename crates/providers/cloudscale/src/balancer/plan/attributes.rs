@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::children::kept_monitor;
 use super::sketch::{Action, attribute, seen};
-use super::{Planner, SeenPool, choose, remark};
+use super::{LISTENER, MONITOR, Planner, SeenPool, choose, remark};
 use crate::api::{Listener, Monitor};
 use crate::balancer::desire::{WantedListener, WantedMonitor, WantedPool};
 
@@ -29,7 +29,7 @@ impl Planner<'_> {
         if let Some(listener) = listeners.find(|it| wanted.listener.is(it)) {
             for (change, body) in of_listener(&wanted.listener, listener) {
                 let id = listener.uuid;
-                let object = seen("listener", &listener.name, id);
+                let object = seen(LISTENER, &listener.name, id);
                 let why = remark(Impact::InPlace, None, &self.base);
                 let action = Action::ChangeListener { id, body };
                 self.sketch.change(object, change, &why, action);
@@ -38,7 +38,7 @@ impl Planner<'_> {
         if let Some(monitor) = kept_monitor(&wanted.monitor, Some(there)) {
             for (change, body) in of_monitor(&wanted.monitor, monitor) {
                 let id = monitor.uuid;
-                let object = seen("health monitor", &wanted.name, id);
+                let object = seen(MONITOR, &wanted.name, id);
                 let why = remark(Impact::InPlace, None, &self.base);
                 let action = Action::ChangeMonitor { id, body };
                 self.sketch.change(object, change, &why, action);

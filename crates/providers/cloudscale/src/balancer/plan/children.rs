@@ -3,7 +3,7 @@
 use bowline_core::{Impact, StepId};
 
 use super::sketch::{Action, new, seen};
-use super::{Place, Planner, SeenPool, remark};
+use super::{LISTENER, MONITOR, Place, Planner, SeenPool, remark};
 use crate::api::{Listener, Monitor};
 use crate::balancer::desire::WantedMonitor;
 
@@ -29,7 +29,7 @@ impl<'a> Planner<'a> {
         if let Some(step) = self.deleted.get(&listener.uuid) {
             return *step;
         }
-        let object = seen("listener", &listener.name, listener.uuid);
+        let object = seen(LISTENER, &listener.name, listener.uuid);
         let why = remark(impact, Some(why), &self.base);
         let action = Action::DeleteListener(listener.uuid);
         let step = self.sketch.delete(object, &why, action);
@@ -69,7 +69,7 @@ impl<'a> Planner<'a> {
             body: body.clone(),
             after_delete,
         };
-        let object = new("listener", &wanted.name);
+        let object = new(LISTENER, &wanted.name);
         self.sketch.create(object, &body, &why, action);
     }
 
@@ -83,7 +83,7 @@ impl<'a> Planner<'a> {
             if kept.is_some_and(|kept| kept.uuid == monitor.uuid) {
                 continue;
             }
-            let object = seen("health monitor", &place.wanted.name, monitor.uuid);
+            let object = seen(MONITOR, &place.wanted.name, monitor.uuid);
             let why = remark(Impact::InPlace, Some("it cannot be changed"), &place.needs);
             let action = Action::DeleteMonitor(monitor.uuid);
             needs.push(self.sketch.delete(object, &why, action));
@@ -99,7 +99,7 @@ impl<'a> Planner<'a> {
             body: body.clone(),
             after_delete,
         };
-        let object = new("health monitor", &place.wanted.name);
+        let object = new(MONITOR, &place.wanted.name);
         self.sketch.create(object, &body, &why, action);
     }
 }

@@ -8,7 +8,7 @@ use bowline_core::{Impact, StepId};
 use uuid::Uuid;
 
 use super::sketch::{Action, PoolRef, attribute, new, seen};
-use super::{Place, Planner, remark};
+use super::{MEMBER, Place, Planner, in_pool, remark};
 use crate::api::Member;
 use crate::balancer::desire::WantedMember;
 
@@ -61,7 +61,7 @@ impl<'a> Planner<'a> {
         after_delete: bool,
     ) -> StepId {
         let body = member.body(&self.wanted.child_tags);
-        let object = new("member", called(place, &member.name));
+        let object = new(MEMBER, called(place, &member.name));
         let reason = format!("node {}", member.node);
         let why = remark(Impact::None, Some(&reason), needs);
         let action = Action::CreateMember {
@@ -80,7 +80,7 @@ impl<'a> Planner<'a> {
         needs: &[StepId],
         why: &str,
     ) -> StepId {
-        let object = seen("member", called(place, &member.name), member.uuid);
+        let object = seen(MEMBER, called(place, &member.name), member.uuid);
         let why = remark(Impact::InPlace, Some(why), needs);
         let id = member.uuid;
         let action = match place.pool {
@@ -105,7 +105,7 @@ impl<'a> Planner<'a> {
         }
         for (change, body) in changes {
             let id = member.uuid;
-            let object = seen("member", called(place, &member.name), id);
+            let object = seen(MEMBER, called(place, &member.name), id);
             let why = remark(Impact::InPlace, None, &place.needs);
             let action = Action::ChangeMember { pool, id, body };
             self.sketch.change(object, change, &why, action);
@@ -114,7 +114,7 @@ impl<'a> Planner<'a> {
 }
 
 fn called(place: &Place<'_>, member: &str) -> String {
-    format!("{member} in {}", place.wanted.name)
+    in_pool(member, &place.wanted.name)
 }
 
 impl WantedMember {

@@ -24,10 +24,21 @@ use super::desire::{Wanted, WantedPool};
 use crate::api::{FloatingIp, Listener, LoadBalancer, Member, Monitor, Pool};
 use compare::choose;
 pub(crate) use compare::refusals;
-pub(crate) use sketch::{Action, PoolRef, Sketch};
-use sketch::{Remark, attribute, new, seen};
+pub(crate) use sketch::{Action, PoolRef, Sketch, new, seen};
+use sketch::{Remark, attribute};
 
-const BALANCER: &str = "load balancer";
+// What things are called.
+pub(crate) const BALANCER: &str = "load balancer";
+pub(crate) const POOL: &str = "pool";
+pub(crate) const LISTENER: &str = "listener";
+pub(crate) const MONITOR: &str = "health monitor";
+pub(crate) const MEMBER: &str = "member";
+pub(crate) const FLOATING_IP: &str = "floating IP";
+
+/// A member by its name and that of its pool.
+pub(crate) fn in_pool(member: &str, pool: &str) -> String {
+    format!("{member} in {pool}")
+}
 
 /// A load balancer and everything that belongs to it.
 #[derive(Clone, Debug, PartialEq)]
@@ -264,7 +275,7 @@ impl<'a> Planner<'a> {
                     PoolRef::Seen(there.pool.uuid)
                 } else {
                     let body = wanted_pool.body(&wanted.child_tags);
-                    let object = new("pool", &wanted_pool.name);
+                    let object = new(POOL, &wanted_pool.name);
                     let why = remark(Impact::None, None, &self.base);
                     let action = Action::CreatePool(body.clone());
                     let step = self.sketch.create(object, &body, &why, action);
@@ -320,7 +331,7 @@ impl<'a> Planner<'a> {
             let why = "its pool goes";
             needs.push(self.delete_listener(listener, why, Impact::Interrupts));
         }
-        let object = seen("pool", &pool.pool.name, pool.pool.uuid);
+        let object = seen(POOL, &pool.pool.name, pool.pool.uuid);
         let reason = Some("no port of the Service wants it");
         let why = remark(Impact::None, reason, &needs);
         let action = Action::DeletePool(pool.pool.uuid);
@@ -345,7 +356,7 @@ impl<'a> Planner<'a> {
             let (change, _) = attribute("load_balancer", before, after);
             let why = remark(impact, None, &self.base);
             let action = Action::MoveFloatingIp(*address);
-            let object = new("floating IP", address.to_string());
+            let object = new(FLOATING_IP, address.to_string());
             self.sketch.change(object, change, &why, action);
         }
     }

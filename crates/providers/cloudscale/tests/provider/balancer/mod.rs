@@ -5,6 +5,7 @@ mod create;
 mod defects;
 mod failures;
 mod identity;
+mod inventory;
 mod monitors;
 mod seeds;
 mod shop;

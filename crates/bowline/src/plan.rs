@@ -1,0 +1,206 @@
+//! `bowline plan`: what would be done about Services, without doing it.
+
+use std::io::Read as _;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::{Context, Result, bail};
+use bowline_controllers::clients::ConnectionError;
+use bowline_controllers::election::Fence;
+use bowline_controllers::options::{self, Options, Request};
+use bowline_controllers::service::{Asked, Document, PreviewParts, documents, preview};
+use bowline_core::{Outlook, ServiceKey};
+use bowline_http::Clock;
+
+use crate::logging;
+use crate::output::tell;
+use crate::providers::{self, Environment};
+use crate::run::{self, Reached};
+
+/// The identity of the client.
+const IDENTITY: &str = "plan";
+/// Bytes of a file of Services. A Service has less than two kilobytes.
+const MOST_BYTES: u64 = 16 * 1024 * 1024;
+/// The exit code for changes. That for errors and problems is 1, that for nothing to do is 0.
+const CHANGES: u8 = 2;
+
+/// What would be done about Services, without doing it
+///
+/// Shows what exists in the cloud, what is wanted, and the steps from one to the other with their
+/// impact: for Services as they are in the cluster, or as they would be after `kubectl apply` of
+/// files. Reads the cluster and the cloud; writes to neither.
+///
+/// The cluster is needed also with -f: it says what is live and which nodes there are.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Exit codes:\n  \
+    0  nothing to do\n  \
+    2  there are changes\n  \
+    1  something is wrong: a problem with a setting, a cloud or a cluster that cannot be read, a\n     \
+    wrong command line; even if there are changes as well")]
+pub(crate) struct Arguments {
+    /// A Service of the cluster; without a namespace, one of the kubeconfig's namespace
+    #[arg(value_name = "NAMESPACE/NAME")]
+    services: Vec<String>,
+    /// Every Service that has, or is to have, a load balancer
+    #[arg(long, conflicts_with = "services")]
+    all: bool,
+    /// Services as if that file were applied; - is standard input; may be repeated
+    #[arg(short = 'f', long = "filename", value_name = "FILE")]
+    files: Vec<String>,
+    /// How to show it
+    #[arg(short, long, value_enum, default_value = "text")]
+    output: Output,
+    /// The provider for cloud services
+    #[arg(long, value_name = "NAME")]
+    cloud_provider: Option<String>,
+    /// The path to the cloud provider configuration file
+    #[arg(long, value_name = "FILE")]
+    cloud_config: Option<String>,
+    /// Path to a kubeconfig; not needed in a pod
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<String>,
+    /// The address of the API server, in place of the kubeconfig's
+    #[arg(long, value_name = "URL")]
+    master: Option<String>,
+    /// The name of the cluster, as the manager has it
+    #[arg(long, value_name = "NAME", default_value = "kubernetes")]
+    cluster_name: String,
+    /// How much is logged to standard error
+    #[arg(short = 'v', long = "v", value_name = "LEVEL", default_value_t = 0)]
+    verbosity: u8,
+}
+
+/// How a plan is shown.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum Output {
+    /// For people
+    Text,
+    /// For programs
+    Json,
+}
+
+/// Plans, tells, and says by the exit code what came of it.
+pub(crate) fn main(program: &str, given: &Arguments) -> Result<ExitCode> {
+    let options = given.options(program)?;
+    logging::start(&options.logging);
+    if given.services.is_empty() && !given.all && given.files.is_empty() {
+        bail!("which Services? Give NAMESPACE/NAME, --all, or -f FILE (bowline plan --help)");
+    }
+    options.validate()?;
+    providers::named(&options.cloud.provider)?;
+    let environment: Environment = Arc::new(|name| std::env::var(name).ok());
+    let previews = run::block_on(Box::pin(async {
+        let clock = Clock::system();
+        let reached = run::reach(program, &options, environment, &clock).await;
+        let Reached { clients, cloud, .. } = reached.map_err(needs_cluster)?;
+        let client = clients
+            .for_controller(IDENTITY, &Fence::observing())
+            .await?;
+        let namespace = client.default_namespace().to_owned();
+        let files = read_all(&given.files, &namespace)?;
+        let asked = given.asked(&namespace)?;
+        let parts = PreviewParts {
+            client,
+            clouds: vec![cloud],
+            cluster_name: options.cloud.cluster_name.clone(),
+            clock,
+        };
+        Ok(preview(&parts, &asked, &files).await?)
+    }))?;
+    match given.output {
+        Output::Text => tell(previews.text().trim_end()),
+        Output::Json => tell(format_args!("{:#}", previews.json())),
+    }
+    Ok(exit_code(previews.outlook))
+}
+
+/// Says why the cluster is asked for at all, if that is what is missing.
+fn needs_cluster(error: anyhow::Error) -> anyhow::Error {
+    if error.is::<ConnectionError>() {
+        error.context(
+            "planning needs the cluster, also with -f: it says what is live and which nodes there are",
+        )
+    } else {
+        error
+    }
+}
+
+fn exit_code(outlook: Outlook) -> ExitCode {
+    match outlook {
+        Outlook::NotOurs | Outlook::Unchanged => ExitCode::SUCCESS,
+        Outlook::Changes => ExitCode::from(CHANGES),
+        Outlook::Problems | Outlook::Failed => ExitCode::FAILURE,
+    }
+}
+
+impl Arguments {
+    /// The options of a manager with the same flags: limits, time-outs and the like are its defaults.
+    fn options(&self, program: &str) -> Result<Options> {
+        let given = [
+            ("cloud-provider", &self.cloud_provider),
+            ("cloud-config", &self.cloud_config),
+            ("kubeconfig", &self.kubeconfig),
+            ("master", &self.master),
+        ];
+        let given = given
+            .into_iter()
+            .filter_map(|(name, value)| Some((name, value.as_ref()?)));
+        let mut line: Vec<String> = given
+            .map(|(name, value)| format!("--{name}={value}"))
+            .collect();
+        line.push(format!("--cluster-name={}", self.cluster_name));
+        line.push(format!("--v={}", self.verbosity));
+        match options::parse(program, None, &line)? {
+            Request::Run(line) => Ok(line.options),
+            Request::Help(_) | Request::Version | Request::RawVersion => {
+                bail!("the command line asks for no plan")
+            }
+        }
+    }
+
+    fn asked(&self, namespace: &str) -> Result<Asked> {
+        if self.all {
+            return Ok(Asked::All);
+        }
+        if self.services.is_empty() {
+            return Ok(Asked::OfFiles);
+        }
+        let keys = self.services.iter().map(|text| key(text, namespace));
+        Ok(Asked::Named(keys.collect::<Result<_>>()?))
+    }
+}
+
+fn key(text: &str, namespace: &str) -> Result<ServiceKey> {
+    let (namespace, name) = text.split_once('/').unwrap_or((namespace, text));
+    if namespace.is_empty() || name.is_empty() || name.contains('/') {
+        bail!("{text:?} is not NAMESPACE/NAME");
+    }
+    Ok(ServiceKey {
+        namespace: namespace.to_owned(),
+        name: name.to_owned(),
+    })
+}
+
+fn read_all(files: &[String], namespace: &str) -> Result<Vec<Document>> {
+    let mut all = Vec::new();
+    for file in files {
+        let (name, text) = if file == "-" {
+            ("standard input", read(std::io::stdin()))
+        } else {
+            let open = std::fs::File::open(file);
+            (file.as_str(), open.map_err(Into::into).and_then(read))
+        };
+        let text = text.with_context(|| format!("cannot read {name}"))?;
+        all.extend(documents(name, &text, namespace)?);
+    }
+    Ok(all)
+}
+
+fn read(from: impl std::io::Read) -> Result<String> {
+    let mut text = String::new();
+    from.take(MOST_BYTES + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > MOST_BYTES {
+        bail!("it is larger than {MOST_BYTES} bytes");
+    }
+    Ok(text)
+}

@@ -1,0 +1,138 @@
+//! What exists and what is wanted, as things that people can compare. Pure.
+//!
+//! Attributes have the API's names on both sides, and only those that are compared are shown.
+
+use std::collections::BTreeMap;
+
+use bowline_core::{Object, Thing};
+use serde_json::{Map, Value, json};
+
+use super::desire::{Wanted, WantedMember, WantedPool, ZoneWish};
+use super::plan::{BALANCER, FLOATING_IP, LISTENER, MEMBER, MONITOR, POOL, Seen, SeenPool};
+use super::plan::{in_pool, new, seen};
+use crate::api::{FloatingIp, Listener, LoadBalancer, Member, Monitor};
+
+fn thing(object: Object, attributes: Value) -> Thing {
+    let mut attributes = match attributes {
+        Value::Object(attributes) => attributes,
+        _ => Map::new(),
+    };
+    // The object says it already.
+    attributes.remove("name");
+    Thing { object, attributes }
+}
+
+/// A load balancer by itself.
+pub(crate) fn found_balancer(it: &LoadBalancer) -> Thing {
+    let addresses: Vec<Value> = it
+        .vip_addresses
+        .iter()
+        .map(|vip| json!({"address": vip.address, "subnet": vip.subnet}))
+        .collect();
+    let attributes = json!({"zone": it.zone, "flavor": it.flavor, "tags": it.tags,
+                            "vip_addresses": addresses});
+    thing(seen(BALANCER, &it.name, it.uuid), attributes)
+}
+
+/// A load balancer with everything that belongs to it.
+pub(crate) fn found(there: &Seen, floating_ips: &[FloatingIp]) -> Vec<Thing> {
+    let balancer = &there.balancer;
+    let mut things = vec![found_balancer(balancer)];
+    for pool in &there.pools {
+        found_pool(pool, &mut things);
+    }
+    things.extend(there.loose.iter().map(found_listener));
+    for one in floating_ips {
+        if one.load_balancer == Some(balancer.uuid)
+            && let Some(address) = one.address()
+        {
+            let attributes = json!({"load_balancer": balancer.name});
+            things.push(thing(new(FLOATING_IP, address.to_string()), attributes));
+        }
+    }
+    things
+}
+
+fn found_pool(there: &SeenPool, things: &mut Vec<Thing>) {
+    let pool = &there.pool;
+    things.push(thing(
+        seen(POOL, &pool.name, pool.uuid),
+        json!({"algorithm": pool.algorithm, "protocol": pool.protocol}),
+    ));
+    things.extend(there.listeners.iter().map(found_listener));
+    let monitors = there.monitors.iter();
+    things.extend(monitors.map(|it| found_monitor(&pool.name, it)));
+    let members = there.members.iter();
+    things.extend(members.map(|it| found_member(&pool.name, it)));
+}
+
+fn found_listener(it: &Listener) -> Thing {
+    let attributes = json!({"protocol": it.protocol, "protocol_port": it.protocol_port,
+                            "allowed_cidrs": it.allowed_cidrs,
+                            "timeout_client_data_ms": it.timeout_client_data_ms,
+                            "timeout_member_connect_ms": it.timeout_member_connect_ms,
+                            "timeout_member_data_ms": it.timeout_member_data_ms});
+    thing(seen(LISTENER, &it.name, it.uuid), attributes)
+}
+
+fn found_monitor(pool: &str, it: &Monitor) -> Thing {
+    let mut attributes = json!({"type": it.kind, "delay_s": it.delay_s,
+                                "timeout_s": it.timeout_s, "up_threshold": it.up_threshold,
+                                "down_threshold": it.down_threshold});
+    if let Some(http) = &it.http {
+        attributes["http"] = json!({"expected_codes": http.expected_codes, "method": http.method,
+                                    "url_path": http.url_path, "version": http.version,
+                                    "host": http.host});
+    }
+    thing(seen(MONITOR, pool, it.uuid), attributes)
+}
+
+fn found_member(pool: &str, it: &Member) -> Thing {
+    let mut attributes = json!({"protocol_port": it.protocol_port,
+                                "monitor_port": it.monitor_port, "address": it.address,
+                                "subnet": it.subnet});
+    if it.enabled == Some(false) {
+        attributes["enabled"] = json!(false);
+    }
+    thing(seen(MEMBER, in_pool(&it.name, pool), it.uuid), attributes)
+}
+
+/// Everything that is wanted.
+pub(crate) fn wanted(wanted: &Wanted) -> Vec<Thing> {
+    let zone = match &wanted.zone {
+        ZoneWish::Said(zone) | ZoneWish::Common(zone) => zone.as_str(),
+        ZoneWish::Several(_) | ZoneWish::Unknown => "",
+    };
+    let mut balancer = wanted.body(zone);
+    // What is left to the cloud, or to what exists, is not wanted in any way.
+    if zone.is_empty() {
+        balancer.remove("zone");
+    }
+    if wanted.vips.is_empty() {
+        balancer.remove("vip_addresses");
+    }
+    let object = new(BALANCER, &wanted.name);
+    let mut things = vec![thing(object, Value::Object(balancer))];
+    for pool in &wanted.pools {
+        wanted_pool(pool, &mut things);
+    }
+    for address in &wanted.floating_ips {
+        let attributes = json!({"load_balancer": wanted.name});
+        things.push(thing(new(FLOATING_IP, address.to_string()), attributes));
+    }
+    things
+}
+
+fn wanted_pool(pool: &WantedPool, things: &mut Vec<Thing>) {
+    let tags = BTreeMap::new();
+    let name = &pool.name;
+    let mut push = |object, body| things.push(thing(object, Value::Object(body)));
+    push(new(POOL, name), pool.body(&tags));
+    let listener = &pool.listener;
+    push(new(LISTENER, &listener.name), listener.body(&tags));
+    push(new(MONITOR, name), pool.monitor.body(&tags));
+    let member = |it: &WantedMember| new(MEMBER, in_pool(&it.name, name));
+    for one in &pool.members {
+        push(member(one), one.body(&tags));
+    }
+}
