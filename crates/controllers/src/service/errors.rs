@@ -109,6 +109,16 @@ impl TurnError {
         }
     }
 
+    /// Whether it may be for want of something that another Service has: an address, a name, a
+    /// quota. A cloud that named a time for the next try is taken at its word.
+    pub(super) fn may_be_a_lack(&self) -> bool {
+        match self {
+            Self::Problems { .. } | Self::Gaps(_) => true,
+            Self::Step { source, .. } => source.retry_hint().is_none(),
+            _ => false,
+        }
+    }
+
     /// Whether the Service that was to be written is gone, or another one by now.
     pub(super) fn is_about_the_past(&self) -> bool {
         match self {

@@ -87,7 +87,8 @@ struct Known {
     published: BTreeMap<String, String>,
     /// The plan that waits for the cloud.
     errand: Option<Errand>,
-    /// Whether the last plan found something wrong with what is wanted.
+    /// Whether the last plan found something wrong with what is wanted, or failed for
+    /// what may be a lack.
     troubled: bool,
     /// The work that was announced and has not ended yet, by the reason of its event.
     announced: Option<&'static str>,
@@ -174,7 +175,7 @@ impl Memory {
         self.with(key, |known| known.troubled = troubled);
     }
 
-    /// The Services whose last plan found something wrong.
+    /// The Services whose last plan found something wrong, or failed for what may be a lack.
     pub(super) fn troubled(&self) -> Vec<ServiceKey> {
         let state = self.state();
         let troubled = state.known.iter().filter(|(_, known)| known.troubled);

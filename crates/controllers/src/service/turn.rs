@@ -271,6 +271,7 @@ impl ServiceController {
         let nodes_alone = causes.is_nodes_alone() && !error.is_told();
         warn!(service = %key, error = error.text(), "working on its load balancer failed");
         self.tell_failure(&service, is_old, nodes_alone, error);
+        self.memory.set_troubled(key, error.may_be_a_lack());
         let delay = match error.retry_hint() {
             Some(hint) => {
                 let hint = hint.clamp(SHORTEST_PAUSE, LONGEST_PAUSE);

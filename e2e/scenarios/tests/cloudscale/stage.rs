@@ -141,6 +141,11 @@ impl Stage {
         self.bench.start();
     }
 
+    /// Stops the manager, for another start.
+    pub(crate) async fn halt(&mut self) {
+        self.bench.stop().await;
+    }
+
     /// Kills the manager in the middle of whatever it does.
     pub(crate) async fn kill(&mut self) {
         self.bench.kill().await;

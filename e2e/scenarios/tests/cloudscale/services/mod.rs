@@ -8,6 +8,7 @@ mod deletion;
 mod doubt;
 mod drift;
 mod identity;
+mod leftovers;
 mod nodes;
 mod scale;
 mod seeds;

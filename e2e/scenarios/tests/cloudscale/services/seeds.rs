@@ -211,6 +211,11 @@ async fn story(seed: u64) {
         strike(&mut shop, &random).await;
     }
     shop.world.faults.clear();
+    // Without any node there would rightly be no new load balancer.
+    shop.change("worker-a", |node| {
+        node["metadata"]["labels"][EXCLUSION] = "false".into();
+    })
+    .await;
     for name in NAMES {
         if shop.find_service(name).is_some() {
             shop.annotate(name, CIDRS, None).await;

@@ -1,0 +1,105 @@
+//! What is left when a Service goes without a word, and what others lack until one goes.
+
+use bowline_scenarios::objects::{finalizers, service};
+use bowline_scenarios::{LEASE, scenario};
+use bowline_simulator::cloudscale::Quirks;
+
+use super::shop::{FINALIZER, Shop};
+
+const PERIOD: (&str, &str) = ("CLOUDSCALE_DRIFT_CHECK_PERIOD", "10s");
+
+/// Takes the finalizer away, as people do who are impatient, and deletes the Service.
+async fn tear_away(shop: &Shop, name: &str) {
+    shop.change_service(name, |it| {
+        it["metadata"]["finalizers"] = serde_json::json!([]);
+    })
+    .await;
+    shop.delete_service(name).await;
+}
+
+#[test]
+fn a_finalizer_that_was_taken_away_comes_back() {
+    scenario!(async || {
+        let shop = Shop::open().await;
+        shop.serve().await;
+        let mark = shop.mark();
+        shop.change_service("web", |it| {
+            it["metadata"]["finalizers"] = serde_json::json!([]);
+        })
+        .await;
+        shop.until_service("web", "it is held again", |it| {
+            finalizers(it) == [FINALIZER]
+        })
+        .await;
+        assert_eq!(shop.changes_from(mark), [""; 0]);
+        shop.close().await;
+    });
+}
+
+#[test]
+fn a_service_that_vanishes_while_nobody_looks_is_told_as_an_orphan_and_left() {
+    scenario!(async || {
+        let mut shop = Shop::with(&[PERIOD], &[]).await;
+        shop.serve().await;
+        let before = shop.balancer();
+        shop.halt().await;
+        tear_away(&shop, "web").await;
+        let mark = shop.mark();
+        shop.start();
+        let message = shop.message(LEASE, "OrphanedLoadBalancer").await;
+        assert!(message.contains(&before.uuid), "{message}");
+        shop.seconds(30).await;
+        assert_eq!(shop.changes_from(mark), [""; 0]);
+        assert_eq!(shop.balancer(), before);
+        shop.close().await;
+    });
+}
+
+#[test]
+fn an_orphan_of_this_cluster_is_removed_if_the_operator_said_so_and_others_stay() {
+    scenario!(async || {
+        let flags = ["--cluster-name=prod-1", "--remove-orphaned-load-balancers"];
+        let mut shop = Shop::with(&[PERIOD], &flags).await;
+        shop.serve().await;
+        let ours = shop.balancer();
+        assert_eq!(ours.tags["k8s-cluster-name"], "prod-1");
+        let mut other = bowline_simulator::cloudscale::BalancerSpec::named("theirs");
+        for (key, value) in [("k8s-cluster-name", "prod-2"), ("k8s-service-uid", "gone")] {
+            other = other.tag(key, value);
+        }
+        let other = shop.cloud.add_balancer(&other).unwrap();
+        shop.halt().await;
+        tear_away(&shop, "web").await;
+        let mark = shop.mark();
+        shop.start();
+        shop.message(LEASE, "RemovedOrphan").await;
+        assert_eq!(shop.changes_from(mark), ["DELETE load-balancers"]);
+        assert_eq!(shop.balancer().uuid, other);
+        shop.close().await;
+    });
+}
+
+#[test]
+fn a_service_that_lacks_a_quota_is_served_when_another_one_goes() {
+    scenario!(async || {
+        let shop = Shop::open().await;
+        shop.cloud.set_quirks(Quirks {
+            most_load_balancers: Some(1),
+            ..Quirks::default()
+        });
+        shop.serve().await;
+        shop.create_service(service("other")).await;
+        let message = shop.message("other", "SyncLoadBalancerFailed").await;
+        assert!(message.contains("400"), "{message}");
+        // By now the pauses between tries are as long as they get.
+        shop.long(3600).await;
+        assert_eq!(shop.cloud.balancers().len(), 1);
+        shop.delete_service("web").await;
+        shop.until_service_gone("web").await;
+        let freed = tokio::time::Instant::now();
+        shop.until_published("other").await;
+        let took = freed.elapsed();
+        assert!(took.as_secs() < 10 + shop.slack().as_secs(), "{took:?}");
+        shop.close().await;
+    });
+}
