@@ -61,6 +61,7 @@ const RECORDED: &[(&str, &str)] = &[
     ("all", "--all"),
     // What is done to the cluster before these is in `prepare`.
     ("nodes", "shop/web"),
+    ("bad-annotation-and-nodes", "-f bad-annotation.yaml"),
     ("deletion", "shop/web"),
 ];
 
