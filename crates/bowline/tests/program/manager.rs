@@ -211,6 +211,27 @@ async fn cloudscale_case_18_the_version_in_the_url_is_not_doubled() {
 }
 
 #[tokio::test]
+async fn cloudscale_defect_d20_no_part_of_the_token_is_logged() {
+    let stage = Stage::new().await;
+    // A wrong one: refusals are told at length.
+    let token = "Zk3vQ9pTn1XwYb7RdLs2MhUa8CeGf0Jo";
+    let mut command = stage.manager(&stage.path("kubeconfig"), &["--secure-port=0", "--v=10"]);
+    command.env("CLOUDSCALE_ACCESS_TOKEN", token);
+    let running = Running::start(command);
+    stage.join("worker-1");
+    let refused = Filter::any().server("cloudscale").status(401);
+    let refused = stage.world.journal.wait_for(&refused, 3);
+    tokio::time::timeout(PATIENCE, refused).await.unwrap();
+    running.signal("TERM");
+    let ended = end(running).await;
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert!(ended.stderr.contains("401"), "{}", ended.stderr);
+    for part in [token, &token[..4], "****"] {
+        assert!(!ended.stderr.contains(part), "{part} is in the log");
+    }
+}
+
+#[tokio::test]
 async fn a_lost_lease_ends_the_program_with_an_error() {
     let stage = Stage::new().await;
     let running = stage.start(&["--secure-port=0"]);
