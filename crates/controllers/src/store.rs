@@ -1,7 +1,7 @@
 //! All objects of one kind, kept by one watch and shared by all controllers.
 
 use std::borrow::Borrow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -84,6 +84,8 @@ pub struct Store<T: Stored>(Arc<Shared<T>>);
 
 struct Shared<T: Stored> {
     objects: Mutex<BTreeMap<T::Key, Arc<T>>>,
+    /// There, but not understood: not among the objects, and yet not gone.
+    unreadable: Mutex<BTreeSet<T::Key>>,
     listeners: Mutex<Vec<Listener<T>>>,
     synced: watch::Sender<bool>,
 }
@@ -110,6 +112,7 @@ impl<T: Stored> Default for Store<T> {
     fn default() -> Self {
         Self(Arc::new(Shared {
             objects: Mutex::default(),
+            unreadable: Mutex::default(),
             listeners: Mutex::default(),
             synced: watch::Sender::new(false),
         }))
@@ -129,6 +132,17 @@ impl<T: Stored> Store<T> {
     /// All objects, by key.
     pub fn all(&self) -> Vec<Arc<T>> {
         self.objects().values().cloned().collect()
+    }
+
+    /// Whether there is an object of that key which cannot be read. It is not among the objects,
+    /// but nobody may take it for gone.
+    pub fn is_unreadable(&self, key: &T::Key) -> bool {
+        self.unreadable().contains(key)
+    }
+
+    /// Whether there is any such object.
+    pub fn has_unreadable(&self) -> bool {
+        !self.unreadable().is_empty()
     }
 
     /// Calls `listener` for every later change. It must not block.
@@ -164,7 +178,7 @@ impl<T: Stored> Store<T> {
         while !stop.is_given() {
             let api: Api<DeserializeGuard<T::Object>> = Api::all(client.clone());
             let mut events = pin!(watcher::watcher(api, mode.config()));
-            let mut arriving = BTreeMap::new();
+            let mut arriving = Arriving::default();
             loop {
                 match stop.unless_given(events.next()).await {
                     None => return,
@@ -196,32 +210,39 @@ impl<T: Stored> Store<T> {
         }
     }
 
-    fn take(
-        &self,
-        event: Event<DeserializeGuard<T::Object>>,
-        arriving: &mut BTreeMap<T::Key, Arc<T>>,
-    ) {
+    fn take(&self, event: Event<DeserializeGuard<T::Object>>, arriving: &mut Arriving<T>) {
         match event {
-            Event::Init => arriving.clear(),
+            Event::Init => *arriving = Arriving::default(),
             Event::InitApply(object) => {
-                if let Some(object) = decode::<T>(object) {
-                    arriving.insert(object.key(), object);
+                let key = T::key_in(object.meta());
+                match decode::<T>(object) {
+                    Some(object) => drop(arriving.objects.insert(key, object)),
+                    None => drop(arriving.unreadable.insert(key)),
                 }
             }
             Event::InitDone => {
-                debug!(count = arriving.len(), "listed all {}", T::PLURAL);
+                debug!(count = arriving.objects.len(), "listed all {}", T::PLURAL);
                 self.replace(std::mem::take(arriving));
                 self.0.synced.send_replace(true);
             }
             Event::Apply(object) => {
                 let key = T::key_in(object.meta());
-                match decode::<T>(object) {
-                    Some(object) => self.see(object),
-                    // Nobody may act on what it was before it broke.
-                    None => self.remove(&key),
+                if let Some(object) = decode::<T>(object) {
+                    self.see(object);
+                } else {
+                    // Nobody may act on what it was before it broke, nor on its absence.
+                    self.unreadable().insert(key.clone());
+                    self.remove(&key);
                 }
             }
-            Event::Delete(object) => self.remove(&T::key_in(object.meta())),
+            Event::Delete(object) => {
+                let key = T::key_in(object.meta());
+                if self.unreadable().remove(&key) {
+                    self.tell_end(key);
+                } else {
+                    self.remove(&key);
+                }
+            }
         }
     }
 
@@ -234,18 +255,38 @@ impl<T: Stored> Store<T> {
         }
     }
 
-    fn replace(&self, listed: BTreeMap<T::Key, Arc<T>>) {
+    fn replace(&self, listed: Arriving<T>) {
         let known: Vec<T::Key> = self.objects().keys().cloned().collect();
-        for key in known.iter().filter(|key| !listed.contains_key(*key)) {
+        // First: who hears that something left must be able to ask why.
+        let before = std::mem::replace(&mut *self.unreadable(), listed.unreadable.clone());
+        for key in known
+            .iter()
+            .filter(|key| !listed.objects.contains_key(*key))
+        {
             self.remove(key);
         }
-        for object in listed.into_values() {
+        for key in before {
+            if !listed.unreadable.contains(&key) && !listed.objects.contains_key(&key) {
+                self.tell_end(key);
+            }
+        }
+        for object in listed.objects.into_values() {
             self.put(object);
         }
     }
 
+    /// Tells that something is gone which had left the objects before, when it could not be read.
+    fn tell_end(&self, key: T::Key) {
+        self.tell(&Change {
+            key,
+            before: None,
+            after: None,
+        });
+    }
+
     fn put(&self, object: Arc<T>) {
         let key = object.key();
+        self.unreadable().remove(&key);
         let before = self.objects().insert(key.clone(), object.clone());
         self.tell(&Change {
             key,
@@ -276,9 +317,29 @@ impl<T: Stored> Store<T> {
         }
     }
 
+    fn unreadable(&self) -> MutexGuard<'_, BTreeSet<T::Key>> {
+        let unreadable = self.0.unreadable.lock();
+        unreadable.unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn objects(&self) -> MutexGuard<'_, BTreeMap<T::Key, Arc<T>>> {
         let objects = self.0.objects.lock();
         objects.unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A list that is not whole yet.
+struct Arriving<T: Stored> {
+    objects: BTreeMap<T::Key, Arc<T>>,
+    unreadable: BTreeSet<T::Key>,
+}
+
+impl<T: Stored> Default for Arriving<T> {
+    fn default() -> Self {
+        Self {
+            objects: BTreeMap::new(),
+            unreadable: BTreeSet::new(),
+        }
     }
 }
 
@@ -400,9 +461,12 @@ mod tests {
     fn a_list_replaces_whatever_was_known() {
         let nodes = Nodes::default();
         nodes.see(node("a", "11"));
-        nodes.replace(BTreeMap::from([("n1".to_owned(), node("a", "10"))]));
+        nodes.replace(Arriving {
+            objects: BTreeMap::from([("n1".to_owned(), node("a", "10"))]),
+            ..Arriving::default()
+        });
         assert_eq!(version(&nodes).as_deref(), Some("10"));
-        nodes.replace(BTreeMap::new());
+        nodes.replace(Arriving::default());
         assert_eq!(version(&nodes), None);
     }
 }

@@ -99,6 +99,11 @@ pub enum DraftError {
     },
 }
 
+/// Whether a `--cluster-name` tells the cluster from others: the default is every cluster's.
+pub fn names_a_cluster(name: &str) -> bool {
+    !matches!(name, "" | "kubernetes")
+}
+
 /// A load balancer in the cloud that carries a mark of ours.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Marked {

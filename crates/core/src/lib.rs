@@ -49,6 +49,7 @@ mod taints;
 pub use addresses::{AddressError, addresses_differ, desired_addresses};
 pub use balancers::{
     Balancers, Draft, DraftError, Executor, Goal, Marked, Progress, Publication, Wish,
+    names_a_cluster,
 };
 pub use cloud::{BoxFuture, Claim, Cloud, CloudName, CloudNameError, Instances};
 pub use duration::{format_duration, parse_duration};

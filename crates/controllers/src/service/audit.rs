@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use bowline_core::{Balancers, CloudName, Marked};
+use bowline_core::{Balancers, CloudName, Marked, names_a_cluster};
 use tracing::{info, warn};
 
 use super::ServiceController;
@@ -73,6 +73,10 @@ impl ServiceController {
                 return None;
             }
         };
+        if self.parts.services.has_unreadable() {
+            warn!(%cloud, "not looking for orphans: a Service that cannot be read may own one");
+            return None;
+        }
         let services = self.parts.services.all();
         let mut uids = self.memory.uids();
         uids.extend(services.iter().map(|it| it.uid.clone()));
@@ -86,9 +90,11 @@ impl ServiceController {
         Some(orphans.map(|it| (it.id.clone(), it)).collect())
     }
 
-    /// Without a name of the cluster in its mark it may be another cluster's in the same account.
+    /// Without a name of the cluster in its mark, or with the name that all clusters have by
+    /// default, it may be another cluster's in the same account.
     fn is_certainly_ours(&self, orphan: &Marked) -> bool {
-        orphan.cluster_name.as_ref() == Some(&self.options.cluster_name)
+        let ours = &self.options.cluster_name;
+        names_a_cluster(ours) && orphan.cluster_name.as_ref() == Some(ours)
     }
 
     /// On the lease: it is an object that is there, in a namespace where operators look, and that
@@ -96,6 +102,9 @@ impl ServiceController {
     fn tell_orphan(&self, cloud: &CloudName, orphan: &Marked) {
         let doubt = if self.is_certainly_ours(orphan) {
             ""
+        } else if orphan.cluster_name.is_some() {
+            "; its mark has the name that every cluster has by default, so that it may be another \
+             cluster's"
         } else {
             "; its mark names no cluster, so that it may be another cluster's"
         };

@@ -105,6 +105,10 @@ impl ServiceController {
         errand: Option<Errand>,
         stop: &Stop,
     ) -> Result<Outcome, TurnError> {
+        if self.parts.services.is_unreadable(key) {
+            warn!(service = %key, "it cannot be read; its load balancer stays as it is");
+            return Ok(Outcome::Done);
+        }
         let service = self.parts.services.get(key);
         let handling = service.as_ref().map_or(Handling::Nothing, |service| {
             self.clouds.names().handling(service)

@@ -92,7 +92,8 @@ async fn orphans_are_reported_once_and_left_alone() {
         bench.events(LEASE),
         [
             "Warning OrphanedLoadBalancer: Load balancer k8s-uid-1 (lb-stray) in cloud demo was made \
-          for a Service with uid uid-1 that does not exist"
+          for a Service with uid uid-1 that does not exist; its mark has the name that every cluster has by \
+          default, so that it may be another cluster's"
         ]
     );
     bench.seconds(10 * 3600).await;
@@ -104,6 +105,18 @@ async fn orphans_are_reported_once_and_left_alone() {
     bench.seconds(2 * 3600).await;
     assert_eq!(bench.metric(ORPHANS), Some(0.0));
     assert!(bench.writes().iter().all(|it| it.caller == MANAGER));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_orphan_of_a_cluster_that_has_the_default_name_is_never_removed() {
+    let bench = audited(&["--remove-orphaned-load-balancers"]);
+    bench.ensured("web").await;
+    bench.cloud().tamper(|all| {
+        all.insert("uid-1".into(), stray(Some("kubernetes")));
+    });
+    bench.until_told(LEASE, "OrphanedLoadBalancer").await;
+    bench.seconds(5 * 3600).await;
+    assert_eq!(bench.cloud().count("remove orphan"), 0);
 }
 
 #[tokio::test(start_paused = true)]

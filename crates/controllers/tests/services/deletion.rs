@@ -195,6 +195,39 @@ async fn framework_case_088_a_service_that_vanished_is_cleaned_away_from_memory(
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_service_that_cannot_be_read_keeps_its_load_balancer() {
+    let bench = Bench::with(&["--remove-orphaned-load-balancers", "--cluster-name=prod"]);
+    bench.ensured("web").await;
+    let right = bench.service("web").unwrap();
+    let mut broken = right.clone();
+    broken["spec"]["ports"] = "of a later Kubernetes".into();
+    bench.put_service(broken);
+    // Long enough for every comparison, and for orphans to be looked for.
+    bench.seconds(7200).await;
+    assert_eq!(bench.cloud().count("delete load balancer"), 0);
+    assert_eq!(bench.cloud().balancers().len(), 1);
+    // It can be read again, and is served as before.
+    bench.put_service(right);
+    bench.delete("web").await;
+    bench.until_gone("web").await;
+    assert_eq!(bench.cloud().balancers(), []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_service_that_vanishes_while_it_cannot_be_read_is_cleaned_away() {
+    let bench = Bench::new();
+    bench.ensured("web").await;
+    let mut broken = bench.service("web").unwrap();
+    broken["spec"]["ports"] = "of a later Kubernetes".into();
+    bench.put_service(broken);
+    bench.seconds(60).await;
+    assert_eq!(bench.cloud().balancers().len(), 1);
+    bench.strip("web");
+    bench.until_told("web", "DeletedLoadBalancer").await;
+    assert_eq!(bench.cloud().balancers(), []);
+}
+
+#[tokio::test(start_paused = true)]
 async fn framework_case_089_the_finalizer_of_a_foreign_class_stays() {
     let bench = Bench::new();
     let mut service = balancer("web");

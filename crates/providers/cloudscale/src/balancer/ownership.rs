@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use bowline_core::{Node, Notice, Service};
+use bowline_core::{Node, Notice, Service, names_a_cluster};
 use uuid::Uuid;
 
 use super::settings::{TAKE_OVER, default_name, may_be_ours, name_of, uuid_of};
@@ -13,8 +13,6 @@ use crate::api::LoadBalancer;
 pub(crate) const SERVICE_TAG: &str = "k8s-service-uid";
 /// The tag with the name of the cluster.
 pub(crate) const CLUSTER_TAG: &str = "k8s-cluster-name";
-/// The default of `--cluster-name`, which names nothing.
-const NAMELESS: &str = "kubernetes";
 
 /// What a Service may do with a load balancer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,7 +31,7 @@ pub(crate) fn cluster_name(
     nodes: &[Arc<Node>],
     annotation: &str,
 ) -> (Option<String>, Option<Notice>) {
-    if !matches!(flag, "" | NAMELESS) {
+    if names_a_cluster(flag) {
         return (Some(flag.to_owned()), None);
     }
     let names: BTreeSet<&str> = nodes
