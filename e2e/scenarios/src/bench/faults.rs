@@ -15,6 +15,34 @@ impl Bench {
     }
 }
 
+impl Bench {
+    /// Lets changes of Services happen that no manager sees one by one: its watch breaks before, and
+    /// has to begin with a new list when they are done.
+    pub async fn unseen(&self, changes: impl AsyncFnOnce()) {
+        if !self.is_running() {
+            return changes().await;
+        }
+        let expired = serde_json::json!({ "type": "ERROR", "object": {
+            "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 410,
+            "reason": "Expired", "message": "too old resource version",
+        } });
+        let action = Action::Status {
+            code: 200,
+            headers: std::collections::BTreeMap::default(),
+            body: Some(expired),
+        };
+        let expired = Rule::new(action)
+            .server("kubernetes")
+            .on("GET", "/api/v1/services");
+        let fault = self.fault(expired);
+        self.world.faults.cut_streams("kubernetes");
+        fault.struck(1).await;
+        changes().await;
+        let Fault(_, name) = fault;
+        self.world.faults.remove(&name);
+    }
+}
+
 /// A fault on the bench.
 pub struct Fault<'a>(&'a Bench, String);
 
