@@ -246,7 +246,7 @@ fn framework_case_089_the_finalizer_of_a_foreign_class_stays() {
 fn framework_case_091_no_member_is_touched_after_a_deletion_began() {
     scenario!(async || {
         let bench = settled().await;
-        bench.balancers().take(Duration::from_secs(4));
+        bench.balancers().take(Duration::from_secs(6));
         join(&bench, "n4").await;
         bench
             .until("the members' look", |it| it.balancers().count("n4)") == 1)

@@ -117,11 +117,14 @@ fn nodes_that_never_rest_are_followed_every_five_seconds() {
     scenario!(async || {
         let bench = settled().await;
         let begun = bench.world.clock.now();
-        // On the real clock, sooner: it must never be a second in spite of a busy machine.
+        // On the real clock, sooner: it should not be a second in spite of a busy machine.
         let pause = Duration::from_millis(if is_real() { 250 } else { 500 });
+        let mut rests = 0;
         for number in 10..50 {
+            let last = bench.world.clock.now();
             join(&bench, &format!("n{number}")).await;
             tokio::time::sleep(pause).await;
+            rests += usize::from(bench.since(last) > Duration::from_millis(800));
         }
         let took = bench.since(begun).as_secs();
         bench
@@ -129,11 +132,11 @@ fn nodes_that_never_rest_are_followed_every_five_seconds() {
             .await;
         bench.settle().await;
         let looks = bench.balancers().times("look at").len();
-        let wanted = usize::try_from(took / 5).unwrap();
-        assert!(
-            (wanted..=wanted + 2).contains(&looks),
-            "{looks} in {took} s"
-        );
+        // Every five seconds, and a bit: the next change is what the next five begin with.
+        let least = usize::try_from(took / 6).unwrap();
+        let most = usize::try_from(took / 5).unwrap() + 2 + rests;
+        assert!((least..=most).contains(&looks), "{looks} in {took} s");
+        assert!(is_real() || rests == 0);
     });
 }
 

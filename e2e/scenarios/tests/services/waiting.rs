@@ -156,7 +156,7 @@ fn members_that_change_while_a_plan_waits_are_planned_with_once_it_goes_on() {
 fn a_step_that_interrupts_is_not_made_for_a_plan_that_was_overtaken() {
     scenario!(async || {
         let bench = settled().await;
-        bench.balancers().take(seconds(3));
+        bench.balancers().take(seconds(5));
         bench.balancers().clear();
         bench.patch_service("web", port(8080)).await;
         bench
@@ -185,7 +185,7 @@ fn before_a_step_that_interrupts_the_members_are_those_of_that_very_moment() {
     scenario!(async || {
         let bench = settled().await;
         // In memory, sooner than unrest among nodes is acted upon.
-        let latency = if is_real() { 3000 } else { 300 };
+        let latency = if is_real() { 5000 } else { 300 };
         bench.balancers().take(Duration::from_millis(latency));
         bench.balancers().clear();
         bench.patch_service("web", port(8080)).await;
@@ -216,7 +216,7 @@ fn before_a_step_that_interrupts_the_members_are_those_of_that_very_moment() {
 fn a_stop_begins_no_further_step_and_the_next_manager_goes_on() {
     scenario!(async || {
         let mut bench = stage::new().await;
-        bench.balancers().take(seconds(3));
+        bench.balancers().take(seconds(5));
         bench.create_service(service("web")).await;
         bench
             .until("the second step", |it| {
