@@ -92,7 +92,7 @@ pub(super) struct Inner {
 }
 
 impl ScriptedBalancers {
-    /// No load balancer yet; `asked` changes with every call.
+    /// No load balancer yet; `asked` changes with every call, and when it is done.
     pub(super) fn new(names: &Names, clock: &Clock, asked: &watch::Sender<usize>) -> Self {
         Self(Arc::new(Inner {
             names: names.clone(),
@@ -186,6 +186,7 @@ impl ScriptedBalancers {
     /// Service.
     pub fn tamper(&self, change: impl FnOnce(&mut BTreeMap<String, Balancer>)) {
         change(&mut self.state().balancers);
+        self.0.notice();
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -200,6 +201,11 @@ impl Inner {
 
     pub(super) fn record(&self, call: String) {
         self.state().calls.push((self.clock.now(), call));
+        self.notice();
+    }
+
+    /// Wakes whoever waits for something to happen here.
+    pub(super) fn notice(&self) {
         self.asked.send_modify(|asked| *asked += 1);
     }
 

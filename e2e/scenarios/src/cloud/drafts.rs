@@ -108,6 +108,7 @@ impl Balancers for ScriptedBalancers {
         Box::pin(async move {
             self.0.record(format!("remove orphan {}", orphan.id));
             self.0.state().balancers.remove(&orphan.service_uid);
+            self.0.notice();
             Ok(())
         })
     }
@@ -285,6 +286,7 @@ impl Executor for Worker {
                 Some(Trouble::Lost) | None => {}
             }
             let progress = self.work(&self.deeds[step].clone());
+            self.cloud.notice();
             match trouble {
                 Some(_) => Err(unavailable("connection reset")),
                 None => Ok(progress),
