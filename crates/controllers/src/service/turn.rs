@@ -22,9 +22,9 @@ const AUDIT_JITTER: f64 = 0.25;
 
 /// The shortest time after which a cloud is tried again because it asked for that: one that says
 /// "now" would otherwise be asked without end.
-const SHORTEST_PAUSE: Duration = Duration::from_secs(1);
+const SOONEST_RETRY: Duration = Duration::from_secs(1);
 /// The longest: nobody wants to wait for an hour because of one wrong header.
-const LONGEST_PAUSE: Duration = Duration::from_secs(600);
+const LATEST_RETRY: Duration = Duration::from_secs(600);
 
 /// What came of a turn.
 pub(super) enum Outcome {
@@ -65,7 +65,7 @@ impl ServiceController {
                 self.queue.add_after(key, delay);
             }
             Ok(Outcome::Later(delay)) => {
-                let delay = delay.clamp(SHORTEST_PAUSE, LONGEST_PAUSE);
+                let delay = delay.clamp(SOONEST_RETRY, LATEST_RETRY);
                 self.memory.add_cause(&key, causes);
                 self.queue.add_after(key, delay);
             }
@@ -278,7 +278,7 @@ impl ServiceController {
         self.memory.set_troubled(key, error.may_be_a_lack());
         let delay = match error.retry_hint() {
             Some(hint) => {
-                let hint = hint.clamp(SHORTEST_PAUSE, LONGEST_PAUSE);
+                let hint = hint.clamp(SOONEST_RETRY, LATEST_RETRY);
                 self.queue.add_after(key.clone(), hint);
                 hint
             }
