@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::{BoxFuture, CloudError, Ingress, Node, Notice, Plan, Service, StepId};
+use crate::{BoxFuture, Census, CloudError, Ingress, Node, Notice, Plan, Service, StepId};
 
 /// What is wanted for a Service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -28,6 +28,9 @@ pub struct Wish {
     /// The nodes that may be members and belong to this cloud, by name. The cloud applies its own
     /// selection on top ([`Balancers::selects`]).
     pub nodes: Vec<Arc<Node>>,
+    /// How it is with the other nodes. While some are unknown, a member that is of none of `nodes`
+    /// must stay, as it may be theirs.
+    pub census: Census,
     /// All Services of the cluster as last seen, this one included: what else refers to the same
     /// things.
     pub all: Arc<Vec<Arc<Service>>>,

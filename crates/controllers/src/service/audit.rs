@@ -73,13 +73,13 @@ impl ServiceController {
                 return None;
             }
         };
-        if self.parts.services.has_unreadable() {
+        let services = self.parts.services.sighting();
+        if !services.unreadable.is_empty() {
             warn!(%cloud, "not looking for orphans: a Service that cannot be read may own one");
             return None;
         }
-        let services = self.parts.services.all();
         let mut uids = self.memory.uids();
-        uids.extend(services.iter().map(|it| it.uid.clone()));
+        uids.extend(services.objects.values().map(|it| it.uid.clone()));
         let orphans = marked.into_iter().filter(|it| {
             let other_cluster = it
                 .cluster_name

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use bowline_core::{CloudName, DraftError, Fingerprint, Goal, Service, ServiceKey};
+use bowline_core::{CloudName, DraftError, Fingerprint, Goal, Roster, Service, ServiceKey};
 
 use super::ServiceController;
 use super::errors::TurnError;
@@ -117,7 +117,7 @@ impl ServiceController {
         service: &Arc<Service>,
         cloud: &CloudName,
     ) -> Result<Errand, DraftError> {
-        let wish = self.wish(service.clone(), Goal::Absent, Vec::new());
+        let wish = self.wish(service.clone(), Goal::Absent, Roster::default());
         let draft = self.clouds.draft(cloud, &wish).await?;
         let errand = self.errand(
             wish,

@@ -143,8 +143,10 @@ impl ServiceController {
         let risky = errand.run.step(step).impact >= Impact::Interrupts;
         let service = &errand.wish.service;
         risky && errand.wish.goal == Goal::Present && {
-            let nodes = self.clouds.owned(&errand.cloud, &self.parts.nodes.all());
-            self.fingerprint(service, &errand.cloud, &nodes) != errand.members
+            let roster = self
+                .clouds
+                .roster(&errand.cloud, &self.parts.nodes.sighting());
+            self.fingerprint(service, &errand.cloud, &roster) != errand.members
         }
     }
 }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bowline_core::{
-    Balancers, CloudName, Draft, DraftError, Fingerprint, Goal, Handling, Node, Run, Service,
-    ServiceKey, Wish, may_be_target,
+    Balancers, CloudName, Draft, DraftError, Fingerprint, Goal, Handling, Roster, Run, Service,
+    ServiceKey, Wish,
 };
 use tokio::time::Instant;
 use tracing::{debug, warn};
@@ -16,6 +16,7 @@ use super::errors::TurnError;
 use super::memory::{Causes, Errand};
 use crate::queue::Work;
 use crate::stop::Stop;
+use crate::store::Found;
 
 /// How far apart two comparisons with the cloud may be drawn: up to a quarter longer than asked.
 const AUDIT_JITTER: f64 = 0.25;
@@ -105,11 +106,14 @@ impl ServiceController {
         errand: Option<Errand>,
         stop: &Stop,
     ) -> Result<Outcome, TurnError> {
-        if self.parts.services.is_unreadable(key) {
-            warn!(service = %key, "it cannot be read; its load balancer stays as it is");
-            return Ok(Outcome::Done);
-        }
-        let service = self.parts.services.get(key);
+        let service = match self.parts.services.find(key) {
+            Found::Object(service) => Some(service),
+            Found::Nothing => None,
+            Found::Unreadable => {
+                warn!(service = %key, "it cannot be read; its load balancer stays as it is");
+                return Ok(Outcome::Done);
+            }
+        };
         let handling = service.as_ref().map_or(Handling::Nothing, |service| {
             self.clouds.names().handling(service)
         });
@@ -189,11 +193,11 @@ impl ServiceController {
         cloud: &CloudName,
         causes: &Causes,
     ) -> Result<Errand, DraftError> {
-        let nodes = self.clouds.owned(cloud, &self.parts.nodes.all());
-        let members = self.fingerprint(service, cloud, &nodes);
+        let roster = self.clouds.roster(cloud, &self.parts.nodes.sighting());
+        let members = self.fingerprint(service, cloud, &roster);
         let remembered = Some(members.clone());
         self.memory.set_members(&service.key, remembered);
-        let wish = self.wish(service.clone(), Goal::Present, nodes);
+        let wish = self.wish(service.clone(), Goal::Present, roster);
         let draft = self.clouds.draft(cloud, &wish).await?;
         let errand = self.errand(wish, cloud, members, draft, causes);
         self.tell_plan(service, &errand);
@@ -221,11 +225,13 @@ impl ServiceController {
         good.then_some(errand)
     }
 
-    pub(super) fn wish(&self, service: Arc<Service>, goal: Goal, nodes: Vec<Arc<Node>>) -> Wish {
+    pub(super) fn wish(&self, service: Arc<Service>, goal: Goal, roster: Roster) -> Wish {
+        let (nodes, census) = roster.targets();
         Wish {
             service,
             goal,
-            nodes: nodes.into_iter().filter(|it| may_be_target(it)).collect(),
+            nodes,
+            census,
             all: Arc::new(self.parts.services.all()),
             cluster_name: self.options.cluster_name.clone(),
             has_ip_mode: self.has_ip_mode(),

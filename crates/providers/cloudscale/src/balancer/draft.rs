@@ -10,6 +10,7 @@ use futures::try_join;
 
 use super::LoadBalancers;
 use super::desire::{self, Desire, Host, ZoneWish, desire};
+use super::doubt;
 use super::execute::Hands;
 use super::inventory;
 use super::observe::{Freshness, Identity};
@@ -28,7 +29,12 @@ use crate::api::{FloatingIp, LoadBalancer};
 struct Ground<'a> {
     wish: &'a Wish,
     settings: Settings,
+    hosts: Vec<Host>,
     desire: Desire,
+    /// Whether the Service's source ranges filter.
+    by_service: bool,
+    /// What is told about members that stay because some nodes are unknown.
+    kept: Option<Problem>,
     notices: Vec<Notice>,
     cluster: Option<String>,
     floating_ips: Vec<FloatingIp>,
@@ -70,7 +76,7 @@ impl LoadBalancers {
         let service = &wish.service;
         let fresh = self.shared.observer.freshness(&service.uid);
         let (settings, faults) = Settings::read(service);
-        let (ground, identity) = try_join!(
+        let (mut ground, identity) = try_join!(
             self.ground(wish, settings.clone(), faults, fresh),
             self.identify(service, &settings.name, fresh),
         )?;
@@ -84,7 +90,7 @@ impl LoadBalancers {
                     sketch.plan.found = vec![inventory::found_balancer(&found)];
                     (sketch, None)
                 } else {
-                    let existing = self.plan_existing(&ground, &found, standing, fresh);
+                    let existing = self.plan_existing(&mut ground, &found, standing, fresh);
                     let mut sketch = existing.await?;
                     let name = &ground.settings.name;
                     sketch.plan.notices.extend(duplicates(name, &others));
@@ -96,6 +102,8 @@ impl LoadBalancers {
             sketch.plan.wanted = inventory::wanted(&ground.desire.wanted);
         }
         let publisher = ground.publisher(&sketch);
+        // Nothing else has to wait for these nodes.
+        sketch.plan.problems.extend(ground.kept);
         let mut notices = ground.notices;
         let is_problem = |reason| sketch.plan.problems.iter().any(|it| it.reason == reason);
         notices.retain(|notice| !is_problem(notice.reason));
@@ -183,7 +191,10 @@ impl LoadBalancers {
         Ok(Ground {
             wish,
             settings,
+            hosts,
             desire,
+            by_service,
+            kept: None,
             notices,
             cluster,
             floating_ips,
@@ -238,7 +249,7 @@ impl LoadBalancers {
     /// The plan for a load balancer that is there and the Service's.
     async fn plan_existing(
         &self,
-        ground: &Ground<'_>,
+        ground: &mut Ground<'_>,
         found: &LoadBalancer,
         standing: Standing,
         fresh: Freshness,
@@ -247,15 +258,15 @@ impl LoadBalancers {
             Standing::TakenOver(notice) => Some(notice),
             Standing::Ours | Standing::Other(_) => None,
         };
-        let wanted = &ground.desire.wanted;
         let mut faults = ground.desire.faults.clone();
-        faults.extend(plan::refusals(wanted, found));
+        faults.extend(plan::refusals(&ground.desire.wanted, found));
         let mut sketch = if faults.iter().any(|fault| fault.about_members) {
             let mut sketch = Sketch::default();
             sketch.plan.found = vec![inventory::found_balancer(found)];
             sketch
         } else {
             let there: Seen = Box::pin(self.shared.observer.whole(found.clone(), fresh)).await?;
+            ground.keep_members(&there);
             let scope = if faults.is_empty() {
                 Scope::Everything
             } else {
@@ -266,7 +277,7 @@ impl LoadBalancers {
                 taking_over: told.is_some(),
                 floating_ips: &ground.floating_ips,
             };
-            let mut sketch = plan::reconcile(wanted, &there, around);
+            let mut sketch = plan::reconcile(&ground.desire.wanted, &there, around);
             sketch.plan.found = inventory::found(&there, &ground.floating_ips);
             sketch
         };
@@ -284,6 +295,20 @@ impl LoadBalancers {
 }
 
 impl Ground<'_> {
+    /// While some nodes are unknown, members that may be theirs are wanted as well.
+    fn keep_members(&mut self, there: &Seen) {
+        let unknown = &self.wish.census.unknown;
+        if unknown.is_empty() {
+            return;
+        }
+        let strangers = doubt::strangers(there, &self.hosts, unknown);
+        self.kept = doubt::kept(&strangers, unknown);
+        let hosts = [self.hosts.as_slice(), &strangers].concat();
+        let service = &self.wish.service;
+        let desire = desire(service, &self.settings, &hosts, self.by_service);
+        self.desire.wanted.pools = desire.wanted.pools;
+    }
+
     /// The plan when there is no load balancer: all or nothing.
     fn plan_new(&self) -> Sketch {
         let service = &self.wish.service;

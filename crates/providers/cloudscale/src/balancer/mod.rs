@@ -7,6 +7,7 @@
 //! ```
 
 mod desire;
+mod doubt;
 mod draft;
 #[cfg(test)]
 mod examples;

@@ -3,6 +3,7 @@
 mod calls;
 mod create;
 mod defects;
+mod doubt;
 mod failures;
 mod identity;
 mod inventory;

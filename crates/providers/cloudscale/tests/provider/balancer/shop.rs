@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bowline_core::{
-    Balancers, Draft, DraftError, Goal, Ingress, IpMode, Node, Notice, Plan, Progress, Protocol,
-    Run, Service, ServiceKey, ServicePort, TrafficPolicy, Verb, Wish,
+    Balancers, Census, Draft, DraftError, Goal, Ingress, IpMode, Node, Notice, Plan, Progress,
+    Protocol, Run, Service, ServiceKey, ServicePort, TrafficPolicy, Verb, Wish,
 };
 use bowline_simulator::cloudscale::{BalancerInfo, BalancerSpec, PoolInfo};
 use bowline_simulator::faults::{Action, Rule};
@@ -28,6 +28,8 @@ pub(crate) struct Shop {
     pub(crate) stage: Stage,
     pub(crate) service: Service,
     pub(crate) nodes: Vec<Node>,
+    /// How it is with the other nodes.
+    pub(crate) census: Census,
     /// The other Services of the cluster.
     pub(crate) others: Vec<Service>,
     pub(crate) cluster_name: String,
@@ -83,6 +85,7 @@ impl Shop {
             stage,
             service: web(),
             nodes: vec![node("worker-a", Some(A)), node("worker-b", Some(B))],
+            census: Census::default(),
             others: Vec::new(),
             cluster_name: "kubernetes".into(),
             has_ip_mode: true,
@@ -118,6 +121,7 @@ impl Shop {
             service: Arc::new(self.service.clone()),
             goal,
             nodes: self.nodes.iter().cloned().map(Arc::new).collect(),
+            census: self.census.clone(),
             all: Arc::new(all),
             cluster_name: self.cluster_name.clone(),
             has_ip_mode: self.has_ip_mode,
