@@ -9,7 +9,7 @@ use bowline_core::{
 use futures::try_join;
 
 use super::LoadBalancers;
-use super::desire::{self, Desire, Host, ZoneWish, desire};
+use super::desire::{Desire, Host, ZoneWish, desire};
 use super::doubt;
 use super::execute::Hands;
 use super::inventory;
@@ -18,8 +18,8 @@ use super::ownership::{self, SERVICE_TAG, Standing};
 use super::plan::{self, Action, Circumstances, Scope, Seen, Sketch};
 use super::publish::Publisher;
 use super::remarks::{
-    OWNED_BY_OTHER, duplicates, floating_ip_conflict, no_members_of_subnets, only_problem,
-    private_vips_stay, problem, unknown_floating_ips,
+    NODE_SKIPPED, OWNED_BY_OTHER, duplicates, floating_ip_conflict, hosts_without_address,
+    no_valid_nodes, only_problem, private_vips_stay, problem, unknown_floating_ips,
 };
 use super::settings::table::ZONE;
 use super::settings::{self, Fault, INVALID, Settings};
@@ -178,7 +178,10 @@ impl LoadBalancers {
         all.extend(unknown_floating_ips(&settings, &floating_ips));
         desire.faults = all;
         notices.append(&mut desire.notices);
-        notices.extend(no_members_of_subnets(&settings, &hosts, &desire.wanted));
+        if hosts.is_empty() {
+            notices.push(no_valid_nodes(wish, &settings));
+        }
+        notices.extend(hosts_without_address(&settings, &hosts));
         let mut cluster = None;
         if self.ownership_tags {
             let key = &self.cluster_name_annotation;
@@ -227,7 +230,7 @@ impl LoadBalancers {
             };
             notices.push(Notice {
                 warning: true,
-                reason: "NodeSkipped",
+                reason: NODE_SKIPPED,
                 message: format!("node {} is no member: {why}", node.name),
             });
         }
@@ -355,10 +358,16 @@ impl Ground<'_> {
                     ),
                 })
             }
+            ZoneWish::Unknown if !self.hosts.is_empty() => Err(Problem {
+                reason: INVALID,
+                message: format!(
+                    "the API tells no zone of the nodes' servers; annotation {key} says which"
+                ),
+            }),
             ZoneWish::Unknown => {
                 let Notice {
                     reason, message, ..
-                } = desire::no_valid_nodes(&self.wish.service);
+                } = no_valid_nodes(self.wish, &self.settings);
                 let message = format!(
                     "{message}, and without nodes and annotation {key} the zone is not known"
                 );

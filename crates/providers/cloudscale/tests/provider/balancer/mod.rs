@@ -7,6 +7,7 @@ mod doubt;
 mod failures;
 mod identity;
 mod inventory;
+mod left_out;
 mod monitors;
 mod seeds;
 mod shop;
