@@ -107,7 +107,18 @@ pub fn names_a_cluster(name: &str) -> bool {
     !matches!(name, "" | "kubernetes")
 }
 
-/// A load balancer in the cloud that carries a mark of ours.
+/// Whose a marked load balancer is, judged by its cloud, which knows its marks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Whose {
+    /// This cluster's.
+    Ours,
+    /// Another cluster's.
+    Foreign,
+    /// It may be this cluster's or another's. Says why, in words that follow "its mark".
+    Unclear(&'static str),
+}
+
+/// A load balancer in the cloud that carries the mark of a Service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Marked {
     /// Its id.
@@ -116,8 +127,8 @@ pub struct Marked {
     pub name: String,
     /// The uid of the Service it was made for.
     pub service_uid: String,
-    /// The cluster it was made for, if the mark says so.
-    pub cluster_name: Option<String>,
+    /// Whose cluster's it is.
+    pub whose: Whose,
 }
 
 /// Load balancers of a cloud.
@@ -139,10 +150,15 @@ pub trait Balancers: Send + Sync {
     /// changed; none for never.
     fn audit_period(&self) -> Option<Duration>;
 
-    /// All load balancers with our mark, by one list call.
-    fn marked(&self) -> BoxFuture<'_, Result<Vec<Marked>, CloudError>>;
+    /// All load balancers with the mark of a Service, by one list call. `cluster_name` and `nodes` are
+    /// those of a [`Wish`]: what marks are made from.
+    fn marked<'a>(
+        &'a self,
+        cluster_name: &'a str,
+        nodes: &'a [Arc<Node>],
+    ) -> BoxFuture<'a, Result<Vec<Marked>, CloudError>>;
 
-    /// Removes a load balancer with our mark whose Service is gone; only called when the operator
+    /// Removes a load balancer that is ours and whose Service is gone; only called when the operator
     /// has said so.
     fn remove_orphan<'a>(&'a self, orphan: &'a Marked) -> BoxFuture<'a, Result<(), CloudError>>;
 }

@@ -49,7 +49,7 @@ mod taints;
 
 pub use addresses::{AddressError, addresses_differ, desired_addresses};
 pub use balancers::{
-    Balancers, Draft, DraftError, Executor, Goal, Marked, Progress, Publication, Wish,
+    Balancers, Draft, DraftError, Executor, Goal, Marked, Progress, Publication, Whose, Wish,
     names_a_cluster,
 };
 pub use cloud::{BoxFuture, Claim, Cloud, CloudName, CloudNameError, Instances};

@@ -98,10 +98,15 @@ impl Clouds {
         done.unwrap_or_else(|_| Err(late("a step")))
     }
 
-    pub(super) async fn marked(&self, name: &CloudName) -> Result<Vec<Marked>, CloudError> {
+    pub(super) async fn marked(
+        &self,
+        name: &CloudName,
+        cluster_name: &str,
+        nodes: &[Arc<Node>],
+    ) -> Result<Vec<Marked>, CloudError> {
         let balancers = self.named(name)?;
         self.check(Call::Read)?;
-        let call = balancers.marked();
+        let call = balancers.marked(cluster_name, nodes);
         let done = tokio::time::timeout(CALL_DEADLINE, call).await;
         done.unwrap_or_else(|_| Err(late("listing load balancers")))
     }
@@ -145,7 +150,7 @@ fn late(what: &str) -> CloudError {
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    use bowline_core::{BoxFuture, Census, Claim, Service};
+    use bowline_core::{BoxFuture, Census, Claim, Service, Whose};
     use bowline_http::Clock;
 
     use super::*;
@@ -192,7 +197,11 @@ mod tests {
             None
         }
 
-        fn marked(&self) -> BoxFuture<'_, Result<Vec<Marked>, CloudError>> {
+        fn marked<'a>(
+            &'a self,
+            _: &'a str,
+            _: &'a [Arc<Node>],
+        ) -> BoxFuture<'a, Result<Vec<Marked>, CloudError>> {
             Box::pin(async { self.count(Ok(Vec::new())) })
         }
 
@@ -223,11 +232,11 @@ mod tests {
                 id: "1".into(),
                 name: "lb".into(),
                 service_uid: "u".into(),
-                cluster_name: None,
+                whose: Whose::Ours,
             };
             let drafted = clouds.draft(&name, &wish).await;
             assert_eq!(matches!(drafted, Err(DraftError::Elsewhere)), calls > 0);
-            assert_eq!(clouds.marked(&name).await.is_ok(), calls > 0);
+            assert_eq!(clouds.marked(&name, "", &[]).await.is_ok(), calls > 0);
             assert_eq!(
                 clouds.remove_orphan(&name, &orphan).await.is_ok(),
                 calls > 2

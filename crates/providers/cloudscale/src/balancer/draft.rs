@@ -14,7 +14,7 @@ use super::doubt;
 use super::execute::Hands;
 use super::inventory;
 use super::observe::{Freshness, Identity};
-use super::ownership::{self, SERVICE_TAG, Standing};
+use super::ownership::{self, Cluster, SERVICE_TAG, Standing};
 use super::plan::{self, Action, Circumstances, Scope, Seen, Sketch};
 use super::publish::Publisher;
 use super::remarks::{
@@ -185,11 +185,10 @@ impl LoadBalancers {
         let mut cluster = None;
         if self.ownership_tags {
             let key = &self.cluster_name_annotation;
-            let (name, notice) = ownership::cluster_name(&wish.cluster_name, &wish.nodes, key);
-            notices.extend(notice);
-            (desire.wanted.tags, desire.wanted.child_tags) =
-                ownership::tags(service, name.as_deref());
-            cluster = name;
+            let named = Cluster::of(&wish.cluster_name, &wish.nodes, key);
+            notices.extend(named.notice(key));
+            (desire.wanted.tags, desire.wanted.child_tags) = ownership::tags(service, named.name());
+            cluster = named.name().map(str::to_owned);
         }
         Ok(Ground {
             wish,

@@ -80,6 +80,36 @@ fn an_orphan_of_this_cluster_is_removed_if_the_operator_said_so_and_others_stay(
 }
 
 #[test]
+fn an_orphan_of_a_cluster_that_is_named_by_its_nodes_alone_is_told_and_removed() {
+    scenario!(async || {
+        let flags = ["--remove-orphaned-load-balancers"];
+        let mut shop = Shop::idle(&[PERIOD], &flags).await;
+        shop.change("worker-a", |node| {
+            node["metadata"]["annotations"]["cluster.x-k8s.io/cluster-name"] = "prod-1".into();
+        })
+        .await;
+        shop.start();
+        shop.serve().await;
+        let ours = shop.balancer();
+        assert_eq!(ours.tags["k8s-cluster-name"], "prod-1");
+        let mut other = bowline_simulator::cloudscale::BalancerSpec::named("theirs");
+        for (key, value) in [("k8s-cluster-name", "prod-2"), ("k8s-service-uid", "gone")] {
+            other = other.tag(key, value);
+        }
+        let other = shop.cloud.add_balancer(&other).unwrap();
+        shop.halt().await;
+        tear_away(&shop, "web").await;
+        shop.start();
+        let message = shop.message(LEASE, "OrphanedLoadBalancer").await;
+        assert!(message.contains(&ours.uuid), "{message}");
+        assert!(!message.contains("another cluster"), "{message}");
+        shop.message(LEASE, "RemovedOrphan").await;
+        assert_eq!(shop.balancer().uuid, other);
+        shop.close().await;
+    });
+}
+
+#[test]
 fn a_service_that_lacks_a_quota_is_served_when_another_one_goes() {
     scenario!(async || {
         let shop = Shop::open().await;

@@ -1,6 +1,6 @@
 //! Cases on which load balancer is whose, and on who may connect.
 
-use bowline_core::Service;
+use bowline_core::{Service, Whose};
 use bowline_simulator::journal::Entry;
 use serde_json::{Value, json};
 
@@ -340,15 +340,18 @@ async fn a_load_balancer_that_was_lost_is_made_again_and_told() {
 
 #[tokio::test(start_paused = true)]
 async fn orphans_are_found_by_their_mark_and_removed_only_with_it() {
-    let shop = Shop::new();
+    let mut shop = Shop::new();
     let uuid = shop.place(tagged(OTHER_UID, Some("prod-1")));
     shop.place(json!({"name": "unmarked"}));
-    let marked = shop.balancers().marked().await.unwrap();
+    // The flag is the default; the name comes from the nodes, as it does in the tags.
+    let key = "cluster.x-k8s.io/cluster-name".to_owned();
+    shop.nodes[0].annotations.insert(key, "prod-1".into());
+    let marked = shop.marked().await;
     let [orphan] = marked.as_slice() else {
         panic!("{marked:?}");
     };
     assert_eq!((&orphan.id, &*orphan.service_uid), (&uuid, OTHER_UID));
-    assert_eq!(orphan.cluster_name.as_deref(), Some("prod-1"));
+    assert_eq!(orphan.whose, Whose::Ours);
     assert_eq!(shop.calls().len(), 1);
     let mut changed = orphan.clone();
     changed.service_uid = UID.into();
@@ -362,5 +365,5 @@ async fn orphans_are_found_by_their_mark_and_removed_only_with_it() {
     assert_eq!(shop.all().len(), 1);
     let shop = Shop::with(&[("CLOUDSCALE_OWNERSHIP_TAGS", "false")]);
     shop.place(tagged(OTHER_UID, None));
-    assert_eq!(shop.balancers().marked().await.unwrap(), []);
+    assert_eq!(shop.marked().await, []);
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bowline_core::{
-    Balancers, Census, Draft, DraftError, Goal, Ingress, IpMode, Node, Notice, Plan, Progress,
-    Protocol, Run, Service, ServiceKey, ServicePort, TrafficPolicy, Verb, Wish,
+    Balancers, Census, Draft, DraftError, Goal, Ingress, IpMode, Marked, Node, Notice, Plan,
+    Progress, Protocol, Run, Service, ServiceKey, ServicePort, TrafficPolicy, Verb, Wish,
 };
 use bowline_simulator::cloudscale::{BalancerInfo, BalancerSpec, PoolInfo};
 use bowline_simulator::faults::{Action, Rule};
@@ -126,6 +126,17 @@ impl Shop {
             cluster_name: self.cluster_name.clone(),
             has_ip_mode: self.has_ip_mode,
         }
+    }
+
+    /// The load balancers that carry the mark of a Service.
+    pub(crate) async fn marked(&self) -> Vec<Marked> {
+        let Wish {
+            cluster_name,
+            nodes,
+            ..
+        } = self.wish(Goal::Present);
+        let marked = self.balancers().marked(&cluster_name, &nodes).await;
+        marked.unwrap()
     }
 
     pub(crate) async fn draft(&self, goal: Goal) -> Result<Draft, DraftError> {
