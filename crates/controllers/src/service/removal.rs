@@ -31,6 +31,8 @@ impl ServiceController {
             // It is there as before, and what would be done was told.
             return Ok(Outcome::Done);
         }
+        // While it is held: whatever fails here is tried again.
+        self.clear_status(&service.key, &service.uid).await?;
         self.release(&service).await?;
         self.tell(
             &service,
@@ -39,7 +41,6 @@ impl ServiceController {
             "Deleted load balancer",
         );
         self.forget(&service.key);
-        self.clear_status(&service.key, &service.uid).await?;
         Ok(Outcome::Done)
     }
 

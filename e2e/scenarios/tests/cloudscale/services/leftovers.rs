@@ -1,7 +1,7 @@
 //! What is left when a Service goes without a word, and what others lack until one goes.
 
 use bowline_scenarios::objects::{finalizers, service};
-use bowline_scenarios::{LEASE, scenario};
+use bowline_scenarios::{LEASE, refuse, scenario};
 use bowline_simulator::cloudscale::Quirks;
 
 use super::shop::{FINALIZER, Shop};
@@ -33,6 +33,30 @@ fn a_finalizer_that_was_taken_away_comes_back() {
         .await;
         assert_eq!(shop.changes_from(mark), [""; 0]);
         shop.close().await;
+    });
+}
+
+#[test]
+fn a_service_that_is_no_load_balancer_any_more_says_so_whatever_fails_on_the_way() {
+    scenario!(async || {
+        for passing in [0, 1] {
+            let shop = Shop::open().await;
+            shop.serve().await;
+            let mut rule = refuse(500, "PATCH", "*/services/web/status").times(1);
+            rule.after = passing;
+            shop.fault(rule);
+            shop.change_service("web", |it| it["spec"]["type"] = "ClusterIP".into())
+                .await;
+            shop.until_service("web", "nothing is left", |it| {
+                let status = &it["status"];
+                let shown = &status["loadBalancer"]["ingress"];
+                let told = status["conditions"][0]["reason"] == "Removed";
+                finalizers(it).is_empty() && shown.is_null() && told
+            })
+            .await;
+            assert_eq!(shop.cloud.balancers(), []);
+            shop.close().await;
+        }
     });
 }
 
