@@ -89,8 +89,6 @@ impl ServiceController {
         Some(orphans.map(|it| (it.id.clone(), it)).collect())
     }
 
-    /// On the lease: it is an object that is there, in a namespace where operators look, and that
-    /// people already ask about this program.
     fn tell_orphan(&self, cloud: &CloudName, orphan: &Marked) {
         let doubt = match &orphan.whose {
             Whose::Ours | Whose::Foreign => String::new(),
@@ -104,10 +102,15 @@ impl ServiceController {
             orphan.name, orphan.id, orphan.service_uid
         );
         warn!(%cloud, id = orphan.id, "{text}");
+        self.tell_on_lease(EventType::Warning, "OrphanedLoadBalancer", text);
+    }
+
+    /// The lease is an object that is there, in a namespace where operators look, and that people
+    /// already ask about this program.
+    fn tell_on_lease(&self, kind: EventType, reason: &'static str, text: String) {
         let (namespace, name) = &self.options.lease;
         let lease = lease_reference(namespace, name, None, None);
-        let recorder = &self.parts.recorder;
-        recorder.event(&lease, EventType::Warning, "OrphanedLoadBalancer", text);
+        self.parts.recorder.event(&lease, kind, reason, text);
     }
 
     async fn remove(&self, cloud: &CloudName, orphan: &Marked) {
@@ -115,10 +118,7 @@ impl ServiceController {
             Ok(()) => {
                 let text = format!("Removed load balancer {} ({})", orphan.name, orphan.id);
                 info!(%cloud, id = orphan.id, "{text}");
-                let (namespace, name) = &self.options.lease;
-                let lease = lease_reference(namespace, name, None, None);
-                let recorder = &self.parts.recorder;
-                recorder.event(&lease, EventType::Normal, "RemovedOrphan", text);
+                self.tell_on_lease(EventType::Normal, "RemovedOrphan", text);
             }
             Err(error) => warn!(
                 %cloud,
