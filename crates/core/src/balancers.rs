@@ -32,8 +32,11 @@ pub struct Wish {
     /// must stay, as it may be theirs.
     pub census: Census,
     /// All Services of the cluster as last seen, this one included: what else refers to the same
-    /// things.
+    /// things. One that cannot be read is as it was last known.
     pub all: Arc<Vec<Arc<Service>>>,
+    /// Whether that is really all of them: one that never could be read is missing, and nobody may
+    /// conclude from that.
+    pub all_known: bool,
     /// `--cluster-name`.
     pub cluster_name: String,
     /// Whether the API server knows `ipMode` (1.30 and later).

@@ -225,6 +225,7 @@ mod tests {
                 nodes: Vec::new(),
                 census: Census::default(),
                 all: Arc::default(),
+                all_known: true,
                 cluster_name: String::new(),
                 has_ip_mode: true,
             };

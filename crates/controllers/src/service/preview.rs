@@ -249,6 +249,7 @@ impl Stage {
             nodes,
             census,
             all: Arc::new(all.collect()),
+            all_known: self.services.values().all(|it| it.service.is_ok()),
             cluster_name: self.cluster_name.clone(),
             has_ip_mode: self.has_ip_mode,
         }

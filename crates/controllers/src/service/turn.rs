@@ -227,12 +227,16 @@ impl ServiceController {
 
     pub(super) fn wish(&self, service: Arc<Service>, goal: Goal, roster: Roster) -> Wish {
         let (nodes, census) = roster.targets();
+        let seen = self.parts.services.sighting();
+        let last_known = seen.unreadable.values().flatten();
+        let all = seen.objects.values().chain(last_known).cloned();
         Wish {
             service,
             goal,
             nodes,
             census,
-            all: Arc::new(self.parts.services.all()),
+            all: Arc::new(all.collect()),
+            all_known: seen.unreadable.values().all(Option::is_some),
             cluster_name: self.options.cluster_name.clone(),
             has_ip_mode: self.has_ip_mode(),
         }

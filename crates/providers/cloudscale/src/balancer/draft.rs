@@ -145,7 +145,7 @@ impl LoadBalancers {
 
     fn standing(&self, found: &LoadBalancer, wish: &Wish, cluster: Option<&str>) -> Standing {
         if self.ownership_tags {
-            ownership::judge(found, &wish.service, &wish.all, cluster)
+            ownership::judge(found, wish, cluster)
         } else {
             Standing::Ours
         }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use bowline_core::{Node, Notice, Service, Whose, names_a_cluster};
+use bowline_core::{Node, Notice, Service, Whose, Wish, names_a_cluster};
 use uuid::Uuid;
 
 use super::settings::{TAKE_OVER, default_name, may_be_ours, name_of, uuid_of};
@@ -114,12 +114,8 @@ pub(crate) fn tags(
 }
 
 /// Whether that Service may have that load balancer.
-pub(crate) fn judge(
-    balancer: &LoadBalancer,
-    service: &Service,
-    all: &[Arc<Service>],
-    cluster: Option<&str>,
-) -> Standing {
+pub(crate) fn judge(balancer: &LoadBalancer, wish: &Wish, cluster: Option<&str>) -> Standing {
+    let (service, all) = (&*wish.service, &wish.all);
     let told = service
         .annotation(TAKE_OVER)
         .and_then(|text| Uuid::try_parse(text.trim()).ok());
@@ -129,7 +125,8 @@ pub(crate) fn judge(
         Some(uid) => {
             let theirs = balancer.tags.get(CLUSTER_TAG).map(String::as_str);
             let same_cluster = cluster.is_some() && theirs == cluster;
-            let orphaned = same_cluster && all.iter().all(|other| other.uid != *uid);
+            let orphaned = wish.all_known && all.iter().all(|other| other.uid != *uid);
+            let orphaned = same_cluster && orphaned;
             if told || orphaned {
                 Standing::TakenOver(taken_over(balancer, uid))
             } else {

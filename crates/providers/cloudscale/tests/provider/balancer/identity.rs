@@ -315,6 +315,13 @@ async fn cloudscale_case_91_an_orphan_is_taken_over_by_the_same_cluster_or_by_a_
     shop.place(tagged(OTHER_UID, Some("prod-1")));
     shop.others = vec![named("api", OTHER_UID)];
     shop.ensure().await.problem("LoadBalancerOwnedByOther");
+    // Or may exist: some Service cannot be read.
+    shop.others.clear();
+    shop.all_known = false;
+    shop.ensure().await.problem("LoadBalancerOwnedByOther");
+    assert_eq!(shop.writes(), [""; 0]);
+    shop.all_known = true;
+    shop.ensure().await.good();
 }
 
 #[tokio::test(start_paused = true)]

@@ -32,6 +32,8 @@ pub(crate) struct Shop {
     pub(crate) census: Census,
     /// The other Services of the cluster.
     pub(crate) others: Vec<Service>,
+    /// Whether these are all.
+    pub(crate) all_known: bool,
     pub(crate) cluster_name: String,
     pub(crate) has_ip_mode: bool,
 }
@@ -87,6 +89,7 @@ impl Shop {
             nodes: vec![node("worker-a", Some(A)), node("worker-b", Some(B))],
             census: Census::default(),
             others: Vec::new(),
+            all_known: true,
             cluster_name: "kubernetes".into(),
             has_ip_mode: true,
         }
@@ -123,6 +126,7 @@ impl Shop {
             nodes: self.nodes.iter().cloned().map(Arc::new).collect(),
             census: self.census.clone(),
             all: Arc::new(all),
+            all_known: self.all_known,
             cluster_name: self.cluster_name.clone(),
             has_ip_mode: self.has_ip_mode,
         }
