@@ -18,8 +18,8 @@ use super::ownership::{self, Cluster, SERVICE_TAG, Standing};
 use super::plan::{self, Action, Circumstances, Scope, Seen, Sketch};
 use super::publish::Publisher;
 use super::remarks::{
-    NODE_SKIPPED, OWNED_BY_OTHER, duplicates, floating_ip_conflict, hosts_without_address,
-    no_valid_nodes, only_problem, private_vips_stay, problem, unknown_floating_ips,
+    OWNED_BY_OTHER, duplicates, floating_ip_conflict, hosts_without_address, no_valid_nodes,
+    only_problem, private_vips_stay, problem, unknown_floating_ips, without_server,
 };
 use super::settings::table::ZONE;
 use super::settings::{self, Fault, INVALID, Settings};
@@ -211,7 +211,7 @@ impl LoadBalancers {
         notices: &mut Vec<Notice>,
     ) -> Result<Vec<Host>, CloudError> {
         let answers = self.servers.servers_of(nodes).await;
-        let mut hosts = Vec::with_capacity(nodes.len());
+        let (mut hosts, mut skipped) = (Vec::with_capacity(nodes.len()), Vec::new());
         for (node, answer) in nodes.iter().zip(answers) {
             let why = match answer {
                 Ok(server) => {
@@ -227,12 +227,9 @@ impl LoadBalancers {
                     _ => return Err(error),
                 },
             };
-            notices.push(Notice {
-                warning: true,
-                reason: NODE_SKIPPED,
-                message: format!("node {} is no member: {why}", node.name),
-            });
+            skipped.push((node.name.as_str(), why));
         }
+        notices.extend(without_server(&skipped));
         Ok(hosts)
     }
 

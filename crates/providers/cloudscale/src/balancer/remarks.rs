@@ -18,6 +18,10 @@ const NO_VALID_NODES: &str = "NoValidNodes";
 /// The reason of events about nodes that are no members.
 pub(super) const NODE_SKIPPED: &str = "NodeSkipped";
 
+/// Nodes about which something is told of their own; more are named. When a cloud has lost hundreds of
+/// servers, as many events for every Service help nobody.
+const SKIPPED_TOLD: usize = 10;
+
 pub(super) fn problem(fault: &Fault) -> Problem {
     Problem {
         reason: fault.reason,
@@ -135,6 +139,25 @@ pub(super) fn no_valid_nodes(wish: &Wish, settings: &Settings) -> Notice {
         reason: NO_VALID_NODES,
         message: format!("no node may be a member: {reasons}"),
     }
+}
+
+/// Nodes that are no members because they have no server, each with why.
+pub(super) fn without_server(nodes: &[(&str, String)]) -> Vec<Notice> {
+    let notice = |message: String| Notice {
+        warning: true,
+        reason: NODE_SKIPPED,
+        message,
+    };
+    let (told, more) = nodes.split_at(nodes.len().min(SKIPPED_TOLD));
+    let told = told.iter();
+    let mut notices: Vec<Notice> = told
+        .map(|(node, why)| notice(format!("node {node} is no member: {why}")))
+        .collect();
+    if !more.is_empty() {
+        let names = name_list(more.iter().map(|(node, _)| *node));
+        notices.push(notice(format!("nor are nodes [{names}] members")));
+    }
+    notices
 }
 
 /// Hosts that cannot be members for want of an address, and the way out.

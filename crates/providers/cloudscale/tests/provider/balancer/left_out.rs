@@ -71,6 +71,29 @@ async fn a_service_that_no_node_serves_is_told_what_keeps_each_of_them_out() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn many_nodes_without_a_server_are_few_events() {
+    let mut shop = open().await;
+    for number in 100..160 {
+        let uuid = format!("00000000-0000-4000-8000-000000000{number}");
+        shop.nodes
+            .push(node(&format!("gone-{number}"), Some(&uuid)));
+    }
+    let outcome = shop.ensure().await;
+    assert_eq!(outcome.good().reasons(), ["NodeSkipped"; 11]);
+    let texts: Vec<&str> = outcome.notices.iter().map(|it| &*it.message).collect();
+    assert!(
+        texts[9].starts_with("node gone-109 is no member: "),
+        "{texts:?}"
+    );
+    assert!(
+        texts[10].starts_with("nor are nodes [gone-110 "),
+        "{texts:?}"
+    );
+    assert!(texts[10].ends_with(" <30 more>] members"), "{texts:?}");
+    assert_eq!(members(&shop.pool()).len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
 async fn nodes_without_a_private_address_are_named_with_the_way_out() {
     let mut shop = Shop::new();
     shop.nodes.push(public_only(&shop, "outside"));
