@@ -265,10 +265,10 @@ impl<T: Stored> Store<T> {
                 let key = T::key_in(object.meta());
                 match decode::<T>(object) {
                     Ok(object) => self.see(object),
-                    Err(uid) => self.lose_sight(key, &uid),
+                    Err(uid) => self.lose_sight(&key, &uid),
                 }
             }
-            Event::Delete(object) => self.remove(T::key_in(object.meta())),
+            Event::Delete(object) => self.remove(&T::key_in(object.meta())),
         }
     }
 
@@ -320,30 +320,30 @@ impl<T: Stored> Store<T> {
         self.tell_of(&key, before, Some(object));
     }
 
-    fn remove(&self, key: T::Key) {
+    fn remove(&self, key: &T::Key) {
         let (before, unreadable) = {
             let mut contents = self.contents();
-            let unreadable = contents.unreadable.remove(&key).is_some();
-            (contents.objects.remove(&key), unreadable)
+            let unreadable = contents.unreadable.remove(key).is_some();
+            (contents.objects.remove(key), unreadable)
         };
         if before.is_some() || unreadable {
-            self.tell_of(&key, before, None);
+            self.tell_of(key, before, None);
         }
     }
 
     /// Something can no longer be read, or not yet. Nobody may act on its absence; what was known
     /// of it is kept for those who would otherwise have to.
-    fn lose_sight(&self, key: T::Key, uid: &str) {
+    fn lose_sight(&self, key: &T::Key, uid: &str) {
         let (before, is_news) = {
             let mut contents = self.contents();
-            let last = contents.last_known(&key, uid);
+            let last = contents.last_known(key, uid);
             let known = last.is_some();
             let earlier = contents.unreadable.insert(key.clone(), last);
             let is_news = earlier.is_none_or(|earlier| earlier.is_some() != known);
-            (contents.objects.remove(&key), is_news)
+            (contents.objects.remove(key), is_news)
         };
         if is_news {
-            self.tell_of(&key, before, None);
+            self.tell_of(key, before, None);
         }
     }
 

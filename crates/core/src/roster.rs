@@ -179,7 +179,9 @@ mod tests {
     #[test]
     fn every_node_that_is_no_target_is_counted_by_why() {
         let mut labelled = node("b", Some("demo"));
-        labelled.labels.insert(EXCLUSION_LABEL.into(), "".into());
+        labelled
+            .labels
+            .insert(EXCLUSION_LABEL.into(), String::new());
         let deleting = Node {
             deleting: true,
             ..node("c", Some("demo"))

@@ -73,14 +73,14 @@ fn what_can_no_longer_be_read_is_neither_there_nor_gone_and_its_last_form_is_kep
         heard.lock().unwrap().push(change);
     });
     // (what the watch brings, whether something is known of it, what listeners hear)
-    let rows: [(Event<_>, Option<bool>, &[(bool, bool)]); 7] = [
-        (brought("a", false), Some(false), &[(false, false)]),
-        (brought("a", false), Some(false), &[]),
-        (brought("a", true), None, &[(false, true)]),
-        (brought("a", false), Some(true), &[(true, false)]),
-        (brought("a", false), Some(true), &[]),
-        (brought("b", false), Some(false), &[(false, false)]),
-        (brought("b", true), None, &[(false, true)]),
+    let rows = [
+        (brought("a", false), Some(false), vec![(false, false)]),
+        (brought("a", false), Some(false), vec![]),
+        (brought("a", true), None, vec![(false, true)]),
+        (brought("a", false), Some(true), vec![(true, false)]),
+        (brought("a", false), Some(true), vec![]),
+        (brought("b", false), Some(false), vec![(false, false)]),
+        (brought("b", true), None, vec![(false, true)]),
     ];
     for (number, (event, known, changes)) in rows.into_iter().enumerate() {
         nodes.take(event, &mut Arriving::default());

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use bowline_core::{
-    CloudError, CloudErrorKind, Draft, DraftError, Lookup, Node, Notice, Problem, Service, Wish,
+    CloudError, CloudErrorKind, Draft, DraftError, Node, Notice, Problem, Service, Wish,
 };
 use futures::try_join;
 
@@ -19,7 +19,7 @@ use super::plan::{self, Action, Circumstances, Scope, Seen, Sketch};
 use super::publish::Publisher;
 use super::remarks::{
     OWNED_BY_OTHER, duplicates, floating_ip_conflict, hosts_without_address, no_valid_nodes,
-    only_problem, private_vips_stay, problem, unknown_floating_ips, without_server,
+    only_problem, private_vips_stay, problem, unknown_floating_ips,
 };
 use super::settings::table::ZONE;
 use super::settings::{self, Fault, INVALID, Settings};
@@ -201,48 +201,6 @@ impl LoadBalancers {
             cluster,
             floating_ips,
         })
-    }
-
-    /// The servers of nodes. Nodes without one are left out and told, but a server that could not be
-    /// asked for is an error: its members must not go.
-    async fn hosts(
-        &self,
-        nodes: &[Arc<Node>],
-        notices: &mut Vec<Notice>,
-    ) -> Result<Vec<Host>, CloudError> {
-        let answers = self.servers.servers_of(nodes).await;
-        let (mut hosts, mut skipped) = (Vec::with_capacity(nodes.len()), Vec::new());
-        for (node, answer) in nodes.iter().zip(answers) {
-            let why = match answer {
-                Ok(server) => {
-                    let node = node.name.clone();
-                    hosts.push(Host { node, server });
-                    continue;
-                }
-                Err(Lookup::NotMine) if node.provider_id.is_some() => continue,
-                Err(Lookup::NotMine | Lookup::Found(_)) => "no server has its name".to_owned(),
-                Err(Lookup::Gone(evidence)) => evidence.text,
-                Err(Lookup::CannotTell(error)) => match error.kind() {
-                    CloudErrorKind::Conflict | CloudErrorKind::Invalid => error.chain(),
-                    _ => return Err(error),
-                },
-            };
-            skipped.push((node.name.as_str(), why));
-        }
-        notices.extend(without_server(&skipped));
-        Ok(hosts)
-    }
-
-    async fn floating_ips(
-        &self,
-        settings: &Settings,
-        fresh: Freshness,
-    ) -> Result<Vec<FloatingIp>, CloudError> {
-        if settings.floating_ips.is_empty() {
-            return Ok(Vec::new());
-        }
-        let list = self.shared.observer.floating_ips(fresh).await?;
-        Ok(list.items.clone())
     }
 
     /// The plan for a load balancer that is there and the Service's.
