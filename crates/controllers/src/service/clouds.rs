@@ -4,12 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bowline_core::{
-    BalancerClouds, Balancers, Cloud, CloudError, CloudErrorKind, CloudName, Draft, DraftError,
-    Executor, Marked, Node, Ownership, Progress, StepId, Wish,
+    BalancerClouds, Balancers, Belonging, Cloud, CloudError, CloudErrorKind, CloudName, Draft,
+    DraftError, Executor, Goal, Marked, Node, Ownership, Progress, Roster, StepId, Wish,
 };
 
 use crate::election::Fence;
 use crate::owners::by_claims;
+use crate::store::Sighting;
 
 /// No look at a cloud and no step takes longer. Each call inside has a shorter deadline of its own;
 /// this one is for a provider that forgot it.
@@ -60,22 +61,30 @@ impl Clouds {
         self.balancers(name).map_or(&[], |it| it.own_annotations())
     }
 
-    /// Those nodes that belong to this cloud.
-    pub(super) fn owned(&self, name: &CloudName, nodes: &[Arc<Node>]) -> Vec<Arc<Node>> {
-        let owns = |node: &&Arc<Node>| {
-            let owner = by_claims(self.all.iter(), node);
-            matches!(owner, Some(Ownership::Owned { by, .. }) if by == *name)
-        };
-        nodes.iter().filter(owns).cloned().collect()
+    /// The nodes of the cluster, as this cloud's load balancers see them.
+    pub(super) fn roster(&self, name: &CloudName, nodes: &Sighting<Node>) -> Roster {
+        Roster::new(
+            nodes.objects.values(),
+            &nodes.unreadable,
+            |node| match by_claims(self.all.iter(), node) {
+                Some(Ownership::Owned { by, .. }) if by == *name => Belonging::Own,
+                Some(_) => Belonging::Foreign,
+                None => Belonging::Unidentified,
+            },
+        )
     }
 
+    /// What is to be done, and what there is to tell about nodes that cannot be read.
     pub(super) async fn draft(&self, name: &CloudName, wish: &Wish) -> Result<Draft, DraftError> {
         let balancers = self.named(name)?;
         self.check(Call::Read)?;
-        match tokio::time::timeout(CALL_DEADLINE, balancers.draft(wish)).await {
-            Ok(draft) => draft,
-            Err(_) => Err(late("looking at the load balancer").into()),
+        let drafted = tokio::time::timeout(CALL_DEADLINE, balancers.draft(wish)).await;
+        let mut draft =
+            drafted.unwrap_or_else(|_| Err(late("looking at the load balancer").into()))?;
+        if wish.goal == Goal::Present {
+            draft.plan.notices.extend(wish.census.notices());
         }
+        Ok(draft)
     }
 
     pub(super) async fn carry_out(
@@ -89,10 +98,15 @@ impl Clouds {
         done.unwrap_or_else(|_| Err(late("a step")))
     }
 
-    pub(super) async fn marked(&self, name: &CloudName) -> Result<Vec<Marked>, CloudError> {
+    pub(super) async fn marked(
+        &self,
+        name: &CloudName,
+        cluster_name: &str,
+        nodes: &[Arc<Node>],
+    ) -> Result<Vec<Marked>, CloudError> {
         let balancers = self.named(name)?;
         self.check(Call::Read)?;
-        let call = balancers.marked();
+        let call = balancers.marked(cluster_name, nodes);
         let done = tokio::time::timeout(CALL_DEADLINE, call).await;
         done.unwrap_or_else(|_| Err(late("listing load balancers")))
     }
@@ -136,7 +150,7 @@ fn late(what: &str) -> CloudError {
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    use bowline_core::{BoxFuture, Claim, Goal, Service};
+    use bowline_core::{BoxFuture, Census, Claim, Service, Whose};
     use bowline_http::Clock;
 
     use super::*;
@@ -183,7 +197,11 @@ mod tests {
             None
         }
 
-        fn marked(&self) -> BoxFuture<'_, Result<Vec<Marked>, CloudError>> {
+        fn marked<'a>(
+            &'a self,
+            _: &'a str,
+            _: &'a [Arc<Node>],
+        ) -> BoxFuture<'a, Result<Vec<Marked>, CloudError>> {
             Box::pin(async { self.count(Ok(Vec::new())) })
         }
 
@@ -205,7 +223,9 @@ mod tests {
                 service: Arc::new(Service::from(ServiceObject::default())),
                 goal: Goal::Present,
                 nodes: Vec::new(),
+                census: Census::default(),
                 all: Arc::default(),
+                all_known: true,
                 cluster_name: String::new(),
                 has_ip_mode: true,
             };
@@ -213,11 +233,11 @@ mod tests {
                 id: "1".into(),
                 name: "lb".into(),
                 service_uid: "u".into(),
-                cluster_name: None,
+                whose: Whose::Ours,
             };
             let drafted = clouds.draft(&name, &wish).await;
             assert_eq!(matches!(drafted, Err(DraftError::Elsewhere)), calls > 0);
-            assert_eq!(clouds.marked(&name).await.is_ok(), calls > 0);
+            assert_eq!(clouds.marked(&name, "", &[]).await.is_ok(), calls > 0);
             assert_eq!(
                 clouds.remove_orphan(&name, &orphan).await.is_ok(),
                 calls > 2

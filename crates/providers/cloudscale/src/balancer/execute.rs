@@ -16,6 +16,7 @@ use uuid::Uuid;
 
 use super::plan::{Action, PoolRef};
 use super::publish::Publisher;
+use super::remarks::NODE_SKIPPED;
 use super::{Shared, plan::Sketch};
 use crate::api::LoadBalancer;
 
@@ -242,7 +243,7 @@ impl Hands {
                 let name = body.get("name").and_then(Value::as_str).unwrap_or_default();
                 Ok(Outcome::Skip(Notice {
                     warning: true,
-                    reason: "NodeSkipped",
+                    reason: NODE_SKIPPED,
                     message: format!("node {node} is no member as {name}: {error}"),
                 }))
             }

@@ -14,3 +14,4 @@ mod scale;
 mod seeds;
 mod shop;
 mod timing;
+mod unreadable;
