@@ -13,4 +13,3 @@ mod nodes;
 mod scale;
 mod seeds;
 mod shop;
-mod timing;
