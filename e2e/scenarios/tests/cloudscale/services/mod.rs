@@ -10,6 +10,7 @@ mod drift;
 mod identity;
 mod leftovers;
 mod nodes;
+mod replicas;
 mod scale;
 mod seeds;
 mod shop;
