@@ -110,3 +110,37 @@ fn bound(what: &str, value: impl Display, kept: bool, bound: impl Display) -> bo
     println!("  {what:<38} {:>8}  ({bound}){broken}", value.to_string());
     kept
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_broken_bound_is_noticed() {
+        let asked = Members {
+            services: 2,
+            nodes: 3,
+            replaced: 1,
+        };
+        for (rounds, writes, kept) in [(3, 4, true), (4, 4, false), (3, 5, false)] {
+            let measured = Replacement {
+                rounds: vec![1, rounds],
+                writes,
+                reads: 0,
+                time: Duration::ZERO,
+            };
+            assert_eq!(report_members(&asked, &measured), kept);
+        }
+        for (seconds, later_writes, kept) in [(3, 0, true), (4, 0, false), (3, 1, false)] {
+            let measured = Address {
+                time: Duration::from_secs(seconds),
+                calls: Vec::new(),
+                later_writes,
+                members: 2,
+            };
+            assert_eq!(report_service(&measured), kept);
+        }
+    }
+}
