@@ -8,7 +8,7 @@ use bowline_core::{
     DraftError, Executor, Goal, Marked, Node, Ownership, Progress, Roster, StepId, Wish,
 };
 
-use crate::election::Fence;
+use crate::election::{Fence, Fenced};
 use crate::owners::by_claims;
 use crate::store::Sighting;
 
@@ -77,10 +77,9 @@ impl Clouds {
     /// What is to be done, and what there is to tell about nodes that cannot be read.
     pub(super) async fn draft(&self, name: &CloudName, wish: &Wish) -> Result<Draft, DraftError> {
         let balancers = self.named(name)?;
-        self.check(Call::Read)?;
-        let drafted = tokio::time::timeout(CALL_DEADLINE, balancers.draft(wish)).await;
-        let mut draft =
-            drafted.unwrap_or_else(|_| Err(late("looking at the load balancer").into()))?;
+        let call = async { balancers.draft(wish).await };
+        let what = "looking at the load balancer";
+        let mut draft = self.guarded(Call::Read, what, call).await?;
         if wish.goal == Goal::Present {
             draft.plan.notices.extend(wish.census.notices());
         }
@@ -92,10 +91,8 @@ impl Clouds {
         executor: &mut dyn Executor,
         step: StepId,
     ) -> Result<Progress, CloudError> {
-        self.check(Call::Write)?;
-        let call = executor.carry_out(step);
-        let done = tokio::time::timeout(CALL_DEADLINE, call).await;
-        done.unwrap_or_else(|_| Err(late("a step")))
+        let call = async { executor.carry_out(step).await };
+        self.guarded(Call::Write, "a step", call).await
     }
 
     pub(super) async fn marked(
@@ -105,10 +102,9 @@ impl Clouds {
         nodes: &[Arc<Node>],
     ) -> Result<Vec<Marked>, CloudError> {
         let balancers = self.named(name)?;
-        self.check(Call::Read)?;
-        let call = balancers.marked(cluster_name, nodes);
-        let done = tokio::time::timeout(CALL_DEADLINE, call).await;
-        done.unwrap_or_else(|_| Err(late("listing load balancers")))
+        let call = async { balancers.marked(cluster_name, nodes).await };
+        self.guarded(Call::Read, "listing load balancers", call)
+            .await
     }
 
     pub(super) async fn remove_orphan(
@@ -117,10 +113,9 @@ impl Clouds {
         orphan: &Marked,
     ) -> Result<(), CloudError> {
         let balancers = self.named(name)?;
-        self.check(Call::Write)?;
-        let call = balancers.remove_orphan(orphan);
-        let done = tokio::time::timeout(CALL_DEADLINE, call).await;
-        done.unwrap_or_else(|_| Err(late("removing a load balancer")))
+        let call = async { balancers.remove_orphan(orphan).await };
+        self.guarded(Call::Write, "removing a load balancer", call)
+            .await
     }
 
     fn named(&self, name: &CloudName) -> Result<&dyn Balancers, CloudError> {
@@ -130,15 +125,32 @@ impl Clouds {
         })
     }
 
-    /// An observer may ask as much as it likes.
-    fn check(&self, call: Call) -> Result<(), CloudError> {
-        if call == Call::Read && self.is_observing() {
-            return Ok(());
+    /// Calls a cloud for as long as the lease is certain, and not without end.
+    async fn guarded<T, E: From<CloudError>>(
+        &self,
+        kind: Call,
+        what: &str,
+        call: impl Future<Output = Result<T, E>>,
+    ) -> Result<T, E> {
+        let work = tokio::time::timeout(CALL_DEADLINE, call);
+        let done = self.fence_of(kind).during(work).await;
+        match done.map_err(fenced)? {
+            Ok(done) => done,
+            Err(_) => Err(late(what).into()),
         }
-        self.fence.check().map_err(|fenced| {
-            CloudError::new(CloudErrorKind::Unavailable, "no cloud is called").caused_by(fenced)
-        })
     }
+
+    /// An observer may ask as much as it likes.
+    fn fence_of(&self, kind: Call) -> Fence {
+        if kind == Call::Read && self.is_observing() {
+            return Fence::open();
+        }
+        self.fence.clone()
+    }
+}
+
+fn fenced(fenced: Fenced) -> CloudError {
+    CloudError::new(CloudErrorKind::Unavailable, "no cloud is called").caused_by(fenced)
 }
 
 fn late(what: &str) -> CloudError {
