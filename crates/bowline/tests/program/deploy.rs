@@ -332,7 +332,7 @@ async fn cloudscale_defect_d24_the_started_program_works_and_answers_the_probes(
     let running = stage.start(port);
     stage.join().await;
     for (wanted, path) in probes() {
-        assert_eq!(i64::from(wanted), i64::from(served));
+        assert_eq!(i64::from(wanted), served);
         assert_eq!(answered(port, &path).await, "ok", "{path}");
     }
     running.signal("TERM");
