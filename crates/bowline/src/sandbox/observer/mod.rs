@@ -93,7 +93,7 @@ impl Observer {
         follow(client, stop, move |it: &Node, there| see.node(it, there));
         let see = inner.clone();
         follow(client, stop, move |it: &Service, there| {
-            see.service(it, there)
+            see.service(it, there);
         });
         let see = inner.clone();
         follow(client, stop, move |it: &Event, there| see.event(it, there));
