@@ -39,7 +39,7 @@ pub(crate) use load_balancer_service::{
 pub(crate) use operation::{Operation, OperationReference, OperationState};
 pub(crate) use quota::{LOAD_BALANCER_QUOTA, Quota};
 pub(crate) use resource::Listing;
-pub(crate) use signature::KeyPair;
+pub use signature::KeyPair;
 pub(crate) use sks::{SksCluster, SksNodepool};
 pub(crate) use zone::Zone;
 

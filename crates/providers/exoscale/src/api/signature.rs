@@ -22,9 +22,11 @@ const LIFETIME: i64 = 600;
 
 /// An API key and its secret. The key names, the secret proves.
 #[derive(Clone, PartialEq, Eq)]
-pub(crate) struct KeyPair {
-    pub(crate) key: String,
-    pub(crate) secret: Secret,
+pub struct KeyPair {
+    /// The key.
+    pub key: String,
+    /// Its secret.
+    pub secret: Secret,
 }
 
 impl fmt::Debug for KeyPair {
