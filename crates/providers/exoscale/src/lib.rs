@@ -58,14 +58,14 @@ mod zone;
 
 use std::sync::Arc;
 
-use bowline_core::{Claim, Cloud, CloudName};
+use bowline_core::{Claim, Cloud, CloudName, Node};
 use bowline_http::{BaseUrl, CallMetrics, Clock, Connector, DEFAULT_BUCKETS, HttpClient, Random};
 use http::HeaderValue;
 use prometheus_client::registry::Registry;
 use thiserror::Error;
 use tracing::{info, warn};
 
-use config::{CredentialSource, Overrides};
+use config::{CredentialSource, InstanceConfig};
 use credentials::CredentialsFile;
 use zone::Machine;
 
@@ -134,7 +134,7 @@ pub async fn build(
     };
     Ok(Arc::new(Exoscale {
         name: surroundings.name,
-        overrides: config.instances.overrides.clone(),
+        instances: config.instances.clone(),
         credentials,
     }))
 }
@@ -167,7 +167,7 @@ fn client(config: &Config, surroundings: &Surroundings, base: BaseUrl) -> HttpCl
 /// One zone of Exoscale.
 struct Exoscale {
     name: CloudName,
-    overrides: Overrides,
+    instances: InstanceConfig,
     /// Ends with the cloud.
     credentials: Option<CredentialsFile>,
 }
@@ -181,8 +181,8 @@ impl Cloud for Exoscale {
         PROVIDER
     }
 
-    fn claim(&self, provider_id: &str) -> Claim {
-        id::claim(provider_id, &self.overrides)
+    fn claim(&self, node: &Node) -> Claim {
+        id::claim(node, &self.instances)
     }
 
     /// `--allow-untagged-cloud` is taken and not needed.
