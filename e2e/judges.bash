@@ -35,7 +35,7 @@ trap stop EXIT
 
 # simulate FIXTURE: starts a cloud, and sets $root to where it listens.
 simulate() {
-    local greeting=$folder/$1.greeting tries=100
+    local greeting=$folder/$1.${#started[@]}.greeting tries=100
     "$bowline" simulate "$cloud" --listen 127.0.0.1:0 --fixture "$home/$1.yaml" >"$greeting" 2>&1 &
     started+=($!)
     until root=$(grep -o 'http://[0-9.:]*' "$greeting" 2>/dev/null); do

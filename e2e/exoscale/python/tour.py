@@ -98,14 +98,17 @@ class Judge:
 class Described(Client):
     """The client, with an eye on what it is answered."""
 
-    judge = None
+    judge, seen = None, set()
 
     def _call_operation(self, operation_id, parameters=None, body=None):
         answer = super()._call_operation(operation_id, parameters, body)
         operation = self._by_operation[operation_id]["operation"]
         schema = operation["responses"]["200"]["content"]["application/json"]["schema"]
         mistakes = Description(self._api_spec).mistakes(answer, schema)
-        self.judge.check(not mistakes, f"{operation_id} answers as described", mistakes[:5])
+        # Counted once, as nobody knows how often the tour has to look.
+        if mistakes or operation_id not in self.seen:
+            self.seen.add(operation_id)
+            self.judge.check(not mistakes, f"{operation_id} answers as described", mistakes[:5])
         return answer
 
 
