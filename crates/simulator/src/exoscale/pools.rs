@@ -89,7 +89,7 @@ impl Exoscale {
                 Err(refusal) => {
                     // All or none.
                     let zone = cloud.zone_mut(zone)?;
-                    made.iter().for_each(|id| zone.lose_instance(id));
+                    zone.lose_instances(&made);
                     return Err(refusal);
                 }
             }
@@ -141,7 +141,7 @@ impl Exoscale {
         let done = move |zone: &mut Zone, _| zone.ready(&pool, &made);
         let undone = move |zone: &mut Zone, _| {
             zone.pools.remove(&gone.0);
-            gone.1.iter().for_each(|id| zone.lose_instance(id));
+            zone.lose_instances(&gone.1);
         };
         Ok(self.begin(cloud, about(asked, &id), Effect::new(done, undone)))
     }
@@ -225,7 +225,7 @@ impl Exoscale {
         let (grown, failed) = (pool.to_owned(), (pool.to_owned(), made.clone()));
         let done = move |zone: &mut Zone, _| zone.ready(&grown, &made);
         let undone = move |zone: &mut Zone, _| {
-            failed.1.iter().for_each(|id| zone.lose_instance(id));
+            zone.lose_instances(&failed.1);
             zone.resize(&failed.0, before, "running");
         };
         Ok(self.begin(cloud, about, Effect::new(done, undone)))
@@ -246,7 +246,7 @@ impl Exoscale {
         }
         let (shrunk, stays) = (pool.to_owned(), (pool.to_owned(), leaving.clone()));
         let done = move |zone: &mut Zone, _| {
-            leaving.iter().for_each(|id| zone.lose_instance(id));
+            zone.lose_instances(&leaving);
             zone.ready(&shrunk, &[]);
         };
         let undone = move |zone: &mut Zone, _| {
@@ -311,7 +311,7 @@ impl Exoscale {
         let (gone, stays) = (id.clone(), (id.clone(), members.clone()));
         let done = move |zone: &mut Zone, _| {
             zone.pools.remove(&gone);
-            members.iter().for_each(|member| zone.lose_instance(member));
+            zone.lose_instances(&members);
         };
         let undone = move |zone: &mut Zone, _| zone.ready(&stays.0, &stays.1);
         Ok(self.begin(cloud, about(asked, &id), Effect::new(done, undone)))

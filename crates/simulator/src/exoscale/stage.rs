@@ -62,7 +62,7 @@ impl Exoscale {
         self.with(|cloud| {
             for zone in cloud.zones.values_mut() {
                 let all: Vec<String> = zone.instances.all().map(|it| it.id.clone()).collect();
-                all.iter().for_each(|id| zone.lose_instance(id));
+                zone.lose_instances(&all);
             }
         });
         self.with(|cloud| *cloud = Self::empty(&self.config));
@@ -224,13 +224,12 @@ impl Exoscale {
             let mut nodepools = Vec::new();
             for one in &spec.nodepools {
                 let id = self.id_or(one.id.as_ref());
-                let pool = match &one.instance_pool {
-                    Some(pool) => found(cloud, Sort::Pool, pool)?.1,
-                    None => {
-                        let mut pool = PoolSpec::named(&format!("nodepool-{}", one.name), one.size);
-                        pool.zone = Some(zone.clone());
-                        self.set_pool(cloud, &pool, Some(id.clone()))?
-                    }
+                let pool = if let Some(pool) = &one.instance_pool {
+                    found(cloud, Sort::Pool, pool)?.1
+                } else {
+                    let mut pool = PoolSpec::named(&format!("nodepool-{}", one.name), one.size);
+                    pool.zone = Some(zone.clone());
+                    self.set_pool(cloud, &pool, Some(id.clone()))?
                 };
                 let here = cloud.zones.get_mut(&zone).ok_or("there is no such zone")?;
                 let owned = here
