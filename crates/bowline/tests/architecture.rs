@@ -11,6 +11,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("bowline-core", &[]),
     ("bowline-http", &["bowline-core"]),
     ("bowline-controllers", &["bowline-core", "bowline-http"]),
+    ("bowline-templates", &[]),
     ("bowline-cloudscale", &["bowline-core", "bowline-http"]),
     ("bowline-exoscale", &["bowline-core", "bowline-http"]),
     ("bowline-simulator", &["bowline-http"]),
@@ -49,6 +50,7 @@ const FORBIDDEN: &[(&str, &[&str])] = &[
     ("bowline-core", &["tokio", "hyper", "kube", "rustls"]),
     ("bowline-cloudscale", &["kube", "k8s-openapi"]),
     ("bowline-exoscale", &["kube", "k8s-openapi"]),
+    ("bowline-templates", &["tokio", "hyper", "kube", "rustls"]),
 ];
 
 struct Crate {
