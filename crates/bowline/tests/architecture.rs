@@ -14,6 +14,10 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("bowline-templates", &[]),
     ("bowline-cloudscale", &["bowline-core", "bowline-http"]),
     ("bowline-exoscale", &["bowline-core", "bowline-http"]),
+    (
+        "bowline-talos",
+        &["bowline-core", "bowline-http", "bowline-templates"],
+    ),
     ("bowline-simulator", &["bowline-http"]),
     (
         "bowline-control-plane",
@@ -50,6 +54,7 @@ const FORBIDDEN: &[(&str, &[&str])] = &[
     ("bowline-core", &["tokio", "hyper", "kube", "rustls"]),
     ("bowline-cloudscale", &["kube", "k8s-openapi"]),
     ("bowline-exoscale", &["kube", "k8s-openapi"]),
+    ("bowline-talos", &["kube", "k8s-openapi"]),
     ("bowline-templates", &["tokio", "hyper", "kube", "rustls"]),
 ];
 
