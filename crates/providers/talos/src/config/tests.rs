@@ -1,3 +1,5 @@
+use proptest::prelude::*;
+
 use super::*;
 
 fn findings(text: &str) -> Vec<String> {
@@ -249,4 +251,49 @@ fn the_reference_page_has_every_variable() {
             .iter()
             .all(|variable| page.contains(variable.name))
     );
+}
+
+/// Lines of files, whole or not, in any order.
+fn lines() -> impl Strategy<Value = String> {
+    let line = prop_oneof![
+        Just("global:"),
+        Just("  preferIPv6: yes"),
+        Just("  clusterName: a b"),
+        Just("  endpoints: [a]"),
+        Just("transformations:"),
+        Just("- name: a"),
+        Just("  nodeSelector:"),
+        Just("  - matchExpressions:"),
+        Just("    - {key: zone, operator: Regexp, values: [\"[\"]}"),
+        Just("    - {key: zone, operator: Gt, values: [x]}"),
+        Just("  labels: {a: \"{{ .Zone }}\", \"-b\": \"{{\"}"),
+        Just("  taints: {a: v:NoSchedule, b: ~}"),
+        Just("  platformMetadata: {ProviderID: \"{{ .UUID }}\", tags: x}"),
+        Just("  features: {publicIPDiscovery: on}"),
+        Just("---"),
+        Just("&a *a"),
+        Just("\t- ["),
+    ];
+    proptest::collection::vec(line, 0..14).prop_map(|lines| lines.join("\n"))
+}
+
+proptest! {
+    #[test]
+    fn any_file_is_read_or_refused_and_its_rules_apply_or_not(text in lines()) {
+        let metadata = crate::machine::PlatformMetadata::default();
+        let system = crate::machine::SystemInformation::default();
+        match Config::read(&text) {
+            Ok(config) => {
+                let matching = config.rules.matching(&metadata);
+                let _ = matching.and_then(|matching| matching.apply(&metadata, &system));
+            }
+            Err(ConfigError::Rules(findings)) => prop_assert!(!findings.is_empty()),
+            Err(ConfigError::Decode(reason)) => prop_assert!(!reason.is_empty()),
+        }
+    }
+
+    #[test]
+    fn any_text_is_a_file_or_none(text in "\\PC{0,80}") {
+        let _ = Config::read(&text);
+    }
 }
