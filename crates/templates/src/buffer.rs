@@ -1,7 +1,5 @@
 //! A text that is being written, with a limit.
 
-use std::fmt;
-
 /// What one rendering, and any text on the way to it, may be long. The largest thing a rendered text
 /// becomes is an annotation, and all annotations of an object together may have 256 KiB; nobody
 /// writes a quarter of that with one rule.
@@ -30,13 +28,6 @@ impl Buffer {
 
     pub(crate) fn finish(self) -> String {
         self.0
-    }
-}
-
-/// Writes as far as there is room: `write!` then fails.
-impl fmt::Write for Buffer {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        self.push(text).map_err(|_| fmt::Error)
     }
 }
 

@@ -98,18 +98,10 @@ impl<'a> State<'a> {
                     self.out.push(&value.to_string())?;
                 }
             }
-            Node::If(pipeline, body, otherwise) | Node::With(pipeline, body, otherwise) => {
+            Node::If(branches, otherwise) | Node::With(branches, otherwise) => {
                 let mark = self.variables.len();
-                let value = self.pipeline(pipeline, dot)?;
-                let flow = if value.is_true() {
-                    let inner = match node {
-                        Node::With(..) => &value,
-                        _ => dot,
-                    };
-                    self.body(body, inner)
-                } else {
-                    self.body(otherwise, dot)
-                };
+                let moves = matches!(node, Node::With(..));
+                let flow = self.branches(branches, otherwise, dot, moves);
                 self.variables.truncate(mark);
                 return flow;
             }
@@ -127,6 +119,24 @@ impl<'a> State<'a> {
             Node::Continue => return Ok(Flow::Continue),
         }
         Ok(Flow::On)
+    }
+
+    /// The first branch whose value is true; `with` hands the value on as the dot.
+    fn branches(
+        &mut self,
+        branches: &'a [(Pipeline, Body)],
+        otherwise: &'a Body,
+        dot: &Value,
+        moves: bool,
+    ) -> Result<Flow, Fault> {
+        for (pipeline, body) in branches {
+            self.step()?;
+            let value = self.pipeline(pipeline, dot)?;
+            if value.is_true() {
+                return self.body(body, if moves { &value } else { dot });
+            }
+        }
+        self.body(otherwise, dot)
     }
 
     fn range(

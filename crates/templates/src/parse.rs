@@ -223,7 +223,39 @@ impl Parser<'_> {
             Keyword::With => "with",
             _ => "if",
         };
-        let pipeline = self.pipeline(context, &Kind::Close)?;
+        let mut branches = Vec::new();
+        let otherwise = loop {
+            let pipeline = self.pipeline(context, &Kind::Close)?;
+            let (body, ending) = self.branch(keyword)?;
+            branches.push((pipeline, body));
+            match (ending, self.kind()) {
+                (Ending::End, _) => break Vec::new(),
+                // Of the same kind, one `end` ends all: no deeper for being long.
+                (Ending::Else, Kind::Keyword(second @ (Keyword::If | Keyword::With))) => {
+                    if *second != keyword {
+                        return Err(self.unexpected("else"));
+                    }
+                    self.next += 1;
+                }
+                (Ending::Else, _) => match self.list()? {
+                    (body, Ending::End) => break body,
+                    (_, Ending::Else) => return Err(self.error("expected end; found {{else}}")),
+                },
+            }
+        };
+        self.variables.truncate(known);
+        Ok(match keyword {
+            Keyword::With => Node::With(branches, otherwise),
+            Keyword::Range => match branches.pop() {
+                Some((pipeline, body)) => Node::Range(pipeline, body, otherwise),
+                None => return Err(self.unexpected(context)),
+            },
+            _ => Node::If(branches, otherwise),
+        })
+    }
+
+    /// What happens if a branch is taken.
+    fn branch(&mut self, keyword: Keyword) -> Result<(Body, Ending), ParseError> {
         let moves = usize::from(keyword != Keyword::If);
         let loops = usize::from(keyword == Keyword::Range);
         self.ranges += loops;
@@ -231,30 +263,7 @@ impl Parser<'_> {
         let list = self.list();
         self.ranges -= loops;
         self.moved -= moves;
-        let (body, ending) = list?;
-        let otherwise = match ending {
-            Ending::End => Vec::new(),
-            Ending::Else => match *self.kind() {
-                // One `end` ends both.
-                Kind::Keyword(second @ (Keyword::If | Keyword::With)) => {
-                    if second != keyword {
-                        return Err(self.unexpected("else"));
-                    }
-                    self.next += 1;
-                    vec![self.deeper(|this| this.control(keyword))?]
-                }
-                _ => match self.list()? {
-                    (body, Ending::End) => body,
-                    (_, Ending::Else) => return Err(self.error("expected end; found {{else}}")),
-                },
-            },
-        };
-        self.variables.truncate(known);
-        Ok(match keyword {
-            Keyword::Range => Node::Range(pipeline, body, otherwise),
-            Keyword::With => Node::With(pipeline, body, otherwise),
-            _ => Node::If(pipeline, body, otherwise),
-        })
+        list
     }
 
     fn name(&mut self, context: &str) -> Result<String, ParseError> {

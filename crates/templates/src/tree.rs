@@ -10,9 +10,9 @@ pub(crate) type Body = Vec<Node>;
 pub(crate) enum Node {
     Text(String),
     Action(Pipeline),
-    /// What decides, what happens, what happens otherwise.
-    If(Pipeline, Body, Body),
-    With(Pipeline, Body, Body),
+    /// What decides and what happens then, in turn; what happens otherwise.
+    If(Vec<(Pipeline, Body)>, Body),
+    With(Vec<(Pipeline, Body)>, Body),
     Range(Pipeline, Body, Body),
     Template {
         name: String,
