@@ -268,16 +268,43 @@ impl<'a> State<'a> {
         let value = match &first.operand {
             Operand::Function(name) => self.function(name, arguments, dot, last),
             Operand::Nil => fault("nil is not a command"),
-            Operand::Field(path) | Operand::Chain(_, path) if has_arguments => {
-                let name = path.last().map_or("", String::as_str);
-                fault(format!(
-                    "{name} has arguments but cannot be invoked as function"
-                ))
+            Operand::Field(_) | Operand::Chain(..) if has_arguments => self.called(first, dot),
+            Operand::Variable(_, path) if has_arguments && !path.is_empty() => {
+                self.called(first, dot)
             }
             _ if has_arguments => fault("can't give argument to non-function"),
             _ => self.operand(first, dot),
         };
         value.map_err(|fault| fault.at(first.at))
+    }
+
+    /// A field that is given arguments: an error, as there are no methods, but not even looked at where
+    /// there is nothing to have it.
+    fn called(&mut self, word: &'a Word, dot: &Value) -> Result<Value, Fault> {
+        let (base, path) = match &word.operand {
+            Operand::Field(path) => (dot.clone(), path),
+            Operand::Chain(inner, path) => (self.operand(inner, dot)?, path),
+            Operand::Variable(name, path) => (self.variable(name)?, path),
+            _ => return fault("can't give argument to non-function"),
+        };
+        let Some((last, before)) = path.split_last() else {
+            return fault("can't give argument to non-function");
+        };
+        match walk(base, before)? {
+            Value::Nothing => Ok(Value::Nothing),
+            _ => fault(format!(
+                "{last} has arguments but cannot be invoked as function"
+            )),
+        }
+    }
+
+    fn variable(&self, name: &str) -> Result<Value, Fault> {
+        let mut known = self.variables.iter().rev();
+        let found = known.find(|(known, _)| known == name);
+        match found {
+            Some((_, value)) => Ok(value.clone()),
+            None => fault(format!("undefined variable: {name}")),
+        }
     }
 
     /// The value of an operand that stands alone.
@@ -294,11 +321,8 @@ impl<'a> State<'a> {
             Operand::Text(text) => Ok(Value::Text(Arc::clone(text))),
             Operand::Field(path) => walk(dot.clone(), path),
             Operand::Variable(name, path) => {
-                let found = self.variables.iter().rev().find(|(known, _)| known == name);
-                match found {
-                    Some((_, value)) => walk(value.clone(), path),
-                    None => fault(format!("undefined variable: {name}")),
-                }
+                let value = self.variable(name)?;
+                walk(value, path)
             }
             Operand::Function(name) => self.function(name, &[], dot, None),
             Operand::Pipeline(pipeline) => self.pipeline(pipeline, dot),

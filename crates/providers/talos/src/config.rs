@@ -34,6 +34,9 @@ pub struct Config {
     pub prefer_ipv6: bool,
     /// The rules.
     pub rules: Rules,
+    /// `global.enforceTransformations`, which the original does not know and does not mind: whether rules
+    /// own what they set, or only add to it ([`crate::transform::enforce`]).
+    pub enforce: bool,
     /// `global.endpoints` of old files, for when `TALOS_ENDPOINTS` is not set.
     pub endpoints: Vec<String>,
     /// What is wrong or odd but does not stop the start. Whoever starts logs it.
@@ -119,6 +122,7 @@ impl Config {
             cluster_name,
             prefer_ipv6: raw.prefer_ipv6().or(seen.prefer_ipv6).unwrap_or(false),
             rules,
+            enforce: raw.enforces(),
             endpoints: seen.endpoints,
             findings,
         })

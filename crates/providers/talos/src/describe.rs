@@ -21,6 +21,7 @@ use crate::config::Config;
 use crate::id::{IdError, is_ready, provider_id};
 use crate::labels::labels;
 use crate::machine::{MachineAddress, PlatformMetadata, SystemInformation};
+use crate::transform::enforce::{Additions, Enforcement, Wanted, additions, enforcement};
 use crate::transform::{Matching, RuleError};
 
 /// How long after its Node's creation a machine may take to learn its own id; clouds answer within
@@ -60,6 +61,51 @@ pub struct Description {
     pub annotations: BTreeMap<String, String>,
     /// Taints of rules.
     pub taints: Vec<Taint>,
+}
+
+/// What is to be written to a Node beside what every cloud gives it.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Writes {
+    /// Merged into what is there.
+    Add(Additions),
+    /// Owned.
+    Enforce(Enforcement),
+}
+
+impl Description {
+    /// What there is to say about a node whose kubelet names no address: nothing. One that has a provider
+    /// id loses its taint and nothing else changes; one that has none goes on waiting.
+    pub fn nothing() -> Self {
+        Self {
+            instance: Instance {
+                provider_id: None,
+                instance_type: String::new(),
+                zone: String::new(),
+                region: String::new(),
+                addresses: Vec::new(),
+                power: Power::On,
+                extra_labels: BTreeMap::new(),
+            },
+            labels: BTreeMap::new(),
+            annotations: BTreeMap::new(),
+            taints: Vec::new(),
+        }
+    }
+
+    /// What is to be written to the Node, in the way that the configuration asks for. It goes before the
+    /// uninitialized taint does, and a failure keeps that taint.
+    pub fn writes(&self, config: &Config, node: &Node) -> Writes {
+        let wanted = Wanted {
+            labels: &self.labels,
+            annotations: &self.annotations,
+            taints: &self.taints,
+        };
+        if config.enforce {
+            Writes::Enforce(enforcement(node, wanted))
+        } else {
+            Writes::Add(additions(node, wanted))
+        }
+    }
 }
 
 /// Takes what a machine's platform told it, fills in what is missing, and finds the rules for it.

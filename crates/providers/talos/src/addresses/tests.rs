@@ -264,6 +264,21 @@ fn talos_case_18_a_host_name_that_begins_with_a_dot_is_none() {
 }
 
 #[test]
+fn talos_case_24_an_address_that_the_platform_adds_later_appears() {
+    let machine = Machine {
+        platform: "gcp",
+        ..METAL
+    };
+    let before = addresses_of(&machine, &["eth0/10.8.0.11/32"]);
+    let later = addresses_of(&machine, &["eth0/10.8.0.11/32", "external/34.1.2.3/32"]);
+    let wanted = desired_addresses(&later, &before, Some(machine.annotation))
+        .unwrap()
+        .unwrap();
+    assert!(bowline_core::addresses_differ(&before, &wanted));
+    assert!(wanted.contains(&NodeAddress::new(AddressKind::ExternalIp, "34.1.2.3")));
+}
+
+#[test]
 fn talos_case_48_a_rule_can_ask_for_discovery() {
     let machine = Machine {
         platform: "hcloud",

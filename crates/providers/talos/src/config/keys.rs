@@ -38,7 +38,7 @@ fn known(path: &[Step<'_>]) -> Option<&'static [&'static str]> {
         .collect();
     Some(match names.as_slice() {
         [] => &["global", "transformations"],
-        ["global"] => &["clusterName", "preferIPv6"],
+        ["global"] => &["clusterName", "preferIPv6", "enforceTransformations"],
         ["transformations", "[]"] => &[
             "name",
             "nodeSelector",

@@ -25,6 +25,8 @@ struct RawGlobal {
     cluster_name: Option<String>,
     #[serde(rename = "preferIPv6")]
     prefer_ipv6: Option<Switch>,
+    #[serde(rename = "enforceTransformations")]
+    enforce: Option<Switch>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -113,6 +115,11 @@ impl RawConfig {
     pub(super) fn prefer_ipv6(&self) -> Option<bool> {
         let switch = self.global.as_ref()?.prefer_ipv6;
         switch.map(|Switch(value)| value)
+    }
+
+    pub(super) fn enforces(&self) -> bool {
+        let global = self.global.as_ref();
+        global.is_some_and(|global| matches!(global.enforce, Some(Switch(true))))
     }
 
     pub(super) fn rules(&self) -> Vec<Draft> {

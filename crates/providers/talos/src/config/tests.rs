@@ -78,6 +78,15 @@ fn truth_has_the_usual_spellings() {
 }
 
 #[test]
+fn rules_only_add_unless_the_file_says_that_they_own() {
+    assert!(!Config::read("").unwrap().enforce);
+    let config = Config::read("global: {enforceTransformations: true}").unwrap();
+    assert!(config.enforce);
+    assert_eq!(config.findings, []);
+    assert!(Config::read("global: {enforceTransformations: \"true\"}").is_err());
+}
+
+#[test]
 fn talos_case_83_unknown_keys_are_told_with_their_path() {
     let text = "
 global:

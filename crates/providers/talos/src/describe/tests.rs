@@ -87,6 +87,50 @@ fn talos_case_02_a_machine_of_a_cloud() {
 }
 
 #[test]
+fn talos_case_15_without_an_address_and_an_id_a_node_goes_on_waiting() {
+    let mut bare = node("w1", "");
+    bare.annotations.clear();
+    let error = initialize(&bare, &Description::nothing().instance).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "cloud provider does not set node provider ID for node w1"
+    );
+}
+
+#[test]
+fn talos_case_16_without_an_address_but_with_an_id_only_the_taint_goes() {
+    let mut bare = node("w1", "");
+    bare.annotations.clear();
+    bare.provider_id = Some("foo://1".into());
+    let nothing = Description::nothing();
+    let change = initialize(&bare, &nothing.instance).unwrap();
+    assert!(change.labels.is_empty() && change.taints.is_empty());
+    assert_eq!((change.provider_id, change.addresses), (None, None));
+    assert_eq!(
+        nothing.writes(&Config::default(), &bare),
+        Writes::Add(Additions::default())
+    );
+}
+
+#[test]
+fn rules_that_own_write_in_another_way() {
+    let config = Config::read("global: {enforceTransformations: yes}").unwrap();
+    let asked = Asked {
+        config: "transformations: [{taints: {rack: NoExecute}}]",
+        ..Asked::default()
+    };
+    let Writes::Enforce(all) = described(&asked).unwrap().writes(&config, &asked.node) else {
+        panic!("rules only add");
+    };
+    assert_eq!(all.labels[PLATFORM], "metal");
+    assert_eq!(
+        all.annotations[crate::transform::enforce::TAINTS_ANNOTATION],
+        "rack:NoExecute"
+    );
+    assert_eq!(all.taints.unwrap().len(), 2);
+}
+
+#[test]
 fn talos_case_18_an_empty_host_name_is_the_nodes() {
     let asked = Asked {
         node: node("n6.corp.example", "10.8.0.11"),

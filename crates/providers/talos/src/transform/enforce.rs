@@ -7,7 +7,8 @@
 //! under one field manager ([`FIELD_MANAGER`]): what the manager does not name any more goes, what others
 //! wrote stays. Taints cannot be owned so, because their list is one value to the API server: which of them
 //! are ours is remembered in an annotation ([`TAINTS_ANNOTATION`]) that the same apply writes, and the list
-//! is replaced under the resourceVersion that was read.
+//! is replaced under the resourceVersion that was read. What is known of every machine (its platform, its
+//! cluster) is owned with the rest, so that a machine that is no spot machine any more loses that label.
 
 use std::collections::{BTreeMap, BTreeSet};
 
