@@ -186,7 +186,7 @@ mod tests {
             "demo"
         }
 
-        fn claim(&self, _: &str) -> Claim {
+        fn claim(&self, _: &Node) -> Claim {
             Claim::Mine
         }
 

@@ -31,20 +31,20 @@ impl Owners {
         &self.0
     }
 
-    /// Decides by the provider id alone; makes no call. None if the node has no provider id.
-    pub fn by_provider_id(&self, node: &Node) -> Option<Ownership> {
-        by_provider_id(self.0.iter().map(Lookups::cloud), node)
+    /// Decides by what the node carries; makes no call. None if that does not tell.
+    pub fn by_claims(&self, node: &Node) -> Option<Ownership> {
+        by_claims(self.0.iter().map(Lookups::cloud), node)
     }
 
-    /// The cloud that owns a node by its provider id.
+    /// The cloud that owns a node by what it carries, its provider id above all.
     pub fn of_identified(&self, node: &Node) -> Option<&Lookups> {
-        match self.by_provider_id(node)? {
+        match self.by_claims(node)? {
             Ownership::Owned { by, .. } => self.named(&by),
             Ownership::Nobody(_) | Ownership::Contested(_) | Ownership::Undecided(_) => None,
         }
     }
 
-    /// Whether that cloud owns a node by its provider id.
+    /// Whether that cloud owns a node by what it carries.
     pub fn owns(&self, cloud: &Lookups, node: &Node) -> bool {
         let owner = self.of_identified(node);
         owner.is_some_and(|owner| owner.cloud().name() == cloud.cloud().name())
@@ -52,7 +52,7 @@ impl Owners {
 
     /// Decides about any node, asking the clouds about one without a provider id.
     pub async fn of(&self, node: &Arc<Node>) -> Result<Owner<'_>, Ownership> {
-        if let Some(ownership) = self.by_provider_id(node) {
+        if let Some(ownership) = self.by_claims(node) {
             return match &ownership {
                 Ownership::Owned { by, .. } => self
                     .named(by)
@@ -93,17 +93,16 @@ impl Owners {
     }
 }
 
-/// Decides among these clouds by the node's provider id; none if it has none.
-pub(crate) fn by_provider_id<'a>(
+/// Decides among these clouds by what the node carries; none if that does not tell.
+pub(crate) fn by_claims<'a>(
     clouds: impl IntoIterator<Item = &'a Arc<dyn Cloud>>,
     node: &Node,
 ) -> Option<Ownership> {
-    let id = node.provider_id.as_deref()?;
     let claims: Vec<_> = clouds
         .into_iter()
-        .map(|cloud| (cloud.name().clone(), cloud.claim(id)))
+        .map(|cloud| (cloud.name().clone(), cloud.claim(node)))
         .collect();
-    Some(ownership::by_provider_id(&claims))
+    ownership::by_claims(node, &claims)
 }
 
 fn recognition(answer: &Lookup) -> Recognition {

@@ -1,6 +1,6 @@
 //! Load balancers as a capability of a cloud: observe and plan, then carry out step by step.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -50,7 +50,7 @@ pub trait Executor: Send {
     /// Carries out that step, or looks again if it was waiting. Safe to repeat.
     fn carry_out(&mut self, step: StepId) -> BoxFuture<'_, Result<Progress, CloudError>>;
 
-    /// What the cluster may know by now. Called after every step: an id is published as soon as it
+    /// What the cluster may know by now. Called before the first and after every step: an id is published as soon as it
     /// is there, so that a crash does not lose it.
     fn publication(&self) -> Publication;
 }
@@ -76,6 +76,9 @@ pub enum Progress {
 pub struct Publication {
     /// Annotations to be set.
     pub annotations: BTreeMap<String, String>,
+    /// Annotations to be removed once a Service that stays has no load balancer any more: they name
+    /// what is gone.
+    pub withdrawn: BTreeSet<String>,
     /// Where the load balancer is entered, when all steps are done.
     pub ingress: Vec<Ingress>,
 }
@@ -129,6 +132,12 @@ pub trait Balancers: Send + Sync {
     /// Whether the Service's own selection leaves this node in; makes no call.
     fn selects(&self, service: &Service, node: &Node) -> bool {
         let _ = (service, node);
+        true
+    }
+
+    /// Whether nodes are members. If not, the load balancers follow the machines by themselves, and
+    /// a change of nodes changes nothing.
+    fn has_members(&self) -> bool {
         true
     }
 

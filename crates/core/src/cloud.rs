@@ -46,14 +46,16 @@ impl fmt::Display for CloudName {
     }
 }
 
-/// What a cloud says about a provider id, by looking at it alone.
+/// What a cloud says about a node, by looking at it alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Claim {
-    /// Of this cloud's scheme and well formed.
+    /// Its provider id is of this cloud's scheme and well formed; or it has none, and calls its
+    /// machine by an id as this cloud gives them.
     Mine,
-    /// Of this cloud's scheme, but not an id it could have given; the text says why.
+    /// Its provider id is of this cloud's scheme, but not one it could have given; the text says
+    /// why.
     Malformed(String),
-    /// Of another scheme.
+    /// Its provider id is of another scheme; or it has none, and nothing else to tell by.
     Foreign,
 }
 
@@ -65,8 +67,8 @@ pub trait Cloud: Send + Sync + 'static {
     /// The provider's name, as in `--cloud-provider`.
     fn provider(&self) -> &'static str;
 
-    /// Whether a provider id is one of this cloud's. Makes no call.
-    fn claim(&self, provider_id: &str) -> Claim;
+    /// Whether a node carries an id of this cloud's. Makes no call.
+    fn claim(&self, node: &Node) -> Claim;
 
     /// Whether the cloud can tell clusters apart; without it the manager starts only with
     /// `--allow-untagged-cloud`.
@@ -97,7 +99,7 @@ pub trait Instances: Send + Sync {
     /// One answer for each node, in the same order.
     ///
     /// A node without a provider id is recognised by whatever the cloud trusts (mostly its name)
-    /// and is then never [`Lookup::Gone`].
+    /// and is then never [`Lookup::Gone`], unless the cloud claims it ([`Cloud::claim`]).
     fn lookup<'a>(&'a self, nodes: &'a [Arc<Node>]) -> BoxFuture<'a, Vec<Lookup>>;
 
     /// A cheap read that succeeds only if the cloud answers and the credentials hold.

@@ -37,6 +37,8 @@ pub struct Node {
     pub addresses: Vec<NodeAddress>,
     /// The Ready condition; a missing one is unknown.
     pub ready: Ready,
+    /// `status.nodeInfo.systemUUID`, what the machine calls itself; empty if it is not known.
+    pub system_uuid: String,
 }
 
 impl Node {
@@ -190,6 +192,7 @@ pub(crate) mod examples {
             taints: vec![Taint::new(UNINITIALIZED_TAINT, "true", "NoSchedule")],
             addresses: vec![NodeAddress::new(AddressKind::Hostname, "n1")],
             ready: Ready::False,
+            system_uuid: String::new(),
         }
     }
 

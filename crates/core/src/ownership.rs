@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::{Claim, CloudName};
+use crate::{Claim, CloudName, Node};
 
 /// What a cloud says about a node without a provider id, having looked for its machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,6 +40,8 @@ pub enum Basis {
     ProviderId,
     /// It alone has a machine for the node.
     OnlyClaim,
+    /// It is the only cloud, and the node calls its machine by an id as this cloud gives them.
+    MachineId,
 }
 
 /// Why nobody is responsible for a node.
@@ -58,8 +60,24 @@ pub enum Orphan {
     Unrecognized,
 }
 
-/// Decides by the provider id: `claims` is what each cloud says about it.
-pub fn by_provider_id(claims: &[(CloudName, Claim)]) -> Ownership {
+/// Decides by what the node carries: `claims` is what each cloud says about it. None if that does
+/// not tell, and the clouds have to be asked.
+pub fn by_claims(node: &Node, claims: &[(CloudName, Claim)]) -> Option<Ownership> {
+    if node.provider_id.is_some() {
+        return Some(by_provider_id(claims));
+    }
+    match claims {
+        // Among several clouds the id of a machine tells nothing, and a node that waits for a cloud
+        // is one to be recognised.
+        [(only, Claim::Mine)] if !node.is_uninitialized() => Some(Ownership::Owned {
+            by: only.clone(),
+            because: Basis::MachineId,
+        }),
+        _ => None,
+    }
+}
+
+fn by_provider_id(claims: &[(CloudName, Claim)]) -> Ownership {
     let mine: Vec<&CloudName> = claims
         .iter()
         .filter(|(_, claim)| *claim == Claim::Mine)
@@ -131,6 +149,12 @@ impl fmt::Display for Ownership {
             } => {
                 write!(f, "owned by {by}, the only cloud that has a machine for it")
             }
+            Self::Owned {
+                by,
+                because: Basis::MachineId,
+            } => {
+                write!(f, "owned by {by}, the only cloud, by its machine's id")
+            }
             Self::Nobody(Orphan::ForeignProviderId) => {
                 f.write_str("left alone: its provider id is of no configured cloud")
             }
@@ -168,6 +192,7 @@ impl fmt::Display for Ownership {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::node::examples::fresh_node;
     use proptest::prelude::*;
 
     fn name(text: &str) -> CloudName {
@@ -195,6 +220,33 @@ mod tests {
             by_provider_id(&bad).to_string(),
             "left alone: its provider id is not one of a: no uuid"
         );
+    }
+
+    #[test]
+    fn without_a_provider_id_the_only_cloud_may_know_a_node_by_its_machine() {
+        let fresh = fresh_node();
+        let (mut settled, mut identified) = (fresh.clone(), fresh.clone());
+        settled.taints.clear();
+        identified.provider_id = Some("a://1".into());
+        let (mine, foreign) = ((name("a"), Claim::Mine), (name("b"), Claim::Foreign));
+        let decided = |node: &Node, claims: &[(CloudName, Claim)]| {
+            by_claims(node, claims).map(|it| it.to_string())
+        };
+        let by_machine = "owned by a, the only cloud, by its machine's id";
+        let rows: &[(&Node, &[(CloudName, Claim)], Option<&str>)] = &[
+            (&settled, &[mine.clone()], Some(by_machine)),
+            (&settled, &[mine.clone(), foreign.clone()], None),
+            (&settled, std::slice::from_ref(&foreign), None),
+            (&fresh, &[mine.clone()], None),
+            (
+                &identified,
+                &[mine.clone(), foreign.clone()],
+                Some("owned by a, by its provider id"),
+            ),
+        ];
+        for (node, claims, wanted) in rows {
+            assert_eq!(decided(node, claims).as_deref(), *wanted, "{claims:?}");
+        }
     }
 
     #[test]

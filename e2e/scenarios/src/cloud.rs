@@ -237,7 +237,8 @@ impl Cloud for ScriptedCloud {
         "demo"
     }
 
-    fn claim(&self, provider_id: &str) -> Claim {
+    fn claim(&self, node: &Node) -> Claim {
+        let provider_id = node.provider_id.as_deref().unwrap_or_default();
         match provider_id.split_once("://") {
             Some((scheme, "")) if scheme == self.scheme => Claim::Malformed("it is empty".into()),
             Some((scheme, _)) if scheme == self.scheme => Claim::Mine,

@@ -38,12 +38,20 @@ struct TaintObject {
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
+#[serde(default, rename_all = "camelCase")]
 struct Status {
     #[serde(deserialize_with = "null_is_empty")]
     addresses: Vec<AddressObject>,
     #[serde(deserialize_with = "null_is_empty")]
     conditions: Vec<ConditionObject>,
+    node_info: NodeInfo,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct NodeInfo {
+    #[serde(rename = "systemUUID")]
+    system_uuid: String,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -120,6 +128,7 @@ impl From<NodeObject> for Node {
                 Some("False") => Ready::False,
                 _ => Ready::Unknown,
             },
+            system_uuid: status.node_info.system_uuid,
         }
     }
 }

@@ -9,7 +9,7 @@ use bowline_core::{
 };
 
 use crate::election::Fence;
-use crate::owners::by_provider_id;
+use crate::owners::by_claims;
 
 /// No look at a cloud and no step takes longer. Each call inside has a shorter deadline of its own;
 /// this one is for a provider that forgot it.
@@ -63,7 +63,7 @@ impl Clouds {
     /// Those nodes that belong to this cloud.
     pub(super) fn owned(&self, name: &CloudName, nodes: &[Arc<Node>]) -> Vec<Arc<Node>> {
         let owns = |node: &&Arc<Node>| {
-            let owner = by_provider_id(self.all.iter(), node);
+            let owner = by_claims(self.all.iter(), node);
             matches!(owner, Some(Ownership::Owned { by, .. }) if by == *name)
         };
         nodes.iter().filter(owns).cloned().collect()
@@ -161,7 +161,7 @@ mod tests {
             "demo"
         }
 
-        fn claim(&self, _: &str) -> Claim {
+        fn claim(&self, _: &Node) -> Claim {
             Claim::Mine
         }
 

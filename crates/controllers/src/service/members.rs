@@ -26,6 +26,9 @@ impl ServiceController {
         owned: &[Arc<Node>],
     ) -> Fingerprint {
         let balancers = self.clouds.balancers(cloud);
+        if balancers.is_some_and(|it| !it.has_members()) {
+            return Fingerprint::default();
+        }
         let selected = owned
             .iter()
             .filter(|node| balancers.is_none_or(|it| it.selects(service, node)));

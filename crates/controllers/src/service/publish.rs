@@ -1,5 +1,6 @@
 //! What people and other programs see: finalizer, annotations, status, conditions, events.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
@@ -83,6 +84,34 @@ impl ServiceController {
         debug!(service = %service.key, ?annotations, "annotated");
         self.parts.services.note(written);
         Ok(())
+    }
+
+    /// Takes away, from a Service that stays, the annotations that name what is gone.
+    pub(super) async fn withdraw(
+        &self,
+        service: &Service,
+        annotations: BTreeSet<String>,
+    ) -> Result<(), TurnError> {
+        let current = self.current(service).filter(|it| !it.deleting);
+        let Some(service) = current else {
+            return Ok(());
+        };
+        let there = annotations.into_iter();
+        let there: Vec<String> = there
+            .filter(|it| service.annotation(it).is_some())
+            .collect();
+        if there.is_empty() {
+            return Ok(());
+        }
+        match self.parts.writer.remove_annotations(&service, &there).await {
+            Ok(written) => {
+                debug!(service = %service.key, annotations = ?there, "annotations removed");
+                self.parts.services.note(written);
+                Ok(())
+            }
+            Err(error) if error.is_not_found() => Ok(()),
+            Err(error) => Err(TurnError::Annotations(error)),
+        }
     }
 
     /// The end of a run: address, condition, events.

@@ -1,5 +1,6 @@
 //! A Service is to have no load balancer any more, or is no more itself.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use bowline_core::{CloudName, DraftError, Fingerprint, Goal, Service, ServiceKey};
@@ -10,6 +11,14 @@ use super::memory::{Causes, Errand};
 use super::turn::{Outcome, Ran};
 use crate::events::EventType;
 use crate::stop::Stop;
+
+/// How far the removal of a load balancer has come.
+enum TornDown {
+    /// Something is left to be done.
+    NotYet(Outcome),
+    /// Nothing is left; these annotations name what is gone.
+    Entirely(BTreeSet<String>),
+}
 
 impl ServiceController {
     /// Removes the load balancer of a Service that is to have none any more.
@@ -24,9 +33,10 @@ impl ServiceController {
         let clouds = self.memory.recall(&service.key).map_or(clouds, |it| it.1);
         self.memory.remember(&service, &clouds);
         self.memory.set_members(&service.key, None);
-        if let Some(outcome) = self.tear_down(&service, &clouds, errand, stop).await? {
-            return Ok(outcome);
-        }
+        let withdrawn = match self.tear_down(&service, &clouds, errand, stop).await? {
+            TornDown::NotYet(outcome) => return Ok(outcome),
+            TornDown::Entirely(withdrawn) => withdrawn,
+        };
         if self.clouds.is_observing() {
             // It is there as before, and what would be done was told.
             return Ok(Outcome::Done);
@@ -40,6 +50,7 @@ impl ServiceController {
         );
         self.forget(&service.key);
         self.clear_status(&service.key, &service.uid).await?;
+        self.withdraw(&service, withdrawn).await?;
         Ok(Outcome::Done)
     }
 
@@ -52,10 +63,12 @@ impl ServiceController {
         errand: Option<Errand>,
         stop: &Stop,
     ) -> Result<Option<Outcome>, TurnError> {
-        let done = self.tear_down(old, clouds, errand, stop).await?;
-        if done.is_none() && self.clouds.is_observing() {
+        if let TornDown::NotYet(outcome) = self.tear_down(old, clouds, errand, stop).await? {
+            return Ok(Some(outcome));
+        }
+        if self.clouds.is_observing() {
             self.memory.forget(&old.key);
-        } else if done.is_none() {
+        } else {
             self.tell(
                 old,
                 EventType::Normal,
@@ -64,22 +77,22 @@ impl ServiceController {
             );
             self.forget(&old.key);
         }
-        Ok(done)
+        Ok(None)
     }
 
-    /// Makes sure that none of these clouds has a load balancer for that Service; none when that
-    /// is so.
+    /// Makes sure that none of these clouds has a load balancer for that Service.
     async fn tear_down(
         &self,
         service: &Arc<Service>,
         clouds: &[CloudName],
         errand: Option<Errand>,
         stop: &Stop,
-    ) -> Result<Option<Outcome>, TurnError> {
+    ) -> Result<TornDown, TurnError> {
+        let mut withdrawn = BTreeSet::new();
         let mut errand = match self.still_good(errand, Goal::Absent) {
             Some(errand) => match self.not_yet(errand) {
                 Ok(errand) => Some(errand),
-                Err(outcome) => return Ok(Some(outcome)),
+                Err(outcome) => return Ok(TornDown::NotYet(outcome)),
             },
             None => None,
         };
@@ -92,7 +105,7 @@ impl ServiceController {
                     Err(DraftError::Later { what, after }) => {
                         self.tell_waiting(service, &format!("waiting for {what}"))
                             .await;
-                        return Ok(Some(Outcome::Later(after)));
+                        return Ok(TornDown::NotYet(Outcome::Later(after)));
                     }
                     Err(DraftError::Cloud(error)) => return Err(TurnError::Check(error)),
                 },
@@ -102,14 +115,15 @@ impl ServiceController {
                 continue;
             }
             match Box::pin(self.carry_on(errand, stop)).await? {
-                Ran::Not(outcome) => return Ok(Some(outcome)),
+                Ran::Not(outcome) => return Ok(TornDown::NotYet(outcome)),
                 Ran::ToItsEnd(errand) => {
                     self.memory.all_is_said(&service.key);
                     errand.check()?;
+                    withdrawn.extend(errand.executor.publication().withdrawn);
                 }
             }
         }
-        Ok(None)
+        Ok(TornDown::Entirely(withdrawn))
     }
 
     async fn draft_removal(

@@ -29,6 +29,8 @@ impl ServiceController {
     /// Carries out steps until none is left, one waits, or the plan no longer holds.
     pub(super) async fn carry_on(&self, errand: Errand, stop: &Stop) -> Result<Ran, TurnError> {
         let mut errand = errand;
+        // What was found before anything is done is worth as much as what comes of doing it.
+        self.publish_annotations(&mut errand).await?;
         while let Some(step) = errand.run.next_step() {
             if stop.is_given() {
                 return Ok(Ran::Not(Outcome::Stopped));

@@ -46,6 +46,24 @@ impl ServiceWriter {
         service: &Service,
         annotations: &BTreeMap<String, String>,
     ) -> Result<Arc<Service>, WriteError> {
+        self.patch_annotations(service, json!(annotations)).await
+    }
+
+    /// Removes annotations; all others stay.
+    pub async fn remove_annotations(
+        &self,
+        service: &Service,
+        annotations: &[String],
+    ) -> Result<Arc<Service>, WriteError> {
+        let nothing = annotations.iter().map(|key| (key.clone(), Value::Null));
+        self.patch_annotations(service, nothing.collect()).await
+    }
+
+    async fn patch_annotations(
+        &self,
+        service: &Service,
+        annotations: Value,
+    ) -> Result<Arc<Service>, WriteError> {
         let body = json!({ "metadata": { "uid": service.uid, "annotations": annotations } });
         let (api, params) = (self.api(service), by_us());
         let name = &service.key.name;

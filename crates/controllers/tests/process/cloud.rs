@@ -100,7 +100,8 @@ impl Cloud for Demo {
         "demo"
     }
 
-    fn claim(&self, provider_id: &str) -> Claim {
+    fn claim(&self, node: &Node) -> Claim {
+        let provider_id = node.provider_id.as_deref().unwrap_or_default();
         match provider_id.strip_prefix("demo://") {
             Some("") => Claim::Malformed("it is empty".to_owned()),
             Some(_) => Claim::Mine,

@@ -272,6 +272,7 @@ impl Executor for Worker {
         Publication {
             annotations: BTreeMap::from([(ID.to_owned(), balancer.id.clone())]),
             ingress: vec![entrance(&balancer.address, state.ip_mode)],
+            ..Publication::default()
         }
     }
 }

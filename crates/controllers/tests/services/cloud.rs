@@ -277,7 +277,8 @@ impl Cloud for DemoCloud {
         "demo"
     }
 
-    fn claim(&self, provider_id: &str) -> Claim {
+    fn claim(&self, node: &Node) -> Claim {
+        let provider_id = node.provider_id.as_deref().unwrap_or_default();
         match provider_id.split_once("://") {
             Some((scheme, _)) if scheme == self.0.name.as_str() => Claim::Mine,
             _ => Claim::Foreign,

@@ -50,7 +50,7 @@ mod token;
 
 use std::sync::Arc;
 
-use bowline_core::{Balancers, Claim, Cloud, CloudName, Instances, Secret};
+use bowline_core::{Balancers, Claim, Cloud, CloudName, Instances, Node, Secret};
 use bowline_http::{
     Bearer, CallMetrics, Clock, Connector, DEFAULT_BUCKETS, HttpClient, Random, RetryPolicy,
 };
@@ -229,8 +229,9 @@ impl Cloud for Cloudscale {
         PROVIDER
     }
 
-    fn claim(&self, provider_id: &str) -> Claim {
-        id::claim(provider_id)
+    fn claim(&self, node: &Node) -> Claim {
+        let id = node.provider_id.as_deref();
+        id.map_or(Claim::Foreign, id::claim)
     }
 
     /// `--allow-untagged-cloud` is taken and not needed.

@@ -11,8 +11,10 @@ use bowline_core::{Notice, Protocol, Service, ServicePort, TrafficPolicy};
 use ipnet::IpNet;
 use uuid::Uuid;
 
-use super::settings::table::{ALLOWED_CIDRS, MONITOR_TYPE, NODE_SELECTOR};
-use super::settings::{Fault, HttpOptions, INVALID, Settings, VipWish, canonical};
+use super::settings::table::{MONITOR_TYPE, NODE_SELECTOR};
+use super::settings::{
+    Fault, HttpOptions, INVALID, MonitorWish, PortSettings, Settings, VipWish, canonical,
+};
 use crate::api::Server;
 
 /// A node and its server.
@@ -35,8 +37,8 @@ pub(crate) struct Wanted {
     /// Tags of children that are made.
     pub(crate) child_tags: BTreeMap<String, String>,
     pub(crate) pools: Vec<WantedPool>,
-    /// Whether the Service's source ranges filter.
-    pub(crate) filters_by_service: bool,
+    /// The listeners that the Service's source ranges filter, by name.
+    pub(crate) filtered_by_service: BTreeSet<String>,
 }
 
 /// In which zone the load balancer belongs.
@@ -116,14 +118,21 @@ pub(crate) fn desire(
     by_service: bool,
 ) -> Desire {
     let (mut faults, mut notices) = (Vec::new(), Vec::new());
-    let (allowed, filters_by_service) = sources(service, settings, by_service, &mut faults);
+    let ranges = source_ranges(service, settings, by_service, &mut faults);
     let mut pools: Vec<WantedPool> = Vec::new();
-    for port in &service.ports {
-        match pool(service, settings, hosts, port, &allowed) {
+    let mut filtered_by_service = BTreeSet::new();
+    for (port, said) in service.ports.iter().zip(&settings.ports) {
+        let allowed = said.allowed_cidrs.as_ref().or(ranges.as_ref());
+        match pool(service, settings, hosts, port, said, allowed) {
             Ok(pool) if pools.iter().any(|other| other.name == pool.name) => {
                 faults.push(of_a_port(format!("two ports make a pool {:?}", pool.name)));
             }
-            Ok(pool) => pools.push(pool),
+            Ok(pool) => {
+                if ranges.is_some() && said.allowed_cidrs.is_none() {
+                    filtered_by_service.insert(pool.listener.name.clone());
+                }
+                pools.push(pool);
+            }
             Err(message) => faults.push(of_a_port(message)),
         }
     }
@@ -141,7 +150,7 @@ pub(crate) fn desire(
             tags: BTreeMap::new(),
             child_tags: BTreeMap::new(),
             pools,
-            filters_by_service,
+            filtered_by_service,
         },
         faults,
         notices,
@@ -170,14 +179,23 @@ pub(crate) fn no_valid_nodes(service: &Service) -> Notice {
 /// A check over TCP finds nothing behind UDP, but that is how it has always been.
 fn udp_health_monitor(service: &Service, settings: &Settings) -> Option<Notice> {
     let only_udp = service.ports.iter().all(|it| it.protocol == Protocol::Udp);
-    let unsaid = settings.monitor.kind.is_none();
     let local = service.traffic_policy == TrafficPolicy::Local;
-    (only_udp && unsaid && !local && !service.ports.is_empty()).then(|| Notice {
+    let ports = service.ports.iter().zip(&settings.ports);
+    let unsaid: Vec<String> = ports
+        .filter(|(_, said)| said.monitor.kind.is_none())
+        .map(|(port, _)| port.port.to_string())
+        .collect();
+    let of_some = if unsaid.len() < service.ports.len() {
+        format!(" of port {}", unsaid.join(", "))
+    } else {
+        String::new()
+    };
+    (only_udp && !local && !unsaid.is_empty()).then(|| Notice {
         warning: true,
         reason: "UDPHealthMonitor",
         message: format!(
-            "all ports are UDP and the health check is tcp: members are down unless something \
-             answers TCP on the same node port; annotation {} can be udp-connect",
+            "all ports are UDP and the health check{of_some} is tcp: members are down unless \
+             something answers TCP on the same node port; annotation {} can be udp-connect",
             MONITOR_TYPE.key
         ),
     })
@@ -199,32 +217,30 @@ fn zone(settings: &Settings, hosts: &[Host]) -> ZoneWish {
     }
 }
 
-/// Who may connect: the annotation, or else the Service's own ranges.
-fn sources(
+/// The Service's own ranges, if they filter: where nobody says otherwise.
+fn source_ranges(
     service: &Service,
     settings: &Settings,
     by_service: bool,
     faults: &mut Vec<Fault>,
-) -> (Vec<IpNet>, bool) {
+) -> Option<Vec<IpNet>> {
     let ranges = &service.source_ranges;
-    // An empty value is as good as none; `[]` is a word.
-    let text = service.annotation(ALLOWED_CIDRS.key).unwrap_or_default();
-    let annotated = !text.trim().is_empty();
-    if annotated || !by_service || ranges.is_empty() {
-        return (settings.allowed_cidrs.clone().unwrap_or_default(), false);
+    let said = |port: &PortSettings| port.allowed_cidrs.is_some();
+    if !by_service || ranges.is_empty() || settings.ports.iter().all(said) {
+        return None;
     }
-    if let Some(networks) = canonical(ranges) {
-        return (networks, true);
+    let networks = canonical(ranges);
+    if networks.is_none() {
+        faults.push(Fault {
+            reason: INVALID,
+            message: format!(
+                "spec.loadBalancerSourceRanges: {ranges:?} is not allowed; allowed is a list of \
+                 networks in CIDR notation"
+            ),
+            about_members: false,
+        });
     }
-    faults.push(Fault {
-        reason: INVALID,
-        message: format!(
-            "spec.loadBalancerSourceRanges: {ranges:?} is not allowed; allowed is a list of \
-             networks in CIDR notation"
-        ),
-        about_members: false,
-    });
-    (Vec::new(), false)
+    networks
 }
 
 fn pool(
@@ -232,15 +248,12 @@ fn pool(
     settings: &Settings,
     hosts: &[Host],
     port: &ServicePort,
-    allowed: &[IpNet],
+    said: &PortSettings,
+    allowed: Option<&Vec<IpNet>>,
 ) -> Result<WantedPool, String> {
     let number = port.port;
     let (prefix, protocol, listener_protocol) = match &port.protocol {
-        Protocol::Tcp => (
-            "tcp",
-            &*settings.pool_protocol,
-            &*settings.listener_protocol,
-        ),
+        Protocol::Tcp => ("tcp", &*said.pool_protocol, &*settings.listener_protocol),
         Protocol::Udp => ("udp", "udp", "udp"),
         Protocol::Other(other) => {
             return Err(format!(
@@ -259,19 +272,19 @@ fn pool(
     };
     Ok(WantedPool {
         name,
-        algorithm: settings.algorithm.clone(),
+        algorithm: said.algorithm.clone(),
         protocol: protocol.to_owned(),
         members: members(service, settings, hosts, port),
         listener: WantedListener {
             name: format!("{listener_protocol}/{number}").to_lowercase(),
             protocol: listener_protocol.to_owned(),
             protocol_port: number,
-            allowed_cidrs: allowed.to_vec(),
-            timeout_client_data: settings.timeout_client_data,
-            timeout_member_connect: settings.timeout_member_connect,
-            timeout_member_data: settings.timeout_member_data,
+            allowed_cidrs: allowed.cloned().unwrap_or_default(),
+            timeout_client_data: said.timeout_client_data,
+            timeout_member_connect: said.timeout_member_connect,
+            timeout_member_data: said.timeout_member_data,
         },
-        monitor: monitor(service, settings, port),
+        monitor: monitor(service, &said.monitor, port),
     })
 }
 
@@ -313,8 +326,7 @@ fn members(
     members
 }
 
-fn monitor(service: &Service, settings: &Settings, port: &ServicePort) -> WantedMonitor {
-    let wish = &settings.monitor;
+fn monitor(service: &Service, wish: &MonitorWish, port: &ServicePort) -> WantedMonitor {
     let local = service.traffic_policy == TrafficPolicy::Local;
     let kind = match wish.kind.as_deref().unwrap_or("tcp") {
         _ if local => "http",

@@ -4,7 +4,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use bowline_core::{
-    CloudError, CloudErrorKind, Draft, DraftError, Lookup, Node, Notice, Problem, Service, Wish,
+    CloudError, CloudErrorKind, Draft, DraftError, Lookup, Node, Notice, Problem, Service, Step,
+    Wish,
 };
 use futures::try_join;
 
@@ -364,23 +365,33 @@ impl Ground<'_> {
 
     /// Says it when the Service's source ranges take effect.
     fn tell_source_ranges(&self, sketch: &mut Sketch) {
-        let filters = |action: &Action| match action {
+        let wanted = &self.desire.wanted;
+        let filtered = &wanted.filtered_by_service;
+        let on_all_ports = filtered.len() == wanted.pools.len();
+        let filters = |(step, action): (&Step, &Action)| match action {
             Action::CreateListener { body, .. } | Action::ChangeListener { body, .. } => {
                 body.contains_key("allowed_cidrs")
+                    && (on_all_ports || filtered.contains(&step.object.name))
             }
             _ => false,
         };
-        let wanted = &self.desire.wanted;
-        if wanted.filters_by_service && sketch.actions.iter().any(filters) {
-            let ranges = &self.wish.service.source_ranges;
-            sketch.plan.notices.push(Notice {
-                warning: false,
-                reason: "SourceRangesApplied",
-                message: format!(
-                    "only {} may connect, as spec.loadBalancerSourceRanges says",
-                    ranges.join(", ")
-                ),
-            });
+        let mut steps = sketch.plan.steps.iter().zip(&sketch.actions);
+        if filtered.is_empty() || !steps.any(filters) {
+            return;
         }
+        let ranges = self.wish.service.source_ranges.join(", ");
+        let whereto = if on_all_ports {
+            String::new()
+        } else {
+            let names: Vec<&str> = filtered.iter().map(String::as_str).collect();
+            format!(" to {}", names.join(", "))
+        };
+        sketch.plan.notices.push(Notice {
+            warning: false,
+            reason: "SourceRangesApplied",
+            message: format!(
+                "only {ranges} may connect{whereto}, as spec.loadBalancerSourceRanges says"
+            ),
+        });
     }
 }

@@ -58,6 +58,7 @@ impl Publisher {
         Publication {
             annotations,
             ingress,
+            ..Publication::default()
         }
     }
 

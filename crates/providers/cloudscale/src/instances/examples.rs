@@ -47,5 +47,6 @@ pub(super) fn node(name: &str) -> Node {
         taints: Vec::new(),
         addresses: Vec::new(),
         ready: Ready::False,
+        system_uuid: String::new(),
     }
 }

@@ -6,6 +6,8 @@ use serde_json::json;
 
 use super::shop::{CONFIG_VERSION, FINALIZER, Shop, UUID, ZONE, annotation};
 
+const PORT_SETTINGS: &str = "k8s.cloudscale.ch/loadbalancer-port-settings";
+
 #[test]
 fn cloudscale_defect_d18_annotations_of_others_survive_ours_and_a_service_without_any_gets_them() {
     scenario!(async || {
@@ -31,6 +33,69 @@ fn cloudscale_defect_d18_annotations_of_others_survive_ours_and_a_service_withou
         assert_eq!(annotation(&shown, UUID), shop.balancer().uuid);
         assert_eq!(annotation(&shown, CONFIG_VERSION), "1");
         assert_eq!(shop.count_of("POST load-balancers"), 1);
+        shop.close().await;
+    });
+}
+
+#[test]
+fn cloudscale_defect_d21_each_port_has_its_settings_and_a_wrong_one_concerns_only_itself() {
+    scenario!(async || {
+        let mut shop = Shop::open().await;
+        let mut two = service("web");
+        let second = json!({"name": "dns", "protocol": "UDP", "port": 53, "targetPort": 53});
+        two["spec"]["ports"].as_array_mut().unwrap().push(second);
+        let said = r#"{"80": {"pool-protocol": "proxyv2", "health-monitor-type": "ping"},
+                       "53/udp": {"health-monitor-type": "udp-connect"}}"#;
+        two["metadata"]["annotations"][PORT_SETTINGS] = said.into();
+        shop.create_service(two).await;
+        shop.until_ensured("web").await;
+        let made = shop.balancer();
+        let pools = made.pools.iter();
+        let seen: Vec<[&str; 3]> = pools
+            .map(|it| {
+                [
+                    &*it.name,
+                    &*it.protocol,
+                    &*it.monitor.as_ref().unwrap().kind,
+                ]
+            })
+            .collect();
+        assert_eq!(
+            seen,
+            [
+                ["tcp/http", "proxyv2", "ping"],
+                ["udp/dns", "udp", "udp-connect"]
+            ]
+        );
+        // A port that is not there: told, and members follow the nodes all the same.
+        let mark = shop.mark();
+        let wrong = r#"{"81": {"pool-protocol": "proxy"}}"#;
+        shop.annotate("web", PORT_SETTINGS, Some(wrong)).await;
+        let message = shop.message("web", "InvalidLoadBalancerConfig").await;
+        assert!(
+            message.contains(PORT_SETTINGS) && message.contains("80/tcp (http), 53/udp (dns)"),
+            "{message}"
+        );
+        shop.delete("worker-b").await;
+        shop.until_members(&["11"]).await;
+        shop.until("both pools follow", |_| {
+            let pools = shop.balancer().pools;
+            pools.iter().all(|it| it.members.len() == 1)
+        })
+        .await;
+        assert_eq!(
+            shop.changes_from(mark),
+            ["DELETE members", "DELETE members"]
+        );
+        // Put right, it holds also for the next manager, which changes nothing.
+        shop.annotate("web", PORT_SETTINGS, Some(said)).await;
+        let before = shop.mark();
+        shop.restart().await;
+        shop.until_looked(before).await;
+        assert_eq!(
+            shop.changes_from(mark),
+            ["DELETE members", "DELETE members"]
+        );
         shop.close().await;
     });
 }

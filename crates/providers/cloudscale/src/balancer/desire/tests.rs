@@ -114,3 +114,184 @@ fn two_ports_of_one_pool_name_are_told() {
     assert_eq!(desire.faults.len(), 1);
     assert!(desire.faults[0].about_members);
 }
+
+/// A Service with a UDP, a TCP and another TCP port.
+fn mixed(annotations: &[(&str, &str)]) -> Service {
+    let mut service = service();
+    service.ports = vec![
+        port("dns", "UDP", 53, 30053),
+        port("http", "TCP", 80, 31080),
+        port("api", "TCP", 8080, 31081),
+    ];
+    for (suffix, value) in annotations {
+        annotate(&mut service, suffix, value);
+    }
+    service
+}
+
+/// `type delay/timeout/up/down` of each port's monitor.
+fn monitors(service: &Service) -> Vec<String> {
+    let pools = wanted(service, &[]).wanted.pools;
+    let monitors = pools.into_iter().map(|pool| pool.monitor);
+    monitors
+        .map(|it| {
+            format!(
+                "{} {}/{}/{}/{}",
+                it.kind, it.delay, it.timeout, it.up, it.down
+            )
+        })
+        .collect()
+}
+
+#[test]
+fn monitors_of_single_ports_suit_their_ports_too() {
+    for (annotations, expected) in [
+        // One UDP port is checked by UDP, with the times that the cloud takes there.
+        (
+            &[(
+                "port-settings",
+                r#"{"dns": {"health-monitor-type": "udp-connect"}}"#,
+            )][..],
+            ["udp-connect 3/2/2/3", "tcp 2/1/2/3", "tcp 2/1/2/3"],
+        ),
+        // What a port says wins over the type for all; the rest is as without it.
+        (
+            &[
+                ("health-monitor-type", "udp-connect"),
+                (
+                    "port-settings",
+                    r#"{"80": {"health-monitor-type": "http", "health-monitor-down-threshold": 9}}"#,
+                ),
+            ],
+            ["udp-connect 3/2/2/3", "http 2/1/2/9", "tcp 2/1/2/3"],
+        ),
+        // A UDP port that is not checked by UDP has the usual times.
+        (
+            &[
+                ("health-monitor-type", "udp-connect"),
+                (
+                    "port-settings",
+                    r#"{"dns": {"health-monitor-type": "ping"}}"#,
+                ),
+            ],
+            ["ping 2/1/2/3", "tcp 2/1/2/3", "tcp 2/1/2/3"],
+        ),
+        // A time for all holds also for a port with a type of its own, unless that says otherwise.
+        (
+            &[
+                ("health-monitor-delay-s", "8"),
+                (
+                    "port-settings",
+                    r#"{"dns": {"health-monitor-type": "udp-connect"},
+                        "api": {"health-monitor-delay-s": 5, "health-monitor-timeout-s": 4}}"#,
+                ),
+            ],
+            ["udp-connect 8/2/2/3", "tcp 8/1/2/3", "tcp 5/4/2/3"],
+        ),
+    ] {
+        assert_eq!(monitors(&mixed(annotations)), expected, "{annotations:?}");
+    }
+}
+
+#[test]
+fn with_the_local_policy_only_the_options_of_a_port_count() {
+    let text = r#"{"http": {"health-monitor-type": "ping",
+                            "health-monitor-http": {"url_path": "/ready"}}}"#;
+    let mut service = mixed(&[("port-settings", text)]);
+    service.traffic_policy = TrafficPolicy::Local;
+    service.health_check_node_port = Some(32100);
+    let pools = wanted(&service, &[]).wanted.pools;
+    let seen: Vec<(&str, &str)> = pools
+        .iter()
+        .map(|pool| {
+            let http = pool.monitor.http.as_ref().unwrap();
+            (&*pool.monitor.kind, &*http.url_path)
+        })
+        .collect();
+    assert_eq!(
+        seen,
+        [("http", "/livez"), ("http", "/ready"), ("http", "/livez")]
+    );
+}
+
+#[test]
+fn single_ports_change_their_own_pool_and_listener_and_no_name() {
+    let plain = wanted(&mixed(&[]), &[host(1, "rma1", &["10.20.0.11"])]).wanted;
+    let text = r#"{"http": {"pool-protocol": "proxyv2", "pool-algorithm": "source_ip",
+                            "timeout-member-connect-ms": 7, "timeout-member-data-ms": 8}}"#;
+    let service = mixed(&[("pool-protocol", "proxy"), ("port-settings", text)]);
+    let mut single = wanted(&service, &[host(1, "rma1", &["10.20.0.11"])]).wanted;
+    let protocols: Vec<&str> = single.pools.iter().map(|it| &*it.protocol).collect();
+    assert_eq!(protocols, ["udp", "proxyv2", "proxy"]);
+    let algorithms: Vec<&str> = single.pools.iter().map(|it| &*it.algorithm).collect();
+    assert_eq!(algorithms, ["round_robin", "source_ip", "round_robin"]);
+    let listener = &single.pools[1].listener;
+    assert_eq!(
+        [
+            listener.timeout_client_data,
+            listener.timeout_member_connect,
+            listener.timeout_member_data
+        ],
+        [50_000, 7, 8]
+    );
+    // But for that, everything is as without.
+    for (single, plain) in single.pools.iter_mut().zip(&plain.pools) {
+        single.protocol.clone_from(&plain.protocol);
+        single.algorithm.clone_from(&plain.algorithm);
+        single.listener.timeout_member_connect = plain.listener.timeout_member_connect;
+        single.listener.timeout_member_data = plain.listener.timeout_member_data;
+    }
+    assert_eq!(single, plain);
+}
+
+#[test]
+fn source_ranges_of_the_service_filter_where_nobody_says_otherwise() {
+    let text = r#"{"http": {"listener-allowed-cidrs": ["192.0.2.0/24"]},
+                   "8080": {"listener-allowed-cidrs": []}}"#;
+    let mut service = mixed(&[("port-settings", text)]);
+    service.source_ranges = vec!["10.0.0.0/8".into()];
+    let allowed = |desire: &Desire| -> Vec<String> {
+        let pools = desire.wanted.pools.iter();
+        pools
+            .map(|it| format!("{:?}", it.listener.allowed_cidrs))
+            .collect()
+    };
+    let filtered = wanted(&service, &[]);
+    assert_eq!(allowed(&filtered), ["[10.0.0.0/8]", "[192.0.2.0/24]", "[]"]);
+    assert_eq!(
+        filtered.wanted.filtered_by_service,
+        ["udp/53".to_owned()].into()
+    );
+    // Ranges that cannot be read do not matter where no port uses them.
+    service.source_ranges = vec!["here".into()];
+    assert_eq!(wanted(&service, &[]).faults.len(), 1);
+    let all = r#"{"53": {"listener-allowed-cidrs": []}, "80": {"listener-allowed-cidrs": []},
+                  "8080": {"listener-allowed-cidrs": []}}"#;
+    annotate(&mut service, "port-settings", all);
+    let open = wanted(&service, &[]);
+    assert_eq!(open.faults, []);
+    assert_eq!(allowed(&open), ["[]", "[]", "[]"]);
+    assert_eq!(open.wanted.filtered_by_service, BTreeSet::new());
+}
+
+#[test]
+fn udp_ports_that_are_checked_by_tcp_are_told_as_long_as_there_are_some() {
+    let told = |text: &str| -> Vec<String> {
+        let mut service = mixed(&[("port-settings", text)]);
+        service.ports.truncate(1);
+        service.ports.push(port("log", "UDP", 514, 30514));
+        let notices = wanted(&service, &[host(1, "rma1", &["10.20.0.11"])]).notices;
+        notices.into_iter().map(|it| it.message).collect()
+    };
+    let all = told("{}");
+    assert!(all[0].contains("the health check is tcp"), "{all:?}");
+    let one = told(r#"{"dns": {"health-monitor-type": "udp-connect"}}"#);
+    assert!(
+        one[0].contains("the health check of port 514 is tcp"),
+        "{one:?}"
+    );
+    let none = told(
+        r#"{"dns": {"health-monitor-type": "udp-connect"}, "log": {"health-monitor-type": "tcp"}}"#,
+    );
+    assert_eq!(none, [""; 0]);
+}

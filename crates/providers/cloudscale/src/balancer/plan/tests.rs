@@ -225,6 +225,55 @@ fn steps_say_what_they_mean_for_traffic() {
 }
 
 #[test]
+fn settings_of_a_single_port_touch_only_what_belongs_to_it() {
+    let two_ports = |text: &'static str| {
+        fixture(|service| {
+            let port = crate::balancer::examples::port("api", "TCP", 8080, 31081);
+            service.ports.push(port);
+            let key = "k8s.cloudscale.ch/loadbalancer-port-settings";
+            service.annotations = Some([(key.to_owned(), text.to_owned())].into());
+        })
+    };
+    let mut model = Model::default();
+    carry_all_out(&two_ports("{}"), &mut model);
+    for (text, expected) in [
+        (r#"{"api": {}}"#, &[][..]),
+        (
+            r#"{"api": {"listener-allowed-cidrs": ["10.0.0.0/8"]}}"#,
+            &["update listener tcp/8080: in place"],
+        ),
+        (
+            r#"{"http": {"timeout-member-data-ms": 9, "health-monitor-up-threshold": 9}}"#,
+            &[
+                "update listener tcp/80: in place",
+                "update health monitor tcp/http: in place",
+            ],
+        ),
+        (
+            r#"{"8080": {"health-monitor-type": "http"}}"#,
+            &[
+                "delete health monitor tcp/api: in place",
+                "create health monitor tcp/api: no impact",
+            ],
+        ),
+        (
+            r#"{"8080/tcp": {"pool-protocol": "proxy"}}"#,
+            &[
+                "create pool tcp/api: no impact",
+                "create member 10.20.0.11:31081 in tcp/api: no impact",
+                "create member 10.20.0.12:31081 in tcp/api: no impact",
+                "delete listener tcp/8080: interrupts traffic",
+                "create listener tcp/8080: no impact",
+                "create health monitor tcp/api: no impact",
+                "delete pool tcp/api: no impact",
+            ],
+        ),
+    ] {
+        assert_eq!(impacts(&two_ports(text), &model), expected, "{text}");
+    }
+}
+
+#[test]
 fn the_monitor_changes_before_the_members_only_if_it_suits_the_old_ones() {
     let local = fixture(|service| {
         service.traffic_policy = bowline_core::TrafficPolicy::Local;

@@ -2,7 +2,10 @@
 //! with its key, its value and what is allowed; the others are read all the same.
 
 mod http;
+mod page;
+mod port;
 mod read;
+mod single;
 pub mod table;
 #[cfg(test)]
 mod tests;
@@ -11,17 +14,15 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use bowline_core::{IpMode, Notice, Selector, Service};
-use ipnet::IpNet;
 use uuid::Uuid;
 
 pub(crate) use http::HttpOptions;
+pub(crate) use port::{MonitorWish, PortSettings};
 use read::Reader;
 pub(crate) use read::canonical;
 use table::{
-    ALLOWED_CIDRS, ALLOWED_SUBNETS, FLAVOR, FLOATING_IPS, FORCE_HOSTNAME, IP_MODE,
-    LISTENER_PROTOCOL, MONITOR_DELAY, MONITOR_DOWN, MONITOR_HTTP, MONITOR_TIMEOUT, MONITOR_TYPE,
-    MONITOR_UP, NAME, NODE_SELECTOR, POOL_ALGORITHM, POOL_PROTOCOL, PUBLISH_FLOATING_IPS,
-    TIMEOUT_CLIENT_DATA, TIMEOUT_MEMBER_CONNECT, TIMEOUT_MEMBER_DATA, UUID, VIP_ADDRESSES, ZONE,
+    ALLOWED_SUBNETS, FLAVOR, FLOATING_IPS, FORCE_HOSTNAME, IP_MODE, LISTENER_PROTOCOL, NAME,
+    NODE_SELECTOR, PUBLISH_FLOATING_IPS, UUID, VIP_ADDRESSES, ZONE,
 };
 
 /// The uuid of a load balancer that a person says is this Service's; the same in every provider.
@@ -37,17 +38,11 @@ pub(crate) struct Settings {
     pub(crate) flavor: String,
     pub(crate) vips: Vec<VipWish>,
     pub(crate) floating_ips: Vec<IpAddr>,
-    pub(crate) algorithm: String,
-    pub(crate) pool_protocol: String,
     pub(crate) listener_protocol: String,
-    /// None if absent: then the Service's source ranges may count.
-    pub(crate) allowed_cidrs: Option<Vec<IpNet>>,
     /// Empty means all.
     pub(crate) allowed_subnets: BTreeSet<Uuid>,
-    pub(crate) timeout_client_data: i64,
-    pub(crate) timeout_member_connect: i64,
-    pub(crate) timeout_member_data: i64,
-    pub(crate) monitor: MonitorWish,
+    /// One for each port of the Service, in their order.
+    pub(crate) ports: Vec<PortSettings>,
     pub(crate) force_hostname: Option<String>,
     pub(crate) ip_mode: IpMode,
     pub(crate) selector: Selector,
@@ -61,21 +56,6 @@ pub(crate) struct VipWish {
     pub(crate) subnet: Uuid,
     /// Any if none.
     pub(crate) address: Option<IpAddr>,
-}
-
-/// What is said about health monitors.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct MonitorWish {
-    /// The default depends on the type.
-    pub(crate) delay: Option<i64>,
-    /// The default depends on the type.
-    pub(crate) timeout: Option<i64>,
-    pub(crate) up: i64,
-    pub(crate) down: i64,
-    /// None if nobody said.
-    pub(crate) kind: Option<String>,
-    /// None if absent or exactly `{}`.
-    pub(crate) http: Option<HttpOptions>,
 }
 
 /// The reason of events about settings that cannot be used.
@@ -140,22 +120,9 @@ impl Settings {
             flavor: reader.required(FLAVOR, || FLAVOR.default.to_owned()),
             vips: reader.value(VIP_ADDRESSES, Vec::new, read::vips),
             floating_ips: reader.value(FLOATING_IPS, Vec::new, read::floating_ips),
-            algorithm: reader.choice(
-                POOL_ALGORITHM,
-                &["round_robin", "least_connections", "source_ip"],
-            ),
-            pool_protocol: reader.choice(POOL_PROTOCOL, &["tcp", "proxy", "proxyv2"]),
             listener_protocol: reader.choice(LISTENER_PROTOCOL, &["tcp"]),
-            allowed_cidrs: reader.value(
-                ALLOWED_CIDRS,
-                || None,
-                |text| read::networks(text).map(Some),
-            ),
             allowed_subnets: reader.value(ALLOWED_SUBNETS, BTreeSet::new, read::subnets),
-            timeout_client_data: reader.number(TIMEOUT_CLIENT_DATA).unwrap_or(50_000),
-            timeout_member_connect: reader.number(TIMEOUT_MEMBER_CONNECT).unwrap_or(5_000),
-            timeout_member_data: reader.number(TIMEOUT_MEMBER_DATA).unwrap_or(50_000),
-            monitor: MonitorWish::read(&mut reader),
+            ports: reader.ports(),
             force_hostname: reader.hostname(FORCE_HOSTNAME),
             ip_mode: reader.ip_mode(IP_MODE),
             selector: reader.selector(NODE_SELECTOR),
@@ -179,36 +146,13 @@ impl Settings {
     }
 }
 
-impl MonitorWish {
-    fn read(reader: &mut Reader<'_>) -> Self {
-        let kinds = ["ping", "tcp", "http", "https", "tls-hello", "udp-connect"];
-        let said = reader.has(MONITOR_TYPE);
-        let kind = reader.choice(MONITOR_TYPE, &kinds);
-        Self {
-            delay: reader.number(MONITOR_DELAY),
-            timeout: reader.number(MONITOR_TIMEOUT),
-            up: reader.number(MONITOR_UP).unwrap_or(2),
-            down: reader.number(MONITOR_DOWN).unwrap_or(3),
-            kind: said.then_some(kind),
-            http: reader.value(
-                MONITOR_HTTP,
-                || None,
-                |text| match text {
-                    "{}" => Some(None),
-                    text => http::options(text).map(Some),
-                },
-            ),
-        }
-    }
-}
-
 /// What there is to say about keys of the prefix that nobody knows.
 pub(crate) fn unknown_keys(service: &Service) -> Vec<Notice> {
     let keys = service.annotations.iter().flat_map(|map| map.keys());
     keys.filter(|key| key.starts_with(table::PREFIX))
         .filter(|key| table::ANNOTATIONS.iter().all(|row| row.key != key.as_str()))
         .map(|key| {
-            let hint = match read::nearest(key) {
+            let hint = match read::nearest(key, table::ANNOTATIONS.iter().map(|row| row.key)) {
                 Some(near) => format!("; did you mean {near}?"),
                 None => String::new(),
             };

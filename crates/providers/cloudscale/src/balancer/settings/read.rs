@@ -8,8 +8,8 @@ use ipnet::IpNet;
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use super::table::{ANNOTATIONS, Annotation};
-use super::{Fault, INVALID, VipWish};
+use super::table::{Annotation, PORT_SETTINGS, of_ports};
+use super::{Fault, INVALID, PortSettings, VipWish, single};
 
 /// Keys that differ in more letters are not mistaken for each other.
 const FARTHEST: usize = 4;
@@ -26,10 +26,6 @@ impl<'a> Reader<'a> {
             service,
             faults: Vec::new(),
         }
-    }
-
-    pub(super) fn has(&self, row: Annotation) -> bool {
-        self.service.annotation(row.key).is_some()
     }
 
     /// A fault that is not about members.
@@ -90,16 +86,21 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// A whole number above 0, in decimal digits with an optional sign.
-    pub(super) fn number(&mut self, row: Annotation) -> Option<i64> {
-        self.value(
-            row,
-            || None,
-            |text| {
-                let number: i64 = text.parse().ok()?;
-                (number > 0).then_some(Some(number))
-            },
-        )
+    /// What holds for each port: what is said about it, or else about all.
+    pub(super) fn ports(&mut self) -> Vec<PortSettings> {
+        let mut shared = PortSettings::default();
+        for row in of_ports() {
+            self.value(row, || (), |text| shared.take(row, text));
+        }
+        let ports = &self.service.ports;
+        let Some(text) = self.service.annotation(PORT_SETTINGS.key) else {
+            return vec![shared; ports.len()];
+        };
+        let (settings, faults) = single::read(text, ports, &shared);
+        for fault in faults {
+            self.fault(fault);
+        }
+        settings
     }
 
     /// A name that the API server takes in a status.
@@ -141,6 +142,11 @@ impl<'a> Reader<'a> {
             Selector::default()
         })
     }
+}
+
+/// A whole number above 0, in decimal digits with an optional sign.
+pub(super) fn number(text: &str) -> Option<i64> {
+    text.parse().ok().filter(|number| *number > 0)
 }
 
 /// A list of texts; an empty or blank value is an empty list.
@@ -226,10 +232,12 @@ fn is_hostname(text: &str) -> bool {
     text.len() <= 253 && text.parse::<IpAddr>().is_err() && text.split('.').all(label)
 }
 
-/// The known key that a person may have meant.
-pub(super) fn nearest(key: &str) -> Option<&'static str> {
-    let rows = ANNOTATIONS.iter();
-    let (far, near) = rows.map(|row| (distance(key, row.key), row.key)).min()?;
+/// The known word that a person may have meant.
+pub(super) fn nearest(
+    word: &str,
+    known: impl Iterator<Item = &'static str>,
+) -> Option<&'static str> {
+    let (far, near) = known.map(|known| (distance(word, known), known)).min()?;
     (far <= FARTHEST).then_some(near)
 }
 

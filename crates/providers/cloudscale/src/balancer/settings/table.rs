@@ -1,10 +1,12 @@
 //! The annotations of Services, one row each. The reader asks for them by row; the reference page,
 //! the error texts and the guesses about misspelled keys come from them.
 
-use std::fmt::Write as _;
+pub use super::page::reference;
 
 /// What all keys begin with.
 pub const PREFIX: &str = "k8s.cloudscale.ch/";
+/// What comes before the words by which settings go among those of single ports.
+const BEFORE_WORDS: &str = "k8s.cloudscale.ch/loadbalancer-";
 
 /// What a change of the value does to a load balancer that is in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,10 +29,12 @@ pub enum Effect {
     PoolReplaced,
     /// It cannot be changed and is refused.
     Refused,
+    /// It depends on which of the others it stands in for.
+    AsTheOther,
 }
 
 impl Effect {
-    const fn words(self) -> &'static str {
+    pub(super) const fn words(self) -> &'static str {
         match self {
             Self::Nothing => "none in the cloud",
             Self::Relinks => "another load balancer",
@@ -41,6 +45,7 @@ impl Effect {
             Self::ListenerReplaced => "listener replaced, seconds of outage",
             Self::PoolReplaced => "pool replaced, seconds of outage",
             Self::Refused => "refused",
+            Self::AsTheOther => "as of the same setting for all ports",
         }
     }
 }
@@ -62,6 +67,8 @@ pub struct Annotation {
     pub effect: Effect,
     /// Whether the manager writes it.
     pub written_back: bool,
+    /// Whether it can be said for single ports as well.
+    pub per_port: bool,
     /// Whether a wrong value leaves it open which members are wanted.
     pub(super) about_members: bool,
 }
@@ -75,13 +82,31 @@ const fn row(key: &'static str, kind: &'static str) -> Annotation {
         meaning: "",
         effect: Effect::InPlace,
         written_back: false,
+        per_port: false,
         about_members: false,
     }
 }
 
-const TEXT: &str = "text";
-const NUMBER: &str = "number";
-const TEXTS: &str = "JSON list of texts";
+/// A row of something that can be said for single ports as well.
+const fn port_row(key: &'static str, kind: &'static str) -> Annotation {
+    Annotation {
+        per_port: true,
+        ..row(key, kind)
+    }
+}
+
+impl Annotation {
+    /// Its key without what all of them begin with.
+    pub fn word(&self) -> &'static str {
+        self.key.strip_prefix(BEFORE_WORDS).unwrap_or(self.key)
+    }
+}
+
+// The types of values.
+pub(super) const TEXT: &str = "text";
+pub(super) const NUMBER: &str = "number";
+pub(super) const TEXTS: &str = "JSON list of texts";
+pub(super) const OBJECT: &str = "JSON object";
 const POSITIVE: &str = "a whole number above 0";
 
 /// Which load balancer it is.
@@ -159,7 +184,7 @@ pub const POOL_ALGORITHM: Annotation = Annotation {
     allowed: "round_robin, least_connections or source_ip",
     meaning: "How connections are spread over the members.",
     effect: Effect::PoolReplaced,
-    ..row("k8s.cloudscale.ch/loadbalancer-pool-algorithm", TEXT)
+    ..port_row("k8s.cloudscale.ch/loadbalancer-pool-algorithm", TEXT)
 };
 
 /// How members are spoken to.
@@ -169,7 +194,7 @@ pub const POOL_PROTOCOL: Annotation = Annotation {
     meaning: "Protocol towards the members of TCP ports; `proxy` and `proxyv2` tell them the client's \
               address. UDP ports always use `udp`.",
     effect: Effect::PoolReplaced,
-    ..row("k8s.cloudscale.ch/loadbalancer-pool-protocol", TEXT)
+    ..port_row("k8s.cloudscale.ch/loadbalancer-pool-protocol", TEXT)
 };
 
 /// How clients are spoken to.
@@ -185,9 +210,9 @@ pub const LISTENER_PROTOCOL: Annotation = Annotation {
 pub const ALLOWED_CIDRS: Annotation = Annotation {
     default: "spec.loadBalancerSourceRanges, or everybody",
     allowed: "a JSON list of networks in CIDR notation, or of addresses",
-    meaning: "Who may connect, on all ports; `[]` is everybody. Wins over \
+    meaning: "Who may connect; `[]` is everybody. Wins over \
               `spec.loadBalancerSourceRanges`.",
-    ..row(
+    ..port_row(
         "k8s.cloudscale.ch/loadbalancer-listener-allowed-cidrs",
         TEXTS,
     )
@@ -211,7 +236,7 @@ pub const TIMEOUT_CLIENT_DATA: Annotation = Annotation {
     default: "50000",
     allowed: POSITIVE,
     meaning: "How long a client may be silent, in milliseconds.",
-    ..row(
+    ..port_row(
         "k8s.cloudscale.ch/loadbalancer-timeout-client-data-ms",
         NUMBER,
     )
@@ -222,7 +247,7 @@ pub const TIMEOUT_MEMBER_CONNECT: Annotation = Annotation {
     default: "5000",
     allowed: POSITIVE,
     meaning: "How long connecting to a member may take, in milliseconds.",
-    ..row(
+    ..port_row(
         "k8s.cloudscale.ch/loadbalancer-timeout-member-connect-ms",
         NUMBER,
     )
@@ -233,7 +258,7 @@ pub const TIMEOUT_MEMBER_DATA: Annotation = Annotation {
     default: "50000",
     allowed: POSITIVE,
     meaning: "How long a member may be silent, in milliseconds.",
-    ..row(
+    ..port_row(
         "k8s.cloudscale.ch/loadbalancer-timeout-member-data-ms",
         NUMBER,
     )
@@ -245,7 +270,7 @@ pub const MONITOR_DELAY: Annotation = Annotation {
     allowed: POSITIVE,
     meaning: "Seconds between two health checks of a member.",
     effect: Effect::MonitorChanged,
-    ..row(
+    ..port_row(
         "k8s.cloudscale.ch/loadbalancer-health-monitor-delay-s",
         NUMBER,
     )
@@ -257,7 +282,7 @@ pub const MONITOR_TIMEOUT: Annotation = Annotation {
     allowed: POSITIVE,
     meaning: "How long a health check may take, in seconds.",
     effect: Effect::MonitorChanged,
-    ..row(
+    ..port_row(
         "k8s.cloudscale.ch/loadbalancer-health-monitor-timeout-s",
         NUMBER,
     )
@@ -269,7 +294,7 @@ pub const MONITOR_UP: Annotation = Annotation {
     allowed: POSITIVE,
     meaning: "After how many good checks a member gets traffic.",
     effect: Effect::MonitorChanged,
-    ..row(
+    ..port_row(
         "k8s.cloudscale.ch/loadbalancer-health-monitor-up-threshold",
         NUMBER,
     )
@@ -281,7 +306,7 @@ pub const MONITOR_DOWN: Annotation = Annotation {
     allowed: POSITIVE,
     meaning: "After how many bad checks a member gets no more traffic.",
     effect: Effect::MonitorChanged,
-    ..row(
+    ..port_row(
         "k8s.cloudscale.ch/loadbalancer-health-monitor-down-threshold",
         NUMBER,
     )
@@ -294,7 +319,7 @@ pub const MONITOR_TYPE: Annotation = Annotation {
     meaning: "How members are checked. `udp-connect` concerns UDP ports; TCP ports then have `tcp`. With \
               `externalTrafficPolicy: Local` it is always `http`.",
     effect: Effect::MonitorReplaced,
-    ..row("k8s.cloudscale.ch/loadbalancer-health-monitor-type", TEXT)
+    ..port_row("k8s.cloudscale.ch/loadbalancer-health-monitor-type", TEXT)
 };
 
 /// How members are checked over HTTP.
@@ -306,10 +331,7 @@ pub const MONITOR_HTTP: Annotation = Annotation {
               host. `{}` with `externalTrafficPolicy: Local` is `GET /livez` with version 1.0. A change of \
               the version, or taking the host away, replaces the monitor.",
     effect: Effect::MonitorChanged,
-    ..row(
-        "k8s.cloudscale.ch/loadbalancer-health-monitor-http",
-        "JSON object",
-    )
+    ..port_row("k8s.cloudscale.ch/loadbalancer-health-monitor-http", OBJECT)
 };
 
 /// A name instead of the addresses.
@@ -349,8 +371,18 @@ pub const PUBLISH_FLOATING_IPS: Annotation = Annotation {
     ..row("k8s.cloudscale.ch/loadbalancer-publish-floating-ips", TEXT)
 };
 
+/// What holds for single ports only.
+pub const PORT_SETTINGS: Annotation = Annotation {
+    default: "{}",
+    allowed: "a JSON object from ports (443, 443/tcp or the port's name) to JSON objects of settings",
+    meaning: "Settings of single ports, which win over those for all ports; see below. Unknown to the \
+              original.",
+    effect: Effect::AsTheOther,
+    ..row("k8s.cloudscale.ch/loadbalancer-port-settings", OBJECT)
+};
+
 /// All of them, in the order of the reference page.
-pub const ANNOTATIONS: [Annotation; 25] = [
+pub const ANNOTATIONS: [Annotation; 26] = [
     UUID,
     CONFIG_VERSION,
     ZONE,
@@ -372,38 +404,14 @@ pub const ANNOTATIONS: [Annotation; 25] = [
     MONITOR_DOWN,
     MONITOR_TYPE,
     MONITOR_HTTP,
+    PORT_SETTINGS,
     FORCE_HOSTNAME,
     IP_MODE,
     NODE_SELECTOR,
     PUBLISH_FLOATING_IPS,
 ];
 
-/// The reference page's table, in Markdown.
-pub fn reference() -> String {
-    let mut page = String::from(
-        "| Annotation | Type | Default | Allowed | Meaning | A change |\n|---|---|---|---|---|---|\n",
-    );
-    for row in ANNOTATIONS {
-        let key = row.key.trim_start_matches(PREFIX);
-        let written = if row.written_back {
-            " Written back."
-        } else {
-            ""
-        };
-        // Writing to a string cannot fail.
-        let _ = writeln!(
-            page,
-            "| `{key}` | {} | {} | {} | {}{written} | {} |",
-            row.kind,
-            if row.default.is_empty() {
-                "none"
-            } else {
-                row.default
-            },
-            row.allowed,
-            row.meaning,
-            row.effect.words(),
-        );
-    }
-    page
+/// Those that can be said for single ports as well.
+pub(super) fn of_ports() -> impl Iterator<Item = Annotation> {
+    ANNOTATIONS.into_iter().filter(|row| row.per_port)
 }

@@ -28,34 +28,37 @@ fn read(suffix: &str, value: &str) -> (Settings, Vec<Fault>) {
 fn without_annotations_the_defaults_are_those_of_the_original() {
     let (settings, faults) = Settings::read(&service());
     assert_eq!(faults, []);
+    let [port] = settings.ports.as_slice() else {
+        panic!("{:?}", settings.ports);
+    };
     let uid = &service().uid;
     assert_eq!(settings.name, format!("k8s-service-{uid}"));
     assert_eq!(
         [
             &*settings.flavor,
-            &*settings.algorithm,
-            &*settings.pool_protocol,
+            &*port.algorithm,
+            &*port.pool_protocol,
             &*settings.listener_protocol
         ],
         ["lb-standard", "round_robin", "tcp", "tcp"]
     );
     assert_eq!(
         [
-            settings.timeout_client_data,
-            settings.timeout_member_connect,
-            settings.timeout_member_data
+            port.timeout_client_data,
+            port.timeout_member_connect,
+            port.timeout_member_data
         ],
         [50_000, 5_000, 50_000]
     );
-    let monitor = &settings.monitor;
+    let monitor = &port.monitor;
     assert_eq!((monitor.up, monitor.down), (2, 3));
     assert_eq!((monitor.delay, monitor.timeout), (None, None));
     assert_eq!((&monitor.kind, &monitor.http), (&None, &None));
     assert_eq!(settings.ip_mode, IpMode::Proxy);
     assert!(settings.selector.is_everything());
     assert_eq!(
-        (settings.uuid, settings.zone, settings.allowed_cidrs),
-        (None, None, None)
+        (settings.uuid, &settings.zone, &port.allowed_cidrs),
+        (None, &None, &None)
     );
     assert!(settings.vips.is_empty() && settings.floating_ips.is_empty());
     assert!(settings.allowed_subnets.is_empty() && settings.force_hostname.is_none());
@@ -101,6 +104,8 @@ fn what_the_original_takes_is_taken() {
         ("node-selector", ""),
         ("node-selector", "a in (b,c),!d"),
         ("publish-floating-ips", "false"),
+        ("port-settings", "{}"),
+        ("port-settings", r#" {"http": {}, "80/TCP": {}} "#),
     ] {
         assert_eq!(read(suffix, value).1, [], "{suffix}={value:?}");
     }
@@ -157,6 +162,11 @@ fn what_cannot_be_used_is_told_with_key_and_value() {
         ("ip-mode", "vip"),
         ("node-selector", "a===b"),
         ("publish-floating-ips", "yes"),
+        ("port-settings", ""),
+        ("port-settings", "null"),
+        ("port-settings", "[]"),
+        ("port-settings", r#"{"http": {}"#),
+        ("port-settings", r#"{"http": {}} {}"#),
     ];
     for (suffix, value) in rows.into_iter().chain(numbers) {
         let (_, faults) = read(suffix, value);
@@ -182,7 +192,14 @@ fn all_that_is_wrong_is_told_at_once() {
 
 #[test]
 fn http_options_are_filled_up() {
-    let options = |text: &str| read("health-monitor-http", text).0.monitor.http;
+    let options = |text: &str| {
+        read("health-monitor-http", text)
+            .0
+            .ports
+            .remove(0)
+            .monitor
+            .http
+    };
     assert_eq!(options("{}"), None);
     assert_eq!(options("{ }"), Some(HttpOptions::default()));
     let wanted = HttpOptions {
@@ -196,11 +213,13 @@ fn http_options_are_filled_up() {
 
 #[test]
 fn networks_and_addresses_are_read_whatever_their_spelling() {
-    let (settings, _) = read(
+    let (mut settings, _) = read(
         "listener-allowed-cidrs",
         r#"["198.51.100.7", "10.1.2.3/8", "10.0.0.0/8", "2001:DB8:0:0::/32"]"#,
     );
     let networks: Vec<String> = settings
+        .ports
+        .remove(0)
         .allowed_cidrs
         .iter()
         .flatten()

@@ -326,6 +326,42 @@ async fn cloudscale_defect_d19_errors_say_what_was_wrong_with_what() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn cloudscale_defect_d21_ports_have_settings_of_their_own() {
+    let mut shop = Shop::new();
+    shop.service.ports = vec![
+        port("dns", "UDP", 53, 30053),
+        port("http", "TCP", 80, 31080),
+        port("https", "TCP", 443, 31443),
+    ];
+    shop.set(
+        "port-settings",
+        r#"{"dns": {"health-monitor-type": "udp-connect"},
+            "80": {"health-monitor-type": "http", "pool-algorithm": "least_connections"},
+            "443/tcp": {"pool-protocol": "proxyv2"}}"#,
+    );
+    shop.ensure().await.good();
+    let pools = shop.balancer().pools;
+    let kinds: Vec<[&str; 2]> = pools
+        .iter()
+        .map(|it| [&*it.algorithm, &*it.protocol])
+        .collect();
+    assert_eq!(
+        kinds,
+        [
+            ["round_robin", "udp"],
+            ["least_connections", "tcp"],
+            ["round_robin", "proxyv2"]
+        ]
+    );
+    let monitors: Vec<String> = pools.iter().map(monitor).collect();
+    assert_eq!(
+        monitors,
+        ["udp-connect 3/2/2/3", "http 2/1/2/3", "tcp 2/1/2/3"]
+    );
+    assert!(shop.ensure().await.good().plan.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
 async fn cloudscale_defect_d22_udp_connect_has_times_that_the_cloud_takes() {
     let mut shop = Shop::new();
     shop.service.ports = vec![

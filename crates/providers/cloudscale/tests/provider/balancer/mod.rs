@@ -7,6 +7,7 @@ mod failures;
 mod identity;
 mod inventory;
 mod monitors;
+mod ports;
 mod seeds;
 mod shop;
 mod update;

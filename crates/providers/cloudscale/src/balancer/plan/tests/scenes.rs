@@ -66,6 +66,16 @@ const CHOICES: [(&str, &[&str]); 9] = [
     ("floating-ips", &["[]", r#"["203.0.113.77"]"#]),
 ];
 
+/// What may be said about a single port, whatever its protocol.
+const SINGLE: [&str; 6] = [
+    "{}",
+    r#"{"pool-algorithm": "least_connections"}"#,
+    r#"{"listener-allowed-cidrs": [], "timeout-client-data-ms": 11}"#,
+    r#"{"listener-allowed-cidrs": ["192.0.2.0/24"], "health-monitor-type": "ping"}"#,
+    r#"{"health-monitor-type": "https", "health-monitor-http": {"host": "b"}}"#,
+    r#"{"health-monitor-delay-s": 7, "health-monitor-timeout-s": 6}"#,
+];
+
 fn annotations() -> impl Strategy<Value = Vec<(&'static str, &'static str)>> {
     let chosen = subsequence(CHOICES.to_vec(), 0..=CHOICES.len());
     (chosen, any::<[Index; CHOICES.len()]>()).prop_map(|(chosen, picks)| {
@@ -82,12 +92,20 @@ fn wanted() -> impl Strategy<Value = Wanted> {
         Just(NUMBERS.to_vec()).prop_shuffle(),
         any::<[bool; PORT_NAMES.len()]>(),
         0_u16..3,
+        any::<[Index; PORT_NAMES.len()]>(),
     );
     let hosts = subsequence(ADDRESSES.to_vec(), 0..=ADDRESSES.len());
     let local = proptest::option::of(select(vec![32100_u16, 32200]));
     (ports, hosts, annotations(), local).prop_map(|(ports, hosts, annotations, local)| {
         let mut service = service();
-        let (names, numbers, udp, shift) = ports;
+        let (names, numbers, udp, shift, single) = ports;
+        let single = names.iter().zip(single);
+        let single: Vec<String> = single
+            .map(|(name, pick)| format!("\"{name}\": {}", pick.get(&SINGLE)))
+            .collect();
+        let single = format!("{{{}}}", single.join(","));
+        let mut annotations = annotations;
+        annotations.push(("port-settings", &single));
         service.ports = names
             .iter()
             .zip(numbers)

@@ -1,0 +1,192 @@
+//! Settings of single ports.
+
+use super::shop::{Shop, members, monitor, open, port, steps};
+use crate::stage::{A, node};
+
+const INVALID: &str = "InvalidLoadBalancerConfig";
+
+/// A shop with two ports, whose load balancer is there, and whose calls are forgotten.
+async fn two_ports() -> Shop {
+    let mut shop = open().await;
+    shop.service.ports.push(port("https", "TCP", 443, 31443));
+    shop.ensure().await.good();
+    shop.settle().await;
+    shop.calls();
+    shop
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_original_made_is_taken_over_as_it_is_where_single_ports_say_nothing_new() {
+    for text in [
+        "{}",
+        r#"{"http": {}}"#,
+        r#"{"80": {"pool-algorithm": "round_robin", "timeout-client-data-ms": 50000,
+                   "health-monitor-type": "tcp", "listener-allowed-cidrs": []}}"#,
+    ] {
+        let mut shop = Shop::with(&[("CLOUDSCALE_OWNERSHIP_TAGS", "false")]);
+        shop.place_originals();
+        shop.calls();
+        shop.set("port-settings", text);
+        assert!(shop.ensure().await.good().plan.is_empty(), "{text}");
+        assert_eq!(shop.writes(), [""; 0], "{text}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_setting_of_one_port_changes_that_port_and_goes_with_the_annotation() {
+    let mut shop = two_ports().await;
+    let before = shop.balancer().pools;
+    shop.set(
+        "port-settings",
+        r#"{"https": {"timeout-member-data-ms": 9, "health-monitor-delay-s": 5,
+                      "listener-allowed-cidrs": ["198.51.100.7"]}}"#,
+    );
+    shop.ensure().await.good();
+    let listener = |body: &str| format!("PATCH load-balancers/listeners {body}");
+    let monitors = |body: &str| format!("PATCH load-balancers/health-monitors {body}");
+    assert_eq!(
+        shop.changes(),
+        [
+            listener(r#"{"allowed_cidrs":["198.51.100.7/32"]}"#),
+            listener(r#"{"timeout_member_data_ms":9}"#),
+            monitors(r#"{"delay_s":5}"#),
+        ]
+    );
+    let after = shop.balancer().pools;
+    assert_eq!(after[0], before[0]);
+    assert_eq!(monitor(&after[1]), "tcp 5/1/2/3");
+    assert!(shop.ensure().await.good().plan.is_empty());
+    assert_eq!(shop.writes(), [""; 0]);
+    shop.unset("port-settings").ensure().await.good();
+    assert_eq!(
+        shop.changes(),
+        [
+            listener(r#"{"allowed_cidrs":[]}"#),
+            listener(r#"{"timeout_member_data_ms":50000}"#),
+            monitors(r#"{"delay_s":2}"#),
+        ]
+    );
+    assert_eq!(shop.balancer().pools, before);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_protocol_of_one_port_replaces_only_its_pool() {
+    let mut shop = two_ports().await;
+    let before = shop.balancer().pools;
+    shop.set("port-settings", r#"{"443": {"pool-protocol": "proxyv2"}}"#);
+    let outcome = shop.ensure().await;
+    let steps = steps(&outcome.good().plan);
+    assert!(
+        steps
+            .iter()
+            .all(|step| !step.contains("tcp/80") && !step.contains("in tcp/http ")),
+        "{steps:?}"
+    );
+    let after = shop.balancer().pools;
+    assert_eq!(after[0], before[0]);
+    assert_eq!(
+        (&*after[1].name, &*after[1].protocol),
+        ("tcp/https", "proxyv2")
+    );
+    assert_ne!(after[1].uuid, before[1].uuid);
+    assert_eq!(members(&after[1]), members(&before[1]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_cannot_be_used_concerns_its_setting_and_members_follow_the_nodes() {
+    for (text, told) in [
+        (
+            r#"{"8080": {}}"#,
+            &[r#"port "8080""#, "80/tcp (http), 443/tcp (https)"][..],
+        ),
+        (
+            r#"{"http": {"pool-algorithmus": "source_ip"}}"#,
+            &[
+                r#"port "http": pool-algorithmus: "source_ip""#,
+                "did you mean pool-algorithm?",
+            ],
+        ),
+        (
+            r#"{"80": {"timeout-client-data-ms": "5s"}}"#,
+            &[
+                r#"port "80": timeout-client-data-ms: "5s""#,
+                "a whole number above 0",
+            ],
+        ),
+        (
+            r#"{"80": {"health-monitor-type": "udp-connect"}}"#,
+            &[r#"port "80": health-monitor-type: "udp-connect""#, "UDP"],
+        ),
+    ] {
+        let mut shop = two_ports().await;
+        // Neither this one, which is good, is carried out.
+        shop.set("pool-algorithm", "source_ip")
+            .set("port-settings", text);
+        shop.nodes = vec![node("worker-a", Some(A))];
+        let outcome = shop.ensure().await;
+        let problem = outcome.problem(INVALID);
+        assert!(problem.contains("k8s.cloudscale.ch/loadbalancer-port-settings"));
+        for part in told {
+            assert!(problem.contains(part), "{problem}\nlacks {part}");
+        }
+        assert_eq!(
+            steps(&outcome.plan),
+            [
+                "delete member 10.20.0.12:31080 in tcp/http",
+                "delete member 10.20.0.12:31443 in tcp/https"
+            ]
+        );
+        for pool in shop.balancer().pools {
+            assert_eq!((&*pool.algorithm, pool.members.len()), ("round_robin", 1));
+        }
+        shop.set("port-settings", "{}").ensure().await.good();
+        for pool in shop.balancer().pools {
+            assert_eq!(&*pool.algorithm, "source_ip");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_made_as_long_as_a_setting_of_a_port_cannot_be_used() {
+    let mut shop = Shop::new();
+    shop.set("port-settings", r#"{"http": {"pool-protocol": "proxyv3"}}"#);
+    shop.ensure().await.problem(INVALID);
+    assert_eq!(shop.writes(), [""; 0]);
+    assert_eq!(shop.all(), []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn source_ranges_are_told_for_the_ports_that_they_filter() {
+    let mut shop = Shop::new();
+    shop.service.ports.push(port("https", "TCP", 443, 31443));
+    shop.service.source_ranges = vec!["192.0.2.0/24".into()];
+    shop.set(
+        "port-settings",
+        r#"{"https": {"listener-allowed-cidrs": []}}"#,
+    );
+    let outcome = shop.ensure().await;
+    assert_eq!(outcome.good().reasons(), ["SourceRangesApplied"]);
+    let message = &outcome.notices[0].message;
+    assert!(
+        message.starts_with("only 192.0.2.0/24 may connect to tcp/80, as"),
+        "{message}"
+    );
+    let pools = shop.balancer().pools;
+    assert_eq!(pools[0].listeners[0].allowed_cidrs, ["192.0.2.0/24"]);
+    assert_eq!(pools[1].listeners[0].allowed_cidrs, [""; 0]);
+    // What a port says by itself is not the Service's word.
+    shop.set(
+        "port-settings",
+        r#"{"https": {"listener-allowed-cidrs": ["10.0.0.0/8"]}}"#,
+    );
+    assert_eq!(shop.ensure().await.good().reasons(), [""; 0]);
+    // Without it, all ports are filtered, and that is told.
+    shop.unset("port-settings");
+    let outcome = shop.ensure().await;
+    assert_eq!(outcome.good().reasons(), ["SourceRangesApplied"]);
+    let message = &outcome.notices[0].message;
+    assert!(
+        message.starts_with("only 192.0.2.0/24 may connect, as"),
+        "{message}"
+    );
+}
