@@ -88,8 +88,8 @@ impl TokenWatch {
         current: Option<Secret>,
         changed: impl Fn(Secret) + Send + 'static,
     ) -> Self {
-        let _task = Background::start(follow(path, current, changed));
-        Self { _task }
+        let task = Background::start(follow(path, current, changed));
+        Self { _task: task }
     }
 }
 

@@ -65,7 +65,6 @@ use prometheus_client::registry::Registry;
 use thiserror::Error;
 use tracing::{info, warn};
 
-use api::Api;
 use config::{CredentialSource, Overrides};
 use credentials::CredentialsFile;
 use zone::Machine;
@@ -136,7 +135,6 @@ pub async fn build(
     Ok(Arc::new(Exoscale {
         name: surroundings.name,
         overrides: config.instances.overrides.clone(),
-        _api: Api::new(http),
         credentials,
     }))
 }
@@ -170,8 +168,6 @@ fn client(config: &Config, surroundings: &Surroundings, base: BaseUrl) -> HttpCl
 struct Exoscale {
     name: CloudName,
     overrides: Overrides,
-    /// For the capabilities that are still to come.
-    _api: Api,
     /// Ends with the cloud.
     credentials: Option<CredentialsFile>,
 }

@@ -139,22 +139,16 @@ fn succeeded(what: &str, operation: &Operation) -> Result<bool, CloudError> {
         OperationState::Failure => "failure",
         OperationState::Timeout => "timeout",
     };
-    let mut text = format!("{what} failed: ");
-    if let Some(id) = operation.id {
-        text.push_str(&format!("operation {id}"));
-    } else {
-        text.push_str("operation");
-    }
-    if let Some(reference) = &operation.reference {
-        text.push_str(&described(reference));
-    }
-    text.push_str(&format!(", state {state}"));
-    if let Some(reason) = &operation.reason {
-        text.push_str(&format!(", reason {reason}"));
-    }
-    if let Some(message) = &operation.message {
-        text.push_str(&format!(": {message}"));
-    }
+    let id = operation.id.map(|id| format!(" {id}")).unwrap_or_default();
+    let about = operation.reference.as_ref().map(described);
+    let about = about.unwrap_or_default();
+    let said = |before: &str, text: &Option<String>| {
+        let text = text.as_ref().map(|text| format!("{before}{text}"));
+        text.unwrap_or_default()
+    };
+    let reason = said(", reason ", &operation.reason);
+    let message = said(": ", &operation.message);
+    let text = format!("{what} failed: operation{id}{about}, state {state}{reason}{message}");
     Err(CloudError::new(kind(operation), text))
 }
 

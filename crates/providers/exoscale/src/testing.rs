@@ -38,6 +38,7 @@ struct State {
     keys: BTreeMap<String, (String, Vec<&'static str>)>,
     zones: Value,
     metadata: Option<(u16, String)>,
+    signatures: Vec<String>,
 }
 
 impl Desk {
@@ -58,6 +59,11 @@ impl Desk {
         self.state().metadata = Some((status, body.to_owned()));
     }
 
+    /// The signatures seen so far.
+    pub(crate) fn signatures(&self) -> Vec<String> {
+        self.state().signatures.clone()
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap()
     }
@@ -74,7 +80,8 @@ impl Desk {
             .filter_map(|it| it.split_once('='))
             .collect();
         let key = *fields.get("credential").ok_or(())?;
-        let state = self.state();
+        let mut state = self.state();
+        state.signatures.push(header.to_owned());
         let (secret, denied) = state.keys.get(key).ok_or(())?;
         let path = request.uri().path();
         let expires = fields.get("expires").ok_or(())?;

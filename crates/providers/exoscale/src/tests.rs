@@ -8,7 +8,7 @@ use bowline_simulator::serve::Server;
 use serde_json::json;
 
 use super::*;
-use crate::api::{LoadBalancerChange, NewLoadBalancer};
+use crate::api::{Api, LoadBalancerChange, NewLoadBalancer};
 use crate::testing::{ENDPOINT, Log, Stage, status};
 
 const ID: &str = "7d2f7f4e-22d1-4b38-8f0b-94c8a54d6d01";
@@ -179,6 +179,20 @@ async fn a_lost_answer_is_asked_for_again_unless_it_was_a_creation() {
             stage.calls()
         );
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_attempt_is_signed_anew() {
+    let stage = Stage::new();
+    stage.desk.allow("EXOk", "s", &[]);
+    let rule = Rule::new(Action::LostAnswer).named("lost").times(2);
+    stage.world.faults.add(rule).unwrap();
+    let api = Api::new(stage.client(Some(("EXOk", "s"))));
+    api.instances().await.unwrap();
+    let mut signatures = stage.desk.signatures();
+    assert_eq!(signatures.len(), 3, "{signatures:?}");
+    signatures.dedup();
+    assert_eq!(signatures.len(), 3, "{signatures:?}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -34,7 +34,7 @@ fn part(value: &Value) -> Option<String> {
             Some(match (text("location"), what) {
                 (Some(place), Some(what)) => format!("{place}: {what}"),
                 (None, Some(what)) => what.to_owned(),
-                (Some(_), None) | (None, None) => value.to_string(),
+                (Some(_) | None, None) => value.to_string(),
             })
         }
         Value::Null => None,

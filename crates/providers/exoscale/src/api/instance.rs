@@ -38,6 +38,7 @@ pub(crate) struct Instance {
     pub(crate) manager: Option<Manager>,
     /// The id of its type; the answer shows no more of it.
     #[serde(default, deserialize_with = "reference")]
+    #[expect(clippy::struct_field_names, reason = "the API's own word")]
     pub(crate) instance_type: Option<Uuid>,
     #[serde(default, deserialize_with = "or_default")]
     pub(crate) labels: BTreeMap<String, String>,

@@ -153,12 +153,11 @@ fn named(entry: &[u8], joliet: bool) -> Option<Extent> {
         let system_use = entry
             .get(33 + length + (length + 1) % 2..)
             .unwrap_or_default();
-        match rock_ridge_name(system_use) {
-            Some(name) => name == NAME.as_bytes(),
-            None => {
-                let text = String::from_utf8_lossy(name).to_ascii_lowercase();
-                plain(&text).replace('_', "-") == NAME
-            }
+        if let Some(name) = rock_ridge_name(system_use) {
+            name == NAME.as_bytes()
+        } else {
+            let text = String::from_utf8_lossy(name).to_ascii_lowercase();
+            plain(&text).replace('_', "-") == NAME
         }
     };
     (matches && !is_directory).then(|| extent(entry))?

@@ -19,7 +19,7 @@ fn entry(name: &[u8], system_use: &[u8], sector: u32, length: u32, directory: bo
     entry[25] = if directory { 2 } else { 0 };
     entry[32] = u8::try_from(name.len()).unwrap();
     entry.extend_from_slice(name);
-    if name.len() % 2 == 0 {
+    if name.len().is_multiple_of(2) {
         entry.push(0);
     }
     entry.extend_from_slice(system_use);
