@@ -1,6 +1,6 @@
 //! Provider ids: `exoscale://<uuid>` for instances, and what overrides say for external nodes.
 
-use bowline_core::Claim;
+use bowline_core::{Claim, Node};
 use uuid::Uuid;
 
 use crate::config::Overrides;
@@ -24,8 +24,23 @@ pub fn hyphenated(text: &str) -> Option<Uuid> {
     (text.len() == 36).then(|| Uuid::try_parse(text).ok())?
 }
 
-/// Whose a provider id is, by looking at it alone.
-pub(crate) fn claim(provider_id: &str, overrides: &Overrides) -> Claim {
+/// The instance that a node says it is: by its provider id, or else by the id that its firmware
+/// tells.
+pub(crate) fn instance_of(node: &Node) -> Option<Uuid> {
+    match &node.provider_id {
+        Some(provider_id) => instance_id(provider_id),
+        None => hyphenated(&node.system_uuid),
+    }
+}
+
+/// Whose a node is, by looking at it alone. Without a provider id it is ours if an external override
+/// names it, or if the id of its machine could be that of an instance.
+pub(crate) fn claim(node: &Node, overrides: &Overrides) -> Claim {
+    let Some(provider_id) = &node.provider_id else {
+        let said = overrides.by_name(&node.name);
+        let ours = said.is_some_and(|it| it.external) || instance_of(node).is_some();
+        return if ours { Claim::Mine } else { Claim::Foreign };
+    };
     if instance_id(provider_id).is_some() {
         return Claim::Mine;
     }
@@ -44,6 +59,7 @@ pub(crate) fn claim(provider_id: &str, overrides: &Overrides) -> Claim {
 mod tests {
     use super::*;
     use crate::config::Config;
+    use crate::testing::node;
 
     #[test]
     fn every_provider_id_has_its_claim() {
@@ -80,12 +96,22 @@ instances:
             ("rack7-u12", None),
             ("", None),
         ] {
-            let got = match claim(id, &overrides) {
+            let got = match claim(&node("n", Some(id), ""), &overrides) {
                 Claim::Mine => Some(true),
                 Claim::Malformed(_) => Some(false),
                 Claim::Foreign => None,
             };
             assert_eq!(got, wanted, "{id}");
+        }
+        for (name, machine, wanted) in [
+            ("n", "6F1D2C3B-7A55-4E0C-9B61-2D3E4F5A6B7C", Claim::Mine),
+            ("n", "ec2abc", Claim::Foreign),
+            ("n", "", Claim::Foreign),
+            ("edge-1", "", Claim::Mine),
+            ("n1", "", Claim::Foreign),
+        ] {
+            let node = node(name, None, machine);
+            assert_eq!(claim(&node, &overrides), wanted, "{name} {machine}");
         }
     }
 }

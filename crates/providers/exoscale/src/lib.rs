@@ -58,7 +58,7 @@ mod zone;
 
 use std::sync::Arc;
 
-use bowline_core::{Claim, Cloud, CloudName};
+use bowline_core::{Claim, Cloud, CloudName, Node};
 use bowline_http::{BaseUrl, CallMetrics, Clock, Connector, DEFAULT_BUCKETS, HttpClient, Random};
 use http::HeaderValue;
 use prometheus_client::registry::Registry;
@@ -181,8 +181,8 @@ impl Cloud for Exoscale {
         PROVIDER
     }
 
-    fn claim(&self, provider_id: &str) -> Claim {
-        id::claim(provider_id, &self.overrides)
+    fn claim(&self, node: &Node) -> Claim {
+        id::claim(node, &self.overrides)
     }
 
     /// `--allow-untagged-cloud` is taken and not needed.

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use bowline_core::{CloudName, Secret};
+use bowline_core::{CloudName, Node, Ready, Secret};
 use bowline_http::{BaseUrl, Connector, HttpClient};
 use bowline_simulator::World;
 use bowline_simulator::faults::{Action, Rule};
@@ -208,6 +208,24 @@ impl Stage {
                 .to_owned()
         };
         entries.iter().map(line).collect()
+    }
+}
+
+/// A node that waits for its cloud.
+pub(crate) fn node(name: &str, provider_id: Option<&str>, system_uuid: &str) -> Node {
+    Node {
+        name: name.to_owned(),
+        uid: format!("uid-of-{name}"),
+        resource_version: "1".to_owned(),
+        created: jiff::Timestamp::UNIX_EPOCH,
+        deleting: false,
+        labels: BTreeMap::new(),
+        annotations: BTreeMap::new(),
+        provider_id: provider_id.map(str::to_owned),
+        taints: Vec::new(),
+        addresses: Vec::new(),
+        ready: Ready::False,
+        system_uuid: system_uuid.to_owned(),
     }
 }
 
