@@ -34,21 +34,19 @@
 //!  zone ─ which zone, where its API is ────┼─▶ build ─▶ Cloud ─▶ api ─▶ bowline-http
 //!  credentials ─ given, or from a file ────┘                      ▲
 //!                               operation: how to wait for it ────┘
+//!                     balancer ─ load balancers of Services ──────┘
 //! ```
 
 #[allow(
     dead_code,
     unused_imports,
-    reason = "instances and load balancers, which make these calls, come next"
+    reason = "instances, which make the rest of these calls, come next"
 )]
 mod api;
+mod balancer;
 pub mod config;
 mod credentials;
 pub mod id;
-#[allow(
-    dead_code,
-    reason = "load balancers, which wait for operations, come next"
-)]
 mod operation;
 #[cfg(test)]
 mod testing;
@@ -58,17 +56,20 @@ mod zone;
 
 use std::sync::Arc;
 
-use bowline_core::{Claim, Cloud, CloudName, Node};
+use bowline_core::{Balancers, Claim, Cloud, CloudName, Node};
 use bowline_http::{BaseUrl, CallMetrics, Clock, Connector, DEFAULT_BUCKETS, HttpClient, Random};
 use http::HeaderValue;
 use prometheus_client::registry::Registry;
 use thiserror::Error;
 use tracing::{info, warn};
 
+use api::Api;
+use balancer::LoadBalancers;
 use config::{CredentialSource, Overrides};
 use credentials::CredentialsFile;
 use zone::Machine;
 
+pub use balancer::settings::table as annotations;
 pub use config::{Config, ConfigErrors};
 pub use credentials::{CREDENTIALS_POLL, KeyPair};
 pub use zone::ZoneError;
@@ -122,19 +123,29 @@ pub async fn build(
     let base = zone::endpoint(&config.endpoint, &zone, client).await?;
     info!(cloud = surroundings.name.as_str(), zone, api = %base, "serving one zone");
     let http = client(base);
+    let settings = &config.load_balancer;
+    let balancers = (!settings.disabled)
+        .then(|| Arc::new(LoadBalancers::new(Api::new(http.clone()), settings)));
     let credentials = match &config.credentials {
         CredentialSource::Given(pair) => {
             http.set_auth(pair.clone());
             None
         }
         CredentialSource::File(path) => {
-            let following = CredentialsFile::follow(path.clone(), http.clone(), || {});
+            let balancers = balancers.clone();
+            let changed = move || {
+                if let Some(balancers) = &balancers {
+                    balancers.credentials_changed();
+                }
+            };
+            let following = CredentialsFile::follow(path.clone(), http.clone(), changed);
             Some(Box::pin(following).await)
         }
     };
     Ok(Arc::new(Exoscale {
         name: surroundings.name,
         overrides: config.instances.overrides.clone(),
+        balancers,
         credentials,
     }))
 }
@@ -168,6 +179,8 @@ fn client(config: &Config, surroundings: &Surroundings, base: BaseUrl) -> HttpCl
 struct Exoscale {
     name: CloudName,
     overrides: Overrides,
+    /// None if they are switched off.
+    balancers: Option<Arc<LoadBalancers>>,
     /// Ends with the cloud.
     credentials: Option<CredentialsFile>,
 }
@@ -188,6 +201,10 @@ impl Cloud for Exoscale {
     /// `--allow-untagged-cloud` is taken and not needed.
     fn has_cluster_id(&self) -> bool {
         true
+    }
+
+    fn balancers(&self) -> Option<&dyn Balancers> {
+        self.balancers.as_deref().map(|it| it as _)
     }
 
     fn ready(&self) -> Result<(), String> {
