@@ -65,7 +65,7 @@ use tracing::{info, warn};
 
 use api::Api;
 use balancer::LoadBalancers;
-use config::{CredentialSource, Overrides};
+use config::{CredentialSource, InstanceConfig};
 use credentials::CredentialsFile;
 use zone::Machine;
 
@@ -144,7 +144,7 @@ pub async fn build(
     };
     Ok(Arc::new(Exoscale {
         name: surroundings.name,
-        overrides: config.instances.overrides.clone(),
+        instances: config.instances.clone(),
         balancers,
         credentials,
     }))
@@ -178,7 +178,7 @@ fn client(config: &Config, surroundings: &Surroundings, base: BaseUrl) -> HttpCl
 /// One zone of Exoscale.
 struct Exoscale {
     name: CloudName,
-    overrides: Overrides,
+    instances: InstanceConfig,
     /// None if they are switched off.
     balancers: Option<Arc<LoadBalancers>>,
     /// Ends with the cloud.
@@ -195,7 +195,7 @@ impl Cloud for Exoscale {
     }
 
     fn claim(&self, node: &Node) -> Claim {
-        id::claim(node, &self.overrides)
+        id::claim(node, &self.instances)
     }
 
     /// `--allow-untagged-cloud` is taken and not needed.

@@ -211,21 +211,21 @@ impl Stage {
     }
 }
 
-/// A node that waits for its cloud.
-pub(crate) fn node(name: &str, provider_id: Option<&str>, system_uuid: &str) -> Node {
+/// A node of that name with that provider id; empty for none.
+pub(crate) fn node(name: &str, provider_id: &str) -> Node {
     Node {
         name: name.to_owned(),
-        uid: format!("uid-of-{name}"),
+        uid: format!("uid-{name}"),
         resource_version: "1".to_owned(),
         created: jiff::Timestamp::UNIX_EPOCH,
         deleting: false,
         labels: BTreeMap::new(),
         annotations: BTreeMap::new(),
-        provider_id: provider_id.map(str::to_owned),
+        provider_id: (!provider_id.is_empty()).then(|| provider_id.to_owned()),
         taints: Vec::new(),
         addresses: Vec::new(),
-        ready: Ready::False,
-        system_uuid: system_uuid.to_owned(),
+        ready: Ready::Unknown,
+        system_uuid: String::new(),
     }
 }
 

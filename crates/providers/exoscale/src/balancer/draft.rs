@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use bowline_core::{CloudError, Draft, DraftError, Notice, Problem, Wish};
+use bowline_core::{CloudError, CloudErrorKind, Draft, DraftError, Notice, Problem, Wish};
 use futures::try_join;
 use uuid::Uuid;
 
@@ -298,6 +298,9 @@ impl LoadBalancers {
             if there.state != LoadBalancerState::Deleting && plan::is_at_work(family, there) {
                 return Err(unsettled(there));
             }
+            if plan::is_in_doubt(family, there) {
+                return Err(in_doubt(there).into());
+            }
             let entrances: &[_] = if *by_ports { &entrances } else { &[] };
             plan::remove(&mut sketch, family, there, *manages, entrances);
             sketch.plan.found.extend(inventory::found(there));
@@ -385,6 +388,7 @@ fn family(wish: &Wish) -> Family<'_> {
     Family {
         service: &wish.service,
         all: &wish.all,
+        all_known: wish.all_known,
         cluster_name: &wish.cluster_name,
     }
 }
@@ -399,11 +403,20 @@ fn remembered(wanted: &Wanted<'_>, there: &LoadBalancer) -> BTreeSet<Uuid> {
         match wanted.family.whose(service) {
             Whose::Ours => true,
             Whose::Foreign => named_so,
-            Whose::Another(_) => false,
+            Whose::Another(_) | Whose::Unclear => false,
         }
     });
     let ours = ours.map(|it| (it.name.as_str(), it.id));
-    wanted.family.to_remember(ours)
+    wanted.family.nameless(ours)
+}
+
+/// What is not known to be nobody's must not be left behind, and must not go either.
+fn in_doubt(there: &LoadBalancer) -> CloudError {
+    let message = format!(
+        "load balancer {:?} ({}) has services that may be those of a Service that cannot be read",
+        there.name, there.id
+    );
+    CloudError::new(CloudErrorKind::Conflict, message)
 }
 
 fn unsettled(there: &LoadBalancer) -> DraftError {

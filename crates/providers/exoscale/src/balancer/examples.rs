@@ -101,6 +101,7 @@ pub(super) fn family<'a>(service: &'a Service, all: &'a [Arc<Service>]) -> Famil
     Family {
         service,
         all,
+        all_known: true,
         cluster_name: "blue",
     }
 }

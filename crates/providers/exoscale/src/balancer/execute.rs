@@ -101,6 +101,7 @@ impl Hands {
         Family {
             service: &self.wish.service,
             all: &self.wish.all,
+            all_known: self.wish.all_known,
             cluster_name: &self.wish.cluster_name,
         }
     }
@@ -217,7 +218,7 @@ impl Hands {
 
     /// Keeps the id of a service whose name does not say whose it is.
     fn remember(&mut self, name: &str, id: Uuid) {
-        let nameless = self.family().to_remember([(name, id)]);
+        let nameless = self.family().nameless([(name, id)]);
         self.remembered.remove(&id);
         self.remembered.extend(nameless);
     }
@@ -355,17 +356,13 @@ impl Hands {
         };
         let elapsed = since.elapsed();
         let limited = !matches!(action, Action::AwaitEnd(_));
-        match next_look(elapsed).filter(|_| !limited || elapsed < SIGHT_LIMIT) {
-            Some(after) => {
-                let under_way = Some(UnderWay::Sight(since));
-                Ok(Outcome::Wait(what, after, under_way))
-            }
-            None => {
-                let seconds = elapsed.as_secs();
-                let message = format!("still waiting for {what} after {seconds} s");
-                Err(CloudError::new(CloudErrorKind::Unavailable, message))
-            }
-        }
+        let Some(after) = next_look(elapsed).filter(|_| !limited || elapsed < SIGHT_LIMIT) else {
+            let seconds = elapsed.as_secs();
+            let message = format!("still waiting for {what} after {seconds} s");
+            return Err(CloudError::new(CloudErrorKind::Unavailable, message));
+        };
+        let under_way = Some(UnderWay::Sight(since));
+        Ok(Outcome::Wait(what, after, under_way))
     }
 
     /// What is still waited for until the load balancer has an address.

@@ -26,7 +26,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bowline_core::{
-    Balancers, BoxFuture, CloudError, CloudErrorKind, Draft, DraftError, Goal, Marked, Wish,
+    Balancers, BoxFuture, CloudError, CloudErrorKind, Draft, DraftError, Goal, Marked, Node, Wish,
 };
 use bowline_http::Turns;
 use uuid::Uuid;
@@ -35,7 +35,7 @@ use crate::api::{Api, LoadBalancer};
 use crate::config::{LoadBalancerConfig, LocalPolicyHealthCheck};
 use crate::id::hyphenated;
 use observe::Observer;
-use ownership::{CLUSTER_LABEL, SERVICE_LABEL};
+use ownership::{SERVICE_LABEL, whose_cluster};
 use pool::Pools;
 use settings::table::{ID, INSTANCE_POOL, OWNED_SERVICES};
 
@@ -105,7 +105,11 @@ impl Balancers for LoadBalancers {
         Some(AUDIT_PERIOD)
     }
 
-    fn marked(&self) -> BoxFuture<'_, Result<Vec<Marked>, CloudError>> {
+    fn marked<'a>(
+        &'a self,
+        cluster_name: &'a str,
+        _: &'a [Arc<Node>],
+    ) -> BoxFuture<'a, Result<Vec<Marked>, CloudError>> {
         Box::pin(async move {
             let Some(list) = self.shared.observer.all_if_allowed().await? else {
                 return Ok(Vec::new());
@@ -113,7 +117,7 @@ impl Balancers for LoadBalancers {
             let marked = list.items.into_iter().filter_map(|it| {
                 Some(Marked {
                     service_uid: it.labels.get(SERVICE_LABEL)?.clone(),
-                    cluster_name: it.labels.get(CLUSTER_LABEL).cloned(),
+                    whose: whose_cluster(cluster_name, &it),
                     id: it.id.to_string(),
                     name: it.name,
                 })

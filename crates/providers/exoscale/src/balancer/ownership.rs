@@ -25,6 +25,8 @@ pub(crate) struct Family<'a> {
     pub(crate) service: &'a Service,
     /// All Services of the cluster, this one included.
     pub(crate) all: &'a [Arc<Service>],
+    /// Whether these are really all.
+    pub(crate) all_known: bool,
     /// `--cluster-name`.
     pub(crate) cluster_name: &'a str,
 }
@@ -38,6 +40,8 @@ pub(crate) enum Whose<'a> {
     Another(&'a Service),
     /// Nobody's that is known here.
     Foreign,
+    /// Nobody's that is known here, or that of a Service that cannot be read.
+    Unclear,
 }
 
 impl<'a> Family<'a> {
@@ -83,13 +87,13 @@ impl<'a> Family<'a> {
         if told || self.is_own(balancer) {
             return true;
         }
-        balancer.name == wanted && self.holder(balancer).is_none() && self.is_of_cluster(balancer)
+        balancer.name == wanted && !self.is_held(balancer) && self.is_of_cluster(balancer)
     }
 
-    /// The other Service, which exists, whose labels it carries.
-    fn holder(&self, balancer: &LoadBalancer) -> Option<&'a Service> {
-        let uid = balancer.labels.get(SERVICE_LABEL)?;
-        self.others().find(|it| it.uid == *uid)
+    /// Whether it carries the labels of another Service that exists, or may.
+    fn is_held(&self, balancer: &LoadBalancer) -> bool {
+        let uid = balancer.labels.get(SERVICE_LABEL);
+        uid.is_some_and(|uid| !self.all_known || self.others().any(|it| it.uid == *uid))
     }
 
     fn others(&self) -> impl Iterator<Item = &'a Service> + use<'a> {
@@ -118,12 +122,13 @@ impl<'a> Family<'a> {
             (true, Some(other)) if age(other) < age(self.service) => Whose::Another(other),
             (true, _) => Whose::Ours,
             (false, Some(other)) => Whose::Another(other),
-            (false, None) => Whose::Foreign,
+            (false, None) if self.all_known => Whose::Foreign,
+            (false, None) => Whose::Unclear,
         }
     }
 
     /// The ids to be remembered of services that are ours although their names do not say so.
-    pub(crate) fn to_remember<'b>(
+    pub(crate) fn nameless<'b>(
         &self,
         services: impl IntoIterator<Item = (&'b str, Uuid)>,
     ) -> BTreeSet<Uuid> {
@@ -132,6 +137,19 @@ impl<'a> Family<'a> {
             .into_iter()
             .filter(|(name, _)| !name.starts_with(&prefix));
         nameless.map(|(_, id)| id).collect()
+    }
+}
+
+/// Whose cluster's a load balancer is, by its label.
+pub(crate) fn whose_cluster(cluster_name: &str, balancer: &LoadBalancer) -> bowline_core::Whose {
+    use bowline_core::Whose::{Foreign, Ours, Unclear};
+    match balancer.labels.get(CLUSTER_LABEL) {
+        None => Unclear("names no cluster"),
+        Some(label) if !names_a_cluster(label) => {
+            Unclear("has the name that every cluster has by default")
+        }
+        Some(label) if names_a_cluster(cluster_name) && *label == label_value(cluster_name) => Ours,
+        Some(_) => Foreign,
     }
 }
 

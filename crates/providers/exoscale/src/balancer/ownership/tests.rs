@@ -127,9 +127,18 @@ fn a_service_of_a_load_balancer_is_its_own_name_first() {
             Whose::Ours => ours,
             Whose::Another(_) => theirs,
             Whose::Foreign => nobodys,
+            Whose::Unclear => panic!("{what}: all are known"),
         };
         assert_eq!(verdict, wanted, "{what}");
     }
+    let it = read_listener(listener(1, "x", 80, 30080));
+    let doubtful = Family {
+        all_known: false,
+        ..family(&plain, &[])
+    };
+    assert_eq!(doubtful.whose(&it), Whose::Unclear);
+    let labelled = balancer("edge", &json!({SERVICE_LABEL: "gone"}), &[]);
+    assert!(!doubtful.may_manage(&labelled, "edge"));
 }
 
 #[test]
@@ -150,4 +159,25 @@ fn labels_hold_only_what_labels_can() {
         ..family
     };
     assert!(!nameless.labels().contains_key(CLUSTER_LABEL));
+}
+
+#[test]
+fn the_label_says_whose_cluster_it_is() {
+    use bowline_core::Whose as Cluster;
+    let unclear = |it: &Cluster| matches!(it, Cluster::Unclear(_));
+    for (cluster, label, wanted) in [
+        ("blue", Some("blue"), Some(Cluster::Ours)),
+        ("blue/1", Some("blue-1"), Some(Cluster::Ours)),
+        ("blue", Some("green"), Some(Cluster::Foreign)),
+        ("kubernetes", Some("green"), Some(Cluster::Foreign)),
+        ("kubernetes", Some("kubernetes"), None),
+        ("blue", None, None),
+    ] {
+        let labels = label.map_or(json!({}), |label| json!({CLUSTER_LABEL: label}));
+        let verdict = whose_cluster(cluster, &balancer("x", &labels, &[]));
+        match wanted {
+            Some(wanted) => assert_eq!(verdict, wanted, "{cluster} {label:?}"),
+            None => assert!(unclear(&verdict), "{cluster} {label:?}"),
+        }
+    }
 }

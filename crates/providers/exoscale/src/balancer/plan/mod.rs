@@ -227,7 +227,7 @@ impl Planner<'_> {
                     let notice = shared(self.there, service, &other.key.to_string());
                     self.sketch.plan.notices.push(notice);
                 }
-                (Whose::Another(_) | Whose::Foreign, None) => {}
+                (Whose::Another(_) | Whose::Foreign, None) | (Whose::Unclear, _) => {}
             }
         }
     }
@@ -250,12 +250,16 @@ impl Planner<'_> {
                 add(self.sketch, &body, None, &self.base);
                 continue;
             };
-            if let Whose::Another(other) = self.wanted.family.whose(there) {
-                let problem = taken(self.there, there, &other.key.to_string());
-                self.sketch.plan.problems.push(problem);
-            } else {
-                self.service(wanted, there);
-            }
+            let holder = match self.wanted.family.whose(there) {
+                Whose::Another(other) => format!("that of Service {}", other.key),
+                Whose::Unclear => "perhaps that of a Service that cannot be read".to_owned(),
+                Whose::Ours | Whose::Foreign => {
+                    self.service(wanted, there);
+                    continue;
+                }
+            };
+            let problem = taken(self.there, there, &holder);
+            self.sketch.plan.problems.push(problem);
         }
     }
 
@@ -307,7 +311,7 @@ pub(crate) fn remove(
     for service in &there.services.items {
         let goes = match family.whose(service) {
             Whose::Ours => true,
-            Whose::Another(_) => false,
+            Whose::Another(_) | Whose::Unclear => false,
             Whose::Foreign => entrances.iter().any(|it| is_at(service, it)),
         };
         if !goes {
@@ -360,6 +364,12 @@ pub(crate) fn is_at_work(family: Family<'_>, there: &LoadBalancer) -> bool {
     all.any(|it| is_changing(it) && family.whose(it) == Whose::Ours)
 }
 
+/// Whether it cannot be told of a service whose it is.
+pub(crate) fn is_in_doubt(family: Family<'_>, there: &LoadBalancer) -> bool {
+    let mut all = there.services.items.iter();
+    all.any(|it| family.whose(it) == Whose::Unclear)
+}
+
 fn is_changing(service: &LoadBalancerService) -> bool {
     use ServiceState::{Creating, Deleting, Updating};
     matches!(service.state, Creating | Updating | Deleting)
@@ -391,11 +401,11 @@ fn shared(there: &LoadBalancer, service: &LoadBalancerService, other: &str) -> N
     }
 }
 
-fn taken(there: &LoadBalancer, service: &LoadBalancerService, other: &str) -> Problem {
+fn taken(there: &LoadBalancer, service: &LoadBalancerService, holder: &str) -> Problem {
     Problem {
         reason: PORT_TAKEN,
         message: format!(
-            "port {}/{} of load balancer {:?} ({}) is that of Service {other} (service {})",
+            "port {}/{} of load balancer {:?} ({}) is {holder} (service {})",
             service.port, service.protocol, there.name, there.id, service.name
         ),
     }

@@ -121,7 +121,7 @@ async fn one_change_at_a_time_for_each_load_balancer_and_nobody_is_held() {
 async fn a_load_balancer_without_its_service_is_found_by_its_labels() {
     let mut shop = open().await;
     shop.place("by-hand", &[]);
-    let marked = shop.balancers().marked().await.unwrap();
+    let marked = shop.balancers().marked("kubernetes", &[]).await.unwrap();
     let [one] = marked.as_slice() else {
         panic!("{marked:?}");
     };
@@ -141,4 +141,23 @@ async fn a_load_balancer_without_its_service_is_found_by_its_labels() {
     assert_eq!(shop.balancer().name, "by-hand");
     shop.balancers().remove_orphan(one).await.unwrap();
     shop.unset("id");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_may_be_that_of_a_service_that_cannot_be_read_is_left_alone() {
+    for external in [true, false] {
+        let mut shop = two(external).await;
+        shop.others.clear();
+        shop.all_known = false;
+        shop.service.ports = vec![port("TCP", 443, 30999), port("TCP", 80, 30080)];
+        let outcome = shop.ensure().await;
+        assert!(outcome.problem().contains("cannot be read"));
+        assert_eq!(shop.listeners().len(), 2);
+        let error = shop.delete().await.error.unwrap();
+        assert!(error.contains("cannot be read"), "{error}");
+        assert_eq!(shop.listeners().len(), 2);
+        shop.all_known = true;
+        shop.delete().await.good();
+        assert!(shop.all().iter().all(|it| it.services.is_empty()));
+    }
 }

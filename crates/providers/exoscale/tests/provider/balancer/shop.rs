@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bowline_core::{
-    Balancers, Draft, DraftError, Goal, Node, Notice, Plan, Progress, Protocol, Run, Service,
-    ServiceKey, ServicePort, TrafficPolicy, Verb, Wish,
+    Balancers, Census, Draft, DraftError, Goal, Node, Notice, Plan, Progress, Protocol, Run,
+    Service, ServiceKey, ServicePort, TrafficPolicy, Verb, Wish,
 };
 use bowline_simulator::exoscale::{BalancerInfo, BalancerSpec, ServiceInfo, ServiceSpec};
 use bowline_simulator::faults::{Action, Rule};
@@ -31,6 +31,8 @@ pub(crate) struct Shop {
     pub(crate) nodes: Vec<Node>,
     /// The other Services of the cluster.
     pub(crate) others: Vec<Service>,
+    /// Whether no Service is missing.
+    pub(crate) all_known: bool,
     pub(crate) cluster_name: String,
 }
 
@@ -86,6 +88,7 @@ impl Shop {
             service: named("web", UID),
             nodes: vec![of(I1), of(I2)],
             others: Vec::new(),
+            all_known: true,
             cluster_name: "kubernetes".into(),
         }
     }
@@ -119,7 +122,9 @@ impl Shop {
             service: Arc::new(self.service.clone()),
             goal,
             nodes: self.nodes.iter().cloned().map(Arc::new).collect(),
+            census: Census::default(),
             all: Arc::new(all),
+            all_known: self.all_known,
             cluster_name: self.cluster_name.clone(),
             has_ip_mode: true,
         }

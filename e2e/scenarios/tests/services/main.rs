@@ -1,0 +1,23 @@
+//! The specification's cases of Services, end to end: the real manager in this process, an API
+//! server, and a cloud of load balancers whose every answer is scripted.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test may"
+)]
+
+mod audit;
+mod changes;
+mod deletion;
+mod ensure;
+mod failures;
+mod members;
+mod observing;
+mod ownership;
+mod restart;
+mod rights;
+mod seeds;
+mod stage;
+mod unreadable;
+mod waiting;
