@@ -1,0 +1,6 @@
+//! Services and their load balancers: the cases that need the whole manager.
+
+mod creation;
+mod deletion;
+mod faults;
+mod shop;
