@@ -64,6 +64,12 @@ impl Stage {
         Self(Site::set_up(seed, FIXTURE, file, &[], arguments).await)
     }
 
+    /// The same with further variables in the provider's environment.
+    pub(crate) async fn with(environment: &[(&str, &str)]) -> Self {
+        let seed = Setup::default().seed;
+        Self(Site::set_up(seed, FIXTURE, "", environment, &[]).await)
+    }
+
     /// Waits for an event of that reason about that object, and returns its message.
     pub(crate) async fn message(&self, name: &str, reason: &str) -> String {
         let what = format!("event {reason} about {name}");

@@ -3,4 +3,5 @@
 mod creation;
 mod deletion;
 mod faults;
+mod rotation;
 mod shop;

@@ -40,7 +40,11 @@ impl Shop {
 
     /// With the nodes of these instances, without the manager.
     pub(crate) async fn idle(instances: &[&str]) -> Self {
-        let stage = Stage::idle("", &[]).await;
+        Self::on(Stage::idle("", &[]).await, instances).await
+    }
+
+    /// The same on another stage.
+    pub(crate) async fn on(stage: Stage, instances: &[&str]) -> Self {
         stage
             .cloud
             .set_timings(|it| it.operation = Duration::from_millis(500));
