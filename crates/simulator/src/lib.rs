@@ -57,7 +57,9 @@
 
 pub mod cloudscale;
 pub mod cluster;
+mod collection;
 mod control;
+pub mod exoscale;
 pub mod faults;
 pub mod fixture;
 pub mod fleet;
