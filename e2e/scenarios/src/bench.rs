@@ -133,6 +133,11 @@ impl Bench {
         self.config = config;
     }
 
+    /// The manager has these flags from its next start on.
+    pub fn use_flags(&mut self, flags: &[&str]) {
+        self.flags = flags.iter().map(|&flag| flag.to_owned()).collect();
+    }
+
     /// The only cloud.
     pub fn cloud(&self) -> &ScriptedCloud {
         &self.clouds[0]

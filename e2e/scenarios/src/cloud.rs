@@ -1,12 +1,15 @@
 //! A cloud whose every answer is scripted by the test, and which writes down every question.
 
+mod balancers;
+mod drafts;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use bowline_core::{
-    AddressKind, BoxFuture, Claim, Cloud, CloudError, CloudErrorKind, CloudName, Evidence,
-    Instance, Instances, Lookup, Node, NodeAddress, Power, ProviderId,
+    AddressKind, Balancers, BoxFuture, Claim, Cloud, CloudError, CloudName, Evidence, Instance,
+    Instances, Lookup, Node, NodeAddress, Power, ProviderId,
 };
 use bowline_http::{Clock, Random};
 use bowline_simulator::World;
@@ -15,6 +18,8 @@ use jiff::Timestamp;
 use tokio::sync::watch;
 
 use crate::names::Names;
+use balancers::unavailable;
+pub use balancers::{Balancer, ID, Look, SELECTOR, SIZE, ScriptedBalancers, Trouble};
 
 /// What the cloud says about one node.
 #[derive(Clone, Debug)]
@@ -71,6 +76,7 @@ struct State {
     latency: Duration,
     canary_fails: bool,
     is_untagged: bool,
+    has_balancers: bool,
     /// The chance that a whole call fails.
     trouble: f64,
     calls: Vec<(Timestamp, Vec<String>)>,
@@ -85,12 +91,14 @@ pub struct ScriptedCloud {
     clock: Clock,
     random: Random,
     state: Mutex<State>,
+    balancers: ScriptedBalancers,
     asked: watch::Sender<usize>,
 }
 
 impl ScriptedCloud {
     /// A cloud that knows no machine yet.
     pub fn new(name: &str, scheme: &str, names: &Names, world: &World) -> Arc<Self> {
+        let asked = watch::Sender::new(0);
         Arc::new(Self {
             name: CloudName::parse(name).unwrap(),
             scheme: scheme.to_owned(),
@@ -98,8 +106,19 @@ impl ScriptedCloud {
             clock: world.clock.clone(),
             random: world.random.fork(),
             state: Mutex::default(),
-            asked: watch::Sender::new(0),
+            balancers: ScriptedBalancers::new(names, &world.clock, &asked),
+            asked,
         })
+    }
+
+    /// From the next start of a manager on it has load balancers, too.
+    pub fn offer_balancers(&self) {
+        self.state().has_balancers = true;
+    }
+
+    /// Its load balancers, whether they are offered or not.
+    pub fn balancers(&self) -> &ScriptedBalancers {
+        &self.balancers
     }
 
     /// From now on, this about that node.
@@ -169,7 +188,7 @@ impl ScriptedCloud {
         looks.chain(state.canaries.iter().copied()).max()
     }
 
-    /// Changes with every question and every check read.
+    /// Changes with every question, every check read and every call for a load balancer.
     pub fn subscribe(&self) -> watch::Receiver<usize> {
         self.asked.subscribe()
     }
@@ -224,10 +243,6 @@ impl ScriptedCloud {
     }
 }
 
-fn unavailable(text: &str) -> CloudError {
-    CloudError::new(CloudErrorKind::Unavailable, text)
-}
-
 impl Cloud for ScriptedCloud {
     fn name(&self) -> &CloudName {
         &self.name
@@ -252,6 +267,11 @@ impl Cloud for ScriptedCloud {
 
     fn instances(&self) -> Option<&dyn Instances> {
         Some(self)
+    }
+
+    fn balancers(&self) -> Option<&dyn Balancers> {
+        let offered = self.state().has_balancers;
+        offered.then_some(&self.balancers as &dyn Balancers)
     }
 }
 

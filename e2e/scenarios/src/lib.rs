@@ -1,7 +1,8 @@
 //! Scenarios of the manager, written once and run on two kinds of API server.
 //!
 //! **What.** A scenario is a test that starts the real manager in this process, with clouds whose
-//! answers it scripts, and looks at what becomes of nodes. It does not say on which API server.
+//! answers it scripts, and looks at what becomes of nodes and Services. It does not say on which API
+//! server.
 //!
 //! **Why.** The simulated server is fast and its clock can be paused, so that an hour without the
 //! cloud takes milliseconds; but it is only as good as its resemblance. The same scenario on a real
@@ -16,7 +17,8 @@
 //!                              │
 //!                 Bench: manager, clouds, waiting, calls
 //!                    │                           │
-//!       Cluster: nodes, events, users     ScriptedCloud
+//!   Cluster: nodes, Services, events,     ScriptedCloud: machines, load balancers
+//!            users
 //!        │                    │
 //!   in memory             real: plane (launcher), mirror (watches), relay (journal and faults),
 //!   (simulator)                 names (a world of names for each scenario)

@@ -1,8 +1,10 @@
 //! Calls that go wrong.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bowline_simulator::faults::{Action, Rule};
+use serde_json::json;
 
 use super::{Bench, PATIENCE, REAL_PATIENCE};
 use crate::play::is_real;
@@ -12,6 +14,33 @@ impl Bench {
     pub fn fault(&self, rule: Rule) -> Fault<'_> {
         let rule = self.cluster.names().rule(rule);
         Fault(self, self.world.faults.add(rule).unwrap())
+    }
+
+    /// Lets changes of Services happen that no manager sees one by one: its watch breaks before, and
+    /// has to begin with a new list when they are done.
+    pub async fn unseen(&self, changes: impl AsyncFnOnce()) {
+        if !self.is_running() {
+            return changes().await;
+        }
+        // What a real server says to a watch from a version that it has forgotten.
+        let expired = json!({ "type": "ERROR", "object": {
+            "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 410,
+            "reason": "Expired", "message": "too old resource version",
+        } });
+        let action = Action::Status {
+            code: 200,
+            headers: BTreeMap::default(),
+            body: Some(expired),
+        };
+        let expired = Rule::new(action)
+            .server("kubernetes")
+            .on("GET", "/api/v1/services");
+        let fault = self.fault(expired);
+        self.world.faults.cut_streams("kubernetes");
+        fault.struck(1).await;
+        changes().await;
+        let Fault(_, name) = fault;
+        self.world.faults.remove(&name);
     }
 }
 

@@ -4,9 +4,24 @@ use bowline_simulator::journal::Entry;
 use serde_json::Value;
 
 use super::Bench;
-use crate::objects::entrances;
+use crate::cloud::ScriptedBalancers;
+use crate::objects::{entrances, finalizers, service};
+
+/// The condition that tells how a Service's load balancer is.
+const CONDITION: &str = "bowline.dev/LoadBalancerReady";
 
 impl Bench {
+    /// The load balancers of the only scripted cloud.
+    pub fn balancers(&self) -> &ScriptedBalancers {
+        self.cloud().balancers()
+    }
+
+    /// Creates a Service, and waits until it has its load balancer and that is told.
+    pub async fn ensured(&self, name: &str) {
+        self.create_service(service(name)).await;
+        self.until_told(name, "EnsuredLoadBalancer").await;
+    }
+
     /// Creates a Service through the API, and its namespace if need be.
     pub async fn create_service(&self, service: Value) {
         self.cluster.create_service(service).await;
@@ -32,6 +47,11 @@ impl Bench {
         .await;
     }
 
+    /// Changes a Service by a merge patch, as a person would.
+    pub async fn patch_service(&self, name: &str, patch: Value) {
+        self.cluster.patch_service(name, &patch).await;
+    }
+
     /// Deletes a Service as somebody else would: it goes when its finalizers are gone.
     pub async fn delete_service(&self, name: &str) {
         self.cluster.delete_service(name).await;
@@ -48,15 +68,69 @@ impl Bench {
         self.cluster.find_service(name)
     }
 
-    /// The managers' writes of that Service and its status, also those that failed; who else wrote
-    /// in memory is left out.
-    pub fn service_writes(&self, name: &str) -> Vec<Entry> {
+    /// Its finalizers.
+    pub fn finalizers(&self, name: &str) -> Vec<String> {
+        finalizers(&self.service(name))
+    }
+
+    /// What its status shows: `203.0.113.5 Proxy`.
+    pub fn entrances(&self, name: &str) -> Vec<String> {
+        entrances(&self.service(name))
+    }
+
+    /// The condition of its load balancer as `Status Reason: message`; empty if there is none.
+    pub fn condition(&self, name: &str) -> String {
+        let service = self.service(name);
+        let all = service["status"]["conditions"].as_array();
+        let mut all = all.into_iter().flatten();
+        let Some(ours) = all.find(|it| it["type"] == CONDITION) else {
+            return String::new();
+        };
+        let text = |field: &str| ours[field].as_str().unwrap_or_default();
+        let shown = format!("{} {}: {}", text("status"), text("reason"), text("message"));
+        shown.trim_end_matches(": ").to_owned()
+    }
+
+    /// What the controller of Services told about a Service or a lease, oldest first:
+    /// `Normal EnsuredLoadBalancer: Ensured load balancer`.
+    pub fn news(&self, name: &str) -> Vec<String> {
+        let mut events = self.cluster.events(name);
+        // The names of events end with the time.
+        let moment = |it: &Value| {
+            let name = it["metadata"]["name"].as_str().unwrap_or_default();
+            name.rsplit('.').next().unwrap_or_default().to_owned()
+        };
+        events.sort_by_key(moment);
+        let line = |it: Value| {
+            assert_eq!(it["source"]["component"], "service-controller");
+            let text = |field: &str| it[field].as_str().unwrap_or_default().to_owned();
+            format!("{} {}: {}", text("type"), text("reason"), text("message"))
+        };
+        events.into_iter().map(line).collect()
+    }
+
+    /// The reasons of those events.
+    pub fn reasons(&self, name: &str) -> Vec<String> {
+        let reason = |it: String| it.split([' ', ':']).nth(1).unwrap().to_owned();
+        self.news(name).into_iter().map(reason).collect()
+    }
+
+    /// The managers' writes of Services and their status, also those that failed; who else wrote in
+    /// memory is left out.
+    pub fn all_service_writes(&self) -> Vec<Entry> {
         let entries = self.entries().into_iter();
-        let path = format!("/services/{name}");
-        let status = format!("{path}/status");
         entries
             .filter(|it| it.is_mutating() && it.caller != "kubernetes-admin")
-            .filter(|it| it.path.ends_with(&path) || it.path.ends_with(&status))
+            .filter(|it| it.path.contains("/services/"))
+            .collect()
+    }
+
+    /// Those of that Service.
+    pub fn service_writes(&self, name: &str) -> Vec<Entry> {
+        let path = format!("/services/{name}");
+        let status = format!("{path}/status");
+        let all = self.all_service_writes().into_iter();
+        all.filter(|it| it.path.ends_with(&path) || it.path.ends_with(&status))
             .collect()
     }
 

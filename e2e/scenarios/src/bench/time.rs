@@ -15,6 +15,10 @@ use crate::play::is_real;
 const LONG_ENOUGH: Duration = Duration::from_secs(70);
 /// How much later than promised something may be on the real clock, where many share two cores.
 const SLACK: Duration = Duration::from_secs(20);
+/// In this time, whatever a change causes at once has begun; in memory it costs nothing to be generous.
+const SETTLING: Duration = Duration::from_secs(30);
+/// The same on the real clock: a change of nodes is acted upon after a second.
+const REAL_SETTLING: Duration = Duration::from_secs(4);
 
 impl Bench {
     /// Waits until `done` holds: it is asked after every call, every question to a cloud, and, on
@@ -35,7 +39,13 @@ impl Bench {
             let transcript = self.world.journal.transcript();
             let lines: Vec<&str> = transcript.lines().collect();
             let last = lines[lines.len().saturating_sub(30)..].join("\n");
-            panic!("it never came to this: {what}; the last calls were\n{last}");
+            let asked: Vec<String> = self
+                .clouds
+                .iter()
+                .flat_map(|it| it.balancers().calls())
+                .collect();
+            let asked = asked.join("\n");
+            panic!("it never came to this: {what}; the last calls were\n{last}\n{asked}");
         }
     }
 
@@ -75,6 +85,13 @@ impl Bench {
         .await;
     }
 
+    /// Waits until something of that reason is told about an object.
+    pub async fn until_told(&self, name: &str, reason: &str) {
+        let what = format!("{reason} is told about {name}");
+        self.until(&what, |bench| bench.told(name, reason) > 0)
+            .await;
+    }
+
     /// Waits until there is no such node.
     pub async fn until_deleted(&self, name: &str) {
         self.until(&format!("node {name} is deleted"), |bench| {
@@ -111,6 +128,13 @@ impl Bench {
         self.pass(time).await;
     }
 
+    /// Lets what a change causes at once happen, before it is said that no more happens. Wait with
+    /// [`Bench::until`] for what must happen.
+    pub async fn settle(&self) {
+        self.pass(if is_real() { REAL_SETTLING } else { SETTLING })
+            .await;
+    }
+
     /// Lets a node live on: so many reports of an unchanged status, five minutes apart. On the real
     /// clock it is a few seconds, which is the same to whoever watches.
     pub async fn live(&self, name: &str, reports: usize) {
@@ -123,6 +147,21 @@ impl Bench {
     /// How much later than promised something may be: not at all under the paused clock.
     pub fn slack(&self) -> Duration {
         if is_real() { SLACK } else { Duration::ZERO }
+    }
+
+    /// Checks that these moments are so many seconds apart: to the second under the paused clock,
+    /// and not sooner nor much later on the real one.
+    pub fn assert_apart(&self, moments: &[Timestamp], seconds: &[u64]) {
+        let apart = moments
+            .windows(2)
+            .map(|pair| pair[1].duration_since(pair[0]));
+        let apart: Vec<Duration> = apart.map(Duration::try_from).map(Result::unwrap).collect();
+        let fits = |(apart, seconds): (&Duration, &u64)| {
+            let latest = Duration::from_secs(seconds + 1) + self.slack();
+            (Duration::from_secs(*seconds)..latest).contains(apart)
+        };
+        let all_fit = apart.len() == seconds.len() && apart.iter().zip(seconds).all(fits);
+        assert!(all_fit, "{apart:?} apart and not {seconds:?}");
     }
 
     /// Time since then.

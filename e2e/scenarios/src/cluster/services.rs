@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::core::v1::{Namespace, Service};
 use kube::Api;
-use kube::api::{DeleteParams, PostParams};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
 use super::{Back, Cluster, MOST_CONFLICTS, kind};
@@ -70,6 +70,22 @@ impl Cluster {
             api.replace_status(&own, &options, &status).await?;
         }
         Ok(())
+    }
+
+    /// Changes a Service by a merge patch, as a person would; once more if a fault struck that.
+    pub async fn patch_service(&self, name: &str, patch: &Value) {
+        let (api, own) = self.service_api(name);
+        let (options, merge) = (PatchParams::default(), Patch::Merge(patch));
+        for _ in 0..MOST_CONFLICTS {
+            match api.patch(&own, &options, &merge).await {
+                Ok(_) => return self.catch_up().await,
+                Err(kube::Error::Api(status)) if matches!(status.code, 400..=499) => {
+                    panic!("patching service {name}: {status:?}")
+                }
+                Err(_) => {}
+            }
+        }
+        panic!("service {name} cannot be patched");
     }
 
     /// Deletes a Service as somebody else would: it goes when its finalizers are gone.

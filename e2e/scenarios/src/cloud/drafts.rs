@@ -1,4 +1,4 @@
-//! How the cloud in memory plans and works.
+//! How the load balancers of a scripted cloud are planned and worked on.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -6,14 +6,15 @@ use std::time::Duration;
 
 use bowline_core::{
     Balancers, BoxFuture, Change, CloudError, CloudErrorKind, Draft, DraftError, Executor, Goal,
-    Impact, Marked, Node, Object, Plan, Problem, Progress, Publication, Service, Step, StepId,
-    Verb, Wish,
+    Impact, Ingress, IpMode, Marked, Node, Notice, Object, Plan, Problem, Progress, Publication,
+    Service, Step, StepId, Verb, Wish,
 };
 use serde_json::Value;
 
-use crate::cloud::{
-    Balancer, DemoCloud, Fault, ID, Inner, Look, SIZE, entrance, is_selected, skipped, unavailable,
+use super::balancers::{
+    Balancer, ID, Inner, Look, SELECTOR, SIZE, ScriptedBalancers, Trouble, unavailable,
 };
+use crate::names::Names;
 
 /// What a step does to the load balancers.
 #[derive(Clone)]
@@ -38,7 +39,7 @@ struct Worker {
     deeds: Vec<Deed>,
 }
 
-impl Balancers for DemoCloud {
+impl Balancers for ScriptedBalancers {
     fn draft<'a>(&'a self, wish: &'a Wish) -> BoxFuture<'a, Result<Draft, DraftError>> {
         Box::pin(async move {
             let service = &wish.service;
@@ -47,7 +48,8 @@ impl Balancers for DemoCloud {
                 Goal::Present => format!("({})", names.join(" ")),
                 Goal::Absent => "(absent)".to_owned(),
             };
-            self.0.record(format!("look at {} {goal}", service.key));
+            let look = format!("look at {} {goal}", service.key);
+            self.0.record(self.0.names.plain(&look));
             self.0.busy(&service.uid).await;
             match self.0.next_look() {
                 Look::Usual => {}
@@ -106,12 +108,13 @@ impl Balancers for DemoCloud {
         Box::pin(async move {
             self.0.record(format!("remove orphan {}", orphan.id));
             self.0.state().balancers.remove(&orphan.service_uid);
+            self.0.notice();
             Ok(())
         })
     }
 }
 
-impl DemoCloud {
+impl ScriptedBalancers {
     fn plan(&self, wish: &Wish) -> (Plan, Vec<Deed>) {
         let service = &wish.service;
         let seen = self.0.state().balancers.get(&service.uid).cloned();
@@ -169,7 +172,7 @@ impl DemoCloud {
             Impact::Interrupts,
             (Deed::AddPort, Deed::RemovePort),
         );
-        let members = members(wish);
+        let members = members(wish, &self.0.names);
         let deeds: Deeds = (Deed::AddMember, Deed::RemoveMember);
         made.sets("member", &members, &seen.members, Impact::InPlace, deeds);
         (made.plan, made.deeds)
@@ -181,15 +184,40 @@ fn ports(service: &Service) -> BTreeSet<String> {
     service.ports.iter().map(name).collect()
 }
 
-fn members(wish: &Wish) -> BTreeSet<String> {
+fn members(wish: &Wish, names: &Names) -> BTreeSet<String> {
     let selected = wish.nodes.iter();
     let selected = selected.filter(|node| is_selected(&wish.service, node));
     let text = |node: &Arc<Node>| {
         let addresses: Vec<String> = node.addresses.iter().map(ToString::to_string).collect();
         let id = node.provider_id.as_deref().unwrap_or("?");
-        format!("{} {id} {}", node.name, addresses.join(","))
+        let name = names.plain(&node.name);
+        format!("{name} {id} {}", addresses.join(","))
     };
     selected.map(text).collect()
+}
+
+fn is_selected(service: &Service, node: &Node) -> bool {
+    let selector = service.annotation(SELECTOR);
+    let Some((key, value)) = selector.and_then(|it| it.split_once('=')) else {
+        return true;
+    };
+    node.labels.get(key).is_some_and(|it| it == value)
+}
+
+fn entrance(address: &str, ip_mode: Option<IpMode>) -> Ingress {
+    Ingress {
+        ip: Some(address.to_owned()),
+        hostname: None,
+        ip_mode,
+    }
+}
+
+fn skipped(text: &str) -> Notice {
+    Notice {
+        warning: true,
+        reason: "NodeSkipped",
+        message: text.to_owned(),
+    }
 }
 
 #[derive(Default)]
@@ -248,16 +276,18 @@ impl Executor for Worker {
         Box::pin(async move {
             let planned = &self.plan.steps[step];
             let text = format!("{} {}", planned.verb, planned.object);
+            let text = self.cloud.names.plain(&text);
             self.cloud.record(text.clone());
             self.cloud.busy(&self.wish.service.uid).await;
-            let fault = self.cloud.next_fault(&text);
-            match &fault {
-                Some(Fault::Error(why)) => return Err(unavailable(why)),
-                Some(Fault::Skip(why)) => return Ok(Progress::Skipped(skipped(why))),
-                Some(Fault::Lost) | None => {}
+            let trouble = self.cloud.next_trouble(&text);
+            match &trouble {
+                Some(Trouble::Error(why)) => return Err(unavailable(why)),
+                Some(Trouble::Skip(why)) => return Ok(Progress::Skipped(skipped(why))),
+                Some(Trouble::Lost) | None => {}
             }
             let progress = self.work(&self.deeds[step].clone());
-            match fault {
+            self.cloud.notice();
+            match trouble {
                 Some(_) => Err(unavailable("connection reset")),
                 None => Ok(progress),
             }

@@ -4,53 +4,49 @@
 use std::time::Duration;
 
 use bowline_http::Random;
+use bowline_scenarios::cloud::{Balancer, ID, Look, Trouble};
+use bowline_scenarios::objects::service;
+use bowline_scenarios::{Bench, Setup, only_in_memory, refuse, scenario};
 use bowline_simulator::faults::{Action, Rule};
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::bench::{Bench, refuse};
-use crate::cloud::{Balancer, Fault, Look};
+use crate::stage::{join, set_up};
 
 const SERVICES: &[&str] = &["a", "b", "c"];
-
-fn run<T>(story: impl Future<Output = T>) -> T {
-    let mut builder = tokio::runtime::Builder::new_current_thread();
-    builder
-        .enable_all()
-        .start_paused(true)
-        .build()
-        .unwrap()
-        .block_on(story)
-}
 
 /// Something happens: to a Service, a node, the cloud, the API server or the manager.
 async fn strike(bench: &mut Bench, random: &Random) {
     let name = SERVICES[usize::try_from(random.below(3)).unwrap()];
     let number = random.below(9) + 1;
-    let exists = bench.service(name).is_some();
+    let exists = bench.find_service(name).is_some();
     match random.below(12) {
-        0 | 1 if !exists => bench.create(name).await,
-        2 if exists => bench.delete(name).await,
+        0 | 1 if !exists => bench.create_service(service(name)).await,
+        2 if exists => bench.delete_service(name).await,
         3 if exists => {
             let kind = ["LoadBalancer", "ClusterIP"][usize::from(random.below(3) == 0)];
-            bench.patch(name, json!({ "spec": { "type": kind } })).await;
+            bench
+                .patch_service(name, json!({ "spec": { "type": kind } }))
+                .await;
         }
         4 if exists => {
             let ports = json!([{ "name": "p", "port": 8000 + number }]);
             bench
-                .patch(name, json!({ "spec": { "ports": ports } }))
+                .patch_service(name, json!({ "spec": { "ports": ports } }))
                 .await;
         }
-        5 => bench.add_node(&format!("n{number}")),
-        6 if number > 3 && bench.has_node(&format!("n{number}")) => {
-            bench.delete_node(&format!("n{number}"));
+        5 => join(bench, &format!("n{number}")).await,
+        6 if number > 3 && bench.find(&format!("n{number}")).is_some() => {
+            bench.delete(&format!("n{number}")).await;
         }
-        7 => bench.cloud().fault("create", Fault::Lost, number % 3),
-        8 => bench.cloud().fault("", Fault::Error("trouble"), number % 4),
-        9 => bench.cloud().say([
+        7 => bench.balancers().fail("create", Trouble::Lost, number % 3),
+        8 => bench
+            .balancers()
+            .fail("", Trouble::Error("trouble"), number % 4),
+        9 => bench.balancers().say([
             Look::Error("trouble"),
             Look::Later("it", Duration::from_secs(3)),
         ]),
-        10 => bench.cluster.api().break_watches(),
+        10 => bench.cluster.break_watches(),
         11 if number < 4 => {
             bench.kill().await;
             bench.start();
@@ -61,23 +57,28 @@ async fn strike(bench: &mut Bench, random: &Random) {
 }
 
 async fn story(seed: u64) -> String {
-    let mut bench = Bench::idle(seed, &["demo"], &["--concurrent-service-syncs=2"]);
+    let mut bench = set_up(Setup {
+        seed,
+        flags: &["--concurrent-service-syncs=2"],
+        ..Setup::default()
+    })
+    .await;
     let foreign = Balancer {
         id: "foreign".into(),
         cluster: Some("another".into()),
         ..Balancer::default()
     };
     let planted = foreign.clone();
-    bench.cloud().tamper(|all| {
+    bench.balancers().tamper(|all| {
         all.insert("foreign".into(), planted);
     });
-    bench.cloud().take(Duration::from_millis(50));
-    bench.cloud().build_for(Duration::from_secs(3));
-    let path = "/api/v1/namespaces/default/services/*";
+    bench.balancers().take(Duration::from_millis(50));
+    bench.balancers().build_for(Duration::from_secs(3));
+    let path = "/api/v1/namespaces/shop/services/*";
     bench.fault(refuse(500, "PATCH", path).probability(0.1));
     bench.fault(
         Rule::new(Action::LostAnswer)
-            .on("PATCH", "/api/v1/namespaces/default/services/*")
+            .on("PATCH", "/api/v1/namespaces/shop/services/*")
             .probability(0.1),
     );
     bench.start();
@@ -87,15 +88,15 @@ async fn story(seed: u64) -> String {
     }
     // The dust settles: more than the longest back-off.
     bench.world.faults.clear();
-    bench.cloud().calm_down();
+    bench.balancers().calm_down();
     bench.seconds(1800).await;
     check(&bench, &foreign, seed);
-    bench.cloud().clear();
+    bench.balancers().clear();
     bench.stop().await;
     bench.start();
     bench.seconds(300).await;
     assert_eq!(
-        bench.cloud().writes(),
+        bench.balancers().writes(),
         [""; 0],
         "seed {seed}: a second plan is empty"
     );
@@ -103,29 +104,25 @@ async fn story(seed: u64) -> String {
 }
 
 fn check(bench: &Bench, foreign: &Balancer, seed: u64) {
-    let mut balancers = bench.cloud().balancers();
+    let mut balancers = bench.balancers().all();
     let at = balancers.iter().position(|it| it == foreign);
     balancers.remove(at.unwrap_or_else(|| panic!("seed {seed}: a foreign one was touched")));
-    let nodes = bench.cluster.api().list(crate::bench::kind("Node"), None);
+    let nodes = bench.cluster.nodes();
     let mut served = 0;
     for name in SERVICES {
-        let Some(service) = bench.service(name) else {
+        let Some(service) = bench.find_service(name) else {
             continue;
         };
-        let finalizers = &service["metadata"]["finalizers"];
         if service["spec"]["type"] != "LoadBalancer" {
-            assert_eq!(*finalizers, Value::Null, "seed {seed}: {name}");
+            assert_eq!(bench.finalizers(name), [""; 0], "seed {seed}: {name}");
             continue;
         }
         served += 1;
-        let id = &service["metadata"]["annotations"]["demo.test/id"];
+        let id = &service["metadata"]["annotations"][ID];
         let own = balancers.iter().find(|it| *id == it.id.as_str());
         let own = own.unwrap_or_else(|| panic!("seed {seed}: {name} has no load balancer"));
-        assert_eq!(
-            bench.ingress(name)[0]["ip"],
-            own.address.as_str(),
-            "seed {seed}"
-        );
+        let shown = format!("{} VIP", own.address);
+        assert_eq!(bench.entrances(name), [shown], "seed {seed}");
         assert_eq!(own.members.len(), nodes.len(), "seed {seed}: {name}");
         let port = format!("TCP/{}", service["spec"]["ports"][0]["port"]);
         assert_eq!(
@@ -137,19 +134,32 @@ fn check(bench: &Bench, foreign: &Balancer, seed: u64) {
     assert_eq!(balancers.len(), served, "seed {seed}: nothing leaked");
 }
 
+/// Plays one seed, and gives its transcript.
+fn played(seed: u64) -> String {
+    let mut transcript = String::new();
+    scenario!(async || transcript = story(seed).await);
+    transcript
+}
+
 #[test]
 fn whatever_happens_the_cloud_ends_as_wanted() {
+    if !only_in_memory("each of the forty seeds takes more than half an hour of the clock") {
+        return;
+    }
     for seed in 0..40 {
-        run(story(seed));
+        played(seed);
     }
 }
 
 #[test]
 fn the_same_seed_gives_the_same_transcript() {
-    let (first, second) = (run(story(5)), run(story(5)));
+    if !only_in_memory("no two runs on a real clock are the same to the byte") {
+        return;
+    }
+    let (first, second) = (played(5), played(5));
     for (number, (one, other)) in first.lines().zip(second.lines()).enumerate() {
         assert_eq!(one, other, "the runs part at call {number}");
     }
     assert_eq!(first.len(), second.len());
-    assert_ne!(first, run(story(6)), "the seed does not matter");
+    assert_ne!(first, played(6), "the seed does not matter");
 }

@@ -1,6 +1,5 @@
-//! The specification's cases of Services, end to end: the real manager in this process, a
-//! simulated API server over pipes, and a cloud of load balancers whose every answer can be
-//! scripted.
+//! The specification's cases of Services, end to end: the real manager in this process, an API
+//! server, and a cloud of load balancers whose every answer is scripted.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -9,10 +8,7 @@
 )]
 
 mod audit;
-mod balancers;
-mod bench;
 mod changes;
-mod cloud;
 mod deletion;
 mod ensure;
 mod failures;
@@ -22,4 +18,6 @@ mod ownership;
 mod restart;
 mod rights;
 mod seeds;
+mod stage;
+mod unreadable;
 mod waiting;
