@@ -43,6 +43,7 @@ mod secret;
 mod selector;
 mod service;
 mod setting;
+mod sight;
 mod source_ranges;
 mod taints;
 
@@ -83,5 +84,6 @@ pub use service::{
     TrafficPolicy,
 };
 pub use setting::{Origin, Setting, SettingError};
+pub use sight::{By, Sight, Unproven};
 pub use source_ranges::{SOURCE_RANGES_ANNOTATION, allows_all, source_ranges};
 pub use taints::{with_shutdown, without_shutdown, without_uninitialized};
