@@ -222,6 +222,8 @@ mod tests {
         );
     }
 
+    type Claims<'a> = &'a [(CloudName, Claim)];
+
     #[test]
     fn without_a_provider_id_the_only_cloud_may_know_a_node_by_its_machine() {
         let fresh = fresh_node();
@@ -233,11 +235,12 @@ mod tests {
             by_claims(node, claims).map(|it| it.to_string())
         };
         let by_machine = "owned by a, the only cloud, by its machine's id";
-        let rows: &[(&Node, &[(CloudName, Claim)], Option<&str>)] = &[
-            (&settled, &[mine.clone()], Some(by_machine)),
+        let only_mine = std::slice::from_ref(&mine);
+        let rows: &[(&Node, Claims<'_>, Option<&str>)] = &[
+            (&settled, only_mine, Some(by_machine)),
             (&settled, &[mine.clone(), foreign.clone()], None),
             (&settled, std::slice::from_ref(&foreign), None),
-            (&fresh, &[mine.clone()], None),
+            (&fresh, only_mine, None),
             (
                 &identified,
                 &[mine.clone(), foreign.clone()],
