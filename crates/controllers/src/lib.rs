@@ -43,5 +43,5 @@ pub use nodes::{NodeChange, Nodes};
 pub use owners::{Owner, Owners};
 pub use services::{ServiceChange, Services};
 pub use stop::{Stop, StopHandle, stop_signal};
-pub use store::{Change, Store, Stored};
+pub use store::{Change, Found, Sighting, Store, Stored};
 pub use write::{NodeWriter, ServiceWriter, WriteError};

@@ -134,7 +134,8 @@ mod tests {
 
     #[test]
     fn a_path_means_one_call() {
-        let rows: [(&str, &str, Option<(&str, &[&str])>); 11] = [
+        type Row<'a> = (&'a str, &'a str, Option<(&'a str, &'a [&'a str])>);
+        let rows: [Row<'_>; 11] = [
             ("GET", "zone", Some(("list-zones", &[]))),
             ("GET", "/zone", None),
             ("GET", "zone/", None),

@@ -86,6 +86,10 @@ impl Timings {
 /// Where the API's behaviour is not certain, and what it limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "switches of a fixture that have nothing to do with each other"
+)]
 pub struct Quirks {
     /// Load balancers that an organisation may have in a zone; none: no limit.
     pub most_load_balancers: Option<u64>,

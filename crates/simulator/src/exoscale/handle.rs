@@ -102,7 +102,7 @@ impl Exoscale {
         address: Option<Ipv4Addr>,
     ) -> Result<(), HandleError> {
         self.change_instance("change the address of", machine, |it| {
-            it.public_ip = address
+            it.public_ip = address;
         })
     }
 
@@ -156,7 +156,7 @@ impl Exoscale {
     pub fn remove_pool(&self, pool: &str) -> Result<(), HandleError> {
         self.change("remove", Sort::Pool, pool, |zone, id| {
             let members: Vec<String> = zone.members(id).map(|it| it.id.clone()).collect();
-            members.iter().for_each(|member| zone.lose_instance(member));
+            zone.lose_instances(&members);
             zone.pools.remove(id).map(|_| ())
         })
     }

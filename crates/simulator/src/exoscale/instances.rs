@@ -159,12 +159,14 @@ impl Exoscale {
         let ipv6 = new
             .ipv6
             .or_else(|| v6.then(|| cloud.addresses.instance_v6()));
-        for address in [public_ip.map(Into::into), ipv6.map(Into::into)] {
-            address.map(|address| cloud.addresses.reserve(address));
+        let addresses = [public_ip.map(Into::into), ipv6.map(Into::into)];
+        for address in addresses.into_iter().flatten() {
+            cloud.addresses.reserve(address);
         }
         let mac = || {
-            let [.., a, b, c, d, e] = self.world.random.number().to_be_bytes();
-            format!("06:{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}")
+            let number = self.world.random.number().to_be_bytes();
+            let parts = number.iter().take(5).map(|part| format!(":{part:02x}"));
+            format!("06{}", parts.collect::<String>())
         };
         let instance = Instance {
             id: id.clone(),

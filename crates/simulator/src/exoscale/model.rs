@@ -220,6 +220,13 @@ impl Zone {
         self.touched.insert(id.to_owned());
     }
 
+    /// Forgets several.
+    pub(super) fn lose_instances(&mut self, ids: &[String]) {
+        for id in ids {
+            self.lose_instance(id);
+        }
+    }
+
     /// The members of a pool.
     pub(super) fn members(&self, pool: &str) -> impl Iterator<Item = &Instance> {
         let all = self.instances.all();

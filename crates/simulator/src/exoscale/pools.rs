@@ -14,7 +14,7 @@ use super::refusal::Refusal;
 use super::route::Asked;
 
 /// What a body may say about a pool.
-const KNOWN: [&str; 19] = [
+const KNOWN: [&str; 20] = [
     "name",
     "description",
     "size",
@@ -34,6 +34,7 @@ const KNOWN: [&str; 19] = [
     "user-data",
     "deploy-target",
     "min-available",
+    "application-consistent-snapshot-enabled",
 ];
 /// Members of a pool: more than anybody simulates.
 pub(super) const MOST_MEMBERS: u64 = 100_000;
@@ -89,7 +90,7 @@ impl Exoscale {
                 Err(refusal) => {
                     // All or none.
                     let zone = cloud.zone_mut(zone)?;
-                    made.iter().for_each(|id| zone.lose_instance(id));
+                    zone.lose_instances(&made);
                     return Err(refusal);
                 }
             }
@@ -141,7 +142,7 @@ impl Exoscale {
         let done = move |zone: &mut Zone, _| zone.ready(&pool, &made);
         let undone = move |zone: &mut Zone, _| {
             zone.pools.remove(&gone.0);
-            gone.1.iter().for_each(|id| zone.lose_instance(id));
+            zone.lose_instances(&gone.1);
         };
         Ok(self.begin(cloud, about(asked, &id), Effect::new(done, undone)))
     }
@@ -225,7 +226,7 @@ impl Exoscale {
         let (grown, failed) = (pool.to_owned(), (pool.to_owned(), made.clone()));
         let done = move |zone: &mut Zone, _| zone.ready(&grown, &made);
         let undone = move |zone: &mut Zone, _| {
-            failed.1.iter().for_each(|id| zone.lose_instance(id));
+            zone.lose_instances(&failed.1);
             zone.resize(&failed.0, before, "running");
         };
         Ok(self.begin(cloud, about, Effect::new(done, undone)))
@@ -246,7 +247,7 @@ impl Exoscale {
         }
         let (shrunk, stays) = (pool.to_owned(), (pool.to_owned(), leaving.clone()));
         let done = move |zone: &mut Zone, _| {
-            leaving.iter().for_each(|id| zone.lose_instance(id));
+            zone.lose_instances(&leaving);
             zone.ready(&shrunk, &[]);
         };
         let undone = move |zone: &mut Zone, _| {
@@ -311,7 +312,7 @@ impl Exoscale {
         let (gone, stays) = (id.clone(), (id.clone(), members.clone()));
         let done = move |zone: &mut Zone, _| {
             zone.pools.remove(&gone);
-            members.iter().for_each(|member| zone.lose_instance(member));
+            zone.lose_instances(&members);
         };
         let undone = move |zone: &mut Zone, _| zone.ready(&stays.0, &stays.1);
         Ok(self.begin(cloud, about(asked, &id), Effect::new(done, undone)))

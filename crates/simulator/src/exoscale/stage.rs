@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use serde_json::json;
 
+use super::balancer_scene::{BalancerSpec, ServiceSpec};
 use super::balancers::NewBalancer;
 use super::catalog::{DEFAULT_TYPE, TEMPLATES, kind};
 use super::config::Config;
@@ -10,7 +11,7 @@ use super::fields::Fields;
 use super::instances::{ASSIGNMENTS, NewInstance};
 use super::model::{Cloud, Cluster, Network, Nodepool, Pool, Sort, State, Zone};
 use super::pools::MOST_MEMBERS;
-use super::scene::{BalancerSpec, ClusterSpec, InstanceSpec, NetworkSpec, PoolSpec, ServiceSpec};
+use super::scene::{ClusterSpec, InstanceSpec, NetworkSpec, PoolSpec};
 use super::{Exoscale, HandleError};
 use crate::faults::Rule;
 
@@ -62,7 +63,7 @@ impl Exoscale {
         self.with(|cloud| {
             for zone in cloud.zones.values_mut() {
                 let all: Vec<String> = zone.instances.all().map(|it| it.id.clone()).collect();
-                all.iter().for_each(|id| zone.lose_instance(id));
+                zone.lose_instances(&all);
             }
         });
         self.with(|cloud| *cloud = Self::empty(&self.config));
@@ -224,13 +225,12 @@ impl Exoscale {
             let mut nodepools = Vec::new();
             for one in &spec.nodepools {
                 let id = self.id_or(one.id.as_ref());
-                let pool = match &one.instance_pool {
-                    Some(pool) => found(cloud, Sort::Pool, pool)?.1,
-                    None => {
-                        let mut pool = PoolSpec::named(&format!("nodepool-{}", one.name), one.size);
-                        pool.zone = Some(zone.clone());
-                        self.set_pool(cloud, &pool, Some(id.clone()))?
-                    }
+                let pool = if let Some(pool) = &one.instance_pool {
+                    found(cloud, Sort::Pool, pool)?.1
+                } else {
+                    let mut pool = PoolSpec::named(&format!("nodepool-{}", one.name), one.size);
+                    pool.zone = Some(zone.clone());
+                    self.set_pool(cloud, &pool, Some(id.clone()))?
                 };
                 let here = cloud.zones.get_mut(&zone).ok_or("there is no such zone")?;
                 let owned = here

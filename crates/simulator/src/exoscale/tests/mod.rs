@@ -1,7 +1,10 @@
 //! The API over pipes, as callers see it.
 
 mod balancers;
+mod faults;
+mod handle;
 mod instances;
+mod protocol;
 
 use std::sync::Arc;
 use std::time::Duration;
