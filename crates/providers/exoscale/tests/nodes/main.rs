@@ -1,4 +1,4 @@
-//! The provider before a simulated Exoscale.
+//! What the provider knows about nodes, before a simulated Exoscale.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
