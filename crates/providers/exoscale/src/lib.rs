@@ -31,9 +31,9 @@
 //!
 //! ```text
 //!  config ─ file and environment, checked ─┐
-//!  zone ─ which zone, where its API is ────┼─▶ build ─▶ Cloud ─▶ instances ─▶ api ─▶ bowline-http
-//!  credentials ─ given, or from a file ────┘                                   ▲
-//!                                            operation: how to wait for it ────┘
+//!  zone ─ which zone, where its API is ────┼─▶ build ─▶ Cloud ─▶ instances ─┬─▶ api ─▶ bowline-http
+//!  credentials ─ given, or from a file ────┘              └────▶ balancer ──┘
+//!                                                                  └─▶ operation: how to wait
 //!
 //!  id: what a provider id means
 //! ```
@@ -41,17 +41,14 @@
 #[allow(
     dead_code,
     unused_imports,
-    reason = "load balancers, which make the other calls, come next"
+    reason = "an answer is described whole, also where nobody asks for a part of it"
 )]
 mod api;
+mod balancer;
 pub mod config;
 mod credentials;
 pub mod id;
 mod instances;
-#[allow(
-    dead_code,
-    reason = "load balancers, which wait for operations, come next"
-)]
 mod operation;
 #[cfg(test)]
 mod testing;
@@ -61,7 +58,7 @@ mod zone;
 
 use std::sync::Arc;
 
-use bowline_core::{Claim, Cloud, CloudName, Instances, Node};
+use bowline_core::{Balancers, Claim, Cloud, CloudName, Instances, Node};
 use bowline_http::{BaseUrl, CallMetrics, Clock, Connector, DEFAULT_BUCKETS, HttpClient, Random};
 use http::HeaderValue;
 use prometheus_client::registry::Registry;
@@ -69,11 +66,13 @@ use thiserror::Error;
 use tracing::{info, warn};
 
 use api::Api;
+use balancer::LoadBalancers;
 use config::{CredentialSource, InstanceConfig};
 use credentials::CredentialsFile;
 use instances::Machines;
 use zone::Machine;
 
+pub use balancer::settings::table as annotations;
 pub use config::{Config, ConfigErrors};
 pub use credentials::{CREDENTIALS_POLL, KeyPair};
 pub use instances::{CONFIRMATIONS, FEW, LIST_AGE};
@@ -139,16 +138,22 @@ pub async fn build(
         zone,
         config.instances.clone(),
     ));
+    let settings = &config.load_balancer;
+    let balancers = (!settings.disabled)
+        .then(|| Arc::new(LoadBalancers::new(Api::new(http.clone()), settings)));
     let credentials = match &config.credentials {
         CredentialSource::Given(pair) => {
             http.set_auth(pair.clone());
             None
         }
         CredentialSource::File(path) => {
-            let machines = Arc::downgrade(&machines);
+            let followers = (Arc::downgrade(&machines), balancers.clone());
             let changed = move || {
-                if let Some(machines) = machines.upgrade() {
+                if let Some(machines) = followers.0.upgrade() {
                     machines.credentials_changed();
+                }
+                if let Some(balancers) = &followers.1 {
+                    balancers.credentials_changed();
                 }
             };
             let following = CredentialsFile::follow(path.clone(), http.clone(), changed);
@@ -159,6 +164,7 @@ pub async fn build(
         name: surroundings.name,
         config: config.instances.clone(),
         machines,
+        balancers,
         credentials,
     }))
 }
@@ -193,6 +199,8 @@ struct Exoscale {
     name: CloudName,
     config: InstanceConfig,
     machines: Arc<Machines>,
+    /// None if they are switched off.
+    balancers: Option<Arc<LoadBalancers>>,
     /// Ends with the cloud.
     credentials: Option<CredentialsFile>,
 }
@@ -213,6 +221,10 @@ impl Cloud for Exoscale {
     /// `--allow-untagged-cloud` is taken and not needed.
     fn has_cluster_id(&self) -> bool {
         true
+    }
+
+    fn balancers(&self) -> Option<&dyn Balancers> {
+        self.balancers.as_deref().map(|it| it as _)
     }
 
     fn ready(&self) -> Result<(), String> {
