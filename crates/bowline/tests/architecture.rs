@@ -28,6 +28,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "bowline-cloudscale",
             "bowline-controllers",
             "bowline-core",
+            "bowline-exoscale",
             "bowline-http",
             "bowline-simulator",
         ],
