@@ -29,7 +29,7 @@ const ACCOUNT: &str = "cloud-controller-manager";
 pub struct Differences<'a> {
     /// Variables on top of endpoint, zone and key.
     pub environment: &'a [(&'a str, &'a str)],
-    /// The text of the cloud config.
+    /// The text of the cloud config; `@` stands for what the names of nodes begin with on the server.
     pub config: &'a str,
     /// Flags on top of the original's.
     pub flags: &'a [&'a str],
@@ -76,7 +76,7 @@ impl Site {
         let cloud = Exoscale::from_fixture(&bench.world, scene).unwrap();
         let server = Server::builder(&bench.world, cloud.clone()).pipe(CLOUD);
         bench.act_as(config);
-        let (world, settings) = (bench.world.clone(), settings(differences));
+        let (world, settings) = (bench.world.clone(), settings(&bench, differences));
         bench.add_asking_provider(move |metrics| provider(&world, &settings, metrics));
         Self {
             bench,
@@ -87,7 +87,9 @@ impl Site {
     }
 }
 
-fn settings(differences: Differences<'_>) -> Config {
+fn settings(bench: &Bench, differences: Differences<'_>) -> Config {
+    let file = differences.config;
+    let file = file.replace('@', &bench.cluster.names().own(""));
     let endpoint = format!("http://{CLOUD}/v2");
     let mut variables = BTreeMap::from([
         ("EXOSCALE_API_ENDPOINT", endpoint.as_str()),
@@ -97,7 +99,7 @@ fn settings(differences: Differences<'_>) -> Config {
     ]);
     variables.extend(differences.environment.iter().copied());
     let environment = |name: &str| variables.get(name).map(ToString::to_string);
-    Config::read(environment, Some(differences.config)).unwrap()
+    Config::read(environment, Some(&file)).unwrap()
 }
 
 fn provider(
