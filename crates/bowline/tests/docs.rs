@@ -68,6 +68,35 @@ fn the_page_of_cloudscale_is_what_its_table_says() {
     );
 }
 
+#[test]
+fn the_page_of_exoscale_is_what_its_tables_say() {
+    let tables = bowline_exoscale::config::reference();
+    let annotations = bowline_exoscale::annotations::reference();
+    let (prefix, remembered) = (
+        bowline_exoscale::annotations::PREFIX,
+        bowline_exoscale::annotations::OWNED_SERVICES,
+    );
+    compare(
+        "exoscale.md",
+        &format!(
+            "# Exoscale\n\n\
+             Written from the tables in the source; do not edit by hand.\n\n\
+             Environment variables and the file of `--cloud-config` configure the provider; what is\n\
+             unset has its default, and all that cannot be used is told at the start.\n\n{tables}\
+             ## Annotations of Services\n\n\
+             All keys begin with `{prefix}`. An absent or\n\
+             empty one has its default. Before the cloud is asked anything, all are checked; what is not\n\
+             allowed is told in events `InvalidLoadBalancerConfig`, and nothing is changed until it is put\n\
+             right.\n\n\
+             {annotations}\n\
+             `bowline.dev/take-over: <id>` says that the load balancer with that id is this Service's,\n\
+             whatever its name and labels say.\n\n\
+             `{remembered}` is written by the manager: the ids of services of\n\
+             load balancers that are this Service's although their names do not begin with its uid.\n"
+        ),
+    );
+}
+
 /// The numbers of the cases that have a test, for one specification.
 fn tested(specification: &str) -> BTreeSet<u32> {
     let mut found = BTreeSet::new();

@@ -6,8 +6,6 @@ use std::time::Duration;
 use bowline_controllers::manager::{Manager, ManagerError};
 use bowline_controllers::metrics::Metrics;
 use bowline_controllers::{StopHandle, stop_signal};
-use bowline_core::Cloud;
-use futures::future::BoxFuture;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
 
@@ -26,28 +24,14 @@ pub struct Replica {
 }
 
 impl Replica {
-    /// Starts a manager with these clouds besides those that it has.
-    pub(crate) fn start(
-        name: &str,
-        mut it: Manager,
-        clouds: Vec<BoxFuture<'static, Arc<dyn Cloud>>>,
-        names: Names,
-    ) -> Self {
+    pub(crate) fn start(name: &str, it: Manager, names: Names) -> Self {
         let (handle, stop) = stop_signal();
         Self {
             name: name.to_owned(),
             metrics: it.metrics.clone(),
             names,
             stop: handle,
-            task: tokio::spawn(async move {
-                for cloud in clouds {
-                    let Some(cloud) = stop.unless_given(cloud).await else {
-                        return Ok(());
-                    };
-                    it.clouds.push(cloud);
-                }
-                it.run(stop).await
-            }),
+            task: tokio::spawn(it.run(stop)),
         }
     }
 

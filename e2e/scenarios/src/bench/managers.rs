@@ -9,7 +9,6 @@ use bowline_controllers::metrics::Metrics;
 use bowline_controllers::options::{self, Options, Request};
 use bowline_core::{Cloud, GuardPolicy};
 use bowline_http::Connector;
-use futures::future::{BoxFuture, ready};
 
 use super::{Bench, LEASE, MANAGER};
 use crate::replica::Replica;
@@ -18,22 +17,12 @@ use crate::replica::Replica;
 /// their events the same names.
 const MOMENT: Duration = Duration::from_millis(1);
 
-/// A cloud that is on its way.
-type Building = BoxFuture<'static, Arc<dyn Cloud>>;
 /// Makes a cloud that notes what it does in a manager's metrics.
-pub(super) type Provider = Box<dyn Fn(&Arc<Metrics>) -> Building>;
+pub(super) type Provider = Box<dyn Fn(&Arc<Metrics>) -> Arc<dyn Cloud>>;
 
 impl Bench {
     /// A cloud besides the scripted ones, which each manager makes when it starts.
     pub fn add_provider(&mut self, build: impl Fn(&Arc<Metrics>) -> Arc<dyn Cloud> + 'static) {
-        self.add_asking_provider(move |metrics| Box::pin(ready(build(metrics))));
-    }
-
-    /// The same for a cloud that has to ask something before it is there.
-    pub fn add_asking_provider(
-        &mut self,
-        build: impl Fn(&Arc<Metrics>) -> BoxFuture<'static, Arc<dyn Cloud>> + 'static,
-    ) {
         self.providers.push(Box::new(build));
     }
 
@@ -62,9 +51,7 @@ impl Bench {
         let flags = flags.iter().map(|&flag| flag.to_owned());
         let flags: Vec<String> = basis.into_iter().chain(flags).collect();
         let manager = self.manager(config, self.parse(&flags));
-        let clouds = self.providers.iter().map(|build| build(&manager.metrics));
-        let clouds = clouds.collect();
-        Replica::start(name, manager, clouds, self.cluster.names().clone())
+        Replica::start(name, manager, self.cluster.names().clone())
     }
 
     fn parse(&self, flags: &[String]) -> Options {
@@ -100,17 +87,17 @@ impl Bench {
         )
     }
 
-    /// A manager with the scripted clouds; the others join it when it starts.
     fn manager(&self, config: &kube::Config, options: Options) -> Manager {
         let metrics = Metrics::new();
         let limits = Limits::from(&options.client);
         let accounts = options.client.use_service_account_credentials;
         let scripted = self.clouds.iter().cloned();
         let scripted = scripted.map(|cloud| cloud as Arc<dyn Cloud>);
+        let built = self.providers.iter().map(|build| build(&metrics));
         Manager {
             clients: self.clients(config, limits, accounts, &metrics),
             options,
-            clouds: scripted.collect(),
+            clouds: scripted.chain(built).collect(),
             reviews: Reviews::default(),
             metrics: metrics.clone(),
             clock: self.world.clock.clone(),

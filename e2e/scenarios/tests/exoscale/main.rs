@@ -8,3 +8,5 @@
 )]
 
 mod nodes;
+mod services;
+mod stage;

@@ -1,6 +1,9 @@
 //! Carrying out a plan, step by step. No choices: a step is begun as it was planned, its operation is
 //! waited for without holding anybody, or it is an error.
 
+mod create;
+mod sight;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -14,17 +17,13 @@ use bowline_http::{CallError, Turn};
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use super::desire::Entrance;
+use super::Shared;
 use super::ownership::Family;
-use super::plan::{Action, Sketch, cannot_reset, is_at};
+use super::plan::{Action, Sketch, cannot_reset};
 use super::publish::{Known, Publisher};
-use super::{Shared, remarks};
-use crate::api::{LoadBalancer, LoadBalancerField, NewLoadBalancer, NewService, Operation};
-use crate::operation::{Waited, Waiting, next_look};
+use crate::api::{LoadBalancerField, Operation};
+use crate::operation::{Waited, Waiting};
 
-/// How long an address of a load balancer that is made is waited for, and how long something that was
-/// made may be out of sight; then the next plan looks again.
-const SIGHT_LIMIT: Duration = Duration::from_secs(60);
 /// When to ask again for the turn on a load balancer that another Service is changing.
 const TURN_PAUSE: Duration = Duration::from_secs(1);
 
@@ -289,121 +288,6 @@ impl Hands {
             }
             Err(error) => Err(error.into()),
         }
-    }
-
-    /// Makes a load balancer; without labels if the cloud takes none. One that is there already, and
-    /// ours, is as good.
-    async fn create(&mut self, body: &NewLoadBalancer) -> Result<Started, CloudError> {
-        let shared = Arc::clone(&self.shared);
-        let mut body = body.clone();
-        let mut result = shared.api.create_load_balancer(&body).await;
-        if let Err(error) = &result
-            && is_refused(error)
-            && !body.labels.is_empty()
-        {
-            body.labels.clear();
-            self.unlabelled = true;
-            result = shared.api.create_load_balancer(&body).await;
-        }
-        let error = match result {
-            Ok(operation) => return Ok(Started::Operation(operation)),
-            Err(error) => error,
-        };
-        let taken = error.status() == Some(409);
-        if !taken && !is_lost(&error) {
-            return Err(error.into());
-        }
-        let there = match shared.observer.all_if_allowed().await {
-            Ok(Some(list)) => list.items,
-            Ok(None) | Err(_) => return Err(error.into()),
-        };
-        let named = there.iter().find(|it| it.name == body.name).cloned();
-        let own = there.iter().find(|it| self.family().is_own(it));
-        // What has appeared since nobody could be told about it is what was asked for.
-        let made = named
-            .clone()
-            .filter(|it| !taken && self.unlabelled && it.labels.is_empty());
-        match own.cloned().or(made) {
-            Some(own) => {
-                self.is_new = true;
-                self.balancer = Some(Known::from(&own));
-                Ok(Started::Nothing)
-            }
-            None => match named.filter(|_| taken) {
-                Some(named) => {
-                    let message = remarks::name_taken(&named).message;
-                    Err(CloudError::new(CloudErrorKind::Conflict, message).caused_by(error))
-                }
-                None => Err(error.into()),
-            },
-        }
-    }
-
-    /// Looks for what came of a step.
-    async fn look_for(&mut self, action: &Action, since: Instant) -> Result<Outcome, CloudError> {
-        let missing = match action {
-            Action::AwaitAddress => self.address().await?,
-            Action::AwaitEnd(id) => {
-                let there = self.shared.observer.read(*id).await?;
-                there.map(|it| format!("load balancer {:?} to be gone", it.name))
-            }
-            Action::CreateBalancer(body) => self.made(body).await?,
-            Action::AddService(body) => self.added(body).await?,
-            _ => None,
-        };
-        let Some(what) = missing else {
-            return Ok(Outcome::Done);
-        };
-        let elapsed = since.elapsed();
-        let limited = !matches!(action, Action::AwaitEnd(_));
-        let Some(after) = next_look(elapsed).filter(|_| !limited || elapsed < SIGHT_LIMIT) else {
-            let seconds = elapsed.as_secs();
-            let message = format!("still waiting for {what} after {seconds} s");
-            return Err(CloudError::new(CloudErrorKind::Unavailable, message));
-        };
-        let under_way = Some(UnderWay::Sight(since));
-        Ok(Outcome::Wait(what, after, under_way))
-    }
-
-    /// What is still waited for until the load balancer has an address.
-    async fn address(&mut self) -> Result<Option<String>, CloudError> {
-        let id = self.balancer_id()?;
-        let Some(balancer) = self.shared.observer.read(id).await? else {
-            if self.is_new {
-                return Ok(Some(format!("load balancer {id} to be seen")));
-            }
-            let message = format!("load balancer {id} is gone; the plan is made anew");
-            return Err(CloudError::new(CloudErrorKind::Conflict, message));
-        };
-        self.balancer = Some(Known::from(&balancer));
-        let ready = balancer.address().is_some();
-        Ok((!ready).then(|| format!("an address of load balancer {:?}", balancer.name)))
-    }
-
-    /// The answer did not say which load balancer was made: it is found by its name.
-    async fn made(&mut self, body: &NewLoadBalancer) -> Result<Option<String>, CloudError> {
-        let list = self.shared.observer.all().await?;
-        let found = list.items.iter().find(|it| it.name == body.name);
-        self.balancer = found.map(Known::from);
-        let missing = self.balancer.is_none();
-        Ok(missing.then(|| format!("load balancer {:?} to be seen", body.name)))
-    }
-
-    /// The operation does not say which service was made: it is found by its port.
-    async fn added(&mut self, body: &NewService) -> Result<Option<String>, CloudError> {
-        let id = self.balancer_id()?;
-        let balancer: Option<LoadBalancer> = self.shared.observer.read(id).await?;
-        let entrance = Entrance {
-            port: body.port,
-            protocol: body.protocol.clone(),
-        };
-        let services = balancer.map(|it| it.services.items).unwrap_or_default();
-        let found = services.into_iter().find(|it| is_at(it, &entrance));
-        let Some(found) = found else {
-            return Ok(Some(format!("service {} to be seen", body.name)));
-        };
-        self.remember(&found.name, found.id);
-        Ok(None)
     }
 
     fn balancer_id(&self) -> Result<Uuid, CloudError> {

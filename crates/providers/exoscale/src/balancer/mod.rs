@@ -12,6 +12,7 @@ mod draft;
 #[cfg(test)]
 mod examples;
 mod execute;
+mod find;
 mod inventory;
 mod observe;
 mod ownership;

@@ -1,6 +1,5 @@
 //! New nodes: which instance they are, and what they get.
 
-use bowline_scenarios::exoscale::Differences;
 use bowline_scenarios::objects::{addresses, is_uninitialized};
 use bowline_scenarios::{Bench, is_real, scenario};
 use bowline_simulator::fleet::Kubelet;
@@ -48,11 +47,7 @@ fn exoscale_case_18_a_new_node_gets_id_labels_and_addresses_and_loses_the_taint(
 #[test]
 fn exoscale_case_19_two_families_settle_and_are_not_written_again() {
     scenario!(async || {
-        let stage = Stage::with(Differences {
-            flags: &["--node-status-update-frequency=10s"],
-            ..Differences::default()
-        })
-        .await;
+        let stage = Stage::with("", &["--node-status-update-frequency=10s"]).await;
         let address = "2001:db8::21".parse().unwrap();
         stage.cloud.set_ipv6(I1, Some(address)).unwrap();
         stage.join(I1);
@@ -75,11 +70,7 @@ fn exoscale_case_19_two_families_settle_and_are_not_written_again() {
 #[test]
 fn exoscale_case_96_an_unchanged_node_of_two_families_is_not_patched() {
     scenario!(async || {
-        let stage = Stage::with(Differences {
-            flags: &["--node-status-update-frequency=10s"],
-            ..Differences::default()
-        })
-        .await;
+        let stage = Stage::with("", &["--node-status-update-frequency=10s"]).await;
         let address = "2001:db8::21".parse().unwrap();
         stage.cloud.set_ipv6(I1, Some(address)).unwrap();
         stage.join(I1);

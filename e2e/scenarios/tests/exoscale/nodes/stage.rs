@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::ops::Deref;
 
 use bowline_core::SHUTDOWN_TAINT;
-use bowline_scenarios::exoscale::{Differences, Site};
+use bowline_scenarios::exoscale::Site;
 use bowline_scenarios::objects::{is_uninitialized, known, taints};
 use bowline_scenarios::{Bench, LEASE, Setup};
 use bowline_simulator::exoscale::InstanceSpec;
@@ -62,22 +62,19 @@ impl Deref for Stage {
 impl Stage {
     /// With both instances, the command line of the original's manifest, and its environment.
     pub(crate) async fn new() -> Self {
-        Self::with(Differences::default()).await
+        Self::with("", &[]).await
     }
 
-    /// The same with this cloud config.
+    /// The same with this cloud config, in which `@` stands for what the names of nodes begin with.
     pub(crate) async fn configured(config: &str) -> Self {
-        let differences = Differences {
-            config,
-            ..Differences::default()
-        };
-        Self::with(differences).await
+        Self::with(config, &[]).await
     }
 
-    /// The same with differences.
-    pub(crate) async fn with(differences: Differences<'_>) -> Self {
-        let mut site = Site::set_up(Setup::default().seed, FIXTURE, differences).await;
-        site.start();
+    /// The same with further flags.
+    pub(crate) async fn with(config: &str, flags: &[&str]) -> Self {
+        let seed = Setup::default().seed;
+        let mut site = Site::set_up(seed, FIXTURE, config, &[], flags).await;
+        site.start().await;
         Self {
             fleet: site.cluster.fleet(Settings::default()),
             _monitor: site.cluster.monitor(monitor::Settings::default()),

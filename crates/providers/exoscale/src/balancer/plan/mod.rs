@@ -5,6 +5,7 @@
 //! comes: the cloud has no two services on one port, and a service keeps its pool.
 
 mod compare;
+mod remove;
 #[cfg(test)]
 mod tests;
 
@@ -14,7 +15,7 @@ use bowline_core::{Change, Impact, Notice, Object, Problem, Remark, StepId};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::desire::{Entrance, WantedService, entrance};
+use super::desire::{Entrance, WantedService};
 use super::inventory::fields;
 use super::ownership::{Family, Whose};
 use crate::api::{
@@ -22,6 +23,7 @@ use crate::api::{
     NewService, ServiceChange, ServiceState,
 };
 use compare::compare;
+pub(crate) use remove::{entrances, is_in_doubt, remove};
 
 // What things are called.
 pub(crate) const BALANCER: &str = "load balancer";
@@ -291,63 +293,6 @@ impl Planner<'_> {
     }
 }
 
-/// Adds the removal of a load balancer, as far as it is the Service's, to a plan. `entrances` are
-/// those of the Service's ports: what is there counts as its own unless another Service has it.
-pub(crate) fn remove(
-    sketch: &mut Sketch,
-    family: Family<'_>,
-    there: &LoadBalancer,
-    manages: bool,
-    entrances: &[Entrance],
-) {
-    let object = || seen(BALANCER, &there.name, there.id);
-    if manages && there.state == LoadBalancerState::Deleting {
-        let why = remark(Impact::None, Some("it is being removed"), &[]);
-        sketch.wait(object(), &why, Action::AwaitEnd(there.id));
-        return;
-    }
-    let mut needs = Vec::new();
-    let mut stay = Vec::new();
-    for service in &there.services.items {
-        let goes = match family.whose(service) {
-            Whose::Ours => true,
-            Whose::Another(_) | Whose::Unclear => false,
-            Whose::Foreign => entrances.iter().any(|it| is_at(service, it)),
-        };
-        if !goes {
-            stay.push(service.name.as_str());
-            continue;
-        }
-        let why = remark(Impact::Interrupts, Some("no Service wants it"), &[]);
-        let action = Action::DeleteService {
-            balancer: there.id,
-            id: service.id,
-        };
-        let service = seen(SERVICE, &service.name, service.id);
-        needs.push(sketch.delete(service, &why, action));
-    }
-    if manages && stay.is_empty() {
-        let why = remark(Impact::Destroys, Some("no Service wants it"), &needs);
-        sketch.delete(object(), &why, Action::DeleteBalancer(there.id));
-    } else if manages {
-        sketch.plan.notices.push(Notice {
-            warning: true,
-            reason: SHARED,
-            message: format!(
-                "load balancer {:?} ({}) stays: it has services that are not this Service's ({})",
-                there.name,
-                there.id,
-                stay.join(", ")
-            ),
-        });
-    }
-}
-
-/// The entrances of a Service's ports.
-pub(crate) fn entrances(service: &bowline_core::Service) -> Vec<Entrance> {
-    service.ports.iter().filter_map(entrance).collect()
-}
-
 /// Whether the cloud is at work on something that the plan is about: what it does next is not known.
 pub(crate) fn is_unsettled(wanted: &Wanted<'_>, there: &LoadBalancer) -> bool {
     let concerns = |service: &LoadBalancerService| {
@@ -362,12 +307,6 @@ pub(crate) fn is_unsettled(wanted: &Wanted<'_>, there: &LoadBalancer) -> bool {
 pub(crate) fn is_at_work(family: Family<'_>, there: &LoadBalancer) -> bool {
     let mut all = there.services.items.iter();
     all.any(|it| is_changing(it) && family.whose(it) == Whose::Ours)
-}
-
-/// Whether it cannot be told of a service whose it is.
-pub(crate) fn is_in_doubt(family: Family<'_>, there: &LoadBalancer) -> bool {
-    let mut all = there.services.items.iter();
-    all.any(|it| family.whose(it) == Whose::Unclear)
 }
 
 fn is_changing(service: &LoadBalancerService) -> bool {
