@@ -45,6 +45,7 @@ mod secret;
 mod selector;
 mod service;
 mod setting;
+mod sight;
 mod sketch;
 mod source_ranges;
 mod taints;
@@ -88,6 +89,7 @@ pub use service::{
     TrafficPolicy,
 };
 pub use setting::{Origin, Setting, SettingError};
+pub use sight::{By, Sight, Unproven};
 pub use sketch::{Remark, Sketch};
 pub use source_ranges::{SOURCE_RANGES_ANNOTATION, allows_all, source_ranges};
 pub use taints::{with_shutdown, without_shutdown, without_uninitialized};

@@ -60,8 +60,8 @@ impl DerefMut for Site {
 
 impl Site {
     /// A cloud with what the fixture describes, and the manager with the command line of the
-    /// original's manifest and its environment, and with more of both, and that cloud config file; it
-    /// is not started yet.
+    /// original's manifest and its environment, and with more of both, and that cloud config file, in
+    /// which `@` stands for what the names of nodes begin with on the server; it is not started yet.
     pub async fn set_up(
         seed: u64,
         fixture: &str,
@@ -84,12 +84,13 @@ impl Site {
         bench.act_as(config);
         let next: Rc<RefCell<Option<Arc<dyn Cloud>>>> = Rc::default();
         let ready = Rc::clone(&next);
+        let file = file.replace('@', &bench.cluster.names().own(""));
         bench.add_provider(move |_| ready.take().expect("the provider was made"));
         Self {
             bench,
             cloud,
             user,
-            config: settings(file, environment),
+            config: settings(&file, environment),
             next,
             _server: server,
         }

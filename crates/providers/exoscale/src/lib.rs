@@ -31,22 +31,24 @@
 //!
 //! ```text
 //!  config ─ file and environment, checked ─┐
-//!  zone ─ which zone, where its API is ────┼─▶ build ─▶ Cloud ─▶ api ─▶ bowline-http
-//!  credentials ─ given, or from a file ────┘                      ▲
-//!                               operation: how to wait for it ────┘
-//!                     balancer ─ load balancers of Services ──────┘
+//!  zone ─ which zone, where its API is ────┼─▶ build ─▶ Cloud ─▶ instances ─┬─▶ api ─▶ bowline-http
+//!  credentials ─ given, or from a file ────┘              └────▶ balancer ──┘
+//!                                                                  └─▶ operation: how to wait
+//!
+//!  id: what a provider id means
 //! ```
 
 #[allow(
     dead_code,
     unused_imports,
-    reason = "instances, which make the rest of these calls, come next"
+    reason = "an answer is described whole, also where nobody asks for a part of it"
 )]
 mod api;
 mod balancer;
 pub mod config;
 mod credentials;
 pub mod id;
+mod instances;
 mod operation;
 #[cfg(test)]
 mod testing;
@@ -56,7 +58,7 @@ mod zone;
 
 use std::sync::Arc;
 
-use bowline_core::{Balancers, Claim, Cloud, CloudName, Node};
+use bowline_core::{Balancers, Claim, Cloud, CloudName, Instances, Node};
 use bowline_http::{BaseUrl, CallMetrics, Clock, Connector, DEFAULT_BUCKETS, HttpClient, Random};
 use http::HeaderValue;
 use prometheus_client::registry::Registry;
@@ -67,11 +69,13 @@ use api::Api;
 use balancer::LoadBalancers;
 use config::{CredentialSource, InstanceConfig};
 use credentials::CredentialsFile;
+use instances::Machines;
 use zone::Machine;
 
 pub use balancer::settings::table as annotations;
 pub use config::{Config, ConfigErrors};
 pub use credentials::{CREDENTIALS_POLL, KeyPair};
+pub use instances::{CONFIRMATIONS, FEW, LIST_AGE};
 pub use zone::ZoneError;
 
 /// The provider's name, as in `--cloud-provider`.
@@ -117,12 +121,23 @@ pub async fn build(
     for warning in &config.warnings {
         warn!(cloud = surroundings.name.as_str(), "{warning}");
     }
+    if config.node_csr_validation {
+        // Its place is a capability of the cloud, beside its instances.
+        let variable = config::SKS_AGENT_RUNNERS.name;
+        warn!("{variable}: node-csr-validation is not there yet, no certificate is approved");
+    }
     let machine = Machine::new(&surroundings.connector);
     let zone = zone::find(config, &machine).await?;
     let client = |base| client(config, &surroundings, base);
     let base = zone::endpoint(&config.endpoint, &zone, client).await?;
     info!(cloud = surroundings.name.as_str(), zone, api = %base, "serving one zone");
     let http = client(base);
+    let machines = Arc::new(Machines::new(
+        Api::new(http.clone()),
+        surroundings.clock.clone(),
+        zone,
+        config.instances.clone(),
+    ));
     let settings = &config.load_balancer;
     let balancers = (!settings.disabled)
         .then(|| Arc::new(LoadBalancers::new(Api::new(http.clone()), settings)));
@@ -132,9 +147,12 @@ pub async fn build(
             None
         }
         CredentialSource::File(path) => {
-            let balancers = balancers.clone();
+            let followers = (Arc::downgrade(&machines), balancers.clone());
             let changed = move || {
-                if let Some(balancers) = &balancers {
+                if let Some(machines) = followers.0.upgrade() {
+                    machines.credentials_changed();
+                }
+                if let Some(balancers) = &followers.1 {
                     balancers.credentials_changed();
                 }
             };
@@ -144,7 +162,8 @@ pub async fn build(
     };
     Ok(Arc::new(Exoscale {
         name: surroundings.name,
-        instances: config.instances.clone(),
+        config: config.instances.clone(),
+        machines,
         balancers,
         credentials,
     }))
@@ -178,7 +197,8 @@ fn client(config: &Config, surroundings: &Surroundings, base: BaseUrl) -> HttpCl
 /// One zone of Exoscale.
 struct Exoscale {
     name: CloudName,
-    instances: InstanceConfig,
+    config: InstanceConfig,
+    machines: Arc<Machines>,
     /// None if they are switched off.
     balancers: Option<Arc<LoadBalancers>>,
     /// Ends with the cloud.
@@ -195,7 +215,7 @@ impl Cloud for Exoscale {
     }
 
     fn claim(&self, node: &Node) -> Claim {
-        id::claim(node, &self.instances)
+        id::claim(node, &self.config)
     }
 
     /// `--allow-untagged-cloud` is taken and not needed.
@@ -212,5 +232,9 @@ impl Cloud for Exoscale {
             Some(file) => file.ready(),
             None => Ok(()),
         }
+    }
+
+    fn instances(&self) -> Option<&dyn Instances> {
+        (!self.config.disabled).then_some(&*self.machines as &dyn Instances)
     }
 }

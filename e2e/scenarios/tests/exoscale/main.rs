@@ -7,5 +7,6 @@
     reason = "a test may"
 )]
 
+mod nodes;
 mod services;
 mod stage;
