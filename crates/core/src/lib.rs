@@ -18,6 +18,7 @@
 //! controllers ask and write; they never see a cloud's API.
 
 mod addresses;
+mod annotation;
 mod balancers;
 mod cloud;
 mod duration;
@@ -44,10 +45,13 @@ mod secret;
 mod selector;
 mod service;
 mod setting;
+mod sight;
+mod sketch;
 mod source_ranges;
 mod taints;
 
 pub use addresses::{AddressError, addresses_differ, desired_addresses};
+pub use annotation::{TAKE_OVER, nearest, unknown_annotations};
 pub use balancers::{
     Balancers, Draft, DraftError, Executor, Goal, Marked, Progress, Publication, Whose, Wish,
     names_a_cluster,
@@ -85,5 +89,7 @@ pub use service::{
     TrafficPolicy,
 };
 pub use setting::{Origin, Setting, SettingError};
+pub use sight::{By, Sight, Unproven};
+pub use sketch::{Remark, Sketch};
 pub use source_ranges::{SOURCE_RANGES_ANNOTATION, allows_all, source_ranges};
 pub use taints::{with_shutdown, without_shutdown, without_uninitialized};

@@ -50,6 +50,7 @@ mod bench;
 pub mod cloud;
 pub mod cloudscale;
 pub mod cluster;
+pub mod exoscale;
 pub mod measure;
 mod mirror;
 pub mod names;

@@ -1,0 +1,7 @@
+//! Services and their load balancers: the cases that need the whole manager.
+
+mod creation;
+mod deletion;
+mod faults;
+mod rotation;
+mod shop;
