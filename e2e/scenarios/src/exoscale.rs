@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bowline_core::{Cloud, CloudName};
-use bowline_exoscale::{Config, PROVIDER, Surroundings};
+use bowline_exoscale::{BuildError, Config, PROVIDER, Surroundings};
 use bowline_http::Connector;
 use bowline_simulator::World;
 use bowline_simulator::exoscale::{DEFAULT_KEY, DEFAULT_SECRET, DEFAULT_ZONE, Exoscale, Scene};
@@ -24,6 +25,11 @@ pub const FLAGS: [&str; 2] = ["--leader-elect=true", "--allow-untagged-cloud"];
 const CLOUD: &str = "exoscale.sim:80";
 /// Who the manager is: the service account of the original's manifest.
 const ACCOUNT: &str = "cloud-controller-manager";
+
+/// How often a process that cannot start is started.
+const STARTS: u32 = 10;
+/// The pause before that.
+const RESTART: Duration = Duration::from_secs(1);
 
 /// A bench whose managers work with a simulated Exoscale.
 pub struct Site {
@@ -90,9 +96,17 @@ impl Site {
         }
     }
 
-    /// Starts the manager, as a new process would.
+    /// Starts the manager, as a new process would; one that cannot start is started again.
     pub async fn start(&mut self) {
-        let cloud = provider(&self.bench.world, &self.config).await;
+        let mut tries = 0;
+        let cloud = loop {
+            tries += 1;
+            match provider(&self.bench.world, &self.config).await {
+                Ok(cloud) => break cloud,
+                Err(error) if tries == STARTS => panic!("it does not start: {error}"),
+                Err(_) => tokio::time::sleep(RESTART).await,
+            }
+        };
         self.next.replace(Some(cloud));
         self.bench.start();
     }
@@ -110,7 +124,7 @@ fn settings(file: &str, environment: &[(&str, &str)]) -> Config {
     Config::read(variable, Some(file)).unwrap()
 }
 
-async fn provider(world: &World, config: &Config) -> Arc<dyn Cloud> {
+async fn provider(world: &World, config: &Config) -> Result<Arc<dyn Cloud>, BuildError> {
     let surroundings = Surroundings {
         name: CloudName::parse(PROVIDER).unwrap(),
         connector: Connector::simulated(world.pipes.clone()),
@@ -118,5 +132,5 @@ async fn provider(world: &World, config: &Config) -> Arc<dyn Cloud> {
         random: world.random.fork(),
         metrics: None,
     };
-    bowline_exoscale::build(config, surroundings).await.unwrap()
+    bowline_exoscale::build(config, surroundings).await
 }

@@ -10,6 +10,8 @@ use serde_json::Value;
 
 /// Pool `workers` of the cases.
 pub(crate) const P1: &str = "0f0e0d0c-0b0a-4908-8706-050403020100";
+/// Pool `others` of the cases.
+pub(crate) const P2: &str = "aa0e0d0c-0b0a-4908-8706-050403020101";
 /// An instance of pool `workers`.
 pub(crate) const I1: &str = "6f1d2c3b-7a55-4e0c-9b61-2d3e4f5a6b7c";
 /// Another instance of pool `workers`.
@@ -62,6 +64,11 @@ impl Stage {
     pub(crate) async fn idle(file: &str, arguments: &[&str]) -> Self {
         let seed = Setup::default().seed;
         Self(Site::set_up(seed, FIXTURE, file, &[], arguments).await)
+    }
+
+    /// The same with a seed for everything that is random.
+    pub(crate) async fn seeded(seed: u64) -> Self {
+        Self(Site::set_up(seed, FIXTURE, "", &[], &[]).await)
     }
 
     /// The same with further variables in the provider's environment.

@@ -4,4 +4,5 @@ mod creation;
 mod deletion;
 mod faults;
 mod rotation;
+mod seeds;
 mod shop;
