@@ -12,6 +12,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("bowline-http", &["bowline-core"]),
     ("bowline-controllers", &["bowline-core", "bowline-http"]),
     ("bowline-cloudscale", &["bowline-core", "bowline-http"]),
+    ("bowline-exoscale", &["bowline-core", "bowline-http"]),
     ("bowline-simulator", &["bowline-http"]),
     (
         "bowline-control-plane",
@@ -44,6 +45,7 @@ const ARROWS: &[(&str, &[&str])] = &[
 const FORBIDDEN: &[(&str, &[&str])] = &[
     ("bowline-core", &["tokio", "hyper", "kube", "rustls"]),
     ("bowline-cloudscale", &["kube", "k8s-openapi"]),
+    ("bowline-exoscale", &["kube", "k8s-openapi"]),
 ];
 
 struct Crate {

@@ -76,6 +76,12 @@ pub trait Cloud: Send + Sync + 'static {
         true
     }
 
+    /// Whether it has what it needs to work, or what is missing. Answers from memory; a process with
+    /// a cloud that is not ready runs and says so at `/readyz`.
+    fn ready(&self) -> Result<(), String> {
+        Ok(())
+    }
+
     /// What it knows about machines.
     fn instances(&self) -> Option<&dyn Instances> {
         None

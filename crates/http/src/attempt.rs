@@ -9,7 +9,7 @@ use http::header::{CONTENT_TYPE, LOCATION, PROXY_AUTHORIZATION, RETRY_AFTER};
 use http::{HeaderMap, HeaderValue, Request, StatusCode, Uri};
 use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
 use tokio::time::{Instant, timeout, timeout_at};
-use tracing::debug;
+use tracing::{debug, info};
 
 use crate::auth::Signing;
 use crate::call::Call;
@@ -24,6 +24,8 @@ use crate::retry::{Effect, Outcome, retry_after};
 const REDIRECTS: u32 = 4;
 /// How much of a cloud's own error text goes into an error.
 const ERROR_TEXT: usize = 1000;
+/// How much of a body a trace shows: a dozen objects, not a list of a thousand.
+const TRACED_BODY: usize = 16 * 1024;
 
 /// A call in the form in which it is sent.
 pub(crate) struct Prepared {
@@ -181,17 +183,22 @@ impl Prepared {
             Ok(request) => request,
             Err(reason) => return Ended::failed(Outcome::Refused, "was not sent", Some(reason)),
         };
+        self.trace_request(&request);
         let response = match shared.hyper.request(request).await {
             Ok(response) => response,
             Err(error) => return not_answered(&error),
         };
         let (parts, body) = response.into_parts();
         match Limited::new(body, shared.body_limit).collect().await {
-            Ok(body) => Ended::Answer {
-                status: parts.status,
-                headers: parts.headers,
-                body: body.to_bytes(),
-            },
+            Ok(body) => {
+                let body = body.to_bytes();
+                self.trace_answer(parts.status, &parts.headers, &body);
+                Ended::Answer {
+                    status: parts.status,
+                    headers: parts.headers,
+                    body,
+                }
+            }
             Err(error) if error.is::<LengthLimitError>() => {
                 let what = format!("answered with more than {} bytes", shared.body_limit);
                 Ended::failed(Outcome::Unusable, what, None)
@@ -201,6 +208,36 @@ impl Prepared {
                 Ended::failed(Outcome::Broken, what, Some(error_chain(error.as_ref())))
             }
         }
+    }
+
+    fn trace_request(&self, request: &Request<Full<Bytes>>) {
+        let shared = &self.call.client.0;
+        if !shared.trace {
+            return;
+        }
+        let body = self.body.clone().unwrap_or_default();
+        info!(
+            cloud = shared.cloud,
+            method = request.method().as_str(),
+            uri = shared.redactor.text(&request.uri().to_string()),
+            headers = ?shared.redactor.headers(request.headers()),
+            body = shared.redactor.body_up_to(&body, TRACED_BODY),
+            "request sent"
+        );
+    }
+
+    fn trace_answer(&self, status: StatusCode, headers: &HeaderMap, body: &[u8]) {
+        let shared = &self.call.client.0;
+        if !shared.trace {
+            return;
+        }
+        info!(
+            cloud = shared.cloud,
+            status = status.as_u16(),
+            headers = ?shared.redactor.headers(headers),
+            body = shared.redactor.body_up_to(body, TRACED_BODY),
+            "answer received"
+        );
     }
 
     fn build(&self, uri: &Uri) -> Result<Request<Full<Bytes>>, String> {

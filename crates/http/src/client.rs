@@ -60,6 +60,7 @@ pub(crate) struct Shared {
     pub(crate) redactor: Redactor,
     pub(crate) metrics: Option<CallMetrics>,
     pub(crate) error_text: ErrorText,
+    pub(crate) trace: bool,
 }
 
 impl HttpClient {
@@ -156,6 +157,7 @@ pub struct ClientBuilder {
     redactor: Redactor,
     metrics: Option<CallMetrics>,
     error_text: ErrorText,
+    trace: bool,
 }
 
 impl ClientBuilder {
@@ -182,6 +184,7 @@ impl ClientBuilder {
             redactor: Redactor::default(),
             metrics: None,
             error_text: Arc::new(usual_error_text),
+            trace: false,
         }
     }
 
@@ -271,6 +274,12 @@ impl ClientBuilder {
         self
     }
 
+    /// Whether every request and answer is logged with its headers and body, without secrets.
+    pub fn trace(mut self, trace: bool) -> Self {
+        self.trace = trace;
+        self
+    }
+
     /// The client.
     pub fn build(self) -> HttpClient {
         let hyper = Client::builder(TokioExecutor::new())
@@ -299,6 +308,7 @@ impl ClientBuilder {
             redactor: self.redactor,
             metrics: self.metrics,
             error_text: self.error_text,
+            trace: self.trace,
         }))
     }
 }

@@ -116,6 +116,24 @@ impl Connector {
         }
     }
 
+    /// The same network without its proxies, for addresses that only mean something from here, such
+    /// as those of a machine's own metadata.
+    #[must_use]
+    pub fn direct(&self) -> Self {
+        let network = match &self.network {
+            Network::Real(real) => Network::Real(Arc::new(Real {
+                tcp: real.tcp.clone(),
+                tls: Arc::clone(&real.tls),
+                proxies: ProxyRules::default(),
+            })),
+            Network::Simulated(pipes) => Network::Simulated(pipes.clone()),
+        };
+        Self {
+            network,
+            deadline: self.deadline,
+        }
+    }
+
     /// Hands out pipes to the listener named `host:port`, plain bytes for every scheme.
     pub fn simulated(pipes: Pipes) -> Self {
         Self {

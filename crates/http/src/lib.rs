@@ -38,6 +38,7 @@ mod client;
 mod clock;
 mod connect;
 mod error;
+mod file;
 mod limit;
 mod metrics;
 mod page;
@@ -63,6 +64,7 @@ pub use client::{
 pub use clock::Clock;
 pub use connect::{CONNECT_DEADLINE, ConnectError, Connector};
 pub use error::{CallError, kind_of, usual_error_text};
+pub use file::{Background, SmallFile};
 pub use limit::{Bucket, Rate};
 pub use metrics::{CallMetrics, DEFAULT_BUCKETS};
 pub use page::{PAGES, Page, pages};

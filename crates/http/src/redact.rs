@@ -98,6 +98,11 @@ impl Redactor {
 
     /// A body for people: at most [`BODY_EXCERPT`] bytes, nothing secret in it.
     pub fn body(&self, body: &[u8]) -> String {
+        self.body_up_to(body, BODY_EXCERPT)
+    }
+
+    /// The same with another length.
+    pub(crate) fn body_up_to(&self, body: &[u8], length: usize) -> String {
         let body = &body[..body.len().min(BODY_EXAMINED)];
         let clean = match serde_json::from_slice::<Value>(body) {
             Ok(mut value) => {
@@ -106,7 +111,7 @@ impl Redactor {
             }
             Err(_) => hide_pairs(&self.values(&String::from_utf8_lossy(body))),
         };
-        excerpt(&self.text(&clean), BODY_EXCERPT)
+        excerpt(&self.text(&clean), length)
     }
 
     /// Headers for people.

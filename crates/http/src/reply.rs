@@ -94,9 +94,33 @@ impl Reply {
         &self,
         key: &str,
     ) -> Result<Vec<Result<T, BadItem>>, CallError> {
+        let list = self.under(key)?;
+        self.listed(key, list.map_or("", RawValue::get))
+    }
+
+    /// The same where a server leaves out empty lists: a missing key, or null, is one. The body must
+    /// be an object all the same.
+    pub fn items_if_any<T: DeserializeOwned>(
+        &self,
+        key: &str,
+    ) -> Result<Vec<Result<T, BadItem>>, CallError> {
+        match self.under(key)?.map(RawValue::get) {
+            None | Some("null") => Ok(Vec::new()),
+            Some(list) => self.listed(key, list),
+        }
+    }
+
+    fn under(&self, key: &str) -> Result<Option<&RawValue>, CallError> {
         let object: BTreeMap<String, &RawValue> =
             serde_json::from_slice(&self.body).map_err(|error| self.not_understood(&error))?;
-        let list = object.get(key).map_or("", |list| list.get());
+        Ok(object.get(key).copied())
+    }
+
+    fn listed<T: DeserializeOwned>(
+        &self,
+        key: &str,
+        list: &str,
+    ) -> Result<Vec<Result<T, BadItem>>, CallError> {
         let Ok(items) = serde_json::from_str::<Vec<&RawValue>>(list) else {
             let reason = format!("there is no list under {key}");
             return Err(self.not_understood(&reason));

@@ -108,6 +108,7 @@ impl Manager {
         self.check_cluster_ids()?;
         let migration = self.migration()?;
         let health = Health::default();
+        self.watch_clouds(&health);
         let options = serving::options(&self.options)?;
         let (serving_handle, serving_stop) = stop_signal();
         let binding = Server::bind(options, self.serving_parts(&health, migration.as_ref()));
@@ -126,6 +127,15 @@ impl Manager {
             let _ = server.await;
         }
         ended
+    }
+
+    /// A standby whose clouds could not work is no good standby: they count from the start.
+    fn watch_clouds(&self, health: &Health) {
+        for cloud in &self.clouds {
+            let name = format!("cloud-{}", cloud.name());
+            let cloud = Arc::clone(cloud);
+            health.add_ready_check(name, Arc::new(move || cloud.ready()));
+        }
     }
 
     async fn lead_or_work(

@@ -113,6 +113,17 @@ impl Health {
         readiness
     }
 
+    /// Adds a check of `/readyz`, for what knows by itself whether it is ready.
+    pub fn add_ready_check(&self, name: impl Into<String>, check: Check) {
+        self.push(Named {
+            name: name.into(),
+            healthz: false,
+            livez: false,
+            readyz: true,
+            check,
+        });
+    }
+
     /// Takes away all checks of that name.
     pub fn remove(&self, name: &str) {
         lock(&self.0).retain(|check| check.name != name);

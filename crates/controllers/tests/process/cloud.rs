@@ -32,6 +32,7 @@ pub(crate) struct Demo {
 struct State {
     answers: BTreeMap<String, Answer>,
     calls: Vec<Timestamp>,
+    lacks: Option<String>,
 }
 
 impl Demo {
@@ -45,6 +46,11 @@ impl Demo {
 
     pub(crate) fn say(&self, node: &str, answer: Answer) {
         self.state().answers.insert(node.to_owned(), answer);
+    }
+
+    /// What it lacks to be ready; none if nothing.
+    pub(crate) fn lack(&self, what: Option<&str>) {
+        self.state().lacks = what.map(str::to_owned);
     }
 
     /// When it was called, check reads included.
@@ -105,6 +111,10 @@ impl Cloud for Demo {
 
     fn has_cluster_id(&self) -> bool {
         true
+    }
+
+    fn ready(&self) -> Result<(), String> {
+        self.state().lacks.clone().map_or(Ok(()), Err)
     }
 
     fn instances(&self) -> Option<&dyn Instances> {

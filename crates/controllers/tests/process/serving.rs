@@ -149,6 +149,23 @@ async fn readyz_is_good_when_the_nodes_are_known_and_not_before() {
 }
 
 #[tokio::test]
+async fn readyz_waits_for_a_cloud_that_lacks_something() {
+    let stage = Stage::on_socket().await;
+    stage.cloud.lack(Some("no credentials yet"));
+    let config = stage.administrator("manager");
+    let token = config_token(&config);
+    let (manager, port) = serve(&stage, &config, &[]);
+    until_working(&stage).await;
+    let said = get(port, "/readyz?verbose", Some(&token)).await;
+    assert_eq!(said.status, 500, "{}", said.body);
+    assert!(said.body.contains("[-]cloud-demo failed"), "{}", said.body);
+    assert_eq!(get(port, "/healthz", None).await.body, "ok");
+    stage.cloud.lack(None);
+    while get(port, "/readyz", Some(&token)).await.status != 200 {}
+    manager.stop().await.0.unwrap();
+}
+
+#[tokio::test]
 async fn framework_case_115_each_caller_gets_what_the_cluster_grants() {
     let stage = Stage::on_socket().await;
     let (scraper, stranger) = install_scraper(&stage);

@@ -341,6 +341,14 @@ async fn one_broken_item_concerns_that_item_only() {
         let bad = items[1].as_ref().unwrap_err();
         assert_eq!((bad.position, bad.object.as_deref()), (1, Some("u7")));
     }
+    assert_eq!(wrapped.items_if_any::<Machine>("vms").unwrap().len(), 3);
+    assert!(
+        wrapped
+            .items_if_any::<Machine>("instances")
+            .unwrap()
+            .is_empty()
+    );
+    assert!(bare.items_if_any::<Machine>("vms").is_err());
     let error = wrapped.items_under::<Machine>("instances").unwrap_err();
     assert_eq!(
         error.kind(),

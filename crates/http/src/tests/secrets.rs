@@ -134,6 +134,7 @@ async fn shown(place: Place, status: u16, secret: &str, registered: bool) -> Str
     let base = BaseUrl::parse("https://cloud.test").unwrap();
     let mut builder = HttpClient::builder("cloud", base, Connector::simulated(pipes))
         .random(Random::seeded(1))
+        .trace(true)
         .clock(Clock::simulated(jiff::Timestamp::UNIX_EPOCH));
     let value = Secret::new(secret);
     if registered {
@@ -247,9 +248,16 @@ fn the_log_tells_method_route_status_and_attempt() {
     let text = run(Place::Bearer, 503, "unguessable-token", false);
     let lines: Vec<_> = text
         .lines()
-        .filter(|line| line.contains("bowline_http"))
+        .filter(|line| line.contains("bowline_http") && line.contains("attempt="))
         .collect();
     assert_eq!(lines.len(), 3, "{text}");
+    for traced in [
+        "request sent",
+        "answer received",
+        "uri=\"https://cloud.test/v1/servers/7\"",
+    ] {
+        assert_eq!(text.matches(traced).count(), 3, "{traced} in {text}");
+    }
     for part in [
         "method=\"POST\"",
         "route=\"v1/servers/:id\"",

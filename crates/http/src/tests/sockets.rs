@@ -473,3 +473,19 @@ async fn a_proxy_that_refuses_is_named_without_its_password() {
         )
     );
 }
+
+#[test]
+fn a_direct_connector_leaves_its_proxies_out() {
+    let environment = |name: &str| {
+        let proxy = (name == "HTTP_PROXY").then_some("http://ann:hunter2@proxy.test:3128");
+        proxy.map(str::to_owned)
+    };
+    let rules = ProxyRules::from_environment(environment).unwrap();
+    let connector = Connector::real(Tls::new().build().unwrap(), rules);
+    let uri = "http://metadata.test/zone".parse().unwrap();
+    assert!(connector.proxy_authorization(&uri).is_some());
+    assert!(!connector.secrets().is_empty());
+    let direct = connector.direct();
+    assert!(direct.proxy_authorization(&uri).is_none());
+    assert!(direct.secrets().is_empty());
+}

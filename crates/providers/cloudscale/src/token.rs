@@ -1,12 +1,12 @@
 //! The token in a file: read at the start, and again every few seconds.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use bowline_core::Secret;
+use bowline_http::{Background, SmallFile};
 use thiserror::Error;
-use tokio::io::AsyncReadExt as _;
-use tokio::task::JoinHandle;
 use tokio::time::sleep;
 use tracing::{info, warn};
 
@@ -51,42 +51,22 @@ impl TokenFileError {
 
 /// Reads the token once, at the start.
 pub(crate) fn read_now(path: &Path) -> Result<Secret, TokenFileError> {
-    let read = std::fs::File::open(path).and_then(|file| {
-        let mut bytes = Vec::new();
-        std::io::Read::read_to_end(&mut std::io::Read::take(file, limit()), &mut bytes)?;
-        Ok(bytes)
-    });
-    check(path, read)
+    check(path, SmallFile::new(path, LONGEST_TOKEN).read_now())
 }
 
-async fn read(path: &Path) -> Result<Secret, TokenFileError> {
-    let read = async {
-        let mut bytes = Vec::new();
-        let file = tokio::fs::File::open(path).await?;
-        file.take(limit()).read_to_end(&mut bytes).await?;
-        Ok(bytes)
-    };
-    check(path, read.await)
-}
-
-/// One byte more than allowed, to see that it is too long.
-fn limit() -> u64 {
-    LONGEST_TOKEN as u64 + 1
-}
-
-fn check(path: &Path, read: std::io::Result<Vec<u8>>) -> Result<Secret, TokenFileError> {
+fn check(path: &Path, read: io::Result<Vec<u8>>) -> Result<Secret, TokenFileError> {
     let path = path.to_owned();
-    let bytes = match read {
-        Ok(bytes) => bytes,
-        Err(source) => return Err(TokenFileError::Unreadable { path, source }),
-    };
     let unusable = |reason| TokenFileError::Unusable {
         path: path.clone(),
         reason,
     };
-    if bytes.len() > LONGEST_TOKEN {
-        return Err(unusable("it is too long for a token"));
-    }
+    let bytes = match read {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == io::ErrorKind::FileTooLarge => {
+            return Err(unusable("it is too long for a token"));
+        }
+        Err(source) => return Err(TokenFileError::Unreadable { path, source }),
+    };
     let text = std::str::from_utf8(&bytes).map_err(|_| unusable("it is not text"))?;
     let token = text.trim();
     match token_problem(token) {
@@ -97,7 +77,9 @@ fn check(path: &Path, read: std::io::Result<Vec<u8>>) -> Result<Secret, TokenFil
 
 /// A task that follows the file; it ends when this is dropped.
 #[derive(Debug)]
-pub(crate) struct TokenWatch(JoinHandle<()>);
+pub(crate) struct TokenWatch {
+    _task: Background,
+}
 
 impl TokenWatch {
     /// Calls `changed` with every new token. `current` is none if the file was no use so far.
@@ -106,21 +88,17 @@ impl TokenWatch {
         current: Option<Secret>,
         changed: impl Fn(Secret) + Send + 'static,
     ) -> Self {
-        Self(tokio::spawn(follow(path, current, changed)))
-    }
-}
-
-impl Drop for TokenWatch {
-    fn drop(&mut self) {
-        self.0.abort();
+        let task = Background::start(follow(path, current, changed));
+        Self { _task: task }
     }
 }
 
 async fn follow(path: PathBuf, mut current: Option<Secret>, changed: impl Fn(Secret) + Send) {
+    let file = SmallFile::new(&path, LONGEST_TOKEN);
     let mut complaint = None;
     loop {
         sleep(TOKEN_POLL).await;
-        match read(&path).await {
+        match check(&path, file.read().await) {
             Ok(token) if current.as_ref() == Some(&token) => complaint = None,
             Ok(token) => {
                 info!(path = %path.display(), "using the new API token");

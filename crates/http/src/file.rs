@@ -1,0 +1,116 @@
+//! Small files that somebody else writes, such as mounted secrets, and tasks that follow them.
+
+use std::future::Future;
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+
+use tokio::io::AsyncReadExt as _;
+use tokio::task::JoinHandle;
+
+/// A file of limited size. It is opened by its name each time, so that a link that was turned to
+/// another file is followed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SmallFile {
+    path: PathBuf,
+    limit: usize,
+}
+
+impl SmallFile {
+    /// The file at `path`, of which no more than `limit` bytes are read.
+    pub fn new(path: impl Into<PathBuf>, limit: usize) -> Self {
+        let path = path.into();
+        Self { path, limit }
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// All of it, blocking: for the start of the program. Longer than the limit is
+    /// [`io::ErrorKind::FileTooLarge`].
+    pub fn read_now(&self) -> io::Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        let file = std::fs::File::open(&self.path)?;
+        file.take(self.one_more()).read_to_end(&mut bytes)?;
+        self.checked(bytes)
+    }
+
+    /// The same without blocking.
+    pub async fn read(&self) -> io::Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        let file = tokio::fs::File::open(&self.path).await?;
+        file.take(self.one_more()).read_to_end(&mut bytes).await?;
+        self.checked(bytes)
+    }
+
+    /// One byte more than allowed, to see that it is too long.
+    fn one_more(&self) -> u64 {
+        u64::try_from(self.limit)
+            .unwrap_or(u64::MAX)
+            .saturating_add(1)
+    }
+
+    fn checked(&self, bytes: Vec<u8>) -> io::Result<Vec<u8>> {
+        if bytes.len() > self.limit {
+            Err(io::ErrorKind::FileTooLarge.into())
+        } else {
+            Ok(bytes)
+        }
+    }
+}
+
+/// A task that ends when this is dropped.
+#[derive(Debug)]
+pub struct Background(JoinHandle<()>);
+
+impl Background {
+    /// Begins it; that needs a tokio runtime.
+    pub fn start(task: impl Future<Output = ()> + Send + 'static) -> Self {
+        Self(tokio::spawn(task))
+    }
+}
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_file_is_read_up_to_its_limit_and_through_links() {
+        let folder = tempfile::tempdir().unwrap();
+        let (old, new) = (folder.path().join("old"), folder.path().join("new"));
+        std::fs::write(&old, "four").unwrap();
+        std::fs::write(&new, "fives").unwrap();
+        let link = folder.path().join("link");
+        std::os::unix::fs::symlink(&old, &link).unwrap();
+        let file = SmallFile::new(&link, 4);
+        assert_eq!(file.read_now().unwrap(), b"four");
+        assert_eq!(file.read().await.unwrap(), b"four");
+        let next = folder.path().join("next");
+        std::os::unix::fs::symlink(&new, &next).unwrap();
+        std::fs::rename(&next, file.path()).unwrap();
+        let too_long = io::ErrorKind::FileTooLarge;
+        assert_eq!(file.read_now().unwrap_err().kind(), too_long);
+        assert_eq!(file.read().await.unwrap_err().kind(), too_long);
+        std::fs::remove_file(&new).unwrap();
+        let missing = io::ErrorKind::NotFound;
+        assert_eq!(file.read().await.unwrap_err().kind(), missing);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_task_ends_with_its_holder() {
+        let (sender, receiver) = tokio::sync::oneshot::channel::<()>();
+        let task = Background::start(async move {
+            std::future::pending::<()>().await;
+            drop(sender);
+        });
+        drop(task);
+        assert!(receiver.await.is_err());
+    }
+}

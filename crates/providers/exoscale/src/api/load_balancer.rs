@@ -1,0 +1,144 @@
+//! Network load balancers: one public IPv4 address each, and up to ten services behind it.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use bowline_core::CloudError;
+use bowline_http::{CallError, Route};
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use super::resource::{Listing, address, listing, or_default};
+use super::{Api, LoadBalancerService, Operation};
+
+/// All load balancers of the zone.
+const LOAD_BALANCERS: &str = "load-balancer";
+/// One of them.
+const LOAD_BALANCER: &str = "load-balancer/:id";
+/// One of its fields.
+const FIELD: &str = "load-balancer/:id/:field";
+
+/// A network load balancer.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub(crate) struct LoadBalancer {
+    pub(crate) id: Uuid,
+    #[serde(default, deserialize_with = "or_default")]
+    pub(crate) name: String,
+    #[serde(default, deserialize_with = "or_default")]
+    pub(crate) description: String,
+    #[serde(default, deserialize_with = "or_default")]
+    pub(crate) state: LoadBalancerState,
+    /// IPv4; none for some time after it was made.
+    #[serde(default, deserialize_with = "address")]
+    pub(crate) ip: Option<IpAddr>,
+    #[serde(default, deserialize_with = "or_default")]
+    pub(crate) labels: BTreeMap<String, String>,
+    #[serde(default, deserialize_with = "listing")]
+    pub(crate) services: Listing<LoadBalancerService>,
+}
+
+/// What the API says about a load balancer's state.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum LoadBalancerState {
+    Creating,
+    Running,
+    Deleting,
+    Migrating,
+    Migrated,
+    Error,
+    /// Not said, or something newer than this program.
+    #[default]
+    #[serde(other)]
+    Other,
+}
+
+/// A load balancer to be made. What is empty is not sent: the API refuses empty texts.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub(crate) struct NewLoadBalancer {
+    pub(crate) name: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(crate) description: String,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) labels: BTreeMap<String, String>,
+}
+
+/// What is to change about a load balancer; what is none stays. A description is emptied by
+/// [`Api::reset_load_balancer_field`] alone.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub(crate) struct LoadBalancerChange {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) name: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) description: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) labels: Option<BTreeMap<String, String>>,
+}
+
+/// A field that can be emptied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LoadBalancerField {
+    Description,
+    Labels,
+}
+
+impl LoadBalancerField {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Description => "description",
+            Self::Labels => "labels",
+        }
+    }
+}
+
+impl Api {
+    /// `GET /load-balancer`.
+    pub(crate) async fn load_balancers(&self) -> Result<Listing<LoadBalancer>, CloudError> {
+        self.list(Route::new(LOAD_BALANCERS), "load-balancers")
+            .await
+    }
+
+    /// `GET /load-balancer/<uuid>`.
+    pub(crate) async fn load_balancer(&self, id: Uuid) -> Result<LoadBalancer, CloudError> {
+        self.read(one(id)).await
+    }
+
+    /// `POST /load-balancer`.
+    pub(crate) async fn create_load_balancer(
+        &self,
+        body: &NewLoadBalancer,
+    ) -> Result<Operation, CallError> {
+        self.create(Route::new(LOAD_BALANCERS), body).await
+    }
+
+    /// `PUT /load-balancer/<uuid>`.
+    pub(crate) async fn update_load_balancer(
+        &self,
+        id: Uuid,
+        body: &LoadBalancerChange,
+    ) -> Result<Operation, CallError> {
+        self.update(one(id), body).await
+    }
+
+    /// `DELETE /load-balancer/<uuid>`; none if it is not there.
+    pub(crate) async fn delete_load_balancer(
+        &self,
+        id: Uuid,
+    ) -> Result<Option<Operation>, CallError> {
+        self.remove(one(id)).await
+    }
+
+    /// `DELETE /load-balancer/<uuid>/<field>`.
+    pub(crate) async fn reset_load_balancer_field(
+        &self,
+        id: Uuid,
+        field: LoadBalancerField,
+    ) -> Result<Operation, CallError> {
+        let route = Route::new(FIELD).with("id", id.to_string());
+        self.reset(route.with("field", field.name())).await
+    }
+}
+
+fn one(id: Uuid) -> Route {
+    Route::new(LOAD_BALANCER).with("id", id.to_string())
+}

@@ -1,0 +1,199 @@
+//! The Exoscale provider: one zone of a European cloud.
+//!
+//! # The cloud
+//!
+//! Zones (`ch-gva-2`, `at-vie-1`, …) that share an account and nothing else: each has an API host of
+//! its own, and the same path on two hosts shows two different sets of things. Load balancers are
+//! network load balancers (NLB) of one public IPv4 address, whose listeners ("services") each send
+//! to one instance pool; the NLB follows the members of the pool by itself.
+//!
+//! # Its API, and what to know about it
+//!
+//! - Every request is signed (EXO2-HMAC-SHA256) over method, path, body, query values and an expiry
+//!   ten minutes ahead: a clock that is wrong by more makes every call fail.
+//! - Lists come whole, without pages, in an object under a key of their own. An empty list may be
+//!   left out. Every field of every object may be missing.
+//! - Every write answers with an operation, which is done some time later, mostly in seconds. It is
+//!   asked for under its id. It may have failed in the very first answer.
+//! - The operation on a service of an NLB refers to the NLB: a new service has to be found by reading
+//!   the NLB again.
+//! - NLB names are unique per zone; a second one of a name is a 409. Instance names are not unique.
+//! - Empty texts are refused, and what is absent from a PUT stays: a description is emptied by a
+//!   DELETE of that field.
+//! - The health check of a service is replaced as a whole. The pool of a service cannot change.
+//! - 403 is a wrong signature, a role that does not allow the call, a quota, or a locked resource.
+//!   A role written for the original controller must stay enough: what that did not call, ours can do
+//!   without.
+//! - The list of zones is public; signed, it needs the role's permission like any other call.
+//! - The SMBIOS uuid that a kubelet reports is the id of its instance.
+//!
+//! # The parts
+//!
+//! ```text
+//!  config ─ file and environment, checked ─┐
+//!  zone ─ which zone, where its API is ────┼─▶ build ─▶ Cloud ─▶ api ─▶ bowline-http
+//!  credentials ─ given, or from a file ────┘                      ▲
+//!                               operation: how to wait for it ────┘
+//! ```
+
+#[allow(
+    dead_code,
+    unused_imports,
+    reason = "instances and load balancers, which make these calls, come next"
+)]
+mod api;
+pub mod config;
+mod credentials;
+pub mod id;
+#[allow(
+    dead_code,
+    reason = "load balancers, which wait for operations, come next"
+)]
+mod operation;
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod tests;
+mod zone;
+
+use std::sync::Arc;
+
+use bowline_core::{Claim, Cloud, CloudName, Node};
+use bowline_http::{BaseUrl, CallMetrics, Clock, Connector, DEFAULT_BUCKETS, HttpClient, Random};
+use http::HeaderValue;
+use prometheus_client::registry::Registry;
+use thiserror::Error;
+use tracing::{info, warn};
+
+use config::{CredentialSource, InstanceConfig};
+use credentials::CredentialsFile;
+use zone::Machine;
+
+pub use config::{Config, ConfigErrors};
+pub use credentials::{CREDENTIALS_POLL, KeyPair};
+pub use zone::ZoneError;
+
+/// The provider's name, as in `--cloud-provider`.
+pub const PROVIDER: &str = "exoscale";
+
+/// What a cloud needs beside its configuration.
+#[derive(Clone, Debug)]
+pub struct Surroundings {
+    /// What the operator calls this cloud; `exoscale` where there is only one.
+    pub name: CloudName,
+    /// The network.
+    pub connector: Connector,
+    /// The time of day, by which requests are signed.
+    pub clock: Clock,
+    /// Jitter.
+    pub random: Random,
+    /// Where calls are counted; see [`register_metrics`].
+    pub metrics: Option<CallMetrics>,
+}
+
+/// Why there is no cloud although its configuration is right.
+#[derive(Debug, Error)]
+pub enum BuildError {
+    /// The zone, or where its API is.
+    #[error(transparent)]
+    Zone(#[from] ZoneError),
+}
+
+/// Registers the metrics of all clouds of this kind, once per process: `exoscale_requests_total`,
+/// `exoscale_request_duration_seconds`, `exoscale_in_flight_requests`, and the framework's
+/// `cloudprovider_exoscale_api_request_…`.
+pub fn register_metrics(registry: &mut Registry) -> CallMetrics {
+    CallMetrics::register(registry, PROVIDER, PROVIDER, &DEFAULT_BUCKETS)
+}
+
+/// The cloud. Finds its zone, which may ask the machine for it, and where the zone's API is, which
+/// asks a configured API for it; tries the credentials of a file, if there is one, and begins to
+/// follow it. Needs a tokio runtime.
+pub async fn build(
+    config: &Config,
+    surroundings: Surroundings,
+) -> Result<Arc<dyn Cloud>, BuildError> {
+    for warning in &config.warnings {
+        warn!(cloud = surroundings.name.as_str(), "{warning}");
+    }
+    let machine = Machine::new(&surroundings.connector);
+    let zone = zone::find(config, &machine).await?;
+    let client = |base| client(config, &surroundings, base);
+    let base = zone::endpoint(&config.endpoint, &zone, client).await?;
+    info!(cloud = surroundings.name.as_str(), zone, api = %base, "serving one zone");
+    let http = client(base);
+    let credentials = match &config.credentials {
+        CredentialSource::Given(pair) => {
+            http.set_auth(pair.clone());
+            None
+        }
+        CredentialSource::File(path) => {
+            let following = CredentialsFile::follow(path.clone(), http.clone(), || {});
+            Some(Box::pin(following).await)
+        }
+    };
+    Ok(Arc::new(Exoscale {
+        name: surroundings.name,
+        instances: config.instances.clone(),
+        credentials,
+    }))
+}
+
+/// A client of the API at `base`, without credentials.
+fn client(config: &Config, surroundings: &Surroundings, base: BaseUrl) -> HttpClient {
+    let Surroundings {
+        name,
+        connector,
+        clock,
+        random,
+        metrics,
+    } = surroundings;
+    let agent = concat!("bowline/", env!("CARGO_PKG_VERSION"), " (exoscale)");
+    let http = HttpClient::builder(name.as_str(), base, connector.clone())
+        .clock(clock.clone())
+        .random(random.clone())
+        .user_agent(HeaderValue::from_static(agent))
+        .request_timeout(api::REQUEST_TIMEOUT)
+        .call_deadline(api::CALL_DEADLINE)
+        .retry(api::retry_policy())
+        .error_text(api::error_text)
+        .trace(config.trace);
+    match metrics {
+        Some(metrics) => http.metrics(metrics.clone()).build(),
+        None => http.build(),
+    }
+}
+
+/// One zone of Exoscale.
+struct Exoscale {
+    name: CloudName,
+    instances: InstanceConfig,
+    /// Ends with the cloud.
+    credentials: Option<CredentialsFile>,
+}
+
+impl Cloud for Exoscale {
+    fn name(&self) -> &CloudName {
+        &self.name
+    }
+
+    fn provider(&self) -> &'static str {
+        PROVIDER
+    }
+
+    fn claim(&self, node: &Node) -> Claim {
+        id::claim(node, &self.instances)
+    }
+
+    /// `--allow-untagged-cloud` is taken and not needed.
+    fn has_cluster_id(&self) -> bool {
+        true
+    }
+
+    fn ready(&self) -> Result<(), String> {
+        match &self.credentials {
+            Some(file) => file.ready(),
+            None => Ok(()),
+        }
+    }
+}

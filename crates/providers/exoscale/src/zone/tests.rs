@@ -1,0 +1,123 @@
+use super::*;
+use crate::testing::{ENDPOINT, Stage};
+use serde_json::json;
+
+fn machine(stage: &Stage, cdrom: &Path) -> Machine {
+    Machine {
+        cdrom: cdrom.to_owned(),
+        metadata: "http://api.sim".to_owned(),
+        connector: stage.connector(),
+    }
+}
+
+#[test]
+fn what_a_machine_calls_a_zone_is_checked() {
+    for right in ["ch-gva-2", "at-vie-1", "ch-dk-2", "xx-abcd-9"] {
+        assert!(is_zone(right), "{right}");
+    }
+    for wrong in [
+        "",
+        "ch-gva",
+        "CH-gva-2",
+        "ch-gva-22",
+        "ch-g-2",
+        "ch-abcde-1",
+        "ch-gva-2-x",
+    ] {
+        assert!(!is_zone(wrong), "{wrong}");
+    }
+    let text = "a: b\n availability-zone :  ch-dk-2 \navailability-zone: de-fra-1\n";
+    assert_eq!(availability_zone(text), Some("ch-dk-2"));
+    assert_eq!(availability_zone("availability-zones: x\nnothing\n"), None);
+}
+
+#[tokio::test]
+async fn exoscale_case_10_the_zone_comes_from_the_machine() {
+    let stage = Stage::new();
+    let folder = tempfile::tempdir().unwrap();
+    let cdrom = folder.path().join("cidata");
+    let machine = machine(&stage, &cdrom);
+    stage.desk.set_metadata(200, " ch-dk-2\n");
+    assert_eq!(machine.zone().await.unwrap(), "ch-dk-2");
+    let calls = ["GET /latest/meta-data/availability-zone 200"];
+    assert_eq!(stage.calls(), calls);
+    // The disk comes first.
+    let naming = cdrom::tests::Naming::RockRidge;
+    let disk = cdrom::tests::disk(
+        naming,
+        "local-ipv4: 10.0.0.1\navailability-zone: at-vie-2\n",
+    );
+    std::fs::write(&cdrom, disk).unwrap();
+    assert_eq!(machine.zone().await.unwrap(), "at-vie-2");
+    assert_eq!(stage.calls(), calls);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_machine_that_does_not_say_stops_the_start() {
+    let stage = Stage::new();
+    let folder = tempfile::tempdir().unwrap();
+    let machine = machine(&stage, &folder.path().join("none"));
+    for (status, body, said) in [
+        (404, "no", "404"),
+        (203, "ch-dk-2", "203"),
+        (200, "<html>", "not a zone"),
+        (500, "", "500"),
+    ] {
+        stage.desk.set_metadata(status, body);
+        let text = machine.zone().await.unwrap_err().to_string();
+        assert!(text.starts_with("get metadata: "), "{text}");
+        assert!(
+            text.contains("No such file") && text.contains(said),
+            "{text}"
+        );
+    }
+}
+
+async fn find_endpoint(stage: &Stage, zone: &str) -> Result<BaseUrl, ZoneError> {
+    let configured = Endpoint::Listing(BaseUrl::parse(ENDPOINT).unwrap());
+    endpoint(&configured, zone, |base| {
+        assert_eq!(base.to_string(), ENDPOINT);
+        stage.client(Some(("EXOk", "s")))
+    })
+    .await
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_listed_zone_is_served_where_the_list_says() {
+    let stage = Stage::new();
+    stage.desk.set_zones(json!([
+        {"name": "ch-gva-2", "api-endpoint": "http://gva.sim/v2", "sos-endpoint": "x"},
+        {"name": "at-vie-1", "api-endpoint": "http://vie.sim/v2"},
+        {"name": "de-fra-1"}, {"name": 7},
+        {"name": "hr-zag-1", "api-endpoint": "a"}, {"name": "hr-zag-1", "api-endpoint": "b"}
+    ]));
+    let found = find_endpoint(&stage, "ch-gva-2").await.unwrap();
+    assert_eq!(found.to_string(), "http://gva.sim/v2");
+    // Unsigned: nobody is named as the caller.
+    assert_eq!(stage.calls(), ["GET /v2/zone 200"]);
+    for (zone, said) in [
+        ("hr-zag-1", "too many found"),
+        ("de-fra-1", "cannot be used"),
+        ("ch-dk-2", "not found"),
+    ] {
+        let text = find_endpoint(&stage, zone).await.unwrap_err().to_string();
+        assert!(
+            text.contains(said) && text.contains(&format!("{zone:?}")),
+            "{text}"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_a_configured_endpoint_nobody_is_asked() {
+    for (environment, wanted) in [
+        ("api", "https://api-at-vie-1.exoscale.com/v2"),
+        ("beta", "https://beta-at-vie-1.exoscale.com/v2"),
+    ] {
+        let environment = environment.to_owned();
+        let configured = Endpoint::OfZone { environment };
+        let never = |_| panic!("nobody is asked");
+        let found = endpoint(&configured, "at-vie-1", never).await.unwrap();
+        assert_eq!(found.to_string(), wanted);
+    }
+}
