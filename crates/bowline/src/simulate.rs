@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use bowline_controllers::stop_signal;
-use bowline_simulator::simulate::{self, CloudscaleOptions, KubernetesOptions};
+use bowline_simulator::simulate::{self, CloudscaleOptions, ExoscaleOptions, KubernetesOptions};
 
 use crate::output::tell;
 use crate::{run, signals};
@@ -26,6 +26,21 @@ pub(crate) enum Arguments {
         /// What the cloud contains: machines, networks, tokens, timings, faults
         #[arg(long, value_name = "FILE")]
         fixture: Option<PathBuf>,
+        /// Draw names and addresses from this seed
+        #[arg(long, value_name = "S")]
+        seed: Option<u64>,
+    },
+    /// Exoscale's API v2
+    Exoscale {
+        /// Where to listen; port 0 picks a free one
+        #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:18081")]
+        listen: SocketAddr,
+        /// What the cloud contains: zones, instances, pools, load balancers, keys, timings, faults
+        #[arg(long, value_name = "FILE")]
+        fixture: Option<PathBuf>,
+        /// Also serve what an instance can ask about itself, there
+        #[arg(long, value_name = "ADDRESS")]
+        metadata: Option<SocketAddr>,
         /// Draw names and addresses from this seed
         #[arg(long, value_name = "S")]
         seed: Option<u64>,
@@ -67,6 +82,23 @@ pub(crate) fn main(arguments: &Arguments) -> Result<ExitCode> {
                 tell(&simulation.greeting);
                 stop.given().await;
                 simulation.server.shutdown().await;
+            }
+            Arguments::Exoscale {
+                listen,
+                fixture,
+                metadata,
+                seed,
+            } => {
+                let options = ExoscaleOptions {
+                    listen: *listen,
+                    fixture: fixture.clone(),
+                    metadata: *metadata,
+                    seed: *seed,
+                };
+                let simulation = simulate::exoscale(options).await?;
+                tell(&simulation.greeting);
+                stop.given().await;
+                simulation.shutdown().await;
             }
             Arguments::Kubernetes {
                 listen,

@@ -28,6 +28,9 @@ pub struct Entry {
     pub server: String,
     /// HTTP method.
     pub method: String,
+    /// The API's own name of the call, where it has names; empty if not.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub operation: String,
     /// Path without the query.
     pub path: String,
     /// Query without the question mark; empty if there was none.
@@ -77,6 +80,7 @@ impl Entry {
 pub struct Filter {
     server: Option<String>,
     method: Option<String>,
+    operation: Option<String>,
     path: Option<String>,
     query: Option<String>,
     status: Option<u16>,
@@ -101,6 +105,13 @@ impl Filter {
     #[must_use]
     pub fn method(mut self, method: &str) -> Self {
         self.method = Some(method.to_ascii_uppercase());
+        self
+    }
+
+    /// Calls that the API itself names so, or whose names fit a pattern with `*`.
+    #[must_use]
+    pub fn operation(mut self, pattern: &str) -> Self {
+        self.operation = Some(pattern.to_owned());
         self
     }
 
@@ -148,6 +159,7 @@ impl Filter {
         is(&self.server, &entry.server)
             && is(&self.method, &entry.method)
             && is(&self.caller, &entry.caller)
+            && fits(&self.operation, &entry.operation)
             && fits(&self.path, &entry.path)
             && fits(&self.query, &entry.query)
             && self.status.is_none_or(|status| status == entry.status)
@@ -278,6 +290,7 @@ mod tests {
             concurrent: 1,
             server: "cloudscale".to_owned(),
             method: method.to_owned(),
+            operation: String::new(),
             path: path.to_owned(),
             query: String::new(),
             body: serde_json::Value::Null,

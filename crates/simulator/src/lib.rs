@@ -27,9 +27,9 @@
 //!   └──────┬──────────────┘              └──────────────┘
 //!          │ serve::Api
 //!   ┌──────▼──────────────────────────────┐   ┌───────────────┐
-//!   │ kubernetes                          │   │ cloudscale    │
-//!   │  server: who, may they, which verb  │   │  route, model │
-//!   │  verbs ─▶ schema, patch, managed,   │   │  handle       │
+//!   │ kubernetes                          │   │ cloudscale,   │
+//!   │  server: who, may they, which verb  │   │ exoscale      │
+//!   │  verbs ─▶ schema, patch, managed,   │   │  route, model │
 //!   │           strategy ─▶ store         │   └──────▲────────┘
 //!   │  list, watch, table ◀── store       │          │ machines stop
 //!   └──────▲──────────────────────────────┘          │
@@ -57,7 +57,9 @@
 
 pub mod cloudscale;
 pub mod cluster;
+mod collection;
 mod control;
+pub mod exoscale;
 pub mod faults;
 pub mod fixture;
 pub mod fleet;

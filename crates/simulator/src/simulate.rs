@@ -1,5 +1,7 @@
 //! The simulators as servers of their own: what `bowline simulate` runs.
 
+mod exoscale;
+
 use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -13,6 +15,8 @@ use crate::cluster::{Cluster, ClusterError};
 use crate::fixture::{self, FixtureError};
 use crate::kubernetes;
 use crate::serve::{ServeError, Server};
+
+pub use exoscale::{ExoscaleOptions, ExoscaleSimulation, exoscale};
 
 /// How to run the simulated cloudscale.ch.
 #[derive(Clone, Debug)]
@@ -47,6 +51,9 @@ pub enum SimulateError {
     /// What the fixture asks for cannot be.
     #[error("the content of the fixture cannot be set up")]
     Content(#[from] MachineError),
+    /// The same, of a simulated Exoscale.
+    #[error("the content of the fixture cannot be set up")]
+    ExoscaleContent(#[from] crate::exoscale::HandleError),
     /// The server cannot be started.
     #[error(transparent)]
     Serve(#[from] ServeError),

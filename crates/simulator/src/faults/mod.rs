@@ -37,6 +37,8 @@ pub struct Call<'a> {
     pub path: &'a str,
     /// Query without the question mark.
     pub query: &'a str,
+    /// The API's own name of the call; empty if it has none.
+    pub operation: &'a str,
 }
 
 /// What happens to one call.
@@ -66,6 +68,8 @@ pub enum Fate {
     Reset,
     /// The API does what it was asked to, and then the connection is cut.
     LostAnswer,
+    /// The API does what it was asked to, and the first half of its answer is sent.
+    Truncated,
     /// No answer, ever.
     Hang,
     /// A streamed answer is cut after that time.
@@ -296,6 +300,7 @@ impl Faults {
             method: "GET",
             path,
             query: "",
+            operation: "",
         };
         let mut table = self.lock();
         for standing in &mut table.rules {
@@ -378,6 +383,7 @@ impl Fate {
             },
             Action::Reset => Self::Reset,
             Action::LostAnswer => Self::LostAnswer,
+            Action::Truncated => Self::Truncated,
             Action::Hang => Self::Hang,
             Action::CutStream { after } => Self::CutStream(*after),
             Action::Delay { .. } | Action::Throttle { .. } | Action::StaleList { .. } => {

@@ -19,6 +19,8 @@ pub struct Rule {
     pub path: String,
     /// Only queries that fit this pattern with `*`; none: any.
     pub query: Option<String>,
+    /// Only calls that the API itself names so (`create-load-balancer`); none: any.
+    pub operation: Option<String>,
     /// How many calls it strikes; none: no limit.
     pub times: Option<u64>,
     /// How many of the meant calls pass before it begins.
@@ -52,6 +54,8 @@ pub enum Action {
     Reset,
     /// Lets the API do it, then cuts the connection.
     LostAnswer,
+    /// Lets the API do it, then sends the first half of its answer as if it were whole.
+    Truncated,
     /// Answers with a page that is not JSON, like a proxy in between.
     Html {
         /// The status.
@@ -124,6 +128,7 @@ impl Rule {
             method: None,
             path: "*".to_owned(),
             query: None,
+            operation: None,
             times: None,
             after: 0,
             probability: 1.0,
@@ -160,6 +165,13 @@ impl Rule {
         self
     }
 
+    /// Only calls that the API itself names so.
+    #[must_use]
+    pub fn operation(mut self, operation: &str) -> Self {
+        self.operation = Some(operation.to_owned());
+        self
+    }
+
     /// Only so many calls.
     #[must_use]
     pub fn times(mut self, times: u64) -> Self {
@@ -186,10 +198,12 @@ impl Rule {
         let server = self.server.as_deref();
         let method = self.method.as_deref();
         let query = self.query.as_deref();
+        let operation = self.operation.as_deref();
         server.is_none_or(|server| server == call.server)
             && method.is_none_or(|method| method.eq_ignore_ascii_case(call.method))
             && glob::fits(&self.path, call.path)
             && query.is_none_or(|pattern| glob::fits(pattern, call.query))
+            && operation.is_none_or(|pattern| glob::fits(pattern, call.operation))
     }
 
     /// Whether the rule makes sense.

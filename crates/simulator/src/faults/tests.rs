@@ -7,6 +7,7 @@ fn call<'a>(method: &'a str, path: &'a str) -> Call<'a> {
         method,
         path,
         query: "tag%3Aa=b",
+        operation: "list-servers",
     }
 }
 

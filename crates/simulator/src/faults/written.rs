@@ -10,7 +10,7 @@ use super::rule::{Action, Rule, RuleError};
 
 /// The names of all actions, for messages.
 pub(super) const ACTIONS: &str =
-    "status, delay, reset, lost-answer, html, hang, stale-list, throttle, cut-stream";
+    "status, delay, reset, lost-answer, truncated, html, hang, stale-list, throttle, cut-stream";
 
 /// A rule as people write it: flat, with an action by name and the keys of that action.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
@@ -30,6 +30,9 @@ pub struct RawRule {
     /// See [`Rule::query`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub query: Option<String>,
+    /// See [`Rule::operation`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub operation: Option<String>,
     /// A number, or `unlimited` (also if left out).
     pub times: Times,
     /// See [`Rule::after`].
@@ -70,6 +73,7 @@ impl TryFrom<RawRule> for Rule {
             method: raw.method,
             path: raw.path.unwrap_or_else(|| "*".to_owned()),
             query: raw.query,
+            operation: raw.operation,
             times: raw.times.0,
             after: raw.after,
             probability: raw.probability.unwrap_or(1.0),
@@ -87,6 +91,7 @@ impl RawRule {
             "delay" => ("delay", &["delay"]),
             "reset" => ("reset", &[]),
             "lost-answer" => ("lost-answer", &[]),
+            "truncated" => ("truncated", &[]),
             "html" => ("html", &["code"]),
             "hang" => ("hang", &[]),
             "stale-list" => ("stale-list", &["age"]),
@@ -121,6 +126,7 @@ impl RawRule {
             }
             "reset" => Action::Reset,
             "lost-answer" => Action::LostAnswer,
+            "truncated" => Action::Truncated,
             "html" => Action::Html {
                 code: self.code.unwrap_or(502),
             },
@@ -146,6 +152,7 @@ impl From<&Rule> for RawRule {
             method: rule.method.clone(),
             path: Some(rule.path.clone()),
             query: rule.query.clone(),
+            operation: rule.operation.clone(),
             times: Times(rule.times),
             after: rule.after,
             probability: Some(rule.probability),
@@ -171,6 +178,7 @@ impl From<&Rule> for RawRule {
             }
             Action::Reset => "reset",
             Action::LostAnswer => "lost-answer",
+            Action::Truncated => "truncated",
             Action::Html { code } => {
                 raw.code = Some(*code);
                 "html"

@@ -88,11 +88,14 @@ impl Handler {
 
     /// Strikes with faults, asks the API and writes the journal.
     async fn run(&self, request: Request<Bytes>, peer: &Peer) -> Outcome {
+        let path = request.uri().path();
+        let operation = self.api.operation(request.method(), path);
         let strike = self.world.faults.strike(&Call {
             server: self.api.name(),
             method: request.method().as_str(),
-            path: request.uri().path(),
+            path,
             query: request.uri().query().unwrap_or_default(),
+            operation: operation.unwrap_or_default(),
         });
         let under_way = UnderWay::begin(&self.under_way);
         let entry = self.entry(&request, &strike, under_way.count);
@@ -105,6 +108,11 @@ impl Handler {
             Some(Fate::LostAnswer) => {
                 let answer = self.api.answer(request, peer).await;
                 (Outcome::Cut, 0, answer.caller)
+            }
+            Some(Fate::Truncated) => {
+                let mut answer = self.api.answer(request, peer).await;
+                answer.response = halved(answer.response).await;
+                Outcome::of(answer, None)
             }
             Some(Fate::Answer {
                 code,
@@ -136,6 +144,10 @@ impl Handler {
             concurrent,
             server: self.api.name().to_owned(),
             method: request.method().to_string(),
+            operation: {
+                let operation = self.api.operation(request.method(), request.uri().path());
+                operation.unwrap_or_default().to_owned()
+            },
             path: request.uri().path().to_owned(),
             query: request.uri().query().unwrap_or_default().to_owned(),
             body: readable(request.body()),
@@ -217,6 +229,19 @@ impl Handler {
         };
         response.map(|body| Served::until(body, end.boxed()))
     }
+}
+
+/// The first half of an answer, as if that were all of it.
+async fn halved(response: Response<Body>) -> Response<Body> {
+    let (head, body) = response.into_parts();
+    // A body from memory comes without fail; of one that does not, nothing is left to send.
+    let whole = body
+        .collect()
+        .await
+        .map(http_body_util::Collected::to_bytes);
+    let whole = whole.unwrap_or_default();
+    let half = whole.slice(..whole.len() / 2);
+    Response::from_parts(head, super::body::whole(half))
 }
 
 /// Counts a call for as long as it lives.

@@ -57,6 +57,13 @@ pub trait Api: Send + Sync + 'static {
     /// The name in the journal and in fault rules: `kubernetes`, `cloudscale`, …
     fn name(&self) -> &'static str;
 
+    /// What a call is named in the API's own documentation (`create-load-balancer`), for fault rules
+    /// and the journal; none where calls have no names.
+    fn operation(&self, method: &http::Method, path: &str) -> Option<&'static str> {
+        let _ = (method, path);
+        None
+    }
+
     /// Answers one request.
     fn answer<'a>(&'a self, request: http::Request<Bytes>, peer: &'a Peer)
     -> BoxFuture<'a, Answer>;
