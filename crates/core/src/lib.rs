@@ -12,6 +12,9 @@
 //!
 //!  a Service ──▶ handled ── whose is it? ──▶ the cloud's Draft ──▶ plan ──▶ run ──▶ publication
 //!                needs_update, members
+//!
+//!  a kubelet's request ──▶ recognise ── well formed? ──▶ the cloud's MachineAnswer ──▶ decide ──▶ verdict
+//!  for a certificate
 //! ```
 //!
 //! A provider implements [`Cloud`] and its capabilities; it never sees a Kubernetes client. The
@@ -19,6 +22,7 @@
 
 mod addresses;
 mod balancers;
+mod certificates;
 mod cloud;
 mod duration;
 mod error;
@@ -50,6 +54,12 @@ pub use addresses::{AddressError, addresses_differ, desired_addresses};
 pub use balancers::{
     Balancers, Draft, DraftError, Executor, Goal, Marked, Progress, Publication, Wish,
     names_a_cluster,
+};
+pub use certificates::{
+    ApprovalRules, Candidate, CertificateRequest, Counted, Fault, Finding, KUBELET_SERVING,
+    MachineAnswer, MachineIdentity, NODE_USER_PREFIX, NodePart, Recognised, RequestContent,
+    ServingCertificates, Verdict as CertificateVerdict, Words, decide as decide_certificate,
+    node_of, recognise as recognise_certificate,
 };
 pub use cloud::{BoxFuture, Claim, Cloud, CloudName, CloudNameError, Instances};
 pub use duration::{format_duration, parse_duration};
