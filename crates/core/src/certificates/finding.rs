@@ -83,6 +83,8 @@ pub enum Finding {
     NotInitialized,
     /// No cloud has a machine of that name.
     NoMachine,
+    /// The Node belongs to none of the clouds that approve.
+    Foreign,
     /// Several clouds have one; the text names them.
     Contested(String),
     /// A name that is not the node's.
@@ -117,6 +119,7 @@ impl Finding {
             Self::NoNode => "NoNode",
             Self::NotInitialized => "NotInitialized",
             Self::NoMachine => "NoMachine",
+            Self::Foreign => "ForeignNode",
             Self::Contested(_) => "Contested",
             Self::Name { .. } => "ForeignName",
             Self::Addresses { .. } => "ForeignAddress",
@@ -137,7 +140,11 @@ impl Finding {
     pub fn is_early(&self) -> bool {
         matches!(
             self,
-            Self::NoNode | Self::NotInitialized | Self::NodeAddresses { .. } | Self::CannotTell(_)
+            Self::NoNode
+                | Self::NotInitialized
+                | Self::Foreign
+                | Self::NodeAddresses { .. }
+                | Self::CannotTell(_)
         )
     }
 }
@@ -152,6 +159,7 @@ impl fmt::Display for Finding {
             Self::NoNode => f.write_str("there is no Node of that name yet"),
             Self::NotInitialized => f.write_str("the Node is not initialised yet"),
             Self::NoMachine => f.write_str("no cloud has a machine of that name"),
+            Self::Foreign => f.write_str("the Node is of no cloud that approves certificates"),
             Self::Contested(clouds) => {
                 write!(f, "several clouds have a machine of that name: {clouds}")
             }

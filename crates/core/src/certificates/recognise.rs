@@ -69,7 +69,7 @@ fn asking_node(request: &CertificateRequest) -> Option<&str> {
     let concerns_us = request.signer == KUBELET_SERVING
         && request.conditions.is_empty()
         && !request.is_issued
-        && GROUPS.iter().all(|group| in_group(group));
+        && GROUPS.iter().all(in_group);
     concerns_us.then(|| node_of(&request.username))?
 }
 
