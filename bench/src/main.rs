@@ -1,18 +1,22 @@
-//! `cargo run --release -p bowline-bench -- join`: many nodes join at once.
+//! `cargo run --release -p bowline-bench -- join`: many nodes join at once. `members`: nodes are
+//! replaced under Services. `service`: a new Service gets its address.
 //!
-//! The simulated cluster and cloud run in this process, over TLS and HTTP on loopback; the manager
+//! For `members` and `service` see [`balancers`]. For `join` the simulated cluster and cloud run in this process, over TLS and HTTP on loopback; the manager
 //! is the program as it is released, in a process of its own, so that its memory is its own. Times
 //! on a shared machine mean little, so they are given as ratios to a floor measured in the same
 //! run: the same kubelets register, and a bare client that decides nothing makes the same writes.
 
 #![expect(clippy::print_stdout, reason = "printing numbers is what it is for")]
 
+mod balancers;
 mod floor;
 mod stage;
 
 use std::path::PathBuf;
+use std::process::ExitCode;
 
 use anyhow::{Context, Result};
+use bowline_scenarios::measure::Members;
 use clap::Parser;
 
 use self::stage::{Measured, Stage};
@@ -29,10 +33,44 @@ enum Benchmark {
         #[arg(long, default_value = "target/release/bowline")]
         program: PathBuf,
     },
+    /// Nodes that are replaced under Services: updates of each load balancer's members.
+    Members {
+        /// Services, each with a load balancer
+        #[arg(long, default_value_t = 50)]
+        services: usize,
+        /// Nodes, each a member of every load balancer
+        #[arg(long, default_value_t = 200)]
+        nodes: usize,
+        /// How many of them are replaced
+        #[arg(long, default_value_t = 20)]
+        replaced: usize,
+    },
+    /// A new Service on an idle cloud: simulated time until its address is published, calls.
+    Service,
 }
 
-fn main() -> Result<()> {
-    let Benchmark::Join { nodes, program } = Benchmark::parse();
+fn main() -> Result<ExitCode> {
+    let kept = match Benchmark::parse() {
+        Benchmark::Join { nodes, program } => run_join(nodes, program).map(|()| true),
+        Benchmark::Members {
+            services,
+            nodes,
+            replaced,
+        } => balancers::members(Members {
+            services,
+            nodes,
+            replaced,
+        }),
+        Benchmark::Service => balancers::service(),
+    }?;
+    Ok(if kept {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+fn run_join(nodes: usize, program: PathBuf) -> Result<()> {
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

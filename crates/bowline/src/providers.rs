@@ -100,3 +100,15 @@ fn cloudscale(surroundings: &Surroundings) -> Result<Arc<dyn Cloud>> {
     )?;
     Ok(cloud)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::PROVIDERS;
+
+    #[test]
+    fn the_image_has_a_link_for_every_original() {
+        let links: Vec<&str> = include_str!("../../../deploy/commands").lines().collect();
+        let commands: Vec<&str> = PROVIDERS.iter().map(|provider| provider.command).collect();
+        assert_eq!(links, commands);
+    }
+}

@@ -18,7 +18,10 @@ const ARROWS: &[(&str, &[&str])] = &[
         "bowline-control-plane",
         &["bowline-core", "bowline-http", "bowline-simulator"],
     ),
-    ("bowline-bench", &["bowline-http", "bowline-simulator"]),
+    (
+        "bowline-bench",
+        &["bowline-http", "bowline-scenarios", "bowline-simulator"],
+    ),
     (
         "bowline-scenarios",
         &[

@@ -369,7 +369,7 @@ async fn one_bad_object_is_one_error_and_a_foreign_class_is_left_alone() {
     for line in [
         "Service shop/broken: invalid type: integer `7`, expected",
         "Service shop/web, in cloud cloudscale: nothing to do\n",
-        "\nNode odd cannot be read and was left out: ",
+        "\nNode odd cannot be read: ",
         "\n3 Services, 1 that could not be planned, 2 with nothing to do.\n",
     ] {
         assert!(told.text.contains(line), "{line}\n{}", told.text);

@@ -46,5 +46,5 @@ pub use owners::{Owner, Owners};
 pub use requests::{CertificateRequests, RequestChange, Requested};
 pub use services::{ServiceChange, Services};
 pub use stop::{Stop, StopHandle, stop_signal};
-pub use store::{Change, Store, Stored};
+pub use store::{Change, Found, Sighting, Store, Stored};
 pub use write::{CertificateWriter, Decision, NodeWriter, ServiceWriter, WriteError};

@@ -81,8 +81,8 @@ impl Lookups {
         let Some(instances) = self.cloud.instances() else {
             return Ok(());
         };
-        self.fence.check().map_err(not_asked)?;
-        let checked = tokio::time::timeout(FLIGHT_DEADLINE, instances.canary()).await;
+        let check = async { tokio::time::timeout(FLIGHT_DEADLINE, instances.canary()).await };
+        let checked = self.fence.during(check).await.map_err(not_asked)?;
         checked.unwrap_or_else(|_| {
             let text = format!("the check read of {} takes too long", self.cloud.name());
             Err(CloudError::new(CloudErrorKind::Unavailable, text))
@@ -132,15 +132,14 @@ async fn look(cloud: &dyn Cloud, fence: &Fence, nodes: &[Arc<Node>]) -> Vec<Look
     let Some(instances) = cloud.instances() else {
         return all(&|| Lookup::NotMine);
     };
-    if let Err(fenced) = fence.check() {
-        return all(&|| Lookup::CannotTell(not_asked(fenced.clone())));
-    }
-    match tokio::time::timeout(FLIGHT_DEADLINE, instances.lookup(nodes)).await {
-        Err(_) => {
+    let flight = async { tokio::time::timeout(FLIGHT_DEADLINE, instances.lookup(nodes)).await };
+    match fence.during(flight).await {
+        Err(fenced) => all(&|| Lookup::CannotTell(not_asked(fenced.clone()))),
+        Ok(Err(_)) => {
             let text = format!("looking up machines in {} takes too long", cloud.name());
             all(&|| Lookup::CannotTell(CloudError::new(CloudErrorKind::Unavailable, &*text)))
         }
-        Ok(mut answers) => {
+        Ok(Ok(mut answers)) => {
             // A provider that answers too little has not answered about the rest.
             while answers.len() < nodes.len() {
                 let text = format!("{} gave no answer about this node", cloud.name());

@@ -1,7 +1,10 @@
 //! All objects of one kind, kept by one watch and shared by all controllers.
 
+#[cfg(test)]
+mod tests;
+
 use std::borrow::Borrow;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -64,9 +67,9 @@ pub trait Stored: Clone + PartialEq + Send + Sync + Sized + 'static {
 pub struct Change<T: Stored> {
     /// Its key.
     pub key: T::Key,
-    /// The object before; none if it is new.
+    /// The object before; none if it is new, or could not be read.
     pub before: Option<Arc<T>>,
-    /// The object now; none if it is gone.
+    /// The object now; none if it is gone, or cannot be read.
     pub after: Option<Arc<T>>,
 }
 
@@ -84,13 +87,43 @@ impl<T: Stored> Change<T> {
 
 type Listener<T> = Box<dyn Fn(&Change<T>) + Send + Sync>;
 
+/// Everything of one kind, as seen at one moment.
+#[derive(Clone, Debug)]
+pub struct Sighting<T: Stored> {
+    /// The objects, by key.
+    pub objects: BTreeMap<T::Key, Arc<T>>,
+    /// There, but not understood: not among the objects, and yet not gone. Each with what was last
+    /// known of it, if it ever could be read.
+    pub unreadable: BTreeMap<T::Key, Option<Arc<T>>>,
+}
+
+impl<T: Stored> Default for Sighting<T> {
+    fn default() -> Self {
+        Self {
+            objects: BTreeMap::new(),
+            unreadable: BTreeMap::new(),
+        }
+    }
+}
+
+/// What there is under a key.
+#[derive(Clone, Debug)]
+pub enum Found<T> {
+    /// An object.
+    Object(Arc<T>),
+    /// One that cannot be read. Nobody may take it for gone.
+    Unreadable,
+    /// Nothing.
+    Nothing,
+}
+
 /// The objects as last seen. Clones share them.
 pub struct Store<T: Stored>(Arc<Shared<T>>);
 
 struct Shared<T: Stored> {
-    objects: Mutex<BTreeMap<T::Key, Arc<T>>>,
-    /// There, but not understood: not among the objects, and yet not gone.
-    unreadable: Mutex<BTreeSet<T::Key>>,
+    /// Under one lock: whoever looks sees an object in one of the two, never in neither because it
+    /// is on its way from one to the other.
+    contents: Mutex<Sighting<T>>,
     listeners: Mutex<Vec<Listener<T>>>,
     synced: watch::Sender<bool>,
 }
@@ -106,7 +139,7 @@ impl<T: Stored> fmt::Debug for Store<T> {
         write!(
             f,
             "Store({} {}, synced: {})",
-            self.objects().len(),
+            self.contents().objects.len(),
             T::PLURAL,
             *self.0.synced.borrow()
         )
@@ -116,8 +149,7 @@ impl<T: Stored> fmt::Debug for Store<T> {
 impl<T: Stored> Default for Store<T> {
     fn default() -> Self {
         Self(Arc::new(Shared {
-            objects: Mutex::default(),
-            unreadable: Mutex::default(),
+            contents: Mutex::default(),
             listeners: Mutex::default(),
             synced: watch::Sender::new(false),
         }))
@@ -131,23 +163,27 @@ impl<T: Stored> Store<T> {
         T::Key: Borrow<Q>,
         Q: Ord + ?Sized,
     {
-        self.objects().get(key).cloned()
+        self.contents().objects.get(key).cloned()
     }
 
     /// All objects, by key.
     pub fn all(&self) -> Vec<Arc<T>> {
-        self.objects().values().cloned().collect()
+        self.contents().objects.values().cloned().collect()
     }
 
-    /// Whether there is an object of that key which cannot be read. It is not among the objects,
-    /// but nobody may take it for gone.
-    pub fn is_unreadable(&self, key: &T::Key) -> bool {
-        self.unreadable().contains(key)
+    /// What there is under that key, which may be something that cannot be read.
+    pub fn find(&self, key: &T::Key) -> Found<T> {
+        let contents = self.contents();
+        match contents.objects.get(key) {
+            Some(object) => Found::Object(object.clone()),
+            None if contents.unreadable.contains_key(key) => Found::Unreadable,
+            None => Found::Nothing,
+        }
     }
 
-    /// Whether there is any such object.
-    pub fn has_unreadable(&self) -> bool {
-        !self.unreadable().is_empty()
+    /// Everything, what cannot be read included.
+    pub fn sighting(&self) -> Sighting<T> {
+        self.contents().clone()
     }
 
     /// Calls `listener` for every later change. It must not block.
@@ -221,8 +257,8 @@ impl<T: Stored> Store<T> {
             Event::InitApply(object) => {
                 let key = T::key_in(object.meta());
                 match decode::<T>(object) {
-                    Some(object) => drop(arriving.objects.insert(key, object)),
-                    None => drop(arriving.unreadable.insert(key)),
+                    Ok(object) => drop(arriving.objects.insert(key, object)),
+                    Err(uid) => drop(arriving.unreadable.insert(key, uid)),
                 }
             }
             Event::InitDone => {
@@ -232,22 +268,12 @@ impl<T: Stored> Store<T> {
             }
             Event::Apply(object) => {
                 let key = T::key_in(object.meta());
-                if let Some(object) = decode::<T>(object) {
-                    self.see(object);
-                } else {
-                    // Nobody may act on what it was before it broke, nor on its absence.
-                    self.unreadable().insert(key.clone());
-                    self.remove(&key);
+                match decode::<T>(object) {
+                    Ok(object) => self.see(object),
+                    Err(uid) => self.lose_sight(&key, &uid),
                 }
             }
-            Event::Delete(object) => {
-                let key = T::key_in(object.meta());
-                if self.unreadable().remove(&key) {
-                    self.tell_end(key);
-                } else {
-                    self.remove(&key);
-                }
-            }
+            Event::Delete(object) => self.remove(&T::key_in(object.meta())),
         }
     }
 
@@ -261,54 +287,76 @@ impl<T: Stored> Store<T> {
     }
 
     fn replace(&self, listed: Arriving<T>) {
-        let known: Vec<T::Key> = self.objects().keys().cloned().collect();
-        // First: who hears that something left must be able to ask why.
-        let before = std::mem::replace(&mut *self.unreadable(), listed.unreadable.clone());
-        for key in known
-            .iter()
-            .filter(|key| !listed.objects.contains_key(*key))
-        {
-            self.remove(key);
-        }
-        for key in before {
-            if !listed.unreadable.contains(&key) && !listed.objects.contains_key(&key) {
-                self.tell_end(key);
+        let (before, after) = {
+            let mut contents = self.contents();
+            let unreadable = listed.unreadable.into_iter().map(|(key, uid)| {
+                let last = contents.last_known(&key, &uid);
+                (key, last)
+            });
+            let after = Sighting {
+                unreadable: unreadable.collect(),
+                objects: listed.objects,
+            };
+            (std::mem::replace(&mut *contents, after.clone()), after)
+        };
+        for (key, object) in &before.objects {
+            if !after.objects.contains_key(key) {
+                self.tell_of(key, Some(object.clone()), None);
             }
         }
-        for object in listed.objects.into_values() {
-            self.put(object);
+        let newly = after.unreadable.keys().filter(|key| !before.has(key));
+        let gone = before.unreadable.keys().filter(|key| !after.has(key));
+        for key in newly.chain(gone) {
+            self.tell_of(key, None, None);
         }
-    }
-
-    /// Tells that something is gone which had left the objects before, when it could not be read.
-    fn tell_end(&self, key: T::Key) {
-        self.tell(&Change {
-            key,
-            before: None,
-            after: None,
-        });
+        for (key, object) in after.objects {
+            let before = before.objects.get(&key).cloned();
+            self.tell_of(&key, before, Some(object));
+        }
     }
 
     fn put(&self, object: Arc<T>) {
         let key = object.key();
-        self.unreadable().remove(&key);
-        let before = self.objects().insert(key.clone(), object.clone());
-        self.tell(&Change {
-            key,
-            before,
-            after: Some(object),
-        });
+        let before = {
+            let mut contents = self.contents();
+            contents.unreadable.remove(&key);
+            contents.objects.insert(key.clone(), object.clone())
+        };
+        self.tell_of(&key, before, Some(object));
     }
 
     fn remove(&self, key: &T::Key) {
-        let before = self.objects().remove(key);
-        if before.is_some() {
-            self.tell(&Change {
-                key: key.clone(),
-                before,
-                after: None,
-            });
+        let (before, unreadable) = {
+            let mut contents = self.contents();
+            let unreadable = contents.unreadable.remove(key).is_some();
+            (contents.objects.remove(key), unreadable)
+        };
+        if before.is_some() || unreadable {
+            self.tell_of(key, before, None);
         }
+    }
+
+    /// Something can no longer be read, or not yet. Nobody may act on its absence; what was known
+    /// of it is kept for those who would otherwise have to.
+    fn lose_sight(&self, key: &T::Key, uid: &str) {
+        let (before, is_news) = {
+            let mut contents = self.contents();
+            let last = contents.last_known(key, uid);
+            let known = last.is_some();
+            let earlier = contents.unreadable.insert(key.clone(), last);
+            let is_news = earlier.is_none_or(|earlier| earlier.is_some() != known);
+            (contents.objects.remove(key), is_news)
+        };
+        if is_news {
+            self.tell_of(key, before, None);
+        }
+    }
+
+    /// Tells of a change. Neither before nor after: it is about something that cannot be read, which
+    /// came or went.
+    fn tell_of(&self, key: &T::Key, before: Option<Arc<T>>, after: Option<Arc<T>>) {
+        let key = key.clone();
+        self.tell(&Change { key, before, after });
     }
 
     fn tell(&self, change: &Change<T>) {
@@ -322,28 +370,37 @@ impl<T: Stored> Store<T> {
         }
     }
 
-    fn unreadable(&self) -> MutexGuard<'_, BTreeSet<T::Key>> {
-        let unreadable = self.0.unreadable.lock();
-        unreadable.unwrap_or_else(PoisonError::into_inner)
+    fn contents(&self) -> MutexGuard<'_, Sighting<T>> {
+        let contents = self.0.contents.lock();
+        contents.unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<T: Stored> Sighting<T> {
+    fn has(&self, key: &T::Key) -> bool {
+        self.objects.contains_key(key) || self.unreadable.contains_key(key)
     }
 
-    fn objects(&self) -> MutexGuard<'_, BTreeMap<T::Key, Arc<T>>> {
-        let objects = self.0.objects.lock();
-        objects.unwrap_or_else(PoisonError::into_inner)
+    /// What is known of the object with that uid; another one of the same name is another one.
+    fn last_known(&self, key: &T::Key, uid: &str) -> Option<Arc<T>> {
+        let unreadable = || self.unreadable.get(key).and_then(Option::as_ref);
+        let known = self.objects.get(key).or_else(unreadable);
+        known.filter(|it| it.uid() == uid).cloned()
     }
 }
 
 /// A list that is not whole yet.
 struct Arriving<T: Stored> {
     objects: BTreeMap<T::Key, Arc<T>>,
-    unreadable: BTreeSet<T::Key>,
+    /// The uids of those that cannot be read.
+    unreadable: BTreeMap<T::Key, String>,
 }
 
 impl<T: Stored> Default for Arriving<T> {
     fn default() -> Self {
         Self {
             objects: BTreeMap::new(),
-            unreadable: BTreeSet::new(),
+            unreadable: BTreeMap::new(),
         }
     }
 }
@@ -403,9 +460,10 @@ fn wait_after(failures: u32, random: &Random) -> Duration {
     random.jitter(wait, 0.5)
 }
 
-fn decode<T: Stored>(object: DeserializeGuard<T::Object>) -> Option<Arc<T>> {
+/// The object, or the uid of one that cannot be read.
+fn decode<T: Stored>(object: DeserializeGuard<T::Object>) -> Result<Arc<T>, String> {
     match object.0 {
-        Ok(object) => Some(Arc::new(object.into())),
+        Ok(object) => Ok(Arc::new(object.into())),
         Err(broken) => {
             warn!(
                 object = %T::key_in(&broken.metadata),
@@ -413,69 +471,7 @@ fn decode<T: Stored>(object: DeserializeGuard<T::Object>) -> Option<Arc<T>> {
                 "cannot read one of the {}; leaving it alone",
                 T::PLURAL
             );
-            None
+            Err(broken.metadata.uid.unwrap_or_default())
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::nodes::Nodes;
-    use crate::objects::NodeObject;
-    use bowline_core::Node;
-    use serde_json::json;
-
-    fn node(uid: &str, version: &str) -> Arc<Node> {
-        let object =
-            json!({ "metadata": { "name": "n1", "uid": uid, "resourceVersion": version } });
-        Arc::new(serde_json::from_value::<NodeObject>(object).unwrap().into())
-    }
-
-    fn version(nodes: &Nodes) -> Option<String> {
-        let node = nodes.get("n1");
-        node.map(|it| it.resource_version.clone())
-    }
-
-    #[test]
-    fn an_older_version_does_not_replace_a_newer_one() {
-        let nodes = Nodes::default();
-        for (uid, seen, kept) in [
-            ("a", "9", "9"),
-            ("a", "11", "11"),
-            ("a", "10", "11"),
-            ("b", "5", "5"),
-            ("b", "not a number", "not a number"),
-            ("b", "4", "4"),
-        ] {
-            nodes.see(node(uid, seen));
-            assert_eq!(version(&nodes).as_deref(), Some(kept));
-        }
-    }
-
-    #[test]
-    fn the_answer_to_a_write_brings_nothing_back_that_is_gone() {
-        let nodes = Nodes::default();
-        nodes.note(node("a", "9"));
-        assert_eq!(version(&nodes), None);
-        nodes.see(node("a", "9"));
-        nodes.note(node("a", "10"));
-        assert_eq!(version(&nodes).as_deref(), Some("10"));
-        nodes.note(node("a", "8"));
-        nodes.note(node("another", "12"));
-        assert_eq!(version(&nodes).as_deref(), Some("10"));
-    }
-
-    #[test]
-    fn a_list_replaces_whatever_was_known() {
-        let nodes = Nodes::default();
-        nodes.see(node("a", "11"));
-        nodes.replace(Arriving {
-            objects: BTreeMap::from([("n1".to_owned(), node("a", "10"))]),
-            ..Arriving::default()
-        });
-        assert_eq!(version(&nodes).as_deref(), Some("10"));
-        nodes.replace(Arriving::default());
-        assert_eq!(version(&nodes), None);
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::{BoxFuture, CloudError, Ingress, Node, Notice, Plan, Service, StepId};
+use crate::{BoxFuture, Census, CloudError, Ingress, Node, Notice, Plan, Service, StepId};
 
 /// What is wanted for a Service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -28,9 +28,15 @@ pub struct Wish {
     /// The nodes that may be members and belong to this cloud, by name. The cloud applies its own
     /// selection on top ([`Balancers::selects`]).
     pub nodes: Vec<Arc<Node>>,
+    /// How it is with the other nodes. While some are unknown, a member that is of none of `nodes`
+    /// must stay, as it may be theirs.
+    pub census: Census,
     /// All Services of the cluster as last seen, this one included: what else refers to the same
-    /// things.
+    /// things. One that cannot be read is as it was last known.
     pub all: Arc<Vec<Arc<Service>>>,
+    /// Whether that is really all of them: one that never could be read is missing, and nobody may
+    /// conclude from that.
+    pub all_known: bool,
     /// `--cluster-name`.
     pub cluster_name: String,
     /// Whether the API server knows `ipMode` (1.30 and later).
@@ -107,7 +113,18 @@ pub fn names_a_cluster(name: &str) -> bool {
     !matches!(name, "" | "kubernetes")
 }
 
-/// A load balancer in the cloud that carries a mark of ours.
+/// Whose a marked load balancer is, judged by its cloud, which knows its marks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Whose {
+    /// This cluster's.
+    Ours,
+    /// Another cluster's.
+    Foreign,
+    /// It may be this cluster's or another's. Says why, in words that follow "its mark".
+    Unclear(&'static str),
+}
+
+/// A load balancer in the cloud that carries the mark of a Service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Marked {
     /// Its id.
@@ -116,8 +133,8 @@ pub struct Marked {
     pub name: String,
     /// The uid of the Service it was made for.
     pub service_uid: String,
-    /// The cluster it was made for, if the mark says so.
-    pub cluster_name: Option<String>,
+    /// Whose cluster's it is.
+    pub whose: Whose,
 }
 
 /// Load balancers of a cloud.
@@ -145,10 +162,15 @@ pub trait Balancers: Send + Sync {
     /// changed; none for never.
     fn audit_period(&self) -> Option<Duration>;
 
-    /// All load balancers with our mark, by one list call.
-    fn marked(&self) -> BoxFuture<'_, Result<Vec<Marked>, CloudError>>;
+    /// All load balancers with the mark of a Service, by one list call. `cluster_name` and `nodes` are
+    /// those of a [`Wish`]: what marks are made from.
+    fn marked<'a>(
+        &'a self,
+        cluster_name: &'a str,
+        nodes: &'a [Arc<Node>],
+    ) -> BoxFuture<'a, Result<Vec<Marked>, CloudError>>;
 
-    /// Removes a load balancer with our mark whose Service is gone; only called when the operator
+    /// Removes a load balancer that is ours and whose Service is gone; only called when the operator
     /// has said so.
     fn remove_orphan<'a>(&'a self, orphan: &'a Marked) -> BoxFuture<'a, Result<(), CloudError>>;
 }

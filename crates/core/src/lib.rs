@@ -42,17 +42,19 @@ mod plan;
 mod preview;
 mod provider_id;
 mod quote;
+mod roster;
 mod run;
 mod secret;
 mod selector;
 mod service;
 mod setting;
+mod sight;
 mod source_ranges;
 mod taints;
 
 pub use addresses::{AddressError, addresses_differ, desired_addresses};
 pub use balancers::{
-    Balancers, Draft, DraftError, Executor, Goal, Marked, Progress, Publication, Wish,
+    Balancers, Draft, DraftError, Executor, Goal, Marked, Progress, Publication, Whose, Wish,
     names_a_cluster,
 };
 pub use certificates::{
@@ -74,7 +76,7 @@ pub use labels::{
 };
 pub use lifecycle::{LifecycleAction, needs_look, when_not_ready};
 pub use members::{Fingerprint, may_change_members, name_list};
-pub use membership::{AUTOSCALER_TAINT, EXCLUSION_LABEL, may_be_target};
+pub use membership::{AUTOSCALER_TAINT, EXCLUSION_LABEL, Exclusion, exclusion};
 pub use needs_update::needs_update;
 pub use node::{
     AddressKind, Node, NodeAddress, PROVIDED_NODE_IP, Ready, SHUTDOWN_TAINT, Taint,
@@ -85,6 +87,7 @@ pub use plan::{Change, Impact, Notice, Object, Plan, Problem, Step, StepId, Thin
 pub use preview::{Applied, Newcomer, Outlook, Preview, Previews, as_applied};
 pub use provider_id::{ProviderId, ProviderIdError};
 pub use quote::quote;
+pub use roster::{Belonging, Census, NODE_UNREADABLE, Roster};
 pub use run::{Run, StepState};
 pub use secret::Secret;
 pub use selector::{Selector, SelectorError};
@@ -93,5 +96,6 @@ pub use service::{
     TrafficPolicy,
 };
 pub use setting::{Origin, Setting, SettingError};
+pub use sight::{By, Sight, Unproven};
 pub use source_ranges::{SOURCE_RANGES_ANNOTATION, allows_all, source_ranges};
 pub use taints::{with_shutdown, without_shutdown, without_uninitialized};

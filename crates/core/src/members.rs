@@ -10,13 +10,22 @@ const NAMES_LIMIT: usize = 20;
 ///
 /// Taints and deletion marks are left out on purpose: a node on its way out leaves the set with
 /// the next change of another kind, or when its object goes; until then its connections drain.
+///
+/// A node that cannot be read is in it by its name as well: people are told about it, and when it can
+/// be read again, or is gone, what was held back because of it is made up for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Fingerprint(Vec<(String, Option<String>, Vec<NodeAddress>)>);
+pub struct Fingerprint {
+    members: Vec<(String, Option<String>, Vec<NodeAddress>)>,
+    unreadable: Vec<String>,
+}
 
 impl Fingerprint {
     /// Of those nodes that are not excluded by their label; the caller has chosen them by owner
-    /// and selection.
-    pub fn of<'a>(nodes: impl IntoIterator<Item = &'a Node>) -> Self {
+    /// and selection. `unreadable` are those that cannot be read, whether known or not.
+    pub fn of<'a>(
+        nodes: impl IntoIterator<Item = &'a Node>,
+        unreadable: impl IntoIterator<Item = &'a str>,
+    ) -> Self {
         let members = nodes.into_iter().filter(|node| !is_excluded(node));
         let mut members: Vec<_> = members
             .map(|node| {
@@ -28,16 +37,17 @@ impl Fingerprint {
             })
             .collect();
         members.sort();
-        Self(members)
-    }
-
-    /// Whether there are no members.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        let mut unreadable: Vec<String> = unreadable.into_iter().map(str::to_owned).collect();
+        unreadable.sort_unstable();
+        Self {
+            members,
+            unreadable,
+        }
     }
 }
 
-/// Whether a change of a node could change any fingerprint.
+/// Whether a change of a node could change any fingerprint. Neither before nor after: a node that
+/// cannot be read came or went.
 pub fn may_change_members(before: Option<&Node>, after: Option<&Node>) -> bool {
     match (before, after) {
         (Some(before), Some(after)) => {
@@ -47,7 +57,7 @@ pub fn may_change_members(before: Option<&Node>, after: Option<&Node>) -> bool {
                 || before.labels != after.labels
                 || before.uid != after.uid
         }
-        (before, after) => before.is_some() != after.is_some(),
+        _ => true,
     }
 }
 
@@ -112,14 +122,13 @@ mod tests {
         for (what, change, differs) in rows {
             let mut other = one.clone();
             change(&mut other);
-            let same = Fingerprint::of([&one]) == Fingerprint::of([&other]);
+            let same = Fingerprint::of([&one], []) == Fingerprint::of([&other], []);
             assert_eq!(!same, *differs, "{what}");
         }
         assert_eq!(
-            Fingerprint::of([&node("a"), &node("b")]),
-            Fingerprint::of([&node("b"), &node("a")])
+            Fingerprint::of([&node("a"), &node("b")], ["c", "d"]),
+            Fingerprint::of([&node("b"), &node("a")], ["d", "c"])
         );
-        assert!(Fingerprint::default().is_empty());
     }
 
     #[test]
@@ -147,6 +156,7 @@ mod tests {
         }
         assert!(may_change_members(None, Some(&one)));
         assert!(may_change_members(Some(&one), None));
+        assert!(may_change_members(None, None));
     }
 
     #[test]

@@ -228,24 +228,20 @@ mod tests {
         let (mut settled, mut identified) = (fresh.clone(), fresh.clone());
         settled.taints.clear();
         identified.provider_id = Some("a://1".into());
-        let (mine, foreign) = ((name("a"), Claim::Mine), (name("b"), Claim::Foreign));
-        let decided = |node: &Node, claims: &[(CloudName, Claim)]| {
-            by_claims(node, claims).map(|it| it.to_string())
-        };
-        let by_machine = "owned by a, the only cloud, by its machine's id";
-        let rows: &[(&Node, &[(CloudName, Claim)], Option<&str>)] = &[
-            (&settled, &[mine.clone()], Some(by_machine)),
-            (&settled, &[mine.clone(), foreign.clone()], None),
-            (&settled, std::slice::from_ref(&foreign), None),
-            (&fresh, &[mine.clone()], None),
-            (
-                &identified,
-                &[mine.clone(), foreign.clone()],
-                Some("owned by a, by its provider id"),
-            ),
-        ];
-        for (node, claims, wanted) in rows {
-            assert_eq!(decided(node, claims).as_deref(), *wanted, "{claims:?}");
+        let mine = [(name("a"), Claim::Mine)];
+        let foreign = [(name("b"), Claim::Foreign)];
+        let both = [mine.clone(), foreign.clone()].concat();
+        let by_machine = Some("owned by a, the only cloud, by its machine's id");
+        let by_provider_id = Some("owned by a, by its provider id");
+        for (node, claims, wanted) in [
+            (&settled, &mine[..], by_machine),
+            (&settled, &both, None),
+            (&settled, &foreign, None),
+            (&fresh, &mine, None),
+            (&identified, &both, by_provider_id),
+        ] {
+            let decided = by_claims(node, claims).map(|it| it.to_string());
+            assert_eq!(decided.as_deref(), wanted, "{claims:?}");
         }
     }
 

@@ -50,6 +50,10 @@ impl<T> Collection<T> {
         self.things.values()
     }
 
+    pub(crate) fn all_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.things.values_mut()
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.things.len()
     }

@@ -48,7 +48,9 @@
 
 mod bench;
 pub mod cloud;
+pub mod cloudscale;
 pub mod cluster;
+pub mod measure;
 mod mirror;
 pub mod names;
 pub mod objects;

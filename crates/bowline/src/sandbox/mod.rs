@@ -3,6 +3,7 @@
 //! A cluster and a cloud come up on loopback, the real manager works on them, and a short story is
 //! played. Afterwards the stage stays, so that people can look around with `kubectl`.
 
+mod clouds;
 mod display;
 mod observer;
 mod stage;
@@ -15,6 +16,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use bowline_controllers::stop_signal;
+use clap::builder::PossibleValuesParser;
 
 use self::display::{Display, Mark};
 use self::observer::Observer;
@@ -28,9 +30,10 @@ const INTERRUPTED: u8 = 130;
 /// A cluster and a cloud on loopback, and Bowline at work on them.
 ///
 /// Everything is simulated and in memory: no cluster, no account and no set-up is needed, and
-/// nothing outside this machine is touched. A short story is played (nodes join, a machine stops,
-/// a machine is destroyed, a foreign node is left alone), every step is shown as it happens, and
-/// then the sandbox stays up for kubectl until Ctrl-C.
+/// nothing outside this machine is touched. A short story is played (nodes join, a Service gets its
+/// address, a machine stops, a node is replaced, a machine is destroyed, the Service is deleted, a
+/// foreign node is left alone), every step is shown as it happens, and then the sandbox stays up for
+/// kubectl until Ctrl-C.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// Play the story, print a summary and exit; non-zero if an expectation was not met
@@ -43,7 +46,12 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "S")]
     seed: Option<u64>,
     /// Which cloud to simulate
-    #[arg(long, value_name = "NAME", default_value = "cloudscale", value_parser = ["cloudscale"])]
+    #[arg(
+        long,
+        value_name = "NAME",
+        default_value = clouds::DEFAULT,
+        value_parser = PossibleValuesParser::new(clouds::names())
+    )]
     cloud: String,
     /// The port of the Kubernetes API on 127.0.0.1; 0 picks a free one
     #[arg(long, value_name = "PORT", default_value_t = 0)]
@@ -65,7 +73,8 @@ async fn play(arguments: &Arguments, folder: &Folder) -> Result<ExitCode> {
     let (handle, stop) = stop_signal();
     signals::listen(handle).context("listening for signals")?;
     display.say("Bowline sandbox: a simulated cluster and cloud, and the real controller manager");
-    let stage = Stage::set_up(&folder.path, arguments.seed, arguments.port).await?;
+    let entry = clouds::named(&arguments.cloud)?;
+    let stage = Stage::set_up(entry, &folder.path, arguments.seed, arguments.port).await?;
     for line in stage.addresses() {
         display.say(&format!("  {line}"));
     }
@@ -74,7 +83,8 @@ async fn play(arguments: &Arguments, folder: &Folder) -> Result<ExitCode> {
         display.say(&format!("  look around      {kubectl} get nodes --watch"));
     }
     let nodes = usize::try_from(arguments.nodes).unwrap_or(usize::MAX);
-    let observer = Observer::start(stage.admin()?, display.clone(), nodes, stop.clone());
+    let cloud = (entry, stage.cloud());
+    let observer = Observer::start(&stage.admin()?, cloud, display.clone(), nodes, &stop);
     let mut story = Story::new(stage, observer, display.clone(), nodes);
     let played = stop.unless_given(story.play()).await;
     let stage = story.into_stage();
@@ -93,7 +103,7 @@ async fn play(arguments: &Arguments, folder: &Folder) -> Result<ExitCode> {
     };
     if !arguments.once {
         display.chapter("The sandbox stays up until Ctrl-C");
-        for example in ["get nodes -o wide", "describe node worker-1", "get events"] {
+        for example in examples(&stage) {
             display.say(&format!("  {kubectl} {example}"));
         }
         if let Some(error) = stop.unless_given(stage.manager_ended()).await {
@@ -106,6 +116,23 @@ async fn play(arguments: &Arguments, folder: &Folder) -> Result<ExitCode> {
     } else {
         ExitCode::FAILURE
     })
+}
+
+/// What people may like to try.
+fn examples(stage: &Stage) -> Vec<String> {
+    let mut examples = vec!["get nodes -o wide".to_owned()];
+    examples.extend(
+        stage
+            .machines()
+            .first()
+            .map(|name| format!("describe node {name}")),
+    );
+    if stage.entry().balancer.is_some() {
+        examples.push("create service loadbalancer shop --tcp=80:8080".to_owned());
+        examples.push("get services --watch".to_owned());
+    }
+    examples.push("get events".to_owned());
+    examples
 }
 
 async fn tear_down(stage: Stage, display: &Display) -> Result<()> {

@@ -1,6 +1,5 @@
 //! The stage: a simulated cluster and cloud on loopback, with the real manager at work on them.
 
-use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,29 +10,24 @@ use bowline_controllers::options::{self, Request};
 use bowline_controllers::{Stop, StopHandle, stop_signal};
 use bowline_http::{Clock, Random};
 use bowline_simulator::World;
-use bowline_simulator::cloudscale::{Cloudscale, Config, DEFAULT_TOKEN, MachineSpec};
 use bowline_simulator::cluster::Cluster;
 use bowline_simulator::fleet::{self, Fleet, Kubelet, Network};
 use bowline_simulator::journal::Filter;
-use bowline_simulator::kubernetes::auth::originals;
 use bowline_simulator::kubernetes::kinds;
 use bowline_simulator::machines::Power;
 use bowline_simulator::monitor::{self, Monitor};
-use bowline_simulator::serve::Server;
 use futures::FutureExt;
 use futures::future::{BoxFuture, Shared};
+use k8s_openapi::api::core::v1::{Node, Service, ServicePort, ServiceSpec};
+use kube::Api;
+use kube::api::{DeleteParams, ObjectMeta, PostParams};
 
-use crate::providers::Environment;
+use super::clouds::{Entry, Running, Settings, SimulatedCloud};
+use crate::providers::{self, Environment};
 use crate::run;
 
-/// The command name of the controller manager that the sandbox's manager stands in for.
-const COMMAND: &str = "cloudscale-cloud-controller-manager";
-/// The service account of its manifest.
-const ACCOUNT: (&str, &str) = ("kube-system", "cloud-controller-manager");
 /// The lease of every cloud controller manager, unless told otherwise.
 const LEASE: (&str, &str) = ("kube-system", "cloud-controller-manager");
-/// Who writes in the journal when the manager does.
-const MANAGER: &str = "system:serviceaccount:kube-system:cloud-controller-manager";
 
 /// A kubelet that is silent for so long makes its node NotReady. A real cluster waits 50 s; the
 /// people in front of a sandbox should not.
@@ -50,21 +44,26 @@ pub(super) struct Costs {
     pub cloud_calls: usize,
     /// Writes to Node objects by the manager.
     pub node_writes: usize,
+    /// Writes to Services by the manager.
+    pub service_writes: usize,
     /// Events it made.
     pub events: usize,
 }
 
 /// Everything that is up.
 pub(super) struct Stage {
+    entry: &'static Entry,
     world: World,
     cluster: Cluster,
-    cloud: Arc<Cloudscale>,
-    cloud_server: Server,
+    cloud: Running,
     fleet: Fleet,
     _monitor: Monitor,
     folder: PathBuf,
     secure_port: u16,
-    machines: Vec<(String, String)>,
+    /// The machines there are, by name.
+    machines: Vec<String>,
+    /// How many there ever were.
+    booted: usize,
     stranger: String,
     stop: StopHandle,
     manager: Ended,
@@ -72,16 +71,18 @@ pub(super) struct Stage {
 
 impl Stage {
     /// Brings everything up in a folder of its own.
-    pub(super) async fn set_up(folder: &Path, seed: Option<u64>, port: u16) -> Result<Self> {
+    pub(super) async fn set_up(
+        entry: &'static Entry,
+        folder: &Path,
+        seed: Option<u64>,
+        port: u16,
+    ) -> Result<Self> {
         let random = seed.map_or_else(Random::from_system, Random::seeded);
         let world = World::with(Clock::system(), random);
         let listen = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         let cluster = Cluster::on_socket(&world, listen(port)).await?;
-        cluster.install(originals::cloudscale())?;
-        let cloud = Cloudscale::new(&world, Config::default());
-        let cloud_server = Server::builder(&world, cloud.clone())
-            .plain(listen(0))
-            .await?;
+        (entry.grant)(&cluster)?;
+        let cloud = (entry.start)(&world, listen(0)).await?;
         let admin = cluster.admin()?;
         let fleet = Fleet::new(&world, admin.clone(), kubelets());
         let patience = monitor::Settings {
@@ -89,46 +90,52 @@ impl Stage {
             ..Default::default()
         };
         let monitor = Monitor::start(&world, admin, patience);
+        let (namespace, account) = entry.account;
+        let kubeconfig = cluster.account_kubeconfig(namespace, account)?;
         write(folder, "kubeconfig", &cluster.admin_kubeconfig()?)?;
-        write(
-            folder,
-            "manager.kubeconfig",
-            &cluster.account_kubeconfig(ACCOUNT.0, ACCOUNT.1)?,
-        )?;
-        write(folder, "token", DEFAULT_TOKEN)?;
+        write(folder, "manager.kubeconfig", &kubeconfig)?;
         let secure_port = free_port().await?;
         let (stop, stopped) = stop_signal();
-        let address = cloud_server
-            .local_addr()
-            .context("the cloud has no address")?;
-        let manager = start_manager(folder, address, secure_port, stopped)?;
+        let settings = cloud.cloud.settings(folder);
+        let manager = start_manager(entry, folder, settings, secure_port, stopped)?;
         Ok(Self {
+            entry,
             world,
             cluster,
             cloud,
-            cloud_server,
             fleet,
             _monitor: monitor,
             folder: folder.to_owned(),
             secure_port,
             machines: Vec::new(),
+            booted: 0,
             stranger: String::new(),
             stop,
             manager,
         })
     }
 
+    /// Which cloud is played.
+    pub(super) fn entry(&self) -> &'static Entry {
+        self.entry
+    }
+
+    /// The cloud behind its API.
+    pub(super) fn cloud(&self) -> Arc<dyn SimulatedCloud> {
+        self.cloud.cloud.clone()
+    }
+
     /// Where everything is, in lines for people.
     pub(super) fn addresses(&self) -> Vec<String> {
-        let cloud = self.cloud_server.local_addr();
-        let cloud = cloud.map_or_else(String::new, |address| format!("http://{address}"));
+        let (namespace, account) = self.entry.account;
         vec![
             format!("Kubernetes API   {}  (in memory)", self.cluster.url()),
-            format!("cloudscale API   {cloud}/v1  (simulated)"),
             format!(
-                "Bowline          as service account {}/{}",
-                ACCOUNT.0, ACCOUNT.1
+                "{:<16} {}  (simulated)",
+                self.entry.api,
+                self.cloud.cloud.url()
             ),
+            format!("Bowline          as service account {namespace}/{account}"),
             format!(
                 "                 https://127.0.0.1:{}/healthz",
                 self.secure_port
@@ -150,20 +157,19 @@ impl Stage {
         Ok(self.cluster.admin()?)
     }
 
-    /// Makes machines in the cloud, and starts a kubelet on each.
-    pub(super) fn boot_machines(&mut self, count: usize) -> Result<()> {
-        for number in 1..=count {
-            let name = format!("worker-{number}");
-            let uuid = self.cloud.add_server(&MachineSpec::named(&name))?;
-            self.fleet.join(Kubelet {
-                node_name: name.clone(),
-                machine_id: format!("cloudscale://{uuid}"),
-                system_uuid: self.world.random.uuid(),
-                ..Kubelet::default()
-            })?;
-            self.machines.push((name, uuid));
-        }
-        Ok(())
+    /// Makes a machine in the cloud, starts a kubelet on it, and gives its name.
+    pub(super) fn boot_machine(&mut self) -> Result<String> {
+        self.booted += 1;
+        let name = format!("worker-{}", self.booted);
+        let machine_id = self.cloud.cloud.boot(&name)?;
+        self.fleet.join(Kubelet {
+            node_name: name.clone(),
+            machine_id,
+            system_uuid: self.world.random.uuid(),
+            ..Kubelet::default()
+        })?;
+        self.machines.push(name.clone());
+        Ok(name)
     }
 
     /// Lets a node of another cloud join.
@@ -180,27 +186,70 @@ impl Stage {
         Ok(())
     }
 
-    /// The name of the machine with that number.
-    pub(super) fn machine(&self, number: usize) -> String {
-        self.machines
-            .get(number)
-            .map(|(name, _)| name.clone())
-            .unwrap_or_default()
+    /// The machines there are, by name, the oldest first.
+    pub(super) fn machines(&self) -> &[String] {
+        &self.machines
     }
 
     /// Powers a machine off.
-    pub(super) fn stop(&self, name: &str) -> Result<()> {
-        Ok(self.cloud.stop(self.uuid(name)?)?)
+    pub(super) fn stop(&self, machine: &str) -> Result<()> {
+        self.cloud.cloud.stop(machine)
     }
 
     /// Powers a machine on.
-    pub(super) fn start(&self, name: &str) -> Result<()> {
-        Ok(self.cloud.start(self.uuid(name)?)?)
+    pub(super) fn start(&self, machine: &str) -> Result<()> {
+        self.cloud.cloud.start(machine)
     }
 
     /// Destroys a machine.
-    pub(super) fn destroy(&self, name: &str) -> Result<()> {
-        Ok(self.cloud.destroy(self.uuid(name)?)?)
+    pub(super) fn destroy(&mut self, machine: &str) -> Result<()> {
+        self.machines.retain(|name| name != machine);
+        self.cloud.cloud.destroy(machine)
+    }
+
+    /// Takes a node out of the cluster by hand, as its operator would, and then its machine.
+    pub(super) async fn retire(&mut self, machine: &str) -> Result<()> {
+        let nodes: Api<Node> = Api::all(self.admin()?);
+        let deleted = nodes.delete(machine, &DeleteParams::default()).await;
+        deleted.with_context(|| format!("deleting the Node {machine}"))?;
+        self.destroy(machine)
+    }
+
+    /// Creates a Service of type `LoadBalancer` in the default namespace.
+    pub(super) async fn create_service(&self, name: &str) -> Result<()> {
+        let service = Service {
+            metadata: ObjectMeta {
+                name: Some(name.to_owned()),
+                ..ObjectMeta::default()
+            },
+            spec: Some(ServiceSpec {
+                type_: Some("LoadBalancer".to_owned()),
+                ports: Some(vec![ServicePort {
+                    name: Some("http".to_owned()),
+                    port: 80,
+                    ..ServicePort::default()
+                }]),
+                selector: Some([("app".to_owned(), name.to_owned())].into()),
+                ..ServiceSpec::default()
+            }),
+            ..Service::default()
+        };
+        let services = self.services()?;
+        let created = services.create(&PostParams::default(), &service).await;
+        created.with_context(|| format!("creating the Service {name}"))?;
+        Ok(())
+    }
+
+    /// Deletes it.
+    pub(super) async fn delete_service(&self, name: &str) -> Result<()> {
+        let services = self.services()?;
+        let deleted = services.delete(name, &DeleteParams::default()).await;
+        deleted.with_context(|| format!("deleting the Service {name}"))?;
+        Ok(())
+    }
+
+    fn services(&self) -> Result<Api<Service>> {
+        Ok(Api::default_namespaced(self.admin()?))
     }
 
     /// Destroys the stranger's machine, in a cloud nobody here knows.
@@ -211,16 +260,19 @@ impl Stage {
     /// What was done so far.
     pub(super) fn costs(&self) -> Costs {
         let count = |filter: Filter| self.world.journal.count(&filter);
+        let (namespace, account) = self.entry.account;
+        let manager = format!("system:serviceaccount:{namespace}:{account}");
         let writes = |path| {
             Filter::any()
                 .server("kubernetes")
-                .caller(MANAGER)
+                .caller(&manager)
                 .mutating()
                 .path(path)
         };
         Costs {
-            cloud_calls: count(Filter::any().server("cloudscale")),
+            cloud_calls: count(Filter::any().server(self.entry.name)),
             node_writes: count(writes("/api/v1/nodes*")),
+            service_writes: count(writes("/api/v1/namespaces/*/services*")),
             events: count(writes("/api/v1/namespaces/*/events*")),
         }
     }
@@ -242,7 +294,7 @@ impl Stage {
         let ended = self.manager.clone().await;
         let holder = self.lease_holder();
         drop(self.fleet);
-        self.cloud_server.shutdown().await;
+        self.cloud.server.shutdown().await;
         self.cluster.shutdown().await;
         ended.map_err(|error| anyhow!("{error:#}"))?;
         match holder.as_deref() {
@@ -258,13 +310,6 @@ impl Stage {
         let lease = self.cluster.api().get(kind, namespace, name)?;
         lease["spec"]["holderIdentity"].as_str().map(str::to_owned)
     }
-
-    fn uuid(&self, name: &str) -> Result<&str> {
-        let found = self.machines.iter().find(|(machine, _)| machine == name);
-        found
-            .map(|(_, uuid)| uuid.as_str())
-            .with_context(|| format!("no machine {name}"))
-    }
 }
 
 fn kubelets() -> fleet::Settings {
@@ -277,30 +322,35 @@ fn kubelets() -> fleet::Settings {
 }
 
 /// Starts the real manager: the original's command line, environment and files.
-fn start_manager(folder: &Path, cloud: SocketAddr, secure_port: u16, stop: Stop) -> Result<Ended> {
+fn start_manager(
+    entry: &Entry,
+    folder: &Path,
+    settings: Settings,
+    secure_port: u16,
+    stop: Stop,
+) -> Result<Ended> {
+    for (name, content) in &settings.files {
+        write(folder, name, content)?;
+    }
     let kubeconfig = folder.join("manager.kubeconfig");
-    let arguments = [
+    let mut arguments = vec![
         "--allow-untagged-cloud".to_owned(),
         "--v=4".to_owned(),
         format!("--kubeconfig={}", kubeconfig.display()),
         "--bind-address=127.0.0.1".to_owned(),
         format!("--secure-port={secure_port}"),
     ];
-    let Request::Run(line) = options::parse(COMMAND, Some("cloudscale"), &arguments)
+    arguments.extend(settings.arguments);
+    let command = providers::named(entry.name)?.command;
+    let Request::Run(line) = options::parse(command, Some(entry.name), &arguments)
         .map_err(|error| anyhow::anyhow!(error.message))?
     else {
         bail!("the sandbox's own command line does not run a manager");
     };
-    let variables = BTreeMap::from([
-        ("CLOUDSCALE_API_URL".to_owned(), format!("http://{cloud}/")),
-        (
-            "CLOUDSCALE_ACCESS_TOKEN_FILE".to_owned(),
-            folder.join("token").display().to_string(),
-        ),
-    ]);
+    let variables = settings.environment;
     let environment: Environment = Arc::new(move |name| variables.get(name).cloned());
     let quiet = Arc::new(|_| Ok(()));
-    let manager = tokio::spawn(run::manage(COMMAND, *line, environment, quiet, stop));
+    let manager = tokio::spawn(run::manage(command, *line, environment, quiet, stop));
     let ended = async move { manager.await.context("the manager's task").flatten() };
     Ok(ended.map(|ended| ended.map_err(Arc::new)).boxed().shared())
 }

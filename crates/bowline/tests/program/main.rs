@@ -12,6 +12,7 @@
 
 mod command_line;
 mod configuration;
+mod deploy;
 mod manager;
 mod process;
 mod replicas;

@@ -18,17 +18,35 @@ fn the_story_is_told_to_its_end() {
         "Kubernetes API   https://127.0.0.1:",
         "1. 3 machines boot",
         "worker-1 registered, tainted as uninitialized",
-        "worker-1 initialised: cloudscale://7952539f-3cad-4a1d-9d39-57e9951116d5 (flex-8-4, rma1",
+        "worker-1 initialised: cloudscale://144bea5c-2c48-4944-a05e-c132843fd935 (flex-8-4, rma1",
         "every node is Ready: pods can be scheduled",
         "the foreign node still waits for its own cloud",
-        "2. worker-1 is powered off",
+        "2. A Service of type LoadBalancer is created: web",
+        "Service web wants a load balancer",
+        "is being made",
+        "is ready",
+        "Service web got its address: 198.18.0.",
+        "every node is a member of its load balancer; the foreign one is not",
+        "3. worker-1 is powered off",
         "worker-1 got the shutdown taint",
         "worker-1 lost the shutdown taint",
-        "3. worker-3 is destroyed",
+        "4. worker-1 is replaced by a new machine",
+        "worker-4 initialised: cloudscale://",
+        "got member worker-4",
+        "lost member worker-1",
+        "worker-1 is no member any more, and the address is the same",
+        "5. worker-3 is destroyed",
         "on proof only",
-        "the node is too young (for another ",
         "worker-3 is gone",
+        "lost member worker-3",
+        "with its Node, worker-3 leaves the load balancer",
         "the foreign node is NotReady, and nobody touched it",
+        "6. The Service is deleted",
+        "Service web is to go, and waits for its load balancer",
+        "load balancer k8s-service-",
+        "is gone",
+        "Service web is gone",
+        "the load balancer goes, and the Service after it",
         "everything happened as expected",
         "stopped cleanly: work finished, lease released",
     ] {
@@ -36,11 +54,18 @@ fn the_story_is_told_to_its_end() {
         let at = at.unwrap_or_else(|| panic!("{line:?} is not in its place:\n{}", ended.stdout));
         rest = &rest[at + line.len()..];
     }
-    assert!(
-        ended
-            .stdout
-            .contains("event DeletingNode: Deleting node worker-3")
-    );
+    for line in [
+        "got pool tcp/http",
+        "got listener tcp/80",
+        "got health monitor tcp",
+        "event EnsuringLoadBalancer: Ensuring load balancer",
+        "event EnsuredLoadBalancer: Ensured load balancer",
+        "event UpdatedLoadBalancer: Updated load balancer with new hosts",
+        "event DeletingNode: Deleting node worker-3",
+        "event DeletedLoadBalancer: Deleted load balancer",
+    ] {
+        assert!(ended.stdout.contains(line), "{line}: {}", ended.stdout);
+    }
     assert!(
         !ended.stdout.contains('✗') && !ended.stdout.contains('\x1b'),
         "{}",
@@ -56,7 +81,8 @@ fn the_story_is_told_to_its_end() {
 /// Takes as long as the story, beside which it runs.
 #[tokio::test]
 async fn without_once_it_stays_for_kubectl_until_ctrl_c() {
-    use k8s_openapi::api::core::v1::Node;
+    use k8s_openapi::api::core::v1::{Node, Service};
+    use kube::runtime::wait::await_condition;
 
     let folder = tempfile::tempdir().unwrap();
     let mut command = bowline(&["sandbox", "--nodes", "2"]);
@@ -70,13 +96,39 @@ async fn without_once_it_stays_for_kubectl_until_ctrl_c() {
     let config = bowline_controllers::clients::load_config(words[2], "")
         .await
         .unwrap();
-    let nodes: kube::Api<Node> = kube::Api::all(kube::Client::try_from(config).unwrap());
+    let client = kube::Client::try_from(config).unwrap();
+    let nodes: kube::Api<Node> = kube::Api::all(client.clone());
     let nodes = nodes.list(&kube::api::ListParams::default()).await.unwrap();
     let names: Vec<String> = nodes
         .into_iter()
         .filter_map(|node| node.metadata.name)
         .collect();
-    assert_eq!(names, ["stranger", "worker-1"], "worker-2 was destroyed");
+    assert_eq!(names, ["stranger", "worker-3"], "the others had to go");
+
+    let example = running.says("create service");
+    assert!(example.ends_with("create service loadbalancer shop --tcp=80:8080\n"));
+    let services: kube::Api<Service> = kube::Api::default_namespaced(client);
+    let shop = serde_json::json!({
+        "metadata": { "name": "shop" },
+        "spec": {
+            "type": "LoadBalancer",
+            "selector": { "app": "shop" },
+            "ports": [{ "name": "80-8080", "protocol": "TCP", "port": 80, "targetPort": 8080 }],
+        },
+    });
+    let shop = serde_json::from_value(shop).unwrap();
+    let parameters = kube::api::PostParams::default();
+    services.create(&parameters, &shop).await.unwrap();
+    let told = running.says("Service shop got its address: ");
+    let has_address = |service: Option<&Service>| {
+        let status = service.and_then(|it| it.status.as_ref()?.load_balancer.as_ref());
+        status.is_some_and(|it| it.ingress.iter().flatten().count() == 2)
+    };
+    let served = await_condition(services, "shop", has_address).await;
+    let served = served.unwrap().unwrap().status.unwrap();
+    for entrance in served.load_balancer.unwrap().ingress.unwrap() {
+        assert!(told.contains(&entrance.ip.unwrap()), "{told}");
+    }
     running.signal("INT");
     let ended = running.end();
     assert_eq!(ended.code, Some(0), "{ended:?}");

@@ -1,6 +1,9 @@
 //! Proof of leadership by the local clock.
 
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
 use std::time::Duration;
 
 use bowline_http::Clock;
@@ -109,6 +112,18 @@ impl Fence {
         self.guards.iter().try_for_each(|guard| guard.check())
     }
 
+    /// Goes on with work for as long as all Leases are certainly ours, and gives it up then: it is
+    /// asked anew each time the work goes on. One call of a cloud is often several requests, and
+    /// who was frozen after the first must not send the second.
+    pub async fn during<W: Future>(&self, work: W) -> Result<W::Output, Fenced> {
+        let mut work = pin!(work);
+        poll_fn(|context| match self.check() {
+            Ok(()) => work.as_mut().poll(context).map(Ok),
+            Err(fenced) => Poll::Ready(Err(fenced)),
+        })
+        .await
+    }
+
     /// The state of the `leaderElection` health check: bad only if we believe to lead and have not
     /// renewed for a lease duration and [20 s](HEALTH_TOLERANCE) more.
     pub fn health(&self) -> Result<(), Fenced> {
@@ -214,6 +229,23 @@ mod tests {
             "too late"
         );
         assert!(fence.check().is_err());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn work_that_was_frozen_past_the_lease_is_given_up_where_it_was() {
+        for (seconds, done) in [(8, 2), (20, 1)] {
+            let (fence, clock) = fence();
+            fence.renew(Instant::now(), clock.now()).unwrap();
+            let requests = Mutex::new(0);
+            let two = async {
+                *requests.lock().unwrap() += 1;
+                tokio::time::sleep(Duration::from_secs(5)).await;
+                *requests.lock().unwrap() += 1;
+            };
+            let (ended, ()) = tokio::join!(fence.during(two), pass(seconds));
+            assert_eq!(ended.is_ok(), done == 2);
+            assert_eq!(*requests.lock().unwrap(), done);
+        }
     }
 
     #[tokio::test(start_paused = true)]

@@ -195,6 +195,7 @@ impl Manager {
             return Ok(());
         };
         let (handle, working) = stop_signal();
+        let mut abandoned = false;
         let ended = {
             let mut work = std::pin::pin!(work(held.fence(), working));
             let mut renewing = std::pin::pin!(held.renew());
@@ -213,7 +214,7 @@ impl Manager {
                     biased;
                     lost = &mut renewing => Err(lost.into()),
                     finished = timeout(grace, &mut work) => finished.unwrap_or_else(|_| {
-                        warn!(?grace, "work under way was abandoned");
+                        abandoned = true;
                         Ok(())
                     }),
                 }
@@ -222,6 +223,15 @@ impl Manager {
         if let Err(ManagerError::Lost(lost)) = &ended {
             error!(%lost, "leadership is lost; stopping at once");
             events.abandon();
+            return ended;
+        }
+        if abandoned {
+            // A call that is under way may yet do its work: no other leader is to start before.
+            warn!(
+                ?grace,
+                "work under way was abandoned; the lease runs out by itself"
+            );
+            events.flush(FAREWELL_LIMIT).await;
             return ended;
         }
         match timeout(RELEASE_LIMIT, held.release()).await {

@@ -335,7 +335,7 @@ pub const FLAGS: &[Flag] = &[
         K::Switch,
         "false",
         C::Services,
-        "Remove load balancers that carry this cluster's mark (--cluster-name) and whose Service does not exist. Without it they are only reported: Warning OrphanedLoadBalancer on the lease, and a metric.",
+        "Remove load balancers that carry this cluster's mark (its name, by --cluster-name or as the cloud learns it) and whose Service does not exist. Without it they are only reported: Warning OrphanedLoadBalancer on the lease, and a metric.",
     ),
     Flag::new(
         "configure-cloud-routes",

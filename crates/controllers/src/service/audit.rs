@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use bowline_core::{Balancers, CloudName, Marked, names_a_cluster};
+use bowline_core::{Balancers, CloudName, Marked, Whose};
 use tracing::{info, warn};
 
 use super::ServiceController;
@@ -46,7 +46,7 @@ impl ServiceController {
                     self.tell_orphan(cloud, orphan);
                 }
                 let remove = self.options.remove_orphans && !self.clouds.is_observing();
-                if remove && self.is_certainly_ours(orphan) && !stop.is_given() {
+                if remove && orphan.whose == Whose::Ours && !stop.is_given() {
                     self.remove(cloud, orphan).await;
                 }
             }
@@ -66,47 +66,35 @@ impl ServiceController {
     }
 
     async fn look(&self, cloud: &CloudName) -> Option<BTreeMap<String, Marked>> {
-        let marked = match self.clouds.marked(cloud).await {
+        let roster = self.clouds.roster(cloud, &self.parts.nodes.sighting());
+        let (nodes, _) = roster.targets();
+        let cluster_name = &self.options.cluster_name;
+        let marked = match self.clouds.marked(cloud, cluster_name, &nodes).await {
             Ok(marked) => marked,
             Err(error) => {
                 warn!(%cloud, error = error.chain(), "load balancers not listed");
                 return None;
             }
         };
-        if self.parts.services.has_unreadable() {
+        let services = self.parts.services.sighting();
+        if !services.unreadable.is_empty() {
             warn!(%cloud, "not looking for orphans: a Service that cannot be read may own one");
             return None;
         }
-        let services = self.parts.services.all();
         let mut uids = self.memory.uids();
-        uids.extend(services.iter().map(|it| it.uid.clone()));
-        let orphans = marked.into_iter().filter(|it| {
-            let other_cluster = it
-                .cluster_name
-                .as_ref()
-                .is_some_and(|name| *name != self.options.cluster_name);
-            !other_cluster && !uids.contains(&it.service_uid)
-        });
+        uids.extend(services.objects.values().map(|it| it.uid.clone()));
+        let orphans = marked
+            .into_iter()
+            .filter(|it| it.whose != Whose::Foreign && !uids.contains(&it.service_uid));
         Some(orphans.map(|it| (it.id.clone(), it)).collect())
     }
 
-    /// Without a name of the cluster in its mark, or with the name that all clusters have by
-    /// default, it may be another cluster's in the same account.
-    fn is_certainly_ours(&self, orphan: &Marked) -> bool {
-        let ours = &self.options.cluster_name;
-        names_a_cluster(ours) && orphan.cluster_name.as_ref() == Some(ours)
-    }
-
-    /// On the lease: it is an object that is there, in a namespace where operators look, and that
-    /// people already ask about this program.
     fn tell_orphan(&self, cloud: &CloudName, orphan: &Marked) {
-        let doubt = if self.is_certainly_ours(orphan) {
-            ""
-        } else if orphan.cluster_name.is_some() {
-            "; its mark has the name that every cluster has by default, so that it may be another \
-             cluster's"
-        } else {
-            "; its mark names no cluster, so that it may be another cluster's"
+        let doubt = match &orphan.whose {
+            Whose::Ours | Whose::Foreign => String::new(),
+            Whose::Unclear(why) => {
+                format!("; its mark {why}, so that it may be another cluster's")
+            }
         };
         let text = format!(
             "Load balancer {} ({}) in cloud {cloud} was made for a Service with uid {} that does \
@@ -114,10 +102,15 @@ impl ServiceController {
             orphan.name, orphan.id, orphan.service_uid
         );
         warn!(%cloud, id = orphan.id, "{text}");
+        self.tell_on_lease(EventType::Warning, "OrphanedLoadBalancer", text);
+    }
+
+    /// The lease is an object that is there, in a namespace where operators look, and that people
+    /// already ask about this program.
+    fn tell_on_lease(&self, kind: EventType, reason: &'static str, text: String) {
         let (namespace, name) = &self.options.lease;
         let lease = lease_reference(namespace, name, None, None);
-        let recorder = &self.parts.recorder;
-        recorder.event(&lease, EventType::Warning, "OrphanedLoadBalancer", text);
+        self.parts.recorder.event(&lease, kind, reason, text);
     }
 
     async fn remove(&self, cloud: &CloudName, orphan: &Marked) {
@@ -125,10 +118,7 @@ impl ServiceController {
             Ok(()) => {
                 let text = format!("Removed load balancer {} ({})", orphan.name, orphan.id);
                 info!(%cloud, id = orphan.id, "{text}");
-                let (namespace, name) = &self.options.lease;
-                let lease = lease_reference(namespace, name, None, None);
-                let recorder = &self.parts.recorder;
-                recorder.event(&lease, EventType::Normal, "RemovedOrphan", text);
+                self.tell_on_lease(EventType::Normal, "RemovedOrphan", text);
             }
             Err(error) => warn!(
                 %cloud,

@@ -4,12 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bowline_core::{
-    BalancerClouds, Balancers, Cloud, CloudError, CloudErrorKind, CloudName, Draft, DraftError,
-    Executor, Marked, Node, Ownership, Progress, StepId, Wish,
+    BalancerClouds, Balancers, Belonging, Cloud, CloudError, CloudErrorKind, CloudName, Draft,
+    DraftError, Executor, Goal, Marked, Node, Ownership, Progress, Roster, StepId, Wish,
 };
 
-use crate::election::Fence;
+use crate::election::{Fence, Fenced};
 use crate::owners::by_claims;
+use crate::store::Sighting;
 
 /// No look at a cloud and no step takes longer. Each call inside has a shorter deadline of its own;
 /// this one is for a provider that forgot it.
@@ -60,22 +61,29 @@ impl Clouds {
         self.balancers(name).map_or(&[], |it| it.own_annotations())
     }
 
-    /// Those nodes that belong to this cloud.
-    pub(super) fn owned(&self, name: &CloudName, nodes: &[Arc<Node>]) -> Vec<Arc<Node>> {
-        let owns = |node: &&Arc<Node>| {
-            let owner = by_claims(self.all.iter(), node);
-            matches!(owner, Some(Ownership::Owned { by, .. }) if by == *name)
-        };
-        nodes.iter().filter(owns).cloned().collect()
+    /// The nodes of the cluster, as this cloud's load balancers see them.
+    pub(super) fn roster(&self, name: &CloudName, nodes: &Sighting<Node>) -> Roster {
+        Roster::new(
+            nodes.objects.values(),
+            &nodes.unreadable,
+            |node| match by_claims(self.all.iter(), node) {
+                Some(Ownership::Owned { by, .. }) if by == *name => Belonging::Own,
+                Some(_) => Belonging::Foreign,
+                None => Belonging::Unidentified,
+            },
+        )
     }
 
+    /// What is to be done, and what there is to tell about nodes that cannot be read.
     pub(super) async fn draft(&self, name: &CloudName, wish: &Wish) -> Result<Draft, DraftError> {
         let balancers = self.named(name)?;
-        self.check(Call::Read)?;
-        match tokio::time::timeout(CALL_DEADLINE, balancers.draft(wish)).await {
-            Ok(draft) => draft,
-            Err(_) => Err(late("looking at the load balancer").into()),
+        let call = async { balancers.draft(wish).await };
+        let what = "looking at the load balancer";
+        let mut draft = self.guarded(Call::Read, what, call).await?;
+        if wish.goal == Goal::Present {
+            draft.plan.notices.extend(wish.census.notices());
         }
+        Ok(draft)
     }
 
     pub(super) async fn carry_out(
@@ -83,18 +91,20 @@ impl Clouds {
         executor: &mut dyn Executor,
         step: StepId,
     ) -> Result<Progress, CloudError> {
-        self.check(Call::Write)?;
-        let call = executor.carry_out(step);
-        let done = tokio::time::timeout(CALL_DEADLINE, call).await;
-        done.unwrap_or_else(|_| Err(late("a step")))
+        let call = async { executor.carry_out(step).await };
+        self.guarded(Call::Write, "a step", call).await
     }
 
-    pub(super) async fn marked(&self, name: &CloudName) -> Result<Vec<Marked>, CloudError> {
+    pub(super) async fn marked(
+        &self,
+        name: &CloudName,
+        cluster_name: &str,
+        nodes: &[Arc<Node>],
+    ) -> Result<Vec<Marked>, CloudError> {
         let balancers = self.named(name)?;
-        self.check(Call::Read)?;
-        let call = balancers.marked();
-        let done = tokio::time::timeout(CALL_DEADLINE, call).await;
-        done.unwrap_or_else(|_| Err(late("listing load balancers")))
+        let call = async { balancers.marked(cluster_name, nodes).await };
+        self.guarded(Call::Read, "listing load balancers", call)
+            .await
     }
 
     pub(super) async fn remove_orphan(
@@ -103,10 +113,9 @@ impl Clouds {
         orphan: &Marked,
     ) -> Result<(), CloudError> {
         let balancers = self.named(name)?;
-        self.check(Call::Write)?;
-        let call = balancers.remove_orphan(orphan);
-        let done = tokio::time::timeout(CALL_DEADLINE, call).await;
-        done.unwrap_or_else(|_| Err(late("removing a load balancer")))
+        let call = async { balancers.remove_orphan(orphan).await };
+        self.guarded(Call::Write, "removing a load balancer", call)
+            .await
     }
 
     fn named(&self, name: &CloudName) -> Result<&dyn Balancers, CloudError> {
@@ -116,15 +125,32 @@ impl Clouds {
         })
     }
 
-    /// An observer may ask as much as it likes.
-    fn check(&self, call: Call) -> Result<(), CloudError> {
-        if call == Call::Read && self.is_observing() {
-            return Ok(());
+    /// Calls a cloud for as long as the lease is certain, and not without end.
+    async fn guarded<T, E: From<CloudError>>(
+        &self,
+        kind: Call,
+        what: &str,
+        call: impl Future<Output = Result<T, E>>,
+    ) -> Result<T, E> {
+        let work = tokio::time::timeout(CALL_DEADLINE, call);
+        let done = self.fence_of(kind).during(work).await;
+        match done.map_err(fenced)? {
+            Ok(done) => done,
+            Err(_) => Err(late(what).into()),
         }
-        self.fence.check().map_err(|fenced| {
-            CloudError::new(CloudErrorKind::Unavailable, "no cloud is called").caused_by(fenced)
-        })
     }
+
+    /// An observer may ask as much as it likes.
+    fn fence_of(&self, kind: Call) -> Fence {
+        if kind == Call::Read && self.is_observing() {
+            return Fence::open();
+        }
+        self.fence.clone()
+    }
+}
+
+fn fenced(fenced: Fenced) -> CloudError {
+    CloudError::new(CloudErrorKind::Unavailable, "no cloud is called").caused_by(fenced)
 }
 
 fn late(what: &str) -> CloudError {
@@ -136,7 +162,7 @@ fn late(what: &str) -> CloudError {
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    use bowline_core::{BoxFuture, Claim, Goal, Service};
+    use bowline_core::{BoxFuture, Census, Claim, Service, Whose};
     use bowline_http::Clock;
 
     use super::*;
@@ -183,7 +209,11 @@ mod tests {
             None
         }
 
-        fn marked(&self) -> BoxFuture<'_, Result<Vec<Marked>, CloudError>> {
+        fn marked<'a>(
+            &'a self,
+            _: &'a str,
+            _: &'a [Arc<Node>],
+        ) -> BoxFuture<'a, Result<Vec<Marked>, CloudError>> {
             Box::pin(async { self.count(Ok(Vec::new())) })
         }
 
@@ -205,7 +235,9 @@ mod tests {
                 service: Arc::new(Service::from(ServiceObject::default())),
                 goal: Goal::Present,
                 nodes: Vec::new(),
+                census: Census::default(),
                 all: Arc::default(),
+                all_known: true,
                 cluster_name: String::new(),
                 has_ip_mode: true,
             };
@@ -213,11 +245,11 @@ mod tests {
                 id: "1".into(),
                 name: "lb".into(),
                 service_uid: "u".into(),
-                cluster_name: None,
+                whose: Whose::Ours,
             };
             let drafted = clouds.draft(&name, &wish).await;
             assert_eq!(matches!(drafted, Err(DraftError::Elsewhere)), calls > 0);
-            assert_eq!(clouds.marked(&name).await.is_ok(), calls > 0);
+            assert_eq!(clouds.marked(&name, "", &[]).await.is_ok(), calls > 0);
             assert_eq!(
                 clouds.remove_orphan(&name, &orphan).await.is_ok(),
                 calls > 2

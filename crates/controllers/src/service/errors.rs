@@ -58,12 +58,20 @@ pub(super) enum TurnError {
 impl TurnError {
     /// What went wrong, without what was tried: for messages that say that themselves.
     pub(super) fn cause(&self) -> String {
+        match self.of_cloud() {
+            Some(error) => error.chain(),
+            None => error_chain(self),
+        }
+    }
+
+    /// What the cloud said, if it is about that.
+    fn of_cloud(&self) -> Option<&CloudError> {
         match self {
             Self::Check(error)
             | Self::Delete(error)
             | Self::Look(error)
-            | Self::Step { source: error, .. } => error.chain(),
-            other => error_chain(other),
+            | Self::Step { source: error, .. } => Some(error),
+            _ => None,
         }
     }
 
@@ -100,13 +108,7 @@ impl TurnError {
 
     /// When the cloud asked to be tried again, if it did.
     pub(super) fn retry_hint(&self) -> Option<Duration> {
-        match self {
-            Self::Check(error)
-            | Self::Delete(error)
-            | Self::Look(error)
-            | Self::Step { source: error, .. } => error.retry_hint(),
-            _ => None,
-        }
+        self.of_cloud().and_then(CloudError::retry_hint)
     }
 
     /// Whether it may be for want of something that another Service has: an address, a name, a

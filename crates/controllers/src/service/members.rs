@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bowline_core::{CloudName, Fingerprint, Handling, Node, Service, may_be_target};
+use bowline_core::{CloudName, Fingerprint, Handling, Node, Roster, Service};
 use tokio::time::Instant;
 use tracing::debug;
 
@@ -18,21 +18,18 @@ const QUIET: Duration = Duration::from_secs(1);
 const LONGEST_UNREST: Duration = Duration::from_secs(5);
 
 impl ServiceController {
-    /// What tells the members of that Service apart from others, among nodes of its cloud.
+    /// What tells the members of that Service apart from others.
     pub(super) fn fingerprint(
         &self,
         service: &Service,
         cloud: &CloudName,
-        owned: &[Arc<Node>],
+        roster: &Roster,
     ) -> Fingerprint {
         let balancers = self.clouds.balancers(cloud);
         if balancers.is_some_and(|it| !it.has_members()) {
             return Fingerprint::default();
         }
-        let selected = owned
-            .iter()
-            .filter(|node| balancers.is_none_or(|it| it.selects(service, node)));
-        Fingerprint::of(selected.map(|node| &**node))
+        roster.fingerprint(|node| balancers.is_none_or(|it| it.selects(service, node)))
     }
 
     /// The members of that Service as of now.
@@ -41,10 +38,9 @@ impl ServiceController {
             return Vec::new();
         };
         let balancers = self.clouds.balancers(&cloud);
-        let mut nodes = self.clouds.owned(&cloud, &self.parts.nodes.all());
-        nodes.retain(|node| {
-            may_be_target(node) && balancers.is_none_or(|it| it.selects(service, node))
-        });
+        let roster = self.clouds.roster(&cloud, &self.parts.nodes.sighting());
+        let (mut nodes, _) = roster.targets();
+        nodes.retain(|node| balancers.is_none_or(|it| it.selects(service, node)));
         nodes
     }
 
@@ -70,21 +66,21 @@ impl ServiceController {
     }
 
     fn look_at_members(&self) {
-        let nodes = self.parts.nodes.all();
+        let nodes = self.parts.nodes.sighting();
         let pass = Arc::new(Pass {
             begun: Instant::now(),
             latency: self.parts.metrics.services.node_latency.clone(),
         });
         let clouds = self.clouds.names().all().iter();
-        let owned: Vec<(&CloudName, Vec<Arc<Node>>)> = clouds
-            .map(|cloud| (cloud, self.clouds.owned(cloud, &nodes)))
+        let rosters: Vec<(&CloudName, Roster)> = clouds
+            .map(|cloud| (cloud, self.clouds.roster(cloud, &nodes)))
             .collect();
         for (key, cloud, before) in self.memory.planned() {
-            let owned = owned.iter().find(|(name, _)| **name == cloud);
-            let Some((service, (_, owned))) = self.parts.services.get(&key).zip(owned) else {
+            let roster = rosters.iter().find(|(name, _)| **name == cloud);
+            let Some((service, (_, roster))) = self.parts.services.get(&key).zip(roster) else {
                 continue;
             };
-            if self.fingerprint(&service, &cloud, owned) != before {
+            if self.fingerprint(&service, &cloud, roster) != before {
                 debug!(service = %key, "its members changed");
                 let cause = Causes {
                     service: false,

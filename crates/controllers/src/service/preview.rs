@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use bowline_core::{
     Applied, CLEANUP_FINALIZER, Change, Cloud, CloudName, DraftError, Goal, Handling, Ingress,
-    Newcomer, Node, Outlook, Plan, Preview, Previews, Publication, Service, ServiceKey, Wish,
-    as_applied, ingress_to_write, may_be_target,
+    Newcomer, Node, Outlook, Plan, Preview, Previews, Publication, Roster, Service, ServiceKey,
+    Wish, as_applied, ingress_to_write,
 };
 use bowline_http::Clock;
 use futures::{StreamExt as _, stream};
@@ -22,6 +22,7 @@ pub use self::documents::{Document, DocumentError, documents};
 use super::clouds::Clouds;
 use crate::election::Fence;
 use crate::objects::ServiceObject;
+use crate::store::Sighting;
 
 /// Services that are planned at the same time: clouds answer them from the same lists.
 const AT_ONCE: usize = 8;
@@ -82,7 +83,7 @@ struct Stage {
     cluster_name: String,
     raw: BTreeMap<ServiceKey, Value>,
     services: BTreeMap<ServiceKey, Subject>,
-    nodes: Vec<Arc<Node>>,
+    nodes: Sighting<Node>,
     has_ip_mode: bool,
     remarks: Vec<String>,
 }
@@ -235,18 +236,20 @@ impl Stage {
 
     /// The same wish that the controller has.
     fn wish(&self, service: &Arc<Service>, goal: Goal, cloud: &CloudName) -> Wish {
-        let mut nodes = match goal {
-            Goal::Present => self.clouds.owned(cloud, &self.nodes),
-            Goal::Absent => Vec::new(),
+        let roster = match goal {
+            Goal::Present => self.clouds.roster(cloud, &self.nodes),
+            Goal::Absent => Roster::default(),
         };
-        nodes.retain(|node| may_be_target(node));
+        let (nodes, census) = roster.targets();
         let all = self.services.values();
         let all = all.filter_map(|it| it.service.as_ref().ok().cloned());
         Wish {
             service: service.clone(),
             goal,
             nodes,
+            census,
             all: Arc::new(all.collect()),
+            all_known: self.services.values().all(|it| it.service.is_ok()),
             cluster_name: self.cluster_name.clone(),
             has_ip_mode: self.has_ip_mode,
         }

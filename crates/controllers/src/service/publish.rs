@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use bowline_core::{
-    CLEANUP_FINALIZER, Condition, Fingerprint, Goal, Ingress, Notice, Service, ServiceKey, Verb,
+    CLEANUP_FINALIZER, Condition, Goal, Ingress, Node, Notice, Service, ServiceKey, Verb,
     ingress_to_write, name_list,
 };
 use tracing::{debug, info};
@@ -355,15 +355,12 @@ impl ServiceController {
         )
     }
 
+    /// Whether it is certain that no node is a member.
     fn is_without_members(&self, errand: &Errand) -> bool {
         let balancers = self.clouds.balancers(&errand.cloud);
-        let service = &errand.wish.service;
-        let selected = errand
-            .wish
-            .nodes
-            .iter()
-            .filter(|node| balancers.is_none_or(|it| it.selects(service, node)));
-        Fingerprint::of(selected.map(|node| &**node)).is_empty()
+        let wish = &errand.wish;
+        let selects = |node: &Node| balancers.is_none_or(|it| it.selects(&wish.service, node));
+        wish.census.unknown.is_empty() && !wish.nodes.iter().any(|node| selects(node))
     }
 
     /// Tells that work begins; once until it has ended.

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use bowline_core::{CloudName, DraftError, Fingerprint, Goal, Service, ServiceKey};
+use bowline_core::{CloudName, DraftError, Fingerprint, Goal, Roster, Service, ServiceKey};
 
 use super::ServiceController;
 use super::errors::TurnError;
@@ -41,6 +41,9 @@ impl ServiceController {
             // It is there as before, and what would be done was told.
             return Ok(Outcome::Done);
         }
+        // While it is held: whatever fails here is tried again.
+        self.clear_status(&service.key, &service.uid).await?;
+        self.withdraw(&service, withdrawn).await?;
         self.release(&service).await?;
         self.tell(
             &service,
@@ -49,8 +52,6 @@ impl ServiceController {
             "Deleted load balancer",
         );
         self.forget(&service.key);
-        self.clear_status(&service.key, &service.uid).await?;
-        self.withdraw(&service, withdrawn).await?;
         Ok(Outcome::Done)
     }
 
@@ -131,7 +132,7 @@ impl ServiceController {
         service: &Arc<Service>,
         cloud: &CloudName,
     ) -> Result<Errand, DraftError> {
-        let wish = self.wish(service.clone(), Goal::Absent, Vec::new());
+        let wish = self.wish(service.clone(), Goal::Absent, Roster::default());
         let draft = self.clouds.draft(cloud, &wish).await?;
         let errand = self.errand(
             wish,

@@ -21,7 +21,7 @@ use crate::stop::Stop;
 const WAIT_LIMIT: Duration = Duration::from_secs(300);
 /// The shortest pause between two looks at a step that waits: a cloud that says "now" would
 /// otherwise be asked without end.
-const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
+const SHORTEST_WAIT: Duration = Duration::from_millis(100);
 /// How often people are told how a long run goes. Most are over sooner, and tell only their end.
 const TELLING_PERIOD: Duration = Duration::from_secs(5);
 
@@ -99,7 +99,7 @@ impl ServiceController {
                         waited: format_duration(waited),
                     });
                 }
-                return Ok(Some(after.clamp(SHORTEST_PAUSE, WAIT_LIMIT)));
+                return Ok(Some(after.clamp(SHORTEST_WAIT, WAIT_LIMIT)));
             }
         }
         Ok(None)
@@ -145,8 +145,10 @@ impl ServiceController {
         let risky = errand.run.step(step).impact >= Impact::Interrupts;
         let service = &errand.wish.service;
         risky && errand.wish.goal == Goal::Present && {
-            let nodes = self.clouds.owned(&errand.cloud, &self.parts.nodes.all());
-            self.fingerprint(service, &errand.cloud, &nodes) != errand.members
+            let roster = self
+                .clouds
+                .roster(&errand.cloud, &self.parts.nodes.sighting());
+            self.fingerprint(service, &errand.cloud, &roster) != errand.members
         }
     }
 }

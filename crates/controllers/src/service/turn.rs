@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bowline_core::{
-    Balancers, CloudName, Draft, DraftError, Fingerprint, Goal, Handling, Node, Run, Service,
-    ServiceKey, Wish, may_be_target,
+    Balancers, CloudName, Draft, DraftError, Fingerprint, Goal, Handling, Roster, Run, Service,
+    ServiceKey, Wish,
 };
 use tokio::time::Instant;
 use tracing::{debug, warn};
@@ -16,15 +16,16 @@ use super::errors::TurnError;
 use super::memory::{Causes, Errand};
 use crate::queue::Work;
 use crate::stop::Stop;
+use crate::store::Found;
 
 /// How far apart two comparisons with the cloud may be drawn: up to a quarter longer than asked.
 const AUDIT_JITTER: f64 = 0.25;
 
 /// The shortest time after which a cloud is tried again because it asked for that: one that says
 /// "now" would otherwise be asked without end.
-const SHORTEST_PAUSE: Duration = Duration::from_secs(1);
+const SOONEST_RETRY: Duration = Duration::from_secs(1);
 /// The longest: nobody wants to wait for an hour because of one wrong header.
-const LONGEST_PAUSE: Duration = Duration::from_secs(600);
+const LATEST_RETRY: Duration = Duration::from_secs(600);
 
 /// What came of a turn.
 pub(super) enum Outcome {
@@ -65,7 +66,7 @@ impl ServiceController {
                 self.queue.add_after(key, delay);
             }
             Ok(Outcome::Later(delay)) => {
-                let delay = delay.clamp(SHORTEST_PAUSE, LONGEST_PAUSE);
+                let delay = delay.clamp(SOONEST_RETRY, LATEST_RETRY);
                 self.memory.add_cause(&key, causes);
                 self.queue.add_after(key, delay);
             }
@@ -105,11 +106,14 @@ impl ServiceController {
         errand: Option<Errand>,
         stop: &Stop,
     ) -> Result<Outcome, TurnError> {
-        if self.parts.services.is_unreadable(key) {
-            warn!(service = %key, "it cannot be read; its load balancer stays as it is");
-            return Ok(Outcome::Done);
-        }
-        let service = self.parts.services.get(key);
+        let service = match self.parts.services.find(key) {
+            Found::Object(service) => Some(service),
+            Found::Nothing => None,
+            Found::Unreadable => {
+                warn!(service = %key, "it cannot be read; its load balancer stays as it is");
+                return Ok(Outcome::Done);
+            }
+        };
         let handling = service.as_ref().map_or(Handling::Nothing, |service| {
             self.clouds.names().handling(service)
         });
@@ -189,11 +193,11 @@ impl ServiceController {
         cloud: &CloudName,
         causes: &Causes,
     ) -> Result<Errand, DraftError> {
-        let nodes = self.clouds.owned(cloud, &self.parts.nodes.all());
-        let members = self.fingerprint(service, cloud, &nodes);
+        let roster = self.clouds.roster(cloud, &self.parts.nodes.sighting());
+        let members = self.fingerprint(service, cloud, &roster);
         let remembered = Some(members.clone());
         self.memory.set_members(&service.key, remembered);
-        let wish = self.wish(service.clone(), Goal::Present, nodes);
+        let wish = self.wish(service.clone(), Goal::Present, roster);
         let draft = self.clouds.draft(cloud, &wish).await?;
         let errand = self.errand(wish, cloud, members, draft, causes);
         self.tell_plan(service, &errand);
@@ -221,12 +225,18 @@ impl ServiceController {
         good.then_some(errand)
     }
 
-    pub(super) fn wish(&self, service: Arc<Service>, goal: Goal, nodes: Vec<Arc<Node>>) -> Wish {
+    pub(super) fn wish(&self, service: Arc<Service>, goal: Goal, roster: Roster) -> Wish {
+        let (nodes, census) = roster.targets();
+        let seen = self.parts.services.sighting();
+        let last_known = seen.unreadable.values().flatten();
+        let all = seen.objects.values().chain(last_known).cloned();
         Wish {
             service,
             goal,
-            nodes: nodes.into_iter().filter(|it| may_be_target(it)).collect(),
-            all: Arc::new(self.parts.services.all()),
+            nodes,
+            census,
+            all: Arc::new(all.collect()),
+            all_known: seen.unreadable.values().all(Option::is_some),
             cluster_name: self.options.cluster_name.clone(),
             has_ip_mode: self.has_ip_mode(),
         }
@@ -278,7 +288,7 @@ impl ServiceController {
         self.memory.set_troubled(key, error.may_be_a_lack());
         let delay = match error.retry_hint() {
             Some(hint) => {
-                let hint = hint.clamp(SHORTEST_PAUSE, LONGEST_PAUSE);
+                let hint = hint.clamp(SOONEST_RETRY, LATEST_RETRY);
                 self.queue.add_after(key.clone(), hint);
                 hint
             }

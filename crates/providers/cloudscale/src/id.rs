@@ -47,6 +47,12 @@ impl ServerId {
     }
 }
 
+impl From<Uuid> for ServerId {
+    fn from(uuid: Uuid) -> Self {
+        Self(uuid)
+    }
+}
+
 impl fmt::Display for ServerId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.0.as_hyphenated())

@@ -31,20 +31,23 @@
 //!
 //! ```text
 //!  config ─ file and environment, checked ─┐
-//!  zone ─ which zone, where its API is ────┼─▶ build ─▶ Cloud ─▶ api ─▶ bowline-http
-//!  credentials ─ given, or from a file ────┘                      ▲
-//!                               operation: how to wait for it ────┘
+//!  zone ─ which zone, where its API is ────┼─▶ build ─▶ Cloud ─▶ instances ─▶ api ─▶ bowline-http
+//!  credentials ─ given, or from a file ────┘                                   ▲
+//!                                            operation: how to wait for it ────┘
+//!
+//!  id: what a provider id means
 //! ```
 
 #[allow(
     dead_code,
     unused_imports,
-    reason = "instances and load balancers, which make these calls, come next"
+    reason = "load balancers, which make the other calls, come next"
 )]
 mod api;
 pub mod config;
 mod credentials;
 pub mod id;
+mod instances;
 #[allow(
     dead_code,
     reason = "load balancers, which wait for operations, come next"
@@ -58,19 +61,22 @@ mod zone;
 
 use std::sync::Arc;
 
-use bowline_core::{Claim, Cloud, CloudName, Node};
+use bowline_core::{Claim, Cloud, CloudName, Instances, Node};
 use bowline_http::{BaseUrl, CallMetrics, Clock, Connector, DEFAULT_BUCKETS, HttpClient, Random};
 use http::HeaderValue;
 use prometheus_client::registry::Registry;
 use thiserror::Error;
 use tracing::{info, warn};
 
+use api::Api;
 use config::{CredentialSource, InstanceConfig};
 use credentials::CredentialsFile;
+use instances::Machines;
 use zone::Machine;
 
 pub use config::{Config, ConfigErrors};
 pub use credentials::{CREDENTIALS_POLL, KeyPair};
+pub use instances::{CONFIRMATIONS, FEW, LIST_AGE};
 pub use zone::ZoneError;
 
 /// The provider's name, as in `--cloud-provider`.
@@ -122,19 +128,32 @@ pub async fn build(
     let base = zone::endpoint(&config.endpoint, &zone, client).await?;
     info!(cloud = surroundings.name.as_str(), zone, api = %base, "serving one zone");
     let http = client(base);
+    let machines = Arc::new(Machines::new(
+        Api::new(http.clone()),
+        surroundings.clock.clone(),
+        zone,
+        config.instances.clone(),
+    ));
     let credentials = match &config.credentials {
         CredentialSource::Given(pair) => {
             http.set_auth(pair.clone());
             None
         }
         CredentialSource::File(path) => {
-            let following = CredentialsFile::follow(path.clone(), http.clone(), || {});
+            let machines = Arc::downgrade(&machines);
+            let changed = move || {
+                if let Some(machines) = machines.upgrade() {
+                    machines.credentials_changed();
+                }
+            };
+            let following = CredentialsFile::follow(path.clone(), http.clone(), changed);
             Some(Box::pin(following).await)
         }
     };
     Ok(Arc::new(Exoscale {
         name: surroundings.name,
-        instances: config.instances.clone(),
+        config: config.instances.clone(),
+        machines,
         credentials,
     }))
 }
@@ -167,7 +186,8 @@ fn client(config: &Config, surroundings: &Surroundings, base: BaseUrl) -> HttpCl
 /// One zone of Exoscale.
 struct Exoscale {
     name: CloudName,
-    instances: InstanceConfig,
+    config: InstanceConfig,
+    machines: Arc<Machines>,
     /// Ends with the cloud.
     credentials: Option<CredentialsFile>,
 }
@@ -182,7 +202,7 @@ impl Cloud for Exoscale {
     }
 
     fn claim(&self, node: &Node) -> Claim {
-        id::claim(node, &self.instances)
+        id::claim(node, &self.config)
     }
 
     /// `--allow-untagged-cloud` is taken and not needed.
@@ -195,5 +215,9 @@ impl Cloud for Exoscale {
             Some(file) => file.ready(),
             None => Ok(()),
         }
+    }
+
+    fn instances(&self) -> Option<&dyn Instances> {
+        (!self.config.disabled).then_some(&*self.machines as &dyn Instances)
     }
 }

@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 
 use super::catalog;
 use super::refusal::Refusal;
+use super::servers::check_name;
 
 /// Characters of a tag's value.
 const TAG_VALUE: usize = 256;
@@ -71,6 +72,13 @@ impl Fields {
             return Err(Refusal::field(key, "This field may not be blank."));
         }
         Ok(text)
+    }
+
+    /// A name, which must be there.
+    pub(super) fn name(&self) -> Result<String, Refusal> {
+        let name = self.required("name")?;
+        check_name(name)?;
+        Ok(name.to_owned())
     }
 
     /// A switch.

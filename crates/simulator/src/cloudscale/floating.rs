@@ -13,8 +13,7 @@ use super::model::{
 };
 use super::refusal::Refusal;
 use super::render::{View, reverse_ptr};
-use super::servers::check_name;
-use super::shelf::{Thing, keep};
+use super::shelf::{Kept, Thing, keep, owner};
 use super::{Cloudscale, ZONES};
 
 /// The prefix length of the only floating networks that there are besides single addresses.
@@ -92,15 +91,14 @@ impl Cloudscale {
         project: &str,
         fields: &Fields,
     ) -> Result<String, Refusal> {
-        let name = fields.required("name")?;
-        check_name(name)?;
+        let name = fields.name()?;
         let kind = fields.required("type")?;
         if kind != "anti-affinity" {
             return Err(Refusal::field("type", "Expect one of: anti-affinity."));
         }
         let group = Group {
             uuid: self.world.random.uuid(),
-            name: name.to_owned(),
+            name,
             created_at: self.now(),
             kind: kind.to_owned(),
             zone: fields.zone()?,
@@ -220,9 +218,7 @@ fn draw_network(cloud: &mut Cloud, region: Option<&str>) -> Result<IpNet, Refusa
     IpNet::new(address, 56).map_err(|_| left())
 }
 
-impl Thing for FloatingIp {
-    const CHANGEABLE: &'static [&'static str] = &["server", "load_balancer", "reverse_ptr", "tags"];
-
+impl Kept for FloatingIp {
     fn kept(project: &Project) -> &Collection<Self> {
         &project.floating_ips
     }
@@ -238,6 +234,10 @@ impl Thing for FloatingIp {
     fn show(&self, view: &View<'_>) -> Value {
         view.floating_ip(self)
     }
+}
+
+impl Thing for FloatingIp {
+    const CHANGEABLE: &'static [&'static str] = &["server", "load_balancer", "reverse_ptr", "tags"];
 
     fn set(&mut self, attribute: &str, fields: &Fields) -> Result<(), Refusal> {
         match attribute {
@@ -256,8 +256,7 @@ impl Thing for FloatingIp {
         id: &str,
         fields: &Fields,
     ) -> Result<bool, Refusal> {
-        let owner = cloud.projects.get_mut(project);
-        let owner = owner.ok_or_else(Refusal::not_found)?;
+        let owner = owner(cloud, project)?;
         let floating = owner.floating_ips.get(id).ok_or_else(Refusal::not_found)?;
         let Some(attribute) = fields.only(Self::CHANGEABLE)? else {
             return Ok(false);
@@ -272,8 +271,7 @@ impl Thing for FloatingIp {
             target.check(floating.region.as_deref(), version)?;
             moved = Some(target.target());
         }
-        let floating = owner.floating_ips.get_mut(id);
-        let floating = floating.ok_or_else(Refusal::not_found)?;
+        let floating = Self::find(owner, id)?;
         match moved {
             Some(target) => floating.target = Some(target),
             None => floating.set(attribute, fields)?,
@@ -288,14 +286,7 @@ pub(super) fn delete_floating_ip(
     project: &str,
     id: &str,
 ) -> Result<(), Refusal> {
-    let owner = cloud
-        .projects
-        .get_mut(project)
-        .ok_or_else(Refusal::not_found)?;
-    let floating = owner
-        .floating_ips
-        .remove(id)
-        .ok_or_else(Refusal::not_found)?;
+    let floating = FloatingIp::take(cloud, project, id)?;
     let address = floating.network.addr();
     let name = pool(floating.region.as_deref(), version_of(&address));
     if let Some(pool) = cloud.floating.get_mut(&name) {
@@ -307,29 +298,9 @@ pub(super) fn delete_floating_ip(
 impl Thing for Group {
     const CHANGEABLE: &'static [&'static str] = &["name", "tags"];
 
-    fn kept(project: &Project) -> &Collection<Self> {
-        &project.groups
-    }
-
-    fn kept_mut(project: &mut Project) -> &mut Collection<Self> {
-        &mut project.groups
-    }
-
-    fn id(&self) -> String {
-        self.uuid.clone()
-    }
-
-    fn show(&self, view: &View<'_>) -> Value {
-        view.group(self)
-    }
-
     fn set(&mut self, attribute: &str, fields: &Fields) -> Result<(), Refusal> {
         match attribute {
-            "name" => {
-                let name = fields.required("name")?;
-                check_name(name)?;
-                name.clone_into(&mut self.name);
-            }
+            "name" => self.name = fields.name()?,
             _ => self.tags = fields.tags()?,
         }
         Ok(())

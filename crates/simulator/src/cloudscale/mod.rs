@@ -11,7 +11,6 @@
 
 mod balancers;
 mod catalog;
-mod collection;
 mod config;
 mod fields;
 mod floating;

@@ -9,8 +9,8 @@ use jiff::Timestamp;
 use serde_json::{Map, Value};
 
 use super::balancers::{Balancer, Health, Listener, Monitor, Pool};
-pub(super) use super::collection::Collection;
 use super::config::{Quirks, Timings};
+pub(super) use crate::collection::Collection;
 
 /// What the API calls a server's status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,14 +3,11 @@
 use std::net::IpAddr;
 
 use ipnet::IpNet;
-use serde_json::Value;
 
 use super::Cloudscale;
 use super::fields::Fields;
-use super::model::{Cloud, Collection, Network, Project, Subnet};
+use super::model::{Cloud, Network, Project, Subnet};
 use super::refusal::Refusal;
-use super::render::View;
-use super::servers::check_name;
 use super::shelf::{Thing, keep};
 
 /// The MTU of a network for which none is asked.
@@ -30,11 +27,10 @@ impl Cloudscale {
         project: &str,
         fields: &Fields,
     ) -> Result<String, Refusal> {
-        let name = fields.required("name")?;
-        check_name(name)?;
+        let name = fields.name()?;
         let network = Network {
             uuid: self.world.random.uuid(),
-            name: name.to_owned(),
+            name,
             created_at: self.now(),
             mtu: mtu(fields)?.unwrap_or(DEFAULT_MTU),
             zone: fields.zone()?,
@@ -91,29 +87,9 @@ impl Cloudscale {
 impl Thing for Network {
     const CHANGEABLE: &'static [&'static str] = &["name", "mtu", "tags"];
 
-    fn kept(project: &Project) -> &Collection<Self> {
-        &project.networks
-    }
-
-    fn kept_mut(project: &mut Project) -> &mut Collection<Self> {
-        &mut project.networks
-    }
-
-    fn id(&self) -> String {
-        self.uuid.clone()
-    }
-
-    fn show(&self, view: &View<'_>) -> Value {
-        view.network(self)
-    }
-
     fn set(&mut self, attribute: &str, fields: &Fields) -> Result<(), Refusal> {
         match attribute {
-            "name" => {
-                let name = fields.required("name")?;
-                check_name(name)?;
-                name.clone_into(&mut self.name);
-            }
+            "name" => self.name = fields.name()?,
             "mtu" => self.mtu = mtu(fields)?.unwrap_or(DEFAULT_MTU),
             _ => self.tags = fields.tags()?,
         }
@@ -123,22 +99,6 @@ impl Thing for Network {
 
 impl Thing for Subnet {
     const CHANGEABLE: &'static [&'static str] = &["gateway_address", "dns_servers", "tags"];
-
-    fn kept(project: &Project) -> &Collection<Self> {
-        &project.subnets
-    }
-
-    fn kept_mut(project: &mut Project) -> &mut Collection<Self> {
-        &mut project.subnets
-    }
-
-    fn id(&self) -> String {
-        self.uuid.clone()
-    }
-
-    fn show(&self, view: &View<'_>) -> Value {
-        view.subnet(self)
-    }
 
     fn set(&mut self, attribute: &str, fields: &Fields) -> Result<(), Refusal> {
         match attribute {

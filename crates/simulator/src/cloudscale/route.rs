@@ -10,11 +10,11 @@ use serde_json::Value;
 use super::balancers::Pace;
 use super::fields::Fields;
 use super::kinds::{Kind, Sight, canonical, filters, fits, kind_of, list, show};
-use super::model::{Cloud, Project};
+use super::model::Cloud;
 use super::refusal::Refusal;
 use super::render::View;
 use super::servers::Order;
-use super::shelf::shelf;
+use super::shelf::{owner, shelf};
 use super::{Cloudscale, Token, floating, networks};
 use crate::serve::{self, Body, Encrypted};
 
@@ -235,9 +235,9 @@ impl Cloudscale {
     ) -> Result<(), Refusal> {
         match kind {
             Kind::Servers => self.delete_server(cloud, asked.project, id),
-            Kind::Networks => networks::delete_network(asked.owner(cloud)?, id),
-            Kind::Subnets => networks::delete_subnet(asked.owner(cloud)?, id),
-            Kind::Groups => floating::delete_group(asked.owner(cloud)?, id),
+            Kind::Networks => networks::delete_network(owner(cloud, asked.project)?, id),
+            Kind::Subnets => networks::delete_subnet(owner(cloud, asked.project)?, id),
+            Kind::Groups => floating::delete_group(owner(cloud, asked.project)?, id),
             Kind::FloatingIps => floating::delete_floating_ip(cloud, asked.project, id),
             Kind::Balancers => self.delete_balancer(cloud, asked.project, id, Pace::Real),
             Kind::Pools => self.delete_pool(cloud, asked.project, id, Pace::Real),
@@ -303,13 +303,6 @@ impl Asked<'_> {
             base: &self.base,
             now,
         }
-    }
-
-    fn owner<'a>(&self, cloud: &'a mut Cloud) -> Result<&'a mut Project, Refusal> {
-        cloud
-            .projects
-            .get_mut(self.project)
-            .ok_or_else(Refusal::not_found)
     }
 }
 

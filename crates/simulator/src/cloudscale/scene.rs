@@ -142,6 +142,34 @@ pub struct NetworkSpec {
     pub subnets: Vec<SubnetSpec>,
 }
 
+impl NetworkSpec {
+    /// A network of that name without subnets.
+    pub fn named(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            uuid: None,
+            project: default_project(),
+            zone: None,
+            mtu: None,
+            tags: BTreeMap::new(),
+            subnets: Vec::new(),
+        }
+    }
+
+    /// With a further subnet.
+    #[must_use]
+    pub fn subnet(mut self, cidr: IpNet) -> Self {
+        self.subnets.push(SubnetSpec {
+            cidr,
+            uuid: None,
+            gateway: None,
+            dns_servers: None,
+            tags: BTreeMap::new(),
+        });
+        self
+    }
+}
+
 /// A subnet of the fixture.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]

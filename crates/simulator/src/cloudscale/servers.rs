@@ -233,11 +233,7 @@ impl Cloudscale {
             .and_then(|p| p.servers.get_mut(uuid));
         let server = server.ok_or_else(Refusal::not_found)?;
         match fields.only(&CHANGEABLE)? {
-            Some("name") => {
-                let name = fields.required("name")?;
-                check_name(name)?;
-                name.clone_into(&mut server.name);
-            }
+            Some("name") => server.name = fields.name()?,
             Some("flavor") => {
                 let flavor = fields.required("flavor")?;
                 if catalog::flavor(flavor).is_none() {

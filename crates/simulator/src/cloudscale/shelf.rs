@@ -13,10 +13,7 @@ use super::refusal::Refusal;
 use super::render::View;
 
 /// Something that a project keeps in a collection of its own.
-pub(super) trait Thing: Sized {
-    /// What a PATCH may change.
-    const CHANGEABLE: &'static [&'static str];
-
+pub(super) trait Kept: Sized {
     /// Where a project keeps such things.
     fn kept(project: &Project) -> &Collection<Self>;
 
@@ -29,6 +26,58 @@ pub(super) trait Thing: Sized {
     /// As the API shows it.
     fn show(&self, view: &View<'_>) -> Value;
 
+    /// The one of that id, to be changed.
+    fn find<'a>(project: &'a mut Project, id: &str) -> Result<&'a mut Self, Refusal> {
+        let found = Self::kept_mut(project).get_mut(id);
+        found.ok_or_else(Refusal::not_found)
+    }
+
+    /// Takes out the one of that id.
+    fn take(cloud: &mut Cloud, project: &str, id: &str) -> Result<Self, Refusal> {
+        let taken = Self::kept_mut(owner(cloud, project)?).remove(id);
+        taken.ok_or_else(Refusal::not_found)
+    }
+}
+
+/// Says of each kind in which collection it is kept, and by what it is shown; it is found by its
+/// uuid.
+macro_rules! kept {
+    ($($kind:ty: $collection:ident, $shown:ident;)*) => {$(
+        impl Kept for $kind {
+            fn kept(project: &Project) -> &Collection<Self> {
+                &project.$collection
+            }
+
+            fn kept_mut(project: &mut Project) -> &mut Collection<Self> {
+                &mut project.$collection
+            }
+
+            fn id(&self) -> String {
+                self.uuid.clone()
+            }
+
+            fn show(&self, view: &View<'_>) -> Value {
+                view.$shown(self)
+            }
+        }
+    )*};
+}
+
+kept! {
+    Network: networks, network;
+    Subnet: subnets, subnet;
+    Group: groups, group;
+    Balancer: balancers, balancer;
+    Pool: pools, pool;
+    Listener: listeners, listener;
+    Monitor: monitors, monitor;
+}
+
+/// Something of which one attribute at a time can be changed.
+pub(super) trait Thing: Kept {
+    /// What a PATCH may change.
+    const CHANGEABLE: &'static [&'static str];
+
     /// Gives one attribute the value that the request has for it.
     fn set(&mut self, attribute: &str, fields: &Fields) -> Result<(), Refusal>;
 
@@ -39,9 +88,7 @@ pub(super) trait Thing: Sized {
         id: &str,
         fields: &Fields,
     ) -> Result<bool, Refusal> {
-        let owner = cloud.projects.get_mut(project);
-        let thing = owner.and_then(|owner| Self::kept_mut(owner).get_mut(id));
-        let thing = thing.ok_or_else(Refusal::not_found)?;
+        let thing = Self::find(owner(cloud, project)?, id)?;
         let Some(attribute) = fields.only(Self::CHANGEABLE)? else {
             return Ok(false);
         };
@@ -49,8 +96,14 @@ pub(super) trait Thing: Sized {
     }
 }
 
+/// A project that exists.
+pub(super) fn owner<'a>(cloud: &'a mut Cloud, project: &str) -> Result<&'a mut Project, Refusal> {
+    let owner = cloud.projects.get_mut(project);
+    owner.ok_or_else(Refusal::not_found)
+}
+
 /// Keeps a new thing, and returns its id.
-pub(super) fn keep<T: Thing>(cloud: &mut Cloud, project: &str, thing: T) -> String {
+pub(super) fn keep<T: Kept>(cloud: &mut Cloud, project: &str, thing: T) -> String {
     let owner = cloud.projects.entry(project.to_owned()).or_default();
     let id = thing.id();
     T::kept_mut(owner).insert(&id, thing);

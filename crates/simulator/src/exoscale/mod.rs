@@ -9,6 +9,7 @@
 //!                           └──────▶ operations: what happens when they end ──────┘
 //! ```
 
+mod balancer_scene;
 mod balancers;
 mod calls;
 mod catalog;
@@ -47,14 +48,14 @@ use crate::machines::Power;
 use crate::serve::{Answer, Api, Peer};
 use model::Cloud;
 
+pub use balancer_scene::{BalancerSpec, HealthcheckSpec, ServiceSpec};
 pub use config::{Config, DEFAULT_KEY, DEFAULT_SECRET, DEFAULT_ZONE, Key, Quirks, Timings};
 pub use handle::HandleError;
 pub use metadata::{METADATA, Metadata};
 pub use model::{Healthcheck, State};
 pub use operations::Ending;
 pub use scene::{
-    BalancerSpec, ClusterSpec, HealthcheckSpec, InstanceSpec, KeySpec, NetworkSpec, NodepoolSpec,
-    PoolSpec, Scene, ServiceSpec, TimingsSpec,
+    ClusterSpec, InstanceSpec, KeySpec, NetworkSpec, NodepoolSpec, PoolSpec, Scene, TimingsSpec,
 };
 pub use views::{BalancerInfo, InstanceInfo, PoolInfo, ServiceInfo};
 

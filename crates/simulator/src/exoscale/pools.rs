@@ -14,7 +14,7 @@ use super::refusal::Refusal;
 use super::route::Asked;
 
 /// What a body may say about a pool.
-const KNOWN: [&str; 19] = [
+const KNOWN: [&str; 20] = [
     "name",
     "description",
     "size",
@@ -34,6 +34,7 @@ const KNOWN: [&str; 19] = [
     "user-data",
     "deploy-target",
     "min-available",
+    "application-consistent-snapshot-enabled",
 ];
 /// Members of a pool: more than anybody simulates.
 pub(super) const MOST_MEMBERS: u64 = 100_000;

@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
+use super::balancer_scene::BalancerSpec;
 use super::config::{Config, Key, Quirks, Timings};
 use crate::faults::{RawRule, Span};
 
@@ -305,133 +306,6 @@ pub struct NodepoolSpec {
     pub instance_pool: Option<String>,
     /// How many members the pool that is made has.
     pub size: u64,
-}
-
-/// A load balancer of the fixture.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct BalancerSpec {
-    /// Its name.
-    pub name: String,
-    /// Its id; one is drawn if left out.
-    pub id: Option<String>,
-    /// Its zone; the first if left out.
-    pub zone: Option<String>,
-    /// Its address; one is given out if left out.
-    pub ip: Option<Ipv4Addr>,
-    /// Its description.
-    pub description: Option<String>,
-    /// Its labels.
-    pub labels: BTreeMap<String, String>,
-    /// Its services.
-    pub services: Vec<ServiceSpec>,
-}
-
-impl BalancerSpec {
-    /// A load balancer of that name.
-    pub fn named(name: &str) -> Self {
-        Self {
-            name: name.to_owned(),
-            ..Self::default()
-        }
-    }
-
-    /// With that id.
-    #[must_use]
-    pub fn id(mut self, id: &str) -> Self {
-        self.id = Some(id.to_owned());
-        self
-    }
-
-    /// With that address.
-    #[must_use]
-    pub fn ip(mut self, ip: Ipv4Addr) -> Self {
-        self.ip = Some(ip);
-        self
-    }
-
-    /// With that service.
-    #[must_use]
-    pub fn service(mut self, service: ServiceSpec) -> Self {
-        self.services.push(service);
-        self
-    }
-}
-
-/// A service of a load balancer.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ServiceSpec {
-    /// Its name.
-    pub name: String,
-    /// Its id; one is drawn if left out.
-    pub id: Option<String>,
-    /// Its description.
-    pub description: Option<String>,
-    /// Its pool, by name or id.
-    pub instance_pool: String,
-    /// `tcp` or `udp`.
-    #[serde(default = "tcp")]
-    pub protocol: String,
-    /// Its port.
-    pub port: u16,
-    /// The port of the members.
-    pub target_port: u16,
-    /// `round-robin`, `source-hash` or `maglev-hash`.
-    #[serde(default = "round_robin")]
-    pub strategy: String,
-    /// How members are checked; their port with TCP if left out.
-    pub healthcheck: Option<HealthcheckSpec>,
-}
-
-impl ServiceSpec {
-    /// A TCP service of a pool.
-    pub fn new(name: &str, pool: &str, port: u16, target_port: u16) -> Self {
-        Self {
-            name: name.to_owned(),
-            id: None,
-            description: None,
-            instance_pool: pool.to_owned(),
-            protocol: tcp(),
-            port,
-            target_port,
-            strategy: round_robin(),
-            healthcheck: None,
-        }
-    }
-}
-
-/// The health check of a service, as the API takes it.
-#[derive(Clone, Debug, Default, Deserialize, Serialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct HealthcheckSpec {
-    /// `tcp`, `http` or `https`.
-    pub mode: String,
-    /// Its port.
-    pub port: u16,
-    /// The path that is asked for.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub uri: Option<String>,
-    /// Seconds between two checks.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub interval: Option<u64>,
-    /// Seconds that a check may take.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub timeout: Option<u64>,
-    /// Failures before a member gets no more traffic.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub retries: Option<u64>,
-    /// The name that is asked for with `https`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub tls_sni: Option<String>,
-}
-
-fn tcp() -> String {
-    "tcp".to_owned()
-}
-
-fn round_robin() -> String {
-    "round-robin".to_owned()
 }
 
 impl Scene {

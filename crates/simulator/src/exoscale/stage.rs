@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use serde_json::json;
 
+use super::balancer_scene::{BalancerSpec, ServiceSpec};
 use super::balancers::NewBalancer;
 use super::catalog::{DEFAULT_TYPE, TEMPLATES, kind};
 use super::config::Config;
@@ -10,7 +11,7 @@ use super::fields::Fields;
 use super::instances::{ASSIGNMENTS, NewInstance};
 use super::model::{Cloud, Cluster, Network, Nodepool, Pool, Sort, State, Zone};
 use super::pools::MOST_MEMBERS;
-use super::scene::{BalancerSpec, ClusterSpec, InstanceSpec, NetworkSpec, PoolSpec, ServiceSpec};
+use super::scene::{ClusterSpec, InstanceSpec, NetworkSpec, PoolSpec};
 use super::{Exoscale, HandleError};
 use crate::faults::Rule;
 

@@ -4,12 +4,10 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
+use super::balancer_scene::{BalancerSpec, ServiceSpec};
 use super::calls;
 use super::config::{Key, Quirks};
-use super::scene::{
-    BalancerSpec, ClusterSpec, InstanceSpec, KeySpec, NetworkSpec, PoolSpec, ServiceSpec,
-    TimingsSpec,
-};
+use super::scene::{ClusterSpec, InstanceSpec, KeySpec, NetworkSpec, PoolSpec, TimingsSpec};
 use super::{Ending, Exoscale, State};
 use crate::faults::Span;
 

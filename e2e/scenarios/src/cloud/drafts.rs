@@ -7,7 +7,7 @@ use std::time::Duration;
 use bowline_core::{
     Balancers, BoxFuture, Change, CloudError, CloudErrorKind, Draft, DraftError, Executor, Goal,
     Impact, Ingress, IpMode, Marked, Node, Notice, Object, Plan, Problem, Progress, Publication,
-    Service, Step, StepId, Verb, Wish,
+    Service, Step, StepId, Verb, Whose, Wish, names_a_cluster,
 };
 use serde_json::Value;
 
@@ -87,7 +87,11 @@ impl Balancers for ScriptedBalancers {
         self.0.audit()
     }
 
-    fn marked(&self) -> BoxFuture<'_, Result<Vec<Marked>, CloudError>> {
+    fn marked<'a>(
+        &'a self,
+        cluster_name: &'a str,
+        _: &'a [Arc<Node>],
+    ) -> BoxFuture<'a, Result<Vec<Marked>, CloudError>> {
         Box::pin(async move {
             self.0.record("list load balancers".to_owned());
             if let Look::Error(text) = self.0.next_look() {
@@ -98,7 +102,14 @@ impl Balancers for ScriptedBalancers {
                 id: it.id.clone(),
                 name: format!("k8s-{uid}"),
                 service_uid: uid.clone(),
-                cluster_name: it.cluster.clone(),
+                whose: match &it.cluster {
+                    None => Whose::Unclear("names no cluster"),
+                    Some(name) if name != cluster_name => Whose::Foreign,
+                    Some(name) if !names_a_cluster(name) => {
+                        Whose::Unclear("has the name that every cluster has by default")
+                    }
+                    Some(_) => Whose::Ours,
+                },
             });
             Ok(marked.collect())
         })

@@ -3,22 +3,15 @@
 
 use std::collections::BTreeMap;
 use std::ops::Deref;
-use std::sync::Arc;
 
-use bowline_cloudscale::{Config, PROVIDER, Surroundings};
-use bowline_controllers::metrics::Metrics;
-use bowline_core::{Cloud, CloudName};
-use bowline_http::Connector;
+use bowline_scenarios::cloudscale::Site;
 use bowline_scenarios::objects::{is_uninitialized, known, taints};
-use bowline_scenarios::{Bench, Granted, LEASE, Setup};
-use bowline_simulator::World;
-use bowline_simulator::cloudscale::{Cloudscale, DEFAULT_TOKEN, MachineSpec, Scene};
+use bowline_scenarios::{Bench, LEASE, Setup};
+use bowline_simulator::cloudscale::MachineSpec;
 use bowline_simulator::faults::{Action, Rule};
 use bowline_simulator::fleet::{Fleet, Kubelet, Settings};
 use bowline_simulator::journal::{Entry, Filter};
-use bowline_simulator::kubernetes::auth::originals;
 use bowline_simulator::monitor::{self, Monitor};
-use bowline_simulator::serve::Server;
 use serde_json::{Value, json};
 
 /// Server `worker-a` of the cases.
@@ -27,17 +20,6 @@ pub(crate) const A: &str = "3f9b1c52-6a7d-4e08-9c41-d2f0a8b7e613";
 pub(crate) const B: &str = "b7e4d0a1-95c3-4f62-8a17-0c6e2d9f4b58";
 /// A server that never was.
 pub(crate) const NOBODY: &str = "00000000-0000-0000-0000-000000000000";
-/// Where the cloud listens in the pipes.
-const CLOUD: &str = "cloudscale.sim:80";
-/// Who the manager is: the service account of the original's manifest.
-const ACCOUNT: &str = "cloud-controller-manager";
-/// The original's command line; the first is the default of managers, though not of a bench's.
-const FLAGS: [&str; 4] = [
-    "--leader-elect=true",
-    "--allow-untagged-cloud",
-    "--v=3",
-    "--concurrent-service-syncs=2",
-];
 
 /// The fixture F of the cases.
 const FIXTURE: &str = "
@@ -62,20 +44,16 @@ machines:
 
 /// Everything that is up.
 pub(crate) struct Stage {
-    bench: Bench,
-    /// Who the manager is to the API server.
-    user: String,
-    pub(crate) cloud: Arc<Cloudscale>,
+    site: Site,
     fleet: Fleet,
     _monitor: Monitor,
-    _server: Server,
 }
 
 impl Deref for Stage {
-    type Target = Bench;
+    type Target = Site;
 
-    fn deref(&self) -> &Bench {
-        &self.bench
+    fn deref(&self) -> &Site {
+        &self.site
     }
 }
 
@@ -103,52 +81,33 @@ impl Stage {
         environment: &[(&str, &str)],
         arguments: &[&str],
     ) -> Self {
-        let mut bench = Bench::set_up(Setup {
-            seed,
-            clouds: &[],
-            flags: &[&FLAGS, arguments].concat(),
-            program: ("cloudscale-cloud-controller-manager", PROVIDER),
-            ..Setup::default()
-        })
-        .await;
-        let cluster = &bench.cluster;
-        let Granted { config, user } = cluster.grant(ACCOUNT, &originals::cloudscale()).await;
-        let cloud = cloud(&bench);
-        let server = Server::builder(&bench.world, cloud.clone()).pipe(CLOUD);
-        let fleet = cluster.fleet(Settings::default());
-        let monitor = cluster.monitor(monitor::Settings::default());
-        bench.act_as(config);
-        let (world, settings) = (bench.world.clone(), settings(environment));
-        bench.add_provider(move |metrics| provider(&world, &settings, metrics));
+        let site = Site::set_up(seed, FIXTURE, environment, arguments).await;
         Self {
-            bench,
-            user,
-            cloud,
-            fleet,
-            _monitor: monitor,
-            _server: server,
+            fleet: site.cluster.fleet(Settings::default()),
+            _monitor: site.cluster.monitor(monitor::Settings::default()),
+            site,
         }
     }
 
     /// Starts the manager.
     pub(crate) fn start(&mut self) {
-        self.bench.start();
+        self.site.start();
     }
 
     /// Stops the manager and starts it again.
     pub(crate) async fn restart(&mut self) {
-        self.bench.stop().await;
-        self.bench.start();
+        self.site.stop().await;
+        self.site.start();
     }
 
     /// Stops the manager, for another start.
     pub(crate) async fn halt(&mut self) {
-        self.bench.stop().await;
+        self.site.stop().await;
     }
 
     /// Kills the manager in the middle of whatever it does.
     pub(crate) async fn kill(&mut self) {
-        self.bench.kill().await;
+        self.site.kill().await;
     }
 
     /// Makes a server, under the scenario's name of it.
@@ -272,7 +231,7 @@ impl Stage {
     /// Stops the manager, which must end well, and checks that nobody refused it anything: the
     /// original's role was enough.
     pub(crate) async fn end(mut self) {
-        self.bench.stop().await;
+        self.site.stop().await;
         for status in [401, 403] {
             let filter = Filter::any().server("kubernetes").caller(&self.user);
             let refused = self.matching(&filter.status(status));
@@ -297,34 +256,6 @@ pub(crate) fn silent(name: &str, provider_id: Option<&str>) -> Value {
         node["spec"] = json!({});
     }
     node
-}
-
-/// The cloud of the cases, whose servers are called what the nodes are called on that API server.
-fn cloud(bench: &Bench) -> Arc<Cloudscale> {
-    let mut scene: Scene = bowline_simulator::fixture::parse("cases", FIXTURE).unwrap();
-    for machine in &mut scene.machines {
-        machine.name = bench.cluster.names().own(&machine.name);
-    }
-    Cloudscale::from_fixture(&bench.world, scene).unwrap()
-}
-
-fn settings(environment: &[(&str, &str)]) -> Config {
-    let url = format!("http://{CLOUD}/");
-    let mut variables = BTreeMap::from([("CLOUDSCALE_API_URL", url.as_str())]);
-    variables.insert("CLOUDSCALE_ACCESS_TOKEN", DEFAULT_TOKEN);
-    variables.extend(environment.iter().copied());
-    Config::read(|name| variables.get(name).map(ToString::to_string)).unwrap()
-}
-
-fn provider(world: &World, config: &Config, metrics: &Arc<Metrics>) -> Arc<dyn Cloud> {
-    let surroundings = Surroundings {
-        name: CloudName::parse(PROVIDER).unwrap(),
-        connector: Connector::simulated(world.pipes.clone()),
-        clock: world.clock.clone(),
-        random: world.random.fork(),
-        metrics: Some(metrics.register(bowline_cloudscale::register_metrics)),
-    };
-    bowline_cloudscale::build(config, surroundings).unwrap()
 }
 
 /// A JSON text; empty if it is none.

@@ -1,4 +1,5 @@
-//! The signal to stop: what is under way is finished, within limits, and the lease is given back.
+//! The signal to stop: what is under way is finished, within limits, and the lease is given back unless
+//! something was left under way.
 
 use std::time::Duration;
 
@@ -65,7 +66,7 @@ fn a_look_up_that_hangs_is_abandoned_and_the_lease_is_given_back() {
 }
 
 #[test]
-fn a_write_that_hangs_is_abandoned_after_the_grace_period() {
+fn a_write_that_hangs_is_abandoned_after_the_grace_period_and_the_lease_runs_out() {
     scenario!(async || {
         for flags in [PLAIN, ALONE] {
             let bench = Bench::for_replicas(3).await;
@@ -79,7 +80,9 @@ fn a_write_that_hangs_is_abandoned_after_the_grace_period() {
             bench.seconds(1).await;
             let took = stop(&bench, manager).await;
             check(&bench, took, 9..=14);
-            assert_eq!(bench.holder(LEASE), "");
+            // It may yet take effect, so that nobody is to lead before the lease has run out.
+            let is_kept = !bench.holder(LEASE).is_empty();
+            assert_eq!(is_kept, flags == PLAIN);
         }
     });
 }
@@ -132,7 +135,7 @@ fn an_api_server_that_is_away_does_not_hold_up_the_end() {
 }
 
 #[test]
-fn both_leases_are_given_back_even_when_work_under_the_second_one_hangs() {
+fn when_work_under_the_second_lease_hangs_only_the_first_one_is_given_back() {
     scenario!(async || {
         let bench = Bench::for_replicas(7).await;
         let file = tempfile::NamedTempFile::new().unwrap();
@@ -153,9 +156,7 @@ fn both_leases_are_given_back_even_when_work_under_the_second_one_hangs() {
         bench.seconds(5).await;
         let took = stop(&bench, manager).await;
         check(&bench, took, 0..=14);
-        assert_eq!(
-            (bench.holder(LEASE), bench.holder("second")),
-            (String::new(), String::new())
-        );
+        assert_eq!(bench.holder(LEASE), "");
+        assert_ne!(bench.holder("second"), "");
     });
 }

@@ -12,6 +12,7 @@ use serde_json::Value;
 
 use super::super::has_ip_mode;
 use crate::objects::NodeObject;
+use crate::store::Sighting;
 
 /// Objects in one answer, as `kubectl` asks for.
 const PAGE: u32 = 500;
@@ -53,7 +54,7 @@ pub enum PreviewError {
 /// What is in the cluster.
 pub(super) struct Seen {
     pub(super) services: BTreeMap<ServiceKey, Value>,
-    pub(super) nodes: Vec<Arc<Node>>,
+    pub(super) nodes: Sighting<Node>,
     pub(super) has_ip_mode: bool,
     pub(super) remarks: Vec<String>,
 }
@@ -64,19 +65,7 @@ pub(super) async fn read(client: &kube::Client) -> Result<Seen, PreviewError> {
     let services = Api::<DynamicObject>::all_with(client.clone(), &kind);
     let services = list(services, "Services").await?;
     let nodes = Api::<DeserializeGuard<NodeObject>>::all(client.clone());
-    let nodes = list(nodes, "nodes").await?;
-    let nodes = nodes.into_iter().filter_map(|node| match node.0 {
-        Ok(node) => Some(Arc::new(Node::from(node))),
-        Err(broken) => {
-            let name = broken.metadata.name.unwrap_or_default();
-            let why = broken.error;
-            remarks.push(format!(
-                "Node {name} cannot be read and was left out: {why}"
-            ));
-            None
-        }
-    });
-    let nodes = nodes.collect();
+    let nodes = sort(list(nodes, "nodes").await?, &mut remarks);
     let has_ip_mode = match client.apiserver_version().await {
         Ok(version) => has_ip_mode(&version.major, &version.minor),
         Err(error) => {
@@ -99,6 +88,24 @@ pub(super) async fn read(client: &kube::Client) -> Result<Seen, PreviewError> {
         has_ip_mode,
         remarks,
     })
+}
+
+fn sort(listed: Vec<DeserializeGuard<NodeObject>>, remarks: &mut Vec<String>) -> Sighting<Node> {
+    let mut nodes = Sighting::default();
+    for node in listed {
+        match node.0 {
+            Ok(node) => {
+                let node = Node::from(node);
+                nodes.objects.insert(node.name.clone(), Arc::new(node));
+            }
+            Err(broken) => {
+                let name = broken.metadata.name.unwrap_or_default();
+                remarks.push(format!("Node {name} cannot be read: {}", broken.error));
+                nodes.unreadable.insert(name, None);
+            }
+        }
+    }
+    nodes
 }
 
 /// All objects of a kind, page by page.

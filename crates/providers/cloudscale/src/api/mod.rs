@@ -25,7 +25,7 @@ pub(crate) use monitor::Monitor;
 pub(crate) use pool::Pool;
 pub(crate) use resource::{BadItem, Listing};
 use resource::{Resource, read};
-pub(crate) use server::{BadServer, Server, ServerList, Status};
+pub(crate) use server::{Address, BadServer, Interface, Server, ServerList, Status};
 
 /// All servers of the project.
 const SERVERS: &str = "v1/servers";

@@ -11,7 +11,7 @@ use bowline_core::{Notice, Protocol, Service, ServicePort, TrafficPolicy};
 use ipnet::IpNet;
 use uuid::Uuid;
 
-use super::settings::table::{MONITOR_TYPE, NODE_SELECTOR};
+use super::settings::table::MONITOR_TYPE;
 use super::settings::{
     Fault, HttpOptions, INVALID, MonitorWish, PortSettings, Settings, VipWish, canonical,
 };
@@ -117,7 +117,7 @@ pub(crate) fn desire(
     hosts: &[Host],
     by_service: bool,
 ) -> Desire {
-    let (mut faults, mut notices) = (Vec::new(), Vec::new());
+    let mut faults = Vec::new();
     let ranges = source_ranges(service, settings, by_service, &mut faults);
     let mut pools: Vec<WantedPool> = Vec::new();
     let mut filtered_by_service = BTreeSet::new();
@@ -136,10 +136,6 @@ pub(crate) fn desire(
             Err(message) => faults.push(of_a_port(message)),
         }
     }
-    if hosts.is_empty() {
-        notices.push(no_valid_nodes(service));
-    }
-    notices.extend(udp_health_monitor(service, settings));
     Desire {
         wanted: Wanted {
             name: settings.name.clone(),
@@ -153,7 +149,7 @@ pub(crate) fn desire(
             filtered_by_service,
         },
         faults,
-        notices,
+        notices: udp_health_monitor(service, settings).into_iter().collect(),
     }
 }
 
@@ -162,17 +158,6 @@ fn of_a_port(message: String) -> Fault {
         reason: INVALID,
         message,
         about_members: true,
-    }
-}
-
-/// The text of the event about a Service that no node serves.
-pub(crate) fn no_valid_nodes(service: &Service) -> Notice {
-    let key = NODE_SELECTOR.key;
-    let value = service.annotation(key).unwrap_or_default();
-    Notice {
-        warning: true,
-        reason: "NoValidNodes",
-        message: format!("no node may be a member; annotation {key} is {value:?}"),
     }
 }
 

@@ -4,22 +4,22 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use bowline_core::{
-    CloudError, CloudErrorKind, Draft, DraftError, Lookup, Node, Notice, Problem, Service, Step,
-    Wish,
+    CloudError, CloudErrorKind, Draft, DraftError, Node, Notice, Problem, Service, Step, Wish,
 };
 use futures::try_join;
 
 use super::LoadBalancers;
-use super::desire::{self, Desire, Host, ZoneWish, desire};
+use super::desire::{Desire, Host, ZoneWish, desire};
+use super::doubt;
 use super::execute::Hands;
 use super::inventory;
 use super::observe::{Freshness, Identity};
-use super::ownership::{self, SERVICE_TAG, Standing};
+use super::ownership::{self, Cluster, SERVICE_TAG, Standing};
 use super::plan::{self, Action, Circumstances, Scope, Seen, Sketch};
 use super::publish::Publisher;
 use super::remarks::{
-    OWNED_BY_OTHER, duplicates, floating_ip_conflict, no_members_of_subnets, only_problem,
-    private_vips_stay, problem, unknown_floating_ips,
+    OWNED_BY_OTHER, duplicates, floating_ip_conflict, hosts_without_address, no_valid_nodes,
+    only_problem, private_vips_stay, problem, unknown_floating_ips,
 };
 use super::settings::table::ZONE;
 use super::settings::{self, Fault, INVALID, Settings};
@@ -29,7 +29,12 @@ use crate::api::{FloatingIp, LoadBalancer};
 struct Ground<'a> {
     wish: &'a Wish,
     settings: Settings,
+    hosts: Vec<Host>,
     desire: Desire,
+    /// Whether the Service's source ranges filter.
+    by_service: bool,
+    /// What is told about members that stay because some nodes are unknown.
+    kept: Option<Problem>,
     notices: Vec<Notice>,
     cluster: Option<String>,
     floating_ips: Vec<FloatingIp>,
@@ -71,7 +76,7 @@ impl LoadBalancers {
         let service = &wish.service;
         let fresh = self.shared.observer.freshness(&service.uid);
         let (settings, faults) = Settings::read(service);
-        let (ground, identity) = try_join!(
+        let (mut ground, identity) = try_join!(
             self.ground(wish, settings.clone(), faults, fresh),
             self.identify(service, &settings.name, fresh),
         )?;
@@ -85,7 +90,7 @@ impl LoadBalancers {
                     sketch.plan.found = vec![inventory::found_balancer(&found)];
                     (sketch, None)
                 } else {
-                    let existing = self.plan_existing(&ground, &found, standing, fresh);
+                    let existing = self.plan_existing(&mut ground, &found, standing, fresh);
                     let mut sketch = existing.await?;
                     let name = &ground.settings.name;
                     sketch.plan.notices.extend(duplicates(name, &others));
@@ -97,6 +102,8 @@ impl LoadBalancers {
             sketch.plan.wanted = inventory::wanted(&ground.desire.wanted);
         }
         let publisher = ground.publisher(&sketch);
+        // Nothing else has to wait for these nodes.
+        sketch.plan.problems.extend(ground.kept);
         let mut notices = ground.notices;
         let is_problem = |reason| sketch.plan.problems.iter().any(|it| it.reason == reason);
         notices.retain(|notice| !is_problem(notice.reason));
@@ -138,7 +145,7 @@ impl LoadBalancers {
 
     fn standing(&self, found: &LoadBalancer, wish: &Wish, cluster: Option<&str>) -> Standing {
         if self.ownership_tags {
-            ownership::judge(found, &wish.service, &wish.all, cluster)
+            ownership::judge(found, wish, cluster)
         } else {
             Standing::Ours
         }
@@ -171,75 +178,35 @@ impl LoadBalancers {
         all.extend(unknown_floating_ips(&settings, &floating_ips));
         desire.faults = all;
         notices.append(&mut desire.notices);
-        notices.extend(no_members_of_subnets(&settings, &hosts, &desire.wanted));
+        if hosts.is_empty() {
+            notices.push(no_valid_nodes(wish, &settings));
+        }
+        notices.extend(hosts_without_address(&settings, &hosts));
         let mut cluster = None;
         if self.ownership_tags {
             let key = &self.cluster_name_annotation;
-            let (name, notice) = ownership::cluster_name(&wish.cluster_name, &wish.nodes, key);
-            notices.extend(notice);
-            (desire.wanted.tags, desire.wanted.child_tags) =
-                ownership::tags(service, name.as_deref());
-            cluster = name;
+            let named = Cluster::of(&wish.cluster_name, &wish.nodes, key);
+            notices.extend(named.notice(key));
+            (desire.wanted.tags, desire.wanted.child_tags) = ownership::tags(service, named.name());
+            cluster = named.name().map(str::to_owned);
         }
         Ok(Ground {
             wish,
             settings,
+            hosts,
             desire,
+            by_service,
+            kept: None,
             notices,
             cluster,
             floating_ips,
         })
     }
 
-    /// The servers of nodes. Nodes without one are left out and told, but a server that could not be
-    /// asked for is an error: its members must not go.
-    async fn hosts(
-        &self,
-        nodes: &[Arc<Node>],
-        notices: &mut Vec<Notice>,
-    ) -> Result<Vec<Host>, CloudError> {
-        let answers = self.servers.servers_of(nodes).await;
-        let mut hosts = Vec::with_capacity(nodes.len());
-        for (node, answer) in nodes.iter().zip(answers) {
-            let why = match answer {
-                Ok(server) => {
-                    let node = node.name.clone();
-                    hosts.push(Host { node, server });
-                    continue;
-                }
-                Err(Lookup::NotMine) if node.provider_id.is_some() => continue,
-                Err(Lookup::NotMine | Lookup::Found(_)) => "no server has its name".to_owned(),
-                Err(Lookup::Gone(evidence)) => evidence.text,
-                Err(Lookup::CannotTell(error)) => match error.kind() {
-                    CloudErrorKind::Conflict | CloudErrorKind::Invalid => error.chain(),
-                    _ => return Err(error),
-                },
-            };
-            notices.push(Notice {
-                warning: true,
-                reason: "NodeSkipped",
-                message: format!("node {} is no member: {why}", node.name),
-            });
-        }
-        Ok(hosts)
-    }
-
-    async fn floating_ips(
-        &self,
-        settings: &Settings,
-        fresh: Freshness,
-    ) -> Result<Vec<FloatingIp>, CloudError> {
-        if settings.floating_ips.is_empty() {
-            return Ok(Vec::new());
-        }
-        let list = self.shared.observer.floating_ips(fresh).await?;
-        Ok(list.items.clone())
-    }
-
     /// The plan for a load balancer that is there and the Service's.
     async fn plan_existing(
         &self,
-        ground: &Ground<'_>,
+        ground: &mut Ground<'_>,
         found: &LoadBalancer,
         standing: Standing,
         fresh: Freshness,
@@ -248,15 +215,15 @@ impl LoadBalancers {
             Standing::TakenOver(notice) => Some(notice),
             Standing::Ours | Standing::Other(_) => None,
         };
-        let wanted = &ground.desire.wanted;
         let mut faults = ground.desire.faults.clone();
-        faults.extend(plan::refusals(wanted, found));
+        faults.extend(plan::refusals(&ground.desire.wanted, found));
         let mut sketch = if faults.iter().any(|fault| fault.about_members) {
             let mut sketch = Sketch::default();
             sketch.plan.found = vec![inventory::found_balancer(found)];
             sketch
         } else {
             let there: Seen = Box::pin(self.shared.observer.whole(found.clone(), fresh)).await?;
+            ground.keep_members(&there);
             let scope = if faults.is_empty() {
                 Scope::Everything
             } else {
@@ -267,7 +234,7 @@ impl LoadBalancers {
                 taking_over: told.is_some(),
                 floating_ips: &ground.floating_ips,
             };
-            let mut sketch = plan::reconcile(wanted, &there, around);
+            let mut sketch = plan::reconcile(&ground.desire.wanted, &there, around);
             sketch.plan.found = inventory::found(&there, &ground.floating_ips);
             sketch
         };
@@ -285,6 +252,20 @@ impl LoadBalancers {
 }
 
 impl Ground<'_> {
+    /// While some nodes are unknown, members that may be theirs are wanted as well.
+    fn keep_members(&mut self, there: &Seen) {
+        let unknown = &self.wish.census.unknown;
+        if unknown.is_empty() {
+            return;
+        }
+        let strangers = doubt::strangers(there, &self.hosts, unknown);
+        self.kept = doubt::kept(&strangers, unknown);
+        let hosts = [self.hosts.as_slice(), &strangers].concat();
+        let service = &self.wish.service;
+        let desire = desire(service, &self.settings, &hosts, self.by_service);
+        self.desire.wanted.pools = desire.wanted.pools;
+    }
+
     /// The plan when there is no load balancer: all or nothing.
     fn plan_new(&self) -> Sketch {
         let service = &self.wish.service;
@@ -331,10 +312,16 @@ impl Ground<'_> {
                     ),
                 })
             }
+            ZoneWish::Unknown if !self.hosts.is_empty() => Err(Problem {
+                reason: INVALID,
+                message: format!(
+                    "the API tells no zone of the nodes' servers; annotation {key} says which"
+                ),
+            }),
             ZoneWish::Unknown => {
                 let Notice {
                     reason, message, ..
-                } = desire::no_valid_nodes(&self.wish.service);
+                } = no_valid_nodes(self.wish, &self.settings);
                 let message = format!(
                     "{message}, and without nodes and annotation {key} the zone is not known"
                 );

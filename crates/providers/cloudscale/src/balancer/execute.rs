@@ -1,14 +1,15 @@
 //! Carrying out a plan, step by step. No choices: a step is done as it was planned, waited for, or
 //! an error.
 
+mod create;
 mod find;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bowline_core::{
-    BoxFuture, CloudError, CloudErrorKind, Executor, Notice, Plan, Progress, Publication, StepId,
+    BoxFuture, CloudError, CloudErrorKind, Executor, Progress, Publication, Run, StepId, StepState,
 };
 use bowline_http::CallError;
 use serde_json::{Map, Value, json};
@@ -39,25 +40,19 @@ const ROOM: [Duration; 4] = [
 pub(crate) struct Hands {
     shared: Arc<Shared>,
     service_uid: String,
-    plan: Plan,
+    /// What has become of the plan's steps.
+    run: Run,
+    /// Whether no step is left.
+    finished: bool,
     actions: Vec<Action>,
     balancer: Option<LoadBalancer>,
     /// Whether it was made in this run.
     is_new: bool,
     /// What was made by which step.
     made: BTreeMap<StepId, Uuid>,
-    /// How often a step was tried or looked at.
-    tries: BTreeMap<StepId, usize>,
-    done: BTreeSet<StepId>,
-    skipped: BTreeSet<StepId>,
+    /// How often a step had to wait.
+    waits: BTreeMap<StepId, usize>,
     publisher: Publisher,
-}
-
-/// What came of a request that is not simply done.
-enum Outcome {
-    Done,
-    Wait(String, Duration),
-    Skip(Notice),
 }
 
 impl Hands {
@@ -69,30 +64,19 @@ impl Hands {
         balancer: Option<LoadBalancer>,
         publisher: Publisher,
     ) -> Self {
+        let mut run = Run::new(sketch.plan.clone());
         Self {
             shared,
             service_uid,
-            plan: sketch.plan.clone(),
+            finished: run.next_step().is_none(),
+            run,
             actions: sketch.actions.clone(),
             balancer,
             is_new: false,
             made: BTreeMap::new(),
-            tries: BTreeMap::new(),
-            done: BTreeSet::new(),
-            skipped: BTreeSet::new(),
+            waits: BTreeMap::new(),
             publisher,
         }
-    }
-
-    /// Whether nothing is left to do: what needs a skipped step is skipped too.
-    fn is_finished(&self) -> bool {
-        let mut skipped = self.skipped.clone();
-        self.plan.steps.iter().enumerate().all(|(id, step)| {
-            if step.needs.iter().any(|need| skipped.contains(need)) {
-                skipped.insert(id);
-            }
-            self.done.contains(&id) || skipped.contains(&id)
-        })
     }
 
     async fn carry(&mut self, step: StepId) -> Result<Progress, CloudError> {
@@ -100,32 +84,29 @@ impl Hands {
             let message = format!("the plan has no step {step}");
             return Err(CloudError::new(CloudErrorKind::Invalid, message));
         };
-        if self.done.contains(&step) {
+        if *self.run.state(step) == StepState::Done {
             return Ok(Progress::Done);
         }
         let turn = match &self.balancer {
             Some(balancer) if action.writes() => Some(self.shared.turns.of(balancer.uuid).await),
             _ => None,
         };
-        let outcome = self.act(step, &action).await;
+        let progress = self.act(step, &action).await;
         if action.writes() {
             self.shared.observer.wrote(&self.service_uid);
         }
         drop(turn);
-        Ok(match outcome? {
-            Outcome::Done => {
-                self.done.insert(step);
-                Progress::Done
-            }
-            Outcome::Wait(what, after) => Progress::Wait { what, after },
-            Outcome::Skip(notice) => {
-                self.skipped.insert(step);
-                Progress::Skipped(notice)
-            }
-        })
+        let progress = progress?;
+        match progress {
+            Progress::Done => self.run.done(step),
+            Progress::Skipped(_) => self.run.skip(step),
+            Progress::Wait { .. } => {}
+        }
+        self.finished = self.run.next_step().is_none();
+        Ok(progress)
     }
 
-    async fn act(&mut self, step: StepId, action: &Action) -> Result<Outcome, CloudError> {
+    async fn act(&mut self, step: StepId, action: &Action) -> Result<Progress, CloudError> {
         let shared = Arc::clone(&self.shared);
         let api = &shared.api;
         match action {
@@ -140,17 +121,18 @@ impl Hands {
                 let result = api.delete_load_balancer(self.balancer_id()?).await;
                 self.deleted(step, result)
             }
-            Action::CreatePool(body) => {
-                let body = with(body, "load_balancer", self.balancer_id()?);
-                let pool = match api.create_pool(&body).await {
-                    Ok(pool) => pool.uuid,
-                    Err(error) => find::pool(api, &body, error).await?,
-                };
-                self.made.insert(step, pool);
-                Ok(Outcome::Done)
-            }
+            Action::CreatePool(body) => self.create_pool(step, body).await,
             Action::DeletePool(id) => self.deleted(step, api.delete_pool(*id).await),
-            Action::CreateMember { .. } => self.create_member(step, action).await,
+            Action::CreateMember {
+                pool,
+                body,
+                node,
+                after_delete,
+            } => {
+                let pool = self.pool(*pool)?;
+                self.create_member(step, pool, body, node, *after_delete)
+                    .await
+            }
             Action::ChangeMember { pool, id, body } => {
                 changed(api.change_member(*pool, *id, body).await)
             }
@@ -162,14 +144,8 @@ impl Hands {
                 body,
                 after_delete,
             } => {
-                let body = with(body, "pool", self.pool(*pool)?);
-                match api.create_listener(&body).await {
-                    Ok(_) => Ok(Outcome::Done),
-                    Err(error) if *after_delete && is_refused(&error) => {
-                        self.wait_for_room(step, error)
-                    }
-                    Err(error) => find::listener(api, &body, error).await,
-                }
+                let pool = self.pool(*pool)?;
+                self.create_listener(step, pool, body, *after_delete).await
             }
             Action::ChangeListener { id, body } => changed(api.change_listener(*id, body).await),
             Action::DeleteListener(id) => self.deleted(step, api.delete_listener(*id).await),
@@ -179,13 +155,7 @@ impl Hands {
                 after_delete,
             } => {
                 let pool = self.pool(*pool)?;
-                match api.create_monitor(&with(body, "pool", pool)).await {
-                    Ok(_) => Ok(Outcome::Done),
-                    Err(error) if *after_delete && is_refused(&error) => {
-                        self.wait_for_room(step, error)
-                    }
-                    Err(error) => find::monitor(api, pool, error).await,
-                }
+                self.create_monitor(step, pool, body, *after_delete).await
             }
             Action::ChangeMonitor { id, body } => changed(api.change_monitor(*id, body).await),
             Action::DeleteMonitor(id) => self.deleted(step, api.delete_monitor(*id).await),
@@ -196,92 +166,37 @@ impl Hands {
         }
     }
 
-    /// Looks for the name once more, with a list of this very moment: nothing is made twice because
-    /// somebody else, or an answer that got lost, was faster.
-    async fn create_balancer(&mut self, body: &Map<String, Value>) -> Result<Outcome, CloudError> {
-        let api = &self.shared.api;
-        if let Some(there) = find::balancer(api, body).await? {
-            let message = format!(
-                "load balancer {:?} ({}) has appeared since the plan was made; it is made anew",
-                there.name, there.uuid
-            );
-            return Err(CloudError::new(CloudErrorKind::Conflict, message));
-        }
-        let balancer = match api.create_load_balancer(body).await {
-            Ok(balancer) => balancer,
-            Err(error) if is_lost(&error) => match find::balancer(api, body).await {
-                Ok(Some(balancer)) => balancer,
-                Ok(None) | Err(_) => return Err(error.into()),
-            },
-            Err(error) => return Err(error.into()),
-        };
-        self.balancer = Some(balancer);
-        self.is_new = true;
-        Ok(Outcome::Done)
-    }
-
-    async fn create_member(
-        &mut self,
-        step: StepId,
-        action: &Action,
-    ) -> Result<Outcome, CloudError> {
-        let Action::CreateMember {
-            pool,
-            body,
-            node,
-            after_delete,
-        } = action
-        else {
-            return Ok(Outcome::Done);
-        };
-        let pool = self.pool(*pool)?;
-        match self.shared.api.create_member(pool, body).await {
-            Ok(_) => Ok(Outcome::Done),
-            Err(error) if is_refused(&error) && *after_delete => self.wait_for_room(step, error),
-            Err(error) if is_refused(&error) => {
-                let name = body.get("name").and_then(Value::as_str).unwrap_or_default();
-                Ok(Outcome::Skip(Notice {
-                    warning: true,
-                    reason: "NodeSkipped",
-                    message: format!("node {node} is no member as {name}: {error}"),
-                }))
-            }
-            Err(error) => find::member(&self.shared.api, pool, body, error).await,
-        }
-    }
-
     /// Looks whether the cloud is still at work.
-    async fn look(&mut self, step: StepId, gone_is_fine: bool) -> Result<Outcome, CloudError> {
+    async fn look(&mut self, step: StepId, gone_is_fine: bool) -> Result<Progress, CloudError> {
         let id = self.balancer_id()?;
         let Some(balancer) = self.shared.observer.read(id).await? else {
             if gone_is_fine {
-                return Ok(Outcome::Done);
+                return Ok(Progress::Done);
             }
-            let looks = self.tries.get(&step).copied().unwrap_or_default();
-            if self.is_new && looks < POLLS.len() {
+            if self.is_new && self.waits(step) < POLLS.len() {
                 let what = format!("load balancer {id} to be seen");
-                return Ok(Outcome::Wait(what, self.next(step, &POLLS)));
+                return Ok(self.wait(step, what, &POLLS));
             }
             let message = format!("load balancer {id} is gone; the plan is made anew");
             return Err(CloudError::new(CloudErrorKind::Conflict, message));
         };
-        let outcome = if balancer.is_changing() {
+        let progress = if balancer.is_changing() {
             let what = format!("load balancer {:?}, which is changing", balancer.name);
-            Outcome::Wait(what, self.next(step, &POLLS))
+            self.wait(step, what, &POLLS)
         } else {
-            Outcome::Done
+            Progress::Done
         };
         self.balancer = Some(balancer);
-        Ok(outcome)
+        Ok(progress)
     }
 
-    async fn look_for_the_end(&mut self, step: StepId) -> Result<Outcome, CloudError> {
+    async fn look_for_the_end(&mut self, step: StepId) -> Result<Progress, CloudError> {
         let id = self.balancer_id()?;
         Ok(match self.shared.observer.read(id).await? {
-            None => Outcome::Done,
+            None => Progress::Done,
             Some(balancer) => {
                 let what = format!("load balancer {:?} to be gone", balancer.name);
-                Outcome::Wait(what, self.next(step, &POLLS))
+                self.wait(step, what, &POLLS)
             }
         })
     }
@@ -291,36 +206,37 @@ impl Hands {
         &mut self,
         step: StepId,
         result: Result<(), CallError>,
-    ) -> Result<Outcome, CloudError> {
+    ) -> Result<Progress, CloudError> {
         match result {
-            Ok(()) => Ok(Outcome::Done),
+            Ok(()) => Ok(Progress::Done),
             Err(error) if is_refused(&error) => {
                 let what = format!("the cloud to allow it: {error}");
-                Ok(Outcome::Wait(what, self.next(step, &ROOM)))
+                Ok(self.wait(step, what, &ROOM))
             }
             Err(error) => Err(error.into()),
         }
     }
 
-    /// What was deleted just now may still hold its place.
-    fn wait_for_room(&mut self, step: StepId, error: CallError) -> Result<Outcome, CloudError> {
-        if self
-            .tries
-            .get(&step)
-            .is_some_and(|tries| *tries >= ROOM.len())
-        {
+    /// What was deleted just now may still hold its place; not for ever, though.
+    fn wait_for_room(&mut self, step: StepId, error: CallError) -> Result<Progress, CloudError> {
+        if self.waits(step) >= ROOM.len() {
             return Err(error.into());
         }
         let what = format!("room for what takes its place: {error}");
-        Ok(Outcome::Wait(what, self.next(step, &ROOM)))
+        Ok(self.wait(step, what, &ROOM))
+    }
+
+    /// How often a step had to wait.
+    fn waits(&self, step: StepId) -> usize {
+        self.waits.get(&step).copied().unwrap_or_default()
     }
 
     /// The next wait of a step; the last one is repeated.
-    fn next(&mut self, step: StepId, waits: &[Duration; 4]) -> Duration {
-        let tries = self.tries.entry(step).or_default();
-        let wait = waits[(*tries).min(waits.len() - 1)];
-        *tries += 1;
-        wait
+    fn wait(&mut self, step: StepId, what: String, waits: &[Duration; 4]) -> Progress {
+        let before = self.waits.entry(step).or_default();
+        let after = waits[(*before).min(waits.len() - 1)];
+        *before += 1;
+        Progress::Wait { what, after }
     }
 
     fn balancer_id(&self) -> Result<Uuid, CloudError> {
@@ -345,7 +261,7 @@ impl Executor for Hands {
 
     fn publication(&self) -> Publication {
         let balancer = self.balancer.as_ref();
-        self.publisher.publication(balancer, self.is_finished())
+        self.publisher.publication(balancer, self.finished)
     }
 }
 
@@ -358,8 +274,8 @@ impl Action {
     }
 }
 
-fn changed(result: Result<(), CallError>) -> Result<Outcome, CloudError> {
-    result.map(|()| Outcome::Done).map_err(CloudError::from)
+fn changed(result: Result<(), CallError>) -> Result<Progress, CloudError> {
+    result.map(|()| Progress::Done).map_err(CloudError::from)
 }
 
 /// A body with the id of what it belongs to.

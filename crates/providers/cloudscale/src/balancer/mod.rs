@@ -7,10 +7,12 @@
 //! ```
 
 mod desire;
+mod doubt;
 mod draft;
 #[cfg(test)]
 mod examples;
 mod execute;
+mod gather;
 mod inventory;
 mod observe;
 mod ownership;
@@ -34,7 +36,7 @@ use crate::config::Config;
 use crate::instances::Servers;
 use observe::Observer;
 pub use observe::SNAPSHOT_AGE;
-use ownership::{CLUSTER_TAG, SERVICE_TAG};
+use ownership::{CLUSTER_TAG, Cluster, SERVICE_TAG};
 use settings::table::{CONFIG_VERSION, UUID, ZONE};
 use turns::Turns;
 
@@ -100,16 +102,21 @@ impl Balancers for LoadBalancers {
         self.audit_period
     }
 
-    fn marked(&self) -> BoxFuture<'_, Result<Vec<Marked>, CloudError>> {
+    fn marked<'a>(
+        &'a self,
+        cluster_name: &'a str,
+        nodes: &'a [Arc<Node>],
+    ) -> BoxFuture<'a, Result<Vec<Marked>, CloudError>> {
         Box::pin(async move {
             if !self.ownership_tags {
                 return Ok(Vec::new());
             }
+            let cluster = Cluster::of(cluster_name, nodes, &self.cluster_name_annotation);
             let list = self.shared.api.load_balancers().await?;
             let marked = list.items.into_iter().filter_map(|it| {
                 Some(Marked {
                     service_uid: it.tags.get(SERVICE_TAG)?.clone(),
-                    cluster_name: it.tags.get(CLUSTER_TAG).cloned(),
+                    whose: cluster.whose(it.tags.get(CLUSTER_TAG).map(String::as_str)),
                     id: it.uuid.to_string(),
                     name: it.name,
                 })

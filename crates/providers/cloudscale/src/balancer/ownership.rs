@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use bowline_core::{Node, Notice, Service, names_a_cluster};
+use bowline_core::{Node, Notice, Service, Whose, Wish, names_a_cluster};
 use uuid::Uuid;
 
 use super::settings::{TAKE_OVER, default_name, may_be_ours, name_of, uuid_of};
@@ -25,38 +25,77 @@ pub(crate) enum Standing {
     Other(String),
 }
 
-/// The name of the cluster, if it has one that tells it apart, and what there is to say about it.
-pub(crate) fn cluster_name(
-    flag: &str,
-    nodes: &[Arc<Node>],
-    annotation: &str,
-) -> (Option<String>, Option<Notice>) {
-    if names_a_cluster(flag) {
-        return (Some(flag.to_owned()), None);
-    }
-    let names: BTreeSet<&str> = nodes
-        .iter()
-        .filter_map(|node| node.annotations.get(annotation))
-        .map(String::as_str)
-        .filter(|name| !name.is_empty())
-        .collect();
-    let mut all = names.iter();
-    match (all.next(), all.next()) {
-        (Some(name), None) => (Some((*name).to_owned()), None),
-        (Some(_), Some(_)) => {
-            let names: Vec<&str> = names.into_iter().collect();
-            let notice = Notice {
-                warning: true,
-                reason: "ClusterNameTagAmbiguous",
-                message: format!(
-                    "nodes have different values of annotation {annotation} ({}); load balancers are \
-                     not tagged with the name of the cluster",
-                    names.join(", ")
-                ),
-            };
-            (None, Some(notice))
+/// The name of the cluster, as far as it is known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Cluster {
+    /// One that tells it from others.
+    Named(String),
+    /// Its nodes have several.
+    Ambiguous(BTreeSet<String>),
+    /// None.
+    Nameless,
+}
+
+impl Cluster {
+    /// By the flag, or else by the annotation of nodes.
+    pub(crate) fn of(flag: &str, nodes: &[Arc<Node>], annotation: &str) -> Self {
+        if names_a_cluster(flag) {
+            return Self::Named(flag.to_owned());
         }
-        (None, _) => (None, None),
+        let names: BTreeSet<String> = nodes
+            .iter()
+            .filter_map(|node| node.annotations.get(annotation))
+            .filter(|name| !name.is_empty())
+            .cloned()
+            .collect();
+        match (names.first(), names.len()) {
+            (None, _) => Self::Nameless,
+            (Some(name), 1) => Self::Named(name.clone()),
+            (Some(_), _) => Self::Ambiguous(names),
+        }
+    }
+
+    /// The name, if there is one.
+    pub(crate) fn name(&self) -> Option<&str> {
+        match self {
+            Self::Named(name) => Some(name),
+            Self::Ambiguous(_) | Self::Nameless => None,
+        }
+    }
+
+    /// What there is to say about it.
+    pub(crate) fn notice(&self, annotation: &str) -> Option<Notice> {
+        let Self::Ambiguous(names) = self else {
+            return None;
+        };
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        Some(Notice {
+            warning: true,
+            reason: "ClusterNameTagAmbiguous",
+            message: format!(
+                "nodes have different values of annotation {annotation} ({}); load balancers are \
+                 not tagged with the name of the cluster",
+                names.join(", ")
+            ),
+        })
+    }
+
+    /// Whose a load balancer is that a Service of the cluster `tag` was made for. A cluster without
+    /// a name does not take one for its own that names another; there may be many.
+    pub(crate) fn whose(&self, tag: Option<&str>) -> Whose {
+        let Some(tag) = tag else {
+            return Whose::Unclear("names no cluster");
+        };
+        if !names_a_cluster(tag) {
+            return Whose::Unclear("has the name that every cluster has by default");
+        }
+        match self {
+            Self::Named(name) if name == tag => Whose::Ours,
+            Self::Ambiguous(names) if names.contains(tag) => {
+                Whose::Unclear("has one of several names that nodes of this cluster give it")
+            }
+            Self::Named(_) | Self::Ambiguous(_) | Self::Nameless => Whose::Foreign,
+        }
     }
 }
 
@@ -75,12 +114,8 @@ pub(crate) fn tags(
 }
 
 /// Whether that Service may have that load balancer.
-pub(crate) fn judge(
-    balancer: &LoadBalancer,
-    service: &Service,
-    all: &[Arc<Service>],
-    cluster: Option<&str>,
-) -> Standing {
+pub(crate) fn judge(balancer: &LoadBalancer, wish: &Wish, cluster: Option<&str>) -> Standing {
+    let (service, all) = (&*wish.service, &wish.all);
     let told = service
         .annotation(TAKE_OVER)
         .and_then(|text| Uuid::try_parse(text.trim()).ok());
@@ -90,7 +125,8 @@ pub(crate) fn judge(
         Some(uid) => {
             let theirs = balancer.tags.get(CLUSTER_TAG).map(String::as_str);
             let same_cluster = cluster.is_some() && theirs == cluster;
-            let orphaned = same_cluster && all.iter().all(|other| other.uid != *uid);
+            let orphaned = wish.all_known && all.iter().all(|other| other.uid != *uid);
+            let orphaned = same_cluster && orphaned;
             if told || orphaned {
                 Standing::TakenOver(taken_over(balancer, uid))
             } else {
@@ -146,4 +182,31 @@ fn older<'a>(
                 || default_name(&other.uid) == balancer.name
         })
         .min_by_key(|other| age(other))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mark_is_ours_by_the_name_that_marks_are_made_with() {
+        let named = || Cluster::Named("prod-1".into());
+        let several = || Cluster::Ambiguous(["prod-1".to_owned(), "prod-2".to_owned()].into());
+        let unnamed = Whose::Unclear("names no cluster");
+        let default = Whose::Unclear("has the name that every cluster has by default");
+        let one_of = Whose::Unclear("has one of several names that nodes of this cluster give it");
+        for (cluster, tag, whose) in [
+            (named(), Some("prod-1"), Whose::Ours),
+            (named(), Some("prod-2"), Whose::Foreign),
+            (named(), Some("kubernetes"), default.clone()),
+            (named(), None, unnamed.clone()),
+            (several(), Some("prod-2"), one_of),
+            (several(), Some("prod-3"), Whose::Foreign),
+            (Cluster::Nameless, Some("prod-1"), Whose::Foreign),
+            (Cluster::Nameless, Some("kubernetes"), default),
+            (Cluster::Nameless, None, unnamed),
+        ] {
+            assert_eq!(cluster.whose(tag), whose, "{cluster:?} {tag:?}");
+        }
+    }
 }

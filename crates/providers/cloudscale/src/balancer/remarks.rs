@@ -2,17 +2,25 @@
 
 use std::net::IpAddr;
 
-use bowline_core::{Notice, Problem, Wish};
+use bowline_core::{Notice, Problem, Wish, name_list};
 use uuid::Uuid;
 
-use super::desire::{Host, Wanted};
+use super::desire::Host;
 use super::plan::Sketch;
-use super::settings::table::{ALLOWED_SUBNETS, FLOATING_IPS, VIP_ADDRESSES};
+use super::settings::table::{ALLOWED_SUBNETS, FLOATING_IPS, NODE_SELECTOR, VIP_ADDRESSES};
 use super::settings::{self, Fault, INVALID, Settings, VipWish};
 use crate::api::{FloatingIp, LoadBalancer};
 
 /// The reason of events about load balancers that are not ours.
 pub(super) const OWNED_BY_OTHER: &str = "LoadBalancerOwnedByOther";
+/// The reason of events about Services that no node serves.
+const NO_VALID_NODES: &str = "NoValidNodes";
+/// The reason of events about nodes that are no members.
+pub(super) const NODE_SKIPPED: &str = "NodeSkipped";
+
+/// Nodes about which something is told of their own; more are named. When a cloud has lost hundreds of
+/// servers, as many events for every Service help nobody.
+const SKIPPED_TOLD: usize = 10;
 
 pub(super) fn problem(fault: &Fault) -> Problem {
     Problem {
@@ -103,19 +111,87 @@ pub(super) fn private_vips_stay(wanted: &[VipWish], found: &LoadBalancer) -> Opt
     })
 }
 
-pub(super) fn no_members_of_subnets(
-    settings: &Settings,
-    hosts: &[Host],
-    wanted: &Wanted,
-) -> Option<Notice> {
-    let empty = wanted.pools.iter().all(|pool| pool.members.is_empty());
-    let limited = !settings.allowed_subnets.is_empty();
-    (limited && empty && !hosts.is_empty() && !wanted.pools.is_empty()).then(|| Notice {
+/// No node serves the Service: how many there are, and what keeps each of them out.
+pub(super) fn no_valid_nodes(wish: &Wish, settings: &Settings) -> Notice {
+    let mut reasons = wish.census.reasons();
+    let nodes = wish.nodes.iter();
+    let selected = nodes.filter(|it| settings.selector.matches(&it.labels));
+    let selected = selected.count();
+    let key = NODE_SELECTOR.key;
+    let value = wish.service.annotation(key).unwrap_or_default();
+    for (count, why) in [
+        (
+            wish.nodes.len() - selected,
+            format!("that annotation {key} {value:?} leaves out"),
+        ),
+        (selected, "without a server".to_owned()),
+    ] {
+        if count > 0 {
+            reasons.push(format!("{count} {why}"));
+        }
+    }
+    let reasons = match reasons.as_slice() {
+        [] => "the cluster has none".to_owned(),
+        reasons => format!("there are {}", reasons.join(", ")),
+    };
+    Notice {
         warning: true,
-        reason: "NoValidNodes",
+        reason: NO_VALID_NODES,
+        message: format!("no node may be a member: {reasons}"),
+    }
+}
+
+/// Nodes that are no members because they have no server, each with why.
+pub(super) fn without_server(nodes: &[(&str, String)]) -> Vec<Notice> {
+    let notice = |message: String| Notice {
+        warning: true,
+        reason: NODE_SKIPPED,
+        message,
+    };
+    let (told, more) = nodes.split_at(nodes.len().min(SKIPPED_TOLD));
+    let told = told.iter();
+    let mut notices: Vec<Notice> = told
+        .map(|(node, why)| notice(format!("node {node} is no member: {why}")))
+        .collect();
+    if !more.is_empty() {
+        let names = name_list(more.iter().map(|(node, _)| *node));
+        notices.push(notice(format!("nor are nodes [{names}] members")));
+    }
+    notices
+}
+
+/// Hosts that cannot be members for want of an address, and the way out.
+pub(super) fn hosts_without_address(settings: &Settings, hosts: &[Host]) -> Option<Notice> {
+    let allowed = &settings.allowed_subnets;
+    let is_usable = |subnet: Uuid| allowed.is_empty() || allowed.contains(&subnet);
+    let without = hosts.iter().filter(|host| {
+        let private = host.server.interfaces.iter().filter(|it| !it.public);
+        let mut addresses = private.flat_map(|interface| &interface.addresses);
+        !addresses.any(|it| it.subnet.is_some_and(is_usable))
+    });
+    let without: Vec<&str> = without.map(|host| host.node.as_str()).collect();
+    let (reason, who) = match without.len() {
+        0 => return None,
+        count if count == hosts.len() => (NO_VALID_NODES, "all pools stay empty: "),
+        _ => (NODE_SKIPPED, ""),
+    };
+    let what = if allowed.is_empty() {
+        "no private address, and load balancers reach servers by those alone: attach the servers to \
+         a private network"
+            .to_owned()
+    } else {
+        let key = ALLOWED_SUBNETS.key;
+        format!(
+            "no address in the subnets of annotation {key}: attach the servers to one of these, or \
+             change the annotation"
+        )
+    };
+    Some(Notice {
+        warning: true,
+        reason,
         message: format!(
-            "no node has an address in the subnets of annotation {}",
-            ALLOWED_SUBNETS.key
+            "{who}nodes [{}] have {what}",
+            name_list(without.iter().copied())
         ),
     })
 }

@@ -7,14 +7,14 @@ use std::net::IpAddr;
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 
-use super::model::{BalancerStatus, Health};
+use super::model::{Balancer, BalancerStatus, Health, Listener, Monitor, Pool};
 use super::spec::{BalancerSpec, ListenerSpec, MemberSpec, PoolSpec};
 use super::{Pace, find};
 use crate::cloudscale::config::{BalancerTimings, Quirks};
 use crate::cloudscale::fields::Fields;
 use crate::cloudscale::model::{Cloud, Project, Target};
 use crate::cloudscale::refusal::Refusal;
-use crate::cloudscale::shelf::Thing;
+use crate::cloudscale::shelf::{Kept, Thing, owner};
 use crate::cloudscale::{Cloudscale, MachineError};
 
 /// What a uuid belongs to.
@@ -68,8 +68,7 @@ impl Cloudscale {
     pub fn edit(&self, id: &str, attributes: &Map<String, Value>) -> Result<(), MachineError> {
         self.on("edit", id, |cloud, project, uuid, found| {
             let fields = Fields::of(attributes.clone());
-            let owner = cloud.projects.get_mut(project);
-            let owner = owner.ok_or_else(Refusal::not_found)?;
+            let owner = owner(cloud, project)?;
             for attribute in fields.keys() {
                 edit_one(owner, uuid, &found, attribute, &fields)?;
             }
@@ -213,34 +212,16 @@ fn edit_one(
     attribute: &str,
     fields: &Fields,
 ) -> Result<(), Refusal> {
-    let gone = Refusal::not_found;
     match found {
-        Found::Balancer => owner
-            .balancers
-            .get_mut(uuid)
-            .ok_or_else(gone)?
-            .set(attribute, fields),
-        Found::Pool => owner
-            .pools
-            .get_mut(uuid)
-            .ok_or_else(gone)?
-            .set(attribute, fields),
-        Found::Listener => owner
-            .listeners
-            .get_mut(uuid)
-            .ok_or_else(gone)?
-            .set(attribute, fields),
+        Found::Balancer => Balancer::find(owner, uuid)?.set(attribute, fields),
+        Found::Pool => Pool::find(owner, uuid)?.set(attribute, fields),
+        Found::Listener => Listener::find(owner, uuid)?.set(attribute, fields),
         // Whether it fits the rest is not asked.
-        Found::Monitor => owner
-            .monitors
-            .get_mut(uuid)
-            .ok_or_else(gone)?
-            .assign(attribute, fields),
+        Found::Monitor => Monitor::find(owner, uuid)?.assign(attribute, fields),
         Found::Member { pool } => {
-            let pool = owner.pools.get_mut(pool).ok_or_else(gone)?;
-            pool.members
-                .get_mut(uuid)
-                .ok_or_else(gone)?
+            let member = Pool::find(owner, pool)?.members.get_mut(uuid);
+            member
+                .ok_or_else(Refusal::not_found)?
                 .set(attribute, fields)
         }
     }

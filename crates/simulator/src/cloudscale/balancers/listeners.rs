@@ -1,16 +1,14 @@
 //! Listeners.
 
 use ipnet::IpNet;
-use serde_json::Value;
 
 use super::model::{Listener, Place};
-use super::{Pace, choice, exists, name, pools, port, unknown};
+use super::{Pace, choice, exists, pools, port, unknown};
 use crate::cloudscale::Cloudscale;
 use crate::cloudscale::fields::Fields;
-use crate::cloudscale::model::{Cloud, Collection, Project};
+use crate::cloudscale::model::Cloud;
 use crate::cloudscale::refusal::Refusal;
-use crate::cloudscale::render::View;
-use crate::cloudscale::shelf::{Thing, keep};
+use crate::cloudscale::shelf::{Kept, Thing, keep};
 
 const PROTOCOLS: [&str; 2] = ["tcp", "udp"];
 /// Milliseconds of a timeout: at least something, at most 24 days, which fits 31 bits.
@@ -40,26 +38,10 @@ impl Thing for Listener {
         "tags",
     ];
 
-    fn kept(project: &Project) -> &Collection<Self> {
-        &project.listeners
-    }
-
-    fn kept_mut(project: &mut Project) -> &mut Collection<Self> {
-        &mut project.listeners
-    }
-
-    fn id(&self) -> String {
-        self.uuid.clone()
-    }
-
-    fn show(&self, view: &View<'_>) -> Value {
-        view.listener(self)
-    }
-
     fn set(&mut self, attribute: &str, fields: &Fields) -> Result<(), Refusal> {
         let timeout = |default| timeout(fields, attribute, default);
         match attribute {
-            "name" => self.name = name(fields)?,
+            "name" => self.name = fields.name()?,
             "tags" => self.tags = fields.tags()?,
             "allowed_cidrs" => self.allowed_cidrs = allowed_cidrs(fields)?,
             "timeout_client_data_ms" => self.timeout_client_data_ms = timeout(DATA_TIMEOUT)?,
@@ -110,7 +92,7 @@ impl Cloudscale {
         };
         let listener = Listener {
             uuid: self.uuid(cloud, fields, pace)?,
-            name: name(fields)?,
+            name: fields.name()?,
             created_at: now,
             balancer: balancer.clone(),
             pool,
@@ -143,13 +125,9 @@ impl Cloudscale {
         uuid: &str,
         pace: Pace,
     ) -> Result<(), Refusal> {
-        let owner = cloud.projects.get_mut(project);
-        let listener = owner.and_then(|owner| owner.listeners.remove(uuid));
-        let listener = listener.ok_or_else(Refusal::not_found)?;
-        if pace == Pace::Real {
-            self.touch(cloud, project, &listener.balancer, pace);
-            self.reserve(cloud, project, &listener.balancer, listener.place());
-        }
+        let listener = Listener::take(cloud, project, uuid)?;
+        let place = listener.place();
+        self.vacate(cloud, project, &listener.balancer, [place], pace);
         Ok(())
     }
 }

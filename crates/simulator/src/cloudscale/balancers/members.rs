@@ -3,11 +3,12 @@
 use std::net::IpAddr;
 
 use super::model::{Member, Place, Pool};
-use super::{Pace, exists, find, name, own_subnet, port, unknown};
+use super::{Pace, exists, find, own_subnet, port, unknown};
 use crate::cloudscale::Cloudscale;
 use crate::cloudscale::fields::Fields;
 use crate::cloudscale::model::Cloud;
 use crate::cloudscale::refusal::Refusal;
+use crate::cloudscale::shelf::{Kept, owner};
 
 /// What a PATCH may change.
 const CHANGEABLE: [&str; 3] = ["name", "enabled", "tags"];
@@ -15,7 +16,7 @@ const CHANGEABLE: [&str; 3] = ["name", "enabled", "tags"];
 impl Member {
     pub(super) fn set(&mut self, attribute: &str, fields: &Fields) -> Result<(), Refusal> {
         match attribute {
-            "name" => self.name = name(fields)?,
+            "name" => self.name = fields.name()?,
             "enabled" => self.enabled = fields.flag("enabled", true)?,
             "tags" => self.tags = fields.tags()?,
             "protocol_port" => self.protocol_port = port(fields, "protocol_port")?,
@@ -54,9 +55,7 @@ pub(super) fn pool<'a>(
     project: &str,
     uuid: &str,
 ) -> Result<&'a mut Pool, Refusal> {
-    let owner = cloud.projects.get_mut(project);
-    let pool = owner.and_then(|owner| owner.pools.get_mut(uuid));
-    pool.ok_or_else(Refusal::not_found)
+    Pool::find(owner(cloud, project)?, uuid)
 }
 
 impl Cloudscale {
@@ -72,7 +71,7 @@ impl Cloudscale {
         let subnet = fields.required("subnet")?;
         let member = Member {
             uuid: self.uuid(cloud, fields, pace)?,
-            name: name(fields)?,
+            name: fields.name()?,
             created_at: now,
             pool: within.to_owned(),
             enabled: fields.flag("enabled", true)?,
@@ -135,10 +134,7 @@ impl Cloudscale {
         let pool = pool(cloud, project, within)?;
         let member = pool.members.remove(uuid).ok_or_else(Refusal::not_found)?;
         let balancer = pool.balancer.clone();
-        if pace == Pace::Real {
-            self.touch(cloud, project, &balancer, pace);
-            self.reserve(cloud, project, &balancer, member.place());
-        }
+        self.vacate(cloud, project, &balancer, [member.place()], pace);
         Ok(())
     }
 }

@@ -25,11 +25,10 @@ use super::Cloudscale;
 use super::fields::Fields;
 use super::interfaces::{self, Wanted, WantedAddress};
 use super::kinds::Kind;
-use super::model::{Cloud, Collection, Project, Target};
+use super::model::{Cloud, Project, Target};
 use super::refusal::Refusal;
-use super::render::View;
-use super::servers::{check_name, later};
-use super::shelf::{Thing, keep};
+use super::servers::later;
+use super::shelf::{Thing, keep, owner};
 
 pub use info::{BalancerInfo, ListenerInfo, MemberInfo, MonitorInfo, PoolInfo};
 pub(super) use model::{Balancer, Listener, Monitor, Pool};
@@ -81,13 +80,6 @@ fn choice(fields: &Fields, key: &str, choices: &[&str]) -> Result<String, Refusa
     Err(Refusal::field(key, message))
 }
 
-/// A name that must be there.
-fn name(fields: &Fields) -> Result<String, Refusal> {
-    let name = fields.required("name")?;
-    check_name(name)?;
-    Ok(name.to_owned())
-}
-
 /// A port that must be there.
 fn port(fields: &Fields, key: &str) -> Result<u16, Refusal> {
     let value = fields.value(key).ok_or_else(|| Refusal::required(key))?;
@@ -106,25 +98,9 @@ fn unknown(attribute: &str) -> Refusal {
 impl Thing for Balancer {
     const CHANGEABLE: &'static [&'static str] = &["name", "tags"];
 
-    fn kept(project: &Project) -> &Collection<Self> {
-        &project.balancers
-    }
-
-    fn kept_mut(project: &mut Project) -> &mut Collection<Self> {
-        &mut project.balancers
-    }
-
-    fn id(&self) -> String {
-        self.uuid.clone()
-    }
-
-    fn show(&self, view: &View<'_>) -> Value {
-        view.balancer(self)
-    }
-
     fn set(&mut self, attribute: &str, fields: &Fields) -> Result<(), Refusal> {
         match attribute {
-            "name" => self.name = name(fields)?,
+            "name" => self.name = fields.name()?,
             "tags" => self.tags = fields.tags()?,
             "zone" => self.zone = fields.zone()?,
             // By hand any flavor can be, so that callers can be shown one that they do not want.
@@ -143,7 +119,7 @@ impl Cloudscale {
         fields: &Fields,
         pace: Pace,
     ) -> Result<String, Refusal> {
-        let name = name(fields)?;
+        let name = fields.name()?;
         let slug = fields.required("flavor")?;
         if flavor(slug).is_none() && pace == Pace::Real {
             let message = format!("\"{slug}\" is not a valid choice.");
@@ -209,8 +185,7 @@ impl Cloudscale {
         pace: Pace,
     ) -> Result<(), Refusal> {
         let now = self.now();
-        let owner = cloud.projects.get_mut(project);
-        let owner = owner.ok_or_else(Refusal::not_found)?;
+        let owner = owner(cloud, project)?;
         let balancer = owner.balancers.get(uuid).ok_or_else(Refusal::not_found)?;
         if pace == Pace::Real && balancer.is_creating(now) {
             return Err(being_created());
@@ -247,20 +222,16 @@ impl Cloudscale {
 
     /// After a PATCH of a load balancer or of one of its children.
     pub(super) fn changed(&self, cloud: &mut Cloud, project: &str, kind: Kind<'_>, id: &str) {
-        let owner = cloud.projects.get_mut(project);
-        let balancer = owner.and_then(|owner| match kind {
-            Kind::Balancers => {
-                // Name and tags are only written down: nothing has to be applied.
-                owner.balancers.get_mut(id)?.changes += 1;
-                None
-            }
-            Kind::Pools => Some(owner.pools.get(id)?.balancer.clone()),
-            Kind::Listeners => Some(owner.listeners.get(id)?.balancer.clone()),
-            Kind::Monitors => Some(owner.monitors.get(id)?.balancer.clone()),
-            _ => None,
-        });
-        if let Some(balancer) = balancer {
+        let Some(owner) = cloud.projects.get_mut(project) else {
+            return;
+        };
+        if let Some(balancer) = balancer_of(owner, kind, id) {
             self.touch(cloud, project, &balancer, Pace::Real);
+        } else if kind == Kind::Balancers
+            && let Some(balancer) = owner.balancers.get_mut(id)
+        {
+            // Name and tags are only written down: nothing has to be applied.
+            balancer.changes += 1;
         }
     }
 
@@ -290,13 +261,38 @@ impl Cloudscale {
         Ok(())
     }
 
-    /// Keeps the place of something deleted for a while.
-    fn reserve(&self, cloud: &mut Cloud, project: &str, balancer: &str, place: Place) {
+    /// After the deletion of a child: the load balancer is busy, and what the child occupied stays
+    /// occupied for a while.
+    fn vacate(
+        &self,
+        cloud: &mut Cloud,
+        project: &str,
+        balancer: &str,
+        places: impl IntoIterator<Item = Place>,
+        pace: Pace,
+    ) {
+        if pace == Pace::Hand {
+            return;
+        }
+        self.touch(cloud, project, balancer, pace);
         let until = later(self.now(), cloud.timings.balancers.removal);
         if let Ok(balancer) = find(cloud, project, balancer) {
-            balancer.reserved.push((until, place));
+            let places = places.into_iter().map(|place| (until, place));
+            balancer.reserved.extend(places);
         }
     }
+}
+
+/// The load balancer that a child belongs to.
+fn balancer_of(owner: &Project, kind: Kind<'_>, id: &str) -> Option<String> {
+    let balancer = match kind {
+        Kind::Pools => &owner.pools.get(id)?.balancer,
+        Kind::Members(pool) => &owner.pools.get(pool)?.balancer,
+        Kind::Listeners => &owner.listeners.get(id)?.balancer,
+        Kind::Monitors => &owner.monitors.get(id)?.balancer,
+        _ => return None,
+    };
+    Some(balancer.clone())
 }
 
 fn find<'a>(cloud: &'a mut Cloud, project: &str, uuid: &str) -> Result<&'a mut Balancer, Refusal> {

@@ -1,15 +1,12 @@
 //! Health monitors.
 
-use serde_json::Value;
-
 use super::model::{Http, Monitor, Place};
 use super::{Pace, choice, exists, pools, unknown};
 use crate::cloudscale::Cloudscale;
 use crate::cloudscale::fields::Fields;
-use crate::cloudscale::model::{Cloud, Collection, Project};
+use crate::cloudscale::model::Cloud;
 use crate::cloudscale::refusal::Refusal;
-use crate::cloudscale::render::View;
-use crate::cloudscale::shelf::{Thing, keep};
+use crate::cloudscale::shelf::{Kept, Thing, keep, owner};
 
 const TYPES: [&str; 6] = ["ping", "tcp", "http", "https", "tls-hello", "udp-connect"];
 const METHODS: [&str; 9] = [
@@ -33,22 +30,6 @@ impl Thing for Monitor {
         "tags",
     ];
 
-    fn kept(project: &Project) -> &Collection<Self> {
-        &project.monitors
-    }
-
-    fn kept_mut(project: &mut Project) -> &mut Collection<Self> {
-        &mut project.monitors
-    }
-
-    fn id(&self) -> String {
-        self.uuid.clone()
-    }
-
-    fn show(&self, view: &View<'_>) -> Value {
-        view.monitor(self)
-    }
-
     fn set(&mut self, attribute: &str, fields: &Fields) -> Result<(), Refusal> {
         let mut changed = self.clone();
         changed.assign(attribute, fields)?;
@@ -68,9 +49,7 @@ impl Thing for Monitor {
         fields: &Fields,
     ) -> Result<bool, Refusal> {
         let lenient = cloud.quirks.http_options_ignored;
-        let owner = cloud.projects.get_mut(project);
-        let monitor = owner.and_then(|owner| owner.monitors.get_mut(id));
-        let monitor = monitor.ok_or_else(Refusal::not_found)?;
+        let monitor = Self::find(owner(cloud, project)?, id)?;
         match fields.only(Self::CHANGEABLE)? {
             None => Ok(false),
             Some("http") if fields.value("http").is_none() => Ok(false),
@@ -227,14 +206,9 @@ impl Cloudscale {
         uuid: &str,
         pace: Pace,
     ) -> Result<(), Refusal> {
-        let owner = cloud.projects.get_mut(project);
-        let monitor = owner.and_then(|owner| owner.monitors.remove(uuid));
-        let monitor = monitor.ok_or_else(Refusal::not_found)?;
-        if pace == Pace::Real {
-            self.touch(cloud, project, &monitor.balancer, pace);
-            let place = Place::Monitor { pool: monitor.pool };
-            self.reserve(cloud, project, &monitor.balancer, place);
-        }
+        let monitor = Monitor::take(cloud, project, uuid)?;
+        let place = Place::Monitor { pool: monitor.pool };
+        self.vacate(cloud, project, &monitor.balancer, [place], pace);
         Ok(())
     }
 }

@@ -1,15 +1,12 @@
 //! Pools.
 
-use serde_json::Value;
-
 use super::model::{Place, Pool};
-use super::{Pace, choice, find, name, unknown};
+use super::{Pace, choice, find, unknown};
 use crate::cloudscale::Cloudscale;
 use crate::cloudscale::fields::Fields;
-use crate::cloudscale::model::{Cloud, Collection, Project};
+use crate::cloudscale::model::{Cloud, Collection};
 use crate::cloudscale::refusal::Refusal;
-use crate::cloudscale::render::View;
-use crate::cloudscale::shelf::{Thing, keep};
+use crate::cloudscale::shelf::{Kept, Thing, keep, owner};
 
 const ALGORITHMS: [&str; 3] = ["round_robin", "least_connections", "source_ip"];
 const PROTOCOLS: [&str; 4] = ["tcp", "proxy", "proxyv2", "udp"];
@@ -17,25 +14,9 @@ const PROTOCOLS: [&str; 4] = ["tcp", "proxy", "proxyv2", "udp"];
 impl Thing for Pool {
     const CHANGEABLE: &'static [&'static str] = &["name", "tags"];
 
-    fn kept(project: &Project) -> &Collection<Self> {
-        &project.pools
-    }
-
-    fn kept_mut(project: &mut Project) -> &mut Collection<Self> {
-        &mut project.pools
-    }
-
-    fn id(&self) -> String {
-        self.uuid.clone()
-    }
-
-    fn show(&self, view: &View<'_>) -> Value {
-        view.pool(self)
-    }
-
     fn set(&mut self, attribute: &str, fields: &Fields) -> Result<(), Refusal> {
         match attribute {
-            "name" => self.name = name(fields)?,
+            "name" => self.name = fields.name()?,
             "tags" => self.tags = fields.tags()?,
             "algorithm" => self.algorithm = choice(fields, "algorithm", &ALGORITHMS)?,
             "protocol" => self.protocol = choice(fields, "protocol", &PROTOCOLS)?,
@@ -56,7 +37,7 @@ impl Cloudscale {
         let balancer = fields.required("load_balancer")?;
         let pool = Pool {
             uuid: self.uuid(cloud, fields, pace)?,
-            name: name(fields)?,
+            name: fields.name()?,
             created_at: self.now(),
             balancer: find(cloud, project, balancer)?.uuid.clone(),
             algorithm: choice(fields, "algorithm", &ALGORITHMS)?,
@@ -77,9 +58,8 @@ impl Cloudscale {
         pace: Pace,
     ) -> Result<(), Refusal> {
         let survive = cloud.quirks.listeners_survive;
-        let owner = cloud.projects.get_mut(project);
-        let owner = owner.ok_or_else(Refusal::not_found)?;
-        let pool = owner.pools.remove(uuid).ok_or_else(Refusal::not_found)?;
+        let pool = Pool::take(cloud, project, uuid)?;
+        let owner = owner(cloud, project)?;
         owner.monitors.retain(|monitor| monitor.pool != uuid);
         let mut freed = Vec::new();
         for listener in owner.listeners.all_mut() {
@@ -88,22 +68,15 @@ impl Cloudscale {
                 freed.push((listener.uuid.clone(), listener.place()));
             }
         }
-        if !survive {
-            for (listener, _) in &freed {
-                owner.listeners.remove(listener);
-            }
+        if survive {
+            freed.clear();
         }
-        if pace == Pace::Real {
-            self.touch(cloud, project, &pool.balancer, pace);
-            let freed = freed.into_iter().filter(|_| !survive);
-            for (_, place) in freed {
-                self.reserve(cloud, project, &pool.balancer, place);
-            }
-            let place = Place::Monitor {
-                pool: uuid.to_owned(),
-            };
-            self.reserve(cloud, project, &pool.balancer, place);
+        for (listener, _) in &freed {
+            owner.listeners.remove(listener);
         }
+        let monitor = Place::Monitor { pool: pool.uuid };
+        let places = freed.into_iter().map(|(_, place)| place).chain([monitor]);
+        self.vacate(cloud, project, &pool.balancer, places, pace);
         Ok(())
     }
 }

@@ -7,9 +7,9 @@ use bytes::Bytes;
 use http::{Method, Request};
 use tokio::sync::{Mutex, OwnedMutexGuard};
 
+use super::balancer_of;
 use crate::cloudscale::fields::Fields;
 use crate::cloudscale::kinds::Kind;
-use crate::cloudscale::model::Project;
 use crate::cloudscale::{Cloudscale, route};
 
 /// What a write has to go through before it is carried out.
@@ -55,19 +55,12 @@ impl Cloudscale {
             (Kind::Balancers, []) => return Some(Turn { queue: None, takes }),
             (Kind::Balancers, [uuid]) => Some((*uuid).to_owned()),
             (Kind::Pools, []) => mentioned(request, "load_balancer"),
-            (Kind::Pools, [uuid]) => by_pool(owner, uuid),
-            (Kind::Members(pool), _) => by_pool(owner, pool),
             (Kind::Listeners | Kind::Monitors, []) => {
-                mentioned(request, "pool").and_then(|uuid| by_pool(owner, &uuid))
+                let pool = mentioned(request, "pool")?;
+                balancer_of(owner, Kind::Pools, &pool)
             }
-            (Kind::Listeners, [uuid]) => {
-                let listener = owner.listeners.get(uuid);
-                listener.map(|listener| listener.balancer.clone())
-            }
-            (Kind::Monitors, [uuid]) => {
-                let monitor = owner.monitors.get(uuid);
-                monitor.map(|monitor| monitor.balancer.clone())
-            }
+            (Kind::Members(_), []) => balancer_of(owner, kind, ""),
+            (_, [id]) => balancer_of(owner, kind, id),
             _ => None,
         };
         let balancer = owner.balancers.get(&balancer?)?;
@@ -79,8 +72,4 @@ impl Cloudscale {
 fn mentioned(request: &Request<Bytes>, key: &str) -> Option<String> {
     let fields = Fields::parse(request.body()).ok()?;
     fields.text(key).ok()?.map(str::to_owned)
-}
-
-fn by_pool(owner: &Project, uuid: &str) -> Option<String> {
-    owner.pools.get(uuid).map(|pool| pool.balancer.clone())
 }

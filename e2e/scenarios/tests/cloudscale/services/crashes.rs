@@ -9,7 +9,7 @@ use futures::future::join_all;
 use super::shop::{FINALIZER, Shop, UUID, annotation};
 
 /// Load balancer, pool, two members, listener, monitor.
-const STEPS: usize = 6;
+pub(crate) const STEPS: usize = 6;
 
 /// What the cloud has, without uuids and times.
 fn shape(balancer: &BalancerInfo) -> Vec<String> {
@@ -35,7 +35,7 @@ const WANTED: [&str; 6] = [
 ];
 
 /// The Service shows its load balancer, there is one of each, and another look changes nothing.
-async fn assert_settled(shop: &Shop, what: &str) {
+pub(crate) async fn assert_settled(shop: &Shop, what: &str) {
     let shown = shop.until_published("web").await;
     let balancer = shop.balancer();
     assert_eq!(shape(&balancer), WANTED, "{what}");

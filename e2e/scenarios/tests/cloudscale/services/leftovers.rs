@@ -1,7 +1,7 @@
 //! What is left when a Service goes without a word, and what others lack until one goes.
 
 use bowline_scenarios::objects::{finalizers, service};
-use bowline_scenarios::{LEASE, scenario};
+use bowline_scenarios::{LEASE, refuse, scenario};
 use bowline_simulator::cloudscale::Quirks;
 
 use super::shop::{FINALIZER, Shop};
@@ -33,6 +33,30 @@ fn a_finalizer_that_was_taken_away_comes_back() {
         .await;
         assert_eq!(shop.changes_from(mark), [""; 0]);
         shop.close().await;
+    });
+}
+
+#[test]
+fn a_service_that_is_no_load_balancer_any_more_says_so_whatever_fails_on_the_way() {
+    scenario!(async || {
+        for passing in [0, 1] {
+            let shop = Shop::open().await;
+            shop.serve().await;
+            let mut rule = refuse(500, "PATCH", "*/services/web/status").times(1);
+            rule.after = passing;
+            shop.fault(rule);
+            shop.change_service("web", |it| it["spec"]["type"] = "ClusterIP".into())
+                .await;
+            shop.until_service("web", "nothing is left", |it| {
+                let status = &it["status"];
+                let shown = &status["loadBalancer"]["ingress"];
+                let told = status["conditions"][0]["reason"] == "Removed";
+                finalizers(it).is_empty() && shown.is_null() && told
+            })
+            .await;
+            assert_eq!(shop.cloud.balancers(), []);
+            shop.close().await;
+        }
     });
 }
 
@@ -74,6 +98,36 @@ fn an_orphan_of_this_cluster_is_removed_if_the_operator_said_so_and_others_stay(
         shop.start();
         shop.message(LEASE, "RemovedOrphan").await;
         assert_eq!(shop.changes_from(mark), ["DELETE load-balancers"]);
+        assert_eq!(shop.balancer().uuid, other);
+        shop.close().await;
+    });
+}
+
+#[test]
+fn an_orphan_of_a_cluster_that_is_named_by_its_nodes_alone_is_told_and_removed() {
+    scenario!(async || {
+        let flags = ["--remove-orphaned-load-balancers"];
+        let mut shop = Shop::idle(&[PERIOD], &flags).await;
+        shop.change("worker-a", |node| {
+            node["metadata"]["annotations"]["cluster.x-k8s.io/cluster-name"] = "prod-1".into();
+        })
+        .await;
+        shop.start();
+        shop.serve().await;
+        let ours = shop.balancer();
+        assert_eq!(ours.tags["k8s-cluster-name"], "prod-1");
+        let mut other = bowline_simulator::cloudscale::BalancerSpec::named("theirs");
+        for (key, value) in [("k8s-cluster-name", "prod-2"), ("k8s-service-uid", "gone")] {
+            other = other.tag(key, value);
+        }
+        let other = shop.cloud.add_balancer(&other).unwrap();
+        shop.halt().await;
+        tear_away(&shop, "web").await;
+        shop.start();
+        let message = shop.message(LEASE, "OrphanedLoadBalancer").await;
+        assert!(message.contains(&ours.uuid), "{message}");
+        assert!(!message.contains("another cluster"), "{message}");
+        shop.message(LEASE, "RemovedOrphan").await;
         assert_eq!(shop.balancer().uuid, other);
         shop.close().await;
     });

@@ -1,23 +1,19 @@
 //! The Service `web` of the cases, its nodes, and short forms of what the cloud has and was asked.
 
+use std::net::IpAddr;
 use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
-use bowline_scenarios::Bench;
+pub(crate) use bowline_scenarios::cloudscale::{CONFIG_VERSION, FINALIZER, UUID, ZONE};
 use bowline_scenarios::objects::{known, service};
-use bowline_simulator::cloudscale::{
-    BalancerInfo, BalancerSpec, BalancerTimings, ListenerSpec, MemberSpec, MonitorSpec, PoolSpec,
-};
+use bowline_scenarios::{Bench, cloudscale};
+use bowline_simulator::cloudscale::{BalancerInfo, BalancerTimings, PoolSpec};
 use bowline_simulator::journal::{Entry, Filter};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::stage::{A, B, Stage, text};
 
-pub(crate) const UUID: &str = "k8s.cloudscale.ch/loadbalancer-uuid";
-pub(crate) const ZONE: &str = "k8s.cloudscale.ch/loadbalancer-zone";
-pub(crate) const CONFIG_VERSION: &str = "k8s.cloudscale.ch/loadbalancer-config-version";
 pub(crate) const SELECTOR: &str = "k8s.cloudscale.ch/loadbalancer-node-selector";
-pub(crate) const FINALIZER: &str = "service.kubernetes.io/load-balancer-cleanup";
 /// Server and node that joins later.
 pub(crate) const C: &str = "c3a5e7f9-1b2d-4c6e-8f0a-9b8c7d6e5f40";
 const PATH: &str = "/v1/load-balancers*";
@@ -101,31 +97,10 @@ impl Shop {
         self.0.end().await;
     }
 
-    /// What the original leaves behind: a Service as it wrote it, and its load balancer, whose uuid
-    /// is returned.
+    /// What the original leaves behind: a Service as it wrote it, and its load balancer for nodes
+    /// with these last parts of addresses, whose uuid is returned.
     pub(crate) async fn leave(&self, name: &str, hosts: &[u8]) -> String {
-        let mut it = service(name);
-        it["metadata"]["finalizers"] = json!([FINALIZER]);
-        self.create_service(it).await;
-        let made = self.0.service(name);
-        let port = made["spec"]["ports"][0]["nodePort"].as_u64().unwrap();
-        let port = u16::try_from(port).unwrap();
-        let spec = BalancerSpec::named(&format!("k8s-service-{}", uid(&made)));
-        let spec = spec.pool(pool(port, hosts));
-        let id = self.cloud.add_balancer(&spec).unwrap();
-        let all = self.cloud.balancers();
-        let found = all.iter().find(|it| it.uuid == id).unwrap();
-        let ingress: Vec<Value> = found
-            .vip_addresses
-            .iter()
-            .map(|it| json!({ "ip": it.to_string(), "ipMode": "Proxy" }))
-            .collect();
-        self.change_service(name, |it| {
-            it["metadata"]["annotations"] = json!({ UUID: id, ZONE: "rma1", CONFIG_VERSION: "1" });
-            it["status"]["loadBalancer"]["ingress"] = ingress.clone().into();
-        })
-        .await;
-        id
+        self.0.leave(name, &addresses(hosts)).await
     }
 
     // The cloud.
@@ -266,15 +241,9 @@ fn is_id(part: &str) -> bool {
 
 /// The pool that the original makes for a Service whose nodes have these last parts of addresses.
 pub(crate) fn pool(node_port: u16, hosts: &[u8]) -> PoolSpec {
-    let mut monitor = MonitorSpec::of("tcp");
-    (monitor.delay_s, monitor.timeout_s) = (Some(2), Some(1));
-    (monitor.up_threshold, monitor.down_threshold) = (Some(2), Some(3));
-    let pool = PoolSpec::named("tcp/http")
-        .listener(ListenerSpec::on("tcp", 80))
-        .monitor(monitor);
-    hosts.iter().fold(pool, |pool, last| {
-        let mut member = MemberSpec::at([10, 20, 0, *last].into(), node_port);
-        member.monitor_port = Some(node_port);
-        pool.member(member)
-    })
+    cloudscale::pool(node_port, &addresses(hosts))
+}
+
+fn addresses(hosts: &[u8]) -> Vec<IpAddr> {
+    hosts.iter().map(|it| [10, 20, 0, *it].into()).collect()
 }

@@ -1,12 +1,12 @@
 //! Looking for what a request may have made although its answer got lost. What is not there is the
 //! error that there was: whoever plans next looks again before anything is made.
 
-use bowline_core::{CloudError, CloudErrorKind};
+use bowline_core::{CloudError, CloudErrorKind, Progress};
 use bowline_http::CallError;
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use super::{Outcome, is_lost};
+use super::is_lost;
 use crate::api::{Api, LoadBalancer};
 
 fn text<'a>(body: &'a Map<String, Value>, key: &str) -> &'a str {
@@ -69,7 +69,7 @@ pub(super) async fn member(
     pool: Uuid,
     body: &Map<String, Value>,
     error: CallError,
-) -> Result<Outcome, CloudError> {
+) -> Result<Progress, CloudError> {
     if is_lost(&error)
         && let Ok(list) = api.members(pool).await
         && list.items.iter().any(|it| {
@@ -80,7 +80,7 @@ pub(super) async fn member(
                 && it.subnet == id(body, "subnet")
         })
     {
-        return Ok(Outcome::Done);
+        return Ok(Progress::Done);
     }
     Err(error.into())
 }
@@ -90,7 +90,7 @@ pub(super) async fn listener(
     api: &Api,
     body: &Map<String, Value>,
     error: CallError,
-) -> Result<Outcome, CloudError> {
+) -> Result<Progress, CloudError> {
     if is_lost(&error)
         && let Ok(list) = api.listeners().await
         && list.items.iter().any(|it| {
@@ -99,7 +99,7 @@ pub(super) async fn listener(
                 && Some(u64::from(it.protocol_port)) == port(body)
         })
     {
-        return Ok(Outcome::Done);
+        return Ok(Progress::Done);
     }
     Err(error.into())
 }
@@ -109,12 +109,12 @@ pub(super) async fn monitor(
     api: &Api,
     pool: Uuid,
     error: CallError,
-) -> Result<Outcome, CloudError> {
+) -> Result<Progress, CloudError> {
     if is_lost(&error)
         && let Ok(list) = api.monitors().await
         && list.items.iter().any(|it| it.pool == Some(pool))
     {
-        return Ok(Outcome::Done);
+        return Ok(Progress::Done);
     }
     Err(error.into())
 }

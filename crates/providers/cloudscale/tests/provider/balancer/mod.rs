@@ -3,9 +3,11 @@
 mod calls;
 mod create;
 mod defects;
+mod doubt;
 mod failures;
 mod identity;
 mod inventory;
+mod left_out;
 mod monitors;
 mod ports;
 mod seeds;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bowline_core::{
-    Balancers, Draft, DraftError, Goal, Ingress, IpMode, Node, Notice, Plan, Progress, Protocol,
-    Run, Service, ServiceKey, ServicePort, TrafficPolicy, Verb, Wish,
+    Balancers, Census, Draft, DraftError, Goal, Ingress, IpMode, Marked, Node, Notice, Plan,
+    Progress, Protocol, Run, Service, ServiceKey, ServicePort, TrafficPolicy, Verb, Wish,
 };
 use bowline_simulator::cloudscale::{BalancerInfo, BalancerSpec, PoolInfo};
 use bowline_simulator::faults::{Action, Rule};
@@ -28,8 +28,12 @@ pub(crate) struct Shop {
     pub(crate) stage: Stage,
     pub(crate) service: Service,
     pub(crate) nodes: Vec<Node>,
+    /// How it is with the other nodes.
+    pub(crate) census: Census,
     /// The other Services of the cluster.
     pub(crate) others: Vec<Service>,
+    /// Whether these are all.
+    pub(crate) all_known: bool,
     pub(crate) cluster_name: String,
     pub(crate) has_ip_mode: bool,
 }
@@ -83,7 +87,9 @@ impl Shop {
             stage,
             service: web(),
             nodes: vec![node("worker-a", Some(A)), node("worker-b", Some(B))],
+            census: Census::default(),
             others: Vec::new(),
+            all_known: true,
             cluster_name: "kubernetes".into(),
             has_ip_mode: true,
         }
@@ -118,10 +124,23 @@ impl Shop {
             service: Arc::new(self.service.clone()),
             goal,
             nodes: self.nodes.iter().cloned().map(Arc::new).collect(),
+            census: self.census.clone(),
             all: Arc::new(all),
+            all_known: self.all_known,
             cluster_name: self.cluster_name.clone(),
             has_ip_mode: self.has_ip_mode,
         }
+    }
+
+    /// The load balancers that carry the mark of a Service.
+    pub(crate) async fn marked(&self) -> Vec<Marked> {
+        let Wish {
+            cluster_name,
+            nodes,
+            ..
+        } = self.wish(Goal::Present);
+        let marked = self.balancers().marked(&cluster_name, &nodes).await;
+        marked.unwrap()
     }
 
     pub(crate) async fn draft(&self, goal: Goal) -> Result<Draft, DraftError> {

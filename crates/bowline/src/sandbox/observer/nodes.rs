@@ -1,26 +1,14 @@
-//! Watches the sandbox's cluster as a user would, tells what happens, and keeps the latest view.
+//! Nodes as the story sees them, and what changed about one, in words.
 
-use std::collections::BTreeMap;
-use std::pin::pin;
-use std::sync::Arc;
-
-use bowline_controllers::Stop;
 use bowline_core::{SHUTDOWN_TAINT, UNINITIALIZED_TAINT};
-use futures::StreamExt;
-use k8s_openapi::api::core::v1::{Event, Node};
-use kube::runtime::watcher::{self, Event as Change};
-use kube::runtime::{WatchStreamExt, watcher as watch_stream};
-use kube::{Api, ResourceExt};
-use tokio::sync::watch;
+use k8s_openapi::api::core::v1::Node;
+use kube::ResourceExt;
 
-use super::display::{Display, Mark};
-
-/// Above this many nodes only numbers are shown, not every single change.
-const NAMED_NODES: usize = 12;
+use crate::sandbox::display::Mark;
 
 /// A node as the story sees it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct View {
+pub(in crate::sandbox) struct NodeView {
     /// Whether it still waits for its cloud.
     pub uninitialized: bool,
     /// Whether it carries the shutdown taint.
@@ -35,104 +23,8 @@ pub(super) struct View {
     pub content: String,
 }
 
-/// All nodes by name.
-pub(super) type Views = BTreeMap<String, View>;
-
-/// The latest view, and a way to wait for a change of it.
-#[derive(Clone)]
-pub(super) struct Observer(Arc<watch::Sender<Views>>);
-
-impl Observer {
-    /// Starts to watch until `stop`.
-    pub(super) fn start(
-        client: kube::Client,
-        display: Arc<Display>,
-        nodes: usize,
-        stop: Stop,
-    ) -> Self {
-        let observer = Self(Arc::new(watch::Sender::new(Views::new())));
-        let quiet = nodes > NAMED_NODES;
-        tokio::spawn({
-            let (this, client, display, stop) = (
-                observer.clone(),
-                client.clone(),
-                display.clone(),
-                stop.clone(),
-            );
-            async move { this.watch_nodes(client, &display, quiet, stop).await }
-        });
-        tokio::spawn(watch_events(client, display, stop));
-        observer
-    }
-
-    /// Waits until `condition` holds and gives what it gives.
-    pub(super) async fn until<T>(&self, condition: impl Fn(&Views) -> Option<T>) -> T {
-        let mut views = self.0.subscribe();
-        loop {
-            if let Some(found) = condition(&views.borrow_and_update()) {
-                return found;
-            }
-            // The sender lives in `self`, so there is always a next change to wait for.
-            let _ = views.changed().await;
-        }
-    }
-
-    /// The nodes now.
-    pub(super) fn now(&self) -> Views {
-        self.0.borrow().clone()
-    }
-
-    async fn watch_nodes(&self, client: kube::Client, display: &Display, quiet: bool, stop: Stop) {
-        let api: Api<Node> = Api::all(client);
-        let mut changes = pin!(watch_stream(api, watcher::Config::default()).default_backoff());
-        while let Some(Some(change)) = stop.unless_given(changes.next()).await {
-            let (name, view) = match change {
-                Ok(Change::Apply(node) | Change::InitApply(node)) => {
-                    (node.name_any(), Some(view(&node)))
-                }
-                Ok(Change::Delete(node)) => (node.name_any(), None),
-                Ok(Change::Init | Change::InitDone) | Err(_) => continue,
-            };
-            let before = self.0.borrow().get(&name).cloned();
-            if !quiet {
-                for (mark, text) in differences(&name, before.as_ref(), view.as_ref()) {
-                    display.line(mark, &text);
-                }
-            }
-            self.0.send_modify(|views| match view {
-                Some(view) => {
-                    views.insert(name, view);
-                }
-                None => {
-                    views.remove(&name);
-                }
-            });
-        }
-    }
-}
-
-/// Shows the manager's warnings and announcements; routine events stay in `kubectl get events`.
-async fn watch_events(client: kube::Client, display: Arc<Display>, stop: Stop) {
-    let api: Api<Event> = Api::all(client);
-    let stream = watch_stream(api, watcher::Config::default()).default_backoff();
-    let mut changes = pin!(stream.applied_objects());
-    while let Some(Some(change)) = stop.unless_given(changes.next()).await {
-        let Ok(event) = change else { continue };
-        let reason = event.reason.unwrap_or_default();
-        let warning = event.type_.as_deref() == Some("Warning");
-        if warning || reason == "DeletingNode" {
-            let mark = if warning {
-                Mark::Warning
-            } else {
-                Mark::Happened
-            };
-            let text = event.message.unwrap_or_default();
-            display.line(mark, &format!("event {reason}: {text}"));
-        }
-    }
-}
-
-fn view(node: &Node) -> View {
+/// A node as it is now.
+pub(super) fn view(node: &Node) -> NodeView {
     let spec = node.spec.clone().unwrap_or_default();
     let status = node.status.clone().unwrap_or_default();
     let has = |key: &str| spec.taints.iter().flatten().any(|taint| taint.key == key);
@@ -149,7 +41,7 @@ fn view(node: &Node) -> View {
         .iter()
         .flatten()
         .find(|condition| condition.type_ == "Ready");
-    View {
+    NodeView {
         uninitialized: has(UNINITIALIZED_TAINT),
         shut_down: has(SHUTDOWN_TAINT),
         ready: ready
@@ -172,7 +64,11 @@ fn view(node: &Node) -> View {
 }
 
 /// What changed, in words.
-fn differences(name: &str, before: Option<&View>, after: Option<&View>) -> Vec<(Mark, String)> {
+pub(super) fn differences(
+    name: &str,
+    before: Option<&NodeView>,
+    after: Option<&NodeView>,
+) -> Vec<(Mark, String)> {
     let mut lines = Vec::new();
     let mut tell = |mark, text: String| lines.push((mark, format!("{name} {text}")));
     match (before, after) {
@@ -222,18 +118,18 @@ mod tests {
 
     #[test]
     fn differences_read_as_sentences() {
-        let fresh = View {
+        let fresh = NodeView {
             uninitialized: true,
             ready: "False".into(),
-            ..View::default()
+            ..NodeView::default()
         };
-        let done = View {
+        let done = NodeView {
             provider_id: "demo://1".into(),
             facts: "c2, z1, InternalIP 10.0.0.1".into(),
             ready: "True".into(),
-            ..View::default()
+            ..NodeView::default()
         };
-        let off = View {
+        let off = NodeView {
             shut_down: true,
             ready: "Unknown".into(),
             ..done.clone()

@@ -1,0 +1,101 @@
+{{/* The name of everything. */}}
+{{- define "bowline.name" -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride -}}
+{{- else if contains "bowline" .Release.Name -}}
+{{- .Release.Name -}}
+{{- else -}}
+{{- printf "%s-bowline" .Release.Name | trunc 63 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "bowline.account" -}}
+{{- if .Values.serviceAccount.name -}}
+{{- .Values.serviceAccount.name -}}
+{{- else if .Values.serviceAccount.create -}}
+{{- include "bowline.name" . -}}
+{{- else -}}
+{{- fail "serviceAccount.name is empty: with serviceAccount.create=false, name an account that exists" -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "bowline.selectorLabels" -}}
+{{- if .Values.selectorLabels -}}
+{{- toYaml .Values.selectorLabels -}}
+{{- else -}}
+app.kubernetes.io/name: bowline
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+{{- end -}}
+
+{{/* Helm adds its own when it installs. */}}
+{{- define "bowline.labels" -}}
+app.kubernetes.io/name: bowline
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+{{- end -}}
+
+{{- define "bowline.image" -}}
+{{- if not .Values.image.repository -}}
+{{- fail "image.repository is empty: build the image with deploy/image, push it to your registry, and say where it is" -}}
+{{- end -}}
+{{- if .Values.image.digest -}}
+{{- printf "%s@%s" .Values.image.repository .Values.image.digest -}}
+{{- else -}}
+{{- printf "%s:%s" .Values.image.repository (.Values.image.tag | default .Chart.AppVersion) -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Flags that have a value here, and those that need rights we do not give. */}}
+{{- define "bowline.checkedArgs" -}}
+{{- $ours := dict "cloud-provider" "provider" "cluster-name" "clusterName" "concurrent-service-syncs" "concurrentServiceSyncs"
+      "leader-elect-resource-name" "leaderElection.name" "leader-elect-resource-namespace" "leaderElection.namespace"
+      "mode" "mode" "secure-port" "securePort" "v" "logLevel" -}}
+{{- range .Values.extraArgs -}}
+{{- $flag := regexReplaceAll "^--?([^=]*).*$" . "$1" | replace "_" "-" -}}
+{{- if hasKey $ours $flag -}}
+{{- fail (printf "extraArgs has %q: set the value %s instead" . (get $ours $flag)) -}}
+{{- end -}}
+{{- if and $.Values.rbac.create (has $flag (list "use-service-account-credentials" "enable-leader-migration")) -}}
+{{- fail (printf "extraArgs has %q, which needs more rights than this chart gives: make the roles yourself, and set rbac.create=false" .) -}}
+{{- end }}
+- {{ . | quote }}
+{{- end -}}
+{{- end -}}
+
+{{/* The cloud's variables, and the files that they name. */}}
+{{- define "bowline.env" -}}
+{{- if eq .Values.provider "cloudscale" -}}
+{{- include "bowline.cloudscale.env" .Values.cloudscale -}}
+{{- else -}}
+{{- fail "provider is empty: say which cloud this is for, such as provider=cloudscale" -}}
+{{- end -}}
+{{- with .Values.extraEnv }}
+{{ toYaml . }}
+{{- end -}}
+{{- end -}}
+
+{{- define "bowline.cloudscale.env" -}}
+{{- if .token.asFile -}}
+- name: CLOUDSCALE_ACCESS_TOKEN_FILE
+  value: {{ printf "/etc/bowline/cloudscale/%s" .token.key | quote }}
+{{- else -}}
+- name: CLOUDSCALE_ACCESS_TOKEN
+  valueFrom:
+    secretKeyRef:
+      name: {{ .token.existingSecret }}
+      key: {{ .token.key }}
+{{- end }}
+- name: CLOUDSCALE_API_URL
+  value: {{ .apiUrl | quote }}
+{{- $values := . }}
+{{- $optional := dict "apiTimeoutSeconds" "API_TIMEOUT" "ownershipTags" "OWNERSHIP_TAGS" "driftCheckPeriod" "DRIFT_CHECK_PERIOD"
+      "serviceSourceRanges" "SERVICE_SOURCE_RANGES" "matchByAddress" "MATCH_BY_ADDRESS"
+      "clusterNameAnnotation" "CLUSTER_NAME_ANNOTATION" }}
+{{- range $key, $variable := $optional }}
+{{- if hasKey $values $key }}
+- name: CLOUDSCALE_{{ $variable }}
+  value: {{ get $values $key | toString | quote }}
+{{- end }}
+{{- end }}
+{{- end -}}

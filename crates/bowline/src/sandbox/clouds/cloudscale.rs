@@ -1,0 +1,158 @@
+//! cloudscale.ch in the sandbox.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use bowline_simulator::World;
+use bowline_simulator::cloudscale::{
+    BalancerInfo, BalancerStatus, BalancerTimings, Cloudscale, Config, DEFAULT_TOKEN, MachineSpec,
+    NetworkSpec, Timings,
+};
+use bowline_simulator::kubernetes::auth::originals;
+use bowline_simulator::serve::Server;
+use futures::FutureExt;
+use futures::future::BoxFuture;
+
+use super::{Balancer, Balancers, Entry, Running, Settings, SimulatedCloud};
+
+/// cloudscale.ch.
+pub(super) const ENTRY: Entry = Entry {
+    name: "cloudscale",
+    api: "cloudscale API",
+    provider_id: PREFIX,
+    balancer: Some("load balancer"),
+    account: ("kube-system", "cloud-controller-manager"),
+    grant: |cluster| cluster.install(originals::cloudscale()),
+    start,
+};
+
+const PREFIX: &str = "cloudscale://";
+/// The private network of all machines: members of load balancers have an address in one.
+const NETWORK: &str = "nodes";
+/// Room for the largest sandbox.
+const RANGE: &str = "10.20.0.0/16";
+/// What a write to a load balancer takes. In the largest sandbox there are thousands, one after the
+/// other, and the people in front of it should not wait for minutes.
+const CALL: Duration = Duration::from_millis(5);
+
+/// The simulated cloudscale.ch of a sandbox.
+struct Simulated {
+    cloud: Arc<Cloudscale>,
+    address: SocketAddr,
+    /// Whose an address is, or was: a member may outlive its machine.
+    machines: Mutex<BTreeMap<IpAddr, String>>,
+}
+
+fn start(world: &World, address: SocketAddr) -> BoxFuture<'_, Result<Running>> {
+    async move {
+        let balancers = BalancerTimings {
+            call: CALL,
+            ..BalancerTimings::default()
+        };
+        let config = Config {
+            timings: Timings {
+                balancers,
+                ..Timings::default()
+            },
+            ..Config::default()
+        };
+        let cloud = Cloudscale::new(world, config);
+        cloud.add_network(&NetworkSpec::named(NETWORK).subnet(RANGE.parse()?))?;
+        let server = Server::builder(world, cloud.clone());
+        let server = server.plain(address).await?;
+        let address = server.local_addr().context("the cloud has no address")?;
+        let cloud = Arc::new(Simulated {
+            cloud,
+            address,
+            machines: Mutex::default(),
+        });
+        Ok(Running { cloud, server })
+    }
+    .boxed()
+}
+
+impl SimulatedCloud for Simulated {
+    fn url(&self) -> String {
+        format!("http://{}/v1", self.address)
+    }
+
+    fn settings(&self, folder: &Path) -> Settings {
+        let token = folder.join("token").display().to_string();
+        let url = format!("http://{}/", self.address);
+        Settings {
+            files: vec![("token", DEFAULT_TOKEN.to_owned())],
+            environment: BTreeMap::from([
+                ("CLOUDSCALE_API_URL".to_owned(), url),
+                ("CLOUDSCALE_ACCESS_TOKEN_FILE".to_owned(), token),
+            ]),
+            arguments: Vec::new(),
+        }
+    }
+
+    fn boot(&self, machine: &str) -> Result<String> {
+        let spec = MachineSpec::named(machine)
+            .interface("public", None)
+            .interface(NETWORK, None);
+        let uuid = self.cloud.add_server(&spec)?;
+        Ok(format!("{PREFIX}{uuid}"))
+    }
+
+    fn stop(&self, machine: &str) -> Result<()> {
+        Ok(self.cloud.stop(machine)?)
+    }
+
+    fn start(&self, machine: &str) -> Result<()> {
+        Ok(self.cloud.start(machine)?)
+    }
+
+    fn destroy(&self, machine: &str) -> Result<()> {
+        Ok(self.cloud.destroy(machine)?)
+    }
+
+    fn balancers(&self) -> Balancers {
+        let all = self.cloud.balancers();
+        if all.is_empty() {
+            return Balancers::new();
+        }
+        let mut machines = self.machines.lock().unwrap_or_else(PoisonError::into_inner);
+        for server in self.cloud.servers() {
+            for address in server.addresses {
+                machines.insert(address, server.name.clone());
+            }
+        }
+        let all = all.into_iter();
+        all.map(|it| (it.uuid.clone(), seen(it, &machines)))
+            .collect()
+    }
+}
+
+/// A load balancer, and the names of the machines behind it.
+fn seen(info: BalancerInfo, machines: &BTreeMap<IpAddr, String>) -> Balancer {
+    let mut parts = BTreeSet::new();
+    let mut members = BTreeSet::new();
+    for pool in info.pools {
+        parts.extend(
+            pool.listeners
+                .iter()
+                .map(|it| format!("listener {}", it.name)),
+        );
+        parts.extend(pool.monitor.map(|it| format!("health monitor {}", it.kind)));
+        parts.insert(format!("pool {}", pool.name));
+        let names = pool.members.iter().map(|member| {
+            let machine = machines.get(&member.address);
+            machine.map_or_else(|| member.address.to_string(), Clone::clone)
+        });
+        members.extend(names);
+    }
+    Balancer {
+        name: info.name,
+        addresses: info.vip_addresses.iter().map(ToString::to_string).collect(),
+        is_made: info.status != BalancerStatus::Changing,
+        parts,
+        members,
+    }
+}

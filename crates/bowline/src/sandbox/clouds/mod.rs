@@ -1,0 +1,128 @@
+//! The clouds that the sandbox can play on. Each is one [`Entry`]: how its simulator is started,
+//! what its provider is told, and which words its story uses.
+
+mod cloudscale;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use bowline_simulator::World;
+use bowline_simulator::cluster::{Cluster, ClusterError};
+use bowline_simulator::serve::Server;
+use futures::future::BoxFuture;
+
+/// Every cloud of the sandbox.
+const CLOUDS: &[Entry] = &[cloudscale::ENTRY];
+/// The one that is played unless another is named.
+pub(super) const DEFAULT: &str = cloudscale::ENTRY.name;
+
+/// One cloud of the sandbox.
+#[derive(Clone, Copy)]
+pub(super) struct Entry {
+    /// Its name: in `--cloud`, in `--cloud-provider`, and in the journal.
+    pub name: &'static str,
+    /// What its API is called.
+    pub api: &'static str,
+    /// What the provider id of its nodes begins with.
+    pub provider_id: &'static str,
+    /// What its load balancers are called; none if it has none.
+    pub balancer: Option<&'static str>,
+    /// Namespace and name of the service account in the original's manifest.
+    pub account: (&'static str, &'static str),
+    /// Gives a cluster that account and its roles.
+    pub grant: fn(&Cluster) -> Result<(), ClusterError>,
+    /// Starts its simulator on that address.
+    pub start: for<'a> fn(&'a World, SocketAddr) -> BoxFuture<'a, Result<Running>>,
+}
+
+/// A simulated cloud that is up.
+pub(super) struct Running {
+    /// The cloud behind its API.
+    pub cloud: Arc<dyn SimulatedCloud>,
+    /// What serves the API.
+    pub server: Server,
+}
+
+/// What the sandbox does to a simulated cloud, and sees of it, behind everybody's back.
+pub(super) trait SimulatedCloud: Send + Sync {
+    /// Where its API is, for people.
+    fn url(&self) -> String;
+
+    /// What its provider is told. Files go into that folder.
+    fn settings(&self, folder: &Path) -> Settings;
+
+    /// Makes a machine that runs, and gives its provider id.
+    fn boot(&self, machine: &str) -> Result<String>;
+
+    /// Powers a machine off.
+    fn stop(&self, machine: &str) -> Result<()>;
+
+    /// Powers a machine on.
+    fn start(&self, machine: &str) -> Result<()>;
+
+    /// Destroys a machine.
+    fn destroy(&self, machine: &str) -> Result<()>;
+
+    /// The load balancers there are, by id.
+    fn balancers(&self) -> Balancers;
+}
+
+/// What a provider is told beside the flags that every one is given.
+#[derive(Default)]
+pub(super) struct Settings {
+    /// Files of the sandbox's folder: name and content.
+    pub files: Vec<(&'static str, String)>,
+    /// Variables of the environment.
+    pub environment: BTreeMap<String, String>,
+    /// Further arguments of its command line.
+    pub arguments: Vec<String>,
+}
+
+/// Load balancers by id.
+pub(super) type Balancers = BTreeMap<String, Balancer>;
+
+/// A load balancer as the story sees it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Balancer {
+    /// Its name.
+    pub name: String,
+    /// Its addresses.
+    pub addresses: BTreeSet<String>,
+    /// Whether it is more than a promise: no longer being made.
+    pub is_made: bool,
+    /// What it consists of besides its members, in the cloud's words: `listener tcp/80`.
+    pub parts: BTreeSet<String>,
+    /// The machines behind it.
+    pub members: BTreeSet<String>,
+}
+
+/// The names of all clouds.
+pub(super) fn names() -> impl Iterator<Item = &'static str> {
+    CLOUDS.iter().map(|entry| entry.name)
+}
+
+/// The cloud of that name.
+pub(super) fn named(name: &str) -> Result<&'static Entry> {
+    let found = CLOUDS.iter().find(|entry| entry.name == name);
+    found.with_context(|| format!("the sandbox has no cloud {name:?}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::providers;
+
+    #[test]
+    fn every_cloud_of_the_sandbox_is_one_of_the_program() {
+        for name in names() {
+            assert_eq!(
+                named(name).unwrap().name,
+                providers::named(name).unwrap().name
+            );
+        }
+        assert!(named("bigcorp").is_err());
+    }
+}

@@ -1,0 +1,115 @@
+//! What changed about a load balancer of the simulated cloud, in words.
+
+use std::collections::BTreeSet;
+
+use crate::sandbox::clouds::Balancer;
+
+/// What changed. `word` is what the cloud calls a load balancer; where there are many machines they
+/// are not told one by one.
+pub(super) fn differences(
+    word: &str,
+    before: Option<&Balancer>,
+    after: Option<&Balancer>,
+    many: bool,
+) -> Vec<String> {
+    let nothing = Balancer::default();
+    let (old, new) = match (before, after) {
+        (None, None) => return Vec::new(),
+        (Some(old), None) => return vec![format!("{word} {} is gone", old.name)],
+        (old, Some(new)) => (old.unwrap_or(&nothing), new),
+    };
+    let mut lines = Vec::new();
+    match (before, new.is_made) {
+        (None, false) => lines.push("is being made".to_owned()),
+        (None, true) => lines.push("is there".to_owned()),
+        (Some(old), true) if !old.is_made => lines.push("is ready".to_owned()),
+        (Some(_), _) => {}
+    }
+    let gained = new.parts.difference(&old.parts);
+    lines.extend(gained.map(|part| format!("got {part}")));
+    let lost = old.parts.difference(&new.parts);
+    lines.extend(lost.map(|part| format!("lost {part}")));
+    if !many {
+        lines.extend(members("got", &new.members, &old.members));
+        lines.extend(members("lost", &old.members, &new.members));
+    }
+    let lines = lines.into_iter();
+    lines
+        .map(|text| format!("{word} {} {text}", new.name))
+        .collect()
+}
+
+/// The members that only the first set has; nothing if there are none.
+fn members(verb: &str, these: &BTreeSet<String>, those: &BTreeSet<String>) -> Option<String> {
+    let names: Vec<&str> = these.difference(those).map(String::as_str).collect();
+    match names.as_slice() {
+        [] => None,
+        [name] => Some(format!("{verb} member {name}")),
+        names => Some(format!("{verb} members {}", names.join(", "))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn balancer(is_made: bool, parts: &[&str], members: &[&str]) -> Balancer {
+        let set = |names: &[&str]| names.iter().map(ToString::to_string).collect();
+        Balancer {
+            name: "lb-1".to_owned(),
+            is_made,
+            parts: set(parts),
+            members: set(members),
+            ..Balancer::default()
+        }
+    }
+
+    #[test]
+    fn differences_read_as_sentences() {
+        let promised = balancer(false, &[], &[]);
+        let made = balancer(true, &[], &[]);
+        let whole = balancer(true, &["listener tcp/80", "pool tcp"], &["w-1", "w-2"]);
+        let changed = balancer(true, &["pool tcp"], &["w-2", "w-3"]);
+        for (before, after, many, wanted) in [
+            (
+                None,
+                Some(&promised),
+                false,
+                &["NLB lb-1 is being made"][..],
+            ),
+            (None, Some(&made), false, &["NLB lb-1 is there"]),
+            (Some(&promised), Some(&made), false, &["NLB lb-1 is ready"]),
+            (
+                Some(&made),
+                Some(&whole),
+                false,
+                &[
+                    "NLB lb-1 got listener tcp/80",
+                    "NLB lb-1 got pool tcp",
+                    "NLB lb-1 got members w-1, w-2",
+                ],
+            ),
+            (
+                Some(&whole),
+                Some(&changed),
+                false,
+                &[
+                    "NLB lb-1 lost listener tcp/80",
+                    "NLB lb-1 got member w-3",
+                    "NLB lb-1 lost member w-1",
+                ],
+            ),
+            (
+                Some(&whole),
+                Some(&changed),
+                true,
+                &["NLB lb-1 lost listener tcp/80"],
+            ),
+            (Some(&whole), Some(&whole), false, &[]),
+            (Some(&whole), None, true, &["NLB lb-1 is gone"]),
+            (None, None, false, &[]),
+        ] {
+            assert_eq!(differences("NLB", before, after, many), wanted);
+        }
+    }
+}

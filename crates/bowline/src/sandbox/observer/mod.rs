@@ -1,0 +1,230 @@
+//! Watches the sandbox's cluster as a user would, looks at its cloud, tells what happens, and keeps
+//! the latest view.
+
+mod balancers;
+mod nodes;
+mod services;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Debug;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bowline_controllers::Stop;
+use futures::StreamExt;
+use k8s_openapi::api::core::v1::{Event, Node, Service};
+use k8s_openapi::serde::de::DeserializeOwned;
+use kube::runtime::watcher::{self, Event as Change};
+use kube::runtime::{WatchStreamExt, watcher as watch_stream};
+use kube::{Api, ResourceExt};
+use tokio::sync::watch;
+use tokio::time::MissedTickBehavior;
+
+use super::clouds::{Balancer, Balancers, Entry, SimulatedCloud};
+use super::display::{Display, Mark};
+pub(super) use nodes::NodeView;
+pub(super) use services::ServiceView;
+
+/// Above this many nodes only numbers are shown, not every single change.
+const NAMED_NODES: usize = 12;
+/// How often the cloud is looked at, which tells nobody what changes: for a person this is at once.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// What there is.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Views {
+    /// All nodes by name.
+    pub nodes: BTreeMap<String, NodeView>,
+    /// Services that want a load balancer, by name.
+    pub services: BTreeMap<String, ServiceView>,
+    /// The cloud's load balancers by id.
+    pub balancers: Balancers,
+    /// The reasons of events about Services, each with the name of its Service.
+    pub told: BTreeSet<(String, String)>,
+}
+
+impl Views {
+    /// Whether there was an event of that reason about that Service.
+    pub(super) fn has_told(&self, service: &str, reason: &str) -> bool {
+        let told = |(about, why): &(String, String)| about == service && why == reason;
+        self.told.iter().any(told)
+    }
+
+    /// The id of the load balancer whose address that Service shows, and the load balancer.
+    pub(super) fn balancer_of(&self, service: &str) -> Option<(&String, &Balancer)> {
+        let addresses = &self.services.get(service)?.addresses;
+        let mut all = self.balancers.iter();
+        all.find(|(_, it)| addresses.iter().any(|one| it.addresses.contains(one)))
+    }
+}
+
+/// The latest view, and a way to wait for a change of it.
+#[derive(Clone)]
+pub(super) struct Observer(Arc<Inner>);
+
+struct Inner {
+    views: watch::Sender<Views>,
+    cloud: Arc<dyn SimulatedCloud>,
+    /// What the cloud calls a load balancer, if it has any.
+    balancer: Option<&'static str>,
+    display: Arc<Display>,
+    /// Whether there are too many nodes to tell about each.
+    many: bool,
+}
+
+impl Observer {
+    /// Starts to watch until `stop`.
+    pub(super) fn start(
+        client: &kube::Client,
+        (entry, cloud): (&Entry, Arc<dyn SimulatedCloud>),
+        display: Arc<Display>,
+        nodes: usize,
+        stop: &Stop,
+    ) -> Self {
+        let inner = Arc::new(Inner {
+            views: watch::Sender::default(),
+            cloud,
+            balancer: entry.balancer,
+            display,
+            many: nodes > NAMED_NODES,
+        });
+        let see = inner.clone();
+        follow(client, stop, move |it: &Node, there| see.node(it, there));
+        let see = inner.clone();
+        follow(client, stop, move |it: &Service, there| {
+            see.service(it, there);
+        });
+        let see = inner.clone();
+        follow(client, stop, move |it: &Event, there| see.event(it, there));
+        tokio::spawn(inner.clone().look_again_and_again(stop.clone()));
+        Self(inner)
+    }
+
+    /// Waits until `condition` holds and gives what it gives.
+    pub(super) async fn until<T>(&self, condition: impl Fn(&Views) -> Option<T>) -> T {
+        let mut views = self.0.views.subscribe();
+        loop {
+            if let Some(found) = condition(&views.borrow_and_update()) {
+                return found;
+            }
+            // The sender lives in `self`, so there is always a next change to wait for.
+            let _ = views.changed().await;
+        }
+    }
+
+    /// How things are now.
+    pub(super) fn now(&self) -> Views {
+        self.0.views.borrow().clone()
+    }
+}
+
+impl Inner {
+    fn node(&self, node: &Node, there: bool) {
+        let (name, new) = (node.name_any(), there.then(|| nodes::view(node)));
+        let old = self.views.borrow().nodes.get(&name).cloned();
+        if !self.many {
+            self.show(nodes::differences(&name, old.as_ref(), new.as_ref()));
+        }
+        self.views
+            .send_modify(|views| set(&mut views.nodes, name, new));
+    }
+
+    fn service(&self, service: &Service, there: bool) {
+        let name = services::name(service);
+        let new = services::view(service).filter(|_| there);
+        let old = self.views.borrow().services.get(&name).cloned();
+        self.look();
+        self.show(services::differences(&name, old.as_ref(), new.as_ref()));
+        self.views
+            .send_modify(|views| set(&mut views.services, name, new));
+    }
+
+    /// Shows warnings, announcements, and what is told about Services; routine events stay in
+    /// `kubectl get events`.
+    fn event(&self, event: &Event, there: bool) {
+        let reason = event.reason.clone().unwrap_or_default();
+        let warning = event.type_.as_deref() == Some("Warning");
+        let service = services::told_about(event);
+        if !there || !(warning || reason == "DeletingNode" || service.is_some()) {
+            return;
+        }
+        let mark = if warning {
+            Mark::Warning
+        } else {
+            Mark::Happened
+        };
+        let text = event.message.as_deref().unwrap_or_default();
+        self.look();
+        self.show(vec![(mark, format!("event {reason}: {text}"))]);
+        if let Some(service) = service {
+            let told = (service, reason);
+            self.views.send_if_modified(|views| views.told.insert(told));
+        }
+    }
+
+    async fn look_again_and_again(self: Arc<Self>, stop: Stop) {
+        let mut ticks = tokio::time::interval(LOOK);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
+        while stop.unless_given(ticks.tick()).await.is_some() {
+            self.look();
+        }
+    }
+
+    /// Looks at the cloud. Done before anything else is told as well, so that what happened first is
+    /// told first.
+    fn look(&self) {
+        let Some(word) = self.balancer else {
+            return;
+        };
+        let mut new = self.cloud.balancers();
+        let old = self.views.borrow().balancers.clone();
+        for (id, balancer) in &mut new {
+            // A change of a load balancer does not unmake it.
+            balancer.is_made |= old.get(id).is_some_and(|it| it.is_made);
+        }
+        if new == old {
+            return;
+        }
+        let ids = old
+            .keys()
+            .chain(new.keys().filter(|it| !old.contains_key(*it)));
+        for id in ids {
+            let lines = balancers::differences(word, old.get(id), new.get(id), self.many);
+            let lines = lines.into_iter().map(|text| (Mark::Happened, text));
+            self.show(lines.collect());
+        }
+        self.views.send_modify(|views| views.balancers = new);
+    }
+
+    fn show(&self, lines: Vec<(Mark, String)>) {
+        for (mark, text) in lines {
+            self.display.line(mark, &text);
+        }
+    }
+}
+
+fn set<V>(kept: &mut BTreeMap<String, V>, name: String, view: Option<V>) {
+    match view {
+        Some(view) => kept.insert(name, view),
+        None => kept.remove(&name),
+    };
+}
+
+/// Watches all objects of a kind until `stop`: each is seen as it is, or as it was when it went.
+fn follow<K>(client: &kube::Client, stop: &Stop, see: impl Fn(&K, bool) + Send + 'static)
+where
+    K: kube::Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static,
+{
+    let (api, stop) = (Api::<K>::all(client.clone()), stop.clone());
+    tokio::spawn(async move {
+        let mut changes = pin!(watch_stream(api, watcher::Config::default()).default_backoff());
+        while let Some(Some(change)) = stop.unless_given(changes.next()).await {
+            match change {
+                Ok(Change::Apply(object) | Change::InitApply(object)) => see(&object, true),
+                Ok(Change::Delete(object)) => see(&object, false),
+                Ok(Change::Init | Change::InitDone) | Err(_) => {}
+            }
+        }
+    });
+}

@@ -1,0 +1,134 @@
+//! The story the sandbox plays, and what it expects at every turn.
+
+mod nodes;
+mod services;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Result;
+use tokio::time::{Instant, MissedTickBehavior};
+
+use super::display::{Display, Mark};
+use super::observer::{Observer, Views};
+use super::stage::Stage;
+
+/// How long a single expectation may take. The slowest is the deletion, which waits for the
+/// kubelet's silence (10 s here), the node's least age (60 s) and two looks (10 s apart).
+const PATIENCE: Duration = Duration::from_secs(180);
+/// How often the live line is redrawn.
+const REDRAW: Duration = Duration::from_secs(1);
+
+/// Plays the story and judges it.
+pub(super) struct Story {
+    stage: Stage,
+    observer: Observer,
+    display: Arc<Display>,
+    nodes: usize,
+    chapter: usize,
+    failures: usize,
+}
+
+impl Story {
+    /// A story on that stage.
+    pub(super) fn new(
+        stage: Stage,
+        observer: Observer,
+        display: Arc<Display>,
+        nodes: usize,
+    ) -> Self {
+        Self {
+            stage,
+            observer,
+            display,
+            nodes,
+            chapter: 0,
+            failures: 0,
+        }
+    }
+
+    /// Plays it from beginning to end, or until the manager ends, which it should not; gives how
+    /// many expectations failed.
+    pub(super) async fn play(&mut self) -> Result<usize> {
+        let ended = self.stage.manager_ended();
+        tokio::select! {
+            biased;
+            error = ended => Err(error),
+            played = self.chapters() => played,
+        }
+    }
+
+    /// What the story was played on.
+    pub(super) fn into_stage(self) -> Stage {
+        self.stage
+    }
+
+    /// A cloud without load balancers has a shorter story.
+    async fn chapters(&mut self) -> Result<usize> {
+        let balancer = self.stage.entry().balancer;
+        self.nodes_join().await?;
+        if let Some(balancer) = balancer {
+            self.a_service_is_created(balancer).await?;
+        }
+        self.a_machine_stops().await?;
+        self.a_node_is_replaced(balancer).await?;
+        self.a_machine_is_destroyed(balancer).await?;
+        if let Some(balancer) = balancer {
+            self.the_service_is_deleted(balancer).await?;
+        }
+        self.summary();
+        Ok(self.failures)
+    }
+
+    fn summary(&mut self) {
+        self.display.chapter("What it took");
+        let costs = self.stage.costs();
+        self.display.line(
+            Mark::Happened,
+            &format!(
+                "{} calls to the cloud; by Bowline {} writes to Node objects, {} to Services, {} events",
+                costs.cloud_calls, costs.node_writes, costs.service_writes, costs.events
+            ),
+        );
+        if self.failures == 0 {
+            self.display
+                .line(Mark::Good, "everything happened as expected");
+        } else {
+            let text = format!("{} expectations were not met", self.failures);
+            self.display.line(Mark::Bad, &text);
+        }
+    }
+
+    /// Begins a chapter, and says what the reader should know beforehand.
+    fn begin(&mut self, heading: &str, notes: &[&str]) {
+        self.chapter += 1;
+        self.display
+            .chapter(&format!("{}. {heading}", self.chapter));
+        for note in notes {
+            self.display.note(note);
+        }
+    }
+
+    async fn expect(&mut self, what: &str, holds: impl Fn(&Views) -> bool) {
+        let begun = Instant::now();
+        let mut redraw = tokio::time::interval(REDRAW);
+        redraw.set_missed_tick_behavior(MissedTickBehavior::Skip);
+        let condition = self.observer.until(|views| holds(views).then_some(()));
+        let mut condition = std::pin::pin!(tokio::time::timeout(PATIENCE, condition));
+        let met = loop {
+            tokio::select! {
+                biased;
+                ended = &mut condition => break ended.is_ok(),
+                _ = redraw.tick() => self.display.waiting(what, begun.elapsed()),
+            }
+        };
+        if met {
+            self.display.line(Mark::Good, what);
+        } else {
+            self.failures += 1;
+            let seconds = PATIENCE.as_secs();
+            self.display
+                .line(Mark::Bad, &format!("not within {seconds} s: {what}"));
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! The chapters about a Service and what is behind it.
+
+use anyhow::Result;
+
+use super::Story;
+use crate::sandbox::observer::Views;
+
+/// The Service of the story.
+const SERVICE: &str = "web";
+
+impl Story {
+    pub(super) async fn a_service_is_created(&mut self, balancer: &str) -> Result<()> {
+        self.begin(
+            &format!("A Service of type LoadBalancer is created: {SERVICE}"),
+            &[
+                &format!(
+                    "Bowline holds it with a finalizer, makes a {balancer} for it with every node of \
+                     this cloud"
+                ),
+                "as a member, and publishes the address when the cloud says that all of it works.",
+            ],
+        );
+        self.stage.create_service(SERVICE).await?;
+        self.expect(
+            "the Service gets its address, and an event tells",
+            |views| !addresses(views).is_empty() && views.has_told(SERVICE, "EnsuredLoadBalancer"),
+        )
+        .await;
+        let machines = self.stage.machines().to_vec();
+        self.expect(
+            &format!("every node is a member of its {balancer}; the foreign one is not"),
+            move |views| has_members(views, &machines),
+        )
+        .await;
+        Ok(())
+    }
+
+    /// The oldest machine makes room for a new one.
+    pub(super) async fn a_node_is_replaced(&mut self, balancer: Option<&str>) -> Result<()> {
+        let Some(old) = self.stage.machines().first().cloned() else {
+            return Ok(());
+        };
+        let notes = match balancer {
+            Some(_) => &["The members follow the nodes, and the address stays what it is."][..],
+            None => &[],
+        };
+        self.begin(&format!("{old} is replaced by a new machine"), notes);
+        let before = addresses(&self.observer.now());
+        let new = self.stage.boot_machine()?;
+        self.expect(&format!("{new} joins, and is Ready"), |views| {
+            views.nodes.get(&new).is_some_and(|it| it.ready == "True")
+        })
+        .await;
+        if balancer.is_some() {
+            let machines = self.stage.machines().to_vec();
+            self.expect(
+                &format!("{new} is a member while {old} still is one"),
+                move |views| has_members(views, &machines),
+            )
+            .await;
+        }
+        self.stage.retire(&old).await?;
+        self.expect(&format!("{old} is gone from the cluster"), |views| {
+            !views.nodes.contains_key(&old)
+        })
+        .await;
+        if balancer.is_some() {
+            let machines = self.stage.machines().to_vec();
+            self.expect(
+                &format!("{old} is no member any more, and the address is the same"),
+                move |views| has_members(views, &machines) && addresses(views) == before,
+            )
+            .await;
+        }
+        Ok(())
+    }
+
+    pub(super) async fn the_service_is_deleted(&mut self, balancer: &str) -> Result<()> {
+        self.begin(
+            "The Service is deleted",
+            &[&format!(
+                "It stays until the cloud has shown that its {balancer} is gone, so that nothing is \
+                 forgotten."
+            )],
+        );
+        let before = self.observer.now();
+        let id = before.balancer_of(SERVICE).map(|(id, _)| id.clone());
+        self.stage.delete_service(SERVICE).await?;
+        self.expect(
+            &format!("the {balancer} goes, and the Service after it"),
+            move |views| {
+                let gone = |id: &String| !views.balancers.contains_key(id);
+                !views.services.contains_key(SERVICE)
+                    && id.as_ref().is_none_or(gone)
+                    && views.has_told(SERVICE, "DeletedLoadBalancer")
+            },
+        )
+        .await;
+        Ok(())
+    }
+}
+
+/// The addresses that the Service shows.
+fn addresses(views: &Views) -> Vec<String> {
+    let service = views.services.get(SERVICE);
+    service.map(|it| it.addresses.clone()).unwrap_or_default()
+}
+
+/// Whether these machines, and no others, are behind the Service.
+pub(super) fn has_members(views: &Views, machines: &[String]) -> bool {
+    views.balancer_of(SERVICE).is_some_and(|(_, balancer)| {
+        balancer.members.len() == machines.len()
+            && machines.iter().all(|it| balancer.members.contains(it))
+    })
+}

@@ -1,0 +1,249 @@
+//! The nodes of a cluster, sorted for the load balancers of one cloud.
+//!
+//! A node that cannot be read keeps its place: as it was last known if it ever could be read, and
+//! otherwise as a gap, because of which no member may be removed that the cloud has.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::{Exclusion, Fingerprint, Node, Notice, exclusion, name_list};
+
+/// The reason of events about nodes that cannot be read.
+pub const NODE_UNREADABLE: &str = "NodeUnreadable";
+
+/// Whose a node is, seen from one cloud.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Belonging {
+    /// This cloud's.
+    Own,
+    /// Another's, or nobody's.
+    Foreign,
+    /// It has no provider id, so that nobody can tell without asking.
+    Unidentified,
+}
+
+/// All nodes of a cluster, as far as they matter to the load balancers of one cloud.
+#[derive(Clone, Debug, Default)]
+pub struct Roster {
+    /// The nodes of this cloud, by name; one that cannot be read as it was last known.
+    own: Vec<Arc<Node>>,
+    /// Those of them that cannot be read.
+    stale: Vec<String>,
+    /// Nodes that cannot be read and never could: whose they are is not known either.
+    unknown: Vec<String>,
+    left_out: BTreeMap<Exclusion, usize>,
+}
+
+impl Roster {
+    /// Of those that can be read, and those that cannot, each with what was last known of it.
+    pub fn new<'a>(
+        readable: impl IntoIterator<Item = &'a Arc<Node>>,
+        unreadable: &BTreeMap<String, Option<Arc<Node>>>,
+        belonging: impl Fn(&Node) -> Belonging,
+    ) -> Self {
+        let mut roster = Self::default();
+        for node in readable {
+            roster.add(node, belonging(node));
+        }
+        for (name, last) in unreadable {
+            match last {
+                Some(node) if roster.add(node, belonging(node)) => roster.stale.push(name.clone()),
+                Some(_) => {}
+                None => roster.unknown.push(name.clone()),
+            }
+        }
+        roster.own.sort_by(|one, other| one.name.cmp(&other.name));
+        roster
+    }
+
+    /// Says whether it is one of this cloud's.
+    fn add(&mut self, node: &Arc<Node>, belonging: Belonging) -> bool {
+        let excluded = match belonging {
+            Belonging::Own => {
+                self.own.push(node.clone());
+                exclusion(node)
+            }
+            Belonging::Foreign => Some(Exclusion::Foreign),
+            Belonging::Unidentified => Some(Exclusion::Unidentified),
+        };
+        if let Some(why) = excluded {
+            *self.left_out.entry(why).or_default() += 1;
+        }
+        belonging == Belonging::Own
+    }
+
+    /// What tells its members apart from others, among those nodes that `selects` leaves in.
+    pub fn fingerprint(&self, selects: impl Fn(&Node) -> bool) -> Fingerprint {
+        let selected = self.own.iter().map(|node| &**node);
+        let selected = selected.filter(|node| selects(node));
+        let unreadable = self.stale.iter().chain(&self.unknown);
+        Fingerprint::of(selected, unreadable.map(String::as_str))
+    }
+
+    /// The nodes that may be members, and how it is with the others.
+    pub fn targets(self) -> (Vec<Arc<Node>>, Census) {
+        let mut nodes = self.own;
+        nodes.retain(|node| exclusion(node).is_none());
+        let census = Census {
+            stale: self.stale,
+            unknown: self.unknown,
+            left_out: self.left_out,
+        };
+        (nodes, census)
+    }
+}
+
+/// What there is to know about the nodes of a cluster beside those that may be members.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Census {
+    /// Nodes of this cloud that cannot be read, by name: they are taken as they were last known.
+    pub stale: Vec<String>,
+    /// Nodes that cannot be read and never could, by name. A member that the cloud has, and that is
+    /// of no known node, may be one of theirs: it must stay.
+    pub unknown: Vec<String>,
+    /// How many others are no targets, and why.
+    pub left_out: BTreeMap<Exclusion, usize>,
+}
+
+impl Census {
+    /// Why nodes are no targets, each with their number: `2 being deleted`.
+    pub fn reasons(&self) -> Vec<String> {
+        let left_out = self.left_out.iter();
+        let mut reasons: Vec<String> = left_out
+            .map(|(why, count)| format!("{count} {why}"))
+            .collect();
+        if !self.unknown.is_empty() {
+            reasons.push(format!("{} that cannot be read", self.unknown.len()));
+        }
+        reasons
+    }
+
+    /// What people are told about nodes that cannot be read.
+    pub fn notices(&self) -> Vec<Notice> {
+        let told = [
+            (
+                &self.stale,
+                "what was last known of them holds for their members",
+            ),
+            (
+                &self.unknown,
+                "nothing is known of them, so that no member is removed that may be theirs",
+            ),
+        ];
+        told.into_iter()
+            .filter(|(nodes, _)| !nodes.is_empty())
+            .map(|(nodes, what)| Notice {
+                warning: true,
+                reason: NODE_UNREADABLE,
+                message: format!(
+                    "nodes [{}] cannot be read; {what}",
+                    name_list(nodes.iter().map(String::as_str))
+                ),
+            })
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::node::examples::fresh_node;
+    use crate::{AUTOSCALER_TAINT, EXCLUSION_LABEL, Taint};
+
+    fn node(name: &str, id: Option<&str>) -> Node {
+        Node {
+            name: name.into(),
+            provider_id: id.map(|id| format!("{id}://{name}")),
+            taints: Vec::new(),
+            ..fresh_node()
+        }
+    }
+
+    fn roster(readable: Vec<Node>, unreadable: &[(&str, Option<Node>)]) -> Roster {
+        let readable: Vec<Arc<Node>> = readable.into_iter().map(Arc::new).collect();
+        let unreadable = unreadable.iter().cloned();
+        let unreadable = unreadable
+            .map(|(name, last)| (name.to_owned(), last.map(Arc::new)))
+            .collect();
+        Roster::new(&readable, &unreadable, |node| match &node.provider_id {
+            Some(id) if id.starts_with("demo") => Belonging::Own,
+            Some(_) => Belonging::Foreign,
+            None => Belonging::Unidentified,
+        })
+    }
+
+    fn names(nodes: &[Arc<Node>]) -> Vec<&str> {
+        nodes.iter().map(|it| &*it.name).collect()
+    }
+
+    #[test]
+    fn every_node_that_is_no_target_is_counted_by_why() {
+        let mut labelled = node("b", Some("demo"));
+        labelled
+            .labels
+            .insert(EXCLUSION_LABEL.into(), String::new());
+        let deleting = Node {
+            deleting: true,
+            ..node("c", Some("demo"))
+        };
+        let mut leaving = node("d", Some("demo"));
+        leaving.taints = vec![Taint::new(AUTOSCALER_TAINT, "1", "NoSchedule")];
+        let foreign = [node("e", Some("other")), node("f", Some("other"))];
+        let mut all = vec![node("a", Some("demo")), labelled, deleting, leaving];
+        all.extend(foreign);
+        all.push(node("g", None));
+        let (nodes, census) = roster(all, &[("h", None)]).targets();
+        assert_eq!(names(&nodes), ["a"]);
+        assert_eq!(
+            census.reasons(),
+            [
+                "2 of another cloud or of none",
+                "1 without a provider id",
+                "1 excluded by label node.kubernetes.io/exclude-from-external-load-balancers",
+                "1 being deleted",
+                "1 about to be deleted by the cluster autoscaler",
+                "1 that cannot be read",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_node_that_cannot_be_read_keeps_its_place() {
+        let (a, b) = (node("a", Some("demo")), node("b", Some("demo")));
+        let foreign = node("c", Some("other"));
+        let unreadable = [("a", Some(a)), ("c", Some(foreign)), ("d", None)];
+        let (nodes, census) = roster(vec![b], &unreadable).targets();
+        assert_eq!(names(&nodes), ["a", "b"]);
+        assert_eq!(
+            (&*census.stale, &*census.unknown),
+            (&["a".to_owned()][..], &["d".to_owned()][..])
+        );
+        let notices = census.notices();
+        let texts: Vec<&str> = notices.iter().map(|it| &*it.message).collect();
+        assert_eq!(
+            texts,
+            [
+                "nodes [a] cannot be read; what was last known of them holds for their members",
+                "nodes [d] cannot be read; nothing is known of them, so that no member is removed \
+                 that may be theirs",
+            ]
+        );
+        assert_eq!(Census::default().notices(), []);
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_another_set_of_members_until_it_can_be_or_is_gone() {
+        let a = || node("a", Some("demo"));
+        let all = |_: &Node| true;
+        let readable = roster(vec![a()], &[]).fingerprint(all);
+        let stale = roster(vec![], &[("a", Some(a()))]).fingerprint(all);
+        let unknown = roster(vec![a()], &[("b", None)]).fingerprint(all);
+        assert!(readable != stale && readable != unknown && stale != unknown);
+        assert_eq!(readable, roster(vec![a()], &[]).fingerprint(all));
+        let foreign = node("c", Some("other"));
+        let foreign = roster(vec![a()], &[("c", Some(foreign))]).fingerprint(all);
+        assert_eq!(readable, foreign, "it was no member, and is none");
+        let none = roster(vec![a()], &[]).fingerprint(|_| false);
+        assert_eq!(none, Fingerprint::default());
+    }
+}

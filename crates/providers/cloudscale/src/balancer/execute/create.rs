@@ -1,0 +1,109 @@
+//! Making things: what is refused for want of room is tried again, and what may have been made although
+//! the answer got lost is looked for.
+
+use bowline_core::{CloudError, CloudErrorKind, Notice, Progress, StepId};
+use serde_json::{Map, Value};
+use uuid::Uuid;
+
+use super::super::remarks::NODE_SKIPPED;
+use super::{Hands, find, is_lost, is_refused, with};
+
+impl Hands {
+    /// Looks for the name once more, with a list of this very moment: nothing is made twice because
+    /// somebody else, or an answer that got lost, was faster.
+    pub(super) async fn create_balancer(
+        &mut self,
+        body: &Map<String, Value>,
+    ) -> Result<Progress, CloudError> {
+        let api = &self.shared.api;
+        if let Some(there) = find::balancer(api, body).await? {
+            let message = format!(
+                "load balancer {:?} ({}) has appeared since the plan was made; it is made anew",
+                there.name, there.uuid
+            );
+            return Err(CloudError::new(CloudErrorKind::Conflict, message));
+        }
+        let balancer = match api.create_load_balancer(body).await {
+            Ok(balancer) => balancer,
+            Err(error) if is_lost(&error) => match find::balancer(api, body).await {
+                Ok(Some(balancer)) => balancer,
+                Ok(None) | Err(_) => return Err(error.into()),
+            },
+            Err(error) => return Err(error.into()),
+        };
+        self.balancer = Some(balancer);
+        self.is_new = true;
+        Ok(Progress::Done)
+    }
+
+    pub(super) async fn create_pool(
+        &mut self,
+        step: StepId,
+        body: &Map<String, Value>,
+    ) -> Result<Progress, CloudError> {
+        let api = &self.shared.api;
+        let body = with(body, "load_balancer", self.balancer_id()?);
+        let pool = match api.create_pool(&body).await {
+            Ok(pool) => pool.uuid,
+            Err(error) => find::pool(api, &body, error).await?,
+        };
+        self.made.insert(step, pool);
+        Ok(Progress::Done)
+    }
+
+    /// A member that the cloud does not take is a node less, not the end of the others.
+    pub(super) async fn create_member(
+        &mut self,
+        step: StepId,
+        pool: Uuid,
+        body: &Map<String, Value>,
+        node: &str,
+        after_delete: bool,
+    ) -> Result<Progress, CloudError> {
+        let api = &self.shared.api;
+        match api.create_member(pool, body).await {
+            Ok(_) => Ok(Progress::Done),
+            Err(error) if is_refused(&error) && after_delete => self.wait_for_room(step, error),
+            Err(error) if is_refused(&error) => {
+                let name = body.get("name").and_then(Value::as_str).unwrap_or_default();
+                Ok(Progress::Skipped(Notice {
+                    warning: true,
+                    reason: NODE_SKIPPED,
+                    message: format!("node {node} is no member as {name}: {error}"),
+                }))
+            }
+            Err(error) => find::member(api, pool, body, error).await,
+        }
+    }
+
+    pub(super) async fn create_listener(
+        &mut self,
+        step: StepId,
+        pool: Uuid,
+        body: &Map<String, Value>,
+        after_delete: bool,
+    ) -> Result<Progress, CloudError> {
+        let api = &self.shared.api;
+        let body = with(body, "pool", pool);
+        match api.create_listener(&body).await {
+            Ok(_) => Ok(Progress::Done),
+            Err(error) if is_refused(&error) && after_delete => self.wait_for_room(step, error),
+            Err(error) => find::listener(api, &body, error).await,
+        }
+    }
+
+    pub(super) async fn create_monitor(
+        &mut self,
+        step: StepId,
+        pool: Uuid,
+        body: &Map<String, Value>,
+        after_delete: bool,
+    ) -> Result<Progress, CloudError> {
+        let api = &self.shared.api;
+        match api.create_monitor(&with(body, "pool", pool)).await {
+            Ok(_) => Ok(Progress::Done),
+            Err(error) if is_refused(&error) && after_delete => self.wait_for_room(step, error),
+            Err(error) => find::monitor(api, pool, error).await,
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! Nodes that cannot be read: whose members they are nobody knows, so that none goes.
+
+use bowline_core::{Census, TrafficPolicy, Verb};
+
+use super::shop::{Shop, members, open, steps};
+
+const BOTH: [&str; 2] = ["10.20.0.11:31080", "10.20.0.12:31080"];
+
+/// A shop whose load balancer is there, and one of whose nodes is unknown by now.
+async fn doubtful() -> Shop {
+    let mut shop = open().await;
+    shop.nodes.pop();
+    shop.census = unknown();
+    shop
+}
+
+fn unknown() -> Census {
+    Census {
+        unknown: vec!["worker-b".into()],
+        ..Census::default()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_member_that_may_be_that_of_an_unknown_node_stays_and_goes_when_all_are_known() {
+    let mut shop = doubtful().await;
+    let outcome = shop.ensure().await;
+    assert_eq!(
+        outcome.problem("NodeUnreadable"),
+        "members at [10.20.0.12] stay although no known node wants them: they may be those of \
+         nodes [worker-b], which cannot be read"
+    );
+    assert_eq!(
+        (outcome.error.as_ref(), outcome.plan.steps.len()),
+        (None, 0)
+    );
+    assert_eq!(shop.writes(), [""; 0]);
+    assert_eq!(members(&shop.pool()), BOTH);
+    shop.census = Census::default();
+    shop.ensure().await.good();
+    assert_eq!(members(&shop.pool()), ["10.20.0.11:31080"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_known_node_at_all_leaves_every_member() {
+    let mut shop = doubtful().await;
+    shop.nodes.clear();
+    shop.ensure().await.problem("NodeUnreadable");
+    assert_eq!(members(&shop.pool()), BOTH);
+    // A wrong setting beside it changes nothing about that.
+    shop.set("ip-mode", "x");
+    let outcome = shop.ensure().await;
+    assert_eq!(outcome.plan.problems.len(), 2);
+    assert_eq!(members(&shop.pool()), BOTH);
+}
+
+#[tokio::test(start_paused = true)]
+async fn new_members_come_in_spite_of_an_unknown_node() {
+    let mut shop = Shop::new();
+    let second = shop.nodes.pop().unwrap();
+    shop.census = unknown();
+    // Nothing is there that could be its member: nothing is wrong, and the address is published.
+    shop.ensure().await.good();
+    assert!(!shop.service.ingress.is_empty());
+    assert_eq!(members(&shop.pool()), ["10.20.0.11:31080"]);
+    shop.nodes.push(second);
+    shop.ensure().await.good();
+    assert_eq!(members(&shop.pool()), BOTH);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_unpublished_address_is_published_in_spite_of_it() {
+    let mut shop = doubtful().await;
+    let ingress = std::mem::take(&mut shop.service.ingress);
+    shop.ensure().await.problem("NodeUnreadable");
+    assert_eq!(shop.service.ingress, ingress);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pool_that_is_replaced_takes_such_members_along() {
+    let mut shop = doubtful().await;
+    shop.set("pool-algorithm", "source_ip");
+    let outcome = shop.ensure().await;
+    outcome.problem("NodeUnreadable");
+    assert_eq!(outcome.error, None);
+    let pool = shop.pool();
+    assert_eq!(
+        (&*pool.algorithm, members(&pool)),
+        ("source_ip", BOTH.map(String::from).into())
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn such_members_follow_the_ports_of_the_service() {
+    let mut shop = doubtful().await;
+    shop.service.ports[0].node_port = 31081;
+    let outcome = shop.ensure().await;
+    assert_eq!(outcome.error, None);
+    assert_eq!(
+        members(&shop.pool()),
+        ["10.20.0.11:31081", "10.20.0.12:31081"]
+    );
+    shop.service.traffic_policy = TrafficPolicy::Local;
+    shop.service.health_check_node_port = Some(32100);
+    shop.ensure().await.problem("NodeUnreadable");
+    let pool = shop.pool();
+    assert_eq!(pool.members.len(), 2);
+    assert!(pool.members.iter().all(|it| it.monitor_port == Some(32100)));
+    let outcome = shop.ensure().await;
+    assert_eq!(steps(&outcome.plan), [""; 0]);
+    assert!(!outcome.plan.steps.iter().any(|it| it.verb == Verb::Delete));
+}

@@ -1,0 +1,131 @@
+//! Nodes that are no members, and what people are told about them.
+
+use bowline_core::{Census, Exclusion};
+use bowline_simulator::cloudscale::MachineSpec;
+use serde_json::json;
+
+use super::shop::{S2, Shop, members, open};
+use crate::stage::node;
+
+/// A node whose server has a public address alone.
+fn public_only(shop: &Shop, name: &str) -> bowline_core::Node {
+    let spec = json!({"name": name, "interfaces": [{"network": "public"}]});
+    let spec: MachineSpec = serde_json::from_value(spec).unwrap();
+    let uuid = shop.stage.sim.add_server(&spec).unwrap();
+    node(name, Some(&uuid))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_service_that_no_node_serves_is_told_what_keeps_each_of_them_out() {
+    let mut shop = open().await;
+    let census = Census {
+        left_out: [(Exclusion::Foreign, 3), (Exclusion::Label, 1)].into(),
+        ..Census::default()
+    };
+    let label = "node.kubernetes.io/exclude-from-external-load-balancers";
+    let counted = format!("3 of another cloud or of none, 1 excluded by label {label}");
+    let key = "k8s.cloudscale.ch/loadbalancer-node-selector";
+    let selected = format!("2 that annotation {key} \"env=prod\" leaves out");
+    let nodes = shop.nodes.clone();
+    let gone = node("gone", Some("00000000-0000-4000-8000-000000000009"));
+    // (selector, nodes, the others, what is said)
+    let rows = [
+        (
+            "",
+            vec![],
+            Census::default(),
+            "the cluster has none".to_owned(),
+        ),
+        ("", vec![], census.clone(), format!("there are {counted}")),
+        (
+            "env=prod",
+            nodes.clone(),
+            census,
+            format!("there are {counted}, {selected}"),
+        ),
+        (
+            "env=prod",
+            nodes,
+            Census::default(),
+            format!("there are {selected}"),
+        ),
+        (
+            "",
+            vec![gone],
+            Census::default(),
+            "there are 1 without a server".to_owned(),
+        ),
+    ];
+    for (selector, nodes, census, said) in rows {
+        shop.set("node-selector", selector);
+        (shop.nodes, shop.census) = (nodes, census);
+        let outcome = shop.ensure().await;
+        let mut notices = outcome.good().notices.iter();
+        let notice = notices.find(|it| it.reason == "NoValidNodes").unwrap();
+        assert_eq!(
+            notice.message,
+            format!("no node may be a member: {said}"),
+            "{selector:?}"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_nodes_without_a_server_are_few_events() {
+    let mut shop = open().await;
+    for number in 100..160 {
+        let uuid = format!("00000000-0000-4000-8000-000000000{number}");
+        shop.nodes
+            .push(node(&format!("gone-{number}"), Some(&uuid)));
+    }
+    let outcome = shop.ensure().await;
+    assert_eq!(outcome.good().reasons(), ["NodeSkipped"; 11]);
+    let texts: Vec<&str> = outcome.notices.iter().map(|it| &*it.message).collect();
+    assert!(
+        texts[9].starts_with("node gone-109 is no member: "),
+        "{texts:?}"
+    );
+    assert!(
+        texts[10].starts_with("nor are nodes [gone-110 "),
+        "{texts:?}"
+    );
+    assert!(texts[10].ends_with(" <30 more>] members"), "{texts:?}");
+    assert_eq!(members(&shop.pool()).len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nodes_without_a_private_address_are_named_with_the_way_out() {
+    let mut shop = Shop::new();
+    shop.nodes.push(public_only(&shop, "outside"));
+    let outcome = shop.ensure().await;
+    assert_eq!(outcome.good().reasons(), ["NodeSkipped"]);
+    let text = "nodes [outside] have no private address, and load balancers reach servers by those \
+                alone: attach the servers to a private network";
+    assert_eq!(outcome.notices[0].message, text);
+    assert_eq!(members(&shop.pool()).len(), 2);
+    // No other node is left: the pool is empty.
+    shop.nodes.drain(..2);
+    let outcome = shop.ensure().await;
+    assert_eq!(outcome.good().reasons(), ["NoValidNodes"]);
+    let text = format!("all pools stay empty: {text}");
+    assert_eq!(outcome.notices[0].message, text);
+    assert_eq!(members(&shop.pool()), [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nodes_without_an_address_in_a_wanted_subnet_are_named_and_the_list_is_bounded() {
+    let mut shop = Shop::new();
+    shop.set("listener-allowed-subnets", &format!("[{S2:?}]"));
+    for number in 10..32 {
+        let name = format!("outside-{number}");
+        shop.nodes.push(public_only(&shop, &name));
+    }
+    let outcome = shop.ensure().await;
+    assert_eq!(outcome.good().reasons(), ["NoValidNodes"]);
+    let text = &outcome.notices[0].message;
+    let start = "all pools stay empty: nodes [outside-10 ";
+    let end = "worker-a worker-b <4 more>] have no address in the subnets of annotation \
+               k8s.cloudscale.ch/loadbalancer-listener-allowed-subnets: attach the servers to one \
+               of these, or change the annotation";
+    assert!(text.starts_with(start) && text.ends_with(end), "{text}");
+}

@@ -1,0 +1,13 @@
+//! The provider before a simulated Exoscale.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test may"
+)]
+
+mod calls;
+mod nodes;
+mod overrides;
+mod stage;
+mod trust;

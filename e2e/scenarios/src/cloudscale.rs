@@ -1,0 +1,171 @@
+//! cloudscale.ch on a bench: the real provider, a simulated cloud, and the role of the original's
+//! manifest.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
+
+use bowline_cloudscale::{Config, PROVIDER, Surroundings};
+use bowline_controllers::metrics::Metrics;
+use bowline_core::{Cloud, CloudName};
+use bowline_http::Connector;
+use bowline_simulator::World;
+use bowline_simulator::cloudscale::{
+    BalancerSpec, Cloudscale, DEFAULT_TOKEN, ListenerSpec, MemberSpec, MonitorSpec, PoolSpec, Scene,
+};
+use bowline_simulator::kubernetes::auth::originals;
+use bowline_simulator::serve::Server;
+use serde_json::{Value, json};
+
+use crate::objects::service;
+use crate::{Bench, Granted, Setup};
+
+/// The annotation with a load balancer's uuid.
+pub const UUID: &str = "k8s.cloudscale.ch/loadbalancer-uuid";
+/// The annotation with its zone.
+pub const ZONE: &str = "k8s.cloudscale.ch/loadbalancer-zone";
+/// The annotation with the version of what follows from annotations.
+pub const CONFIG_VERSION: &str = "k8s.cloudscale.ch/loadbalancer-config-version";
+/// What holds a Service until its load balancer is gone.
+pub const FINALIZER: &str = "service.kubernetes.io/load-balancer-cleanup";
+/// The original's command line; the first is the default of managers, though not of a bench's.
+pub const FLAGS: [&str; 4] = [
+    "--leader-elect=true",
+    "--allow-untagged-cloud",
+    "--v=3",
+    "--concurrent-service-syncs=2",
+];
+/// Where the cloud listens in the pipes.
+const CLOUD: &str = "cloudscale.sim:80";
+/// Who the manager is: the service account of the original's manifest.
+const ACCOUNT: &str = "cloud-controller-manager";
+
+/// A bench whose managers work with a simulated cloudscale.ch.
+pub struct Site {
+    bench: Bench,
+    /// The cloud.
+    pub cloud: Arc<Cloudscale>,
+    /// Who the manager is to the API server.
+    pub user: String,
+    _server: Server,
+}
+
+impl Deref for Site {
+    type Target = Bench;
+
+    fn deref(&self) -> &Bench {
+        &self.bench
+    }
+}
+
+impl DerefMut for Site {
+    fn deref_mut(&mut self) -> &mut Bench {
+        &mut self.bench
+    }
+}
+
+impl Site {
+    /// A cloud with what the fixture describes, and the manager with the command line of the
+    /// original's manifest and its environment, and with more of both; it is not started yet.
+    pub async fn set_up(
+        seed: u64,
+        fixture: &str,
+        environment: &[(&str, &str)],
+        arguments: &[&str],
+    ) -> Self {
+        let mut bench = Bench::set_up(Setup {
+            seed,
+            clouds: &[],
+            flags: &[&FLAGS, arguments].concat(),
+            program: ("cloudscale-cloud-controller-manager", PROVIDER),
+            ..Setup::default()
+        })
+        .await;
+        let Granted { config, user } = bench.cluster.grant(ACCOUNT, &originals::cloudscale()).await;
+        let cloud = cloud(&bench, fixture);
+        let server = Server::builder(&bench.world, cloud.clone()).pipe(CLOUD);
+        bench.act_as(config);
+        let (world, settings) = (bench.world.clone(), settings(environment));
+        bench.add_provider(move |metrics| provider(&world, &settings, metrics));
+        Self {
+            bench,
+            cloud,
+            user,
+            _server: server,
+        }
+    }
+
+    /// What the original leaves behind: a Service as it wrote it, and its load balancer, whose uuid
+    /// is returned.
+    pub async fn leave(&self, name: &str, hosts: &[IpAddr]) -> String {
+        let mut it = service(name);
+        it["metadata"]["finalizers"] = json!([FINALIZER]);
+        self.create_service(it).await;
+        let made = self.service(name);
+        let port = made["spec"]["ports"][0]["nodePort"].as_u64().unwrap();
+        let port = u16::try_from(port).unwrap();
+        let uid = made["metadata"]["uid"].as_str().unwrap();
+        let spec = BalancerSpec::named(&format!("k8s-service-{uid}"));
+        let id = self
+            .cloud
+            .add_balancer(&spec.pool(pool(port, hosts)))
+            .unwrap();
+        let all = self.cloud.balancers();
+        let found = all.iter().find(|it| it.uuid == id).unwrap();
+        let ingress: Vec<Value> = found
+            .vip_addresses
+            .iter()
+            .map(|it| json!({ "ip": it.to_string(), "ipMode": "Proxy" }))
+            .collect();
+        self.change_service(name, |it| {
+            it["metadata"]["annotations"] = json!({ UUID: id, ZONE: "rma1", CONFIG_VERSION: "1" });
+            it["status"]["loadBalancer"]["ingress"] = ingress.clone().into();
+        })
+        .await;
+        id
+    }
+}
+
+/// The pool that the original makes for a Service whose nodes have these addresses.
+pub fn pool(node_port: u16, hosts: &[IpAddr]) -> PoolSpec {
+    let mut monitor = MonitorSpec::of("tcp");
+    (monitor.delay_s, monitor.timeout_s) = (Some(2), Some(1));
+    (monitor.up_threshold, monitor.down_threshold) = (Some(2), Some(3));
+    let pool = PoolSpec::named("tcp/http")
+        .listener(ListenerSpec::on("tcp", 80))
+        .monitor(monitor);
+    hosts.iter().fold(pool, |pool, host| {
+        let mut member = MemberSpec::at(*host, node_port);
+        member.monitor_port = Some(node_port);
+        pool.member(member)
+    })
+}
+
+/// The cloud of a fixture, whose servers are called what the nodes are called on that API server.
+fn cloud(bench: &Bench, fixture: &str) -> Arc<Cloudscale> {
+    let mut scene: Scene = bowline_simulator::fixture::parse("scene", fixture).unwrap();
+    for machine in &mut scene.machines {
+        machine.name = bench.cluster.names().own(&machine.name);
+    }
+    Cloudscale::from_fixture(&bench.world, scene).unwrap()
+}
+
+fn settings(environment: &[(&str, &str)]) -> Config {
+    let url = format!("http://{CLOUD}/");
+    let mut variables = BTreeMap::from([("CLOUDSCALE_API_URL", url.as_str())]);
+    variables.insert("CLOUDSCALE_ACCESS_TOKEN", DEFAULT_TOKEN);
+    variables.extend(environment.iter().copied());
+    Config::read(|name| variables.get(name).map(ToString::to_string)).unwrap()
+}
+
+fn provider(world: &World, config: &Config, metrics: &Arc<Metrics>) -> Arc<dyn Cloud> {
+    let surroundings = Surroundings {
+        name: CloudName::parse(PROVIDER).unwrap(),
+        connector: Connector::simulated(world.pipes.clone()),
+        clock: world.clock.clone(),
+        random: world.random.fork(),
+        metrics: Some(metrics.register(bowline_cloudscale::register_metrics)),
+    };
+    bowline_cloudscale::build(config, surroundings).unwrap()
+}

@@ -1,0 +1,81 @@
+//! What load balancers at cloudscale.ch cost: `bench/` prints it, scenarios hold it to its bounds.
+//!
+//! The cloud takes 100 ms for a call, and a second for what goes on after its answer. Time is that of
+//! the paused clock, so the numbers are the same in every run and on every machine.
+
+mod members;
+mod service;
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use bowline_simulator::cloudscale::{BalancerTimings, MachineSpec};
+use bowline_simulator::faults::{Action, Rule};
+
+use crate::Setup;
+use crate::cloudscale::Site;
+use crate::objects::known;
+
+pub use members::{MOST_ROUNDS, Members, Replacement};
+pub use service::{Address, MOST_TIME, first_address};
+
+/// How long the cloud takes to answer.
+const CALL: Duration = Duration::from_millis(100);
+/// How long it takes for what goes on after an answer.
+const CHANGE: Duration = Duration::from_secs(1);
+/// Longer than any step that is still to come.
+const SETTLED: u64 = 30;
+/// Room for 65,000 nodes.
+const FIXTURE: &str = "
+networks:
+- name: k8s
+  subnets:
+  - {cidr: 10.20.0.0/16}
+";
+
+/// A node and where it is.
+struct Worker {
+    name: String,
+    server: String,
+    address: IpAddr,
+}
+
+/// An idle cloud, and a manager that is not started.
+async fn idle_site(environment: &[(&str, &str)]) -> Site {
+    let site = Site::set_up(Setup::default().seed, FIXTURE, environment, &[]).await;
+    let slow = Action::Delay {
+        least: CALL,
+        most: CALL,
+    };
+    site.fault(Rule::new(slow).server("cloudscale"));
+    site.cloud
+        .set_balancer_timings(BalancerTimings::each(CHANGE));
+    site
+}
+
+/// Servers of that name, for nodes.
+fn workers(site: &Site, name: &str, count: usize) -> Vec<Worker> {
+    let mut spec = MachineSpec::named(name).interface("k8s", None);
+    spec.count = Some(u32::try_from(count).unwrap());
+    let made = site.cloud.add_servers(&spec).unwrap();
+    let all = site.cloud.servers();
+    let worker = |(server, number): (String, usize)| {
+        let info = all.iter().find(|it| it.uuid == server).unwrap();
+        let address = *info.addresses.iter().find(|it| it.is_ipv4()).unwrap();
+        Worker {
+            name: format!("{name}-{number}"),
+            server,
+            address,
+        }
+    };
+    made.into_iter().zip(1..).map(worker).collect()
+}
+
+/// Puts an initialised node there.
+async fn add(site: &Site, worker: &Worker) {
+    let id = format!("cloudscale://{}", worker.server);
+    let host = format!("Hostname:{}", worker.name);
+    let address = format!("InternalIP:{}", worker.address);
+    site.put(known(&worker.name, &id, "True", &[&host, &address]))
+        .await;
+}

@@ -1,0 +1,108 @@
+//! Nodes that cannot be read keep their members.
+
+use bowline_scenarios::{only_in_memory, scenario};
+use bowline_simulator::cloudscale::MachineSpec;
+use serde_json::{Value, json};
+
+use super::shop::{C, Shop};
+
+const WHY: &str = "no API server stores a Node that cannot be read";
+
+/// Makes a Node of another form than any Kubernetes has, or puts it right.
+async fn break_node(shop: &Shop, name: &str, broken: bool) {
+    shop.change(name, |node| {
+        node["spec"]["taints"] = if broken { json!("odd") } else { json!([]) };
+    })
+    .await;
+}
+
+/// Status and reason of the condition of `web`.
+fn condition(service: &Value) -> Option<(&str, &str)> {
+    let all = service["status"]["conditions"].as_array()?;
+    let mut all = all.iter();
+    let ours = all.find(|it| it["type"] == "bowline.dev/LoadBalancerReady")?;
+    ours["status"].as_str().zip(ours["reason"].as_str())
+}
+
+fn third() -> MachineSpec {
+    MachineSpec::named("worker-c")
+        .uuid(C)
+        .interface("k8s", Some(vec!["10.20.0.13".parse().unwrap()]))
+}
+
+#[test]
+fn a_node_that_can_no_longer_be_read_stays_a_member_until_it_is_gone() {
+    if !only_in_memory(WHY) {
+        return;
+    }
+    scenario!(async || {
+        let shop = Shop::open().await;
+        shop.serve().await;
+        let mark = shop.mark();
+        break_node(&shop, "worker-b", true).await;
+        assert_eq!(
+            shop.message("web", "NodeUnreadable").await,
+            "nodes [worker-b] cannot be read; what was last known of them holds for their members"
+        );
+        shop.long(600).await;
+        assert_eq!(shop.changes_from(mark), [""; 0]);
+        assert_eq!(condition(&shop.service("web")), Some(("True", "Ready")));
+        // Others come and go meanwhile.
+        shop.add_server(&third());
+        shop.add_node("worker-c", C, 13).await;
+        shop.until_members(&["11", "12", "13"]).await;
+        shop.delete("worker-a").await;
+        shop.until_members(&["12", "13"]).await;
+        shop.delete("worker-b").await;
+        shop.until_members(&["13"]).await;
+        shop.close().await;
+    });
+}
+
+#[test]
+fn a_node_that_never_could_be_read_costs_no_member() {
+    if !only_in_memory(WHY) {
+        return;
+    }
+    scenario!(async || {
+        let mut shop = Shop::open().await;
+        shop.serve().await;
+        shop.halt().await;
+        break_node(&shop, "worker-b", true).await;
+        let mark = shop.mark();
+        shop.start();
+        shop.until_service("web", "the doubt is told", |it| {
+            condition(it) == Some(("False", "NodeUnreadable"))
+        })
+        .await;
+        shop.long(600).await;
+        assert_eq!(shop.changes_from(mark), [""; 0]);
+        assert_eq!(shop.members().len(), 2);
+        // New members come all the same.
+        shop.add_server(&third());
+        shop.add_node("worker-c", C, 13).await;
+        shop.until_members(&["11", "12", "13"]).await;
+        // It can be read again.
+        break_node(&shop, "worker-b", false).await;
+        shop.until_service("web", "all is well", |it| {
+            condition(it) == Some(("True", "Ready"))
+        })
+        .await;
+        assert_eq!(shop.changes_from(mark), ["POST members"]);
+        // Or it goes for good.
+        shop.halt().await;
+        break_node(&shop, "worker-b", true).await;
+        shop.start();
+        shop.until_service("web", "the doubt is told", |it| {
+            condition(it) == Some(("False", "NodeUnreadable"))
+        })
+        .await;
+        shop.delete("worker-b").await;
+        shop.until_members(&["11", "13"]).await;
+        shop.until_service("web", "all is well", |it| {
+            condition(it) == Some(("True", "Ready"))
+        })
+        .await;
+        shop.close().await;
+    });
+}
