@@ -44,6 +44,7 @@
     reason = "load balancers, which make the other calls, come next"
 )]
 mod api;
+mod certificates;
 pub mod config;
 mod credentials;
 pub mod id;
@@ -61,7 +62,7 @@ mod zone;
 
 use std::sync::Arc;
 
-use bowline_core::{Claim, Cloud, CloudName, Instances, Node};
+use bowline_core::{Claim, Cloud, CloudName, Instances, Node, ServingCertificates};
 use bowline_http::{BaseUrl, CallMetrics, Clock, Connector, DEFAULT_BUCKETS, HttpClient, Random};
 use http::HeaderValue;
 use prometheus_client::registry::Registry;
@@ -69,6 +70,7 @@ use thiserror::Error;
 use tracing::{info, warn};
 
 use api::Api;
+use certificates::Certificates;
 use config::{CredentialSource, InstanceConfig};
 use credentials::CredentialsFile;
 use instances::Machines;
@@ -153,6 +155,7 @@ pub async fn build(
     Ok(Arc::new(Exoscale {
         name: surroundings.name,
         config: config.instances.clone(),
+        certificates: Certificates::new(machines.clone(), config.node_csr_validation),
         machines,
         credentials,
     }))
@@ -188,6 +191,7 @@ struct Exoscale {
     name: CloudName,
     config: InstanceConfig,
     machines: Arc<Machines>,
+    certificates: Certificates,
     /// Ends with the cloud.
     credentials: Option<CredentialsFile>,
 }
@@ -219,5 +223,9 @@ impl Cloud for Exoscale {
 
     fn instances(&self) -> Option<&dyn Instances> {
         (!self.config.disabled).then_some(&*self.machines as &dyn Instances)
+    }
+
+    fn serving_certificates(&self) -> Option<&dyn ServingCertificates> {
+        Some(&self.certificates)
     }
 }
