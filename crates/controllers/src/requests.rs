@@ -10,6 +10,9 @@ use crate::store::{Change, Store, Stored};
 /// Bytes of a request that are read. A kubelet's has about 600; one with an RSA key of 4,096 bits and
 /// a hundred names some 8 KiB. What is larger is neither held nor read.
 pub(crate) const LARGEST_REQUEST: usize = 32 * 1024;
+/// Bytes of an object that is held, twice as large as that and its base64: whoever asks chooses the
+/// annotations, too.
+pub(crate) const LARGEST_OBJECT: usize = 96 * 1024;
 
 /// The requests as last seen, by name.
 pub type CertificateRequests = Store<Requested>;
@@ -38,8 +41,8 @@ pub struct Requested {
     pub conditions: Vec<String>,
     /// Whether there is a certificate.
     pub is_issued: bool,
-    /// The bytes of `spec.request`.
-    pub size: usize,
+    /// Whether it is larger than anything that a kubelet would send.
+    pub is_too_large: bool,
     /// `spec.request`, while it is undecided and not too large.
     pub request: Vec<u8>,
     /// The whole object without its version, likewise: a decision is written as a whole.

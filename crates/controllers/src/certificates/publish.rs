@@ -45,7 +45,12 @@ impl CertificateController {
         finding: &Finding,
     ) {
         let text = words(request, cloud, finding);
-        if !self.is_news(&request.uid, &finding.to_string()) {
+        // The same trouble has other words every time.
+        let news = match finding {
+            Finding::CannotTell(_) => finding.reason().to_owned(),
+            _ => finding.to_string(),
+        };
+        if !self.is_news(&request.uid, &news) {
             debug!(
                 request = request.name,
                 user = request.username,
@@ -78,7 +83,7 @@ impl CertificateController {
     }
 
     pub(super) fn tell_failed(&self, request: &str, error: &WriteError, failures: u32) {
-        self.metrics.certificates.failed();
+        self.metrics.certificates.failed(error.status());
         let error = error_chain(error);
         if failures < FAILURES_BEFORE_WARNING {
             debug!(request, failures, error, "deciding failed; trying again");

@@ -15,7 +15,7 @@ use x509_parser::extensions::{GeneralName, ParsedExtension};
 use x509_parser::prelude::FromDer;
 use x509_parser::x509::X509Name;
 
-use crate::requests::{LARGEST_REQUEST, Requested};
+use crate::requests::Requested;
 
 const BEGIN: &str = "-----BEGIN CERTIFICATE REQUEST-----";
 const END: &str = "-----END CERTIFICATE REQUEST-----";
@@ -25,11 +25,8 @@ const MOST_NAMES: usize = 256;
 impl Requested {
     /// What decisions about it are made of.
     pub(super) fn facts(&self) -> CertificateRequest {
-        let content = if self.size > LARGEST_REQUEST {
-            Err(format!(
-                "it has {} bytes, more than {LARGEST_REQUEST}",
-                self.size
-            ))
+        let content = if self.is_too_large {
+            Err("it is larger than any kubelet's".to_owned())
         } else {
             read(&self.request)
         };

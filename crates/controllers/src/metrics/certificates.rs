@@ -19,22 +19,21 @@ struct ReasonLabels {
     reason: &'static str,
 }
 
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct StatusLabels {
+    code: String,
+}
+
 /// Serving certificates of kubelets.
 #[derive(Clone, Debug)]
 pub struct CertificateMetrics {
     decided: Family<ResultLabels, Counter>,
     pending: Family<ReasonLabels, Counter>,
-    failures: Counter,
+    failures: Family<StatusLabels, Counter>,
 }
 
 impl CertificateMetrics {
     pub(super) fn register(registry: &mut Registry) -> Self {
-        let failures = Counter::default();
-        registry.register(
-            "bowline_certificate_write_errors",
-            "Decisions about certificate requests that could not be written",
-            failures.clone(),
-        );
         Self {
             decided: family(
                 registry,
@@ -46,7 +45,11 @@ impl CertificateMetrics {
                 "bowline_certificate_requests_left_pending",
                 "Reasons for which requests for serving certificates were left pending",
             ),
-            failures,
+            failures: family(
+                registry,
+                "bowline_certificate_write_errors",
+                "Decisions about certificate requests that could not be written, by the answer",
+            ),
         }
     }
 
@@ -66,8 +69,9 @@ impl CertificateMetrics {
             .inc();
     }
 
-    /// Counts a decision that could not be written.
-    pub fn failed(&self) {
-        self.failures.inc();
+    /// Counts a decision that could not be written, and what the API server answered.
+    pub fn failed(&self, status: Option<u16>) {
+        let code = status.map_or_else(|| "none".to_owned(), |it| it.to_string());
+        self.failures.get_or_create(&StatusLabels { code }).inc();
     }
 }

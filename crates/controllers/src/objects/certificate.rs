@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::{null_is_empty, used_metadata};
-use crate::requests::{LARGEST_REQUEST, Requested};
+use crate::requests::{LARGEST_OBJECT, LARGEST_REQUEST, Requested};
 
 /// A CertificateSigningRequest as it comes from the API server. An approval replaces the object, so
 /// all of it is kept as long as it is undecided.
@@ -114,13 +114,14 @@ impl From<CertificateObject> for Requested {
         } = object;
         let conditions: Vec<String> = status.conditions.into_iter().map(|it| it.r#type).collect();
         let is_issued = status.certificate.is_some_and(|it| !it.0.is_empty());
-        let size = spec.request.0.len();
-        let is_kept = conditions.is_empty() && !is_issued && size <= LARGEST_REQUEST;
         if let Some(metadata) = whole["metadata"].as_object_mut() {
             // Said anew when it is written; and the server keeps the second by itself.
             metadata.remove("resourceVersion");
             metadata.remove("managedFields");
         }
+        let is_too_large =
+            spec.request.0.len() > LARGEST_REQUEST || whole.to_string().len() > LARGEST_OBJECT;
+        let is_kept = conditions.is_empty() && !is_issued && !is_too_large;
         Requested {
             name: metadata.name.unwrap_or_default(),
             uid: metadata.uid.unwrap_or_default(),
@@ -131,7 +132,7 @@ impl From<CertificateObject> for Requested {
             usages: spec.usages,
             conditions,
             is_issued,
-            size,
+            is_too_large,
             request: if is_kept { spec.request.0 } else { Vec::new() },
             whole: is_kept.then_some(whole),
         }
@@ -163,7 +164,7 @@ mod tests {
     fn a_pending_request_is_kept_whole() {
         let request = read(&pending());
         assert_eq!(request.request, b"PEM");
-        assert_eq!((request.name.as_str(), request.size), ("c", 3));
+        assert_eq!((request.name.as_str(), request.is_too_large), ("c", false));
         let whole = request.whole.unwrap();
         assert_eq!(
             whole["metadata"],
@@ -180,9 +181,17 @@ mod tests {
         issued["status"]["certificate"] = "UEVN".into();
         let mut huge = pending();
         huge["spec"]["request"] = "QUJD".repeat(LARGEST_REQUEST / 3 + 1).into();
-        for object in [decided, issued, huge] {
+        let mut wide = pending();
+        wide["metadata"]["annotations"]["a"] = "b".repeat(LARGEST_OBJECT).into();
+        for (object, is_too_large) in [
+            (decided, false),
+            (issued, false),
+            (huge, true),
+            (wide, true),
+        ] {
             let request = read(&object);
             assert!(request.whole.is_none() && request.request.is_empty());
+            assert_eq!(request.is_too_large, is_too_large);
         }
     }
 

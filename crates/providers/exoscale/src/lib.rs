@@ -35,7 +35,7 @@
 //!  credentials ─ given, or from a file ────┘                                   ▲
 //!                                            operation: how to wait for it ────┘
 //!
-//!  id: what a provider id means
+//!  id: what a provider id means; certificates: which addresses a kubelet may show one for
 //! ```
 
 #[allow(
