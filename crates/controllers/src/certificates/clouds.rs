@@ -154,20 +154,26 @@ impl Clouds {
             return MachineAnswer::Unknown;
         };
         // An observer may ask as much as it likes.
-        if !self.fence.is_observing()
-            && let Err(fenced) = self.fence.check()
-        {
-            let error = CloudError::new(CloudErrorKind::Unavailable, "no cloud is called");
-            return MachineAnswer::CannotTell(error.caused_by(fenced));
+        let fence = if self.fence.is_observing() {
+            Fence::open()
+        } else {
+            self.fence.clone()
+        };
+        let question = async { certificates.machine(name, node).await };
+        let work = tokio::time::timeout(CALL_DEADLINE, question);
+        let error = |text: String| CloudError::new(CloudErrorKind::Unavailable, text);
+        match fence.during(work).await {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(_)) => {
+                let cloud = cloud.name();
+                let text = format!("asking {cloud} for a machine took over {CALL_DEADLINE:?}");
+                MachineAnswer::CannotTell(error(text))
+            }
+            Err(fenced) => {
+                let error = error("no cloud is called".to_owned());
+                MachineAnswer::CannotTell(error.caused_by(fenced))
+            }
         }
-        let answer = tokio::time::timeout(CALL_DEADLINE, certificates.machine(name, node)).await;
-        answer.unwrap_or_else(|_| {
-            let text = format!(
-                "asking {} about its machine took longer than {CALL_DEADLINE:?}",
-                cloud.name()
-            );
-            MachineAnswer::CannotTell(CloudError::new(CloudErrorKind::Unavailable, text))
-        })
     }
 }
 
@@ -188,5 +194,101 @@ fn recognition(answer: &MachineAnswer) -> Recognition {
         MachineAnswer::Machines(_) | MachineAnswer::Refused(_) => Recognition::Mine,
         MachineAnswer::Unknown => Recognition::NotMine,
         MachineAnswer::CannotTell(error) => Recognition::CannotTell(error.chain()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use bowline_core::{BoxFuture, Claim};
+    use bowline_http::Clock;
+
+    use super::*;
+
+    /// Counts the questions, and answers none if it hangs.
+    struct Counting {
+        name: CloudName,
+        questions: AtomicUsize,
+        hangs: bool,
+    }
+
+    impl Cloud for Counting {
+        fn name(&self) -> &CloudName {
+            &self.name
+        }
+
+        fn provider(&self) -> &'static str {
+            "demo"
+        }
+
+        fn claim(&self, _: &Node) -> Claim {
+            Claim::Mine
+        }
+
+        fn serving_certificates(&self) -> Option<&dyn ServingCertificates> {
+            Some(self)
+        }
+    }
+
+    impl ServingCertificates for Counting {
+        fn rules(&self) -> ApprovalRules {
+            ApprovalRules::default()
+        }
+
+        fn machine<'a>(&'a self, _: &'a str, _: Option<&'a Node>) -> BoxFuture<'a, MachineAnswer> {
+            Box::pin(async {
+                self.questions.fetch_add(1, Ordering::Relaxed);
+                if self.hangs {
+                    std::future::pending::<()>().await;
+                }
+                MachineAnswer::Unknown
+            })
+        }
+    }
+
+    async fn ask(fence: Fence, hangs: bool) -> (usize, MachineAnswer) {
+        let cloud = Arc::new(Counting {
+            name: CloudName::parse("demo").unwrap(),
+            questions: AtomicUsize::new(0),
+            hangs,
+        });
+        let clouds = Clouds::new(&[cloud.clone() as Arc<dyn Cloud>], true, fence);
+        let (_, answer) = clouds.ask("n1", None).await.unwrap();
+        (cloud.questions.load(Ordering::Relaxed), answer)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn no_cloud_is_asked_without_a_valid_lease_nor_without_end() {
+        let clock = Clock::simulated("2026-01-01T00:00:00Z".parse().unwrap());
+        let second = Duration::from_secs(1);
+        let shut = Fence::closed("l".into(), second, second, clock);
+        let (questions, answer) = ask(shut, false).await;
+        assert!(matches!(
+            (questions, answer),
+            (0, MachineAnswer::CannotTell(_))
+        ));
+        for fence in [Fence::observing(), Fence::open()] {
+            let (questions, answer) = ask(fence, false).await;
+            assert!(matches!((questions, answer), (1, MachineAnswer::Unknown)));
+        }
+        let (questions, answer) = ask(Fence::open(), true).await;
+        assert!(matches!(
+            (questions, answer),
+            (1, MachineAnswer::CannotTell(_))
+        ));
+    }
+
+    #[test]
+    fn a_cloud_is_asked_only_if_it_is_switched_on() {
+        let cloud: Arc<dyn Cloud> = Arc::new(Counting {
+            name: CloudName::parse("demo").unwrap(),
+            questions: AtomicUsize::new(0),
+            hangs: false,
+        });
+        let off = Clouds::new(std::slice::from_ref(&cloud), false, Fence::open());
+        assert!(off.spokesman(None).is_none());
+        let on = Clouds::new(&[cloud], true, Fence::open());
+        assert!(on.spokesman(None).is_some());
     }
 }

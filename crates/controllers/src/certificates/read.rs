@@ -259,6 +259,25 @@ mod tests {
                 .unwrap_err()
                 .contains("more than common name")
         );
+        let with = |oid: &'static [u64], values: &[u8]| {
+            let mut params = CertificateParams::default();
+            params.distinguished_name = DistinguishedName::new();
+            params.subject_alt_names = vec![dns("n1")];
+            let values = values.to_vec();
+            let attributes = vec![rcgen::Attribute { oid, values }];
+            let request = params.serialize_request_with_attributes(&key, attributes);
+            read(request.unwrap().pem().unwrap().as_bytes())
+        };
+        // A second list of extensions, with the DNS name n2; an attribute of nobody.
+        let list = b"\x31\x11\x30\x0f\x30\x0d\x06\x03\x55\x1d\x11\x04\x06\x30\x04\x82\x02n2";
+        let extensions = &[1, 2, 840, 113_549, 1, 9, 14];
+        assert!(
+            with(extensions, list)
+                .unwrap_err()
+                .contains("several lists")
+        );
+        let unknown = with(&[1, 3, 6, 1, 4, 1, 99_999], b"\x31\x02\x05\x00");
+        assert!(unknown.unwrap_err().contains("is not known"));
         let many = (0..300).map(|it| dns(&format!("n{it}"))).collect();
         assert!(
             read(pem("n", &["o"], many).as_bytes())

@@ -527,7 +527,7 @@ proptest! {
         // From here on in the words of the request, not of what was made of it.
         let content = request.content.as_ref().unwrap();
         let own = request.username.strip_prefix("system:node:").unwrap();
-        prop_assert_eq!(&content.common_names, &[request.username.clone()]);
+        prop_assert_eq!(content.common_names.as_slice(), std::slice::from_ref(&request.username));
         prop_assert_eq!(&content.organizations, &["system:nodes"]);
         prop_assert_eq!(content.emails, 0);
         prop_assert!(request.groups.iter().any(|it| it == "system:nodes"));

@@ -12,5 +12,6 @@ mod clouds;
 mod exoscale;
 mod framework;
 mod rights;
+mod seeds;
 mod stage;
 mod writing;

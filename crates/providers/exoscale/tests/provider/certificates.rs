@@ -37,14 +37,11 @@ async fn an_instance_is_found_by_its_name_in_any_case_or_by_the_id_on_its_node()
         .sim
         .set_ipv6(I1, Some("2001:db8::21".parse().unwrap()))
         .unwrap();
-    let mine = vec!["198.51.100.21".to_owned(), "2001:db8::21".to_owned()];
+    let mine = ["198.51.100.21", "2001:db8::21"];
     let name = "pool-a1b2c-xyz";
-    assert_eq!(machines(&stage, name, None).await, [mine.clone()]);
+    assert_eq!(machines(&stage, name, None).await, [mine]);
     let nameless = known(name, "");
-    assert_eq!(
-        machines(&stage, name, Some(&nameless)).await,
-        [mine.clone()]
-    );
+    assert_eq!(machines(&stage, name, Some(&nameless)).await, [mine]);
     assert!(machines(&stage, "nobody", None).await.is_empty());
     // Of two with that name, either may be meant, unless the Node says which.
     stage.sim.add_instance(&other()).unwrap();
@@ -70,11 +67,11 @@ async fn what_the_kubelet_was_told_counts_in_a_private_network_and_is_nobody_els
         known(name, &format!("exoscale://{I1}")),
         "10.0.0.7,fd00::7, bad,198.51.100.99",
     );
-    let public = ["198.51.100.21".to_owned()].to_vec();
-    assert_eq!(machines(&stage, name, Some(&node)).await, [public.clone()]);
+    let public = ["198.51.100.21"];
+    assert_eq!(machines(&stage, name, Some(&node)).await, [public]);
     stage.sim.set_private_networks(I1, &["inside"]).unwrap();
     stage.wait(LIST_AGE + Duration::from_secs(1)).await;
-    let all = [&public[..], &["10.0.0.7".to_owned(), "fd00::7".to_owned()]].concat();
+    let all = [public[0], "10.0.0.7", "fd00::7"];
     assert_eq!(machines(&stage, name, Some(&node)).await, [all]);
     assert_eq!(machines(&stage, name, None).await.len(), 2);
 }
