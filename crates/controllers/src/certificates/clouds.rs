@@ -57,6 +57,11 @@ impl Clouds {
         }
     }
 
+    /// Whether the node is of no cloud that approves, so that its requests are somebody else's matter.
+    pub(super) fn is_foreign(&self, node: Option<&Node>) -> bool {
+        matches!(self.speakers(node), Speakers::Among(clouds) if clouds.is_empty())
+    }
+
     /// Who has a say about requests of that node that nobody has to be asked about; none if
     /// several could.
     pub(super) fn spokesman(&self, node: Option<&Node>) -> Option<&Arc<dyn Cloud>> {

@@ -65,11 +65,7 @@ impl CertificateController {
             .certificates
             .pending(name(cloud), finding.reason());
         if finding.is_early() {
-            info!(
-                request = request.name,
-                user = request.username,
-                "not approved yet: {text}"
-            );
+            info!(request = request.name, user = request.username, "{text}");
             return;
         }
         warn!(request = request.name, user = request.username, "{text}");

@@ -70,6 +70,13 @@ impl CertificateController {
         let facts = request.facts();
         let node = node_of(&request.username).and_then(|name| self.nodes.get(name));
         let candidate = match recognise_certificate(&facts, &self.clouds.first_rules()) {
+            Recognised::Other => return refusal(Recognised::Other, None),
+            _ if self.clouds.is_foreign(node.as_deref()) => {
+                return Judgement {
+                    cloud: None,
+                    act: Act::Wait(Finding::Foreign),
+                };
+            }
             Recognised::Candidate(candidate) => candidate,
             other => return refusal(other, self.clouds.spokesman(node.as_deref())),
         };

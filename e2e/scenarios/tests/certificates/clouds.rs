@@ -1,6 +1,7 @@
 //! Whose word counts: rules that deny, clouds that are on by themselves, several clouds.
 
 use bowline_core::{ApprovalRules, Counted, NodePart, Words};
+use bowline_scenarios::certificates::Ask;
 use bowline_scenarios::cloud::{Script, runs};
 use bowline_scenarios::objects::known;
 use bowline_scenarios::{Bench, Setup, scenario};
@@ -120,7 +121,7 @@ fn without_a_provider_id_one_cloud_alone_must_have_the_machine() {
             cloud.say("n9", runs("n9", "10.0.0.9"));
         }
         bench.start();
-        let ask = bowline_scenarios::certificates::Ask::new("c", "n9", &["10.0.0.9"]);
+        let ask = Ask::new("c", "n9", &["10.0.0.9"]);
         bench.put_request(&ask).await;
         bench.until_told("c", "CertificateNotApproved").await;
         // An outage of one cloud hands nobody to the other.
@@ -148,17 +149,27 @@ fn a_cloud_that_speaks_for_all_speaks_for_nodes_of_nobody_here() {
             cloud.say("n2", runs("n2", "10.0.0.6"));
         }
         bench.start();
-        let ask = bowline_scenarios::certificates::Ask::new("c", "n2", &["10.0.0.6"]);
+        let ask = Ask::new("c", "n2", &["10.0.0.6"]);
         bench.put_request(&ask).await;
+        let faulty = Ask::new("faulty", "n2", &[]).with(|it| it.usages = vec!["client auth"]);
+        bench.put_request(&faulty).await;
         bench.put_request(&right("own")).await;
         assert_eq!(bench.until_decided("own").await, [APPROVED]);
         bench.settle().await;
-        assert_eq!(bench.decided("c"), [""; 0], "it is nobody's");
+        for name in ["c", "faulty"] {
+            assert_eq!(bench.decided(name), [""; 0], "it is nobody's");
+            assert!(
+                bench.cluster.events(name).is_empty(),
+                "and nobody is bothered"
+            );
+        }
         bench.stop().await;
         bench.clouds[1].speak_for_all();
         bench.clouds[1].offer_certificates(STRICT);
         bench.start();
         assert_eq!(bench.until_decided("c").await, ["Approved Yes: fine"]);
+        let denied = ["Denied No: Reason: key usage does not match"];
+        assert_eq!(bench.until_decided("faulty").await, denied);
         bench.put_request(&right("mine")).await;
         assert_eq!(
             bench.until_decided("mine").await,
