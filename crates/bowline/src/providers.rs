@@ -29,6 +29,9 @@ pub(crate) struct Surroundings {
     pub config_file: String,
 }
 
+/// A cloud that is on its way.
+type Building<'a> = BoxFuture<'a, Result<Arc<dyn Cloud>>>;
+
 /// One provider.
 pub(crate) struct Provider {
     /// Its name, as in `--cloud-provider`.
@@ -36,7 +39,7 @@ pub(crate) struct Provider {
     /// The command name of the controller manager it replaces; started under it, the program
     /// presets `--cloud-provider`.
     pub command: &'static str,
-    build: for<'a> fn(&'a Surroundings) -> BoxFuture<'a, Result<Arc<dyn Cloud>>>,
+    build: for<'a> fn(&'a Surroundings) -> Building<'a>,
 }
 
 /// Every provider.

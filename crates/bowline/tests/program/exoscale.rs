@@ -9,7 +9,7 @@ use std::time::Duration;
 use bowline_simulator::World;
 use bowline_simulator::cluster::Cluster;
 use bowline_simulator::exoscale::{
-    Config, DEFAULT_KEY, DEFAULT_SECRET, DEFAULT_ZONE, Exoscale, InstanceSpec,
+    Config, DEFAULT_KEY, DEFAULT_SECRET, DEFAULT_ZONE, Exoscale, InstanceSpec, PoolSpec,
 };
 use bowline_simulator::faults::{Action, Rule};
 use bowline_simulator::fleet::{self, Fleet};
@@ -17,6 +17,7 @@ use bowline_simulator::journal::Filter;
 use bowline_simulator::kubernetes::auth::originals;
 use bowline_simulator::kubernetes::kinds;
 use bowline_simulator::serve::Server;
+use serde_json::json;
 use tempfile::TempDir;
 use tokio::task::spawn_blocking;
 
@@ -264,4 +265,42 @@ async fn nobody_waits_for_an_api_that_does_not_answer_in_order_to_stop() {
         "{:?}",
         begun.elapsed()
     );
+}
+
+#[tokio::test]
+async fn a_plan_shows_the_steps_and_writes_nothing() {
+    let stage = Stage::new().await;
+    let pool = stage
+        .cloud
+        .add_pool(&PoolSpec::named("workers", 2))
+        .unwrap();
+    let member = &stage.cloud.instances()[0];
+    let node = json!({
+        "apiVersion": "v1", "kind": "Node", "metadata": {"name": "worker-1"},
+        "spec": {"providerID": format!("exoscale://{}", member.id)},
+    });
+    let service = json!({
+        "apiVersion": "v1", "kind": "Service",
+        "metadata": {"namespace": "default", "name": "web"},
+        "spec": {
+            "type": "LoadBalancer", "selector": {"app": "web"},
+            "ports": [{"port": 80, "protocol": "TCP", "nodePort": 31080}],
+        },
+    });
+    stage.cluster.install([node, service]).unwrap();
+    let kubeconfig = stage.folder.path().join("kubeconfig");
+    let mut command = bowline(&["plan", "--all", "--cloud-provider=exoscale"]);
+    command
+        .arg(format!("--kubeconfig={}", kubeconfig.display()))
+        .env("EXOSCALE_API_ENDPOINT", &stage.url)
+        .env("EXOSCALE_API_ZONE", DEFAULT_ZONE)
+        .env("EXOSCALE_API_KEY", DEFAULT_KEY)
+        .env("EXOSCALE_API_SECRET", DEFAULT_SECRET);
+    let ended = spawn_blocking(|| run(command)).await.unwrap();
+    assert_eq!(ended.code, Some(2), "{ended:?}");
+    for words in ["Service default/web, in cloud exoscale", &pool, "k8s-"] {
+        assert!(ended.stdout.contains(words), "{words}: {}", ended.stdout);
+    }
+    let writes = stage.world.journal.matching(&Filter::any().mutating());
+    assert!(writes.is_empty(), "{writes:?}");
 }

@@ -1,11 +1,12 @@
 //! New nodes: which instance they are, and what they get.
 
-use bowline_scenarios::objects::{addresses, is_uninitialized};
-use bowline_scenarios::{Bench, is_real, scenario};
+use bowline_scenarios::objects::{addresses, fresh, is_uninitialized};
+use bowline_scenarios::{Bench, is_real, only_in_memory, scenario};
+use bowline_simulator::exoscale::InstanceSpec;
 use bowline_simulator::fleet::Kubelet;
 use serde_json::{Value, json};
 
-use super::stage::{I1, NOBODY, NODE, Stage};
+use super::stage::{I1, NOBODY, NODE, Stage, info};
 
 const HOST: &str = "Hostname:Pool-a1b2c-xyz";
 const EXTERNAL: &str = "ExternalIP:198.51.100.21";
@@ -252,6 +253,35 @@ fn many_nodes_that_join_at_once_share_a_list_of_instances_and_one_of_types() {
         let most = if is_real() { 20 } else { 6 };
         assert!(calls <= most, "{calls} calls for 50 nodes");
         assert_eq!(stage.writes_to("*").len(), 100, "two writes per node");
+        stage.end().await;
+    });
+}
+
+#[test]
+fn hundreds_of_nodes_that_wait_at_the_start_cost_two_reads() {
+    if !only_in_memory("hundreds of nodes at 20 writes a second take long on the real clock") {
+        return;
+    }
+    scenario!(async || {
+        let mut stage = Stage::idle("", &[]).await;
+        let mut ids = Vec::new();
+        for kind in ["standard.small", "standard.large", "cpu.extra-large"] {
+            let mut spec = InstanceSpec::named(kind).kind(kind);
+            spec.count = Some(100);
+            ids.extend(stage.cloud.add_instances(&spec).unwrap());
+        }
+        for (number, id) in ids.iter().enumerate() {
+            let mut node = fresh(&format!("n-{number}"));
+            node["status"]["nodeInfo"] = info(id);
+            stage.put(node).await;
+        }
+        stage.start().await;
+        for number in 0..ids.len() {
+            stage.initialized(&format!("n-{number}")).await;
+        }
+        let calls = stage.cloud_calls("*").into_iter().map(|it| it.operation);
+        let calls: Vec<String> = calls.collect();
+        assert_eq!(calls, ["list-instances", "list-instance-types"]);
         stage.end().await;
     });
 }

@@ -8,7 +8,7 @@ use bowline_simulator::fleet::Kubelet;
 use bowline_simulator::machines::Power;
 
 use super::stage::{
-    A_WHILE, I1, I2, NOBODY, NODE, OTHER, Stage, is_shut_down, silent, status, text,
+    A_WHILE, I1, I2, NOBODY, NODE, OTHER, Stage, info, is_shut_down, silent, status, text,
 };
 
 fn id(instance: &str) -> String {
@@ -206,14 +206,4 @@ fn exoscale_case_93_a_bare_uuid_is_an_id_too() {
         stage.shutdown_taint(NODE, true).await;
         stage.end().await;
     });
-}
-
-/// What a kubelet says about its machine.
-fn info(system_uuid: &str) -> serde_json::Value {
-    let empty = "";
-    serde_json::json!({
-        "systemUUID": system_uuid, "machineID": empty, "bootID": empty, "kernelVersion": empty,
-        "osImage": empty, "containerRuntimeVersion": empty, "kubeletVersion": empty,
-        "kubeProxyVersion": empty, "operatingSystem": empty, "architecture": empty,
-    })
 }

@@ -72,9 +72,20 @@ impl Stage {
 
     /// The same with further flags.
     pub(crate) async fn with(config: &str, flags: &[&str]) -> Self {
+        let mut stage = Self::idle(config, flags).await;
+        stage.start().await;
+        stage
+    }
+
+    /// Starts the manager.
+    pub(crate) async fn start(&mut self) {
+        self.site.start().await;
+    }
+
+    /// The same without the manager, for [`Stage::start`].
+    pub(crate) async fn idle(config: &str, flags: &[&str]) -> Self {
         let seed = Setup::default().seed;
-        let mut site = Site::set_up(seed, FIXTURE, config, &[], flags).await;
-        site.start().await;
+        let site = Site::set_up(seed, FIXTURE, config, &[], flags).await;
         Self {
             fleet: site.cluster.fleet(Settings::default()),
             _monitor: site.cluster.monitor(monitor::Settings::default()),
@@ -255,4 +266,14 @@ pub(crate) fn status(code: u16) -> Action {
         headers: BTreeMap::new(),
         body: None,
     }
+}
+
+/// What a kubelet says about its machine.
+pub(crate) fn info(system_uuid: &str) -> Value {
+    let empty = "";
+    json!({
+        "systemUUID": system_uuid, "machineID": empty, "bootID": empty, "kernelVersion": empty,
+        "osImage": empty, "containerRuntimeVersion": empty, "kubeletVersion": empty,
+        "kubeProxyVersion": empty, "operatingSystem": empty, "architecture": empty,
+    })
 }
