@@ -21,6 +21,7 @@
 //! controllers ask and write; they never see a cloud's API.
 
 mod addresses;
+mod annotation;
 mod balancers;
 mod certificates;
 mod cloud;
@@ -49,10 +50,12 @@ mod selector;
 mod service;
 mod setting;
 mod sight;
+mod sketch;
 mod source_ranges;
 mod taints;
 
 pub use addresses::{AddressError, addresses_differ, desired_addresses};
+pub use annotation::{TAKE_OVER, nearest, unknown_annotations};
 pub use balancers::{
     Balancers, Draft, DraftError, Executor, Goal, Marked, Progress, Publication, Whose, Wish,
     names_a_cluster,
@@ -97,5 +100,6 @@ pub use service::{
 };
 pub use setting::{Origin, Setting, SettingError};
 pub use sight::{By, Sight, Unproven};
+pub use sketch::{Remark, Sketch};
 pub use source_ranges::{SOURCE_RANGES_ANNOTATION, allows_all, source_ranges};
 pub use taints::{with_shutdown, without_shutdown, without_uninitialized};

@@ -161,13 +161,8 @@ impl Stage {
     pub(super) fn boot_machine(&mut self) -> Result<String> {
         self.booted += 1;
         let name = format!("worker-{}", self.booted);
-        let machine_id = self.cloud.cloud.boot(&name)?;
-        self.fleet.join(Kubelet {
-            node_name: name.clone(),
-            machine_id,
-            system_uuid: self.world.random.uuid(),
-            ..Kubelet::default()
-        })?;
+        let kubelet = self.cloud.cloud.boot(&name)?;
+        self.fleet.join(kubelet)?;
         self.machines.push(name.clone());
         Ok(name)
     }

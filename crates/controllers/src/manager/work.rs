@@ -177,10 +177,7 @@ impl<'a> Work<'a> {
     ) -> Result<Option<Started>, ManagerError> {
         match known.name {
             CLOUD_NODE | CLOUD_NODE_LIFECYCLE if owners.all().is_empty() => {
-                warn!(
-                    controller = known.name,
-                    "not started: no configured cloud knows machines"
-                );
+                not_supported(known);
                 Ok(None)
             }
             CLOUD_NODE | CLOUD_NODE_LIFECYCLE => {
@@ -201,10 +198,7 @@ impl<'a> Work<'a> {
                 Ok(Some(self.start_for_certificates(known, stop)))
             }
             _ => {
-                info!(
-                    controller = known.name,
-                    "not started: no configured cloud offers what it needs"
-                );
+                not_supported(known);
                 Ok(None)
             }
         }
@@ -378,6 +372,32 @@ impl<'a> Work<'a> {
             let pause = self.manager.random.jitter(interval, 1.0);
             stop.unless_given(tokio::time::sleep(pause)).await;
         }
+    }
+}
+
+/// Tells that no configured cloud offers what a controller needs, in the words of the framework, which
+/// people and test suites look for.
+fn not_supported(known: &KnownController) {
+    let controller = known.name;
+    match controller {
+        CLOUD_NODE => warn!(
+            controller,
+            "failed to start cloud node controller: cloud provider does not support instances"
+        ),
+        CLOUD_NODE_LIFECYCLE => warn!(
+            controller,
+            "failed to start cloud node lifecycle controller: cloud provider does not support \
+             instances"
+        ),
+        SERVICE => warn!(
+            controller,
+            "failed to start service controller: the cloud provider does not support external \
+             load balancers"
+        ),
+        _ => info!(
+            controller,
+            "not started: no configured cloud offers what it needs"
+        ),
     }
 }
 

@@ -138,23 +138,50 @@ impl Machines {
         let listing = if ids.len() > FEW && self.may_list.is_given() {
             match self.list_for(start, &ids).await {
                 Ok(listing) => Some(listing),
-                Err(error) if self.may_list.was_refused(&error) => None,
+                Err(error) if error.kind() == CloudErrorKind::Denied => {
+                    return self.gather_one_by_one(ids, Some(error)).await;
+                }
                 Err(error) => return Knowledge::failed(error),
             }
         } else {
             self.recent(start)
         };
         let Some(listing) = listing else {
-            return Knowledge {
-                read: self.read_each(ids).await,
-                ..Knowledge::default()
-            };
+            return self.gather_one_by_one(ids, None).await;
         };
         let open = unsettled(&ids, &listing.instances);
         let open = open.into_iter().take(CONFIRMATIONS).collect();
         Knowledge {
             read: self.read_each(open).await,
             list: Some(Ok(listing.instances)),
+            ..Knowledge::default()
+        }
+    }
+
+    /// Reads all of them. If they are many, the first one tells whether the others are worth it: where
+    /// nothing at all is allowed, it is not the list that the role lacks.
+    async fn gather_one_by_one(
+        &self,
+        mut ids: BTreeSet<Uuid>,
+        refusal: Option<CloudError>,
+    ) -> Knowledge {
+        let mut read = BTreeMap::new();
+        if ids.len() > FEW
+            && let Some(first) = ids.pop_first()
+        {
+            match self.read(first).await {
+                Reading::Failed(error) if error.kind() == CloudErrorKind::Denied => {
+                    return Knowledge::failed(error);
+                }
+                reading => read.insert(first, reading),
+            };
+            if let Some(refusal) = refusal {
+                self.may_list.was_refused(&refusal);
+            }
+        }
+        read.extend(self.read_each(ids).await);
+        Knowledge {
+            read,
             ..Knowledge::default()
         }
     }
@@ -258,7 +285,7 @@ impl Machines {
         if self.may_list.is_given() {
             match self.list(Instant::now()).await {
                 Ok(listing) => return self.judge(&listing),
-                Err(error) if self.may_list.was_refused(&error) => {}
+                Err(error) if error.kind() == CloudErrorKind::Denied => {}
                 Err(error) => return Err(error),
             }
         }

@@ -31,9 +31,9 @@
 //!
 //! ```text
 //!  config ─ file and environment, checked ─┐
-//!  zone ─ which zone, where its API is ────┼─▶ build ─▶ Cloud ─▶ instances ─▶ api ─▶ bowline-http
-//!  credentials ─ given, or from a file ────┘                                   ▲
-//!                                            operation: how to wait for it ────┘
+//!  zone ─ which zone, where its API is ────┼─▶ build ─▶ Cloud ─▶ instances ─┬─▶ api ─▶ bowline-http
+//!  credentials ─ given, or from a file ────┘              └────▶ balancer ──┘
+//!                                                                  └─▶ operation: how to wait
 //!
 //!  id: what a provider id means; certificates: which addresses a kubelet may show one for
 //! ```
@@ -41,18 +41,15 @@
 #[allow(
     dead_code,
     unused_imports,
-    reason = "load balancers, which make the other calls, come next"
+    reason = "an answer is described whole, also where nobody asks for a part of it"
 )]
 mod api;
+mod balancer;
 mod certificates;
 pub mod config;
 mod credentials;
 pub mod id;
 mod instances;
-#[allow(
-    dead_code,
-    reason = "load balancers, which wait for operations, come next"
-)]
 mod operation;
 #[cfg(test)]
 mod testing;
@@ -62,7 +59,7 @@ mod zone;
 
 use std::sync::Arc;
 
-use bowline_core::{Claim, Cloud, CloudName, Instances, Node, ServingCertificates};
+use bowline_core::{Balancers, Claim, Cloud, CloudName, Instances, Node, ServingCertificates};
 use bowline_http::{BaseUrl, CallMetrics, Clock, Connector, DEFAULT_BUCKETS, HttpClient, Random};
 use http::HeaderValue;
 use prometheus_client::registry::Registry;
@@ -70,12 +67,14 @@ use thiserror::Error;
 use tracing::{info, warn};
 
 use api::Api;
+use balancer::LoadBalancers;
 use certificates::Certificates;
 use config::{CredentialSource, InstanceConfig};
 use credentials::CredentialsFile;
 use instances::Machines;
 use zone::Machine;
 
+pub use balancer::settings::table as annotations;
 pub use config::{Config, ConfigErrors};
 pub use credentials::{CREDENTIALS_POLL, KeyPair};
 pub use instances::{CONFIRMATIONS, FEW, LIST_AGE};
@@ -136,16 +135,22 @@ pub async fn build(
         zone,
         config.instances.clone(),
     ));
+    let settings = &config.load_balancer;
+    let balancers = (!settings.disabled)
+        .then(|| Arc::new(LoadBalancers::new(Api::new(http.clone()), settings)));
     let credentials = match &config.credentials {
         CredentialSource::Given(pair) => {
             http.set_auth(pair.clone());
             None
         }
         CredentialSource::File(path) => {
-            let machines = Arc::downgrade(&machines);
+            let followers = (Arc::downgrade(&machines), balancers.clone());
             let changed = move || {
-                if let Some(machines) = machines.upgrade() {
+                if let Some(machines) = followers.0.upgrade() {
                     machines.credentials_changed();
+                }
+                if let Some(balancers) = &followers.1 {
+                    balancers.credentials_changed();
                 }
             };
             let following = CredentialsFile::follow(path.clone(), http.clone(), changed);
@@ -157,6 +162,7 @@ pub async fn build(
         config: config.instances.clone(),
         certificates: Certificates::new(machines.clone(), config.node_csr_validation),
         machines,
+        balancers,
         credentials,
     }))
 }
@@ -191,6 +197,8 @@ struct Exoscale {
     name: CloudName,
     config: InstanceConfig,
     machines: Arc<Machines>,
+    /// None if they are switched off.
+    balancers: Option<Arc<LoadBalancers>>,
     certificates: Certificates,
     /// Ends with the cloud.
     credentials: Option<CredentialsFile>,
@@ -212,6 +220,10 @@ impl Cloud for Exoscale {
     /// `--allow-untagged-cloud` is taken and not needed.
     fn has_cluster_id(&self) -> bool {
         true
+    }
+
+    fn balancers(&self) -> Option<&dyn Balancers> {
+        self.balancers.as_deref().map(|it| it as _)
     }
 
     fn ready(&self) -> Result<(), String> {

@@ -12,6 +12,7 @@ use bowline_simulator::cloudscale::{
     BalancerInfo, BalancerStatus, BalancerTimings, Cloudscale, Config, DEFAULT_TOKEN, MachineSpec,
     NetworkSpec, Timings,
 };
+use bowline_simulator::fleet::Kubelet;
 use bowline_simulator::kubernetes::auth::originals;
 use bowline_simulator::serve::Server;
 use futures::FutureExt;
@@ -93,12 +94,17 @@ impl SimulatedCloud for Simulated {
         }
     }
 
-    fn boot(&self, machine: &str) -> Result<String> {
+    fn boot(&self, machine: &str) -> Result<Kubelet> {
         let spec = MachineSpec::named(machine)
             .interface("public", None)
             .interface(NETWORK, None);
         let uuid = self.cloud.add_server(&spec)?;
-        Ok(format!("{PREFIX}{uuid}"))
+        Ok(Kubelet {
+            node_name: machine.to_owned(),
+            machine_id: format!("{PREFIX}{uuid}"),
+            system_uuid: uuid,
+            ..Kubelet::default()
+        })
     }
 
     fn stop(&self, machine: &str) -> Result<()> {

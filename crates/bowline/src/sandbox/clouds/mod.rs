@@ -11,6 +11,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 use bowline_simulator::World;
 use bowline_simulator::cluster::{Cluster, ClusterError};
+use bowline_simulator::fleet::Kubelet;
 use bowline_simulator::serve::Server;
 use futures::future::BoxFuture;
 
@@ -54,8 +55,8 @@ pub(super) trait SimulatedCloud: Send + Sync {
     /// What its provider is told. Files go into that folder.
     fn settings(&self, folder: &Path) -> Settings;
 
-    /// Makes a machine that runs, and gives its provider id.
-    fn boot(&self, machine: &str) -> Result<String>;
+    /// Makes a machine that runs, and gives the kubelet on it.
+    fn boot(&self, machine: &str) -> Result<Kubelet>;
 
     /// Powers a machine off.
     fn stop(&self, machine: &str) -> Result<()>;

@@ -66,6 +66,14 @@ impl Knowledge {
             Ok(instance) => instance,
             // Nobody ever said that the node is this cloud's, and now its machine is not there.
             Err(Lookup::Gone(_)) if !known => return Lookup::NotMine,
+            Err(Lookup::Gone(evidence)) => {
+                return elsewhere(node, zone).map_or(Lookup::Gone(evidence), |other| {
+                    let text = format!(
+                        "the node is one of {other}, and zone {zone} knows nothing of other zones"
+                    );
+                    Lookup::CannotTell(CloudError::new(CloudErrorKind::Unknown, text))
+                });
+            }
             Err(answer) => return answer,
         };
         let named = match type_said(said) {
@@ -113,6 +121,18 @@ impl Knowledge {
             None => Err(missing("an instance-type that is known")),
         }
     }
+}
+
+/// The other zone that a node is in, as it says itself. Nodes of some years ago say only a region, which
+/// is the zone as well.
+fn elsewhere<'a>(node: &'a Node, zone: &str) -> Option<&'a str> {
+    let keys = [
+        "topology.kubernetes.io/zone",
+        "topology.kubernetes.io/region",
+    ];
+    let mut said = keys.iter().filter_map(|key| node.labels.get(*key));
+    let said = said.find(|said| !said.is_empty())?;
+    (said != zone).then_some(said)
 }
 
 /// The instance type that the operator gives a node.

@@ -1,14 +1,6 @@
-//! The provider before a simulated Exoscale.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test may"
-)]
+//! The provider, whole, before a simulated Exoscale.
 
-mod calls;
-mod certificates;
-mod nodes;
-mod overrides;
+#[cfg(test)]
+mod balancer;
+#[cfg(test)]
 mod stage;
-mod trust;

@@ -182,6 +182,38 @@ async fn exoscale_case_27_a_404_about_the_instance_is_gone_with_evidence() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_node_of_another_zone_is_not_gone_because_this_one_does_not_know_it() {
+    let stage = Stage::new().await;
+    let (zone, region) = (
+        "topology.kubernetes.io/zone",
+        "topology.kubernetes.io/region",
+    );
+    for (labels, is_gone) in [
+        (&[(zone, "ch-gva-2"), (region, "ch-gva-2")][..], true),
+        (&[(region, "ch-gva-2")], true),
+        (&[(zone, ""), (region, "ch-gva-2")], true),
+        (&[(zone, "at-vie-1"), (region, "at-vie-1")], false),
+        (&[(region, "at-vie-1")], false),
+    ] {
+        let mut node = known("x", &format!("exoscale://{NOBODY}"));
+        let labels = labels
+            .iter()
+            .map(|(key, value)| ((*key).into(), (*value).into()));
+        node.labels = labels.collect();
+        let answer = stage.ask_one(&node).await;
+        if is_gone {
+            gone(answer);
+        } else {
+            let text = cannot_tell(answer);
+            assert!(text.contains("at-vie-1"), "{text}");
+        }
+        // One that is here is here, whatever its labels say.
+        node.provider_id = Some(I1.to_owned());
+        found(stage.ask_one(&node).await);
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn exoscale_case_28_an_error_is_never_gone() {
     for code in [500, 503, 429] {
         never_gone(code, 5).await;

@@ -184,6 +184,25 @@ async fn exoscale_case_101_a_role_without_lists_is_enough() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_key_that_may_nothing_is_not_tried_on_every_instance() {
+    let stage = Stage::new().await;
+    let fleet = stage.fleet("w", 100, "standard.small");
+    stage.sim.deny(&["list-instances", "get-instance"]);
+    for _ in 0..2 {
+        for answer in stage.ask(&fleet).await {
+            let text = cannot_tell(answer);
+            assert!(text.contains("answered 403"), "{text}");
+        }
+        let calls = stage.calls();
+        assert_eq!(calls.len(), 2, "the list and one instance: {calls:?}");
+    }
+    // It was not the list alone that was denied: it is tried again at once.
+    stage.sim.permit_all();
+    assert!(all_found(&stage.ask(&fleet).await));
+    assert_eq!(stage.calls()[0], LIST);
+}
+
+#[tokio::test(start_paused = true)]
 async fn where_each_has_to_be_read_a_look_up_ends_in_time() {
     let stage = Stage::new().await;
     stage.sim.deny(&["list-instances"]);
