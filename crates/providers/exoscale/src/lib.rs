@@ -123,11 +123,6 @@ pub async fn build(
     for warning in &config.warnings {
         warn!(cloud = surroundings.name.as_str(), "{warning}");
     }
-    if config.node_csr_validation {
-        // Its place is a capability of the cloud, beside its instances.
-        let variable = config::SKS_AGENT_RUNNERS.name;
-        warn!("{variable}: node-csr-validation is not there yet, no certificate is approved");
-    }
     let machine = Machine::new(&surroundings.connector);
     let zone = zone::find(config, &machine).await?;
     let client = |base| client(config, &surroundings, base);

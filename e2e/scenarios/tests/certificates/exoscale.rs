@@ -1,49 +1,51 @@
 //! Exoscale's cases of certificates, on a simulated Exoscale and under the role of the original's
 //! manifest: its runner is on, no flag names the controller.
 
-use std::collections::BTreeMap;
 use std::io;
-use std::ops::Deref;
+use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex};
 
-use bowline_core::CloudName;
-use bowline_exoscale::{Config, PROVIDER, Surroundings};
-use bowline_http::Connector;
 use bowline_scenarios::certificates::Ask;
-use bowline_scenarios::objects::{PROVIDED_NODE_IP, fresh, known};
-use bowline_scenarios::{Bench, Granted, Setup, scenario};
-use bowline_simulator::exoscale::{
-    DEFAULT_KEY, DEFAULT_SECRET, DEFAULT_ZONE, Exoscale, InstanceSpec, NetworkSpec, Scene,
-};
-use bowline_simulator::kubernetes::auth::originals;
-use bowline_simulator::serve::Server;
+use bowline_scenarios::exoscale::{PREFIX, Site};
+use bowline_scenarios::objects::{PROVIDED_NODE_IP, annotated, fresh, known};
+use bowline_scenarios::{Setup, scenario};
+use bowline_simulator::exoscale::InstanceSpec;
 use tracing::subscriber::DefaultGuard;
 use tracing_subscriber::fmt::MakeWriter;
 
-/// Where the cloud listens in the pipes.
-const CLOUD: &str = "exoscale.sim:80";
 /// The instance of the cases, and its node.
 const I1: &str = "6f1d2c3b-7a55-4e0c-9b61-2d3e4f5a6b7c";
 const NODE: &str = "pool-a1b2c-xyz";
 const IPV4: &str = "198.51.100.21";
 const IPV6: &str = "2001:db8:1::21";
+/// Its pool.
+const P1: &str = "0f0e0d0c-0b0a-4908-8706-050403020100";
+const FIXTURE: &str = "
+instance_pools:
+- {name: workers, id: 0f0e0d0c-0b0a-4908-8706-050403020100}
+private_networks:
+- {name: inside}
+";
 const APPROVED: &str = "Approved ExoscaleCloudControllerApproved: This CSR was approved by the \
                         Exoscale Cloud Controller Manager";
 
 struct Stage {
-    bench: Bench,
-    user: String,
+    site: Site,
     log: Log,
-    sim: Arc<Exoscale>,
     _logging: DefaultGuard,
-    _server: Server,
 }
 
 impl Deref for Stage {
-    type Target = Bench;
+    type Target = Site;
 
-    fn deref(&self) -> &Bench {
-        &self.bench
+    fn deref(&self) -> &Site {
+        &self.site
+    }
+}
+
+impl DerefMut for Stage {
+    fn deref_mut(&mut self) -> &mut Site {
+        &mut self.site
     }
 }
 
@@ -51,39 +53,18 @@ impl Stage {
     /// The instance I1, and a manager with the original's command line.
     async fn new() -> Self {
         let (log, logging) = Log::keep();
-        let flags = ["--leader-elect=true", "--allow-untagged-cloud"];
-        let mut bench = Bench::set_up(Setup {
-            clouds: &[],
-            flags: &flags,
-            program: ("exoscale-cloud-controller-manager", PROVIDER),
-            ..Setup::default()
-        })
-        .await;
-        let account = "cloud-controller-manager";
-        let Granted { config, user } = bench.cluster.grant(account, &originals::exoscale()).await;
-        bench.act_as(config);
-        let sim = Exoscale::from_fixture(&bench.world, Scene::default()).unwrap();
-        let server = Server::builder(&bench.world, sim.clone()).pipe(CLOUD);
-        let network = NetworkSpec {
-            name: "inside".to_owned(),
-            ..NetworkSpec::default()
-        };
-        sim.add_private_network(&network).unwrap();
-        let instance = InstanceSpec::named(&bench.cluster.names().own(NODE)).id(I1);
-        let instance = instance.public_ip(IPV4.parse().unwrap());
-        sim.add_instance(&instance.ipv6(IPV6.parse().unwrap()))
-            .unwrap();
-        let cloud = bowline_exoscale::build(&config_of_cloud(), surroundings(&bench)).await;
-        let cloud = cloud.unwrap();
-        bench.add_provider(move |_| cloud.clone());
-        bench.start();
+        let runner = [("EXOSCALE_SKS_AGENT_RUNNERS", "node-csr-validation")];
+        let seed = Setup::default().seed;
+        let mut site = Site::set_up(seed, FIXTURE, "", &runner, &[]).await;
+        let instance = InstanceSpec::named(&site.cluster.names().own(NODE)).id(I1);
+        let instance = instance.pool("workers").public_ip(IPV4.parse().unwrap());
+        let instance = instance.ipv6(IPV6.parse().unwrap());
+        site.cloud.add_instance(&instance).unwrap();
+        site.start().await;
         Self {
-            bench,
-            user,
+            site,
             log,
-            sim,
             _logging: logging,
-            _server: server,
         }
     }
 
@@ -117,29 +98,6 @@ impl Stage {
             "no {words:?} in\n{}",
             self.said()
         );
-    }
-}
-
-fn config_of_cloud() -> Config {
-    let endpoint = format!("http://{CLOUD}/v2");
-    let variables = BTreeMap::from([
-        ("EXOSCALE_API_ENDPOINT", endpoint.as_str()),
-        ("EXOSCALE_API_ZONE", DEFAULT_ZONE),
-        ("EXOSCALE_API_KEY", DEFAULT_KEY),
-        ("EXOSCALE_API_SECRET", DEFAULT_SECRET),
-        ("EXOSCALE_SKS_AGENT_RUNNERS", "node-csr-validation"),
-    ]);
-    let environment = |name: &str| variables.get(name).map(ToString::to_string);
-    Config::read(environment, None).unwrap()
-}
-
-fn surroundings(bench: &Bench) -> Surroundings {
-    Surroundings {
-        name: CloudName::parse(PROVIDER).unwrap(),
-        connector: Connector::simulated(bench.world.pipes.clone()),
-        clock: bench.world.clock.clone(),
-        random: bench.world.random.fork(),
-        metrics: None,
     }
 }
 
@@ -252,9 +210,8 @@ fn exoscale_case_109_another_signers_request_is_ignored() {
     });
 }
 
-/// The load balancers of that case are with Services.
 #[test]
-fn exoscale_case_110_under_the_originals_role_nodes_and_certificates_work_unrefused() {
+fn exoscale_case_110_under_the_originals_role_everything_works_unrefused() {
     scenario!(async || {
         let mut stage = Stage::new().await;
         let mut node = fresh(NODE);
@@ -264,7 +221,12 @@ fn exoscale_case_110_under_the_originals_role_nodes_and_certificates_work_unrefu
         stage.put_request(&right("c")).await;
         assert_eq!(stage.until_decided("c").await, [APPROVED]);
         stage.until_told("c", "CertificateApproved").await;
-        stage.bench.stop().await;
+        let pool = format!("{PREFIX}service-instancepool-id");
+        stage.create_service(annotated("web", &[(&pool, P1)])).await;
+        stage.until_published("web").await;
+        stage.delete_service("web").await;
+        stage.until_service_gone("web").await;
+        stage.stop().await;
         let own = stage
             .entries()
             .into_iter()
@@ -289,8 +251,8 @@ fn the_instance_on_the_node_counts_and_what_the_kubelet_was_told_inside_of_a_net
         let stage = Stage::new().await;
         let name = stage.cluster.names().own(NODE);
         let twin = InstanceSpec::named(&name).public_ip("198.51.100.99".parse().unwrap());
-        stage.sim.add_instance(&twin).unwrap();
-        stage.sim.set_private_networks(I1, &["inside"]).unwrap();
+        stage.cloud.add_instance(&twin).unwrap();
+        stage.cloud.set_private_networks(I1, &["inside"]).unwrap();
         let mut node = known(NODE, &format!("exoscale://{I1}"), "True", &[]);
         node["metadata"]["annotations"][PROVIDED_NODE_IP] = "10.0.0.7,fd00::7".into();
         stage.put(node).await;
