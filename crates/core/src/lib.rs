@@ -12,6 +12,9 @@
 //!
 //!  a Service ──▶ handled ── whose is it? ──▶ the cloud's Draft ──▶ plan ──▶ run ──▶ publication
 //!                needs_update, members
+//!
+//!  a kubelet's request ──▶ recognise ── well formed? ──▶ the cloud's MachineAnswer ──▶ decide ──▶ verdict
+//!  for a certificate
 //! ```
 //!
 //! A provider implements [`Cloud`] and its capabilities; it never sees a Kubernetes client. The
@@ -20,6 +23,7 @@
 mod addresses;
 mod annotation;
 mod balancers;
+mod certificates;
 mod cloud;
 mod duration;
 mod error;
@@ -55,6 +59,12 @@ pub use annotation::{TAKE_OVER, nearest, unknown_annotations};
 pub use balancers::{
     Balancers, Draft, DraftError, Executor, Goal, Marked, Progress, Publication, Whose, Wish,
     names_a_cluster,
+};
+pub use certificates::{
+    ApprovalRules, Candidate, CertificateRequest, Counted, Fault, Finding, KUBELET_SERVING,
+    MachineAnswer, MachineIdentity, NODE_USER_PREFIX, NodePart, Recognised, RequestContent,
+    ServingCertificates, Verdict as CertificateVerdict, Words, decide as decide_certificate,
+    node_of, recognise as recognise_certificate,
 };
 pub use cloud::{BoxFuture, Claim, Cloud, CloudName, CloudNameError, Instances};
 pub use duration::{format_duration, parse_duration};

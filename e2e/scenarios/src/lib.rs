@@ -47,6 +47,7 @@
 )]
 
 mod bench;
+pub mod certificates;
 pub mod cloud;
 pub mod cloudscale;
 pub mod cluster;

@@ -105,6 +105,13 @@ impl Machines {
         self.types.credentials_changed();
     }
 
+    /// All instances of the zone, as a list that is not older than [`LIST_AGE`] shows them.
+    pub(crate) async fn all(&self) -> Result<Arc<BTreeMap<Uuid, Instance>>, CloudError> {
+        let now = Instant::now();
+        let oldest = now.checked_sub(LIST_AGE).unwrap_or(now);
+        Ok(self.list(oldest).await?.instances)
+    }
+
     async fn answers(&self, nodes: &[Arc<Node>]) -> Vec<Lookup> {
         let credentials = self.sight().credentials();
         let questions: Vec<Question<'_>> = nodes

@@ -35,7 +35,7 @@
 //!  credentials ─ given, or from a file ────┘              └────▶ balancer ──┘
 //!                                                                  └─▶ operation: how to wait
 //!
-//!  id: what a provider id means
+//!  id: what a provider id means; certificates: which addresses a kubelet may show one for
 //! ```
 
 #[allow(
@@ -45,6 +45,7 @@
 )]
 mod api;
 mod balancer;
+mod certificates;
 pub mod config;
 mod credentials;
 pub mod id;
@@ -58,7 +59,7 @@ mod zone;
 
 use std::sync::Arc;
 
-use bowline_core::{Balancers, Claim, Cloud, CloudName, Instances, Node};
+use bowline_core::{Balancers, Claim, Cloud, CloudName, Instances, Node, ServingCertificates};
 use bowline_http::{BaseUrl, CallMetrics, Clock, Connector, DEFAULT_BUCKETS, HttpClient, Random};
 use http::HeaderValue;
 use prometheus_client::registry::Registry;
@@ -67,6 +68,7 @@ use tracing::{info, warn};
 
 use api::Api;
 use balancer::LoadBalancers;
+use certificates::Certificates;
 use config::{CredentialSource, InstanceConfig};
 use credentials::CredentialsFile;
 use instances::Machines;
@@ -121,11 +123,6 @@ pub async fn build(
     for warning in &config.warnings {
         warn!(cloud = surroundings.name.as_str(), "{warning}");
     }
-    if config.node_csr_validation {
-        // Its place is a capability of the cloud, beside its instances.
-        let variable = config::SKS_AGENT_RUNNERS.name;
-        warn!("{variable}: node-csr-validation is not there yet, no certificate is approved");
-    }
     let machine = Machine::new(&surroundings.connector);
     let zone = zone::find(config, &machine).await?;
     let client = |base| client(config, &surroundings, base);
@@ -163,6 +160,7 @@ pub async fn build(
     Ok(Arc::new(Exoscale {
         name: surroundings.name,
         config: config.instances.clone(),
+        certificates: Certificates::new(machines.clone(), config.node_csr_validation),
         machines,
         balancers,
         credentials,
@@ -201,6 +199,7 @@ struct Exoscale {
     machines: Arc<Machines>,
     /// None if they are switched off.
     balancers: Option<Arc<LoadBalancers>>,
+    certificates: Certificates,
     /// Ends with the cloud.
     credentials: Option<CredentialsFile>,
 }
@@ -236,5 +235,9 @@ impl Cloud for Exoscale {
 
     fn instances(&self) -> Option<&dyn Instances> {
         (!self.config.disabled).then_some(&*self.machines as &dyn Instances)
+    }
+
+    fn serving_certificates(&self) -> Option<&dyn ServingCertificates> {
+        Some(&self.certificates)
     }
 }

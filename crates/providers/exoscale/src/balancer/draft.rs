@@ -35,7 +35,9 @@ impl LoadBalancers {
         let mut notices = settings::unknown_keys(service);
         notices.append(&mut desire.notices);
         if !faults.is_empty() {
-            return Ok(self.refusal(wish, faults, notices, None));
+            let mut refusal = self.refusal(wish, faults, notices, None);
+            refusal.plan.unread = true;
+            return Ok(refusal);
         }
         let (target, found) = try_join!(
             self.pools.resolve(&settings.pool, &wish.nodes),
@@ -45,8 +47,12 @@ impl LoadBalancers {
             (Ok(target), Ok(found)) => (target, found),
             (target, found) => {
                 let pool = target.as_ref().ok().copied();
+                let seen = found.as_ref().ok().and_then(|it| it.balancer.as_ref());
+                let seen = seen.map(inventory::found).unwrap_or_default();
                 let faults = [target.err(), found.err()].into_iter().flatten();
-                return Ok(self.refusal(wish, faults.collect(), notices, pool));
+                let mut refusal = self.refusal(wish, faults.collect(), notices, pool);
+                refusal.plan.found = seen;
+                return Ok(refusal);
             }
         };
         notices.append(&mut found.notices);

@@ -7,6 +7,7 @@
 )]
 
 mod calls;
+mod certificates;
 mod nodes;
 mod overrides;
 mod stage;

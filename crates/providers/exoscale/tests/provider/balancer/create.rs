@@ -263,7 +263,7 @@ async fn exoscale_case_51_a_bad_duration_is_told_and_whole_seconds_are_taken() {
     let mut shop = Shop::new().await;
     shop.set("service-healthcheck-interval", "abc");
     let outcome = shop.ensure().await;
-    assert_eq!(shop.calls().len(), 0);
+    assert_eq!((shop.calls().len(), outcome.plan.unread), (0, true));
     refused(&shop, &outcome, "\"abc\"");
     assert!(outcome.problem().contains("service-healthcheck-interval"));
     shop.set("service-healthcheck-interval", "15");
