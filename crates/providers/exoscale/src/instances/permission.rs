@@ -69,6 +69,21 @@ impl Permission {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::Log;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_refusal_is_said_once() {
+        let (log, _guard) = Log::keep();
+        let permission = Permission::new("list-instances", "one by one");
+        for _ in 0..3 {
+            let denied = CloudError::new(CloudErrorKind::Denied, "GET instance answered 403");
+            assert!(permission.was_refused(&denied));
+        }
+        let text = log.text();
+        let said = "the API key may not list-instances: one by one";
+        assert_eq!(text.matches(said).count(), 1, "{text}");
+        assert!(text.contains("answered 403"), "{text}");
+    }
 
     #[tokio::test(start_paused = true)]
     async fn a_refusal_counts_for_a_while_and_only_for_those_credentials() {

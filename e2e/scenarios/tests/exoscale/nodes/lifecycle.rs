@@ -188,9 +188,12 @@ fn exoscale_case_92_an_id_of_no_override_costs_no_call_and_the_node_is_kept() {
         stage
             .silent_node("rack", Some("exoscale://rack7-u12"))
             .await;
+        let message = stage.message("rack", "MalformedProviderID").await;
+        assert!(message.contains("exoscale://rack7-u12"), "{message}");
         let before = stage.content("rack");
         stage.long(A_WHILE).await;
         assert_eq!(stage.content("rack"), before);
+        assert_eq!(stage.told("rack", "MalformedProviderID"), 1);
         assert_eq!(stage.cloud_calls("*").len(), 0);
         assert_eq!(stage.writes_to("*").len(), 0);
         stage.end().await;
