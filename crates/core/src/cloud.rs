@@ -5,7 +5,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use crate::{Balancers, CloudError, Lookup, Node};
+use crate::{Balancers, CloudError, Lookup, Node, ServingCertificates};
 
 /// A future of a capability's method; capabilities are used behind pointers.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -89,6 +89,11 @@ pub trait Cloud: Send + Sync + 'static {
 
     /// What it does about Services of type LoadBalancer.
     fn balancers(&self) -> Option<&dyn Balancers> {
+        None
+    }
+
+    /// What it says to requests of kubelets for serving certificates.
+    fn serving_certificates(&self) -> Option<&dyn ServingCertificates> {
         None
     }
 }

@@ -1,6 +1,7 @@
 //! A cloud whose every answer is scripted by the test, and which writes down every question.
 
 mod balancers;
+mod certificates;
 mod drafts;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -9,7 +10,7 @@ use std::time::Duration;
 
 use bowline_core::{
     AddressKind, Balancers, BoxFuture, Claim, Cloud, CloudError, CloudName, Evidence, Instance,
-    Instances, Lookup, Node, NodeAddress, Power, ProviderId,
+    Instances, Lookup, Node, NodeAddress, Power, ProviderId, ServingCertificates,
 };
 use bowline_http::{Clock, Random};
 use bowline_simulator::World;
@@ -92,6 +93,7 @@ pub struct ScriptedCloud {
     random: Random,
     state: Mutex<State>,
     balancers: ScriptedBalancers,
+    approval: certificates::Approval,
     asked: watch::Sender<usize>,
 }
 
@@ -107,6 +109,7 @@ impl ScriptedCloud {
             random: world.random.fork(),
             state: Mutex::default(),
             balancers: ScriptedBalancers::new(names, &world.clock, &asked),
+            approval: certificates::Approval::default(),
             asked,
         })
     }
@@ -197,15 +200,22 @@ impl ScriptedCloud {
         self.state.lock().unwrap()
     }
 
+    /// The script of the node of that name, if it has one.
+    fn scripted(&self, name: &str) -> Option<Script> {
+        let mut state = self.state();
+        let scripts = state.scripts.get_mut(name)?;
+        Some(match scripts.len() {
+            0 | 1 => scripts.front().cloned().unwrap_or(Script::None),
+            _ => scripts.pop_front().unwrap(),
+        })
+    }
+
     fn script(&self, node: &Node) -> Script {
         let name = self.names.plain(&node.name);
-        let mut state = self.state();
-        if let Some(scripts) = state.scripts.get_mut(&name) {
-            return match scripts.len() {
-                0 | 1 => scripts.front().cloned().unwrap_or(Script::None),
-                _ => scripts.pop_front().unwrap(),
-            };
+        if let Some(script) = self.scripted(&name) {
+            return script;
         }
+        let state = self.state();
         let Some(machines) = &state.machines else {
             return Script::None;
         };
@@ -272,6 +282,11 @@ impl Cloud for ScriptedCloud {
     fn balancers(&self) -> Option<&dyn Balancers> {
         let offered = self.state().has_balancers;
         offered.then_some(&self.balancers as &dyn Balancers)
+    }
+
+    fn serving_certificates(&self) -> Option<&dyn ServingCertificates> {
+        let offered = self.approval.is_offered();
+        offered.then_some(self as &dyn ServingCertificates)
     }
 }
 

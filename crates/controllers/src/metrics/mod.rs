@@ -5,6 +5,7 @@
 //! through [`Metrics::register`].
 
 mod calls;
+mod certificates;
 mod families;
 mod process;
 mod queues;
@@ -16,6 +17,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use prometheus_client::registry::Registry;
 
 pub use calls::{BuildInfo, DelegatedMetrics, EventMetrics, HealthMetrics, RestMetrics};
+pub use certificates::CertificateMetrics;
 pub use families::{
     CloudMetrics, ControllerMetrics, ElectionMetrics, LifecycleMetrics, NodeMetrics,
 };
@@ -34,6 +36,8 @@ pub struct Metrics {
     pub lifecycle: LifecycleMetrics,
     /// Load balancers of Services.
     pub services: ServiceMetrics,
+    /// Serving certificates of kubelets.
+    pub certificates: CertificateMetrics,
     /// What each cloud owns and what is held back there.
     pub clouds: CloudMetrics,
     /// Which controllers run.
@@ -61,6 +65,7 @@ impl Metrics {
             nodes: NodeMetrics::register(&mut registry),
             lifecycle: LifecycleMetrics::register(&mut registry),
             services: ServiceMetrics::register(&mut registry),
+            certificates: CertificateMetrics::register(&mut registry),
             clouds: CloudMetrics::register(&mut registry),
             controllers: ControllerMetrics::register(&mut registry),
             election: ElectionMetrics::register(&mut registry),
