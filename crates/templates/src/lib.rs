@@ -22,7 +22,8 @@
 //!   methods, channels, complex or hexadecimal fractional numbers; `call` is always an error.
 //! - Texts are Unicode: an escape for a single byte beyond ASCII does not parse, and `slice` in the
 //!   middle of a character is an error.
-//! - `printf` knows neither argument numbers nor widths from arguments.
+//! - `printf` knows neither argument numbers (`%[1]d`), widths from arguments (`%*d`), nor the bits of a
+//!   fraction (`%x`, `%b`).
 //!
 //! # Limits
 //!

@@ -73,10 +73,14 @@ fn outcome(source: &str, functions: &Arc<Functions>, data: &Value) -> Result<Str
     template.render(data).map_err(|_| "render")
 }
 
-/// Templates that we take differently on purpose, and why; the crate's documentation lists it.
-fn differs_on_purpose(source: &str) -> bool {
-    // A slice in the middle of a character, which only Go can show.
-    source.contains("slice") && source.contains('é')
+/// The one thing that we take differently on purpose: half a character, which is no text.
+fn is_half_a_character(
+    template: &str,
+    go: Result<&String, &str>,
+    ours: Result<&String, &str>,
+) -> bool {
+    let sliced = template.contains("slice") && template.contains('é');
+    sliced && go.is_ok() && ours == Err("render")
 }
 
 #[test]
@@ -87,7 +91,8 @@ fn templates_render_as_in_go() {
         let wanted = vector.text.ok_or(vector.error.as_str());
         let found = outcome(&vector.template, &functions, &data);
         let found = found.as_ref().map_err(|kind| *kind);
-        if found != wanted.as_ref().map_err(|kind| *kind) && !differs_on_purpose(&vector.template) {
+        let wanted = wanted.as_ref().map_err(|kind| *kind);
+        if found != wanted && !is_half_a_character(&vector.template, wanted, found) {
             wrong.push(format!(
                 "{:?}\n   go {wanted:?}\n we {found:?}",
                 vector.template
