@@ -146,7 +146,7 @@ fn exoscale_case_89_an_address_is_shown_when_there_is_one_and_once() {
 }
 
 #[test]
-fn exoscale_case_51_a_bad_setting_is_told_and_nothing_is_asked() {
+fn exoscale_case_51_a_bad_setting_is_told_and_nothing_is_changed() {
     scenario!(async || {
         let shop = Shop::open().await;
         let mark = shop.mark();
@@ -155,7 +155,7 @@ fn exoscale_case_51_a_bad_setting_is_told_and_nothing_is_asked() {
         shop.create_service(web).await;
         let message = shop.message("web", "InvalidLoadBalancerConfig").await;
         assert!(message.contains("\"abc\""), "{message}");
-        assert_eq!(shop.asked(mark), [""; 0]);
+        assert_eq!(shop.changes(mark), [""; 0]);
         shop.annotate("web", &key("service-healthcheck-interval"), Some("15"))
             .await;
         shop.until_ensured("web").await;
