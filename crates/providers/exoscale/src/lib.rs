@@ -38,11 +38,6 @@
 //!  id: what a provider id means; certificates: which addresses a kubelet may show one for
 //! ```
 
-#[allow(
-    dead_code,
-    unused_imports,
-    reason = "an answer is described whole, also where nobody asks for a part of it"
-)]
 mod api;
 mod balancer;
 mod certificates;

@@ -15,8 +15,8 @@ use super::{Api, LoadBalancerService, Operation};
 const LOAD_BALANCERS: &str = "load-balancer";
 /// One of them.
 const LOAD_BALANCER: &str = "load-balancer/:id";
-/// One of its fields.
-const FIELD: &str = "load-balancer/:id/:field";
+/// Its description.
+const DESCRIPTION: &str = "load-balancer/:id/description";
 
 /// A network load balancer.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -82,22 +82,6 @@ pub(crate) struct LoadBalancerChange {
     pub(crate) labels: Option<BTreeMap<String, String>>,
 }
 
-/// A field that can be emptied.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum LoadBalancerField {
-    Description,
-    Labels,
-}
-
-impl LoadBalancerField {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Description => "description",
-            Self::Labels => "labels",
-        }
-    }
-}
-
 impl Api {
     /// `GET /load-balancer`.
     pub(crate) async fn load_balancers(&self) -> Result<Listing<LoadBalancer>, CloudError> {
@@ -135,14 +119,10 @@ impl Api {
         self.remove(one(id)).await
     }
 
-    /// `DELETE /load-balancer/<uuid>/<field>`.
-    pub(crate) async fn reset_load_balancer_field(
-        &self,
-        id: Uuid,
-        field: LoadBalancerField,
-    ) -> Result<Operation, CallError> {
-        let route = Route::new(FIELD).with("id", id.to_string());
-        self.reset(route.with("field", field.name())).await
+    /// `DELETE /load-balancer/<uuid>/description`.
+    pub(crate) async fn reset_description(&self, id: Uuid) -> Result<Operation, CallError> {
+        let route = Route::new(DESCRIPTION).with("id", id.to_string());
+        self.reset(route).await
     }
 }
 

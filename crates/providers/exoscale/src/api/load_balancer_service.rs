@@ -2,7 +2,6 @@
 
 use std::net::IpAddr;
 
-use bowline_core::CloudError;
 use bowline_http::{CallError, Route};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -150,15 +149,6 @@ pub(crate) struct ServiceChange {
 }
 
 impl Api {
-    /// `GET /load-balancer/<uuid>/service/<uuid>`.
-    pub(crate) async fn service(
-        &self,
-        balancer: Uuid,
-        service: Uuid,
-    ) -> Result<LoadBalancerService, CloudError> {
-        self.read(one(SERVICE, balancer, service)).await
-    }
-
     /// `POST /load-balancer/<uuid>/service`. The operation refers to the load balancer, never to
     /// the new service.
     pub(crate) async fn add_service(

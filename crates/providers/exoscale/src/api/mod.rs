@@ -10,7 +10,6 @@ mod instance_type;
 mod load_balancer;
 mod load_balancer_service;
 mod operation;
-mod quota;
 mod resource;
 mod signature;
 mod sks;
@@ -26,21 +25,18 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 pub(crate) use error::error_text;
-pub(crate) use instance::{Instance, InstanceState, Manager};
-pub(crate) use instance_pool::InstancePool;
+pub(crate) use instance::{Instance, InstanceState};
 pub(crate) use instance_type::InstanceType;
 pub(crate) use load_balancer::{
-    LoadBalancer, LoadBalancerChange, LoadBalancerField, LoadBalancerState, NewLoadBalancer,
+    LoadBalancer, LoadBalancerChange, LoadBalancerState, NewLoadBalancer,
 };
 pub(crate) use load_balancer_service::{
-    HealthCheck, HealthStatus, LoadBalancerService, NewService, Reference, ServiceChange,
-    ServiceState,
+    HealthCheck, LoadBalancerService, NewService, Reference, ServiceChange, ServiceState,
 };
 pub(crate) use operation::{Operation, OperationReference, OperationState};
-pub(crate) use quota::{LOAD_BALANCER_QUOTA, Quota};
 pub(crate) use resource::Listing;
 pub use signature::KeyPair;
-pub(crate) use sks::{SksCluster, SksNodepool};
+pub(crate) use sks::SksCluster;
 pub(crate) use zone::Zone;
 
 /// The limit of one request.

@@ -60,9 +60,8 @@ fn everything_but_an_id_may_be_missing_or_null() {
         let service: LoadBalancerService = read(value.clone());
         assert_eq!((service.port, service.healthcheck.clone()), (0, None));
         let _: InstanceType = read(value.clone());
-        let _: InstancePool = read(value.clone());
+        let _: instance_pool::InstancePool = read(value.clone());
         let _: SksCluster = read(value.clone());
-        let _: Quota = read(value.clone());
         let operation: Operation = read(value);
         assert_eq!(operation.state, OperationState::Missing);
     }

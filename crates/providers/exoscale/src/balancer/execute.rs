@@ -10,8 +10,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bowline_core::{
-    BoxFuture, CloudError, CloudErrorKind, Executor, Notice, Plan, Progress, Publication, StepId,
-    Verb, Wish,
+    BoxFuture, CloudError, CloudErrorKind, Executor, Notice, Progress, Publication, Run, StepId,
+    StepState, Verb, Wish,
 };
 use bowline_http::{CallError, Turn};
 use tokio::time::Instant;
@@ -21,7 +21,7 @@ use super::Shared;
 use super::ownership::Family;
 use super::plan::{Action, Sketch, cannot_reset};
 use super::publish::{Known, Publisher};
-use crate::api::{LoadBalancerField, Operation};
+use crate::api::Operation;
 use crate::operation::{Waited, Waiting};
 
 /// When to ask again for the turn on a load balancer that another Service is changing.
@@ -31,7 +31,10 @@ const TURN_PAUSE: Duration = Duration::from_secs(1);
 pub(crate) struct Hands {
     shared: Arc<Shared>,
     wish: Wish,
-    plan: Plan,
+    /// What has become of the plan's steps.
+    run: Run,
+    /// Whether no step is left.
+    finished: bool,
     actions: Vec<Action>,
     balancer: Option<Known>,
     /// Whether it was made in this run.
@@ -40,8 +43,6 @@ pub(crate) struct Hands {
     unlabelled: bool,
     under_way: BTreeMap<StepId, UnderWay>,
     remembered: BTreeSet<Uuid>,
-    done: BTreeSet<StepId>,
-    skipped: BTreeSet<StepId>,
     publisher: Publisher,
 }
 
@@ -80,18 +81,18 @@ impl Hands {
         remembered: BTreeSet<Uuid>,
         publisher: Publisher,
     ) -> Self {
+        let mut run = Run::new(sketch.plan.clone());
         Self {
             shared,
             wish: wish.clone(),
-            plan: sketch.plan.clone(),
+            finished: run.next_step().is_none(),
+            run,
             actions: sketch.actions.clone(),
             balancer,
             is_new: false,
             unlabelled: false,
             under_way: BTreeMap::new(),
             remembered,
-            done: BTreeSet::new(),
-            skipped: BTreeSet::new(),
             publisher,
         }
     }
@@ -105,23 +106,12 @@ impl Hands {
         }
     }
 
-    /// Whether nothing is left to do: what needs a skipped step is skipped too.
-    fn is_finished(&self) -> bool {
-        let mut skipped = self.skipped.clone();
-        self.plan.steps.iter().enumerate().all(|(id, step)| {
-            if step.needs.iter().any(|need| skipped.contains(need)) {
-                skipped.insert(id);
-            }
-            self.done.contains(&id) || skipped.contains(&id)
-        })
-    }
-
     async fn carry(&mut self, step: StepId) -> Result<Progress, CloudError> {
         let Some(action) = self.actions.get(step).cloned() else {
             let message = format!("the plan has no step {step}");
             return Err(CloudError::new(CloudErrorKind::Invalid, message));
         };
-        if self.done.contains(&step) {
+        if *self.run.state(step) == StepState::Done {
             return Ok(Progress::Done);
         }
         let outcome = match self.under_way.remove(&step) {
@@ -129,9 +119,9 @@ impl Hands {
             Some(UnderWay::Sight(since)) => self.look_for(&action, since).await?,
             None => self.begin(step, &action).await?,
         };
-        Ok(match outcome {
+        let progress = match outcome {
             Outcome::Done => {
-                self.done.insert(step);
+                self.run.done(step);
                 Progress::Done
             }
             Outcome::Wait(what, after, under_way) => {
@@ -141,10 +131,12 @@ impl Hands {
                 Progress::Wait { what, after }
             }
             Outcome::Skip(notice) => {
-                self.skipped.insert(step);
+                self.run.skip(step);
                 Progress::Skipped(notice)
             }
-        })
+        };
+        self.finished = self.run.next_step().is_none();
+        Ok(progress)
     }
 
     async fn begin(&mut self, step: StepId, action: &Action) -> Result<Outcome, CloudError> {
@@ -250,8 +242,7 @@ impl Hands {
                 }
             }
             Action::ResetDescription => {
-                let (id, field) = (self.balancer_id()?, LoadBalancerField::Description);
-                let result = api.reset_load_balancer_field(id, field).await;
+                let result = api.reset_description(self.balancer_id()?).await;
                 return self.reset(action, result);
             }
             Action::ResetServiceDescription(service) => {
@@ -282,7 +273,7 @@ impl Hands {
             Err(error) if error.kind() == CloudErrorKind::Denied => {
                 self.shared.resets_denied.store(true, Ordering::Relaxed);
                 let at = self.actions.iter().position(|it| it == action);
-                let step = at.and_then(|at| self.plan.steps.get(at));
+                let step = at.map(|at| self.run.step(at));
                 let notice = step.map(|step| cannot_reset(&step.object));
                 notice.map(Started::Skip).ok_or_else(|| error.into())
             }
@@ -297,7 +288,7 @@ impl Hands {
 
     /// A step in words that follow "waiting for".
     fn words(&self, step: StepId) -> String {
-        let step = &self.plan.steps[step];
+        let step = self.run.step(step);
         let doing = match step.verb {
             Verb::Create => "creation",
             Verb::Update => "change",
@@ -322,9 +313,8 @@ impl Executor for Hands {
 
     fn publication(&self) -> Publication {
         let balancer = self.balancer.as_ref();
-        let finished = self.is_finished();
         self.publisher
-            .publication(balancer, &self.remembered, finished)
+            .publication(balancer, &self.remembered, self.finished)
     }
 }
 
