@@ -20,6 +20,7 @@
 pub mod clients;
 pub mod election;
 pub mod events;
+pub mod ipam;
 pub mod lifecycle;
 mod lookups;
 pub mod manager;

@@ -23,6 +23,8 @@ pub const CLOUD_NODE: &str = "cloud-node-controller";
 pub const CLOUD_NODE_LIFECYCLE: &str = "cloud-node-lifecycle-controller";
 /// The controller that makes load balancers.
 pub const SERVICE: &str = "service-lb-controller";
+/// The controller that gives nodes their pod ranges.
+pub const NODE_IPAM: &str = "node-ipam-controller";
 
 /// All controllers, whatever the provider: naming one that a provider lacks is no error.
 pub const CONTROLLERS: &[KnownController] = &[
@@ -55,7 +57,7 @@ pub const CONTROLLERS: &[KnownController] = &[
         identity: "route-controller",
     },
     KnownController {
-        name: "node-ipam-controller",
+        name: NODE_IPAM,
         alias: "nodeipam",
         former: &[],
         on_by_default: false,

@@ -7,7 +7,7 @@ use ipnet::{IpNet, Ipv6Net};
 use super::blocks::BlockSet;
 use super::layout::{AllocatorKind, Layout};
 use super::machine::{MachineError, is_public, machine_range};
-use super::taken::{Taken, overlapping};
+use super::taken::{NetworkMap, Taken};
 use crate::Node;
 
 /// Sets of machines' networks that are kept; before there are more, those without any taken block go.
@@ -20,7 +20,7 @@ pub struct Allocator {
     kind: AllocatorKind,
     /// The cluster's ranges, in order.
     clusters: Vec<IpNet>,
-    sets: BTreeMap<IpNet, BlockSet>,
+    sets: NetworkMap<BlockSet>,
     /// All that the holders have, and the Services' ranges.
     taken: Taken,
     holders: BTreeMap<String, Holding>,
@@ -107,7 +107,7 @@ impl Allocator {
         let mut allocator = Self {
             kind: layout.kind,
             clusters: layout.clusters.iter().map(|it| it.range).collect(),
-            sets: BTreeMap::new(),
+            sets: NetworkMap::default(),
             taken: Taken::default(),
             holders: BTreeMap::new(),
             reports: BTreeMap::new(),
@@ -303,7 +303,7 @@ impl Allocator {
     fn set_around(&self, candidates: &[Ipv6Net]) -> Option<IpNet> {
         candidates.iter().find_map(|candidate| {
             let address = Ipv6Net::from(candidate.addr());
-            let around = overlapping(&self.sets, address.into());
+            let around = self.sets.overlapping(address.into());
             around.into_iter().rfind(|range| match range {
                 IpNet::V6(range) => is_public(range.network()),
                 IpNet::V4(_) => false,
@@ -313,7 +313,7 @@ impl Allocator {
 
     /// Adds a set, if there is none; what is taken already is marked in it at once.
     fn add_set(&mut self, range: IpNet, mask: u8) {
-        if self.sets.contains_key(&range) {
+        if self.sets.get(&range).is_some() {
             return;
         }
         // Machines' ranges follow a table, and the cluster's were checked.
@@ -345,7 +345,7 @@ impl Allocator {
     fn take(&mut self, network: IpNet) -> usize {
         let count = self.taken.add(network);
         if count == 1 {
-            for range in overlapping(&self.sets, network) {
+            for range in self.sets.overlapping(network) {
                 let marked = self.sets.get_mut(&range).map_or(0, |set| set.mark(network));
                 if marked > 0 {
                     self.report(range).allocations += marked;
@@ -358,7 +358,7 @@ impl Allocator {
     fn give_back(&mut self, networks: &[IpNet]) {
         for network in networks {
             if self.taken.remove(*network) {
-                for range in overlapping(&self.sets, *network) {
+                for range in self.sets.overlapping(*network) {
                     self.free(range, *network);
                 }
             }

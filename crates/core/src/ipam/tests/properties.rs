@@ -141,7 +141,7 @@ proptest! {
     #[test]
     fn no_two_nodes_share_an_address_and_nothing_is_leaked(
         kind in prop_oneof![Just("RangeAllocator"), Just("CloudAllocator")],
-        happenings in prop::collection::vec(happening(), 0..400),
+        happenings in prop::collection::vec(happening(), 0..200),
     ) {
         let mut world = World::new(kind);
         for happening in &happenings {
@@ -191,7 +191,7 @@ proptest! {
 /// Five thousand allocations with random releases and restarts.
 #[test]
 fn five_thousand_allocations_with_releases_and_restarts_give_nothing_twice_and_leak_nothing() {
-    for seed in 1..=8_u64 {
+    for seed in 1..=4_u64 {
         let flags = IpamFlags {
             mask_ipv6: 64,
             ..flags("RangeAllocator", "10.128.0.0/12,fd00:10::/48")
