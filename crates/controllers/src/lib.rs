@@ -11,6 +11,7 @@
 //!                │                                            ▼ and every cloud call
 //!                ├─▶ nodes (one watch) ─▶ node ──────┬─▶ clients ─▶ API server
 //!                │                      lifecycle ───┤
+//!                │                      ipam ────────┤
 //!                └─▶ services (one watch) ─▶ service ┼─▶ owners, lookups ─▶ clouds
 //!                                                    └─▶ events, metrics
 //! ```

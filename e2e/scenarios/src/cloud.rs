@@ -2,11 +2,13 @@
 
 mod balancers;
 mod drafts;
+mod networks;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
+use bowline_core::ipam::Networks;
 use bowline_core::{
     AddressKind, Balancers, BoxFuture, Claim, Cloud, CloudError, CloudName, Evidence, Instance,
     Instances, Lookup, Node, NodeAddress, Power, ProviderId,
@@ -20,6 +22,7 @@ use tokio::sync::watch;
 use crate::names::Names;
 use balancers::unavailable;
 pub use balancers::{Balancer, ID, Look, SELECTOR, SIZE, ScriptedBalancers, Trouble};
+pub use networks::ScriptedNetworks;
 
 /// What the cloud says about one node.
 #[derive(Clone, Debug)]
@@ -92,6 +95,7 @@ pub struct ScriptedCloud {
     random: Random,
     state: Mutex<State>,
     balancers: ScriptedBalancers,
+    networks: ScriptedNetworks,
     asked: watch::Sender<usize>,
 }
 
@@ -107,6 +111,7 @@ impl ScriptedCloud {
             random: world.random.fork(),
             state: Mutex::default(),
             balancers: ScriptedBalancers::new(names, &world.clock, &asked),
+            networks: ScriptedNetworks::new(names, &asked),
             asked,
         })
     }
@@ -119,6 +124,17 @@ impl ScriptedCloud {
     /// Its load balancers, whether they are offered or not.
     pub fn balancers(&self) -> &ScriptedBalancers {
         &self.balancers
+    }
+
+    /// From the next start of a manager on it knows networks, too.
+    pub fn offer_networks(&self) -> &ScriptedNetworks {
+        self.networks.offer();
+        &self.networks
+    }
+
+    /// Its networks, whether they are offered or not.
+    pub fn networks(&self) -> &ScriptedNetworks {
+        &self.networks
     }
 
     /// From now on, this about that node.
@@ -272,6 +288,11 @@ impl Cloud for ScriptedCloud {
     fn balancers(&self) -> Option<&dyn Balancers> {
         let offered = self.state().has_balancers;
         offered.then_some(&self.balancers as &dyn Balancers)
+    }
+
+    fn networks(&self) -> Option<&dyn Networks> {
+        let offered = self.networks.is_offered();
+        offered.then_some(&self.networks as &dyn Networks)
     }
 }
 

@@ -20,7 +20,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use bowline_core::ipam::{Allocator, IpamFlags, Misfit};
+use bowline_core::ipam::{Allocator, IpamFlags};
 use bowline_core::{Cloud, Node, error_chain};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
@@ -195,12 +195,6 @@ impl IpamController {
 
     fn with_state<T>(&self, act: impl FnOnce(&mut State) -> T) -> T {
         act(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    fn warn_of(&self, misfits: &[Misfit]) {
-        for misfit in misfits {
-            warn!("{misfit}");
-        }
     }
 
     fn has_started(&self, allocator: Allocator) {

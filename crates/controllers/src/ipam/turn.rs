@@ -7,7 +7,7 @@ use bowline_core::ipam::{
 };
 use bowline_core::{CloudError, Node, Ownership};
 use ipnet::Ipv6Net;
-use tracing::{debug, info};
+use tracing::{debug, info, warn};
 
 use super::IpamController;
 use crate::stop::Stop;
@@ -87,7 +87,7 @@ impl IpamController {
     /// its cloud has not looked at yet may get better addresses to find its machine by.
     fn is_to_have_blocks(&self, node: &Node) -> bool {
         let cloud = self.with(|allocator| allocator.kind()) == Some(AllocatorKind::Cloud);
-        !node.deleting && !(cloud && node.is_uninitialized())
+        !(node.deleting || (cloud && node.is_uninitialized()))
     }
 
     /// The networks of the node's machine, if its IPv6 block is to come from there.
@@ -195,7 +195,9 @@ impl IpamController {
 
     fn see(&self, node: &Node) {
         let misfits = self.with(|allocator| allocator.see(node));
-        self.warn_of(&misfits.unwrap_or_default());
+        for misfit in misfits.unwrap_or_default() {
+            warn!("{misfit}");
+        }
     }
 
     /// Gives something back; then there may be something for who waits.

@@ -166,12 +166,16 @@ proptest! {
                 0 => {
                     let fresh = members.iter().filter(|it| !list[**it]).count();
                     prop_assert_eq!(set.mark(network), fresh as u64);
-                    members.iter().for_each(|it| list[*it] = true);
+                    for it in members {
+ list[it] = true;
+}
                 }
                 1 => {
                     let used = members.iter().filter(|it| list[**it]).count();
                     prop_assert_eq!(set.free(network), used as u64);
-                    members.iter().for_each(|it| list[*it] = false);
+                    for it in members {
+ list[it] = false;
+}
                 }
                 _ => match set.next() {
                     Some((block, _)) => {
