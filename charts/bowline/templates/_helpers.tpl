@@ -51,6 +51,9 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 {{- $ours := dict "cloud-provider" "provider" "cluster-name" "clusterName" "concurrent-service-syncs" "concurrentServiceSyncs"
       "leader-elect-resource-name" "leaderElection.name" "leader-elect-resource-namespace" "leaderElection.namespace"
       "mode" "mode" "secure-port" "securePort" "v" "logLevel" -}}
+{{- if eq .Values.provider "exoscale" -}}
+{{- $_ := set $ours "cloud-config" "exoscale.cloudConfig" -}}
+{{- end -}}
 {{- range .Values.extraArgs -}}
 {{- $flag := regexReplaceAll "^--?([^=]*).*$" . "$1" | replace "_" "-" -}}
 {{- if hasKey $ours $flag -}}
@@ -67,6 +70,8 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 {{- define "bowline.env" -}}
 {{- if eq .Values.provider "cloudscale" -}}
 {{- include "bowline.cloudscale.env" .Values.cloudscale -}}
+{{- else if eq .Values.provider "exoscale" -}}
+{{- include "bowline.exoscale.env" .Values.exoscale -}}
 {{- else -}}
 {{- fail "provider is empty: say which cloud this is for, such as provider=cloudscale" -}}
 {{- end -}}
@@ -98,4 +103,58 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
   value: {{ get $values $key | toString | quote }}
 {{- end }}
 {{- end }}
+{{- end -}}
+
+{{- define "bowline.exoscale.env" -}}
+{{- if .credentials.file -}}
+- name: EXOSCALE_API_CREDENTIALS_FILE
+  value: {{ printf "/etc/bowline/exoscale/%s" .credentials.file | quote }}
+{{- else -}}
+- name: EXOSCALE_API_KEY
+  valueFrom:
+    secretKeyRef:
+      name: {{ .credentials.existingSecret }}
+      key: api-key
+- name: EXOSCALE_API_SECRET
+  valueFrom:
+    secretKeyRef:
+      name: {{ .credentials.existingSecret }}
+      key: api-secret
+{{- end }}
+{{- with .zone }}
+- name: EXOSCALE_API_ZONE
+  value: {{ . | quote }}
+{{- end }}
+{{- with .apiEndpoint }}
+- name: EXOSCALE_API_ENDPOINT
+  value: {{ . | quote }}
+{{- end }}
+{{- if .csrApproval.enabled }}
+- name: EXOSCALE_SKS_AGENT_RUNNERS
+  value: node-csr-validation
+{{- end }}
+{{- end -}}
+
+{{/* The file of --cloud-config: what is given, and what is switched off. Nothing if all is as without one. */}}
+{{- define "bowline.cloudConfig" -}}
+{{- if eq .Values.provider "exoscale" -}}
+{{- $config := deepCopy .Values.exoscale.cloudConfig -}}
+{{- range $value, $section := dict "nodes" "instances" "loadBalancer" "loadBalancer" -}}
+{{- if not (get $.Values.exoscale $value).enabled -}}
+{{- $_ := set $config $section (merge (dict "disabled" true) (get $config $section | default dict)) -}}
+{{- end -}}
+{{- end -}}
+{{- if $config -}}
+{{- toYaml $config -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* The Secret that is mounted, if one is. */}}
+{{- define "bowline.mountedSecret" -}}
+{{- if and (eq .Values.provider "cloudscale") .Values.cloudscale.token.asFile -}}
+{{- .Values.cloudscale.token.existingSecret -}}
+{{- else if and (eq .Values.provider "exoscale") .Values.exoscale.credentials.file -}}
+{{- .Values.exoscale.credentials.existingSecret -}}
+{{- end -}}
 {{- end -}}

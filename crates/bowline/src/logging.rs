@@ -85,6 +85,7 @@ fn targets(verbosity: i32, modules: &[(String, i64)]) -> Targets {
             "bowline_controllers",
             "bowline_http",
             "bowline_cloudscale",
+            "bowline_exoscale",
         ] {
             let module = pattern.trim_end_matches('*');
             targets = targets.with_target(format!("{room}::{module}"), level);

@@ -1,10 +1,12 @@
 //! The providers this program knows: the only place that sees them all.
 
+use std::fs::File;
+use std::io::Read as _;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use bowline_controllers::metrics::Metrics;
-use bowline_core::{Cloud, CloudName};
+use bowline_core::{BoxFuture, Cloud, CloudName};
 use bowline_http::{Clock, Connector, Random};
 use tracing::warn;
 
@@ -27,6 +29,9 @@ pub(crate) struct Surroundings {
     pub config_file: String,
 }
 
+/// A cloud that is on its way.
+type Building<'a> = BoxFuture<'a, Result<Arc<dyn Cloud>>>;
+
 /// One provider.
 pub(crate) struct Provider {
     /// Its name, as in `--cloud-provider`.
@@ -34,15 +39,25 @@ pub(crate) struct Provider {
     /// The command name of the controller manager it replaces; started under it, the program
     /// presets `--cloud-provider`.
     pub command: &'static str,
-    build: fn(&Surroundings) -> Result<Arc<dyn Cloud>>,
+    build: for<'a> fn(&'a Surroundings) -> Building<'a>,
 }
 
 /// Every provider.
-pub(crate) const PROVIDERS: &[Provider] = &[Provider {
-    name: "cloudscale",
-    command: "cloudscale-cloud-controller-manager",
-    build: cloudscale,
-}];
+pub(crate) const PROVIDERS: &[Provider] = &[
+    Provider {
+        name: bowline_cloudscale::PROVIDER,
+        command: "cloudscale-cloud-controller-manager",
+        build: |surroundings| Box::pin(async move { cloudscale(surroundings) }),
+    },
+    Provider {
+        name: bowline_exoscale::PROVIDER,
+        command: "exoscale-cloud-controller-manager",
+        build: |surroundings| Box::pin(exoscale(surroundings)),
+    },
+];
+
+/// Bytes of a cloud config file. The largest there are list a few hundred nodes.
+const LARGEST_CONFIG: u64 = 1024 * 1024;
 
 /// The provider whose original has this command name.
 pub(crate) fn by_command(program: &str) -> Option<&'static Provider> {
@@ -72,9 +87,10 @@ pub(crate) fn named(name: &str) -> Result<&'static Provider> {
     }
 }
 
-/// Builds the cloud of `--cloud-provider`.
-pub(crate) fn build(name: &str, surroundings: &Surroundings) -> Result<Arc<dyn Cloud>> {
+/// Builds the cloud of `--cloud-provider`. Some ask their API where things are before they can work.
+pub(crate) async fn build(name: &str, surroundings: &Surroundings) -> Result<Arc<dyn Cloud>> {
     (named(name)?.build)(surroundings)
+        .await
         .with_context(|| format!("cloud provider {name:?} could not be initialized"))
 }
 
@@ -101,9 +117,62 @@ fn cloudscale(surroundings: &Surroundings) -> Result<Arc<dyn Cloud>> {
     Ok(cloud)
 }
 
+async fn exoscale(surroundings: &Surroundings) -> Result<Arc<dyn Cloud>> {
+    let file = cloud_config(&surroundings.config_file)?;
+    let environment = surroundings.environment.clone();
+    let config = bowline_exoscale::Config::read(|name| environment(name), file.as_deref())?;
+    let metrics = surroundings
+        .metrics
+        .register(bowline_exoscale::register_metrics);
+    let surroundings = bowline_exoscale::Surroundings {
+        name: CloudName::parse(bowline_exoscale::PROVIDER)?,
+        connector: surroundings.connector.clone(),
+        clock: surroundings.clock.clone(),
+        random: surroundings.random.fork(),
+        metrics: Some(metrics),
+    };
+    Ok(bowline_exoscale::build(&config, surroundings).await?)
+}
+
+/// The text of `--cloud-config`; none if there is no such flag.
+fn cloud_config(path: &str) -> Result<Option<String>> {
+    if path.is_empty() {
+        return Ok(None);
+    }
+    let read = || -> Result<String> {
+        let mut text = String::new();
+        let file = File::open(path)?;
+        file.take(LARGEST_CONFIG + 1).read_to_string(&mut text)?;
+        if text.len() as u64 > LARGEST_CONFIG {
+            bail!("it is larger than {LARGEST_CONFIG} bytes");
+        }
+        Ok(text)
+    };
+    let text = read().with_context(|| format!("reading {path} (--cloud-config)"))?;
+    Ok(Some(text))
+}
+
 #[cfg(test)]
 mod tests {
-    use super::PROVIDERS;
+    use super::{LARGEST_CONFIG, PROVIDERS, cloud_config};
+
+    #[test]
+    fn a_cloud_config_is_read_whole_or_not_at_all() {
+        assert_eq!(cloud_config("").unwrap(), None);
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("cloud.yaml");
+        let name = path.to_str().unwrap();
+        let wrong = |words: &str| {
+            let error = format!("{:#}", cloud_config(name).unwrap_err());
+            assert!(error.contains(name) && error.contains(words), "{error}");
+        };
+        wrong("No such file");
+        std::fs::write(&path, "global: {}").unwrap();
+        assert_eq!(cloud_config(name).unwrap().as_deref(), Some("global: {}"));
+        let largest = usize::try_from(LARGEST_CONFIG).unwrap();
+        std::fs::write(&path, "#".repeat(largest + 1)).unwrap();
+        wrong("larger than 1048576 bytes");
+    }
 
     #[test]
     fn the_image_has_a_link_for_every_original() {

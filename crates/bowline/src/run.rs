@@ -75,7 +75,12 @@ pub(crate) async fn manage(
     }
     options.validate()?;
     providers::named(&options.cloud.provider)?;
-    let manager = build(program, options, environment, set_verbosity).await?;
+    // Asking where an API is can take a while, and nobody has to wait for that in order to stop.
+    let built = build(program, options, environment, set_verbosity);
+    let Some(manager) = stop.unless_given(built).await else {
+        return Ok(());
+    };
+    let manager = manager?;
     info!(
         version = env!("CARGO_PKG_VERSION"),
         clouds = manager.clouds.len(),
@@ -126,7 +131,8 @@ pub(crate) struct Reached {
     random: Random,
 }
 
-/// Sets up the ways to the cluster and to the cloud. Nothing is called yet.
+/// Sets up the ways to the cluster and to the cloud. The cluster is not called yet; a cloud only if it
+/// has to be asked where its API is.
 pub(crate) async fn reach(
     program: &str,
     options: &Options,
@@ -158,7 +164,8 @@ pub(crate) async fn reach(
             metrics: metrics.clone(),
             config_file: options.cloud.config_file.clone(),
         },
-    )?;
+    )
+    .await?;
     Ok(Reached {
         clients,
         cloud,

@@ -11,8 +11,13 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("bowline-core", &[]),
     ("bowline-http", &["bowline-core"]),
     ("bowline-controllers", &["bowline-core", "bowline-http"]),
+    ("bowline-templates", &[]),
     ("bowline-cloudscale", &["bowline-core", "bowline-http"]),
     ("bowline-exoscale", &["bowline-core", "bowline-http"]),
+    (
+        "bowline-talos",
+        &["bowline-core", "bowline-http", "bowline-templates"],
+    ),
     ("bowline-simulator", &["bowline-http"]),
     (
         "bowline-control-plane",
@@ -28,6 +33,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "bowline-cloudscale",
             "bowline-controllers",
             "bowline-core",
+            "bowline-exoscale",
             "bowline-http",
             "bowline-simulator",
         ],
@@ -38,6 +44,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "bowline-cloudscale",
             "bowline-controllers",
             "bowline-core",
+            "bowline-exoscale",
             "bowline-http",
             "bowline-simulator",
         ],
@@ -49,6 +56,8 @@ const FORBIDDEN: &[(&str, &[&str])] = &[
     ("bowline-core", &["tokio", "hyper", "kube", "rustls"]),
     ("bowline-cloudscale", &["kube", "k8s-openapi"]),
     ("bowline-exoscale", &["kube", "k8s-openapi"]),
+    ("bowline-talos", &["kube", "k8s-openapi"]),
+    ("bowline-templates", &["tokio", "hyper", "kube", "rustls"]),
 ];
 
 struct Crate {

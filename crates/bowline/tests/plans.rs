@@ -11,6 +11,9 @@
     reason = "a test may"
 )]
 
+#[path = "plans/exoscale.rs"]
+mod exoscale;
+
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;

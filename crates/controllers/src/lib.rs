@@ -12,12 +12,13 @@
 //!                ├─▶ nodes (one watch) ─▶ node ──────┬─▶ clients ─▶ API server
 //!                │                      lifecycle ───┤
 //!                │                      ipam ────────┤
-//!                └─▶ services (one watch) ─▶ service ┼─▶ owners, lookups ─▶ clouds
-//!                                                    └─▶ events, metrics
+//!                ├─▶ services (one watch) ─▶ service ┼─▶ owners, lookups ─▶ clouds
+//!                └─▶ requests ─▶ certificates ───────┴─▶ events, metrics
 //! ```
 //!
 //! Start reading at [`manager`].
 
+pub mod certificates;
 pub mod clients;
 pub mod election;
 pub mod events;
@@ -33,6 +34,7 @@ pub mod options;
 mod owners;
 pub mod queue;
 mod recent;
+mod requests;
 pub mod service;
 mod services;
 pub mod serving;
@@ -43,7 +45,8 @@ mod write;
 pub use lookups::Lookups;
 pub use nodes::{NodeChange, Nodes};
 pub use owners::{Owner, Owners};
+pub use requests::{CertificateRequests, RequestChange, Requested};
 pub use services::{ServiceChange, Services};
 pub use stop::{Stop, StopHandle, stop_signal};
 pub use store::{Change, Found, Sighting, Store, Stored};
-pub use write::{NodeWriter, ServiceWriter, WriteError};
+pub use write::{CertificateWriter, Decision, NodeWriter, ServiceWriter, WriteError};

@@ -44,6 +44,11 @@ pub trait Stored: Clone + PartialEq + Send + Sync + Sized + 'static {
     /// The word for many of them.
     const PLURAL: &'static str;
 
+    /// A field selector, where only some of them are of use.
+    fn fields() -> Option<String> {
+        None
+    }
+
     /// The key in an object's metadata.
     fn key_in(metadata: &ObjectMeta) -> Self::Key;
     /// Its key.
@@ -213,7 +218,7 @@ impl<T: Stored> Store<T> {
         let mut failures = 0;
         while !stop.is_given() {
             let api: Api<DeserializeGuard<T::Object>> = Api::all(client.clone());
-            let mut events = pin!(watcher::watcher(api, mode.config()));
+            let mut events = pin!(watcher::watcher(api, mode.config(T::fields())));
             let mut arriving = Arriving::default();
             loop {
                 match stop.unless_given(events.next()).await {
@@ -416,10 +421,14 @@ enum Mode {
 }
 
 impl Mode {
-    fn config(self) -> watcher::Config {
+    fn config(self, field_selector: Option<String>) -> watcher::Config {
+        let config = watcher::Config {
+            field_selector,
+            ..watcher::Config::default()
+        };
         match self {
-            Self::Streaming => watcher::Config::default().streaming_lists(),
-            Self::Paged => watcher::Config::default().any_semantic(),
+            Self::Streaming => config.streaming_lists(),
+            Self::Paged => config.any_semantic(),
         }
     }
 }

@@ -122,7 +122,7 @@ const ONE_OR_PAIR: &str = "must contain either a single IP or a dual-stack pair 
 
 /// An address in canonical form: an IPv4 address mapped into IPv6 is that IPv4 address, and
 /// leading zeros in IPv4 are decimal, as Kubernetes reads them.
-fn parse_ip(text: &str) -> Option<IpAddr> {
+pub(crate) fn parse_ip(text: &str) -> Option<IpAddr> {
     if let Ok(ip) = text.parse::<IpAddr>() {
         return Some(ip.to_canonical());
     }

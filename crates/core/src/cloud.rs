@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use crate::ipam::Networks;
-use crate::{Balancers, CloudError, Lookup, Node};
+use crate::{Balancers, CloudError, Lookup, Node, ServingCertificates};
 
 /// A future of a capability's method; capabilities are used behind pointers.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -95,6 +95,11 @@ pub trait Cloud: Send + Sync + 'static {
 
     /// What it knows about networks that pods have addresses from.
     fn networks(&self) -> Option<&dyn Networks> {
+        None
+    }
+
+    /// What it says to requests of kubelets for serving certificates.
+    fn serving_certificates(&self) -> Option<&dyn ServingCertificates> {
         None
     }
 }

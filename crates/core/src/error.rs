@@ -83,6 +83,13 @@ impl CloudError {
         self.retry_after
     }
 
+    /// The same for somebody else, where one failed call concerns many: all causes are in its
+    /// message.
+    #[must_use]
+    pub fn copy(&self) -> Self {
+        Self::new(self.kind, self.chain()).retry_after(self.retry_after)
+    }
+
     /// The message and the messages of all causes, on one line.
     pub fn chain(&self) -> String {
         error_chain(self)
@@ -129,5 +136,9 @@ mod tests {
         assert_eq!(error.chain(), "reading server 7: connection reset");
         assert_eq!(error.to_string(), "reading server 7");
         assert_eq!(error.kind().reason(), "Unavailable");
+        let copy = error.retry_after(Some(Duration::from_secs(7))).copy();
+        assert_eq!(copy.to_string(), "reading server 7: connection reset");
+        assert_eq!(copy.retry_hint(), Some(Duration::from_secs(7)));
+        assert_eq!(copy.kind(), CloudErrorKind::Unavailable);
     }
 }

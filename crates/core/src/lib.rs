@@ -12,13 +12,18 @@
 //!
 //!  a Service ──▶ handled ── whose is it? ──▶ the cloud's Draft ──▶ plan ──▶ run ──▶ publication
 //!                needs_update, members
+//!
+//!  a kubelet's request ──▶ recognise ── well formed? ──▶ the cloud's MachineAnswer ──▶ decide ──▶ verdict
+//!  for a certificate
 //! ```
 //!
 //! A provider implements [`Cloud`] and its capabilities; it never sees a Kubernetes client. The
 //! controllers ask and write; they never see a cloud's API.
 
 mod addresses;
+mod annotation;
 mod balancers;
+mod certificates;
 mod cloud;
 mod duration;
 mod error;
@@ -45,13 +50,22 @@ mod secret;
 mod selector;
 mod service;
 mod setting;
+mod sight;
+mod sketch;
 mod source_ranges;
 mod taints;
 
 pub use addresses::{AddressError, addresses_differ, desired_addresses};
+pub use annotation::{TAKE_OVER, nearest, unknown_annotations};
 pub use balancers::{
     Balancers, Draft, DraftError, Executor, Goal, Marked, Progress, Publication, Whose, Wish,
     names_a_cluster,
+};
+pub use certificates::{
+    ApprovalRules, Candidate, CertificateRequest, Counted, Fault, Finding, KUBELET_SERVING,
+    MachineAnswer, MachineIdentity, NODE_USER_PREFIX, NodePart, Recognised, RequestContent,
+    ServingCertificates, Verdict as CertificateVerdict, Words, decide as decide_certificate,
+    node_of, recognise as recognise_certificate,
 };
 pub use cloud::{BoxFuture, Claim, Cloud, CloudName, CloudNameError, Instances};
 pub use duration::{format_duration, parse_duration};
@@ -86,5 +100,7 @@ pub use service::{
     TrafficPolicy,
 };
 pub use setting::{Origin, Setting, SettingError};
+pub use sight::{By, Sight, Unproven};
+pub use sketch::{Remark, Sketch};
 pub use source_ranges::{SOURCE_RANGES_ANNOTATION, allows_all, source_ranges};
 pub use taints::{with_shutdown, without_shutdown, without_uninitialized};

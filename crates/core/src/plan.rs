@@ -165,6 +165,9 @@ pub struct Notice {
 pub struct Plan {
     /// What was found in the cloud for the Service.
     pub found: Vec<Thing>,
+    /// The cloud was not looked at, since nothing would have followed from it: `found` says nothing.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub unread: bool,
     /// What is to be there; nothing while problems leave it open.
     pub wanted: Vec<Thing>,
     /// The steps, in an order in which they can be carried out one by one.

@@ -54,6 +54,7 @@ mod stream;
 #[cfg(test)]
 mod tests;
 mod tls;
+mod turns;
 
 pub use auth::{Anonymous, AuthError, Authenticate, Basic, Bearer, Cookie, Signing, sensitive};
 pub use base::{BaseUrl, BaseUrlError, LinkError};
@@ -78,3 +79,4 @@ pub use retry::{Decision, Effect, Outcome, RetryPolicy, decide, retry_after};
 pub use route::{Route, RouteError};
 pub use stream::{Stream, Wire};
 pub use tls::{Tls, TlsError};
+pub use turns::{Turn, Turns};

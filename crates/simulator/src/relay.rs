@@ -10,7 +10,7 @@
 //! is the relay's. Watches are streamed. What goes wrong behind the relay is a cut connection in
 //! front of it.
 //!
-//! A relay can narrow the view: nodes and Services are then listed and watched with a label selector
+//! A relay can narrow the view: nodes, Services and requests for certificates are then listed and watched with a label selector
 //! that the client knows nothing of, so that it takes its own for all there are.
 
 use std::collections::BTreeSet;
@@ -45,7 +45,11 @@ const MOST_BYTES: usize = 128 * 1024 * 1024;
 /// How the names of service accounts begin.
 const ACCOUNTS: &str = "system:serviceaccount:";
 /// What a narrowed view narrows.
-const NARROWED: [&str; 2] = ["/api/v1/nodes", "/api/v1/services"];
+const NARROWED: [&str; 3] = [
+    "/api/v1/nodes",
+    "/api/v1/services",
+    "/apis/certificates.k8s.io/v1/certificatesigningrequests",
+];
 /// Headers about one connection, which mean nothing on the next.
 const HOP_BY_HOP: [HeaderName; 8] = [
     header::CONNECTION,
@@ -76,7 +80,7 @@ pub struct Relay {
     client: Client<Connector, Full<Bytes>>,
     upstream: Uri,
     caller: String,
-    /// The nodes and Services that are shown; none: all.
+    /// The nodes, Services and requests that are shown; none: all.
     selector: Option<String>,
     flights: watch::Sender<Flights>,
 }
@@ -106,7 +110,7 @@ impl Relay {
         Self::narrowed(config, caller, None)
     }
 
-    /// The same, with a view of only those nodes and Services that the label selector chooses.
+    /// The same, with a view of only those nodes, Services and requests that the label selector chooses.
     pub fn narrowed(
         config: &kube::Config,
         caller: &str,

@@ -1,6 +1,7 @@
 //! The test bench: a cluster, scripted clouds and the real manager between them.
 
 mod calls;
+mod certificates;
 mod faults;
 mod leases;
 mod managers;

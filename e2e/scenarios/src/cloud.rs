@@ -1,6 +1,7 @@
 //! A cloud whose every answer is scripted by the test, and which writes down every question.
 
 mod balancers;
+mod certificates;
 mod drafts;
 mod networks;
 
@@ -11,7 +12,7 @@ use std::time::Duration;
 use bowline_core::ipam::Networks;
 use bowline_core::{
     AddressKind, Balancers, BoxFuture, Claim, Cloud, CloudError, CloudName, Evidence, Instance,
-    Instances, Lookup, Node, NodeAddress, Power, ProviderId,
+    Instances, Lookup, Node, NodeAddress, Power, ProviderId, ServingCertificates,
 };
 use bowline_http::{Clock, Random};
 use bowline_simulator::World;
@@ -96,6 +97,7 @@ pub struct ScriptedCloud {
     state: Mutex<State>,
     balancers: ScriptedBalancers,
     networks: ScriptedNetworks,
+    approval: certificates::Approval,
     asked: watch::Sender<usize>,
 }
 
@@ -112,6 +114,7 @@ impl ScriptedCloud {
             state: Mutex::default(),
             balancers: ScriptedBalancers::new(names, &world.clock, &asked),
             networks: ScriptedNetworks::new(names, &asked),
+            approval: certificates::Approval::default(),
             asked,
         })
     }
@@ -213,15 +216,22 @@ impl ScriptedCloud {
         self.state.lock().unwrap()
     }
 
+    /// The script of the node of that name, if it has one.
+    fn scripted(&self, name: &str) -> Option<Script> {
+        let mut state = self.state();
+        let scripts = state.scripts.get_mut(name)?;
+        Some(match scripts.len() {
+            0 | 1 => scripts.front().cloned().unwrap_or(Script::None),
+            _ => scripts.pop_front().unwrap(),
+        })
+    }
+
     fn script(&self, node: &Node) -> Script {
         let name = self.names.plain(&node.name);
-        let mut state = self.state();
-        if let Some(scripts) = state.scripts.get_mut(&name) {
-            return match scripts.len() {
-                0 | 1 => scripts.front().cloned().unwrap_or(Script::None),
-                _ => scripts.pop_front().unwrap(),
-            };
+        if let Some(script) = self.scripted(&name) {
+            return script;
         }
+        let state = self.state();
         let Some(machines) = &state.machines else {
             return Script::None;
         };
@@ -293,6 +303,11 @@ impl Cloud for ScriptedCloud {
     fn networks(&self) -> Option<&dyn Networks> {
         let offered = self.networks.is_offered();
         offered.then_some(&self.networks as &dyn Networks)
+    }
+
+    fn serving_certificates(&self) -> Option<&dyn ServingCertificates> {
+        let offered = self.approval.is_offered();
+        offered.then_some(self as &dyn ServingCertificates)
     }
 }
 

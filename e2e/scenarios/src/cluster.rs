@@ -3,6 +3,7 @@
 //! Names are the scenario's own everywhere here; the handle translates them (see [`crate::names`]).
 
 mod callers;
+mod certificates;
 mod leases;
 mod remains;
 mod server;
@@ -29,6 +30,7 @@ use crate::mirror::{Mirror, version_of};
 use crate::names::Names;
 use crate::plane::ControlPlane;
 use crate::play;
+pub(crate) use certificates::REQUEST;
 pub(crate) use remains::Remains;
 
 /// Tries of a change that somebody else's changes come in between of.
@@ -398,10 +400,10 @@ impl Real {
 }
 
 fn kind(name: &str) -> &'static Kind {
-    let group = if name == "Lease" {
-        "coordination.k8s.io"
-    } else {
-        ""
+    let group = match name {
+        "Lease" => "coordination.k8s.io",
+        certificates::REQUEST => "certificates.k8s.io",
+        _ => "",
     };
     kinds::by_kind(group, "v1", name).unwrap()
 }

@@ -47,9 +47,11 @@
 )]
 
 mod bench;
+pub mod certificates;
 pub mod cloud;
 pub mod cloudscale;
 pub mod cluster;
+pub mod exoscale;
 pub mod measure;
 mod mirror;
 pub mod names;

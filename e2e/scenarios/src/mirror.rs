@@ -1,11 +1,12 @@
-//! What a real server holds of one scenario (nodes, Services, events, leases), kept up to date by watches, so that scenarios can read
-//! without waiting.
+//! What a real server holds of one scenario (nodes, Services, requests for certificates, events, leases), kept
+//! up to date by watches, so that scenarios can read without waiting.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use futures::{Stream, StreamExt};
+use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Event as KubeEvent, Node, Service};
 use kube::api::ListParams;
@@ -18,6 +19,7 @@ use serde_json::Value;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
+use crate::cluster::REQUEST;
 use crate::names::Names;
 
 /// Where the leases of managers are.
@@ -33,10 +35,11 @@ pub(crate) struct Mirror {
     names: Names,
     nodes: Kept,
     services: Kept,
+    requests: Kept,
     events: Kept,
     leases: Kept,
     pulse: watch::Sender<()>,
-    tasks: [JoinHandle<()>; 4],
+    tasks: [JoinHandle<()>; 5],
 }
 
 impl Drop for Mirror {
@@ -73,7 +76,11 @@ impl Mirror {
         let all = Api::all_with(client.clone(), &ApiResource::erase::<Node>(&()));
         let nodes_task = follow(all, "Node", config.clone(), &nodes, names, &pulse);
         let all = Api::all_with(client.clone(), &ApiResource::erase::<Service>(&()));
-        let services_task = follow(all, "Service", config, &services, names, &pulse);
+        let services_task = follow(all, "Service", config.clone(), &services, names, &pulse);
+        let requests = Kept::default();
+        let resource = ApiResource::erase::<CertificateSigningRequest>(&());
+        let all = Api::all_with(client.clone(), &resource);
+        let requests_task = follow(all, REQUEST, config, &requests, names, &pulse);
         let all = Api::all_with(client.clone(), &ApiResource::erase::<KubeEvent>(&()));
         let events_task = follow(
             all,
@@ -92,14 +99,22 @@ impl Mirror {
             names: names.clone(),
             nodes,
             services,
+            requests,
             events,
             leases,
             pulse,
-            tasks: [nodes_task, services_task, events_task, leases_task],
+            tasks: [
+                nodes_task,
+                services_task,
+                requests_task,
+                events_task,
+                leases_task,
+            ],
         };
         let all = [
             &mirror.nodes,
             &mirror.services,
+            &mirror.requests,
             &mirror.events,
             &mirror.leases,
         ];
@@ -135,6 +150,17 @@ impl Mirror {
     /// The Services, by name: a scenario has no two of one name.
     pub(crate) fn services(&self) -> Vec<Value> {
         self.services.lock().current.values().cloned().collect()
+    }
+
+    /// The request for a certificate of that name on the server.
+    pub(crate) fn request(&self, name: &str) -> Option<Value> {
+        self.requests.lock().current.get(name).cloned()
+    }
+
+    /// Waits until that request is seen.
+    pub(crate) async fn until_requested(&self, name: &str) {
+        let what = format!("request {name} is seen");
+        self.until(&what, || self.request(name).is_some()).await;
     }
 
     /// The lease of that name on the server.
@@ -187,6 +213,8 @@ impl Mirror {
         self.agree(&self.nodes, nodes, &select).await;
         let services: Api<Service> = Api::all(self.client.clone());
         self.agree(&self.services, services, &select).await;
+        let requests: Api<CertificateSigningRequest> = Api::all(self.client.clone());
+        self.agree(&self.requests, requests, &select).await;
         let events: Api<KubeEvent> = Api::all(self.client.clone());
         self.agree(&self.events, events, &ListParams::default())
             .await;
@@ -370,10 +398,10 @@ fn told(
 
 /// Items of lists do not say what they are; here all do.
 fn value(mut object: DynamicObject, kind: &str) -> Value {
-    let group = if kind == "Lease" {
-        "coordination.k8s.io/"
-    } else {
-        ""
+    let group = match kind {
+        "Lease" => "coordination.k8s.io/",
+        REQUEST => "certificates.k8s.io/",
+        _ => "",
     };
     object.types = Some(TypeMeta {
         api_version: format!("{group}v1"),

@@ -19,6 +19,7 @@ const LABEL: &str = "bowline.test/scenario";
 const HOST_NAME: &str = "kubernetes.io/hostname";
 const NODES: &str = "/api/v1/nodes/";
 const SERVICES: &str = "/services/";
+const REQUESTS: &str = "/certificatesigningrequests/";
 
 /// The names of one scenario. Clones are the same.
 #[derive(Clone, Debug, Default)]
@@ -103,12 +104,17 @@ impl Names {
     }
 
     /// A Service of the scenario as the server gets it. Its namespace is nobody's own.
-    pub fn outgoing_service(&self, mut service: Value) -> Value {
-        if let (Some(mark), Some(name)) = (self.mark(), service["metadata"]["name"].as_str()) {
-            service["metadata"]["name"] = self.own(name).into();
-            service["metadata"]["labels"][LABEL] = mark.into();
+    pub fn outgoing_service(&self, service: Value) -> Value {
+        self.outgoing_named(service)
+    }
+
+    /// An object of the scenario, of which only its own name needs to be translated.
+    pub fn outgoing_named(&self, mut object: Value) -> Value {
+        if let (Some(mark), Some(name)) = (self.mark(), object["metadata"]["name"].as_str()) {
+            object["metadata"]["name"] = self.own(name).into();
+            object["metadata"]["labels"][LABEL] = mark.into();
         }
-        service
+        object
     }
 
     /// An object of the server as the scenario reads it.
@@ -146,10 +152,15 @@ impl Names {
             && !name.starts_with('*')
         {
             rule.path = format!("{NODES}{}", self.own(name));
-        } else if let Some((namespace, name)) = rule.path.split_once(SERVICES)
-            && !name.starts_with('*')
-        {
-            rule.path = format!("{namespace}{SERVICES}{}", self.own(name));
+            return rule;
+        }
+        for part in [SERVICES, REQUESTS] {
+            if let Some((before, name)) = rule.path.split_once(part)
+                && !name.starts_with('*')
+            {
+                rule.path = format!("{before}{part}{}", self.own(name));
+                return rule;
+            }
         }
         rule
     }

@@ -38,6 +38,7 @@ pub struct ControlPlane {
     ready: Value,
     admin: tokio::sync::OnceCell<kube::Config>,
     manager: tokio::sync::OnceCell<kube::Config>,
+    signer: tokio::sync::OnceCell<()>,
 }
 
 impl Drop for ControlPlane {
@@ -87,6 +88,7 @@ impl ControlPlane {
             ready,
             admin: tokio::sync::OnceCell::new(),
             manager: tokio::sync::OnceCell::new(),
+            signer: tokio::sync::OnceCell::new(),
         })
     }
 
@@ -163,6 +165,19 @@ impl ControlPlane {
             Err(kube::Error::Api(status)) if status.code == 409 => {}
             Err(error) => panic!("binding {namespace}/{name} to cluster-admin: {error}"),
         }
+    }
+
+    /// Starts kube-controller-manager with nothing but what signs approved requests for
+    /// certificates; once.
+    pub async fn start_signer(&self) {
+        let start = async || {
+            let signer = "certificatesigningrequest-signing-controller";
+            self.control(&format!(
+                "start kube-controller-manager --controllers={signer}"
+            ))
+            .await;
+        };
+        self.signer.get_or_init(start).await;
     }
 
     /// Puts an object into etcd, past the API server and its rules.

@@ -1,20 +1,21 @@
-//! What is deployed fits the program: deploy/cloudscale.yaml and the chart that it is made from.
-//! (That the manifest is what the chart gives, and that an API server takes it, is for `e2e/deploy`.)
+//! What is deployed fits the program: the manifests of deploy/ and the chart that they are made from.
+//! (That a manifest is what the chart gives, and that an API server takes it, is for `e2e/deploy`.)
 
-use std::collections::{BTreeMap, BTreeSet};
+mod shipped;
+
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use bowline_controllers::options::{self, CommandLine, Request};
 use bowline_simulator::World;
-use bowline_simulator::cloudscale::{Cloudscale, Config, DEFAULT_TOKEN, MachineSpec};
+use bowline_simulator::cloudscale::{self, Cloudscale, MachineSpec};
 use bowline_simulator::cluster::Cluster;
+use bowline_simulator::exoscale::{self, DEFAULT_ZONE, Exoscale, InstanceSpec};
 use bowline_simulator::fleet::{self, Fleet, Kubelet};
 use bowline_simulator::journal::Filter;
 use bowline_simulator::serve::Server;
-use k8s_openapi::api::apps::v1::DaemonSet;
-use k8s_openapi::api::core::v1::{Container, Node, PodSpec, Probe};
+use k8s_openapi::api::core::v1::{Container, Node, Probe};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::runtime::wait::await_condition;
 use kube::{Api, Client};
@@ -22,47 +23,11 @@ use serde_json::{Value, json};
 use tokio::task::spawn_blocking;
 
 use crate::process::{Running, bowline, program, run};
+use shipped::{CLOUDSCALE, EXOSCALE, SHIPPED, Shipped, documents, file};
 
 /// No wait is longer. The machine may be busy.
 const PATIENCE: Duration = Duration::from_secs(60);
 const SYSTEM: &str = "kube-system";
-const ORIGINAL: &str = "cloudscale-cloud-controller-manager";
-
-fn file(path: &str) -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../..")
-        .join(path);
-    std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
-}
-
-fn documents(path: &str) -> Vec<Value> {
-    let options = serde_saphyr::options! { strict_booleans: true };
-    serde_saphyr::from_multiple_with_options(&file(path), options).unwrap()
-}
-
-fn manifest() -> Vec<Value> {
-    documents("deploy/cloudscale.yaml")
-}
-
-fn daemon_set() -> DaemonSet {
-    let mut found: Vec<Value> = manifest();
-    found.retain(|object| object["kind"] == "DaemonSet");
-    let [object] = found.try_into().expect("one DaemonSet");
-    serde_json::from_value(object).unwrap()
-}
-
-fn pod() -> PodSpec {
-    daemon_set().spec.unwrap().template.spec.unwrap()
-}
-
-fn container() -> Container {
-    let [container] = pod().containers.try_into().expect("one container");
-    container
-}
-
-fn arguments() -> Vec<String> {
-    container().args.unwrap()
-}
 
 /// Everything that says what an account may do.
 fn rights(objects: &[Value]) -> Vec<Value> {
@@ -80,130 +45,133 @@ fn understood(arguments: &[String]) -> CommandLine {
 
 #[test]
 fn cloudscale_defect_d24_the_program_understands_the_arguments_and_variables() {
-    assert_eq!(container().command.unwrap(), ["bowline"]);
-    let line = understood(&arguments());
-    line.options.validate().unwrap();
-    assert_eq!(line.warnings, [""; 0]);
-    assert_eq!(line.options.cloud.provider, "cloudscale");
-    // The original's own settings.
-    let original = ["--v=3", "--concurrent-service-syncs=2"];
-    let original = original.map(str::to_owned);
-    assert!(original.iter().all(|flag| arguments().contains(flag)));
-    let known: BTreeSet<&str> = bowline_cloudscale::config::VARIABLES
-        .iter()
-        .map(|variable| variable.name)
-        .collect();
-    for variable in container().env.unwrap() {
-        assert!(known.contains(variable.name.as_str()), "{variable:?}");
+    for shipped in SHIPPED {
+        let container = shipped.container();
+        assert_eq!(container.command.unwrap(), ["bowline"]);
+        let arguments = container.args.unwrap();
+        let line = understood(&arguments);
+        line.options.validate().unwrap();
+        assert_eq!(line.warnings, shipped.warnings, "{}", shipped.path);
+        assert_eq!(line.options.cloud.provider, shipped.provider);
+        for flag in shipped.flags {
+            assert!(arguments.iter().any(|it| it == flag), "{flag}");
+        }
+        let known = (shipped.variables)();
+        for variable in container.env.unwrap() {
+            assert!(known.contains(&variable.name.as_str()), "{variable:?}");
+        }
     }
 }
 
 #[test]
-fn cloudscale_defect_d24_the_token_comes_from_the_originals_secret() {
-    let env = container().env.unwrap();
-    let token = env.iter().find(|it| it.name == "CLOUDSCALE_ACCESS_TOKEN");
-    let source = token.and_then(|it| it.value_from.clone()).unwrap();
-    let key = source.secret_key_ref.unwrap();
-    assert_eq!(
-        (key.name.as_str(), key.key.as_str()),
-        ("cloudscale", "access-token")
-    );
-    assert_ne!(key.optional, Some(true));
+fn cloudscale_defect_d24_the_credentials_come_from_the_originals_secret() {
+    for shipped in SHIPPED {
+        let env = shipped.container().env.unwrap();
+        for secret in shipped.secrets {
+            let variable = env.iter().find(|it| it.name == secret.variable);
+            let source = variable.and_then(|it| it.value_from.clone()).unwrap();
+            let key = source.secret_key_ref.unwrap();
+            assert_eq!(
+                (key.name.as_str(), key.key.as_str()),
+                (secret.name, secret.key)
+            );
+            assert_ne!(key.optional, Some(true));
+        }
+        let from_secrets = env.iter().filter(|it| it.value_from.is_some());
+        assert_eq!(from_secrets.count(), shipped.secrets.len());
+    }
 }
 
 #[test]
 fn cloudscale_defect_d24_applied_over_the_original_it_takes_its_place() {
-    let set = daemon_set();
-    assert_eq!(set.metadata.name.as_deref(), Some(ORIGINAL));
-    assert_eq!(set.metadata.namespace.as_deref(), Some(SYSTEM));
-    let spec = set.spec.unwrap();
-    // The API server refuses to change it.
-    let selector = BTreeMap::from([("k8s-app".to_owned(), ORIGINAL.to_owned())]);
-    assert_eq!(spec.selector.match_labels, Some(selector.clone()));
-    let labels = spec.template.metadata.unwrap().labels.unwrap();
-    assert!(selector.iter().all(|(key, value)| labels[key] == *value));
-    let pod = spec.template.spec.unwrap();
-    assert_eq!(
-        pod.service_account_name.as_deref(),
-        Some("cloud-controller-manager")
-    );
-    assert_eq!(pod.containers[0].name, ORIGINAL);
-    assert_eq!(pod.host_network, Some(true));
-    let role = "node-role.kubernetes.io/control-plane";
-    assert_eq!(pod.node_selector.unwrap()[role], "");
-    for taint in [
-        role,
-        "CriticalAddonsOnly",
-        "node.cloudprovider.kubernetes.io/uninitialized",
-        "node.kubernetes.io/not-ready",
-    ] {
-        let tolerations = pod.tolerations.as_ref().unwrap();
-        assert!(
-            tolerations
-                .iter()
-                .any(|it| it.key.as_deref() == Some(taint)),
-            "{taint}"
+    for shipped in SHIPPED {
+        let workload = shipped.workload();
+        assert_eq!(workload["metadata"]["name"], shipped.original);
+        assert_eq!(workload["metadata"]["namespace"], SYSTEM);
+        // The API server refuses to change it.
+        let selector = json!({ shipped.label: shipped.original });
+        assert_eq!(workload["spec"]["selector"]["matchLabels"], selector);
+        let template = shipped.template();
+        let labels = template.metadata.unwrap().labels.unwrap();
+        assert_eq!(labels[shipped.label], shipped.original);
+        let pod = template.spec.unwrap();
+        assert_eq!(
+            pod.service_account_name.as_deref(),
+            Some("cloud-controller-manager")
         );
+        assert_eq!(pod.containers[0].name, shipped.original);
+        assert_eq!(pod.host_network, Some(true));
+        assert_eq!(pod.dns_policy.as_deref(), Some("Default"));
+        let nodes = pod.node_selector.unwrap_or_default();
+        assert_eq!(nodes.keys().collect::<Vec<_>>(), shipped.nodes);
+        let tolerations = pod.tolerations.unwrap();
+        for taint in shipped.taints {
+            let mut keys = tolerations.iter().map(|it| it.key.as_deref());
+            assert!(keys.any(|key| key == Some(taint)), "{taint}");
+        }
+        let election = understood(&shipped.arguments()).options.election;
+        assert_eq!(election.resource_name, "cloud-controller-manager");
+        assert_eq!(election.resource_namespace, SYSTEM);
     }
-    let line = understood(&arguments());
-    assert_eq!(
-        line.options.election.resource_name,
-        "cloud-controller-manager"
-    );
-    assert_eq!(line.options.election.resource_namespace, SYSTEM);
 }
 
 #[test]
 fn cloudscale_defect_d24_the_container_has_limits_and_no_privilege() {
-    let container = container();
-    let resources = container.resources.unwrap();
-    for amounts in [resources.requests.unwrap(), resources.limits.unwrap()] {
-        let named: Vec<&str> = amounts.keys().map(String::as_str).collect();
-        assert_eq!(named, ["cpu", "memory"]);
+    for shipped in SHIPPED {
+        let container = shipped.container();
+        let resources = container.resources.unwrap();
+        for amounts in [resources.requests.unwrap(), resources.limits.unwrap()] {
+            let named: Vec<&str> = amounts.keys().map(String::as_str).collect();
+            assert_eq!(named, ["cpu", "memory"]);
+        }
+        let security = container.security_context.unwrap();
+        assert_eq!(security.allow_privilege_escalation, Some(false));
+        assert_eq!(security.read_only_root_filesystem, Some(true));
+        let capabilities = security.capabilities.unwrap();
+        assert_eq!(capabilities.drop.unwrap(), ["ALL"]);
+        assert_eq!(capabilities.add, None);
+        let security = shipped.pod().security_context.unwrap();
+        assert_eq!(security.run_as_non_root, Some(true));
+        assert_eq!(security.seccomp_profile.unwrap().type_, "RuntimeDefault");
     }
-    let security = container.security_context.unwrap();
-    assert_eq!(security.allow_privilege_escalation, Some(false));
-    assert_eq!(security.read_only_root_filesystem, Some(true));
-    let capabilities = security.capabilities.unwrap();
-    assert_eq!(capabilities.drop.unwrap(), ["ALL"]);
-    assert_eq!(capabilities.add, None);
-    let security = pod().security_context.unwrap();
-    assert_eq!(security.run_as_non_root, Some(true));
-    assert_eq!(security.seccomp_profile.unwrap().type_, "RuntimeDefault");
 }
 
 #[test]
 fn cloudscale_defect_d24_the_account_has_the_rights_that_are_used_and_no_other() {
-    // deploy/rbac.yaml is what the scenarios of rights run under; only the names differ.
-    let shipped = file("deploy/rbac.yaml").replace("name: bowline", &format!("name: {ORIGINAL}"));
-    let account = format!("kind: ServiceAccount\nmetadata:\n  name: {ORIGINAL}");
-    assert!(shipped.contains(&account));
-    let mut wanted: Vec<Value> = serde_saphyr::from_multiple(&shipped).unwrap();
-    let name = json!("cloud-controller-manager");
-    for object in &mut wanted {
-        if object["kind"] == "ServiceAccount" {
-            object["metadata"]["name"] = name.clone();
+    for shipped in SHIPPED {
+        // deploy/rbac.yaml is what the scenarios of rights run under; only the names differ.
+        let original = shipped.original;
+        let rbac = file("deploy/rbac.yaml").replace("name: bowline", &format!("name: {original}"));
+        let account = format!("kind: ServiceAccount\nmetadata:\n  name: {original}");
+        assert!(rbac.contains(&account));
+        let mut wanted: Vec<Value> = serde_saphyr::from_multiple(&rbac).unwrap();
+        let name = json!("cloud-controller-manager");
+        for object in &mut wanted {
+            if object["kind"] == "ServiceAccount" {
+                object["metadata"]["name"] = name.clone();
+            }
+            for subject in object
+                .get_mut("subjects")
+                .and_then(Value::as_array_mut)
+                .into_iter()
+                .flatten()
+            {
+                subject["name"] = name.clone();
+            }
         }
-        for subject in object
-            .get_mut("subjects")
-            .and_then(Value::as_array_mut)
-            .into_iter()
-            .flatten()
-        {
-            subject["name"] = name.clone();
-        }
+        assert_eq!(rights(&shipped.objects()), wanted, "{}", shipped.path);
     }
-    assert_eq!(rights(&manifest()), wanted);
 }
 
 /// The port and path of a probe, for the container's ports.
-fn target(probe: Option<Probe>) -> (i32, String) {
-    let get = probe.expect("a probe").http_get.expect("an HTTP probe");
+fn target(container: &Container, probe: Option<&Probe>) -> (i32, String) {
+    let get = probe.and_then(|it| it.http_get.clone());
+    let get = get.expect("an HTTP probe");
     assert_eq!(get.scheme.as_deref(), Some("HTTPS"));
     let port = match get.port {
         IntOrString::Int(port) => port,
         IntOrString::String(name) => {
-            let ports = container().ports.unwrap();
+            let ports = container.ports.as_ref().unwrap();
             let mut named = ports.iter().filter(|it| it.name.as_ref() == Some(&name));
             named.next().expect("the probe's port").container_port
         }
@@ -211,43 +179,75 @@ fn target(probe: Option<Probe>) -> (i32, String) {
     (port, get.path.unwrap())
 }
 
-fn probes() -> [(i32, String); 3] {
-    let container = container();
+fn probes(container: &Container) -> [(i32, String); 3] {
     [
-        target(container.startup_probe),
-        target(container.liveness_probe),
-        target(container.readiness_probe),
+        &container.startup_probe,
+        &container.liveness_probe,
+        &container.readiness_probe,
     ]
+    .map(|probe| target(container, probe.as_ref()))
 }
 
-/// What processes work on: the manifest's account, and the simulated cloud.
+/// What processes work on: the manifest's account, and the simulated cloud with one machine.
 struct Stage {
+    shipped: &'static Shipped,
     world: World,
     cluster: Cluster,
-    cloud_url: String,
+    /// What is not the same here as where the container runs: where the cloud is.
+    surroundings: Vec<(&'static str, String)>,
     fleet: Fleet,
-    machine: String,
+    kubelet: Kubelet,
     folder: tempfile::TempDir,
     _server: Server,
 }
 
+/// A machine's kubelet, the cloud's server, and what leads there.
+type Cloud = (Kubelet, Server, Vec<(&'static str, String)>);
+
+async fn cloudscale(world: &World, any: SocketAddr) -> Cloud {
+    let cloud = Cloudscale::new(world, cloudscale::Config::default());
+    let machine = cloud.add_server(&MachineSpec::named("worker-1")).unwrap();
+    let kubelet = Kubelet {
+        node_name: "worker-1".to_owned(),
+        machine_id: format!("cloudscale://{machine}"),
+        ..Kubelet::default()
+    };
+    let server = Server::builder(world, cloud).plain(any).await.unwrap();
+    let url = format!("http://{}", server.local_addr().unwrap());
+    (kubelet, server, vec![("CLOUDSCALE_API_URL", url)])
+}
+
+async fn exoscale(world: &World, any: SocketAddr) -> Cloud {
+    let cloud = Exoscale::new(world, exoscale::Config::default());
+    let machine = cloud.add_instance(&InstanceSpec::named("worker-1"));
+    let kubelet = cloud.kubelet(&machine.unwrap()).unwrap();
+    let server = Server::builder(world, cloud).plain(any).await.unwrap();
+    let url = format!("http://{}/v2", server.local_addr().unwrap());
+    // On an instance, its metadata tell the zone.
+    let zone = ("EXOSCALE_API_ZONE", DEFAULT_ZONE.to_owned());
+    (kubelet, server, vec![("EXOSCALE_API_ENDPOINT", url), zone])
+}
+
 impl Stage {
-    async fn new() -> Self {
+    async fn new(shipped: &'static Shipped) -> Self {
         let world = World::real();
         let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         let cluster = Cluster::on_socket(&world, any).await.unwrap();
-        cluster.install(rights(&manifest())).unwrap();
-        let cloud = Cloudscale::new(&world, Config::default());
-        let machine = cloud.add_server(&MachineSpec::named("worker-1")).unwrap();
-        let server = Server::builder(&world, cloud).plain(any).await.unwrap();
+        cluster.install(rights(&shipped.objects())).unwrap();
+        let (kubelet, server, surroundings) = match shipped.provider {
+            "cloudscale" => cloudscale(&world, any).await,
+            "exoscale" => exoscale(&world, any).await,
+            other => panic!("{other} has no simulator here"),
+        };
         let folder = tempfile::tempdir().unwrap();
-        let account = pod().service_account_name.unwrap();
+        let account = shipped.pod().service_account_name.unwrap();
         let text = cluster.account_kubeconfig(SYSTEM, &account).unwrap();
         std::fs::write(folder.path().join("kubeconfig"), text).unwrap();
         Self {
+            shipped,
             fleet: Fleet::new(&world, cluster.admin().unwrap(), fleet::Settings::default()),
-            machine: format!("cloudscale://{machine}"),
-            cloud_url: format!("http://{}", server.local_addr().unwrap()),
+            surroundings,
+            kubelet,
             world,
             cluster,
             folder,
@@ -261,34 +261,32 @@ impl Stage {
 
     /// The container's process: its arguments and variables, and what a test changes.
     fn start(&self, port: u16) -> Running {
-        let link = self.path(&container().command.unwrap()[0]);
+        let container = self.shipped.container();
+        let link = self.path(&container.command.unwrap()[0]);
         std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_bowline"), &link).unwrap();
         let mut command = program(&link, &[]);
         command
-            .args(arguments())
+            .args(container.args.unwrap())
             .arg(format!(
                 "--kubeconfig={}",
                 self.path("kubeconfig").display()
             ))
             .args(["--bind-address=127.0.0.1", &format!("--secure-port={port}")]);
-        for variable in container().env.unwrap() {
-            let value = match variable.name.as_str() {
-                "CLOUDSCALE_API_URL" => self.cloud_url.clone(),
-                "CLOUDSCALE_ACCESS_TOKEN" => DEFAULT_TOKEN.to_owned(),
-                _ => variable.value.unwrap(),
+        for variable in container.env.unwrap() {
+            let mut secrets = self.shipped.secrets.iter();
+            let secret = secrets.find(|it| it.variable == variable.name);
+            let value = match secret {
+                Some(secret) => secret.value.to_owned(),
+                None => variable.value.unwrap(),
             };
             command.env(variable.name, value);
         }
+        command.envs(self.surroundings.iter().cloned());
         Running::start(command)
     }
 
     async fn join(&self) {
-        let kubelet = Kubelet {
-            node_name: "worker-1".to_owned(),
-            machine_id: self.machine.clone(),
-            ..Kubelet::default()
-        };
-        self.fleet.join(kubelet).unwrap();
+        self.fleet.join(self.kubelet.clone()).unwrap();
         let nodes: Api<Node> = Api::all(self.cluster.admin().unwrap());
         let initialized = |node: Option<&Node>| {
             let spec = node.and_then(|node| node.spec.as_ref());
@@ -321,17 +319,16 @@ async fn answered(port: u16, path: &str) -> String {
     answer.unwrap_or_else(|_| panic!("{path} is not answered"))
 }
 
-#[tokio::test]
-async fn cloudscale_defect_d24_the_started_program_works_and_answers_the_probes() {
-    let served = understood(&arguments()).options.serving.port;
-    let stage = Stage::new().await;
+async fn works_and_answers(shipped: &'static Shipped) {
+    let served = understood(&shipped.arguments()).options.serving.port;
+    let stage = Stage::new(shipped).await;
     // On the machine of a test the real port may be in use.
     let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let port = free.local_addr().unwrap().port();
     drop(free);
     let running = stage.start(port);
     stage.join().await;
-    for (wanted, path) in probes() {
+    for (wanted, path) in probes(&shipped.container()) {
         assert_eq!(i64::from(wanted), served);
         assert_eq!(answered(port, &path).await, "ok", "{path}");
     }
@@ -342,14 +339,26 @@ async fn cloudscale_defect_d24_the_started_program_works_and_answers_the_probes(
     assert_eq!(stage.world.journal.count(&refused), 0, "{}", ended.stderr);
 }
 
+#[tokio::test]
+async fn cloudscale_defect_d24_the_started_program_works_and_answers_the_probes() {
+    works_and_answers(&CLOUDSCALE).await;
+}
+
+#[tokio::test]
+async fn at_exoscale_the_started_program_works_and_answers_the_probes() {
+    works_and_answers(&EXOSCALE).await;
+}
+
 #[test]
 fn cloudscale_defect_d24_chart_manifest_and_program_have_one_version() {
     let version = env!("CARGO_PKG_VERSION");
     let chart = &documents("charts/bowline/Chart.yaml")[0];
     assert_eq!(chart["version"], version);
     assert_eq!(chart["appVersion"], version);
-    let image = container().image.unwrap();
-    assert_eq!(image.rsplit_once(':').unwrap().1, version, "{image}");
+    for shipped in SHIPPED {
+        let image = shipped.container().image.unwrap();
+        assert_eq!(image.rsplit_once(':').unwrap().1, version, "{image}");
+    }
 }
 
 #[test]
@@ -364,4 +373,25 @@ fn cloudscale_defect_d24_the_chart_offers_the_clouds_that_the_program_has() {
     let mut offered = vec![""];
     offered.extend(clouds);
     assert_eq!(schema["properties"]["provider"]["enum"], json!(offered));
+}
+
+#[test]
+fn the_charts_cloud_config_knows_the_keys_of_the_program_but_those_of_credentials() {
+    let schema: Value = serde_json::from_str(&file("charts/bowline/values.schema.json")).unwrap();
+    let config = &schema["properties"]["exoscale"]["properties"]["cloudConfig"];
+    // A ConfigMap is no place for them.
+    let credentials = [
+        "global.apiKey",
+        "global.apiSecret",
+        "global.apiCredentialsFile",
+    ];
+    for key in bowline_exoscale::config::KEYS {
+        let path = key.name.replace("[]", "/items").replace('.', "/");
+        let found = path.split('/').try_fold(config, |at, part| match part {
+            "items" => at.get("items"),
+            name => at.get("properties")?.get(name),
+        });
+        let wanted = !credentials.contains(&key.name);
+        assert_eq!(found.is_some(), wanted, "{}", key.name);
+    }
 }

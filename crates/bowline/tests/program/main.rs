@@ -13,6 +13,7 @@
 mod command_line;
 mod configuration;
 mod deploy;
+mod exoscale;
 mod manager;
 mod process;
 mod replicas;

@@ -6,14 +6,7 @@ use crate::process::{Running, bowline, run};
 /// story has one deleted.
 #[test]
 fn the_story_is_told_to_its_end() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut command = bowline(&["sandbox", "--once", "--seed", "7"]);
-    command.env("TMPDIR", folder.path());
-    let ended = run(command);
-    assert_eq!(ended.code, Some(0), "{}", ended.stdout);
-    assert_eq!(ended.stderr, "");
-    let mut rest = ended.stdout.as_str();
-    for line in [
+    let in_order = [
         "Bowline sandbox",
         "Kubernetes API   https://127.0.0.1:",
         "1. 3 machines boot",
@@ -39,7 +32,7 @@ fn the_story_is_told_to_its_end() {
         "on proof only",
         "worker-3 is gone",
         "lost member worker-3",
-        "with its Node, worker-3 leaves the load balancer",
+        "worker-3 is no longer behind the load balancer",
         "the foreign node is NotReady, and nobody touched it",
         "6. The Service is deleted",
         "Service web is to go, and waits for its load balancer",
@@ -49,21 +42,63 @@ fn the_story_is_told_to_its_end() {
         "the load balancer goes, and the Service after it",
         "everything happened as expected",
         "stopped cleanly: work finished, lease released",
-    ] {
+    ];
+    let somewhere = [
+        "got pool tcp/http",
+        "got listener tcp/80",
+        "got health monitor tcp",
+        "event UpdatedLoadBalancer: Updated load balancer with new hosts",
+    ];
+    tells(&[], &in_order, &somewhere);
+}
+
+/// The same at Exoscale, whose load balancers follow instance pools.
+#[test]
+fn the_story_of_exoscale_is_told_to_its_end() {
+    let in_order = [
+        "Exoscale API     http://127.0.0.1:",
+        "worker-1 initialised: exoscale://",
+        "(standard.medium, ch-gva-2, ExternalIP ",
+        "makes a network load balancer for it that sends to the instance pool of the nodes",
+        "is being made",
+        "got service tcp/80",
+        "got members worker-1, worker-2, worker-3",
+        "Service web got its address: 203.0.113.",
+        "The load balancer follows the pool by itself",
+        "got member worker-4",
+        "lost member worker-1",
+        "lost member worker-3",
+        "worker-3 is gone",
+        "network load balancer k8s-",
+        "lost service tcp/80",
+        "Service web is gone",
+        "everything happened as expected",
+    ];
+    tells(&["--cloud", "exoscale"], &in_order, &[]);
+}
+
+/// Plays the story and looks for these lines: in this order, and anywhere.
+fn tells(arguments: &[&str], in_order: &[&str], somewhere: &[&str]) {
+    let folder = tempfile::tempdir().unwrap();
+    let all = [&["sandbox", "--once", "--seed", "7"], arguments].concat();
+    let mut command = bowline(&all);
+    command.env("TMPDIR", folder.path());
+    let ended = run(command);
+    assert_eq!(ended.code, Some(0), "{}", ended.stdout);
+    assert_eq!(ended.stderr, "");
+    let mut rest = ended.stdout.as_str();
+    for line in in_order {
         let at = rest.find(line);
         let at = at.unwrap_or_else(|| panic!("{line:?} is not in its place:\n{}", ended.stdout));
         rest = &rest[at + line.len()..];
     }
-    for line in [
-        "got pool tcp/http",
-        "got listener tcp/80",
-        "got health monitor tcp",
+    let always = [
         "event EnsuringLoadBalancer: Ensuring load balancer",
         "event EnsuredLoadBalancer: Ensured load balancer",
-        "event UpdatedLoadBalancer: Updated load balancer with new hosts",
         "event DeletingNode: Deleting node worker-3",
         "event DeletedLoadBalancer: Deleted load balancer",
-    ] {
+    ];
+    for line in always.iter().chain(somewhere) {
         assert!(ended.stdout.contains(line), "{line}: {}", ended.stdout);
     }
     assert!(

@@ -132,6 +132,12 @@ impl Clients {
         self.client(self.connection.root(), identity, None, Fence::open())
     }
 
+    /// A client for a controller that always has the connection's own credentials, since nobody grants
+    /// rights to an account of its name; it refuses to change anything once `fence` is shut.
+    pub fn with_own_rights(&self, identity: &str, fence: &Fence) -> Client {
+        self.client(self.connection.root(), identity, None, fence.clone())
+    }
+
     /// A client for a controller, which refuses to change anything once `fence` is shut: a service
     /// account's if that was asked for, else with the connection's own credentials.
     pub async fn for_controller(

@@ -48,3 +48,15 @@ pub fn service_reference(key: &ServiceKey, uid: &str, resource_version: &str) ->
         ..ObjectReference::default()
     }
 }
+
+/// A CertificateSigningRequest.
+pub fn certificate_reference(name: &str, uid: &str, resource_version: &str) -> ObjectReference {
+    ObjectReference {
+        api_version: Some("certificates.k8s.io/v1".to_owned()),
+        kind: Some("CertificateSigningRequest".to_owned()),
+        name: Some(name.to_owned()),
+        uid: Some(uid.to_owned()),
+        resource_version: Some(resource_version.to_owned()),
+        ..ObjectReference::default()
+    }
+}

@@ -20,6 +20,7 @@ use k8s_openapi::api::coordination::v1::Lease;
 use tokio::time::timeout;
 use tracing::{error, info, warn};
 
+use crate::certificates::CertificateController;
 use crate::clients::{AccountError, Clients, LEADER_ELECTION, LEADER_EVENTS, Unhealthy};
 use crate::election::{
     BadMigration, Candidate, Elector, Fence, LeaseName, Lost, Migration, Observer, Placement,
@@ -27,7 +28,7 @@ use crate::election::{
 };
 use crate::events::{EventContext, EventType, Recorder, lease_reference};
 use crate::metrics::Metrics;
-use crate::options::{KnownController, Mode, Options};
+use crate::options::{CERTIFICATES, ControllerSet, KnownController, Mode, Options};
 use crate::serving::{Health, Parts, Server, ServingError};
 use crate::stop::{Stop, stop_signal};
 use work::Work;
@@ -325,7 +326,7 @@ impl Manager {
         let (mut main, mut migrated) = (Vec::new(), Vec::new());
         for known in crate::options::CONTROLLERS
             .iter()
-            .filter(|it| enabled.enabled(it.name))
+            .filter(|it| enabled.enabled(it.name) || self.is_switched_on(it.name))
         {
             match migration.map_or(Placement::Main, |migration| migration.placement(known)) {
                 Placement::Main => main.push(known),
@@ -339,6 +340,15 @@ impl Manager {
             }
         }
         (main, migrated)
+    }
+}
+
+impl Manager {
+    /// Whether a cloud's configuration starts that controller although no flag names it.
+    fn is_switched_on(&self, name: &str) -> bool {
+        name == CERTIFICATES
+            && CertificateController::has_work(&self.clouds, false)
+            && !ControllerSet::forbids(&self.options.controllers.selection, name)
     }
 }
 

@@ -7,6 +7,7 @@ use tokio::task::JoinSet;
 use tracing::{info, warn};
 
 use super::{Manager, ManagerError};
+use crate::certificates::{CertificateController, CertificateParts};
 use crate::clients::{HEALTH_PATIENCE, INFORMERS, wait_until_healthy};
 use crate::election::Fence;
 use crate::events::Recorder;
@@ -15,14 +16,17 @@ use crate::lifecycle::{LifecycleController, LifecycleOptions};
 use crate::lookups::Lookups;
 use crate::node::{NodeController, NodeOptions};
 use crate::nodes::Nodes;
-use crate::options::{CLOUD_NODE, CLOUD_NODE_LIFECYCLE, KnownController, NODE_IPAM, SERVICE};
+use crate::options::{
+    CERTIFICATES, CLOUD_NODE, CLOUD_NODE_LIFECYCLE, KnownController, NODE_IPAM, SERVICE,
+};
 use crate::owners::Owners;
+use crate::requests::CertificateRequests;
 use crate::service::{ServiceController, ServiceOptions, ServiceParts};
 use crate::services::Services;
 use crate::serving::Health;
 use crate::stop::Stop;
 use crate::store::{Store, Stored};
-use crate::write::{NodeWriter, ServiceWriter};
+use crate::write::{CertificateWriter, NodeWriter, ServiceWriter};
 
 /// How long the last events may take to be written when the process stops.
 const FLUSH_LIMIT: Duration = Duration::from_secs(2);
@@ -35,6 +39,7 @@ pub(super) struct Work<'a> {
     fence: Fence,
     nodes: Nodes,
     services: Services,
+    requests: CertificateRequests,
 }
 
 /// A controller that was started: what runs it, and where its events go.
@@ -58,6 +63,7 @@ impl<'a> Work<'a> {
             fence,
             nodes: Nodes::default(),
             services: Services::default(),
+            requests: CertificateRequests::default(),
         }
     }
 
@@ -92,11 +98,13 @@ impl<'a> Work<'a> {
             self.health.add_controller(known.name);
         }
         self.report_sync(&mut running, "nodes-synced", &self.nodes, &stop);
-        if names.iter().any(|known| known.name == SERVICE) {
-            self.report_sync(&mut running, "services-synced", &self.services, &stop);
-            let (services, random) = (self.services.clone(), manager.random.fork());
-            let (client, stop) = (manager.clients.root(INFORMERS), stop.clone());
-            running.spawn(async move { services.follow(client, random, stop).await });
+        let is_started = |name| names.iter().any(|known| known.name == name);
+        if is_started(SERVICE) {
+            self.follow(&mut running, "services-synced", &self.services, &stop);
+        }
+        if is_started(CERTIFICATES) {
+            let name = "certificate-requests-synced";
+            self.follow(&mut running, name, &self.requests, &stop);
         }
         self.nodes
             .follow(informers, manager.random.fork(), stop.clone())
@@ -136,6 +144,20 @@ impl<'a> Work<'a> {
         }
     }
 
+    /// Keeps a store in step with the API server, and is ready when its first list has arrived.
+    fn follow<T: Stored>(
+        &self,
+        running: &mut JoinSet<()>,
+        name: &'static str,
+        store: &Store<T>,
+        stop: &Stop,
+    ) {
+        self.report_sync(running, name, store, stop);
+        let (store, random) = (store.clone(), self.manager.random.fork());
+        let (client, stop) = (self.manager.clients.root(INFORMERS), stop.clone());
+        running.spawn(async move { store.follow(client, random, stop).await });
+    }
+
     /// Is ready when the first list has arrived.
     fn report_sync<T: Stored>(
         &self,
@@ -162,10 +184,7 @@ impl<'a> Work<'a> {
     ) -> Result<Option<Started>, ManagerError> {
         match known.name {
             CLOUD_NODE | CLOUD_NODE_LIFECYCLE if owners.all().is_empty() => {
-                warn!(
-                    controller = known.name,
-                    "not started: no configured cloud knows machines"
-                );
+                not_supported(known);
                 Ok(None)
             }
             CLOUD_NODE | CLOUD_NODE_LIFECYCLE => {
@@ -187,11 +206,13 @@ impl<'a> Work<'a> {
                 info!("{NODE_IPAM} not started: --allocate-node-cidrs is off");
                 Ok(None)
             }
+            CERTIFICATES
+                if CertificateController::has_work(&self.manager.clouds, self.is_named(known)) =>
+            {
+                Ok(Some(self.start_for_certificates(known, stop)))
+            }
             _ => {
-                info!(
-                    controller = known.name,
-                    "not started: no configured cloud offers what it needs"
-                );
+                not_supported(known);
                 Ok(None)
             }
         }
@@ -304,6 +325,41 @@ impl<'a> Work<'a> {
         })
     }
 
+    fn start_for_certificates(&self, known: &'static KnownController, stop: &Stop) -> Started {
+        let manager = self.manager;
+        // The rights are the deployment's own: nobody binds roles to an account of this name.
+        let client = || manager.clients.with_own_rights(known.identity, &self.fence);
+        let context = manager.event_context();
+        let (recorder, writer) = if self.fence.is_observing() {
+            let recorder = Recorder::observing(known.name, &context);
+            (recorder, CertificateWriter::observing(client()))
+        } else {
+            let recorder = Recorder::new(client(), known.name, &context);
+            (recorder, CertificateWriter::new(client()))
+        };
+        let parts = CertificateParts {
+            requests: self.requests.clone(),
+            nodes: self.nodes.clone(),
+            writer,
+            recorder: recorder.clone(),
+            metrics: manager.metrics.clone(),
+            clock: manager.clock.clone(),
+        };
+        let is_named = self.is_named(known);
+        let controller =
+            CertificateController::new(parts, &manager.clouds, is_named, self.fence.clone());
+        Started {
+            known,
+            run: Box::pin(controller.run(stop.clone())),
+            recorder,
+        }
+    }
+
+    /// Whether the command line starts that controller, and not only a cloud's configuration.
+    fn is_named(&self, known: &KnownController) -> bool {
+        self.manager.options.controllers.set().enabled(known.name)
+    }
+
     /// Another client than that of the writes, so that events never use up their rate.
     async fn recorder(
         &self,
@@ -361,6 +417,32 @@ impl<'a> Work<'a> {
             let pause = self.manager.random.jitter(interval, 1.0);
             stop.unless_given(tokio::time::sleep(pause)).await;
         }
+    }
+}
+
+/// Tells that no configured cloud offers what a controller needs, in the words of the framework, which
+/// people and test suites look for.
+fn not_supported(known: &KnownController) {
+    let controller = known.name;
+    match controller {
+        CLOUD_NODE => warn!(
+            controller,
+            "failed to start cloud node controller: cloud provider does not support instances"
+        ),
+        CLOUD_NODE_LIFECYCLE => warn!(
+            controller,
+            "failed to start cloud node lifecycle controller: cloud provider does not support \
+             instances"
+        ),
+        SERVICE => warn!(
+            controller,
+            "failed to start service controller: the cloud provider does not support external \
+             load balancers"
+        ),
+        _ => info!(
+            controller,
+            "not started: no configured cloud offers what it needs"
+        ),
     }
 }
 

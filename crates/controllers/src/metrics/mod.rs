@@ -5,6 +5,7 @@
 //! through [`Metrics::register`].
 
 mod calls;
+mod certificates;
 mod families;
 mod ipam;
 mod process;
@@ -17,6 +18,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use prometheus_client::registry::Registry;
 
 pub use calls::{BuildInfo, DelegatedMetrics, EventMetrics, HealthMetrics, RestMetrics};
+pub use certificates::CertificateMetrics;
 pub use families::{
     CloudMetrics, ControllerMetrics, ElectionMetrics, LifecycleMetrics, NodeMetrics,
 };
@@ -38,6 +40,8 @@ pub struct Metrics {
     pub services: ServiceMetrics,
     /// Pod ranges of nodes.
     pub ipam: IpamMetrics,
+    /// Serving certificates of kubelets.
+    pub certificates: CertificateMetrics,
     /// What each cloud owns and what is held back there.
     pub clouds: CloudMetrics,
     /// Which controllers run.
@@ -66,6 +70,7 @@ impl Metrics {
             lifecycle: LifecycleMetrics::register(&mut registry),
             services: ServiceMetrics::register(&mut registry),
             ipam: IpamMetrics::register(&mut registry),
+            certificates: CertificateMetrics::register(&mut registry),
             clouds: CloudMetrics::register(&mut registry),
             controllers: ControllerMetrics::register(&mut registry),
             election: ElectionMetrics::register(&mut registry),

@@ -169,11 +169,12 @@ impl NodeController {
     }
 
     /// Tells people once about a node nobody will touch, where they can do something about it.
-    fn leave_alone(&self, node: &Node, ownership: &Ownership) {
+    pub(super) fn leave_alone(&self, node: &Node, ownership: &Ownership) {
         let reason = match ownership {
             Ownership::Contested(_) => "NodeContested",
             Ownership::Nobody(Orphan::MalformedProviderId { .. }) => "MalformedProviderID",
-            Ownership::Nobody(_) | Ownership::Owned { .. } | Ownership::Undecided(_) => {
+            Ownership::Owned { .. } => return,
+            Ownership::Nobody(_) | Ownership::Undecided(_) => {
                 debug!(node = node.name, "{ownership}");
                 return;
             }

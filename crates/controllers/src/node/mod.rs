@@ -153,6 +153,10 @@ impl NodeController {
         if node.is_uninitialized() {
             self.initialize(node, stop).await
         } else {
+            // Nobody looks after such a node, also when its machine is gone: people should know.
+            if let Some(ownership) = self.owners.by_claims(&node) {
+                self.leave_alone(&node, &ownership);
+            }
             Box::pin(self.repair_labels(&node)).await?;
             Ok(Outcome::Done)
         }

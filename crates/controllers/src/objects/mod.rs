@@ -1,5 +1,6 @@
 //! Kubernetes objects, decoded into the fields that are used and no others.
 
+mod certificate;
 mod node;
 mod service;
 
@@ -9,6 +10,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use serde::{Deserialize, Deserializer};
 
+pub(crate) use certificate::CertificateObject;
 pub(crate) use node::NodeObject;
 pub(crate) use service::ServiceObject;
 

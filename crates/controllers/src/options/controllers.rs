@@ -25,6 +25,8 @@ pub const CLOUD_NODE_LIFECYCLE: &str = "cloud-node-lifecycle-controller";
 pub const SERVICE: &str = "service-lb-controller";
 /// The controller that gives nodes their pod ranges.
 pub const NODE_IPAM: &str = "node-ipam-controller";
+/// The controller that approves serving certificates of kubelets.
+pub const CERTIFICATES: &str = "certificatesigningrequest-approving-controller";
 
 /// All controllers, whatever the provider: naming one that a provider lacks is no error.
 pub const CONTROLLERS: &[KnownController] = &[
@@ -64,7 +66,7 @@ pub const CONTROLLERS: &[KnownController] = &[
         identity: "node-controller",
     },
     KnownController {
-        name: "certificatesigningrequest-approving-controller",
+        name: CERTIFICATES,
         alias: "node-csr-approval",
         former: &[],
         on_by_default: false,
@@ -106,6 +108,16 @@ impl ControllerSet {
     /// Whether the controller of that canonical name shall run.
     pub fn enabled(&self, name: &str) -> bool {
         self.0.get(name).copied().unwrap_or(false)
+    }
+
+    /// Whether these items say that the controller of that canonical name shall not run, whatever
+    /// would else start it.
+    pub fn forbids(items: &[String], name: &str) -> bool {
+        let items = canonical(items);
+        let mut said = items
+            .iter()
+            .filter(|item| item.strip_prefix('-').unwrap_or(item) == name);
+        said.next().is_some_and(|item| item.starts_with('-'))
     }
 
     /// The controllers that shall run, in the table's order.
@@ -207,6 +219,22 @@ mod tests {
             ),
         ] {
             assert_eq!(names(list), expected, "{list}");
+        }
+    }
+
+    #[test]
+    fn only_a_dash_forbids_what_a_cloud_switches_on() {
+        for (list, forbids) in [
+            ("*", false),
+            ("", false),
+            ("service", false),
+            ("-service", false),
+            ("*,-node-csr-approval", true),
+            ("-certificatesigningrequest-approving-controller", true),
+            ("node-csr-approval,-node-csr-approval", false),
+        ] {
+            let items: Vec<String> = list.split(',').map(str::to_owned).collect();
+            assert_eq!(ControllerSet::forbids(&items, CSR), forbids, "{list}");
         }
     }
 

@@ -1,9 +1,10 @@
 //! Who the members are, and when a change of nodes is worth a turn.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bowline_core::{CloudName, Fingerprint, Handling, Node, Roster, Service};
+use bowline_core::{CloudName, Fingerprint, Handling, Node, Roster, Service, ServiceKey};
 use tokio::time::Instant;
 use tracing::debug;
 
@@ -75,7 +76,17 @@ impl ServiceController {
         let rosters: Vec<(&CloudName, Roster)> = clouds
             .map(|cloud| (cloud, self.clouds.roster(cloud, &nodes)))
             .collect();
+        let troubled: BTreeSet<ServiceKey> = self.memory.troubled().into_iter().collect();
         for (key, cloud, before) in self.memory.planned() {
+            let follows = self.clouds.balancers(&cloud);
+            if follows.is_some_and(|it| !it.has_members()) {
+                // It follows its machines by itself, but what was wrong may have been about nodes.
+                if troubled.contains(&key) {
+                    self.memory.add_cause(&key, Causes::service());
+                    self.queue.add(key);
+                }
+                continue;
+            }
             let roster = rosters.iter().find(|(name, _)| **name == cloud);
             let Some((service, (_, roster))) = self.parts.services.get(&key).zip(roster) else {
                 continue;

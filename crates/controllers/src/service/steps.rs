@@ -16,9 +16,10 @@ use super::memory::Errand;
 use super::turn::{Outcome, Ran};
 use crate::stop::Stop;
 
-/// How long one step may wait for the cloud. Load balancers take a minute or two; after this
-/// somebody has to look.
-const WAIT_LIMIT: Duration = Duration::from_secs(300);
+/// How long one step may wait for the cloud. Load balancers take a minute or two, some more than ten:
+/// a cloud with operations waits ten minutes for one and then says so itself. After this somebody has
+/// to look.
+const WAIT_LIMIT: Duration = Duration::from_secs(660);
 /// The shortest pause between two looks at a step that waits: a cloud that says "now" would
 /// otherwise be asked without end.
 const SHORTEST_WAIT: Duration = Duration::from_millis(100);

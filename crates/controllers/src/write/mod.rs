@@ -2,6 +2,7 @@
 //!
 //! The client they go through is fenced by the lease.
 
+mod certificate;
 mod node;
 mod service;
 
@@ -10,6 +11,7 @@ use std::time::Duration;
 
 use kube::api::PatchParams;
 
+pub use certificate::{CertificateWriter, Decision};
 pub use node::NodeWriter;
 pub use service::ServiceWriter;
 

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use bowline_core::{
-    AddressKind, BoxFuture, Claim, Cloud, CloudError, CloudName, Evidence, Instance, Instances,
-    Lookup, Node, NodeAddress, Power, ProviderId,
+    AddressKind, ApprovalRules, BoxFuture, Claim, Cloud, CloudError, CloudName, Evidence, Instance,
+    Instances, Lookup, MachineAnswer, Node, NodeAddress, Power, ProviderId, ServingCertificates,
 };
 use bowline_http::Clock;
 use jiff::Timestamp;
@@ -119,6 +119,21 @@ impl Cloud for Demo {
 
     fn instances(&self) -> Option<&dyn Instances> {
         Some(self)
+    }
+
+    fn serving_certificates(&self) -> Option<&dyn ServingCertificates> {
+        Some(self)
+    }
+}
+
+/// It has a word about certificates, though no machine.
+impl ServingCertificates for Demo {
+    fn rules(&self) -> ApprovalRules {
+        ApprovalRules::default()
+    }
+
+    fn machine<'a>(&'a self, _: &'a str, _: Option<&'a Node>) -> BoxFuture<'a, MachineAnswer> {
+        Box::pin(async { MachineAnswer::Unknown })
     }
 }
 

@@ -401,6 +401,16 @@ async fn framework_case_142_a_controller_that_no_cloud_can_serve_is_no_check() {
         assert!(!body.contains(name), "{body}");
     }
     manager.stop().await.0.unwrap();
+
+    stage.world.journal.clear();
+    let named = "--controllers=*,node-csr-approval";
+    let (manager, port) = serve(&stage, &config, &[named]);
+    until_working(&stage).await;
+    let body = get(port, "/healthz?verbose", None).await.body;
+    let check = "[+]certificatesigningrequest-approving-controller ok";
+    assert!(body.contains(check), "{body}");
+    assert!(!body.contains("node-ipam-controller"), "{body}");
+    manager.stop().await.0.unwrap();
 }
 
 #[tokio::test]

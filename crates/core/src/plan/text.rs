@@ -36,6 +36,9 @@ impl Plan {
     }
 
     fn exists(&self) -> Vec<String> {
+        if self.unread {
+            return vec!["  not looked at while there are problems".into()];
+        }
         if self.found.is_empty() {
             return vec!["  nothing".into()];
         }

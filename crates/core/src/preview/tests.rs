@@ -237,6 +237,7 @@ fn full_plan() -> Plan {
             listener(json!({"timeout": 6})),
         ],
         found,
+        unread: false,
         steps: vec![
             step(
                 Verb::Wait,

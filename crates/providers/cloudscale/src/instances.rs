@@ -20,13 +20,14 @@ mod describe;
 #[cfg(test)]
 mod examples;
 mod recognise;
-mod sight;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use bowline_core::{BoxFuture, CloudError, CloudErrorKind, Evidence, Instances, Lookup, Node};
+use bowline_core::{
+    BoxFuture, By, CloudError, CloudErrorKind, Evidence, Instances, Lookup, Node, Sight, Unproven,
+};
 use bowline_http::Clock;
 use futures::{StreamExt as _, stream};
 use tokio::time::Instant;
@@ -37,7 +38,6 @@ use crate::id::ServerId;
 use answer::{Failure, Knowledge, Reading, found};
 use describe::is_renamed;
 use recognise::{Question, question};
-use sight::{By, Sight};
 
 /// Up to so many servers are read one by one; above, one list costs less.
 pub const FEW: usize = 3;
@@ -57,7 +57,7 @@ pub(crate) struct Servers {
     match_by_address: bool,
     /// Held while a list is on its way: whoever comes meanwhile gets the same one.
     listing: tokio::sync::Mutex<Option<Listing>>,
-    sight: Mutex<Sight>,
+    sight: Mutex<Sight<ServerId>>,
     said: Mutex<BTreeSet<String>>,
 }
 
@@ -83,11 +83,11 @@ impl Servers {
 
     /// Forgets what another token said.
     pub(crate) fn token_changed(&self) {
-        self.sight().token_changed();
+        self.sight().credentials_changed();
     }
 
     async fn answers(&self, nodes: &[Arc<Node>]) -> Vec<Lookup> {
-        let token = self.sight().token();
+        let token = self.sight().credentials();
         let questions: Vec<Question> = nodes.iter().map(|node| question(node)).collect();
         let knowledge = self.gather(nodes, &questions).await;
         let index = knowledge.index(self.match_by_address);
@@ -190,7 +190,7 @@ impl Servers {
 
     /// The last list, if it is recent enough. One that is on its way is not waited for.
     fn recent(&self, now: Instant) -> Option<Listing> {
-        let token = self.sight().token();
+        let token = self.sight().credentials();
         let listing = self.listing.try_lock().ok()?.clone();
         listing.filter(|known| known.token == token && now - known.asked <= LIST_AGE)
     }
@@ -198,7 +198,7 @@ impl Servers {
     /// A list that was asked for at `not_before` or later: the last one, or a new one.
     async fn list(&self, not_before: Instant) -> Result<Listing, CloudError> {
         let mut last = self.listing.lock().await;
-        let token = self.sight().token();
+        let token = self.sight().credentials();
         if let Some(known) = last.as_ref()
             && known.token == token
             && known.asked >= not_before
@@ -265,17 +265,32 @@ impl Servers {
     async fn prove(&self) -> Result<(), CloudError> {
         let listing = self.list(Instant::now()).await?;
         let mut sight = self.sight();
-        if listing.token != sight.token() {
+        if listing.token != sight.credentials() {
             let text = "the API token changed while GET v1/servers was under way";
             return Err(CloudError::new(CloudErrorKind::Unavailable, text));
         }
+        let list = &listing.list;
+        let any = !list.servers.is_empty() || !list.unreadable.is_empty();
         sight
-            .judge(&listing.list)
-            .map_err(|why| CloudError::new(CloudErrorKind::Unknown, why))
+            .judge(any, |id| list.servers.contains_key(id))
+            .map_err(|why| CloudError::new(CloudErrorKind::Unknown, unproven(why)))
     }
 
-    fn sight(&self) -> MutexGuard<'_, Sight> {
+    fn sight(&self) -> MutexGuard<'_, Sight<ServerId>> {
         self.sight.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Why the token proves nothing, for people.
+fn unproven(why: Unproven) -> String {
+    match why {
+        Unproven::Empty => {
+            "the project of the API token has no servers at all; is it the right project?"
+                .to_owned()
+        }
+        Unproven::Elsewhere(count) => format!(
+            "the API token shows none of the {count} servers seen before; is it of the same project?"
+        ),
     }
 }
 

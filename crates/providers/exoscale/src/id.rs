@@ -24,6 +24,14 @@ pub fn hyphenated(text: &str) -> Option<Uuid> {
     (text.len() == 36).then(|| Uuid::try_parse(text).ok())?
 }
 
+/// The instance that a node says it is: by its provider id, or else by what its machine calls itself.
+pub(crate) fn instance_of(node: &Node) -> Option<Uuid> {
+    match &node.provider_id {
+        Some(provider_id) => instance_id(provider_id),
+        None => hyphenated(&node.system_uuid),
+    }
+}
+
 /// Whose a node is, by what it carries: its provider id, the name of an external override, or what
 /// its machine calls itself, which is an instance's id if it is an instance. Where the API is not to
 /// be asked, only external overrides count.

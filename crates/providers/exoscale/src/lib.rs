@@ -31,24 +31,25 @@
 //!
 //! ```text
 //!  config ─ file and environment, checked ─┐
-//!  zone ─ which zone, where its API is ────┼─▶ build ─▶ Cloud ─▶ api ─▶ bowline-http
-//!  credentials ─ given, or from a file ────┘                      ▲
-//!                               operation: how to wait for it ────┘
+//!  zone ─ which zone, where its API is ────┼─▶ build ─▶ Cloud ─▶ instances ─┬─▶ api ─▶ bowline-http
+//!  credentials ─ given, or from a file ────┘              └────▶ balancer ──┘
+//!                                                                  └─▶ operation: how to wait
+//!
+//!  id: what a provider id means; certificates: which addresses a kubelet may show one for
 //! ```
 
 #[allow(
     dead_code,
     unused_imports,
-    reason = "instances and load balancers, which make these calls, come next"
+    reason = "an answer is described whole, also where nobody asks for a part of it"
 )]
 mod api;
+mod balancer;
+mod certificates;
 pub mod config;
 mod credentials;
 pub mod id;
-#[allow(
-    dead_code,
-    reason = "load balancers, which wait for operations, come next"
-)]
+mod instances;
 mod operation;
 #[cfg(test)]
 mod testing;
@@ -58,19 +59,25 @@ mod zone;
 
 use std::sync::Arc;
 
-use bowline_core::{Claim, Cloud, CloudName, Node};
+use bowline_core::{Balancers, Claim, Cloud, CloudName, Instances, Node, ServingCertificates};
 use bowline_http::{BaseUrl, CallMetrics, Clock, Connector, DEFAULT_BUCKETS, HttpClient, Random};
 use http::HeaderValue;
 use prometheus_client::registry::Registry;
 use thiserror::Error;
 use tracing::{info, warn};
 
+use api::Api;
+use balancer::LoadBalancers;
+use certificates::Certificates;
 use config::{CredentialSource, InstanceConfig};
 use credentials::CredentialsFile;
+use instances::Machines;
 use zone::Machine;
 
+pub use balancer::settings::table as annotations;
 pub use config::{Config, ConfigErrors};
 pub use credentials::{CREDENTIALS_POLL, KeyPair};
+pub use instances::{CONFIRMATIONS, FEW, LIST_AGE};
 pub use zone::ZoneError;
 
 /// The provider's name, as in `--cloud-provider`.
@@ -122,19 +129,40 @@ pub async fn build(
     let base = zone::endpoint(&config.endpoint, &zone, client).await?;
     info!(cloud = surroundings.name.as_str(), zone, api = %base, "serving one zone");
     let http = client(base);
+    let machines = Arc::new(Machines::new(
+        Api::new(http.clone()),
+        surroundings.clock.clone(),
+        zone,
+        config.instances.clone(),
+    ));
+    let settings = &config.load_balancer;
+    let balancers = (!settings.disabled)
+        .then(|| Arc::new(LoadBalancers::new(Api::new(http.clone()), settings)));
     let credentials = match &config.credentials {
         CredentialSource::Given(pair) => {
             http.set_auth(pair.clone());
             None
         }
         CredentialSource::File(path) => {
-            let following = CredentialsFile::follow(path.clone(), http.clone(), || {});
+            let followers = (Arc::downgrade(&machines), balancers.clone());
+            let changed = move || {
+                if let Some(machines) = followers.0.upgrade() {
+                    machines.credentials_changed();
+                }
+                if let Some(balancers) = &followers.1 {
+                    balancers.credentials_changed();
+                }
+            };
+            let following = CredentialsFile::follow(path.clone(), http.clone(), changed);
             Some(Box::pin(following).await)
         }
     };
     Ok(Arc::new(Exoscale {
         name: surroundings.name,
-        instances: config.instances.clone(),
+        config: config.instances.clone(),
+        certificates: Certificates::new(machines.clone(), config.node_csr_validation),
+        machines,
+        balancers,
         credentials,
     }))
 }
@@ -167,7 +195,11 @@ fn client(config: &Config, surroundings: &Surroundings, base: BaseUrl) -> HttpCl
 /// One zone of Exoscale.
 struct Exoscale {
     name: CloudName,
-    instances: InstanceConfig,
+    config: InstanceConfig,
+    machines: Arc<Machines>,
+    /// None if they are switched off.
+    balancers: Option<Arc<LoadBalancers>>,
+    certificates: Certificates,
     /// Ends with the cloud.
     credentials: Option<CredentialsFile>,
 }
@@ -182,7 +214,7 @@ impl Cloud for Exoscale {
     }
 
     fn claim(&self, node: &Node) -> Claim {
-        id::claim(node, &self.instances)
+        id::claim(node, &self.config)
     }
 
     /// `--allow-untagged-cloud` is taken and not needed.
@@ -190,10 +222,22 @@ impl Cloud for Exoscale {
         true
     }
 
+    fn balancers(&self) -> Option<&dyn Balancers> {
+        self.balancers.as_deref().map(|it| it as _)
+    }
+
     fn ready(&self) -> Result<(), String> {
         match &self.credentials {
             Some(file) => file.ready(),
             None => Ok(()),
         }
+    }
+
+    fn instances(&self) -> Option<&dyn Instances> {
+        (!self.config.disabled).then_some(&*self.machines as &dyn Instances)
+    }
+
+    fn serving_certificates(&self) -> Option<&dyn ServingCertificates> {
+        Some(&self.certificates)
     }
 }

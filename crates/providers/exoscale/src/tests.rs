@@ -89,7 +89,7 @@ async fn given_credentials_need_no_call_at_the_start() {
     let cloud = build(&config(&KEYED), stage.surroundings()).await.unwrap();
     assert_eq!(cloud.ready(), Ok(()));
     assert_eq!(stage.calls(), [""; 0]);
-    assert!(cloud.instances().is_none() && cloud.balancers().is_none());
+    assert!(cloud.instances().is_some() && cloud.balancers().is_some());
 }
 
 fn failing(code: u16, method: &str, times: u64) -> Rule {

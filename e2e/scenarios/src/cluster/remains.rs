@@ -1,6 +1,7 @@
 //! The clean-up after a scenario.
 
 use futures::{StreamExt as _, stream};
+use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Event, Node, Service, ServiceAccount};
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
@@ -36,6 +37,8 @@ impl Remains {
         let nodes: Api<Node> = Api::all(self.admin.clone());
         self.remove_all(nodes, &selected).await;
         self.remove_services(&selected).await;
+        let requests: Api<CertificateSigningRequest> = Api::all(self.admin.clone());
+        self.remove_all(requests, &selected).await;
         let (all, admin) = (ListParams::default(), &self.admin);
         for namespace in [NODE_LEASES, LEASES] {
             let leases: Api<Lease> = Api::namespaced(admin.clone(), namespace);

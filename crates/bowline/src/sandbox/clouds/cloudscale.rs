@@ -18,14 +18,18 @@ use bowline_simulator::serve::Server;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 
-use super::{Balancer, Balancers, Entry, Running, Settings, SimulatedCloud};
+use super::{Balancer, Balancers, Entry, Running, Settings, SimulatedCloud, Words};
 
 /// cloudscale.ch.
 pub(super) const ENTRY: Entry = Entry {
     name: "cloudscale",
     api: "cloudscale API",
     provider_id: PREFIX,
-    balancer: Some("load balancer"),
+    balancer: Some(Words {
+        name: "load balancer",
+        behind: "with every node of this cloud as a member",
+        follows: "The members follow the nodes",
+    }),
     account: ("kube-system", "cloud-controller-manager"),
     grant: |cluster| cluster.install(originals::cloudscale()),
     start,

@@ -2,6 +2,7 @@
 //! what its provider is told, and which words its story uses.
 
 mod cloudscale;
+mod exoscale;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -16,7 +17,7 @@ use bowline_simulator::serve::Server;
 use futures::future::BoxFuture;
 
 /// Every cloud of the sandbox.
-const CLOUDS: &[Entry] = &[cloudscale::ENTRY];
+const CLOUDS: &[Entry] = &[cloudscale::ENTRY, exoscale::ENTRY];
 /// The one that is played unless another is named.
 pub(super) const DEFAULT: &str = cloudscale::ENTRY.name;
 
@@ -29,14 +30,25 @@ pub(super) struct Entry {
     pub api: &'static str,
     /// What the provider id of its nodes begins with.
     pub provider_id: &'static str,
-    /// What its load balancers are called; none if it has none.
-    pub balancer: Option<&'static str>,
+    /// How its load balancers are spoken of; none if it has none.
+    pub balancer: Option<Words>,
     /// Namespace and name of the service account in the original's manifest.
     pub account: (&'static str, &'static str),
     /// Gives a cluster that account and its roles.
     pub grant: fn(&Cluster) -> Result<(), ClusterError>,
     /// Starts its simulator on that address.
     pub start: for<'a> fn(&'a World, SocketAddr) -> BoxFuture<'a, Result<Running>>,
+}
+
+/// How load balancers are spoken of.
+#[derive(Clone, Copy)]
+pub(super) struct Words {
+    /// What one is called.
+    pub name: &'static str,
+    /// What is behind one, after "makes one for it".
+    pub behind: &'static str,
+    /// What follows when nodes come and go.
+    pub follows: &'static str,
 }
 
 /// A simulated cloud that is up.

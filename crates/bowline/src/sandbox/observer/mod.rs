@@ -85,7 +85,7 @@ impl Observer {
         let inner = Arc::new(Inner {
             views: watch::Sender::default(),
             cloud,
-            balancer: entry.balancer,
+            balancer: entry.balancer.map(|words| words.name),
             display,
             many: nodes > NAMED_NODES,
         });

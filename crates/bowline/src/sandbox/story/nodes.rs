@@ -5,6 +5,7 @@ use bowline_core::GuardPolicy;
 
 use super::Story;
 use super::services::has_members;
+use crate::sandbox::clouds::Words;
 use crate::sandbox::observer::{NodeView, Views};
 use crate::sandbox::stage::SILENCE;
 
@@ -77,10 +78,7 @@ impl Story {
         Ok(())
     }
 
-    pub(super) async fn a_machine_is_destroyed(
-        &mut self,
-        balancer: Option<&'static str>,
-    ) -> Result<()> {
+    pub(super) async fn a_machine_is_destroyed(&mut self, balancer: Option<Words>) -> Result<()> {
         let name = format!("worker-{}", self.nodes);
         let guard = GuardPolicy::default();
         let (age, apart) = (guard.node_age.as_secs(), guard.looks_apart.as_secs());
@@ -106,10 +104,10 @@ impl Story {
             |views| !views.nodes.contains_key(&name),
         )
         .await;
-        if let Some(balancer) = balancer {
+        if let Some(words) = balancer {
             let machines = self.stage.machines().to_vec();
             self.expect(
-                &format!("with its Node, {name} leaves the {balancer}"),
+                &format!("{name} is no longer behind the {}", words.name),
                 move |views| has_members(views, &machines),
             )
             .await;

@@ -3,21 +3,21 @@
 use anyhow::Result;
 
 use super::Story;
+use crate::sandbox::clouds::Words;
 use crate::sandbox::observer::Views;
 
 /// The Service of the story.
 const SERVICE: &str = "web";
 
 impl Story {
-    pub(super) async fn a_service_is_created(&mut self, balancer: &str) -> Result<()> {
+    pub(super) async fn a_service_is_created(&mut self, words: Words) -> Result<()> {
+        let (balancer, behind) = (words.name, words.behind);
         self.begin(
             &format!("A Service of type LoadBalancer is created: {SERVICE}"),
             &[
-                &format!(
-                    "Bowline holds it with a finalizer, makes a {balancer} for it with every node of \
-                     this cloud"
-                ),
-                "as a member, and publishes the address when the cloud says that all of it works.",
+                "Bowline holds it with a finalizer and",
+                &format!("makes a {balancer} for it {behind};"),
+                "it publishes the address when the cloud says that all of it works.",
             ],
         );
         self.stage.create_service(SERVICE).await?;
@@ -36,15 +36,16 @@ impl Story {
     }
 
     /// The oldest machine makes room for a new one.
-    pub(super) async fn a_node_is_replaced(&mut self, balancer: Option<&str>) -> Result<()> {
+    pub(super) async fn a_node_is_replaced(&mut self, balancer: Option<Words>) -> Result<()> {
         let Some(old) = self.stage.machines().first().cloned() else {
             return Ok(());
         };
-        let notes = match balancer {
-            Some(_) => &["The members follow the nodes, and the address stays what it is."][..],
-            None => &[],
-        };
-        self.begin(&format!("{old} is replaced by a new machine"), notes);
+        let note = balancer.map(|words| {
+            let follows = words.follows;
+            format!("{follows}, and the address stays what it is.")
+        });
+        let notes: Vec<&str> = note.as_deref().into_iter().collect();
+        self.begin(&format!("{old} is replaced by a new machine"), &notes);
         let before = addresses(&self.observer.now());
         let new = self.stage.boot_machine()?;
         self.expect(&format!("{new} joins, and is Ready"), |views| {
@@ -75,7 +76,8 @@ impl Story {
         Ok(())
     }
 
-    pub(super) async fn the_service_is_deleted(&mut self, balancer: &str) -> Result<()> {
+    pub(super) async fn the_service_is_deleted(&mut self, words: Words) -> Result<()> {
+        let balancer = words.name;
         self.begin(
             "The Service is deleted",
             &[&format!(

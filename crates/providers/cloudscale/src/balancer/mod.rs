@@ -20,7 +20,6 @@ mod plan;
 mod publish;
 mod remarks;
 pub(crate) mod settings;
-mod turns;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,11 +33,11 @@ use uuid::Uuid;
 use crate::api::Api;
 use crate::config::Config;
 use crate::instances::Servers;
+use bowline_http::Turns;
 use observe::Observer;
 pub use observe::SNAPSHOT_AGE;
 use ownership::{CLUSTER_TAG, Cluster, SERVICE_TAG};
 use settings::table::{CONFIG_VERSION, UUID, ZONE};
-use turns::Turns;
 
 /// The annotations that are written back.
 const OWN_ANNOTATIONS: [&str; 3] = [UUID.key, CONFIG_VERSION.key, ZONE.key];
@@ -47,7 +46,7 @@ const OWN_ANNOTATIONS: [&str; 3] = [UUID.key, CONFIG_VERSION.key, ZONE.key];
 pub(crate) struct Shared {
     api: Api,
     observer: Observer,
-    turns: Turns,
+    turns: Turns<Uuid>,
 }
 
 /// Load balancers at cloudscale.ch.

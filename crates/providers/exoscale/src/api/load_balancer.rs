@@ -37,6 +37,13 @@ pub(crate) struct LoadBalancer {
     pub(crate) services: Listing<LoadBalancerService>,
 }
 
+impl LoadBalancer {
+    /// Its address, once it has one.
+    pub(crate) fn address(&self) -> Option<IpAddr> {
+        self.ip.filter(|ip| !ip.is_unspecified())
+    }
+}
+
 /// What the API says about a load balancer's state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]

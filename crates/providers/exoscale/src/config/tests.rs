@@ -140,7 +140,23 @@ fn only_the_first_document_counts_and_unknown_keys_mean_nothing() {
 }
 
 #[test]
-fn exoscale_case_08_and_09_the_zone_is_the_first_that_is_not_empty() {
+fn exoscale_case_08_the_newer_variable_of_the_zone_goes_before_the_older_one() {
+    let both = [
+        ("EXOSCALE_API_ZONE", "at-vie-1"),
+        ("EXOSCALE_ZONE", "de-fra-1"),
+    ];
+    let zone = keyed(&both, "").unwrap().zone.unwrap();
+    assert_eq!(zone.value, "at-vie-1");
+}
+
+#[test]
+fn exoscale_case_09_the_older_variable_of_the_zone_is_enough() {
+    let zone = keyed(&[("EXOSCALE_ZONE", "de-fra-1")], "").unwrap().zone;
+    assert_eq!(zone.unwrap().value, "de-fra-1");
+}
+
+#[test]
+fn the_zone_is_the_first_that_is_not_empty() {
     let file = "global: {zone: hr-zag-1}";
     let (new, old) = (
         ("EXOSCALE_API_ZONE", "at-vie-1"),

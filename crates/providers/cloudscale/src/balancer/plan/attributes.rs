@@ -32,7 +32,7 @@ impl Planner<'_> {
                 let object = seen(LISTENER, &listener.name, id);
                 let why = remark(Impact::InPlace, None, &self.base);
                 let action = Action::ChangeListener { id, body };
-                self.sketch.change(object, change, &why, action);
+                self.sketch.change(object, vec![change], &why, action);
             }
         }
         if let Some(monitor) = kept_monitor(&wanted.monitor, Some(there)) {
@@ -41,7 +41,7 @@ impl Planner<'_> {
                 let object = seen(MONITOR, &wanted.name, id);
                 let why = remark(Impact::InPlace, None, &self.base);
                 let action = Action::ChangeMonitor { id, body };
-                self.sketch.change(object, change, &why, action);
+                self.sketch.change(object, vec![change], &why, action);
             }
         }
     }

@@ -108,7 +108,7 @@ impl<'a> Planner<'a> {
             let object = seen(MEMBER, called(place, &member.name), id);
             let why = remark(Impact::InPlace, None, &place.needs);
             let action = Action::ChangeMember { pool, id, body };
-            self.sketch.change(object, change, &why, action);
+            self.sketch.change(object, vec![change], &why, action);
         }
     }
 }

@@ -22,10 +22,11 @@ use uuid::Uuid;
 
 use super::desire::{Wanted, WantedPool};
 use crate::api::{FloatingIp, Listener, LoadBalancer, Member, Monitor, Pool};
+use bowline_core::Remark;
 use compare::choose;
 pub(crate) use compare::refusals;
+use sketch::attribute;
 pub(crate) use sketch::{Action, PoolRef, Sketch, new, seen};
-use sketch::{Remark, attribute};
 
 // What things are called.
 pub(crate) const BALANCER: &str = "load balancer";
@@ -234,7 +235,7 @@ impl<'a> Planner<'a> {
         let object = seen(BALANCER, &balancer.name, balancer.uuid);
         let why = remark(Impact::None, None, &self.base);
         let action = Action::ChangeBalancer(body);
-        self.sketch.change(object, change, &why, action);
+        self.sketch.change(object, vec![change], &why, action);
     }
 
     /// Pools with all that belongs to them.
@@ -357,7 +358,7 @@ impl<'a> Planner<'a> {
             let why = remark(impact, None, &self.base);
             let action = Action::MoveFloatingIp(*address);
             let object = new(FLOATING_IP, address.to_string());
-            self.sketch.change(object, change, &why, action);
+            self.sketch.change(object, vec![change], &why, action);
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use bowline_core::{Change, Impact, Object, Plan, Step, StepId, Verb};
+use bowline_core::{Change, Object, StepId};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
@@ -65,76 +65,7 @@ pub(crate) enum Action {
 }
 
 /// A plan and, for each step, what it does.
-#[derive(Debug, Default)]
-pub(crate) struct Sketch {
-    pub(crate) plan: Plan,
-    pub(crate) actions: Vec<Action>,
-}
-
-/// What is said about a step beside what it does.
-pub(crate) struct Remark<'a> {
-    pub(crate) impact: Impact,
-    pub(crate) reason: Option<&'a str>,
-    pub(crate) needs: &'a [StepId],
-}
-
-impl Sketch {
-    fn push(
-        &mut self,
-        verb: Verb,
-        object: Object,
-        changes: Vec<Change>,
-        remark: &Remark<'_>,
-        action: Action,
-    ) -> StepId {
-        self.actions.push(action);
-        self.plan.push(Step {
-            verb,
-            object,
-            changes,
-            impact: remark.impact,
-            reason: remark.reason.map(str::to_owned),
-            needs: remark.needs.to_vec(),
-        })
-    }
-
-    /// Makes something out of `body`, which is also what is shown.
-    pub(crate) fn create(
-        &mut self,
-        object: Object,
-        body: &Map<String, Value>,
-        remark: &Remark<'_>,
-        action: Action,
-    ) -> StepId {
-        let changes = body.iter().map(|(field, after)| Change {
-            field: field.clone(),
-            before: Value::Null,
-            after: after.clone(),
-        });
-        self.push(Verb::Create, object, changes.collect(), remark, action)
-    }
-
-    /// Changes one attribute.
-    pub(crate) fn change(
-        &mut self,
-        object: Object,
-        change: Change,
-        remark: &Remark<'_>,
-        action: Action,
-    ) -> StepId {
-        self.push(Verb::Update, object, vec![change], remark, action)
-    }
-
-    /// Removes something.
-    pub(crate) fn delete(&mut self, object: Object, remark: &Remark<'_>, action: Action) -> StepId {
-        self.push(Verb::Delete, object, Vec::new(), remark, action)
-    }
-
-    /// Waits.
-    pub(crate) fn wait(&mut self, object: Object, remark: &Remark<'_>, action: Action) -> StepId {
-        self.push(Verb::Wait, object, Vec::new(), remark, action)
-    }
-}
+pub(crate) type Sketch = bowline_core::Sketch<Action>;
 
 /// An object that exists.
 pub(crate) fn seen(kind: &'static str, name: impl Into<String>, id: Uuid) -> Object {

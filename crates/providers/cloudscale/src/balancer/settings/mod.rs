@@ -13,7 +13,8 @@ mod tests;
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use bowline_core::{IpMode, Notice, Selector, Service};
+pub(crate) use bowline_core::TAKE_OVER;
+use bowline_core::{IpMode, Notice, Selector, Service, unknown_annotations};
 use uuid::Uuid;
 
 pub(crate) use http::HttpOptions;
@@ -24,9 +25,6 @@ use table::{
     ALLOWED_SUBNETS, FLAVOR, FLOATING_IPS, FORCE_HOSTNAME, IP_MODE, LISTENER_PROTOCOL, NAME,
     NODE_SELECTOR, PUBLISH_FLOATING_IPS, UUID, VIP_ADDRESSES, ZONE,
 };
-
-/// The uuid of a load balancer that a person says is this Service's; the same in every provider.
-pub(crate) const TAKE_OVER: &str = "bowline.dev/take-over";
 
 /// What the annotations say.
 #[derive(Clone, Debug, PartialEq)]
@@ -148,19 +146,6 @@ impl Settings {
 
 /// What there is to say about keys of the prefix that nobody knows.
 pub(crate) fn unknown_keys(service: &Service) -> Vec<Notice> {
-    let keys = service.annotations.iter().flat_map(|map| map.keys());
-    keys.filter(|key| key.starts_with(table::PREFIX))
-        .filter(|key| table::ANNOTATIONS.iter().all(|row| row.key != key.as_str()))
-        .map(|key| {
-            let hint = match read::nearest(key, table::ANNOTATIONS.iter().map(|row| row.key)) {
-                Some(near) => format!("; did you mean {near}?"),
-                None => String::new(),
-            };
-            Notice {
-                warning: true,
-                reason: "UnknownAnnotation",
-                message: format!("annotation {key} is not known and does nothing{hint}"),
-            }
-        })
-        .collect()
+    let known = table::ANNOTATIONS.map(|row| row.key);
+    unknown_annotations(service, table::PREFIX, &known)
 }

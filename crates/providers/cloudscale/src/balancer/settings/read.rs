@@ -11,9 +11,6 @@ use uuid::Uuid;
 use super::table::{Annotation, PORT_SETTINGS, of_ports};
 use super::{Fault, INVALID, PortSettings, VipWish, single};
 
-/// Keys that differ in more letters are not mistaken for each other.
-const FARTHEST: usize = 4;
-
 /// Reads annotations and collects what is wrong.
 pub(super) struct Reader<'a> {
     service: &'a Service,
@@ -230,29 +227,4 @@ fn is_hostname(text: &str) -> bool {
                 .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
     };
     text.len() <= 253 && text.parse::<IpAddr>().is_err() && text.split('.').all(label)
-}
-
-/// The known word that a person may have meant.
-pub(super) fn nearest(
-    word: &str,
-    known: impl Iterator<Item = &'static str>,
-) -> Option<&'static str> {
-    let (far, near) = known.map(|known| (distance(word, known), known)).min()?;
-    (far <= FARTHEST).then_some(near)
-}
-
-/// How many letters must be changed, added or taken away to get from one to the other.
-fn distance(from: &str, to: &str) -> usize {
-    let to: Vec<char> = to.chars().collect();
-    let mut row: Vec<usize> = (0..=to.len()).collect();
-    for (above, letter) in from.chars().enumerate() {
-        let mut corner = row[0];
-        row[0] = above + 1;
-        for (at, other) in to.iter().enumerate() {
-            let changed = corner + usize::from(letter != *other);
-            corner = row[at + 1];
-            row[at + 1] = changed.min(corner + 1).min(row[at] + 1);
-        }
-    }
-    row[to.len()]
 }

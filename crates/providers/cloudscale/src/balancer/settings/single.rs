@@ -12,11 +12,11 @@ use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::Value;
 
 use super::PortSettings;
-use super::read::nearest;
 use super::table::{
     ANNOTATIONS, Annotation, MONITOR_TYPE, NUMBER, OBJECT, POOL_PROTOCOL, PORT_SETTINGS, PREFIX,
     TEXT, TEXTS, of_ports,
 };
+use bowline_core::nearest;
 
 /// How many mistakes are told; a person puts right a few at a time, and events are short.
 const TOLD: usize = 8;

@@ -1,0 +1,146 @@
+//! Telling people what became of a request: log, event, metrics, and the cloud's own count.
+
+use std::sync::{Arc, PoisonError};
+
+use bowline_core::{Cloud, Counted, Finding, error_chain};
+use tracing::{debug, info, warn};
+
+use super::CertificateController;
+use crate::events::{EventType, certificate_reference};
+use crate::requests::Requested;
+use crate::write::{Decision, WriteError};
+
+/// Failures of a write in a row after which it is told as a warning: about half a minute of trying.
+const FAILURES_BEFORE_WARNING: u32 = 6;
+
+impl CertificateController {
+    pub(super) fn tell_decided(
+        &self,
+        request: &Requested,
+        cloud: Option<&Arc<dyn Cloud>>,
+        finding: &Finding,
+        decision: &Decision,
+    ) {
+        let (result, reason) = if decision.is_approval {
+            ("approved", "CertificateApproved")
+        } else {
+            ("denied", "CertificateDenied")
+        };
+        info!(
+            request = request.name,
+            user = request.username,
+            "{}",
+            words(request, cloud, finding)
+        );
+        self.event(request, EventType::Normal, reason, &decision.message);
+        self.metrics.certificates.request(name(cloud), result);
+        count(cloud, decision.counted());
+    }
+
+    /// Tells why a request stays pending, once for each reason.
+    pub(super) fn tell_pending(
+        &self,
+        request: &Requested,
+        cloud: Option<&Arc<dyn Cloud>>,
+        finding: &Finding,
+    ) {
+        let text = words(request, cloud, finding);
+        // The same trouble has other words every time.
+        let news = match finding {
+            Finding::CannotTell(_) => finding.reason().to_owned(),
+            _ => finding.to_string(),
+        };
+        if !self.is_news(&request.uid, &news) {
+            debug!(
+                request = request.name,
+                user = request.username,
+                "still: {text}"
+            );
+            return;
+        }
+        if finding.is_mismatch() && self.is_first_mismatch(&request.uid) {
+            count(cloud, Counted::Mismatched);
+        }
+        self.metrics
+            .certificates
+            .pending(name(cloud), finding.reason());
+        if finding.is_early() {
+            info!(request = request.name, user = request.username, "{text}");
+            return;
+        }
+        warn!(request = request.name, user = request.username, "{text}");
+        let message = format!("Not approved: {finding}");
+        self.event(
+            request,
+            EventType::Warning,
+            "CertificateNotApproved",
+            &message,
+        );
+    }
+
+    pub(super) fn tell_failed(&self, request: &str, error: &WriteError, failures: u32) {
+        self.metrics.certificates.failed(error.status());
+        let error = error_chain(error);
+        if failures < FAILURES_BEFORE_WARNING {
+            debug!(request, failures, error, "deciding failed; trying again");
+        } else {
+            warn!(request, failures, error, "deciding keeps failing");
+        }
+    }
+
+    fn event(&self, request: &Requested, kind: EventType, reason: &'static str, message: &str) {
+        let Requested {
+            name,
+            uid,
+            resource_version,
+            ..
+        } = request;
+        let reference = certificate_reference(name, uid, resource_version);
+        self.recorder.event(&reference, kind, reason, message);
+    }
+
+    /// Whether this is news about that request.
+    fn is_news(&self, uid: &str, text: &str) -> bool {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let uid = uid.to_owned();
+        match told.get_mut(&uid) {
+            Some((before, _)) if before == text => false,
+            Some((before, _)) => {
+                text.clone_into(before);
+                true
+            }
+            None => {
+                told.insert(uid, (text.to_owned(), false));
+                true
+            }
+        }
+    }
+
+    fn is_first_mismatch(&self, uid: &str) -> bool {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let mismatched = told
+            .get_mut(&uid.to_owned())
+            .map(|(_, mismatched)| mismatched);
+        mismatched.is_some_and(|it| !std::mem::replace(it, true))
+    }
+}
+
+/// How the cloud says it, or else in ordinary words.
+fn words(request: &Requested, cloud: Option<&Arc<dyn Cloud>>, finding: &Finding) -> String {
+    let certificates = cloud.and_then(|it| it.serving_certificates());
+    let own = certificates.and_then(|it| it.phrase(&request.name, finding));
+    own.unwrap_or_else(|| match finding {
+        Finding::Approved => format!("approved: {finding}"),
+        _ => format!("not approved: {finding}"),
+    })
+}
+
+fn name(cloud: Option<&Arc<dyn Cloud>>) -> &str {
+    cloud.map_or("unknown", |it| it.name().as_str())
+}
+
+fn count(cloud: Option<&Arc<dyn Cloud>>, counted: Counted) {
+    if let Some(certificates) = cloud.and_then(|it| it.serving_certificates()) {
+        certificates.count(counted);
+    }
+}

@@ -1,0 +1,117 @@
+//! Whether the names and addresses of a request are those of the node that asks.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
+use super::recognise::comparable;
+use super::{ApprovalRules, Candidate, Finding, MachineAnswer, MachineIdentity, NodePart};
+use crate::addresses::parse_ip;
+use crate::{AddressKind, Node};
+
+/// What is to be done about a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It gets its certificate.
+    Approve,
+    /// It never will; the text says why.
+    Deny(String),
+    /// Not as things are now.
+    Wait(Finding),
+}
+
+/// Decides about a well-formed request: `node` is the Node object of that name, and `answer` what
+/// its cloud says.
+pub fn decide(
+    candidate: &Candidate,
+    rules: &ApprovalRules,
+    node: Option<&Node>,
+    answer: &MachineAnswer,
+) -> Verdict {
+    if let Some(finding) = missing(candidate, rules, node) {
+        return Verdict::Wait(finding);
+    }
+    let machines = match answer {
+        MachineAnswer::Machines(machines) => machines,
+        MachineAnswer::Unknown => return Verdict::Wait(Finding::NoMachine),
+        MachineAnswer::Refused(why) => return Verdict::Deny(why.clone()),
+        MachineAnswer::CannotTell(error) => {
+            return Verdict::Wait(Finding::CannotTell(error.chain()));
+        }
+    };
+    let mut findings = Vec::with_capacity(machines.len());
+    for machine in machines {
+        match mismatch(candidate, rules, node, machine) {
+            None => return Verdict::Approve,
+            Some(finding) => findings.push(finding),
+        }
+    }
+    // Of several machines the last one is told, as good as any.
+    Verdict::Wait(findings.pop().unwrap_or(Finding::NoMachine))
+}
+
+/// What the Node object lacks before a machine is looked at.
+fn missing(candidate: &Candidate, rules: &ApprovalRules, node: Option<&Node>) -> Option<Finding> {
+    match (rules.node, node) {
+        (NodePart::Optional, _) => None,
+        (NodePart::Needed | NodePart::Confirms, None) => Some(Finding::NoNode),
+        // Whoever asked for the Node of another name has not asked for this one.
+        (_, Some(node)) if node.name != candidate.node => Some(Finding::NoNode),
+        (NodePart::Confirms, Some(node)) if node.is_uninitialized() => {
+            Some(Finding::NotInitialized)
+        }
+        (NodePart::Needed | NodePart::Confirms, Some(_)) => None,
+    }
+}
+
+/// The first thing that is not this machine's.
+fn mismatch(
+    candidate: &Candidate,
+    rules: &ApprovalRules,
+    node: Option<&Node>,
+    machine: &MachineIdentity,
+) -> Option<Finding> {
+    let confirming = node.filter(|_| rules.node == NodePart::Confirms);
+    let mut names = BTreeSet::from([comparable(&candidate.node)]);
+    names.extend(machine.names.iter().map(|it| comparable(it)));
+    names.extend(confirming.into_iter().flat_map(node_names));
+    let foreign = candidate
+        .dns_names
+        .iter()
+        .find(|it| !names.contains(&comparable(it)));
+    if let Some(asked) = foreign {
+        return Some(Finding::Name {
+            asked: asked.clone(),
+        });
+    }
+    let known: BTreeSet<IpAddr> = machine.addresses.iter().map(IpAddr::to_canonical).collect();
+    if !candidate.addresses.iter().all(|it| known.contains(it)) {
+        return Some(Finding::Addresses {
+            known: known.into_iter().collect(),
+            asked: candidate.addresses.clone(),
+        });
+    }
+    let on_node: BTreeSet<IpAddr> = node_addresses(confirming?);
+    let asked = candidate.addresses.iter();
+    let missing: Vec<IpAddr> = asked.filter(|it| !on_node.contains(it)).copied().collect();
+    (!missing.is_empty()).then_some(Finding::NodeAddresses { missing })
+}
+
+/// The DNS names that a Node shows.
+fn node_names(node: &Node) -> Vec<String> {
+    let is_name = |kind: &AddressKind| {
+        matches!(
+            kind,
+            AddressKind::Hostname | AddressKind::InternalDns | AddressKind::ExternalDns
+        )
+    };
+    let named = node.addresses.iter().filter(|it| is_name(&it.kind));
+    named.map(|it| comparable(&it.address)).collect()
+}
+
+/// The IP addresses that a Node shows.
+fn node_addresses(node: &Node) -> BTreeSet<IpAddr> {
+    let is_address =
+        |kind: &AddressKind| matches!(kind, AddressKind::InternalIp | AddressKind::ExternalIp);
+    let shown = node.addresses.iter().filter(|it| is_address(&it.kind));
+    shown.filter_map(|it| parse_ip(&it.address)).collect()
+}

@@ -1,0 +1,134 @@
+//! A plan in the making: steps for people, and beside each what the cloud's executor is to do.
+
+use serde_json::{Map, Value};
+
+use crate::{Change, Impact, Object, Plan, Step, StepId, Verb};
+
+/// A plan and, for each step, the action behind it.
+#[derive(Debug)]
+pub struct Sketch<A> {
+    /// What people see.
+    pub plan: Plan,
+    /// What is done, one for each step.
+    pub actions: Vec<A>,
+}
+
+impl<A> Default for Sketch<A> {
+    fn default() -> Self {
+        Self {
+            plan: Plan::default(),
+            actions: Vec::new(),
+        }
+    }
+}
+
+/// What is said about a step beside what it does.
+#[derive(Clone, Copy, Debug)]
+pub struct Remark<'a> {
+    /// What it means for traffic.
+    pub impact: Impact,
+    /// Why, where the change does not say it by itself.
+    pub reason: Option<&'a str>,
+    /// The steps that must be done before it.
+    pub needs: &'a [StepId],
+}
+
+impl<A> Sketch<A> {
+    /// Adds a step.
+    pub fn push(
+        &mut self,
+        verb: Verb,
+        object: Object,
+        changes: Vec<Change>,
+        remark: &Remark<'_>,
+        action: A,
+    ) -> StepId {
+        self.actions.push(action);
+        self.plan.push(Step {
+            verb,
+            object,
+            changes,
+            impact: remark.impact,
+            reason: remark.reason.map(str::to_owned),
+            needs: remark.needs.to_vec(),
+        })
+    }
+
+    /// Makes something out of `body`, which is also what is shown.
+    pub fn create(
+        &mut self,
+        object: Object,
+        body: &Map<String, Value>,
+        remark: &Remark<'_>,
+        action: A,
+    ) -> StepId {
+        let changes = body.iter().map(|(field, after)| Change {
+            field: field.clone(),
+            before: Value::Null,
+            after: after.clone(),
+        });
+        self.push(Verb::Create, object, changes.collect(), remark, action)
+    }
+
+    /// Changes attributes.
+    pub fn change(
+        &mut self,
+        object: Object,
+        changes: Vec<Change>,
+        remark: &Remark<'_>,
+        action: A,
+    ) -> StepId {
+        self.push(Verb::Update, object, changes, remark, action)
+    }
+
+    /// Removes something.
+    pub fn delete(&mut self, object: Object, remark: &Remark<'_>, action: A) -> StepId {
+        self.push(Verb::Delete, object, Vec::new(), remark, action)
+    }
+
+    /// Waits.
+    pub fn wait(&mut self, object: Object, remark: &Remark<'_>, action: A) -> StepId {
+        self.push(Verb::Wait, object, Vec::new(), remark, action)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn every_step_has_its_action() {
+        let mut sketch = Sketch::default();
+        let object = |name: &str| Object {
+            kind: "thing",
+            name: name.into(),
+            id: None,
+        };
+        let plain = Remark {
+            impact: Impact::None,
+            reason: None,
+            needs: &[],
+        };
+        let body = json!({"size": 3});
+        let body = body.as_object().unwrap();
+        let made = sketch.create(object("a"), body, &plain, "make a");
+        let after = Remark {
+            impact: Impact::Destroys,
+            reason: Some("nobody wants it"),
+            needs: &[made],
+        };
+        sketch.delete(object("b"), &after, "end b");
+        sketch.wait(object("b"), &plain, "look at b");
+        assert_eq!(sketch.actions, ["make a", "end b", "look at b"]);
+        let [first, second, third] = sketch.plan.steps.as_slice() else {
+            panic!("{:?}", sketch.plan);
+        };
+        assert_eq!(
+            (first.verb, &first.changes[0].after),
+            (Verb::Create, &json!(3))
+        );
+        assert_eq!((second.impact, &second.needs), (Impact::Destroys, &vec![0]));
+        assert_eq!((third.verb, third.changes.len()), (Verb::Wait, 0));
+    }
+}

@@ -1,0 +1,348 @@
+//! Carrying out a plan, step by step. No choices: a step is begun as it was planned, its operation is
+//! waited for without holding anybody, or it is an error.
+
+mod create;
+mod sight;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use bowline_core::{
+    BoxFuture, CloudError, CloudErrorKind, Executor, Notice, Plan, Progress, Publication, StepId,
+    Verb, Wish,
+};
+use bowline_http::{CallError, Turn};
+use tokio::time::Instant;
+use uuid::Uuid;
+
+use super::Shared;
+use super::ownership::Family;
+use super::plan::{Action, Sketch, cannot_reset};
+use super::publish::{Known, Publisher};
+use crate::api::{LoadBalancerField, Operation};
+use crate::operation::{Waited, Waiting};
+
+/// When to ask again for the turn on a load balancer that another Service is changing.
+const TURN_PAUSE: Duration = Duration::from_secs(1);
+
+/// Carries out one plan.
+pub(crate) struct Hands {
+    shared: Arc<Shared>,
+    wish: Wish,
+    plan: Plan,
+    actions: Vec<Action>,
+    balancer: Option<Known>,
+    /// Whether it was made in this run.
+    is_new: bool,
+    /// The cloud takes no labels.
+    unlabelled: bool,
+    under_way: BTreeMap<StepId, UnderWay>,
+    remembered: BTreeSet<Uuid>,
+    done: BTreeSet<StepId>,
+    skipped: BTreeSet<StepId>,
+    publisher: Publisher,
+}
+
+/// A step that has begun.
+enum UnderWay {
+    /// Its operation runs; nobody else changes the load balancer meanwhile.
+    Operation(Waiting, Option<Turn>),
+    /// What came of it is looked for, since then.
+    Sight(Instant),
+}
+
+/// What came of looking at a step.
+enum Outcome {
+    Done,
+    Wait(String, Duration, Option<UnderWay>),
+    Skip(Notice),
+}
+
+/// What came of a request.
+enum Started {
+    /// The cloud works on it.
+    Operation(Operation),
+    /// There was nothing to do.
+    Nothing,
+    Skip(Notice),
+}
+
+impl Hands {
+    /// `balancer` is the one that exists; `remembered` are services of it that are the Service's
+    /// although their names do not say so.
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        wish: &Wish,
+        sketch: &Sketch,
+        balancer: Option<Known>,
+        remembered: BTreeSet<Uuid>,
+        publisher: Publisher,
+    ) -> Self {
+        Self {
+            shared,
+            wish: wish.clone(),
+            plan: sketch.plan.clone(),
+            actions: sketch.actions.clone(),
+            balancer,
+            is_new: false,
+            unlabelled: false,
+            under_way: BTreeMap::new(),
+            remembered,
+            done: BTreeSet::new(),
+            skipped: BTreeSet::new(),
+            publisher,
+        }
+    }
+
+    fn family(&self) -> Family<'_> {
+        Family {
+            service: &self.wish.service,
+            all: &self.wish.all,
+            all_known: self.wish.all_known,
+            cluster_name: &self.wish.cluster_name,
+        }
+    }
+
+    /// Whether nothing is left to do: what needs a skipped step is skipped too.
+    fn is_finished(&self) -> bool {
+        let mut skipped = self.skipped.clone();
+        self.plan.steps.iter().enumerate().all(|(id, step)| {
+            if step.needs.iter().any(|need| skipped.contains(need)) {
+                skipped.insert(id);
+            }
+            self.done.contains(&id) || skipped.contains(&id)
+        })
+    }
+
+    async fn carry(&mut self, step: StepId) -> Result<Progress, CloudError> {
+        let Some(action) = self.actions.get(step).cloned() else {
+            let message = format!("the plan has no step {step}");
+            return Err(CloudError::new(CloudErrorKind::Invalid, message));
+        };
+        if self.done.contains(&step) {
+            return Ok(Progress::Done);
+        }
+        let outcome = match self.under_way.remove(&step) {
+            Some(UnderWay::Operation(waiting, turn)) => self.look(&action, waiting, turn).await?,
+            Some(UnderWay::Sight(since)) => self.look_for(&action, since).await?,
+            None => self.begin(step, &action).await?,
+        };
+        Ok(match outcome {
+            Outcome::Done => {
+                self.done.insert(step);
+                Progress::Done
+            }
+            Outcome::Wait(what, after, under_way) => {
+                if let Some(under_way) = under_way {
+                    self.under_way.insert(step, under_way);
+                }
+                Progress::Wait { what, after }
+            }
+            Outcome::Skip(notice) => {
+                self.skipped.insert(step);
+                Progress::Skipped(notice)
+            }
+        })
+    }
+
+    async fn begin(&mut self, step: StepId, action: &Action) -> Result<Outcome, CloudError> {
+        if matches!(action, Action::AwaitAddress | Action::AwaitEnd(_)) {
+            return self.look_for(action, Instant::now()).await;
+        }
+        let mut turn = None;
+        if let Some(id) = self.target(action) {
+            turn = self.shared.turns.now_of(id);
+            if turn.is_none() {
+                let what = format!("another change of load balancer {id} to end");
+                return Ok(Outcome::Wait(what, TURN_PAUSE, None));
+            }
+        }
+        let operation = match self.start(action).await? {
+            Started::Operation(operation) => operation,
+            Started::Nothing => return self.ended(action).await,
+            Started::Skip(notice) => return Ok(Outcome::Skip(notice)),
+        };
+        let what = self.words(step);
+        let waiting = Waiting::begin(what, &operation, Instant::now())?;
+        if matches!(action, Action::CreateBalancer(_)) {
+            self.is_new = true;
+            // Before anything is waited for: a crash must not lose it.
+            self.balancer = operation.subject().map(|id| Known { id, ip: None });
+        }
+        match waiting {
+            None => self.ended(action).await,
+            Some(waiting) => {
+                let after = waiting.after(Instant::now())?;
+                Ok(Outcome::wait(waiting, after, turn))
+            }
+        }
+    }
+
+    /// Looks at an operation that is under way.
+    async fn look(
+        &mut self,
+        action: &Action,
+        mut waiting: Waiting,
+        turn: Option<Turn>,
+    ) -> Result<Outcome, CloudError> {
+        let answer = self.shared.api.operation(waiting.id()).await;
+        match waiting.heard(answer, Instant::now())? {
+            Waited::Wait(after) => Ok(Outcome::wait(waiting, after, turn)),
+            Waited::Done => self.ended(action).await,
+        }
+    }
+
+    /// What was asked for is done; some of it has to be looked for.
+    async fn ended(&mut self, action: &Action) -> Result<Outcome, CloudError> {
+        match action {
+            Action::AddService(_) => self.look_for(action, Instant::now()).await,
+            Action::CreateBalancer(_) if self.balancer.is_none() => {
+                self.look_for(action, Instant::now()).await
+            }
+            Action::ChangeService { id, change } => {
+                if let Some(name) = &change.name {
+                    self.remember(name, *id);
+                }
+                Ok(Outcome::Done)
+            }
+            Action::DeleteService { id, .. } => {
+                self.remembered.remove(id);
+                Ok(Outcome::Done)
+            }
+            _ => Ok(Outcome::Done),
+        }
+    }
+
+    /// Keeps the id of a service whose name does not say whose it is.
+    fn remember(&mut self, name: &str, id: Uuid) {
+        let nameless = self.family().nameless([(name, id)]);
+        self.remembered.remove(&id);
+        self.remembered.extend(nameless);
+    }
+
+    /// Which load balancer a step changes.
+    fn target(&self, action: &Action) -> Option<Uuid> {
+        match action {
+            Action::CreateBalancer(_) | Action::AwaitAddress | Action::AwaitEnd(_) => None,
+            Action::DeleteBalancer(id) | Action::DeleteService { balancer: id, .. } => Some(*id),
+            _ => self.balancer.as_ref().map(|it| it.id),
+        }
+    }
+
+    /// Tells the cloud.
+    async fn start(&mut self, action: &Action) -> Result<Started, CloudError> {
+        let shared = Arc::clone(&self.shared);
+        let api = &shared.api;
+        let result = match action {
+            Action::CreateBalancer(body) => return self.create(body).await,
+            Action::AwaitAddress | Action::AwaitEnd(_) => return Ok(Started::Nothing),
+            Action::ChangeBalancer(change) => {
+                let id = self.balancer_id()?;
+                let mut change = change.clone();
+                match api.update_load_balancer(id, &change).await {
+                    Err(error) if change.labels.is_some() && is_refused(&error) => {
+                        change.labels = None;
+                        api.update_load_balancer(id, &change).await
+                    }
+                    result => result,
+                }
+            }
+            Action::ResetDescription => {
+                let (id, field) = (self.balancer_id()?, LoadBalancerField::Description);
+                let result = api.reset_load_balancer_field(id, field).await;
+                return self.reset(action, result);
+            }
+            Action::ResetServiceDescription(service) => {
+                let id = self.balancer_id()?;
+                let result = api.reset_service_description(id, *service).await;
+                return self.reset(action, result);
+            }
+            Action::AddService(body) => api.add_service(self.balancer_id()?, body).await,
+            Action::ChangeService { id, change } => {
+                api.update_service(self.balancer_id()?, *id, change).await
+            }
+            Action::DeleteService { balancer, id } => {
+                return gone(api.delete_service(*balancer, *id).await);
+            }
+            Action::DeleteBalancer(id) => return gone(api.delete_load_balancer(*id).await),
+        };
+        Ok(Started::Operation(result?))
+    }
+
+    /// Some roles do not allow to empty a description: then it stays.
+    fn reset(
+        &self,
+        action: &Action,
+        result: Result<Operation, CallError>,
+    ) -> Result<Started, CloudError> {
+        match result {
+            Ok(operation) => Ok(Started::Operation(operation)),
+            Err(error) if error.kind() == CloudErrorKind::Denied => {
+                self.shared.resets_denied.store(true, Ordering::Relaxed);
+                let at = self.actions.iter().position(|it| it == action);
+                let step = at.and_then(|at| self.plan.steps.get(at));
+                let notice = step.map(|step| cannot_reset(&step.object));
+                notice.map(Started::Skip).ok_or_else(|| error.into())
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn balancer_id(&self) -> Result<Uuid, CloudError> {
+        let id = self.balancer.as_ref().map(|balancer| balancer.id);
+        id.ok_or_else(|| CloudError::new(CloudErrorKind::Invalid, "there is no load balancer yet"))
+    }
+
+    /// A step in words that follow "waiting for".
+    fn words(&self, step: StepId) -> String {
+        let step = &self.plan.steps[step];
+        let doing = match step.verb {
+            Verb::Create => "creation",
+            Verb::Update => "change",
+            Verb::Delete => "deletion",
+            Verb::Wait => "end of the work",
+        };
+        format!("{doing} of {}", step.object)
+    }
+}
+
+impl Outcome {
+    fn wait(waiting: Waiting, after: Duration, turn: Option<Turn>) -> Self {
+        let what = waiting.what().to_owned();
+        Self::Wait(what, after, Some(UnderWay::Operation(waiting, turn)))
+    }
+}
+
+impl Executor for Hands {
+    fn carry_out(&mut self, step: StepId) -> BoxFuture<'_, Result<Progress, CloudError>> {
+        Box::pin(self.carry(step))
+    }
+
+    fn publication(&self) -> Publication {
+        let balancer = self.balancer.as_ref();
+        let finished = self.is_finished();
+        self.publisher
+            .publication(balancer, &self.remembered, finished)
+    }
+}
+
+/// A deletion; what is not there needs none.
+fn gone(result: Result<Option<Operation>, CallError>) -> Result<Started, CloudError> {
+    Ok(match result? {
+        Some(operation) => Started::Operation(operation),
+        None => Started::Nothing,
+    })
+}
+
+/// The cloud understood and said no.
+fn is_refused(error: &CallError) -> bool {
+    matches!(error.status(), Some(400 | 422))
+}
+
+/// Whether it is open what came of a request.
+fn is_lost(error: &CallError) -> bool {
+    use CloudErrorKind::{Unavailable, Unknown};
+    matches!(error.kind(), Unavailable | Unknown)
+}

@@ -1,0 +1,169 @@
+//! Network load balancers: one for each Service, or one that somebody else looks after and several
+//! Services share.
+//!
+//! ```text
+//!  Service ─▶ settings ─▶ desire ──────────┐
+//!  nodes ─▶ pool ──────────────────────────┼─▶ plan ─▶ execute ─▶ publish
+//!  the API ─▶ observe ─▶ ownership ────────┘  (pure)   (writes)   (annotations, ingress)
+//! ```
+
+mod desire;
+mod draft;
+#[cfg(test)]
+mod examples;
+mod execute;
+mod find;
+mod inventory;
+mod observe;
+mod ownership;
+mod plan;
+mod pool;
+mod publish;
+mod remarks;
+pub(crate) mod settings;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use bowline_core::{
+    Balancers, BoxFuture, CloudError, CloudErrorKind, Draft, DraftError, Goal, Marked, Node, Wish,
+};
+use bowline_http::Turns;
+use uuid::Uuid;
+
+use crate::api::{Api, LoadBalancer};
+use crate::config::{LoadBalancerConfig, LocalPolicyHealthCheck};
+use crate::id::hyphenated;
+use observe::Observer;
+use ownership::{SERVICE_LABEL, whose_cluster};
+use pool::Pools;
+use settings::table::{ID, INSTANCE_POOL, OWNED_SERVICES};
+
+/// How often each Service is compared with the cloud although nothing is known to have changed. The
+/// original never does; what somebody changed in the cloud stays wrong there until the next event.
+const AUDIT_PERIOD: Duration = Duration::from_secs(600);
+
+/// The annotations that are written back.
+const OWN_ANNOTATIONS: [&str; 3] = [ID.key, INSTANCE_POOL.key, OWNED_SERVICES];
+
+/// What all Services share.
+pub(crate) struct Shared {
+    api: Api,
+    observer: Observer,
+    turns: Turns<Uuid>,
+    /// The role does not allow to empty descriptions.
+    resets_denied: AtomicBool,
+}
+
+/// Network load balancers of one zone.
+pub(crate) struct LoadBalancers {
+    shared: Arc<Shared>,
+    pools: Pools,
+    local_check: LocalPolicyHealthCheck,
+}
+
+impl LoadBalancers {
+    pub(crate) fn new(api: Api, config: &LoadBalancerConfig) -> Self {
+        Self {
+            shared: Arc::new(Shared {
+                observer: Observer::new(api.clone()),
+                api: api.clone(),
+                turns: Turns::default(),
+                resets_denied: AtomicBool::new(false),
+            }),
+            pools: Pools::new(api, config.default_instance_pool),
+            local_check: config.local_policy_health_check,
+        }
+    }
+
+    /// Forgets what another role was not allowed to do.
+    pub(crate) fn credentials_changed(&self) {
+        self.shared.resets_denied.store(false, Ordering::Relaxed);
+        self.shared.observer.forget();
+        self.pools.forget();
+    }
+}
+
+impl Balancers for LoadBalancers {
+    fn draft<'a>(&'a self, wish: &'a Wish) -> BoxFuture<'a, Result<Draft, DraftError>> {
+        match wish.goal {
+            Goal::Present => Box::pin(self.plan_present(wish)),
+            Goal::Absent => Box::pin(self.plan_absent(wish)),
+        }
+    }
+
+    fn own_annotations(&self) -> &'static [&'static str] {
+        &OWN_ANNOTATIONS
+    }
+
+    /// The cloud follows the members of a pool by itself.
+    fn has_members(&self) -> bool {
+        false
+    }
+
+    fn audit_period(&self) -> Option<Duration> {
+        Some(AUDIT_PERIOD)
+    }
+
+    fn marked<'a>(
+        &'a self,
+        cluster_name: &'a str,
+        _: &'a [Arc<Node>],
+    ) -> BoxFuture<'a, Result<Vec<Marked>, CloudError>> {
+        Box::pin(async move {
+            let Some(list) = self.shared.observer.all_if_allowed().await? else {
+                return Ok(Vec::new());
+            };
+            let marked = list.items.into_iter().filter_map(|it| {
+                Some(Marked {
+                    service_uid: it.labels.get(SERVICE_LABEL)?.clone(),
+                    whose: whose_cluster(cluster_name, &it),
+                    id: it.id.to_string(),
+                    name: it.name,
+                })
+            });
+            Ok(marked.collect())
+        })
+    }
+
+    fn remove_orphan<'a>(&'a self, orphan: &'a Marked) -> BoxFuture<'a, Result<(), CloudError>> {
+        Box::pin(self.remove_marked(orphan))
+    }
+}
+
+impl LoadBalancers {
+    /// Removes it if it still carries the same mark and nothing of anybody else. Its services go with
+    /// it.
+    async fn remove_marked(&self, orphan: &Marked) -> Result<(), CloudError> {
+        let id = hyphenated(&orphan.id).ok_or_else(|| {
+            let message = format!("{:?} is not the id of a load balancer", orphan.id);
+            CloudError::new(CloudErrorKind::Invalid, message)
+        })?;
+        let _turn = self.shared.turns.of(id).await;
+        let Some(found) = self.shared.observer.read(id).await? else {
+            return Ok(());
+        };
+        if let Some(why) = reason_to_stay(&found, &orphan.service_uid) {
+            let message = format!("load balancer {:?} ({id}) {why} and stays", found.name);
+            return Err(CloudError::new(CloudErrorKind::Conflict, message));
+        }
+        // What came of it is seen at the next look.
+        self.shared.api.delete_load_balancer(id).await?;
+        Ok(())
+    }
+}
+
+fn reason_to_stay(found: &LoadBalancer, uid: &str) -> Option<&'static str> {
+    let prefix = format!("{uid}-");
+    let mut services = found.services.items.iter();
+    if found.labels.get(SERVICE_LABEL).map(String::as_str) != Some(uid) {
+        Some("has another mark now")
+    } else if !found.services.bad.is_empty()
+        || services.any(|service| !service.name.starts_with(&prefix))
+    {
+        Some("has services of others")
+    } else {
+        None
+    }
+}

@@ -1,0 +1,93 @@
+//! What is in the cloud. Reads only; what cannot be read is an error and never absence.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bowline_core::{CloudError, CloudErrorKind};
+use tracing::info;
+use uuid::Uuid;
+
+use crate::api::{Api, Listing, LoadBalancer};
+
+/// Looks at load balancers.
+pub(crate) struct Observer {
+    api: Api,
+    /// Which fallback has been told; each is told once.
+    told_no_list: AtomicBool,
+}
+
+impl Observer {
+    pub(crate) fn new(api: Api) -> Self {
+        Self {
+            api,
+            told_no_list: AtomicBool::new(false),
+        }
+    }
+
+    /// Other credentials may see more.
+    pub(crate) fn forget(&self) {
+        self.told_no_list.store(false, Ordering::Relaxed);
+    }
+
+    /// A load balancer by its id; none only if the cloud said so about this very one.
+    pub(crate) async fn read(&self, id: Uuid) -> Result<Option<LoadBalancer>, CloudError> {
+        match self.api.load_balancer(id).await {
+            Ok(balancer) if balancer.id == id => Ok(Some(balancer)),
+            Ok(other) => Err(CloudError::new(
+                CloudErrorKind::Unknown,
+                format!(
+                    "GET load-balancer/{id} answered with load balancer {}",
+                    other.id
+                ),
+            )),
+            Err(error) if error.kind() == CloudErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// All load balancers of the zone.
+    pub(crate) async fn all(&self) -> Result<Listing<LoadBalancer>, CloudError> {
+        self.api.load_balancers().await
+    }
+
+    /// The same, or none if the role does not allow it: the original does without.
+    pub(crate) async fn all_if_allowed(&self) -> Result<Option<Listing<LoadBalancer>>, CloudError> {
+        match self.all().await {
+            Ok(list) => Ok(Some(list)),
+            Err(error) if error.kind() == CloudErrorKind::Denied => {
+                if !self.told_no_list.swap(true, Ordering::Relaxed) {
+                    info!(
+                        error = error.chain(),
+                        "load balancers cannot be listed: none is adopted by its name or labels"
+                    );
+                }
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// An error if a service of that load balancer cannot be read: which port it has is not known.
+pub(crate) fn readable(balancer: &LoadBalancer) -> Result<(), CloudError> {
+    let Some(bad) = balancer.services.bad.first() else {
+        return Ok(());
+    };
+    let which = bad.object.as_deref().unwrap_or("without a name");
+    Err(CloudError::new(
+        CloudErrorKind::Unknown,
+        format!(
+            "service {which} of load balancer {:?} ({}) cannot be read: {}",
+            balancer.name, balancer.id, bad.reason
+        ),
+    ))
+}
+
+/// An error if an item of a list cannot be read: it may be the one that is looked for.
+pub(crate) fn all_readable<T>(kind: &str, list: &Listing<T>) -> Result<(), CloudError> {
+    let Some(bad) = list.bad.first() else {
+        return Ok(());
+    };
+    let which = bad.object.as_deref().unwrap_or("without a name");
+    let message = format!("{kind} {which} cannot be read: {}", bad.reason);
+    Err(CloudError::new(CloudErrorKind::Unknown, message))
+}

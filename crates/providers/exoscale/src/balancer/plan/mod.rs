@@ -1,0 +1,368 @@
+//! From what is wanted and what is there to the steps between. Pure.
+//!
+//! The order is the specification's: the load balancer itself; services that nobody wants; then the
+//! wanted services in the order of the ports. A service whose pool changes goes before its successor
+//! comes: the cloud has no two services on one port, and a service keeps its pool.
+
+mod compare;
+mod remove;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use bowline_core::{Change, Impact, Notice, Object, Problem, Remark, StepId};
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::desire::{Entrance, WantedService};
+use super::inventory::fields;
+use super::ownership::{Family, Whose};
+use crate::api::{
+    LoadBalancer, LoadBalancerChange, LoadBalancerService, LoadBalancerState, NewLoadBalancer,
+    NewService, ServiceChange, ServiceState,
+};
+use compare::compare;
+pub(crate) use remove::{entrances, is_in_doubt, remove};
+
+// What things are called.
+pub(crate) const BALANCER: &str = "load balancer";
+pub(crate) const SERVICE: &str = "service";
+
+/// The reason of events about load balancers that several Services use.
+const SHARED: &str = "LoadBalancerShared";
+/// The reason of events about ports that another Service has.
+const PORT_TAKEN: &str = "PortTaken";
+
+/// What a step does.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Action {
+    CreateBalancer(NewLoadBalancer),
+    /// Until it is there and has an address.
+    AwaitAddress,
+    /// Until it is gone.
+    AwaitEnd(Uuid),
+    ChangeBalancer(LoadBalancerChange),
+    ResetDescription,
+    DeleteBalancer(Uuid),
+    AddService(NewService),
+    ChangeService {
+        id: Uuid,
+        change: ServiceChange,
+    },
+    ResetServiceDescription(Uuid),
+    DeleteService {
+        balancer: Uuid,
+        id: Uuid,
+    },
+}
+
+/// A plan and, for each step, what it does.
+pub(crate) type Sketch = bowline_core::Sketch<Action>;
+
+/// What a load balancer of a Service is to be, if it is not somebody else's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Managed {
+    pub(crate) name: String,
+    pub(crate) description: String,
+    /// Those of ours; others stay.
+    pub(crate) labels: BTreeMap<String, String>,
+}
+
+/// What is wanted.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wanted<'a> {
+    pub(crate) family: Family<'a>,
+    /// None: the load balancer is looked after elsewhere.
+    pub(crate) managed: Option<&'a Managed>,
+    pub(crate) services: &'a [WantedService],
+    pub(crate) pool: Uuid,
+    /// Whether descriptions can be emptied; some roles do not allow it.
+    pub(crate) may_reset: bool,
+}
+
+/// An object that exists.
+pub(crate) fn seen(kind: &'static str, name: impl Into<String>, id: Uuid) -> Object {
+    Object {
+        kind,
+        name: name.into(),
+        id: Some(id.to_string()),
+    }
+}
+
+/// An object that does not exist yet.
+pub(crate) fn new(kind: &'static str, name: impl Into<String>) -> Object {
+    Object {
+        kind,
+        name: name.into(),
+        id: None,
+    }
+}
+
+fn remark<'a>(impact: Impact, reason: Option<&'a str>, needs: &'a [StepId]) -> Remark<'a> {
+    Remark {
+        impact,
+        reason,
+        needs,
+    }
+}
+
+/// The plan of a load balancer that does not exist.
+pub(crate) fn build(wanted: &Wanted<'_>, managed: &Managed) -> Sketch {
+    let mut sketch = Sketch::default();
+    let body = NewLoadBalancer {
+        name: managed.name.clone(),
+        description: managed.description.clone(),
+        labels: managed.labels.clone(),
+    };
+    let object = new(BALANCER, &managed.name);
+    let shown = fields(&body);
+    let nothing = remark(Impact::None, None, &[]);
+    let action = Action::CreateBalancer(body);
+    let made = sketch.create(object.clone(), &shown, &nothing, action);
+    let needs = [made];
+    let why = remark(Impact::None, Some("it is being made"), &needs);
+    let ready = sketch.wait(object, &why, Action::AwaitAddress);
+    for service in wanted.services {
+        add(&mut sketch, &service.body(wanted.pool), None, &[ready]);
+    }
+    sketch
+}
+
+fn add(sketch: &mut Sketch, body: &NewService, why: Option<&str>, needs: &[StepId]) {
+    let object = new(SERVICE, &body.name);
+    let remark = remark(Impact::None, why, needs);
+    let action = Action::AddService(body.clone());
+    sketch.create(object, &fields(body), &remark, action);
+}
+
+/// The plan of a load balancer that exists.
+pub(crate) fn reconcile(wanted: &Wanted<'_>, there: &LoadBalancer) -> Sketch {
+    let mut sketch = Sketch::default();
+    let mut base = Vec::new();
+    if there.state == LoadBalancerState::Creating || there.address().is_none() {
+        let object = seen(BALANCER, &there.name, there.id);
+        let why = remark(Impact::None, Some("it is being made"), &[]);
+        base.push(sketch.wait(object, &why, Action::AwaitAddress));
+    }
+    let mut planner = Planner {
+        wanted,
+        there,
+        sketch: &mut sketch,
+        base,
+    };
+    if let Some(managed) = wanted.managed {
+        planner.balancer(managed);
+    }
+    planner.stale_services();
+    planner.wanted_services();
+    sketch
+}
+
+/// Adds steps to a sketch.
+struct Planner<'a> {
+    wanted: &'a Wanted<'a>,
+    there: &'a LoadBalancer,
+    sketch: &'a mut Sketch,
+    /// What every step has to wait for.
+    base: Vec<StepId>,
+}
+
+impl Planner<'_> {
+    fn balancer(&mut self, managed: &Managed) {
+        let there = self.there;
+        let object = || seen(BALANCER, &there.name, there.id);
+        let mut body = LoadBalancerChange::default();
+        let mut changes = Vec::new();
+        if there.name != managed.name {
+            changes.push(change("name", &*there.name, &*managed.name));
+            body.name = Some(managed.name.clone());
+        }
+        let described = !managed.description.is_empty();
+        if described && there.description != managed.description {
+            let before = text(&there.description);
+            changes.push(change("description", before, &*managed.description));
+            body.description = Some(managed.description.clone());
+        }
+        if !changes.is_empty() {
+            // No write for their sake alone: what the original made is ours without them.
+            let mut labels = there.labels.clone();
+            labels.extend(managed.labels.clone());
+            if labels != there.labels {
+                changes.push(change("labels", json!(there.labels), json!(labels)));
+                body.labels = Some(labels);
+            }
+            let why = remark(Impact::None, None, &self.base);
+            let action = Action::ChangeBalancer(body);
+            self.sketch.change(object(), changes, &why, action);
+        }
+        if !described && !there.description.is_empty() {
+            let changes = vec![change("description", &*there.description, Value::Null)];
+            self.reset(object(), changes, Action::ResetDescription);
+        }
+    }
+
+    fn reset(&mut self, object: Object, changes: Vec<Change>, action: Action) {
+        if !self.wanted.may_reset {
+            self.sketch.plan.notices.push(cannot_reset(&object));
+            return;
+        }
+        let why = remark(Impact::None, None, &self.base);
+        self.sketch.change(object, changes, &why, action);
+    }
+
+    fn stale_services(&mut self) {
+        let is_wanted = |service: &LoadBalancerService| {
+            let mut all = self.wanted.services.iter();
+            all.any(|it| is_at(service, &it.entrance))
+        };
+        for service in &self.there.services.items {
+            if is_wanted(service) {
+                continue;
+            }
+            match (self.wanted.family.whose(service), self.wanted.managed) {
+                (Whose::Ours, _) | (Whose::Foreign, Some(_)) => {
+                    let why = "no port of the Service wants it";
+                    self.delete(service, why, Impact::Interrupts);
+                }
+                (Whose::Another(other), Some(_)) => {
+                    let notice = shared(self.there, service, &other.key.to_string());
+                    self.sketch.plan.notices.push(notice);
+                }
+                (Whose::Another(_) | Whose::Foreign, None) | (Whose::Unclear, _) => {}
+            }
+        }
+    }
+
+    fn delete(&mut self, service: &LoadBalancerService, why: &str, impact: Impact) -> StepId {
+        let object = seen(SERVICE, &service.name, service.id);
+        let why = remark(impact, Some(why), &self.base);
+        let action = Action::DeleteService {
+            balancer: self.there.id,
+            id: service.id,
+        };
+        self.sketch.delete(object, &why, action)
+    }
+
+    fn wanted_services(&mut self) {
+        for wanted in self.wanted.services {
+            let mut all = self.there.services.items.iter();
+            let Some(there) = all.find(|it| is_at(it, &wanted.entrance)) else {
+                let body = wanted.body(self.wanted.pool);
+                add(self.sketch, &body, None, &self.base);
+                continue;
+            };
+            let holder = match self.wanted.family.whose(there) {
+                Whose::Another(other) => format!("that of Service {}", other.key),
+                Whose::Unclear => "perhaps that of a Service that cannot be read".to_owned(),
+                Whose::Ours | Whose::Foreign => {
+                    self.service(wanted, there);
+                    continue;
+                }
+            };
+            let problem = taken(self.there, there, &holder);
+            self.sketch.plan.problems.push(problem);
+        }
+    }
+
+    fn service(&mut self, wanted: &WantedService, there: &LoadBalancerService) {
+        let pool = self.wanted.pool;
+        if there.instance_pool != Some(pool) {
+            let why = "another pool is wanted, and a service keeps its pool";
+            let mut needs = self.base.clone();
+            needs.push(self.delete(there, why, Impact::Interrupts));
+            let why = Some("in the place of the one with another pool");
+            add(self.sketch, &wanted.body(pool), why, &needs);
+            return;
+        }
+        let object = || seen(SERVICE, &there.name, there.id);
+        let difference = compare(wanted, there);
+        if !difference.changes.is_empty() {
+            let why = remark(difference.impact, None, &self.base);
+            let action = Action::ChangeService {
+                id: there.id,
+                change: difference.body,
+            };
+            let changes = difference.changes;
+            self.sketch.change(object(), changes, &why, action);
+        }
+        if wanted.description.is_empty() && !there.description.is_empty() {
+            let changes = vec![change("description", &*there.description, Value::Null)];
+            self.reset(object(), changes, Action::ResetServiceDescription(there.id));
+        }
+    }
+}
+
+/// Whether the cloud is at work on something that the plan is about: what it does next is not known.
+pub(crate) fn is_unsettled(wanted: &Wanted<'_>, there: &LoadBalancer) -> bool {
+    let concerns = |service: &LoadBalancerService| {
+        let mut all = wanted.services.iter();
+        all.any(|it| is_at(service, &it.entrance))
+    };
+    let mut all = there.services.items.iter();
+    all.any(|it| is_changing(it) && concerns(it)) || is_at_work(wanted.family, there)
+}
+
+/// Whether the cloud is at work on a service of the Service's.
+pub(crate) fn is_at_work(family: Family<'_>, there: &LoadBalancer) -> bool {
+    let mut all = there.services.items.iter();
+    all.any(|it| is_changing(it) && family.whose(it) == Whose::Ours)
+}
+
+fn is_changing(service: &LoadBalancerService) -> bool {
+    use ServiceState::{Creating, Deleting, Updating};
+    matches!(service.state, Creating | Updating | Deleting)
+}
+
+pub(crate) fn is_at(service: &LoadBalancerService, entrance: &Entrance) -> bool {
+    service.port == entrance.port && service.protocol == entrance.protocol
+}
+
+/// What is said when an emptied description cannot be.
+pub(crate) fn cannot_reset(object: &Object) -> Notice {
+    Notice {
+        warning: true,
+        reason: "DescriptionStays",
+        message: format!(
+            "the description of {object} stays: the role of the API key does not allow to reset it"
+        ),
+    }
+}
+
+fn shared(there: &LoadBalancer, service: &LoadBalancerService, other: &str) -> Notice {
+    Notice {
+        warning: true,
+        reason: SHARED,
+        message: format!(
+            "load balancer {:?} ({}) has service {} of Service {other}, which stays",
+            there.name, there.id, service.name
+        ),
+    }
+}
+
+fn taken(there: &LoadBalancer, service: &LoadBalancerService, holder: &str) -> Problem {
+    Problem {
+        reason: PORT_TAKEN,
+        message: format!(
+            "port {}/{} of load balancer {:?} ({}) is {holder} (service {})",
+            service.port, service.protocol, there.name, there.id, service.name
+        ),
+    }
+}
+
+fn change(field: &str, before: impl Into<Value>, after: impl Into<Value>) -> Change {
+    Change {
+        field: field.to_owned(),
+        before: before.into(),
+        after: after.into(),
+    }
+}
+
+/// A text that is not there is null.
+fn text(text: &str) -> Value {
+    if text.is_empty() {
+        Value::Null
+    } else {
+        json!(text)
+    }
+}

@@ -1,0 +1,348 @@
+use std::sync::Arc;
+
+use bowline_core::{Service, Verb};
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::*;
+use crate::balancer::desire::desire;
+use crate::balancer::examples::{
+    L1, OTHER, P1, P2, UID, annotated, balancer, family, listener, named, port,
+};
+use crate::balancer::settings::Settings;
+use crate::config::LocalPolicyHealthCheck;
+
+/// `verb kind name: impact` of every step.
+fn steps(sketch: &Sketch) -> Vec<String> {
+    let all = sketch.plan.steps.iter();
+    all.map(|it| format!("{} {}: {}", it.verb, it.object, it.impact))
+        .collect()
+}
+
+fn services(service: &Service) -> Vec<WantedService> {
+    let (settings, faults) = Settings::read(service);
+    assert_eq!(faults, []);
+    desire(service, &settings, LocalPolicyHealthCheck::Tcp).services
+}
+
+fn managed(service: &Service) -> Managed {
+    let (settings, _) = Settings::read(service);
+    Managed {
+        name: settings.balancer_name(service),
+        description: settings.description,
+        labels: BTreeMap::from([("bowline-service-uid".to_owned(), service.uid.clone())]),
+    }
+}
+
+fn plan(service: &Service, all: &[Arc<Service>], there: &LoadBalancer, manages: bool) -> Sketch {
+    let managed = managed(service);
+    let services = services(service);
+    let wanted = Wanted {
+        family: family(service, all),
+        managed: manages.then_some(&managed),
+        services: &services,
+        pool: P1.parse().unwrap(),
+        may_reset: true,
+    };
+    reconcile(&wanted, there)
+}
+
+fn ours(port: u16) -> Value {
+    listener(1, &format!("{UID}-{port}"), port, 30080)
+}
+
+#[test]
+fn what_is_as_wanted_needs_nothing() {
+    let service = annotated(&[]);
+    let there = balancer(&format!("k8s-{UID}"), &json!({}), &[ours(80)]);
+    assert_eq!(steps(&plan(&service, &[], &there, true)), [""; 0]);
+}
+
+#[test]
+fn each_difference_has_its_impact() {
+    let name = format!("k8s-{UID}");
+    let at = |change: fn(&mut Value)| {
+        let mut listener = ours(80);
+        change(&mut listener);
+        listener
+    };
+    let update = |impact: &str| vec![format!("update service {UID}-80: {impact}")];
+    let rows: [(&str, Value, Vec<String>); 7] = [
+        (
+            "target",
+            at(|it| it["target-port"] = json!(1)),
+            update("in place"),
+        ),
+        (
+            "strategy",
+            at(|it| it["strategy"] = json!("maglev-hash")),
+            update("in place"),
+        ),
+        (
+            "check",
+            at(|it| it["healthcheck"]["uri"] = json!("/h")),
+            update("in place"),
+        ),
+        (
+            "no check",
+            at(|it| it["healthcheck"] = Value::Null),
+            update("in place"),
+        ),
+        (
+            "description",
+            at(|it| it["description"] = json!("d")),
+            update("no impact"),
+        ),
+        (
+            "more of the pool",
+            at(|it| it["instance-pool"]["name"] = json!("workers")),
+            vec![],
+        ),
+        (
+            "pool",
+            at(|it| it["instance-pool"] = json!({"id": P2})),
+            vec![
+                format!("delete service {UID}-80: interrupts traffic"),
+                format!("create service {UID}-80: no impact"),
+            ],
+        ),
+    ];
+    for (what, listener, wanted) in rows {
+        let there = balancer(&name, &json!({}), &[listener]);
+        let sketch = plan(&annotated(&[]), &[], &there, true);
+        assert_eq!(steps(&sketch), wanted, "{what}");
+        assert_eq!(sketch.actions.len(), sketch.plan.steps.len());
+    }
+}
+
+#[test]
+fn only_what_is_ours_goes_from_an_external_load_balancer() {
+    let service = annotated(&[]);
+    let all = [Arc::new(service.clone()), Arc::new(named("other", OTHER))];
+    let there = balancer(
+        "shared",
+        &json!({}),
+        &[
+            ours(80),
+            listener(2, &format!("{UID}-81"), 81, 30081),
+            listener(3, &format!("{OTHER}-82"), 82, 30082),
+            listener(4, "theirs", 83, 30083),
+        ],
+    );
+    let deleted = |sketch: &Sketch| -> Vec<u16> {
+        let steps = sketch.plan.steps.iter();
+        let deletions = steps.filter(|it| it.verb == Verb::Delete);
+        let names = deletions.map(|it| it.object.name.clone());
+        let at = |name: String| {
+            let mut all = there.services.items.iter();
+            all.find(|it| it.name == name).map_or(0, |it| it.port)
+        };
+        names.map(at).collect()
+    };
+    assert_eq!(deleted(&plan(&service, &all, &there, false)), [81]);
+    // A managed one has what its Service wants, and what other Services have.
+    assert_eq!(deleted(&plan(&service, &all, &there, true)), [81, 83]);
+    let entrances = entrances(&service);
+    let mut sketch = Sketch::default();
+    remove(
+        &mut sketch,
+        family(&service, &all),
+        &there,
+        true,
+        &entrances,
+    );
+    assert_eq!(deleted(&sketch), [80, 81]);
+    assert_eq!(sketch.plan.notices.len(), 1);
+}
+
+#[test]
+fn a_load_balancer_without_an_address_is_waited_for_first() {
+    let mut there = balancer(&format!("k8s-{UID}"), &json!({}), &[]);
+    there.ip = None;
+    let sketch = plan(&annotated(&[]), &[], &there, true);
+    assert_eq!(sketch.actions[0], Action::AwaitAddress);
+    assert!(sketch.plan.steps[1..].iter().all(|it| it.needs == [0]));
+}
+
+#[test]
+fn a_load_balancer_that_is_being_deleted_is_waited_for() {
+    let mut there = balancer("x", &json!({}), &[ours(80)]);
+    there.state = LoadBalancerState::Deleting;
+    let mut sketch = Sketch::default();
+    let service = annotated(&[]);
+    remove(&mut sketch, family(&service, &[]), &there, true, &[]);
+    assert_eq!(sketch.actions, [Action::AwaitEnd(L1.parse().unwrap())]);
+}
+
+#[test]
+fn descriptions_stay_where_they_cannot_be_emptied() {
+    let service = annotated(&[]);
+    let mut there = balancer(&format!("k8s-{UID}"), &json!({}), &[ours(80)]);
+    there.description = "d".into();
+    let (managed, services) = (managed(&service), services(&service));
+    let wanted = Wanted {
+        family: family(&service, &[]),
+        managed: Some(&managed),
+        services: &services,
+        pool: P1.parse().unwrap(),
+        may_reset: false,
+    };
+    let sketch = reconcile(&wanted, &there);
+    assert!(sketch.plan.is_empty());
+    assert_eq!(sketch.plan.notices[0].reason, "DescriptionStays");
+}
+
+/// What the cloud does with an action, as far as plans can see it.
+fn apply(there: &mut LoadBalancer, action: &Action, number: &mut u8) {
+    let listing = &mut there.services.items;
+    match action {
+        Action::ChangeBalancer(change) => {
+            there.name = change.name.clone().unwrap_or_else(|| there.name.clone());
+            let text = change.description.clone();
+            there.description = text.unwrap_or_else(|| there.description.clone());
+            if let Some(labels) = &change.labels {
+                there.labels.clone_from(labels);
+            }
+        }
+        Action::ResetDescription => there.description.clear(),
+        Action::AddService(body) => {
+            let taken = listing
+                .iter()
+                .any(|it| it.port == body.port && it.protocol == body.protocol);
+            assert!(!taken, "two services on one port");
+            *number += 1;
+            let mut made = fields(body);
+            made.insert(
+                "id".into(),
+                json!(format!("00000000-0000-4000-8000-{number:012}")),
+            );
+            listing.push(serde_json::from_value(Value::Object(made)).unwrap());
+        }
+        Action::ChangeService { id, change } => {
+            let one = listing.iter_mut().find(|it| it.id == *id).unwrap();
+            one.name = change.name.clone().unwrap_or_else(|| one.name.clone());
+            let text = change.description.clone();
+            one.description = text.unwrap_or_else(|| one.description.clone());
+            one.target_port = change.target_port.unwrap_or(one.target_port);
+            let strategy = change.strategy.clone();
+            one.strategy = strategy.unwrap_or_else(|| one.strategy.clone());
+            if change.healthcheck.is_some() {
+                one.healthcheck.clone_from(&change.healthcheck);
+            }
+        }
+        Action::ResetServiceDescription(id) => {
+            let one = listing.iter_mut().find(|it| it.id == *id).unwrap();
+            one.description.clear();
+        }
+        Action::DeleteService { id, .. } => listing.retain(|it| it.id != *id),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn any_listener(number: u8) -> impl Strategy<Value = Value> {
+    let name = prop_oneof![
+        Just(format!("{UID}-{number}")),
+        Just(format!("{OTHER}-{number}")),
+        Just("theirs".to_owned()),
+        Just("x".to_owned())
+    ];
+    (
+        name,
+        80_u16..84,
+        any::<bool>(),
+        any::<bool>(),
+        any::<bool>(),
+    )
+        .prop_map(move |(name, port, udp, pool, described)| {
+            let mut it = listener(number, &name, port, 30080);
+            if udp {
+                it["protocol"] = json!("udp");
+            }
+            if pool {
+                it["instance-pool"] = json!({"id": P2});
+            }
+            if described {
+                it["description"] = json!("d");
+            }
+            it
+        })
+}
+
+fn any_there() -> impl Strategy<Value = LoadBalancer> {
+    let listeners = (
+        any_listener(1),
+        any_listener(2),
+        any_listener(3),
+        0_usize..4,
+    );
+    (listeners, any::<bool>()).prop_map(|((a, b, c, count), described)| {
+        let mut seen = std::collections::BTreeSet::new();
+        let mut list = vec![a, b, c];
+        list.truncate(count);
+        list.retain(|it| seen.insert((it["port"].to_string(), it["protocol"].to_string())));
+        let mut there = balancer("whatever", &json!({"team": "a"}), &list);
+        if described {
+            there.description = "old".into();
+        }
+        there
+    })
+}
+
+fn any_service() -> impl Strategy<Value = Service> {
+    let ports = prop::collection::btree_set((80_u16..84, any::<bool>()), 1..4);
+    (ports, any::<bool>(), any::<bool>()).prop_map(|(ports, named, described)| {
+        let name = if named { "x" } else { "" };
+        let text = if described { "d" } else { "" };
+        let mut service = annotated(&[
+            ("service-name", name),
+            ("service-description", text),
+            ("description", text),
+        ]);
+        let ports = ports
+            .into_iter()
+            .map(|(number, udp)| port(if udp { "UDP" } else { "TCP" }, number, 30_000 + number));
+        service.ports = ports.collect();
+        service
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    /// Carried out as far as a crash allows, and planned anew, it ends as wanted; others keep theirs.
+    #[test]
+    fn from_anywhere_and_after_any_crash_it_ends_as_wanted(
+        service in any_service(), there in any_there(), manages: bool, crash in 0_usize..6,
+    ) {
+        let all = [Arc::new(service.clone()), Arc::new(named("other", OTHER))];
+        let theirs = |there: &LoadBalancer| -> Vec<LoadBalancerService> {
+            let prefix = format!("{OTHER}-");
+            let all = there.services.items.iter();
+            all.filter(|it| it.name.starts_with(&prefix)).cloned().collect()
+        };
+        let untouched = theirs(&there);
+        let mut number = 100;
+        let mut now = there.clone();
+        for action in plan(&service, &all, &now, manages).actions.iter().take(crash) {
+            apply(&mut now, action, &mut number);
+        }
+        let second = plan(&service, &all, &now, manages);
+        for action in &second.actions {
+            apply(&mut now, action, &mut number);
+        }
+        let last = plan(&service, &all, &now, manages);
+        prop_assert!(last.plan.is_empty(), "{:?}", last.plan.steps);
+        prop_assert_eq!(theirs(&now), untouched);
+        if !manages {
+            prop_assert_eq!(&now.name, &there.name);
+            prop_assert_eq!(&now.description, &there.description);
+        }
+        prop_assert_eq!(&now.labels["team"], "a");
+        let refused = last.plan.problems.len();
+        let wanted = services(&service);
+        let served = wanted.iter().filter(|it| {
+            now.services.items.iter().any(|there| is_at(there, &it.entrance) && there.name == it.name)
+        });
+        prop_assert_eq!(served.count() + refused, wanted.len());
+    }
+}

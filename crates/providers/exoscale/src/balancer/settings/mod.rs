@@ -1,0 +1,220 @@
+//! What the annotations of a Service say, checked before anything is asked of the cloud. A wrong
+//! value is a fault of that setting, told with its key, its value and what is allowed.
+
+mod read;
+pub mod table;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeSet;
+
+use bowline_core::{CLASS_PREFIX, Notice, Problem, Service, TAKE_OVER, unknown_annotations};
+use uuid::Uuid;
+
+use read::Reader;
+use table::{
+    CHECK_INTERVAL, CHECK_MODE, CHECK_PORT, CHECK_RETRIES, CHECK_SNI, CHECK_TIMEOUT, CHECK_URI,
+    DESCRIPTION, EXTERNAL, ID, INSTANCE_POOL, NAME, OWNED_SERVICES, SERVICE_DESCRIPTION,
+    SERVICE_NAME, SKS_CLUSTER, SKS_NODEPOOL, STRATEGY,
+};
+
+/// The reason of events about settings that cannot be used.
+pub(crate) const INVALID: &str = "InvalidLoadBalancerConfig";
+
+// What holds when nobody says it.
+const DEFAULT_INTERVAL: i64 = 10;
+const DEFAULT_TIMEOUT: i64 = 5;
+const DEFAULT_RETRIES: i64 = 1;
+
+/// What the annotations say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Settings {
+    pub(crate) id: Option<Uuid>,
+    pub(crate) name: Option<String>,
+    pub(crate) description: String,
+    pub(crate) external: bool,
+    pub(crate) strategy: String,
+    /// None unless the Service has exactly one port.
+    pub(crate) service_name: Option<String>,
+    /// Empty unless the Service has exactly one port.
+    pub(crate) service_description: String,
+    pub(crate) pool: PoolSetting,
+    pub(crate) check: CheckSettings,
+}
+
+/// What is said about the target.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct PoolSetting {
+    pub(crate) id: Option<Uuid>,
+    pub(crate) cluster: Option<String>,
+    pub(crate) nodepool: Option<String>,
+}
+
+/// What is said about health checks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct CheckSettings {
+    pub(crate) mode: Option<String>,
+    pub(crate) port: Option<u16>,
+    /// Empty if none.
+    pub(crate) uri: String,
+    /// Empty if none.
+    pub(crate) tls_sni: String,
+    /// Seconds.
+    pub(crate) interval: i64,
+    /// Seconds.
+    pub(crate) timeout: i64,
+    pub(crate) retries: i64,
+}
+
+/// Something that a person must put right before the cloud is told anything.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Fault {
+    /// The reason of the event.
+    pub(crate) reason: &'static str,
+    /// What is wrong.
+    pub(crate) message: String,
+}
+
+impl Fault {
+    pub(crate) fn invalid(message: impl Into<String>) -> Self {
+        Self {
+            reason: INVALID,
+            message: message.into(),
+        }
+    }
+}
+
+impl From<Fault> for Problem {
+    fn from(fault: Fault) -> Self {
+        let Fault { reason, message } = fault;
+        Self { reason, message }
+    }
+}
+
+impl Settings {
+    /// Reads all annotations. What cannot be used has its default, and a fault.
+    pub(crate) fn read(service: &Service) -> (Self, Vec<Fault>) {
+        let mut reader = Reader::new(service);
+        let mut settings = Self {
+            id: reader.uuid(ID),
+            name: reader.text(NAME),
+            description: reader.text(DESCRIPTION).unwrap_or_default(),
+            external: is_external(service),
+            strategy: reader
+                .choice(STRATEGY, &["round-robin", "source-hash", "maglev-hash"])
+                .unwrap_or_else(|| STRATEGY.default.to_owned()),
+            service_name: None,
+            service_description: String::new(),
+            pool: PoolSetting {
+                id: reader.uuid(INSTANCE_POOL),
+                cluster: reader.text(SKS_CLUSTER),
+                nodepool: reader.text(SKS_NODEPOOL),
+            },
+            check: check(&mut reader),
+        };
+        // With several ports they do not count, whatever they say.
+        if service.ports.len() == 1 {
+            settings.service_name = reader.text(SERVICE_NAME);
+            settings.service_description = reader.text(SERVICE_DESCRIPTION).unwrap_or_default();
+        }
+        let PoolSetting {
+            cluster, nodepool, ..
+        } = &settings.pool;
+        if nodepool.is_some() && cluster.is_none() {
+            reader.fault(format!(
+                "SKS node pool name specified without SKS cluster name: annotation {} needs {}",
+                SKS_NODEPOOL.key, SKS_CLUSTER.key
+            ));
+        }
+        if settings.external && settings.name.is_none() && read::said(service, ID).is_none() {
+            reader.fault(format!(
+                "NLB instance marked as external in Service annotations, but no ID or name specified: \
+                 annotation {} needs {} or {}",
+                EXTERNAL.key, ID.key, NAME.key
+            ));
+        }
+        (settings, reader.faults)
+    }
+
+    /// The name of a load balancer of that Service.
+    pub(crate) fn balancer_name(&self, service: &Service) -> String {
+        let name = self.name.clone();
+        name.unwrap_or_else(|| default_name(&service.uid))
+    }
+}
+
+fn check(reader: &mut Reader<'_>) -> CheckSettings {
+    let before = reader.faults.len();
+    let port = reader.number(CHECK_PORT, 1, i64::from(u16::MAX));
+    let check = CheckSettings {
+        mode: reader.choice(CHECK_MODE, &["tcp", "http", "https"]),
+        port: port.and_then(|port| u16::try_from(port).ok()),
+        uri: reader.text(CHECK_URI).unwrap_or_default(),
+        tls_sni: reader.text(CHECK_SNI).unwrap_or_default(),
+        interval: reader
+            .seconds(CHECK_INTERVAL, 5, 300)
+            .unwrap_or(DEFAULT_INTERVAL),
+        timeout: reader
+            .seconds(CHECK_TIMEOUT, 2, 60)
+            .unwrap_or(DEFAULT_TIMEOUT),
+        retries: reader
+            .number(CHECK_RETRIES, 1, 20)
+            .unwrap_or(DEFAULT_RETRIES),
+    };
+    // What follows compares values that must be right by themselves.
+    if reader.faults.len() == before && check.interval < check.timeout {
+        reader.fault(format!(
+            "annotation {}: {} s is less than the timeout of {} s; allowed is {}",
+            CHECK_INTERVAL.key, check.interval, check.timeout, CHECK_INTERVAL.allowed
+        ));
+    }
+    let mode = check.mode.as_deref();
+    if matches!(mode, Some("http" | "https")) && !check.uri.starts_with('/') {
+        reader.fault(format!(
+            "annotation {}: {:?} is not allowed; allowed is {}",
+            CHECK_URI.key, check.uri, CHECK_URI.allowed
+        ));
+    }
+    if !check.tls_sni.is_empty() && mode != Some("https") {
+        reader.fault(format!(
+            "annotation {}: {:?} is not allowed; allowed is {}",
+            CHECK_SNI.key, check.tls_sni, CHECK_SNI.allowed
+        ));
+    }
+    check
+}
+
+/// The name that a load balancer has if nobody gives it one.
+pub(crate) fn default_name(service_uid: &str) -> String {
+    format!("k8s-{service_uid}")
+}
+
+/// Whether somebody else looks after the load balancer.
+pub(crate) fn is_external(service: &Service) -> bool {
+    read::said(service, EXTERNAL).is_some_and(|text| text.trim().eq_ignore_ascii_case("true"))
+}
+
+/// The load balancer that a person says is this Service's.
+pub(crate) fn take_over(service: &Service) -> Option<Uuid> {
+    read::uuid(service.annotation(TAKE_OVER)?)
+}
+
+/// The services of load balancers that are this Service's although their names do not say so. What
+/// cannot be read is nothing.
+pub(crate) fn owned_services(service: &Service) -> BTreeSet<Uuid> {
+    let text = service.annotation(OWNED_SERVICES).unwrap_or_default();
+    text.split(',').filter_map(read::uuid).collect()
+}
+
+/// Whether another Service may be one of ours: it has no class, or one that names a cloud of ours.
+pub(crate) fn may_be_ours(service: &Service) -> bool {
+    let class = service.class.as_deref();
+    class.is_none_or(|class| class.starts_with(CLASS_PREFIX))
+        && (service.is_load_balancer || service.has_finalizer())
+}
+
+/// What there is to say about keys of the prefix that nobody knows.
+pub(crate) fn unknown_keys(service: &Service) -> Vec<Notice> {
+    let known = table::ANNOTATIONS.map(|row| row.key);
+    unknown_annotations(service, table::PREFIX, &known)
+}

@@ -1,0 +1,215 @@
+use super::table::{ANNOTATIONS, PREFIX, reference};
+use super::*;
+use crate::balancer::examples::{L1, annotated, port, service};
+
+fn read(suffix: &str, value: &str) -> (Settings, Vec<Fault>) {
+    Settings::read(&annotated(&[(suffix, value)]))
+}
+
+#[test]
+fn without_annotations_the_defaults_are_those_of_the_original() {
+    let (settings, faults) = Settings::read(&service());
+    assert_eq!(faults, []);
+    assert_eq!(
+        settings.balancer_name(&service()),
+        format!("k8s-{}", service().uid)
+    );
+    assert_eq!(
+        (&*settings.strategy, settings.external),
+        ("round-robin", false)
+    );
+    let check = &settings.check;
+    assert_eq!((check.interval, check.timeout, check.retries), (10, 5, 1));
+    assert_eq!((&check.mode, check.port, &*check.uri), (&None, None, ""));
+    assert_eq!(settings.pool, PoolSetting::default());
+}
+
+#[test]
+fn what_the_original_takes_is_taken() {
+    let longest = "x".repeat(255);
+    for (suffix, value) in [
+        ("id", L1),
+        ("id", "7D2F7F4E-22D1-4B38-8F0B-94C8A54D6D01"),
+        ("name", longest.as_str()),
+        ("name", "a b/ü"),
+        ("description", &longest),
+        ("external", "no"),
+        ("service-strategy", "source-hash"),
+        ("service-strategy", "maglev-hash"),
+        ("service-name", "x"),
+        ("service-description", "y"),
+        ("service-instancepool-id", L1),
+        ("sks-cluster-name", "prod"),
+        ("service-healthcheck-mode", "tcp"),
+        ("service-healthcheck-port", "65535"),
+        ("service-healthcheck-uri", "no-slash-but-no-http"),
+        ("service-healthcheck-interval", "1m30s"),
+        ("service-healthcheck-interval", "5999ms"),
+        ("service-healthcheck-interval", "300"),
+        ("service-healthcheck-timeout", "2s"),
+        ("service-healthcheck-retries", "20"),
+        ("zone", "anything"),
+    ] {
+        assert_eq!(read(suffix, value).1, [], "{suffix}={value:?}");
+        assert_eq!(read(suffix, "").1, [], "an empty {suffix}");
+    }
+    assert_eq!(
+        read("service-healthcheck-interval", "5999ms")
+            .0
+            .check
+            .interval,
+        5
+    );
+    assert!(read("external", "TrUe").0.external);
+}
+
+#[test]
+fn what_cannot_be_used_is_told_with_key_and_value() {
+    let longer = "x".repeat(256);
+    for (suffix, value) in [
+        ("id", "L1"),
+        ("id", "7d2f7f4e22d14b388f0b94c8a54d6d01"),
+        ("name", longer.as_str()),
+        ("description", &longer),
+        ("service-name", &longer),
+        ("service-strategy", "least-connections"),
+        ("service-strategy", "Round-Robin"),
+        ("service-instancepool-id", "workers"),
+        ("service-healthcheck-mode", "ping"),
+        ("service-healthcheck-port", "0"),
+        ("service-healthcheck-port", "65536"),
+        ("service-healthcheck-port", "http"),
+        ("service-healthcheck-uri", &longer),
+        ("service-healthcheck-interval", "4s"),
+        ("service-healthcheck-interval", "301"),
+        ("service-healthcheck-interval", "-10s"),
+        ("service-healthcheck-interval", "10 s"),
+        ("service-healthcheck-timeout", "1999ms"),
+        ("service-healthcheck-timeout", "61s"),
+        ("service-healthcheck-retries", "0"),
+        ("service-healthcheck-retries", "21"),
+        ("service-healthcheck-tls-sni", "web.example.test"),
+    ] {
+        let (_, faults) = read(suffix, value);
+        let [fault] = faults.as_slice() else {
+            panic!("{suffix}={value:?}: {faults:?}");
+        };
+        assert!(
+            fault.message.contains(&format!("{PREFIX}{suffix}")),
+            "{}",
+            fault.message
+        );
+        assert!(
+            fault.message.contains(&format!("{value:?}")),
+            "{}",
+            fault.message
+        );
+        assert_eq!(fault.reason, INVALID);
+    }
+}
+
+#[test]
+fn settings_are_compared_with_each_other() {
+    for (pairs, text) in [
+        (
+            vec![
+                ("service-healthcheck-interval", "5"),
+                ("service-healthcheck-timeout", "6"),
+            ],
+            "5 s is less than the timeout of 6 s",
+        ),
+        (
+            vec![("service-healthcheck-mode", "http")],
+            "begins with a slash",
+        ),
+        (
+            vec![
+                ("service-healthcheck-mode", "https"),
+                ("service-healthcheck-uri", "h"),
+            ],
+            "begins with a slash",
+        ),
+        (
+            vec![
+                ("service-healthcheck-tls-sni", "a"),
+                ("service-healthcheck-mode", "http"),
+                ("service-healthcheck-uri", "/"),
+            ],
+            "only for https",
+        ),
+        (
+            vec![("service-sks-nodepool-name", "web")],
+            "without SKS cluster name",
+        ),
+        (vec![("external", "true")], "but no ID or name specified"),
+    ] {
+        let (_, faults) = Settings::read(&annotated(&pairs));
+        let [fault] = faults.as_slice() else {
+            panic!("{pairs:?}: {faults:?}");
+        };
+        assert!(fault.message.contains(text), "{}", fault.message);
+    }
+}
+
+#[test]
+fn all_that_is_wrong_is_told_at_once() {
+    let pairs = [
+        ("id", "x"),
+        ("service-strategy", "x"),
+        ("service-healthcheck-port", "x"),
+    ];
+    assert_eq!(Settings::read(&annotated(&pairs)).1.len(), 3);
+}
+
+#[test]
+fn what_only_one_port_can_have_is_not_read_with_several() {
+    let longer = "x".repeat(256);
+    let mut service = annotated(&[("service-name", &longer), ("service-description", "y")]);
+    service.ports.push(port("TCP", 443, 30443));
+    let (settings, faults) = Settings::read(&service);
+    assert_eq!(
+        (settings.service_name, &*settings.service_description),
+        (None, "")
+    );
+    assert_eq!(faults, []);
+}
+
+#[test]
+fn remembered_ids_are_read_as_far_as_they_can_be() {
+    let list = format!("{L1}, nonsense,,{L1}");
+    let service = annotated(&[(OWNED_SERVICES, &list)]);
+    assert_eq!(owned_services(&service), [L1.parse().unwrap()].into());
+    assert_eq!(
+        take_over(&annotated(&[(TAKE_OVER, L1)])),
+        Some(L1.parse().unwrap())
+    );
+    assert_eq!(take_over(&annotated(&[(TAKE_OVER, "this")])), None);
+}
+
+#[test]
+fn every_key_is_in_the_table_once_and_on_the_page() {
+    let page = reference();
+    let mut keys: Vec<&str> = ANNOTATIONS.iter().map(|row| row.key).collect();
+    for key in &keys {
+        let suffix = key.strip_prefix(PREFIX).unwrap();
+        assert!(page.contains(&format!("| `{suffix}` |")), "{suffix}");
+    }
+    keys.sort_unstable();
+    keys.dedup();
+    assert_eq!(keys.len(), ANNOTATIONS.len());
+    let written = ANNOTATIONS.iter().filter(|row| row.written_back);
+    let written: Vec<&str> = written.map(|row| row.key).collect();
+    assert_eq!(written, [ID.key, INSTANCE_POOL.key]);
+}
+
+#[test]
+fn a_misspelled_key_is_told() {
+    let service = annotated(&[("service-healthcheck-prot", "80"), ("name", "a")]);
+    let notices = unknown_keys(&service);
+    assert_eq!(notices.len(), 1);
+    assert!(
+        notices[0].message.contains("did you mean"),
+        "{}",
+        notices[0].message
+    );
+}

@@ -1,0 +1,393 @@
+//! Which instance is this node, and what is known about it.
+//!
+//! ```text
+//!  nodes ─▶ question ─┬─ external: said by the operator, nothing is asked ─────────────────┬─▶ answer
+//!           (pure)    ├─ up to 3 ids ─▶ GET each ────────────────────────────┐             │  (pure)
+//!                     └─ more ─▶ the list, ≤ 5 s old ─▶ GET each not settled ─┴─▶ types ────┘
+//! ```
+//!
+//! *Gone* is only ever what a read of that very instance said: a 404, or the state `destroyed` or
+//! `expunging`. An instance that the list does not show, shows without a name or type, or shows as
+//! destroyed, is not settled by the list and is read by itself. The list shows every field that is
+//! used here, so that for nodes whose instances live nothing is read one by one.
+//!
+//! When very many are not settled at once, only the first [`CONFIRMATIONS`] of them, in the order of
+//! their ids, are read in one look-up, and the others are *cannot tell*. The order is the same in
+//! every look-up, so that the same nodes collect the two looks that the deletion guard wants.
+//!
+//! A role that allows to get instances but not to list them is enough: then each is read.
+
+mod answer;
+mod describe;
+mod permission;
+mod question;
+mod types;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bowline_core::{
+    BoxFuture, By, CloudError, CloudErrorKind, Evidence, Instances, Lookup, Node, Sight, Unproven,
+};
+use bowline_http::Clock;
+use futures::{StreamExt as _, stream};
+use tokio::time::Instant;
+use tracing::warn;
+use uuid::Uuid;
+
+use crate::api::{Api, Instance, InstanceState};
+use crate::config::InstanceConfig;
+use answer::{Knowledge, Reading};
+use permission::Permission;
+use question::{Question, question};
+use types::Types;
+
+/// Up to so many instances are read one by one; above, one list costs less.
+pub const FEW: usize = 3;
+/// How old a list may be to answer again.
+pub const LIST_AGE: Duration = Duration::from_secs(5);
+/// Instances that a list does not settle and that one look-up reads: see the module's text.
+pub const CONFIRMATIONS: usize = 128;
+/// Single reads at the same time: half of what the client allows, so that others get a turn.
+const READS_AT_ONCE: usize = 8;
+/// How long single reads are begun in one look-up where nothing can be listed. At 100 ms each, 4,800
+/// instances fit in, and the look-up ends before its own limit of two minutes.
+const READING_TIME: Duration = Duration::from_secs(60);
+/// Instances seen before of which the check read asks for, where nothing can be listed.
+const WITNESSES: usize = 3;
+/// Things that are said only once; then everything may be said again.
+const SAID: usize = 1024;
+
+/// What one zone of Exoscale knows about machines.
+pub(crate) struct Machines {
+    api: Api,
+    clock: Clock,
+    zone: String,
+    config: InstanceConfig,
+    types: Types,
+    may_list: Permission,
+    /// Held while a list is on its way: whoever comes meanwhile gets the same one.
+    listing: tokio::sync::Mutex<Option<Listing>>,
+    sight: Mutex<Sight<Uuid>>,
+    said: Mutex<BTreeSet<String>>,
+}
+
+/// A list and when it was asked for.
+#[derive(Clone)]
+struct Listing {
+    instances: Arc<BTreeMap<Uuid, Instance>>,
+    /// Whether there is anything in it, readable or not.
+    any: bool,
+    asked: Instant,
+    credentials: u64,
+}
+
+impl Machines {
+    pub(crate) fn new(api: Api, clock: Clock, zone: String, config: InstanceConfig) -> Self {
+        Self {
+            api,
+            clock,
+            zone,
+            config,
+            types: Types::default(),
+            may_list: Permission::new("list-instances", "instances are read one by one"),
+            listing: tokio::sync::Mutex::new(None),
+            sight: Mutex::default(),
+            said: Mutex::default(),
+        }
+    }
+
+    /// Forgets what other credentials said, and what their role did not allow.
+    pub(crate) fn credentials_changed(&self) {
+        self.sight().credentials_changed();
+        self.may_list.ask_again();
+        self.types.credentials_changed();
+    }
+
+    /// All instances of the zone, as a list that is not older than [`LIST_AGE`] shows them.
+    pub(crate) async fn all(&self) -> Result<Arc<BTreeMap<Uuid, Instance>>, CloudError> {
+        let now = Instant::now();
+        let oldest = now.checked_sub(LIST_AGE).unwrap_or(now);
+        Ok(self.list(oldest).await?.instances)
+    }
+
+    async fn answers(&self, nodes: &[Arc<Node>]) -> Vec<Lookup> {
+        let credentials = self.sight().credentials();
+        let questions: Vec<Question<'_>> = nodes
+            .iter()
+            .map(|node| question(node, &self.config))
+            .collect();
+        let mut knowledge = self.gather(ids_of(&questions)).await;
+        let wanted = knowledge.types_wanted(&questions);
+        knowledge.types = self.types.learn(&self.api, &wanted).await;
+        let seen = questions.iter().filter_map(|question| match question {
+            Question::About { id, .. } => knowledge.instance(*id).ok().map(|_| (*id, By::Id)),
+            _ => None,
+        });
+        self.sight().saw(credentials, seen.collect::<Vec<_>>());
+        let asked = nodes.iter().zip(&questions);
+        asked
+            .map(|(node, question)| knowledge.answer(node, question, &self.zone))
+            .collect()
+    }
+
+    /// Asks the zone about those instances, in as few calls as that takes.
+    async fn gather(&self, ids: BTreeSet<Uuid>) -> Knowledge {
+        let start = Instant::now();
+        let listing = if ids.len() > FEW && self.may_list.is_given() {
+            match self.list_for(start, &ids).await {
+                Ok(listing) => Some(listing),
+                Err(error) if error.kind() == CloudErrorKind::Denied => {
+                    return self.gather_one_by_one(ids, Some(error)).await;
+                }
+                Err(error) => return Knowledge::failed(error),
+            }
+        } else {
+            self.recent(start)
+        };
+        let Some(listing) = listing else {
+            return self.gather_one_by_one(ids, None).await;
+        };
+        let open = unsettled(&ids, &listing.instances);
+        let open = open.into_iter().take(CONFIRMATIONS).collect();
+        Knowledge {
+            read: self.read_each(open).await,
+            list: Some(Ok(listing.instances)),
+            ..Knowledge::default()
+        }
+    }
+
+    /// Reads all of them. If they are many, the first one tells whether the others are worth it: where
+    /// nothing at all is allowed, it is not the list that the role lacks.
+    async fn gather_one_by_one(
+        &self,
+        mut ids: BTreeSet<Uuid>,
+        refusal: Option<CloudError>,
+    ) -> Knowledge {
+        let mut read = BTreeMap::new();
+        if ids.len() > FEW
+            && let Some(first) = ids.pop_first()
+        {
+            match self.read(first).await {
+                Reading::Failed(error) if error.kind() == CloudErrorKind::Denied => {
+                    return Knowledge::failed(error);
+                }
+                reading => read.insert(first, reading),
+            };
+            if let Some(refusal) = refusal {
+                self.may_list.was_refused(&refusal);
+            }
+        }
+        read.extend(self.read_each(ids).await);
+        Knowledge {
+            read,
+            ..Knowledge::default()
+        }
+    }
+
+    /// A list that settles these: a kept one, unless it leaves too many open.
+    async fn list_for(&self, start: Instant, ids: &BTreeSet<Uuid>) -> Result<Listing, CloudError> {
+        let oldest = start.checked_sub(LIST_AGE).unwrap_or(start);
+        let listing = self.list(oldest).await?;
+        if listing.asked < start && unsettled(ids, &listing.instances).len() > FEW {
+            return self.list(start).await;
+        }
+        Ok(listing)
+    }
+
+    /// The last list, if it is recent enough. One that is on its way is not waited for.
+    fn recent(&self, now: Instant) -> Option<Listing> {
+        let credentials = self.sight().credentials();
+        let listing = self.listing.try_lock().ok()?.clone();
+        listing.filter(|it| it.credentials == credentials && now - it.asked <= LIST_AGE)
+    }
+
+    /// A list that was asked for at `not_before` or later: the last one, or a new one.
+    async fn list(&self, not_before: Instant) -> Result<Listing, CloudError> {
+        let mut last = self.listing.lock().await;
+        let credentials = self.sight().credentials();
+        if let Some(known) = last.as_ref()
+            && known.credentials == credentials
+            && known.asked >= not_before
+        {
+            return Ok(known.clone());
+        }
+        let asked = Instant::now();
+        let list = self.api.instances().await?;
+        for bad in &list.bad {
+            let text = bad.to_string();
+            if self.say_once(&text) {
+                warn!(error = text, "leaving an instance out of the list");
+            }
+        }
+        let any = !list.items.is_empty() || !list.bad.is_empty();
+        let items = list.items.into_iter();
+        let listing = Listing {
+            instances: Arc::new(items.map(|it| (it.id, it)).collect()),
+            any,
+            asked,
+            credentials,
+        };
+        *last = Some(listing.clone());
+        Ok(listing)
+    }
+
+    /// Reads instances one by one, a few at a time, for as long as a look-up may take.
+    async fn read_each(&self, ids: BTreeSet<Uuid>) -> BTreeMap<Uuid, Reading> {
+        let start = Instant::now();
+        stream::iter(ids)
+            .map(|id| async move {
+                let reading = if start.elapsed() < READING_TIME {
+                    self.read(id).await
+                } else {
+                    let text = "there are too many instances to read each in time";
+                    Reading::Failed(CloudError::new(CloudErrorKind::Unavailable, text))
+                };
+                (id, reading)
+            })
+            .buffered(READS_AT_ONCE)
+            .collect()
+            .await
+    }
+
+    async fn read(&self, id: Uuid) -> Reading {
+        let gone = |text: String| {
+            let at = self.clock.now();
+            Reading::Gone(Evidence { text, at })
+        };
+        match self.api.instance(id).await {
+            Ok(instance) if is_destroyed(&instance) => {
+                let state = if instance.state == InstanceState::Destroyed {
+                    "destroyed"
+                } else {
+                    "expunging"
+                };
+                gone(format!(
+                    "GET instance/{id} answered 200 with the state {state}"
+                ))
+            }
+            Ok(instance) => Reading::Found(Box::new(instance)),
+            Err(error) if error.kind() == CloudErrorKind::NotFound => {
+                gone(format!("GET instance/{id} answered 404"))
+            }
+            Err(error) => Reading::Failed(error),
+        }
+    }
+
+    /// Whether the zone answers, and shows the cluster's organisation. A list shows that; where the
+    /// role allows none, an instance that was seen before does.
+    async fn prove(&self) -> Result<(), CloudError> {
+        // Nothing is asked, and nothing is ever gone.
+        if self.config.external_only {
+            return Ok(());
+        }
+        if self.may_list.is_given() {
+            match self.list(Instant::now()).await {
+                Ok(listing) => return self.judge(&listing),
+                Err(error) if error.kind() == CloudErrorKind::Denied => {}
+                Err(error) => return Err(error),
+            }
+        }
+        self.prove_by_id().await
+    }
+
+    fn judge(&self, listing: &Listing) -> Result<(), CloudError> {
+        let mut sight = self.sight();
+        if listing.credentials != sight.credentials() {
+            let text = "the API credentials changed while GET instance was under way";
+            return Err(CloudError::new(CloudErrorKind::Unavailable, text));
+        }
+        let shows = |id: &Uuid| listing.instances.contains_key(id);
+        let judged = sight.judge(listing.any, shows);
+        judged.map_err(|why| CloudError::new(CloudErrorKind::Unknown, unproven(why)))
+    }
+
+    async fn prove_by_id(&self) -> Result<(), CloudError> {
+        let (credentials, witnesses) = {
+            let sight = self.sight();
+            let witnesses: Vec<Uuid> = sight.seen().take(WITNESSES).collect();
+            (sight.credentials(), witnesses)
+        };
+        for &id in &witnesses {
+            match self.api.instance(id).await {
+                Ok(_) => {
+                    self.sight().saw(credentials, [(id, By::Id)]);
+                    return Ok(());
+                }
+                Err(error) if error.kind() == CloudErrorKind::NotFound => {}
+                Err(error) => return Err(error),
+            }
+        }
+        let sight = self.sight();
+        let asked = !witnesses.is_empty() && credentials == sight.credentials();
+        if asked && sight.is_proven() {
+            return Ok(());
+        }
+        let text = "the role of the API key does not allow list-instances, and none of the \
+                    instances seen before shows that the key is of the right organisation";
+        Err(CloudError::new(CloudErrorKind::Unknown, text))
+    }
+
+    /// Whether this is said for the first time.
+    fn say_once(&self, text: &str) -> bool {
+        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        if said.len() >= SAID {
+            said.clear();
+        }
+        said.insert(text.to_owned())
+    }
+
+    fn sight(&self) -> MutexGuard<'_, Sight<Uuid>> {
+        self.sight.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The instances that are asked about.
+fn ids_of(questions: &[Question<'_>]) -> BTreeSet<Uuid> {
+    let ids = questions.iter().filter_map(|question| match question {
+        Question::About { id, .. } => Some(*id),
+        _ => None,
+    });
+    ids.collect()
+}
+
+/// The instances about which the list does not say enough.
+fn unsettled(ids: &BTreeSet<Uuid>, list: &BTreeMap<Uuid, Instance>) -> BTreeSet<Uuid> {
+    let settled = |id: &Uuid| {
+        list.get(id)
+            .is_some_and(|it| it.name.is_some() && it.instance_type.is_some() && !is_destroyed(it))
+    };
+    ids.iter().filter(|id| !settled(id)).copied().collect()
+}
+
+/// Whether it never comes back, although it is still shown.
+fn is_destroyed(instance: &Instance) -> bool {
+    use InstanceState::{Destroyed, Expunging};
+    matches!(instance.state, Destroyed | Expunging)
+}
+
+/// Why the key proves nothing, for people.
+fn unproven(why: Unproven) -> String {
+    match why {
+        Unproven::Empty => "the organisation of the API key has no instances in this zone at all; \
+                            are key and zone the right ones?"
+            .to_owned(),
+        Unproven::Elsewhere(count) => format!(
+            "the API key shows none of the {count} instances seen before; is it of the same \
+             organisation?"
+        ),
+    }
+}
+
+impl Instances for Machines {
+    fn lookup<'a>(&'a self, nodes: &'a [Arc<Node>]) -> BoxFuture<'a, Vec<Lookup>> {
+        Box::pin(self.answers(nodes))
+    }
+
+    /// Lists the instances, always anew: a key of another organisation answers too, and
+    /// [`Sight::judge`] says whether it can be the cluster's.
+    fn canary(&self) -> BoxFuture<'_, Result<(), CloudError>> {
+        Box::pin(self.prove())
+    }
+}

@@ -1,0 +1,141 @@
+//! From what was gathered to the answer about one node. Pure.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use bowline_core::{CloudError, CloudErrorKind, Evidence, Lookup, Node};
+use uuid::Uuid;
+
+use super::describe::{describe, external};
+use super::is_destroyed;
+use super::question::Question;
+use super::types::Names;
+use crate::api::Instance;
+use crate::config::Override;
+
+/// What a single read of an instance gave.
+#[derive(Debug)]
+pub(super) enum Reading {
+    Found(Box<Instance>),
+    Gone(Evidence),
+    Failed(CloudError),
+}
+
+/// What was gathered for all nodes of one look-up.
+#[derive(Default)]
+pub(super) struct Knowledge {
+    /// All instances; none if they were not asked for.
+    pub(super) list: Option<Result<Arc<BTreeMap<Uuid, Instance>>, CloudError>>,
+    /// Instances that were read one by one; they count more than the list.
+    pub(super) read: BTreeMap<Uuid, Reading>,
+    /// The types of all of them.
+    pub(super) types: Names,
+}
+
+impl Knowledge {
+    /// Nothing is known, and this is why.
+    pub(super) fn failed(error: CloudError) -> Self {
+        Self {
+            list: Some(Err(error)),
+            ..Self::default()
+        }
+    }
+
+    /// The types whose names the answers need.
+    pub(super) fn types_wanted(&self, questions: &[Question<'_>]) -> BTreeSet<Uuid> {
+        let types = questions.iter().filter_map(|question| match question {
+            Question::About { id, said, .. } if type_said(*said).is_none() => {
+                self.instance(*id).ok()?.instance_type
+            }
+            _ => None,
+        });
+        types.collect()
+    }
+
+    /// The answer about that node.
+    pub(super) fn answer(&self, node: &Node, question: &Question<'_>, zone: &str) -> Lookup {
+        let (id, said, known) = match question {
+            Question::Nothing => return Lookup::NotMine,
+            Question::Malformed(why) => {
+                return Lookup::CannotTell(CloudError::new(CloudErrorKind::Invalid, why));
+            }
+            Question::External(said) => return Lookup::Found(Box::new(external(said, node))),
+            Question::About { id, said, known } => (*id, *said, *known),
+        };
+        let instance = match self.instance(id) {
+            Ok(instance) => instance,
+            // Nobody ever said that the node is this cloud's, and now its machine is not there.
+            Err(Lookup::Gone(_)) if !known => return Lookup::NotMine,
+            Err(Lookup::Gone(evidence)) => {
+                return elsewhere(node, zone).map_or(Lookup::Gone(evidence), |other| {
+                    let text = format!(
+                        "the node is one of {other}, and zone {zone} knows nothing of other zones"
+                    );
+                    Lookup::CannotTell(CloudError::new(CloudErrorKind::Unknown, text))
+                });
+            }
+            Err(answer) => return answer,
+        };
+        let named = match type_said(said) {
+            Some(said) => Ok(said),
+            None => self.type_of(instance),
+        };
+        match describe(instance, node, said, zone, named) {
+            Ok(described) => Lookup::Found(Box::new(described)),
+            Err(error) => Lookup::CannotTell(error),
+        }
+    }
+
+    /// That instance, or the whole answer if there is none.
+    pub(super) fn instance(&self, id: Uuid) -> Result<&Instance, Lookup> {
+        match self.read.get(&id) {
+            Some(Reading::Found(instance)) => return Ok(instance),
+            Some(Reading::Gone(evidence)) => return Err(Lookup::Gone(evidence.clone())),
+            Some(Reading::Failed(error)) => return Err(Lookup::CannotTell(error.copy())),
+            None => {}
+        }
+        let listed = match &self.list {
+            Some(Ok(list)) => list.get(&id),
+            Some(Err(error)) => return Err(Lookup::CannotTell(error.copy())),
+            None => None,
+        };
+        // One that is destroyed is gone only on its own word.
+        listed.filter(|it| !is_destroyed(it)).ok_or_else(|| {
+            let text = format!(
+                "GET instance does not list instance {id}, and too many are missing to ask for each"
+            );
+            Lookup::CannotTell(CloudError::new(CloudErrorKind::Unknown, text))
+        })
+    }
+
+    fn type_of(&self, instance: &Instance) -> Result<&str, CloudError> {
+        let missing = |what: &str| {
+            let text = format!("GET instance/{} answered without {what}", instance.id);
+            CloudError::new(CloudErrorKind::Unknown, text)
+        };
+        let id = instance.instance_type;
+        let id = id.ok_or_else(|| missing("instance-type"))?;
+        match self.types.get(&id) {
+            Some(Ok(name)) => Ok(name),
+            Some(Err(error)) => Err(error.copy()),
+            None => Err(missing("an instance-type that is known")),
+        }
+    }
+}
+
+/// The other zone that a node is in, as it says itself. Nodes of some years ago say only a region, which
+/// is the zone as well.
+fn elsewhere<'a>(node: &'a Node, zone: &str) -> Option<&'a str> {
+    let keys = [
+        "topology.kubernetes.io/zone",
+        "topology.kubernetes.io/region",
+    ];
+    let mut said = keys.iter().filter_map(|key| node.labels.get(*key));
+    let said = said.find(|said| !said.is_empty())?;
+    (said != zone).then_some(said)
+}
+
+/// The instance type that the operator gives a node.
+fn type_said(said: Option<&Override>) -> Option<&str> {
+    said.and_then(|said| said.instance_type.as_deref())
+}

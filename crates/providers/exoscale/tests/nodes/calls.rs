@@ -1,0 +1,275 @@
+//! How many calls the answers cost, and what is believed of them.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use bowline_core::{Lookup, Node};
+use bowline_exoscale::{CONFIRMATIONS, FEW, LIST_AGE};
+use bowline_simulator::faults::{Action, Rule};
+use serde_json::json;
+
+use crate::stage::{I1, NOBODY, Stage, answer, cannot_tell, found, fresh, gone, known, status};
+
+const LIST: &str = "GET /v2/instance 200";
+const TYPES: &str = "GET /v2/instance-type 200";
+
+fn all_found(answers: &[Lookup]) -> bool {
+    answers.iter().all(|a| matches!(a, Lookup::Found(_)))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_thousand_nodes_of_three_types_cost_one_list_and_one_of_types() {
+    let stage = Stage::new().await;
+    let mut fleet = stage.fleet("a", 400, "standard.small");
+    fleet.extend(stage.fleet("b", 400, "standard.medium"));
+    fleet.extend(stage.fleet("c", 200, "cpu.extra-large"));
+    // Fresh ones cost the same as those that are known.
+    let mut waiting: Vec<Node> = fleet
+        .iter()
+        .map(|node| fresh(&node.name, &node.provider_id.as_ref().unwrap()[11..]))
+        .collect();
+    waiting.truncate(500);
+    waiting.extend_from_slice(&fleet[500..]);
+    let answers = stage.ask(&waiting).await;
+    assert!(all_found(&answers));
+    let types: BTreeSet<String> = answers
+        .into_iter()
+        .map(|answer| found(answer).instance_type)
+        .collect();
+    let wanted = ["cpu.extra-large", "standard.medium", "standard.small"];
+    assert_eq!(types, wanted.map(str::to_owned).into());
+    assert_eq!(stage.calls(), [LIST, TYPES]);
+    // Types are known for ever, and lists for some seconds.
+    stage.wait(Duration::from_secs(3600)).await;
+    assert!(all_found(&stage.ask(&fleet).await));
+    assert_eq!(stage.calls(), [LIST]);
+    stage.wait(LIST_AGE).await;
+    assert!(all_found(&stage.ask(&fleet).await));
+    assert!(all_found(&stage.ask(&fleet[..1]).await));
+    assert_eq!(stage.calls(), [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_type_for_all_is_read_by_itself() {
+    let stage = Stage::new().await;
+    let fleet = stage.fleet("w", 50, "standard.small");
+    assert!(all_found(&stage.ask(&fleet).await));
+    let calls = stage.calls();
+    assert_eq!(calls[0], LIST);
+    assert!(calls[1].starts_with("GET /v2/instance-type/"), "{calls:?}");
+    assert_eq!(calls.len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn up_to_three_nodes_are_read_one_by_one_and_together() {
+    let stage = Stage::new().await;
+    let fleet = stage.fleet("w", 10, "standard.small");
+    stage.ask(&fleet[..1]).await;
+    stage.calls();
+    let second = Duration::from_secs(1);
+    let (least, most) = (second, second);
+    stage.fault("*", Action::Delay { least, most });
+    let before = tokio::time::Instant::now();
+    assert!(all_found(&stage.ask(&fleet[..FEW]).await));
+    assert_eq!(before.elapsed(), second);
+    assert_eq!(stage.calls().len(), FEW);
+    let (first, second) = tokio::join!(stage.ask(&fleet), stage.ask(&fleet));
+    assert!(all_found(&first) && all_found(&second));
+    assert_eq!(stage.calls(), [LIST], "both share it");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_list_does_not_show_is_gone_only_on_its_own_word() {
+    let stage = Stage::new().await;
+    let fleet = stage.fleet("w", 50, "standard.small");
+    stage.fault("/v2/instance", answer(200, json!({ "instances": [] })));
+    assert!(all_found(&stage.ask(&fleet).await), "each was read by id");
+    assert_eq!(stage.calls().len(), 52, "the list, each, and the type");
+    stage.world.faults.clear();
+    let mut nodes = fleet;
+    nodes.push(known("x", &format!("exoscale://{NOBODY}")));
+    stage.wait(LIST_AGE * 2).await;
+    let mut answers = stage.ask(&nodes).await;
+    gone(answers.pop().unwrap());
+    assert!(all_found(&answers));
+    assert_eq!(
+        stage.calls(),
+        [LIST, &format!("GET /v2/instance/{NOBODY} 404")]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_list_shows_as_destroyed_or_without_its_fields_is_read() {
+    let stage = Stage::new().await;
+    let fleet = stage.fleet("w", 5, "standard.small");
+    let ids = fleet
+        .iter()
+        .map(|it| &it.provider_id.as_ref().unwrap()[11..]);
+    let kind = json!({ "id": "21624abb-764e-4def-81d7-9fc54b5957fb" });
+    let shown: Vec<_> = ids
+        .enumerate()
+        .map(|(at, id)| match at {
+            0 => json!({ "id": id, "name": "a", "state": "expunging", "instance-type": kind }),
+            1 => json!({ "id": id, "state": "running", "instance-type": kind }),
+            2 => json!({ "id": id, "name": "a", "state": "running" }),
+            _ => json!({ "id": id, "name": "a", "state": "running", "instance-type": kind }),
+        })
+        .collect();
+    stage.fault("/v2/instance", answer(200, json!({ "instances": shown })));
+    let answers = stage.ask(&fleet).await;
+    assert!(all_found(&answers), "{answers:?}");
+    assert_eq!(
+        stage.calls().len(),
+        1 + 3 + 1,
+        "the list, three, and the type"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_a_thousand_gone_at_once_the_same_few_are_confirmed_each_time() {
+    let stage = Stage::new().await;
+    let fleet = stage.fleet("w", 1000, "standard.small");
+    for node in &fleet {
+        let id = &node.provider_id.as_ref().unwrap()[11..];
+        stage.sim.destroy(id).unwrap();
+    }
+    let confirmed = async || -> BTreeSet<String> {
+        let answers = stage.ask(&fleet).await;
+        let mut confirmed = BTreeSet::new();
+        for (node, answer) in fleet.iter().zip(answers) {
+            match answer {
+                Lookup::Gone(_) => {
+                    confirmed.insert(node.name.clone());
+                }
+                other => assert!(cannot_tell(other).contains("too many are missing")),
+            }
+        }
+        confirmed
+    };
+    let first = confirmed().await;
+    assert_eq!(first.len(), CONFIRMATIONS);
+    assert_eq!(stage.calls().len(), 1 + CONFIRMATIONS);
+    stage.wait(Duration::from_secs(10)).await;
+    assert_eq!(confirmed().await, first);
+}
+
+#[tokio::test(start_paused = true)]
+async fn exoscale_case_101_a_role_without_lists_is_enough() {
+    let stage = Stage::new().await;
+    stage.sim.deny(&["list-instances", "list-instance-types"]);
+    found(stage.ask_one(&fresh("pool-a1b2c-xyz", I1)).await);
+    let calls = stage.calls();
+    assert_eq!(calls.len(), 2, "nothing was refused: {calls:?}");
+    let mut fleet = stage.fleet("a", 20, "standard.small");
+    fleet.extend(stage.fleet("b", 20, "cpu.extra-large"));
+    assert!(all_found(&stage.ask(&fleet).await));
+    let calls = stage.calls();
+    let refused = calls.iter().filter(|call| call.ends_with(" 403")).count();
+    assert_eq!((calls.len(), refused), (2 + 40 + 2, 2), "{calls:?}");
+    // It is not tried again each time, and what is gone is seen all the same.
+    let gone_one = known("x", &format!("exoscale://{NOBODY}"));
+    fleet.push(gone_one);
+    let mut answers = stage.ask(&fleet).await;
+    gone(answers.pop().unwrap());
+    assert!(all_found(&answers));
+    assert_eq!(stage.calls().len(), 41);
+    stage.canary().await.unwrap();
+    assert_eq!(stage.calls().len(), 1);
+    // The role is extended.
+    stage.sim.permit_all();
+    stage.wait(Duration::from_secs(600)).await;
+    stage.ask(&fleet).await;
+    assert_eq!(stage.calls()[0], LIST);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_that_may_nothing_is_not_tried_on_every_instance() {
+    let stage = Stage::new().await;
+    let fleet = stage.fleet("w", 100, "standard.small");
+    stage.sim.deny(&["list-instances", "get-instance"]);
+    for _ in 0..2 {
+        for answer in stage.ask(&fleet).await {
+            let text = cannot_tell(answer);
+            assert!(text.contains("answered 403"), "{text}");
+        }
+        let calls = stage.calls();
+        assert_eq!(calls.len(), 2, "the list and one instance: {calls:?}");
+    }
+    // It was not the list alone that was denied: it is tried again at once.
+    stage.sim.permit_all();
+    assert!(all_found(&stage.ask(&fleet).await));
+    assert_eq!(stage.calls()[0], LIST);
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_each_has_to_be_read_a_look_up_ends_in_time() {
+    let stage = Stage::new().await;
+    stage.sim.deny(&["list-instances"]);
+    let fleet = stage.fleet("w", 100, "standard.small");
+    let time = Duration::from_secs(10);
+    let (least, most) = (time, time);
+    stage.fault("/v2/instance/*", Action::Delay { least, most });
+    let before = tokio::time::Instant::now();
+    let answers = stage.ask(&fleet).await;
+    let taken = before.elapsed().as_secs();
+    assert!((60..=80).contains(&taken), "{taken} s");
+    let late = answers
+        .into_iter()
+        .filter(|answer| !matches!(answer, Lookup::Found(_)));
+    let late: Vec<String> = late.map(cannot_tell).collect();
+    assert!((40..60).contains(&late.len()), "{}", late.len());
+    assert!(late.iter().all(|text| text.contains("too many instances")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_fails_is_an_error_of_all_and_reads_nothing_one_by_one() {
+    let stage = Stage::new().await;
+    let fleet = stage.fleet("w", 20, "standard.small");
+    stage.fault("/v2/instance", status(500));
+    for answer in stage.ask(&fleet).await {
+        let text = cannot_tell(answer);
+        assert!(text.contains("GET instance answered 500"), "{text}");
+    }
+    assert_eq!(stage.calls().len(), 5, "five attempts");
+}
+
+/// A run with faults, delays and a shrinking fleet; returns everything that could be seen of it.
+async fn run() -> String {
+    let stage = Stage::new().await;
+    let mut fleet = stage.fleet("a", 20, "standard.small");
+    fleet.extend(stage.fleet("b", 20, "cpu.extra-large"));
+    let (least, most) = (Duration::from_millis(10), Duration::from_secs(2));
+    let slow = Rule::new(Action::Delay { least, most });
+    stage.world.faults.add(slow).unwrap();
+    let flaky = Rule::new(Action::Reset).probability(0.3);
+    stage.world.faults.add(flaky).unwrap();
+    let mut answers = String::new();
+    for round in 0..10 {
+        let id = &fleet[round * 3].provider_id.as_ref().unwrap()[11..];
+        stage.sim.destroy(id).unwrap();
+        for answer in stage.ask(&fleet).await {
+            writeln!(answers, "{answer:?}").unwrap();
+        }
+        stage.wait(Duration::from_secs(5)).await;
+    }
+    stage.world.journal.transcript() + &answers
+}
+
+#[test]
+fn the_same_seed_gives_the_same_transcript() {
+    let once = || {
+        tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .start_paused(true)
+            .build()
+            .unwrap()
+            .block_on(run())
+    };
+    let first = once();
+    assert!(
+        first.contains("-> 404") && first.contains("-> 0"),
+        "{first}"
+    );
+    assert!(first == once(), "two runs of one seed differ");
+}

@@ -1,0 +1,133 @@
+//! Which addresses a kubelet may show a certificate for.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use bowline_core::{Fault, Finding, MachineAnswer, Node, NodePart};
+use bowline_exoscale::LIST_AGE;
+use bowline_simulator::exoscale::{InstanceSpec, State};
+
+use crate::stage::{I1, NOBODY, Stage, known, status, told};
+
+const LIST: &str = "GET /v2/instance 200";
+const OTHER: &str = "0c0ffee0-0000-4000-8000-000000000002";
+
+/// The addresses of every machine that may be the node's.
+async fn machines(stage: &Stage, name: &str, node: Option<&Node>) -> Vec<Vec<String>> {
+    let certificates = stage.cloud.serving_certificates().unwrap();
+    match certificates.machine(name, node).await {
+        MachineAnswer::Machines(machines) => {
+            let texts = |list: &[IpAddr]| list.iter().map(ToString::to_string).collect();
+            machines.iter().map(|it| texts(&it.addresses)).collect()
+        }
+        MachineAnswer::Unknown => Vec::new(),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn other() -> InstanceSpec {
+    let spec = InstanceSpec::named("POOL-a1b2c-xyz").id(OTHER);
+    spec.public_ip("198.51.100.99".parse().unwrap())
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_instance_is_found_by_its_name_in_any_case_or_by_the_id_on_its_node() {
+    let stage = Stage::new().await;
+    stage
+        .sim
+        .set_ipv6(I1, Some("2001:db8::21".parse().unwrap()))
+        .unwrap();
+    let mine = ["198.51.100.21", "2001:db8::21"];
+    let name = "pool-a1b2c-xyz";
+    assert_eq!(machines(&stage, name, None).await, [mine]);
+    let nameless = known(name, "");
+    assert_eq!(machines(&stage, name, Some(&nameless)).await, [mine]);
+    assert!(machines(&stage, "nobody", None).await.is_empty());
+    // Of two with that name, either may be meant, unless the Node says which.
+    stage.sim.add_instance(&other()).unwrap();
+    stage.wait(LIST_AGE + Duration::from_secs(1)).await;
+    assert_eq!(machines(&stage, name, None).await.len(), 2);
+    let node = known(name, &format!("exoscale://{I1}"));
+    assert_eq!(machines(&stage, name, Some(&node)).await, [mine]);
+    for id in [NOBODY, "rack7"] {
+        let gone = known(name, &format!("exoscale://{id}"));
+        assert!(machines(&stage, name, Some(&gone)).await.is_empty(), "{id}");
+    }
+    stage.sim.set_state(OTHER, State::Destroying).unwrap();
+    stage.wait(LIST_AGE + Duration::from_secs(1)).await;
+    assert_eq!(machines(&stage, name, None).await.len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_kubelet_was_told_counts_in_a_private_network_and_is_nobody_elses() {
+    let stage = Stage::new().await;
+    stage.sim.add_instance(&other()).unwrap();
+    let name = "pool-a1b2c-xyz";
+    let node = told(
+        known(name, &format!("exoscale://{I1}")),
+        "10.0.0.7,fd00::7, bad,198.51.100.99",
+    );
+    let public = ["198.51.100.21"];
+    assert_eq!(machines(&stage, name, Some(&node)).await, [public]);
+    stage.sim.set_private_networks(I1, &["inside"]).unwrap();
+    stage.wait(LIST_AGE + Duration::from_secs(1)).await;
+    let all = [public[0], "10.0.0.7", "fd00::7"];
+    assert_eq!(machines(&stage, name, Some(&node)).await, [all]);
+    assert_eq!(machines(&stage, name, None).await.len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_questions_share_a_list_and_an_error_is_no_answer() {
+    let stage = Stage::new().await;
+    for _ in 0..20 {
+        assert_eq!(machines(&stage, "pool-a1b2c-xyz", None).await.len(), 1);
+    }
+    assert_eq!(stage.calls(), [LIST]);
+    stage.wait(LIST_AGE + Duration::from_secs(1)).await;
+    stage.fault("/v2/instance", status(403));
+    let certificates = stage.cloud.serving_certificates().unwrap();
+    let answer = certificates.machine("pool-a1b2c-xyz", None).await;
+    assert!(matches!(answer, MachineAnswer::CannotTell(_)), "{answer:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_runner_switches_it_on_and_the_words_are_the_originals() {
+    let stage = Stage::new().await;
+    let quiet = stage.cloud.serving_certificates().unwrap();
+    assert!(!quiet.is_default_on());
+    let runner = [("EXOSCALE_SKS_AGENT_RUNNERS", "node-csr-validation")];
+    let stage = Stage::with(&runner, "").await;
+    let certificates = stage.cloud.serving_certificates().unwrap();
+    assert!(certificates.is_default_on());
+    let rules = certificates.rules();
+    assert_eq!((rules.node, rules.one_dns_name), (NodePart::Optional, true));
+    assert!(!rules.denies_faults);
+    assert_eq!(rules.approval.reason, "ExoscaleCloudControllerApproved");
+    let message = "This CSR was approved by the Exoscale Cloud Controller Manager";
+    assert_eq!(rules.approval.message, message);
+    let foreign = Finding::Addresses {
+        known: vec![
+            "198.51.100.21".parse().unwrap(),
+            "2001:db8::21".parse().unwrap(),
+        ],
+        asked: vec!["192.0.2.42".parse().unwrap()],
+    };
+    for (finding, words) in [
+        (Finding::Approved, "sks-agent: CSR c approved"),
+        (
+            Finding::NoMachine,
+            "sks-agent: CSR c doesn't match any Compute instance",
+        ),
+        (
+            Finding::Faulty(Fault::DnsNames(2)),
+            "sks-agent: expected 1 certificate Subject Alternate Name DNS Name value, got 2",
+        ),
+        (
+            foreign,
+            "sks-agent: CSR c Node IP addresses don't match corresponding Compute instance IP \
+             addresses [\"198.51.100.21\" \"2001:db8::21\"], got [\"192.0.2.42\"]",
+        ),
+    ] {
+        assert_eq!(certificates.phrase("c", &finding).unwrap(), words);
+    }
+}

@@ -1,0 +1,14 @@
+//! What the provider knows about nodes, before a simulated Exoscale.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test may"
+)]
+
+mod calls;
+mod certificates;
+mod nodes;
+mod overrides;
+mod stage;
+mod trust;

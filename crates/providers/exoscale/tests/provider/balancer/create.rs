@@ -1,0 +1,409 @@
+//! Cases on making load balancers.
+
+use bowline_core::{Goal, Impact, TrafficPolicy};
+use bowline_simulator::journal::Entry;
+use serde_json::json;
+
+use super::shop::{NAME, Shop, UID, port, steps};
+use crate::stage::{I1, I2, I3, I4, P1, P2, node, of};
+
+#[tokio::test(start_paused = true)]
+async fn exoscale_case_39_a_new_service_gets_a_whole_load_balancer() {
+    let mut shop = Shop::new().await;
+    let outcome = shop.ensure().await;
+    outcome.good();
+    let changes = shop.changes();
+    let [(first, balancer), (second, service)] = changes.as_slice() else {
+        panic!("{changes:?}");
+    };
+    assert_eq!(
+        [&**first, &**second],
+        ["create-load-balancer", "add-service-to-load-balancer"]
+    );
+    assert_eq!(
+        *balancer,
+        json!({"name": NAME, "labels": {"bowline-service-uid": UID,
+               "bowline-service": "default.web", "bowline-cluster": "kubernetes"}})
+    );
+    assert_eq!(
+        *service,
+        json!({"name": format!("{UID}-80"), "protocol": "tcp", "port": 80, "target-port": 30080,
+               "strategy": "round-robin", "instance-pool": {"id": P1},
+               "healthcheck": {"mode": "tcp", "port": 30080, "interval": 10, "timeout": 5,
+                               "retries": 1}})
+    );
+    let made = shop.balancer();
+    assert_eq!(
+        (shop.get("id"), shop.get("service-instancepool-id")),
+        (&*made.id, P1)
+    );
+    assert_eq!(shop.address(), made.ip.to_string());
+    assert_eq!(shop.service.ingress[0].ip_mode, None);
+    assert_eq!(
+        steps(&outcome.plan),
+        [
+            format!("create load balancer {NAME}"),
+            format!("create service {UID}-80")
+        ]
+    );
+    assert_eq!(outcome.plan.impact(), Impact::None);
+    assert!(shop.ensure().await.good().plan.is_empty());
+    assert_eq!(shop.writes(), [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn exoscale_case_40_names_and_descriptions_are_carried_over() {
+    let mut shop = Shop::new().await;
+    shop.set("name", "edge")
+        .set("description", "d1")
+        .set("service-description", "sd");
+    shop.ensure().await.good();
+    let balancer = shop.balancer();
+    assert_eq!(
+        (&*balancer.name, balancer.description.as_deref()),
+        ("edge", Some("d1"))
+    );
+    assert_eq!(shop.listener().description.as_deref(), Some("sd"));
+    let changes = shop.changes();
+    assert_eq!(changes[0].1["name"], "edge");
+    assert_eq!(changes[0].1["description"], "d1");
+}
+
+#[tokio::test(start_paused = true)]
+async fn exoscale_case_41_with_two_ports_the_name_and_description_of_one_do_not_count() {
+    let mut shop = Shop::new().await;
+    shop.service.ports.push(port("TCP", 443, 30443));
+    shop.set("service-name", "x")
+        .set("service-description", "y");
+    shop.ensure().await.good();
+    assert_eq!(
+        shop.listeners(),
+        [
+            format!("{UID}-80 80/tcp→30080 tcp:30080"),
+            format!("{UID}-443 443/tcp→30443 tcp:30443")
+        ]
+    );
+    let services = shop.balancer().services;
+    assert!(services.iter().all(|it| it.description.is_none()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn exoscale_case_42_one_port_may_have_a_name_of_its_own_and_is_remembered() {
+    let mut shop = Shop::new().await;
+    shop.set("service-name", "x");
+    shop.ensure().await.good();
+    let listener = shop.listener();
+    assert_eq!(listener.name, "x");
+    assert_eq!(
+        shop.get("bowline.dev/exoscale-nlb-service-ids"),
+        listener.id
+    );
+    assert!(shop.ensure().await.good().plan.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn exoscale_case_43_tcp_and_udp_share_a_port_number() {
+    let mut shop = Shop::new().await;
+    shop.service.ports = vec![port("TCP", 8080, 31621), port("UDP", 8080, 31700)];
+    shop.set("service-healthcheck-port", "31621");
+    shop.ensure().await.good();
+    assert_eq!(
+        shop.listeners(),
+        [
+            format!("{UID}-8080 8080/tcp→31621 tcp:31621"),
+            format!("{UID}-8080-udp 8080/udp→31700 tcp:31621")
+        ]
+    );
+}
+
+/// Nothing was asked of the cloud, and the one problem says this.
+#[track_caller]
+fn refused(shop: &Shop, outcome: &super::shop::Outcome, text: &str) {
+    let problem = outcome.problem();
+    assert!(problem.contains(text), "{problem}");
+    assert!(shop.all().is_empty());
+    assert_eq!(shop.calls().iter().filter(|it| it.is_mutating()).count(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn exoscale_case_44_sctp_is_refused() {
+    let mut shop = Shop::new().await;
+    shop.service.ports = vec![port("SCTP", 80, 30080)];
+    let outcome = shop.ensure().await;
+    let text = "only TCP and UDP are supported as service port protocols";
+    refused(&shop, &outcome, text);
+    shop.service.ports = vec![port("TCP", 80, 0)];
+    let outcome = shop.ensure().await;
+    refused(&shop, &outcome, "no node port");
+    shop.service.ports = (1..=11).map(|it| port("TCP", it, 30_000 + it)).collect();
+    let outcome = shop.ensure().await;
+    refused(&shop, &outcome, "at most 10");
+}
+
+#[tokio::test(start_paused = true)]
+async fn exoscale_case_45_nodes_of_two_pools_leave_it_open() {
+    let mut shop = Shop::new().await;
+    shop.nodes = vec![of(I1), of(I3)];
+    let outcome = shop.ensure().await;
+    let text = format!("{P1} (workers), {P2} (others)");
+    refused(
+        &shop,
+        &outcome,
+        "multiple Instance Pools detected across cluster Nodes",
+    );
+    assert!(outcome.problem().contains(&text), "{}", outcome.problem());
+    assert_eq!(shop.get("service-instancepool-id"), "");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_default_pool_decides_what_the_nodes_leave_open() {
+    let file = format!("loadBalancer: {{defaultInstancePoolID: {P2}}}");
+    for (nodes, pool) in [
+        (vec![of(I1), of(I3)], P2),
+        (vec![of(I4)], P2),
+        (vec![of(I1), of(I2)], P1),
+    ] {
+        let mut shop = Shop::with(&file).await;
+        shop.nodes = nodes;
+        shop.ensure().await.good();
+        assert_eq!(shop.listener().pool, pool);
+        assert_eq!(shop.get("service-instancepool-id"), pool);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn exoscale_case_46_instances_without_a_pool_do_not_count() {
+    let mut shop = Shop::new().await;
+    shop.nodes = vec![of(I1), of(I4)];
+    shop.ensure().await.good();
+    assert_eq!(shop.listener().pool, P1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn exoscale_case_47_no_pool_at_all_is_an_error() {
+    let mut shop = Shop::new().await;
+    shop.nodes = vec![of(I4)];
+    let outcome = shop.ensure().await;
+    refused(
+        &shop,
+        &outcome,
+        "couldn't infer any Instance Pool from cluster Nodes",
+    );
+    // A node that joins later settles it.
+    shop.nodes.push(of(I2));
+    shop.ensure().await.good();
+    assert_eq!(shop.get("service-instancepool-id"), P1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn exoscale_case_48_nodes_of_other_clouds_and_zones_do_not_count() {
+    let mut shop = Shop::new().await;
+    let nowhere = "00000000-0000-4000-8000-000000000001";
+    let mut by_machine = node("by-machine", "");
+    by_machine.provider_id = None;
+    by_machine.system_uuid = I1.to_uppercase();
+    shop.nodes = vec![
+        node("aws", "aws:///x"),
+        node("external", "exoscale://rack7-u12"),
+        of(nowhere),
+        by_machine,
+    ];
+    shop.ensure().await.good();
+    assert_eq!(shop.listener().pool, P1);
+    let lists = |it: &&Entry| it.path.contains("/instance");
+    assert_eq!(shop.calls().iter().filter(lists).count(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn exoscale_case_49_a_nodepool_names_the_pool() {
+    let mut shop = Shop::new().await;
+    shop.set("sks-cluster-name", "prod")
+        .set("service-sks-nodepool-name", "WEB")
+        .set("service-instancepool-id", P1);
+    shop.ensure().await.good();
+    assert_eq!(
+        (shop.get("service-instancepool-id"), &*shop.listener().pool),
+        (P2, P2)
+    );
+    shop.set("service-sks-nodepool-name", "nope");
+    let outcome = shop.ensure().await;
+    assert!(
+        outcome
+            .problem()
+            .contains("SKS node pool with name nope not found")
+    );
+    shop.set("sks-cluster-name", "test");
+    let outcome = shop.ensure().await;
+    assert!(
+        outcome
+            .problem()
+            .contains("SKS cluster with name test not found")
+    );
+    assert_eq!(shop.listener().pool, P2);
+    // Without a nodepool the name of the cluster means nothing.
+    shop.unset("service-sks-nodepool-name");
+    assert!(shop.ensure().await.good().plan.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn exoscale_case_50_a_nodepool_needs_its_cluster() {
+    let mut shop = Shop::new().await;
+    shop.set("service-sks-nodepool-name", "web");
+    let outcome = shop.ensure().await;
+    assert_eq!(shop.calls().len(), 0);
+    refused(
+        &shop,
+        &outcome,
+        "SKS node pool name specified without SKS cluster name",
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn exoscale_case_51_a_bad_duration_is_told_and_whole_seconds_are_taken() {
+    let mut shop = Shop::new().await;
+    shop.set("service-healthcheck-interval", "abc");
+    let outcome = shop.ensure().await;
+    assert_eq!((shop.calls().len(), outcome.plan.unread), (0, true));
+    refused(&shop, &outcome, "\"abc\"");
+    assert!(outcome.problem().contains("service-healthcheck-interval"));
+    shop.set("service-healthcheck-interval", "15");
+    shop.ensure().await.good();
+    assert_eq!(shop.listener().healthcheck.interval, 15);
+}
+
+#[tokio::test(start_paused = true)]
+async fn exoscale_case_52_the_policy_local_is_checked_at_its_own_port() {
+    let mut shop = Shop::new().await;
+    shop.service.ports.push(port("TCP", 443, 30443));
+    shop.service.traffic_policy = TrafficPolicy::Local;
+    shop.service.health_check_node_port = Some(32111);
+    let outcome = shop.ensure().await;
+    outcome.good();
+    let wanted = [
+        format!("{UID}-80 80/tcp→30080 tcp:32111"),
+        format!("{UID}-443 443/tcp→30443 tcp:32111"),
+    ];
+    assert_eq!(shop.listeners(), wanted);
+    assert_eq!(outcome.reasons(), ["LocalPolicyHealthCheck"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_policy_local_can_be_checked_by_requests() {
+    let mut shop = Shop::with("loadBalancer: {localPolicyHealthCheck: http}").await;
+    shop.service.traffic_policy = TrafficPolicy::Local;
+    shop.service.health_check_node_port = Some(32111);
+    let outcome = shop.ensure().await;
+    assert_eq!(outcome.good().reasons(), [""; 0]);
+    let check = shop.listener().healthcheck;
+    assert_eq!(
+        (check.mode, check.uri.as_deref()),
+        ("http", Some("/healthz"))
+    );
+    shop.set("service-healthcheck-mode", "tcp");
+    shop.ensure().await.good();
+    assert_eq!(shop.listener().healthcheck.mode, "tcp");
+}
+
+#[tokio::test(start_paused = true)]
+async fn exoscale_case_53_a_port_that_is_said_wins() {
+    let mut shop = Shop::new().await;
+    shop.service.traffic_policy = TrafficPolicy::Local;
+    shop.service.health_check_node_port = Some(32111);
+    shop.set("service-healthcheck-port", "30080");
+    shop.ensure().await.good();
+    assert_eq!(shop.listener().healthcheck.port, 30080);
+}
+
+#[tokio::test(start_paused = true)]
+async fn exoscale_case_84_the_pool_is_written_first_then_the_id_then_the_address() {
+    let shop = Shop::new().await;
+    shop.stage
+        .sim
+        .set_timings(|it| it.operation = std::time::Duration::ZERO);
+    let draft = shop.draft(Goal::Present).await.unwrap();
+    let mut executor = draft.executor;
+    let keys = |executor: &dyn bowline_core::Executor| {
+        let publication = executor.publication();
+        let keys = publication.annotations.into_keys();
+        let suffix = |key: String| key.rsplit_once("loadbalancer-").unwrap().1.to_owned();
+        (
+            keys.map(suffix).collect::<Vec<_>>(),
+            publication.ingress.len(),
+        )
+    };
+    let pool = "service-instancepool-id".to_owned();
+    assert_eq!(keys(&*executor), (vec![pool.clone()], 0));
+    executor.carry_out(0).await.unwrap();
+    assert_eq!(keys(&*executor), (vec!["id".to_owned(), pool.clone()], 0));
+    executor.carry_out(1).await.unwrap();
+    assert_eq!(keys(&*executor).1, 0);
+    executor.carry_out(2).await.unwrap();
+    assert_eq!(keys(&*executor), (vec!["id".to_owned(), pool], 1));
+    let writes = shop.writes();
+    assert_eq!(
+        writes,
+        ["create-load-balancer", "add-service-to-load-balancer"]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn exoscale_case_104_an_empty_value_is_none() {
+    let mut shop = Shop::new().await;
+    for suffix in [
+        "name",
+        "service-strategy",
+        "service-healthcheck-port",
+        "service-healthcheck-interval",
+        "service-healthcheck-retries",
+        "id",
+        "service-instancepool-id",
+    ] {
+        shop.set(suffix, "");
+    }
+    shop.ensure().await.good();
+    let service = shop.listener();
+    assert_eq!(shop.balancer().name, NAME);
+    assert_eq!(
+        (&*service.strategy, service.healthcheck.port),
+        ("round-robin", 30080)
+    );
+    assert_eq!(
+        (service.healthcheck.interval, service.healthcheck.retries),
+        (10, 1)
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn exoscale_case_106_udp_is_checked_at_the_tcp_port_of_its_number() {
+    let mut shop = Shop::new().await;
+    shop.service.ports = vec![port("UDP", 53, 30053), port("TCP", 53, 30153)];
+    assert_eq!(shop.ensure().await.good().reasons(), [""; 0]);
+    assert_eq!(
+        shop.listeners(),
+        [
+            format!("{UID}-53-udp 53/udp→30053 tcp:30153"),
+            format!("{UID}-53 53/tcp→30153 tcp:30153")
+        ]
+    );
+    shop.service.ports.pop();
+    assert_eq!(shop.ensure().await.good().reasons(), ["UdpHealthCheck"]);
+    assert_eq!(shop.listener().healthcheck.port, 30053);
+}
+
+#[tokio::test(start_paused = true)]
+async fn exoscale_case_107_the_pool_that_was_found_out_is_kept() {
+    let mut shop = Shop::new().await;
+    shop.fault("create-load-balancer", 9, super::shop::status(500));
+    assert!(shop.ensure().await.error.is_some());
+    assert_eq!(shop.get("service-instancepool-id"), P1);
+    shop.stage.world.faults.clear();
+    shop.calls();
+    shop.nodes = vec![of(I3)];
+    shop.ensure().await.good();
+    assert_eq!(shop.listener().pool, P1);
+    assert!(
+        shop.calls()
+            .iter()
+            .all(|it| it.operation != "list-instances")
+    );
+}

@@ -1,0 +1,289 @@
+//! Cases on a cloud that fails, waits or allows little, and on crashes.
+
+use std::time::Duration;
+
+use bowline_core::{Goal, Progress};
+use bowline_simulator::exoscale::Ending;
+use bowline_simulator::faults::Action;
+
+use super::shop::{L1, NAME, Shop, UID, open, status};
+use crate::stage::P1;
+
+#[tokio::test(start_paused = true)]
+async fn exoscale_case_61_a_load_balancer_of_our_name_is_adopted() {
+    let mut shop = Shop::new().await;
+    shop.place(NAME, &[]);
+    let outcome = shop.ensure().await;
+    assert_eq!(outcome.good().reasons(), ["LoadBalancerAdopted"]);
+    assert!(!outcome.notices[0].warning);
+    assert_eq!((shop.get("id"), &*shop.balancer().id), (L1, L1));
+    assert_eq!(shop.writes(), ["add-service-to-load-balancer"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_with_our_labels_is_adopted_whatever_its_name() {
+    let mut shop = Shop::new().await;
+    shop.place("renamed", &[]);
+    let labels = [("bowline-service-uid", UID), ("bowline-cluster", "blue")];
+    shop.stage.sim.label_balancer(L1, &labels).unwrap();
+    // Another cluster may have a Service of the same uid: it was copied.
+    shop.cluster_name = "green".into();
+    shop.set("name", "edge");
+    shop.ensure().await.good();
+    assert_eq!(shop.all().len(), 2);
+    shop.stage.sim.remove_balancer("edge").unwrap();
+    shop.unset("id").cluster_name = "blue".into();
+    shop.ensure().await.good();
+    assert_eq!((&*shop.balancer().id, &*shop.balancer().name), (L1, "edge"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_name_that_somebody_else_has_is_told_and_not_tried_again_and_again() {
+    let mut shop = Shop::new().await;
+    shop.place("edge", &[]);
+    shop.set("name", "edge");
+    let outcome = shop.ensure().await;
+    let problem = outcome.problem();
+    for way_out in ["external: \"true\"", "take-over: 7d2f7f4e", "another"] {
+        assert!(problem.contains(way_out), "{problem}");
+    }
+    assert_eq!(shop.writes(), [""; 0]);
+    shop.set("bowline.dev/take-over", L1);
+    let outcome = shop.ensure().await;
+    assert_eq!(outcome.good().reasons(), ["LoadBalancerTakenOver"]);
+    assert_eq!(shop.get("id"), L1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn exoscale_case_62_a_crash_anywhere_leaves_exactly_one() {
+    for custom in [false, true] {
+        for looks in 0..9 {
+            let mut shop = Shop::new().await;
+            if custom {
+                shop.set("name", "edge").set("service-name", "x");
+            }
+            shop.until_crash(Goal::Present, looks).await;
+            // What was last written is lost with the process.
+            if looks % 2 == 1 {
+                shop.unset("id").unset("service-instancepool-id");
+            }
+            shop.stage.restart().await;
+            shop.ensure().await.good();
+            assert_eq!(shop.get("id"), shop.balancer().id, "after {looks} looks");
+            assert_eq!(shop.listener().port, 80);
+            assert!(shop.ensure().await.good().plan.is_empty());
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_id_is_known_before_the_operation_is_waited_for() {
+    let shop = Shop::new().await;
+    let draft = shop.draft(Goal::Present).await.unwrap();
+    let mut executor = draft.executor;
+    let progress = executor.carry_out(0).await.unwrap();
+    assert!(matches!(progress, Progress::Wait { .. }), "{progress:?}");
+    let id = executor.publication().annotations[&super::shop::key("id")].clone();
+    assert_eq!(id, shop.balancer().id);
+}
+
+#[tokio::test(start_paused = true)]
+async fn exoscale_case_79_a_cloud_that_is_not_there_for_a_moment_makes_one() {
+    let mut shop = Shop::new().await;
+    shop.fault("create-load-balancer", 2, status(503));
+    shop.ensure().await.good();
+    assert_eq!(shop.balancer().name, NAME);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_is_lost_makes_one() {
+    for action in [Action::LostAnswer, Action::Truncated] {
+        for operation in ["create-load-balancer", "add-service-to-load-balancer"] {
+            let mut shop = Shop::new().await;
+            shop.set("name", "edge");
+            shop.fault(operation, 1, action.clone());
+            shop.ensure().await;
+            shop.ensure().await.good();
+            assert_eq!((shop.all().len(), shop.listener().port), (1, 80));
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn exoscale_case_80_a_failed_operation_says_why() {
+    let mut shop = Shop::new().await;
+    let failure = Ending::failure("conflict", "m");
+    shop.stage
+        .sim
+        .plan("add-service-to-load-balancer", failure, Some(1));
+    let error = shop.ensure().await.error.unwrap();
+    assert!(
+        error.contains("reason conflict") && error.ends_with(": m"),
+        "{error}"
+    );
+    shop.ensure().await.good();
+    assert_eq!(shop.listener().port, 80);
+}
+
+#[tokio::test(start_paused = true)]
+async fn exoscale_case_81_an_endless_operation_holds_nobody_and_ends_after_ten_minutes() {
+    let mut shop = Shop::new().await;
+    shop.stage
+        .sim
+        .plan("create-load-balancer", Ending::never(), Some(1));
+    let before = tokio::time::Instant::now();
+    let error = shop.ensure().await.error.unwrap();
+    assert!(error.contains("is not done after 10 minutes"), "{error}");
+    assert_eq!(before.elapsed().as_secs(), 600);
+    // What it is about is not forgotten.
+    assert_eq!(shop.get("id"), shop.balancer().id);
+}
+
+#[tokio::test(start_paused = true)]
+async fn exoscale_case_88_a_failure_in_the_first_answer_is_one() {
+    let mut shop = Shop::new().await;
+    let failure = Ending::failure("busy", "try later").after(Duration::ZERO);
+    shop.stage
+        .sim
+        .plan("add-service-to-load-balancer", failure, Some(1));
+    let error = shop.ensure().await.error.unwrap();
+    assert!(error.contains("reason busy"), "{error}");
+    shop.ensure().await.good();
+    assert_eq!(shop.listener().port, 80);
+}
+
+#[tokio::test(start_paused = true)]
+async fn exoscale_case_89_no_address_is_shown_before_there_is_one() {
+    let mut shop = Shop::new().await;
+    shop.stage
+        .sim
+        .set_timings(|it| it.address = Duration::from_secs(20));
+    let before = tokio::time::Instant::now();
+    shop.ensure().await.good();
+    assert!(before.elapsed() >= Duration::from_secs(20));
+    assert_eq!(shop.address(), shop.balancer().ip.to_string());
+    // There is an end to it.
+    let mut shop = Shop::new().await;
+    shop.stage
+        .sim
+        .set_timings(|it| it.address = Duration::from_secs(200));
+    let error = shop.ensure().await.error.unwrap();
+    assert!(error.contains("still waiting for an address"), "{error}");
+    assert_eq!(shop.address(), "");
+    shop.wait(200).await;
+    shop.ensure().await.good();
+    assert_eq!(shop.address(), shop.balancer().ip.to_string());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_load_balancer_may_be_out_of_sight_for_a_while() {
+    let mut shop = Shop::new().await;
+    shop.stage
+        .sim
+        .set_timings(|it| it.created_invisible = Duration::from_secs(10));
+    shop.ensure().await.good();
+    assert_eq!(shop.writes().len(), 2);
+    // A crash in that time does not make a second one.
+    let mut shop = Shop::new().await;
+    shop.stage
+        .sim
+        .set_timings(|it| it.created_invisible = Duration::from_secs(10));
+    shop.until_crash(Goal::Present, 1).await;
+    shop.stage.restart().await;
+    let error = shop.ensure().await.error.unwrap();
+    assert!(error.contains("already exists"), "{error}");
+    shop.wait(10).await;
+    shop.ensure().await.good();
+    assert_eq!(shop.all().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn exoscale_case_101_a_role_for_the_original_is_enough() {
+    let mut shop = Shop::new().await;
+    shop.stage.sim.deny(&[
+        "list-instances",
+        "list-instance-types",
+        "list-load-balancers",
+        "list-instance-pools",
+        "reset-load-balancer-field",
+        "reset-load-balancer-service-field",
+    ]);
+    shop.set("description", "d");
+    shop.ensure().await.good();
+    assert_eq!(
+        (shop.get("service-instancepool-id"), shop.listener().port),
+        (P1, 80)
+    );
+    // A description that cannot be emptied stays, and is told.
+    shop.unset("description");
+    let outcome = shop.ensure().await;
+    assert_eq!(outcome.good().reasons(), ["DescriptionStays"]);
+    let outcome = shop.ensure().await;
+    assert_eq!(outcome.good().reasons(), ["DescriptionStays"]);
+    assert!(outcome.plan.is_empty());
+    shop.delete().await.good();
+    assert!(shop.all().is_empty());
+    assert!(shop.delete().await.good().plan.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn exoscale_case_111_without_a_reference_it_is_found_by_its_name() {
+    for name in [NAME, "edge"] {
+        let mut shop = Shop::new().await;
+        shop.set("name", name);
+        let silent = Ending::success().without_reference();
+        shop.stage.sim.plan("create-load-balancer", silent, Some(1));
+        shop.ensure().await.good();
+        assert_eq!(shop.get("id"), shop.balancer().id);
+        let posts = shop.writes();
+        assert_eq!(
+            posts,
+            ["create-load-balancer", "add-service-to-load-balancer"]
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn exoscale_case_112_a_cloud_without_labels_makes_one_without() {
+    let mut shop = Shop::new().await;
+    shop.stage.sim.set_quirks(|it| it.labels_refused = true);
+    shop.ensure().await.good();
+    let changes = shop.changes();
+    let bodies: Vec<bool> = changes
+        .iter()
+        .map(|it| it.1.get("labels").is_some())
+        .collect();
+    assert_eq!(bodies, [true, false, false]);
+    assert!(shop.balancer().labels.is_empty());
+    assert!(shop.ensure().await.good().plan.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_service_that_cannot_be_read_is_an_error_and_nothing_is_deleted() {
+    let mut shop = open().await;
+    let service = shop.listener().id;
+    let mut members = serde_json::Map::new();
+    members.insert("port".into(), serde_json::json!("eighty"));
+    shop.stage.sim.deform(&service, members);
+    assert!(
+        shop.ensure()
+            .await
+            .error
+            .unwrap()
+            .contains("cannot be read")
+    );
+    assert!(
+        shop.delete()
+            .await
+            .error
+            .unwrap()
+            .contains("cannot be read")
+    );
+    assert_eq!(shop.writes(), [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_disabled_cloud_has_no_load_balancers() {
+    let shop = Shop::with("loadBalancer: {disabled: true}").await;
+    assert!(shop.stage.cloud.balancers().is_none());
+}

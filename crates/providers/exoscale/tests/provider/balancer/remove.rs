@@ -1,0 +1,135 @@
+//! Cases on removing load balancers.
+
+use bowline_core::{CLEANUP_FINALIZER, Goal, Impact};
+
+use super::shop::{L1, NAME, Shop, UID, key, open, port};
+use crate::stage::P1;
+
+#[tokio::test(start_paused = true)]
+async fn exoscale_case_69_the_service_goes_then_the_load_balancer() {
+    let mut shop = open().await;
+    let outcome = shop.delete().await;
+    assert_eq!(outcome.good().plan.impact(), Impact::Destroys);
+    assert_eq!(
+        shop.writes(),
+        ["delete-load-balancer-service", "delete-load-balancer"]
+    );
+    assert!(shop.all().is_empty());
+    assert!(shop.delete().await.good().plan.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn exoscale_case_70_a_load_balancer_with_foreign_services_stays() {
+    let mut shop = Shop::new().await;
+    shop.place(NAME, &[(&format!("{UID}-80"), 80), ("theirs", 9000)]);
+    shop.set("id", L1).set("service-instancepool-id", P1);
+    let outcome = shop.delete().await;
+    assert_eq!(outcome.good().reasons(), ["LoadBalancerShared"]);
+    assert_eq!(shop.writes(), ["delete-load-balancer-service"]);
+    assert_eq!(shop.listener().name, "theirs");
+}
+
+#[tokio::test(start_paused = true)]
+async fn exoscale_case_71_an_external_load_balancer_stays() {
+    let mut shop = Shop::new().await;
+    shop.place("shared", &[("old", 80), ("api", 6443)]);
+    shop.set("id", L1).set("external", "true");
+    shop.ensure().await.good();
+    shop.calls();
+    let outcome = shop.delete().await;
+    outcome.good();
+    assert_eq!(shop.writes(), ["delete-load-balancer-service"]);
+    assert_eq!(shop.listener().name, "api");
+    assert_eq!(outcome.withdrawn, ["bowline.dev/exoscale-nlb-service-ids"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn exoscale_case_72_what_is_gone_already_needs_nothing() {
+    let mut shop = open().await;
+    shop.stage.sim.remove_balancer(shop.get("id")).unwrap();
+    assert!(shop.delete().await.good().plan.is_empty());
+    assert_eq!(shop.writes(), [""; 0]);
+    // Between plan and deed as well.
+    let mut shop = open().await;
+    let draft = shop.draft(Goal::Absent).await.unwrap();
+    shop.stage.sim.remove_balancer(shop.get("id")).unwrap();
+    let mut executor = draft.executor;
+    for step in 0..draft.plan.steps.len() {
+        let progress = executor.carry_out(step).await.unwrap();
+        assert_eq!(progress, bowline_core::Progress::Done);
+    }
+    assert!(shop.delete().await.good().plan.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn exoscale_case_73_without_its_id_it_is_found_by_its_name() {
+    let mut shop = open().await;
+    shop.unset("id");
+    shop.delete().await.good();
+    assert!(shop.all().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_read_that_fails_is_never_gone() {
+    let mut shop = open().await;
+    shop.fault("get-load-balancer", 99, super::shop::status(500));
+    assert!(shop.delete().await.error.is_some());
+    shop.stage.world.faults.clear();
+    shop.unset("id");
+    shop.fault("list-load-balancers", 99, super::shop::status(500));
+    assert!(shop.delete().await.error.is_some());
+    assert_eq!(shop.all().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn exoscale_case_86_ports_that_were_never_synced_do_not_keep_it_alive() {
+    let mut shop = open().await;
+    shop.service.ports = vec![port("TCP", 8080, 30080)];
+    shop.service.deleting = true;
+    shop.stage.restart().await;
+    shop.delete().await.good();
+    assert_eq!(
+        shop.writes(),
+        ["delete-load-balancer-service", "delete-load-balancer"]
+    );
+    assert!(shop.all().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn exoscale_case_87_a_service_of_another_type_loses_all_but_itself() {
+    let mut shop = open().await;
+    shop.service.is_load_balancer = false;
+    let outcome = shop.delete().await;
+    outcome.good();
+    assert!(shop.all().is_empty());
+    let mut withdrawn = outcome.withdrawn;
+    withdrawn.sort();
+    assert_eq!(
+        withdrawn,
+        ["bowline.dev/exoscale-nlb-service-ids".to_owned(), key("id")]
+    );
+    shop.unset("id");
+    shop.service.is_load_balancer = true;
+    shop.service.finalizers = vec![CLEANUP_FINALIZER.to_owned()];
+    shop.ensure().await.good();
+    assert_eq!(shop.balancer().name, NAME);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_removal_that_was_interrupted_anywhere_is_finished() {
+    for looks in 0..8 {
+        let mut shop = open().await;
+        shop.until_crash(Goal::Absent, looks).await;
+        shop.stage.restart().await;
+        shop.delete().await.good();
+        assert!(shop.all().is_empty(), "after {looks} looks");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn services_with_our_name_are_found_wherever_they_are() {
+    let mut shop = Shop::new().await;
+    shop.place("theirs", &[(&format!("{UID}-80"), 80), ("api", 6443)]);
+    shop.delete().await.good();
+    assert_eq!(shop.listener().name, "api");
+}

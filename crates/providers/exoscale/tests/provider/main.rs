@@ -1,0 +1,6 @@
+//! The provider, whole, before a simulated Exoscale.
+
+#[cfg(test)]
+mod balancer;
+#[cfg(test)]
+mod stage;

@@ -1,0 +1,191 @@
+//! From what a machine says to what its node gets. Pure: the client has asked before.
+//!
+//! Two steps, because the first tells what else has to be asked:
+//!
+//! ```text
+//!  Node, platform metadata ──▶ recognise ──▶ Recognised: is it ready? are the firmware's facts needed?
+//!                                                │
+//!  firmware, addresses ──────────────────────────┴──▶ describe ──▶ Description
+//! ```
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use bowline_core::{Instance, Node, Power, ProviderId, Taint};
+use jiff::{SignedDuration, Timestamp};
+use thiserror::Error;
+
+use crate::addresses::{Sources, addresses};
+use crate::config::Config;
+use crate::id::{IdError, is_ready, provider_id};
+use crate::labels::labels;
+use crate::machine::{MachineAddress, PlatformMetadata, SystemInformation};
+use crate::transform::enforce::{Additions, Enforcement, Wanted, additions, enforcement};
+use crate::transform::{Matching, RuleError};
+
+/// How long after its Node's creation a machine may take to learn its own id; clouds answer within
+/// seconds, and after minutes nothing will come any more.
+pub const GRACE: Duration = Duration::from_secs(300);
+
+/// Why nothing can be said about a node.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum DescribeError {
+    /// The platform's metadata has not arrived: try again.
+    #[error("the machine of node {0} does not know its own id yet")]
+    NotReady(String),
+    /// Its id is none.
+    #[error(transparent)]
+    Id(#[from] IdError),
+    /// A rule.
+    #[error("error transforming node: {0}")]
+    Rule(#[from] RuleError),
+}
+
+/// A machine before its rules.
+#[derive(Clone, Debug)]
+pub struct Recognised<'a> {
+    metadata: PlatformMetadata,
+    matching: Matching<'a>,
+}
+
+/// All that a node gets.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Description {
+    /// Provider id, type, zone, region and addresses. Its further labels are empty: those below are
+    /// written as they are, also in name spaces of Kubernetes.
+    pub instance: Instance,
+    /// All labels, those of rules included.
+    pub labels: BTreeMap<String, String>,
+    /// Annotations of rules.
+    pub annotations: BTreeMap<String, String>,
+    /// Taints of rules.
+    pub taints: Vec<Taint>,
+}
+
+/// What is to be written to a Node beside what every cloud gives it.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Writes {
+    /// Merged into what is there.
+    Add(Additions),
+    /// Owned.
+    Enforce(Enforcement),
+}
+
+impl Description {
+    /// What there is to say about a node whose kubelet names no address: nothing. One that has a provider
+    /// id loses its taint and nothing else changes; one that has none goes on waiting.
+    pub fn nothing() -> Self {
+        Self {
+            instance: Instance {
+                provider_id: None,
+                instance_type: String::new(),
+                zone: String::new(),
+                region: String::new(),
+                addresses: Vec::new(),
+                power: Power::On,
+                extra_labels: BTreeMap::new(),
+            },
+            labels: BTreeMap::new(),
+            annotations: BTreeMap::new(),
+            taints: Vec::new(),
+        }
+    }
+
+    /// What is to be written to the Node, in the way that the configuration asks for. It goes before the
+    /// uninitialized taint does, and a failure keeps that taint.
+    pub fn writes(&self, config: &Config, node: &Node) -> Writes {
+        let wanted = Wanted {
+            labels: &self.labels,
+            annotations: &self.annotations,
+            taints: &self.taints,
+        };
+        if config.enforce {
+            Writes::Enforce(enforcement(node, wanted))
+        } else {
+            Writes::Add(additions(node, wanted))
+        }
+    }
+}
+
+/// Takes what a machine's platform told it, fills in what is missing, and finds the rules for it.
+/// `reported` came through `node_ip`.
+pub fn recognise<'a>(
+    config: &'a Config,
+    node: &Node,
+    reported: &PlatformMetadata,
+    node_ip: IpAddr,
+    now: Timestamp,
+) -> Result<Recognised<'a>, DescribeError> {
+    let mut metadata = reported.clone();
+    let id = provider_id(reported, node_ip);
+    let waiting = now.duration_since(node.created);
+    let patient = SignedDuration::try_from(GRACE).is_ok_and(|grace| waiting < grace);
+    if metadata.hostname.is_empty() {
+        metadata.hostname.clone_from(&node.name);
+    }
+    // Rules may compare with the id; where there is none to wait for, it is the one they would see.
+    if let Ok(id) = &id {
+        metadata.provider_id.clone_from(id);
+    }
+    if patient && !is_ready(reported, false) {
+        let matching = config.rules.matching(&metadata)?;
+        if !is_ready(reported, matching.set_the_provider_id()) {
+            return Err(DescribeError::NotReady(node.name.clone()));
+        }
+    }
+    metadata.provider_id = id?;
+    let matching = config.rules.matching(&metadata)?;
+    Ok(Recognised { metadata, matching })
+}
+
+impl Recognised<'_> {
+    /// Whether what the firmware says has to be asked for.
+    pub fn needs_system_information(&self) -> bool {
+        self.matching.need_system_information()
+    }
+
+    /// What the node gets. `cluster_name` is what the credentials say, for a cluster that the configuration
+    /// does not name.
+    pub fn describe(
+        &self,
+        config: &Config,
+        node: &Node,
+        system: &SystemInformation,
+        listed: &[MachineAddress],
+        cluster_name: Option<&str>,
+    ) -> Result<Description, DescribeError> {
+        let transformed = self.matching.apply(&self.metadata, system)?;
+        let cluster_name = config.cluster_name(cluster_name);
+        let labels = labels(&transformed, cluster_name.as_deref());
+        let annotation = node.provided_node_ip().unwrap_or("");
+        let node_ips = crate::addresses::node_ips(annotation, config.prefer_ipv6);
+        let metadata = &transformed.metadata;
+        let addresses = addresses(&Sources {
+            node_name: &node.name,
+            hostname: &metadata.hostname,
+            platform: &metadata.platform,
+            node_ips: &node_ips,
+            listed,
+            discover: transformed.public_ip_discovery,
+            prefer_ipv6: config.prefer_ipv6,
+        });
+        Ok(Description {
+            instance: Instance {
+                provider_id: ProviderId::parse(&metadata.provider_id).ok(),
+                instance_type: metadata.instance_type.clone(),
+                zone: metadata.zone.clone(),
+                region: metadata.region.clone(),
+                addresses,
+                power: Power::On,
+                extra_labels: BTreeMap::new(),
+            },
+            labels,
+            annotations: transformed.annotations,
+            taints: transformed.taints,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,87 @@
+//! What rules see of a machine: one view for selectors, one for templates.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bowline_templates::{Record, Value};
+
+use crate::machine::{PlatformMetadata, SystemInformation};
+
+/// The fields of [`SystemInformation`] by the names that templates know.
+const SYSTEM_FIELDS: [&str; 8] = [
+    "Manufacturer",
+    "ProductName",
+    "Version",
+    "SerialNumber",
+    "UUID",
+    "WakeUpType",
+    "SKUNumber",
+    "BIOSVersion",
+];
+const SYSTEM_GROUP: &str = "SystemInformationSpec";
+
+/// Whether a template can look at what the firmware says.
+pub(super) fn reads_system(template: &bowline_templates::Template) -> bool {
+    template.reads(SYSTEM_GROUP) || SYSTEM_FIELDS.iter().any(|field| template.reads(field))
+}
+
+/// What selectors compare: only what is known, by lower-case names.
+pub(super) fn selector_map(metadata: &PlatformMetadata) -> BTreeMap<&'static str, String> {
+    let mut map: BTreeMap<&'static str, String> = [
+        ("platform", &metadata.platform),
+        ("hostname", &metadata.hostname),
+        ("region", &metadata.region),
+        ("zone", &metadata.zone),
+        ("instancetype", &metadata.instance_type),
+        ("instanceid", &metadata.instance_id),
+        ("providerid", &metadata.provider_id),
+        ("internaldns", &metadata.internal_dns),
+        ("externaldns", &metadata.external_dns),
+    ]
+    .into_iter()
+    .filter(|(_, value)| !value.is_empty())
+    .map(|(key, value)| (key, value.clone()))
+    .collect();
+    map.insert("spot", metadata.spot.to_string());
+    map
+}
+
+/// What templates see.
+pub(super) fn template_values(metadata: &PlatformMetadata, system: &SystemInformation) -> Value {
+    let group = |name, fields| Value::Record(Arc::new(Record { name, fields }));
+    let text = |text: &String| Value::text(text);
+    let platform = vec![
+        ("Platform", text(&metadata.platform)),
+        ("Hostname", text(&metadata.hostname)),
+        ("Region", text(&metadata.region)),
+        ("Zone", text(&metadata.zone)),
+        ("InstanceType", text(&metadata.instance_type)),
+        ("InstanceID", text(&metadata.instance_id)),
+        ("ProviderID", text(&metadata.provider_id)),
+        ("Spot", Value::Bool(metadata.spot)),
+        ("InternalDNS", text(&metadata.internal_dns)),
+        ("ExternalDNS", text(&metadata.external_dns)),
+        ("Tags", Value::Map(Arc::new(metadata.tags.clone()))),
+    ];
+    let values = [
+        &system.manufacturer,
+        &system.product_name,
+        &system.version,
+        &system.serial_number,
+        &system.uuid,
+        &system.wake_up_type,
+        &system.sku_number,
+        &system.bios_version,
+    ];
+    let firmware = SYSTEM_FIELDS.into_iter().zip(values.map(text)).collect();
+    group(
+        "the facts about the machine",
+        vec![
+            (
+                "PlatformMetadataSpec",
+                group("PlatformMetadataSpec", platform),
+            ),
+            (SYSTEM_GROUP, group(SYSTEM_GROUP, firmware)),
+        ],
+    )
+}

@@ -1,0 +1,3 @@
+module bowline.example/templates-judge
+
+go 1.22

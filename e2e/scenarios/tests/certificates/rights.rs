@@ -1,0 +1,73 @@
+//! Which rights it uses: those of the originals' roles, and of ours with its optional part.
+
+use std::collections::BTreeSet;
+
+use bowline_scenarios::{Bench, scenario};
+use bowline_simulator::kubernetes::auth::originals;
+use bowline_simulator::kubernetes::fixture;
+use serde_json::Value;
+
+use crate::stage::{self, ALONE, APPROVED, right};
+
+/// Approves under that account; the calls about requests, as `METHOD` and the end of the path.
+async fn approve_as(account: &str, objects: &[Value]) -> BTreeSet<String> {
+    let mut bench = stage::idle(&[ALONE, "--leader-elect=true"]).await;
+    let granted = bench.cluster.grant(account, objects).await;
+    bench.act_as(granted.config);
+    bench.put_request(&right("c")).await;
+    bench.start();
+    assert_eq!(bench.until_decided("c").await, [APPROVED]);
+    bench.until_told("c", "CertificateApproved").await;
+    bench.stop().await;
+    let own = |bench: &Bench| {
+        let all = bench.entries().into_iter();
+        all.filter(|it| it.caller == granted.user)
+            .collect::<Vec<_>>()
+    };
+    let refused: Vec<_> = own(&bench)
+        .into_iter()
+        .filter(|it| it.status == 403)
+        .collect();
+    assert!(refused.is_empty(), "{refused:#?}");
+    let about = own(&bench).into_iter();
+    let about = about.filter(|it| it.path.starts_with("/apis/certificates.k8s.io/"));
+    about
+        .map(|it| {
+            let is_watch = it.query.contains("watch=true");
+            let verb = if is_watch {
+                "WATCH"
+            } else {
+                it.method.as_str()
+            };
+            format!("{verb} {}", it.path.rsplit('/').next().unwrap())
+        })
+        .collect()
+}
+
+#[test]
+fn the_roles_of_the_originals_and_ours_with_its_optional_part_are_enough() {
+    scenario!(async || {
+        let ours: Vec<Value> = [
+            (
+                "deploy/rbac.yaml",
+                include_str!("../../../../deploy/rbac.yaml"),
+            ),
+            (
+                "deploy/rbac-certificates.yaml",
+                include_str!("../../../../deploy/rbac-certificates.yaml"),
+            ),
+        ]
+        .iter()
+        .flat_map(|(name, text)| fixture::parse(name, text).unwrap())
+        .collect();
+        for (account, objects) in [
+            ("cloud-controller-manager", originals::exoscale()),
+            ("talos-cloud-controller-manager", originals::talos()),
+            ("bowline", ours),
+        ] {
+            let used = approve_as(account, &objects).await;
+            let wanted = ["PUT approval", "WATCH certificatesigningrequests"];
+            assert_eq!(used, wanted.map(str::to_owned).into(), "{account}");
+        }
+    });
+}

@@ -1,0 +1,279 @@
+//! A cluster, a simulated Exoscale, kubelets on its instances, and the manager between them: the real
+//! provider under the role of the original's manifest.
+
+use std::collections::BTreeMap;
+use std::ops::Deref;
+
+use bowline_core::SHUTDOWN_TAINT;
+use bowline_scenarios::exoscale::Site;
+use bowline_scenarios::objects::{is_uninitialized, known, taints};
+use bowline_scenarios::{Bench, LEASE, Setup};
+use bowline_simulator::exoscale::InstanceSpec;
+use bowline_simulator::faults::{Action, Rule};
+use bowline_simulator::fleet::{Fleet, Kubelet, Settings};
+use bowline_simulator::journal::{Entry, Filter};
+use bowline_simulator::monitor::{self, Monitor};
+use serde_json::{Value, json};
+
+/// The instance of the cases.
+pub(crate) const I1: &str = "6f1d2c3b-7a55-4e0c-9b61-2d3e4f5a6b7c";
+/// Another instance.
+pub(crate) const I2: &str = "b7e4d0a1-95c3-4f62-8a17-0c6e2d9f4b58";
+/// An instance that never was.
+pub(crate) const NOBODY: &str = "00000000-0000-4000-8000-000000000000";
+/// The node of I1.
+pub(crate) const NODE: &str = "pool-a1b2c-xyz";
+/// The node of I2.
+pub(crate) const OTHER: &str = "pool-a1b2c-abc";
+/// Longer than any proof, budget or back-off of the guard takes.
+pub(crate) const A_WHILE: u64 = 900;
+
+const FIXTURE: &str = "
+private_networks:
+- {name: inside}
+instance_pools:
+- {name: workers, id: 0f0e0d0c-0b0a-4908-8706-050403020100}
+instances:
+- name: Pool-a1b2c-xyz
+  id: 6f1d2c3b-7a55-4e0c-9b61-2d3e4f5a6b7c
+  public_ip: 198.51.100.21
+  instance_pool: workers
+- name: pool-a1b2c-abc
+  id: b7e4d0a1-95c3-4f62-8a17-0c6e2d9f4b58
+  public_ip: 198.51.100.22
+  instance_pool: workers
+";
+
+/// Everything that is up.
+pub(crate) struct Stage {
+    site: Site,
+    fleet: Fleet,
+    _monitor: Monitor,
+}
+
+impl Deref for Stage {
+    type Target = Site;
+
+    fn deref(&self) -> &Site {
+        &self.site
+    }
+}
+
+impl Stage {
+    /// With both instances, the command line of the original's manifest, and its environment.
+    pub(crate) async fn new() -> Self {
+        Self::with("", &[]).await
+    }
+
+    /// The same with this cloud config, in which `@` stands for what the names of nodes begin with.
+    pub(crate) async fn configured(config: &str) -> Self {
+        Self::with(config, &[]).await
+    }
+
+    /// The same with further flags.
+    pub(crate) async fn with(config: &str, flags: &[&str]) -> Self {
+        let mut stage = Self::idle(config, flags).await;
+        stage.start().await;
+        stage
+    }
+
+    /// Starts the manager.
+    pub(crate) async fn start(&mut self) {
+        self.site.start().await;
+    }
+
+    /// The same without the manager, for [`Stage::start`].
+    pub(crate) async fn idle(config: &str, flags: &[&str]) -> Self {
+        let seed = Setup::default().seed;
+        let site = Site::set_up(seed, FIXTURE, config, &[], flags).await;
+        Self {
+            fleet: site.cluster.fleet(Settings::default()),
+            _monitor: site.cluster.monitor(monitor::Settings::default()),
+            site,
+        }
+    }
+
+    /// A kubelet on that instance, under its name.
+    pub(crate) fn join(&self, instance: &str) {
+        self.join_as(self.kubelet(instance));
+    }
+
+    /// A kubelet as it is on that instance.
+    pub(crate) fn kubelet(&self, instance: &str) -> Kubelet {
+        self.cloud.kubelet(instance).unwrap()
+    }
+
+    /// A kubelet with settings of its own.
+    pub(crate) fn join_as(&self, kubelet: Kubelet) {
+        self.cluster.join_as(&self.fleet, kubelet);
+    }
+
+    /// A kubelet on a machine that is no instance.
+    pub(crate) fn join_outside(&self, name: &str, node_ip: Option<&str>) {
+        let machine = format!("rack://{name}");
+        let running = bowline_simulator::machines::Power::Running;
+        self.world.machines.set(&machine, running);
+        self.join_as(Kubelet {
+            node_name: name.to_owned(),
+            machine_id: machine,
+            system_uuid: NOBODY.to_owned(),
+            provided_node_ip: node_ip.map(str::to_owned),
+            ..Kubelet::default()
+        });
+    }
+
+    /// Makes several instances, each with a kubelet: `fleet-1`, `fleet-2` and so on.
+    pub(crate) fn join_fleet(&self, count: u32, kind: &str) {
+        let mut spec = InstanceSpec::named("fleet").kind(kind);
+        spec.count = Some(count);
+        for id in self.cloud.add_instances(&spec).unwrap() {
+            self.join(&id);
+        }
+    }
+
+    /// Puts a Node there whose kubelet is silent: not Ready, and initialised long ago.
+    pub(crate) async fn silent_node(&self, name: &str, provider_id: Option<&str>) {
+        self.put(silent(name, provider_id)).await;
+    }
+
+    /// Everything about a Node that a controller could have written.
+    pub(crate) fn content(&self, name: &str) -> Value {
+        let node = self.node(name);
+        let mut taints = taints(&node);
+        // These follow from conditions and are the node monitor's.
+        taints.retain(|taint| !taint.starts_with("node.kubernetes.io/"));
+        json!({
+            "providerID": node["spec"]["providerID"],
+            "labels": node["metadata"]["labels"],
+            "annotations": node["metadata"]["annotations"],
+            "taints": taints,
+            "addresses": node["status"]["addresses"],
+        })
+    }
+
+    /// Waits until that node is initialised, and returns it.
+    pub(crate) async fn initialized(&self, name: &str) -> Value {
+        let what = format!("{name} is initialised");
+        let done = |it: &Bench| it.find(name).is_some_and(|node| !is_uninitialized(&node));
+        self.until(&what, done).await;
+        self.node(name)
+    }
+
+    /// Waits until that node's Ready condition has this status.
+    pub(crate) async fn until_ready(&self, name: &str, status: &str) {
+        let what = format!("{name} has Ready={status}");
+        let is = |it: &Bench| it.find(name).is_some_and(|node| ready(&node) == status);
+        self.until(&what, is).await;
+    }
+
+    /// Waits until that node has the shutdown taint, or has it no more.
+    pub(crate) async fn shutdown_taint(&self, name: &str, there: bool) {
+        let what = format!("the shutdown taint of {name}: {there}");
+        let is = |it: &Bench| is_shut_down(&it.node(name)) == there;
+        self.until(&what, is).await;
+    }
+
+    /// Waits for an event of that reason about that node, and returns its message.
+    pub(crate) async fn message(&self, name: &str, reason: &str) -> String {
+        let what = format!("event {reason} about {name}");
+        self.until(&what, |it| it.told(name, reason) > 0).await;
+        let events = self.cluster.events(name).into_iter();
+        let mut events = events.filter(|event| event["reason"] == reason);
+        text(&events.next().unwrap()["message"]).to_owned()
+    }
+
+    /// The manager's calls that could have changed nodes of that name; `*` for all.
+    pub(crate) fn writes_to(&self, name: &str) -> Vec<Entry> {
+        let filter = Filter::any().server("kubernetes").caller(&self.user);
+        self.matching(&filter.mutating().path(&format!("/api/v1/nodes/{name}")))
+    }
+
+    /// The calls to the cloud about nodes whose path fits, after `/v2/instance`.
+    pub(crate) fn cloud_calls(&self, path: &str) -> Vec<Entry> {
+        calls_of_cloud(self, path)
+    }
+
+    /// Waits for so many calls to the cloud about nodes.
+    pub(crate) async fn until_cloud_calls(&self, count: usize) {
+        let done = |it: &Bench| calls_of_cloud(it, "*").len() >= count;
+        self.until("the cloud is asked again", done).await;
+    }
+
+    /// Makes reads of instances go wrong, instead of what went wrong before.
+    pub(crate) fn fail(&self, action: Action) {
+        let rule = Rule::new(action).server("exoscale");
+        self.fault(rule.on("*", "/v2/instance*").named("fault"));
+    }
+
+    /// Changes members of an instance's JSON.
+    pub(crate) fn deform(&self, id: &str, members: &Value) {
+        self.cloud.deform(id, members.as_object().cloned().unwrap());
+    }
+
+    /// Stops the manager, which must end well, and checks that the API server refused it nothing: the
+    /// original's role was enough.
+    pub(crate) async fn end(mut self) {
+        self.site.stop().await;
+        for status in [401, 403] {
+            let filter = Filter::any().server("kubernetes").caller(&self.user);
+            let refused = self.matching(&filter.status(status));
+            assert!(refused.is_empty(), "refused: {refused:?}");
+        }
+        let lease = self.cluster.lease(LEASE).expect("there is a lease");
+        let holder = text(&lease["spec"]["holderIdentity"]);
+        assert_eq!(holder, "", "the lease is released");
+    }
+}
+
+fn calls_of_cloud(bench: &Bench, path: &str) -> Vec<Entry> {
+    let filter = Filter::any().server("exoscale");
+    bench.matching(&filter.path(&format!("/v2/instance{path}")))
+}
+
+/// A Node that is initialised and not Ready.
+pub(crate) fn silent(name: &str, provider_id: Option<&str>) -> Value {
+    let host = format!("Hostname:{name}");
+    let mut node = known(name, provider_id.unwrap_or_default(), "False", &[&host]);
+    if provider_id.is_none() {
+        node["spec"] = json!({});
+    }
+    node
+}
+
+/// A JSON text; empty if it is none.
+pub(crate) fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+/// Whether a Node has the shutdown taint.
+pub(crate) fn is_shut_down(node: &Value) -> bool {
+    let wanted = format!("{SHUTDOWN_TAINT}:NoSchedule");
+    taints(node).contains(&wanted)
+}
+
+/// The status of a Node's Ready condition.
+fn ready(node: &Value) -> &str {
+    let conditions = node["status"]["conditions"].as_array();
+    let mut conditions = conditions.into_iter().flatten();
+    let ready = conditions.find(|condition| condition["type"] == "Ready");
+    ready.map_or("", |condition| text(&condition["status"]))
+}
+
+/// One answer of that status.
+pub(crate) fn status(code: u16) -> Action {
+    Action::Status {
+        code,
+        headers: BTreeMap::new(),
+        body: None,
+    }
+}
+
+/// What a kubelet says about its machine.
+pub(crate) fn info(system_uuid: &str) -> Value {
+    let empty = "";
+    json!({
+        "systemUUID": system_uuid, "machineID": empty, "bootID": empty, "kernelVersion": empty,
+        "osImage": empty, "containerRuntimeVersion": empty, "kubeletVersion": empty,
+        "kubeProxyVersion": empty, "operatingSystem": empty, "architecture": empty,
+    })
+}

@@ -1,0 +1,8 @@
+//! Services and their load balancers: the cases that need the whole manager.
+
+mod creation;
+mod deletion;
+mod faults;
+mod rotation;
+mod seeds;
+mod shop;

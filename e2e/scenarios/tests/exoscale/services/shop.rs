@@ -1,0 +1,136 @@
+//! The Service `web` of the cases, its nodes, and short forms of what the cloud has.
+
+use std::ops::{Deref, DerefMut};
+use std::time::Duration;
+
+use bowline_scenarios::exoscale::PREFIX;
+use bowline_scenarios::objects::{known, service};
+use bowline_simulator::exoscale::BalancerInfo;
+use bowline_simulator::journal::Entry;
+use serde_json::Value;
+
+use crate::stage::{I1, I2, Stage, text};
+
+pub(crate) const FINALIZER: &str = "service.kubernetes.io/load-balancer-cleanup";
+
+/// A stage with two nodes of pool `workers`.
+pub(crate) struct Shop(Stage);
+
+impl Deref for Shop {
+    type Target = Stage;
+
+    fn deref(&self) -> &Stage {
+        &self.0
+    }
+}
+
+impl DerefMut for Shop {
+    fn deref_mut(&mut self) -> &mut Stage {
+        &mut self.0
+    }
+}
+
+impl Shop {
+    /// With both nodes, and a running manager.
+    pub(crate) async fn open() -> Self {
+        let mut shop = Self::idle(&[I1, I2]).await;
+        shop.start().await;
+        shop
+    }
+
+    /// With the nodes of these instances, without the manager.
+    pub(crate) async fn idle(instances: &[&str]) -> Self {
+        Self::on(Stage::idle("", &[]).await, instances).await
+    }
+
+    /// The same on another stage.
+    pub(crate) async fn on(stage: Stage, instances: &[&str]) -> Self {
+        stage
+            .cloud
+            .set_timings(|it| it.operation = Duration::from_millis(500));
+        let shop = Self(stage);
+        for instance in instances {
+            shop.add_node(instance).await;
+        }
+        shop
+    }
+
+    /// Puts the initialised node of an instance there.
+    pub(crate) async fn add_node(&self, instance: &str) {
+        let name = format!("node-{}", &instance[instance.len() - 2..]);
+        let host = format!("Hostname:{name}");
+        let id = format!("exoscale://{instance}");
+        self.put(known(&name, &id, "True", &[&host])).await;
+    }
+
+    /// Creates `web`, and waits until it shows its address.
+    pub(crate) async fn serve(&self) -> Value {
+        self.create_service(service("web")).await;
+        self.until_ensured("web").await
+    }
+
+    /// Waits until a Service shows its address and that is told.
+    pub(crate) async fn until_ensured(&self, name: &str) -> Value {
+        self.until_published(name).await;
+        self.message(name, "EnsuredLoadBalancer").await;
+        self.service(name)
+    }
+
+    /// Stops the manager and starts it again.
+    pub(crate) async fn restart(&mut self) {
+        self.stop().await;
+        self.start().await;
+    }
+
+    /// Ends well, refused nothing.
+    pub(crate) async fn close(self) {
+        self.0.end().await;
+    }
+
+    /// The only load balancer.
+    #[track_caller]
+    pub(crate) fn balancer(&self) -> BalancerInfo {
+        let mut all = self.cloud.balancers();
+        assert_eq!(all.len(), 1, "{all:?}");
+        all.remove(0)
+    }
+
+    /// What the manager wrote about `web`, from that entry of the journal on: what it set, in order.
+    pub(crate) fn written(&self, mark: usize) -> Vec<String> {
+        let all = self.entries().into_iter().skip(mark);
+        let ours = all.filter(|it| it.is_mutating() && it.caller != "kubernetes-admin");
+        let ours = ours.filter(|it| {
+            let path = ["/services/web", "/services/web/status"];
+            path.iter().any(|path| it.path.ends_with(path))
+        });
+        ours.map(|it| kind_of(&it)).collect()
+    }
+}
+
+/// What a write is about.
+fn kind_of(write: &Entry) -> String {
+    let body = write.body.to_string();
+    let has = |text: &str| body.contains(text);
+    let kinds = [
+        ("finalizer", has("finalizers")),
+        ("pool", has("service-instancepool-id")),
+        ("id", has("exoscale-loadbalancer-id")),
+        ("address", has("ingress")),
+        ("condition", has("conditions")),
+    ];
+    let kinds = kinds.iter().filter(|(_, is)| *is).map(|(kind, _)| *kind);
+    kinds.collect::<Vec<_>>().join("+")
+}
+
+pub(crate) fn uid(service: &Value) -> String {
+    text(&service["metadata"]["uid"]).to_owned()
+}
+
+/// An annotation, by its suffix; empty if there is none.
+pub(crate) fn annotation<'a>(service: &'a Value, suffix: &str) -> &'a str {
+    text(&service["metadata"]["annotations"][key(suffix)])
+}
+
+pub(crate) fn key(suffix: &str) -> String {
+    format!("{PREFIX}{suffix}")
+}

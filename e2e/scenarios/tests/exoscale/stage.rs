@@ -1,0 +1,143 @@
+//! A cluster, a simulated Exoscale, and the manager between them: the real provider under the role of
+//! the original's manifest.
+
+use std::ops::{Deref, DerefMut};
+
+use bowline_scenarios::exoscale::Site;
+use bowline_scenarios::{Bench, LEASE, Setup};
+use bowline_simulator::journal::{Entry, Filter};
+use serde_json::Value;
+
+/// Pool `workers` of the cases.
+pub(crate) const P1: &str = "0f0e0d0c-0b0a-4908-8706-050403020100";
+/// Pool `others` of the cases.
+pub(crate) const P2: &str = "aa0e0d0c-0b0a-4908-8706-050403020101";
+/// An instance of pool `workers`.
+pub(crate) const I1: &str = "6f1d2c3b-7a55-4e0c-9b61-2d3e4f5a6b7c";
+/// Another instance of pool `workers`.
+pub(crate) const I2: &str = "6f1d2c3b-7a55-4e0c-9b61-2d3e4f5a6b7d";
+/// An instance of no pool.
+pub(crate) const I4: &str = "6f1d2c3b-7a55-4e0c-9b61-2d3e4f5a6b7f";
+
+/// The common data of the cases.
+const FIXTURE: &str = "
+instance_pools:
+- {name: workers, id: 0f0e0d0c-0b0a-4908-8706-050403020100}
+- {name: others, id: aa0e0d0c-0b0a-4908-8706-050403020101}
+instances:
+- name: Pool-a1b2c-xyz
+  id: 6f1d2c3b-7a55-4e0c-9b61-2d3e4f5a6b7c
+  instance_pool: workers
+  public_ip: 198.51.100.21
+- name: pool-a1b2c-abc
+  id: 6f1d2c3b-7a55-4e0c-9b61-2d3e4f5a6b7d
+  instance_pool: workers
+  public_ip: 198.51.100.22
+- name: pool-ffff0-abc
+  id: 6f1d2c3b-7a55-4e0c-9b61-2d3e4f5a6b7e
+  instance_pool: others
+  public_ip: 198.51.100.23
+- name: alone
+  id: 6f1d2c3b-7a55-4e0c-9b61-2d3e4f5a6b7f
+  public_ip: 198.51.100.24
+";
+
+/// Everything that is up.
+pub(crate) struct Stage(Site);
+
+impl Deref for Stage {
+    type Target = Site;
+
+    fn deref(&self) -> &Site {
+        &self.0
+    }
+}
+
+impl DerefMut for Stage {
+    fn deref_mut(&mut self) -> &mut Site {
+        &mut self.0
+    }
+}
+
+impl Stage {
+    /// Without the manager, for `start`: with that cloud config file and further arguments.
+    pub(crate) async fn idle(file: &str, arguments: &[&str]) -> Self {
+        let seed = Setup::default().seed;
+        Self(Site::set_up(seed, FIXTURE, file, &[], arguments).await)
+    }
+
+    /// The same with a seed for everything that is random.
+    pub(crate) async fn seeded(seed: u64) -> Self {
+        Self(Site::set_up(seed, FIXTURE, "", &[], &[]).await)
+    }
+
+    /// The same with further variables in the provider's environment.
+    pub(crate) async fn with(environment: &[(&str, &str)]) -> Self {
+        let seed = Setup::default().seed;
+        Self(Site::set_up(seed, FIXTURE, "", environment, &[]).await)
+    }
+
+    /// Waits for an event of that reason about that object, and returns its message.
+    pub(crate) async fn message(&self, name: &str, reason: &str) -> String {
+        let what = format!("event {reason} about {name}");
+        self.until(&what, |it| it.told(name, reason) > 0).await;
+        self.messages(name, reason).remove(0)
+    }
+
+    /// The messages of the events of that reason about that object.
+    pub(crate) fn messages(&self, name: &str, reason: &str) -> Vec<String> {
+        let events = self.cluster.events(name).into_iter();
+        events
+            .filter(|event| event["reason"] == reason)
+            .map(|event| text(&event["message"]).to_owned())
+            .collect()
+    }
+
+    /// The calls to the cloud from that entry of the journal on, by the API's names of them.
+    pub(crate) fn asked(&self, mark: usize) -> Vec<String> {
+        let entries = calls_of_cloud(self, mark).into_iter();
+        entries.map(|it| it.operation).collect()
+    }
+
+    /// Those that change something.
+    pub(crate) fn changes(&self, mark: usize) -> Vec<String> {
+        let entries = calls_of_cloud(self, mark).into_iter();
+        let changes = entries.filter(Entry::is_mutating);
+        changes.map(|it| it.operation).collect()
+    }
+
+    /// Waits until the cloud was asked for that, from that entry of the journal on.
+    pub(crate) async fn until_asked(&self, mark: usize, operation: &str) {
+        let done = |it: &Bench| {
+            let mut all = calls_of_cloud(it, mark).into_iter();
+            all.any(|it| it.operation == operation)
+        };
+        self.until(&format!("the cloud is asked: {operation}"), done)
+            .await;
+    }
+
+    /// Stops the manager, which must end well, and checks that nobody refused it anything: the
+    /// original's role was enough.
+    pub(crate) async fn end(mut self) {
+        self.stop().await;
+        for status in [401, 403] {
+            let filter = Filter::any().server("kubernetes").caller(&self.user);
+            let refused = self.matching(&filter.status(status));
+            assert!(refused.is_empty(), "refused: {refused:?}");
+        }
+        let lease = self.cluster.lease(LEASE).expect("there is a lease");
+        let holder = text(&lease["spec"]["holderIdentity"]);
+        assert_eq!(holder, "", "the lease is released");
+    }
+}
+
+fn calls_of_cloud(bench: &Bench, mark: usize) -> Vec<Entry> {
+    let cloud = Filter::any().server("exoscale");
+    let entries = bench.entries().into_iter().skip(mark);
+    entries.filter(|it| cloud.matches(it)).collect()
+}
+
+/// A JSON text; empty if it is none.
+pub(crate) fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
