@@ -1,5 +1,5 @@
 //! `cargo run --release -p bowline-bench -- join`: many nodes join at once. `members`: nodes are
-//! replaced under Services. `service`: a new Service gets its address.
+//! replaced under Services. `service`: a new Service gets its address. `cidrs`: many nodes get pod ranges.
 //!
 //! For `members` and `service` see [`balancers`]. For `join` the simulated cluster and cloud run in this process, over TLS and HTTP on loopback; the manager
 //! is the program as it is released, in a process of its own, so that its memory is its own. Times
@@ -9,6 +9,7 @@
 #![expect(clippy::print_stdout, reason = "printing numbers is what it is for")]
 
 mod balancers;
+mod cidrs;
 mod floor;
 mod stage;
 
@@ -47,6 +48,12 @@ enum Benchmark {
     },
     /// A new Service on an idle cloud: simulated time until its address is published, calls.
     Service,
+    /// Pod ranges for many nodes: time for each allocation.
+    Cidrs {
+        /// How many nodes
+        #[arg(long, default_value_t = 5000)]
+        nodes: usize,
+    },
 }
 
 fn main() -> Result<ExitCode> {
@@ -62,6 +69,7 @@ fn main() -> Result<ExitCode> {
             replaced,
         }),
         Benchmark::Service => balancers::service(),
+        Benchmark::Cidrs { nodes } => cidrs::cidrs(nodes),
     }?;
     Ok(if kept {
         ExitCode::SUCCESS

@@ -11,6 +11,7 @@
 //!                │                                            ▼ and every cloud call
 //!                ├─▶ nodes (one watch) ─▶ node ──────┬─▶ clients ─▶ API server
 //!                │                      lifecycle ───┤
+//!                │                      ipam ────────┤
 //!                ├─▶ services (one watch) ─▶ service ┼─▶ owners, lookups ─▶ clouds
 //!                └─▶ requests ─▶ certificates ───────┴─▶ events, metrics
 //! ```
@@ -21,6 +22,7 @@ pub mod certificates;
 pub mod clients;
 pub mod election;
 pub mod events;
+pub mod ipam;
 pub mod lifecycle;
 mod lookups;
 pub mod manager;

@@ -5,6 +5,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use crate::ipam::Networks;
 use crate::{Balancers, CloudError, Lookup, Node, ServingCertificates};
 
 /// A future of a capability's method; capabilities are used behind pointers.
@@ -89,6 +90,11 @@ pub trait Cloud: Send + Sync + 'static {
 
     /// What it does about Services of type LoadBalancer.
     fn balancers(&self) -> Option<&dyn Balancers> {
+        None
+    }
+
+    /// What it knows about networks that pods have addresses from.
+    fn networks(&self) -> Option<&dyn Networks> {
         None
     }
 

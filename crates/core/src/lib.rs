@@ -32,6 +32,7 @@ mod handled;
 mod ingress;
 mod initialize;
 mod instance;
+pub mod ipam;
 mod labels;
 mod lifecycle;
 mod members;

@@ -31,6 +31,8 @@ pub struct Node {
     pub annotations: BTreeMap<String, String>,
     /// `spec.providerID`, if it is set and not empty.
     pub provider_id: Option<String>,
+    /// `spec.podCIDRs`, in order and as written.
+    pub pod_cidrs: Vec<String>,
     /// `spec.taints`, in order.
     pub taints: Vec<Taint>,
     /// `status.addresses`, in order.
@@ -189,6 +191,7 @@ pub(crate) mod examples {
             labels: BTreeMap::new(),
             annotations: BTreeMap::new(),
             provider_id: None,
+            pod_cidrs: Vec::new(),
             taints: vec![Taint::new(UNINITIALIZED_TAINT, "true", "NoSchedule")],
             addresses: vec![NodeAddress::new(AddressKind::Hostname, "n1")],
             ready: Ready::False,

@@ -3,11 +3,13 @@
 mod balancers;
 mod certificates;
 mod drafts;
+mod networks;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
+use bowline_core::ipam::Networks;
 use bowline_core::{
     AddressKind, Balancers, BoxFuture, Claim, Cloud, CloudError, CloudName, Evidence, Instance,
     Instances, Lookup, Node, NodeAddress, Power, ProviderId, ServingCertificates,
@@ -21,6 +23,7 @@ use tokio::sync::watch;
 use crate::names::Names;
 use balancers::unavailable;
 pub use balancers::{Balancer, ID, Look, SELECTOR, SIZE, ScriptedBalancers, Trouble};
+pub use networks::ScriptedNetworks;
 
 /// What the cloud says about one node.
 #[derive(Clone, Debug)]
@@ -93,6 +96,7 @@ pub struct ScriptedCloud {
     random: Random,
     state: Mutex<State>,
     balancers: ScriptedBalancers,
+    networks: ScriptedNetworks,
     approval: certificates::Approval,
     asked: watch::Sender<usize>,
 }
@@ -109,6 +113,7 @@ impl ScriptedCloud {
             random: world.random.fork(),
             state: Mutex::default(),
             balancers: ScriptedBalancers::new(names, &world.clock, &asked),
+            networks: ScriptedNetworks::new(names, &asked),
             approval: certificates::Approval::default(),
             asked,
         })
@@ -122,6 +127,17 @@ impl ScriptedCloud {
     /// Its load balancers, whether they are offered or not.
     pub fn balancers(&self) -> &ScriptedBalancers {
         &self.balancers
+    }
+
+    /// From the next start of a manager on it knows networks, too.
+    pub fn offer_networks(&self) -> &ScriptedNetworks {
+        self.networks.offer();
+        &self.networks
+    }
+
+    /// Its networks, whether they are offered or not.
+    pub fn networks(&self) -> &ScriptedNetworks {
+        &self.networks
     }
 
     /// From now on, this about that node.
@@ -282,6 +298,11 @@ impl Cloud for ScriptedCloud {
     fn balancers(&self) -> Option<&dyn Balancers> {
         let offered = self.state().has_balancers;
         offered.then_some(&self.balancers as &dyn Balancers)
+    }
+
+    fn networks(&self) -> Option<&dyn Networks> {
+        let offered = self.networks.is_offered();
+        offered.then_some(&self.networks as &dyn Networks)
     }
 
     fn serving_certificates(&self) -> Option<&dyn ServingCertificates> {

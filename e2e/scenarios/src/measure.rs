@@ -1,8 +1,10 @@
 //! What load balancers at cloudscale.ch cost: `bench/` prints it, scenarios hold it to its bounds.
+//! And what pod ranges cost ([`Cidrs`]), on the real clock.
 //!
 //! The cloud takes 100 ms for a call, and a second for what goes on after its answer. Time is that of
 //! the paused clock, so the numbers are the same in every run and on every machine.
 
+mod cidrs;
 mod members;
 mod service;
 
@@ -16,6 +18,7 @@ use crate::Setup;
 use crate::cloudscale::Site;
 use crate::objects::known;
 
+pub use cidrs::Cidrs;
 pub use members::{MOST_ROUNDS, Members, Replacement};
 pub use service::{Address, MOST_TIME, first_address};
 

@@ -141,6 +141,7 @@ impl Elector {
             // Somebody took it; whether it has expired since is no longer our business.
             return Ok(Attempt::HeldBy(holder.clone()));
         }
+        let is_lost = sighting.is_some_and(|seen| !seen.record.holder.is_empty()) && !self.leading;
         match decide(
             sighting,
             now,
@@ -154,6 +155,9 @@ impl Elector {
                 let holder = sighting.map(|seen| seen.record.holder.clone());
                 return Ok(Attempt::HeldBy(holder.unwrap_or_default()));
             }
+        }
+        if is_lost {
+            self.fence.succeed_a_lost_leader();
         }
         Ok(Attempt::Ours)
     }

@@ -54,6 +54,8 @@ struct Guard {
 struct State {
     /// When the last good renewal was sent; none when not leading.
     renewed: Option<(Instant, Timestamp)>,
+    /// Whether the one before us was not seen to end its work.
+    succeeds_a_lost_leader: bool,
 }
 
 impl Fence {
@@ -110,6 +112,20 @@ impl Fence {
             return Err(Fenced::Observing);
         }
         self.guards.iter().try_for_each(|guard| guard.check())
+    }
+
+    /// Whether somebody who led before may have left writes under way, which may yet take effect:
+    /// that leader did not give the Lease back. Without a Lease nobody knows, so that it may be.
+    pub fn may_follow_unfinished_writes(&self) -> bool {
+        let lost = |guard: &Arc<Guard>| guard.state().succeeds_a_lost_leader;
+        self.guards.is_empty() || self.guards.iter().any(lost)
+    }
+
+    /// Notes that the one who led before did not give the Lease back.
+    pub(super) fn succeed_a_lost_leader(&self) {
+        for guard in &self.guards {
+            guard.state().succeeds_a_lost_leader = true;
+        }
     }
 
     /// Goes on with work for as long as all Leases are certainly ours, and gives it up then: it is

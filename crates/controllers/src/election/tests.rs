@@ -329,6 +329,28 @@ async fn framework_case_118_a_released_lease_is_taken_within_five_seconds() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_fence_knows_whether_the_leader_before_gave_its_lease_back() {
+    for (gives_back, may_follow) in [(true, false), (false, true)] {
+        let world = World::new(3);
+        let clock = Clock::simulated(date("2026-01-01T00:00:00Z"));
+        let elector = |name| {
+            let line = Arc::new(Mutex::new(Line::default()));
+            world.elector(name, "manager", line, clock.clone())
+        };
+        let held = elector("a").acquire().await;
+        assert!(!held.fence().may_follow_unfinished_writes(), "nobody led");
+        if gives_back {
+            held.release().await.unwrap();
+        } else {
+            drop(held);
+        }
+        let next = elector("b").acquire().await;
+        assert_eq!(next.fence().may_follow_unfinished_writes(), may_follow);
+    }
+    assert!(Fence::open().may_follow_unfinished_writes(), "nobody knows");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_release_after_a_renewal_that_was_cut_off_still_works() {
     let world = World::new(2);
     let line = Arc::new(Mutex::new(Line::default()));

@@ -11,11 +11,14 @@ use crate::certificates::{CertificateController, CertificateParts};
 use crate::clients::{HEALTH_PATIENCE, INFORMERS, wait_until_healthy};
 use crate::election::Fence;
 use crate::events::Recorder;
+use crate::ipam::{self, IpamController, IpamParts};
 use crate::lifecycle::{LifecycleController, LifecycleOptions};
 use crate::lookups::Lookups;
 use crate::node::{NodeController, NodeOptions};
 use crate::nodes::Nodes;
-use crate::options::{CERTIFICATES, CLOUD_NODE, CLOUD_NODE_LIFECYCLE, KnownController, SERVICE};
+use crate::options::{
+    CERTIFICATES, CLOUD_NODE, CLOUD_NODE_LIFECYCLE, KnownController, NODE_IPAM, SERVICE,
+};
 use crate::owners::Owners;
 use crate::requests::CertificateRequests;
 use crate::service::{ServiceController, ServiceOptions, ServiceParts};
@@ -128,13 +131,17 @@ impl<'a> Work<'a> {
             .clouds
             .iter()
             .filter(|cloud| cloud.instances().is_some());
-        // An observer may ask as much as it likes.
-        let fence = if self.fence.is_observing() {
+        let fence = self.questions();
+        Owners::new(knowing.map(|cloud| Lookups::start(cloud.clone(), fence.clone(), stop.clone())))
+    }
+
+    /// The fence in front of questions to clouds: an observer may ask as much as it likes.
+    fn questions(&self) -> Fence {
+        if self.fence.is_observing() {
             Fence::open()
         } else {
             self.fence.clone()
-        };
-        Owners::new(knowing.map(|cloud| Lookups::start(cloud.clone(), fence.clone(), stop.clone())))
+        }
     }
 
     /// Keeps a store in step with the API server, and is ready when its first list has arrived.
@@ -192,6 +199,13 @@ impl<'a> Work<'a> {
             {
                 self.start_for_services(known, stop).await.map(Some)
             }
+            NODE_IPAM if self.manager.options.ipam.allocate => {
+                self.start_ipam(known, owners, stop).await.map(Some)
+            }
+            NODE_IPAM => {
+                info!("{NODE_IPAM} not started: --allocate-node-cidrs is off");
+                Ok(None)
+            }
             CERTIFICATES
                 if CertificateController::has_work(&self.manager.clouds, self.is_named(known)) =>
             {
@@ -212,12 +226,7 @@ impl<'a> Work<'a> {
     ) -> Result<Started, ManagerError> {
         let manager = self.manager;
         let recorder = self.recorder(known, known.name).await?;
-        let (client, random) = (self.client(known).await?, manager.random.fork());
-        let writer = if self.fence.is_observing() {
-            NodeWriter::observing(client, random)
-        } else {
-            NodeWriter::new(client, random)
-        };
+        let writer = self.node_writer(known).await?;
         let (owners, stop) = (owners.clone(), stop.clone());
         let run: BoxFuture<'static, ()> = if known.name == CLOUD_NODE {
             let controller = NodeController::new(
@@ -245,6 +254,42 @@ impl<'a> Work<'a> {
             known,
             run,
             recorder,
+        })
+    }
+
+    async fn start_ipam(
+        &self,
+        known: &'static KnownController,
+        owners: &Owners,
+        stop: &Stop,
+    ) -> Result<Started, ManagerError> {
+        let manager = self.manager;
+        let recorder = self.recorder(known, ipam::COMPONENT).await?;
+        let controller = IpamController::new(IpamParts {
+            nodes: self.nodes.clone(),
+            owners: owners.clone(),
+            clouds: manager.clouds.clone(),
+            fence: self.questions(),
+            may_follow_unfinished_writes: self.fence.may_follow_unfinished_writes(),
+            writer: self.node_writer(known).await?,
+            recorder: recorder.clone(),
+            metrics: manager.metrics.clone(),
+            readiness: self.health.add_readiness(known.name),
+            flags: manager.options.ipam_flags(),
+        });
+        Ok(Started {
+            known,
+            run: Box::pin(controller.run(stop.clone())),
+            recorder,
+        })
+    }
+
+    async fn node_writer(&self, known: &KnownController) -> Result<NodeWriter, ManagerError> {
+        let (client, random) = (self.client(known).await?, self.manager.random.fork());
+        Ok(if self.fence.is_observing() {
+            NodeWriter::observing(client, random)
+        } else {
+            NodeWriter::new(client, random)
         })
     }
 

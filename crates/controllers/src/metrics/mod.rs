@@ -1,12 +1,13 @@
 //! The numbers Bowline tells: one registry, the framework's names, and our own beside them.
 //!
 //! A labelled family appears with its first observation. Families of later controllers (route,
-//! IPAM, webhooks) go where [`Metrics::new`] says so; a cloud's HTTP client registers its own
+//! webhooks) go where [`Metrics::new`] says so; a cloud's HTTP client registers its own
 //! through [`Metrics::register`].
 
 mod calls;
 mod certificates;
 mod families;
+mod ipam;
 mod process;
 mod queues;
 mod services;
@@ -21,6 +22,7 @@ pub use certificates::CertificateMetrics;
 pub use families::{
     CloudMetrics, ControllerMetrics, ElectionMetrics, LifecycleMetrics, NodeMetrics,
 };
+pub use ipam::IpamMetrics;
 pub use queues::{QueueMetrics, QueueSeries, UnfinishedWork};
 pub use services::ServiceMetrics;
 pub use text::Format;
@@ -36,6 +38,8 @@ pub struct Metrics {
     pub lifecycle: LifecycleMetrics,
     /// Load balancers of Services.
     pub services: ServiceMetrics,
+    /// Pod ranges of nodes.
+    pub ipam: IpamMetrics,
     /// Serving certificates of kubelets.
     pub certificates: CertificateMetrics,
     /// What each cloud owns and what is held back there.
@@ -65,6 +69,7 @@ impl Metrics {
             nodes: NodeMetrics::register(&mut registry),
             lifecycle: LifecycleMetrics::register(&mut registry),
             services: ServiceMetrics::register(&mut registry),
+            ipam: IpamMetrics::register(&mut registry),
             certificates: CertificateMetrics::register(&mut registry),
             clouds: CloudMetrics::register(&mut registry),
             controllers: ControllerMetrics::register(&mut registry),
@@ -73,7 +78,7 @@ impl Metrics {
             rest: RestMetrics::register(&mut registry),
             delegated: DelegatedMetrics::register(&mut registry),
             events: EventMetrics::register(&mut registry),
-            // Later controllers (route, IPAM, webhooks) add their families here, one struct
+            // Later controllers (route, webhooks) add their families here, one struct
             // each in a file beside `families`.
             health: HealthMetrics::register(&mut slis),
             registry: Mutex::new(registry),

@@ -34,6 +34,18 @@ fn filled() -> Arc<Metrics> {
         .events
         .dropped("cloud-node-controller", "queue_full");
     metrics.queues.series("Nodes").adds.inc();
+    let report = bowline_core::ipam::Report {
+        allocations: 3,
+        releases: 1,
+        tries: vec![0, 7],
+        used: 2,
+        blocks: 8,
+    };
+    metrics.ipam.happened("10.0.0.0/21", &report);
+    metrics.ipam.happened("fd00::/61", &report);
+    metrics
+        .ipam
+        .happened("fd00::/61", &bowline_core::ipam::Report::default());
     metrics.health.checked("healthz", "leaderElection", true);
     metrics.build_info(&BuildInfo {
         git_version: "v0.1.0".to_owned(),
@@ -71,6 +83,14 @@ fn names_types_and_labels_are_the_framework_s() {
         "workqueue_adds_total{name=\"Nodes\"} 1\n",
         "workqueue_queue_duration_seconds_bucket{name=\"Nodes\",le=\"1e-08\"} 0\n",
         "workqueue_queue_duration_seconds_bucket{name=\"Nodes\",le=\"10\"} 0\n",
+        "node_ipam_controller_cidrset_cidrs_allocations_total{clusterCIDR=\"10.0.0.0/21\"} 3\n",
+        "node_ipam_controller_cidrset_cidrs_releases_total{clusterCIDR=\"10.0.0.0/21\"} 1\n",
+        "node_ipam_controller_cirdset_max_cidrs{clusterCIDR=\"10.0.0.0/21\"} 8\n",
+        "node_ipam_controller_cidrset_usage_cidrs{clusterCIDR=\"10.0.0.0/21\"} 0.25\n",
+        "node_ipam_controller_cidrset_allocation_tries_per_request_bucket{\
+         clusterCIDR=\"10.0.0.0/21\",le=\"5\"} 1\n",
+        "node_ipam_controller_cidrset_allocation_tries_per_request_bucket{\
+         clusterCIDR=\"10.0.0.0/21\",le=\"625\"} 2\n",
         "# TYPE process_cpu_seconds_total counter\n",
         "# TYPE process_resident_memory_bytes gauge\n",
         "process_start_time_seconds ",
@@ -80,7 +100,13 @@ fn names_types_and_labels_are_the_framework_s() {
     for line in expected {
         assert!(text.contains(line), "missing {line:?} in\n{text}");
     }
-    for foreign in ["# UNIT", "# EOF", "_created", "kubernetes_healthcheck"] {
+    for foreign in [
+        "# UNIT",
+        "# EOF",
+        "_created",
+        "kubernetes_healthcheck",
+        "fd00",
+    ] {
         assert!(!text.contains(foreign), "{foreign}");
     }
 }

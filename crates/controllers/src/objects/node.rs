@@ -24,6 +24,8 @@ pub struct NodeObject {
 struct Spec {
     #[serde(rename = "providerID")]
     provider_id: String,
+    #[serde(rename = "podCIDRs", deserialize_with = "null_is_empty")]
+    pod_cidrs: Vec<String>,
     #[serde(deserialize_with = "null_is_empty")]
     taints: Vec<TaintObject>,
 }
@@ -117,6 +119,7 @@ impl From<NodeObject> for Node {
             labels: metadata.labels.unwrap_or_default(),
             annotations: metadata.annotations.unwrap_or_default(),
             provider_id: Some(spec.provider_id).filter(|id| !id.is_empty()),
+            pod_cidrs: spec.pod_cidrs,
             taints: spec.taints.into_iter().map(Taint::from).collect(),
             addresses: status
                 .addresses
@@ -166,6 +169,7 @@ mod tests {
             },
             "spec": {
                 "providerID": "demo://1",
+                "podCIDR": "10.244.3.0/24", "podCIDRs": ["10.244.3.0/24", "fd00:3::/64"],
                 "taints": [{ "key": "k", "effect": "NoExecute", "timeAdded": "2026-01-02T03:04:05Z" }],
             },
             "status": {
@@ -180,6 +184,7 @@ mod tests {
         let node = Node::from(object);
         assert_eq!(node.created.to_string(), "2026-01-02T03:04:05Z");
         assert_eq!(node.provider_id.as_deref(), Some("demo://1"));
+        assert_eq!(node.pod_cidrs, ["10.244.3.0/24", "fd00:3::/64"]);
         assert_eq!(
             node.taints[0].time_added.as_deref(),
             Some("2026-01-02T03:04:05Z")

@@ -23,6 +23,8 @@ pub const CLOUD_NODE: &str = "cloud-node-controller";
 pub const CLOUD_NODE_LIFECYCLE: &str = "cloud-node-lifecycle-controller";
 /// The controller that makes load balancers.
 pub const SERVICE: &str = "service-lb-controller";
+/// The controller that gives nodes their pod ranges.
+pub const NODE_IPAM: &str = "node-ipam-controller";
 /// The controller that approves serving certificates of kubelets.
 pub const CERTIFICATES: &str = "certificatesigningrequest-approving-controller";
 
@@ -57,7 +59,7 @@ pub const CONTROLLERS: &[KnownController] = &[
         identity: "route-controller",
     },
     KnownController {
-        name: "node-ipam-controller",
+        name: NODE_IPAM,
         alias: "nodeipam",
         former: &[],
         on_by_default: false,

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::time::Duration;
 
+use bowline_core::ipam::IpamFlags;
+
 use super::Values;
 use super::controllers::ControllerSet;
 
@@ -287,6 +289,18 @@ pub struct LoggingOptions {
 }
 
 impl Options {
+    /// What the command line says about pod ranges.
+    pub fn ipam_flags(&self) -> IpamFlags {
+        IpamFlags {
+            allocator: self.ipam.allocator.clone(),
+            cluster: self.cloud.cluster_cidr.clone(),
+            services: self.ipam.service_range.clone(),
+            mask: self.ipam.mask_size,
+            mask_ipv4: self.ipam.mask_size_ipv4,
+            mask_ipv6: self.ipam.mask_size_ipv6,
+        }
+    }
+
     /// The options that those values mean.
     pub fn from_values(values: &Values) -> Self {
         Self {

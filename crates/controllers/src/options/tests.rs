@@ -521,6 +521,14 @@ fn framework_case_113_an_unknown_controller_is_an_error() {
 }
 
 #[test]
+fn more_than_two_ranges_of_services_are_an_error_whether_they_are_used_or_not() {
+    let flag = "--service-cluster-ip-range=10.0.0.0/16,fd00::/112";
+    assert_eq!(problems(&[flag]), "");
+    let text = "NodeIPAM controller values are not properly set.";
+    assert_eq!(problems(&[&format!("{flag},10.1.0.0/16")]), text);
+}
+
+#[test]
 fn framework_case_121_configz_shows_final_values_and_canonical_names() {
     let options = run(&[
         "--node-status-update-frequency=10m",

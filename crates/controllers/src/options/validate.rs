@@ -68,6 +68,10 @@ impl Options {
                 "format: Invalid value: {format}: Unsupported log format"
             ));
         }
+        if self.ipam.service_range.split(',').count() > 2 {
+            // The original's words, and it says so whether the controller runs or not.
+            problems.push("NodeIPAM controller values are not properly set.".to_owned());
+        }
         let mut seen = std::collections::BTreeSet::new();
         problems.retain(|problem| seen.insert(problem.clone()));
         if problems.is_empty() {

@@ -25,6 +25,9 @@ const CONFLICT_PAUSE: Duration = Duration::from_millis(50);
 /// supported cluster.
 const TOLD_LIMIT: usize = 10_000;
 
+/// The annotation of a node that was touched and has no pod range yet.
+const TOUCHED: &str = "bowline.dev/touched";
+
 /// Writes Node objects on behalf of one controller.
 #[derive(Clone)]
 pub struct NodeWriter {
@@ -121,6 +124,32 @@ impl NodeWriter {
             "spec": { "taints": taint_list(taints) },
         });
         self.patch("writing the taints", node, &body).await
+    }
+
+    /// Writes the pod ranges, if the node is as it was read: a write that comes late finds another
+    /// version, and is refused.
+    pub async fn set_pod_cidrs(
+        &self,
+        node: &Node,
+        cidrs: &[String],
+    ) -> Result<Arc<Node>, WriteError> {
+        let mut metadata = json!({ "resourceVersion": node.resource_version });
+        if node.annotations.contains_key(TOUCHED) {
+            metadata["annotations"] = json!({ TOUCHED: null });
+        }
+        let body = json!({
+            "metadata": metadata,
+            "spec": { "podCIDR": cidrs.first(), "podCIDRs": cidrs },
+        });
+        self.patch("writing the pod ranges", node, &body).await
+    }
+
+    /// Gives a node another version and changes nothing else that matters, so that writes of who led
+    /// before, guarded by the version they read, are refused from now on.
+    pub async fn touch(&self, node: &Node) -> Result<Arc<Node>, WriteError> {
+        let mark = self.random.uuid();
+        let body = json!({ "metadata": { "uid": node.uid, "annotations": { TOUCHED: mark } } });
+        self.patch("touching", node, &body).await
     }
 
     /// Deletes the very node that was read: another one of its name survives, and so does this

@@ -166,6 +166,36 @@ async fn readyz_waits_for_a_cloud_that_lacks_something() {
 }
 
 #[tokio::test]
+async fn readyz_tells_why_node_ipam_does_not_start_and_healthz_is_good() {
+    let stage = Stage::on_socket().await;
+    let config = stage.administrator("manager");
+    let token = config_token(&config);
+    let flags = [
+        "--controllers=*,nodeipam",
+        "--allocate-node-cidrs",
+        "--cluster-cidr=10.0.0.0/16,fd00::/56",
+        "--node-cidr-mask-size=24",
+    ];
+    let (manager, port) = serve(&stage, &config, &flags);
+    until_working(&stage).await;
+    let mut said = get(port, "/readyz?verbose", Some(&token)).await;
+    while !said.body.contains("[+]nodes-synced ok") {
+        said = get(port, "/readyz?verbose", Some(&token)).await;
+    }
+    assert_eq!(said.status, 500, "{}", said.body);
+    let failed = "[-]node-ipam-controller failed";
+    assert!(said.body.contains(failed), "{}", said.body);
+    let health = get(port, "/healthz?verbose", None).await;
+    let started = "[+]node-ipam-controller ok";
+    assert!(health.body.contains(started), "{}", health.body);
+    assert_eq!(get(port, "/healthz", None).await.body, "ok");
+    manager.stop().await.0.unwrap();
+    let (manager, port) = serve(&stage, &config, &flags[..3]);
+    while get(port, "/readyz", Some(&token)).await.status != 200 {}
+    manager.stop().await.0.unwrap();
+}
+
+#[tokio::test]
 async fn framework_case_115_each_caller_gets_what_the_cluster_grants() {
     let stage = Stage::on_socket().await;
     let (scraper, stranger) = install_scraper(&stage);

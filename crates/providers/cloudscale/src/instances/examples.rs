@@ -47,6 +47,7 @@ pub(super) fn node(name: &str) -> Node {
         taints: Vec::new(),
         addresses: Vec::new(),
         ready: Ready::False,
+        pod_cidrs: Vec::new(),
         system_uuid: String::new(),
     }
 }

@@ -114,6 +114,7 @@ pub(crate) fn node(name: &str, provider_id: &str) -> Node {
         taints: Vec::new(),
         addresses: Vec::new(),
         ready: Ready::True,
+        pod_cidrs: Vec::new(),
         system_uuid: String::new(),
     }
 }

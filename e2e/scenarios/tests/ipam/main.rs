@@ -1,0 +1,17 @@
+//! The specifications' cases of pod ranges, end to end: the real manager in this process, an API
+//! server, and clouds that say which networks machines are in.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test may"
+)]
+
+mod doubt;
+mod leaders;
+mod machines;
+mod ranges;
+mod rights;
+mod seeds;
+mod stage;
+mod starting;
