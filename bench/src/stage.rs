@@ -120,6 +120,7 @@ impl Stage {
                 node_name: machine.name,
                 machine_id: format!("cloudscale://{}", machine.uuid),
                 system_uuid: self.world.random.uuid(),
+                os_image: String::new(),
                 ..Kubelet::default()
             })?;
         }

@@ -56,8 +56,21 @@ pub enum Claim {
     /// Its provider id is of this cloud's scheme, but not one it could have given; the text says
     /// why.
     Malformed(String),
+    /// Its provider id is of another scheme, but this cloud looks after it as long as no other does.
+    Leftover,
     /// Its provider id is of another scheme; or it has none, and nothing else to tell by.
     Foreign,
+}
+
+/// Whether a cloud is the one that describes a node: gives it its provider id, addresses and labels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Voice {
+    /// If it owns the node.
+    Owner,
+    /// Whoever owns it: the machine itself is asked, and knows best.
+    Always,
+    /// Never, not even if it owns the node.
+    Never,
 }
 
 /// One configured account, zone or endpoint of a cloud.
@@ -70,6 +83,12 @@ pub trait Cloud: Send + Sync + 'static {
 
     /// Whether a node carries an id of this cloud's. Makes no call.
     fn claim(&self, node: &Node) -> Claim;
+
+    /// Whether it describes that node. Makes no call.
+    fn voice(&self, node: &Node) -> Voice {
+        let _ = node;
+        Voice::Owner
+    }
 
     /// Whether the cloud can tell clusters apart; without it the manager starts only with
     /// `--allow-untagged-cloud`.
@@ -112,6 +131,12 @@ pub trait Instances: Send + Sync {
     /// A node without a provider id is recognised by whatever the cloud trusts (mostly its name)
     /// and is then never [`Lookup::Gone`], unless the cloud claims it ([`Cloud::claim`]).
     fn lookup<'a>(&'a self, nodes: &'a [Arc<Node>]) -> BoxFuture<'a, Vec<Lookup>>;
+
+    /// Whether the machines of these nodes exist and run: one answer for each, in the same order. Asked
+    /// every few seconds about nodes that are not Ready; what else is in the answers is not used.
+    fn presence<'a>(&'a self, nodes: &'a [Arc<Node>]) -> BoxFuture<'a, Vec<Lookup>> {
+        self.lookup(nodes)
+    }
 
     /// A cheap read that succeeds only if the cloud answers and the credentials hold.
     fn canary(&self) -> BoxFuture<'_, Result<(), CloudError>>;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
-use crate::{CloudError, NodeAddress, ProviderId};
+use crate::{CloudError, Marks, NodeAddress, ProviderId};
 
 /// What a cloud knows of a machine.
 #[derive(Clone, Debug, PartialEq)]
@@ -21,8 +21,10 @@ pub struct Instance {
     pub addresses: Vec<NodeAddress>,
     /// Whether it runs.
     pub power: Power,
-    /// Further labels for its node.
+    /// Further labels for its node: set once, when it is initialised, and only where there is none.
     pub extra_labels: BTreeMap<String, String>,
+    /// What its node is to carry beside that, from then on.
+    pub marks: Marks,
 }
 
 /// Whether a machine runs.

@@ -35,6 +35,7 @@ mod instance;
 pub mod ipam;
 mod labels;
 mod lifecycle;
+mod marks;
 mod members;
 mod membership;
 mod needs_update;
@@ -67,7 +68,7 @@ pub use certificates::{
     ServingCertificates, Verdict as CertificateVerdict, Words, decide as decide_certificate,
     node_of, recognise as recognise_certificate,
 };
-pub use cloud::{BoxFuture, Claim, Cloud, CloudName, CloudNameError, Instances};
+pub use cloud::{BoxFuture, Claim, Cloud, CloudName, CloudNameError, Instances, Voice};
 pub use duration::{format_duration, parse_duration};
 pub use error::{CloudError, CloudErrorKind, error_chain};
 pub use guard::{Guard, GuardPolicy, HoldReason, Proof, Verdict};
@@ -79,6 +80,7 @@ pub use labels::{
     SkipReason, SkippedLabel, is_label_key, is_label_value, labels_of, stable_labels_to_repair,
 };
 pub use lifecycle::{LifecycleAction, needs_look, when_not_ready};
+pub use marks::{Keeping, Marks};
 pub use members::{Fingerprint, may_change_members, name_list};
 pub use membership::{AUTOSCALER_TAINT, EXCLUSION_LABEL, Exclusion, exclusion};
 pub use needs_update::needs_update;

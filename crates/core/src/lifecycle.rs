@@ -54,6 +54,7 @@ mod tests {
             addresses: Vec::new(),
             power,
             extra_labels: std::collections::BTreeMap::new(),
+            marks: crate::Marks::default(),
         }))
     }
 

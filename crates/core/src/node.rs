@@ -41,6 +41,8 @@ pub struct Node {
     pub ready: Ready,
     /// `status.nodeInfo.systemUUID`, what the machine calls itself; empty if it is not known.
     pub system_uuid: String,
+    /// `status.nodeInfo.osImage`, the name of its operating system; empty if it is not known.
+    pub os_image: String,
 }
 
 impl Node {
@@ -196,6 +198,7 @@ pub(crate) mod examples {
             addresses: vec![NodeAddress::new(AddressKind::Hostname, "n1")],
             ready: Ready::False,
             system_uuid: String::new(),
+            os_image: String::new(),
         }
     }
 

@@ -40,6 +40,8 @@ pub enum Basis {
     ProviderId,
     /// It alone has a machine for the node.
     OnlyClaim,
+    /// The node's provider id is of no configured cloud, and it looks after those.
+    NobodyElse,
     /// It is the only cloud, and the node calls its machine by an id as this cloud gives them.
     MachineId,
 }
@@ -78,18 +80,25 @@ pub fn by_claims(node: &Node, claims: &[(CloudName, Claim)]) -> Option<Ownership
 }
 
 fn by_provider_id(claims: &[(CloudName, Claim)]) -> Ownership {
-    let mine: Vec<&CloudName> = claims
-        .iter()
-        .filter(|(_, claim)| *claim == Claim::Mine)
-        .map(|(name, _)| name)
-        .collect();
-    match mine.as_slice() {
-        [one] => Ownership::Owned {
-            by: (*one).clone(),
-            because: Basis::ProviderId,
+    let saying = |what: Claim| -> Vec<CloudName> {
+        let them = claims.iter().filter(|(_, claim)| *claim == what);
+        them.map(|(name, _)| name.clone()).collect()
+    };
+    let by = |one: &CloudName, because| Ownership::Owned {
+        by: one.clone(),
+        because,
+    };
+    let mine = saying(Claim::Mine);
+    match (mine.as_slice(), malformed(claims)) {
+        ([one], _) => by(one, Basis::ProviderId),
+        ([_, ..], _) => Ownership::Contested(mine),
+        // Somebody's scheme, if not their id: nobody else's either.
+        ([], Some(malformed)) => Ownership::Nobody(malformed),
+        ([], None) => match saying(Claim::Leftover).as_slice() {
+            [] => Ownership::Nobody(Orphan::ForeignProviderId),
+            [one] => by(one, Basis::NobodyElse),
+            several => Ownership::Contested(several.to_vec()),
         },
-        [] => Ownership::Nobody(malformed(claims).unwrap_or(Orphan::ForeignProviderId)),
-        several => Ownership::Contested(several.iter().map(|name| (*name).clone()).collect()),
     }
 }
 
@@ -124,7 +133,7 @@ fn malformed(claims: &[(CloudName, Claim)]) -> Option<Orphan> {
             cloud: cloud.clone(),
             why: why.clone(),
         }),
-        Claim::Mine | Claim::Foreign => None,
+        Claim::Mine | Claim::Leftover | Claim::Foreign => None,
     })
 }
 
@@ -142,6 +151,15 @@ impl fmt::Display for Ownership {
                 because: Basis::ProviderId,
             } => {
                 write!(f, "owned by {by}, by its provider id")
+            }
+            Self::Owned {
+                by,
+                because: Basis::NobodyElse,
+            } => {
+                write!(
+                    f,
+                    "owned by {by}, because no other cloud has its provider id"
+                )
             }
             Self::Owned {
                 by,
@@ -215,6 +233,23 @@ mod tests {
             by_provider_id(&[]),
             Ownership::Nobody(Orphan::ForeignProviderId)
         );
+        let leftover = [(name("a"), Claim::Leftover), (name("b"), Claim::Foreign)];
+        assert_eq!(
+            by_provider_id(&leftover).to_string(),
+            "owned by a, because no other cloud has its provider id"
+        );
+        let with_owner = [(name("a"), Claim::Leftover), (name("b"), Claim::Mine)];
+        assert_eq!(by_provider_id(&with_owner), owned);
+        let with_malformed = [
+            (name("a"), Claim::Leftover),
+            (name("b"), Claim::Malformed("no uuid".into())),
+        ];
+        assert_eq!(
+            by_provider_id(&with_malformed).to_string(),
+            "left alone: its provider id is not one of b: no uuid"
+        );
+        let two = [(name("a"), Claim::Leftover), (name("b"), Claim::Leftover)];
+        assert!(matches!(by_provider_id(&two), Ownership::Contested(_)));
         let bad = [(name("a"), Claim::Malformed("no uuid".into()))];
         assert_eq!(
             by_provider_id(&bad).to_string(),

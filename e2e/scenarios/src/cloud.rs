@@ -56,6 +56,7 @@ pub fn machine(id: &str, addresses: &[&str]) -> Instance {
             .collect(),
         power: Power::On,
         extra_labels: BTreeMap::new(),
+        marks: bowline_core::Marks::default(),
     }
 }
 

@@ -176,6 +176,7 @@ impl Stage {
             machine_id: provider_id.to_owned(),
             provider_id: Some(provider_id.to_owned()),
             system_uuid: self.world.random.uuid(),
+            os_image: String::new(),
             ..Kubelet::default()
         })?;
         Ok(())

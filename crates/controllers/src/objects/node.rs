@@ -54,6 +54,8 @@ struct Status {
 struct NodeInfo {
     #[serde(rename = "systemUUID")]
     system_uuid: String,
+    #[serde(rename = "osImage")]
+    os_image: String,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -132,6 +134,7 @@ impl From<NodeObject> for Node {
                 _ => Ready::Unknown,
             },
             system_uuid: status.node_info.system_uuid,
+            os_image: status.node_info.os_image,
         }
     }
 }

@@ -77,6 +77,7 @@ impl Demo {
                 addresses: vec![NodeAddress::new(AddressKind::from("InternalIP"), address)],
                 power,
                 extra_labels: BTreeMap::new(),
+                marks: bowline_core::Marks::default(),
             }))
         };
         match answer {

@@ -227,6 +227,7 @@ pub(crate) fn node(name: &str, provider_id: &str) -> Node {
         ready: Ready::Unknown,
         pod_cidrs: Vec::new(),
         system_uuid: String::new(),
+        os_image: String::new(),
     }
 }
 

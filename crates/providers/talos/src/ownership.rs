@@ -57,7 +57,7 @@ pub fn initializer(os_image: &str) -> Initializer {
 pub fn owns_lifecycle(provider_id: &str, another_claims: bool) -> bool {
     match id::claim(provider_id) {
         Claim::Mine | Claim::Malformed(_) => true,
-        Claim::Foreign => !another_claims,
+        Claim::Foreign | Claim::Leftover => !another_claims,
     }
 }
 

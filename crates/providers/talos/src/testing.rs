@@ -19,5 +19,6 @@ pub(crate) fn node(name: &str, provided_node_ip: &str) -> Node {
         ready: Ready::False,
         pod_cidrs: Vec::new(),
         system_uuid: String::new(),
+        os_image: String::new(),
     }
 }

@@ -56,6 +56,8 @@ pub struct Kubelet {
     pub provider_id: Option<String>,
     /// What the firmware tells.
     pub system_uuid: String,
+    /// The name of the operating system; empty for an ordinary one.
+    pub os_image: String,
     /// `--node-labels`.
     pub labels: BTreeMap<String, String>,
     /// `--register-with-taints`.
@@ -231,6 +233,10 @@ impl Kubelet {
     }
 
     fn node_info(&self, boot_id: &str) -> Value {
+        let os_image = match self.os_image.as_str() {
+            "" => "Debian GNU/Linux 13 (trixie)",
+            said => said,
+        };
         json!({
             "architecture": "amd64",
             "bootID": boot_id,
@@ -240,7 +246,7 @@ impl Kubelet {
             "kubeletVersion": KUBELET_VERSION,
             "machineID": self.system_uuid.replace('-', ""),
             "operatingSystem": "linux",
-            "osImage": "Debian GNU/Linux 13 (trixie)",
+            "osImage": os_image,
             "systemUUID": self.system_uuid,
         })
     }

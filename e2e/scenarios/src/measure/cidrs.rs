@@ -155,5 +155,6 @@ fn node(number: usize, pod_cidrs: Vec<String>) -> Node {
         addresses: Vec::new(),
         ready: Ready::True,
         system_uuid: String::new(),
+        os_image: String::new(),
     }
 }

@@ -107,6 +107,7 @@ impl SimulatedCloud for Simulated {
             node_name: machine.to_owned(),
             machine_id: format!("{PREFIX}{uuid}"),
             system_uuid: uuid,
+            os_image: String::new(),
             ..Kubelet::default()
         })
     }

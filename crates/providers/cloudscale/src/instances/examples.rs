@@ -49,5 +49,6 @@ pub(super) fn node(name: &str) -> Node {
         ready: Ready::False,
         pod_cidrs: Vec::new(),
         system_uuid: String::new(),
+        os_image: String::new(),
     }
 }

@@ -219,6 +219,7 @@ pub(crate) fn node(name: &str, uuid: Option<&str>) -> Node {
         ready: Ready::False,
         pod_cidrs: Vec::new(),
         system_uuid: String::new(),
+        os_image: String::new(),
     }
 }
 

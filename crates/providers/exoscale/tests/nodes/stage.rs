@@ -162,6 +162,7 @@ pub(crate) fn known(name: &str, provider_id: &str) -> Node {
         ready: Ready::False,
         pod_cidrs: Vec::new(),
         system_uuid: String::new(),
+        os_image: String::new(),
     }
 }
 
@@ -170,6 +171,7 @@ pub(crate) fn fresh(name: &str, system_uuid: &str) -> Node {
     Node {
         taints: vec![Taint::new(UNINITIALIZED_TAINT, "true", "NoSchedule")],
         system_uuid: system_uuid.to_owned(),
+        os_image: String::new(),
         ..known(name, "")
     }
 }

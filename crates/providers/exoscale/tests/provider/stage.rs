@@ -116,6 +116,7 @@ pub(crate) fn node(name: &str, provider_id: &str) -> Node {
         ready: Ready::True,
         pod_cidrs: Vec::new(),
         system_uuid: String::new(),
+        os_image: String::new(),
     }
 }
 

@@ -173,6 +173,7 @@ fn exoscale_case_26_an_id_that_the_kubelet_gives_is_kept() {
             node_name: "other-name".into(),
             provider_id: Some(id.clone()),
             system_uuid: String::new(),
+            os_image: String::new(),
             ..stage.kubelet(I1)
         });
         let node = stage.initialized("other-name").await;
@@ -209,6 +210,7 @@ fn exoscale_case_94_a_machine_that_says_its_id_in_upper_case_is_understood() {
         let stage = Stage::new().await;
         stage.join_as(Kubelet {
             system_uuid: I1.to_uppercase(),
+            os_image: String::new(),
             ..stage.kubelet(I1)
         });
         let node = stage.initialized(NODE).await;

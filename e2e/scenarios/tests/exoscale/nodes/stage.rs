@@ -117,6 +117,7 @@ impl Stage {
             node_name: name.to_owned(),
             machine_id: machine,
             system_uuid: NOBODY.to_owned(),
+            os_image: String::new(),
             provided_node_ip: node_ip.map(str::to_owned),
             ..Kubelet::default()
         });
