@@ -55,6 +55,7 @@ mod sight;
 mod sketch;
 mod source_ranges;
 mod taints;
+mod variable;
 
 pub use addresses::{AddressError, addresses_differ, desired_addresses};
 pub use annotation::{TAKE_OVER, nearest, unknown_annotations};
@@ -106,3 +107,4 @@ pub use sight::{By, Sight, Unproven};
 pub use sketch::{Remark, Sketch};
 pub use source_ranges::{SOURCE_RANGES_ANNOTATION, allows_all, source_ranges};
 pub use taints::{with_shutdown, without_shutdown, without_uninitialized};
+pub use variable::{Variable, variable_table};

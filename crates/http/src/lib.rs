@@ -51,6 +51,7 @@ mod reply;
 mod retry;
 mod route;
 mod stream;
+mod surroundings;
 #[cfg(test)]
 mod tests;
 mod tls;
@@ -78,5 +79,6 @@ pub use reply::{BadItem, Reply};
 pub use retry::{Decision, Effect, Outcome, RetryPolicy, decide, retry_after};
 pub use route::{Route, RouteError};
 pub use stream::{Stream, Wire};
+pub use surroundings::Surroundings;
 pub use tls::{Tls, TlsError};
 pub use turns::{Turn, Turns};

@@ -8,14 +8,14 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use bowline_core::{Origin, Secret, Setting, SettingError, is_label_key, parse_duration};
+use bowline_core::{Origin, Secret, Setting, SettingError, Variable, is_label_key, parse_duration};
 use bowline_http::BaseUrl;
 use thiserror::Error;
 
 pub use table::{
     ACCESS_TOKEN, ACCESS_TOKEN_FILE, API_TIMEOUT, API_URL, CLUSTER_NAME_ANNOTATION,
     DRIFT_CHECK_PERIOD, MATCH_BY_ADDRESS, OWNERSHIP_TAGS, SERVICE_SOURCE_RANGES, VARIABLES,
-    Variable, reference,
+    reference,
 };
 
 /// What one request may take unless told otherwise: changes of a load balancer take seconds.

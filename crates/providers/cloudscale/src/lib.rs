@@ -51,9 +51,8 @@ mod token;
 use std::sync::Arc;
 
 use bowline_core::{Balancers, Claim, Cloud, CloudName, Instances, Node, Secret};
-use bowline_http::{
-    Bearer, CallMetrics, Clock, Connector, DEFAULT_BUCKETS, HttpClient, Random, RetryPolicy,
-};
+pub use bowline_http::Surroundings;
+use bowline_http::{Bearer, CallMetrics, DEFAULT_BUCKETS, HttpClient, RetryPolicy};
 use prometheus_client::registry::Registry;
 use thiserror::Error;
 use tracing::warn;
@@ -72,21 +71,6 @@ pub use token::{TOKEN_POLL, TokenFileError};
 
 /// The provider's name, as in `--cloud-provider`.
 pub const PROVIDER: &str = "cloudscale";
-
-/// What a cloud needs beside its configuration.
-#[derive(Clone, Debug)]
-pub struct Surroundings {
-    /// What the operator calls this cloud; `cloudscale` where there is only one.
-    pub name: CloudName,
-    /// The network.
-    pub connector: Connector,
-    /// The time of day.
-    pub clock: Clock,
-    /// Jitter.
-    pub random: Random,
-    /// Where calls are counted; see [`register_metrics`].
-    pub metrics: Option<CallMetrics>,
-}
 
 /// Why there is no cloud although its configuration is right.
 #[derive(Debug, Error)]

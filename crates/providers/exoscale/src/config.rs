@@ -9,7 +9,7 @@ mod tests;
 use std::fmt;
 use std::path::PathBuf;
 
-use bowline_core::{Origin, Secret, Setting, SettingError};
+use bowline_core::{Origin, Secret, Setting, SettingError, Variable};
 use bowline_http::BaseUrl;
 use thiserror::Error;
 use uuid::Uuid;
@@ -17,7 +17,7 @@ use uuid::Uuid;
 pub use overrides::{Override, Overrides};
 pub use table::{
     API_CREDENTIALS_FILE, API_ENDPOINT, API_ENVIRONMENT, API_KEY, API_SECRET, API_ZONE, KEYS,
-    SKS_AGENT_RUNNERS, TRACE, VARIABLES, Variable, ZONE, reference,
+    SKS_AGENT_RUNNERS, TRACE, VARIABLES, ZONE, reference,
 };
 
 use crate::credentials::{KeyPair, key_problem};

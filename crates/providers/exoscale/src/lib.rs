@@ -55,7 +55,8 @@ mod zone;
 use std::sync::Arc;
 
 use bowline_core::{Balancers, Claim, Cloud, CloudName, Instances, Node, ServingCertificates};
-use bowline_http::{BaseUrl, CallMetrics, Clock, Connector, DEFAULT_BUCKETS, HttpClient, Random};
+pub use bowline_http::Surroundings;
+use bowline_http::{BaseUrl, CallMetrics, DEFAULT_BUCKETS, HttpClient};
 use http::HeaderValue;
 use prometheus_client::registry::Registry;
 use thiserror::Error;
@@ -77,21 +78,6 @@ pub use zone::ZoneError;
 
 /// The provider's name, as in `--cloud-provider`.
 pub const PROVIDER: &str = "exoscale";
-
-/// What a cloud needs beside its configuration.
-#[derive(Clone, Debug)]
-pub struct Surroundings {
-    /// What the operator calls this cloud; `exoscale` where there is only one.
-    pub name: CloudName,
-    /// The network.
-    pub connector: Connector,
-    /// The time of day, by which requests are signed.
-    pub clock: Clock,
-    /// Jitter.
-    pub random: Random,
-    /// Where calls are counted; see [`register_metrics`].
-    pub metrics: Option<CallMetrics>,
-}
 
 /// Why there is no cloud although its configuration is right.
 #[derive(Debug, Error)]

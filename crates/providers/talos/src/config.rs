@@ -16,7 +16,7 @@ use std::fmt;
 use bowline_core::is_label_value;
 use thiserror::Error;
 
-pub use environment::{Environment, VARIABLES, Variable, reference};
+pub use environment::{Environment, VARIABLES, reference};
 pub use reload::{Held, Offer};
 
 use crate::transform::Rules;

@@ -1,20 +1,7 @@
 //! The environment variables of this provider, one row each. The reader asks for them by row, and
 //! the reference page is made of them.
 
-use std::fmt::Write as _;
-
-/// One environment variable.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Variable {
-    /// Its name.
-    pub name: &'static str,
-    /// What it is for.
-    pub meaning: &'static str,
-    /// What holds when it is unset or empty.
-    pub default: &'static str,
-    /// Which values are taken.
-    pub allowed: &'static str,
-}
+use bowline_core::{Variable, variable_table};
 
 /// The token.
 pub const ACCESS_TOKEN: Variable = Variable {
@@ -114,16 +101,5 @@ pub const VARIABLES: [Variable; 9] = [
 
 /// The reference page's table, in Markdown.
 pub fn reference() -> String {
-    let mut page = String::from("| Variable | Default | Allowed | Meaning |\n|---|---|---|---|\n");
-    for row in VARIABLES {
-        let Variable {
-            name,
-            meaning,
-            default,
-            allowed,
-        } = row;
-        // Writing to a string cannot fail.
-        let _ = writeln!(page, "| `{name}` | {default} | {allowed} | {meaning} |");
-    }
-    page
+    variable_table("Variable", &VARIABLES)
 }

@@ -1,20 +1,7 @@
 //! The environment variables and file keys of this provider, one row each. The reader asks for
 //! variables by row, and the reference page is made of the rows.
 
-use std::fmt::Write as _;
-
-/// One environment variable, or one key of the file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Variable {
-    /// Its name.
-    pub name: &'static str,
-    /// What it is for.
-    pub meaning: &'static str,
-    /// What holds without it.
-    pub default: &'static str,
-    /// Which values are taken.
-    pub allowed: &'static str,
-}
+use bowline_core::{Variable, variable_table};
 
 /// The API key.
 pub const API_KEY: Variable = Variable {
@@ -236,23 +223,7 @@ pub const KEYS: [Variable; 18] = [
 
 /// The reference page's tables, in Markdown.
 pub fn reference() -> String {
-    let mut page = String::new();
-    for (title, rows) in [("Variable", &VARIABLES[..]), ("Key of the file", &KEYS[..])] {
-        // Writing to a string cannot fail.
-        let _ = writeln!(
-            page,
-            "| {title} | Default | Allowed | Meaning |\n|---|---|---|---|"
-        );
-        for row in rows {
-            let Variable {
-                name,
-                meaning,
-                default,
-                allowed,
-            } = row;
-            let _ = writeln!(page, "| `{name}` | {default} | {allowed} | {meaning} |");
-        }
-        page.push('\n');
-    }
-    page
+    let variables = variable_table("Variable", &VARIABLES);
+    let keys = variable_table("Key of the file", &KEYS);
+    format!("{variables}\n{keys}\n")
 }

@@ -1,38 +1,32 @@
 //! The environment.
 
-use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-/// One variable.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Variable {
-    /// Its name.
-    pub name: &'static str,
-    /// What it is for.
-    pub meaning: &'static str,
-    /// What counts without it.
-    pub default: &'static str,
-}
+use bowline_core::{Variable, variable_table};
 
 const TALOS_ENDPOINTS: Variable = Variable {
     name: "TALOS_ENDPOINTS",
     meaning: "Endpoints of the Talos API, separated by commas; they replace those of the talosconfig.",
-    default: "",
+    default: "none",
+    allowed: "addresses, host names or URLs, each with or without a port",
 };
 const TALOSCONFIG: Variable = Variable {
     name: "TALOSCONFIG",
     meaning: "Path of the talosconfig, before all other places.",
-    default: "",
+    default: "none",
+    allowed: "a path",
 };
 const TALOS_HOME: Variable = Variable {
     name: "TALOS_HOME",
     meaning: "Directory with a talosconfig called `config`, if the path is absolute.",
     default: "`$HOME/.talos`",
+    allowed: "an absolute path",
 };
 const SERVICE_ACCOUNT: Variable = Variable {
     name: "SERVICE_ACCOUNT",
     meaning: "Taken and not needed: everything is written under the pod's own account.",
     default: "talos-cloud-controller-manager",
+    allowed: "a name",
 };
 
 /// All of them, in the order of the reference page.
@@ -78,15 +72,5 @@ impl Environment {
 
 /// The reference page's table, in Markdown.
 pub fn reference() -> String {
-    let mut page = String::from("| Variable | Default | Meaning |\n|---|---|---|\n");
-    for Variable {
-        name,
-        meaning,
-        default,
-    } in VARIABLES
-    {
-        // Writing to a string cannot fail.
-        let _ = writeln!(page, "| `{name}` | {default} | {meaning} |");
-    }
-    page
+    variable_table("Variable", &VARIABLES)
 }

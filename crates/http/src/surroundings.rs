@@ -1,0 +1,20 @@
+//! What a provider is built with.
+
+use bowline_core::CloudName;
+
+use crate::{CallMetrics, Clock, Connector, Random};
+
+/// What a provider is built with: its seams, and where it stands among other clouds.
+#[derive(Clone, Debug)]
+pub struct Surroundings {
+    /// What the operator calls this cloud; the provider's name where there is only one.
+    pub name: CloudName,
+    /// The network.
+    pub connector: Connector,
+    /// The time of day.
+    pub clock: Clock,
+    /// Jitter.
+    pub random: Random,
+    /// Where calls are counted; each provider registers its own.
+    pub metrics: Option<CallMetrics>,
+}
