@@ -18,6 +18,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         "bowline-talos",
         &["bowline-core", "bowline-http", "bowline-templates"],
     ),
+    ("bowline-triton", &["bowline-core", "bowline-http"]),
     ("bowline-simulator", &["bowline-http"]),
     (
         "bowline-control-plane",
@@ -57,6 +58,7 @@ const FORBIDDEN: &[(&str, &[&str])] = &[
     ("bowline-cloudscale", &["kube", "k8s-openapi"]),
     ("bowline-exoscale", &["kube", "k8s-openapi"]),
     ("bowline-talos", &["kube", "k8s-openapi"]),
+    ("bowline-triton", &["kube", "k8s-openapi"]),
     ("bowline-templates", &["tokio", "hyper", "kube", "rustls"]),
 ];
 

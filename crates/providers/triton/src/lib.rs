@@ -1,0 +1,4 @@
+//! The Triton provider.
+
+pub mod keys;
+pub mod signature;
