@@ -1,4 +1,5 @@
 //! The Triton provider.
 
+pub mod config;
 pub mod keys;
 pub mod signature;

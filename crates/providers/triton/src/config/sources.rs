@@ -1,0 +1,149 @@
+//! Where values come from, and which of them wins.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io;
+use std::path::Path;
+
+use super::file::{FileContent, RawProfile};
+use super::table::Row;
+
+/// What a Secret holds, decoded. Values that are no text are left out.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct SecretContent(BTreeMap<String, String>);
+
+impl SecretContent {
+    /// Takes keys and values.
+    pub fn new(values: impl IntoIterator<Item = (String, String)>) -> Self {
+        Self(values.into_iter().collect())
+    }
+
+    fn get(&self, key: &str) -> Option<&str> {
+        self.0.get(key).map(String::as_str)
+    }
+}
+
+impl fmt::Debug for SecretContent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.0.keys()).finish()
+    }
+}
+
+/// Everything that a configuration is read from.
+pub struct Given<'a> {
+    /// Flags by name, without the dashes: those of [`super::table::ROWS`] that have one.
+    pub flags: &'a BTreeMap<String, String>,
+    /// What the Secret holds, if there is one.
+    pub secret: Option<&'a SecretContent>,
+    /// The environment.
+    pub environment: &'a dyn Fn(&str) -> Option<String>,
+    /// The text of the cloud config file, if there is one.
+    pub file: Option<&'a str>,
+    /// Reads a file that a value names.
+    pub read: &'a dyn Fn(&Path) -> io::Result<String>,
+    /// `--cluster-name`.
+    pub cluster_name: &'a str,
+}
+
+/// Who said it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Source {
+    Flag,
+    Secret,
+    Environment,
+    File,
+}
+
+/// A text that somebody gave.
+#[derive(Clone, Debug)]
+pub(super) struct Found {
+    pub(super) text: String,
+    pub(super) source: Source,
+    /// The flag, variable or key, for messages.
+    pub(super) name: String,
+    /// The variable or key alone.
+    pub(super) key: String,
+}
+
+/// Finds values: for one profile, or for all there is only one of.
+#[derive(Clone, Copy)]
+pub(super) struct Finder<'a> {
+    pub(super) given: &'a Given<'a>,
+    pub(super) file: &'a FileContent,
+    pub(super) profile: Option<&'a RawProfile>,
+}
+
+impl Finder<'_> {
+    /// The value of a row, from whoever says it first. What is said of one profile is not said of
+    /// others, so that a profile's own word goes before all else.
+    pub(super) fn find(&self, row: &Row) -> Option<Found> {
+        self.of_profile(row)
+            .or_else(|| self.flag(row))
+            .or_else(|| self.secret(row))
+            .or_else(|| self.environment(row))
+            .or_else(|| self.file(row))
+    }
+
+    /// The same without what belongs to no profile in particular.
+    pub(super) fn find_own(&self, row: &Row) -> Option<Found> {
+        if self.profile.is_some() {
+            self.of_profile(row)
+        } else {
+            self.find(row)
+        }
+    }
+
+    fn of_profile(&self, row: &Row) -> Option<Found> {
+        let profile = self.profile?;
+        let text = profile.values.get(row.key())?;
+        let key = row.yaml_key();
+        let name = format!("{key} of profile {}", profile.name);
+        found(text, Source::File, name, &key)
+    }
+
+    fn flag(&self, row: &Row) -> Option<Found> {
+        let text = self.given.flags.get(row.key()).filter(|_| row.flag)?;
+        let name = format!("--{}", row.key());
+        found(text, Source::Flag, name, row.key())
+    }
+
+    fn secret(&self, row: &Row) -> Option<Found> {
+        let secret = self.given.secret?;
+        let mut keys = row.secret.iter();
+        let (key, text) = keys.find_map(|key| Some((key, secret.get(key)?)))?;
+        found(
+            text,
+            Source::Secret,
+            format!("key {key} of the Secret"),
+            key,
+        )
+    }
+
+    fn environment(&self, row: &Row) -> Option<Found> {
+        row.environment.iter().find_map(|name| {
+            let text = (self.given.environment)(name)?;
+            found(&text, Source::Environment, (*name).to_owned(), name)
+        })
+    }
+
+    fn file(&self, row: &Row) -> Option<Found> {
+        // What profiles say replaces what `global` says.
+        if self.profile.is_some() && row.connection {
+            return None;
+        }
+        let text = self.file.values.get(&(row.section, row.key()))?;
+        found(text, Source::File, self.file.name(row), row.key())
+    }
+}
+
+/// Nothing, and blanks, count as unset.
+fn found(text: &str, source: Source, name: String, key: &str) -> Option<Found> {
+    let text = text.trim().to_owned();
+    let key = key.to_owned();
+    (!text.is_empty()).then_some(Found {
+        text,
+        source,
+        name,
+        key,
+    })
+}
