@@ -65,6 +65,14 @@ impl Ended {
         }
     }
 
+    /// Whether the cloud's own words tell that another attempt ends the same way.
+    pub(crate) fn is_settled(&self, client: &HttpClient) -> bool {
+        match self {
+            Self::Answer { status, body, .. } => (client.0.settled)(status.as_u16(), body),
+            Self::Failed { .. } => false,
+        }
+    }
+
     /// The same as far as a decision needs it.
     pub(crate) fn outcome(&self, client: &HttpClient) -> Outcome {
         match self {

@@ -140,8 +140,10 @@ impl Call {
             let ended = prepared.attempt(attempt, deadline).await;
             let outcome = ended.outcome(&prepared.call.client);
             let left = deadline.saturating_duration_since(Instant::now());
+            let settled = ended.is_settled(&prepared.call.client);
             match decide(attempt, prepared.call.effect, outcome, left, &policy) {
                 Decision::GiveUp => return prepared.finish(ended, outcome),
+                Decision::Retry(_) if settled => return prepared.finish(ended, outcome),
                 Decision::Retry(wait) => {
                     let wait = prepared.call.client.0.random.jitter(wait, policy.jitter);
                     if wait >= left {

@@ -39,6 +39,9 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(50);
 /// Extracts a cloud's own error text from a body.
 pub type ErrorText = Arc<dyn Fn(&[u8]) -> Option<String> + Send + Sync>;
 
+/// Says of an answer, by status and body, that asking again will not change it.
+pub type Settled = Arc<dyn Fn(u16, &[u8]) -> bool + Send + Sync>;
+
 /// Speaks to one cloud. Cheap to clone; clones share connections, limits and credentials.
 #[derive(Clone)]
 pub struct HttpClient(pub(crate) Arc<Shared>);
@@ -60,6 +63,7 @@ pub(crate) struct Shared {
     pub(crate) redactor: Redactor,
     pub(crate) metrics: Option<CallMetrics>,
     pub(crate) error_text: ErrorText,
+    pub(crate) settled: Settled,
     pub(crate) trace: bool,
 }
 
@@ -157,6 +161,7 @@ pub struct ClientBuilder {
     redactor: Redactor,
     metrics: Option<CallMetrics>,
     error_text: ErrorText,
+    settled: Settled,
     trace: bool,
 }
 
@@ -184,6 +189,7 @@ impl ClientBuilder {
             redactor: Redactor::default(),
             metrics: None,
             error_text: Arc::new(usual_error_text),
+            settled: Arc::new(|_, _| false),
             trace: false,
         }
     }
@@ -274,6 +280,13 @@ impl ClientBuilder {
         self
     }
 
+    /// Which answers are not asked for again although their status is one that may pass: the cloud's
+    /// own words tell that it will not. Sees every answer.
+    pub fn settled(mut self, settled: impl Fn(u16, &[u8]) -> bool + Send + Sync + 'static) -> Self {
+        self.settled = Arc::new(settled);
+        self
+    }
+
     /// Whether every request and answer is logged with its headers and body, without secrets.
     pub fn trace(mut self, trace: bool) -> Self {
         self.trace = trace;
@@ -308,6 +321,7 @@ impl ClientBuilder {
             redactor: self.redactor,
             metrics: self.metrics,
             error_text: self.error_text,
+            settled: self.settled,
             trace: self.trace,
         }))
     }

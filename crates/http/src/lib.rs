@@ -62,6 +62,7 @@ pub use base::{BaseUrl, BaseUrlError, LinkError};
 pub use call::Call;
 pub use client::{
     BODY_LIMIT, CALL_DEADLINE, ClientBuilder, ErrorText, HttpClient, IN_FLIGHT, REQUEST_TIMEOUT,
+    Settled,
 };
 pub use clock::Clock;
 pub use connect::{CONNECT_DEADLINE, ConnectError, Connector};

@@ -133,6 +133,19 @@ async fn writes_are_tried_again_only_where_nothing_can_have_happened() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_the_cloud_says_will_stay_so_is_not_tried_again() {
+    for (body, requests) in [("name service down", 1), ("down", 3)] {
+        let server = Server::new(move |_| answer(500, body));
+        let client = serve(&server)
+            .settled(|status, body| status == 500 && body.starts_with(b"name service"))
+            .build();
+        let error = client.get(server_route()).send().await.unwrap_err();
+        assert_eq!(error.status(), Some(500));
+        assert_eq!(server.lines().len(), requests, "{body}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_refused_connection_is_tried_again_for_every_method() {
     let pipes = Pipes::default();
     let client = builder(&pipes).build();
