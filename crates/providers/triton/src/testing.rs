@@ -1,0 +1,168 @@
+//! A small CloudAPI for the tests of this crate: it answers as each test says, and keeps what was
+//! asked.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use bowline_core::{AddressKind, CloudName, Node, NodeAddress, Ready};
+use bowline_http::{Connector, Surroundings};
+use bowline_simulator::World;
+use bowline_simulator::serve::{Answer, Api as Served, Peer, Server, json};
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use http::{Request, Response, StatusCode};
+use serde_json::{Value, json};
+
+use crate::api::{Api, Client, Setting};
+use crate::config::{Config, Given};
+use crate::keys::examples::RSA_PKCS1;
+
+/// Where it listens.
+pub(crate) const AUTHORITY: &str = "cloudapi.sim:80";
+pub(crate) const ENDPOINT: &str = "http://cloudapi.sim";
+
+type Reply = Response<bowline_simulator::serve::Body>;
+type Script = Box<dyn FnMut(&Request<Bytes>) -> Reply + Send>;
+
+/// Answers as a test says.
+pub(crate) struct Desk {
+    script: Mutex<Script>,
+    seen: Mutex<Vec<Request<Bytes>>>,
+}
+
+impl Served for Desk {
+    fn name(&self) -> &'static str {
+        "triton"
+    }
+
+    fn answer<'a>(&'a self, request: Request<Bytes>, _: &'a Peer) -> BoxFuture<'a, Answer> {
+        let response = (self.script.lock().unwrap())(&request);
+        self.seen.lock().unwrap().push(request);
+        let caller = String::new();
+        Box::pin(async move { Answer { response, caller } })
+    }
+
+    fn state(&self) -> Value {
+        Value::Null
+    }
+
+    fn control(&self, verb: &str, _: &Value) -> Result<Value, String> {
+        Err(format!("there is no {verb}"))
+    }
+}
+
+/// A world with that API in it.
+pub(crate) struct Stage {
+    pub(crate) world: World,
+    desk: Arc<Desk>,
+    _server: Server,
+}
+
+impl Stage {
+    pub(crate) fn new(script: impl FnMut(&Request<Bytes>) -> Reply + Send + 'static) -> Self {
+        let world = World::simulated(7);
+        let desk = Arc::new(Desk {
+            script: Mutex::new(Box::new(script)),
+            seen: Mutex::default(),
+        });
+        let server = Server::builder(&world, desk.clone()).pipe(AUTHORITY);
+        Self {
+            world,
+            desk,
+            _server: server,
+        }
+    }
+
+    pub(crate) fn surroundings(&self) -> Surroundings {
+        Surroundings {
+            name: CloudName::parse("triton").unwrap(),
+            connector: Connector::simulated(self.world.pipes.clone()),
+            clock: self.world.clock.clone(),
+            random: self.world.random.fork(),
+            metrics: None,
+        }
+    }
+
+    /// The API as somebody with those further variables sees it.
+    pub(crate) fn api(&self, environment: &[(&str, &str)]) -> Arc<Api> {
+        let config = config(environment, None);
+        let throttled = prometheus_client::metrics::counter::Counter::default();
+        let setting = Setting::new(&self.surroundings(), config.calls.clone(), throttled);
+        let client = Client::new(&config.profiles[0].connection, &setting).unwrap();
+        Arc::new(Api::new(client))
+    }
+
+    /// `METHOD path?query` of every request so far.
+    pub(crate) fn lines(&self) -> Vec<String> {
+        let seen = self.desk.seen.lock().unwrap();
+        let line = |it: &Request<Bytes>| format!("{} {}", it.method(), it.uri());
+        seen.iter().map(line).collect()
+    }
+
+    /// The values of a header in all requests so far.
+    pub(crate) fn headers(&self, name: &str) -> Vec<String> {
+        let seen = self.desk.seen.lock().unwrap();
+        let value = |it: &Request<Bytes>| {
+            let value = it.headers().get(name);
+            value.map_or("", |value| value.to_str().unwrap()).to_owned()
+        };
+        seen.iter().map(value).collect()
+    }
+}
+
+/// A configuration for that API.
+pub(crate) fn config(environment: &[(&str, &str)], file: Option<&str>) -> Config {
+    let known: BTreeMap<&str, &str> = [
+        ("SDC_ENDPOINT", ENDPOINT),
+        ("SDC_ACCOUNT", "acme"),
+        ("SDC_PRIVATE_KEY", RSA_PKCS1),
+    ]
+    .into_iter()
+    .chain(environment.iter().copied())
+    .collect();
+    Config::read(&Given {
+        flags: &BTreeMap::new(),
+        secret: None,
+        environment: &|name| known.get(name).map(|value| (*value).to_owned()),
+        file,
+        read: &|_| Err(std::io::ErrorKind::NotFound.into()),
+        cluster_name: "kubernetes",
+    })
+    .unwrap()
+}
+
+/// A JSON answer.
+pub(crate) fn reply(status: u16, body: &Value) -> Reply {
+    json(StatusCode::from_u16(status).unwrap(), body)
+}
+
+/// A refusal with a code and a message.
+pub(crate) fn refusal(status: u16, code: &str, message: &str) -> Reply {
+    reply(status, &json!({"code": code, "message": message}))
+}
+
+/// The same answer with a header.
+pub(crate) fn with(mut reply: Reply, name: &'static str, value: &str) -> Reply {
+    reply.headers_mut().insert(name, value.parse().unwrap());
+    reply
+}
+
+/// A node of that name with that provider id; empty for none.
+pub(crate) fn node(name: &str, provider_id: &str) -> Node {
+    Node {
+        name: name.to_owned(),
+        uid: format!("uid-{name}"),
+        resource_version: "1".to_owned(),
+        created: jiff::Timestamp::UNIX_EPOCH,
+        deleting: false,
+        labels: BTreeMap::new(),
+        annotations: BTreeMap::new(),
+        provider_id: (!provider_id.is_empty()).then(|| provider_id.to_owned()),
+        taints: Vec::new(),
+        addresses: vec![NodeAddress::new(AddressKind::Hostname, name)],
+        ready: Ready::Unknown,
+        pod_cidrs: Vec::new(),
+        system_uuid: String::new(),
+        os_image: String::new(),
+    }
+}
