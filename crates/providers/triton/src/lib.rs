@@ -1,8 +1,235 @@
-//! The Triton provider.
+//! The Triton provider: data centers of Triton (once SmartDataCenter).
+//!
+//! # The cloud
+//!
+//! A data center is one installation with one API, CloudAPI: there are several, and each knows nothing of
+//! the others. An account has machines (virtual machines and containers) with tags and metadata, on
+//! public networks and on its own fabric. Triton has no load balancers; it has a name service (CNS) that
+//! is driven by tags, and an appliance that is driven by metadata.
+//!
+//! # Its API, and what to know about it
+//!
+//! - Every request is signed with an SSH key over method, path and date. The server knows no SHA-384,
+//!   and refuses a date that is five minutes off.
+//! - Names are found by prefix, lists come in pages that are no snapshot, and destroyed machines answer
+//!   410 for a while. A 404 about a machine proves nothing: see [`instances`].
+//! - Every call about one machine fails while the name service is down; the list does not.
+//! - Tags and metadata are changed some time later, or never, if the physical server is down.
+//! - Parameters of path, query and body are one: a tag named `machine` means another machine, and a role
+//!   asked for in a query becomes a tag.
+//! - The change feed tells that something has changed, in any order and incompletely.
+//!
+//! # The parts
+//!
+//! ```text
+//!  reload ─ flags, Secret, environment, file ─▶ config ─▶ keys, signature ─┐
+//!                                                                          ▼
+//!  Cloud ─▶ instances ─▶ site ─┬─▶ roll: all machines ◀─ feed: lists again ├─▶ api ─▶ bowline-http
+//!                              └─▶ account, networks, data center ─────────┘
+//!
+//!  interest: nothing is listed or followed while nobody asks
+//! ```
 
 pub mod api;
 pub mod config;
+mod feed;
+pub mod id;
+mod instances;
+mod interest;
 pub mod keys;
+mod metrics;
+mod reload;
+pub mod roll;
 pub mod signature;
+mod site;
 #[cfg(test)]
 mod testing;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bowline_core::{Claim, Cloud, CloudName, Instances, Node};
+pub use bowline_http::Surroundings;
+use bowline_http::{Background, Clock};
+use thiserror::Error;
+use tokio::sync::watch;
+use tokio::time::sleep;
+use tracing::warn;
+
+use api::{Api, Client, ClientError, Setting};
+use instances::Machines;
+use interest::Interest;
+
+pub use config::{Config, ConfigErrors, SecretContent};
+pub use feed::{GATHER, PING, REFUSED};
+pub use instances::{CONFIRMATIONS, INSTANCE_ID, NAMES_READ, PREFIX, dnsify};
+pub use metrics::TritonMetrics;
+pub use reload::{Environment, POLL, SourceError, Sources};
+pub use site::Site;
+
+/// The provider's name, as in `--cloud-provider`.
+pub const PROVIDER: &str = "triton";
+/// How often the account's limits are read.
+const LIMITS: Duration = Duration::from_secs(600);
+
+/// Why there is no cloud although its configuration is right.
+#[derive(Debug, Error)]
+pub enum BuildError {
+    /// What it is read from.
+    #[error(transparent)]
+    Source(#[from] SourceError),
+    /// Whom to trust, or what to send.
+    #[error(transparent)]
+    Client(#[from] ClientError),
+}
+
+/// The cloud. Asks nothing yet; begins to follow the Secret and the file. Needs a tokio runtime.
+pub fn build(
+    sources: Sources,
+    surroundings: &Surroundings,
+    metrics: &TritonMetrics,
+) -> Result<Arc<Triton>, BuildError> {
+    let config = sources.read()?;
+    for warning in &config.warnings {
+        warn!(cloud = surroundings.name.as_str(), "{warning}");
+    }
+    let interest = Arc::new(Interest::default());
+    let mut sites = Vec::new();
+    let mut tasks = Vec::new();
+    for profile in &config.profiles {
+        let throttled = metrics.throttled.clone();
+        let setting = Setting::new(surroundings, config.calls.clone(), throttled);
+        let api = Arc::new(Api::new(Client::new(&profile.connection, &setting)?));
+        let site = Arc::new(Site::new(profile, api));
+        tasks.extend(background(&site, &config, surroundings, metrics, &interest));
+        sites.push((site, setting));
+    }
+    let machines = Arc::new(Machines::new(
+        sites.iter().map(|(site, _)| Arc::clone(site)).collect(),
+        config.nodes.clone(),
+        config.resync,
+        surroundings.clock.clone(),
+        interest,
+        metrics.clone(),
+    ));
+    let fingerprint = config.profiles.first();
+    let fingerprint = fingerprint.map(|it| it.connection.key.fingerprint().md5());
+    let loaded = watch::Sender::new(fingerprint.unwrap_or_default());
+    let cloud = Triton {
+        name: surroundings.name.clone(),
+        clock: surroundings.clock.clone(),
+        sites: sites.iter().map(|(site, _)| Arc::clone(site)).collect(),
+        machines: Arc::clone(&machines),
+        loaded: loaded.subscribe(),
+        config,
+        _tasks: tasks
+            .into_iter()
+            .chain([Background::start(
+                reload::Follower {
+                    sources,
+                    sites,
+                    machines,
+                    failures: metrics.reload_failures.clone(),
+                    loaded,
+                }
+                .run(),
+            )])
+            .collect(),
+    };
+    Ok(Arc::new(cloud))
+}
+
+/// What goes on beside the questions about one data center, for as long as there are questions.
+fn background(
+    site: &Arc<Site>,
+    config: &Config,
+    surroundings: &Surroundings,
+    metrics: &TritonMetrics,
+    interest: &Arc<Interest>,
+) -> Vec<Background> {
+    let mut tasks = Vec::new();
+    if config.changefeed {
+        let follower = feed::Follower {
+            api: Arc::clone(&site.api),
+            roll: Arc::clone(&site.roll),
+            random: surroundings.random.fork(),
+            connected: metrics.connected(&site.name),
+            interest: Arc::clone(interest),
+        };
+        tasks.push(Background::start(follower.run()));
+    }
+    let (roll, asked, resync) = (Arc::clone(&site.roll), Arc::clone(interest), config.resync);
+    tasks.push(Background::start(async move {
+        loop {
+            asked.wait().await;
+            sleep(resync).await;
+            // Who asks next hears why it failed.
+            let _ = roll.recent(resync / 2).await;
+        }
+    }));
+    let (api, asked, metrics) = (Arc::clone(&site.api), Arc::clone(interest), metrics.clone());
+    tasks.push(Background::start(async move {
+        loop {
+            asked.wait().await;
+            // Without the right to read limits there is nothing to show.
+            if let Ok(limits) = api.limits().await {
+                metrics.limits(&limits);
+            }
+            sleep(LIMITS).await;
+        }
+    }));
+    tasks
+}
+
+/// Data centers of Triton.
+pub struct Triton {
+    name: CloudName,
+    clock: Clock,
+    config: Config,
+    sites: Vec<Arc<Site>>,
+    machines: Arc<Machines>,
+    loaded: watch::Receiver<String>,
+    /// End with the cloud.
+    _tasks: Vec<Background>,
+}
+
+impl Triton {
+    /// The configuration it was built with.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// The data centers, in order.
+    pub fn sites(&self) -> &[Arc<Site>] {
+        &self.sites
+    }
+
+    /// The time of day.
+    pub fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    /// The fingerprint of the key in use, and of every one that takes its place: what an event
+    /// `CredentialsLoaded` on the Secret tells.
+    pub fn loaded(&self) -> watch::Receiver<String> {
+        self.loaded.clone()
+    }
+}
+
+impl Cloud for Triton {
+    fn name(&self) -> &CloudName {
+        &self.name
+    }
+
+    fn provider(&self) -> &'static str {
+        PROVIDER
+    }
+
+    fn claim(&self, node: &Node) -> Claim {
+        id::claim(node)
+    }
+
+    fn instances(&self) -> Option<&dyn Instances> {
+        Some(&*self.machines)
+    }
+}

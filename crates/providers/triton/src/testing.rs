@@ -166,3 +166,9 @@ pub(crate) fn node(name: &str, provider_id: &str) -> Node {
         os_image: String::new(),
     }
 }
+
+/// A running machine of that name.
+pub(crate) fn machine(id: uuid::Uuid, name: &str) -> crate::api::Machine {
+    let body = json!({"id": id, "name": name, "state": "running", "brand": "bhyve", "nics": []});
+    serde_json::from_value(body).unwrap()
+}

@@ -1,6 +1,7 @@
 //! A client for one set of credentials. Other credentials are another client.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bowline_http::{
     BaseUrl, Call, CallMetrics, Clock, Connector, HttpClient, Random, Rate, Route, Surroundings,
@@ -76,6 +77,7 @@ pub struct Client {
     clock: Clock,
     signer: Signer,
     connection: Arc<Connection>,
+    calls: CallConfig,
 }
 
 impl Client {
@@ -121,6 +123,7 @@ impl Client {
             clock: setting.clock.clone(),
             signer,
             connection: Arc::new(connection.clone()),
+            calls: setting.calls.clone(),
         })
     }
 
@@ -142,6 +145,16 @@ impl Client {
     /// Where CloudAPI is.
     pub fn base(&self) -> &BaseUrl {
         self.http.base()
+    }
+
+    /// `Accept-Version`.
+    pub fn api_version(&self) -> &str {
+        &self.calls.api_version
+    }
+
+    /// The limit for one request.
+    pub fn request_timeout(&self) -> Duration {
+        self.calls.request_timeout
     }
 
     /// The time of day, uncorrected.

@@ -77,9 +77,8 @@ impl Api {
     }
 
     /// Uses another client from now on, also for calls that are tried again.
-    pub fn replace(&self, client: Client) {
-        let mut held = self.client.write().unwrap_or_else(PoisonError::into_inner);
-        *held = Arc::new(client);
+    pub fn replace(&self, client: Arc<Client>) {
+        *self.client.write().unwrap_or_else(PoisonError::into_inner) = client;
     }
 
     /// Sends a call that reads.

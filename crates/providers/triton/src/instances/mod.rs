@@ -1,0 +1,603 @@
+//! Which machine is this node, and what is known about it.
+//!
+//! ```text
+//!  nodes ─▶ question ─┬─ by id: in the list? ─ no ─▶ GET it ─ 410, deleted, failed ─▶ gone
+//!           (pure)    │                               └─ 404 ─▶ listed after that? account? ─▶ gone, or not
+//!                     └─ by name, firmware, address: in the list ─▶ one, none, several
+//!                                                    │
+//!                              names, networks ─▶ describe (pure) ─▶ found
+//! ```
+//!
+//! A 404 proves nothing: live machines whose image cannot be found have it too. Only a list that is
+//! whole, asked for afterwards, without the machine, of an account that answers, does; two of them if
+//! the list has pages, because a machine can slip between pages.
+
+mod describe;
+mod find;
+#[cfg(test)]
+mod tests;
+mod vanishing;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bowline_core::{
+    BoxFuture, By, CloudError, CloudErrorKind, Evidence, Instance, Instances, Lookup, Marks, Node,
+    Sight, Unproven,
+};
+use bowline_http::Clock;
+use futures::{StreamExt as _, stream};
+use tokio::time::Instant;
+use tracing::warn;
+use uuid::Uuid;
+
+use crate::api::{Machine, MachineRead};
+use crate::config::NodeConfig;
+use crate::interest::Interest;
+use crate::metrics::TritonMetrics;
+use crate::roll::Listing;
+use crate::site::Site;
+use describe::{Knowledge, describe, power};
+use find::{Match, Question, find, question};
+use vanishing::{Judgement, Vanishing};
+
+pub use describe::PREFIX;
+pub use find::{INSTANCE_ID, dnsify};
+
+/// A list of that age is not asked for again to look for what it does not show.
+const LIST_AGE: Duration = Duration::from_secs(5);
+/// Machines that a list does not show and that one look-up reads, in the order of their ids, so that
+/// the same ones are read each time. At five calls a second they take half a minute.
+pub const CONFIRMATIONS: usize = 128;
+/// DNS names that one look-up reads beside: twenty seconds. The others follow with the next one.
+pub const NAMES_READ: usize = 64;
+/// How long the DNS names of a machine are believed.
+const NAMES_AGE: Duration = Duration::from_secs(600);
+/// Machines whose DNS names are remembered; beyond, the memory begins anew.
+const NAMES_REMEMBERED: usize = 10_000;
+/// Single reads at the same time: half of what the client allows.
+const READS_AT_ONCE: usize = 4;
+
+const REGION: &str = "topology.kubernetes.io/region";
+
+/// What all data centers know about machines.
+pub(crate) struct Machines {
+    sites: Vec<Arc<Site>>,
+    config: NodeConfig,
+    resync: Duration,
+    clock: Clock,
+    interest: Arc<Interest>,
+    metrics: TritonMetrics,
+    vanishing: Mutex<Vanishing>,
+    sight: Mutex<Sight<Uuid>>,
+    names: Mutex<BTreeMap<Uuid, (Instant, Vec<String>)>>,
+}
+
+/// What was found out about one machine.
+enum Reading {
+    Live(Box<Machine>),
+    Gone(Evidence),
+    Failed(CloudError),
+}
+
+impl Machines {
+    pub(crate) fn new(
+        sites: Vec<Arc<Site>>,
+        config: NodeConfig,
+        resync: Duration,
+        clock: Clock,
+        interest: Arc<Interest>,
+        metrics: TritonMetrics,
+    ) -> Self {
+        Self {
+            sites,
+            config,
+            resync,
+            clock,
+            interest,
+            metrics,
+            vanishing: Mutex::default(),
+            sight: Mutex::default(),
+            names: Mutex::default(),
+        }
+    }
+
+    /// Other credentials have to prove that they see the cluster's machines.
+    pub(crate) fn credentials_changed(&self) {
+        self.sight().credentials_changed();
+        self.lock_names().clear();
+    }
+
+    /// One answer for each node. `whole`: with addresses and labels, not only whether it is there.
+    async fn answers(&self, nodes: &[Arc<Node>], whole: bool) -> Vec<Lookup> {
+        self.interest.show();
+        let credentials = self.sight().credentials();
+        let questions: Vec<Question> = nodes.iter().map(|node| question(node)).collect();
+        let mut answers: Vec<Option<Lookup>> = questions.iter().map(settled).collect();
+        let regions = self.regions().await;
+        for (at_site, site) in self.sites.iter().enumerate() {
+            let bound = |node: &Node| is_bound(node, at_site, &regions);
+            let open: Vec<usize> = (0..nodes.len())
+                .filter(|&at| !matches!(answers[at], Some(Lookup::Found(_))))
+                .filter(|&at| matches!(questions[at], Question::Machine(_) | Question::Any))
+                .filter(|&at| bound(&nodes[at]))
+                .collect();
+            if open.is_empty() {
+                continue;
+            }
+            let asked: Vec<(&Node, &Question)> = open
+                .iter()
+                .map(|&at| (&*nodes[at], &questions[at]))
+                .collect();
+            let found = self.ask(site, &asked, whole).await;
+            for (at, lookup) in open.into_iter().zip(found) {
+                let former = answers[at].take();
+                answers[at] = Some(combine(former, lookup));
+            }
+        }
+        let answers: Vec<Lookup> = answers
+            .into_iter()
+            .map(|answer| answer.unwrap_or(Lookup::NotMine))
+            .collect();
+        self.remember(credentials, nodes, &questions, &answers);
+        self.hold_vanishing(&questions, answers)
+    }
+
+    /// The regions of all data centers, as far as they are known; not asked for where there is only one.
+    async fn regions(&self) -> Vec<Option<String>> {
+        if self.sites.len() < 2 {
+            return vec![None; self.sites.len()];
+        }
+        let mut regions = Vec::new();
+        for site in &self.sites {
+            regions.push(site.place().await.ok().map(|(region, _)| region));
+        }
+        regions
+    }
+
+    /// The answers of one data center.
+    async fn ask(&self, site: &Site, asked: &[(&Node, &Question)], whole: bool) -> Vec<Lookup> {
+        let listing = match self.listing_for(site, asked).await {
+            Ok(listing) => listing,
+            Err(error) => {
+                let failed = |_| Lookup::CannotTell(error.copy());
+                return asked.iter().map(failed).collect();
+            }
+        };
+        let account = if self.config.name_match || whole {
+            site.account().await.ok()
+        } else {
+            None
+        };
+        let account_id = account.as_ref().map(|account| account.id);
+        let found: Vec<Result<Option<Uuid>, CloudError>> = asked
+            .iter()
+            .map(|(node, question)| match question {
+                Question::Machine(id) => Ok(Some(*id)),
+                _ => self.matched(node, &listing, account_id),
+            })
+            .collect();
+        let missing: BTreeSet<Uuid> = found
+            .iter()
+            .flatten()
+            .flatten()
+            .filter(|id| !listing.machines.contains_key(id))
+            .copied()
+            .collect();
+        let read = self.read_missing(site, missing).await;
+        let machine_of = |id: Uuid| match read.get(&id) {
+            Some(Reading::Live(machine)) => Ok(&**machine),
+            Some(Reading::Gone(evidence)) => Err(Lookup::Gone(evidence.clone())),
+            Some(Reading::Failed(error)) => Err(Lookup::CannotTell(error.copy())),
+            None => listing.machines.get(&id).ok_or_else(|| {
+                let text =
+                    format!("machine {id} is not listed, and too many are missing to ask for each");
+                Lookup::CannotTell(CloudError::new(CloudErrorKind::Unknown, text))
+            }),
+        };
+        let mut answers: Vec<Option<Lookup>> = Vec::new();
+        let mut live: Vec<(usize, &Machine)> = Vec::new();
+        for (at, found) in found.into_iter().enumerate() {
+            answers.push(match found {
+                Err(error) => Some(Lookup::CannotTell(error)),
+                Ok(None) => Some(Lookup::NotMine),
+                Ok(Some(id)) => match machine_of(id) {
+                    Ok(machine) => {
+                        live.push((at, machine));
+                        None
+                    }
+                    Err(answer) => Some(answer),
+                },
+            });
+        }
+        let cns = account.filter(|account| account.triton_cns_enabled);
+        let described = if whole {
+            self.describe(site, asked, &live, cns.map(|account| account.id))
+                .await
+        } else {
+            Ok(live
+                .iter()
+                .map(|(_, machine)| Ok(presence_of(machine)))
+                .collect())
+        };
+        match described {
+            Ok(described) => {
+                for ((at, machine), instance) in live.iter().zip(described) {
+                    self.metrics.state(&asked[*at].0.name, machine);
+                    answers[*at] = Some(match instance {
+                        Ok(instance) => Lookup::Found(Box::new(instance)),
+                        Err(error) => Lookup::CannotTell(error),
+                    });
+                }
+            }
+            Err(error) => {
+                for (at, _) in &live {
+                    answers[*at] = Some(Lookup::CannotTell(error.copy()));
+                }
+            }
+        }
+        answers
+            .into_iter()
+            .map(|it| it.unwrap_or(Lookup::NotMine))
+            .collect()
+    }
+
+    /// The last list, unless it leaves something open and is not quite new.
+    async fn listing_for(
+        &self,
+        site: &Site,
+        asked: &[(&Node, &Question)],
+    ) -> Result<Arc<Listing>, CloudError> {
+        let start = Instant::now();
+        let listing = site.roll.recent(self.resync).await?;
+        let open = |(_, question): &(&Node, &Question)| match question {
+            Question::Machine(id) => !listing.machines.contains_key(id),
+            _ => true,
+        };
+        let old = start.saturating_duration_since(listing.asked) > LIST_AGE;
+        if old && asked.iter().any(open) {
+            return site.roll.recent(LIST_AGE).await;
+        }
+        Ok(listing)
+    }
+
+    fn matched(
+        &self,
+        node: &Node,
+        listing: &Listing,
+        account: Option<Uuid>,
+    ) -> Result<Option<Uuid>, CloudError> {
+        match find(node, &listing.machines, account, self.config.name_match) {
+            Match::One(id) => Ok(Some(id)),
+            Match::None => Ok(None),
+            Match::Several(ids) => {
+                let ids: Vec<String> = ids.iter().take(8).map(ToString::to_string).collect();
+                let text = format!(
+                    "AmbiguousInstance: several machines fit node {}: {}; name one in its annotation \
+                     {INSTANCE_ID}",
+                    node.name,
+                    ids.join(", ")
+                );
+                Err(CloudError::new(CloudErrorKind::Conflict, text))
+            }
+        }
+    }
+
+    /// Reads machines that the list does not show, and looks again for those that cannot be read.
+    async fn read_missing(&self, site: &Site, ids: BTreeSet<Uuid>) -> BTreeMap<Uuid, Reading> {
+        let reads = stream::iter(ids.into_iter().take(CONFIRMATIONS))
+            .map(|id| async move { (id, site.api.machine(id).await) })
+            .buffered(READS_AT_ONCE);
+        let reads: Vec<_> = reads.collect().await;
+        let mut readings = BTreeMap::new();
+        let mut not_found = BTreeMap::new();
+        for (id, read) in reads {
+            let reading = match read {
+                Ok(MachineRead::Shown(machine)) if machine.state.is_over() => {
+                    let state = machine.state.as_str();
+                    self.gone(format!(
+                        "GET machines/{id} answered 200 with the state {state}"
+                    ))
+                }
+                Ok(MachineRead::Shown(machine)) => Reading::Live(machine),
+                Ok(MachineRead::Destroyed) => self.gone(format!("GET machines/{id} answered 410")),
+                Ok(MachineRead::Missing(words)) => {
+                    not_found.insert(id, words);
+                    continue;
+                }
+                Err(error) => Reading::Failed(error.into()),
+            };
+            readings.insert(id, reading);
+        }
+        if !not_found.is_empty() {
+            readings.extend(self.confirm(site, not_found).await);
+        }
+        readings
+    }
+
+    /// Whether machines that answered 404 are gone.
+    async fn confirm(&self, site: &Site, missing: BTreeMap<Uuid, String>) -> Vec<(Uuid, Reading)> {
+        let proof = self.proof(site).await;
+        let judge = |(id, words): (Uuid, String)| {
+            let lists = match &proof {
+                Ok(lists) => lists,
+                Err(error) => return (id, Reading::Failed(error.copy())),
+            };
+            if let Some(machine) = lists.iter().find_map(|list| list.machines.get(&id)) {
+                return (id, Reading::Live(Box::new(machine.clone())));
+            }
+            if !lists.iter().all(|list| list.lacks(id)) {
+                let text = format!("machine {id} may be one that cannot be read");
+                return (
+                    id,
+                    Reading::Failed(CloudError::new(CloudErrorKind::Unknown, text)),
+                );
+            }
+            let count = lists.last().map_or(0, |list| list.machines.len());
+            (id, self.gone(format!(
+                "GET machines/{id} answered 404 ({words}); it is not among the {count} machines \
+                 listed after that, and the account answers"
+            )))
+        };
+        missing.into_iter().map(judge).collect()
+    }
+
+    /// Whole lists asked for from now on, and the account's own word.
+    async fn proof(&self, site: &Site) -> Result<Vec<Arc<Listing>>, CloudError> {
+        let now = Instant::now();
+        let first = site.roll.since(now).await?;
+        let mut lists = vec![first];
+        if lists[0].pages > 1 {
+            let after = lists[0].asked + Duration::from_nanos(1);
+            lists.push(site.roll.since(after.max(Instant::now())).await?);
+        }
+        site.account_since(Some(now)).await?;
+        Ok(lists)
+    }
+
+    fn gone(&self, text: String) -> Reading {
+        let at = self.clock.now();
+        Reading::Gone(Evidence { text, at })
+    }
+
+    async fn describe(
+        &self,
+        site: &Site,
+        asked: &[(&Node, &Question)],
+        live: &[(usize, &Machine)],
+        account: Option<Uuid>,
+    ) -> Result<Vec<Result<Instance, CloudError>>, CloudError> {
+        if live.is_empty() {
+            return Ok(Vec::new());
+        }
+        let (region, zone) = site.place().await?;
+        let machines: Vec<&Machine> = live.iter().map(|(_, machine)| *machine).collect();
+        let networks = site.networks_of(&machines).await?;
+        let names = match account {
+            Some(_) => self.names(site, &machines).await,
+            None => BTreeMap::new(),
+        };
+        let mut described = Vec::new();
+        for (at, machine) in live {
+            let with_nics = match site.with_nics(machine).await {
+                Ok(machine) => machine,
+                Err(error) => {
+                    described.push(Err(error));
+                    continue;
+                }
+            };
+            let knowledge = Knowledge {
+                networks: &networks,
+                account,
+                dns_names: names.get(&machine.id).map_or(&[][..], Vec::as_slice),
+                region: &region,
+                zone: &zone,
+                labels_from_tags: &self.config.labels_from_tags,
+            };
+            described.push(Ok(describe(&with_nics, asked[*at].0, knowledge)));
+        }
+        Ok(described)
+    }
+
+    /// The DNS names of machines: only an answer about one machine has them. Without an answer there
+    /// are none, and the machine is described all the same.
+    async fn names(&self, site: &Site, machines: &[&Machine]) -> BTreeMap<Uuid, Vec<String>> {
+        let (mut known, unknown) = {
+            let names = self.lock_names();
+            let fresh = |id: &Uuid| {
+                let known = names.get(id).filter(|(at, _)| at.elapsed() < NAMES_AGE);
+                known.map(|(_, names)| (*id, names.clone()))
+            };
+            let known: BTreeMap<Uuid, Vec<String>> =
+                machines.iter().filter_map(|it| fresh(&it.id)).collect();
+            let ids = machines.iter().map(|it| it.id);
+            let unknown: BTreeSet<Uuid> = ids.filter(|id| !known.contains_key(id)).collect();
+            (known, unknown)
+        };
+        let reads = stream::iter(unknown.into_iter().take(NAMES_READ))
+            .map(|id| async move { (id, site.api.machine(id).await) })
+            .buffered(READS_AT_ONCE);
+        let reads: Vec<_> = reads.collect().await;
+        let mut remembered = self.lock_names();
+        for (id, read) in reads {
+            if let Ok(MachineRead::Shown(machine)) = read {
+                let names = machine.dns_names.unwrap_or_default();
+                if remembered.len() >= NAMES_REMEMBERED {
+                    remembered.clear();
+                }
+                remembered.insert(id, (Instant::now(), names.clone()));
+                known.insert(id, names);
+            }
+        }
+        known
+    }
+
+    fn remember(
+        &self,
+        credentials: u64,
+        nodes: &[Arc<Node>],
+        questions: &[Question],
+        answers: &[Lookup],
+    ) {
+        let all = nodes.iter().zip(questions).zip(answers);
+        let seen = all.filter_map(|((_, question), answer)| {
+            let Lookup::Found(instance) = answer else {
+                return None;
+            };
+            let id = instance.provider_id.as_ref()?;
+            let id = crate::id::machine_id(id.as_str())?;
+            let by = match question {
+                Question::Machine(_) => By::Id,
+                _ => By::Likeness,
+            };
+            Some((id, by))
+        });
+        self.sight().saw(credentials, seen);
+    }
+
+    /// Believes that machines are gone, unless they are too many at once.
+    fn hold_vanishing(&self, questions: &[Question], answers: Vec<Lookup>) -> Vec<Lookup> {
+        let seen = questions
+            .iter()
+            .zip(&answers)
+            .filter_map(|(question, answer)| {
+                let Question::Machine(id) = question else {
+                    return None;
+                };
+                match answer {
+                    Lookup::Gone(_) => Some((*id, true)),
+                    Lookup::Found(_) => Some((*id, false)),
+                    Lookup::NotMine | Lookup::CannotTell(_) => None,
+                }
+            });
+        let judged = {
+            let mut vanishing = self
+                .vanishing
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
+            vanishing.judge(seen, Instant::now())
+        };
+        let Judgement::Wait { gone, of, news } = judged else {
+            return answers;
+        };
+        let text = format!(
+            "MassDisappearance: {gone} of {of} machines of nodes are gone at once; that is believed \
+             after {} min",
+            vanishing::LASTING.as_secs() / 60
+        );
+        if news {
+            warn!("{text}");
+            self.metrics.mass_disappearances.inc();
+        }
+        let held = |answer| match answer {
+            Lookup::Gone(evidence) => {
+                let text = format!("{text} ({})", evidence.text);
+                Lookup::CannotTell(CloudError::new(CloudErrorKind::Unknown, text))
+            }
+            other => other,
+        };
+        answers.into_iter().map(held).collect()
+    }
+
+    /// Whether every data center answers, and shows the cluster's account.
+    async fn prove(&self) -> Result<(), CloudError> {
+        let credentials = self.sight().credentials();
+        let mut listings = Vec::new();
+        for site in &self.sites {
+            let now = Instant::now();
+            listings.push(site.roll.since(now).await?);
+            site.account_since(Some(now)).await?;
+        }
+        let mut sight = self.sight();
+        if credentials != sight.credentials() {
+            let text = "the credentials changed while machines were listed";
+            return Err(CloudError::new(CloudErrorKind::Unavailable, text));
+        }
+        let any = listings.iter().any(|it| !it.machines.is_empty());
+        let shows = |id: &Uuid| listings.iter().any(|it| it.machines.contains_key(id));
+        let judged = sight.judge(any, shows);
+        judged.map_err(|why| CloudError::new(CloudErrorKind::Unknown, unproven(why)))
+    }
+
+    fn sight(&self) -> MutexGuard<'_, Sight<Uuid>> {
+        self.sight.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lock_names(&self) -> MutexGuard<'_, BTreeMap<Uuid, (Instant, Vec<String>)>> {
+        self.names.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Instances for Machines {
+    fn lookup<'a>(&'a self, nodes: &'a [Arc<Node>]) -> BoxFuture<'a, Vec<Lookup>> {
+        Box::pin(self.answers(nodes, true))
+    }
+
+    fn presence<'a>(&'a self, nodes: &'a [Arc<Node>]) -> BoxFuture<'a, Vec<Lookup>> {
+        Box::pin(self.answers(nodes, false))
+    }
+
+    fn canary(&self) -> BoxFuture<'_, Result<(), CloudError>> {
+        Box::pin(self.prove())
+    }
+}
+
+/// Whether a node may be of that data center: not if it says that it is in the region of another.
+fn is_bound(node: &Node, site: usize, regions: &[Option<String>]) -> bool {
+    let said = node.labels.get(REGION);
+    let known = |said: &String| regions.iter().any(|it| it.as_ref() == Some(said));
+    match said.filter(|said| known(said)) {
+        Some(said) => regions[site].as_ref() == Some(said),
+        None => true,
+    }
+}
+
+/// What needs no asking.
+fn settled(question: &Question) -> Option<Lookup> {
+    match question {
+        Question::Nothing => Some(Lookup::NotMine),
+        Question::Malformed(why) => {
+            let text = format!("InvalidProviderID: {why}");
+            let error = CloudError::new(CloudErrorKind::Invalid, text);
+            Some(Lookup::CannotTell(error))
+        }
+        Question::Machine(_) | Question::Any => None,
+    }
+}
+
+/// Two data centers' words about one node: a machine's id is the same in no other, so that the one who
+/// has it is right; and it is gone only if all say so.
+fn combine(former: Option<Lookup>, latter: Lookup) -> Lookup {
+    use Lookup::{CannotTell, Found, Gone, NotMine};
+    match (former, latter) {
+        (None, latter) => latter,
+        (Some(found @ Found(_)), _) | (_, found @ Found(_)) => found,
+        (Some(unclear @ CannotTell(_)), _) | (_, unclear @ CannotTell(_)) => unclear,
+        (Some(Gone(_)), gone @ Gone(_)) => gone,
+        (Some(_), _) => NotMine,
+    }
+}
+
+/// As much as the question whether it is there needs.
+fn presence_of(machine: &Machine) -> Instance {
+    Instance {
+        provider_id: crate::id::provider_id(machine.id),
+        instance_type: String::new(),
+        zone: String::new(),
+        region: String::new(),
+        addresses: Vec::new(),
+        power: power(&machine.state),
+        extra_labels: BTreeMap::new(),
+        marks: Marks::default(),
+    }
+}
+
+fn unproven(why: Unproven) -> String {
+    match why {
+        Unproven::Empty => "the account has no machines at all; is it the right one?".to_owned(),
+        Unproven::Elsewhere(count) => format!(
+            "the account shows none of the {count} machines seen before; is it the same one?"
+        ),
+    }
+}

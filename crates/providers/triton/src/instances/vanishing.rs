@@ -1,0 +1,137 @@
+//! Many machines that vanish at once are more likely a wrong account, or a list that is not whole,
+//! than a disaster. Pure.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use tokio::time::Instant;
+use uuid::Uuid;
+
+/// Fewer are nothing unusual.
+const MANY: usize = 3;
+/// How long it has to last to be believed.
+pub(super) const LASTING: Duration = Duration::from_secs(600);
+/// Machines that nobody has asked about for so long are no longer counted.
+const COUNTED: Duration = Duration::from_secs(3600);
+/// Machines that are counted: more nodes than a cluster has.
+const MOST: usize = 100_000;
+
+/// Which machines of nodes are there, and since when too few.
+#[derive(Debug, Default)]
+pub(super) struct Vanishing {
+    /// When each was last asked about, and whether it was gone.
+    known: BTreeMap<Uuid, (Instant, bool)>,
+    since: Option<Instant>,
+}
+
+/// What to do about those that are gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Judgement {
+    /// Believe it.
+    Believe,
+    /// So many of so many are gone: do nothing yet.
+    Wait {
+        gone: usize,
+        of: usize,
+        /// Whether that begins now: somebody should hear of it.
+        news: bool,
+    },
+}
+
+impl Vanishing {
+    /// Takes what one look has shown.
+    pub(super) fn judge(
+        &mut self,
+        seen: impl IntoIterator<Item = (Uuid, bool)>,
+        now: Instant,
+    ) -> Judgement {
+        for (machine, gone) in seen {
+            if self.known.len() < MOST || self.known.contains_key(&machine) {
+                self.known.insert(machine, (now, gone));
+            }
+        }
+        self.known
+            .retain(|_, (asked, _)| now.saturating_duration_since(*asked) < COUNTED);
+        let gone = self.known.values().filter(|(_, gone)| *gone).count();
+        let of = self.known.len();
+        if gone < MANY || gone * 2 <= of {
+            self.since = None;
+            return Judgement::Believe;
+        }
+        let news = self.since.is_none();
+        let since = *self.since.get_or_insert(now);
+        if now.saturating_duration_since(since) >= LASTING {
+            Judgement::Believe
+        } else {
+            Judgement::Wait { gone, of, news }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn look(all: u128, gone: u128) -> Vec<(Uuid, bool)> {
+        (0..all).map(|n| (Uuid::from_u128(n), n < gone)).collect()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn triton_case_24_many_at_once_have_to_stay_away_for_ten_minutes() {
+        let mut vanishing = Vanishing::default();
+        assert_eq!(
+            vanishing.judge(look(5, 0), Instant::now()),
+            Judgement::Believe
+        );
+        let wait = |news| Judgement::Wait {
+            gone: 5,
+            of: 5,
+            news,
+        };
+        assert_eq!(vanishing.judge(look(5, 5), Instant::now()), wait(true));
+        tokio::time::advance(LASTING - Duration::from_secs(1)).await;
+        assert_eq!(
+            vanishing.judge(look(5, 5), Instant::now()),
+            wait(false),
+            "told once"
+        );
+        tokio::time::advance(Duration::from_secs(1)).await;
+        assert_eq!(
+            vanishing.judge(look(5, 5), Instant::now()),
+            Judgement::Believe
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn few_and_not_more_than_half_are_believed() {
+        for (all, gone, believed) in [
+            (2, 2, true),
+            (6, 3, true),
+            (5, 3, false),
+            (100, 50, true),
+            (100, 51, false),
+        ] {
+            let judged = Vanishing::default().judge(look(all, gone), Instant::now());
+            assert_eq!(judged == Judgement::Believe, believed, "{gone} of {all}");
+        }
+        // Who comes back ends it, and the time begins anew.
+        let mut vanishing = Vanishing::default();
+        vanishing.judge(look(5, 5), Instant::now());
+        tokio::time::advance(Duration::from_secs(500)).await;
+        assert_eq!(
+            vanishing.judge(look(5, 0), Instant::now()),
+            Judgement::Believe
+        );
+        tokio::time::advance(Duration::from_secs(500)).await;
+        assert!(matches!(
+            vanishing.judge(look(5, 5), Instant::now()),
+            Judgement::Wait { news: true, .. }
+        ));
+        // Nodes that are long gone are not counted.
+        tokio::time::advance(COUNTED).await;
+        assert_eq!(
+            vanishing.judge(look(2, 2), Instant::now()),
+            Judgement::Believe
+        );
+    }
+}

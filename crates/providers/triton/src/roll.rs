@@ -1,0 +1,185 @@
+//! All machines of an account in one data center, listed once for everybody who asks.
+//!
+//! ```text
+//!  look-ups ──┐                     ┌─▶ who waits meanwhile gets the same list
+//!  change feed ┼─▶ one list at a time ┤
+//!  resync ────┘                     └─▶ what differs from the last one is told to whoever listens
+//! ```
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use bowline_core::CloudError;
+use tokio::sync::broadcast;
+use tokio::time::Instant;
+use tracing::warn;
+use uuid::Uuid;
+
+use crate::api::{Api, Machine, MachineQuery};
+
+/// Changes that wait for somebody slow to hear them; who misses some looks at everything.
+const WAITING: usize = 64;
+
+/// All live machines at one moment.
+#[derive(Clone, Debug)]
+pub struct Listing {
+    /// By id.
+    pub machines: BTreeMap<Uuid, Machine>,
+    /// Ids of machines that are there but could not be read.
+    pub unreadable: BTreeSet<Uuid>,
+    /// Whether something is there of which not even the id could be read.
+    pub nameless: bool,
+    /// The pages it came in: more than one is no snapshot.
+    pub pages: usize,
+    /// When it was asked for.
+    pub asked: Instant,
+}
+
+impl Listing {
+    /// Whether the machine is certainly not in it.
+    pub fn lacks(&self, id: Uuid) -> bool {
+        !self.machines.contains_key(&id) && !self.unreadable.contains(&id) && !self.nameless
+    }
+}
+
+/// Machines that differ from one list to the next: changed, new or gone.
+pub type Changes = Arc<BTreeSet<Uuid>>;
+
+/// The lists of one data center.
+#[derive(Debug)]
+pub struct Roll {
+    api: Arc<Api>,
+    /// Held while a list is on its way.
+    last: tokio::sync::Mutex<Option<Arc<Listing>>>,
+    /// Lists asked for before this are too old, whatever their age.
+    void_before: Mutex<Option<Instant>>,
+    changes: broadcast::Sender<Changes>,
+}
+
+impl Roll {
+    /// Nothing is listed yet.
+    pub fn new(api: Arc<Api>) -> Self {
+        Self {
+            api,
+            last: tokio::sync::Mutex::default(),
+            void_before: Mutex::default(),
+            changes: broadcast::Sender::new(WAITING),
+        }
+    }
+
+    /// What changes from now on.
+    pub fn changes(&self) -> broadcast::Receiver<Changes> {
+        self.changes.subscribe()
+    }
+
+    /// What is known is out of date.
+    pub fn invalidate(&self) {
+        *self.lock_void() = Some(Instant::now());
+    }
+
+    /// The last list, if it is no older than `age` and still good.
+    pub async fn recent(&self, age: Duration) -> Result<Arc<Listing>, CloudError> {
+        let now = Instant::now();
+        self.since(now.checked_sub(age).unwrap_or(now)).await
+    }
+
+    /// A list that was asked for at `not_before` or later: the last one, or a new one.
+    pub async fn since(&self, not_before: Instant) -> Result<Arc<Listing>, CloudError> {
+        let mut last = self.last.lock().await;
+        let void_before = *self.lock_void();
+        if let Some(known) = last.as_ref()
+            && known.asked >= not_before
+            && void_before.is_none_or(|moment| known.asked > moment)
+        {
+            return Ok(Arc::clone(known));
+        }
+        let asked = Instant::now();
+        let list = self.api.machines(&MachineQuery::default()).await?;
+        let mut unreadable = BTreeSet::new();
+        let mut nameless = false;
+        for bad in &list.bad {
+            warn!(error = %bad, machine = bad.object, "a machine in the list cannot be read");
+            let id = bad.object.as_deref().map(Uuid::try_parse);
+            match id {
+                Some(Ok(id)) => {
+                    unreadable.insert(id);
+                }
+                _ => nameless = true,
+            }
+        }
+        let machines = list.items.into_iter().map(|it| (it.id, it)).collect();
+        let listing = Arc::new(Listing {
+            machines,
+            unreadable,
+            nameless,
+            pages: list.pages,
+            asked,
+        });
+        if let Some(former) = last.as_ref() {
+            let changed = differences(&former.machines, &listing.machines);
+            if !changed.is_empty() {
+                // Nobody may be listening.
+                let _ = self.changes.send(Arc::new(changed));
+            }
+        }
+        *last = Some(Arc::clone(&listing));
+        Ok(listing)
+    }
+
+    fn lock_void(&self) -> std::sync::MutexGuard<'_, Option<Instant>> {
+        self.void_before
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn differences(old: &BTreeMap<Uuid, Machine>, new: &BTreeMap<Uuid, Machine>) -> BTreeSet<Uuid> {
+    let changed = new.iter().filter(|(id, it)| old.get(id) != Some(*it));
+    let gone = old.keys().filter(|id| !new.contains_key(id));
+    changed.map(|(id, _)| id).chain(gone).copied().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Stage, reply};
+    use serde_json::json;
+
+    #[tokio::test(start_paused = true)]
+    async fn one_list_serves_all_until_it_is_old_or_void() {
+        let mut state = 0;
+        let stage = Stage::new(move |_| {
+            state += 1;
+            let state = if state > 2 { "stopped" } else { "running" };
+            reply(
+                200,
+                &json!([{"id": Uuid::from_u128(1), "state": state}, {"id": "odd"}]),
+            )
+        });
+        let roll = Roll::new(stage.api(&[]));
+        let mut changes = roll.changes();
+        let age = Duration::from_secs(60);
+        let (a, b) = tokio::join!(roll.recent(age), roll.recent(age));
+        assert!(Arc::ptr_eq(&a.unwrap(), &b.unwrap()));
+        assert_eq!(stage.lines().len(), 1, "those who wait get the same list");
+        tokio::time::advance(age).await;
+        roll.recent(age).await.unwrap();
+        assert_eq!(stage.lines().len(), 1);
+        tokio::time::advance(Duration::from_secs(1)).await;
+        let listing = roll.recent(age).await.unwrap();
+        assert_eq!(stage.lines().len(), 2);
+        assert!(changes.try_recv().is_err(), "nothing has changed");
+        assert!(listing.nameless && !listing.lacks(Uuid::from_u128(9)));
+        roll.invalidate();
+        tokio::time::advance(Duration::from_millis(1)).await;
+        roll.recent(age).await.unwrap();
+        assert_eq!(stage.lines().len(), 3);
+        assert_eq!(
+            *changes.try_recv().unwrap(),
+            BTreeSet::from([Uuid::from_u128(1)])
+        );
+        roll.recent(age).await.unwrap();
+        assert_eq!(stage.lines().len(), 3, "the new list is good");
+    }
+}

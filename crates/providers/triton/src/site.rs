@@ -1,0 +1,312 @@
+//! One data center at work: its API, its list of machines, and what is remembered of the rest.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bowline_core::{CloudError, CloudErrorKind};
+use tokio::sync::OnceCell;
+use tokio::time::Instant;
+use uuid::Uuid;
+
+use crate::api::{Account, Api, Machine, Network, Nic};
+use crate::config::Profile;
+use crate::roll::Roll;
+
+/// The account and the networks change rarely; new ones are waited for no longer than this.
+const REMEMBERED: Duration = Duration::from_secs(60);
+/// Networks of cards that no list shows; a node has a few.
+const MOST_UNLISTED: usize = 1024;
+
+/// Something that was read once.
+#[derive(Debug)]
+struct Known<T> {
+    value: T,
+    asked: Instant,
+}
+
+/// One data center.
+#[derive(Debug)]
+pub struct Site {
+    /// The name of its profile; empty where there is only one.
+    pub(crate) name: String,
+    pub(crate) api: Arc<Api>,
+    pub(crate) roll: Arc<Roll>,
+    datacenter: OnceCell<String>,
+    region: Option<String>,
+    zone: Option<String>,
+    account: tokio::sync::Mutex<Option<Known<Account>>>,
+    networks: tokio::sync::Mutex<Option<Known<Arc<BTreeMap<Uuid, Network>>>>>,
+    /// Networks read by themselves while they cannot be listed; none: not to be seen.
+    unlisted: Mutex<BTreeMap<Uuid, Option<Network>>>,
+}
+
+impl Site {
+    pub(crate) fn new(profile: &Profile, api: Arc<Api>) -> Self {
+        Self {
+            name: profile.name.clone(),
+            roll: Arc::new(Roll::new(Arc::clone(&api))),
+            api,
+            datacenter: OnceCell::new_with(profile.datacenter.clone()),
+            region: profile.region.clone(),
+            zone: profile.zone.clone(),
+            account: tokio::sync::Mutex::default(),
+            networks: tokio::sync::Mutex::default(),
+            unlisted: Mutex::default(),
+        }
+    }
+
+    /// The API.
+    pub fn api(&self) -> &Arc<Api> {
+        &self.api
+    }
+
+    /// The machines.
+    pub fn roll(&self) -> &Arc<Roll> {
+        &self.roll
+    }
+
+    /// Other credentials may see another account.
+    pub(crate) async fn forget(&self) {
+        *self.account.lock().await = None;
+        *self.networks.lock().await = None;
+        self.lock_unlisted().clear();
+        self.roll.invalidate();
+    }
+
+    /// Region and zone of its nodes.
+    pub async fn place(&self) -> Result<(String, String), CloudError> {
+        if let (Some(region), Some(zone)) = (&self.region, &self.zone) {
+            return Ok((region.clone(), zone.clone()));
+        }
+        let name = self.datacenter.get_or_try_init(|| self.find_name()).await?;
+        let or_name = |it: &Option<String>| it.clone().unwrap_or_else(|| name.clone());
+        Ok((or_name(&self.region), or_name(&self.zone)))
+    }
+
+    /// What the data center is called: as a ping says, or as the list of data centers does.
+    async fn find_name(&self) -> Result<String, CloudError> {
+        if let Some(name) = self.api.ping().await?.datacenter {
+            return Ok(name);
+        }
+        let all = self.api.datacenters().await?;
+        let client = self.api.client();
+        let ours = client.base().url().as_str().trim_end_matches('/');
+        let mut same = all
+            .iter()
+            .filter(|(_, url)| url.trim_end_matches('/') == ours);
+        let name = match (same.next(), all.len()) {
+            (Some((name, _)), _) => Some(name),
+            (None, 1) => all.keys().next(),
+            (None, _) => None,
+        };
+        name.cloned().ok_or_else(|| {
+            let text =
+                "CloudAPI does not say what its data center is called: set triton-datacenter";
+            CloudError::new(CloudErrorKind::Invalid, text)
+        })
+    }
+
+    /// The account. A read that succeeded lately is enough.
+    pub async fn account(&self) -> Result<Account, CloudError> {
+        let oldest = Instant::now().checked_sub(REMEMBERED);
+        self.account_since(oldest).await
+    }
+
+    /// The account as it is at `not_before` or later.
+    pub(crate) async fn account_since(
+        &self,
+        not_before: Option<Instant>,
+    ) -> Result<Account, CloudError> {
+        let mut known = self.account.lock().await;
+        if let Some(known) = known.as_ref()
+            && not_before.is_none_or(|moment| known.asked >= moment)
+        {
+            return Ok(known.value.clone());
+        }
+        let asked = Instant::now();
+        let value = self.api.account().await?;
+        *known = Some(Known {
+            value: value.clone(),
+            asked,
+        });
+        Ok(value)
+    }
+
+    /// All networks and pools by id. While they cannot be listed, as while the name service is down:
+    /// the last good list.
+    pub async fn networks(&self) -> Result<Arc<BTreeMap<Uuid, Network>>, CloudError> {
+        let mut known = self.networks.lock().await;
+        let fresh = known.as_ref().filter(|it| it.asked.elapsed() < REMEMBERED);
+        if let Some(known) = fresh {
+            return Ok(Arc::clone(&known.value));
+        }
+        let asked = Instant::now();
+        let list = match self.api.networks().await {
+            Ok(list) => list,
+            Err(error) => {
+                let last = known.as_ref().map(|known| Arc::clone(&known.value));
+                return last.ok_or_else(|| error.into());
+            }
+        };
+        let former = known.as_ref().map(|known| Arc::clone(&known.value));
+        let keep_suffixes = |mut network: Network| {
+            if network.suffixes.is_none() {
+                // Left out while the name service is down.
+                let before = former.as_ref().and_then(|it| it.get(&network.id));
+                network.suffixes = before.and_then(|it| it.suffixes.clone());
+            }
+            (network.id, network)
+        };
+        let value: BTreeMap<Uuid, Network> = list.into_iter().map(keep_suffixes).collect();
+        let value = Arc::new(value);
+        *known = Some(Known {
+            value: Arc::clone(&value),
+            asked,
+        });
+        Ok(value)
+    }
+
+    /// The networks that these machines are on: from the list, or, where that cannot be had, one by
+    /// one.
+    pub(crate) async fn networks_of(
+        &self,
+        machines: &[&Machine],
+    ) -> Result<Arc<BTreeMap<Uuid, Network>>, CloudError> {
+        let failed = match self.networks().await {
+            Ok(networks) => return Ok(networks),
+            Err(error) => error,
+        };
+        let nics = machines
+            .iter()
+            .flat_map(|machine| machine.nics.iter().flatten());
+        let ids: std::collections::BTreeSet<Uuid> = nics.filter_map(|nic| nic.network).collect();
+        let mut found = BTreeMap::new();
+        for id in ids {
+            let known = self.lock_unlisted().get(&id).cloned();
+            let network = match known {
+                Some(network) => network,
+                None => match self.api.network(id).await {
+                    Ok(network) => {
+                        let mut unlisted = self.lock_unlisted();
+                        if unlisted.len() < MOST_UNLISTED {
+                            unlisted.insert(id, network.clone());
+                        }
+                        network
+                    }
+                    Err(_) => return Err(failed),
+                },
+            };
+            found.extend(network.map(|network| (id, network)));
+        }
+        Ok(Arc::new(found))
+    }
+
+    /// The cards of a machine, from a server that does not show them with it.
+    pub(crate) async fn with_nics(&self, machine: &Machine) -> Result<Machine, CloudError> {
+        let mut machine = machine.clone();
+        if machine.nics.is_none() {
+            let nics: Vec<Nic> = self.api.nics(machine.id).await?;
+            machine.nics = Some(nics);
+        }
+        Ok(machine)
+    }
+
+    fn lock_unlisted(&self) -> MutexGuard<'_, BTreeMap<Uuid, Option<Network>>> {
+        self.unlisted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{ENDPOINT, Stage, config, refusal, reply, with};
+    use serde_json::json;
+
+    fn site(stage: &Stage, file: Option<&str>) -> Site {
+        let config = config(&[], file);
+        Site::new(&config.profiles[0], stage.api(&[]))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn triton_case_21_the_data_center_is_named_by_a_ping_or_by_the_list() {
+        let pong = || reply(200, &json!({"ping": "pong"}));
+        let stage = Stage::new(move |_| with(pong(), "triton-datacenter-name", "eg-1"));
+        let here = site(&stage, None);
+        assert_eq!(
+            here.place().await.unwrap(),
+            ("eg-1".to_owned(), "eg-1".to_owned())
+        );
+        here.place().await.unwrap();
+        assert_eq!(stage.lines(), ["GET /--ping"], "asked once");
+        for (list, wanted) in [
+            (
+                json!({"eg-0": "https://x", "eg-1": format!("{ENDPOINT}/")}),
+                Some("eg-1"),
+            ),
+            (json!({"eg-2": "https://x"}), Some("eg-2")),
+            (json!({"eg-0": "https://x", "eg-2": "https://y"}), None),
+        ] {
+            let stage = Stage::new(move |request| match request.uri().path() {
+                "/--ping" => pong(),
+                _ => reply(200, &list),
+            });
+            let place = site(&stage, None).place().await;
+            assert_eq!(place.ok().map(|(region, _)| region).as_deref(), wanted);
+        }
+        let file = "[Global]\nregion = eu\nzone = z1\n";
+        assert_eq!(
+            site(&stage, Some(file)).place().await.unwrap(),
+            ("eu".to_owned(), "z1".to_owned())
+        );
+        let file = "[Global]\ntriton-datacenter = dc\nzone = z1\n";
+        assert_eq!(
+            site(&stage, Some(file)).place().await.unwrap(),
+            ("dc".to_owned(), "z1".to_owned())
+        );
+        assert_eq!(
+            stage.lines().len(),
+            1,
+            "what is configured is not asked for"
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn while_the_name_service_is_down_networks_are_what_they_were() {
+        let id = Uuid::from_u128(1);
+        let mut answers = 0;
+        let stage = Stage::new(move |request| {
+            answers += 1;
+            if request.uri().path() != "/acme/networks" {
+                return reply(200, &json!({"id": id, "public": true}));
+            }
+            match answers {
+                1 => refusal(500, "InternalError", "Unable to contact the Triton CNS API"),
+                3 => reply(
+                    200,
+                    &json!([{"id": id, "public": true, "suffixes": ["svc.a.z"]}]),
+                ),
+                4 => reply(200, &json!([{"id": id, "public": true}])),
+                _ => refusal(500, "InternalError", "Unable to contact the Triton CNS API"),
+            }
+        });
+        let site = site(&stage, None);
+        let mut machine = crate::testing::machine(Uuid::from_u128(9), "m");
+        machine.nics = Some(vec![Nic {
+            network: Some(id),
+            ..Nic::default()
+        }]);
+        // Never listed yet: each is read by itself.
+        let read = site.networks_of(&[&machine]).await.unwrap();
+        assert!(read[&id].public && read[&id].suffixes.is_none());
+        for _ in 0..3 {
+            let networks = site.networks_of(&[&machine]).await.unwrap();
+            assert_eq!(
+                networks[&id].suffixes.as_deref(),
+                Some(&["svc.a.z".to_owned()][..])
+            );
+            tokio::time::advance(REMEMBERED).await;
+        }
+        assert_eq!(stage.lines().len(), 5);
+    }
+}
