@@ -73,6 +73,7 @@ pub mod serve;
 pub mod simulate;
 #[cfg(test)]
 mod testing;
+pub mod triton;
 mod world;
 
 pub use world::World;

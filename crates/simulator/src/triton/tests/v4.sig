@@ -1,0 +1,1 @@
+MEQCIEJq51u1V+jto2GLHlfiD+VCCxq7b6lQD64ocxoKSgzPAiBUKgP/BFhAKhgoXdur+JW2+kQyCVp+rIon+opnN8tNXQ==
