@@ -1,6 +1,7 @@
 //! Credentials that change: the Secret and the file are read again, and a new client is used only after
 //! its first call has succeeded. Until then, and if it never does, the old one stays.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -58,33 +59,69 @@ pub enum SourceError {
     Config(#[from] ConfigErrors),
 }
 
+/// What a configuration was read from, to see whether it would be the same again.
+#[derive(Clone, PartialEq, Eq)]
+struct Inputs {
+    file: Option<Option<String>>,
+    secret: Option<SecretContent>,
+    /// Files that values name, and what they held.
+    named: Vec<(PathBuf, Option<String>)>,
+}
+
 impl Sources {
     /// Reads everything, blocking for as long as small files take.
     pub fn read(&self) -> Result<Config, SourceError> {
-        let file = match &self.file {
-            None => None,
-            Some(path) => {
-                Some(
-                    text_of(path, LARGEST_FILE).map_err(|source| SourceError::File {
-                        path: path.display().to_string(),
-                        source,
-                    })?,
-                )
-            }
+        self.read_inputs().0
+    }
+
+    fn read_inputs(&self) -> (Result<Config, SourceError>, Inputs) {
+        let mut inputs = Inputs {
+            file: None,
+            secret: self.secret_now(),
+            named: Vec::new(),
         };
-        let secret = self
-            .secret
-            .as_ref()
-            .and_then(|secret| secret.borrow().clone());
+        if let Some(path) = &self.file {
+            match text_of(path, LARGEST_FILE) {
+                Ok(text) => inputs.file = Some(Some(text)),
+                Err(source) => {
+                    inputs.file = Some(None);
+                    let path = path.display().to_string();
+                    return (Err(SourceError::File { path, source }), inputs);
+                }
+            }
+        }
+        let named = RefCell::new(Vec::new());
         let environment = &self.environment;
-        Ok(Config::read(&Given {
+        let config = Config::read(&Given {
             flags: &self.flags,
-            secret: secret.as_ref(),
+            secret: inputs.secret.as_ref(),
             environment: &|name| environment(name),
-            file: file.as_deref(),
-            read: &|path| text_of(path, LARGEST_KEY),
+            file: inputs.file.as_ref().and_then(|text| text.as_deref()),
+            read: &|path| {
+                let read = text_of(path, LARGEST_KEY);
+                let held = read.as_ref().ok().cloned();
+                named.borrow_mut().push((path.to_owned(), held));
+                read
+            },
             cluster_name: &self.cluster_name,
-        })?)
+        });
+        inputs.named = named.into_inner();
+        (config.map_err(Into::into), inputs)
+    }
+
+    /// Whether everything is as it was.
+    fn is_as(&self, inputs: &Inputs) -> bool {
+        let now = |path: &PathBuf, limit| text_of(path, limit).ok();
+        let mut named = inputs.named.iter();
+        self.file.as_ref().map(|path| now(path, LARGEST_FILE)) == inputs.file
+            && self.secret_now() == inputs.secret
+            && named.all(|(path, held)| now(path, LARGEST_KEY) == *held)
+    }
+
+    fn secret_now(&self) -> Option<SecretContent> {
+        self.secret
+            .as_ref()
+            .and_then(|secret| secret.borrow().clone())
     }
 }
 
@@ -114,20 +151,24 @@ impl Follower {
     /// Runs until it is dropped.
     pub(crate) async fn run(mut self) {
         let mut said = None;
-        let mut next = Instant::now();
+        // What was read last, and when to read it again although it is the same.
+        let mut last: Option<(Inputs, Option<Instant>)> = None;
         loop {
-            if self.wait().await {
-                next = Instant::now();
-            }
-            if Instant::now() < next {
+            self.wait().await;
+            if let Some((inputs, again)) = &last
+                && again.is_none_or(|again| Instant::now() < again)
+                && self.sources.is_as(inputs)
+            {
                 continue;
             }
-            let Err(reason) = self.look().await else {
+            let (config, inputs) = self.sources.read_inputs();
+            let Err(reason) = self.take(config).await else {
                 said = None;
+                last = Some((inputs, None));
                 continue;
             };
             self.failures.inc();
-            next = Instant::now() + AGAIN;
+            last = Some((inputs, Some(Instant::now() + AGAIN)));
             if said.as_ref() != Some(&reason) {
                 error!("changed credentials are not used, the old ones stay: {reason}");
                 said = Some(reason);
@@ -135,28 +176,26 @@ impl Follower {
         }
     }
 
-    /// Waits for the Secret to change, or for a while; says whether it changed.
-    async fn wait(&mut self) -> bool {
+    /// Waits for the Secret to change, or for a while.
+    async fn wait(&mut self) {
         let Some(secret) = &mut self.sources.secret else {
             sleep(POLL).await;
-            return false;
+            return;
         };
         tokio::select! {
             biased;
             changed = secret.changed() => {
                 if changed.is_err() {
                     // Nobody follows the Secret any more.
-                    self.sources.secret = None;
+                    sleep(POLL).await;
                 }
-                true
             }
-            () = sleep(POLL) => false,
+            () = sleep(POLL) => {}
         }
     }
 
-    /// Reads everything, and tries what is new in it.
-    async fn look(&self) -> Result<(), String> {
-        let config = self.sources.read();
+    /// Tries what is new.
+    async fn take(&self, config: Result<Config, SourceError>) -> Result<(), String> {
         let config = config.map_err(|error| bowline_core::error_chain(&error))?;
         for (site, setting) in &self.sites {
             let profile = config.profiles.iter().find(|it| it.name == site.name);

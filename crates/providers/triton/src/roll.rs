@@ -84,13 +84,12 @@ impl Roll {
         self.since(now.checked_sub(age).unwrap_or(now)).await
     }
 
-    /// A list that was asked for at `not_before` or later: the last one, or a new one.
-    pub async fn since(&self, not_before: Instant) -> Result<Arc<Listing>, CloudError> {
+    /// A list that was asked for later than `moment`: the last one, or a new one.
+    pub async fn since(&self, moment: Instant) -> Result<Arc<Listing>, CloudError> {
         let mut last = self.last.lock().await;
         let void_before = *self.lock_void();
         if let Some(known) = last.as_ref()
-            && known.asked >= not_before
-            && void_before.is_none_or(|moment| known.asked > moment)
+            && known.asked > void_before.map_or(moment, |void| void.max(moment))
         {
             return Ok(Arc::clone(known));
         }
@@ -163,7 +162,7 @@ mod tests {
         let (a, b) = tokio::join!(roll.recent(age), roll.recent(age));
         assert!(Arc::ptr_eq(&a.unwrap(), &b.unwrap()));
         assert_eq!(stage.lines().len(), 1, "those who wait get the same list");
-        tokio::time::advance(age).await;
+        tokio::time::advance(age - Duration::from_secs(1)).await;
         roll.recent(age).await.unwrap();
         assert_eq!(stage.lines().len(), 1);
         tokio::time::advance(Duration::from_secs(1)).await;

@@ -113,14 +113,14 @@ impl Site {
         self.account_since(oldest).await
     }
 
-    /// The account as it is at `not_before` or later.
+    /// The account as it was asked for later than `moment`.
     pub(crate) async fn account_since(
         &self,
-        not_before: Option<Instant>,
+        moment: Option<Instant>,
     ) -> Result<Account, CloudError> {
         let mut known = self.account.lock().await;
         if let Some(known) = known.as_ref()
-            && not_before.is_none_or(|moment| known.asked >= moment)
+            && moment.is_none_or(|moment| known.asked > moment)
         {
             return Ok(known.value.clone());
         }

@@ -158,7 +158,10 @@ impl Machines {
 
     /// The answers of one data center.
     async fn ask(&self, site: &Site, asked: &[(&Node, &Question)], whole: bool) -> Vec<Lookup> {
-        let listing = match self.listing_for(site, asked).await {
+        // Whether a machine is there is asked because its node does not answer: that is no time for an old
+        // list.
+        let age = if whole { self.resync } else { LIST_AGE };
+        let listing = match self.listing_for(site, asked, age).await {
             Ok(listing) => listing,
             Err(error) => {
                 let failed = |_| Lookup::CannotTell(error.copy());
@@ -248,9 +251,10 @@ impl Machines {
         &self,
         site: &Site,
         asked: &[(&Node, &Question)],
+        age: Duration,
     ) -> Result<Arc<Listing>, CloudError> {
         let start = Instant::now();
-        let listing = site.roll.recent(self.resync).await?;
+        let listing = site.roll.recent(age).await?;
         let open = |(_, question): &(&Node, &Question)| match question {
             Question::Machine(id) => !listing.machines.contains_key(id),
             _ => true,
@@ -349,8 +353,7 @@ impl Machines {
         let first = site.roll.since(now).await?;
         let mut lists = vec![first];
         if lists[0].pages > 1 {
-            let after = lists[0].asked + Duration::from_nanos(1);
-            lists.push(site.roll.since(after.max(Instant::now())).await?);
+            lists.push(site.roll.since(Instant::now()).await?);
         }
         site.account_since(Some(now)).await?;
         Ok(lists)

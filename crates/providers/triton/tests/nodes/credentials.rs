@@ -1,0 +1,148 @@
+//! Credentials that change, clocks that differ, limits that bite.
+
+use std::time::Duration;
+
+use bowline_core::Cloud as _;
+use bowline_simulator::triton::{DEFAULT_FINGERPRINT, DEFAULT_PRIVATE_KEY};
+use bowline_triton::SecretContent;
+use bowline_triton::keys::PrivateKey;
+
+use crate::stage::{Stage, found, known, lookup};
+
+fn secret(key: &str) -> SecretContent {
+    SecretContent::new([("SDC_PRIVATE_KEY".to_owned(), key.to_owned())])
+}
+
+#[tokio::test(start_paused = true)]
+async fn triton_case_12_a_new_key_in_the_secret_is_used_and_garbage_is_not() {
+    let stage = Stage::new(1);
+    let (key, text) = PrivateKey::generate().unwrap();
+    let line = format!("{} new", key.public_line());
+    stage.cloud.add_key("acme", &line).unwrap();
+    let (provider, content) = stage.provider_with_secret(secret(DEFAULT_PRIVATE_KEY));
+    let loaded = provider.loaded();
+    assert_eq!(*loaded.borrow(), DEFAULT_FINGERPRINT);
+    found(lookup(&provider, &known(1)).await);
+
+    content.send_replace(Some(secret(text.reveal())));
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let fingerprint = key.fingerprint().md5();
+    assert_eq!(*loaded.borrow(), fingerprint);
+    found(lookup(&provider, &known(1)).await);
+    let key_id = |provider: &bowline_triton::Triton| {
+        provider.sites()[0]
+            .api()
+            .client()
+            .signer()
+            .key_id()
+            .to_owned()
+    };
+    assert_eq!(key_id(&provider), format!("/acme/keys/{fingerprint}"));
+
+    // Garbage, and a key that the account does not have.
+    let (stranger, strange) = PrivateKey::generate().unwrap();
+    for wrong in ["garbage", strange.reveal()] {
+        content.send_replace(Some(secret(wrong)));
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        assert_eq!(
+            key_id(&provider),
+            format!("/acme/keys/{fingerprint}"),
+            "the old one stays"
+        );
+        found(lookup(&provider, &known(1)).await);
+    }
+    // It is tried again, and used as soon as the account has it.
+    let line = format!("{} strange", stranger.public_line());
+    stage.cloud.add_key("acme", &line).unwrap();
+    tokio::time::sleep(Duration::from_secs(70)).await;
+    assert_eq!(*loaded.borrow(), stranger.fingerprint().md5());
+    provider.instances().unwrap().canary().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_file_that_changes_is_read_again() {
+    let stage = Stage::new(1);
+    let (provider, folder) = stage.provider_with_file("[Global]\ntriton-user = nobody\n");
+    assert_eq!(
+        provider.sites()[0]
+            .api()
+            .client()
+            .connection()
+            .owner
+            .user
+            .as_deref(),
+        Some("nobody")
+    );
+    std::fs::write(folder.path().join("cloud.conf"), "[Global]\n").unwrap();
+    tokio::time::sleep(bowline_triton::POLL * 2).await;
+    assert_eq!(
+        provider.sites()[0].api().client().connection().owner.user,
+        None
+    );
+    found(lookup(&provider, &known(1)).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn triton_case_04_and_06_the_server_verifies_every_kind_of_key_also_with_another_clock() {
+    for skew in [0, 600, -600] {
+        let stage = Stage::new(1);
+        stage.cloud.set_skew(skew);
+        found(lookup(&stage.provider(), &known(1)).await);
+        let refused = stage.count(" 400");
+        assert_eq!(refused > 0, skew != 0, "{:?}", stage.calls());
+    }
+    for name in [
+        "rsa.pkcs1",
+        "p256.openssh",
+        "p384.openssh",
+        "p521.sec1",
+        "ed25519.openssh",
+    ] {
+        let stage = Stage::new(1);
+        let path = format!("{}/src/keys/examples/{name}", env!("CARGO_MANIFEST_DIR"));
+        let text = std::fs::read_to_string(path).unwrap();
+        let key = PrivateKey::parse(&text, None).unwrap();
+        stage
+            .cloud
+            .add_key("acme", &format!("{} k", key.public_line()))
+            .unwrap();
+        let provider = stage.provider_of(stage.sources(&[("SDC_PRIVATE_KEY", &text)]));
+        found(lookup(&provider, &known(1)).await);
+        assert_eq!(stage.count(" 401"), 0, "{name}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn triton_case_08_the_servers_own_limit_is_lived_with() {
+    let stage = Stage::new(60);
+    stage
+        .cloud
+        .set_throttle(Some(bowline_simulator::triton::Throttle {
+            burst: 3,
+            rate: 1,
+        }));
+    let provider = stage.provider();
+    let nodes: Vec<_> = (1..=5).map(known).collect();
+    for answer in crate::stage::lookups(&provider, &nodes).await {
+        found(answer);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_asked_while_nobody_wants_to_know() {
+    let stage = Stage::new(1);
+    let provider = stage.provider();
+    tokio::time::sleep(Duration::from_secs(3600)).await;
+    assert_eq!(stage.calls(), [""; 0]);
+    found(lookup(&provider, &known(1)).await);
+    tokio::time::sleep(Duration::from_secs(300)).await;
+    assert!(
+        stage.count("GET /acme/machines 200") >= 5,
+        "{:?}",
+        stage.calls()
+    );
+    tokio::time::sleep(Duration::from_secs(3600)).await;
+    let before = stage.calls().len();
+    tokio::time::sleep(Duration::from_secs(3600)).await;
+    assert_eq!(stage.calls().len(), before);
+}

@@ -1,0 +1,13 @@
+//! Nodes on a simulated Triton: the provider as the controllers see it.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test may"
+)]
+
+mod credentials;
+mod existence;
+mod nodes;
+mod stage;
