@@ -13,7 +13,7 @@ use crate::output::{complain, tell};
 use crate::{providers, run};
 
 /// What the program can do besides being a controller manager.
-const COMMANDS: [(&str, &str); 5] = [
+const COMMANDS: [(&str, &str); 6] = [
     (
         "plan",
         "what would be done about Services, without doing it",
@@ -25,6 +25,10 @@ const COMMANDS: [(&str, &str); 5] = [
     (
         "simulate",
         "the simulated clouds and Kubernetes API as servers of their own",
+    ),
+    (
+        "triton",
+        "what only Triton needs: triton credentials stores a key in the cluster",
     ),
     ("version", "the version of this program"),
     ("help", "this text, or that of a command: help sandbox"),
@@ -73,6 +77,15 @@ pub(crate) fn main(arguments: Vec<String>) -> ExitCode {
     match words.as_slice() {
         ["help", "plan"] => planned(program, &["plan".to_owned(), "--help".to_owned()]),
         ["plan", ..] => planned(program, &rest),
+        ["help", "triton", more @ ..] => {
+            let more = more.iter().map(ToString::to_string);
+            let line: Vec<String> = std::iter::once("triton".to_owned())
+                .chain(more)
+                .chain(["--help".to_owned()])
+                .collect();
+            crate::triton::main(program, &line)
+        }
+        ["triton", ..] => crate::triton::main(program, &rest),
         ["help", command @ ("sandbox" | "simulate"), more @ ..] => {
             let mut line = vec![(*command).to_owned()];
             line.extend(more.iter().map(ToString::to_string));

@@ -11,6 +11,7 @@ mod sandbox;
 mod signals;
 #[cfg(feature = "sandbox")]
 mod simulate;
+mod triton;
 
 use std::process::ExitCode;
 

@@ -1,7 +1,9 @@
 //! The providers this program knows: the only place that sees them all.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read as _;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
@@ -27,6 +29,8 @@ pub(crate) struct Surroundings {
     pub metrics: Arc<Metrics>,
     /// `--cloud-config`; empty for none.
     pub config_file: String,
+    /// `--cluster-name`.
+    pub cluster_name: String,
 }
 
 /// A cloud that is on its way.
@@ -53,6 +57,11 @@ pub(crate) const PROVIDERS: &[Provider] = &[
         name: bowline_exoscale::PROVIDER,
         command: "exoscale-cloud-controller-manager",
         build: |surroundings| Box::pin(exoscale(surroundings)),
+    },
+    Provider {
+        name: bowline_triton::PROVIDER,
+        command: "triton-cloud-controller-manager",
+        build: |surroundings| Box::pin(async move { triton(surroundings) }),
     },
 ];
 
@@ -132,6 +141,28 @@ async fn exoscale(surroundings: &Surroundings) -> Result<Arc<dyn Cloud>> {
         metrics: Some(metrics),
     };
     Ok(bowline_exoscale::build(&config, surroundings).await?)
+}
+
+fn triton(surroundings: &Surroundings) -> Result<Arc<dyn Cloud>> {
+    let file = &surroundings.config_file;
+    let sources = bowline_triton::Sources {
+        flags: BTreeMap::new(),
+        environment: surroundings.environment.clone(),
+        file: (!file.is_empty()).then(|| PathBuf::from(file)),
+        secret: None,
+        cluster_name: surroundings.cluster_name.clone(),
+    };
+    let metrics = surroundings
+        .metrics
+        .register(bowline_triton::TritonMetrics::register);
+    let surroundings = bowline_triton::Surroundings {
+        name: CloudName::parse(bowline_triton::PROVIDER)?,
+        connector: surroundings.connector.clone(),
+        clock: surroundings.clock.clone(),
+        random: surroundings.random.fork(),
+        metrics: metrics.calls.clone(),
+    };
+    Ok(bowline_triton::build(sources, &surroundings, &metrics)?)
 }
 
 /// The text of `--cloud-config`; none if there is no such flag.

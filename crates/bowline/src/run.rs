@@ -163,6 +163,7 @@ pub(crate) async fn reach(
             random: random.clone(),
             metrics: metrics.clone(),
             config_file: options.cloud.config_file.clone(),
+            cluster_name: options.cloud.cluster_name.clone(),
         },
     )
     .await?;

@@ -48,6 +48,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "bowline-exoscale",
             "bowline-http",
             "bowline-simulator",
+            "bowline-triton",
         ],
     ),
 ];

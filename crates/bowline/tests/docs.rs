@@ -109,6 +109,50 @@ fn the_page_of_exoscale_is_what_its_tables_say() {
     );
 }
 
+#[test]
+fn the_page_of_triton_is_what_its_tables_say() {
+    let tables = bowline_triton::config::reference();
+    let (prefix, instance_id) = (bowline_triton::PREFIX, bowline_triton::INSTANCE_ID);
+    let (confirmed, names) = (bowline_triton::CONFIRMATIONS, bowline_triton::NAMES_READ);
+    compare(
+        "triton.md",
+        &format!(
+            "# Triton\n\n\
+             Written from the tables in the source; do not edit by hand.\n\n\
+             The provider is chosen with `--cloud-provider=triton`, or by starting the program as\n\
+             `triton-cloud-controller-manager`. It serves one data center, or several (`profiles`).\n\n\
+             Each value comes from the first of these that has it: a flag, the Secret, the environment,\n\
+             the file of `--cloud-config`. The file is either in the original's form (`[Section]` and\n\
+             `key = value`) or YAML (`section:` and camelCase keys: `tritonKeyId`). Unknown keys are told\n\
+             and ignored; all that cannot be used is told at the start. A change of the Secret or of the\n\
+             file is taken on without a restart, once CloudAPI accepts it; flags, environment and behaviour\n\
+             need one.\n\n{tables}\n\
+             ## Several data centers\n\n\
+             `profiles`, in YAML, is a list of objects with a `name` and the keys of the first section that\n\
+             are about CloudAPI and the key. It replaces them in `global`; what a profile does not say comes\n\
+             from flags, Secret or environment, but for where CloudAPI is and what the data center is called.\n\
+             A node whose `topology.kubernetes.io/region` is that of a profile is asked about there, any\n\
+             other in each, in order.\n\n\
+             ## Nodes\n\n\
+             A node is its machine's by its provider id, `triton://<uuid>`. Without one: by its annotation\n\
+             `{instance_id}`, by its name, by its DNS name, by what its firmware\n\
+             calls it, by its addresses. More than one fitting machine is none.\n\n\
+             Nodes get the labels `{prefix}brand`, `{prefix}compute-node` and\n\
+             `{prefix}image`, kept up to date.\n\n\
+             One list of all machines serves every question; it is read anew every `resync`, and when the\n\
+             change feed tells of a change. Machines that it does not show are read by themselves, at most\n\
+             {confirmed} in one look; so are the DNS names of machines, at most {names} in one look, the\n\
+             others with the next.\n\n\
+             ## Rights of a sub-user\n\n\
+             The role should be a default role of the sub-user, with a policy of these actions: `CAN getaccount,\n\
+             listmachines, getmachine, listnics, listnetworks, getnetwork, listdatacenters, changefeed`; for\n\
+             the limits of the account also `getprovisioninglimits`.\n\n\
+             ## Storing credentials\n\n\
+             `bowline triton credentials` proves a key and stores it as a Secret; `--help` tells the rest.\n"
+        ),
+    );
+}
+
 /// The numbers of the cases that have a test, for one specification.
 fn tested(specification: &str) -> BTreeSet<u32> {
     let mut found = BTreeSet::new();
@@ -166,7 +210,12 @@ fn listed(specification: &str) -> BTreeSet<u32> {
 
 #[test]
 fn every_case_has_a_test_or_a_reason() {
-    for (specification, last) in [("framework", 149), ("cloudscale", 91), ("exoscale", 112)] {
+    for (specification, last) in [
+        ("framework", 149),
+        ("cloudscale", 91),
+        ("exoscale", 112),
+        ("triton", 84),
+    ] {
         let (tested, listed) = (tested(specification), listed(specification));
         let missing: Vec<u32> = (1..=last)
             .filter(|case| !tested.contains(case) && !listed.contains(case))

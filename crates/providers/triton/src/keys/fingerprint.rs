@@ -29,6 +29,12 @@ impl Fingerprint {
         Ok(Self { md5, sha256 })
     }
 
+    /// Of a line with a public key, as OpenSSH writes it.
+    pub fn of_line(line: &str) -> Option<Self> {
+        let key = ssh_key::PublicKey::from_openssh(line.trim()).ok()?;
+        Self::of(key.key_data()).ok()
+    }
+
     /// `98:e2:…`: what is sent.
     pub fn md5(&self) -> String {
         colons(&self.md5)

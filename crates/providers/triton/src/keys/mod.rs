@@ -102,6 +102,11 @@ impl PrivateKey {
         parse::parse(text, passphrase)
     }
 
+    /// The text of a key without its passphrase; as it is, if it has none.
+    pub fn decrypted(text: &str, passphrase: &str) -> Result<bowline_core::Secret, KeyError> {
+        parse::decrypted(text, passphrase)
+    }
+
     fn new(secret: Secret, public: KeyData) -> Result<Self, KeyError> {
         let fingerprint = Fingerprint::of(&public)?;
         Ok(Self {

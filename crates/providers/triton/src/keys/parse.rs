@@ -30,6 +30,22 @@ pub(super) fn parse(text: &str, passphrase: Option<&str>) -> Result<PrivateKey, 
     PrivateKey::new(secret, public)
 }
 
+/// The same key as a text that needs no passphrase.
+pub(super) fn decrypted(text: &str, passphrase: &str) -> Result<bowline_core::Secret, KeyError> {
+    let Armoured { label, bytes } = open(text)?;
+    if label != "OPENSSH PRIVATE KEY" {
+        return Ok(bowline_core::Secret::new(text));
+    }
+    let read = ssh_key::PrivateKey::from_bytes(&bytes).map_err(|error| unread(&bytes, &error))?;
+    if !read.is_encrypted() {
+        return Ok(bowline_core::Secret::new(text));
+    }
+    let open = read.decrypt(passphrase);
+    let open = open.map_err(|_| KeyError::WrongPassphrase)?;
+    let text = open.to_openssh(ssh_key::LineEnding::LF).map_err(damaged)?;
+    Ok(bowline_core::Secret::new(text.as_str()))
+}
+
 fn damaged(what: impl std::fmt::Display) -> KeyError {
     KeyError::Damaged(format!("the private key is damaged: {what}"))
 }

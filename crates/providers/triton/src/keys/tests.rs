@@ -250,3 +250,17 @@ fn a_new_key_is_another_one_each_time_and_can_be_read_again() {
     let again = PrivateKey::parse(text.reveal(), None).unwrap();
     assert_eq!(again.fingerprint(), first.fingerprint());
 }
+
+#[test]
+fn a_passphrase_can_be_taken_off() {
+    let text = PrivateKey::decrypted(key!("p256.encrypted"), "correct horse").unwrap();
+    let plain = PrivateKey::parse(text.reveal(), None).unwrap();
+    let wanted = PrivateKey::parse(key!("p256.openssh"), None).unwrap();
+    assert_eq!(plain.fingerprint(), wanted.fingerprint());
+    assert_eq!(
+        PrivateKey::decrypted(key!("p256.encrypted"), "wrong").unwrap_err(),
+        KeyError::WrongPassphrase
+    );
+    let same = PrivateKey::decrypted(key!("p256.sec1"), "").unwrap();
+    assert_eq!(same.reveal(), key!("p256.sec1"));
+}
