@@ -94,7 +94,7 @@ fn an_unknown_provider_is_named_with_those_that_are_known() {
 fn an_unknown_command_is_named_with_those_that_are_known() {
     run(bowline(&["sanbox"])).failed_with(&[
         "unknown command \"sanbox\"",
-        "plan, sandbox, simulate, version, help",
+        "plan, sandbox, simulate, triton, version, help",
         "Did you mean sandbox?",
     ]);
     run(bowline(&["xyzzy"])).failed_with(&["unknown command \"xyzzy\""]);
