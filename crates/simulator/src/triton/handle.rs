@@ -242,6 +242,11 @@ impl Triton {
         self.with(|cloud| change(&mut cloud.timings));
     }
 
+    /// Drops every connection of the change feed.
+    pub fn drop_feeds(&self) {
+        self.world.faults.cut_streams(super::NAME);
+    }
+
     /// Turns switches.
     pub fn set_quirks(&self, change: impl FnOnce(&mut Quirks)) {
         let now = self.now();

@@ -7,6 +7,7 @@ use ipnet::Ipv4Net;
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 
+use super::appliance::Appliance;
 use super::config::{Quirks, Throttle, Timings};
 use super::firewall::Rule;
 use super::jobs::Event;
@@ -317,6 +318,9 @@ pub(super) struct Cloud {
     pub(super) wildcard_zone: Option<String>,
     /// What the name service publishes.
     pub(super) names: Names,
+    /// What load balancers do, and which of them have something to read.
+    pub(super) appliances: BTreeMap<String, Appliance>,
+    pub(super) waking: BTreeSet<String>,
     /// Machines that changed since the last look, and in what.
     pub(super) touched: Vec<(String, Vec<&'static str>)>,
     /// When the next timer rings.
@@ -373,6 +377,7 @@ impl Cloud {
             machine.updated = now;
         }
         self.touched.push((machine.to_owned(), parts.to_vec()));
+        self.wake_appliance(machine, now);
         self.names_changed(now);
     }
 }

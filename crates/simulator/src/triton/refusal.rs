@@ -210,7 +210,6 @@ impl Refusal {
         refusal
     }
 
-
     fn body(self) -> Value {
         if let Some(body) = self.body {
             return body;

@@ -1,6 +1,8 @@
 //! The API over pipes, as callers see it.
 
 mod machines;
+mod networks;
+mod outside;
 mod protocol;
 
 use std::sync::Arc;
@@ -116,4 +118,22 @@ fn refused(reply: &Reply, status: u16, code: &str, fragment: &str) {
     assert_eq!(reply.status, status, "{text}");
     assert_eq!(reply.json()["code"], code, "{text}");
     assert!(text.contains(fragment), "{text} should contain {fragment}");
+}
+
+#[tokio::test]
+async fn the_documented_fixture_is_what_it_says() {
+    let page = include_str!("../../../../../docs/simulators.md");
+    let page = &page[page.find("## The Triton simulator").unwrap()..];
+    let start = page.find("```yaml\n").unwrap() + "```yaml\n".len();
+    let length = page[start..].find("```").unwrap();
+    let scene: Scene = fixture::parse("docs", &page[start..start + length]).unwrap();
+    let world = World::simulated(1);
+    let cloud = Triton::from_fixture(&world, scene).unwrap();
+    assert_eq!(cloud.machines().len(), 21);
+    assert_eq!(cloud.rules().len(), 1);
+    assert_eq!(cloud.routes("My-Fabric").len(), 1);
+    assert_eq!(world.faults.rules().len(), 1);
+    let one = cloud.machine("k8s-1").unwrap();
+    assert_eq!(one.addresses, ["203.0.113.10", "10.20.0.5"]);
+    assert!(!one.dns_names.is_empty());
 }
