@@ -69,7 +69,7 @@ impl Wish {
     fn wants(&self, change: &Change) -> bool {
         let part = |part: &&str| self.parts.iter().any(|wanted| wanted == part);
         let machine = |all: &Vec<String>| all.contains(&change.machine);
-        change.parts.iter().any(|it| part(it)) && self.vms.as_ref().is_none_or(machine)
+        change.parts.iter().any(part) && self.vms.as_ref().is_none_or(machine)
     }
 }
 

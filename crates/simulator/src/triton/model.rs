@@ -104,6 +104,10 @@ pub(super) struct Deed {
 
 /// A virtual machine or container.
 #[derive(Clone, Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "facts that have nothing to do with each other"
+)]
 pub(super) struct Machine {
     pub(super) id: String,
     pub(super) name: String,
@@ -145,6 +149,10 @@ impl Machine {
 
 /// A network, or a pool of networks.
 #[derive(Clone, Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "facts that have nothing to do with each other"
+)]
 pub(super) struct Network {
     pub(super) id: String,
     pub(super) name: String,
@@ -263,6 +271,10 @@ pub struct Limit {
 
 /// A tenant.
 #[derive(Clone, Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "facts that have nothing to do with each other"
+)]
 pub(super) struct Account {
     pub(super) id: String,
     pub(super) login: String,
@@ -284,6 +296,12 @@ pub(super) struct Account {
     pub(super) updated: Timestamp,
 }
 
+/// A time in which writes are refused, with the end that the operator gave, if they did.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Maintenance {
+    pub(super) until: Option<Timestamp>,
+}
+
 /// Everything.
 #[derive(Debug, Default)]
 pub(super) struct Cloud {
@@ -303,8 +321,8 @@ pub(super) struct Cloud {
     pub(super) quirks: Quirks,
     pub(super) throttle: Option<Throttle>,
     pub(super) buckets: Buckets,
-    /// Writes are refused; with the end that the operator gave, if they did.
-    pub(super) maintenance: Option<Option<Timestamp>>,
+    /// Writes are refused.
+    pub(super) maintenance: Option<Maintenance>,
     /// How far the server's clock is ahead, in seconds.
     pub(super) skew: i64,
     /// How the next machines end that are made.

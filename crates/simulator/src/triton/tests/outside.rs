@@ -2,11 +2,15 @@
 
 use futures::{SinkExt, StreamExt};
 use rcgen::{CertificateParams, DnType, ExtendedKeyUsagePurpose, KeyPair, KeyUsagePurpose};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 
+use rustls_pki_types::PrivateKeyDer;
+
 use super::*;
+use crate::serve::Identity;
 
 type Socket = WebSocketStream<tokio::io::DuplexStream>;
 
@@ -175,7 +179,6 @@ async fn dns_is_served_over_sockets() {
         .await
         .unwrap();
     let asked = question(&name, 1);
-    use tokio::io::{AsyncReadExt, AsyncWriteExt};
     stream
         .write_u16(u16::try_from(asked.len()).unwrap())
         .await
@@ -187,12 +190,21 @@ async fn dns_is_served_over_sockets() {
     assert_eq!(answer, buffer[..usize::from(length)]);
 }
 
-/// A certificate for CMON, signed with the default key; the closure may spoil it.
+/// A certificate for CMON, signed with that key; the closure may spoil it.
 fn certificate(
     now: Timestamp,
     signer: &KeyPair,
     spoil: impl FnOnce(&mut CertificateParams, &mut CertificateParams),
 ) -> Vec<u8> {
+    certificate_and_key(now, signer, spoil).0
+}
+
+/// The same, and its key.
+fn certificate_and_key(
+    now: Timestamp,
+    signer: &KeyPair,
+    spoil: impl FnOnce(&mut CertificateParams, &mut CertificateParams),
+) -> (Vec<u8>, KeyPair) {
     let mut subject = CertificateParams::new(Vec::new()).unwrap();
     subject.distinguished_name.push(DnType::CommonName, "acme");
     subject.key_usages = vec![
@@ -213,7 +225,8 @@ fn certificate(
     spoil(&mut subject, &mut issuer);
     let own = KeyPair::generate().unwrap();
     let issuer = rcgen::Issuer::new(issuer, signer);
-    subject.signed_by(&own, &issuer).unwrap().der().to_vec()
+    let made = subject.signed_by(&own, &issuer).unwrap();
+    (made.der().to_vec(), own)
 }
 
 #[tokio::test(start_paused = true)]
@@ -274,7 +287,7 @@ async fn metrics_are_for_certificates_that_an_accounts_key_signed() {
         None,
         Some(certificate(now, &other, |_, _| {})),
         Some(certificate(now, &signer, |subject, _| {
-            subject.not_before = later
+            subject.not_before = later;
         })),
         Some(certificate(now, &signer, |subject, _| {
             subject.not_after = rcgen::date_time_ymd(2000, 1, 1);
@@ -283,7 +296,7 @@ async fn metrics_are_for_certificates_that_an_accounts_key_signed() {
             subject.extended_key_usages.pop();
         })),
         Some(certificate(now, &signer, |subject, _| {
-            name(subject, "nobody")
+            name(subject, "nobody");
         })),
         Some(certificate(now, &signer, |_, issuer| {
             name(issuer, "SHA256:peASj3+imk5oMKxH++6lQsrMM/3aiUwxFp0E/7CbhOc");
@@ -305,4 +318,47 @@ async fn metrics_are_for_certificates_that_an_accounts_key_signed() {
         401,
         "it dies with the key"
     );
+}
+
+#[tokio::test]
+async fn metrics_are_served_over_tls_to_certificates_that_no_authority_has_issued() {
+    let it = Scenery::new();
+    let own = rcgen::generate_simple_self_signed(["cmon.localhost".to_owned()]).unwrap();
+    let key = PrivateKeyDer::try_from(own.signing_key.serialize_der()).unwrap();
+    let identity = Identity {
+        chain: vec![own.cert.der().clone()],
+        key,
+        client_authorities: Vec::new(),
+    };
+    let server = Server::builder(&it.world, Cmon::new(&it.cloud));
+    let address = "127.0.0.1:0".parse().unwrap();
+    let server = server.tls_for_any_client(address, identity).await.unwrap();
+    let signer = KeyPair::from_pem(DEFAULT_PRIVATE_KEY).unwrap();
+    let (certificate, key) = certificate_and_key(it.world.clock.now(), &signer, |_, _| {});
+    let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
+    for (identity, wanted) in [(Some((certificate.into(), key)), 200), (None, 401)] {
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let mut roots = rustls::RootCertStore::empty();
+        roots.add(own.cert.der().clone()).unwrap();
+        let config = rustls::ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(roots);
+        let config = match identity {
+            Some((certificate, key)) => config
+                .with_client_auth_cert(vec![certificate], key)
+                .unwrap(),
+            None => config.with_no_client_auth(),
+        };
+        let connector: tokio_rustls::TlsConnector = Arc::new(config).into();
+        let stream = tokio::net::TcpStream::connect(server.local_addr().unwrap())
+            .await
+            .unwrap();
+        let name = "cmon.localhost".try_into().unwrap();
+        let stream = connector.connect(name, stream).await.unwrap();
+        let request = Request::get("/v1/discover").header("host", "cmon.localhost");
+        let request = request.body(Full::default()).unwrap();
+        let reply = whole(send(stream, request).await.unwrap()).await.unwrap();
+        assert_eq!(reply.status, wanted, "{}", reply.text());
+    }
 }
