@@ -6,7 +6,9 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use bowline_controllers::stop_signal;
-use bowline_simulator::simulate::{self, CloudscaleOptions, ExoscaleOptions, KubernetesOptions};
+use bowline_simulator::simulate::{
+    self, CloudscaleOptions, ExoscaleOptions, KubernetesOptions, TritonOptions,
+};
 
 use crate::output::tell;
 use crate::{run, signals};
@@ -41,6 +43,24 @@ pub(crate) enum Arguments {
         /// Also serve what an instance can ask about itself, there
         #[arg(long, value_name = "ADDRESS")]
         metadata: Option<SocketAddr>,
+        /// Draw names and addresses from this seed
+        #[arg(long, value_name = "S")]
+        seed: Option<u64>,
+    },
+    /// Triton's CloudAPI, with the change feed
+    Triton {
+        /// Where to listen; port 0 picks a free one
+        #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:18083")]
+        listen: SocketAddr,
+        /// What the cloud contains: accounts, networks, machines, timings, switches, faults
+        #[arg(long, value_name = "FILE")]
+        fixture: Option<PathBuf>,
+        /// Also answer DNS there, over UDP and TCP
+        #[arg(long, value_name = "ADDRESS")]
+        dns: Option<SocketAddr>,
+        /// Also serve metrics (CMON) there, over TLS
+        #[arg(long, value_name = "ADDRESS")]
+        cmon: Option<SocketAddr>,
         /// Draw names and addresses from this seed
         #[arg(long, value_name = "S")]
         seed: Option<u64>,
@@ -96,6 +116,25 @@ pub(crate) fn main(arguments: &Arguments) -> Result<ExitCode> {
                     seed: *seed,
                 };
                 let simulation = simulate::exoscale(options).await?;
+                tell(&simulation.greeting);
+                stop.given().await;
+                simulation.shutdown().await;
+            }
+            Arguments::Triton {
+                listen,
+                fixture,
+                dns,
+                cmon,
+                seed,
+            } => {
+                let options = TritonOptions {
+                    listen: *listen,
+                    fixture: fixture.clone(),
+                    dns: *dns,
+                    cmon: *cmon,
+                    seed: *seed,
+                };
+                let simulation = simulate::triton(options).await?;
                 tell(&simulation.greeting);
                 stop.given().await;
                 simulation.shutdown().await;

@@ -17,7 +17,7 @@ use tokio::task::{JoinHandle, JoinSet};
 use tokio_rustls::TlsAcceptor;
 
 use super::call::{Handler, stopped};
-use super::{Api, Encrypted, Identity, Peer};
+use super::{Api, Encrypted, Identity, Peer, Stopping};
 use crate::World;
 
 /// How long a TLS handshake may take: loopback needs milliseconds, a stuck client must not stay.
@@ -146,6 +146,18 @@ impl ServerBuilder {
     /// On a socket with TLS. Port 0 picks a free one.
     pub async fn tls(self, address: SocketAddr, identity: Identity) -> Result<Server, ServeError> {
         let acceptor = identity.acceptor()?;
+        let listener = Listener::Tls(bind(address).await?, acceptor);
+        Ok(self.start(listener))
+    }
+
+    /// On a socket with TLS that asks for a client certificate and takes any that the client proves to
+    /// own: whose it is, the API decides.
+    pub async fn tls_for_any_client(
+        self,
+        address: SocketAddr,
+        identity: Identity,
+    ) -> Result<Server, ServeError> {
+        let acceptor = identity.acceptor_for_any_client()?;
         let listener = Listener::Tls(bind(address).await?, acceptor);
         Ok(self.start(listener))
     }
@@ -304,6 +316,8 @@ where
             if wire == Wire::Tls {
                 request.extensions_mut().insert(Encrypted);
             }
+            let stopping = Stopping(handler.stopping.clone());
+            request.extensions_mut().insert(stopping);
             let call = handler.clone().handle(request, peer.clone(), cut.clone());
             async move { Ok::<_, Infallible>(call.await) }
         })
@@ -315,7 +329,7 @@ where
     // Answers are dated by the world's clock.
     builder.http1().auto_date_header(false);
     builder.http2().auto_date_header(false);
-    let connection = builder.serve_connection(TokioIo::new(stream), service);
+    let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
     tokio::pin!(connection);
     tokio::select! {
         biased;

@@ -9,6 +9,7 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::TlsAcceptor;
 
 use super::ServeError;
+use super::any_client::AnyClient;
 
 /// A server's certificate chain and key, and whose client certificates it accepts.
 pub struct Identity {
@@ -65,6 +66,19 @@ impl Identity {
             .with_single_cert(self.chain, self.key)
             .map_err(failed)?;
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        Ok(TlsAcceptor::from(Arc::new(config)))
+    }
+
+    /// The same, for clients whose certificates nobody has issued that we know. HTTP/1.1 only.
+    pub(super) fn acceptor_for_any_client(self) -> Result<TlsAcceptor, ServeError> {
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let failed = |source| ServeError::Tls { source };
+        let config = rustls::ServerConfig::builder_with_provider(provider.clone())
+            .with_safe_default_protocol_versions()
+            .map_err(failed)?
+            .with_client_cert_verifier(Arc::new(AnyClient(provider)))
+            .with_single_cert(self.chain, self.key)
+            .map_err(failed)?;
         Ok(TlsAcceptor::from(Arc::new(config)))
     }
 }

@@ -60,7 +60,13 @@ impl Triton {
                 services.entry("cloudapi".to_owned()).or_insert(own);
                 Reply::ok(json!(services))
             }
-            "changefeed" => Reply::empty(StatusCode::SWITCHING_PROTOCOLS),
+            "changefeed" if super::feed::is_upgrade(asked.request) => {
+                Reply::empty(StatusCode::SWITCHING_PROTOCOLS)
+            }
+            "changefeed" => {
+                let message = "The connection must be upgraded to a WebSocket";
+                return Err(Refusal::bad("BadRequestError", message));
+            }
             "listvolumes" => Reply::ok(json!([])),
             "listkeys" | "createkey" | "getkey" | "deletekey" | "listuserkeys"
             | "createuserkey" | "getuserkey" | "deleteuserkey" => key_call(cloud, asked)?,

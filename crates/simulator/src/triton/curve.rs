@@ -66,6 +66,7 @@ struct Point {
 }
 
 impl Field {
+    #[expect(clippy::many_single_char_names, reason = "the names of the standard")]
     fn of(curve: Curve) -> Option<Self> {
         let [p, b, x, y, n] = constants(curve).map(|hex| BigUint::parse_bytes(hex.as_bytes(), 16));
         let base = Point {
@@ -113,6 +114,7 @@ impl Field {
         Point { x, y, z }
     }
 
+    #[expect(clippy::many_single_char_names, reason = "the names of the formula")]
     fn add(&self, a: &Point, b: &Point) -> Point {
         let zero = BigUint::ZERO;
         if a.z == zero {

@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use super::config::{Quirks, Throttle, Timings};
 use super::firewall::Protocol;
 use super::jobs::{Event, later};
-use super::model::{Cloud, Machine, State};
+use super::model::{Cloud, Machine, Maintenance, State};
 use super::names::SILENCE;
 use super::{Triton, machine_id};
 use crate::fleet::Kubelet;
@@ -57,7 +57,7 @@ impl Triton {
     pub fn set_state(&self, machine: &str, state: State) -> Result<(), HandleError> {
         let parts = ["state", "zone_state", "tags"];
         self.change("change the state of", machine, &parts, |it| {
-            it.state = state
+            it.state = state;
         })
     }
 
@@ -93,7 +93,7 @@ impl Triton {
         self.with(|cloud| {
             cloud
                 .machines
-                .retain(|id, it| id != machine && it.name != machine)
+                .retain(|id, it| id != machine && it.name != machine);
         });
         Ok(())
     }
@@ -101,7 +101,7 @@ impl Triton {
     /// Renames a machine at once.
     pub fn rename(&self, machine: &str, name: &str) -> Result<(), HandleError> {
         self.change("rename", machine, &["alias"], |it| {
-            name.clone_into(&mut it.name)
+            name.clone_into(&mut it.name);
         })
     }
 
@@ -153,7 +153,7 @@ impl Triton {
     pub fn set_firewall(&self, machine: &str, on: bool) -> Result<(), HandleError> {
         let parts = ["firewall_enabled"];
         self.change("change the firewall of", machine, &parts, |it| {
-            it.firewall = on
+            it.firewall = on;
         })
     }
 
@@ -180,7 +180,7 @@ impl Triton {
     /// Gives a machine another package name, which may be empty.
     pub fn set_package(&self, machine: &str, package: &str) -> Result<(), HandleError> {
         self.change("resize", machine, &["tags"], |it| {
-            package.clone_into(&mut it.package)
+            package.clone_into(&mut it.package);
         })
     }
 
@@ -216,7 +216,7 @@ impl Triton {
 
     /// Refuses writes from now on, with the end that the operator gave if they did.
     pub fn begin_maintenance(&self, until: Option<Timestamp>) {
-        self.with(|cloud| cloud.maintenance = Some(until));
+        self.with(|cloud| cloud.maintenance = Some(Maintenance { until }));
     }
 
     /// Ends that.
@@ -240,6 +240,11 @@ impl Triton {
     /// Changes how long things take from now on.
     pub fn set_timings(&self, change: impl FnOnce(&mut Timings)) {
         self.with(|cloud| change(&mut cloud.timings));
+    }
+
+    /// Drops every connection of the change feed.
+    pub fn drop_feeds(&self) {
+        self.world.faults.cut_streams(super::NAME);
     }
 
     /// Turns switches.

@@ -17,6 +17,8 @@ pub(super) enum Event {
     Job(Job),
     /// The name service publishes what has changed.
     Commit,
+    /// A load balancer reads its metadata.
+    Appliance(String),
     /// Users, roles and policies take effect.
     Rights {
         account: String,
@@ -110,6 +112,7 @@ impl Cloud {
             }
             match entry.remove() {
                 Event::Commit => self.publish(due),
+                Event::Appliance(id) => self.read_metadata(&id),
                 Event::Rights { account, rights } => {
                     if let Some(account) = self.accounts.get_mut(&account) {
                         account.effective = *rights;

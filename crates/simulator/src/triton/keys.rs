@@ -26,11 +26,12 @@ enum Material {
     Ed25519(Vec<u8>),
 }
 
-/// The hashes that the signature library behind the API knows.
+/// The hashes that the signature library behind the API knows, and one that only certificates use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Hash {
     Sha1,
     Sha256,
+    Sha384,
     Sha512,
 }
 
@@ -84,6 +85,7 @@ impl PublicKey {
                 let parameters = match hash {
                     Hash::Sha1 => &signature::RSA_PKCS1_2048_8192_SHA1_FOR_LEGACY_USE_ONLY,
                     Hash::Sha256 => &signature::RSA_PKCS1_2048_8192_SHA256,
+                    Hash::Sha384 => &signature::RSA_PKCS1_2048_8192_SHA384,
                     Hash::Sha512 => &signature::RSA_PKCS1_2048_8192_SHA512,
                 };
                 let key = RsaPublicKeyComponents {
@@ -96,6 +98,7 @@ impl PublicKey {
                 let digest = match hash {
                     Hash::Sha1 => &ring::digest::SHA1_FOR_LEGACY_USE_ONLY,
                     Hash::Sha256 => &ring::digest::SHA256,
+                    Hash::Sha384 => &ring::digest::SHA384,
                     Hash::Sha512 => &ring::digest::SHA512,
                 };
                 let digest = ring::digest::digest(digest, message);

@@ -205,7 +205,10 @@ impl Filter {
                 "name" => machine.name.starts_with(wanted.as_str()),
                 "brand" => machine.brand == *wanted,
                 "image" => machine.image == *wanted,
-                "memory" => machine.memory.to_string() == *wanted,
+                "memory" => {
+                    let memory = machine.memory.to_string();
+                    memory == *wanted
+                }
                 "docker" => machine.docker == (wanted == "true"),
                 _ => machine.kind() == wanted,
             })

@@ -13,10 +13,14 @@
 //! removed, and there are no snapshots, disks, volumes and migrations through the API.
 
 mod accounts;
+mod appliance;
 mod calls;
+mod cmon;
 mod config;
 mod curve;
 mod defaults;
+mod dns;
+mod feed;
 mod firewall;
 mod handle;
 mod jobs;
@@ -52,17 +56,21 @@ use futures::future::BoxFuture;
 use http::{Method, Request, StatusCode};
 use jiff::Timestamp;
 use serde_json::{Value, json};
+use tokio::sync::broadcast;
 
 use crate::World;
 use crate::machines::Power;
 use crate::serve::{Answer, Api, Peer};
 use model::Cloud;
 
+pub use appliance::{ApplianceInfo, EntryInfo};
+pub use cmon::{CMON, Cmon};
 pub use config::{
     DEFAULT_ACCOUNT, DEFAULT_ACCOUNT_ID, DEFAULT_DATACENTER, DEFAULT_FINGERPRINT,
     DEFAULT_PRIVATE_KEY, DEFAULT_PUBLIC_KEY, Quirks, Throttle, Timings, TimingsSpec,
 };
 pub use defaults::{BALANCER_IMAGE, EXTERNAL, FABRIC, MACHINE_IMAGE};
+pub use dns::{Dns, DnsError};
 pub use handle::HandleError;
 pub use model::{Limit, State, dnsify};
 pub use scene::{
@@ -81,6 +89,8 @@ pub struct Triton {
     /// What a reset goes back to.
     scene: Scene,
     cloud: Mutex<Cloud>,
+    /// Where the change feed hears of machines.
+    changes: broadcast::Sender<feed::Change>,
     /// For timers, which must not keep the cloud alive.
     me: Weak<Self>,
 }
@@ -93,6 +103,7 @@ impl Triton {
             world: world.clone(),
             cloud: Mutex::new(Self::empty(&scene)),
             scene,
+            changes: feed::channel(),
             me: me.clone(),
         });
         cloud.play()?;
@@ -110,7 +121,12 @@ impl Triton {
         cloud.settle(now);
         let result = work(&mut cloud);
         cloud.settle(now);
-        for (id, _parts) in std::mem::take(&mut cloud.touched) {
+        let touched = std::mem::take(&mut cloud.touched);
+        for change in cloud.changes(&touched, now) {
+            // Nobody may be listening.
+            let _ = self.changes.send(change);
+        }
+        for (id, _) in touched {
             let machine = machine_id(&id);
             match cloud.machines.get(&id) {
                 Some(it) if it.state.runs() => self.world.machines.set(&machine, Power::Running),
@@ -162,9 +178,12 @@ impl Api for Triton {
         }
     }
 
-    fn answer<'a>(&'a self, request: Request<Bytes>, _peer: &'a Peer) -> BoxFuture<'a, Answer> {
+    fn answer<'a>(&'a self, mut request: Request<Bytes>, _peer: &'a Peer) -> BoxFuture<'a, Answer> {
         async move {
-            let (response, caller) = self.respond(&request);
+            let (mut response, caller) = self.respond(&request);
+            if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+                self.take_over(&mut request, &mut response, &caller);
+            }
             Answer { response, caller }
         }
         .boxed()

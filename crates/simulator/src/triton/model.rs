@@ -7,6 +7,7 @@ use ipnet::Ipv4Net;
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 
+use super::appliance::Appliance;
 use super::config::{Quirks, Throttle, Timings};
 use super::firewall::Rule;
 use super::jobs::Event;
@@ -103,6 +104,10 @@ pub(super) struct Deed {
 
 /// A virtual machine or container.
 #[derive(Clone, Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "facts that have nothing to do with each other"
+)]
 pub(super) struct Machine {
     pub(super) id: String,
     pub(super) name: String,
@@ -144,6 +149,10 @@ impl Machine {
 
 /// A network, or a pool of networks.
 #[derive(Clone, Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "facts that have nothing to do with each other"
+)]
 pub(super) struct Network {
     pub(super) id: String,
     pub(super) name: String,
@@ -262,6 +271,10 @@ pub struct Limit {
 
 /// A tenant.
 #[derive(Clone, Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "facts that have nothing to do with each other"
+)]
 pub(super) struct Account {
     pub(super) id: String,
     pub(super) login: String,
@@ -283,6 +296,12 @@ pub(super) struct Account {
     pub(super) updated: Timestamp,
 }
 
+/// A time in which writes are refused, with the end that the operator gave, if they did.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Maintenance {
+    pub(super) until: Option<Timestamp>,
+}
+
 /// Everything.
 #[derive(Debug, Default)]
 pub(super) struct Cloud {
@@ -302,8 +321,8 @@ pub(super) struct Cloud {
     pub(super) quirks: Quirks,
     pub(super) throttle: Option<Throttle>,
     pub(super) buckets: Buckets,
-    /// Writes are refused; with the end that the operator gave, if they did.
-    pub(super) maintenance: Option<Option<Timestamp>>,
+    /// Writes are refused.
+    pub(super) maintenance: Option<Maintenance>,
     /// How far the server's clock is ahead, in seconds.
     pub(super) skew: i64,
     /// How the next machines end that are made.
@@ -317,6 +336,9 @@ pub(super) struct Cloud {
     pub(super) wildcard_zone: Option<String>,
     /// What the name service publishes.
     pub(super) names: Names,
+    /// What load balancers do, and which of them have something to read.
+    pub(super) appliances: BTreeMap<String, Appliance>,
+    pub(super) waking: BTreeSet<String>,
     /// Machines that changed since the last look, and in what.
     pub(super) touched: Vec<(String, Vec<&'static str>)>,
     /// When the next timer rings.
@@ -373,6 +395,7 @@ impl Cloud {
             machine.updated = now;
         }
         self.touched.push((machine.to_owned(), parts.to_vec()));
+        self.wake_appliance(machine, now);
         self.names_changed(now);
     }
 }

@@ -114,7 +114,10 @@ fn wanted_package(cloud: &Cloud, asked: &Asked<'_>) -> Result<Package, Refusal> 
         .ok_or_else(|| Refusal::argument(format!("package {name} does not exist")))
 }
 
-fn wanted_labels(asked: &Asked<'_>) -> Result<(Map<String, Value>, Map<String, Value>), Refusal> {
+/// Tags, or metadata.
+type Labels = Map<String, Value>;
+
+fn wanted_labels(asked: &Asked<'_>) -> Result<(Labels, Labels), Refusal> {
     let prefixed = |prefix: &str| -> Map<String, Value> {
         let all = asked.parameters.0.iter();
         let named = all.filter_map(|(key, value)| {
@@ -275,7 +278,10 @@ impl Affinity {
         let tag = machine.tags.get(&self.key);
         tag.is_some_and(|tag| match tag {
             Value::String(text) => crate::glob::fits(&self.value, text),
-            other => other.to_string() == self.value,
+            other => {
+                let text = other.to_string();
+                text == self.value
+            }
         })
     }
 }

@@ -75,8 +75,8 @@ pub(super) struct Refusal {
     /// Raised while the `Authorization` header is read: without the API's own headers.
     pub(super) early: bool,
     /// Instead of code and message.
-    pub(super) body: Option<Value>,
-    pub(super) retry_after: Option<String>,
+    pub(super) body: Option<Box<Value>>,
+    pub(super) retry_after: Option<Box<str>>,
 }
 
 impl Refusal {
@@ -178,7 +178,7 @@ impl Refusal {
     /// 410: the machine is destroyed, and this is what it was.
     pub(super) fn gone(machine: Value) -> Self {
         let mut refusal = Self::new(410, "Gone", "");
-        refusal.body = Some(machine);
+        refusal.body = Some(Box::new(machine));
         refusal
     }
 
@@ -206,13 +206,13 @@ impl Refusal {
     pub(super) fn maintenance(until: Option<String>) -> Self {
         let message = "This service is down for maintenance";
         let mut refusal = Self::new(503, "ServiceUnavailableError", message);
-        refusal.retry_after = until;
+        refusal.retry_after = until.map(Into::into);
         refusal
     }
 
     fn body(self) -> Value {
         if let Some(body) = self.body {
-            return body;
+            return *body;
         }
         let mut body = json!({ "code": self.code, "message": self.message });
         if !self.errors.is_empty() {
@@ -238,7 +238,7 @@ impl Letterhead {
                 let early = refusal.early;
                 let mut headers = Vec::new();
                 if let Some(until) = &refusal.retry_after {
-                    headers.push(("retry-after", until.clone()));
+                    headers.push(("retry-after", until.to_string()));
                 }
                 let status = refusal.status;
                 let body = Some(refusal.body());
@@ -255,13 +255,12 @@ impl Letterhead {
     fn decorate(&self, reply: Reply, early: bool) -> Response<Body> {
         let text = reply.body.map(|body| body.to_string());
         let digest = text.as_ref().map(|text| STANDARD.encode(Md5::digest(text)));
-        let mut response = match text {
-            Some(text) => serve::of_type(reply.status, "application/json", text),
-            None => {
-                let mut response = Response::new(serve::empty());
-                *response.status_mut() = reply.status;
-                response
-            }
+        let mut response = if let Some(text) = text {
+            serve::of_type(reply.status, "application/json", text)
+        } else {
+            let mut response = Response::new(serve::empty());
+            *response.status_mut() = reply.status;
+            response
         };
         let mut set = |name: &'static str, value: &str| {
             if let Ok(value) = HeaderValue::try_from(value) {

@@ -111,8 +111,8 @@ impl Triton {
             return Err(Refusal::throttled(limits.rate));
         }
         let reads = matches!(*request.method(), Method::GET | Method::HEAD);
-        if let Some(until) = cloud.maintenance.filter(|_| !reads) {
-            return Err(Refusal::maintenance(until.map(write_date)));
+        if let Some(now) = cloud.maintenance.filter(|_| !reads) {
+            return Err(Refusal::maintenance(now.until.map(write_date)));
         }
         cloud.check_rights(&asked)?;
         self.call(cloud, &asked)

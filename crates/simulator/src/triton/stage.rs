@@ -440,33 +440,25 @@ pub(super) fn set_nics(
     spec: &MachineSpec,
     owner: &str,
 ) -> Result<Vec<super::model::Nic>, String> {
-    let networks = match &spec.networks {
-        Some(names) => {
-            let find = |name: &String| {
-                let found = cloud.find_network(name).map(|it| it.id.clone());
-                found.ok_or_else(|| format!("there is no network {name:?}"))
-            };
-            names.iter().map(find).collect::<Result<Vec<_>, _>>()?
-        }
-        None => {
-            let usual = |it: &&Network| it.is_visible_to(owner) && it.members.is_empty();
-            cloud
-                .networks
-                .all()
-                .filter(usual)
-                .map(|it| it.id.clone())
-                .collect()
-        }
+    let networks = if let Some(names) = &spec.networks {
+        let find = |name: &String| {
+            let found = cloud.find_network(name).map(|it| it.id.clone());
+            found.ok_or_else(|| format!("there is no network {name:?}"))
+        };
+        names.iter().map(find).collect::<Result<Vec<_>, _>>()?
+    } else {
+        let usual = |it: &&Network| it.is_visible_to(owner) && it.members.is_empty();
+        let all = cloud.networks.all().filter(usual);
+        all.map(|it| it.id.clone()).collect()
     };
     let mut nics = Vec::new();
     for (number, id) in networks.iter().enumerate() {
         let network = cloud.member_of(id).ok_or("a pool has no address left")?;
-        let address = match spec.addresses.get(number) {
-            Some(address) => address.clone(),
-            None => {
-                let free = cloud.free_address(&network).map(|free| free.to_string());
-                free.ok_or_else(|| format!("{} has no address left", network.name))?
-            }
+        let address = if let Some(address) = spec.addresses.get(number) {
+            address.clone()
+        } else {
+            let free = cloud.free_address(&network).map(|free| free.to_string());
+            free.ok_or_else(|| format!("{} has no address left", network.name))?
         };
         let mut nic = cloud.nic(&network, address);
         nic.primary = network.public && nics.iter().all(|it: &super::model::Nic| !it.primary);

@@ -184,7 +184,8 @@ mod tests {
 
     #[test]
     fn services_are_read_as_the_name_service_does() {
-        let rows: [(&str, Result<Vec<(&str, Option<u16>)>, &str>); 12] = [
+        type Services<'a> = Vec<(&'a str, Option<u16>)>;
+        let rows: [(&str, Result<Services<'_>, &str>); 12] = [
             ("web", Ok(vec![("web", None)])),
             ("web.prod:30080", Ok(vec![("web.prod", Some(30080))])),
             (

@@ -12,7 +12,7 @@ use super::{State, Triton, render};
 const VERBS: &str = "add, add-account, add-network, add-package, add-image, add-rule, stop, start, \
     destroy, fail, forget, purge, rename, state, migrate, replace-tags, tag, metadata, protect, \
     firewall, lose-image, fail-provisions, kill-compute-node, revive-compute-node, maintenance, \
-    skew, throttle, timings, quirks, cns, reach, resolve";
+    skew, throttle, timings, quirks, cns, key, reach, resolve, appliance, private-key";
 
 impl Triton {
     /// Carries out `POST /_sim/<verb>`.
@@ -109,6 +109,10 @@ impl Triton {
                 let wanted: Account = read(body)?;
                 return done(self.enable_names(&wanted.account, wanted.on));
             }
+            "key" => {
+                let wanted: NewKey = read(body)?;
+                return done(self.add_key(&wanted.account, &wanted.key));
+            }
             "reach" => {
                 let wanted: Reach = read(body)?;
                 let protocol = wanted.protocol.as_deref().unwrap_or("tcp");
@@ -120,9 +124,24 @@ impl Triton {
                 let services = self.resolve_services(&name);
                 return Ok(json!({ "addresses": self.resolve(&name), "services": services }));
             }
+            "appliance" => return Ok(self.show_appliance(&read::<Which>(body)?.machine)),
+            "private-key" => return Ok(json!({ "key": super::DEFAULT_PRIVATE_KEY })),
             other => return Err(format!("{other:?} is not known; allowed are {VERBS}")),
         }
         Ok(json!({}))
+    }
+
+    fn show_appliance(&self, machine: &str) -> Value {
+        let Some(appliance) = self.appliance(machine) else {
+            return Value::Null;
+        };
+        let entries = appliance.entries.iter().map(|it| {
+            json!({
+                "kind": it.kind, "listen": it.listen, "backend": it.backend,
+                "targets": it.targets, "check": it.check,
+            })
+        });
+        json!({ "entries": entries.collect::<Vec<_>>(), "dropped": appliance.dropped })
     }
 
     /// Everything there is, destroyed machines included.
@@ -244,6 +263,13 @@ struct Skew {
 struct Account {
     account: String,
     on: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NewKey {
+    account: String,
+    key: String,
 }
 
 #[derive(Deserialize)]

@@ -61,7 +61,10 @@ impl Target {
                 (None, _) => false,
                 (Some(_), None) => true,
                 (Some(Value::String(seen)), Some(wanted)) => seen == wanted,
-                (Some(seen), Some(wanted)) => seen.to_string() == *wanted,
+                (Some(seen), Some(wanted)) => {
+                    let seen = seen.to_string();
+                    seen == *wanted
+                }
             },
             Self::Any | Self::Ip(_) | Self::Subnet(_) => false,
         }

@@ -396,6 +396,16 @@ machines: [{name: taken, package: small, networks: [My-Fabric]}]",
         }
         refused(&create(&it, body).await, status, code, fragment);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn new_machines_beyond_the_limits_are_refused() {
+    let it = Scenery::with(
+        "
+accounts: [{login: acme, keys: [KEY], limits: [{value: 2}, {by: ram, value: 4096}]}]
+packages: [{name: small}]
+machines: [{name: taken, package: small, networks: [My-Fabric]}]",
+    );
     let good = json!({ "package": "small", "networks": [{ "ipv4_uuid": FABRIC, "ipv4_ips": ["10.20.0.50"] }] });
     let made = create(&it, good).await.json();
     seconds(3).await;

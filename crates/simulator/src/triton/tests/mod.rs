@@ -1,6 +1,8 @@
 //! The API over pipes, as callers see it.
 
 mod machines;
+mod networks;
+mod outside;
 mod protocol;
 
 use std::sync::Arc;
@@ -116,4 +118,70 @@ fn refused(reply: &Reply, status: u16, code: &str, fragment: &str) {
     assert_eq!(reply.status, status, "{text}");
     assert_eq!(reply.json()["code"], code, "{text}");
     assert!(text.contains(fragment), "{text} should contain {fragment}");
+}
+
+#[tokio::test]
+async fn the_documented_fixture_is_what_it_says() {
+    let page = include_str!("../../../../../docs/simulators.md");
+    let page = &page[page.find("## The Triton simulator").unwrap()..];
+    let start = page.find("```yaml\n").unwrap() + "```yaml\n".len();
+    let length = page[start..].find("```").unwrap();
+    let scene: Scene = fixture::parse("docs", &page[start..start + length]).unwrap();
+    let world = World::simulated(1);
+    let cloud = Triton::from_fixture(&world, scene).unwrap();
+    assert_eq!(cloud.machines().len(), 21);
+    assert_eq!(cloud.rules().len(), 1);
+    assert_eq!(cloud.routes("My-Fabric").len(), 1);
+    assert_eq!(world.faults.rules().len(), 1);
+    let one = cloud.machine("k8s-1").unwrap();
+    assert_eq!(one.addresses, ["203.0.113.10", "10.20.0.5"]);
+    assert!(!one.dns_names.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kubelet_runs_where_its_machine_does() {
+    let it = Scenery::with(&format!("machines: [{{name: K8s-1, id: {MACHINE}}}]"));
+    let kubelet = it.cloud.kubelet("K8s-1").unwrap();
+    assert_eq!(
+        (kubelet.node_name.as_str(), kubelet.system_uuid.as_str()),
+        ("k8s-1", MACHINE)
+    );
+    assert_eq!(kubelet.machine_id, machine_id(MACHINE));
+    let addresses: Vec<String> = kubelet
+        .own_addresses
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+    assert_eq!(addresses, ["203.0.113.10", "10.20.0.5"]);
+    it.cloud.stop(MACHINE).unwrap();
+    assert_eq!(
+        it.world.machines.power(&kubelet.machine_id),
+        Some(Power::Off)
+    );
+    let error = it.cloud.kubelet("nothing").unwrap_err().to_string();
+    assert!(
+        error.starts_with("cannot find the machine \"nothing\""),
+        "{error}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_same_seed_gives_the_same_transcript() {
+    let mut transcripts = Vec::new();
+    for _ in 0..2 {
+        let it = Scenery::new();
+        it.cloud
+            .set_quirks(|quirks| quirks.shuffled_networks = true);
+        let body = json!({ "image": MACHINE_IMAGE, "package": "lb1.small", "name": "x" });
+        let made = it.call("POST", "/acme/machines", body).await.json();
+        let tags = format!("/acme/machines/{}/tags", made["id"].as_str().unwrap());
+        it.call("POST", &tags, json!({ "a": "b" })).await;
+        seconds(20).await;
+        let seen = [
+            it.get("/acme/machines").await,
+            it.get("/acme/networks").await,
+        ];
+        transcripts.push((it.world.journal.json_lines(), seen));
+    }
+    assert_eq!(transcripts[0], transcripts[1]);
 }
