@@ -14,10 +14,10 @@ use std::time::Duration;
 
 use bowline_core::{CloudErrorKind, CloudName, Secret};
 use bowline_http::{Clock, Connector, ProxyRules, Random, Surroundings, Tls};
-use bowline_triton::SecretContent;
 use bowline_triton::api::{Api, ApiError, Client, Setting};
 use bowline_triton::config::{Config, ConfigError, Connection, Given, table};
 use bowline_triton::keys::{KeyError, KeyId, PrivateKey};
+use bowline_triton::{SecretContent, TritonMetrics};
 use tokio::time::sleep;
 
 use super::key::{Found, find, passphrase};
@@ -442,10 +442,11 @@ fn setting(config: &Read) -> Result<Setting, Failure> {
         random: Random::from_system(),
         metrics: None,
     };
+    let metrics = TritonMetrics::default();
     Ok(Setting::new(
         &surroundings,
         config.0.calls.clone(),
-        Default::default(),
+        &metrics,
     ))
 }
 

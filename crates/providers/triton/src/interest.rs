@@ -53,7 +53,7 @@ mod tests {
         let interest = Interest::default();
         assert!(!interest.is_there());
         tokio::join!(interest.wait(), async { interest.show() });
-        tokio::time::advance(LASTING - Duration::from_secs(1)).await;
+        tokio::time::advance(LASTING.saturating_sub(Duration::from_secs(1))).await;
         assert!(interest.is_there());
         tokio::time::advance(Duration::from_secs(1)).await;
         assert!(!interest.is_there());

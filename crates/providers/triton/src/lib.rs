@@ -97,8 +97,7 @@ pub fn build(
     let mut sites = Vec::new();
     let mut tasks = Vec::new();
     for profile in &config.profiles {
-        let throttled = metrics.throttled.clone();
-        let setting = Setting::new(surroundings, config.calls.clone(), throttled);
+        let setting = Setting::new(surroundings, config.calls.clone(), metrics);
         let api = Arc::new(Api::new(Client::new(&profile.connection, &setting)?));
         let site = Arc::new(Site::new(profile, api));
         tasks.extend(background(&site, &config, surroundings, metrics, &interest));

@@ -62,7 +62,8 @@ pub enum SourceError {
 /// What a configuration was read from, to see whether it would be the same again.
 #[derive(Clone, PartialEq, Eq)]
 struct Inputs {
-    file: Option<Option<String>>,
+    /// Nothing if there is no file, or it cannot be read.
+    file: Option<String>,
     secret: Option<SecretContent>,
     /// Files that values name, and what they held.
     named: Vec<(PathBuf, Option<String>)>,
@@ -82,9 +83,8 @@ impl Sources {
         };
         if let Some(path) = &self.file {
             match text_of(path, LARGEST_FILE) {
-                Ok(text) => inputs.file = Some(Some(text)),
+                Ok(text) => inputs.file = Some(text),
                 Err(source) => {
-                    inputs.file = Some(None);
                     let path = path.display().to_string();
                     return (Err(SourceError::File { path, source }), inputs);
                 }
@@ -96,7 +96,7 @@ impl Sources {
             flags: &self.flags,
             secret: inputs.secret.as_ref(),
             environment: &|name| environment(name),
-            file: inputs.file.as_ref().and_then(|text| text.as_deref()),
+            file: inputs.file.as_deref(),
             read: &|path| {
                 let read = text_of(path, LARGEST_KEY);
                 let held = read.as_ref().ok().cloned();
@@ -113,7 +113,7 @@ impl Sources {
     fn is_as(&self, inputs: &Inputs) -> bool {
         let now = |path: &PathBuf, limit| text_of(path, limit).ok();
         let mut named = inputs.named.iter();
-        self.file.as_ref().map(|path| now(path, LARGEST_FILE)) == inputs.file
+        self.file.as_ref().and_then(|path| now(path, LARGEST_FILE)) == inputs.file
             && self.secret_now() == inputs.secret
             && named.all(|(path, held)| now(path, LARGEST_KEY) == *held)
     }

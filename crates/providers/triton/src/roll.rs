@@ -162,7 +162,7 @@ mod tests {
         let (a, b) = tokio::join!(roll.recent(age), roll.recent(age));
         assert!(Arc::ptr_eq(&a.unwrap(), &b.unwrap()));
         assert_eq!(stage.lines().len(), 1, "those who wait get the same list");
-        tokio::time::advance(age - Duration::from_secs(1)).await;
+        tokio::time::advance(age.saturating_sub(Duration::from_secs(1))).await;
         roll.recent(age).await.unwrap();
         assert_eq!(stage.lines().len(), 1);
         tokio::time::advance(Duration::from_secs(1)).await;

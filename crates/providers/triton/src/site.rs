@@ -25,6 +25,9 @@ struct Known<T> {
     asked: Instant,
 }
 
+/// Networks by id.
+type Networks = Arc<BTreeMap<Uuid, Network>>;
+
 /// One data center.
 #[derive(Debug)]
 pub struct Site {
@@ -36,7 +39,7 @@ pub struct Site {
     region: Option<String>,
     zone: Option<String>,
     account: tokio::sync::Mutex<Option<Known<Account>>>,
-    networks: tokio::sync::Mutex<Option<Known<Arc<BTreeMap<Uuid, Network>>>>>,
+    networks: tokio::sync::Mutex<Option<Known<Networks>>>,
     /// Networks read by themselves while they cannot be listed; none: not to be seen.
     unlisted: Mutex<BTreeMap<Uuid, Option<Network>>>,
 }
@@ -169,10 +172,7 @@ impl Site {
 
     /// The networks that these machines are on: from the list, or, where that cannot be had, one by
     /// one.
-    pub(crate) async fn networks_of(
-        &self,
-        machines: &[&Machine],
-    ) -> Result<Arc<BTreeMap<Uuid, Network>>, CloudError> {
+    pub(crate) async fn networks_of(&self, machines: &[&Machine]) -> Result<Networks, CloudError> {
         let failed = match self.networks().await {
             Ok(networks) => return Ok(networks),
             Err(error) => error,
@@ -281,7 +281,6 @@ mod tests {
                 return reply(200, &json!({"id": id, "public": true}));
             }
             match answers {
-                1 => refusal(500, "InternalError", "Unable to contact the Triton CNS API"),
                 3 => reply(
                     200,
                     &json!([{"id": id, "public": true, "suffixes": ["svc.a.z"]}]),

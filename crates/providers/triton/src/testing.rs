@@ -86,8 +86,11 @@ impl Stage {
     /// The API as somebody with those further variables sees it.
     pub(crate) fn api(&self, environment: &[(&str, &str)]) -> Arc<Api> {
         let config = config(environment, None);
-        let throttled = prometheus_client::metrics::counter::Counter::default();
-        let setting = Setting::new(&self.surroundings(), config.calls.clone(), throttled);
+        let setting = Setting::new(
+            &self.surroundings(),
+            config.calls.clone(),
+            &crate::TritonMetrics::default(),
+        );
         let client = Client::new(&config.profiles[0].connection, &setting).unwrap();
         Arc::new(Api::new(client))
     }

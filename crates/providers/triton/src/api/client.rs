@@ -16,6 +16,7 @@ use thiserror::Error;
 use super::error::{error_text, is_cns_down};
 use super::{CALL_DEADLINE, retry_policy};
 use crate::config::{CallConfig, Connection};
+use crate::metrics::TritonMetrics;
 use crate::signature::{ClockOffset, Signer};
 
 /// Requests to one data center at the same time.
@@ -55,14 +56,14 @@ pub struct Setting {
 
 impl Setting {
     /// From what a provider is built with.
-    pub fn new(surroundings: &Surroundings, calls: CallConfig, throttled: Counter) -> Self {
+    pub fn new(surroundings: &Surroundings, calls: CallConfig, metrics: &TritonMetrics) -> Self {
         Self {
             name: surroundings.name.to_string(),
             connector: surroundings.connector.clone(),
             clock: surroundings.clock.clone(),
             random: surroundings.random.clone(),
             metrics: surroundings.metrics.clone(),
-            throttled,
+            throttled: metrics.throttled.clone(),
             calls,
             offset: ClockOffset::default(),
         }

@@ -213,7 +213,7 @@ impl fmt::Debug for ApiError {
             .field("kind", &self.kind)
             .field("status", &self.status())
             .field("text", &self.to_string())
-            .finish()
+            .finish_non_exhaustive()
     }
 }
 

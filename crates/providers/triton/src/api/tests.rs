@@ -123,13 +123,12 @@ async fn triton_case_07_pages_are_read_until_one_is_not_full() {
 #[tokio::test(start_paused = true)]
 async fn a_machine_on_two_pages_is_one_and_an_unreadable_one_is_told() {
     let stage = Stage::new(|request| {
-        let page = match query(request, "offset") {
-            0 => machines(0..1000),
-            _ => {
-                let mut page = machines(999..1001);
-                page.as_array_mut().unwrap().push(json!({"id": 7}));
-                page
-            }
+        let page = if query(request, "offset") == 0 {
+            machines(0..1000)
+        } else {
+            let mut page = machines(999..1001);
+            page.as_array_mut().unwrap().push(json!({"id": 7}));
+            page
         };
         reply(200, &page)
     });

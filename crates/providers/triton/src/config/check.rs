@@ -477,19 +477,15 @@ impl<'a> Checker<'a> {
     fn missing(&mut self, what: &'static str, rows: &[&Row]) {
         let mut names = Vec::new();
         for row in rows {
-            let profile = self.finder.profile;
-            match profile {
-                Some(profile) => {
-                    names.push(format!("{} of profile {}", row.yaml_key(), profile.name));
-                }
-                None => {
-                    if row.flag {
-                        names.push(format!("--{}", row.key()));
-                    }
-                    names.extend(row.environment.first().map(|name| (*name).to_owned()));
-                    names.push(format!("{} in the file", row.key()));
-                }
+            if let Some(profile) = self.finder.profile {
+                names.push(format!("{} of profile {}", row.yaml_key(), profile.name));
+                continue;
             }
+            if row.flag {
+                names.push(format!("--{}", row.key()));
+            }
+            names.extend(row.environment.first().map(|name| (*name).to_owned()));
+            names.push(format!("{} in the file", row.key()));
         }
         let names = names.join(", ");
         self.errors.push(ConfigError::Missing { what, names });

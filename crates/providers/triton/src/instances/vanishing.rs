@@ -89,7 +89,7 @@ mod tests {
             news,
         };
         assert_eq!(vanishing.judge(look(5, 5), Instant::now()), wait(true));
-        tokio::time::advance(LASTING - Duration::from_secs(1)).await;
+        tokio::time::advance(LASTING.saturating_sub(Duration::from_secs(1))).await;
         assert_eq!(
             vanishing.judge(look(5, 5), Instant::now()),
             wait(false),

@@ -106,7 +106,7 @@ async fn triton_case_04_and_06_the_server_verifies_every_kind_of_key_also_with_a
             .cloud
             .add_key("acme", &format!("{} k", key.public_line()))
             .unwrap();
-        let provider = stage.provider_of(stage.sources(&[("SDC_PRIVATE_KEY", &text)]));
+        let provider = stage.provider_of(Stage::sources(&[("SDC_PRIVATE_KEY", &text)]));
         found(lookup(&provider, &known(1)).await);
         assert_eq!(stage.count(" 401"), 0, "{name}");
     }

@@ -15,7 +15,7 @@ fn refuses(path: &str, code: u16) -> Rule {
         headers: BTreeMap::new(),
         body: None,
     });
-    rule.path = path.to_owned();
+    path.clone_into(&mut rule.path);
     rule
 }
 

@@ -9,5 +9,6 @@
 
 mod credentials;
 mod existence;
+mod feed;
 mod nodes;
 mod stage;

@@ -43,14 +43,14 @@ impl Stage {
         }
     }
 
-    pub(crate) fn sources(&self, file: &[(&str, &str)]) -> Sources {
+    pub(crate) fn sources(further: &[(&str, &str)]) -> Sources {
         let variables: BTreeMap<String, String> = [
             ("SDC_ENDPOINT", ENDPOINT),
             ("SDC_ACCOUNT", "acme"),
             ("SDC_PRIVATE_KEY", DEFAULT_PRIVATE_KEY),
         ]
         .into_iter()
-        .chain(file.iter().copied())
+        .chain(further.iter().copied())
         .map(|(name, value)| (name.to_owned(), value.to_owned()))
         .collect();
         Sources {
@@ -77,7 +77,7 @@ impl Stage {
     }
 
     pub(crate) fn provider(&self) -> Arc<Triton> {
-        self.provider_of(self.sources(&[]))
+        self.provider_of(Self::sources(&[]))
     }
 
     /// The provider with a cloud config file of that text.
@@ -85,7 +85,7 @@ impl Stage {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("cloud.conf");
         std::fs::write(&path, text).unwrap();
-        let mut sources = self.sources(&[]);
+        let mut sources = Self::sources(&[]);
         sources.file = Some(path);
         (self.provider_of(sources), folder)
     }
@@ -96,7 +96,7 @@ impl Stage {
         content: SecretContent,
     ) -> (Arc<Triton>, watch::Sender<Option<SecretContent>>) {
         let (sender, receiver) = watch::channel(Some(content));
-        let mut sources = self.sources(&[]);
+        let mut sources = Self::sources(&[]);
         sources.secret = Some(receiver);
         (self.provider_of(sources), sender)
     }
