@@ -214,3 +214,45 @@ fn the_provider_tells_what_is_missing() {
         "the private key is missing",
     ]);
 }
+
+#[tokio::test]
+async fn a_key_is_rotated_once_a_manager_uses_the_new_one() {
+    let stage = Stage::new().await;
+    assert_eq!(ran(stage.tool(&[])).await.code, Some(0));
+    let rotating = tokio::spawn(ran(stage.tool(&["--rotate"])));
+    let stored = loop {
+        let secret = stage.secret("triton-credentials").await.unwrap();
+        if secret["SDC_KEY_ID"] != DEFAULT_FINGERPRINT {
+            break secret;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    };
+    // What a manager says.
+    let events: kube::Api<k8s_openapi::api::core::v1::Event> =
+        kube::Api::namespaced(stage.cluster.admin().unwrap(), "kube-system");
+    let event = serde_json::from_value(serde_json::json!({
+        "metadata": {"name": "loaded", "namespace": "kube-system"},
+        "involvedObject": {
+            "kind": "Secret", "name": "triton-credentials", "namespace": "kube-system",
+        },
+        "reason": "CredentialsLoaded",
+        "message": format!("using key {}", stored["SDC_KEY_ID"]),
+        "type": "Normal",
+    }));
+    events
+        .create(&kube::api::PostParams::default(), &event.unwrap())
+        .await
+        .unwrap();
+    let ended = rotating.await.unwrap();
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert!(
+        ended
+            .stdout
+            .contains(&format!("removed the key {DEFAULT_FINGERPRINT}")),
+        "{ended:?}"
+    );
+    // The old key no longer opens anything.
+    let ended = ran(stage.tool(&["--dry-run"])).await;
+    assert_eq!(ended.code, Some(3), "{ended:?}");
+    assert!(ended.error().contains("401"), "{ended:?}");
+}
