@@ -96,10 +96,12 @@ enum Network {
     Simulated(Pipes),
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Real {
     tcp: HttpConnector,
     tls: Arc<ClientConfig>,
+    /// With proxies: they are not shown the identity that is meant for whoever is behind them.
+    proxy_tls: Arc<ClientConfig>,
     proxies: ProxyRules,
 }
 
@@ -111,7 +113,12 @@ impl Connector {
         tcp.set_nodelay(true);
         tcp.set_keepalive(Some(KEEP_ALIVE));
         Self {
-            network: Network::Real(Arc::new(Real { tcp, tls, proxies })),
+            network: Network::Real(Arc::new(Real {
+                tcp,
+                proxy_tls: Arc::clone(&tls),
+                tls,
+                proxies,
+            })),
             deadline: CONNECT_DEADLINE,
         }
     }
@@ -120,18 +127,27 @@ impl Connector {
     /// as those of a machine's own metadata.
     #[must_use]
     pub fn direct(&self) -> Self {
-        let network = match &self.network {
-            Network::Real(real) => Network::Real(Arc::new(Real {
-                tcp: real.tcp.clone(),
-                tls: Arc::clone(&real.tls),
-                proxies: ProxyRules::default(),
-            })),
-            Network::Simulated(pipes) => Network::Simulated(pipes.clone()),
-        };
-        Self {
-            network,
-            deadline: self.deadline,
+        self.through(ProxyRules::default())
+    }
+
+    /// The same network with these proxies in the place of its own.
+    #[must_use]
+    pub fn through(&self, proxies: ProxyRules) -> Self {
+        self.changed(|real| real.proxies = proxies)
+    }
+
+    /// The same network, where servers are met with that identity and trust; proxies are met as before.
+    #[must_use]
+    pub fn with_tls(&self, tls: Arc<ClientConfig>) -> Self {
+        self.changed(|real| real.tls = tls)
+    }
+
+    fn changed(&self, change: impl FnOnce(&mut Real)) -> Self {
+        let mut changed = self.clone();
+        if let Network::Real(real) = &mut changed.network {
+            change(Arc::make_mut(real));
         }
+        changed
     }
 
     /// Hands out pipes to the listener named `host:port`, plain bytes for every scheme.
@@ -207,19 +223,19 @@ impl Service<Uri> for Connector {
 
 impl Real {
     async fn connect(&self, uri: &Uri, to: &str) -> Result<Stream, ConnectError> {
-        let secure = uri.scheme_str() == Some("https");
+        let is_secure = uri.scheme_str() == Some("https");
         match self.proxies.proxy_for_uri(uri) {
             None => {
                 let tcp = self.dial(uri.clone(), to).await?;
-                if secure {
-                    self.secure(tcp, uri, to).await
+                if is_secure {
+                    secure(&self.tls, tcp, uri, to).await
                 } else {
                     Ok(Stream::new(tcp))
                 }
             }
-            Some(proxy) if secure => {
+            Some(proxy) if is_secure => {
                 let tunnel = self.tunnel(proxy, uri, to).await?;
-                self.secure(tunnel.into_wire(), uri, to).await
+                secure(&self.tls, tunnel.into_wire(), uri, to).await
             }
             Some(proxy) => {
                 let mut stream = self.reach_proxy(proxy).await?;
@@ -235,31 +251,12 @@ impl Real {
         Ok(io.into_inner())
     }
 
-    async fn secure(
-        &self,
-        wire: impl Wire + 'static,
-        uri: &Uri,
-        to: &str,
-    ) -> Result<Stream, ConnectError> {
-        let host = uri.host().unwrap_or_default();
-        let host = host.trim_start_matches('[').trim_end_matches(']');
-        let name = ServerName::try_from(host.to_owned())
-            .map_err(|_| ConnectError::Address { uri: to.to_owned() })?;
-        let connector = TlsConnector::from(Arc::clone(&self.tls));
-        let secured = connector.connect(name, wire).await;
-        let secured = secured.map_err(|error| handshake_error(to, error))?;
-        let http2 = secured.get_ref().1.alpn_protocol() == Some(b"h2");
-        let mut stream = Stream::new(secured);
-        stream.http2 = http2;
-        Ok(stream)
-    }
-
     async fn reach_proxy(&self, proxy: &ProxyUrl) -> Result<Stream, ConnectError> {
         let uri = proxy.uri();
         let to = authority(uri)?;
         let tcp = self.dial(uri.clone(), &to).await?;
         if uri.scheme_str() == Some("https") {
-            self.secure(tcp, uri, &to).await
+            secure(&self.proxy_tls, tcp, uri, &to).await
         } else {
             Ok(Stream::new(tcp))
         }
@@ -288,6 +285,25 @@ impl Real {
             source: Box::new(error),
         })
     }
+}
+
+async fn secure(
+    tls: &Arc<ClientConfig>,
+    wire: impl Wire + 'static,
+    uri: &Uri,
+    to: &str,
+) -> Result<Stream, ConnectError> {
+    let host = uri.host().unwrap_or_default();
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    let name = ServerName::try_from(host.to_owned())
+        .map_err(|_| ConnectError::Address { uri: to.to_owned() })?;
+    let connector = TlsConnector::from(Arc::clone(tls));
+    let secured = connector.connect(name, wire).await;
+    let secured = secured.map_err(|error| handshake_error(to, error))?;
+    let http2 = secured.get_ref().1.alpn_protocol() == Some(b"h2");
+    let mut stream = Stream::new(secured);
+    stream.http2 = http2;
+    Ok(stream)
 }
 
 fn unreachable(

@@ -33,11 +33,13 @@
 pub mod addresses;
 pub mod config;
 pub mod describe;
+pub mod endpoint;
 pub mod id;
 pub mod labels;
 pub mod lifecycle;
 pub mod machine;
 pub mod ownership;
+pub mod talosconfig;
 #[cfg(test)]
 mod testing;
 pub mod transform;
