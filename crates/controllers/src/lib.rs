@@ -44,7 +44,7 @@ mod write;
 
 pub use lookups::Lookups;
 pub use nodes::{NodeChange, Nodes};
-pub use owners::{Owner, Owners};
+pub use owners::{Describer, Owners};
 pub use requests::{CertificateRequests, RequestChange, Requested};
 pub use services::{ServiceChange, Services};
 pub use stop::{Stop, StopHandle, stop_signal};

@@ -45,9 +45,13 @@ pub enum SkipReason {
     Malformed,
 }
 
+/// All labels of the pairs.
+const PAIRS: [&Pair; 3] = [&INSTANCE_TYPE, &ZONE, &REGION];
+
 /// Labels to set on a node when it is initialised, and those left out.
 ///
-/// Type, zone and region overwrite; an empty one removes nothing. Extra labels only add.
+/// Type, zone and region overwrite; an empty one removes nothing. Extra labels only add. What marks name is
+/// theirs.
 pub fn labels_of(
     instance: &Instance,
     on_node: &BTreeMap<String, String>,
@@ -59,6 +63,10 @@ pub fn labels_of(
         (ZONE, &instance.zone),
         (REGION, &instance.region),
     ] {
+        let marked = |key| instance.marks.labels.contains_key(key);
+        if marked(pair.beta) || marked(pair.stable) {
+            continue;
+        }
         for key in [pair.beta, pair.stable].map(str::to_owned) {
             if !is_label_value(value) {
                 let why = SkipReason::Malformed;
@@ -73,6 +81,9 @@ pub fn labels_of(
         }
     }
     for (key, value) in &instance.extra_labels {
+        if instance.marks.labels.contains_key(key) {
+            continue;
+        }
         match (skip_extra(key, value), on_node.get(key)) {
             (Some(why), _) => {
                 skipped.push(SkippedLabel {
@@ -97,13 +108,27 @@ pub fn labels_of(
 
 /// The stable labels that differ from their older twins, which win.
 pub fn stable_labels_to_repair(on_node: &BTreeMap<String, String>) -> BTreeMap<String, String> {
-    [INSTANCE_TYPE, ZONE, REGION]
+    PAIRS
         .iter()
         .filter_map(|pair| {
             let value = on_node.get(pair.beta)?;
             (on_node.get(pair.stable) != Some(value)).then(|| (pair.stable.into(), value.clone()))
         })
         .collect()
+}
+
+/// These labels, and beside one of a pair that stands alone its twin: the controllers keep both equal.
+pub(crate) fn with_twins(labels: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+    let mut all = labels.clone();
+    for pair in PAIRS {
+        let twin = match (labels.get(pair.beta), labels.get(pair.stable)) {
+            (Some(value), None) => (pair.stable, value),
+            (None, Some(value)) => (pair.beta, value),
+            (None, None) | (Some(_), Some(_)) => continue,
+        };
+        all.insert(twin.0.to_owned(), twin.1.clone());
+    }
+    all
 }
 
 fn skip_extra(key: &str, value: &str) -> Option<SkipReason> {
@@ -244,6 +269,17 @@ mod tests {
                 .iter()
                 .any(|s| s.why == SkipReason::Present("h0".into()))
         );
+    }
+
+    #[test]
+    fn what_marks_name_is_theirs() {
+        let mut marked = instance();
+        marked.marks.labels = map(&[(ZONE.stable, "z9"), ("vendor.test/rack", "r9")]);
+        marked.extra_labels = map(&[("vendor.test/rack", "r7")]);
+        let (labels, skipped) = labels_of(&marked, &map(&[]));
+        assert_eq!(labels.len(), 4);
+        assert!(labels.keys().all(|key| !key.ends_with("/zone")));
+        assert_eq!(skipped, []);
     }
 
     #[test]

@@ -35,7 +35,7 @@ mod instance;
 pub mod ipam;
 mod labels;
 mod lifecycle;
-mod marks;
+pub mod marks;
 mod members;
 mod membership;
 mod needs_update;

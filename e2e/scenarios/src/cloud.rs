@@ -4,6 +4,7 @@ mod balancers;
 mod certificates;
 mod drafts;
 mod networks;
+mod voices;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -12,7 +13,7 @@ use std::time::Duration;
 use bowline_core::ipam::Networks;
 use bowline_core::{
     AddressKind, Balancers, BoxFuture, Claim, Cloud, CloudError, CloudName, Evidence, Instance,
-    Instances, Lookup, Node, NodeAddress, Power, ProviderId, ServingCertificates,
+    Instances, Lookup, Node, NodeAddress, Power, ProviderId, ServingCertificates, Voice,
 };
 use bowline_http::{Clock, Random};
 use bowline_simulator::World;
@@ -74,6 +75,13 @@ pub fn stopped(id: &str) -> Instance {
     }
 }
 
+/// What the cloud is asked about machines.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Question {
+    Metadata,
+    Presence,
+}
+
 #[derive(Default)]
 struct State {
     scripts: BTreeMap<String, VecDeque<Script>>,
@@ -85,6 +93,10 @@ struct State {
     /// The chance that a whole call fails.
     trouble: f64,
     calls: Vec<(Timestamp, Vec<String>)>,
+    voices: BTreeMap<String, Voice>,
+    takes_leftovers: bool,
+    presence: BTreeMap<String, Script>,
+    presence_asked: BTreeMap<String, usize>,
     canaries: Vec<Timestamp>,
 }
 
@@ -227,8 +239,15 @@ impl ScriptedCloud {
         })
     }
 
-    fn script(&self, node: &Node) -> Script {
+    fn script(&self, node: &Node, question: Question) -> Script {
         let name = self.names.plain(&node.name);
+        if question == Question::Presence {
+            let mut state = self.state();
+            *state.presence_asked.entry(name.clone()).or_default() += 1;
+            if let Some(script) = state.presence.get(&name) {
+                return script.clone();
+            }
+        }
         if let Some(script) = self.scripted(&name) {
             return script;
         }
@@ -250,8 +269,8 @@ impl ScriptedCloud {
         }
     }
 
-    async fn answer(&self, node: &Node) -> Lookup {
-        match self.script(node) {
+    async fn answer(&self, node: &Node, question: Question) -> Lookup {
+        match self.script(node, question) {
             Script::Machine(instance) => Lookup::Found(Box::new(instance)),
             Script::Hang => std::future::pending().await,
             Script::None => Lookup::NotMine,
@@ -261,6 +280,27 @@ impl ScriptedCloud {
             }),
             Script::Error(text) => Lookup::CannotTell(unavailable(text)),
         }
+    }
+
+    async fn answers(&self, nodes: &[Arc<Node>], question: Question) -> Vec<Lookup> {
+        let names = nodes.iter().map(|node| self.names.plain(&node.name));
+        let names = names.collect();
+        let latency = {
+            let mut state = self.state();
+            state.calls.push((self.clock.now(), names));
+            state.latency
+        };
+        self.asked.send_modify(|asked| *asked += 1);
+        tokio::time::sleep(latency).await;
+        if self.is_in_trouble() {
+            let failed = |_| Lookup::CannotTell(unavailable("trouble"));
+            return nodes.iter().map(failed).collect();
+        }
+        let mut answers = Vec::with_capacity(nodes.len());
+        for node in nodes {
+            answers.push(self.answer(node, question).await);
+        }
+        answers
     }
 
     /// Draws whether this call fails; draws nothing while there is no trouble.
@@ -284,8 +324,13 @@ impl Cloud for ScriptedCloud {
         match provider_id.split_once("://") {
             Some((scheme, "")) if scheme == self.scheme => Claim::Malformed("it is empty".into()),
             Some((scheme, _)) if scheme == self.scheme => Claim::Mine,
+            _ if self.state().takes_leftovers && node.provider_id.is_some() => Claim::Leftover,
             _ => Claim::Foreign,
         }
+    }
+
+    fn voice(&self, node: &Node) -> Voice {
+        self.voice_about(&self.names.plain(&node.name))
     }
 
     fn has_cluster_id(&self) -> bool {
@@ -314,26 +359,11 @@ impl Cloud for ScriptedCloud {
 
 impl Instances for ScriptedCloud {
     fn lookup<'a>(&'a self, nodes: &'a [Arc<Node>]) -> BoxFuture<'a, Vec<Lookup>> {
-        Box::pin(async move {
-            let names = nodes.iter().map(|node| self.names.plain(&node.name));
-            let names = names.collect();
-            let latency = {
-                let mut state = self.state();
-                state.calls.push((self.clock.now(), names));
-                state.latency
-            };
-            self.asked.send_modify(|asked| *asked += 1);
-            tokio::time::sleep(latency).await;
-            if self.is_in_trouble() {
-                let failed = |_| Lookup::CannotTell(unavailable("trouble"));
-                return nodes.iter().map(failed).collect();
-            }
-            let mut answers = Vec::with_capacity(nodes.len());
-            for node in nodes {
-                answers.push(self.answer(node).await);
-            }
-            answers
-        })
+        Box::pin(self.answers(nodes, Question::Metadata))
+    }
+
+    fn presence<'a>(&'a self, nodes: &'a [Arc<Node>]) -> BoxFuture<'a, Vec<Lookup>> {
+        Box::pin(self.answers(nodes, Question::Presence))
     }
 
     fn canary(&self) -> BoxFuture<'_, Result<(), CloudError>> {

@@ -13,6 +13,8 @@ mod initialization_writes;
 mod labels;
 mod lifecycle;
 mod lifecycle_guard;
+mod marks;
 mod ownership;
 mod seeds;
 mod story;
+mod voices;
