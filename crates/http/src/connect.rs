@@ -93,7 +93,8 @@ pub struct Connector {
 #[derive(Clone, Debug)]
 enum Network {
     Real(Arc<Real>),
-    Simulated(Pipes),
+    /// TLS is spoken on pipes only to those that are met with an identity of their own.
+    Simulated(Pipes, Option<Arc<ClientConfig>>),
 }
 
 #[derive(Clone, Debug)]
@@ -133,19 +134,21 @@ impl Connector {
     /// The same network with these proxies in the place of its own.
     #[must_use]
     pub fn through(&self, proxies: ProxyRules) -> Self {
-        self.changed(|real| real.proxies = proxies)
-    }
-
-    /// The same network, where servers are met with that identity and trust; proxies are met as before.
-    #[must_use]
-    pub fn with_tls(&self, tls: Arc<ClientConfig>) -> Self {
-        self.changed(|real| real.tls = tls)
-    }
-
-    fn changed(&self, change: impl FnOnce(&mut Real)) -> Self {
         let mut changed = self.clone();
         if let Network::Real(real) = &mut changed.network {
-            change(Arc::make_mut(real));
+            Arc::make_mut(real).proxies = proxies;
+        }
+        changed
+    }
+
+    /// The same network, where servers are met with that identity and trust; proxies are met as before. Pipes
+    /// speak TLS then, too.
+    #[must_use]
+    pub fn with_tls(&self, tls: Arc<ClientConfig>) -> Self {
+        let mut changed = self.clone();
+        match &mut changed.network {
+            Network::Real(real) => Arc::make_mut(real).tls = tls,
+            Network::Simulated(_, spoken) => *spoken = Some(tls),
         }
         changed
     }
@@ -153,7 +156,7 @@ impl Connector {
     /// Hands out pipes to the listener named `host:port`, plain bytes for every scheme.
     pub fn simulated(pipes: Pipes) -> Self {
         Self {
-            network: Network::Simulated(pipes),
+            network: Network::Simulated(pipes, None),
             deadline: CONNECT_DEADLINE,
         }
     }
@@ -180,7 +183,7 @@ impl Connector {
     pub fn secrets(&self) -> Vec<bowline_core::Secret> {
         match &self.network {
             Network::Real(real) => real.proxies.secrets(),
-            Network::Simulated(_) => Vec::new(),
+            Network::Simulated(..) => Vec::new(),
         }
     }
 
@@ -190,10 +193,16 @@ impl Connector {
         let connecting = async {
             match &self.network {
                 Network::Real(real) => real.connect(&uri, &to).await,
-                Network::Simulated(pipes) => match pipes.connect(&to) {
-                    Ok(pipe) => Ok(Stream::new(pipe)),
-                    Err(error) => Err(unreachable(&to, error)),
-                },
+                Network::Simulated(pipes, tls) => {
+                    let pipe = pipes.connect(&to);
+                    let pipe = pipe.map_err(|error| unreachable(&to, error))?;
+                    match tls {
+                        Some(tls) if uri.scheme_str() == Some("https") => {
+                            secure(tls, pipe, &uri, &to).await
+                        }
+                        _ => Ok(Stream::new(pipe)),
+                    }
+                }
             }
         };
         match timeout(self.deadline, connecting).await {
