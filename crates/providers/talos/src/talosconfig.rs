@@ -19,7 +19,7 @@ use std::sync::Arc;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bowline_core::Secret;
-use bowline_http::{ProxyRules, SmallFile, Tls};
+use bowline_http::{Clock, ProxyRules, SmallFile, Tls};
 use jiff::Timestamp;
 use rustls::ClientConfig;
 use serde::Deserialize;
@@ -213,16 +213,17 @@ pub fn find(candidates: &[PathBuf]) -> Result<SmallFile, TalosconfigError> {
 }
 
 impl Talosconfig {
-    /// Reads the text of the file at `path`, which is only named.
-    pub fn read(path: &Path, text: &str) -> Result<Self, TalosconfigError> {
-        parse(text).map_err(|reason| TalosconfigError::Unusable {
+    /// Reads the text of the file at `path`, which is only named. Whether machines' certificates are valid
+    /// is told by `clock`.
+    pub fn read(path: &Path, text: &str, clock: &Clock) -> Result<Self, TalosconfigError> {
+        parse(text, clock).map_err(|reason| TalosconfigError::Unusable {
             path: path.to_owned(),
             reason,
         })
     }
 }
 
-fn parse(text: &str) -> Result<Talosconfig, Unusable> {
+fn parse(text: &str, clock: &Clock) -> Result<Talosconfig, Unusable> {
     let raw = raw(text)?;
     let has = || -> Vec<String> {
         raw.contexts
@@ -240,7 +241,7 @@ fn parse(text: &str) -> Result<Talosconfig, Unusable> {
             Unusable::MissingContext { name, has: has() }
         });
     };
-    context.unwrap_or_default().checked(&name)
+    context.unwrap_or_default().checked(&name, clock)
 }
 
 fn raw(text: &str) -> Result<Raw, Unusable> {
@@ -262,7 +263,7 @@ fn raw(text: &str) -> Result<Raw, Unusable> {
 }
 
 impl RawContext {
-    fn checked(self, name: &str) -> Result<Talosconfig, Unusable> {
+    fn checked(self, name: &str, clock: &Clock) -> Result<Talosconfig, Unusable> {
         let auth = self.auth.unwrap_or_default();
         if auth.siderov1.is_some() {
             return Err(Unusable::Siderov1(name.to_owned()));
@@ -270,7 +271,7 @@ impl RawContext {
         let ca = decoded(name, "ca", self.ca.as_deref())?;
         let crt = decoded(name, "crt", self.crt.as_deref())?;
         let key = decoded(name, "key", self.key.as_deref())?;
-        let mut tls = Tls::new().protocols(&[PROTOCOL]);
+        let mut tls = Tls::new().protocols(&[PROTOCOL]).clock(clock.clone());
         if let Some(ca) = ca {
             let what = format!("`ca` of context {name:?}");
             tls = tls

@@ -3,6 +3,10 @@ use super::*;
 use crate::config::Environment;
 use crate::testing::pki::Authority;
 
+fn parse(text: &str) -> Result<Talosconfig, Unusable> {
+    super::parse(text, &Clock::system())
+}
+
 /// The specification's key (V7), as a talosconfig has it.
 const V7: &str = "LS0tLS1CRUdJTiBFRDI1NTE5IFBSSVZBVEUgS0VZLS0tLS0KTUM0Q0FRQXdCUVlESzJWd0JDSUVJQUFCQWdNRUJRWUhDQWtLQ3d3TkRnOFFFUklURkJVV0Z4Z1pHaHNjSFI0ZgotLS0tLUVORCBFRDI1NTE5IFBSSVZBVEUgS0VZLS0tLS0K";
 const V7_DER: &str = "302e020100300506032b657004220420000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
@@ -225,7 +229,8 @@ fn talos_case_88_what_is_wrong_names_file_and_cause() {
         ),
     ];
     for (text, words) in rows {
-        let error = Talosconfig::read(Path::new("/etc/talos/config"), &text).unwrap_err();
+        let error =
+            Talosconfig::read(Path::new("/etc/talos/config"), &text, &Clock::system()).unwrap_err();
         let error = error.to_string();
         assert!(error.contains("/etc/talos/config"), "{error}");
         assert!(error.contains(words), "{error}");

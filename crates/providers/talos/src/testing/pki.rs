@@ -66,3 +66,19 @@ impl Authority {
         (certificate.pem(), key.serialize_pem())
     }
 }
+
+impl Authority {
+    /// A talosconfig with these endpoints, whose certificate has so many seconds left.
+    pub(crate) fn talosconfig(&self, endpoints: &[&str], seconds: i64) -> String {
+        use base64::Engine as _;
+        let encoded = |text: &str| base64::engine::general_purpose::STANDARD.encode(text);
+        let (crt, key) = self.client("os:reader", seconds);
+        let key = key.replace("PRIVATE KEY", "ED25519 PRIVATE KEY");
+        let endpoints = endpoints.join(", ");
+        let (ca, crt, key) = (encoded(&self.pem), encoded(&crt), encoded(&key));
+        format!(
+            "context: default\ncontexts:\n  default:\n    endpoints: [{endpoints}]\n    ca: {ca}\n    \
+             crt: {crt}\n    key: {key}\n"
+        )
+    }
+}
