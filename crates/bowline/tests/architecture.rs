@@ -12,13 +12,19 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("bowline-http", &["bowline-core"]),
     ("bowline-controllers", &["bowline-core", "bowline-http"]),
     ("bowline-templates", &[]),
+    ("bowline-talos-api", &[]),
     ("bowline-cloudscale", &["bowline-core", "bowline-http"]),
     ("bowline-exoscale", &["bowline-core", "bowline-http"]),
     (
         "bowline-talos",
-        &["bowline-core", "bowline-http", "bowline-templates"],
+        &[
+            "bowline-core",
+            "bowline-http",
+            "bowline-talos-api",
+            "bowline-templates",
+        ],
     ),
-    ("bowline-simulator", &["bowline-http"]),
+    ("bowline-simulator", &["bowline-http", "bowline-talos-api"]),
     (
         "bowline-control-plane",
         &["bowline-core", "bowline-http", "bowline-simulator"],
@@ -57,6 +63,7 @@ const FORBIDDEN: &[(&str, &[&str])] = &[
     ("bowline-cloudscale", &["kube", "k8s-openapi"]),
     ("bowline-exoscale", &["kube", "k8s-openapi"]),
     ("bowline-talos", &["kube", "k8s-openapi"]),
+    ("bowline-talos-api", &["hyper", "kube", "rustls"]),
     ("bowline-templates", &["tokio", "hyper", "kube", "rustls"]),
 ];
 

@@ -71,6 +71,7 @@ pub mod monitor;
 pub mod relay;
 pub mod serve;
 pub mod simulate;
+pub mod talos;
 #[cfg(test)]
 mod testing;
 mod world;
