@@ -3,6 +3,7 @@
 mod balancers;
 mod certificates;
 mod drafts;
+mod labels;
 mod networks;
 mod voices;
 
@@ -13,13 +14,14 @@ use std::time::Duration;
 use bowline_core::ipam::Networks;
 use bowline_core::{
     AddressKind, Balancers, BoxFuture, Claim, Cloud, CloudError, CloudName, Evidence, Instance,
-    Instances, Lookup, Node, NodeAddress, Power, ProviderId, ServingCertificates, Voice,
+    Instances, LabelSync, Lookup, Marks, Node, NodeAddress, Power, ProviderId, ServingCertificates,
+    Voice,
 };
 use bowline_http::{Clock, Random};
 use bowline_simulator::World;
 use bowline_simulator::machines::{self, Machines};
 use jiff::Timestamp;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 
 use crate::names::Names;
 use balancers::unavailable;
@@ -57,7 +59,7 @@ pub fn machine(id: &str, addresses: &[&str]) -> Instance {
             .collect(),
         power: Power::On,
         extra_labels: BTreeMap::new(),
-        marks: bowline_core::Marks::default(),
+        marks: Marks::default(),
     }
 }
 
@@ -95,6 +97,8 @@ struct State {
     calls: Vec<(Timestamp, Vec<String>)>,
     voices: BTreeMap<String, Voice>,
     takes_leftovers: bool,
+    marks: Marks,
+    has_label_sync: bool,
     presence: BTreeMap<String, Script>,
     presence_asked: BTreeMap<String, usize>,
     canaries: Vec<Timestamp>,
@@ -111,6 +115,7 @@ pub struct ScriptedCloud {
     balancers: ScriptedBalancers,
     networks: ScriptedNetworks,
     approval: certificates::Approval,
+    heard: Notify,
     asked: watch::Sender<usize>,
 }
 
@@ -128,6 +133,7 @@ impl ScriptedCloud {
             balancers: ScriptedBalancers::new(names, &world.clock, &asked),
             networks: ScriptedNetworks::new(names, &asked),
             approval: certificates::Approval::default(),
+            heard: Notify::new(),
             asked,
         })
     }
@@ -258,12 +264,16 @@ impl ScriptedCloud {
         let id = format!("{}://{name}", self.scheme);
         let number: u32 = name.bytes().map(u32::from).sum();
         let address = format!("InternalIP:10.0.{}.{}", number / 250, number % 250 + 1);
-        match (machines.power(&id), &node.provider_id) {
-            (Some(machines::Power::Running), _) => Script::Machine(machine(&id, &[&address])),
-            (Some(machines::Power::Off), _) => Script::Machine(Instance {
-                power: Power::Off,
+        let found = |power| {
+            Script::Machine(Instance {
+                power,
+                marks: state.marks.clone(),
                 ..machine(&id, &[&address])
-            }),
+            })
+        };
+        match (machines.power(&id), &node.provider_id) {
+            (Some(machines::Power::Running), _) => found(Power::On),
+            (Some(machines::Power::Off), _) => found(Power::Off),
             (None, Some(_)) => Script::Gone,
             (None, None) => Script::None,
         }
@@ -349,6 +359,11 @@ impl Cloud for ScriptedCloud {
     fn networks(&self) -> Option<&dyn Networks> {
         let offered = self.networks.is_offered();
         offered.then_some(&self.networks as &dyn Networks)
+    }
+
+    fn label_sync(&self) -> Option<&dyn LabelSync> {
+        let offered = self.state().has_label_sync;
+        offered.then_some(self as &dyn LabelSync)
     }
 
     fn serving_certificates(&self) -> Option<&dyn ServingCertificates> {

@@ -1,6 +1,6 @@
-//! Who describes nodes and who looks after them, when that is not the same.
+//! Who describes nodes and who looks after them, when that is not the same, and marks for all.
 
-use bowline_core::Voice;
+use bowline_core::{Marks, Voice};
 
 use super::{Script, ScriptedCloud};
 
@@ -23,6 +23,11 @@ impl ScriptedCloud {
     /// How often it was asked about the presence of that node.
     pub fn presence_asked(&self, node: &str) -> usize {
         self.state().presence_asked.get(node).copied().unwrap_or(0)
+    }
+
+    /// From now on the nodes of machines that it follows are to have these marks.
+    pub fn mark(&self, marks: Marks) {
+        self.state().marks = marks;
     }
 
     pub(super) fn voice_about(&self, node: &str) -> Voice {
