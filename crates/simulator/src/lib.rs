@@ -28,7 +28,7 @@
 //!          │ serve::Api
 //!   ┌──────▼──────────────────────────────┐   ┌───────────────┐
 //!   │ kubernetes                          │   │ cloudscale,   │
-//!   │  server: who, may they, which verb  │   │ exoscale,     │
+//!   │  server: who, may they, which verb  │   │ exoscale, …   │
 //!   │  verbs ─▶ schema, patch, managed,   │   │  route, model │
 //!   │           strategy ─▶ store         │   └──────▲────────┘
 //!   │  list, watch, table ◀── store       │          │ machines stop

@@ -39,7 +39,7 @@ func main() {
 	defer cancel()
 	t := &tour{Context: ctx, control: strings.TrimSuffix(os.Getenv("TALOS_CONTROL"), "/")}
 	t.open()
-	parts := []func(*tour){versions, platforms, systems, addresses, clusters, headers, missing}
+	parts := []func(*tour){versions, platforms, systems, addresses, clusters, watches, headers, missing}
 	if t.control != "" {
 		parts = append(parts, refusals, definitions, roles, certificates, rotation, stages)
 	}

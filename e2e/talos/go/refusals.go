@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/cosi-project/runtime/api/v1alpha1"
+	"github.com/cosi-project/runtime/pkg/resource"
 	"github.com/cosi-project/runtime/pkg/resource/meta"
 	"github.com/cosi-project/runtime/pkg/safe"
 	"github.com/cosi-project/runtime/pkg/state"
@@ -198,6 +199,16 @@ func stages(t *tour) {
 	get := func() (*runtime.PlatformMetadata, error) {
 		return safe.StateGetByID[*runtime.PlatformMetadata](t.on("10.0.0.5"), t.COSI, runtime.PlatformMetadataID)
 	}
+	ctx, cancel := context.WithCancel(t.on("10.0.0.5"))
+	defer cancel()
+	events := make(chan state.Event)
+	one := resource.NewMetadata("runtime", runtime.PlatformMetadataType, runtime.PlatformMetadataID, resource.VersionUndefined)
+	t.must("watch platform metadata", t.COSI.Watch(ctx, one, events))
+	t.equal("it is there", (<-events).Type, state.Created)
+	set("metadata-partial")
+	changed := <-events
+	t.equal("it changes", changed.Type, state.Updated)
+	t.check(changed.Old != nil && changed.Resource.Metadata().Version().String() == "2", "what it was and is: %v", changed)
 	set("booting")
 	_, err := t.raw.Get(t.on("10.0.0.5"), platform)
 	t.refused("a machine that boots", err, codes.Unavailable,

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"net/netip"
 	"time"
 
@@ -8,6 +9,7 @@ import (
 	"github.com/cosi-project/runtime/pkg/resource"
 	"github.com/cosi-project/runtime/pkg/resource/protobuf"
 	"github.com/cosi-project/runtime/pkg/safe"
+	"github.com/cosi-project/runtime/pkg/state"
 	machinetype "github.com/siderolabs/talos/pkg/machinery/config/machine"
 	"github.com/siderolabs/talos/pkg/machinery/nethelpers"
 	"github.com/siderolabs/talos/pkg/machinery/resources/cluster"
@@ -111,6 +113,22 @@ func clusters(t *tour) {
 	for one := range members.All() {
 		t.same("", one)
 	}
+}
+
+// watches looks at what there is; what changes is watched with the stages.
+func watches(t *tour) {
+	ctx, cancel := context.WithCancel(t.on("10.0.0.5"))
+	defer cancel()
+	events := make(chan state.Event)
+	kind := resource.NewMetadata(network.NamespaceName, network.AddressStatusType, "", resource.VersionUndefined)
+	t.must("watch addresses", t.COSI.WatchKind(ctx, kind, events, state.WithBootstrapContents(true)))
+	for range 6 {
+		event := <-events
+		t.equal("what there is", event.Type, state.Created)
+		_, typed := event.Resource.(*network.AddressStatus)
+		t.check(typed, "an address: %v", event.Resource)
+	}
+	t.equal("the end of what there is", (<-events).Type, state.Bootstrapped)
 }
 
 // same checks that the text of a resource says what the official code would write for it.
