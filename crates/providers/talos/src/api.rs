@@ -13,8 +13,6 @@ mod endpoints;
 mod error;
 mod line;
 mod reading;
-#[cfg(test)]
-mod tests;
 
 use std::net::IpAddr;
 use std::sync::Arc;
