@@ -1,13 +1,16 @@
 //! Endpoints, connections and credentials.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use bowline_core::{CloudErrorKind, Lookup};
-use bowline_simulator::talos::{Access, MachineSpec};
+use bowline_core::{CloudErrorKind, CloudName, Lookup};
+use bowline_http::{Connector, ProxyRules, Tls};
+use bowline_simulator::World;
+use bowline_simulator::talos::{Access, Config, MachineSpec, Talos};
 use tokio::time::Instant;
 
-use crate::Need;
 use crate::testing::cluster::{FIRST, Stage, cannot_tell, found, id, look};
+use crate::{Environment, Need, Setup, Surroundings, build};
 
 #[tokio::test(start_paused = true)]
 async fn talos_case_54_an_endpoint_that_refuses_is_passed_over() {
@@ -220,4 +223,42 @@ async fn two_runs_of_one_seed_are_the_same() {
     assert!(!first.is_empty());
     // The second begins later by the paused clock's own count, not by the world's.
     assert_eq!(first, second);
+}
+
+#[tokio::test]
+async fn over_real_sockets_and_tls_it_is_the_same() {
+    let world = World::real();
+    let talos = Talos::new(&world, Config::default()).unwrap();
+    let own = ["eth0/10.0.0.1/24"];
+    let first = MachineSpec::named("cp1", &own).control_plane();
+    talos.add_machine(&first).unwrap();
+    let any = std::net::SocketAddr::from(([127, 0, 0, 1], 0));
+    let server = talos.listen("cp1", any).await.unwrap();
+    let endpoint = server.local_addr().unwrap().to_string();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("config");
+    let text = talos.talosconfig(&Access::reader(&[&endpoint])).unwrap();
+    std::fs::write(&path, text).unwrap();
+    let setup = Setup {
+        environment: Environment {
+            endpoints: Vec::new(),
+            candidates: vec![path],
+        },
+        config_file: String::new(),
+        need: Need::Machines,
+    };
+    let tls = Tls::new().build().unwrap();
+    let surroundings = Surroundings {
+        name: CloudName::parse("talos").unwrap(),
+        connector: Connector::real(tls, ProxyRules::default()),
+        clock: world.clock.clone(),
+        random: world.random.fork(),
+        metrics: None,
+    };
+    let cloud = build(setup, surroundings, None).unwrap();
+    let mut node = crate::testing::node("cp1", "10.0.0.1");
+    node.created = world.clock.now();
+    let instance = found(&cloud, &Arc::new(node)).await;
+    assert_eq!(id(&instance), "talos://metal/10.0.0.1");
+    cloud.instances().unwrap().canary().await.unwrap();
 }
