@@ -53,6 +53,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "bowline-exoscale",
             "bowline-http",
             "bowline-simulator",
+            "bowline-talos",
         ],
     ),
 ];

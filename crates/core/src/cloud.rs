@@ -137,6 +137,12 @@ pub trait Instances: Send + Sync {
     /// and is then never [`Lookup::Gone`], unless the cloud claims it ([`Cloud::claim`]).
     fn lookup<'a>(&'a self, nodes: &'a [Arc<Node>]) -> BoxFuture<'a, Vec<Lookup>>;
 
+    /// Whether each machine answers for itself. Asking about many together then saves nothing, and one that
+    /// does not answer would hold up the others: questions that arrive together travel apart.
+    fn answers_apart(&self) -> bool {
+        false
+    }
+
     /// Whether the machines of these nodes exist and run: one answer for each, in the same order. Asked
     /// every few seconds about nodes that are not Ready; what else is in the answers is not used.
     fn presence<'a>(&'a self, nodes: &'a [Arc<Node>]) -> BoxFuture<'a, Vec<Lookup>> {
