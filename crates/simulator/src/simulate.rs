@@ -1,6 +1,7 @@
 //! The simulators as servers of their own: what `bowline simulate` runs.
 
 mod exoscale;
+mod xenorchestra;
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;
@@ -17,6 +18,7 @@ use crate::kubernetes;
 use crate::serve::{ServeError, Server};
 
 pub use exoscale::{ExoscaleOptions, ExoscaleSimulation, exoscale};
+pub use xenorchestra::{XenOrchestraOptions, XenOrchestraSimulation, xenorchestra};
 
 /// How to run the simulated cloudscale.ch.
 #[derive(Clone, Debug)]
@@ -54,6 +56,15 @@ pub enum SimulateError {
     /// The same, of a simulated Exoscale.
     #[error("the content of the fixture cannot be set up")]
     ExoscaleContent(#[from] crate::exoscale::HandleError),
+    /// The same, of a simulated Xen Orchestra.
+    #[error("the content of the fixture cannot be set up")]
+    XenOrchestraContent(#[from] crate::xenorchestra::HandleError),
+    /// The certificate cannot be made.
+    #[error("cannot make a certificate")]
+    Certificate {
+        /// Why.
+        source: rcgen::Error,
+    },
     /// The server cannot be started.
     #[error(transparent)]
     Serve(#[from] ServeError),
