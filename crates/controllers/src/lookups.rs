@@ -360,7 +360,7 @@ mod tests {
     async fn a_machine_that_never_answers_holds_up_no_other_question() {
         let cloud = Arc::new(Apart(CloudName::parse("demo").unwrap()));
         let (_handle, stop) = stop_signal();
-        let lookups = Lookups::start(cloud, Fence::open(), stop);
+        let lookups = Lookups::start(cloud, Fence::open(), &stop);
         let mut dead = Node::from(NodeObject::default());
         dead.name = "dead".into();
         let living = Arc::new(Node::from(NodeObject::default()));

@@ -240,7 +240,6 @@ impl Term {
             Self::Text(text, number) => value.is_some_and(|value| {
                 within(value, &|value| match value {
                     Value::String(found) => found.to_lowercase().contains(text),
-                    #[expect(clippy::float_cmp, reason = "the filter asks for equal numbers")]
                     Value::Number(found) => number.is_some() && found.as_f64() == *number,
                     _ => false,
                 })

@@ -5,11 +5,12 @@
 
 use serde_json::{Map, Value};
 
+use super::actions::Action;
 use super::config::{Quirks, Timings, User};
 use super::guest;
 use super::model::{Cloud, Connection, Heard, Host, Kind, Pool, PowerState, Vm};
 use super::stage::forever;
-use super::tasks::{Action, Effect, Planned, Task};
+use super::tasks::{Effect, Planned, Task};
 use super::{XenOrchestra, machine_id};
 use crate::fleet::Kubelet;
 
@@ -219,7 +220,7 @@ impl XenOrchestra {
     /// Gives a VM these tags and no others.
     pub fn set_tags(&self, vm: &str, tags: &[&str]) -> Result<(), HandleError> {
         self.change_vm("tag", vm, |vm| {
-            vm.tags = tags.iter().map(ToString::to_string).collect()
+            vm.tags = tags.iter().map(ToString::to_string).collect();
         })
     }
 
@@ -234,7 +235,7 @@ impl XenOrchestra {
     /// host that failed have to be silenced by halting the VMs.
     pub fn set_host_running(&self, host: &str, runs: bool) -> Result<(), HandleError> {
         self.change_host("switch", host, |host| {
-            host.power = if runs { "Running" } else { "Halted" }
+            host.power = if runs { "Running" } else { "Halted" };
         })
     }
 
@@ -293,7 +294,7 @@ impl XenOrchestra {
     /// Whether the records of a pool's VMs cannot be read: then pool and hosts are shown, and no VM is.
     pub fn lose_vm_records(&self, pool: &str, lost: bool) -> Result<(), HandleError> {
         self.change_pool("lose the records of", pool, |pool| {
-            pool.records_missing = lost
+            pool.records_missing = lost;
         })
     }
 
@@ -302,7 +303,9 @@ impl XenOrchestra {
         self.change("remove", Kind::Pool, pool, |cloud, id| {
             let vms = cloud.vms.all().filter(|vm| vm.pool == id);
             let vms: Vec<String> = vms.map(|vm| vm.id.clone()).collect();
-            vms.iter().for_each(|vm| cloud.lose_vm(vm));
+            for vm in &vms {
+                cloud.lose_vm(vm);
+            }
             cloud.touch_pool(id);
             cloud.hosts.retain(|host| host.pool != id);
             cloud.pools.remove(id).map(|_| ())

@@ -48,7 +48,9 @@ pub(super) fn written(asked: &Asked<'_>, all: Vec<Value>) -> Result<Response<Bod
             "Cannot use both ndjson and markdown output formats simultaneously",
         )),
         (true, false) => {
-            let lines: String = mapped.iter().map(|it| format!("{it}\n")).collect();
+            let lines: Vec<String> = mapped.iter().map(Value::to_string).collect();
+            let end = if lines.is_empty() { "" } else { "\n" };
+            let lines = lines.join("\n") + end;
             Ok(serve::of_type(
                 StatusCode::OK,
                 "application/x-ndjson",

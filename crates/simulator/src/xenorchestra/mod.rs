@@ -1,12 +1,13 @@
 //! Xen Orchestra, simulated: its REST API v0 and its socket, over pools of hosts with VMs.
 //!
 //! ```text
-//!  request ─▶ route: prefix, TLS ─▶ auth ─▶ calls (operation id) ─▶ rights ─▶ lists · render ─▶ answer
+//!  request ─▶ route: prefix, TLS ─▶ auth ─▶ calls (operation id) ─▶ reads: lists · render ─▶ answer
 //!               │                                    │
-//!               ├─▶ socket: JSON-RPC                 ├─▶ tasks: what happens, and when ──▶ model
-//!               └─▶ page: the sign-in                └─▶ events: who listens ◀── changes ────┘
+//!               ├─▶ socket: JSON-RPC                 ├─▶ actions · tasks: what happens when ─▶ model
+//!               └─▶ page: the sign-in                └─▶ events: who listens ◀── changes ──────┘
 //! ```
 
+mod actions;
 mod auth;
 mod calls;
 mod config;
@@ -16,6 +17,7 @@ mod guest;
 mod handle;
 mod lists;
 mod model;
+mod reads;
 mod refusal;
 mod render;
 mod route;

@@ -118,6 +118,10 @@ pub(super) struct Host {
 }
 
 #[derive(Clone, Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "ways in which a VM may be hidden, which have nothing to do with each other"
+)]
 pub(super) struct Vm {
     pub(super) id: String,
     pub(super) name: String,

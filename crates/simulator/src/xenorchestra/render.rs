@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::guest;
-use super::model::{Cloud, Host, Kind, Pool, Vm};
+use super::model::{Cloud, Connection, Host, Kind, Pool, Vm};
 
 impl Cloud {
     /// An object as the API shows it; none if it does not.
@@ -109,34 +109,33 @@ impl Cloud {
         }
         shown
     }
+}
 
-    /// The connection to a pool, as `/servers` shows it.
-    pub(super) fn show_server(&self, pool: &Pool) -> Value {
-        use super::model::Connection;
-        let connected = pool.connection == Connection::Connected;
-        let mut shown = json!({
-            "type": "server",
-            "id": pool.server,
-            "host": pool.address,
-            "label": pool.name,
-            "username": "root",
-            "enabled": pool.connection != Connection::Disconnected,
-            "allowUnauthorized": true,
-            "readOnly": false,
-            "status": pool.connection.as_str(),
-        });
-        if connected {
-            shown["poolId"] = json!(pool.id);
-            shown["poolNameLabel"] = json!(pool.name);
-            if let Some(master) = &pool.master {
-                shown["master"] = json!(master);
-            }
+/// The connection to a pool, as `/servers` shows it.
+pub(super) fn show_server(pool: &Pool) -> Value {
+    let connected = pool.connection == Connection::Connected;
+    let mut shown = json!({
+        "type": "server",
+        "id": pool.server,
+        "host": pool.address,
+        "label": pool.name,
+        "username": "root",
+        "enabled": pool.connection != Connection::Disconnected,
+        "allowUnauthorized": true,
+        "readOnly": false,
+        "status": pool.connection.as_str(),
+    });
+    if connected {
+        shown["poolId"] = json!(pool.id);
+        shown["poolNameLabel"] = json!(pool.name);
+        if let Some(master) = &pool.master {
+            shown["master"] = json!(master);
         }
-        if pool.connection == Connection::Connecting {
-            shown["error"] = json!({ "message": "connect ETIMEDOUT", "code": "ETIMEDOUT" });
-        }
-        shown
     }
+    if pool.connection == Connection::Connecting {
+        shown["error"] = json!({ "message": "connect ETIMEDOUT", "code": "ETIMEDOUT" });
+    }
+    shown
 }
 
 /// What all hosts say.

@@ -162,13 +162,12 @@ impl XenOrchestra {
     fn sign_in(&self, session: &mut Session, params: &Value) -> Result<Value, Refusal> {
         let word = |name: &str| params.get(name).and_then(Value::as_str);
         let (caller, ear) = self.with(|cloud| {
-            let caller = match word("token") {
-                Some(token) => self.by_token(cloud, token)?,
-                None => {
-                    let name = word("email").or_else(|| word("username"));
-                    let name = name.unwrap_or_default();
-                    self.by_password(cloud, name, word("password"), word("otp"))?
-                }
+            let caller = if let Some(token) = word("token") {
+                self.by_token(cloud, token)?
+            } else {
+                let name = word("email").or_else(|| word("username"));
+                let name = name.unwrap_or_default();
+                self.by_password(cloud, name, word("password"), word("otp"))?
             };
             let ear = self.listen(cloud, &caller.name, Form::Notification);
             Ok::<_, Refusal>((caller, ear))
@@ -184,11 +183,11 @@ impl XenOrchestra {
 
     fn all_objects(&self, caller: &Caller, params: &Value) -> Result<Value, Refusal> {
         let wanted = params.get("filter").cloned().unwrap_or(json!({}));
-        let term = match &wanted {
-            Value::String(text) => {
+        let term = match wanted.as_str() {
+            Some(text) => {
                 Some(filter::parse(text).map_err(|message| Refusal::filter(&message, text))?)
             }
-            _ => None,
+            None => None,
         };
         let fits = |object: &Value| match (&term, &wanted) {
             (Some(term), _) => term.fits(Some(object)),

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::XenOrchestra;
 use super::guest;
 use super::model::{Connection, Kind, PowerState};
+use super::render::show_server;
 
 /// A pool.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -119,7 +120,7 @@ impl XenOrchestra {
                 "pools": shown(Kind::Pool),
                 "hosts": shown(Kind::Host),
                 "vms": shown(Kind::Vm),
-                "servers": cloud.pools.all().map(|it| cloud.show_server(it)).collect::<Vec<_>>(),
+                "servers": cloud.pools.all().map(show_server).collect::<Vec<_>>(),
                 "tasks": cloud.tasks.all().map(|it| Value::Object(it.show())).collect::<Vec<_>>(),
                 "users": cloud.users.keys().collect::<Vec<_>>(),
                 "tokens": cloud.tokens.keys().collect::<Vec<_>>(),

@@ -13,6 +13,8 @@ fn basic(pair: &str) -> String {
     )
 }
 
+type Row<'a> = (&'a [(&'a str, &'a str)], u16);
+
 fn unknown() -> Value {
     json!({ "error": "invalid credentials" })
 }
@@ -24,7 +26,6 @@ async fn a_caller_is_known_by_exactly_one_thing() {
     let cookie = format!("authenticationToken={DEFAULT_TOKEN}");
     let second = format!("other=1; token={DEFAULT_TOKEN}");
     let first = format!("token=bad; authenticationToken={DEFAULT_TOKEN}");
-    type Row<'a> = (&'a [(&'a str, &'a str)], u16);
     let rows: [Row<'_>; 8] = [
         (&[], 401),
         (&[("cookie", &cookie)], 200),

@@ -255,6 +255,43 @@ async fn the_control_handle_speaks_http_too() {
     assert_eq!(state["vms"].as_array().unwrap().len(), 2);
 }
 
+/// The example of the documentation.
+fn documented() -> &'static str {
+    let page = include_str!("../../../../../docs/simulators.md");
+    let page = &page[page.find("## The Xen Orchestra simulator").unwrap()..];
+    let start = page.find("```yaml\n").unwrap() + "```yaml\n".len();
+    &page[start..start + page[start..].find("```").unwrap()]
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_documented_fixture_is_what_it_says() {
+    let scenery = Scenery::with(documented());
+    let vms = scenery.orchestra.vms();
+    assert_eq!(vms.len(), 4 + 20);
+    assert_eq!(
+        (vms[0].id.as_str(), vms[0].host.as_deref()),
+        (VM1, Some(H1))
+    );
+    assert_eq!(
+        vms[1].main_address.as_deref(),
+        Some("10.20.0.12 10.20.0.100")
+    );
+    assert_eq!(
+        (vms[2].main_address.as_deref(), vms[3].visible),
+        (None, false)
+    );
+    assert_eq!(
+        scenery.orchestra.tokens(),
+        [("everything".to_owned(), DEFAULT_USER.to_owned())]
+    );
+    assert_eq!(scenery.world.faults.rules().len(), 1);
+    let reply = scenery.raw("GET", "/xo/rest/v0/ping", "", &[]).await;
+    assert_eq!(
+        reply.headers["location"],
+        "https://xo.sim:18443/rest/v0/ping"
+    );
+}
+
 #[test]
 fn an_impossible_fixture_says_why() {
     for (fixture, wanted) in [
