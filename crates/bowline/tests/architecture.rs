@@ -18,6 +18,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         "bowline-talos",
         &["bowline-core", "bowline-http", "bowline-templates"],
     ),
+    ("bowline-xenorchestra", &["bowline-core", "bowline-http"]),
     ("bowline-simulator", &["bowline-http"]),
     (
         "bowline-control-plane",
@@ -47,6 +48,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "bowline-exoscale",
             "bowline-http",
             "bowline-simulator",
+            "bowline-xenorchestra",
         ],
     ),
 ];
@@ -57,6 +59,7 @@ const FORBIDDEN: &[(&str, &[&str])] = &[
     ("bowline-cloudscale", &["kube", "k8s-openapi"]),
     ("bowline-exoscale", &["kube", "k8s-openapi"]),
     ("bowline-talos", &["kube", "k8s-openapi"]),
+    ("bowline-xenorchestra", &["kube", "k8s-openapi"]),
     ("bowline-templates", &["tokio", "hyper", "kube", "rustls"]),
 ];
 
