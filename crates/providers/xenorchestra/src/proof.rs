@@ -158,7 +158,8 @@ fn judge_all(
             return Err(format!("the VMs of pool {pool} are not loaded"));
         }
     }
-    for connection in connections.iter().filter(|it| it.enabled) {
+    // Also those that are switched off: what is behind them may run all the same.
+    for connection in connections {
         let host = connection.host.as_deref().unwrap_or("without a name");
         let connected = connection.status.as_deref() == Some("connected");
         let listed = connection.pool_id.is_some_and(|pool| pools.contains(&pool));
@@ -219,7 +220,8 @@ mod tests {
             judge_all(&pools, &hosts, &connections).is_ok()
         };
         assert!(judge(&[PA], &[&loaded], &[]));
-        assert!(judge(&[PA], &[&loaded], &[&up, &off]));
+        assert!(judge(&[PA], &[&loaded], &[&up]));
+        assert!(!judge(&[PA], &[&loaded], &[&up, &off]), "switched off");
         assert!(!judge(&[], &[], &[]), "no pool");
         assert!(!judge(&[PA, PB], &[&loaded, &empty], &[&up]), "VMs missing");
         assert!(!judge(&[PA, PB], &[&loaded], &[&up]), "no host");

@@ -39,7 +39,7 @@ pub(crate) struct Server {
     /// Only while events are followed.
     view: Mutex<Option<View>>,
     /// Held while lists are under way: whoever comes meanwhile gets the same ones.
-    listed: tokio::sync::Mutex<BTreeMap<Uuid, (Instant, Vm)>>,
+    listed: tokio::sync::Mutex<Listed>,
     hosts: tokio::sync::Mutex<Names>,
     pools: tokio::sync::Mutex<Names>,
     /// Told when the view changes.
@@ -48,6 +48,9 @@ pub(crate) struct Server {
 
 /// Names of hosts or pools with the time when they were read; none: it could not be read.
 type Names = BTreeMap<Uuid, (Instant, Option<String>)>;
+
+/// VMs with the time when a list was asked for; none: it did not show the VM.
+type Listed = BTreeMap<Uuid, (Instant, Option<Vm>)>;
 
 /// What has names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -139,12 +142,13 @@ impl Server {
     pub(crate) async fn list(&self, wanted: &Wanted) -> Result<BTreeMap<Uuid, Vm>, CloudError> {
         let mut listed = self.listed.lock().await;
         let now = Instant::now();
-        let is_recent = |listed: &BTreeMap<Uuid, (Instant, Vm)>, id: &Uuid| {
+        let is_recent = |listed: &Listed, id: &Uuid| {
             let at = listed.get(id).map(|(at, _)| *at);
             at.is_some_and(|at| now.saturating_duration_since(at) <= LIST_AGE)
         };
         let open = wanted.iter().filter(|(id, _)| !is_recent(&listed, id));
-        let (pools, ids) = batches(open);
+        let open: Wanted = open.map(|(id, pool)| (*id, *pool)).collect();
+        let (pools, ids) = batches(open.iter());
         let mut found: Vec<Listing<Vm>> = Vec::new();
         for pool in pools {
             found.push(self.api.vms(Some(pool)).await?);
@@ -156,9 +160,10 @@ impl Server {
         if listed.len() + found.len() > KEPT {
             listed.retain(|_, (at, _)| now.saturating_duration_since(*at) <= LIST_AGE);
         }
-        listed.extend(found.into_iter().map(|vm| (vm.id, (now, vm))));
+        listed.extend(open.keys().map(|id| (*id, (now, None))));
+        listed.extend(found.into_iter().map(|vm| (vm.id, (now, Some(vm)))));
         let shown = wanted.keys().filter(|id| is_recent(&listed, id));
-        let shown = shown.filter_map(|id| Some((*id, listed.get(id)?.1.clone())));
+        let shown = shown.filter_map(|id| Some((*id, listed.get(id)?.1.clone()?)));
         Ok(shown.collect())
     }
 

@@ -118,8 +118,6 @@ pub(crate) struct Pool {
 pub(crate) struct Connection {
     #[serde(default, deserialize_with = "if_readable")]
     pub(crate) host: Option<String>,
-    #[serde(default, deserialize_with = "or_default")]
-    pub(crate) enabled: bool,
     #[serde(default, deserialize_with = "if_readable")]
     pub(crate) status: Option<String>,
     #[serde(rename = "poolId", default, deserialize_with = "uuid_if_any")]
