@@ -22,7 +22,7 @@
 //! ```text
 //!  config ─ environment, file, checked; reload ──┐
 //!                                                ▼
-//!  machine ─ what it says ──▶ describe: recognise ─▶ describe ──▶ instance, labels, annotations, taints
+//!  machine ─ what it says ──▶ describe: recognise ─▶ describe ──▶ instance with its marks
 //!                               id · transform · addresses · labels
 //!  ownership, lifecycle: whose duty, still there?
 //! ```
@@ -43,7 +43,7 @@ mod testing;
 pub mod transform;
 
 pub use config::{Config, ConfigError};
-pub use describe::{DescribeError, Description, recognise};
+pub use describe::{DescribeError, nothing, recognise};
 
 /// The provider's name, as in `--cloud-provider`.
 pub const PROVIDER: &str = "talos";
