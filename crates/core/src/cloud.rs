@@ -6,9 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use crate::ipam::Networks;
-use crate::{
-    Balancers, CloudError, LabelSync, Lookup, Node, ServingCertificates, Trouble,
-};
+use crate::{Balancers, CloudError, LabelSync, Lookup, Node, ServingCertificates, Trouble};
 
 /// A future of a capability's method; capabilities are used behind pointers.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;

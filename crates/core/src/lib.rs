@@ -111,5 +111,5 @@ pub use sight::{By, Sight, Unproven};
 pub use sketch::{Remark, Sketch};
 pub use source_ranges::{SOURCE_RANGES_ANNOTATION, allows_all, source_ranges};
 pub use taints::{with_shutdown, without_shutdown, without_uninitialized};
-pub use trouble::Trouble;
+pub use trouble::{Regarding, Trouble};
 pub use variable::{Variable, variable_table};

@@ -11,6 +11,7 @@ use tokio::time::sleep;
 use tracing::{info, warn};
 
 use crate::metrics::Gauges;
+use crate::reporter::Reporter;
 use crate::server::Server;
 
 /// The waits between two checks: the first, doubled up to the longest, stretched by up to half.
@@ -30,16 +31,18 @@ pub(crate) struct Checks {
     /// For each server: none once it succeeded, or why not.
     states: Mutex<Vec<Option<String>>>,
     failures: watch::Sender<Option<Trouble>>,
+    reporter: Reporter,
 }
 
 impl Checks {
-    pub(crate) fn new(servers: &[Arc<Server>]) -> Arc<Self> {
+    pub(crate) fn new(servers: &[Arc<Server>], reporter: Reporter) -> Arc<Self> {
         let not_yet = servers
             .iter()
             .map(|it| Some(format!("Xen Orchestra {} was not reached yet", it.name())));
         Arc::new(Self {
             states: Mutex::new(not_yet.collect()),
             failures: watch::Sender::new(None),
+            reporter,
         })
     }
 
@@ -74,12 +77,8 @@ impl Checks {
         self.set(number, Some(error.to_owned()));
         self.failures.send_modify(|last| {
             let number = last.as_ref().map_or(0, |it| it.number) + 1;
-            *last = Some(Trouble {
-                number,
-                action: ACTION,
-                reason: REASON,
-                note: format!("Failed to check Xen Orchestra client: {error}"),
-            });
+            let note = format!("Failed to check Xen Orchestra client: {error}");
+            *last = Some(self.reporter.trouble(number, ACTION, REASON, note));
         });
     }
 }

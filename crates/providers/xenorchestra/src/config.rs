@@ -20,6 +20,7 @@ pub use table::{
     reference,
 };
 
+use crate::reporter::Reporter;
 use raw::{RawConfig, RawServer};
 
 /// How long a request may take unless somebody says otherwise.
@@ -40,6 +41,8 @@ pub struct Config {
     pub events: bool,
     /// The file that it was read from, to be read again when it changes.
     pub file: Option<PathBuf>,
+    /// Who tells when a server does not answer.
+    pub reporter: Reporter,
 }
 
 /// One Xen Orchestra.
@@ -185,10 +188,12 @@ impl Config {
         environment: impl Fn(&str) -> Option<String>,
         file: Option<&str>,
     ) -> Result<Self, ConfigError> {
-        match file {
-            Some(text) => Self::of_file(text),
-            None => Self::of_environment(environment),
-        }
+        let reporter = Reporter::read(&environment);
+        let config = match file {
+            Some(text) => Self::of_file(text)?,
+            None => Self::of_environment(environment)?,
+        };
+        Ok(Self { reporter, ..config })
     }
 
     /// The same, to be read again from that file when it changes.
@@ -257,6 +262,7 @@ impl Config {
             },
             events: raw.events.0,
             file: None,
+            reporter: Reporter::default(),
         })
     }
 
@@ -298,6 +304,7 @@ impl Config {
             nodes: NodeConfig::default(),
             events: true,
             file: None,
+            reporter: Reporter::default(),
         })
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use bowline_core::{is_label_key, is_label_value};
+use bowline_core::{Fact, Following, is_label_key, is_label_value};
 
 /// What stands in every key that label synchronisation owns.
 pub const OWNED: &str = "k8s.xenorchestra";
@@ -22,6 +22,30 @@ pub const ORIGINAL_HOST_ID: &str = "topology.k8s.xenorchestra/original_host_id";
 pub const ORIGINAL_POOL_ID: &str = "topology.k8s.xenorchestra/original_pool_id";
 /// What a host or pool is called that could not be read when a node was initialised.
 pub const UNKNOWN: &str = "unknown";
+
+/// How a fact about a VM follows into its node, in the original's words.
+pub(crate) const fn following(fact: Fact) -> Following {
+    match fact {
+        Fact::Zone => Following {
+            first: Some(ORIGINAL_HOST_ID),
+            is_warning: true,
+            reason: "NodeZoneChanged",
+            words: "zone changed (node VM host changed)",
+        },
+        Fact::Region => Following {
+            first: Some(ORIGINAL_POOL_ID),
+            is_warning: true,
+            reason: "NodeRegionChanged",
+            words: "region changed (node VM pool changed)",
+        },
+        Fact::InstanceType => Following {
+            first: None,
+            is_warning: false,
+            reason: "NodeInstanceTypeHasChanged",
+            words: "instance type has changed (node VM memory and/or CPUs changed)",
+        },
+    }
+}
 
 /// The longest value of a label.
 const LONGEST: usize = 63;

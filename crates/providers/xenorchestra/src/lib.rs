@@ -42,6 +42,7 @@ mod instances;
 pub mod labels;
 mod metrics;
 mod proof;
+mod reporter;
 mod server;
 mod session;
 #[cfg(test)]
@@ -49,7 +50,9 @@ mod testing;
 
 use std::sync::Arc;
 
-use bowline_core::{BoxFuture, Claim, Cloud, CloudName, Instances, Node, Trouble};
+use bowline_core::{
+    BoxFuture, Claim, Cloud, CloudName, Fact, Following, Hold, Instances, LabelSync, Node, Trouble,
+};
 pub use bowline_http::Surroundings;
 use bowline_http::{Background, TlsError};
 use thiserror::Error;
@@ -65,6 +68,7 @@ use session::{RELOAD_EVERY, Reload, Session};
 pub use config::{Config, ConfigError};
 pub use instances::CONFIRMATIONS;
 pub use metrics::{Gauges, Metrics, register_metrics};
+pub use reporter::Reporter;
 pub use server::{FEW, LIST_AGE, NAMES_AGE};
 
 /// The provider's name, as in `--cloud-provider`.
@@ -116,7 +120,7 @@ pub fn build(
             ))
         })
         .collect();
-    let checks = Checks::new(&servers);
+    let checks = Checks::new(&servers, config.reporter.clone());
     let mut tasks = Vec::new();
     for (number, server) in servers.iter().enumerate() {
         let random = surroundings.random.fork();
@@ -192,5 +196,28 @@ impl Cloud for XenOrchestra {
 
     fn instances(&self) -> Option<&dyn Instances> {
         Some(&self.machines)
+    }
+
+    fn label_sync(&self) -> Option<&dyn LabelSync> {
+        Some(self)
+    }
+}
+
+impl LabelSync for XenOrchestra {
+    /// Names that cannot be read and the place of a VM that does not run are not said, and stay.
+    fn holds(&self, key: &str) -> Hold {
+        if key.contains(labels::OWNED) {
+            Hold::Value
+        } else {
+            Hold::Not
+        }
+    }
+
+    fn follows(&self, fact: Fact) -> Option<Following> {
+        Some(labels::following(fact))
+    }
+
+    fn changed(&self) -> BoxFuture<'_, ()> {
+        Box::pin(self.changed.notified())
     }
 }

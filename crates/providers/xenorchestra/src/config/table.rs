@@ -55,13 +55,20 @@ pub const XOA_CLIENT_TIMEOUT: Variable = row(
 );
 
 /// All variables, in the order of the reference page.
-pub const VARIABLES: [Variable; 6] = [
+pub const VARIABLES: [Variable; 7] = [
     XOA_URL,
     XOA_TOKEN,
     XOA_USER,
     XOA_PASSWORD,
     XOA_INSECURE,
     XOA_CLIENT_TIMEOUT,
+    row(
+        "POD_NAME, POD_NAMESPACE, POD_UID",
+        "none, `kube-system`, none",
+        "as the downward API gives them",
+        "The pod that the program runs in, for the event that tells when the server does not answer. \
+         These count beside a file, too.",
+    ),
 ];
 
 /// All keys of the file, in the order of the reference page.

@@ -8,6 +8,7 @@
 
 mod client;
 mod events;
+mod labels;
 mod life;
 mod nodes;
 mod servers;
