@@ -163,7 +163,7 @@ impl Prepared {
             match self.next(&uri, *status, headers) {
                 None => return ended,
                 Some(Ok(next)) => uri = next,
-                Some(Err(failed)) => return failed,
+                Some(Err(failed)) => return *failed,
             }
         }
         too_far()
@@ -175,7 +175,7 @@ impl Prepared {
         uri: &Uri,
         status: StatusCode,
         headers: &HeaderMap,
-    ) -> Option<Result<Uri, Ended>> {
+    ) -> Option<Result<Uri, Box<Ended>>> {
         if !matches!(status.as_u16(), 301..=303 | 307 | 308) {
             return None;
         }
@@ -189,13 +189,14 @@ impl Prepared {
         is_repeated.then(|| {
             next.map_err(|error| {
                 let what = format!("was redirected ({}) and not followed", status.as_u16());
-                Ended::failed(Outcome::Unusable, what, Some(error.to_string()))
+                let why = Some(error.to_string());
+                Box::new(Ended::failed(Outcome::Unusable, what, why))
             })
         })
     }
 
     /// One request whose answer is not waited for to its end, following links on the same host.
-    pub(crate) async fn open(&self) -> Result<Response<Incoming>, Ended> {
+    pub(crate) async fn open(&self) -> Result<Response<Incoming>, Box<Ended>> {
         let mut uri = self.uri.clone();
         for _ in 0..=REDIRECTS {
             let response = self.dispatch(&uri).await?;
@@ -204,22 +205,23 @@ impl Prepared {
                 Some(next) => uri = next?,
             }
         }
-        Err(too_far())
+        Err(Box::new(too_far()))
     }
 
-    async fn dispatch(&self, uri: &Uri) -> Result<Response<Incoming>, Ended> {
-        let request = self
-            .build(uri)
-            .map_err(|reason| Ended::failed(Outcome::Refused, "was not sent", Some(reason)))?;
+    async fn dispatch(&self, uri: &Uri) -> Result<Response<Incoming>, Box<Ended>> {
+        let request = self.build(uri).map_err(|reason| {
+            let why = Some(reason);
+            Box::new(Ended::failed(Outcome::Refused, "was not sent", why))
+        })?;
         self.trace_request(&request);
         let sent = self.call.client.0.hyper.request(request).await;
-        sent.map_err(|error| not_answered(&error))
+        sent.map_err(|error| Box::new(not_answered(&error)))
     }
 
     async fn request(&self, uri: &Uri) -> Ended {
         match self.dispatch(uri).await {
             Ok(response) => self.read(response).await,
-            Err(ended) => ended,
+            Err(ended) => *ended,
         }
     }
 

@@ -142,11 +142,12 @@ impl Call {
         let opened = timeout(limit, async {
             match prepared.open().await {
                 Ok(response) if response.status().is_success() => Ok(response),
-                Ok(response) => Err(prepared.read(response).await),
+                Ok(response) => Err(Box::new(prepared.read(response).await)),
                 Err(ended) => Err(ended),
             }
         });
-        let opened = opened.await.unwrap_or_else(|_| Err(Ended::too_late(limit)));
+        let too_late = |_| Err(Box::new(Ended::too_late(limit)));
+        let opened = opened.await.unwrap_or_else(too_late);
         let (status, failed) = match &opened {
             Ok(response) => (Some(response.status().as_u16()), false),
             Err(ended) => (ended.status(), true),
@@ -165,7 +166,7 @@ impl Call {
             Ok(response) => Ok(Following::new(response, prepared.subject.clone())),
             Err(ended) => {
                 let outcome = ended.outcome(client);
-                let failure = prepared.finish(ended, outcome);
+                let failure = prepared.finish(*ended, outcome);
                 Err(match failure {
                     Err(error) => error,
                     Ok(reply) => reply.not_understood(&"it ended before it began"),

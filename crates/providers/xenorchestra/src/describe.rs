@@ -90,6 +90,9 @@ fn power(vm: &Vm, node: &Node) -> Power {
     }
 }
 
+/// Bytes of one GiB.
+const GIB: u64 = 1 << 30;
+
 /// `4vCPU-8GB`, whole GiB, halves to the even side.
 fn instance_type(vm: &Vm, memory: TypeMemory) -> Option<String> {
     let cpus = vm.cpus.as_ref()?.max;
@@ -97,7 +100,6 @@ fn instance_type(vm: &Vm, memory: TypeMemory) -> Option<String> {
         TypeMemory::Current => vm.memory.as_ref()?.size,
         TypeMemory::Static => *vm.memory.as_ref()?.limits.get(1)?,
     };
-    const GIB: u64 = 1 << 30;
     let (whole, rest) = (bytes / GIB, bytes % GIB);
     let up = rest > GIB / 2 || (rest == GIB / 2 && whole % 2 == 1);
     Some(format!("{cpus}vCPU-{}GB", whole + u64::from(up)))

@@ -37,6 +37,7 @@ mod check;
 pub mod config;
 mod describe;
 mod events;
+mod hash;
 pub mod id;
 mod instances;
 pub mod labels;

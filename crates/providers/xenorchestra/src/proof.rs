@@ -25,10 +25,13 @@ pub(crate) fn pools_of(node: &Node) -> BTreeSet<Uuid> {
     told.into_iter().chain(seen).collect()
 }
 
+/// Whether a pool is loaded, or why that cannot be said.
+type Loaded = Result<(), String>;
+
 /// What was proven in one look, so that nothing is asked twice.
 #[derive(Default)]
 pub(crate) struct Proofs {
-    known: Mutex<BTreeMap<(usize, Option<Uuid>), Result<(), String>>>,
+    known: Mutex<BTreeMap<(usize, Option<Uuid>), Loaded>>,
 }
 
 impl Proofs {
@@ -42,12 +45,11 @@ impl Proofs {
     ) -> Result<(), CloudError> {
         if pools.is_empty() {
             if missing_at.len() < servers.len() {
-                return Err(unproven(
-                    "not every Xen Orchestra could be asked".to_owned(),
-                ));
+                return Err(unproven("not every Xen Orchestra could be asked"));
             }
             for number in 0..servers.len() {
-                self.loaded(servers, number, None).await.map_err(unproven)?;
+                let loaded = self.loaded(servers, number, None).await;
+                loaded.map_err(|why| unproven(&why))?;
             }
             return Ok(());
         }
@@ -64,18 +66,13 @@ impl Proofs {
                 }
             }
             if !found {
-                return Err(unproven(why));
+                return Err(unproven(&why));
             }
         }
         Ok(())
     }
 
-    async fn loaded(
-        &self,
-        servers: &[Arc<Server>],
-        number: usize,
-        pool: Option<Uuid>,
-    ) -> Result<(), String> {
+    async fn loaded(&self, servers: &[Arc<Server>], number: usize, pool: Option<Uuid>) -> Loaded {
         let mut known = self.known.lock().await;
         if let Some(known) = known.get(&(number, pool)) {
             return known.clone();
@@ -93,7 +90,7 @@ impl Proofs {
     }
 }
 
-fn unproven(why: String) -> CloudError {
+fn unproven(why: &str) -> CloudError {
     let text = format!("there is no such VM, which proves nothing: {why}");
     CloudError::new(CloudErrorKind::Unknown, text)
 }

@@ -3,6 +3,7 @@
 use bowline_core::{Regarding, Trouble};
 
 use crate::PROVIDER;
+use crate::hash::short_hash;
 
 /// The namespace where none is known.
 const NAMESPACE: &str = "kube-system";
@@ -72,9 +73,7 @@ impl Reporter {
 
 /// The same for the same trouble of the same pod, so that it is counted.
 fn event_name(parts: &[&str]) -> String {
-    let digest = ring::digest::digest(&ring::digest::SHA256, parts.join("/").as_bytes());
-    let hex = digest.as_ref()[..6].iter().map(|it| format!("{it:02x}"));
-    format!("{PROVIDER}-{}", hex.collect::<String>())
+    format!("{PROVIDER}-{}", short_hash(&parts.join("/")))
 }
 
 #[cfg(test)]

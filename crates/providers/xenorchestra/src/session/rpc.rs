@@ -31,29 +31,25 @@ pub(super) async fn token(
     wish: Value,
 ) -> Result<String, SignInError> {
     let work = async {
-        let socket = open(connector, http, config).await?;
         let mut socket = Socket {
-            socket,
+            stream: open(connector, http, config).await?,
             http,
             next: 1,
         };
         socket.ask("session.signIn", credentials).await?;
         let token = socket.ask("token.create", wish).await?;
         // The token is all; whether the server hears a good-bye does not matter.
-        let _ = socket.socket.close(None).await;
+        let _ = socket.stream.close(None).await;
         let token = token.as_str().filter(|token| !token.is_empty());
         token
             .map(str::to_owned)
             .ok_or_else(|| failed(http, "token.create answered without a token"))
     };
-    match timeout(config.timeout, work).await {
-        Ok(result) => result,
-        Err(_) => {
-            let seconds = config.timeout.as_secs_f64();
-            let text = format!("signing in over the WebSocket takes longer than {seconds} s");
-            Err(failed(http, &text))
-        }
-    }
+    timeout(config.timeout, work).await.unwrap_or_else(|_| {
+        let seconds = config.timeout.as_secs_f64();
+        let text = format!("signing in over the WebSocket takes longer than {seconds} s");
+        Err(failed(http, &text))
+    })
 }
 
 /// An error that holds no secret.
@@ -93,20 +89,19 @@ async fn open(
         let link = response.headers().get(http::header::LOCATION);
         let link = link.and_then(|link| link.to_str().ok());
         let next = link.and_then(|link| config.url.resolve(&uri, link).ok());
-        match next.filter(|_| response.status().is_redirection()) {
-            Some(next) => uri = next,
-            None => {
+        uri = next
+            .filter(|_| response.status().is_redirection())
+            .ok_or_else(|| {
                 let status = response.status().as_u16();
                 let text = format!("opening the WebSocket at {uri} answered {status}");
-                return Err(failed(http, &text));
-            }
-        }
+                failed(http, &text)
+            })?;
     }
     Err(failed(http, "opening the WebSocket: redirected too often"))
 }
 
 struct Socket<'a> {
-    socket: WebSocketStream<Box<dyn Wire>>,
+    stream: WebSocketStream<Box<dyn Wire>>,
     http: &'a HttpClient,
     next: u64,
 }
@@ -121,9 +116,9 @@ impl Socket<'_> {
         let broken =
             |error: SocketError| failed(http, &format!("{method} over the WebSocket: {error}"));
         let message = Message::text(call.to_string());
-        self.socket.send(message).await.map_err(broken)?;
+        self.stream.send(message).await.map_err(broken)?;
         for _ in 0..OTHER_MESSAGES {
-            let Some(message) = self.socket.next().await else {
+            let Some(message) = self.stream.next().await else {
                 let text = format!("{method}: the server closed the WebSocket");
                 return Err(failed(http, &text));
             };

@@ -26,6 +26,7 @@ use tokio::time::sleep;
 
 use super::{AFTER_REFUSAL, Way, rpc};
 use crate::config::{Login, ServerConfig};
+use crate::hash::short_hash;
 
 /// How long a token lives, in the server's words. More than half a year is refused; this is its own
 /// default.
@@ -55,12 +56,7 @@ pub(super) enum SignInError {
 /// prolonged instead of another one made.
 pub(super) fn client_id(url: &str, user: &str) -> String {
     let text = format!("{}|{user}", url.trim().trim_end_matches('/'));
-    let digest = ring::digest::digest(&ring::digest::SHA256, text.as_bytes());
-    let hex: String = digest.as_ref()[..6]
-        .iter()
-        .map(|it| format!("{it:02x}"))
-        .collect();
-    format!("bowline-{hex}")
+    format!("bowline-{}", short_hash(&text))
 }
 
 /// What is asked for.
