@@ -87,6 +87,7 @@ fn targets(verbosity: i32, modules: &[(String, i64)]) -> Targets {
             "bowline_cloudscale",
             "bowline_exoscale",
             "bowline_talos",
+            "bowline_xenorchestra",
         ] {
             let module = pattern.trim_end_matches('*');
             targets = targets.with_target(format!("{room}::{module}"), level);

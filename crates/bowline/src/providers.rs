@@ -61,6 +61,11 @@ pub(crate) const PROVIDERS: &[Provider] = &[
         command: "talos-cloud-controller-manager",
         build: |surroundings| Box::pin(async move { talos(surroundings) }),
     },
+    Provider {
+        name: bowline_xenorchestra::PROVIDER,
+        command: "xenorchestra-cloud-controller-manager",
+        build: |surroundings| Box::pin(async move { xenorchestra(surroundings) }),
+    },
 ];
 
 /// Bytes of a cloud config file. The largest there are list a few hundred nodes.
@@ -165,6 +170,31 @@ fn talos(surroundings: &Surroundings) -> Result<Arc<dyn Cloud>> {
         metrics: None,
     };
     Ok(bowline_talos::build(setup, surroundings, Some(metrics))?)
+}
+
+fn xenorchestra(surroundings: &Surroundings) -> Result<Arc<dyn Cloud>> {
+    let file = cloud_config(&surroundings.config_file)?;
+    let environment = surroundings.environment.clone();
+    let config = bowline_xenorchestra::Config::read(|name| environment(name), file.as_deref())?;
+    let config = match file {
+        Some(_) => config.following(&surroundings.config_file),
+        None => config,
+    };
+    let metrics = surroundings
+        .metrics
+        .register(bowline_xenorchestra::register_metrics);
+    let surroundings = bowline_xenorchestra::Surroundings {
+        name: CloudName::parse(bowline_xenorchestra::PROVIDER)?,
+        connector: surroundings.connector.clone(),
+        clock: surroundings.clock.clone(),
+        random: surroundings.random.fork(),
+        metrics: Some(metrics.calls),
+    };
+    Ok(bowline_xenorchestra::build(
+        &config,
+        &surroundings,
+        &metrics.gauges,
+    )?)
 }
 
 /// The text of `--cloud-config`; none if there is no such flag.

@@ -24,6 +24,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "bowline-templates",
         ],
     ),
+    ("bowline-xenorchestra", &["bowline-core", "bowline-http"]),
     ("bowline-simulator", &["bowline-http", "bowline-talos-api"]),
     (
         "bowline-control-plane",
@@ -54,6 +55,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "bowline-http",
             "bowline-simulator",
             "bowline-talos",
+            "bowline-xenorchestra",
         ],
     ),
 ];
@@ -65,6 +67,7 @@ const FORBIDDEN: &[(&str, &[&str])] = &[
     ("bowline-exoscale", &["kube", "k8s-openapi"]),
     ("bowline-talos", &["kube", "k8s-openapi"]),
     ("bowline-talos-api", &["hyper", "kube", "rustls"]),
+    ("bowline-xenorchestra", &["kube", "k8s-openapi"]),
     ("bowline-templates", &["tokio", "hyper", "kube", "rustls"]),
 ];
 

@@ -150,6 +150,47 @@ fn the_page_of_talos_is_what_its_tables_say() {
     );
 }
 
+#[test]
+fn the_page_of_xenorchestra_is_what_its_tables_say() {
+    let tables = bowline_xenorchestra::config::reference();
+    let (few, most) = (
+        bowline_xenorchestra::FEW,
+        bowline_xenorchestra::CONFIRMATIONS,
+    );
+    let (list, names) = (
+        bowline_xenorchestra::LIST_AGE.as_secs(),
+        bowline_xenorchestra::NAMES_AGE.as_secs() / 60,
+    );
+    compare(
+        "xenorchestra.md",
+        &format!(
+            "# Xen Orchestra\n\n\
+             Written from the tables in the source; do not edit by hand.\n\n\
+             The provider is chosen with `--cloud-provider=xenorchestra`, or by starting the program as\n\
+             `xenorchestra-cloud-controller-manager`. It serves all pools of one Xen Orchestra, or of\n\
+             several.\n\n\
+             It is configured by the file of `--cloud-config`, or, without that flag, by environment\n\
+             variables. Where there is a file, the variables are not looked at. White space around values\n\
+             does not matter. Texts need no quotes, whatever they look like. Only the first document of the\n\
+             file counts; keys that are not known mean nothing; a key given twice is an error.\n\n\
+             The file is read again every few seconds, and at once when the server does not know us any\n\
+             more: a new token, password or URL is used without a restart. Other settings count from the\n\
+             next start on.\n\n{tables}\
+             ## Reads about nodes\n\n\
+             While a server's events are followed, what they say answers, and nothing is asked. Otherwise up\n\
+             to {few} VMs are read one by one, more from lists, which answer for {list} s: of a whole pool where\n\
+             many of its VMs are nodes, by id otherwise. Names of hosts and pools are kept for {names} minutes.\n\
+             Before a node is tainted or deleted, its VM is read by itself: at most {most} in one look.\n\n\
+             A VM is gone when the server says so about that very VM while every pool it can be in, by the\n\
+             node's provider id and by its label `topology.k8s.xenorchestra/pool_id`, is there with its VMs,\n\
+             twice. Nodes of a pool that was removed from Xen Orchestra for good are therefore never deleted:\n\
+             do that by hand.\n\n\
+             The user needs to read VMs, hosts and pools; to read servers helps for nodes whose provider id\n\
+             names no pool.\n"
+        ),
+    );
+}
+
 /// The numbers of the cases that have a test, for one specification.
 fn tested(specification: &str) -> BTreeSet<u32> {
     let mut found = BTreeSet::new();

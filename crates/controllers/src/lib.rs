@@ -41,6 +41,7 @@ mod services;
 pub mod serving;
 mod stop;
 mod store;
+mod trouble;
 mod write;
 
 pub use lookups::Lookups;

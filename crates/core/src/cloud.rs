@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use crate::ipam::Networks;
-use crate::{Balancers, CloudError, LabelSync, Lookup, Node, ServingCertificates};
+use crate::{Balancers, CloudError, LabelSync, Lookup, Node, ServingCertificates, Trouble};
 
 /// A future of a capability's method; capabilities are used behind pointers.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -100,6 +100,13 @@ pub trait Cloud: Send + Sync + 'static {
     /// a cloud that is not ready runs and says so at `/readyz`.
     fn ready(&self) -> Result<(), String> {
         Ok(())
+    }
+
+    /// The next thing that people should hear of after the one of that number; the manager writes an
+    /// event about it. Waits for as long as there is none.
+    fn next_trouble(&self, after: u64) -> BoxFuture<'_, Trouble> {
+        let _ = after;
+        Box::pin(std::future::pending())
     }
 
     /// What it knows about machines.

@@ -57,6 +57,7 @@ mod sight;
 mod sketch;
 mod source_ranges;
 mod taints;
+mod trouble;
 mod variable;
 
 pub use addresses::{AddressError, addresses_differ, desired_addresses};
@@ -110,4 +111,5 @@ pub use sight::{By, Sight, Unproven};
 pub use sketch::{Remark, Sketch};
 pub use source_ranges::{SOURCE_RANGES_ANNOTATION, allows_all, source_ranges};
 pub use taints::{with_shutdown, without_shutdown, without_uninitialized};
+pub use trouble::{Regarding, Trouble};
 pub use variable::{Variable, variable_table};

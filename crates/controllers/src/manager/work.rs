@@ -27,6 +27,7 @@ use crate::services::Services;
 use crate::serving::Health;
 use crate::stop::Stop;
 use crate::store::{Store, Stored};
+use crate::trouble;
 use crate::write::{CertificateWriter, NodeWriter, ServiceWriter};
 
 /// How long the last events may take to be written when the process stops.
@@ -79,6 +80,7 @@ impl<'a> Work<'a> {
         healthy?;
         let owners = self.owners(&stop);
         let mut running = JoinSet::new();
+        self.tell_troubles(&mut running, &stop);
         let mut recorders = Vec::new();
         let mut names = Vec::new();
         for known in &self.controllers {
@@ -124,6 +126,17 @@ impl<'a> Work<'a> {
             recorder.flush(FLUSH_LIMIT).await;
         }
         Ok(())
+    }
+
+    /// Tells what clouds want people to hear of. The rights are the deployment's own.
+    fn tell_troubles(&self, running: &mut JoinSet<()>, stop: &Stop) {
+        for cloud in &self.manager.clouds {
+            let clients = &self.manager.clients;
+            let client = (!self.fence.is_observing())
+                .then(|| clients.with_own_rights(cloud.provider(), &self.fence));
+            let clock = self.manager.clock.clone();
+            running.spawn(trouble::tell(cloud.clone(), client, clock, stop.clone()));
+        }
     }
 
     fn owners(&self, stop: &Stop) -> Owners {
