@@ -55,7 +55,7 @@ pub struct Lookups {
 
 impl Lookups {
     /// Starts the flights to one cloud. They end with `stop`, or when nobody can ask any more.
-    pub fn start(cloud: Arc<dyn Cloud>, fence: Fence, stop: Stop) -> Self {
+    pub fn start(cloud: Arc<dyn Cloud>, fence: Fence, stop: &Stop) -> Self {
         let apart = cloud.instances().is_some_and(Instances::answers_apart);
         let flights = |kind| {
             let (questions, waiting) = mpsc::channel(QUEUE_LIMIT);
@@ -286,7 +286,7 @@ mod tests {
         for (fence, calls) in [(shut, 0), (Fence::open(), 2)] {
             let cloud = Counting::new();
             let (_handle, stop) = stop_signal();
-            let lookups = Lookups::start(cloud.clone(), fence, stop);
+            let lookups = Lookups::start(cloud.clone(), fence, &stop);
             let node = Node::from(NodeObject::default());
             let answer = lookups.ask_one(Arc::new(node)).await;
             assert_eq!(matches!(answer, Lookup::CannotTell(_)), calls == 0);
@@ -299,7 +299,7 @@ mod tests {
     async fn questions_of_two_kinds_are_two_flights_and_those_of_one_kind_one() {
         let cloud = Counting::new();
         let (_handle, stop) = stop_signal();
-        let lookups = Lookups::start(cloud.clone(), Fence::open(), stop);
+        let lookups = Lookups::start(cloud.clone(), Fence::open(), &stop);
         let node = Arc::new(Node::from(NodeObject::default()));
         let (first, second, third) = tokio::join!(
             lookups.ask(vec![node.clone()]),
@@ -360,7 +360,7 @@ mod tests {
     async fn a_machine_that_never_answers_holds_up_no_other_question() {
         let cloud = Arc::new(Apart(CloudName::parse("demo").unwrap()));
         let (_handle, stop) = stop_signal();
-        let lookups = Lookups::start(cloud, Fence::open(), stop);
+        let lookups = Lookups::start(cloud, Fence::open(), &stop);
         let mut dead = Node::from(NodeObject::default());
         dead.name = "dead".into();
         let living = Arc::new(Node::from(NodeObject::default()));
