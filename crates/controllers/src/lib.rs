@@ -23,6 +23,7 @@ pub mod clients;
 pub mod election;
 pub mod events;
 pub mod ipam;
+pub mod labels;
 pub mod lifecycle;
 mod lookups;
 pub mod manager;
@@ -44,7 +45,7 @@ mod write;
 
 pub use lookups::Lookups;
 pub use nodes::{NodeChange, Nodes};
-pub use owners::{Owner, Owners};
+pub use owners::{Describer, Owners};
 pub use requests::{CertificateRequests, RequestChange, Requested};
 pub use services::{ServiceChange, Services};
 pub use stop::{Stop, StopHandle, stop_signal};

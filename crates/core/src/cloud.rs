@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use crate::ipam::Networks;
-use crate::{Balancers, CloudError, Lookup, Node, ServingCertificates};
+use crate::{Balancers, CloudError, LabelSync, Lookup, Node, ServingCertificates};
 
 /// A future of a capability's method; capabilities are used behind pointers.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -114,6 +114,11 @@ pub trait Cloud: Send + Sync + 'static {
 
     /// What it knows about networks that pods have addresses from.
     fn networks(&self) -> Option<&dyn Networks> {
+        None
+    }
+
+    /// Whether what it says about machines follows into the labels of their nodes.
+    fn label_sync(&self) -> Option<&dyn LabelSync> {
         None
     }
 

@@ -68,7 +68,7 @@ pub use connect::{CONNECT_DEADLINE, ConnectError, Connector};
 pub use error::{CallError, kind_of, usual_error_text};
 pub use file::{Background, SmallFile};
 pub use limit::{Bucket, Rate};
-pub use metrics::{CallMetrics, DEFAULT_BUCKETS};
+pub use metrics::{CallMetrics, DEFAULT_BUCKETS, PlainCount};
 pub use page::{PAGES, Page, pages};
 pub use pipe::{PipeListener, Pipes};
 pub use poll::{Cadence, Progress, poll};

@@ -75,5 +75,6 @@ pub mod talos;
 #[cfg(test)]
 mod testing;
 mod world;
+pub mod xenorchestra;
 
 pub use world::World;

@@ -12,12 +12,13 @@ use crate::clients::{HEALTH_PATIENCE, INFORMERS, wait_until_healthy};
 use crate::election::Fence;
 use crate::events::Recorder;
 use crate::ipam::{self, IpamController, IpamParts};
+use crate::labels::{LabelController, LabelOptions};
 use crate::lifecycle::{LifecycleController, LifecycleOptions};
 use crate::lookups::Lookups;
 use crate::node::{NodeController, NodeOptions};
 use crate::nodes::Nodes;
 use crate::options::{
-    CERTIFICATES, CLOUD_NODE, CLOUD_NODE_LIFECYCLE, KnownController, NODE_IPAM, SERVICE,
+    CERTIFICATES, CLOUD_NODE, CLOUD_NODE_LIFECYCLE, KnownController, LABEL_SYNC, NODE_IPAM, SERVICE,
 };
 use crate::owners::Owners;
 use crate::requests::CertificateRequests;
@@ -199,6 +200,9 @@ impl<'a> Work<'a> {
             {
                 self.start_for_services(known, stop).await.map(Some)
             }
+            LABEL_SYNC if LabelController::has_work(owners) => {
+                self.start_label_sync(known, owners, stop).await.map(Some)
+            }
             NODE_IPAM if self.manager.options.ipam.allocate => {
                 self.start_ipam(known, owners, stop).await.map(Some)
             }
@@ -253,6 +257,32 @@ impl<'a> Work<'a> {
         Ok(Started {
             known,
             run,
+            recorder,
+        })
+    }
+
+    async fn start_label_sync(
+        &self,
+        known: &'static KnownController,
+        owners: &Owners,
+        stop: &Stop,
+    ) -> Result<Started, ManagerError> {
+        let recorder = self.recorder(known, known.name).await?;
+        let options = &self.manager.options.controllers;
+        let controller = LabelController::new(
+            self.nodes.clone(),
+            owners.clone(),
+            self.node_writer(known).await?,
+            recorder.clone(),
+            &self.manager.metrics,
+            LabelOptions {
+                period: options.node_status_update_frequency,
+                concurrent_syncs: at_least_one(options.node_syncs),
+            },
+        );
+        Ok(Started {
+            known,
+            run: Box::pin(controller.run(stop.clone())),
             recorder,
         })
     }

@@ -18,7 +18,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
 use super::call::{Handler, stopped};
-use super::{Api, Connection, Encrypted, Gate, Identity, Peer};
+use super::{Api, Connection, Encrypted, Gate, Identity, Peer, Stopping};
 use crate::World;
 
 /// How long a TLS handshake may take: loopback needs milliseconds, a stuck client must not stay.
@@ -374,6 +374,8 @@ where
             if wire == Wire::Tls {
                 request.extensions_mut().insert(Encrypted);
             }
+            let stopping = Stopping(handler.stopping.clone());
+            request.extensions_mut().insert(stopping);
             request.extensions_mut().insert(link.clone());
             let call = handler.clone().handle(request, peer.clone(), link.clone());
             async move { Ok::<_, Infallible>(call.await) }
@@ -386,7 +388,7 @@ where
     // Answers are dated by the world's clock.
     builder.http1().auto_date_header(false);
     builder.http2().auto_date_header(false);
-    let connection = builder.serve_connection(TokioIo::new(stream), service);
+    let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
     tokio::pin!(connection);
     tokio::select! {
         biased;
