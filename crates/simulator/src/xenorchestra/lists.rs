@@ -42,8 +42,7 @@ pub(super) fn written(asked: &Asked<'_>, all: Vec<Value>) -> Result<Response<Bod
         .into_iter()
         .map(|object| mapped(asked, object))
         .collect();
-    let wants = |name: &str| asked.parameter(name) == Some("true");
-    match (wants("ndjson"), wants("markdown")) {
+    match (asked.flag("ndjson")?, asked.flag("markdown")?) {
         (true, true) => Err(Refusal::parameters(
             "Cannot use both ndjson and markdown output formats simultaneously",
         )),

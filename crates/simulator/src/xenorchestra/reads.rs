@@ -63,7 +63,7 @@ impl Cloud {
             let mut all = all.filter(|pool| pool.server == asked.id());
             let found = all
                 .next()
-                .ok_or_else(|| Refusal::no_such("server", asked.id()))?;
+                .ok_or_else(|| Refusal::no_such("xenServer", asked.id()))?;
             self.licensed(&asked.caller)?;
             if !asked.caller.user.may("server", "read", asked.id()) {
                 return Err(Refusal::privileges("server", "read", asked.id()));
@@ -90,7 +90,7 @@ impl Cloud {
         if !may(found) {
             return Err(Refusal::privileges("task", "read", asked.id()));
         }
-        if asked.parameter("wait") == Some("true") {
+        if asked.flag("wait")? {
             let task = found.id.clone();
             return Ok(Flow::After { task, shown: true });
         }

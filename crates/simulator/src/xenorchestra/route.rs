@@ -49,6 +49,22 @@ impl Asked<'_> {
         found.map(|(_, value)| value.as_str())
     }
 
+    /// A parameter that says yes or no; no if left out.
+    pub(super) fn flag(&self, name: &str) -> Result<bool, Refusal> {
+        match self.parameter(name).map(str::to_lowercase).as_deref() {
+            None | Some("false") => Ok(false),
+            Some("true") => Ok(true),
+            Some(_) => {
+                let value = self.parameter(name).map(Value::from);
+                Err(Refusal::parameter(
+                    name,
+                    "invalid boolean value",
+                    value.as_ref(),
+                ))
+            }
+        }
+    }
+
     /// The body as JSON; nothing is an empty object.
     fn json(&self) -> Result<Value, Refusal> {
         if self.body.is_empty() {
@@ -294,6 +310,7 @@ impl XenOrchestra {
             }
             None => None,
         };
+        let sync = asked.flag("sync")?;
         cloud.may(asked, Kind::Vm, action.right())?;
         if let Some(host) = &host {
             let right = if action == Action::Migrate {
@@ -315,7 +332,7 @@ impl XenOrchestra {
             failure: None,
         };
         cloud.begin(task, action, host.as_deref());
-        if asked.parameter("sync") == Some("true") {
+        if sync {
             return Ok(Flow::After {
                 task: id,
                 shown: false,
@@ -411,6 +428,10 @@ fn me(asked: &Asked<'_>, query: &str) -> Option<String> {
     if asked.id() != "me" || !asked.path.starts_with("/rest/v0/users/") {
         return None;
     }
+    // The real one overlooks it in the last part of a path that a query follows.
+    if asked.operation == "GetUser" && !query.is_empty() {
+        return None;
+    }
     let there = format!("/users/{}", asked.caller.user.id);
     let path = asked.path.replacen("/users/me", &there, 1);
     let mark = if query.is_empty() { "" } else { "?" };
@@ -446,11 +467,9 @@ fn nothing() -> Response<Body> {
 
 /// Another place.
 fn moved(status: StatusCode, place: &str) -> Response<Body> {
-    let text = format!(
-        "{} to {place}",
-        status.canonical_reason().unwrap_or_default()
-    );
-    let mut response = serve::text(status, format!("{text}."));
+    let reason = status.canonical_reason().unwrap_or_default();
+    let text = format!("{reason}. Redirecting to {place}");
+    let mut response = serve::text(status, text);
     if let Ok(place) = HeaderValue::try_from(place) {
         response.headers_mut().insert(header::LOCATION, place);
     }

@@ -128,6 +128,11 @@ async fn lists_come_as_lines_and_as_tables() {
         .await;
     let text = "Cannot use both ndjson and markdown output formats simultaneously";
     refused(&both, 422, &json!({ "error": text, "data": {} }));
+    let reply = scenery
+        .call("GET", "/pools?ndjson=maybe", Value::Null)
+        .await;
+    let wrong = json!({ "ndjson": { "message": "invalid boolean value", "value": "maybe" } });
+    refused(&reply, 422, &json!({ "error": wrong, "data": {} }));
 }
 
 #[tokio::test(start_paused = true)]
@@ -141,7 +146,7 @@ async fn what_is_not_there_is_refused_by_its_kind() {
         ("hosts", "host", UNKNOWN),
         ("pools", "pool", UNKNOWN),
         ("tasks", "task", "0mdd1basu"),
-        ("servers", "server", "x"),
+        ("servers", "xenServer", "x"),
         ("users", "user", "x"),
     ] {
         let reply = scenery
