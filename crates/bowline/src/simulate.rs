@@ -6,7 +6,9 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use bowline_controllers::stop_signal;
-use bowline_simulator::simulate::{self, CloudscaleOptions, ExoscaleOptions, KubernetesOptions};
+use bowline_simulator::simulate::{
+    self, CloudscaleOptions, ExoscaleOptions, KubernetesOptions, TalosOptions,
+};
 
 use crate::output::tell;
 use crate::{run, signals};
@@ -42,6 +44,24 @@ pub(crate) enum Arguments {
         #[arg(long, value_name = "ADDRESS")]
         metadata: Option<SocketAddr>,
         /// Draw names and addresses from this seed
+        #[arg(long, value_name = "S")]
+        seed: Option<u64>,
+    },
+    /// The API of Talos machines: a whole cluster of them
+    Talos {
+        /// Where to listen; port 0 picks a free one
+        #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:15000")]
+        listen: SocketAddr,
+        /// Where the journal, the state and the control handle are
+        #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:15001")]
+        control: SocketAddr,
+        /// Where to write the talosconfig of a reader
+        #[arg(long, value_name = "FILE", default_value = "bowline.talosconfig")]
+        talosconfig: PathBuf,
+        /// The machines: addresses, platforms, stages, timings, faults
+        #[arg(long, value_name = "FILE")]
+        fixture: Option<PathBuf>,
+        /// Draw keys and ids from this seed
         #[arg(long, value_name = "S")]
         seed: Option<u64>,
     },
@@ -96,6 +116,25 @@ pub(crate) fn main(arguments: &Arguments) -> Result<ExitCode> {
                     seed: *seed,
                 };
                 let simulation = simulate::exoscale(options).await?;
+                tell(&simulation.greeting);
+                stop.given().await;
+                simulation.shutdown().await;
+            }
+            Arguments::Talos {
+                listen,
+                control,
+                talosconfig,
+                fixture,
+                seed,
+            } => {
+                let options = TalosOptions {
+                    listen: *listen,
+                    control: *control,
+                    talosconfig: talosconfig.clone(),
+                    fixture: fixture.clone(),
+                    seed: *seed,
+                };
+                let simulation = simulate::talos(options).await?;
                 tell(&simulation.greeting);
                 stop.given().await;
                 simulation.shutdown().await;

@@ -53,7 +53,7 @@ pub struct Lookups {
 
 impl Lookups {
     /// Starts the flights to one cloud. They end with `stop`, or when nobody can ask any more.
-    pub fn start(cloud: Arc<dyn Cloud>, fence: Fence, stop: Stop) -> Self {
+    pub fn start(cloud: Arc<dyn Cloud>, fence: Fence, stop: &Stop) -> Self {
         let flights = |kind| {
             let (questions, waiting) = mpsc::channel(QUEUE_LIMIT);
             tokio::spawn(fly(
@@ -259,7 +259,7 @@ mod tests {
         for (fence, calls) in [(shut, 0), (Fence::open(), 2)] {
             let cloud = Counting::new();
             let (_handle, stop) = stop_signal();
-            let lookups = Lookups::start(cloud.clone(), fence, stop);
+            let lookups = Lookups::start(cloud.clone(), fence, &stop);
             let node = Node::from(NodeObject::default());
             let answer = lookups.ask_one(Arc::new(node)).await;
             assert_eq!(matches!(answer, Lookup::CannotTell(_)), calls == 0);
@@ -272,7 +272,7 @@ mod tests {
     async fn questions_of_two_kinds_are_two_flights_and_those_of_one_kind_one() {
         let cloud = Counting::new();
         let (_handle, stop) = stop_signal();
-        let lookups = Lookups::start(cloud.clone(), Fence::open(), stop);
+        let lookups = Lookups::start(cloud.clone(), Fence::open(), &stop);
         let node = Arc::new(Node::from(NodeObject::default()));
         let (first, second, third) = tokio::join!(
             lookups.ask(vec![node.clone()]),

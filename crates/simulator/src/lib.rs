@@ -28,7 +28,7 @@
 //!          │ serve::Api
 //!   ┌──────▼──────────────────────────────┐   ┌───────────────┐
 //!   │ kubernetes                          │   │ cloudscale,   │
-//!   │  server: who, may they, which verb  │   │ exoscale,     │
+//!   │  server: who, may they, which verb  │   │ exoscale, …   │
 //!   │  verbs ─▶ schema, patch, managed,   │   │  route, model │
 //!   │           strategy ─▶ store         │   └──────▲────────┘
 //!   │  list, watch, table ◀── store       │          │ machines stop
@@ -71,6 +71,7 @@ pub mod monitor;
 pub mod relay;
 pub mod serve;
 pub mod simulate;
+pub mod talos;
 #[cfg(test)]
 mod testing;
 mod world;

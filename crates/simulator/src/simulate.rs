@@ -1,6 +1,7 @@
 //! The simulators as servers of their own: what `bowline simulate` runs.
 
 mod exoscale;
+mod talos;
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;
@@ -17,6 +18,7 @@ use crate::kubernetes;
 use crate::serve::{ServeError, Server};
 
 pub use exoscale::{ExoscaleOptions, ExoscaleSimulation, exoscale};
+pub use talos::{TalosOptions, TalosSimulation, talos};
 
 /// How to run the simulated cloudscale.ch.
 #[derive(Clone, Debug)]
@@ -54,6 +56,17 @@ pub enum SimulateError {
     /// The same, of a simulated Exoscale.
     #[error("the content of the fixture cannot be set up")]
     ExoscaleContent(#[from] crate::exoscale::HandleError),
+    /// The same, of simulated Talos machines.
+    #[error("the content of the fixture cannot be set up")]
+    TalosContent(#[from] crate::talos::HandleError),
+    /// The talosconfig cannot be written.
+    #[error("cannot write the talosconfig {path}", path = path.display())]
+    Talosconfig {
+        /// Where.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
     /// The server cannot be started.
     #[error(transparent)]
     Serve(#[from] ServeError),

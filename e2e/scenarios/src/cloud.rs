@@ -21,7 +21,7 @@ use bowline_http::{Clock, Random};
 use bowline_simulator::World;
 use bowline_simulator::machines::{self, Machines};
 use jiff::Timestamp;
-use tokio::sync::{Notify, watch};
+use tokio::sync::watch;
 
 use crate::names::Names;
 use balancers::unavailable;
@@ -30,6 +30,10 @@ pub use networks::ScriptedNetworks;
 
 /// What the cloud says about one node.
 #[derive(Clone, Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a script is short, and tests write it as they think of it"
+)]
 pub enum Script {
     /// Its machine.
     Machine(Instance),
@@ -95,12 +99,7 @@ struct State {
     /// The chance that a whole call fails.
     trouble: f64,
     calls: Vec<(Timestamp, Vec<String>)>,
-    voices: BTreeMap<String, Voice>,
-    takes_leftovers: bool,
-    marks: Marks,
-    has_label_sync: bool,
-    presence: BTreeMap<String, Script>,
-    presence_asked: BTreeMap<String, usize>,
+    duties: voices::Duties,
     canaries: Vec<Timestamp>,
 }
 
@@ -115,7 +114,7 @@ pub struct ScriptedCloud {
     balancers: ScriptedBalancers,
     networks: ScriptedNetworks,
     approval: certificates::Approval,
-    heard: Notify,
+    following: labels::Following,
     asked: watch::Sender<usize>,
 }
 
@@ -133,7 +132,7 @@ impl ScriptedCloud {
             balancers: ScriptedBalancers::new(names, &world.clock, &asked),
             networks: ScriptedNetworks::new(names, &asked),
             approval: certificates::Approval::default(),
-            heard: Notify::new(),
+            following: labels::Following::default(),
             asked,
         })
     }
@@ -247,12 +246,10 @@ impl ScriptedCloud {
 
     fn script(&self, node: &Node, question: Question) -> Script {
         let name = self.names.plain(&node.name);
-        if question == Question::Presence {
-            let mut state = self.state();
-            *state.presence_asked.entry(name.clone()).or_default() += 1;
-            if let Some(script) = state.presence.get(&name) {
-                return script.clone();
-            }
+        if question == Question::Presence
+            && let Some(script) = self.presence_of(&name)
+        {
+            return script;
         }
         if let Some(script) = self.scripted(&name) {
             return script;
@@ -267,7 +264,7 @@ impl ScriptedCloud {
         let found = |power| {
             Script::Machine(Instance {
                 power,
-                marks: state.marks.clone(),
+                marks: state.duties.marks.clone(),
                 ..machine(&id, &[&address])
             })
         };
@@ -334,7 +331,9 @@ impl Cloud for ScriptedCloud {
         match provider_id.split_once("://") {
             Some((scheme, "")) if scheme == self.scheme => Claim::Malformed("it is empty".into()),
             Some((scheme, _)) if scheme == self.scheme => Claim::Mine,
-            _ if self.state().takes_leftovers && node.provider_id.is_some() => Claim::Leftover,
+            _ if self.state().duties.takes_leftovers && node.provider_id.is_some() => {
+                Claim::Leftover
+            }
             _ => Claim::Foreign,
         }
     }
@@ -362,7 +361,7 @@ impl Cloud for ScriptedCloud {
     }
 
     fn label_sync(&self) -> Option<&dyn LabelSync> {
-        let offered = self.state().has_label_sync;
+        let offered = self.following.is_offered();
         offered.then_some(self as &dyn LabelSync)
     }
 

@@ -146,7 +146,7 @@ impl<'a> Work<'a> {
             .iter()
             .filter(|cloud| cloud.instances().is_some());
         let fence = self.questions();
-        Owners::new(knowing.map(|cloud| Lookups::start(cloud.clone(), fence.clone(), stop.clone())))
+        Owners::new(knowing.map(|cloud| Lookups::start(cloud.clone(), fence.clone(), stop)))
     }
 
     /// The fence in front of questions to clouds: an observer may ask as much as it likes.

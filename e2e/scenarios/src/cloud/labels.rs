@@ -1,19 +1,35 @@
 //! What follows into the labels of nodes, and hearing of changes.
 
-use bowline_core::{BoxFuture, Fact, Following, Hold, LabelSync};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bowline_core::{BoxFuture, Fact, Hold, LabelSync};
+use tokio::sync::Notify;
 
 use super::ScriptedCloud;
+
+/// Whether labels follow, and what was heard of.
+#[derive(Default)]
+pub(super) struct Following {
+    is_offered: AtomicBool,
+    heard: Notify,
+}
+
+impl Following {
+    pub(super) fn is_offered(&self) -> bool {
+        self.is_offered.load(Ordering::Relaxed)
+    }
+}
 
 impl ScriptedCloud {
     /// From the next start of a manager on, labels under `k8s.demo` are its own, those under `tag.k8s.demo` whole,
     /// and zone, region and type follow.
     pub fn offer_label_sync(&self) {
-        self.state().has_label_sync = true;
+        self.following.is_offered.store(true, Ordering::Relaxed);
     }
 
     /// Something about its machines may have changed.
     pub fn hear(&self) {
-        self.heard.notify_one();
+        self.following.heard.notify_one();
     }
 }
 
@@ -26,7 +42,7 @@ impl LabelSync for ScriptedCloud {
         }
     }
 
-    fn follows(&self, fact: Fact) -> Option<Following> {
+    fn follows(&self, fact: Fact) -> Option<bowline_core::Following> {
         let (first, reason, words) = match fact {
             Fact::Zone => (
                 Some("topology.k8s.demo/original_host_id"),
@@ -44,7 +60,7 @@ impl LabelSync for ScriptedCloud {
                 "instance type has changed (node VM memory and/or CPUs changed)",
             ),
         };
-        Some(Following {
+        Some(bowline_core::Following {
             first,
             is_warning: fact != Fact::InstanceType,
             reason,
@@ -53,6 +69,6 @@ impl LabelSync for ScriptedCloud {
     }
 
     fn changed(&self) -> BoxFuture<'_, ()> {
-        Box::pin(self.heard.notified())
+        Box::pin(self.following.heard.notified())
     }
 }
