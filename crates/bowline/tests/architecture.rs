@@ -66,8 +66,8 @@ const FORBIDDEN: &[(&str, &[&str])] = &[
     ("bowline-cloudscale", &["kube", "k8s-openapi"]),
     ("bowline-exoscale", &["kube", "k8s-openapi"]),
     ("bowline-talos", &["kube", "k8s-openapi"]),
-    ("bowline-talos-api", &["hyper", "kube", "rustls"]),
     ("bowline-xenorchestra", &["kube", "k8s-openapi"]),
+    ("bowline-talos-api", &["hyper", "kube", "rustls"]),
     ("bowline-templates", &["tokio", "hyper", "kube", "rustls"]),
 ];
 

@@ -153,16 +153,6 @@ impl Connector {
         changed
     }
 
-    /// The same network with other rules about whom to trust. Pipes go on without TLS.
-    #[must_use]
-    pub fn trusting(&self, tls: Arc<ClientConfig>) -> Self {
-        let mut changed = self.clone();
-        if let Network::Real(real) = &mut changed.network {
-            Arc::make_mut(real).tls = tls;
-        }
-        changed
-    }
-
     /// Hands out pipes to the listener named `host:port`, plain bytes for every scheme.
     pub fn simulated(pipes: Pipes) -> Self {
         Self {

@@ -202,7 +202,7 @@ impl Way {
     ) -> Result<Self, TlsError> {
         let connector = if config.insecure {
             let tls = Tls::new().insecure(true).build()?;
-            surroundings.connector.trusting(tls)
+            surroundings.connector.with_tls(tls)
         } else {
             surroundings.connector.clone()
         };
