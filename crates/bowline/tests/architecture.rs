@@ -12,13 +12,20 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("bowline-http", &["bowline-core"]),
     ("bowline-controllers", &["bowline-core", "bowline-http"]),
     ("bowline-templates", &[]),
+    ("bowline-talos-api", &[]),
     ("bowline-cloudscale", &["bowline-core", "bowline-http"]),
     ("bowline-exoscale", &["bowline-core", "bowline-http"]),
     (
         "bowline-talos",
-        &["bowline-core", "bowline-http", "bowline-templates"],
+        &[
+            "bowline-core",
+            "bowline-http",
+            "bowline-talos-api",
+            "bowline-templates",
+        ],
     ),
-    ("bowline-simulator", &["bowline-http"]),
+    ("bowline-xenorchestra", &["bowline-core", "bowline-http"]),
+    ("bowline-simulator", &["bowline-http", "bowline-talos-api"]),
     (
         "bowline-control-plane",
         &["bowline-core", "bowline-http", "bowline-simulator"],
@@ -47,6 +54,8 @@ const ARROWS: &[(&str, &[&str])] = &[
             "bowline-exoscale",
             "bowline-http",
             "bowline-simulator",
+            "bowline-talos",
+            "bowline-xenorchestra",
         ],
     ),
 ];
@@ -57,6 +66,8 @@ const FORBIDDEN: &[(&str, &[&str])] = &[
     ("bowline-cloudscale", &["kube", "k8s-openapi"]),
     ("bowline-exoscale", &["kube", "k8s-openapi"]),
     ("bowline-talos", &["kube", "k8s-openapi"]),
+    ("bowline-xenorchestra", &["kube", "k8s-openapi"]),
+    ("bowline-talos-api", &["hyper", "kube", "rustls"]),
     ("bowline-templates", &["tokio", "hyper", "kube", "rustls"]),
 ];
 
