@@ -7,7 +7,8 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use bowline_controllers::stop_signal;
 use bowline_simulator::simulate::{
-    self, CloudscaleOptions, ExoscaleOptions, KubernetesOptions, TritonOptions,
+    self, CloudscaleOptions, ExoscaleOptions, KubernetesOptions, TalosOptions, TritonOptions,
+    XenOrchestraOptions,
 };
 
 use crate::output::tell;
@@ -50,7 +51,7 @@ pub(crate) enum Arguments {
     /// Triton's CloudAPI, with the change feed
     Triton {
         /// Where to listen; port 0 picks a free one
-        #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:18083")]
+        #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:18084")]
         listen: SocketAddr,
         /// What the cloud contains: accounts, networks, machines, timings, switches, faults
         #[arg(long, value_name = "FILE")]
@@ -61,6 +62,39 @@ pub(crate) enum Arguments {
         /// Also serve metrics (CMON) there, over TLS
         #[arg(long, value_name = "ADDRESS")]
         cmon: Option<SocketAddr>,
+        /// Draw names and addresses from this seed
+        #[arg(long, value_name = "S")]
+        seed: Option<u64>,
+    },
+    /// The API of Talos machines: a whole cluster of them
+    Talos {
+        /// Where to listen; port 0 picks a free one
+        #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:15000")]
+        listen: SocketAddr,
+        /// Where the journal, the state and the control handle are
+        #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:15001")]
+        control: SocketAddr,
+        /// Where to write the talosconfig of a reader
+        #[arg(long, value_name = "FILE", default_value = "bowline.talosconfig")]
+        talosconfig: PathBuf,
+        /// The machines: addresses, platforms, stages, timings, faults
+        #[arg(long, value_name = "FILE")]
+        fixture: Option<PathBuf>,
+        /// Draw keys and ids from this seed
+        #[arg(long, value_name = "S")]
+        seed: Option<u64>,
+    },
+    /// Xen Orchestra's REST API v0, its events and its socket
+    Xenorchestra {
+        /// Where to listen; port 0 picks a free one
+        #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:18083")]
+        listen: SocketAddr,
+        /// What there is: pools, hosts, VMs, users, tokens, timings, faults
+        #[arg(long, value_name = "FILE")]
+        fixture: Option<PathBuf>,
+        /// Serve TLS, with a certificate that nobody signed
+        #[arg(long)]
+        tls: bool,
         /// Draw names and addresses from this seed
         #[arg(long, value_name = "S")]
         seed: Option<u64>,
@@ -138,6 +172,42 @@ pub(crate) fn main(arguments: &Arguments) -> Result<ExitCode> {
                 tell(&simulation.greeting);
                 stop.given().await;
                 simulation.shutdown().await;
+            }
+            Arguments::Talos {
+                listen,
+                control,
+                talosconfig,
+                fixture,
+                seed,
+            } => {
+                let options = TalosOptions {
+                    listen: *listen,
+                    control: *control,
+                    talosconfig: talosconfig.clone(),
+                    fixture: fixture.clone(),
+                    seed: *seed,
+                };
+                let simulation = simulate::talos(options).await?;
+                tell(&simulation.greeting);
+                stop.given().await;
+                simulation.shutdown().await;
+            }
+            Arguments::Xenorchestra {
+                listen,
+                fixture,
+                tls,
+                seed,
+            } => {
+                let options = XenOrchestraOptions {
+                    listen: *listen,
+                    fixture: fixture.clone(),
+                    tls: *tls,
+                    seed: *seed,
+                };
+                let simulation = simulate::xenorchestra(options).await?;
+                tell(&simulation.greeting);
+                stop.given().await;
+                simulation.server.shutdown().await;
             }
             Arguments::Kubernetes {
                 listen,

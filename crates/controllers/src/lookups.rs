@@ -2,13 +2,17 @@
 //!
 //! Many nodes want to know about their machines at the same time; a cloud with a list call can
 //! answer them all with one. Questions that arrive within a short window, or while an earlier
-//! flight is still out, travel together, one flight at a time for each cloud.
+//! flight is still out, travel together, one flight of each kind at a time for each cloud. The two kinds, what
+//! a machine is and whether it is there, never share a flight: a cloud may answer them in different ways, and
+//! a machine that does not describe itself must not hold up those that are looked after. Where machines answer
+//! for themselves every question is a flight of its own: one that does not answer holds up nobody else.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use bowline_core::{Cloud, CloudError, CloudErrorKind, Lookup, Node};
+use bowline_core::{Cloud, CloudError, CloudErrorKind, Instances, Lookup, Node};
 use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinSet;
 use tracing::debug;
 
 use crate::election::{Fence, Fenced};
@@ -26,6 +30,15 @@ const QUEUE_LIMIT: usize = 8192;
 /// provider that forgot it.
 const FLIGHT_DEADLINE: Duration = Duration::from_secs(120);
 
+/// What is asked about machines.
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    /// All that is known about them.
+    Metadata,
+    /// Whether they exist and run.
+    Presence,
+}
+
 struct Question {
     nodes: Vec<Arc<Node>>,
     reply: oneshot::Sender<Vec<Lookup>>,
@@ -36,18 +49,29 @@ struct Question {
 pub struct Lookups {
     cloud: Arc<dyn Cloud>,
     fence: Fence,
-    questions: mpsc::Sender<Question>,
+    metadata: mpsc::Sender<Question>,
+    presence: mpsc::Sender<Question>,
 }
 
 impl Lookups {
     /// Starts the flights to one cloud. They end with `stop`, or when nobody can ask any more.
-    pub fn start(cloud: Arc<dyn Cloud>, fence: Fence, stop: Stop) -> Self {
-        let (questions, waiting) = mpsc::channel(QUEUE_LIMIT);
-        tokio::spawn(fly(cloud.clone(), fence.clone(), waiting, stop));
+    pub fn start(cloud: Arc<dyn Cloud>, fence: Fence, stop: &Stop) -> Self {
+        let apart = cloud.instances().is_some_and(Instances::answers_apart);
+        let flights = |kind| {
+            let (questions, waiting) = mpsc::channel(QUEUE_LIMIT);
+            let (cloud, fence, stop) = (cloud.clone(), fence.clone(), stop.clone());
+            if apart {
+                tokio::spawn(fly_apart(kind, cloud, fence, waiting, stop));
+            } else {
+                tokio::spawn(fly(kind, cloud, fence, waiting, stop));
+            }
+            questions
+        };
         Self {
+            metadata: flights(Kind::Metadata),
+            presence: flights(Kind::Presence),
             cloud,
             fence,
-            questions,
         }
     }
 
@@ -56,19 +80,23 @@ impl Lookups {
         &self.cloud
     }
 
-    /// One answer for each node, in the same order.
+    /// What is known about the machines: one answer for each node, in the same order.
     pub async fn ask(&self, nodes: Vec<Arc<Node>>) -> Vec<Lookup> {
+        Self::question(&self.metadata, nodes).await
+    }
+
+    /// Whether the machines exist and run: one answer for each node, in the same order.
+    pub async fn ask_presence(&self, nodes: Vec<Arc<Node>>) -> Vec<Lookup> {
+        Self::question(&self.presence, nodes).await
+    }
+
+    async fn question(questions: &mpsc::Sender<Question>, nodes: Vec<Arc<Node>>) -> Vec<Lookup> {
         let count = nodes.len();
         if count == 0 {
             return Vec::new();
         }
         let (reply, answer) = oneshot::channel();
-        if self
-            .questions
-            .send(Question { nodes, reply })
-            .await
-            .is_err()
-        {
+        if questions.send(Question { nodes, reply }).await.is_err() {
             return (0..count).map(|_| stopped()).collect();
         }
         answer
@@ -95,7 +123,33 @@ impl Lookups {
     }
 }
 
+/// Lets each question travel by itself, to a cloud whose machines answer for themselves.
+async fn fly_apart(
+    kind: Kind,
+    cloud: Arc<dyn Cloud>,
+    fence: Fence,
+    mut waiting: mpsc::Receiver<Question>,
+    stop: Stop,
+) {
+    let mut flights = JoinSet::new();
+    while let Some(Some(Question { nodes, reply })) = stop.unless_given(waiting.recv()).await {
+        while flights.try_join_next().is_some() {}
+        if flights.len() >= QUEUE_LIMIT {
+            flights.join_next().await;
+        }
+        let (cloud, fence, stop) = (cloud.clone(), fence.clone(), stop.clone());
+        flights.spawn(async move {
+            let flight = look(kind, &*cloud, &fence, &nodes);
+            if let Some(answers) = stop.unless_given(flight).await {
+                // Whoever asked may have given up; then nobody reads the answer.
+                let _ = reply.send(answers);
+            }
+        });
+    }
+}
+
 async fn fly(
+    kind: Kind,
     cloud: Arc<dyn Cloud>,
     fence: Fence,
     mut waiting: mpsc::Receiver<Question>,
@@ -114,9 +168,9 @@ async fn fly(
             size += next.nodes.len();
             questions.push(next);
         }
-        debug!(cloud = %cloud.name(), nodes = size, questions = questions.len(), "looking up machines");
+        debug!(cloud = %cloud.name(), nodes = size, questions = questions.len(), ?kind, "looking up machines");
         let nodes: Vec<Arc<Node>> = questions.iter().flat_map(|q| q.nodes.clone()).collect();
-        let Some(answers) = stop.unless_given(look(&*cloud, &fence, &nodes)).await else {
+        let Some(answers) = stop.unless_given(look(kind, &*cloud, &fence, &nodes)).await else {
             return;
         };
         let mut answers = answers.into_iter();
@@ -127,12 +181,18 @@ async fn fly(
     }
 }
 
-async fn look(cloud: &dyn Cloud, fence: &Fence, nodes: &[Arc<Node>]) -> Vec<Lookup> {
+async fn look(kind: Kind, cloud: &dyn Cloud, fence: &Fence, nodes: &[Arc<Node>]) -> Vec<Lookup> {
     let all = |make: &dyn Fn() -> Lookup| (0..nodes.len()).map(|_| make()).collect::<Vec<_>>();
     let Some(instances) = cloud.instances() else {
         return all(&|| Lookup::NotMine);
     };
-    let flight = async { tokio::time::timeout(FLIGHT_DEADLINE, instances.lookup(nodes)).await };
+    let flight = async {
+        let answers = match kind {
+            Kind::Metadata => instances.lookup(nodes),
+            Kind::Presence => instances.presence(nodes),
+        };
+        tokio::time::timeout(FLIGHT_DEADLINE, answers).await
+    };
     match fence.during(flight).await {
         Err(fenced) => all(&|| Lookup::CannotTell(not_asked(fenced.clone()))),
         Ok(Err(_)) => {
@@ -173,8 +233,15 @@ mod tests {
     use crate::objects::NodeObject;
     use crate::stop::stop_signal;
 
-    /// Counts its calls.
-    struct Counting(CloudName, AtomicUsize);
+    /// Counts its calls: those for metadata and check reads, and those for presence.
+    struct Counting(CloudName, AtomicUsize, AtomicUsize);
+
+    impl Counting {
+        fn new() -> Arc<Self> {
+            let name = CloudName::parse("demo").unwrap();
+            Arc::new(Self(name, AtomicUsize::new(0), AtomicUsize::new(0)))
+        }
+    }
 
     impl Cloud for Counting {
         fn name(&self) -> &CloudName {
@@ -200,6 +267,11 @@ mod tests {
             Box::pin(async { nodes.iter().map(|_| Lookup::NotMine).collect() })
         }
 
+        fn presence<'a>(&'a self, nodes: &'a [Arc<Node>]) -> BoxFuture<'a, Vec<Lookup>> {
+            self.2.fetch_add(1, Ordering::Relaxed);
+            Box::pin(async { nodes.iter().map(|_| stopped()).collect() })
+        }
+
         fn canary(&self) -> BoxFuture<'_, Result<(), CloudError>> {
             self.1.fetch_add(1, Ordering::Relaxed);
             Box::pin(async { Ok(()) })
@@ -212,15 +284,94 @@ mod tests {
         let second = Duration::from_secs(1);
         let shut = Fence::closed("l".into(), second, second, Clock::simulated(date));
         for (fence, calls) in [(shut, 0), (Fence::open(), 2)] {
-            let name = CloudName::parse("demo").unwrap();
-            let cloud = Arc::new(Counting(name, AtomicUsize::new(0)));
+            let cloud = Counting::new();
             let (_handle, stop) = stop_signal();
-            let lookups = Lookups::start(cloud.clone(), fence, stop);
+            let lookups = Lookups::start(cloud.clone(), fence, &stop);
             let node = Node::from(NodeObject::default());
             let answer = lookups.ask_one(Arc::new(node)).await;
             assert_eq!(matches!(answer, Lookup::CannotTell(_)), calls == 0);
             assert_eq!(lookups.canary().await.is_err(), calls == 0);
             assert_eq!(cloud.1.load(Ordering::Relaxed), calls);
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn questions_of_two_kinds_are_two_flights_and_those_of_one_kind_one() {
+        let cloud = Counting::new();
+        let (_handle, stop) = stop_signal();
+        let lookups = Lookups::start(cloud.clone(), Fence::open(), &stop);
+        let node = Arc::new(Node::from(NodeObject::default()));
+        let (first, second, third) = tokio::join!(
+            lookups.ask(vec![node.clone()]),
+            lookups.ask_presence(vec![node.clone(), node.clone()]),
+            lookups.ask(vec![node.clone()]),
+        );
+        assert!(matches!(first[..], [Lookup::NotMine]));
+        assert!(matches!(
+            second[..],
+            [Lookup::CannotTell(_), Lookup::CannotTell(_)]
+        ));
+        assert!(matches!(third[..], [Lookup::NotMine]));
+        let counted = [&cloud.1, &cloud.2].map(|it| it.load(Ordering::Relaxed));
+        assert_eq!(counted, [1, 1]);
+    }
+
+    /// Its machines answer for themselves, and that of one node never does.
+    struct Apart(CloudName);
+
+    impl Cloud for Apart {
+        fn name(&self) -> &CloudName {
+            &self.0
+        }
+
+        fn provider(&self) -> &'static str {
+            "demo"
+        }
+
+        fn claim(&self, _: &Node) -> Claim {
+            Claim::Mine
+        }
+
+        fn instances(&self) -> Option<&dyn Instances> {
+            Some(self)
+        }
+    }
+
+    impl Instances for Apart {
+        fn lookup<'a>(&'a self, nodes: &'a [Arc<Node>]) -> BoxFuture<'a, Vec<Lookup>> {
+            Box::pin(async {
+                if nodes.iter().any(|node| node.name == "dead") {
+                    std::future::pending::<()>().await;
+                }
+                nodes.iter().map(|_| Lookup::NotMine).collect()
+            })
+        }
+
+        fn answers_apart(&self) -> bool {
+            true
+        }
+
+        fn canary(&self) -> BoxFuture<'_, Result<(), CloudError>> {
+            Box::pin(async { Ok(()) })
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_machine_that_never_answers_holds_up_no_other_question() {
+        let cloud = Arc::new(Apart(CloudName::parse("demo").unwrap()));
+        let (_handle, stop) = stop_signal();
+        let lookups = Lookups::start(cloud, Fence::open(), &stop);
+        let mut dead = Node::from(NodeObject::default());
+        dead.name = "dead".into();
+        let living = Arc::new(Node::from(NodeObject::default()));
+        let begun = tokio::time::Instant::now();
+        let (dead, soon) = tokio::join!(lookups.ask_one(Arc::new(dead)), async {
+            let answer = lookups.ask_one(living).await;
+            assert!(matches!(answer, Lookup::NotMine));
+            begun.elapsed()
+        });
+        assert!(soon < Duration::from_millis(10), "{soon:?}");
+        assert!(matches!(dead, Lookup::CannotTell(_)));
+        assert_eq!(begun.elapsed().as_secs(), FLIGHT_DEADLINE.as_secs());
     }
 }

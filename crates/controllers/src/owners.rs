@@ -1,9 +1,12 @@
-//! Which cloud is responsible for a node: the claims and answers gathered, the decision in core.
+//! Which cloud is responsible for a node: claims, voices and answers gathered, the decision in core.
+//!
+//! Two questions. The *owner* looks after the node: its life cycle, its place in load balancers. The
+//! *describer* says what it is: provider id, addresses, labels, marks.
 
 use std::sync::Arc;
 
 use bowline_core::ownership::{self, Recognition};
-use bowline_core::{Cloud, CloudError, CloudName, Lookup, Node, Ownership};
+use bowline_core::{Cloud, CloudError, CloudName, Lookup, Node, Ownership, Voice};
 use futures::future::join_all;
 
 use crate::lookups::Lookups;
@@ -12,8 +15,8 @@ use crate::lookups::Lookups;
 #[derive(Clone)]
 pub struct Owners(Arc<[Lookups]>);
 
-/// A node's owner, and what it was already asked about the node.
-pub struct Owner<'a> {
+/// Who describes a node, and what it was already asked about it.
+pub struct Describer<'a> {
     /// How to ask it.
     pub lookups: &'a Lookups,
     /// Its answer, where deciding needed one.
@@ -31,44 +34,48 @@ impl Owners {
         &self.0
     }
 
-    /// Decides by what the node carries; makes no call. None if that does not tell.
-    pub fn by_claims(&self, node: &Node) -> Option<Ownership> {
-        by_claims(self.0.iter().map(Lookups::cloud), node)
+    /// Whether that cloud owns a node, by what it carries, its provider id above all. Makes no call.
+    pub fn owns(&self, cloud: &Lookups, node: &Node) -> bool {
+        let decided = self.ownership(node);
+        self.decided(decided.as_ref())
+            .is_some_and(|owner| owner.cloud().name() == cloud.cloud().name())
     }
 
-    /// The cloud that owns a node by what it carries, its provider id above all.
-    pub fn of_identified(&self, node: &Node) -> Option<&Lookups> {
-        match self.by_claims(node)? {
-            Ownership::Owned { by, .. } => self.named(&by),
-            Ownership::Nobody(_) | Ownership::Contested(_) | Ownership::Undecided(_) => None,
+    /// The cloud that describes a node, as far as what it carries tells. Makes no call.
+    pub fn describer(&self, node: &Node) -> Option<&Lookups> {
+        self.decided(self.description(node).as_ref())
+    }
+
+    /// Whether that cloud describes a node, as far as what it carries tells. Makes no call.
+    pub fn describes(&self, cloud: &Lookups, node: &Node) -> bool {
+        let describer = self.describer(node);
+        describer.is_some_and(|it| it.cloud().name() == cloud.cloud().name())
+    }
+
+    /// What keeps a node from being looked after or described, where people have to know: who describes it
+    /// is contested, or else whose it is. Makes no call.
+    pub fn doubt(&self, node: &Node) -> Option<Ownership> {
+        match self.description(node) {
+            contested @ Some(Ownership::Contested(_)) => contested,
+            _ => self.ownership(node),
         }
     }
 
-    /// Whether that cloud owns a node by what it carries.
-    pub fn owns(&self, cloud: &Lookups, node: &Node) -> bool {
-        let owner = self.of_identified(node);
-        owner.is_some_and(|owner| owner.cloud().name() == cloud.cloud().name())
-    }
-
-    /// Decides about any node, asking the clouds about one without a provider id.
-    pub async fn of(&self, node: &Arc<Node>) -> Result<Owner<'_>, Ownership> {
-        if let Some(ownership) = self.by_claims(node) {
-            return match &ownership {
-                Ownership::Owned { by, .. } => self
-                    .named(by)
-                    .map(|lookups| Owner {
-                        lookups,
-                        answer: None,
-                    })
-                    .ok_or(ownership),
-                Ownership::Nobody(_) | Ownership::Contested(_) | Ownership::Undecided(_) => {
-                    Err(ownership)
-                }
+    /// Who describes any node, asking the clouds about one without a provider id.
+    pub async fn find_describer(&self, node: &Arc<Node>) -> Result<Describer<'_>, Ownership> {
+        if let Some(decided) = self.description(node) {
+            return match self.decided(Some(&decided)) {
+                Some(lookups) => Ok(Describer {
+                    lookups,
+                    answer: None,
+                }),
+                None => Err(decided),
             };
         }
-        let answers = join_all(self.0.iter().map(|it| it.ask_one(node.clone()))).await;
-        let recognitions: Vec<_> = self
-            .0
+        // Who would not describe it has no say in whose it is: it may not even be able to look.
+        let asked: Vec<&Lookups> = self.0.iter().filter(|it| may_describe(it, node)).collect();
+        let answers = join_all(asked.iter().map(|it| it.ask_one(node.clone()))).await;
+        let recognitions: Vec<_> = asked
             .iter()
             .zip(&answers)
             .map(|(it, answer)| (it.cloud().name().clone(), recognition(answer)))
@@ -77,20 +84,42 @@ impl Owners {
         let Ownership::Owned { by, .. } = &ownership else {
             return Err(ownership);
         };
-        self.0
-            .iter()
+        asked
+            .into_iter()
             .zip(answers)
             .find(|(it, _)| it.cloud().name() == by)
-            .map(|(lookups, answer)| Owner {
+            .map(|(lookups, answer)| Describer {
                 lookups,
                 answer: Some(answer),
             })
             .ok_or(ownership)
     }
 
-    fn named(&self, name: &CloudName) -> Option<&Lookups> {
-        self.0.iter().find(|it| it.cloud().name() == name)
+    /// Whose it is by what it carries; none if that does not tell.
+    fn ownership(&self, node: &Node) -> Option<Ownership> {
+        by_claims(self.0.iter().map(Lookups::cloud), node)
     }
+
+    /// Who describes it by what it carries; none if that does not tell.
+    fn description(&self, node: &Node) -> Option<Ownership> {
+        let voices: Vec<(CloudName, Voice)> = self
+            .0
+            .iter()
+            .map(|it| (it.cloud().name().clone(), it.cloud().voice(node)))
+            .collect();
+        ownership::describer(&voices, self.ownership(node))
+    }
+
+    fn decided(&self, decided: Option<&Ownership>) -> Option<&Lookups> {
+        match decided? {
+            Ownership::Owned { by, .. } => self.0.iter().find(|it| it.cloud().name() == by),
+            Ownership::Nobody(_) | Ownership::Contested(_) | Ownership::Undecided(_) => None,
+        }
+    }
+}
+
+fn may_describe(cloud: &Lookups, node: &Node) -> bool {
+    cloud.cloud().voice(node) != Voice::Never
 }
 
 /// Decides among these clouds by what the node carries; none if that does not tell.

@@ -5,20 +5,20 @@ use std::collections::BTreeMap;
 use crate::Instance;
 
 /// A fact about a machine and the two labels that carry it, the older one first.
-struct Pair {
-    beta: &'static str,
-    stable: &'static str,
+pub(crate) struct Pair {
+    pub(crate) beta: &'static str,
+    pub(crate) stable: &'static str,
 }
 
-const INSTANCE_TYPE: Pair = Pair {
+pub(crate) const INSTANCE_TYPE: Pair = Pair {
     beta: "beta.kubernetes.io/instance-type",
     stable: "node.kubernetes.io/instance-type",
 };
-const ZONE: Pair = Pair {
+pub(crate) const ZONE: Pair = Pair {
     beta: "failure-domain.beta.kubernetes.io/zone",
     stable: "topology.kubernetes.io/zone",
 };
-const REGION: Pair = Pair {
+pub(crate) const REGION: Pair = Pair {
     beta: "failure-domain.beta.kubernetes.io/region",
     stable: "topology.kubernetes.io/region",
 };
@@ -45,9 +45,13 @@ pub enum SkipReason {
     Malformed,
 }
 
+/// All labels of the pairs.
+const PAIRS: [&Pair; 3] = [&INSTANCE_TYPE, &ZONE, &REGION];
+
 /// Labels to set on a node when it is initialised, and those left out.
 ///
-/// Type, zone and region overwrite; an empty one removes nothing. Extra labels only add.
+/// Type, zone and region overwrite; an empty one removes nothing. Extra labels only add. What marks name is
+/// theirs.
 pub fn labels_of(
     instance: &Instance,
     on_node: &BTreeMap<String, String>,
@@ -59,6 +63,10 @@ pub fn labels_of(
         (ZONE, &instance.zone),
         (REGION, &instance.region),
     ] {
+        let marked = |key| instance.marks.labels.contains_key(key);
+        if marked(pair.beta) || marked(pair.stable) {
+            continue;
+        }
         for key in [pair.beta, pair.stable].map(str::to_owned) {
             if !is_label_value(value) {
                 let why = SkipReason::Malformed;
@@ -73,6 +81,9 @@ pub fn labels_of(
         }
     }
     for (key, value) in &instance.extra_labels {
+        if instance.marks.labels.contains_key(key) {
+            continue;
+        }
         match (skip_extra(key, value), on_node.get(key)) {
             (Some(why), _) => {
                 skipped.push(SkippedLabel {
@@ -97,7 +108,7 @@ pub fn labels_of(
 
 /// The stable labels that differ from their older twins, which win.
 pub fn stable_labels_to_repair(on_node: &BTreeMap<String, String>) -> BTreeMap<String, String> {
-    [INSTANCE_TYPE, ZONE, REGION]
+    PAIRS
         .iter()
         .filter_map(|pair| {
             let value = on_node.get(pair.beta)?;
@@ -106,7 +117,22 @@ pub fn stable_labels_to_repair(on_node: &BTreeMap<String, String>) -> BTreeMap<S
         .collect()
 }
 
-fn skip_extra(key: &str, value: &str) -> Option<SkipReason> {
+/// These labels, and beside one of a pair that stands alone its twin: the controllers keep both equal.
+pub(crate) fn with_twins(labels: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+    let mut all = labels.clone();
+    for pair in PAIRS {
+        let twin = match (labels.get(pair.beta), labels.get(pair.stable)) {
+            (Some(value), None) => (pair.stable, value),
+            (None, Some(value)) => (pair.beta, value),
+            (None, None) | (Some(_), Some(_)) => continue,
+        };
+        all.insert(twin.0.to_owned(), twin.1.clone());
+    }
+    all
+}
+
+/// Why an extra label cannot be put on a node, whatever the node has.
+pub(crate) fn skip_extra(key: &str, value: &str) -> Option<SkipReason> {
     if is_reserved(key) {
         Some(SkipReason::Reserved)
     } else if !is_label_key(key) || !is_label_value(value) {
@@ -117,7 +143,7 @@ fn skip_extra(key: &str, value: &str) -> Option<SkipReason> {
 }
 
 /// Whether `kubernetes.io/` or `k8s.io/` stands at the start or after a dot.
-fn is_reserved(key: &str) -> bool {
+pub(crate) fn is_reserved(key: &str) -> bool {
     ["kubernetes.io/", "k8s.io/"].iter().any(|domain| {
         key.match_indices(domain)
             .any(|(at, _)| at == 0 || key.as_bytes()[at - 1] == b'.')
@@ -244,6 +270,17 @@ mod tests {
                 .iter()
                 .any(|s| s.why == SkipReason::Present("h0".into()))
         );
+    }
+
+    #[test]
+    fn what_marks_name_is_theirs() {
+        let mut marked = instance();
+        marked.marks.labels = map(&[(ZONE.stable, "z9"), ("vendor.test/rack", "r9")]);
+        marked.extra_labels = map(&[("vendor.test/rack", "r7")]);
+        let (labels, skipped) = labels_of(&marked, &map(&[]));
+        assert_eq!(labels.len(), 4);
+        assert!(labels.keys().all(|key| !key.ends_with("/zone")));
+        assert_eq!(skipped, []);
     }
 
     #[test]

@@ -1,8 +1,12 @@
 //! Who is responsible for a node, and why. Everything that acts on a node asks here first.
+//!
+//! Two questions: whose node it is (its life cycle, whether load balancers may have it), and who describes it (its
+//! provider id, addresses, labels and marks). Mostly the answer is the same; a machine that is asked itself
+//! describes its node, whichever cloud it runs at.
 
 use std::fmt;
 
-use crate::{Claim, CloudName, Node};
+use crate::{Claim, CloudName, Node, Voice};
 
 /// What a cloud says about a node without a provider id, having looked for its machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,6 +48,8 @@ pub enum Basis {
     NobodyElse,
     /// It is the only cloud, and the node calls its machine by an id as this cloud gives them.
     MachineId,
+    /// It describes the node, whoever owns it.
+    Voice,
 }
 
 /// Why nobody is responsible for a node.
@@ -60,6 +66,8 @@ pub enum Orphan {
     },
     /// It has no provider id, and no cloud has a machine for it.
     Unrecognized,
+    /// The cloud that owns it never describes it.
+    Undescribed(CloudName),
 }
 
 /// Decides by what the node carries: `claims` is what each cloud says about it. None if that does
@@ -127,6 +135,28 @@ pub fn by_recognition(answers: &[(CloudName, Recognition)]) -> Ownership {
     }
 }
 
+/// Decides who describes a node: the one cloud that always does, else its owner, if that does. `ownership` is
+/// whose node it is, as far as that is decided; none if that decides it and is not known.
+pub fn describer(voices: &[(CloudName, Voice)], ownership: Option<Ownership>) -> Option<Ownership> {
+    let saying = |what: Voice| voices.iter().filter(move |(_, voice)| *voice == what);
+    let always: Vec<CloudName> = saying(Voice::Always)
+        .map(|(name, _)| name.clone())
+        .collect();
+    match (always.as_slice(), ownership) {
+        ([one], _) => Some(Ownership::Owned {
+            by: one.clone(),
+            because: Basis::Voice,
+        }),
+        ([_, ..], _) => Some(Ownership::Contested(always)),
+        ([], Some(Ownership::Owned { by, .. }))
+            if saying(Voice::Never).any(|(name, _)| *name == by) =>
+        {
+            Some(Ownership::Nobody(Orphan::Undescribed(by)))
+        }
+        ([], ownership) => ownership,
+    }
+}
+
 fn malformed(claims: &[(CloudName, Claim)]) -> Option<Orphan> {
     claims.iter().find_map(|(cloud, claim)| match claim {
         Claim::Malformed(why) => Some(Orphan::MalformedProviderId {
@@ -173,6 +203,15 @@ impl fmt::Display for Ownership {
             } => {
                 write!(f, "owned by {by}, the only cloud, by its machine's id")
             }
+            Self::Owned {
+                by,
+                because: Basis::Voice,
+            } => {
+                write!(f, "described by {by}, whoever owns it")
+            }
+            Self::Nobody(Orphan::Undescribed(by)) => {
+                write!(f, "left alone: {by} owns it and does not describe it")
+            }
             Self::Nobody(Orphan::ForeignProviderId) => {
                 f.write_str("left alone: its provider id is of no configured cloud")
             }
@@ -208,128 +247,4 @@ impl fmt::Display for Ownership {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::node::examples::fresh_node;
-    use proptest::prelude::*;
-
-    fn name(text: &str) -> CloudName {
-        CloudName::parse(text).unwrap()
-    }
-
-    #[test]
-    fn the_provider_id_decides_alone() {
-        let claims = [(name("a"), Claim::Foreign), (name("b"), Claim::Mine)];
-        let owned = Ownership::Owned {
-            by: name("b"),
-            because: Basis::ProviderId,
-        };
-        assert_eq!(by_provider_id(&claims), owned);
-        assert_eq!(
-            by_provider_id(&claims[..1]),
-            Ownership::Nobody(Orphan::ForeignProviderId)
-        );
-        assert_eq!(
-            by_provider_id(&[]),
-            Ownership::Nobody(Orphan::ForeignProviderId)
-        );
-        let leftover = [(name("a"), Claim::Leftover), (name("b"), Claim::Foreign)];
-        assert_eq!(
-            by_provider_id(&leftover).to_string(),
-            "owned by a, because no other cloud has its provider id"
-        );
-        let with_owner = [(name("a"), Claim::Leftover), (name("b"), Claim::Mine)];
-        assert_eq!(by_provider_id(&with_owner), owned);
-        let with_malformed = [
-            (name("a"), Claim::Leftover),
-            (name("b"), Claim::Malformed("no uuid".into())),
-        ];
-        assert_eq!(
-            by_provider_id(&with_malformed).to_string(),
-            "left alone: its provider id is not one of b: no uuid"
-        );
-        let two = [(name("a"), Claim::Leftover), (name("b"), Claim::Leftover)];
-        assert!(matches!(by_provider_id(&two), Ownership::Contested(_)));
-        let bad = [(name("a"), Claim::Malformed("no uuid".into()))];
-        assert_eq!(
-            by_provider_id(&bad).to_string(),
-            "left alone: its provider id is not one of a: no uuid"
-        );
-    }
-
-    #[test]
-    fn without_a_provider_id_the_only_cloud_may_know_a_node_by_its_machine() {
-        let fresh = fresh_node();
-        let (mut settled, mut identified) = (fresh.clone(), fresh.clone());
-        settled.taints.clear();
-        identified.provider_id = Some("a://1".into());
-        let mine = [(name("a"), Claim::Mine)];
-        let foreign = [(name("b"), Claim::Foreign)];
-        let both = [mine.clone(), foreign.clone()].concat();
-        let by_machine = Some("owned by a, the only cloud, by its machine's id");
-        let by_provider_id = Some("owned by a, by its provider id");
-        for (node, claims, wanted) in [
-            (&settled, &mine[..], by_machine),
-            (&settled, &both, None),
-            (&settled, &foreign, None),
-            (&fresh, &mine, None),
-            (&identified, &both, by_provider_id),
-        ] {
-            let decided = by_claims(node, claims).map(|it| it.to_string());
-            assert_eq!(decided.as_deref(), wanted, "{claims:?}");
-        }
-    }
-
-    #[test]
-    fn without_a_provider_id_exactly_one_claim_decides() {
-        let (mine, not) = (Recognition::Mine, Recognition::NotMine);
-        let silent = Recognition::CannotTell("timeout".into());
-        let ask = |answers: &[&Recognition]| {
-            let named: Vec<_> = ["a", "b"]
-                .into_iter()
-                .map(name)
-                .zip(answers.iter().map(|a| (*a).clone()))
-                .collect();
-            by_recognition(&named)
-        };
-        let owned = Ownership::Owned {
-            by: name("a"),
-            because: Basis::OnlyClaim,
-        };
-        assert_eq!(ask(&[&mine, &not]), owned);
-        assert_eq!(ask(&[&not, &not]), Ownership::Nobody(Orphan::Unrecognized));
-        assert_eq!(
-            ask(&[&mine, &mine]),
-            Ownership::Contested(vec![name("a"), name("b")])
-        );
-        assert_eq!(
-            ask(&[&mine, &silent]).to_string(),
-            "not decided: b could not answer: timeout"
-        );
-    }
-
-    proptest! {
-        /// Total, and never an owner who did not claim.
-        #[test]
-        fn nobody_owns_what_it_did_not_claim(answers in proptest::collection::vec(0..3usize, 0..5)) {
-            let named: Vec<_> = answers.iter().enumerate().map(|(at, answer)| {
-                let answer = match answer {
-                    0 => Recognition::Mine,
-                    1 => Recognition::NotMine,
-                    _ => Recognition::CannotTell("down".into()),
-                };
-                (name(&format!("c{at}")), answer)
-            }).collect();
-            match by_recognition(&named) {
-                Ownership::Owned { by, .. } => {
-                    prop_assert!(named.contains(&(by, Recognition::Mine)));
-                    prop_assert!(answers.iter().all(|a| *a != 2));
-                    prop_assert_eq!(answers.iter().filter(|a| **a == 0).count(), 1);
-                }
-                Ownership::Undecided(_) => prop_assert!(answers.contains(&2)),
-                Ownership::Contested(clouds) => prop_assert!(clouds.len() > 1),
-                Ownership::Nobody(_) => prop_assert!(!answers.contains(&0)),
-            }
-        }
-    }
-}
+mod tests;

@@ -2,13 +2,14 @@
 
 use std::fmt;
 
-/// The id of a machine: `<scheme>://<rest>`.
+/// The id of a machine: `<scheme>://<rest>`. Some platforms give ids without a scheme; to the API server any
+/// text is one.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ProviderId(String);
 
 /// Why a text is not a provider id.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("provider id {value:?} is not of the form <scheme>://<id>")]
+#[error("provider id {value:?} is neither of the form <scheme>://<id> nor plain text")]
 pub struct ProviderIdError {
     value: String,
 }
@@ -19,22 +20,30 @@ impl ProviderId {
         let wrong = || ProviderIdError {
             value: value.to_owned(),
         };
-        let (scheme, rest) = value.split_once("://").ok_or_else(wrong)?;
         let plain = |c: char| c.is_ascii_alphanumeric() || "+.-".contains(c);
-        if scheme.is_empty() || rest.is_empty() || !scheme.chars().all(plain) {
-            return Err(wrong());
+        let well_formed = match value.split_once("://") {
+            Some((scheme, rest)) => {
+                !scheme.is_empty() && !rest.is_empty() && scheme.chars().all(plain)
+            }
+            None => {
+                !value.is_empty() && !value.contains(|c: char| c.is_whitespace() || c.is_control())
+            }
+        };
+        if well_formed {
+            Ok(Self(value.to_owned()))
+        } else {
+            Err(wrong())
         }
-        Ok(Self(value.to_owned()))
     }
 
-    /// What stands before `://`.
+    /// What stands before `://`; empty if it has no scheme.
     pub fn scheme(&self) -> &str {
         self.0.split_once("://").map_or("", |(scheme, _)| scheme)
     }
 
-    /// What stands after `://`.
+    /// What stands after `://`; all of one that has no scheme.
     pub fn rest(&self) -> &str {
-        self.0.split_once("://").map_or("", |(_, rest)| rest)
+        self.0.split_once("://").map_or(&self.0, |(_, rest)| rest)
     }
 
     /// The whole id.
@@ -61,8 +70,16 @@ mod tests {
             (id.scheme(), id.rest(), id.as_str()),
             ("demo", "zone/m-1", "demo://zone/m-1")
         );
-        for wrong in ["", "demo", "demo:/x", "://x", "demo://", "de mo://x"] {
+        for wrong in ["", " ", "de mo", "a\n", "://x", "demo://", "de mo://x"] {
             assert!(ProviderId::parse(wrong).is_err(), "{wrong:?} was accepted");
+        }
+    }
+
+    #[test]
+    fn an_id_without_a_scheme_is_one() {
+        for text in ["eu-central-1.i-2ze0m", "demo", "demo:/x"] {
+            let id = ProviderId::parse(text).unwrap();
+            assert_eq!((id.scheme(), id.rest(), id.as_str()), ("", text, text));
         }
     }
 

@@ -93,13 +93,16 @@ pub struct Connector {
 #[derive(Clone, Debug)]
 enum Network {
     Real(Arc<Real>),
-    Simulated(Pipes),
+    /// TLS is spoken on pipes only to those that are met with an identity of their own.
+    Simulated(Pipes, Option<Arc<ClientConfig>>),
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Real {
     tcp: HttpConnector,
     tls: Arc<ClientConfig>,
+    /// With proxies: they are not shown the identity that is meant for whoever is behind them.
+    proxy_tls: Arc<ClientConfig>,
     proxies: ProxyRules,
 }
 
@@ -111,7 +114,12 @@ impl Connector {
         tcp.set_nodelay(true);
         tcp.set_keepalive(Some(KEEP_ALIVE));
         Self {
-            network: Network::Real(Arc::new(Real { tcp, tls, proxies })),
+            network: Network::Real(Arc::new(Real {
+                tcp,
+                proxy_tls: Arc::clone(&tls),
+                tls,
+                proxies,
+            })),
             deadline: CONNECT_DEADLINE,
         }
     }
@@ -120,18 +128,29 @@ impl Connector {
     /// as those of a machine's own metadata.
     #[must_use]
     pub fn direct(&self) -> Self {
-        let network = match &self.network {
-            Network::Real(real) => Network::Real(Arc::new(Real {
-                tcp: real.tcp.clone(),
-                tls: Arc::clone(&real.tls),
-                proxies: ProxyRules::default(),
-            })),
-            Network::Simulated(pipes) => Network::Simulated(pipes.clone()),
-        };
-        Self {
-            network,
-            deadline: self.deadline,
+        self.through(ProxyRules::default())
+    }
+
+    /// The same network with these proxies in the place of its own.
+    #[must_use]
+    pub fn through(&self, proxies: ProxyRules) -> Self {
+        let mut changed = self.clone();
+        if let Network::Real(real) = &mut changed.network {
+            Arc::make_mut(real).proxies = proxies;
         }
+        changed
+    }
+
+    /// The same network, where servers are met with that identity and trust; proxies are met as before. Pipes
+    /// speak TLS then, too.
+    #[must_use]
+    pub fn with_tls(&self, tls: Arc<ClientConfig>) -> Self {
+        let mut changed = self.clone();
+        match &mut changed.network {
+            Network::Real(real) => Arc::make_mut(real).tls = tls,
+            Network::Simulated(_, spoken) => *spoken = Some(tls),
+        }
+        changed
     }
 
     /// The same network with other rules about whom to trust. Pipes speak no TLS: to them it means
@@ -155,7 +174,7 @@ impl Connector {
     /// Hands out pipes to the listener named `host:port`, plain bytes for every scheme.
     pub fn simulated(pipes: Pipes) -> Self {
         Self {
-            network: Network::Simulated(pipes),
+            network: Network::Simulated(pipes, None),
             deadline: CONNECT_DEADLINE,
         }
     }
@@ -182,7 +201,7 @@ impl Connector {
     pub fn secrets(&self) -> Vec<bowline_core::Secret> {
         match &self.network {
             Network::Real(real) => real.proxies.secrets(),
-            Network::Simulated(_) => Vec::new(),
+            Network::Simulated(..) => Vec::new(),
         }
     }
 
@@ -192,10 +211,16 @@ impl Connector {
         let connecting = async {
             match &self.network {
                 Network::Real(real) => real.connect(&uri, &to).await,
-                Network::Simulated(pipes) => match pipes.connect(&to) {
-                    Ok(pipe) => Ok(Stream::new(pipe)),
-                    Err(error) => Err(unreachable(&to, error)),
-                },
+                Network::Simulated(pipes, tls) => {
+                    let pipe = pipes.connect(&to);
+                    let pipe = pipe.map_err(|error| unreachable(&to, error))?;
+                    match tls {
+                        Some(tls) if uri.scheme_str() == Some("https") => {
+                            secure(tls, pipe, &uri, &to).await
+                        }
+                        _ => Ok(Stream::new(pipe)),
+                    }
+                }
             }
         };
         match timeout(self.deadline, connecting).await {
@@ -225,19 +250,19 @@ impl Service<Uri> for Connector {
 
 impl Real {
     async fn connect(&self, uri: &Uri, to: &str) -> Result<Stream, ConnectError> {
-        let secure = uri.scheme_str() == Some("https");
+        let is_secure = uri.scheme_str() == Some("https");
         match self.proxies.proxy_for_uri(uri) {
             None => {
                 let tcp = self.dial(uri.clone(), to).await?;
-                if secure {
-                    self.secure(tcp, uri, to).await
+                if is_secure {
+                    secure(&self.tls, tcp, uri, to).await
                 } else {
                     Ok(Stream::new(tcp))
                 }
             }
-            Some(proxy) if secure => {
+            Some(proxy) if is_secure => {
                 let tunnel = self.tunnel(proxy, uri, to).await?;
-                self.secure(tunnel.into_wire(), uri, to).await
+                secure(&self.tls, tunnel.into_wire(), uri, to).await
             }
             Some(proxy) => {
                 let mut stream = self.reach_proxy(proxy).await?;
@@ -253,31 +278,12 @@ impl Real {
         Ok(io.into_inner())
     }
 
-    async fn secure(
-        &self,
-        wire: impl Wire + 'static,
-        uri: &Uri,
-        to: &str,
-    ) -> Result<Stream, ConnectError> {
-        let host = uri.host().unwrap_or_default();
-        let host = host.trim_start_matches('[').trim_end_matches(']');
-        let name = ServerName::try_from(host.to_owned())
-            .map_err(|_| ConnectError::Address { uri: to.to_owned() })?;
-        let connector = TlsConnector::from(Arc::clone(&self.tls));
-        let secured = connector.connect(name, wire).await;
-        let secured = secured.map_err(|error| handshake_error(to, error))?;
-        let http2 = secured.get_ref().1.alpn_protocol() == Some(b"h2");
-        let mut stream = Stream::new(secured);
-        stream.http2 = http2;
-        Ok(stream)
-    }
-
     async fn reach_proxy(&self, proxy: &ProxyUrl) -> Result<Stream, ConnectError> {
         let uri = proxy.uri();
         let to = authority(uri)?;
         let tcp = self.dial(uri.clone(), &to).await?;
         if uri.scheme_str() == Some("https") {
-            self.secure(tcp, uri, &to).await
+            secure(&self.proxy_tls, tcp, uri, &to).await
         } else {
             Ok(Stream::new(tcp))
         }
@@ -306,6 +312,25 @@ impl Real {
             source: Box::new(error),
         })
     }
+}
+
+async fn secure(
+    tls: &Arc<ClientConfig>,
+    wire: impl Wire + 'static,
+    uri: &Uri,
+    to: &str,
+) -> Result<Stream, ConnectError> {
+    let host = uri.host().unwrap_or_default();
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    let name = ServerName::try_from(host.to_owned())
+        .map_err(|_| ConnectError::Address { uri: to.to_owned() })?;
+    let connector = TlsConnector::from(Arc::clone(tls));
+    let secured = connector.connect(name, wire).await;
+    let secured = secured.map_err(|error| handshake_error(to, error))?;
+    let http2 = secured.get_ref().1.alpn_protocol() == Some(b"h2");
+    let mut stream = Stream::new(secured);
+    stream.http2 = http2;
+    Ok(stream)
 }
 
 fn unreachable(

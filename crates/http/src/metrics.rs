@@ -49,9 +49,16 @@ impl MetricConstructor<Histogram> for Buckets {
 }
 
 /// Counts upwards under a name without `_total`, which the encoder would append to a counter. The
-/// framework's family `…_errors` is spelled so; hence it calls itself a gauge.
+/// framework's family `…_errors` is spelled so, and others are; hence it calls itself a gauge.
 #[derive(Clone, Debug, Default)]
-struct PlainCount(Arc<AtomicI64>);
+pub struct PlainCount(Arc<AtomicI64>);
+
+impl PlainCount {
+    /// One more.
+    pub fn add(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
 
 impl TypedMetric for PlainCount {
     const TYPE: MetricType = MetricType::Gauge;
@@ -165,10 +172,7 @@ impl CallMetrics {
             .get_or_create(&labels)
             .observe(took.as_secs_f64());
         if failed {
-            self.errors
-                .get_or_create(&labels)
-                .0
-                .fetch_add(1, Ordering::Relaxed);
+            self.errors.get_or_create(&labels).add();
         }
     }
 }

@@ -19,13 +19,13 @@ pub enum ProxyError {
     /// Not a URL, or one without a host.
     #[error("{variable} is not the URL of a proxy (want http://host:port)")]
     NotAUrl {
-        /// The environment variable.
+        /// The environment variable, or the setting.
         variable: &'static str,
     },
     /// A proxy protocol that is not spoken here.
     #[error("{variable} names a {scheme} proxy; only http and https proxies are supported")]
     Scheme {
-        /// The environment variable.
+        /// The environment variable, or the setting.
         variable: &'static str,
         /// What it asked for.
         scheme: String,
@@ -143,6 +143,16 @@ impl ProxyRules {
             http: http.transpose()?,
             https: https.transpose()?,
             except: except.split(',').filter_map(exception).collect(),
+        })
+    }
+
+    /// Everything but loopback goes through the proxy at `url`; `setting` is where that was said.
+    pub fn always(setting: &'static str, url: &str) -> Result<Self, ProxyError> {
+        let proxy = ProxyUrl::parse(setting, url)?;
+        Ok(Self {
+            http: Some(proxy.clone()),
+            https: Some(proxy),
+            except: Vec::new(),
         })
     }
 
@@ -382,6 +392,16 @@ mod tests {
             error.to_string(),
             "HTTP_PROXY names a socks5 proxy; only http and https proxies are supported"
         );
+    }
+
+    #[test]
+    fn a_proxy_can_be_for_everything() {
+        let rules = ProxyRules::always("proxy-url", "http://p.lan:1").unwrap();
+        let url = |text| Url::parse(text).unwrap();
+        assert!(rules.proxy_for(&url("https://10.0.0.2:50000")).is_some());
+        assert!(rules.proxy_for(&url("https://127.0.0.1:50000")).is_none());
+        let error = ProxyRules::always("proxy-url", "socks5://p.lan").unwrap_err();
+        assert!(error.to_string().starts_with("proxy-url names a socks5"));
     }
 
     #[test]

@@ -3,15 +3,19 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use bowline_core::Secret;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
+use rustls::time_provider::TimeProvider;
 use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use thiserror::Error;
 use tracing::warn;
+
+use crate::clock::Clock;
 
 /// Where distributions keep their bundle of authorities; the first that exists is read.
 const SYSTEM_BUNDLES: [&str; 4] = [
@@ -90,6 +94,19 @@ pub struct Tls {
     insecure: bool,
     alpn: Vec<Vec<u8>>,
     bundle: Option<PathBuf>,
+    clock: Option<Clock>,
+}
+
+/// Certificates are valid by the one clock there is.
+#[derive(Debug)]
+struct ValidBy(Clock);
+
+impl TimeProvider for ValidBy {
+    fn current_time(&self) -> Option<UnixTime> {
+        let since = self.0.now().duration_since(jiff::Timestamp::UNIX_EPOCH);
+        let since = Duration::try_from(since).ok()?;
+        Some(UnixTime::since_unix_epoch(since))
+    }
 }
 
 impl Tls {
@@ -170,6 +187,13 @@ impl Tls {
         self
     }
 
+    /// Tells by this clock whether certificates are valid; otherwise the machine's does.
+    #[must_use]
+    pub fn clock(mut self, clock: Clock) -> Self {
+        self.clock = Some(clock);
+        self
+    }
+
     /// Takes `SSL_CERT_FILE` in the place of the system's bundle, if it is set.
     #[must_use]
     pub fn environment(mut self, environment: impl Fn(&str) -> Option<String>) -> Self {
@@ -185,7 +209,9 @@ impl Tls {
         let refused = |error: rustls::Error| TlsError::ClientCertificate {
             reason: error.to_string(),
         };
-        let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
+        let clock = self.clock.clone().unwrap_or_else(Clock::system);
+        let time = Arc::new(ValidBy(clock));
+        let builder = ClientConfig::builder_with_details(Arc::clone(&provider), time)
             .with_safe_default_protocol_versions()
             .map_err(refused)?;
         let builder = if self.insecure {

@@ -71,9 +71,11 @@ pub mod monitor;
 pub mod relay;
 pub mod serve;
 pub mod simulate;
+pub mod talos;
 #[cfg(test)]
 mod testing;
 pub mod triton;
 mod world;
+pub mod xenorchestra;
 
 pub use world::World;

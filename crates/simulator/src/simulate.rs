@@ -1,7 +1,9 @@
 //! The simulators as servers of their own: what `bowline simulate` runs.
 
 mod exoscale;
+mod talos;
 mod triton;
+mod xenorchestra;
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;
@@ -18,7 +20,9 @@ use crate::kubernetes;
 use crate::serve::{ServeError, Server};
 
 pub use exoscale::{ExoscaleOptions, ExoscaleSimulation, exoscale};
+pub use talos::{TalosOptions, TalosSimulation, talos};
 pub use triton::{TritonOptions, TritonSimulation, triton};
+pub use xenorchestra::{XenOrchestraOptions, XenOrchestraSimulation, xenorchestra};
 
 /// How to run the simulated cloudscale.ch.
 #[derive(Clone, Debug)]
@@ -56,15 +60,32 @@ pub enum SimulateError {
     /// The same, of a simulated Exoscale.
     #[error("the content of the fixture cannot be set up")]
     ExoscaleContent(#[from] crate::exoscale::HandleError),
+    /// The same, of simulated Talos machines.
+    #[error("the content of the fixture cannot be set up")]
+    TalosContent(#[from] crate::talos::HandleError),
+    /// The talosconfig cannot be written.
+    #[error("cannot write the talosconfig {path}", path = path.display())]
+    Talosconfig {
+        /// Where.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The same, of a simulated Xen Orchestra.
+    #[error("the content of the fixture cannot be set up")]
+    XenOrchestraContent(#[from] crate::xenorchestra::HandleError),
+    /// The certificate cannot be made.
+    #[error("cannot make a certificate")]
+    Certificate {
+        /// Why.
+        source: rcgen::Error,
+    },
     /// The same, of a simulated Triton.
     #[error("the content of the fixture cannot be set up")]
     TritonContent(#[from] crate::triton::HandleError),
     /// There is no DNS server.
     #[error(transparent)]
     Dns(#[from] crate::triton::DnsError),
-    /// A certificate cannot be made.
-    #[error("cannot make a certificate")]
-    Certificate(#[from] rcgen::Error),
     /// The server cannot be started.
     #[error(transparent)]
     Serve(#[from] ServeError),

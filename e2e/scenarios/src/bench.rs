@@ -5,6 +5,7 @@ mod certificates;
 mod faults;
 mod leases;
 mod managers;
+mod nodes;
 mod services;
 mod time;
 
@@ -21,7 +22,7 @@ use crate::cluster::{Cluster, Sharing};
 use crate::objects::{is_uninitialized, ready};
 use crate::replica::Replica;
 
-pub use faults::{Fault, refuse, slow};
+pub use faults::{Fault, refuse, slow, status};
 
 /// Who the manager is in the journal.
 pub const MANAGER: &str = "bowline";

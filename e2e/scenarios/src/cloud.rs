@@ -3,7 +3,9 @@
 mod balancers;
 mod certificates;
 mod drafts;
+mod labels;
 mod networks;
+mod voices;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -12,7 +14,8 @@ use std::time::Duration;
 use bowline_core::ipam::Networks;
 use bowline_core::{
     AddressKind, Balancers, BoxFuture, Claim, Cloud, CloudError, CloudName, Evidence, Instance,
-    Instances, Lookup, Node, NodeAddress, Power, ProviderId, ServingCertificates,
+    Instances, LabelSync, Lookup, Marks, Node, NodeAddress, Power, ProviderId, ServingCertificates,
+    Voice,
 };
 use bowline_http::{Clock, Random};
 use bowline_simulator::World;
@@ -27,6 +30,10 @@ pub use networks::ScriptedNetworks;
 
 /// What the cloud says about one node.
 #[derive(Clone, Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a script is short, and tests write it as they think of it"
+)]
 pub enum Script {
     /// Its machine.
     Machine(Instance),
@@ -56,7 +63,7 @@ pub fn machine(id: &str, addresses: &[&str]) -> Instance {
             .collect(),
         power: Power::On,
         extra_labels: BTreeMap::new(),
-        marks: bowline_core::Marks::default(),
+        marks: Marks::default(),
     }
 }
 
@@ -74,6 +81,13 @@ pub fn stopped(id: &str) -> Instance {
     }
 }
 
+/// What the cloud is asked about machines.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Question {
+    Metadata,
+    Presence,
+}
+
 #[derive(Default)]
 struct State {
     scripts: BTreeMap<String, VecDeque<Script>>,
@@ -85,6 +99,7 @@ struct State {
     /// The chance that a whole call fails.
     trouble: f64,
     calls: Vec<(Timestamp, Vec<String>)>,
+    duties: voices::Duties,
     canaries: Vec<Timestamp>,
 }
 
@@ -99,6 +114,7 @@ pub struct ScriptedCloud {
     balancers: ScriptedBalancers,
     networks: ScriptedNetworks,
     approval: certificates::Approval,
+    following: labels::Following,
     asked: watch::Sender<usize>,
 }
 
@@ -116,6 +132,7 @@ impl ScriptedCloud {
             balancers: ScriptedBalancers::new(names, &world.clock, &asked),
             networks: ScriptedNetworks::new(names, &asked),
             approval: certificates::Approval::default(),
+            following: labels::Following::default(),
             asked,
         })
     }
@@ -227,8 +244,13 @@ impl ScriptedCloud {
         })
     }
 
-    fn script(&self, node: &Node) -> Script {
+    fn script(&self, node: &Node, question: Question) -> Script {
         let name = self.names.plain(&node.name);
+        if question == Question::Presence
+            && let Some(script) = self.presence_of(&name)
+        {
+            return script;
+        }
         if let Some(script) = self.scripted(&name) {
             return script;
         }
@@ -239,19 +261,23 @@ impl ScriptedCloud {
         let id = format!("{}://{name}", self.scheme);
         let number: u32 = name.bytes().map(u32::from).sum();
         let address = format!("InternalIP:10.0.{}.{}", number / 250, number % 250 + 1);
-        match (machines.power(&id), &node.provider_id) {
-            (Some(machines::Power::Running), _) => Script::Machine(machine(&id, &[&address])),
-            (Some(machines::Power::Off), _) => Script::Machine(Instance {
-                power: Power::Off,
+        let found = |power| {
+            Script::Machine(Instance {
+                power,
+                marks: state.duties.marks.clone(),
                 ..machine(&id, &[&address])
-            }),
+            })
+        };
+        match (machines.power(&id), &node.provider_id) {
+            (Some(machines::Power::Running), _) => found(Power::On),
+            (Some(machines::Power::Off), _) => found(Power::Off),
             (None, Some(_)) => Script::Gone,
             (None, None) => Script::None,
         }
     }
 
-    async fn answer(&self, node: &Node) -> Lookup {
-        match self.script(node) {
+    async fn answer(&self, node: &Node, question: Question) -> Lookup {
+        match self.script(node, question) {
             Script::Machine(instance) => Lookup::Found(Box::new(instance)),
             Script::Hang => std::future::pending().await,
             Script::None => Lookup::NotMine,
@@ -261,6 +287,27 @@ impl ScriptedCloud {
             }),
             Script::Error(text) => Lookup::CannotTell(unavailable(text)),
         }
+    }
+
+    async fn answers(&self, nodes: &[Arc<Node>], question: Question) -> Vec<Lookup> {
+        let names = nodes.iter().map(|node| self.names.plain(&node.name));
+        let names = names.collect();
+        let latency = {
+            let mut state = self.state();
+            state.calls.push((self.clock.now(), names));
+            state.latency
+        };
+        self.asked.send_modify(|asked| *asked += 1);
+        tokio::time::sleep(latency).await;
+        if self.is_in_trouble() {
+            let failed = |_| Lookup::CannotTell(unavailable("trouble"));
+            return nodes.iter().map(failed).collect();
+        }
+        let mut answers = Vec::with_capacity(nodes.len());
+        for node in nodes {
+            answers.push(self.answer(node, question).await);
+        }
+        answers
     }
 
     /// Draws whether this call fails; draws nothing while there is no trouble.
@@ -284,8 +331,15 @@ impl Cloud for ScriptedCloud {
         match provider_id.split_once("://") {
             Some((scheme, "")) if scheme == self.scheme => Claim::Malformed("it is empty".into()),
             Some((scheme, _)) if scheme == self.scheme => Claim::Mine,
+            _ if self.state().duties.takes_leftovers && node.provider_id.is_some() => {
+                Claim::Leftover
+            }
             _ => Claim::Foreign,
         }
+    }
+
+    fn voice(&self, node: &Node) -> Voice {
+        self.voice_about(&self.names.plain(&node.name))
     }
 
     fn has_cluster_id(&self) -> bool {
@@ -306,6 +360,11 @@ impl Cloud for ScriptedCloud {
         offered.then_some(&self.networks as &dyn Networks)
     }
 
+    fn label_sync(&self) -> Option<&dyn LabelSync> {
+        let offered = self.following.is_offered();
+        offered.then_some(self as &dyn LabelSync)
+    }
+
     fn serving_certificates(&self) -> Option<&dyn ServingCertificates> {
         let offered = self.approval.is_offered();
         offered.then_some(self as &dyn ServingCertificates)
@@ -314,26 +373,11 @@ impl Cloud for ScriptedCloud {
 
 impl Instances for ScriptedCloud {
     fn lookup<'a>(&'a self, nodes: &'a [Arc<Node>]) -> BoxFuture<'a, Vec<Lookup>> {
-        Box::pin(async move {
-            let names = nodes.iter().map(|node| self.names.plain(&node.name));
-            let names = names.collect();
-            let latency = {
-                let mut state = self.state();
-                state.calls.push((self.clock.now(), names));
-                state.latency
-            };
-            self.asked.send_modify(|asked| *asked += 1);
-            tokio::time::sleep(latency).await;
-            if self.is_in_trouble() {
-                let failed = |_| Lookup::CannotTell(unavailable("trouble"));
-                return nodes.iter().map(failed).collect();
-            }
-            let mut answers = Vec::with_capacity(nodes.len());
-            for node in nodes {
-                answers.push(self.answer(node).await);
-            }
-            answers
-        })
+        Box::pin(self.answers(nodes, Question::Metadata))
+    }
+
+    fn presence<'a>(&'a self, nodes: &'a [Arc<Node>]) -> BoxFuture<'a, Vec<Lookup>> {
+        Box::pin(self.answers(nodes, Question::Presence))
     }
 
     fn canary(&self) -> BoxFuture<'_, Result<(), CloudError>> {

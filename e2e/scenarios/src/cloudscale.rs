@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
-use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 use bowline_cloudscale::{Config, PROVIDER, Surroundings};
@@ -16,10 +15,12 @@ use bowline_simulator::cloudscale::{
 };
 use bowline_simulator::kubernetes::auth::originals;
 use bowline_simulator::serve::Server;
+use futures::FutureExt;
 use serde_json::{Value, json};
 
+use crate::Bench;
 use crate::objects::service;
-use crate::{Bench, Granted, Setup};
+use crate::site::Original;
 
 /// The annotation with a load balancer's uuid.
 pub const UUID: &str = "k8s.cloudscale.ch/loadbalancer-uuid";
@@ -42,28 +43,7 @@ const CLOUD: &str = "cloudscale.sim:80";
 const ACCOUNT: &str = "cloud-controller-manager";
 
 /// A bench whose managers work with a simulated cloudscale.ch.
-pub struct Site {
-    bench: Bench,
-    /// The cloud.
-    pub cloud: Arc<Cloudscale>,
-    /// Who the manager is to the API server.
-    pub user: String,
-    _server: Server,
-}
-
-impl Deref for Site {
-    type Target = Bench;
-
-    fn deref(&self) -> &Bench {
-        &self.bench
-    }
-}
-
-impl DerefMut for Site {
-    fn deref_mut(&mut self) -> &mut Bench {
-        &mut self.bench
-    }
-}
+pub type Site = crate::site::Site<Cloudscale>;
 
 impl Site {
     /// A cloud with what the fixture describes, and the manager with the command line of the
@@ -74,26 +54,24 @@ impl Site {
         environment: &[(&str, &str)],
         arguments: &[&str],
     ) -> Self {
-        let mut bench = Bench::set_up(Setup {
-            seed,
-            clouds: &[],
-            flags: &[&FLAGS, arguments].concat(),
-            program: ("cloudscale-cloud-controller-manager", PROVIDER),
-            ..Setup::default()
-        })
-        .await;
-        let Granted { config, user } = bench.cluster.grant(ACCOUNT, &originals::cloudscale()).await;
-        let cloud = cloud(&bench, fixture);
-        let server = Server::builder(&bench.world, cloud.clone()).pipe(CLOUD);
-        bench.act_as(config);
-        let (world, settings) = (bench.world.clone(), settings(environment));
-        bench.add_provider(move |metrics| provider(&world, &settings, metrics));
-        Self {
-            bench,
-            cloud,
-            user,
-            _server: server,
-        }
+        let original = Original {
+            command: "cloudscale-cloud-controller-manager",
+            provider: PROVIDER,
+            account: ACCOUNT,
+            manifest: &originals::cloudscale(),
+        };
+        let open = |bench: &Bench| {
+            let cloud = cloud(bench, fixture);
+            let server = Server::builder(&bench.world, cloud.clone()).pipe(CLOUD);
+            (cloud, server)
+        };
+        let settings = settings(environment);
+        let making = move |world: World, metrics: Arc<Metrics>| {
+            let made = provider(&world, &settings, &metrics);
+            async { Ok(made) }.boxed_local()
+        };
+        let flags = [&FLAGS, arguments].concat();
+        Self::open(seed, &flags, &original, open, Box::new(making)).await
     }
 
     /// What the original leaves behind: a Service as it wrote it, and its load balancer, whose uuid

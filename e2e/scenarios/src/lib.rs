@@ -60,8 +60,9 @@ pub mod plane;
 mod play;
 mod replica;
 pub mod rights;
+pub mod site;
 
-pub use bench::{Bench, Fault, LEASE, MANAGER, Setup, refuse, slow};
+pub use bench::{Bench, Fault, LEASE, MANAGER, Setup, refuse, slow, status};
 pub use cluster::{Cluster, Sharing};
 pub use play::{is_real, only_in_memory, play, tell};
 pub use replica::Replica;

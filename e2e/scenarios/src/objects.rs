@@ -45,6 +45,16 @@ pub fn known(name: &str, id: &str, status: &str, addresses: &[&str]) -> Value {
     node
 }
 
+/// A Node that is initialised and not Ready, without a provider id if it has none.
+pub fn silent(name: &str, provider_id: Option<&str>) -> Value {
+    let host = format!("Hostname:{name}");
+    let mut node = known(name, provider_id.unwrap_or_default(), "False", &[&host]);
+    if provider_id.is_none() {
+        node["spec"] = json!({});
+    }
+    node
+}
+
 /// A Service that wants a load balancer for its port `http`: 80 of TCP. The node port is the server's
 /// choice.
 pub fn service(name: &str) -> Value {
@@ -145,4 +155,28 @@ pub fn is_uninitialized(node: &Value) -> bool {
     taints(node)
         .iter()
         .any(|taint| taint.starts_with(UNINITIALIZED))
+}
+
+/// Whether a node has a taint of that key.
+pub fn has_taint(node: &Value, key: &str) -> bool {
+    let taints = taints(node);
+    let is = |taint: &String| {
+        taint
+            .strip_prefix(key)
+            .is_some_and(|it| it.starts_with([':', '=']))
+    };
+    taints.iter().any(is)
+}
+
+/// The status of a node's Ready condition; empty if it has none.
+pub fn readiness(node: &Value) -> &str {
+    let conditions = node["status"]["conditions"].as_array();
+    let mut conditions = conditions.into_iter().flatten();
+    let ready = conditions.find(|condition| condition["type"] == "Ready");
+    ready.map_or("", |condition| text(&condition["status"]))
+}
+
+/// A JSON text; empty if it is none.
+pub fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
 }

@@ -21,4 +21,5 @@ mod replicas;
 mod sandbox;
 #[cfg(feature = "sandbox")]
 mod simulate;
+mod talos;
 mod triton;

@@ -96,8 +96,9 @@ impl IpamController {
         if self.with(asks) != Some(true) {
             return Ok(Vec::new());
         }
-        let cloud = match self.parts.owners.of(node).await {
-            Ok(owner) => owner.lookups.cloud().clone(),
+        // Who describes the node knows its machine's addresses.
+        let cloud = match self.parts.owners.find_describer(node).await {
+            Ok(describer) => describer.lookups.cloud().clone(),
             Err(ownership @ Ownership::Undecided(_)) => {
                 let node = node.name.clone();
                 return Err(TurnError::Undecided { node, ownership });

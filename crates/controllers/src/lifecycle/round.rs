@@ -38,7 +38,7 @@ impl LifecycleController {
         let suspects: Vec<Arc<Node>> = nodes.into_iter().filter(|it| needs_look(it)).collect();
         self.forget_others(cloud, &suspects);
         let looked = suspects.clone();
-        let Some(answers) = stop.unless_given(cloud.ask(looked)).await else {
+        let Some(answers) = stop.unless_given(cloud.ask_presence(looked)).await else {
             return;
         };
         stream::iter(suspects.into_iter().zip(answers))

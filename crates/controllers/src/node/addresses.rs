@@ -1,8 +1,8 @@
-//! The slow round over all initialised nodes: addresses follow the machines.
+//! The slow round over all initialised nodes: addresses and marks follow the machines.
 
 use std::sync::Arc;
 
-use bowline_core::{Lookup, Node, addresses_differ, desired_addresses, error_chain};
+use bowline_core::{Instance, Lookup, Node, addresses_differ, desired_addresses, error_chain};
 use futures::StreamExt;
 use futures::future::join_all;
 use futures::stream;
@@ -32,15 +32,13 @@ impl NodeController {
     async fn refresh_addresses(&self) {
         let nodes = self.nodes.all();
         join_all(self.owners.all().iter().map(|cloud| {
-            let owned: Vec<Arc<Node>> = nodes
-                .iter()
-                .filter(|node| !node.is_uninitialized() && self.owners.owns(cloud, node))
-                .cloned()
-                .collect();
+            let settled = || nodes.iter().filter(|node| !node.is_uninitialized());
+            let owned = settled().filter(|node| self.owners.owns(cloud, node));
             self.metrics
                 .clouds
-                .nodes_owned(cloud.cloud().name().as_str(), owned.len());
-            self.refresh_in(cloud, owned)
+                .nodes_owned(cloud.cloud().name().as_str(), owned.count());
+            let described = settled().filter(|node| self.owners.describes(cloud, node));
+            self.refresh_in(cloud, described.cloned().collect())
         }))
         .await;
     }
@@ -62,11 +60,16 @@ impl NodeController {
                 warn!(
                     node = node.name,
                     error = error.chain(),
-                    "addresses not refreshed"
+                    "addresses and marks not refreshed"
                 );
                 return;
             }
         };
+        self.refresh_addresses_of(&node, &instance).await;
+        self.refresh_marks(node, &instance.marks).await;
+    }
+
+    async fn refresh_addresses_of(&self, node: &Node, instance: &Instance) {
         let wanted = desired_addresses(
             &instance.addresses,
             &node.addresses,
@@ -75,7 +78,7 @@ impl NodeController {
         match wanted {
             Err(error) => warn!(node = node.name, %error, "addresses left as they are"),
             Ok(Some(wanted)) if addresses_differ(&node.addresses, &wanted) => {
-                match self.writer.set_addresses(&node, &wanted).await {
+                match self.writer.set_addresses(node, &wanted).await {
                     Ok(_) if self.writer.is_observing() => {}
                     Ok(_) => info!(node = node.name, addresses = ?wanted, "addresses changed"),
                     Err(error) if error.is_not_found() || error.is_conflict() => {

@@ -1,4 +1,5 @@
-//! One fresh node: whose it is, what its cloud knows, and the two writes that finish it.
+//! One fresh node: who describes it, what that cloud knows, and the writes that finish it: two, and those of its
+//! marks before.
 
 use std::sync::Arc;
 
@@ -14,7 +15,7 @@ use crate::write::WriteError;
 /// Why a turn failed; it is tried again.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum SyncError {
-    /// The owner could not say.
+    /// Who describes it could not say.
     #[error("failed to get instance metadata for node {node}")]
     Lookup { node: String, source: CloudError },
     /// Some cloud could not say whether the node is its own.
@@ -87,10 +88,10 @@ impl NodeController {
         Ok(Outcome::Done)
     }
 
-    /// The owner's name and what it knows; none if the node is to be left alone.
+    /// The name of who describes the node and what it knows; none if the node is to be left alone.
     async fn gather(&self, node: &Arc<Node>) -> Result<Option<(String, Box<Instance>)>, SyncError> {
-        let owner = match self.owners.of(node).await {
-            Ok(owner) => owner,
+        let describer = match self.owners.find_describer(node).await {
+            Ok(describer) => describer,
             Err(ownership @ Ownership::Undecided(_)) => {
                 return Err(SyncError::Undecided {
                     node: node.name.clone(),
@@ -102,10 +103,10 @@ impl NodeController {
                 return Ok(None);
             }
         };
-        let cloud = owner.lookups.cloud().name().to_string();
-        let answer = match owner.answer {
+        let cloud = describer.lookups.cloud().name().to_string();
+        let answer = match describer.answer {
             Some(answer) => answer,
-            None => owner.lookups.ask_one(node.clone()).await,
+            None => describer.lookups.ask_one(node.clone()).await,
         };
         match answer {
             Lookup::Found(instance) => Ok(Some((cloud, instance))),
@@ -129,7 +130,8 @@ impl NodeController {
         }
     }
 
-    /// Addresses first: a node is never schedulable without them.
+    /// Marks and addresses first: a node is never schedulable without them, nor for a moment without a taint
+    /// that keeps pods away.
     async fn execute(
         &self,
         node: Arc<Node>,
@@ -138,6 +140,7 @@ impl NodeController {
         if !node.is_uninitialized() {
             return Ok(None);
         }
+        let node = self.write_marks(node, &instance.marks).await?;
         let change = initialize(&node, instance)?;
         let node = match &change.addresses {
             Some(addresses) => self.writer.set_addresses(&node, addresses).await?,

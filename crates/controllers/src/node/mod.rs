@@ -1,18 +1,20 @@
-//! The cloud-node controller: initialises fresh nodes, keeps addresses and paired labels right.
+//! The cloud-node controller: initialises fresh nodes, keeps addresses, marks and paired labels right.
 //!
 //! ```text
-//!  watch ─▶ queue ─▶ gather: whose node? what does its cloud know? (asked together)
-//!                    decide:  core::initialize
-//!                    execute: addresses first, then id, labels and taint in one write
+//!  watch ─▶ queue ─▶ gather: who describes the node? what does that cloud know? (asked together)
+//!                    decide:  core::initialize, core::marks
+//!                    execute: marks and addresses first, then id, labels and taint in one write
 //!                    publish: event, metrics; a failure is queued again
 //! ```
 
 mod addresses;
 mod initialize;
+mod marks;
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use bowline_core::marks::Applied;
 use bowline_core::{Node, error_chain, stable_labels_to_repair};
 use bowline_http::Clock;
 use tokio::sync::Semaphore;
@@ -39,6 +41,9 @@ const FAILURES_BEFORE_WARNING: u32 = 10;
 
 /// Nodes whose being left alone is remembered to have been told: the largest supported cluster.
 const TOLD_LIMIT: usize = 5000;
+/// Nodes whose last apply is remembered: the largest supported cluster. One that is forgotten is applied to
+/// again, which changes nothing.
+const APPLIED_LIMIT: usize = 5000;
 
 /// The settings of the controller.
 #[derive(Clone, Copy, Debug)]
@@ -64,6 +69,8 @@ pub struct NodeController {
     writing: Semaphore,
     /// What was told about nodes (by uid) that are left alone, so that it is told once.
     told: Mutex<Recent<String, String>>,
+    /// What was applied last to nodes (by uid) whose marks are owned.
+    applied: Mutex<Recent<String, Applied>>,
 }
 
 /// What became of one turn.
@@ -98,6 +105,7 @@ impl NodeController {
             queue,
             writing,
             told: Mutex::new(Recent::new(TOLD_LIMIT)),
+            applied: Mutex::new(Recent::new(APPLIED_LIMIT)),
         })
     }
 
@@ -154,7 +162,7 @@ impl NodeController {
             self.initialize(node, stop).await
         } else {
             // Nobody looks after such a node, also when its machine is gone: people should know.
-            if let Some(ownership) = self.owners.by_claims(&node) {
+            if let Some(ownership) = self.owners.doubt(&node) {
                 self.leave_alone(&node, &ownership);
             }
             Box::pin(self.repair_labels(&node)).await?;
@@ -162,10 +170,10 @@ impl NodeController {
         }
     }
 
-    /// Copies the older of the paired labels to the newer ones, on nodes that have an owner here.
+    /// Copies the older of the paired labels to the newer ones, on nodes that a cloud here describes.
     async fn repair_labels(&self, node: &Node) -> Result<(), SyncError> {
         let repairs = stable_labels_to_repair(&node.labels);
-        if repairs.is_empty() || self.owners.of_identified(node).is_none() {
+        if repairs.is_empty() || self.owners.describer(node).is_none() {
             return Ok(());
         }
         debug!(node = node.name, labels = ?repairs, "repairing paired labels");
@@ -177,7 +185,10 @@ impl NodeController {
 
     fn report(&self, name: &str, error: &SyncError, failures: u32) {
         let text = error_chain(error);
-        let cloud = self.nodes.get(name).and_then(|node| self.owner_name(&node));
+        let cloud = self
+            .nodes
+            .get(name)
+            .and_then(|node| self.describer_name(&node));
         self.metrics
             .clouds
             .initialization_failed(cloud.as_deref().unwrap_or("unknown"), error.reason());
@@ -222,9 +233,9 @@ impl NodeController {
         !known
     }
 
-    fn owner_name(&self, node: &Node) -> Option<String> {
+    fn describer_name(&self, node: &Node) -> Option<String> {
         self.owners
-            .of_identified(node)
+            .describer(node)
             .map(|it| it.cloud().name().to_string())
     }
 }

@@ -1,14 +1,16 @@
 //! Writes to Node objects. An observing manager's writer makes no writes: it tells, once, what each
 //! would have been.
 
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use bowline_core::marks::{self, Applied};
 use bowline_core::{Initialization, Node, NodeAddress, Taint};
 use bowline_http::Random;
 use kube::Api;
-use kube::api::{DeleteParams, Patch, Preconditions};
+use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
 use serde_json::{Value, json};
 use tracing::info;
 
@@ -111,10 +113,53 @@ impl NodeWriter {
     pub async fn set_labels(
         &self,
         node: &Node,
-        labels: &std::collections::BTreeMap<String, String>,
+        labels: &BTreeMap<String, String>,
     ) -> Result<Arc<Node>, WriteError> {
         let body = json!({ "metadata": { "uid": node.uid, "labels": labels } });
         self.patch("writing the labels", node, &body).await
+    }
+
+    /// Sets and removes labels, whatever else changed on the node meanwhile.
+    pub async fn change_labels(
+        &self,
+        node: &Node,
+        labels: &BTreeMap<String, Option<String>>,
+    ) -> Result<Arc<Node>, WriteError> {
+        let body = json!({ "metadata": { "uid": node.uid, "labels": labels } });
+        self.patch("changing the labels", node, &body).await
+    }
+
+    /// Sets labels and annotations, whatever else changed on the node meanwhile.
+    pub async fn add_marks(
+        &self,
+        node: &Node,
+        labels: &BTreeMap<String, String>,
+        annotations: &BTreeMap<String, String>,
+    ) -> Result<Arc<Node>, WriteError> {
+        let body = json!({ "metadata": marked(node, labels, annotations) });
+        self.patch("adding the marks", node, &body).await
+    }
+
+    /// Lets the node have these labels and annotations, and none that were applied before and are not among
+    /// them: server-side apply. Without the uid it would make a node that is gone anew.
+    pub async fn apply_marks(
+        &self,
+        node: &Node,
+        applied: &Applied,
+    ) -> Result<Arc<Node>, WriteError> {
+        let what = "applying the marks";
+        let mut metadata = marked(node, &applied.labels, &applied.annotations);
+        metadata["name"] = node.name.as_str().into();
+        let body = json!({ "apiVersion": "v1", "kind": "Node", "metadata": metadata });
+        if self.withholds(what, node, &body) {
+            return Ok(Arc::new(node.clone()));
+        }
+        let params = PatchParams::apply(marks::FIELD_MANAGER).force();
+        let patch = Patch::Apply(&body);
+        let write = self.api.patch(&node.name, &params, &patch);
+        Ok(Arc::new(
+            self.bounded(what, &node.name, write).await?.into(),
+        ))
     }
 
     /// Writes the whole list of taints, if the node is as it was read.
@@ -243,6 +288,21 @@ impl NodeWriter {
     ) -> Result<T, WriteError> {
         bounded(what, || format!("node {name}"), call).await
     }
+}
+
+/// The metadata of a write of marks, bound to the node's uid. An empty map is left out: naming it would own it.
+fn marked(
+    node: &Node,
+    labels: &BTreeMap<String, String>,
+    annotations: &BTreeMap<String, String>,
+) -> Value {
+    let mut metadata = json!({ "uid": node.uid });
+    for (name, map) in [("labels", labels), ("annotations", annotations)] {
+        if !map.is_empty() {
+            metadata[name] = json!(map);
+        }
+    }
+    metadata
 }
 
 /// The list as the API has it; null, which removes the field, when it is empty.

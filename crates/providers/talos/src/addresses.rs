@@ -90,9 +90,7 @@ fn discover(listed: &[MachineAddress], node_ips: &[IpAddr]) -> Vec<IpAddr> {
     let (mut v4, mut v6) = (Vec::new(), Vec::new());
     for entry in listed {
         let ip = entry.address;
-        let ignored =
-            IGNORED.contains(&entry.link.as_str()) || entry.link.starts_with(IGNORED_PREFIX);
-        if ignored || !is_public(ip) || node_ips.contains(&ip) {
+        if is_ignored(&entry.link) || !is_public(ip) || node_ips.contains(&ip) {
             continue;
         }
         match ip {
@@ -103,6 +101,11 @@ fn discover(listed: &[MachineAddress], node_ips: &[IpAddr]) -> Vec<IpAddr> {
     }
     v4.append(&mut v6);
     v4
+}
+
+/// Whether a link's addresses are of no use from outside.
+pub(crate) fn is_ignored(link: &str) -> bool {
+    IGNORED.contains(&link) || link.starts_with(IGNORED_PREFIX)
 }
 
 /// Global unicast and not private, as Go sees it: addresses of carriers and of documentation count.

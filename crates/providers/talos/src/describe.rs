@@ -5,14 +5,14 @@
 //! ```text
 //!  Node, platform metadata ──▶ recognise ──▶ Recognised: is it ready? are the firmware's facts needed?
 //!                                                │
-//!  firmware, addresses ──────────────────────────┴──▶ describe ──▶ Description
+//!  firmware, addresses ──────────────────────────┴──▶ describe ──▶ Instance, with its marks
 //! ```
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use bowline_core::{Instance, Node, Power, ProviderId, Taint};
+use bowline_core::{Instance, Keeping, Marks, Node, Power, ProviderId};
 use jiff::{SignedDuration, Timestamp};
 use thiserror::Error;
 
@@ -21,7 +21,6 @@ use crate::config::Config;
 use crate::id::{IdError, is_ready, provider_id};
 use crate::labels::labels;
 use crate::machine::{MachineAddress, PlatformMetadata, SystemInformation};
-use crate::transform::enforce::{Additions, Enforcement, Wanted, additions, enforcement};
 use crate::transform::{Matching, RuleError};
 
 /// How long after its Node's creation a machine may take to learn its own id; clouds answer within
@@ -49,63 +48,18 @@ pub struct Recognised<'a> {
     matching: Matching<'a>,
 }
 
-/// All that a node gets.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Description {
-    /// Provider id, type, zone, region and addresses. Its further labels are empty: those below are
-    /// written as they are, also in name spaces of Kubernetes.
-    pub instance: Instance,
-    /// All labels, those of rules included.
-    pub labels: BTreeMap<String, String>,
-    /// Annotations of rules.
-    pub annotations: BTreeMap<String, String>,
-    /// Taints of rules.
-    pub taints: Vec<Taint>,
-}
-
-/// What is to be written to a Node beside what every cloud gives it.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Writes {
-    /// Merged into what is there.
-    Add(Additions),
-    /// Owned.
-    Enforce(Enforcement),
-}
-
-impl Description {
-    /// What there is to say about a node whose kubelet names no address: nothing. One that has a provider
-    /// id loses its taint and nothing else changes; one that has none goes on waiting.
-    pub fn nothing() -> Self {
-        Self {
-            instance: Instance {
-                provider_id: None,
-                instance_type: String::new(),
-                zone: String::new(),
-                region: String::new(),
-                addresses: Vec::new(),
-                power: Power::On,
-                extra_labels: BTreeMap::new(),
-                marks: bowline_core::Marks::default(),
-            },
-            labels: BTreeMap::new(),
-            annotations: BTreeMap::new(),
-            taints: Vec::new(),
-        }
-    }
-
-    /// What is to be written to the Node, in the way that the configuration asks for. It goes before the
-    /// uninitialized taint does, and a failure keeps that taint.
-    pub fn writes(&self, config: &Config, node: &Node) -> Writes {
-        let wanted = Wanted {
-            labels: &self.labels,
-            annotations: &self.annotations,
-            taints: &self.taints,
-        };
-        if config.enforce {
-            Writes::Enforce(enforcement(node, wanted))
-        } else {
-            Writes::Add(additions(node, wanted))
-        }
+/// What there is to say about a node whose kubelet names no address: nothing. One that has a provider id
+/// loses its taint and nothing else changes; one that has none goes on waiting.
+pub fn nothing() -> Instance {
+    Instance {
+        provider_id: None,
+        instance_type: String::new(),
+        zone: String::new(),
+        region: String::new(),
+        addresses: Vec::new(),
+        power: Power::On,
+        extra_labels: BTreeMap::new(),
+        marks: Marks::default(),
     }
 }
 
@@ -146,7 +100,8 @@ impl Recognised<'_> {
         self.matching.need_system_information()
     }
 
-    /// What the node gets. `cluster_name` is what the credentials say, for a cluster that the configuration
+    /// What the node gets; its labels, annotations and taints are marks, because they are written as they are, also
+    /// in name spaces of Kubernetes. `cluster_name` is what the credentials say, for a cluster that the configuration
     /// does not name.
     pub fn describe(
         &self,
@@ -155,7 +110,7 @@ impl Recognised<'_> {
         system: &SystemInformation,
         listed: &[MachineAddress],
         cluster_name: Option<&str>,
-    ) -> Result<Description, DescribeError> {
+    ) -> Result<Instance, DescribeError> {
         let transformed = self.matching.apply(&self.metadata, system)?;
         let cluster_name = config.cluster_name(cluster_name);
         let labels = labels(&transformed, cluster_name.as_deref());
@@ -171,20 +126,23 @@ impl Recognised<'_> {
             discover: transformed.public_ip_discovery,
             prefer_ipv6: config.prefer_ipv6,
         });
-        Ok(Description {
-            instance: Instance {
-                provider_id: ProviderId::parse(&metadata.provider_id).ok(),
-                instance_type: metadata.instance_type.clone(),
-                zone: metadata.zone.clone(),
-                region: metadata.region.clone(),
-                addresses,
-                power: Power::On,
-                extra_labels: BTreeMap::new(),
-                marks: bowline_core::Marks::default(),
+        Ok(Instance {
+            provider_id: ProviderId::parse(&metadata.provider_id).ok(),
+            instance_type: metadata.instance_type.clone(),
+            zone: metadata.zone.clone(),
+            region: metadata.region.clone(),
+            addresses,
+            marks: Marks {
+                labels,
+                annotations: transformed.annotations,
+                taints: transformed.taints,
+                keeping: if config.enforce {
+                    Keeping::Own
+                } else {
+                    Keeping::Add
+                },
             },
-            labels,
-            annotations: transformed.annotations,
-            taints: transformed.taints,
+            ..nothing()
         })
     }
 }

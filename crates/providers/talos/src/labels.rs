@@ -13,7 +13,7 @@ pub const CLUSTER_NAME: &str = "node.cloudprovider.kubernetes.io/clustername";
 /// The value of [`LIFECYCLE`] for such a machine.
 pub const SPOT: &str = "spot";
 
-/// All labels of a node: what is known of the machine, overridden by its rules. None is ever removed.
+/// All labels of a node: what is known of the machine, overridden by its rules.
 pub fn labels(transformed: &Transformed, cluster_name: Option<&str>) -> BTreeMap<String, String> {
     let metadata = &transformed.metadata;
     let mut labels = BTreeMap::new();

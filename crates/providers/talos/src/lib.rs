@@ -20,30 +20,249 @@
 //! # The parts
 //!
 //! ```text
-//!  config ─ environment, file, checked; reload ──┐
-//!                                                ▼
-//!  machine ─ what it says ──▶ describe: recognise ─▶ describe ──▶ instance, labels, annotations, taints
+//!  talosconfig ─ endpoint ─▶ credentials ─ follow the file ─┐
+//!  config ─ environment, file, checked ─▶ settings ─────────┼─▶ build ─▶ Cloud ─┬─▶ machines ─┐
+//!                                                           │                   ├─▶ networks ─┼─▶ api ─▶ machines' gRPC
+//!                                                           │                   └─▶ certificates: the Node alone
+//!  machine ─ what it says ──▶ describe: recognise ─▶ describe ──▶ instance with its marks
 //!                               id · transform · addresses · labels
 //!  ownership, lifecycle: whose duty, still there?
 //! ```
-//!
-//! This crate has begun with what decides. The client that asks machines is still to come, and with it the
-//! cloud that the program can be told to use.
 
 pub mod addresses;
+mod api;
+mod certificates;
 pub mod config;
+mod credentials;
 pub mod describe;
+pub mod endpoint;
 pub mod id;
 pub mod labels;
 pub mod lifecycle;
 pub mod machine;
+mod machines;
+mod metrics;
+mod networks;
 pub mod ownership;
+mod settings;
+pub mod talosconfig;
 #[cfg(test)]
 mod testing;
+#[cfg(test)]
+mod tests;
 pub mod transform;
 
-pub use config::{Config, ConfigError};
-pub use describe::{DescribeError, Description, recognise};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bowline_core::ipam::Networks;
+use bowline_core::{
+    Claim, Cloud, CloudName, Instances, Node, ServingCertificates, Voice, error_chain,
+};
+pub use bowline_http::Surroundings;
+use bowline_http::{Background, SmallFile};
+use thiserror::Error;
+use tokio::time::sleep;
+use tracing::info;
+
+use api::{Api, endpoints_said};
+use certificates::Certificates;
+use credentials::Keyring;
+use machines::Machines;
+use networks::MachineNetworks;
+use settings::Settings;
+
+pub use api::CALL_DEADLINE;
+pub use config::{Config, ConfigError, Environment};
+pub use credentials::{CredentialsError, POLL};
+pub use describe::{DescribeError, nothing, recognise};
+pub use metrics::{Metrics, register as register_metrics};
 
 /// The provider's name, as in `--cloud-provider`.
 pub const PROVIDER: &str = "talos";
+/// How often the machines of the control plane are looked up while somebody asks. They change seldom, and
+/// are only needed when none of the named endpoints answers.
+const LEARN_EVERY: Duration = Duration::from_secs(300);
+
+/// What the provider is told.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// The environment.
+    pub environment: Environment,
+    /// `--cloud-config`; empty for none.
+    pub config_file: String,
+    /// Whether machines have to be asked at all.
+    pub need: Need,
+}
+
+/// Whether machines have to be asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Need {
+    /// They do: there is no start without credentials.
+    Machines,
+    /// Nodes alone decide, as for certificates: credentials may be missing.
+    Nodes,
+}
+
+/// Why there is no cloud.
+#[derive(Debug, Error)]
+pub enum BuildError {
+    /// The cloud config cannot be read.
+    #[error("cannot read the cloud config {path}")]
+    Unreadable {
+        /// The file.
+        path: String,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The cloud config is refused.
+    #[error("{path}: {source}")]
+    Config {
+        /// The file.
+        path: String,
+        /// Why.
+        source: ConfigError,
+    },
+    /// There are no credentials.
+    #[error(transparent)]
+    Credentials(#[from] CredentialsError),
+}
+
+/// The cloud. Reads its files and begins to follow them; nobody is called yet. Needs a tokio runtime.
+pub fn build(
+    setup: Setup,
+    surroundings: Surroundings,
+    metrics: Option<Metrics>,
+) -> Result<Arc<dyn Cloud>, BuildError> {
+    let Setup {
+        environment,
+        config_file,
+        need,
+    } = setup;
+    let settings = Arc::new(start_settings(&config_file, metrics.clone())?);
+    let Surroundings {
+        name,
+        connector,
+        clock,
+        random,
+        metrics: _,
+    } = surroundings;
+    let config = settings.current();
+    let said = endpoints_said(&environment.endpoints, &config.endpoints);
+    let (keyring, opened) = Keyring::open(environment.candidates, said, connector, clock.clone());
+    match (opened, need) {
+        (Ok(()), _) => {}
+        (Err(error), Need::Machines) => return Err(error.into()),
+        (Err(error), Need::Nodes) => info!(
+            "machines cannot be asked, which nothing needs that is switched on: {}",
+            error_chain(&error)
+        ),
+    }
+    let api = Arc::new(Api::new(
+        Arc::new(keyring),
+        Arc::clone(&settings),
+        environment.endpoints,
+        random,
+    ));
+    let following = (need == Need::Machines).then(|| follow(&settings, &api));
+    Ok(Arc::new(Talos {
+        name,
+        need,
+        machines: Machines::new(Arc::clone(&api), settings, clock, metrics.clone()),
+        networks: MachineNetworks::new(Arc::clone(&api)),
+        certificates: Certificates::new(metrics),
+        api,
+        _following: following,
+    }))
+}
+
+fn start_settings(path: &str, metrics: Option<Metrics>) -> Result<Settings, BuildError> {
+    let file = settings::file(path);
+    let text = match file.as_ref().map(SmallFile::read_now) {
+        None => String::new(),
+        Some(read) => {
+            let text = read.and_then(|bytes| {
+                String::from_utf8(bytes).map_err(|_| std::io::ErrorKind::InvalidData.into())
+            });
+            text.map_err(|source| BuildError::Unreadable {
+                path: path.to_owned(),
+                source,
+            })?
+        }
+    };
+    let started = Settings::start(file, &text, metrics);
+    started.map_err(|source| BuildError::Config {
+        path: path.to_owned(),
+        source,
+    })
+}
+
+/// Follows the files, and learns where the control plane is while somebody asks.
+fn follow(settings: &Arc<Settings>, api: &Arc<Api>) -> [Background; 2] {
+    let (settings, asking) = (Arc::clone(settings), Arc::clone(api));
+    let files = Background::start(async move {
+        loop {
+            sleep(POLL).await;
+            settings.look().await;
+            asking.look().await;
+        }
+    });
+    let api = Arc::clone(api);
+    let members = Background::start(async move {
+        loop {
+            api.answered().await;
+            api.learn().await;
+            sleep(LEARN_EVERY).await;
+        }
+    });
+    [files, members]
+}
+
+/// A cluster of Talos machines, wherever they run.
+struct Talos {
+    name: CloudName,
+    need: Need,
+    machines: Machines,
+    networks: MachineNetworks,
+    certificates: Certificates,
+    api: Arc<Api>,
+    /// End with the cloud.
+    _following: Option<[Background; 2]>,
+}
+
+impl Cloud for Talos {
+    fn name(&self) -> &CloudName {
+        &self.name
+    }
+
+    fn provider(&self) -> &'static str {
+        PROVIDER
+    }
+
+    fn claim(&self, node: &Node) -> Claim {
+        ownership::claim(node)
+    }
+
+    fn voice(&self, node: &Node) -> Voice {
+        ownership::voice(node)
+    }
+
+    fn ready(&self) -> Result<(), String> {
+        match self.need {
+            Need::Machines => self.api.ready(),
+            Need::Nodes => Ok(()),
+        }
+    }
+
+    fn instances(&self) -> Option<&dyn Instances> {
+        Some(&self.machines)
+    }
+
+    fn networks(&self) -> Option<&dyn Networks> {
+        Some(&self.networks)
+    }
+
+    fn serving_certificates(&self) -> Option<&dyn ServingCertificates> {
+        Some(&self.certificates)
+    }
+}

@@ -1,9 +1,9 @@
 //! Which duties for a node are this provider's when several clouds are configured.
 //!
-//! A Talos machine at a cloud belongs to two providers. Talos initialises it, because the machine itself
+//! A Talos machine at a cloud belongs to two providers. Talos describes it, because the machine itself
 //! knows best; the cloud whose provider id it has decides whether it still exists.
 
-use bowline_core::Claim;
+use bowline_core::{Claim, Node, Voice};
 
 use crate::id;
 
@@ -32,70 +32,69 @@ pub fn kind(os_image: &str) -> Kind {
     }
 }
 
-/// Who gives a node its provider id, addresses and labels.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Initializer {
-    /// This provider.
-    Talos,
-    /// The cloud that has the instance.
-    Cloud,
-    /// This provider if the machine answers, else the cloud that has the instance.
-    AskTheMachine,
-}
-
-/// Who initialises a node.
-pub fn initializer(os_image: &str) -> Initializer {
-    match kind(os_image) {
-        Kind::Talos => Initializer::Talos,
-        Kind::Other => Initializer::Cloud,
-        Kind::Unknown => Initializer::AskTheMachine,
+/// Whether this provider gives a node its provider id, addresses and labels: always to a Talos machine's, never
+/// to another's; and as long as the kubelet has not said which it is, if the machine answers.
+pub fn voice(node: &Node) -> Voice {
+    match kind(&node.os_image) {
+        Kind::Talos => Voice::Always,
+        Kind::Other => Voice::Never,
+        Kind::Unknown => Voice::Owner,
     }
 }
 
 /// Whether this provider answers for the existence of a node: with its own ids, and with those that are
-/// nobody's. `another_claims` tells whether another configured cloud has the id's scheme.
-pub fn owns_lifecycle(provider_id: &str, another_claims: bool) -> bool {
-    match id::claim(provider_id) {
-        Claim::Mine | Claim::Malformed(_) => true,
-        Claim::Foreign | Claim::Leftover => !another_claims,
+/// nobody's, unless the machine is known to be of another kind.
+pub fn claim(node: &Node) -> Claim {
+    let Some(provider_id) = &node.provider_id else {
+        return Claim::Foreign;
+    };
+    match (id::claim(provider_id), kind(&node.os_image)) {
+        (Claim::Foreign, Kind::Talos | Kind::Unknown) => Claim::Leftover,
+        (claim, _) => claim,
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use bowline_core::{CloudName, Ownership, ownership};
 
     #[test]
     fn a_talos_machine_is_known_by_its_operating_system() {
-        for (os_image, kind_of, who) in [
-            ("Talos (v1.13.5)", Kind::Talos, Initializer::Talos),
-            (
-                "Debian GNU/Linux 12 (bookworm)",
-                Kind::Other,
-                Initializer::Cloud,
-            ),
-            ("Talosian (v1)", Kind::Other, Initializer::Cloud),
-            ("", Kind::Unknown, Initializer::AskTheMachine),
+        for (os_image, kind_of, speaks) in [
+            ("Talos (v1.13.5)", Kind::Talos, Voice::Always),
+            ("Debian GNU/Linux 12 (bookworm)", Kind::Other, Voice::Never),
+            ("Talosian (v1)", Kind::Other, Voice::Never),
+            ("", Kind::Unknown, Voice::Owner),
         ] {
+            let mut node = crate::testing::node("n1", "10.0.0.5");
+            node.os_image = os_image.into();
             assert_eq!(kind(os_image), kind_of, "{os_image}");
-            assert_eq!(initializer(os_image), who, "{os_image}");
+            assert_eq!(voice(&node), speaks, "{os_image}");
         }
     }
 
     #[test]
     fn the_cloud_of_an_id_decides_whether_its_machine_exists() {
-        for (id, another_claims, ours) in [
-            ("talos://metal/10.0.0.5", false, true),
-            ("talos://metal/10.0.0.5", true, true),
-            ("exoscale://9f", true, false),
-            ("exoscale://9f", false, true),
-            ("gce://p/z/n", false, true),
+        let [talos, exoscale] = ["talos", "exoscale"].map(|it| CloudName::parse(it).unwrap());
+        let (ours, debian) = ("Talos (v1.13.5)", "Debian GNU/Linux 12 (bookworm)");
+        for (id, os_image, theirs, by) in [
+            ("talos://metal/10.0.0.5", ours, Claim::Foreign, Some(&talos)),
+            ("exoscale://9f", ours, Claim::Mine, Some(&exoscale)),
+            ("gce://p/z/n", ours, Claim::Foreign, Some(&talos)),
+            ("gce://p/z/n", "", Claim::Foreign, Some(&talos)),
+            ("gce://p/z/n", debian, Claim::Foreign, None),
+            ("eu-1.i-7", ours, Claim::Foreign, Some(&talos)),
         ] {
-            assert_eq!(
-                owns_lifecycle(id, another_claims),
-                ours,
-                "{id} {another_claims}"
-            );
+            let mut node = crate::testing::node("n1", "10.0.0.5");
+            node.provider_id = Some(id.into());
+            node.os_image = os_image.into();
+            let claims = [(talos.clone(), claim(&node)), (exoscale.clone(), theirs)];
+            let owner = match ownership::by_claims(&node, &claims) {
+                Some(Ownership::Owned { by, .. }) => Some(by),
+                _ => None,
+            };
+            assert_eq!(owner.as_ref(), by, "{id} {os_image}");
         }
     }
 }

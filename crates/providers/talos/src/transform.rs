@@ -10,7 +10,6 @@
 //! it is found when the rules are read ([`Rules::problems`]) and stands in the way of those alone.
 
 mod effect;
-pub mod enforce;
 mod facts;
 mod functions;
 mod selector;

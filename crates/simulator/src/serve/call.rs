@@ -9,10 +9,10 @@ use http::{HeaderName, HeaderValue, Request, Response, StatusCode, header};
 use http_body::Body as _;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Incoming;
-use tokio::sync::{Notify, watch};
+use tokio::sync::watch;
 
 use super::body::{End, Served, json, of_type};
-use super::{Answer, Api, Body, Cut, Peer};
+use super::{Answer, Api, Body, Connection, Cut, Gist, Never, Peer, Told};
 use crate::World;
 use crate::faults::{Call, Fate, FaultBody, Strike};
 use crate::journal::Entry;
@@ -23,6 +23,8 @@ pub(super) struct Handler {
     pub(super) world: World,
     pub(super) api: Arc<dyn Api>,
     pub(super) body_limit: usize,
+    /// HTTP/2 is not spoken.
+    pub(super) http1_only: bool,
     /// How many calls are under way.
     pub(super) under_way: Arc<AtomicU32>,
     /// Becomes true when the server shuts down.
@@ -43,18 +45,22 @@ impl Outcome {
         if response.extensions().get::<Cut>().is_some() {
             return (Self::Cut, 0, caller);
         }
-        let status = response.status().as_u16();
+        if response.extensions().get::<Never>().is_some() {
+            return (Self::NeverAnswered, 0, caller);
+        }
+        let told = response.extensions().get::<Told>();
+        let status = told.map_or_else(|| response.status().as_u16(), |told| told.0);
         (Self::Answered(response, cut_after), status, caller)
     }
 }
 
 impl Handler {
-    /// Answers one request of a connection; `cut` makes the connection end at once.
+    /// Answers one request of a connection.
     pub(super) async fn handle(
         self,
         request: Request<Incoming>,
         peer: Arc<Peer>,
-        cut: Arc<Notify>,
+        connection: Connection,
     ) -> Response<Served> {
         let outcome = match read(request, self.body_limit).await {
             Err(TooLarge) => Outcome::Answered(self.too_large(), None),
@@ -79,7 +85,7 @@ impl Handler {
         match outcome {
             Outcome::Answered(response, cut_after) => self.finish(response, cut_after),
             Outcome::Cut => {
-                cut.notify_one();
+                connection.cut();
                 std::future::pending().await
             }
             Outcome::NeverAnswered => std::future::pending().await,
@@ -90,15 +96,23 @@ impl Handler {
     async fn run(&self, request: Request<Bytes>, peer: &Peer) -> Outcome {
         let path = request.uri().path();
         let operation = self.api.operation(request.method(), path);
+        let gist = self.api.gist(&request);
+        let (method, query) = match &gist {
+            Some(gist) => (gist.method, gist.query.as_str()),
+            None => (
+                request.method().as_str(),
+                request.uri().query().unwrap_or_default(),
+            ),
+        };
         let strike = self.world.faults.strike(&Call {
             server: self.api.name(),
-            method: request.method().as_str(),
+            method,
             path,
-            query: request.uri().query().unwrap_or_default(),
+            query,
             operation: operation.unwrap_or_default(),
         });
         let under_way = UnderWay::begin(&self.under_way);
-        let entry = self.entry(&request, &strike, under_way.count);
+        let entry = self.entry(&request, gist, &strike, under_way.count);
         if !strike.delay.is_zero() {
             tokio::time::sleep(strike.delay).await;
         }
@@ -136,21 +150,35 @@ impl Handler {
         outcome
     }
 
-    fn entry(&self, request: &Request<Bytes>, strike: &Strike, concurrent: u32) -> Entry {
+    fn entry(
+        &self,
+        request: &Request<Bytes>,
+        gist: Option<Gist>,
+        strike: &Strike,
+        concurrent: u32,
+    ) -> Entry {
         let now = self.world.clock.now();
+        let (method, query, body) = match gist {
+            Some(gist) => (gist.method.to_owned(), gist.query, gist.body),
+            None => (
+                request.method().to_string(),
+                request.uri().query().unwrap_or_default().to_owned(),
+                readable(request.body()),
+            ),
+        };
         Entry {
             time: now,
             arrived: now,
             concurrent,
             server: self.api.name().to_owned(),
-            method: request.method().to_string(),
+            method,
             operation: {
                 let operation = self.api.operation(request.method(), request.uri().path());
                 operation.unwrap_or_default().to_owned()
             },
             path: request.uri().path().to_owned(),
-            query: request.uri().query().unwrap_or_default().to_owned(),
-            body: readable(request.body()),
+            query,
+            body,
             status: 0,
             caller: String::new(),
             fault: strike.rule.clone(),

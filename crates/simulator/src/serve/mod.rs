@@ -16,15 +16,17 @@ mod tests;
 mod tls;
 
 use std::io;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use http_body_util::combinators::UnsyncBoxBody;
+use tokio::sync::Notify;
 
 pub(crate) use body::of_type;
 pub use body::{empty, json, streamed, text, whole};
 pub use server::{Limits, ServeError, Server, ServerBuilder};
-pub use tls::Identity;
+pub use tls::{Gate, Identity};
 
 /// The body of an answer: whole, or a stream (watches). An error in it cuts the connection.
 pub type Body = UnsyncBoxBody<Bytes, io::Error>;
@@ -56,6 +58,41 @@ impl Stopping {
 #[derive(Clone, Copy, Debug)]
 pub struct Cut;
 
+/// In the extensions of an answer that shall never come: the caller waits until it gives up.
+#[derive(Clone, Copy, Debug)]
+pub struct Never;
+
+/// In the extensions of an answer: its status for the journal, where that of HTTP says nothing.
+#[derive(Clone, Copy, Debug)]
+pub struct Told(pub u16);
+
+/// In the extensions of a request: the connection that it came by.
+#[derive(Clone, Debug, Default)]
+pub struct Connection(Arc<Notify>);
+
+impl Connection {
+    /// Ends the connection at once, also in the middle of an answer.
+    pub fn cut(&self) {
+        self.0.notify_one();
+    }
+
+    pub(crate) async fn is_cut(&self) {
+        self.0.notified().await;
+    }
+}
+
+/// What a call is about, for the journal and for fault rules, where method, query and body on the wire do
+/// not say it.
+#[derive(Clone, Debug)]
+pub struct Gist {
+    /// The method that it comes to: `GET` for what only reads.
+    pub method: &'static str,
+    /// What it asks for, as a query.
+    pub query: String,
+    /// Its body, readable.
+    pub body: serde_json::Value,
+}
+
 /// What an API answers, and on whose behalf it was asked.
 pub struct Answer {
     /// The answer.
@@ -74,6 +111,12 @@ pub trait Api: Send + Sync + 'static {
     /// and the journal; none where calls have no names.
     fn operation(&self, method: &http::Method, path: &str) -> Option<&'static str> {
         let _ = (method, path);
+        None
+    }
+
+    /// What a call is about, where the wire does not show it; none: what the wire shows.
+    fn gist(&self, request: &http::Request<Bytes>) -> Option<Gist> {
+        let _ = request;
         None
     }
 

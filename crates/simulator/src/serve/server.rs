@@ -12,12 +12,13 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
 
 use super::call::{Handler, stopped};
-use super::{Api, Encrypted, Identity, Peer, Stopping};
+use super::{Api, Connection, Encrypted, Gate, Identity, Peer, Stopping};
 use crate::World;
 
 /// How long a TLS handshake may take: loopback needs milliseconds, a stuck client must not stay.
@@ -97,6 +98,7 @@ pub struct ServerBuilder {
     world: World,
     api: Arc<dyn Api>,
     limits: Limits,
+    http1_only: bool,
 }
 
 impl Server {
@@ -106,6 +108,7 @@ impl Server {
             world: world.clone(),
             api,
             limits: Limits::default(),
+            http1_only: false,
         }
     }
 
@@ -137,6 +140,13 @@ impl ServerBuilder {
         self
     }
 
+    /// As those servers are that do not know HTTP/2.
+    #[must_use]
+    pub fn http1_only(mut self) -> Self {
+        self.http1_only = true;
+        self
+    }
+
     /// On a socket without TLS. Port 0 picks a free one.
     pub async fn plain(self, address: SocketAddr) -> Result<Server, ServeError> {
         let listener = Listener::Plain(bind(address).await?);
@@ -145,7 +155,7 @@ impl ServerBuilder {
 
     /// On a socket with TLS. Port 0 picks a free one.
     pub async fn tls(self, address: SocketAddr, identity: Identity) -> Result<Server, ServeError> {
-        let acceptor = identity.acceptor()?;
+        let acceptor = identity.acceptor(self.http1_only)?;
         let listener = Listener::Tls(bind(address).await?, acceptor);
         Ok(self.start(listener))
     }
@@ -168,12 +178,25 @@ impl ServerBuilder {
         self.start(listener)
     }
 
+    /// On a socket, behind a gate. Port 0 picks a free one.
+    pub async fn gated(self, address: SocketAddr, gate: Gate) -> Result<Server, ServeError> {
+        let listener = Listener::Gated(bind(address).await?, gate);
+        Ok(self.start(listener))
+    }
+
+    /// On a pipe of the world, behind a gate.
+    pub fn gated_pipe(self, authority: &str, gate: Gate) -> Server {
+        let listener = Listener::GatedPipe(self.world.pipes.listen(authority), gate);
+        self.start(listener)
+    }
+
     fn start(self, listener: Listener) -> Server {
         let (stopping, stop) = watch::channel(false);
         let handler = Handler {
             world: self.world,
             api: self.api,
             body_limit: self.limits.body,
+            http1_only: self.http1_only,
             under_way: Arc::default(),
             stopping: stop,
         };
@@ -200,20 +223,26 @@ async fn bind(address: SocketAddr) -> Result<TcpListener, ServeError> {
 enum Listener {
     Plain(TcpListener),
     Tls(TcpListener, TlsAcceptor),
+    Gated(TcpListener, Gate),
     Pipe(PipeListener),
+    GatedPipe(PipeListener, Gate),
 }
 
 enum Accepted {
     Plain(TcpStream),
     Tls(TcpStream, TlsAcceptor),
+    Gated(TcpStream, Gate),
     Pipe(tokio::io::DuplexStream),
+    GatedPipe(tokio::io::DuplexStream, Gate),
 }
 
 impl Listener {
     fn local_addr(&self) -> Option<SocketAddr> {
         match self {
-            Self::Plain(listener) | Self::Tls(listener, _) => listener.local_addr().ok(),
-            Self::Pipe(_) => None,
+            Self::Plain(listener) | Self::Tls(listener, _) | Self::Gated(listener, _) => {
+                listener.local_addr().ok()
+            }
+            Self::Pipe(_) | Self::GatedPipe(..) => None,
         }
     }
 
@@ -230,7 +259,15 @@ impl Listener {
                 let accepted = listener.accept().await;
                 Some(accepted.map(|(stream, _)| Accepted::Tls(stream, acceptor.clone())))
             }
+            Self::Gated(listener, gate) => {
+                let accepted = listener.accept().await;
+                Some(accepted.map(|(stream, _)| Accepted::Gated(stream, gate.clone())))
+            }
             Self::Pipe(listener) => listener.accept().await.map(|pipe| Ok(Accepted::Pipe(pipe))),
+            Self::GatedPipe(listener, gate) => {
+                let pipe = listener.accept().await?;
+                Some(Ok(Accepted::GatedPipe(pipe, gate.clone())))
+            }
         }
     }
 }
@@ -277,21 +314,64 @@ async fn serve(connection: Accepted, handler: Handler, permit: OwnedSemaphorePer
         Accepted::Pipe(pipe) => speak(pipe, Peer::default(), handler, Wire::Pipe).await,
         Accepted::Tls(stream, acceptor) => {
             let _ = stream.set_nodelay(true);
-            match tokio::time::timeout(HANDSHAKE, acceptor.accept(stream)).await {
-                Ok(Ok(stream)) => {
-                    let certificates = stream.get_ref().1.peer_certificates();
-                    let first = certificates.and_then(<[_]>::first);
-                    let peer = Peer {
-                        certificate: first.map(|certificate| certificate.to_vec()),
-                    };
-                    speak(stream, peer, handler, Wire::Tls).await;
-                }
-                Ok(Err(error)) => tracing::debug!(%error, "TLS handshake failed"),
-                Err(_) => tracing::debug!("TLS handshake took too long"),
+            if let Some((stream, peer)) = shake_hands(stream, acceptor).await {
+                speak(stream, peer, handler, Wire::Tls).await;
             }
         }
+        Accepted::Gated(stream, gate) => {
+            let _ = stream.set_nodelay(true);
+            behind_gate(stream, gate, handler).await;
+        }
+        Accepted::GatedPipe(pipe, gate) => behind_gate(pipe, gate, handler).await,
     }
     drop(permit);
+}
+
+/// TLS on a stream, with the certificate that the client sent; none if it fails.
+async fn shake_hands<S>(stream: S, acceptor: TlsAcceptor) -> Option<(TlsStream<S>, Peer)>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    match tokio::time::timeout(HANDSHAKE, acceptor.accept(stream)).await {
+        Ok(Ok(stream)) => {
+            let certificates = stream.get_ref().1.peer_certificates();
+            let first = certificates.and_then(<[_]>::first);
+            let certificate = first.map(|certificate| certificate.to_vec());
+            Some((stream, Peer { certificate }))
+        }
+        Ok(Err(error)) => {
+            tracing::debug!(%error, "TLS handshake failed");
+            None
+        }
+        Err(_) => {
+            tracing::debug!("TLS handshake took too long");
+            None
+        }
+    }
+}
+
+/// Serves a connection that comes by a gate: only HTTP/2, and only until the gate is shut.
+async fn behind_gate<S>(stream: S, gate: Gate, handler: Handler)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let shut = gate.shut();
+    let Some(acceptor) = gate.acceptor() else {
+        return;
+    };
+    let connection = async {
+        let Some((stream, peer)) = shake_hands(stream, acceptor).await else {
+            return;
+        };
+        if stream.get_ref().1.alpn_protocol() == Some(b"h2") {
+            speak(stream, peer, handler, Wire::Tls).await;
+        }
+    };
+    tokio::select! {
+        biased;
+        () = shut => {}
+        () = connection => {}
+    }
 }
 
 /// What the bytes travel on.
@@ -308,22 +388,24 @@ async fn speak<S>(stream: S, peer: Peer, handler: Handler, wire: Wire)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
+    let http1_only = handler.http1_only;
     let mut stopping = handler.stopping.clone();
-    let (peer, cut) = (Arc::new(peer), Arc::new(Notify::new()));
+    let (peer, link) = (Arc::new(peer), Connection::default());
     let service = {
-        let cut = cut.clone();
+        let link = link.clone();
         service_fn(move |mut request: http::Request<hyper::body::Incoming>| {
             if wire == Wire::Tls {
                 request.extensions_mut().insert(Encrypted);
             }
             let stopping = Stopping(handler.stopping.clone());
             request.extensions_mut().insert(stopping);
-            let call = handler.clone().handle(request, peer.clone(), cut.clone());
+            request.extensions_mut().insert(link.clone());
+            let call = handler.clone().handle(request, peer.clone(), link.clone());
             async move { Ok::<_, Infallible>(call.await) }
         })
     };
     let mut builder = auto::Builder::new(TokioExecutor::new());
-    if wire == Wire::Pipe {
+    if wire == Wire::Pipe || http1_only {
         builder = builder.http1_only();
     }
     // Answers are dated by the world's clock.
@@ -333,7 +415,7 @@ where
     tokio::pin!(connection);
     tokio::select! {
         biased;
-        () = cut.notified() => return,
+        () = link.is_cut() => return,
         () = stopped(&mut stopping) => {}
         ended = &mut connection => {
             if let Err(error) = ended {
@@ -345,7 +427,7 @@ where
     connection.as_mut().graceful_shutdown();
     tokio::select! {
         biased;
-        () = cut.notified() => {}
+        () = link.is_cut() => {}
         _ = tokio::time::timeout(GRACE, connection) => {}
     }
 }

@@ -6,6 +6,7 @@ use rustls::RootCertStore;
 use rustls::server::WebPkiClientVerifier;
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 
 use super::ServeError;
@@ -42,8 +43,8 @@ impl Identity {
         })
     }
 
-    /// What accepts connections with this identity. HTTP/2 is offered first.
-    pub(super) fn acceptor(self) -> Result<TlsAcceptor, ServeError> {
+    /// What accepts connections with this identity. HTTP/2 is offered first, unless it is not spoken.
+    pub(super) fn acceptor(self, http1_only: bool) -> Result<TlsAcceptor, ServeError> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let failed = |source| ServeError::Tls { source };
         let builder = rustls::ServerConfig::builder_with_provider(provider.clone())
@@ -66,6 +67,9 @@ impl Identity {
             .with_single_cert(self.chain, self.key)
             .map_err(failed)?;
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        if http1_only {
+            config.alpn_protocols.remove(0);
+        }
         Ok(TlsAcceptor::from(Arc::new(config)))
     }
 
@@ -80,5 +84,43 @@ impl Identity {
             .with_single_cert(self.chain, self.key)
             .map_err(failed)?;
         Ok(TlsAcceptor::from(Arc::new(config)))
+    }
+}
+
+/// TLS whose settings are asked for with every connection, so that certificates, and who is let in, can
+/// change while the server runs. Behind it only HTTP/2 is spoken.
+#[derive(Clone)]
+pub struct Gate {
+    settings: Arc<dyn Fn() -> Option<Arc<rustls::ServerConfig>> + Send + Sync>,
+    shut: watch::Receiver<u64>,
+}
+
+impl Gate {
+    /// A gate with these settings (none: a connection is refused), which ends all connections that came
+    /// by it whenever `shut` changes.
+    pub fn new(
+        settings: impl Fn() -> Option<Arc<rustls::ServerConfig>> + Send + Sync + 'static,
+        shut: watch::Receiver<u64>,
+    ) -> Self {
+        Self {
+            settings: Arc::new(settings),
+            shut,
+        }
+    }
+
+    pub(super) fn acceptor(&self) -> Option<TlsAcceptor> {
+        (self.settings)().map(TlsAcceptor::from)
+    }
+
+    /// Ends when the connections that there are now shall.
+    pub(super) fn shut(&self) -> impl Future<Output = ()> + Send + use<> {
+        let mut shut = self.shut.clone();
+        shut.mark_unchanged();
+        async move {
+            if shut.changed().await.is_err() {
+                // Nobody is left who could shut the gate.
+                std::future::pending::<()>().await;
+            }
+        }
     }
 }

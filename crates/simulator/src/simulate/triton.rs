@@ -118,7 +118,8 @@ fn identity() -> Result<Identity, SimulateError> {
         "*.cmon.localhost",
         "127.0.0.1",
     ];
-    let made = rcgen::generate_simple_self_signed(names.map(str::to_owned))?;
+    let made = rcgen::generate_simple_self_signed(names.map(str::to_owned));
+    let made = made.map_err(|source| SimulateError::Certificate { source })?;
     let key = PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
     Ok(Identity {
         chain: vec![made.cert.der().clone()],

@@ -63,14 +63,9 @@ impl Fault<'_> {
 
 /// A rule on the API server that answers with that status.
 pub fn refuse(code: u16, method: &str, path: &str) -> Rule {
-    let (headers, body) = Default::default();
-    Rule::new(Action::Status {
-        code,
-        headers,
-        body,
-    })
-    .server("kubernetes")
-    .on(method, path)
+    Rule::new(status(code))
+        .server("kubernetes")
+        .on(method, path)
 }
 
 /// A rule on the API server that lets calls wait before they are handled, long enough for
@@ -82,4 +77,14 @@ pub fn slow(method: &str, path: &str) -> Rule {
         most: wait,
     };
     Rule::new(action).server("kubernetes").on(method, path)
+}
+
+/// One answer of that status.
+pub fn status(code: u16) -> Action {
+    let (headers, body) = Default::default();
+    Action::Status {
+        code,
+        headers,
+        body,
+    }
 }

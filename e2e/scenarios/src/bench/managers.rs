@@ -28,9 +28,14 @@ impl Bench {
 
     /// Starts the manager, as a new process would. It needs no lease, unless its flags say so.
     pub fn start(&mut self) {
+        self.start_with(Metrics::new());
+    }
+
+    /// The same, counting there.
+    pub(crate) fn start_with(&mut self, metrics: Arc<Metrics>) {
         let flags = ["--leader-elect=false"].into_iter();
         let flags: Vec<&str> = flags.chain(self.flags.iter().map(String::as_str)).collect();
-        let replica = self.replica_as(MANAGER, &self.config, &flags);
+        let replica = self.replica_in(metrics, MANAGER, &self.config, &flags);
         self.metrics = replica.metrics.clone();
         self.running = Some(replica);
     }
@@ -43,6 +48,17 @@ impl Bench {
 
     /// The same as somebody.
     pub fn replica_as(&self, name: &str, config: &kube::Config, flags: &[&str]) -> Replica {
+        self.replica_in(Metrics::new(), name, config, flags)
+    }
+
+    /// The same, counting there.
+    pub(crate) fn replica_in(
+        &self,
+        metrics: Arc<Metrics>,
+        name: &str,
+        config: &kube::Config,
+        flags: &[&str],
+    ) -> Replica {
         let lease = self.cluster.names().own(LEASE);
         let basis = [
             "--secure-port=0".to_owned(),
@@ -50,7 +66,7 @@ impl Bench {
         ];
         let flags = flags.iter().map(|&flag| flag.to_owned());
         let flags: Vec<String> = basis.into_iter().chain(flags).collect();
-        let manager = self.manager(config, self.parse(&flags));
+        let manager = self.manager(metrics, config, self.parse(&flags));
         Replica::start(name, manager, self.cluster.names().clone())
     }
 
@@ -87,8 +103,7 @@ impl Bench {
         )
     }
 
-    fn manager(&self, config: &kube::Config, options: Options) -> Manager {
-        let metrics = Metrics::new();
+    fn manager(&self, metrics: Arc<Metrics>, config: &kube::Config, options: Options) -> Manager {
         let limits = Limits::from(&options.client);
         let accounts = options.client.use_service_account_credentials;
         let scripted = self.clouds.iter().cloned();

@@ -100,7 +100,7 @@ impl Members {
 
     /// Lets the manager look at everything once. But for a tag all is right.
     async fn take_over(&self, site: &mut Site) {
-        site.start();
+        site.start().await;
         self.until_written(site, self.services).await;
         site.seconds(SETTLED).await;
         let written = calls_from(site, 0);

@@ -34,7 +34,7 @@ pub async fn first_address() -> Address {
     for worker in workers(&site, "worker", NODES) {
         add(&site, &worker).await;
     }
-    site.start();
+    site.start().await;
     site.seconds(IDLE).await;
     let (mark, begun) = (site.mark(), Instant::now());
     let date = site.world.clock.now();

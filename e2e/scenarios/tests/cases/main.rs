@@ -10,9 +10,12 @@
 mod addresses;
 mod initialization;
 mod initialization_writes;
+mod label_sync;
 mod labels;
 mod lifecycle;
 mod lifecycle_guard;
+mod marks;
 mod ownership;
 mod seeds;
 mod story;
+mod voices;

@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bowline_core::UNINITIALIZED_TAINT;
-use bowline_scenarios::objects::addresses;
-use bowline_scenarios::{is_real, scenario};
+use bowline_scenarios::objects::{addresses, has_taint};
+use bowline_scenarios::{is_real, scenario, status};
 use bowline_simulator::cloudscale::{DEFAULT_TOKEN, MachineSpec};
 use bowline_simulator::faults::{Action, Rule};
 use futures::future::join_all;
 use serde_json::{Map, Value, json};
 
-use crate::stage::{A, B, NOBODY, Stage, has_taint, status};
+use crate::stage::{A, B, NOBODY, Stage};
 
 /// What a cloud, or something in between, may answer instead of an answer.
 fn faults() -> [Action; 8] {

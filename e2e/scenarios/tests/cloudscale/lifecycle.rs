@@ -2,13 +2,14 @@
 
 use bowline_core::SHUTDOWN_TAINT;
 use bowline_http::{BaseUrl, Bearer, Connector, HttpClient, Route};
-use bowline_scenarios::{is_real, scenario};
+use bowline_scenarios::objects::{has_taint, silent, text};
+use bowline_scenarios::{is_real, scenario, status};
 use bowline_simulator::cloudscale::DEFAULT_TOKEN;
 use bowline_simulator::faults::Action;
 use bowline_simulator::fleet::Kubelet;
 use serde_json::Value;
 
-use crate::stage::{A, B, NOBODY, Stage, has_taint, silent, status, text};
+use crate::stage::{A, B, NOBODY, Stage};
 
 /// Longer than any proof, budget or back-off of the guard takes.
 const A_WHILE: u64 = 900;

@@ -1,13 +1,13 @@
 //! New nodes: which server they are, and what they get.
 
 use bowline_core::UNINITIALIZED_TAINT;
-use bowline_scenarios::objects::addresses;
+use bowline_scenarios::objects::{addresses, has_taint, text};
 use bowline_scenarios::{Bench, is_real, scenario};
 use bowline_simulator::cloudscale::MachineSpec;
 use bowline_simulator::fleet::Kubelet;
 use serde_json::json;
 
-use crate::stage::{A, Stage, has_taint, text};
+use crate::stage::{A, Stage};
 
 /// Long enough for every back-off to have run through several times.
 const A_WHILE: u64 = 300;

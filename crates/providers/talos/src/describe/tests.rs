@@ -1,6 +1,7 @@
 use super::*;
 use crate::labels::{CLUSTER_NAME, LIFECYCLE, PLATFORM};
 use crate::testing::node;
+use bowline_core::marks::{TAINTS_ANNOTATION, additions, enforcement};
 use bowline_core::{InitializeError, initialize};
 
 fn machine(platform: &str, id: &str) -> PlatformMetadata {
@@ -37,7 +38,7 @@ impl Default for Asked<'_> {
     }
 }
 
-fn described(asked: &Asked<'_>) -> Result<Description, DescribeError> {
+fn described(asked: &Asked<'_>) -> Result<Instance, DescribeError> {
     let config = Config::read(asked.config).unwrap();
     let ip =
         crate::addresses::node_ips(asked.node.provided_node_ip().unwrap(), config.prefer_ipv6)[0];
@@ -46,12 +47,8 @@ fn described(asked: &Asked<'_>) -> Result<Description, DescribeError> {
     recognised.describe(&config, &asked.node, &asked.system, &[], asked.cluster_name)
 }
 
-fn id_of(description: &Description) -> &str {
-    description
-        .instance
-        .provider_id
-        .as_ref()
-        .map_or("", ProviderId::as_str)
+fn id_of(instance: &Instance) -> &str {
+    instance.provider_id.as_ref().map_or("", ProviderId::as_str)
 }
 
 #[test]
@@ -59,10 +56,10 @@ fn talos_case_01_a_machine_of_metal() {
     let asked = Asked::default();
     let found = described(&asked).unwrap();
     assert_eq!(id_of(&found), "talos://metal/10.8.0.11");
-    let labels: Vec<_> = found.labels.iter().collect();
+    let labels: Vec<_> = found.marks.labels.iter().collect();
     assert_eq!(labels, [(&PLATFORM.to_owned(), &"metal".to_owned())]);
-    assert!(found.annotations.is_empty() && found.taints.is_empty());
-    let change = initialize(&asked.node, &found.instance).unwrap();
+    assert!(found.marks.annotations.is_empty() && found.marks.taints.is_empty());
+    let change = initialize(&asked.node, &found).unwrap();
     assert!(change.labels.is_empty() && change.taints.is_empty());
 }
 
@@ -81,7 +78,7 @@ fn talos_case_02_a_machine_of_a_cloud() {
     };
     let found = described(&asked).unwrap();
     assert_eq!(id_of(&found), "exoscale://9f01");
-    let change = initialize(&asked.node, &found.instance).unwrap();
+    let change = initialize(&asked.node, &found).unwrap();
     let with = |value: &str| change.labels.values().filter(|it| *it == value).count();
     assert_eq!((with("ch-gva-2"), with("standard.medium")), (4, 2));
 }
@@ -90,7 +87,7 @@ fn talos_case_02_a_machine_of_a_cloud() {
 fn talos_case_15_without_an_address_and_an_id_a_node_goes_on_waiting() {
     let mut bare = node("w1", "");
     bare.annotations.clear();
-    let error = initialize(&bare, &Description::nothing().instance).unwrap_err();
+    let error = initialize(&bare, &nothing()).unwrap_err();
     assert_eq!(
         error.to_string(),
         "cloud provider does not set node provider ID for node w1"
@@ -102,31 +99,23 @@ fn talos_case_16_without_an_address_but_with_an_id_only_the_taint_goes() {
     let mut bare = node("w1", "");
     bare.annotations.clear();
     bare.provider_id = Some("foo://1".into());
-    let nothing = Description::nothing();
-    let change = initialize(&bare, &nothing.instance).unwrap();
+    let change = initialize(&bare, &nothing()).unwrap();
     assert!(change.labels.is_empty() && change.taints.is_empty());
     assert_eq!((change.provider_id, change.addresses), (None, None));
-    assert_eq!(
-        nothing.writes(&Config::default(), &bare),
-        Writes::Add(Additions::default())
-    );
+    assert!(nothing().marks.is_nothing());
 }
 
 #[test]
-fn rules_that_own_write_in_another_way() {
-    let config = Config::read("global: {enforceTransformations: yes}").unwrap();
+fn rules_own_what_they_set_if_the_file_says_so() {
     let asked = Asked {
-        config: "transformations: [{taints: {rack: NoExecute}}]",
+        config: "global: {enforceTransformations: yes}\ntransformations: [{taints: {rack: NoExecute}}]",
         ..Asked::default()
     };
-    let Writes::Enforce(all) = described(&asked).unwrap().writes(&config, &asked.node) else {
-        panic!("rules only add");
-    };
-    assert_eq!(all.labels[PLATFORM], "metal");
-    assert_eq!(
-        all.annotations[crate::transform::enforce::TAINTS_ANNOTATION],
-        "rack:NoExecute"
-    );
+    let marks = described(&asked).unwrap().marks;
+    assert_eq!(marks.keeping, Keeping::Own);
+    let all = enforcement(&asked.node, &marks);
+    assert_eq!(all.applied.labels[PLATFORM], "metal");
+    assert_eq!(all.applied.annotations[TAINTS_ANNOTATION], "rack:NoExecute");
     assert_eq!(all.taints.unwrap().len(), 2);
 }
 
@@ -136,7 +125,7 @@ fn talos_case_18_an_empty_host_name_is_the_nodes() {
         node: node("n6.corp.example", "10.8.0.11"),
         ..Asked::default()
     };
-    let addresses = described(&asked).unwrap().instance.addresses;
+    let addresses = described(&asked).unwrap().addresses;
     let shown: Vec<String> = addresses.iter().map(ToString::to_string).collect();
     assert_eq!(
         shown[1..],
@@ -166,22 +155,13 @@ fn talos_case_21_a_spot_machine_is_labelled() {
         ..Asked::default()
     };
     let found = described(&asked).unwrap();
-    assert_eq!(found.labels[LIFECYCLE], "spot");
+    assert_eq!(found.marks.labels[LIFECYCLE], "spot");
     // Later it is none: the label is not written any more, and nothing removes it.
     asked.reported.spot = false;
-    asked.node.labels = found.labels;
+    asked.node.labels = found.marks.labels.clone();
     let found = described(&asked).unwrap();
-    assert!(!found.labels.contains_key(LIFECYCLE));
-    let wanted = crate::transform::enforce::Wanted {
-        labels: &found.labels,
-        annotations: &found.annotations,
-        taints: &found.taints,
-    };
-    assert!(
-        crate::transform::enforce::additions(&asked.node, wanted)
-            .labels
-            .is_empty()
-    );
+    assert!(!found.marks.labels.contains_key(LIFECYCLE));
+    assert!(additions(&asked.node, &found.marks).labels.is_empty());
 }
 
 #[test]
@@ -190,33 +170,30 @@ fn talos_case_22_the_name_of_the_cluster_is_a_label() {
         cluster_name: Some("prod-eu"),
         ..Asked::default()
     };
-    assert_eq!(described(&asked).unwrap().labels[CLUSTER_NAME], "prod-eu");
+    assert_eq!(
+        described(&asked).unwrap().marks.labels[CLUSTER_NAME],
+        "prod-eu"
+    );
     let named = Asked {
         config: "global: {clusterName: blue}",
         cluster_name: Some("prod-eu"),
         ..Asked::default()
     };
-    assert_eq!(described(&named).unwrap().labels[CLUSTER_NAME], "blue");
+    assert_eq!(
+        described(&named).unwrap().marks.labels[CLUSTER_NAME],
+        "blue"
+    );
 }
 
 #[test]
 fn talos_case_23_a_label_that_was_removed_is_wanted_again() {
     let asked = Asked::default();
     let found = described(&asked).unwrap();
-    let wanted = crate::transform::enforce::Wanted {
-        labels: &found.labels,
-        annotations: &found.annotations,
-        taints: &found.taints,
-    };
     let mut node = asked.node.clone();
-    node.labels.clone_from(&found.labels);
-    assert!(
-        crate::transform::enforce::additions(&node, wanted)
-            .labels
-            .is_empty()
-    );
+    node.labels.clone_from(&found.marks.labels);
+    assert!(additions(&node, &found.marks).labels.is_empty());
     node.labels.remove(PLATFORM);
-    let again = crate::transform::enforce::additions(&node, wanted).labels;
+    let again = additions(&node, &found.marks).labels;
     assert_eq!(again.keys().collect::<Vec<_>>(), [PLATFORM]);
 }
 
@@ -271,8 +248,8 @@ fn talos_case_41_a_type_from_the_firmware() {
         ..Asked::default()
     };
     let found = described(&asked).unwrap();
-    assert_eq!(found.instance.instance_type, "c2-m4");
-    let change = initialize(&asked.node, &found.instance).unwrap();
+    assert_eq!(found.instance_type, "c2-m4");
+    let change = initialize(&asked.node, &found).unwrap();
     assert_eq!(
         change.labels.values().filter(|it| *it == "c2-m4").count(),
         2
@@ -287,7 +264,7 @@ fn talos_case_79_a_rule_that_renders_no_id_leaves_the_node_waiting() {
     };
     let found = described(&asked).unwrap();
     assert_eq!(
-        initialize(&asked.node, &found.instance),
+        initialize(&asked.node, &found),
         Err(InitializeError::NoProviderId("w1".into()))
     );
 }
@@ -298,7 +275,7 @@ fn talos_case_81_a_rule_overrides_what_is_known() {
         config: "transformations: [{labels: {node.cloudprovider.kubernetes.io/platform: over}}]",
         ..Asked::default()
     };
-    assert_eq!(described(&asked).unwrap().labels[PLATFORM], "over");
+    assert_eq!(described(&asked).unwrap().marks.labels[PLATFORM], "over");
 }
 
 #[test]

@@ -1,11 +1,12 @@
 //! The numbered cases about rules.
 
-mod enforcing;
 mod vectors;
 
 use super::*;
 use crate::config::{Config, ConfigError};
 use crate::testing::node;
+use bowline_core::marks::{Additions, additions};
+use bowline_core::{Keeping, Marks};
 
 fn metadata() -> PlatformMetadata {
     PlatformMetadata {
@@ -327,6 +328,15 @@ fn talos_case_43_bad_keys_and_values_of_labels() {
     );
 }
 
+fn marks_of(result: Transformed) -> Marks {
+    Marks {
+        labels: result.labels,
+        annotations: result.annotations,
+        taints: result.taints,
+        keeping: Keeping::Add,
+    }
+}
+
 #[test]
 fn talos_case_44_an_annotation_that_is_there_is_not_written() {
     let machine = PlatformMetadata {
@@ -340,21 +350,14 @@ fn talos_case_44_an_annotation_that_is_there_is_not_written() {
     .unwrap();
     assert_eq!(pairs(&result.annotations), [("x.example/id", "id-7")]);
     let mut node = node("n1", "10.0.0.5");
-    let wanted = enforce::Wanted {
-        labels: &result.labels,
-        annotations: &result.annotations,
-        taints: &result.taints,
-    };
+    let wanted = marks_of(result.clone());
     assert_eq!(
-        pairs(&enforce::additions(&node, wanted).annotations),
+        pairs(&additions(&node, &wanted).annotations),
         [("x.example/id", "id-7")]
     );
     node.annotations
         .insert("x.example/id".into(), "id-7".into());
-    assert_eq!(
-        enforce::additions(&node, wanted),
-        enforce::Additions::default()
-    );
+    assert_eq!(additions(&node, &wanted), Additions::default());
 }
 
 #[test]
@@ -367,20 +370,16 @@ fn talos_case_45_taints_are_set_once() {
     .unwrap();
     let taint = Taint::new(key, "ceph", "NoSchedule");
     assert_eq!(result.taints, std::slice::from_ref(&taint));
-    let wanted = enforce::Wanted {
-        labels: &result.labels,
-        annotations: &result.annotations,
-        taints: &result.taints,
-    };
+    let wanted = marks_of(result.clone());
     let mut node = node("n1", "10.0.0.5");
     let uninitialized = node.taints[0].clone();
     assert_eq!(
-        enforce::additions(&node, wanted).taints,
+        additions(&node, &wanted).taints,
         Some(vec![uninitialized, taint])
     );
     // Initialised, and an admin removed it.
     node.taints.clear();
-    assert_eq!(enforce::additions(&node, wanted).taints, None);
+    assert_eq!(additions(&node, &wanted).taints, None);
 }
 
 #[test]

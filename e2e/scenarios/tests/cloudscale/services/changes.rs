@@ -3,13 +3,12 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use bowline_scenarios::objects::{annotated, entrances, finalizers, service};
+use bowline_scenarios::objects::{annotated, entrances, finalizers, service, text};
 use bowline_scenarios::scenario;
 use bowline_simulator::cloudscale::{FloatingIpSpec, MemberInfo};
 use serde_json::Value;
 
 use super::shop::{FINALIZER, Shop, UUID, annotation};
-use crate::stage::text;
 
 const FLOATING_IPS: &str = "k8s.cloudscale.ch/loadbalancer-floating-ips";
 

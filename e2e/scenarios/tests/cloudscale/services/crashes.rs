@@ -1,7 +1,7 @@
 //! A manager that dies between two steps, answers that get lost, and runs that are all the same.
 
 use bowline_scenarios::objects::{entrances, finalizers, service};
-use bowline_scenarios::{only_in_memory, refuse, scenario};
+use bowline_scenarios::{only_in_memory, refuse, scenario, status};
 use bowline_simulator::cloudscale::BalancerInfo;
 use bowline_simulator::faults::{Action, Rule};
 use futures::future::join_all;
@@ -59,7 +59,7 @@ fn a_manager_that_dies_after_any_step_leaves_nothing_that_the_next_one_makes_twi
             shop.until("it is time to die", |_| shop.changes().len() >= steps)
                 .await;
             shop.kill().await;
-            shop.start();
+            shop.start().await;
             assert_settled(&shop, &format!("died after {steps}")).await;
             assert_eq!(shop.changes().len(), STEPS, "died after {steps}");
             shop.close().await;
@@ -83,7 +83,7 @@ fn a_manager_that_dies_during_a_removal_leaves_nothing_behind() {
         shop.kill().await;
         shop.world.faults.clear();
         assert_eq!(finalizers(&shop.service("web")), [FINALIZER]);
-        shop.start();
+        shop.start().await;
         shop.until_service_gone("web").await;
         assert_eq!(shop.changes_from(mark), ["DELETE load-balancers"]);
         assert_eq!(shop.cloud.balancers(), []);
@@ -122,7 +122,7 @@ fn the_life_of_a_service_is_the_same_in_every_run() {
         let mut transcript = String::new();
         scenario!(async || {
             let shop = Shop::open().await;
-            let trouble = Rule::new(crate::stage::status(503)).server("cloudscale");
+            let trouble = Rule::new(status(503)).server("cloudscale");
             shop.fault(trouble.on("POST", "*").times(3));
             shop.serve().await;
             shop.delete("worker-b").await;

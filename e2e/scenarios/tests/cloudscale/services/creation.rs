@@ -107,7 +107,7 @@ fn cloudscale_case_39_an_old_api_server_is_told_no_ip_mode_and_a_plus_is_no_obst
         let story = async |minor: &str, mode: &str| {
             let mut shop = Shop::idle(&[], &[]).await;
             shop.fault(version(minor));
-            shop.start();
+            shop.start().await;
             let shown = shop.serve().await;
             let addresses = shop.balancer().vip_addresses.into_iter();
             let addresses: Vec<String> = addresses
@@ -172,7 +172,7 @@ fn cloudscale_case_71_a_start_with_a_service_and_nodes_makes_one_load_balancer()
     scenario!(async || {
         let mut shop = Shop::idle(&[], &[]).await;
         shop.create_service(service("web")).await;
-        shop.start();
+        shop.start().await;
         shop.until_ensured("web").await;
         shop.until_members(&["11", "12"]).await;
         shop.long(120).await;

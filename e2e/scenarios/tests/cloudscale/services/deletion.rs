@@ -3,12 +3,11 @@
 use std::time::Duration;
 
 use bowline_scenarios::objects::finalizers;
-use bowline_scenarios::scenario;
+use bowline_scenarios::{scenario, status};
 use bowline_simulator::cloudscale::BalancerTimings;
 use bowline_simulator::faults::Rule;
 
 use super::shop::{FINALIZER, Shop};
-use crate::stage::status;
 
 #[test]
 fn cloudscale_case_63_a_load_balancer_that_is_changing_is_deleted_afterwards() {

@@ -1,12 +1,11 @@
 //! A cloud that cannot be read: nothing is made, nothing is removed, no Service is let go.
 
 use bowline_scenarios::objects::finalizers;
-use bowline_scenarios::{is_real, scenario};
+use bowline_scenarios::{is_real, scenario, status};
 use bowline_simulator::faults::{Action, Rule};
 use futures::future::join_all;
 
 use super::shop::{FINALIZER, Shop};
-use crate::stage::status;
 
 /// Long enough for several tries; on the real clock for one or two.
 const A_WHILE: u64 = 60;

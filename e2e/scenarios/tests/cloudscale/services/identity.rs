@@ -13,7 +13,7 @@ fn cloudscale_case_72_the_originals_load_balancer_is_taken_over_with_one_tag_and
         let id = shop.leave("web", &[11, 12]).await;
         let (before, mark) = (shop.service("web"), shop.mark());
         let uid = shop.uid();
-        shop.start();
+        shop.start().await;
         shop.until_asked(mark, "PATCH load-balancers").await;
         shop.long(300).await;
         assert_eq!(shop.changes_from(mark), ["PATCH load-balancers"]);
@@ -32,7 +32,7 @@ fn cloudscale_case_72_without_ownership_tags_nothing_at_all_is_written() {
         let mut shop = Shop::idle(&[("CLOUDSCALE_OWNERSHIP_TAGS", "false")], &[]).await;
         shop.leave("web", &[11, 12]).await;
         let (before, mark) = (shop.service("web"), shop.mark());
-        shop.start();
+        shop.start().await;
         shop.until_looked(mark).await;
         shop.long(300).await;
         assert_eq!(shop.changes_from(mark), [""; 0]);
@@ -56,7 +56,7 @@ fn cloudscale_case_74_another_services_load_balancer_is_left_alone_until_its_tag
         let id = shop.leave("web", &[11, 12]).await;
         tags(&shop, &id, json!({ "k8s-service-uid": OTHER }));
         let mark = shop.mark();
-        shop.start();
+        shop.start().await;
         let message = shop.message("web", "LoadBalancerOwnedByOther").await;
         assert!(message.contains("bowline.dev/take-over"), "{message}");
         shop.seconds(3).await;
@@ -77,7 +77,7 @@ fn cloudscale_case_74_a_service_that_goes_leaves_another_services_load_balancer(
         let id = shop.leave("web", &[11, 12]).await;
         tags(&shop, &id, json!({ "k8s-service-uid": OTHER }));
         let (before, mark) = (shop.balancer(), shop.mark());
-        shop.start();
+        shop.start().await;
         shop.message("web", "LoadBalancerOwnedByOther").await;
         let web = shop.service("web");
         assert_eq!(annotation(&web, UUID), id);
@@ -117,7 +117,7 @@ fn an_observer_writes_neither_to_the_cloud_nor_to_services() {
         shop.leave("web", &[11, 12]).await;
         shop.create_service(service("new")).await;
         let (web, new, mark) = (shop.service("web"), shop.service("new"), shop.mark());
-        shop.start();
+        shop.start().await;
         shop.until_looked(mark).await;
         shop.delete_service("web").await;
         shop.long(600).await;

@@ -69,7 +69,7 @@ fn a_service_that_vanishes_while_nobody_looks_is_told_as_an_orphan_and_left() {
         shop.halt().await;
         tear_away(&shop, "web").await;
         let mark = shop.mark();
-        shop.start();
+        shop.start().await;
         let message = shop.message(LEASE, "OrphanedLoadBalancer").await;
         assert!(message.contains(&before.uuid), "{message}");
         shop.seconds(30).await;
@@ -95,7 +95,7 @@ fn an_orphan_of_this_cluster_is_removed_if_the_operator_said_so_and_others_stay(
         shop.halt().await;
         tear_away(&shop, "web").await;
         let mark = shop.mark();
-        shop.start();
+        shop.start().await;
         shop.message(LEASE, "RemovedOrphan").await;
         assert_eq!(shop.changes_from(mark), ["DELETE load-balancers"]);
         assert_eq!(shop.balancer().uuid, other);
@@ -112,7 +112,7 @@ fn an_orphan_of_a_cluster_that_is_named_by_its_nodes_alone_is_told_and_removed()
             node["metadata"]["annotations"]["cluster.x-k8s.io/cluster-name"] = "prod-1".into();
         })
         .await;
-        shop.start();
+        shop.start().await;
         shop.serve().await;
         let ours = shop.balancer();
         assert_eq!(ours.tags["k8s-cluster-name"], "prod-1");
@@ -123,7 +123,7 @@ fn an_orphan_of_a_cluster_that_is_named_by_its_nodes_alone_is_told_and_removed()
         let other = shop.cloud.add_balancer(&other).unwrap();
         shop.halt().await;
         tear_away(&shop, "web").await;
-        shop.start();
+        shop.start().await;
         let message = shop.message(LEASE, "OrphanedLoadBalancer").await;
         assert!(message.contains(&ours.uuid), "{message}");
         assert!(!message.contains("another cluster"), "{message}");

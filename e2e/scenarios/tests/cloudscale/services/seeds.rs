@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use bowline_http::Random;
 use bowline_scenarios::objects::{entrances, finalizers, service};
-use bowline_scenarios::{only_in_memory, refuse, scenario};
+use bowline_scenarios::{only_in_memory, refuse, scenario, status};
 use bowline_simulator::cloudscale::{BalancerInfo, BalancerSpec, MachineSpec};
 use bowline_simulator::faults::{Action, Rule};
 use serde_json::{Value, json};
 
 use super::shop::{C, Shop, UUID, annotation, pool, uid};
-use crate::stage::{Stage, status};
+use crate::stage::Stage;
 
 /// Seeds that are tried; a failure names its own.
 const SEEDS: u64 = 8;
@@ -139,7 +139,7 @@ async fn strike(shop: &mut Shop, random: &Random) {
         8 => strike_cloud(shop, random),
         _ => {
             shop.kill().await;
-            shop.start();
+            shop.start().await;
         }
     }
     let pause = random.below(4000);
@@ -206,7 +206,7 @@ async fn story(seed: u64) {
     shop.cloud.add_balancer(&foreign).unwrap();
     let foreign = shop.balancer();
     let random = shop.world.random.fork();
-    shop.start();
+    shop.start().await;
     for _ in 0..STRIKES {
         strike(&mut shop, &random).await;
     }

@@ -5,13 +5,13 @@ use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
 pub(crate) use bowline_scenarios::cloudscale::{CONFIG_VERSION, FINALIZER, UUID, ZONE};
-use bowline_scenarios::objects::{known, service};
+use bowline_scenarios::objects::{known, service, text};
 use bowline_scenarios::{Bench, cloudscale};
 use bowline_simulator::cloudscale::{BalancerInfo, BalancerTimings, PoolSpec};
 use bowline_simulator::journal::{Entry, Filter};
 use serde_json::Value;
 
-use crate::stage::{A, B, Stage, text};
+use crate::stage::{A, B, Stage};
 
 pub(crate) const SELECTOR: &str = "k8s.cloudscale.ch/loadbalancer-node-selector";
 /// Server and node that joins later.
@@ -45,7 +45,7 @@ impl Shop {
     /// The same with further variables and arguments.
     pub(crate) async fn with(environment: &[(&str, &str)], arguments: &[&str]) -> Self {
         let mut shop = Self::idle(environment, arguments).await;
-        shop.start();
+        shop.start().await;
         shop
     }
 

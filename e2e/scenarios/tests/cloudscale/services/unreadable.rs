@@ -70,7 +70,7 @@ fn a_node_that_never_could_be_read_costs_no_member() {
         shop.halt().await;
         break_node(&shop, "worker-b", true).await;
         let mark = shop.mark();
-        shop.start();
+        shop.start().await;
         shop.until_service("web", "the doubt is told", |it| {
             condition(it) == Some(("False", "NodeUnreadable"))
         })
@@ -92,7 +92,7 @@ fn a_node_that_never_could_be_read_costs_no_member() {
         // Or it goes for good.
         shop.halt().await;
         break_node(&shop, "worker-b", true).await;
-        shop.start();
+        shop.start().await;
         shop.until_service("web", "the doubt is told", |it| {
             condition(it) == Some(("False", "NodeUnreadable"))
         })

@@ -1,15 +1,13 @@
 //! Nodes whose machines are off, gone, or somebody else's.
 
-use bowline_scenarios::objects::known;
-use bowline_scenarios::{is_real, scenario};
+use bowline_scenarios::objects::{SHUTDOWN, has_taint, known, silent, text};
+use bowline_scenarios::{is_real, scenario, status};
 use bowline_simulator::exoscale::State;
 use bowline_simulator::faults::Action;
 use bowline_simulator::fleet::Kubelet;
 use bowline_simulator::machines::Power;
 
-use super::stage::{
-    A_WHILE, I1, I2, NOBODY, NODE, OTHER, Stage, info, is_shut_down, silent, status, text,
-};
+use super::stage::{A_WHILE, I1, I2, NOBODY, NODE, OTHER, Stage, info};
 
 fn id(instance: &str) -> String {
     format!("exoscale://{instance}")
@@ -96,7 +94,7 @@ fn exoscale_case_29_the_shutdown_taint_follows_the_state() {
         stage.silent_node(NODE, Some(&id(I1))).await;
         stage.silent_node(OTHER, Some(&id(I2))).await;
         stage.seconds(30).await;
-        assert!(!is_shut_down(&stage.node(NODE)), "it is running");
+        assert!(!has_taint(&stage.node(NODE), SHUTDOWN), "it is running");
         stage.cloud.set_state(I1, State::Stopping).unwrap();
         stage.shutdown_taint(NODE, true).await;
         stage.cloud.set_state(I2, State::Stopped).unwrap();
@@ -138,7 +136,10 @@ fn exoscale_case_95_the_taint_stays_until_the_node_is_ready() {
         stage.shutdown_taint(NODE, true).await;
         stage.cloud.start(I1).unwrap();
         stage.seconds(60).await;
-        assert!(is_shut_down(&stage.node(NODE)), "it runs, but is not Ready");
+        assert!(
+            has_taint(&stage.node(NODE), SHUTDOWN),
+            "it runs, but is not Ready"
+        );
         stage.world.machines.set(machine, Power::Running);
         stage.until_ready(NODE, "True").await;
         stage.shutdown_taint(NODE, false).await;

@@ -1,10 +1,10 @@
 //! Nodes that the operator describes.
 
-use bowline_scenarios::objects::{addresses, annotated};
+use bowline_scenarios::objects::{SHUTDOWN, addresses, annotated, has_taint, text};
 use bowline_scenarios::{is_real, scenario};
 use bowline_simulator::machines::Power;
 
-use super::stage::{A_WHILE, I1, NODE, Stage, is_shut_down, text};
+use super::stage::{A_WHILE, I1, NODE, Stage};
 
 const OVERRIDES: &str = "
 instances:
@@ -96,7 +96,7 @@ fn exoscale_case_36_an_external_node_that_falls_silent_is_kept_as_it_is() {
         stage.until_ready("edge-1", "Unknown").await;
         stage.long(A_WHILE).await;
         assert_eq!(stage.content("edge-1"), before);
-        assert!(!is_shut_down(&stage.node("edge-1")));
+        assert!(!has_taint(&stage.node("edge-1"), SHUTDOWN));
         assert_eq!(stage.cloud_calls("*").len(), 0);
         stage.end().await;
     });

@@ -4,12 +4,12 @@ use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
 use bowline_scenarios::exoscale::PREFIX;
-use bowline_scenarios::objects::{known, service};
+use bowline_scenarios::objects::{known, service, text};
 use bowline_simulator::exoscale::BalancerInfo;
 use bowline_simulator::journal::Entry;
 use serde_json::Value;
 
-use crate::stage::{I1, I2, Stage, text};
+use crate::stage::{I1, I2, Stage};
 
 pub(crate) const FINALIZER: &str = "service.kubernetes.io/load-balancer-cleanup";
 

@@ -1,0 +1,405 @@
+//! The machines' API: typed questions, and one way to ask them. Nothing here decides about nodes.
+//!
+//! ```text
+//!  question ─▶ a turn ─▶ endpoints in order ─▶ line (HTTP/2, TLS) ─▶ apid ─▶ the machine of `node`
+//!                ▲           │ nobody there, a worker: the next        │
+//!                └── once ◀──┴── lost or refused: read the talosconfig ◀┘
+//! ```
+//!
+//! Only machines of the control plane pass a question on, and only they are called: the machine that is
+//! meant stands in a header. All questions travel on one connection to each endpoint.
+
+mod endpoints;
+mod error;
+mod line;
+mod reading;
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bowline_core::ipam::ClusterRanges;
+use bowline_http::Random;
+use bowline_talos_api::machine::machine_service_client::MachineServiceClient;
+use bowline_talos_api::resource::state_client::StateClient;
+use bowline_talos_api::resource::{GetRequest, ListRequest, Resource};
+use bowline_talos_api::specs::{
+    AddressStatusSpec, ControllerManagerConfigSpec, MemberSpec, PlatformMetadataSpec,
+    SystemInformationSpec,
+};
+use bowline_talos_api::{Kind, Single as _};
+use tokio::sync::{Notify, Semaphore};
+use tokio::time::timeout;
+use tonic::metadata::MetadataValue;
+use tonic::{Request, Status};
+use tracing::debug;
+
+use crate::credentials::{Credentials, Keyring};
+use crate::endpoint::Endpoint;
+use crate::machine::{MachineAddress, PlatformMetadata, SystemInformation};
+use crate::settings::Settings;
+use endpoints::Endpoints;
+pub(crate) use error::ApiError;
+use line::{Line, Lines};
+
+/// How long a question may take, endpoints that do not answer included. A machine answers in
+/// milliseconds; an endpoint would wait for a dead one for twenty seconds.
+pub const CALL_DEADLINE: Duration = Duration::from_secs(10);
+/// How many questions are on their way at once. One of them waits up to [`CALL_DEADLINE`] for a dead
+/// machine, so that it takes as many dead ones to hold up the others.
+pub(crate) const CALLS: usize = 256;
+/// What one answer may hold, as the official client allows it.
+const LARGEST_MESSAGE: usize = 32 * 1024 * 1024;
+/// Resources in one list: the addresses of a machine with a thousand pods, several times over.
+const LONGEST_LIST: usize = 16 * 1024;
+/// How many endpoints are asked about a machine that one of them cannot reach.
+const OPINIONS: usize = 2;
+
+/// What is asked.
+#[derive(Clone, Debug)]
+enum Question {
+    Get(GetRequest),
+    List(ListRequest),
+    Version,
+}
+
+/// Asks machines.
+pub(crate) struct Api {
+    keyring: Arc<Keyring>,
+    settings: Arc<Settings>,
+    said: Vec<String>,
+    endpoints: Endpoints,
+    lines: Lines,
+    turns: Semaphore,
+    /// Is told of answers, so that more can be learnt while somebody answers.
+    answered: Notify,
+}
+
+/// Why an endpoint gave no answer that counts.
+enum Attempt {
+    /// There is no connection, or it is gone.
+    Lost(ApiError),
+    /// It is not of the control plane.
+    Worker(ApiError),
+    /// It answered with an error.
+    Answered(ApiError),
+}
+
+impl Api {
+    /// `said` is what the environment says about endpoints.
+    pub(crate) fn new(
+        keyring: Arc<Keyring>,
+        settings: Arc<Settings>,
+        said: Vec<String>,
+        random: Random,
+    ) -> Self {
+        Self {
+            keyring,
+            settings,
+            said,
+            endpoints: Endpoints::new(random),
+            lines: Lines::default(),
+            turns: Semaphore::new(CALLS),
+            answered: Notify::new(),
+        }
+    }
+
+    /// Looks at the talosconfig.
+    pub(crate) async fn look(&self) {
+        let config = self.settings.current();
+        let said = endpoints_said(&self.said, &config.endpoints);
+        self.keyring.look(said).await;
+    }
+
+    /// Whether questions can be asked, or why not. Asks nobody.
+    pub(crate) fn ready(&self) -> Result<(), String> {
+        self.keyring.ready()
+    }
+
+    /// The cluster's name, as far as the credentials know it.
+    pub(crate) fn cluster(&self) -> Option<String> {
+        self.keyring.current().ok()?.cluster.clone()
+    }
+
+    /// What a machine's platform told it.
+    pub(crate) async fn platform_metadata(
+        &self,
+        machine: IpAddr,
+    ) -> Result<PlatformMetadata, ApiError> {
+        let question = Question::Get(PlatformMetadataSpec::get_single());
+        let found = self.ask(&question, Some(machine)).await?;
+        Ok(reading::one::<PlatformMetadataSpec>(&found)?.into())
+    }
+
+    /// What a machine's firmware says; nothing where there is none.
+    pub(crate) async fn system_information(
+        &self,
+        machine: IpAddr,
+    ) -> Result<SystemInformation, ApiError> {
+        let question = Question::Get(SystemInformationSpec::get_single());
+        match self.ask(&question, Some(machine)).await {
+            Ok(found) => Ok(reading::one::<SystemInformationSpec>(&found)?.into()),
+            Err(error) if error.is_not_found() => Ok(SystemInformation::default()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// A machine's addresses, in its order. One that cannot be read is left out.
+    pub(crate) async fn addresses(&self, machine: IpAddr) -> Result<Vec<MachineAddress>, ApiError> {
+        let question = Question::List(AddressStatusSpec::list());
+        let found = self.ask(&question, Some(machine)).await?;
+        Ok(reading::addresses(&found))
+    }
+
+    /// The ranges that the cluster was made with. Only a control plane knows them.
+    pub(crate) async fn cluster_ranges(&self) -> Result<ClusterRanges, ApiError> {
+        let question = Question::Get(ControllerManagerConfigSpec::get_single());
+        let found = self.ask(&question, None).await?;
+        reading::ranges(&reading::one::<ControllerManagerConfigSpec>(&found)?)
+    }
+
+    /// Whether an endpoint answers and the credentials hold.
+    pub(crate) async fn version(&self) -> Result<(), ApiError> {
+        self.ask(&Question::Version, None).await.map(drop)
+    }
+
+    /// Finds out which machines are of the control plane, for when none of the named endpoints answers.
+    pub(crate) async fn learn(&self) {
+        let question = Question::List(MemberSpec::list());
+        match self.ask_quietly(&question, None).await {
+            Ok(found) => self.endpoints.learnt(reading::control_planes(&found)),
+            Err(error) => debug!(%error, "the members of the cluster are not known"),
+        }
+    }
+
+    /// Ends after the next answer.
+    pub(crate) async fn answered(&self) {
+        self.answered.notified().await;
+    }
+
+    /// Asks `machine`, or an endpoint itself.
+    async fn ask(
+        &self,
+        question: &Question,
+        machine: Option<IpAddr>,
+    ) -> Result<Vec<Resource>, ApiError> {
+        let answer = self.ask_quietly(question, machine).await?;
+        self.answered.notify_one();
+        Ok(answer)
+    }
+
+    async fn ask_quietly(
+        &self,
+        question: &Question,
+        machine: Option<IpAddr>,
+    ) -> Result<Vec<Resource>, ApiError> {
+        // Nobody closes it.
+        let _turn = self.turns.acquire().await;
+        let asking = timeout(CALL_DEADLINE, self.insist(question, machine));
+        let late = ApiError::TimedOut {
+            after: CALL_DEADLINE,
+        };
+        asking.await.unwrap_or(Err(late))
+    }
+
+    /// Asks, and once more if the connection did not hold: the credentials may have changed. With TLS 1.3
+    /// a refusal looks like any other loss.
+    async fn insist(
+        &self,
+        question: &Question,
+        machine: Option<IpAddr>,
+    ) -> Result<Vec<Resource>, ApiError> {
+        match self.round(question, machine).await {
+            Err(error) if error.may_be_the_credentials() => {
+                self.look().await;
+                self.round(question, machine).await
+            }
+            answer => answer,
+        }
+    }
+
+    /// Asks one endpoint after the other.
+    async fn round(
+        &self,
+        question: &Question,
+        machine: Option<IpAddr>,
+    ) -> Result<Vec<Resource>, ApiError> {
+        let credentials = self.keyring.current().map_err(ApiError::NoCredentials)?;
+        let order = self.endpoints.order(&credentials, machine.is_some());
+        self.lines.keep(&order);
+        let (mut worst, mut opinions) = (None, 0);
+        for endpoint in order {
+            let attempt = self
+                .through(&credentials, &endpoint, question, machine)
+                .await;
+            let error = match attempt {
+                Ok(answer) => {
+                    self.endpoints.answered(&endpoint);
+                    return Ok(answer);
+                }
+                Err(Attempt::Lost(error)) => {
+                    debug!(%endpoint, %error, "trying the next endpoint");
+                    self.endpoints.is_lost(&endpoint);
+                    error
+                }
+                Err(Attempt::Worker(error)) => {
+                    debug!(%endpoint, "is a worker, which passes no questions on");
+                    self.endpoints.is_a_worker(&endpoint);
+                    error
+                }
+                Err(Attempt::Answered(error)) => {
+                    self.endpoints.answered(&endpoint);
+                    opinions += 1;
+                    if opinions >= OPINIONS || !another_may_know(question, machine, &error) {
+                        return Err(error);
+                    }
+                    error
+                }
+            };
+            worst = Some(ApiError::worse(worst, error));
+        }
+        Err(worst.unwrap_or_else(|| ApiError::NoCredentials("no endpoint is known".to_owned())))
+    }
+
+    async fn through(
+        &self,
+        credentials: &Credentials,
+        endpoint: &Endpoint,
+        question: &Question,
+        machine: Option<IpAddr>,
+    ) -> Result<Vec<Resource>, Attempt> {
+        let line = self.lines.to(credentials, endpoint).await;
+        let line = line.map_err(Attempt::Lost)?;
+        let answer = send(line.clone(), credentials, endpoint, question, machine).await;
+        answer.map_err(|status| {
+            if std::error::Error::source(&status).is_some() {
+                return Attempt::Lost(line.loss(endpoint, &status));
+            }
+            let error = ApiError::answered(endpoint, &status);
+            if error.is_a_workers() {
+                Attempt::Worker(error)
+            } else {
+                Attempt::Answered(error)
+            }
+        })
+    }
+}
+
+/// What is said beside the talosconfig: by the environment, or else by an old cloud config.
+pub(crate) fn endpoints_said<'a>(environment: &'a [String], file: &'a [String]) -> &'a [String] {
+    if environment.is_empty() {
+        file
+    } else {
+        environment
+    }
+}
+
+/// Whether another endpoint may have a better answer: it may reach a machine that this one does not, and
+/// only one of the control plane knows the cluster's ranges.
+fn another_may_know(question: &Question, machine: Option<IpAddr>, error: &ApiError) -> bool {
+    let about_the_cluster = machine.is_none() && matches!(question, Question::Get(_));
+    error.is_unavailable() || (about_the_cluster && error.is_not_found())
+}
+
+/// Sends a question on a line and reads all of the answer.
+async fn send(
+    line: Line,
+    credentials: &Credentials,
+    endpoint: &Endpoint,
+    question: &Question,
+    machine: Option<IpAddr>,
+) -> Result<Vec<Resource>, Status> {
+    let origin = endpoint.uri();
+    match question {
+        Question::Version => {
+            let mut client = MachineServiceClient::with_origin(line, origin)
+                .max_decoding_message_size(LARGEST_MESSAGE);
+            let request = addressed((), credentials, machine)?;
+            reading::version(client.version(request).await?.into_inner())?;
+            Ok(Vec::new())
+        }
+        Question::Get(get) => {
+            let mut client =
+                StateClient::with_origin(line, origin).max_decoding_message_size(LARGEST_MESSAGE);
+            let request = addressed(get.clone(), credentials, machine)?;
+            let answer = client.get(request).await?.into_inner();
+            Ok(answer.resource.into_iter().collect())
+        }
+        Question::List(list) => {
+            let mut client =
+                StateClient::with_origin(line, origin).max_decoding_message_size(LARGEST_MESSAGE);
+            let request = addressed(list.clone(), credentials, machine)?;
+            let mut stream = client.list(request).await?.into_inner();
+            let mut resources = Vec::new();
+            while let Some(next) = stream.message().await? {
+                if resources.len() >= LONGEST_LIST {
+                    let text = format!("the list is longer than {LONGEST_LIST}");
+                    return Err(Status::resource_exhausted(text));
+                }
+                resources.extend(next.resource);
+            }
+            Ok(resources)
+        }
+    }
+}
+
+/// A request with its headers.
+fn addressed<T>(
+    message: T,
+    credentials: &Credentials,
+    machine: Option<IpAddr>,
+) -> Result<Request<T>, Status> {
+    let mut request = Request::new(message);
+    request.set_timeout(CALL_DEADLINE);
+    let headers = request.metadata_mut();
+    headers.insert("runtime", MetadataValue::from_static("Talos"));
+    let value = |text: &str| {
+        let value = MetadataValue::try_from(text);
+        value.map_err(|_| Status::invalid_argument("a header of the call cannot be sent"))
+    };
+    if let Some(machine) = machine {
+        headers.insert("node", value(&machine.to_string())?);
+    }
+    if let Some(cluster) = &credentials.cluster {
+        headers.insert("context", value(cluster)?);
+    }
+    if let Some(authorization) = &credentials.authorization {
+        let mut sensitive = value(authorization.reveal())?;
+        sensitive.set_sensitive(true);
+        headers.insert("authorization", sensitive);
+    }
+    Ok(request)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bowline_core::Secret;
+    use bowline_http::{Connector, Pipes};
+
+    #[test]
+    fn a_question_names_its_machine_and_says_who_asks() {
+        let connector = Connector::simulated(Pipes::default());
+        let mut credentials = Credentials::of(1, Vec::new(), connector);
+        let headers = |credentials: &Credentials, machine: Option<&str>| {
+            let machine = machine.map(|it| it.parse().unwrap());
+            let request = addressed((), credentials, machine).unwrap();
+            request.metadata().clone().into_headers()
+        };
+        let plain = headers(&credentials, None);
+        assert_eq!(plain["runtime"], "Talos");
+        for absent in ["node", "nodes", "context", "authorization"] {
+            assert!(!plain.contains_key(absent), "{absent}");
+        }
+        assert_eq!(headers(&credentials, Some("10.0.0.5"))["node"], "10.0.0.5");
+        credentials.cluster = Some("prod-eu".to_owned());
+        credentials.authorization = Some(Secret::new("Basic b3BzOnMzY3JldA=="));
+        let whole = headers(&credentials, Some("fd00:0::5"));
+        assert_eq!(whole["node"], "fd00::5");
+        assert_eq!(whole["context"], "prod-eu");
+        assert_eq!(whole["authorization"], "Basic b3BzOnMzY3JldA==");
+        assert!(whole["authorization"].is_sensitive());
+        credentials.cluster = Some("a\nb".to_owned());
+        assert!(addressed((), &credentials, None).is_err());
+    }
+}

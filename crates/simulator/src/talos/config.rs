@@ -1,0 +1,50 @@
+//! What a simulated cluster of machines is like.
+
+use std::time::Duration;
+
+use super::authorities::Algorithm;
+
+/// How long things take; zero is allowed everywhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timings {
+    /// How long an endpoint tries to reach a machine that does not exist. The real one: about 20 s.
+    pub unknown: Duration,
+    /// How long an endpoint tries to reach a machine that is down.
+    pub down: Duration,
+}
+
+impl Default for Timings {
+    fn default() -> Self {
+        Self {
+            unknown: Duration::ZERO,
+            down: Duration::from_secs(20),
+        }
+    }
+}
+
+/// What a simulated cluster is like.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// How its certificates are signed.
+    pub algorithm: Algorithm,
+    /// How long things take.
+    pub timings: Timings,
+    /// The pod ranges that its control plane tells.
+    pub pods: Vec<String>,
+    /// The service ranges that its control plane tells.
+    pub services: Vec<String>,
+    /// The name of the cluster in what it issues; empty: none.
+    pub cluster_name: String,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            algorithm: Algorithm::Ed25519,
+            timings: Timings::default(),
+            pods: vec!["10.244.0.0/16".to_owned()],
+            services: vec!["10.96.0.0/12".to_owned()],
+            cluster_name: String::new(),
+        }
+    }
+}
