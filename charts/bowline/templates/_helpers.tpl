@@ -72,6 +72,8 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 {{- include "bowline.cloudscale.env" .Values.cloudscale -}}
 {{- else if eq .Values.provider "exoscale" -}}
 {{- include "bowline.exoscale.env" .Values.exoscale -}}
+{{- else if .Values.provider -}}
+{{- fail (printf "the chart cannot deploy provider=%s yet: run the image in the place of its original" .Values.provider) -}}
 {{- else -}}
 {{- fail "provider is empty: say which cloud this is for, such as provider=cloudscale" -}}
 {{- end -}}
