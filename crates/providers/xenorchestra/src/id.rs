@@ -147,7 +147,10 @@ mod tests {
                 "cloud://x".into(),
                 Err("foreign providerID or empty \"cloud://x\"".into()),
             ),
-            ("".into(), Err("foreign providerID or empty \"\"".into())),
+            (
+                String::new(),
+                Err("foreign providerID or empty \"\"".into()),
+            ),
         ];
         for (text, wanted) in rows {
             assert_eq!(

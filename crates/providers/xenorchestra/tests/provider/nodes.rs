@@ -333,3 +333,17 @@ async fn a_virtual_address_is_nobody_s() {
         assert_eq!(addresses.len(), 2, "{addresses:?}");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn many_new_nodes_of_other_clouds_cost_one_list() {
+    let stage = Stage::new().await;
+    let mut nodes: Vec<_> = (0..150u128)
+        .map(|n| fresh(&format!("x{n}"), &uuid::Uuid::from_u128(n + 1).to_string()))
+        .collect();
+    nodes.push(fresh("w1", VM1));
+    let answers = stage.ask(&nodes).await;
+    let others = answers.iter().filter(|it| matches!(it, Lookup::NotMine));
+    assert_eq!(others.count(), 150);
+    let calls = stage.calls();
+    assert!(calls.len() <= 4, "two lists, a host, a pool: {calls:?}");
+}

@@ -15,7 +15,7 @@ fn config() -> Config {
 
 #[tokio::test(start_paused = true)]
 async fn xenorchestra_case_19_a_server_that_shows_nothing_is_a_server() {
-    let stage = Stage::raw(config(), Quirks::default(), AUTHORITY);
+    let stage = Stage::raw(&config(), Quirks::default(), AUTHORITY);
     stage.sim.set_user("svc", User::with("x", &[]));
     stage.sim.set_token(DEFAULT_TOKEN, "svc");
     stage.settle().await;
@@ -27,7 +27,7 @@ async fn xenorchestra_case_19_a_server_that_shows_nothing_is_a_server() {
 
 #[tokio::test(start_paused = true)]
 async fn xenorchestra_case_20_and_84_a_server_that_is_down_is_told_of_and_checked_again() {
-    let stage = Stage::raw(config(), Quirks::default(), AUTHORITY);
+    let stage = Stage::raw(&config(), Quirks::default(), AUTHORITY);
     let rule = |action| Rule::new(action).named("fault").on("*", "/rest/v0/*");
     stage.world.faults.add(rule(Action::Reset)).unwrap();
     let first = stage.cloud.next_trouble(0).await;
@@ -65,7 +65,7 @@ async fn xenorchestra_case_20_and_84_a_server_that_is_down_is_told_of_and_checke
 
 #[tokio::test(start_paused = true)]
 async fn checks_become_patient() {
-    let stage = Stage::raw(config(), Quirks::default(), AUTHORITY);
+    let stage = Stage::raw(&config(), Quirks::default(), AUTHORITY);
     stage.fault("/rest/v0/*", status(401, "invalid credentials"));
     wait(Duration::from_secs(3600)).await;
     let checks = stage.calls().len();
