@@ -52,6 +52,7 @@ pub mod cloud;
 pub mod cloudscale;
 pub mod cluster;
 pub mod exoscale;
+pub mod log;
 pub mod measure;
 mod mirror;
 pub mod names;
