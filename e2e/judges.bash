@@ -33,12 +33,12 @@ stop() {
 }
 trap stop EXIT
 
-# simulate FIXTURE: starts a cloud, and sets $root to where it listens.
+# simulate FIXTURE FLAGS…: starts a cloud, and sets $root to where it listens (or its control handle, if that is apart).
 simulate() {
     local greeting=$folder/$1.${#started[@]}.greeting tries=100
-    "$bowline" simulate "$cloud" --listen 127.0.0.1:0 --fixture "$home/$1.yaml" >"$greeting" 2>&1 &
+    "$bowline" simulate "$cloud" --listen 127.0.0.1:0 --fixture "$home/$1.yaml" "${@:2}" >"$greeting" 2>&1 &
     started+=($!)
-    until root=$(grep -o 'http://[0-9.:]*' "$greeting" 2>/dev/null); do
+    until root=$(grep -oE 'https?://[0-9.:]*' "$greeting" 2>/dev/null); do
         ((tries-- > 0)) && kill -0 $! 2>/dev/null || fail "the simulator did not start: $(cat "$greeting")"
         sleep 0.1
     done

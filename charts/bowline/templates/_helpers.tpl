@@ -19,6 +19,14 @@
 {{- end -}}
 {{- end -}}
 
+{{/* Whom a role is for. */}}
+{{- define "bowline.subjects" -}}
+subjects:
+- kind: ServiceAccount
+  name: {{ include "bowline.account" . }}
+  namespace: {{ .Release.Namespace }}
+{{- end -}}
+
 {{- define "bowline.selectorLabels" -}}
 {{- if .Values.selectorLabels -}}
 {{- toYaml .Values.selectorLabels -}}
@@ -46,13 +54,94 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 {{- end -}}
 {{- end -}}
 
+{{- define "bowline.lease" -}}
+{{- .Values.leaderElection.name | default (include "bowline.cloud" . | fromYaml).lease -}}
+{{- end -}}
+
+{{- define "bowline.port" -}}
+{{- .Values.securePort | default (include "bowline.cloud" . | fromYaml).port -}}
+{{- end -}}
+
+{{/* What --controllers says, if anything. */}}
+{{- define "bowline.controllers" -}}
+{{- range .Values.controllers -}}
+{{- if has (trimPrefix "-" .) (list "node-ipam-controller" "nodeipam") -}}
+{{- fail (printf "controllers has %q: set the value ipam.enabled instead" .) -}}
+{{- end -}}
+{{- end -}}
+{{- $list := .Values.controllers -}}
+{{- if .Values.ipam.enabled -}}
+{{- $list = append ($list | default (list "*")) "node-ipam-controller" -}}
+{{- end -}}
+{{- join "," $list -}}
+{{- end -}}
+
+{{/* Whether a controller runs, by its names; as in the program, the first item that names it counts. */}}
+{{- define "bowline.runs" -}}
+{{- $names := .names -}}
+{{- $items := include "bowline.controllers" .chart | default "*" | splitList "," -}}
+{{- $said := list -}}
+{{- range $items -}}
+{{- if has (trimPrefix "-" .) $names -}}
+{{- $said = append $said . -}}
+{{- end -}}
+{{- end -}}
+{{- if $said -}}
+{{- if not (hasPrefix "-" (first $said)) -}}yes{{- end -}}
+{{- else if and .byDefault (has "*" $items) -}}
+yes
+{{- end -}}
+{{- end -}}
+
+{{- define "bowline.deletesNodes" -}}
+{{- include "bowline.runs" (dict "chart" . "byDefault" true
+      "names" (list "cloud-node-lifecycle" "cloud-node-lifecycle-controller")) -}}
+{{- end -}}
+
+{{- define "bowline.approvesCertificates" -}}
+{{- if and (eq .Values.provider "exoscale") .Values.exoscale.csrApproval.enabled -}}
+yes
+{{- else -}}
+{{- include "bowline.runs" (dict "chart" . "byDefault" false
+      "names" (list "node-csr-approval" "certificatesigningrequest-approving-controller")) -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Flags of the pod ranges, by the value that each has below `ipam`. */}}
+{{- define "bowline.ipamFlags" -}}
+allocator: cidr-allocator-type
+clusterCIDRs: cluster-cidr
+serviceCIDRs: service-cluster-ip-range
+maskSizeIPv4: node-cidr-mask-size-ipv4
+maskSizeIPv6: node-cidr-mask-size-ipv6
+{{- end -}}
+
+{{- define "bowline.ipamArgs" -}}
+{{- $ipam := .Values.ipam -}}
+{{- if not (or $ipam.clusterCIDRs (include "bowline.cloud" . | fromYaml).knowsRanges) -}}
+{{- fail "ipam.clusterCIDRs is empty: say which addresses pods get, such as ipam.clusterCIDRs={10.244.0.0/16}" -}}
+{{- end -}}
+- --allocate-node-cidrs
+{{- range $value, $flag := include "bowline.ipamFlags" . | fromYaml -}}
+{{- with get $ipam $value }}
+- --{{ $flag }}={{ if kindIs "slice" . }}{{ join "," . }}{{ else }}{{ . }}{{ end }}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
 {{/* Flags that have a value here, and those that need rights we do not give. */}}
 {{- define "bowline.checkedArgs" -}}
 {{- $ours := dict "cloud-provider" "provider" "cluster-name" "clusterName" "concurrent-service-syncs" "concurrentServiceSyncs"
-      "leader-elect-resource-name" "leaderElection.name" "leader-elect-resource-namespace" "leaderElection.namespace"
-      "mode" "mode" "secure-port" "securePort" "v" "logLevel" -}}
-{{- if eq .Values.provider "exoscale" -}}
-{{- $_ := set $ours "cloud-config" "exoscale.cloudConfig" -}}
+      "controllers" "controllers" "leader-elect-resource-name" "leaderElection.name"
+      "leader-elect-resource-namespace" "leaderElection.namespace" "mode" "mode" "secure-port" "securePort" "v" "logLevel"
+      "allocate-node-cidrs" "ipam.enabled" -}}
+{{- with (include "bowline.cloud" . | fromYaml).configValue -}}
+{{- $_ := set $ours "cloud-config" . -}}
+{{- end -}}
+{{- if .Values.ipam.enabled -}}
+{{- range $value, $flag := include "bowline.ipamFlags" . | fromYaml -}}
+{{- $_ := set $ours $flag (printf "ipam.%s" $value) -}}
+{{- end -}}
 {{- end -}}
 {{- range .Values.extraArgs -}}
 {{- $flag := regexReplaceAll "^--?([^=]*).*$" . "$1" | replace "_" "-" -}}
@@ -66,95 +155,65 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 {{- end -}}
 {{- end -}}
 
-{{/* The cloud's variables, and the files that they name. */}}
+{{/* One variable: its name, and a text, the key of a Secret, or a field of the pod. */}}
+{{- define "bowline.variable" -}}
+- name: {{ .name }}
+{{- if .secret }}
+  valueFrom:
+    secretKeyRef:
+      name: {{ .secret }}
+      key: {{ .key }}
+{{- else if .field }}
+  valueFrom:
+    fieldRef:
+      # As the API server has it in the end: Helm would see a conflict otherwise.
+      apiVersion: v1
+      fieldPath: {{ .field }}
+{{- else }}
+  value: {{ .value | toString | quote }}
+{{- end }}
+{{ end -}}
+
+{{/* All variables. */}}
 {{- define "bowline.env" -}}
-{{- if eq .Values.provider "cloudscale" -}}
-{{- include "bowline.cloudscale.env" .Values.cloudscale -}}
-{{- else if eq .Values.provider "exoscale" -}}
-{{- include "bowline.exoscale.env" .Values.exoscale -}}
-{{- else -}}
-{{- fail "provider is empty: say which cloud this is for, such as provider=cloudscale" -}}
+{{- include (printf "bowline.%s.env" .Values.provider) . -}}
+{{- with .Values.apiServer -}}
+{{- if eq .host "node" -}}
+{{- include "bowline.variable" (dict "name" "KUBERNETES_SERVICE_HOST" "field" "status.hostIP") -}}
+{{- else if .host -}}
+{{- include "bowline.variable" (dict "name" "KUBERNETES_SERVICE_HOST" "value" .host) -}}
+{{- end -}}
+{{- if .host -}}
+{{- include "bowline.variable" (dict "name" "KUBERNETES_SERVICE_PORT" "value" .port) -}}
+{{- end -}}
 {{- end -}}
 {{- with .Values.extraEnv }}
-{{ toYaml . }}
+{{- toYaml . -}}
 {{- end -}}
 {{- end -}}
 
-{{- define "bowline.cloudscale.env" -}}
-{{- if .token.asFile -}}
-- name: CLOUDSCALE_ACCESS_TOKEN_FILE
-  value: {{ printf "/etc/bowline/cloudscale/%s" .token.key | quote }}
-{{- else -}}
-- name: CLOUDSCALE_ACCESS_TOKEN
-  valueFrom:
-    secretKeyRef:
-      name: {{ .token.existingSecret }}
-      key: {{ .token.key }}
-{{- end }}
-- name: CLOUDSCALE_API_URL
-  value: {{ .apiUrl | quote }}
-{{- $values := . }}
-{{- $optional := dict "apiTimeoutSeconds" "API_TIMEOUT" "ownershipTags" "OWNERSHIP_TAGS" "driftCheckPeriod" "DRIFT_CHECK_PERIOD"
-      "serviceSourceRanges" "SERVICE_SOURCE_RANGES" "matchByAddress" "MATCH_BY_ADDRESS"
-      "clusterNameAnnotation" "CLUSTER_NAME_ANNOTATION" }}
-{{- range $key, $variable := $optional }}
-{{- if hasKey $values $key }}
-- name: CLOUDSCALE_{{ $variable }}
-  value: {{ get $values $key | toString | quote }}
-{{- end }}
-{{- end }}
-{{- end -}}
-
-{{- define "bowline.exoscale.env" -}}
-{{- if .credentials.file -}}
-- name: EXOSCALE_API_CREDENTIALS_FILE
-  value: {{ printf "/etc/bowline/exoscale/%s" .credentials.file | quote }}
-{{- else -}}
-- name: EXOSCALE_API_KEY
-  valueFrom:
-    secretKeyRef:
-      name: {{ .credentials.existingSecret }}
-      key: api-key
-- name: EXOSCALE_API_SECRET
-  valueFrom:
-    secretKeyRef:
-      name: {{ .credentials.existingSecret }}
-      key: api-secret
-{{- end }}
-{{- with .zone }}
-- name: EXOSCALE_API_ZONE
-  value: {{ . | quote }}
-{{- end }}
-{{- with .apiEndpoint }}
-- name: EXOSCALE_API_ENDPOINT
-  value: {{ . | quote }}
-{{- end }}
-{{- if .csrApproval.enabled }}
-- name: EXOSCALE_SKS_AGENT_RUNNERS
-  value: node-csr-validation
-{{- end }}
-{{- end -}}
-
-{{/* The file of --cloud-config: what is given, and what is switched off. Nothing if all is as without one. */}}
+{{/* The file of --cloud-config, for a ConfigMap: what is given, and what is switched off. Nothing if all is as without one. */}}
 {{- define "bowline.cloudConfig" -}}
+{{- $values := get .Values .Values.provider -}}
+{{- $config := deepCopy ($values.cloudConfig | default dict) -}}
 {{- if eq .Values.provider "exoscale" -}}
-{{- $config := deepCopy .Values.exoscale.cloudConfig -}}
 {{- range $value, $section := dict "nodes" "instances" "loadBalancer" "loadBalancer" -}}
-{{- if not (get $.Values.exoscale $value).enabled -}}
+{{- if not (get $values $value).enabled -}}
 {{- $_ := set $config $section (merge (dict "disabled" true) (get $config $section | default dict)) -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 {{- if $config -}}
 {{- toYaml $config -}}
 {{- end -}}
 {{- end -}}
-{{- end -}}
 
-{{/* The Secret that is mounted, if one is. */}}
-{{- define "bowline.mountedSecret" -}}
-{{- if and (eq .Values.provider "cloudscale") .Values.cloudscale.token.asFile -}}
-{{- .Values.cloudscale.token.existingSecret -}}
-{{- else if and (eq .Values.provider "exoscale") .Values.exoscale.credentials.file -}}
-{{- .Values.exoscale.credentials.existingSecret -}}
+{{/* What --cloud-config names, if it is given. */}}
+{{- define "bowline.cloudConfigPath" -}}
+{{- $cloud := include "bowline.cloud" . | fromYaml -}}
+{{- if include "bowline.cloudConfig" . -}}
+{{- printf "/etc/bowline/cloud-config/%s" $cloud.configFile -}}
+{{- else if and (eq .Values.provider "xenorchestra") (include "bowline.mountedSecret" .) -}}
+{{- printf "%s/%s" $cloud.secretPath .Values.xenorchestra.config.key -}}
 {{- end -}}
 {{- end -}}

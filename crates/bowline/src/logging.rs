@@ -86,6 +86,8 @@ fn targets(verbosity: i32, modules: &[(String, i64)]) -> Targets {
             "bowline_http",
             "bowline_cloudscale",
             "bowline_exoscale",
+            "bowline_talos",
+            "bowline_xenorchestra",
         ] {
             let module = pattern.trim_end_matches('*');
             targets = targets.with_target(format!("{room}::{module}"), level);

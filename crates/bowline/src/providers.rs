@@ -27,6 +27,8 @@ pub(crate) struct Surroundings {
     pub metrics: Arc<Metrics>,
     /// `--cloud-config`; empty for none.
     pub config_file: String,
+    /// Whether a controller runs that needs to know about machines.
+    pub needs_machines: bool,
 }
 
 /// A cloud that is on its way.
@@ -53,6 +55,16 @@ pub(crate) const PROVIDERS: &[Provider] = &[
         name: bowline_exoscale::PROVIDER,
         command: "exoscale-cloud-controller-manager",
         build: |surroundings| Box::pin(exoscale(surroundings)),
+    },
+    Provider {
+        name: bowline_talos::PROVIDER,
+        command: "talos-cloud-controller-manager",
+        build: |surroundings| Box::pin(async move { talos(surroundings) }),
+    },
+    Provider {
+        name: bowline_xenorchestra::PROVIDER,
+        command: "xenorchestra-cloud-controller-manager",
+        build: |surroundings| Box::pin(async move { xenorchestra(surroundings) }),
     },
 ];
 
@@ -132,6 +144,57 @@ async fn exoscale(surroundings: &Surroundings) -> Result<Arc<dyn Cloud>> {
         metrics: Some(metrics),
     };
     Ok(bowline_exoscale::build(&config, surroundings).await?)
+}
+
+fn talos(surroundings: &Surroundings) -> Result<Arc<dyn Cloud>> {
+    use bowline_talos::{Environment, Need, Setup};
+
+    let environment = surroundings.environment.clone();
+    let setup = Setup {
+        environment: Environment::read(|name| environment(name)),
+        config_file: surroundings.config_file.clone(),
+        need: if surroundings.needs_machines {
+            Need::Machines
+        } else {
+            Need::Nodes
+        },
+    };
+    let metrics = surroundings
+        .metrics
+        .register(bowline_talos::register_metrics);
+    let surroundings = bowline_talos::Surroundings {
+        name: CloudName::parse(bowline_talos::PROVIDER)?,
+        connector: surroundings.connector.clone(),
+        clock: surroundings.clock.clone(),
+        random: surroundings.random.fork(),
+        metrics: None,
+    };
+    Ok(bowline_talos::build(setup, surroundings, Some(metrics))?)
+}
+
+fn xenorchestra(surroundings: &Surroundings) -> Result<Arc<dyn Cloud>> {
+    let file = cloud_config(&surroundings.config_file)?;
+    let environment = surroundings.environment.clone();
+    let config = bowline_xenorchestra::Config::read(|name| environment(name), file.as_deref())?;
+    let config = match file {
+        Some(_) => config.following(&surroundings.config_file),
+        None => config,
+    };
+    let metrics = surroundings
+        .metrics
+        .register(bowline_xenorchestra::register_metrics);
+    let surroundings = bowline_xenorchestra::Surroundings {
+        name: CloudName::parse(bowline_xenorchestra::PROVIDER)?,
+        connector: surroundings.connector.clone(),
+        clock: surroundings.clock.clone(),
+        random: surroundings.random.fork(),
+        metrics: Some(metrics.calls),
+    };
+    Ok(bowline_xenorchestra::build(
+        &config,
+        &surroundings,
+        &metrics.gauges,
+    )?)
 }
 
 /// The text of `--cloud-config`; none if there is no such flag.

@@ -7,7 +7,9 @@ use anyhow::{Context, Result};
 use bowline_controllers::clients::{Agent, Clients, Connection, Limits, load_config};
 use bowline_controllers::manager::{Manager, Reviews, SetVerbosity};
 use bowline_controllers::metrics::{BuildInfo, Metrics};
-use bowline_controllers::options::{self, CommandLine, Options, Request};
+use bowline_controllers::options::{
+    self, CLOUD_NODE, CLOUD_NODE_LIFECYCLE, CommandLine, NODE_IPAM, Options, Request,
+};
 use bowline_controllers::{Stop, stop_signal};
 use bowline_core::{Cloud, GuardPolicy};
 use bowline_http::{Clock, Connector, ProxyRules, Random, Tls};
@@ -163,6 +165,7 @@ pub(crate) async fn reach(
             random: random.clone(),
             metrics: metrics.clone(),
             config_file: options.cloud.config_file.clone(),
+            needs_machines: needs_machines(options),
         },
     )
     .await?;
@@ -173,6 +176,14 @@ pub(crate) async fn reach(
         proxies,
         random,
     })
+}
+
+/// Whether a controller runs that asks the cloud about machines or their networks. Services have members that
+/// are machines too, but a cloud without load balancers is not asked about them.
+fn needs_machines(options: &Options) -> bool {
+    let set = options.controllers.set();
+    let runs = |name| set.enabled(name);
+    runs(CLOUD_NODE) || runs(CLOUD_NODE_LIFECYCLE) || (runs(NODE_IPAM) && options.ipam.allocate)
 }
 
 /// Clients for reviews: of their own kubeconfig, else of the pod, else none.

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use bowline_controllers::stop_signal;
 use bowline_simulator::simulate::{
-    self, CloudscaleOptions, ExoscaleOptions, KubernetesOptions, TalosOptions,
+    self, CloudscaleOptions, ExoscaleOptions, KubernetesOptions, TalosOptions, XenOrchestraOptions,
 };
 
 use crate::output::tell;
@@ -62,6 +62,21 @@ pub(crate) enum Arguments {
         #[arg(long, value_name = "FILE")]
         fixture: Option<PathBuf>,
         /// Draw keys and ids from this seed
+        #[arg(long, value_name = "S")]
+        seed: Option<u64>,
+    },
+    /// Xen Orchestra's REST API v0, its events and its socket
+    Xenorchestra {
+        /// Where to listen; port 0 picks a free one
+        #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:18083")]
+        listen: SocketAddr,
+        /// What there is: pools, hosts, VMs, users, tokens, timings, faults
+        #[arg(long, value_name = "FILE")]
+        fixture: Option<PathBuf>,
+        /// Serve TLS, with a certificate that nobody signed
+        #[arg(long)]
+        tls: bool,
+        /// Draw names and addresses from this seed
         #[arg(long, value_name = "S")]
         seed: Option<u64>,
     },
@@ -138,6 +153,23 @@ pub(crate) fn main(arguments: &Arguments) -> Result<ExitCode> {
                 tell(&simulation.greeting);
                 stop.given().await;
                 simulation.shutdown().await;
+            }
+            Arguments::Xenorchestra {
+                listen,
+                fixture,
+                tls,
+                seed,
+            } => {
+                let options = XenOrchestraOptions {
+                    listen: *listen,
+                    fixture: fixture.clone(),
+                    tls: *tls,
+                    seed: *seed,
+                };
+                let simulation = simulate::xenorchestra(options).await?;
+                tell(&simulation.greeting);
+                stop.given().await;
+                simulation.server.shutdown().await;
             }
             Arguments::Kubernetes {
                 listen,

@@ -24,6 +24,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "bowline-templates",
         ],
     ),
+    ("bowline-xenorchestra", &["bowline-core", "bowline-http"]),
     ("bowline-simulator", &["bowline-http", "bowline-talos-api"]),
     (
         "bowline-control-plane",
@@ -54,6 +55,8 @@ const ARROWS: &[(&str, &[&str])] = &[
             "bowline-exoscale",
             "bowline-http",
             "bowline-simulator",
+            "bowline-talos",
+            "bowline-xenorchestra",
         ],
     ),
 ];
@@ -64,6 +67,7 @@ const FORBIDDEN: &[(&str, &[&str])] = &[
     ("bowline-cloudscale", &["kube", "k8s-openapi"]),
     ("bowline-exoscale", &["kube", "k8s-openapi"]),
     ("bowline-talos", &["kube", "k8s-openapi"]),
+    ("bowline-xenorchestra", &["kube", "k8s-openapi"]),
     ("bowline-talos-api", &["hyper", "kube", "rustls"]),
     ("bowline-templates", &["tokio", "hyper", "kube", "rustls"]),
 ];

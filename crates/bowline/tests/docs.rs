@@ -109,6 +109,88 @@ fn the_page_of_exoscale_is_what_its_tables_say() {
     );
 }
 
+#[test]
+fn the_page_of_talos_is_what_its_tables_say() {
+    let tables = bowline_talos::config::reference();
+    let poll = bowline_talos::POLL.as_secs();
+    let deadline = bowline_talos::CALL_DEADLINE.as_secs();
+    compare(
+        "talos.md",
+        &format!(
+            "# Talos Linux\n\n\
+             Written from the tables in the source; do not edit by hand.\n\n\
+             The provider is chosen with `--cloud-provider=talos`, or by starting the program as\n\
+             `talos-cloud-controller-manager`. Machines are asked about themselves, wherever they run.\n\n\
+             Environment variables, the talosconfig and the file of `--cloud-config` configure the provider.\n\
+             Files are read again every {poll} s; what cannot be used then changes nothing and is told.\n\n\
+             {tables}\n\
+             ## Credentials\n\n\
+             The talosconfig is the first that exists of `$TALOSCONFIG`, `$TALOS_HOME/config` (or\n\
+             `$HOME/.talos/config`) and `/var/run/secrets/talos.dev/config`. It is never written. The role\n\
+             `os:reader` is enough. Without a usable one there is no start, unless no controller runs that asks\n\
+             machines: approval of certificates alone needs none.\n\n\
+             Of a context `endpoints`, `target`, `ca`, `crt`, `key`, `cluster`, `auth.basic` and `proxy-url`\n\
+             (`direct`, or an http or https proxy) count; without `proxy-url`, `HTTPS_PROXY` and `NO_PROXY` do.\n\
+             `auth.siderov1` (Omni) is not supported.\n\n\
+             ## Endpoints\n\n\
+             Without a port an endpoint is at 50000, or at 443 if it is an https URL. All are used in turn; one that\n\
+             cannot be reached, and a worker, which passes no questions on, is asked last. When none answers, the\n\
+             machines of the control plane are tried that were learnt while one did. A question is given up after\n\
+             {deadline} s, and a machine after twice that.\n\n\
+             ## Metrics\n\n\
+             | Metric | Labels | Meaning |\n|---|---|---|\n\
+             | `talosccm_api_request_duration_seconds` | `request` | Time from the beginning of a look at a machine to the end of the call. |\n\
+             | `talosccm_api_request_errors_total` | `request` | Calls to machines that failed. |\n\
+             | `talosccm_transformer_duration_seconds` | `type` | Time that rules take for one machine. |\n\
+             | `talosccm_transformer_errors_total` | `type` | Machines whose rules failed. |\n\
+             | `talosccm_csr_approval_count` | `status` | Requests for serving certificates: `approve` or `deny`. |\n\
+             | `talosccm_config_findings` | `severity` | What is wrong or odd in the cloud config in force. |\n\
+             | `talosccm_config_reloads_total` | `result` | Changes of the cloud config: `taken` or `refused`. |\n"
+        ),
+    );
+}
+
+#[test]
+fn the_page_of_xenorchestra_is_what_its_tables_say() {
+    let tables = bowline_xenorchestra::config::reference();
+    let (few, most) = (
+        bowline_xenorchestra::FEW,
+        bowline_xenorchestra::CONFIRMATIONS,
+    );
+    let (list, names) = (
+        bowline_xenorchestra::LIST_AGE.as_secs(),
+        bowline_xenorchestra::NAMES_AGE.as_secs() / 60,
+    );
+    compare(
+        "xenorchestra.md",
+        &format!(
+            "# Xen Orchestra\n\n\
+             Written from the tables in the source; do not edit by hand.\n\n\
+             The provider is chosen with `--cloud-provider=xenorchestra`, or by starting the program as\n\
+             `xenorchestra-cloud-controller-manager`. It serves all pools of one Xen Orchestra, or of\n\
+             several.\n\n\
+             It is configured by the file of `--cloud-config`, or, without that flag, by environment\n\
+             variables. Where there is a file, the variables are not looked at. White space around values\n\
+             does not matter. Texts need no quotes, whatever they look like. Only the first document of the\n\
+             file counts; keys that are not known mean nothing; a key given twice is an error.\n\n\
+             The file is read again every few seconds, and at once when the server does not know us any\n\
+             more: a new token, password or URL is used without a restart. Other settings count from the\n\
+             next start on.\n\n{tables}\
+             ## Reads about nodes\n\n\
+             While a server's events are followed, what they say answers, and nothing is asked. Otherwise up\n\
+             to {few} VMs are read one by one, more from lists, which answer for {list} s: of a whole pool where\n\
+             many of its VMs are nodes, by id otherwise. Names of hosts and pools are kept for {names} minutes.\n\
+             Before a node is tainted or deleted, its VM is read by itself: at most {most} in one look.\n\n\
+             A VM is gone when the server says so about that very VM while every pool it can be in, by the\n\
+             node's provider id and by its label `topology.k8s.xenorchestra/pool_id`, is there with its VMs,\n\
+             twice. Nodes of a pool that was removed from Xen Orchestra for good are therefore never deleted:\n\
+             do that by hand.\n\n\
+             The user needs to read VMs, hosts and pools; to read servers helps for nodes whose provider id\n\
+             names no pool.\n"
+        ),
+    );
+}
+
 /// The numbers of the cases that have a test, for one specification.
 fn tested(specification: &str) -> BTreeSet<u32> {
     let mut found = BTreeSet::new();

@@ -23,6 +23,7 @@ pub mod clients;
 pub mod election;
 pub mod events;
 pub mod ipam;
+pub mod labels;
 pub mod lifecycle;
 mod lookups;
 pub mod manager;
@@ -40,6 +41,7 @@ mod services;
 pub mod serving;
 mod stop;
 mod store;
+mod trouble;
 mod write;
 
 pub use lookups::Lookups;

@@ -4,13 +4,15 @@
 //! answer them all with one. Questions that arrive within a short window, or while an earlier
 //! flight is still out, travel together, one flight of each kind at a time for each cloud. The two kinds, what
 //! a machine is and whether it is there, never share a flight: a cloud may answer them in different ways, and
-//! a machine that does not describe itself must not hold up those that are looked after.
+//! a machine that does not describe itself must not hold up those that are looked after. Where machines answer
+//! for themselves every question is a flight of its own: one that does not answer holds up nobody else.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use bowline_core::{Cloud, CloudError, CloudErrorKind, Lookup, Node};
+use bowline_core::{Cloud, CloudError, CloudErrorKind, Instances, Lookup, Node};
 use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinSet;
 use tracing::debug;
 
 use crate::election::{Fence, Fenced};
@@ -53,16 +55,16 @@ pub struct Lookups {
 
 impl Lookups {
     /// Starts the flights to one cloud. They end with `stop`, or when nobody can ask any more.
-    pub fn start(cloud: Arc<dyn Cloud>, fence: Fence, stop: Stop) -> Self {
+    pub fn start(cloud: Arc<dyn Cloud>, fence: Fence, stop: &Stop) -> Self {
+        let apart = cloud.instances().is_some_and(Instances::answers_apart);
         let flights = |kind| {
             let (questions, waiting) = mpsc::channel(QUEUE_LIMIT);
-            tokio::spawn(fly(
-                kind,
-                cloud.clone(),
-                fence.clone(),
-                waiting,
-                stop.clone(),
-            ));
+            let (cloud, fence, stop) = (cloud.clone(), fence.clone(), stop.clone());
+            if apart {
+                tokio::spawn(fly_apart(kind, cloud, fence, waiting, stop));
+            } else {
+                tokio::spawn(fly(kind, cloud, fence, waiting, stop));
+            }
             questions
         };
         Self {
@@ -118,6 +120,31 @@ impl Lookups {
     /// The answer for one node.
     pub async fn ask_one(&self, node: Arc<Node>) -> Lookup {
         self.ask(vec![node]).await.pop().unwrap_or_else(stopped)
+    }
+}
+
+/// Lets each question travel by itself, to a cloud whose machines answer for themselves.
+async fn fly_apart(
+    kind: Kind,
+    cloud: Arc<dyn Cloud>,
+    fence: Fence,
+    mut waiting: mpsc::Receiver<Question>,
+    stop: Stop,
+) {
+    let mut flights = JoinSet::new();
+    while let Some(Some(Question { nodes, reply })) = stop.unless_given(waiting.recv()).await {
+        while flights.try_join_next().is_some() {}
+        if flights.len() >= QUEUE_LIMIT {
+            flights.join_next().await;
+        }
+        let (cloud, fence, stop) = (cloud.clone(), fence.clone(), stop.clone());
+        flights.spawn(async move {
+            let flight = look(kind, &*cloud, &fence, &nodes);
+            if let Some(answers) = stop.unless_given(flight).await {
+                // Whoever asked may have given up; then nobody reads the answer.
+                let _ = reply.send(answers);
+            }
+        });
     }
 }
 
@@ -259,7 +286,7 @@ mod tests {
         for (fence, calls) in [(shut, 0), (Fence::open(), 2)] {
             let cloud = Counting::new();
             let (_handle, stop) = stop_signal();
-            let lookups = Lookups::start(cloud.clone(), fence, stop);
+            let lookups = Lookups::start(cloud.clone(), fence, &stop);
             let node = Node::from(NodeObject::default());
             let answer = lookups.ask_one(Arc::new(node)).await;
             assert_eq!(matches!(answer, Lookup::CannotTell(_)), calls == 0);
@@ -272,7 +299,7 @@ mod tests {
     async fn questions_of_two_kinds_are_two_flights_and_those_of_one_kind_one() {
         let cloud = Counting::new();
         let (_handle, stop) = stop_signal();
-        let lookups = Lookups::start(cloud.clone(), Fence::open(), stop);
+        let lookups = Lookups::start(cloud.clone(), Fence::open(), &stop);
         let node = Arc::new(Node::from(NodeObject::default()));
         let (first, second, third) = tokio::join!(
             lookups.ask(vec![node.clone()]),
@@ -287,5 +314,64 @@ mod tests {
         assert!(matches!(third[..], [Lookup::NotMine]));
         let counted = [&cloud.1, &cloud.2].map(|it| it.load(Ordering::Relaxed));
         assert_eq!(counted, [1, 1]);
+    }
+
+    /// Its machines answer for themselves, and that of one node never does.
+    struct Apart(CloudName);
+
+    impl Cloud for Apart {
+        fn name(&self) -> &CloudName {
+            &self.0
+        }
+
+        fn provider(&self) -> &'static str {
+            "demo"
+        }
+
+        fn claim(&self, _: &Node) -> Claim {
+            Claim::Mine
+        }
+
+        fn instances(&self) -> Option<&dyn Instances> {
+            Some(self)
+        }
+    }
+
+    impl Instances for Apart {
+        fn lookup<'a>(&'a self, nodes: &'a [Arc<Node>]) -> BoxFuture<'a, Vec<Lookup>> {
+            Box::pin(async {
+                if nodes.iter().any(|node| node.name == "dead") {
+                    std::future::pending::<()>().await;
+                }
+                nodes.iter().map(|_| Lookup::NotMine).collect()
+            })
+        }
+
+        fn answers_apart(&self) -> bool {
+            true
+        }
+
+        fn canary(&self) -> BoxFuture<'_, Result<(), CloudError>> {
+            Box::pin(async { Ok(()) })
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_machine_that_never_answers_holds_up_no_other_question() {
+        let cloud = Arc::new(Apart(CloudName::parse("demo").unwrap()));
+        let (_handle, stop) = stop_signal();
+        let lookups = Lookups::start(cloud, Fence::open(), &stop);
+        let mut dead = Node::from(NodeObject::default());
+        dead.name = "dead".into();
+        let living = Arc::new(Node::from(NodeObject::default()));
+        let begun = tokio::time::Instant::now();
+        let (dead, soon) = tokio::join!(lookups.ask_one(Arc::new(dead)), async {
+            let answer = lookups.ask_one(living).await;
+            assert!(matches!(answer, Lookup::NotMine));
+            begun.elapsed()
+        });
+        assert!(soon < Duration::from_millis(10), "{soon:?}");
+        assert!(matches!(dead, Lookup::CannotTell(_)));
+        assert_eq!(begun.elapsed().as_secs(), FLIGHT_DEADLINE.as_secs());
     }
 }

@@ -1,5 +1,7 @@
 //! All nodes of the cluster.
 
+use std::sync::Arc;
+
 use bowline_core::Node;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
@@ -11,6 +13,12 @@ pub type Nodes = Store<Node>;
 
 /// One change of one node.
 pub type NodeChange = Change<Node>;
+
+/// That very node as it was last seen: whoever asks a cloud about it waits, and nodes change meanwhile.
+pub(crate) fn latest(nodes: &Nodes, node: Arc<Node>) -> Arc<Node> {
+    let current = nodes.get(&node.name);
+    current.filter(|it| it.uid == node.uid).unwrap_or(node)
+}
 
 impl Stored for Node {
     type Key = String;

@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use crate::ipam::Networks;
-use crate::{Balancers, CloudError, Lookup, Node, ServingCertificates};
+use crate::{Balancers, CloudError, LabelSync, Lookup, Node, ServingCertificates, Trouble};
 
 /// A future of a capability's method; capabilities are used behind pointers.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -102,6 +102,13 @@ pub trait Cloud: Send + Sync + 'static {
         Ok(())
     }
 
+    /// The next thing that people should hear of after the one of that number; the manager writes an
+    /// event about it. Waits for as long as there is none.
+    fn next_trouble(&self, after: u64) -> BoxFuture<'_, Trouble> {
+        let _ = after;
+        Box::pin(std::future::pending())
+    }
+
     /// What it knows about machines.
     fn instances(&self) -> Option<&dyn Instances> {
         None
@@ -114,6 +121,11 @@ pub trait Cloud: Send + Sync + 'static {
 
     /// What it knows about networks that pods have addresses from.
     fn networks(&self) -> Option<&dyn Networks> {
+        None
+    }
+
+    /// Whether what it says about machines follows into the labels of their nodes.
+    fn label_sync(&self) -> Option<&dyn LabelSync> {
         None
     }
 
@@ -131,6 +143,12 @@ pub trait Instances: Send + Sync {
     /// A node without a provider id is recognised by whatever the cloud trusts (mostly its name)
     /// and is then never [`Lookup::Gone`], unless the cloud claims it ([`Cloud::claim`]).
     fn lookup<'a>(&'a self, nodes: &'a [Arc<Node>]) -> BoxFuture<'a, Vec<Lookup>>;
+
+    /// Whether each machine answers for itself. Asking about many together then saves nothing, and one that
+    /// does not answer would hold up the others: questions that arrive together travel apart.
+    fn answers_apart(&self) -> bool {
+        false
+    }
 
     /// Whether the machines of these nodes exist and run: one answer for each, in the same order. Asked
     /// every few seconds about nodes that are not Ready; what else is in the answers is not used.

@@ -21,7 +21,8 @@ pub struct Instance {
     pub addresses: Vec<NodeAddress>,
     /// Whether it runs.
     pub power: Power,
-    /// Further labels for its node: set once, when it is initialised, and only where there is none.
+    /// Further labels for its node: set once, when it is initialised, and only where there is none. Those that the
+    /// cloud [holds](crate::LabelSync::holds) follow from then on.
     pub extra_labels: BTreeMap<String, String>,
     /// What its node is to carry beside that, from then on.
     pub marks: Marks,

@@ -5,20 +5,20 @@ use std::collections::BTreeMap;
 use crate::Instance;
 
 /// A fact about a machine and the two labels that carry it, the older one first.
-struct Pair {
-    beta: &'static str,
-    stable: &'static str,
+pub(crate) struct Pair {
+    pub(crate) beta: &'static str,
+    pub(crate) stable: &'static str,
 }
 
-const INSTANCE_TYPE: Pair = Pair {
+pub(crate) const INSTANCE_TYPE: Pair = Pair {
     beta: "beta.kubernetes.io/instance-type",
     stable: "node.kubernetes.io/instance-type",
 };
-const ZONE: Pair = Pair {
+pub(crate) const ZONE: Pair = Pair {
     beta: "failure-domain.beta.kubernetes.io/zone",
     stable: "topology.kubernetes.io/zone",
 };
-const REGION: Pair = Pair {
+pub(crate) const REGION: Pair = Pair {
     beta: "failure-domain.beta.kubernetes.io/region",
     stable: "topology.kubernetes.io/region",
 };
@@ -131,7 +131,8 @@ pub(crate) fn with_twins(labels: &BTreeMap<String, String>) -> BTreeMap<String, 
     all
 }
 
-fn skip_extra(key: &str, value: &str) -> Option<SkipReason> {
+/// Why an extra label cannot be put on a node, whatever the node has.
+pub(crate) fn skip_extra(key: &str, value: &str) -> Option<SkipReason> {
     if is_reserved(key) {
         Some(SkipReason::Reserved)
     } else if !is_label_key(key) || !is_label_value(value) {
@@ -142,7 +143,7 @@ fn skip_extra(key: &str, value: &str) -> Option<SkipReason> {
 }
 
 /// Whether `kubernetes.io/` or `k8s.io/` stands at the start or after a dot.
-fn is_reserved(key: &str) -> bool {
+pub(crate) fn is_reserved(key: &str) -> bool {
     ["kubernetes.io/", "k8s.io/"].iter().any(|domain| {
         key.match_indices(domain)
             .any(|(at, _)| at == 0 || key.as_bytes()[at - 1] == b'.')

@@ -8,7 +8,8 @@
 //!  a Node ──▶ ownership ── whose is it? ──▶ the cloud's Lookup ──┬─▶ initialize ─▶ changes to write
 //!             (claims, recognitions)         (found, gone,      ├─▶ addresses  ─▶ changes to write
 //!                                             not mine,         ├─▶ lifecycle  ─▶ taints to write
-//!                                             cannot tell)      └─▶ guard      ─▶ delete, or hold
+//!                                             cannot tell)      ├─▶ marks, label_sync ─▶ changes to write
+//!                                                               └─▶ guard      ─▶ delete, or hold
 //!
 //!  a Service ──▶ handled ── whose is it? ──▶ the cloud's Draft ──▶ plan ──▶ run ──▶ publication
 //!                needs_update, members
@@ -33,6 +34,7 @@ mod ingress;
 mod initialize;
 mod instance;
 pub mod ipam;
+mod label_sync;
 mod labels;
 mod lifecycle;
 pub mod marks;
@@ -55,6 +57,7 @@ mod sight;
 mod sketch;
 mod source_ranges;
 mod taints;
+mod trouble;
 mod variable;
 
 pub use addresses::{AddressError, addresses_differ, desired_addresses};
@@ -77,6 +80,7 @@ pub use handled::{BalancerClouds, CLASS_PREFIX, Handling};
 pub use ingress::{ingress_to_write, storable_ingress};
 pub use initialize::{Initialization, InitializeError, initialize};
 pub use instance::{Evidence, Instance, Lookup, Power};
+pub use label_sync::{Fact, Following, Hold, LabelChange, LabelNews, LabelSync, follow_labels};
 pub use labels::{
     SkipReason, SkippedLabel, is_label_key, is_label_value, labels_of, stable_labels_to_repair,
 };
@@ -107,4 +111,5 @@ pub use sight::{By, Sight, Unproven};
 pub use sketch::{Remark, Sketch};
 pub use source_ranges::{SOURCE_RANGES_ANNOTATION, allows_all, source_ranges};
 pub use taints::{with_shutdown, without_shutdown, without_uninitialized};
+pub use trouble::{Regarding, Trouble};
 pub use variable::{Variable, variable_table};

@@ -6,8 +6,9 @@ use std::time::Duration;
 use bowline_core::error_chain;
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, LOCATION, PROXY_AUTHORIZATION, RETRY_AFTER};
-use http::{HeaderMap, HeaderValue, Request, StatusCode, Uri};
+use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, Uri};
 use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
+use hyper::body::Incoming;
 use tokio::time::{Instant, timeout, timeout_at};
 use tracing::{debug, info};
 
@@ -58,7 +59,13 @@ impl Ended {
         }
     }
 
-    fn status(&self) -> Option<u16> {
+    /// No complete answer within that time.
+    pub(crate) fn too_late(limit: Duration) -> Self {
+        let what = format!("got no complete answer within {} s", limit.as_secs_f64());
+        Self::failed(Outcome::TimedOut, what, None)
+    }
+
+    pub(crate) fn status(&self) -> Option<u16> {
         match self {
             Self::Answer { status, .. } => Some(status.as_u16()),
             Self::Failed { .. } => None,
@@ -105,10 +112,7 @@ impl Prepared {
             .as_ref()
             .map(crate::metrics::CallMetrics::fly);
         let exchanged = timeout(limit, self.exchange()).await;
-        let ended = exchanged.unwrap_or_else(|_| {
-            let what = format!("got no complete answer within {} s", limit.as_secs_f64());
-            Ended::failed(Outcome::TimedOut, what, None)
-        });
+        let ended = exchanged.unwrap_or_else(|_| Ended::too_late(limit));
         drop(flying);
         self.report(number, &ended, start.elapsed());
         ended
@@ -156,38 +160,74 @@ impl Prepared {
             else {
                 return ended;
             };
-            let followed = match status.as_u16() {
-                301..=303 => self.call.effect == Effect::Read,
-                307 | 308 => true,
-                _ => false,
-            };
-            let location = headers.get(LOCATION).and_then(|value| value.to_str().ok());
-            let Some(location) = location.filter(|_| followed) else {
-                return ended;
-            };
-            match self.call.client.0.base.resolve(&uri, location) {
-                Ok(next) => uri = next,
-                Err(error) => {
-                    let what = format!("was redirected ({}) and not followed", status.as_u16());
-                    return Ended::failed(Outcome::Unusable, what, Some(error.to_string()));
-                }
+            match self.next(&uri, *status, headers) {
+                None => return ended,
+                Some(Ok(next)) => uri = next,
+                Some(Err(failed)) => return *failed,
             }
         }
-        let what = format!("was redirected more than {REDIRECTS} times");
-        Ended::failed(Outcome::Unusable, what, None)
+        too_far()
+    }
+
+    /// Where an answer leads, if it leads anywhere that is followed.
+    fn next(
+        &self,
+        uri: &Uri,
+        status: StatusCode,
+        headers: &HeaderMap,
+    ) -> Option<Result<Uri, Box<Ended>>> {
+        if !matches!(status.as_u16(), 301..=303 | 307 | 308) {
+            return None;
+        }
+        let location = headers.get(LOCATION)?.to_str().ok()?;
+        let next = self.call.client.0.base.resolve(uri, location);
+        // Another method than GET is repeated where it was not looked at: the server only wants to
+        // hear it over TLS.
+        let is_repeated = matches!(status.as_u16(), 307 | 308)
+            || self.call.effect == Effect::Read
+            || next.as_ref().is_ok_and(|next| only_secures(uri, next));
+        is_repeated.then(|| {
+            next.map_err(|error| {
+                let what = format!("was redirected ({}) and not followed", status.as_u16());
+                let why = Some(error.to_string());
+                Box::new(Ended::failed(Outcome::Unusable, what, why))
+            })
+        })
+    }
+
+    /// One request whose answer is not waited for to its end, following links on the same host.
+    pub(crate) async fn open(&self) -> Result<Response<Incoming>, Box<Ended>> {
+        let mut uri = self.uri.clone();
+        for _ in 0..=REDIRECTS {
+            let response = self.dispatch(&uri).await?;
+            match self.next(&uri, response.status(), response.headers()) {
+                None => return Ok(response),
+                Some(next) => uri = next?,
+            }
+        }
+        Err(Box::new(too_far()))
+    }
+
+    async fn dispatch(&self, uri: &Uri) -> Result<Response<Incoming>, Box<Ended>> {
+        let request = self.build(uri).map_err(|reason| {
+            let why = Some(reason);
+            Box::new(Ended::failed(Outcome::Refused, "was not sent", why))
+        })?;
+        self.trace_request(&request);
+        let sent = self.call.client.0.hyper.request(request).await;
+        sent.map_err(|error| Box::new(not_answered(&error)))
     }
 
     async fn request(&self, uri: &Uri) -> Ended {
+        match self.dispatch(uri).await {
+            Ok(response) => self.read(response).await,
+            Err(ended) => *ended,
+        }
+    }
+
+    /// Reads an answer to its end.
+    pub(crate) async fn read(&self, response: Response<Incoming>) -> Ended {
         let shared = &self.call.client.0;
-        let request = match self.build(uri) {
-            Ok(request) => request,
-            Err(reason) => return Ended::failed(Outcome::Refused, "was not sent", Some(reason)),
-        };
-        self.trace_request(&request);
-        let response = match shared.hyper.request(request).await {
-            Ok(response) => response,
-            Err(error) => return not_answered(&error),
-        };
         let (parts, body) = response.into_parts();
         match Limited::new(body, shared.body_limit).collect().await {
             Ok(body) => {
@@ -331,6 +371,18 @@ impl Prepared {
             self.subject.says(&format!("{answer}: {text}"))
         }
     }
+}
+
+/// Whether a link goes to the very same place, over TLS.
+fn only_secures(from: &Uri, to: &Uri) -> bool {
+    from.scheme_str() == Some("http")
+        && to.scheme_str() == Some("https")
+        && from.path_and_query() == to.path_and_query()
+}
+
+fn too_far() -> Ended {
+    let what = format!("was redirected more than {REDIRECTS} times");
+    Ended::failed(Outcome::Unusable, what, None)
 }
 
 /// What is known when there was no answer: whether the request can have reached the server.

@@ -8,12 +8,13 @@ use bowline_core::CloudErrorKind;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use serde::Serialize;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
-use crate::attempt::Prepared;
+use crate::attempt::{Ended, Prepared};
 use crate::auth::{Anonymous, Authenticate};
 use crate::client::HttpClient;
 use crate::error::{CallError, Cause, Failure};
+use crate::following::Following;
 use crate::reply::{Reply, Subject};
 use crate::retry::{Decision, Effect, RetryPolicy, decide};
 use crate::route::Route;
@@ -129,6 +130,49 @@ impl Call {
             metrics.call(&method, template, result.is_err(), start.elapsed());
         }
         result
+    }
+
+    /// Sends it once and follows an answer that does not end by itself, such as a stream of events. The
+    /// limit for a request counts until the answer begins. It takes no place among the client's
+    /// requests, or a few of these would leave none to others.
+    pub async fn follow(self) -> Result<Following, CallError> {
+        let start = Instant::now();
+        let limit = self.timeout;
+        let prepared = self.prepare()?;
+        let opened = timeout(limit, async {
+            match prepared.open().await {
+                Ok(response) if response.status().is_success() => Ok(response),
+                Ok(response) => Err(Box::new(prepared.read(response).await)),
+                Err(ended) => Err(ended),
+            }
+        });
+        let too_late = |_| Err(Box::new(Ended::too_late(limit)));
+        let opened = opened.await.unwrap_or_else(too_late);
+        let (status, failed) = match &opened {
+            Ok(response) => (Some(response.status().as_u16()), false),
+            Err(ended) => (ended.status(), true),
+        };
+        let Call {
+            client,
+            method,
+            route,
+            ..
+        } = &prepared.call;
+        if let Some(metrics) = &client.0.metrics {
+            metrics.request(method, route.template(), status, start.elapsed());
+            metrics.call(method, route.template(), failed, start.elapsed());
+        }
+        match opened {
+            Ok(response) => Ok(Following::new(response, prepared.subject.clone())),
+            Err(ended) => {
+                let outcome = ended.outcome(client);
+                let failure = prepared.finish(*ended, outcome);
+                Err(match failure {
+                    Err(error) => error,
+                    Ok(reply) => reply.not_understood(&"it ended before it began"),
+                })
+            }
+        }
     }
 
     async fn attempts(self, start: Instant) -> Result<Reply, CallError> {

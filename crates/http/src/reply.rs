@@ -141,7 +141,7 @@ impl Reply {
         read.collect()
     }
 
-    fn not_understood(&self, reason: &dyn fmt::Display) -> CallError {
+    pub(crate) fn not_understood(&self, reason: &dyn fmt::Display) -> CallError {
         let redactor = &self.subject.redactor;
         let shown = redactor.body(&self.body);
         let what = format!(

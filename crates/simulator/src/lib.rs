@@ -28,7 +28,7 @@
 //!          │ serve::Api
 //!   ┌──────▼──────────────────────────────┐   ┌───────────────┐
 //!   │ kubernetes                          │   │ cloudscale,   │
-//!   │  server: who, may they, which verb  │   │ exoscale      │
+//!   │  server: who, may they, which verb  │   │ exoscale, …   │
 //!   │  verbs ─▶ schema, patch, managed,   │   │  route, model │
 //!   │           strategy ─▶ store         │   └──────▲────────┘
 //!   │  list, watch, table ◀── store       │          │ machines stop
@@ -75,5 +75,6 @@ pub mod talos;
 #[cfg(test)]
 mod testing;
 mod world;
+pub mod xenorchestra;
 
 pub use world::World;

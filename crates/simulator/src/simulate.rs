@@ -2,6 +2,7 @@
 
 mod exoscale;
 mod talos;
+mod xenorchestra;
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;
@@ -19,6 +20,7 @@ use crate::serve::{ServeError, Server};
 
 pub use exoscale::{ExoscaleOptions, ExoscaleSimulation, exoscale};
 pub use talos::{TalosOptions, TalosSimulation, talos};
+pub use xenorchestra::{XenOrchestraOptions, XenOrchestraSimulation, xenorchestra};
 
 /// How to run the simulated cloudscale.ch.
 #[derive(Clone, Debug)]
@@ -66,6 +68,15 @@ pub enum SimulateError {
         path: PathBuf,
         /// Why.
         source: std::io::Error,
+    },
+    /// The same, of a simulated Xen Orchestra.
+    #[error("the content of the fixture cannot be set up")]
+    XenOrchestraContent(#[from] crate::xenorchestra::HandleError),
+    /// The certificate cannot be made.
+    #[error("cannot make a certificate")]
+    Certificate {
+        /// Why.
+        source: rcgen::Error,
     },
     /// The server cannot be started.
     #[error(transparent)]

@@ -3,6 +3,7 @@
 mod balancers;
 mod certificates;
 mod drafts;
+mod labels;
 mod networks;
 mod voices;
 
@@ -13,7 +14,8 @@ use std::time::Duration;
 use bowline_core::ipam::Networks;
 use bowline_core::{
     AddressKind, Balancers, BoxFuture, Claim, Cloud, CloudError, CloudName, Evidence, Instance,
-    Instances, Lookup, Node, NodeAddress, Power, ProviderId, ServingCertificates, Voice,
+    Instances, LabelSync, Lookup, Marks, Node, NodeAddress, Power, ProviderId, ServingCertificates,
+    Voice,
 };
 use bowline_http::{Clock, Random};
 use bowline_simulator::World;
@@ -28,6 +30,10 @@ pub use networks::ScriptedNetworks;
 
 /// What the cloud says about one node.
 #[derive(Clone, Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a script is short, and tests write it as they think of it"
+)]
 pub enum Script {
     /// Its machine.
     Machine(Instance),
@@ -57,7 +63,7 @@ pub fn machine(id: &str, addresses: &[&str]) -> Instance {
             .collect(),
         power: Power::On,
         extra_labels: BTreeMap::new(),
-        marks: bowline_core::Marks::default(),
+        marks: Marks::default(),
     }
 }
 
@@ -93,10 +99,7 @@ struct State {
     /// The chance that a whole call fails.
     trouble: f64,
     calls: Vec<(Timestamp, Vec<String>)>,
-    voices: BTreeMap<String, Voice>,
-    takes_leftovers: bool,
-    presence: BTreeMap<String, Script>,
-    presence_asked: BTreeMap<String, usize>,
+    duties: voices::Duties,
     canaries: Vec<Timestamp>,
 }
 
@@ -111,6 +114,7 @@ pub struct ScriptedCloud {
     balancers: ScriptedBalancers,
     networks: ScriptedNetworks,
     approval: certificates::Approval,
+    following: labels::Following,
     asked: watch::Sender<usize>,
 }
 
@@ -128,6 +132,7 @@ impl ScriptedCloud {
             balancers: ScriptedBalancers::new(names, &world.clock, &asked),
             networks: ScriptedNetworks::new(names, &asked),
             approval: certificates::Approval::default(),
+            following: labels::Following::default(),
             asked,
         })
     }
@@ -241,12 +246,10 @@ impl ScriptedCloud {
 
     fn script(&self, node: &Node, question: Question) -> Script {
         let name = self.names.plain(&node.name);
-        if question == Question::Presence {
-            let mut state = self.state();
-            *state.presence_asked.entry(name.clone()).or_default() += 1;
-            if let Some(script) = state.presence.get(&name) {
-                return script.clone();
-            }
+        if question == Question::Presence
+            && let Some(script) = self.presence_of(&name)
+        {
+            return script;
         }
         if let Some(script) = self.scripted(&name) {
             return script;
@@ -258,12 +261,16 @@ impl ScriptedCloud {
         let id = format!("{}://{name}", self.scheme);
         let number: u32 = name.bytes().map(u32::from).sum();
         let address = format!("InternalIP:10.0.{}.{}", number / 250, number % 250 + 1);
-        match (machines.power(&id), &node.provider_id) {
-            (Some(machines::Power::Running), _) => Script::Machine(machine(&id, &[&address])),
-            (Some(machines::Power::Off), _) => Script::Machine(Instance {
-                power: Power::Off,
+        let found = |power| {
+            Script::Machine(Instance {
+                power,
+                marks: state.duties.marks.clone(),
                 ..machine(&id, &[&address])
-            }),
+            })
+        };
+        match (machines.power(&id), &node.provider_id) {
+            (Some(machines::Power::Running), _) => found(Power::On),
+            (Some(machines::Power::Off), _) => found(Power::Off),
             (None, Some(_)) => Script::Gone,
             (None, None) => Script::None,
         }
@@ -324,7 +331,9 @@ impl Cloud for ScriptedCloud {
         match provider_id.split_once("://") {
             Some((scheme, "")) if scheme == self.scheme => Claim::Malformed("it is empty".into()),
             Some((scheme, _)) if scheme == self.scheme => Claim::Mine,
-            _ if self.state().takes_leftovers && node.provider_id.is_some() => Claim::Leftover,
+            _ if self.state().duties.takes_leftovers && node.provider_id.is_some() => {
+                Claim::Leftover
+            }
             _ => Claim::Foreign,
         }
     }
@@ -349,6 +358,11 @@ impl Cloud for ScriptedCloud {
     fn networks(&self) -> Option<&dyn Networks> {
         let offered = self.networks.is_offered();
         offered.then_some(&self.networks as &dyn Networks)
+    }
+
+    fn label_sync(&self) -> Option<&dyn LabelSync> {
+        let offered = self.following.is_offered();
+        offered.then_some(self as &dyn LabelSync)
     }
 
     fn serving_certificates(&self) -> Option<&dyn ServingCertificates> {

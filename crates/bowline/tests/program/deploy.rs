@@ -1,13 +1,15 @@
 //! What is deployed fits the program: the manifests of deploy/ and the chart that they are made from.
 //! (That a manifest is what the chart gives, and that an API server takes it, is for `e2e/deploy`.)
 
+mod rights;
 mod shipped;
 
+use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use bowline_controllers::options::{self, CommandLine, Request};
+use bowline_controllers::options::{self, CONTROLLERS, CommandLine, Request};
 use bowline_simulator::World;
 use bowline_simulator::cloudscale::{self, Cloudscale, MachineSpec};
 use bowline_simulator::cluster::Cluster;
@@ -15,7 +17,7 @@ use bowline_simulator::exoscale::{self, DEFAULT_ZONE, Exoscale, InstanceSpec};
 use bowline_simulator::fleet::{self, Fleet, Kubelet};
 use bowline_simulator::journal::Filter;
 use bowline_simulator::serve::Server;
-use k8s_openapi::api::core::v1::{Container, Node, Probe};
+use k8s_openapi::api::core::v1::{Container, Node, PodSpec, Probe};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::runtime::wait::await_condition;
 use kube::{Api, Client};
@@ -23,18 +25,12 @@ use serde_json::{Value, json};
 use tokio::task::spawn_blocking;
 
 use crate::process::{Running, bowline, program, run};
-use shipped::{CLOUDSCALE, EXOSCALE, SHIPPED, Shipped, documents, file};
+use rights::rights;
+use shipped::{CLOUDSCALE, EXOSCALE, SHIPPED, Shipped, TALOS, documents, file};
 
 /// No wait is longer. The machine may be busy.
 const PATIENCE: Duration = Duration::from_secs(60);
 const SYSTEM: &str = "kube-system";
-
-/// Everything that says what an account may do.
-fn rights(objects: &[Value]) -> Vec<Value> {
-    let group = "rbac.authorization.k8s.io/v1";
-    let is_right = |it: &&Value| it["apiVersion"] == group || it["kind"] == "ServiceAccount";
-    objects.iter().filter(is_right).cloned().collect()
-}
 
 fn understood(arguments: &[String]) -> CommandLine {
     match options::parse("bowline", None, arguments) {
@@ -77,9 +73,35 @@ fn cloudscale_defect_d24_the_credentials_come_from_the_originals_secret() {
             );
             assert_ne!(key.optional, Some(true));
         }
-        let from_secrets = env.iter().filter(|it| it.value_from.is_some());
+        let sources = env.iter().filter_map(|it| it.value_from.as_ref());
+        let from_secrets = sources.filter(|it| it.secret_key_ref.is_some());
         assert_eq!(from_secrets.count(), shipped.secrets.len());
+        assert_eq!(mounted_secrets(&shipped.pod()), shipped.mounted);
     }
+}
+
+/// Which Secrets the container has, and where.
+fn mounted_secrets(pod: &PodSpec) -> Vec<(&str, &str)> {
+    let mounts = pod.containers[0].volume_mounts.iter().flatten();
+    let secret = |name: &str| {
+        let mut volumes = pod.volumes.iter().flatten();
+        let volume = volumes.find(|it| it.name == name).expect("its volume");
+        volume.secret.as_ref()?.secret_name.as_deref()
+    };
+    mounts
+        .filter_map(|it| Some((secret(&it.name)?, it.mount_path.as_str())))
+        .collect()
+}
+
+#[test]
+fn at_talos_the_secret_is_the_one_that_talos_makes() {
+    let mut asked = TALOS.objects();
+    asked.retain(|it| it["apiVersion"] == "talos.dev/v1alpha1");
+    let [asked] = asked.try_into().expect("one object of talos.dev");
+    assert_eq!(asked["kind"], "ServiceAccount");
+    assert_eq!(asked["metadata"]["namespace"], SYSTEM);
+    assert_eq!(asked["metadata"]["name"], TALOS.mounted[0].0);
+    assert_eq!(asked["spec"]["roles"], json!(["os:reader"]));
 }
 
 #[test]
@@ -89,16 +111,20 @@ fn cloudscale_defect_d24_applied_over_the_original_it_takes_its_place() {
         assert_eq!(workload["metadata"]["name"], shipped.original);
         assert_eq!(workload["metadata"]["namespace"], SYSTEM);
         // The API server refuses to change it.
-        let selector = json!({ shipped.label: shipped.original });
-        assert_eq!(workload["spec"]["selector"]["matchLabels"], selector);
+        let selector: BTreeMap<_, _> = shipped
+            .labels
+            .iter()
+            .map(|label| (*label, shipped.original))
+            .collect();
+        let found = &workload["spec"]["selector"]["matchLabels"];
+        assert_eq!(*found, json!(selector), "{}", shipped.path);
         let template = shipped.template();
         let labels = template.metadata.unwrap().labels.unwrap();
-        assert_eq!(labels[shipped.label], shipped.original);
+        for label in shipped.labels {
+            assert_eq!(labels[*label], shipped.original);
+        }
         let pod = template.spec.unwrap();
-        assert_eq!(
-            pod.service_account_name.as_deref(),
-            Some("cloud-controller-manager")
-        );
+        assert_eq!(pod.service_account_name.as_deref(), Some(shipped.account));
         assert_eq!(pod.containers[0].name, shipped.original);
         assert_eq!(pod.host_network, Some(true));
         assert_eq!(pod.dns_policy.as_deref(), Some("Default"));
@@ -110,7 +136,7 @@ fn cloudscale_defect_d24_applied_over_the_original_it_takes_its_place() {
             assert!(keys.any(|key| key == Some(taint)), "{taint}");
         }
         let election = understood(&shipped.arguments()).options.election;
-        assert_eq!(election.resource_name, "cloud-controller-manager");
+        assert_eq!(election.resource_name, shipped.lease);
         assert_eq!(election.resource_namespace, SYSTEM);
     }
 }
@@ -139,27 +165,8 @@ fn cloudscale_defect_d24_the_container_has_limits_and_no_privilege() {
 #[test]
 fn cloudscale_defect_d24_the_account_has_the_rights_that_are_used_and_no_other() {
     for shipped in SHIPPED {
-        // deploy/rbac.yaml is what the scenarios of rights run under; only the names differ.
-        let original = shipped.original;
-        let rbac = file("deploy/rbac.yaml").replace("name: bowline", &format!("name: {original}"));
-        let account = format!("kind: ServiceAccount\nmetadata:\n  name: {original}");
-        assert!(rbac.contains(&account));
-        let mut wanted: Vec<Value> = serde_saphyr::from_multiple(&rbac).unwrap();
-        let name = json!("cloud-controller-manager");
-        for object in &mut wanted {
-            if object["kind"] == "ServiceAccount" {
-                object["metadata"]["name"] = name.clone();
-            }
-            for subject in object
-                .get_mut("subjects")
-                .and_then(Value::as_array_mut)
-                .into_iter()
-                .flatten()
-            {
-                subject["name"] = name.clone();
-            }
-        }
-        assert_eq!(rights(&shipped.objects()), wanted, "{}", shipped.path);
+        let found = rights(&shipped.objects());
+        assert_eq!(found, rights::wanted(shipped), "{}", shipped.path);
     }
 }
 
@@ -277,7 +284,8 @@ impl Stage {
             let secret = secrets.find(|it| it.variable == variable.name);
             let value = match secret {
                 Some(secret) => secret.value.to_owned(),
-                None => variable.value.unwrap(),
+                // What comes from the pod is nothing here.
+                None => variable.value.unwrap_or_default(),
             };
             command.env(variable.name, value);
         }
@@ -373,6 +381,17 @@ fn cloudscale_defect_d24_the_chart_offers_the_clouds_that_the_program_has() {
     let mut offered = vec![""];
     offered.extend(clouds);
     assert_eq!(schema["properties"]["provider"]["enum"], json!(offered));
+}
+
+#[test]
+fn the_chart_offers_the_controllers_that_the_program_has() {
+    let schema: Value = serde_json::from_str(&file("charts/bowline/values.schema.json")).unwrap();
+    let mut offered = vec!["*".to_owned()];
+    for name in CONTROLLERS.iter().flat_map(|it| [it.alias, it.name]) {
+        offered.extend([name.to_owned(), format!("-{name}")]);
+    }
+    let found = &schema["properties"]["controllers"]["items"]["enum"];
+    assert_eq!(*found, json!(offered));
 }
 
 #[test]

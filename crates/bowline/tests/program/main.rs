@@ -21,3 +21,4 @@ mod replicas;
 mod sandbox;
 #[cfg(feature = "sandbox")]
 mod simulate;
+mod talos;

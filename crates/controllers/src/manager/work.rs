@@ -12,12 +12,13 @@ use crate::clients::{HEALTH_PATIENCE, INFORMERS, wait_until_healthy};
 use crate::election::Fence;
 use crate::events::Recorder;
 use crate::ipam::{self, IpamController, IpamParts};
+use crate::labels::{LabelController, LabelOptions};
 use crate::lifecycle::{LifecycleController, LifecycleOptions};
 use crate::lookups::Lookups;
 use crate::node::{NodeController, NodeOptions};
 use crate::nodes::Nodes;
 use crate::options::{
-    CERTIFICATES, CLOUD_NODE, CLOUD_NODE_LIFECYCLE, KnownController, NODE_IPAM, SERVICE,
+    CERTIFICATES, CLOUD_NODE, CLOUD_NODE_LIFECYCLE, KnownController, LABEL_SYNC, NODE_IPAM, SERVICE,
 };
 use crate::owners::Owners;
 use crate::requests::CertificateRequests;
@@ -26,6 +27,7 @@ use crate::services::Services;
 use crate::serving::Health;
 use crate::stop::Stop;
 use crate::store::{Store, Stored};
+use crate::trouble;
 use crate::write::{CertificateWriter, NodeWriter, ServiceWriter};
 
 /// How long the last events may take to be written when the process stops.
@@ -78,6 +80,7 @@ impl<'a> Work<'a> {
         healthy?;
         let owners = self.owners(&stop);
         let mut running = JoinSet::new();
+        self.tell_troubles(&mut running, &stop);
         let mut recorders = Vec::new();
         let mut names = Vec::new();
         for known in &self.controllers {
@@ -125,6 +128,17 @@ impl<'a> Work<'a> {
         Ok(())
     }
 
+    /// Tells what clouds want people to hear of. The rights are the deployment's own.
+    fn tell_troubles(&self, running: &mut JoinSet<()>, stop: &Stop) {
+        for cloud in &self.manager.clouds {
+            let clients = &self.manager.clients;
+            let client = (!self.fence.is_observing())
+                .then(|| clients.with_own_rights(cloud.provider(), &self.fence));
+            let clock = self.manager.clock.clone();
+            running.spawn(trouble::tell(cloud.clone(), client, clock, stop.clone()));
+        }
+    }
+
     fn owners(&self, stop: &Stop) -> Owners {
         let knowing = self
             .manager
@@ -132,7 +146,7 @@ impl<'a> Work<'a> {
             .iter()
             .filter(|cloud| cloud.instances().is_some());
         let fence = self.questions();
-        Owners::new(knowing.map(|cloud| Lookups::start(cloud.clone(), fence.clone(), stop.clone())))
+        Owners::new(knowing.map(|cloud| Lookups::start(cloud.clone(), fence.clone(), stop)))
     }
 
     /// The fence in front of questions to clouds: an observer may ask as much as it likes.
@@ -199,6 +213,9 @@ impl<'a> Work<'a> {
             {
                 self.start_for_services(known, stop).await.map(Some)
             }
+            LABEL_SYNC if LabelController::has_work(owners) => {
+                self.start_label_sync(known, owners, stop).await.map(Some)
+            }
             NODE_IPAM if self.manager.options.ipam.allocate => {
                 self.start_ipam(known, owners, stop).await.map(Some)
             }
@@ -253,6 +270,32 @@ impl<'a> Work<'a> {
         Ok(Started {
             known,
             run,
+            recorder,
+        })
+    }
+
+    async fn start_label_sync(
+        &self,
+        known: &'static KnownController,
+        owners: &Owners,
+        stop: &Stop,
+    ) -> Result<Started, ManagerError> {
+        let recorder = self.recorder(known, known.name).await?;
+        let options = &self.manager.options.controllers;
+        let controller = LabelController::new(
+            self.nodes.clone(),
+            owners.clone(),
+            self.node_writer(known).await?,
+            recorder.clone(),
+            &self.manager.metrics,
+            LabelOptions {
+                period: options.node_status_update_frequency,
+                concurrent_syncs: at_least_one(options.node_syncs),
+            },
+        );
+        Ok(Started {
+            known,
+            run: Box::pin(controller.run(stop.clone())),
             recorder,
         })
     }

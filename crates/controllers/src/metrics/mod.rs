@@ -8,6 +8,7 @@ mod calls;
 mod certificates;
 mod families;
 mod ipam;
+mod labels;
 mod process;
 mod queues;
 mod services;
@@ -23,6 +24,7 @@ pub use families::{
     CloudMetrics, ControllerMetrics, ElectionMetrics, LifecycleMetrics, NodeMetrics,
 };
 pub use ipam::IpamMetrics;
+pub use labels::LabelMetrics;
 pub use queues::{QueueMetrics, QueueSeries, UnfinishedWork};
 pub use services::ServiceMetrics;
 pub use text::Format;
@@ -40,6 +42,8 @@ pub struct Metrics {
     pub services: ServiceMetrics,
     /// Pod ranges of nodes.
     pub ipam: IpamMetrics,
+    /// Labels that follow machines.
+    pub labels: LabelMetrics,
     /// Serving certificates of kubelets.
     pub certificates: CertificateMetrics,
     /// What each cloud owns and what is held back there.
@@ -70,6 +74,7 @@ impl Metrics {
             lifecycle: LifecycleMetrics::register(&mut registry),
             services: ServiceMetrics::register(&mut registry),
             ipam: IpamMetrics::register(&mut registry),
+            labels: LabelMetrics::register(&mut registry),
             certificates: CertificateMetrics::register(&mut registry),
             clouds: CloudMetrics::register(&mut registry),
             controllers: ControllerMetrics::register(&mut registry),

@@ -11,6 +11,8 @@ fn filled() -> Arc<Metrics> {
     metrics.clouds.guard_held("main", "NotReadyYet", 2);
     metrics.clouds.initialization_failed("main", "Denied");
     metrics.clouds.nodes_owned("main", 5);
+    metrics.labels.round("main", "change");
+    metrics.labels.patch("main", "written");
     metrics.controllers.running("cloud-node", true);
     metrics.election.leading("cloud-controller-manager", false);
     metrics.election.slow_renewal("cloud-controller-manager");
@@ -69,6 +71,8 @@ fn names_types_and_labels_are_the_framework_s() {
         "bowline_guard_held_nodes{cloud=\"main\",reason=\"NotReadyYet\"} 2\n",
         "bowline_node_initialization_failures_total{cloud=\"main\",reason=\"Denied\"} 1\n",
         "bowline_nodes_owned{cloud=\"main\"} 5\n",
+        "bowline_label_sync_rounds_total{cause=\"change\",cloud=\"main\"} 1\n",
+        "bowline_label_sync_patches_total{cloud=\"main\",result=\"written\"} 1\n",
         "running_managed_controllers{manager=\"cloud-controller-manager\",name=\"cloud-node\"} 1\n",
         "leader_election_master_status{name=\"cloud-controller-manager\"} 0\n",
         "leader_election_slowpath_total{name=\"cloud-controller-manager\"} 1\n",

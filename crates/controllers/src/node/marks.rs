@@ -8,6 +8,7 @@ use bowline_core::{Keeping, Marks, Node, error_chain};
 use tracing::{debug, info, warn};
 
 use super::NodeController;
+use crate::nodes::latest;
 use crate::write::WriteError;
 
 impl NodeController {
@@ -85,9 +86,7 @@ impl NodeController {
         if marks.is_nothing() {
             return;
         }
-        // The answer took its time; nodes change meanwhile.
-        let current = self.nodes.get(&node.name);
-        let node = current.filter(|it| it.uid == node.uid).unwrap_or(node);
+        let node = latest(&self.nodes, node);
         let name = node.name.clone();
         let written = self
             .writer

@@ -28,6 +28,9 @@ pub const NODE_IPAM: &str = "node-ipam-controller";
 /// The controller that approves serving certificates of kubelets.
 pub const CERTIFICATES: &str = "certificatesigningrequest-approving-controller";
 
+/// The controller by which labels follow machines.
+pub const LABEL_SYNC: &str = "cloud-node-label-sync-controller";
+
 /// All controllers, whatever the provider: naming one that a provider lacks is no error.
 pub const CONTROLLERS: &[KnownController] = &[
     KnownController {
@@ -73,7 +76,7 @@ pub const CONTROLLERS: &[KnownController] = &[
         identity: "node-csr-approval",
     },
     KnownController {
-        name: "cloud-node-label-sync-controller",
+        name: LABEL_SYNC,
         alias: "cloud-node-label-sync",
         former: &[],
         on_by_default: true,

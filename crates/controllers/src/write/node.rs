@@ -119,6 +119,16 @@ impl NodeWriter {
         self.patch("writing the labels", node, &body).await
     }
 
+    /// Sets and removes labels, whatever else changed on the node meanwhile.
+    pub async fn change_labels(
+        &self,
+        node: &Node,
+        labels: &BTreeMap<String, Option<String>>,
+    ) -> Result<Arc<Node>, WriteError> {
+        let body = json!({ "metadata": { "uid": node.uid, "labels": labels } });
+        self.patch("changing the labels", node, &body).await
+    }
+
     /// Sets labels and annotations, whatever else changed on the node meanwhile.
     pub async fn add_marks(
         &self,

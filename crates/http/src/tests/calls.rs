@@ -454,6 +454,65 @@ async fn a_server_that_wants_https_gets_it_with_the_credentials() {
         secure.seen()[0].headers()["cookie"],
         "authenticationToken=Zr3d"
     );
+    // What writes was not looked at over http, and is repeated as it is.
+    let body = serde_json::json!({"a": 1});
+    let post = client.post(Route::new("users/me")).json(&body);
+    post.send().await.unwrap();
+    assert_eq!(secure.lines()[1], "POST /rest/v0/users/me");
+    assert_eq!(secure.seen()[1].body().as_ref(), br#"{"a":1}"#);
+}
+
+/// Answers one request with the beginning of an answer that never ends.
+async fn begin(mut pipe: tokio::io::DuplexStream) -> tokio::io::DuplexStream {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    let mut request = [0; 1024];
+    let length = pipe.read(&mut request).await.unwrap();
+    let request = String::from_utf8_lossy(&request[..length]).to_lowercase();
+    assert!(request.contains("authorization: bearer t0ken-t0ken"));
+    let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\nevent: init\n";
+    pipe.write_all(head.as_bytes()).await.unwrap();
+    pipe
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_does_not_end_is_followed_piece_by_piece() {
+    use tokio::io::AsyncWriteExt as _;
+    let pipes = Pipes::default();
+    let mut listener = pipes.listen("cloud.test:443");
+    let client = builder(&pipes).build();
+    let call = client.get(Route::new("events")).follow();
+    let (following, pipe) = tokio::join!(call, async {
+        begin(listener.accept().await.unwrap()).await
+    });
+    let (mut following, mut pipe) = (following.unwrap(), pipe);
+    assert_eq!(following.content_type(), "text/event-stream");
+    let patience = Duration::from_secs(90);
+    assert_eq!(following.next(patience).await.unwrap(), "event: init\n");
+    let silent = following.next(patience).await.unwrap_err();
+    assert_eq!(
+        silent.to_string(),
+        "cloudscale: GET events has been silent for 90 s"
+    );
+    pipe.write_all(b"data: {}\n").await.unwrap();
+    assert_eq!(following.next(patience).await.unwrap(), "data: {}\n");
+    drop(pipe);
+    let ended = following.next(patience).await.unwrap_err();
+    assert_eq!(ended.to_string(), "cloudscale: GET events ended");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_does_not_begin_is_an_error_like_any_other() {
+    let server = Server::new(|request| match request.uri().path() {
+        "/api/none" => answer(404, "<html>"),
+        "/api/moved" => with_header(answer(307, ""), "location", "/api/none"),
+        _ => with_header(answer(307, ""), "location", "https://evil.test/"),
+    });
+    let client = serve(&server).build();
+    for (route, wanted) in [("none", Some(404)), ("moved", Some(404)), ("away", None)] {
+        let error = client.get(Route::new(route)).follow().await.unwrap_err();
+        assert_eq!(error.status(), wanted, "{error}");
+    }
+    assert_eq!(server.lines().len(), 4);
 }
 
 /// Signs with the time and everything that a signature may cover.

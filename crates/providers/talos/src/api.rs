@@ -13,8 +13,6 @@ mod endpoints;
 mod error;
 mod line;
 mod reading;
-#[cfg(test)]
-mod tests;
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -371,4 +369,37 @@ fn addressed<T>(
         headers.insert("authorization", sensitive);
     }
     Ok(request)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bowline_core::Secret;
+    use bowline_http::{Connector, Pipes};
+
+    #[test]
+    fn a_question_names_its_machine_and_says_who_asks() {
+        let connector = Connector::simulated(Pipes::default());
+        let mut credentials = Credentials::of(1, Vec::new(), connector);
+        let headers = |credentials: &Credentials, machine: Option<&str>| {
+            let machine = machine.map(|it| it.parse().unwrap());
+            let request = addressed((), credentials, machine).unwrap();
+            request.metadata().clone().into_headers()
+        };
+        let plain = headers(&credentials, None);
+        assert_eq!(plain["runtime"], "Talos");
+        for absent in ["node", "nodes", "context", "authorization"] {
+            assert!(!plain.contains_key(absent), "{absent}");
+        }
+        assert_eq!(headers(&credentials, Some("10.0.0.5"))["node"], "10.0.0.5");
+        credentials.cluster = Some("prod-eu".to_owned());
+        credentials.authorization = Some(Secret::new("Basic b3BzOnMzY3JldA=="));
+        let whole = headers(&credentials, Some("fd00:0::5"));
+        assert_eq!(whole["node"], "fd00::5");
+        assert_eq!(whole["context"], "prod-eu");
+        assert_eq!(whole["authorization"], "Basic b3BzOnMzY3JldA==");
+        assert!(whole["authorization"].is_sensitive());
+        credentials.cluster = Some("a\nb".to_owned());
+        assert!(addressed((), &credentials, None).is_err());
+    }
 }

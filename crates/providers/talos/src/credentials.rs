@@ -69,6 +69,21 @@ pub(crate) struct Credentials {
     expires: Option<Timestamp>,
 }
 
+#[cfg(test)]
+impl Credentials {
+    /// Those of nobody, for these endpoints.
+    pub(crate) fn of(generation: u64, endpoints: Vec<Endpoint>, connector: Connector) -> Self {
+        Self {
+            generation,
+            endpoints,
+            connector,
+            cluster: None,
+            authorization: None,
+            expires: None,
+        }
+    }
+}
+
 /// What credentials are made of: the same source gives the same ones.
 #[derive(Clone, PartialEq, Eq)]
 struct Source {

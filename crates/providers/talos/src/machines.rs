@@ -19,7 +19,7 @@ use bowline_http::Clock;
 use futures::{StreamExt as _, stream};
 use jiff::Timestamp;
 use tokio::time::{Instant, timeout};
-use tracing::debug;
+use tracing::info;
 
 use crate::addresses::node_ips;
 use crate::api::{Api, ApiError, CALL_DEADLINE, CALLS};
@@ -119,13 +119,13 @@ impl Machines {
         let text = format!("error getting metadata from the node {}", node.name);
         let mut last = None;
         for &address in addresses {
+            if let Some(error) = &last {
+                info!(node = node.name, %error, "asking the machine by its other address");
+            }
             let asked = self.api.platform_metadata(address);
             match self.timed(Asked::PlatformMetadata, begun, asked).await {
                 Ok(metadata) => return Ok((address, metadata)),
-                Err(error) => {
-                    debug!(node = node.name, %address, %error, "no metadata");
-                    last = Some(error);
-                }
+                Err(error) => last = Some(error),
             }
         }
         Err(match last {
@@ -200,6 +200,10 @@ impl Instances for Machines {
         Box::pin(asked.buffered(CALLS).collect())
     }
 
+    fn answers_apart(&self) -> bool {
+        true
+    }
+
     fn presence<'a>(&'a self, nodes: &'a [Arc<Node>]) -> BoxFuture<'a, Vec<Lookup>> {
         let now = self.clock.now();
         let answers = nodes.iter().map(|node| self.present(node, now)).collect();
@@ -214,6 +218,3 @@ impl Instances for Machines {
         })
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -1,5 +1,6 @@
 //! The cloud config in force, which follows its file.
 
+use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bowline_http::SmallFile;
@@ -12,6 +13,8 @@ use crate::metrics::Metrics;
 pub(crate) struct Settings {
     file: Option<SmallFile>,
     held: Mutex<Held>,
+    /// Why the file could not be read, as it was told.
+    complained: Mutex<Option<String>>,
     metrics: Option<Metrics>,
 }
 
@@ -32,6 +35,7 @@ impl Settings {
             file,
             metrics,
             held: Mutex::new(held),
+            complained: Mutex::default(),
         };
         settings.tell(&settings.current());
         Ok(settings)
@@ -43,18 +47,12 @@ impl Settings {
         Arc::clone(held.current())
     }
 
-    /// Looks at the file, and takes what is new and good in it. A file that cannot be read, as in the
-    /// moment in which it is exchanged, is not a change.
+    /// Looks at the file, and takes what is new and good in it. A file that cannot be read is not a change.
     pub(crate) async fn look(&self) {
         let Some(file) = &self.file else {
             return;
         };
-        let Some(text) = file
-            .read()
-            .await
-            .ok()
-            .and_then(|it| String::from_utf8(it).ok())
-        else {
+        let Some(text) = self.text(file).await else {
             return;
         };
         let offered = {
@@ -77,6 +75,32 @@ impl Settings {
                 count(false);
             }
         }
+    }
+
+    /// The file's text. That there is none is told once; a file that is missing may be about to be exchanged.
+    async fn text(&self, file: &SmallFile) -> Option<String> {
+        let read = file.read().await.and_then(|bytes| {
+            String::from_utf8(bytes).map_err(|_| io::ErrorKind::InvalidData.into())
+        });
+        let problem = match &read {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Some(error.to_string()),
+            _ => None,
+        };
+        let mut complained = self
+            .complained
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if let Some(problem) = problem
+            .as_ref()
+            .filter(|it| complained.as_ref() != Some(it))
+        {
+            let path = file.path().display();
+            error!(
+                "the cloud config {path} cannot be read, and the old one stays in force: {problem}"
+            );
+        }
+        *complained = problem;
+        read.ok()
     }
 
     fn tell(&self, config: &Config) {

@@ -1,5 +1,6 @@
 //! Examples for the tests of this crate.
 
+pub(crate) mod cluster;
 pub(crate) mod pki;
 
 use bowline_core::{Node, PROVIDED_NODE_IP, Ready, Taint, UNINITIALIZED_TAINT};

@@ -1,1 +1,6 @@
+//! The provider against simulated machines, over pipes and with a paused clock.
 
+mod connection;
+mod files;
+mod lookups;
+mod networks;

@@ -23,6 +23,8 @@ pub(super) struct Handler {
     pub(super) world: World,
     pub(super) api: Arc<dyn Api>,
     pub(super) body_limit: usize,
+    /// HTTP/2 is not spoken.
+    pub(super) http1_only: bool,
     /// How many calls are under way.
     pub(super) under_way: Arc<AtomicU32>,
     /// Becomes true when the server shuts down.

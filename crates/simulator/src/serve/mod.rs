@@ -41,6 +41,18 @@ pub struct Peer {
 #[derive(Clone, Copy, Debug)]
 pub struct Encrypted;
 
+/// In the extensions of every request: ends when the server shuts down. For those who take over a
+/// connection, as the server no longer knows of it then.
+#[derive(Clone, Debug)]
+pub struct Stopping(pub(crate) tokio::sync::watch::Receiver<bool>);
+
+impl Stopping {
+    /// Waits for it.
+    pub async fn given(mut self) {
+        call::stopped(&mut self.0).await;
+    }
+}
+
 /// In the extensions of an answer that shall not be sent: the connection is cut instead.
 #[derive(Clone, Copy, Debug)]
 pub struct Cut;

@@ -18,7 +18,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
 use super::call::{Handler, stopped};
-use super::{Api, Connection, Encrypted, Gate, Identity, Peer};
+use super::{Api, Connection, Encrypted, Gate, Identity, Peer, Stopping};
 use crate::World;
 
 /// How long a TLS handshake may take: loopback needs milliseconds, a stuck client must not stay.
@@ -98,6 +98,7 @@ pub struct ServerBuilder {
     world: World,
     api: Arc<dyn Api>,
     limits: Limits,
+    http1_only: bool,
 }
 
 impl Server {
@@ -107,6 +108,7 @@ impl Server {
             world: world.clone(),
             api,
             limits: Limits::default(),
+            http1_only: false,
         }
     }
 
@@ -138,6 +140,13 @@ impl ServerBuilder {
         self
     }
 
+    /// As those servers are that do not know HTTP/2.
+    #[must_use]
+    pub fn http1_only(mut self) -> Self {
+        self.http1_only = true;
+        self
+    }
+
     /// On a socket without TLS. Port 0 picks a free one.
     pub async fn plain(self, address: SocketAddr) -> Result<Server, ServeError> {
         let listener = Listener::Plain(bind(address).await?);
@@ -146,7 +155,7 @@ impl ServerBuilder {
 
     /// On a socket with TLS. Port 0 picks a free one.
     pub async fn tls(self, address: SocketAddr, identity: Identity) -> Result<Server, ServeError> {
-        let acceptor = identity.acceptor()?;
+        let acceptor = identity.acceptor(self.http1_only)?;
         let listener = Listener::Tls(bind(address).await?, acceptor);
         Ok(self.start(listener))
     }
@@ -175,6 +184,7 @@ impl ServerBuilder {
             world: self.world,
             api: self.api,
             body_limit: self.limits.body,
+            http1_only: self.http1_only,
             under_way: Arc::default(),
             stopping: stop,
         };
@@ -366,6 +376,7 @@ async fn speak<S>(stream: S, peer: Peer, handler: Handler, wire: Wire)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
+    let http1_only = handler.http1_only;
     let mut stopping = handler.stopping.clone();
     let (peer, link) = (Arc::new(peer), Connection::default());
     let service = {
@@ -374,19 +385,21 @@ where
             if wire == Wire::Tls {
                 request.extensions_mut().insert(Encrypted);
             }
+            let stopping = Stopping(handler.stopping.clone());
+            request.extensions_mut().insert(stopping);
             request.extensions_mut().insert(link.clone());
             let call = handler.clone().handle(request, peer.clone(), link.clone());
             async move { Ok::<_, Infallible>(call.await) }
         })
     };
     let mut builder = auto::Builder::new(TokioExecutor::new());
-    if wire == Wire::Pipe {
+    if wire == Wire::Pipe || http1_only {
         builder = builder.http1_only();
     }
     // Answers are dated by the world's clock.
     builder.http1().auto_date_header(false);
     builder.http2().auto_date_header(false);
-    let connection = builder.serve_connection(TokioIo::new(stream), service);
+    let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
     tokio::pin!(connection);
     tokio::select! {
         biased;

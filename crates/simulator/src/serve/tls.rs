@@ -42,8 +42,8 @@ impl Identity {
         })
     }
 
-    /// What accepts connections with this identity. HTTP/2 is offered first.
-    pub(super) fn acceptor(self) -> Result<TlsAcceptor, ServeError> {
+    /// What accepts connections with this identity. HTTP/2 is offered first, unless it is not spoken.
+    pub(super) fn acceptor(self, http1_only: bool) -> Result<TlsAcceptor, ServeError> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let failed = |source| ServeError::Tls { source };
         let builder = rustls::ServerConfig::builder_with_provider(provider.clone())
@@ -66,6 +66,9 @@ impl Identity {
             .with_single_cert(self.chain, self.key)
             .map_err(failed)?;
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        if http1_only {
+            config.alpn_protocols.remove(0);
+        }
         Ok(TlsAcceptor::from(Arc::new(config)))
     }
 }

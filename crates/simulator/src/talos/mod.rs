@@ -25,11 +25,12 @@ mod talosconfig;
 #[cfg(test)]
 mod tests;
 mod verbs;
+mod watch;
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tokio::sync::watch;
+use tokio::sync::watch::{Receiver, Sender};
 
 use crate::World;
 use crate::kubernetes::certificates::Keys;
@@ -63,7 +64,9 @@ pub struct Talos {
     keys: Keys,
     cluster: Mutex<Cluster>,
     /// Changes when all connections shall end.
-    hang_up: watch::Sender<u64>,
+    hang_up: Sender<u64>,
+    /// Changes with what machines publish.
+    changed: Sender<u64>,
 }
 
 impl std::fmt::Debug for Talos {
@@ -108,7 +111,8 @@ impl Talos {
             scene,
             keys,
             cluster: Mutex::new(cluster),
-            hang_up: watch::Sender::new(0),
+            hang_up: Sender::new(0),
+            changed: Sender::new(0),
         }))
     }
 
@@ -153,7 +157,18 @@ impl Talos {
                 None => self.world.machines.destroy(&register),
             }
         }
+        let changes = cluster.changes;
+        self.changed.send_if_modified(|told| {
+            let news = *told != changes;
+            *told = changes;
+            news
+        });
         result
+    }
+
+    /// Sees every later change of what machines publish.
+    fn changes(&self) -> Receiver<u64> {
+        self.changed.subscribe()
     }
 
     /// Whether the world lets that machine run: one that another simulated cloud owns may be off.

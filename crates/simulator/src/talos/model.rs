@@ -274,6 +274,8 @@ pub(super) struct Cluster {
     pub(super) server_names: Option<Vec<String>>,
     /// What shall go wrong, in order.
     pub(super) failures: Vec<Failure>,
+    /// How often anything was announced.
+    pub(super) changes: u64,
     /// What the register of machines has to be told.
     pub(super) touched: Vec<(String, Option<Power>)>,
 }
@@ -294,6 +296,7 @@ impl Cluster {
             },
             server_names: None,
             failures: Vec::new(),
+            changes: 0,
             touched: Vec::new(),
         })
     }
@@ -315,6 +318,7 @@ impl Cluster {
             self.members.put(name, &machine.member(), now);
         }
         self.touched.extend(machine.power());
+        self.changes += 1;
     }
 
     /// The resources of a type that a machine shows, its own or those of all.

@@ -20,7 +20,7 @@ use tonic::{Request, Response, Status};
 
 use super::definitions::{META, about, definition, is_namespace};
 use super::model::Stored;
-use super::{Talos, VERSION};
+use super::{Talos, VERSION, watch};
 use crate::serve::Connection;
 
 /// The role that may see everything.
@@ -79,7 +79,15 @@ impl Asked {
         Ok(())
     }
 
-    fn resources(&self, namespace: &str, kind: &str) -> Vec<Stored> {
+    /// Whether the machine still answers.
+    pub(super) fn answers(&self) -> bool {
+        self.talos.with(|cluster| {
+            let machine = cluster.machines.get(&self.machine);
+            machine.is_some_and(|machine| machine.stage.answers())
+        })
+    }
+
+    pub(super) fn resources(&self, namespace: &str, kind: &str) -> Vec<Stored> {
         if namespace == META {
             return about(kind, self.talos.now());
         }
@@ -151,7 +159,7 @@ impl State for Asked {
     ) -> Result<Response<Self::WatchStream>, Status> {
         let wanted = request.into_inner();
         self.may_see(&wanted.namespace, &wanted.r#type)?;
-        Err(Status::unimplemented("watches are not simulated"))
+        Ok(Response::new(watch::begin(self.clone(), wanted)?))
     }
 
     async fn create(&self, _: Request<CreateRequest>) -> Result<Response<CreateResponse>, Status> {

@@ -10,6 +10,7 @@
 mod addresses;
 mod initialization;
 mod initialization_writes;
+mod label_sync;
 mod labels;
 mod lifecycle;
 mod lifecycle_guard;

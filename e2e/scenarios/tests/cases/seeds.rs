@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use bowline_core::{Keeping, Marks, Taint};
 use bowline_http::Random;
 use bowline_simulator::World;
 use bowline_simulator::faults::{Action, Rule};
@@ -20,7 +21,7 @@ use bowline_simulator::monitor::{self, Monitor};
 use serde_json::Value;
 
 use crate::story::{has_shutdown_taint, join, run};
-use bowline_scenarios::objects::{addresses, is_uninitialized, taints};
+use bowline_scenarios::objects::{addresses, is_uninitialized, labels, taints};
 use bowline_scenarios::{Bench, MANAGER, Setup, only_in_memory};
 
 /// Seeds of one ordinary run; the whole takes some seconds.
@@ -33,6 +34,8 @@ const SETTLING: Duration = Duration::from_secs(90 * 60);
 const MACHINES: usize = 8;
 /// A node of another cloud.
 const FOREIGN: &str = "foreign";
+/// A label and a taint that the cloud wants on its nodes.
+const MARK: &str = "demo.test/mark";
 
 /// Requests that a fault can mean.
 const TARGETS: [(&str, &str); 8] = [
@@ -122,6 +125,9 @@ impl Observer {
             Some(node) if was_fresh && !is_uninitialized(node) && !has_address(node) => {
                 "a node became schedulable without an address"
             }
+            Some(node) if was_fresh && !is_uninitialized(node) && !has_marks(node) => {
+                "a node became schedulable without its marks"
+            }
             _ => return,
         };
         self.0.lock().unwrap().push(format!("{problem}: {name}"));
@@ -141,6 +147,21 @@ fn has_address(node: &Value) -> bool {
     addresses(node)
         .iter()
         .any(|address| address.starts_with("InternalIP:"))
+}
+
+fn has_marks(node: &Value) -> bool {
+    let is_marked = labels(node).contains_key(MARK);
+    is_marked && taints(node).contains(&format!("{MARK}:NoSchedule"))
+}
+
+/// What every node is to have, added or owned.
+fn marks(seed: u64) -> Marks {
+    Marks {
+        labels: [(MARK.to_owned(), "1".to_owned())].into(),
+        taints: vec![Taint::new(MARK, "", "NoSchedule")],
+        keeping: [Keeping::Add, Keeping::Own][usize::from(seed % 2 == 1)],
+        ..Marks::default()
+    }
 }
 
 fn readiness(node: &Value) -> &str {
@@ -201,6 +222,7 @@ impl Run {
         })
         .await;
         bench.cloud().follow(&bench.world.machines);
+        bench.cloud().mark(marks(seed));
         // Half as often as usual, so that most of the calls are the manager's.
         let settings = Settings {
             renew_interval: Duration::from_secs(20),
@@ -399,7 +421,8 @@ impl Run {
             .until("everything has settled", |it| unsettled(it).is_empty());
         let _ = tokio::time::timeout(SETTLING, wait).await;
         assert_eq!(unsettled(&self.bench), [], "these never settle");
-        // And stays so, without a further write.
+        // And stays so, without a further write: one slow round may still be due.
+        self.bench.seconds(330).await;
         let before = self.bench.node_writes().len();
         self.bench.seconds(600).await;
         assert_eq!(unsettled(&self.bench), [], "settled only for a while");

@@ -14,14 +14,22 @@ pub(super) struct Shipped {
     pub(super) kind: &'static str,
     /// What the original's objects are called.
     pub(super) original: &'static str,
-    /// The label that its pods are known by.
-    pub(super) label: &'static str,
+    /// The account that it runs as.
+    pub(super) account: &'static str,
+    /// Who holds this Lease works.
+    pub(super) lease: &'static str,
+    /// The labels that its pods are known by; the original's name is the value of each.
+    pub(super) labels: &'static [&'static str],
     /// The original's own flags.
     pub(super) flags: &'static [&'static str],
     /// What the program says about them.
     pub(super) warnings: &'static [&'static str],
     pub(super) variables: fn() -> Vec<&'static str>,
     pub(super) secrets: &'static [Secret],
+    /// Secrets that are mounted, and where.
+    pub(super) mounted: &'static [(&'static str, &'static str)],
+    /// What its controllers do that others' do not, and so need rights for.
+    pub(super) duties: &'static [Duty],
     /// Labels of the nodes that it runs on.
     pub(super) nodes: &'static [&'static str],
     /// Taints that it tolerates.
@@ -36,6 +44,20 @@ pub(super) struct Secret {
     pub(super) value: &'static str,
 }
 
+/// What needs rights of its own.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Duty {
+    /// Nodes of machines that are gone.
+    DeletedNodes,
+    /// Services of type `LoadBalancer`.
+    LoadBalancers,
+    /// Serving certificates of kubelets.
+    Certificates,
+    /// An event about its own pod.
+    PodEvents,
+}
+
+const NODES_AND_SERVICES: &[Duty] = &[Duty::DeletedNodes, Duty::LoadBalancers];
 const CONTROL_PLANE: &str = "node-role.kubernetes.io/control-plane";
 
 pub(super) const CLOUDSCALE: Shipped = Shipped {
@@ -43,7 +65,9 @@ pub(super) const CLOUDSCALE: Shipped = Shipped {
     provider: "cloudscale",
     kind: "DaemonSet",
     original: "cloudscale-cloud-controller-manager",
-    label: "k8s-app",
+    account: "cloud-controller-manager",
+    lease: "cloud-controller-manager",
+    labels: &["k8s-app"],
     flags: &["--v=3", "--concurrent-service-syncs=2"],
     warnings: &[],
     variables: || {
@@ -56,6 +80,8 @@ pub(super) const CLOUDSCALE: Shipped = Shipped {
         key: "access-token",
         value: DEFAULT_TOKEN,
     }],
+    mounted: &[],
+    duties: NODES_AND_SERVICES,
     nodes: &[CONTROL_PLANE],
     taints: &[
         CONTROL_PLANE,
@@ -70,7 +96,9 @@ pub(super) const EXOSCALE: Shipped = Shipped {
     provider: "exoscale",
     kind: "Deployment",
     original: "exoscale-cloud-controller-manager",
-    label: "app",
+    account: "cloud-controller-manager",
+    lease: "cloud-controller-manager",
+    labels: &["app"],
     flags: &["--leader-elect=true", "--allow-untagged-cloud"],
     warnings: &[
         "Flag --allow-untagged-cloud has been deprecated, no provider here needs it, and it can be \
@@ -94,6 +122,8 @@ pub(super) const EXOSCALE: Shipped = Shipped {
             value: DEFAULT_SECRET,
         },
     ],
+    mounted: &[],
+    duties: NODES_AND_SERVICES,
     nodes: &[],
     taints: &[
         "node.cloudprovider.kubernetes.io/uninitialized",
@@ -104,7 +134,69 @@ pub(super) const EXOSCALE: Shipped = Shipped {
     ],
 };
 
-pub(super) const SHIPPED: [&Shipped; 2] = [&CLOUDSCALE, &EXOSCALE];
+/// What a chart of the usual shape knows its pods by.
+const OF_A_CHART: &[&str] = &["app.kubernetes.io/name", "app.kubernetes.io/instance"];
+const ALL_MAY_READ: &str = "--authorization-always-allow-paths=/healthz,/livez,/readyz,/metrics";
+
+pub(super) const TALOS: Shipped = Shipped {
+    path: "deploy/talos.yaml",
+    provider: "talos",
+    kind: "Deployment",
+    original: "talos-cloud-controller-manager",
+    account: "talos-cloud-controller-manager",
+    lease: "cloud-controller-manager-talos",
+    labels: OF_A_CHART,
+    flags: &[
+        "--v=2",
+        "--controllers=cloud-node,node-csr-approval",
+        "--secure-port=10458",
+        ALL_MAY_READ,
+    ],
+    warnings: &[],
+    variables: || vec!["TALOS_ENDPOINTS"],
+    secrets: &[],
+    mounted: &[(
+        "talos-cloud-controller-manager-talos-secrets",
+        "/var/run/secrets/talos.dev",
+    )],
+    duties: &[Duty::Certificates],
+    nodes: &[CONTROL_PLANE],
+    taints: &[
+        CONTROL_PLANE,
+        "node.cloudprovider.kubernetes.io/uninitialized",
+        "node.kubernetes.io/not-ready",
+    ],
+};
+
+pub(super) const XENORCHESTRA: Shipped = Shipped {
+    path: "deploy/xenorchestra.yaml",
+    provider: "xenorchestra",
+    kind: "Deployment",
+    original: "xenorchestra-cloud-controller-manager",
+    account: "xenorchestra-cloud-controller-manager",
+    lease: "cloud-controller-manager-xenorchestra",
+    labels: OF_A_CHART,
+    flags: &[
+        "--v=2",
+        "--controllers=cloud-node,cloud-node-lifecycle,cloud-node-label-sync",
+        "--cloud-config=/etc/xenorchestra/config.yaml",
+        "--secure-port=10258",
+        ALL_MAY_READ,
+    ],
+    warnings: &[],
+    variables: || vec!["POD_NAME", "POD_NAMESPACE", "POD_UID"],
+    secrets: &[],
+    mounted: &[("xenorchestra-cloud-controller-manager", "/etc/xenorchestra")],
+    duties: &[Duty::DeletedNodes, Duty::PodEvents],
+    nodes: &[],
+    taints: &[
+        CONTROL_PLANE,
+        "node.cloudprovider.kubernetes.io/uninitialized",
+        "node.kubernetes.io/not-ready",
+    ],
+};
+
+pub(super) const SHIPPED: [&Shipped; 4] = [&CLOUDSCALE, &EXOSCALE, &TALOS, &XENORCHESTRA];
 
 pub(super) fn file(path: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))

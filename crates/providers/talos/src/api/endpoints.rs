@@ -107,3 +107,76 @@ impl Endpoints {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bowline_http::{Connector, Pipes};
+
+    fn credentials(generation: u64, endpoints: &[&str]) -> Credentials {
+        let endpoints = endpoints.iter().map(|it| Endpoint::parse(it).unwrap());
+        let connector = Connector::simulated(Pipes::default());
+        Credentials::of(generation, endpoints.collect(), connector)
+    }
+
+    fn hosts(order: &[Endpoint]) -> Vec<String> {
+        let texts = order.iter().map(ToString::to_string);
+        texts
+            .map(|it| it.trim_end_matches(":50000").to_owned())
+            .collect()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn all_have_their_turn_and_a_seed_decides_who_is_first() {
+        let endpoints = Endpoints::new(Random::seeded(3));
+        let three = credentials(1, &["a", "b", "c"]);
+        let orders: Vec<Vec<String>> = (0..6)
+            .map(|_| hosts(&endpoints.order(&three, true)))
+            .collect();
+        assert_eq!(orders[..3], orders[3..]);
+        let firsts: std::collections::BTreeSet<&String> =
+            orders.iter().map(|order| &order[0]).collect();
+        assert_eq!(firsts.len(), 3);
+        let again = Endpoints::new(Random::seeded(3));
+        assert_eq!(hosts(&again.order(&three, true)), orders[0]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_did_not_answer_and_who_is_a_worker_comes_last_for_a_while() {
+        let endpoints = Endpoints::new(Random::seeded(3));
+        let three = credentials(1, &["a", "b", "c"]);
+        let [a, b] = ["a", "b"].map(|it| Endpoint::parse(it).unwrap());
+        endpoints.order(&three, true);
+        endpoints.is_lost(&a);
+        endpoints.is_a_worker(&b);
+        for _ in 0..3 {
+            assert_eq!(hosts(&endpoints.order(&three, true)), ["c", "a", "b"]);
+        }
+        let last = |forwards| hosts(&endpoints.order(&three, forwards)).pop();
+        assert_eq!(last(false).as_deref(), Some("a"), "a worker knows itself");
+        tokio::time::advance(REST).await;
+        assert_eq!(last(true).as_deref(), Some("b"));
+        tokio::time::advance(WORKER).await;
+        let firsts: std::collections::BTreeSet<String> = (0..3)
+            .map(|_| hosts(&endpoints.order(&three, true)).remove(0))
+            .collect();
+        assert_eq!(firsts.len(), 3);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_was_learnt_comes_after_what_was_said() {
+        let endpoints = Endpoints::new(Random::seeded(3));
+        let one = credentials(1, &["10.0.0.1"]);
+        let learnt = ["10.0.0.3", "10.0.0.1", "10.0.0.2", "10.0.0.2"];
+        let learnt = learnt.map(|it| Endpoint::of(it.parse().unwrap()));
+        endpoints.learnt(learnt.to_vec());
+        let all = ["10.0.0.1", "10.0.0.2", "10.0.0.3"];
+        assert_eq!(hosts(&endpoints.order(&one, true)), all);
+        endpoints.is_lost(&learnt[1]);
+        assert_eq!(hosts(&endpoints.order(&one, true)), all);
+        let other = credentials(2, &["10.0.0.9"]);
+        let order = hosts(&endpoints.order(&other, true));
+        assert_eq!(order[0], "10.0.0.9");
+        assert_eq!(order.len(), 4);
+    }
+}

@@ -70,7 +70,120 @@ impl Environment {
     }
 }
 
-/// The reference page's table, in Markdown.
+const fn key(
+    name: &'static str,
+    default: &'static str,
+    allowed: &'static str,
+    meaning: &'static str,
+) -> Variable {
+    Variable {
+        name,
+        meaning,
+        default,
+        allowed,
+    }
+}
+
+/// The keys of the cloud config, in the order of the reference page.
+pub(super) const KEYS: [Variable; 15] = [
+    key(
+        "global.clusterName",
+        "`cluster` of the talosconfig's context",
+        "a label value",
+        "Value of the label `node.cloudprovider.kubernetes.io/clustername`; without any, nodes have none.",
+    ),
+    key(
+        "global.preferIPv6",
+        "false",
+        "`true` or `false`, without quotes",
+        "IPv6 comes first: when machines are asked, and among external addresses.",
+    ),
+    key(
+        "global.enforceTransformations",
+        "false",
+        "`true` or `false`, without quotes",
+        "Rules own the labels, annotations and taints that they set: what no rule sets any more goes. The \
+         original has no such key.",
+    ),
+    key(
+        "global.endpoints",
+        "none",
+        "a list",
+        "A key of old files, used while TALOS_ENDPOINTS is not set.",
+    ),
+    key(
+        "transformations",
+        "none",
+        "a list",
+        "Rules. All that match a machine apply, in this order; later values win.",
+    ),
+    key(
+        "transformations[].name",
+        "none",
+        "a text",
+        "Stands in messages about the rule.",
+    ),
+    key(
+        "transformations[].nodeSelector",
+        "every machine",
+        "a list",
+        "The rule is for machines that one of these terms matches. `name` of a term has no effect.",
+    ),
+    key(
+        "transformations[].nodeSelector[].matchExpressions",
+        "none",
+        "a list",
+        "A term matches if all of these do; one without any matches nothing.",
+    ),
+    key(
+        "transformations[].nodeSelector[].matchExpressions[].key",
+        "none",
+        "`platform`, `hostname`, `region`, `zone`, `instanceType`, `instanceID`, `providerID`, `spot`, \
+         `internalDNS`, `externalDNS` in any case",
+        "What is compared.",
+    ),
+    key(
+        "transformations[].nodeSelector[].matchExpressions[].operator",
+        "none",
+        "`In`, `NotIn`, `Exists`, `DoesNotExist`, `Gt`, `Lt`, `Regexp`",
+        "How.",
+    ),
+    key(
+        "transformations[].nodeSelector[].matchExpressions[].values",
+        "none",
+        "a list of texts",
+        "With what: some for `In` and `NotIn`, one for `Gt`, `Lt` and `Regexp`, none for the others.",
+    ),
+    key(
+        "transformations[].annotations`, `.labels",
+        "none",
+        "a map of templates",
+        "For the node, also in name spaces of Kubernetes.",
+    ),
+    key(
+        "transformations[].taints",
+        "none",
+        "a map of templates that give `Effect` or `value:Effect`",
+        "For the node while it is initialised.",
+    ),
+    key(
+        "transformations[].platformMetadata",
+        "none",
+        "a map of templates for `Region`, `Zone`, `InstanceType`, `InstanceID`, `ProviderID`, `Spot`, \
+         `InternalDNS`, `ExternalDNS` in any case",
+        "In the place of what the machine says.",
+    ),
+    key(
+        "transformations[].features.publicIPDiscovery",
+        "false",
+        "`true` or `false`, without quotes",
+        "Public addresses are also looked for on the machine's own links.",
+    ),
+];
+
+/// The reference page's tables, in Markdown.
 pub fn reference() -> String {
-    variable_table("Variable", &VARIABLES)
+    let variables = variable_table("Variable", &VARIABLES);
+    let keys = variable_table("Key of the file", &KEYS);
+    format!("{variables}\n{keys}")
 }

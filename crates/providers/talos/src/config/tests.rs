@@ -306,3 +306,30 @@ proptest! {
         let _ = Config::read(&text);
     }
 }
+
+#[test]
+fn the_reference_page_tells_of_every_key() {
+    let told: Vec<&str> = super::environment::KEYS
+        .iter()
+        .flat_map(|key| key.name.split("`, `"))
+        .map(|name| name.rsplit('.').next().unwrap())
+        .collect();
+    for key in [
+        "clusterName",
+        "preferIPv6",
+        "enforceTransformations",
+        "name",
+        "nodeSelector",
+        "annotations",
+        "labels",
+        "taints",
+        "platformMetadata",
+        "matchExpressions",
+        "key",
+        "operator",
+        "values",
+        "publicIPDiscovery",
+    ] {
+        assert!(told.contains(&key), "{key}");
+    }
+}

@@ -172,3 +172,24 @@ async fn the_control_handle_works_over_http() {
     assert_eq!(scenery.talos.machines().len(), 4);
     assert_eq!(client.get("/else").await.status, 404);
 }
+
+/// The example of the documentation.
+fn documented() -> &'static str {
+    let page = include_str!("../../../../../docs/simulators.md");
+    let part = page.find("## The Talos simulator").unwrap();
+    let start = part + page[part..].find("```yaml\n").unwrap() + "```yaml\n".len();
+    let length = page[start..].find("```").unwrap();
+    &page[start..start + length]
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_documented_fixture_is_what_it_says() {
+    let scenery = Scenery::with(documented());
+    let machines = scenery.talos.machines();
+    let names: Vec<&str> = machines.iter().map(|one| one.name.as_str()).collect();
+    assert_eq!(names, ["container-1", "cp-1", "worker-1"]);
+    assert_eq!(machines[2].node_ips.len(), 1);
+    assert_eq!(scenery.world.faults.rules().len(), 1);
+    let platform: PlatformMetadataSpec = scenery.reader().await.single("10.0.0.5").await.unwrap();
+    assert_eq!(platform.provider_id, "hcloud://4711");
+}

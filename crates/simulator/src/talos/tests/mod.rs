@@ -5,6 +5,7 @@ mod faults;
 mod handle;
 mod resources;
 mod routing;
+mod watches;
 mod world;
 
 use std::fmt::Write as _;

@@ -1,4 +1,4 @@
-use bowline_talos_api::resource::{CreateRequest, DestroyRequest, UpdateRequest, WatchRequest};
+use bowline_talos_api::resource::{CreateRequest, DestroyRequest, UpdateRequest};
 use bowline_talos_api::specs::{
     AddressStatusSpec, ControllerManagerConfigSpec, Family, MachineType, MemberSpec, NodenameSpec,
     PlatformMetadataSpec, SystemInformationSpec,
@@ -156,12 +156,6 @@ async fn nobody_writes_and_unknown_methods_are_unknown() {
         let answer = tower::Service::call(&mut channel, request).await.unwrap();
         assert_eq!(answer.headers()["grpc-status"], "12", "{path}");
     }
-    let watch = WatchRequest {
-        namespace: AddressStatusSpec::NAMESPACE.to_owned(),
-        r#type: AddressStatusSpec::TYPE.to_owned(),
-        ..WatchRequest::default()
-    };
-    assert_eq!(told(state.watch(watch).await).0, Code::Unimplemented);
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,0 +1,126 @@
+{{/*
+What differs from cloud to cloud: the original's Lease and port; where a Secret with files is mounted; the file of --cloud-config
+in the ConfigMap, the value that says it, and whether the program follows its changes; and what the cloud can do.
+*/}}
+{{- define "bowline.cloud" -}}
+{{- if eq .Values.provider "cloudscale" -}}
+lease: cloud-controller-manager
+port: 10258
+secretPath: /etc/bowline/cloudscale
+hasLoadBalancers: true
+{{- else if eq .Values.provider "exoscale" -}}
+lease: cloud-controller-manager
+port: 10258
+secretPath: /etc/bowline/exoscale
+configFile: cloud.yaml
+configValue: exoscale.cloudConfig
+hasLoadBalancers: true
+{{- else if eq .Values.provider "talos" -}}
+lease: cloud-controller-manager-talos
+port: 10458
+# Where the program looks without being told.
+secretPath: /var/run/secrets/talos.dev
+# The original's key: its ConfigMap has the same name.
+configFile: ccm-config.yaml
+configValue: talos.cloudConfig
+followsConfig: true
+knowsRanges: true
+{{- else if eq .Values.provider "xenorchestra" -}}
+lease: cloud-controller-manager-xenorchestra
+port: 10258
+secretPath: /etc/xenorchestra
+configValue: xenorchestra.config
+{{- else -}}
+{{- fail "provider is empty: say which cloud this is for, such as provider=cloudscale" -}}
+{{- end -}}
+{{- end -}}
+
+{{/* The Secret that is mounted, if one is. */}}
+{{- define "bowline.mountedSecret" -}}
+{{- if eq .Values.provider "cloudscale" -}}
+{{- with .Values.cloudscale.token -}}
+{{- if .asFile -}}{{- .existingSecret -}}{{- end -}}
+{{- end -}}
+{{- else if eq .Values.provider "exoscale" -}}
+{{- with .Values.exoscale.credentials -}}
+{{- if .file -}}{{- .existingSecret -}}{{- end -}}
+{{- end -}}
+{{- else if eq .Values.provider "talos" -}}
+{{- .Values.talos.credentials.existingSecret | default (include "bowline.talos.account" .) -}}
+{{- else if not .Values.xenorchestra.variables.existingSecret -}}
+{{- .Values.xenorchestra.config.existingSecret -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "bowline.cloudscale.env" -}}
+{{- $values := .Values.cloudscale -}}
+{{- with $values.token -}}
+{{- if .asFile -}}
+{{- include "bowline.variable" (dict "name" "CLOUDSCALE_ACCESS_TOKEN_FILE"
+      "value" (printf "%s/%s" (include "bowline.cloud" $ | fromYaml).secretPath .key)) -}}
+{{- else -}}
+{{- include "bowline.variable" (dict "name" "CLOUDSCALE_ACCESS_TOKEN" "secret" .existingSecret "key" .key) -}}
+{{- end -}}
+{{- end -}}
+{{- include "bowline.variable" (dict "name" "CLOUDSCALE_API_URL" "value" $values.apiUrl) -}}
+{{- $optional := dict "apiTimeoutSeconds" "API_TIMEOUT" "ownershipTags" "OWNERSHIP_TAGS" "driftCheckPeriod" "DRIFT_CHECK_PERIOD"
+      "serviceSourceRanges" "SERVICE_SOURCE_RANGES" "matchByAddress" "MATCH_BY_ADDRESS"
+      "clusterNameAnnotation" "CLUSTER_NAME_ANNOTATION" -}}
+{{- range $key, $variable := $optional -}}
+{{- if hasKey $values $key -}}
+{{- include "bowline.variable" (dict "name" (printf "CLOUDSCALE_%s" $variable) "value" (get $values $key)) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "bowline.exoscale.env" -}}
+{{- $values := .Values.exoscale -}}
+{{- with $values.credentials -}}
+{{- if .file -}}
+{{- include "bowline.variable" (dict "name" "EXOSCALE_API_CREDENTIALS_FILE"
+      "value" (printf "%s/%s" (include "bowline.cloud" $ | fromYaml).secretPath .file)) -}}
+{{- else -}}
+{{- include "bowline.variable" (dict "name" "EXOSCALE_API_KEY" "secret" .existingSecret "key" "api-key") -}}
+{{- include "bowline.variable" (dict "name" "EXOSCALE_API_SECRET" "secret" .existingSecret "key" "api-secret") -}}
+{{- end -}}
+{{- end -}}
+{{- with $values.zone -}}
+{{- include "bowline.variable" (dict "name" "EXOSCALE_API_ZONE" "value" .) -}}
+{{- end -}}
+{{- with $values.apiEndpoint -}}
+{{- include "bowline.variable" (dict "name" "EXOSCALE_API_ENDPOINT" "value" .) -}}
+{{- end -}}
+{{- if $values.csrApproval.enabled -}}
+{{- include "bowline.variable" (dict "name" "EXOSCALE_SKS_AGENT_RUNNERS" "value" "node-csr-validation") -}}
+{{- end -}}
+{{- end -}}
+
+{{/* The object of talos.dev, and the Secret that Talos makes for it. */}}
+{{- define "bowline.talos.account" -}}
+{{- with .Values.talos.credentials -}}
+{{- if and .create (not .existingSecret) -}}
+{{- printf "%s-talos-secrets" (include "bowline.account" $) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* What Talos makes names talos.default, which is known to the cluster's DNS alone. */}}
+{{- define "bowline.talos.env" -}}
+{{- $onControlPlane := hasKey (.Values.nodeSelector | default dict) "node-role.kubernetes.io/control-plane" -}}
+{{- if .Values.talos.endpoints -}}
+{{- include "bowline.variable" (dict "name" "TALOS_ENDPOINTS" "value" (join "," .Values.talos.endpoints)) -}}
+{{- else if include "bowline.talos.account" . -}}
+{{- if and .Values.hostNetwork $onControlPlane -}}
+{{- include "bowline.variable" (dict "name" "TALOS_ENDPOINTS" "field" "status.podIP") -}}
+{{- else if eq .Values.dnsPolicy "Default" -}}
+{{- fail "talos.endpoints is empty, and dnsPolicy=Default does not know talos.default, where Talos is for pods: set one of them" -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Whom the event is about that tells that Xen Orchestra cannot be reached. */}}
+{{- define "bowline.xenorchestra.env" -}}
+{{- range $name, $field := dict "POD_NAME" "metadata.name" "POD_NAMESPACE" "metadata.namespace" "POD_UID" "metadata.uid" -}}
+{{- include "bowline.variable" (dict "name" $name "field" $field) -}}
+{{- end -}}
+{{- end -}}

@@ -1,0 +1,232 @@
+//! Talos through the program: its credentials, its command name, and the manager as a process.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bowline_simulator::World;
+use bowline_simulator::cluster::Cluster;
+use bowline_simulator::fleet::{self, Fleet};
+use bowline_simulator::journal::Filter;
+use bowline_simulator::kubernetes::auth::originals;
+use bowline_simulator::kubernetes::kinds;
+use bowline_simulator::serve::Server;
+use bowline_simulator::talos::{Access, Config, MachineSpec, PlatformSpec, Talos};
+use serde_json::Value;
+use tempfile::TempDir;
+use tokio::task::spawn_blocking;
+
+use crate::process::{Ended, Running, bowline, program, run};
+
+/// No wait on the cluster's state is longer. The machine may be busy.
+const PATIENCE: Duration = Duration::from_secs(60);
+const ORIGINAL: &str = "talos-cloud-controller-manager";
+
+/// A manager that finds no cluster, with that file as its talosconfig.
+fn lonely(talosconfig: &Path, home: &Path) -> Command {
+    let mut command = bowline(&["--cloud-provider=talos", "--master=http://127.0.0.1:1"]);
+    command
+        .env("TALOSCONFIG", talosconfig)
+        .env("HOME", home)
+        .env_remove("TALOS_HOME")
+        .env_remove("TALOS_ENDPOINTS");
+    command
+}
+
+#[test]
+fn talos_case_88_without_credentials_the_program_ends_and_makes_no_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("talosconfig");
+    run(lonely(&path, folder.path())).failed_with(&[
+        "there is no talosconfig",
+        path.to_str().unwrap(),
+        "/.talos/config",
+        "/var/run/secrets/talos.dev/config",
+    ]);
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    for (text, words) in [
+        (
+            "context: prod\ncontexts: {a: {}}",
+            "its context \"prod\" is not found",
+        ),
+        (
+            "context: a\ncontexts: {a: {ca: '!'}}",
+            "`ca` of context \"a\" is not base64",
+        ),
+        (
+            "context: a\ncontexts: {a: {crt: QQ==}}",
+            "has `crt` without `key`",
+        ),
+        (
+            "context: a\ncontexts: {a: {}}",
+            "failed to determine endpoints",
+        ),
+    ] {
+        std::fs::write(&path, text).unwrap();
+        let ended = run(lonely(&path, folder.path()));
+        ended.failed_with(&[path.to_str().unwrap(), words]);
+    }
+}
+
+/// What processes work on.
+struct Stage {
+    world: World,
+    cluster: Cluster,
+    talos: Arc<Talos>,
+    fleet: Fleet,
+    folder: TempDir,
+    _server: Server,
+}
+
+impl Stage {
+    async fn new() -> Self {
+        let world = World::real();
+        let any = SocketAddr::from(([127, 0, 0, 1], 0));
+        let cluster = Cluster::on_socket(&world, any).await.unwrap();
+        cluster.install(originals::talos()).unwrap();
+        let talos = Talos::new(&world, Config::default()).unwrap();
+        let first = MachineSpec::named("cp1", &["eth0/10.0.0.1/24"]).control_plane();
+        talos.add_machine(&first).unwrap();
+        let server = talos.listen("cp1", any).await.unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let fleet = Fleet::new(&world, cluster.admin().unwrap(), fleet::Settings::default());
+        let text = cluster.account_kubeconfig("kube-system", ORIGINAL).unwrap();
+        std::fs::write(folder.path().join("kubeconfig"), text).unwrap();
+        let endpoint = server.local_addr().unwrap().to_string();
+        let access = Access::reader(&[&endpoint]);
+        let talosconfig = talos.talosconfig(&access).unwrap();
+        std::fs::write(folder.path().join("talosconfig"), talosconfig).unwrap();
+        let link = folder.path().join(ORIGINAL);
+        std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_bowline"), link).unwrap();
+        Self {
+            world,
+            cluster,
+            talos,
+            fleet,
+            folder,
+            _server: server,
+        }
+    }
+
+    /// The command line of the original's chart with these controllers, and that cloud config.
+    fn manager(&self, controllers: &str, file: &str) -> Command {
+        let path = |name: &str| self.folder.path().join(name);
+        std::fs::write(path("ccm-config.yaml"), file).unwrap();
+        let mut command = program(&path(ORIGINAL), &["--v=2", "--cloud-provider=talos"]);
+        command
+            .arg(format!(
+                "--cloud-config={}",
+                path("ccm-config.yaml").display()
+            ))
+            .arg(format!("--controllers={controllers}"))
+            .arg("--leader-elect-resource-name=cloud-controller-manager-talos")
+            .arg("--authorization-always-allow-paths=/healthz,/livez,/readyz,/metrics")
+            .arg(format!("--kubeconfig={}", path("kubeconfig").display()))
+            .arg("--secure-port=0")
+            .env("SERVICE_ACCOUNT", ORIGINAL)
+            .env("HOME", self.folder.path())
+            .env("TALOSCONFIG", path("talosconfig"));
+        command
+    }
+
+    fn node(&self, name: &str) -> Option<Value> {
+        let kind = kinds::by_kind("", "v1", "Node").unwrap();
+        self.cluster.api().get(kind, "", name)
+    }
+
+    async fn until(&self, what: &str, is: impl Fn(&Self) -> bool) {
+        let mut writes = self.cluster.api().store().subscribe();
+        let waiting = async {
+            loop {
+                writes.mark_unchanged();
+                if is(self) {
+                    return;
+                }
+                writes.changed().await.unwrap();
+            }
+        };
+        let found = tokio::time::timeout(PATIENCE, waiting).await;
+        found.unwrap_or_else(|_| panic!("{what}: not within {PATIENCE:?}"));
+    }
+}
+
+/// Asks the process to end, and waits for it on a thread of its own: the cluster has to go on.
+async fn end(running: Running) -> Ended {
+    running.signal("TERM");
+    spawn_blocking(|| running.end()).await.unwrap()
+}
+
+#[tokio::test]
+async fn talos_case_02_under_the_originals_name_and_role_nodes_are_described_by_their_machines() {
+    let stage = Stage::new().await;
+    let platform = PlatformSpec {
+        platform: "exoscale".into(),
+        region: "ch-gva-2".into(),
+        zone: "ch-gva-2".into(),
+        instance_type: "standard.medium".into(),
+        instance_id: "9f01".into(),
+        provider_id: "exoscale://9f01".into(),
+        ..PlatformSpec::default()
+    };
+    let own = ["eth0/10.1.0.2/24", "external/194.182.160.5/32"];
+    let machine = MachineSpec::named("n2", &own).platform(platform);
+    stage.talos.add_machine(&machine).unwrap();
+    stage
+        .fleet
+        .join(stage.talos.kubelet("n2").unwrap())
+        .unwrap();
+    let file = "global:\ntransformations: [{labels: {node-role.kubernetes.io/web: \"\"}}]";
+    let running = Running::start(stage.manager("cloud-node,node-csr-approval", file));
+    let initialized = |stage: &Stage| {
+        let node = stage.node("n2").unwrap_or_default();
+        node["spec"]["providerID"] == "exoscale://9f01"
+            && !node["spec"]["taints"].to_string().contains("uninitialized")
+    };
+    stage.until("n2 is initialised", initialized).await;
+    let node = stage.node("n2").unwrap();
+    let labels = &node["metadata"]["labels"];
+    assert_eq!(labels["topology.kubernetes.io/zone"], "ch-gva-2");
+    assert_eq!(
+        labels["failure-domain.beta.kubernetes.io/region"],
+        "ch-gva-2"
+    );
+    assert_eq!(
+        labels["node.kubernetes.io/instance-type"],
+        "standard.medium"
+    );
+    assert_eq!(
+        labels["node.cloudprovider.kubernetes.io/platform"],
+        "exoscale"
+    );
+    assert_eq!(labels["node-role.kubernetes.io/web"], "");
+    let addresses = node["status"]["addresses"].to_string();
+    assert!(addresses.contains("194.182.160.5"), "{addresses}");
+    let ended = end(running).await;
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let denied = Filter::any().server("kubernetes").status(403);
+    let denied = stage.world.journal.matching(&denied);
+    assert_eq!(denied, [], "the original's role is enough");
+}
+
+#[tokio::test]
+async fn talos_case_93_approval_of_certificates_alone_starts_without_a_talosconfig() {
+    let stage = Stage::new().await;
+    std::fs::remove_file(stage.folder.path().join("talosconfig")).unwrap();
+    let running = Running::start(stage.manager("node-csr-approval", "global:"));
+    let leads = |stage: &Stage| {
+        let kind = kinds::by_kind("coordination.k8s.io", "v1", "Lease").unwrap();
+        let name = "cloud-controller-manager-talos";
+        let lease = stage.cluster.api().get(kind, "kube-system", name);
+        lease.is_some_and(|lease| lease["spec"]["holderIdentity"].is_string())
+    };
+    stage.until("the manager leads", leads).await;
+    let requests = Filter::any().path("*certificatesigningrequests*");
+    let watched = stage.world.journal.wait_for(&requests, 1);
+    tokio::time::timeout(PATIENCE, watched).await.unwrap();
+    let ended = end(running).await;
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let asked = Filter::any().server("talos");
+    assert_eq!(stage.world.journal.count(&asked), 0);
+}

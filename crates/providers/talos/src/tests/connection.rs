@@ -1,0 +1,264 @@
+//! Endpoints, connections and credentials.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bowline_core::{CloudErrorKind, CloudName, Lookup};
+use bowline_http::{Connector, ProxyRules, Tls};
+use bowline_simulator::World;
+use bowline_simulator::talos::{Access, Config, MachineSpec, Talos};
+use tokio::time::Instant;
+
+use crate::testing::cluster::{FIRST, Stage, cannot_tell, found, id, look};
+use crate::{Environment, Need, Setup, Surroundings, build};
+
+#[tokio::test(start_paused = true)]
+async fn talos_case_54_an_endpoint_that_refuses_is_passed_over() {
+    let stage = Stage::new();
+    stage.metal("w1", &["eth0/10.8.0.11/24"]);
+    stage.give(&Access::reader(&["10.0.0.7", FIRST]));
+    let (cloud, node) = (stage.cloud(""), stage.node("w1", "10.8.0.11"));
+    for _ in 0..10 {
+        found(&cloud, &node).await;
+    }
+    let errors = r#"talosccm_api_request_errors_total{request="platformmetadata"}"#;
+    assert_eq!(stage.metric(errors), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn talos_case_55_a_renewed_certificate_is_used_before_and_after_the_old_one_ends() {
+    let stage = Stage::new();
+    stage.metal("w1", &["eth0/10.8.0.11/24"]);
+    let short = Access::reader(&[FIRST]).lifetime(Duration::from_secs(600));
+    stage.give(&short);
+    let (cloud, node) = (stage.cloud(""), stage.node("w1", "10.8.0.11"));
+    for minute in 0..180 {
+        // Renewed a minute before its end, every nine minutes.
+        if minute % 9 == 8 {
+            stage.give(&short);
+        }
+        if minute % 7 == 0 {
+            stage.talos.drop_connections();
+        }
+        found(&cloud, &node).await;
+        tokio::time::sleep(Duration::from_secs(60)).await;
+    }
+    assert_eq!(cloud.ready(), Ok(()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn talos_case_55_a_refused_certificate_is_exchanged_within_the_call() {
+    let stage = Stage::new();
+    stage.metal("w1", &["eth0/10.8.0.11/24"]);
+    let short = Access::reader(&[FIRST]).lifetime(Duration::from_secs(600));
+    stage.give(&short);
+    let (cloud, node) = (stage.cloud(""), stage.node("w1", "10.8.0.11"));
+    found(&cloud, &node).await;
+    tokio::time::sleep(Duration::from_secs(700)).await;
+    let told = cloud.ready().unwrap_err();
+    assert!(told.contains("ended at"), "{told}");
+    found(&cloud, &node).await;
+    stage.talos.drop_connections();
+    let told = cannot_tell(&cloud, &node).await;
+    assert!(told.to_lowercase().contains("certificate"), "{told}");
+    // Nobody has looked at the file since: the call itself does.
+    stage.give(&short);
+    found(&cloud, &node).await;
+    assert_eq!(cloud.ready(), Ok(()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn talos_case_56_a_worker_as_an_endpoint_fails_no_call() {
+    let mut stage = Stage::new();
+    stage.metal("w1", &["eth0/10.8.0.11/24"]);
+    stage.metal("w2", &["eth0/10.8.0.12/24"]);
+    stage.serve("w2", "10.8.0.12");
+    stage.give(&Access::reader(&["10.8.0.12", FIRST]));
+    let (cloud, node) = (stage.cloud(""), stage.node("w1", "10.8.0.11"));
+    for _ in 0..20 {
+        found(&cloud, &node).await;
+    }
+    let errors = r#"talosccm_api_request_errors_total{request="platformmetadata"}"#;
+    assert_eq!(stage.metric(errors), 0);
+    let forwarding = stage.world.journal.entries();
+    // gRPC's own refusals are told in the journal as what HTTP would call them.
+    let refused = forwarding.iter().filter(|it| it.status == 403).count();
+    assert_eq!(refused, 1, "it is remembered");
+
+    stage.give(&Access::reader(&["10.8.0.12"]));
+    let cloud = stage.cloud("");
+    let told = cannot_tell(&cloud, &node).await;
+    assert!(told.ends_with("no request forwarding"), "{told}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn talos_case_57_a_certificate_for_another_name_is_not_trusted() {
+    let stage = Stage::new();
+    stage.metal("w1", &["eth0/10.8.0.11/24"]);
+    stage.talos.set_server_names(Some(&["other.example"]));
+    let (cloud, node) = (stage.cloud(""), stage.node("w1", "10.8.0.11"));
+    let told = cannot_tell(&cloud, &node).await;
+    assert!(
+        told.contains("certificate of 10.0.0.1:50000 is not trusted: it was issued for another"),
+        "{told}"
+    );
+    let errors = r#"talosccm_api_request_errors_total{request="platformmetadata"}"#;
+    assert_eq!(stage.metric(errors), 1);
+    stage.talos.set_server_names(None);
+    found(&cloud, &node).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_endpoint_that_says_nothing_is_given_up_in_time_to_ask_another() {
+    let stage = Stage::new();
+    stage.metal("w1", &["eth0/10.8.0.11/24"]);
+    // Accepts, and never says a word.
+    let _silent = stage.world.pipes.listen("10.0.0.7:50000");
+    stage.give(&Access::reader(&["10.0.0.7", FIRST]));
+    let (cloud, node) = (stage.cloud(""), stage.node("w1", "10.8.0.11"));
+    let begun = Instant::now();
+    for _ in 0..4 {
+        found(&cloud, &node).await;
+    }
+    assert_eq!(
+        begun.elapsed().as_secs(),
+        4,
+        "one connection was waited for"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_that_was_cut_is_made_anew_within_the_call() {
+    let stage = Stage::new();
+    stage.metal("w1", &["eth0/10.8.0.11/24"]);
+    let (cloud, node) = (stage.cloud(""), stage.node("w1", "10.8.0.11"));
+    for _ in 0..3 {
+        found(&cloud, &node).await;
+        stage.talos.drop_connections();
+    }
+    stage.talos.cut_next_list("w1", 0).unwrap();
+    found(&cloud, &node).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_authority_is_trusted_beside_the_old_one_and_then_alone() {
+    let stage = Stage::new();
+    stage.metal("w1", &["eth0/10.8.0.11/24"]);
+    let (cloud, node) = (stage.cloud(""), stage.node("w1", "10.8.0.11"));
+    found(&cloud, &node).await;
+    stage.talos.rotate_authority().unwrap();
+    stage.give(&Access::reader(&[FIRST]));
+    stage.talos.drop_connections();
+    tokio::time::sleep(Duration::from_secs(6)).await;
+    found(&cloud, &node).await;
+    assert!(stage.talos.finish_rotation());
+    stage.talos.drop_connections();
+    found(&cloud, &node).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_control_plane_is_learnt_and_asked_when_no_named_endpoint_answers() {
+    let mut stage = Stage::new();
+    stage.metal("w1", &["eth0/10.8.0.11/24"]);
+    stage.add(&MachineSpec::named("cp2", &["eth0/10.0.0.2/24"]).control_plane());
+    let (cloud, node) = (stage.cloud(""), stage.node("w1", "10.8.0.11"));
+    found(&cloud, &node).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(stage.asked_for("Members"), 1);
+    stage.silence().await;
+    stage.talos.drop_connections();
+    stage.serve("cp2", "10.0.0.2");
+    for _ in 0..3 {
+        assert_eq!(id(&found(&cloud, &node).await), "talos://metal/10.8.0.11");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_role_that_is_too_small_is_told_as_denied() {
+    let stage = Stage::new();
+    stage.metal("w1", &["eth0/10.8.0.11/24"]);
+    stage.give(&Access::reader(&[FIRST]).roles(&["os:nobody"]));
+    let (cloud, node) = (stage.cloud(""), stage.node("w1", "10.8.0.11"));
+    let Lookup::CannotTell(error) = look(&cloud, &node).await else {
+        panic!("nothing can be told");
+    };
+    assert_eq!(error.kind(), CloudErrorKind::Denied);
+    assert!(
+        error.chain().contains("not authorized"),
+        "{}",
+        error.chain()
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn talos_case_53_endpoints_of_the_environment_are_called() {
+    let mut stage = Stage::new();
+    stage.metal("w1", &["eth0/10.8.0.11/24"]);
+    stage.add(&MachineSpec::named("cp2", &["eth0/10.0.0.2/24"]).control_plane());
+    stage.silence().await;
+    stage.serve("cp2", "10.0.0.2");
+    let cloud = stage.build("", &["10.0.0.2"], Need::Machines).unwrap();
+    found(&cloud, &stage.node("w1", "10.8.0.11")).await;
+    let old = "global: {endpoints: [10.0.0.2]}";
+    let cloud = stage.build(old, &[], Need::Machines).unwrap();
+    found(&cloud, &stage.node("w1", "10.8.0.11")).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_runs_of_one_seed_are_the_same() {
+    async fn run() -> String {
+        let mut stage = Stage::new();
+        stage.metal("w1", &["eth0/10.8.0.11/24"]);
+        stage.add(&MachineSpec::named("cp2", &["eth0/10.0.0.2/24"]).control_plane());
+        stage.serve("cp2", "10.0.0.2");
+        stage.give(&Access::reader(&[FIRST, "10.0.0.2", "10.0.0.3"]));
+        let (cloud, node) = (stage.cloud(""), stage.node("w1", "10.8.0.11"));
+        for _ in 0..5 {
+            found(&cloud, &node).await;
+            tokio::time::sleep(Duration::from_secs(60)).await;
+        }
+        stage.world.journal.transcript()
+    }
+    let (first, second) = (run().await, run().await);
+    assert!(!first.is_empty());
+    // The second begins later by the paused clock's own count, not by the world's.
+    assert_eq!(first, second);
+}
+
+#[tokio::test]
+async fn over_real_sockets_and_tls_it_is_the_same() {
+    let world = World::real();
+    let talos = Talos::new(&world, Config::default()).unwrap();
+    let own = ["eth0/10.0.0.1/24"];
+    let first = MachineSpec::named("cp1", &own).control_plane();
+    talos.add_machine(&first).unwrap();
+    let any = std::net::SocketAddr::from(([127, 0, 0, 1], 0));
+    let server = talos.listen("cp1", any).await.unwrap();
+    let endpoint = server.local_addr().unwrap().to_string();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("config");
+    let text = talos.talosconfig(&Access::reader(&[&endpoint])).unwrap();
+    std::fs::write(&path, text).unwrap();
+    let setup = Setup {
+        environment: Environment {
+            endpoints: Vec::new(),
+            candidates: vec![path],
+        },
+        config_file: String::new(),
+        need: Need::Machines,
+    };
+    let tls = Tls::new().build().unwrap();
+    let surroundings = Surroundings {
+        name: CloudName::parse("talos").unwrap(),
+        connector: Connector::real(tls, ProxyRules::default()),
+        clock: world.clock.clone(),
+        random: world.random.fork(),
+        metrics: None,
+    };
+    let cloud = build(setup, surroundings, None).unwrap();
+    let mut node = crate::testing::node("cp1", "10.0.0.1");
+    node.created = world.clock.now();
+    let instance = found(&cloud, &Arc::new(node)).await;
+    assert_eq!(id(&instance), "talos://metal/10.0.0.1");
+    cloud.instances().unwrap().canary().await.unwrap();
+}

@@ -1,0 +1,224 @@
+//! The Xen Orchestra provider: virtual machines of XCP-ng and XenServer pools.
+//!
+//! # The cloud
+//!
+//! Xen Orchestra is one server that manages many *pools*; a pool is a cluster of *hosts* (hypervisors),
+//! and on them run the *VMs* that are nodes here. The pool is the region of a node, the host its zone, so
+//! that a zone changes whenever a VM is migrated. There are no load balancers and no routes.
+//!
+//! # Its API, and what to know about it
+//!
+//! - REST under `/rest/v0`, HTTP/1.1, often with a self-signed certificate, often behind a redirect from
+//!   http to https, sometimes behind a proxy with a path of its own that the server does not know of.
+//! - A token is a cookie. It lives at most half a year and is not prolonged by use. A user with a password
+//!   gets one in different ways, depending on the age of the server.
+//! - The server shows what it has in memory. A pool that is disconnected, or not loaded yet, is not there
+//!   with all it has: a VM of it is `404 no such VM`, although it runs. See `proof`.
+//! - Lists come whole; what a user may not read is left out of them without a word.
+//! - `$container` is the host of a VM that runs. Of one that does not it is the pool, or a host that has a
+//!   disk of it, and it may be missing.
+//! - Guests with some firmware tell their UUID in the other byte order.
+//! - Events have no replay; those that a pool's disconnection sends look like deletions.
+//!
+//! # The parts
+//!
+//! ```text
+//!  config ─ file or environment ─▶ build ─▶ Cloud ─▶ instances ─▶ server ─▶ api ─▶ session ─▶ bowline-http
+//!     └─ read again: session/reload               │      │          ▲                └─ sign_in, rpc
+//!                                                 │      └─ proof   └─ events
+//!                                                 └─ check: does it answer?
+//!
+//!  id: what a provider id means; describe, addresses, labels: what a node is told
+//! ```
+
+mod addresses;
+mod api;
+mod check;
+pub mod config;
+mod describe;
+mod events;
+mod hash;
+pub mod id;
+mod instances;
+pub mod labels;
+mod metrics;
+mod proof;
+mod reporter;
+mod server;
+mod session;
+#[cfg(test)]
+mod testing;
+
+use std::sync::Arc;
+
+use bowline_core::{
+    BoxFuture, Claim, Cloud, CloudName, Fact, Following, Hold, Instances, LabelSync, Node, Trouble,
+};
+pub use bowline_http::Surroundings;
+use bowline_http::{Background, TlsError};
+use thiserror::Error;
+use tokio::sync::Notify;
+use tokio::time::sleep;
+
+use api::Api;
+use check::Checks;
+use instances::Machines;
+use server::Server;
+use session::{RELOAD_EVERY, Reload, Session};
+
+pub use config::{Config, ConfigError};
+pub use instances::CONFIRMATIONS;
+pub use metrics::{Gauges, Metrics, register_metrics};
+pub use reporter::Reporter;
+pub use server::{FEW, LIST_AGE, NAMES_AGE};
+
+/// The provider's name, as in `--cloud-provider`.
+pub const PROVIDER: &str = "xenorchestra";
+
+/// Why there is no cloud although its configuration is right.
+#[derive(Debug, Error)]
+pub enum BuildError {
+    /// TLS cannot be set up.
+    #[error("the connection to server {server} cannot be set up")]
+    Tls {
+        /// Which server.
+        server: String,
+        /// Why.
+        source: TlsError,
+    },
+}
+
+/// The cloud. Asks nothing before it returns: whether the servers answer is found out meanwhile, and told
+/// by [`Cloud::ready`] and [`Cloud::next_trouble`]. Needs a tokio runtime.
+pub fn build(
+    config: &Config,
+    surroundings: &Surroundings,
+    gauges: &Gauges,
+) -> Result<Arc<dyn Cloud>, BuildError> {
+    let mut sessions = Vec::new();
+    for server in &config.servers {
+        let session = Session::new(server.clone(), surroundings.clone());
+        let session = session.map_err(|source| BuildError::Tls {
+            server: server.name.clone(),
+            source,
+        })?;
+        sessions.push(Arc::new(session));
+    }
+    let reload = Reload::new(config, sessions.clone()).map(Arc::new);
+    let changed = Arc::new(Notify::new());
+    let servers: Vec<Arc<Server>> = sessions
+        .into_iter()
+        .map(|session| {
+            let name = session.name();
+            let api = Api::new(session, reload.clone());
+            let clock = surroundings.clock.clone();
+            Arc::new(Server::new(
+                name,
+                api,
+                clock,
+                gauges.clone(),
+                changed.clone(),
+            ))
+        })
+        .collect();
+    let checks = Checks::new(&servers, config.reporter.clone());
+    let mut tasks = Vec::new();
+    for (number, server) in servers.iter().enumerate() {
+        let random = surroundings.random.fork();
+        let watching = check::watch(
+            checks.clone(),
+            server.clone(),
+            number,
+            random,
+            gauges.clone(),
+        );
+        tasks.push(Background::start(watching));
+    }
+    if let Some(reload) = reload {
+        tasks.push(Background::start(async move {
+            loop {
+                sleep(RELOAD_EVERY).await;
+                reload.look().await;
+            }
+        }));
+    }
+    let machines = Machines::new(
+        servers,
+        config.nodes.clone(),
+        config.events,
+        surroundings.clock.clone(),
+        surroundings.random.fork(),
+    );
+    Ok(Arc::new(XenOrchestra {
+        name: surroundings.name.clone(),
+        machines,
+        checks,
+        changed,
+        _tasks: tasks,
+    }))
+}
+
+/// The servers of one configuration.
+struct XenOrchestra {
+    name: CloudName,
+    machines: Machines,
+    checks: Arc<Checks>,
+    /// Told when a server's events say something new.
+    changed: Arc<Notify>,
+    /// They end with the cloud.
+    _tasks: Vec<Background>,
+}
+
+impl Cloud for XenOrchestra {
+    fn name(&self) -> &CloudName {
+        &self.name
+    }
+
+    fn provider(&self) -> &'static str {
+        PROVIDER
+    }
+
+    fn claim(&self, node: &Node) -> Claim {
+        id::claim(node)
+    }
+
+    /// `--allow-untagged-cloud` is taken and not needed.
+    fn has_cluster_id(&self) -> bool {
+        true
+    }
+
+    fn ready(&self) -> Result<(), String> {
+        self.checks.ready()
+    }
+
+    fn next_trouble(&self, after: u64) -> BoxFuture<'_, Trouble> {
+        Box::pin(self.checks.next_trouble(after))
+    }
+
+    fn instances(&self) -> Option<&dyn Instances> {
+        Some(&self.machines)
+    }
+
+    fn label_sync(&self) -> Option<&dyn LabelSync> {
+        Some(self)
+    }
+}
+
+impl LabelSync for XenOrchestra {
+    /// Names that cannot be read and the place of a VM that does not run are not said, and stay.
+    fn holds(&self, key: &str) -> Hold {
+        if key.contains(labels::OWNED) {
+            Hold::Value
+        } else {
+            Hold::Not
+        }
+    }
+
+    fn follows(&self, fact: Fact) -> Option<Following> {
+        Some(labels::following(fact))
+    }
+
+    fn changed(&self) -> BoxFuture<'_, ()> {
+        Box::pin(self.changed.notified())
+    }
+}

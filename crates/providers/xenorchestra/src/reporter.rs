@@ -1,0 +1,113 @@
+//! Who tells of troubles, and about what: the pod that the program runs in, if it knows that.
+
+use bowline_core::{Regarding, Trouble};
+
+use crate::PROVIDER;
+use crate::hash::short_hash;
+
+/// The namespace where none is known.
+const NAMESPACE: &str = "kube-system";
+/// The process where no pod is known.
+const INSTANCE: &str = "xenorchestra-cloud-controller-manager";
+
+/// The pod that the program runs in, as the downward API tells it; empty where it does not.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reporter {
+    /// `POD_NAME`.
+    pub pod: String,
+    /// `POD_NAMESPACE`.
+    pub namespace: String,
+    /// `POD_UID`.
+    pub uid: String,
+}
+
+impl Reporter {
+    /// What the environment says.
+    pub(crate) fn read(environment: impl Fn(&str) -> Option<String>) -> Self {
+        let read = |name: &str| environment(name).unwrap_or_default();
+        Self {
+            pod: read("POD_NAME"),
+            namespace: read("POD_NAMESPACE"),
+            uid: read("POD_UID"),
+        }
+    }
+
+    pub(crate) fn trouble(
+        &self,
+        number: u64,
+        action: &'static str,
+        reason: &'static str,
+        note: String,
+    ) -> Trouble {
+        let namespace = if self.namespace.is_empty() {
+            NAMESPACE
+        } else {
+            &self.namespace
+        };
+        let (kind, name, uid) = if self.pod.is_empty() {
+            ("Component", PROVIDER, "")
+        } else {
+            ("Pod", &*self.pod, &*self.uid)
+        };
+        let instance = if self.pod.is_empty() {
+            INSTANCE
+        } else {
+            &self.pod
+        };
+        Trouble {
+            number,
+            event: event_name(&[namespace, kind, name, uid, action, reason]),
+            reporter: (PROVIDER.to_owned(), instance.to_owned()),
+            regarding: Regarding {
+                namespace: namespace.to_owned(),
+                kind,
+                name: name.to_owned(),
+                uid: uid.to_owned(),
+            },
+            action,
+            reason,
+            note,
+        }
+    }
+}
+
+/// The same for the same trouble of the same pod, so that it is counted.
+fn event_name(parts: &[&str]) -> String {
+    format!("{PROVIDER}-{}", short_hash(&parts.join("/")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_are_named_as_the_table_says() {
+        let reporter = |pod: &str, namespace: &str, uid: &str| Reporter {
+            pod: pod.to_owned(),
+            namespace: namespace.to_owned(),
+            uid: uid.to_owned(),
+        };
+        let uid = "5f0d7b0a-1c5e-4f5a-9a52-0d4d2b8e6f11";
+        for (reporter, name, instance) in [
+            (
+                reporter("", "", ""),
+                "xenorchestra-ebb451b34d8a",
+                "xenorchestra-cloud-controller-manager",
+            ),
+            (
+                reporter("bowline-7d9c5b8f6-x2x4k", "kube-system", uid),
+                "xenorchestra-efbb1813965b",
+                "bowline-7d9c5b8f6-x2x4k",
+            ),
+            (
+                reporter("ccm-0", "infra", ""),
+                "xenorchestra-153e37e008f4",
+                "ccm-0",
+            ),
+        ] {
+            let trouble = reporter.trouble(1, "CheckClient", "FailedToCheckClient", String::new());
+            assert_eq!(trouble.event, name);
+            assert_eq!(trouble.reporter, ("xenorchestra".into(), instance.into()));
+        }
+    }
+}

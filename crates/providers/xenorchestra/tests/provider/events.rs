@@ -1,0 +1,143 @@
+//! Following a server's events.
+
+use std::time::Duration;
+
+use bowline_core::Lookup;
+use bowline_simulator::xenorchestra::{Connection, NAME, Quirks, VmSpec};
+
+use crate::stage::{H1, H2, PA, Stage, VM1, cannot_tell, found, fresh, gone, id1, w1, wait};
+
+/// With events, followed since the first question.
+async fn followed() -> Stage {
+    let stage = Stage::configured("").await;
+    found(stage.ask_one(&w1()).await);
+    wait(Duration::from_secs(5)).await;
+    assert_eq!(stage.sim.listening(), 1);
+    stage.calls();
+    stage
+}
+
+#[tokio::test(start_paused = true)]
+async fn while_events_are_followed_nothing_is_asked() {
+    let stage = followed().await;
+    for _ in 0..10 {
+        assert_eq!(found(stage.ask_one(&w1()).await).zone, H1);
+        wait(Duration::from_secs(60)).await;
+    }
+    assert_eq!(stage.calls(), [""; 0]);
+    stage.sim.migrate(VM1, H2).unwrap();
+    stage.sim.rename_host(H2, "renamed").unwrap();
+    wait(Duration::from_secs(2)).await;
+    let moved = found(stage.ask_one(&w1()).await);
+    assert_eq!(moved.zone, H2);
+    assert_eq!(
+        moved.extra_labels["topology.k8s.xenorchestra/host_name_label"],
+        "renamed"
+    );
+    assert_eq!(stage.calls(), [""; 0]);
+    // Before a node is tainted or deleted, its VM is asked for.
+    found(stage.presence(&w1()).await);
+    assert_eq!(stage.calls(), [format!("GET /rest/v0/vms/{VM1} 200")]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_vm_is_found_before_and_after_its_event() {
+    let stage = followed().await;
+    let id = stage
+        .sim
+        .add_vm(&VmSpec::named("worker-3").host(H1))
+        .unwrap();
+    found(stage.ask_one(&fresh("w3", &id)).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn xenorchestra_case_85_what_is_removed_is_asked_for_and_after_a_break_all_is_listed() {
+    let stage = followed().await;
+    stage
+        .sim
+        .set_connection(PA, Connection::Disconnected)
+        .unwrap();
+    wait(Duration::from_secs(2)).await;
+    for _ in 0..2 {
+        let error = cannot_tell(stage.ask_one(&w1()).await);
+        assert!(error.contains("not connected"), "{error}");
+        cannot_tell(stage.presence(&w1()).await);
+    }
+    // The stream breaks, and the pool comes back, with another name, while nobody listens.
+    stage.world.faults.cut_streams(NAME);
+    stage.sim.set_connection(PA, Connection::Connected).unwrap();
+    stage.sim.rename(VM1, "renamed").unwrap();
+    stage.calls();
+    wait(Duration::from_secs(30)).await;
+    let calls = stage.calls();
+    let place = |call: &str| calls.iter().position(|it| it.starts_with(call)).unwrap();
+    assert!(
+        place("GET /rest/v0/events") < place("POST /rest/v0/events/"),
+        "{calls:?}"
+    );
+    assert!(
+        place("POST /rest/v0/events/") < place("GET /rest/v0/vms"),
+        "{calls:?}"
+    );
+    let instance = found(stage.ask_one(&w1()).await);
+    assert_eq!(
+        instance.extra_labels["vm.k8s.xenorchestra/name_label"],
+        "renamed"
+    );
+    assert_eq!(stage.calls(), [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_vm_that_is_deleted_is_gone_by_proof_and_not_by_its_event() {
+    let stage = followed().await;
+    stage.sim.destroy(VM1).unwrap();
+    wait(Duration::from_secs(2)).await;
+    gone(stage.presence(&w1()).await);
+    assert_eq!(stage.calls().len(), 3, "the VM, its pool, its hosts");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_without_events_is_asked() {
+    let quirks = Quirks {
+        no_events: true,
+        ..Quirks::default()
+    };
+    let file = format!(
+        "url: http://xo.sim\ntoken: {}\n",
+        bowline_simulator::xenorchestra::DEFAULT_TOKEN
+    );
+    let stage = Stage::of(&file, quirks).await;
+    found(stage.ask_one(&w1()).await);
+    wait(Duration::from_secs(1800)).await;
+    let events = |calls: Vec<String>| calls.iter().filter(|it| it.contains("/events")).count();
+    assert_eq!(events(stage.calls()), 1);
+    stage.sim.migrate(VM1, H2).unwrap();
+    assert_eq!(found(stage.ask_one(&w1()).await).zone, H2);
+    // It may be a newer one an hour later.
+    stage.sim.set_quirks(|quirks| quirks.no_events = false);
+    wait(Duration::from_secs(3600)).await;
+    assert_eq!(stage.sim.listening(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_thousand_nodes_at_rest_cost_nothing() {
+    let stage = followed().await;
+    let ids = stage
+        .sim
+        .add_vms(&VmSpec::named("many").count(1000).host(H1))
+        .unwrap();
+    wait(Duration::from_secs(5)).await;
+    let nodes: Vec<_> = ids
+        .iter()
+        .map(|id| {
+            let mut node = w1();
+            node.name = format!("n-{id}");
+            node.provider_id = Some(id1().replace(VM1, id));
+            node
+        })
+        .collect();
+    stage.calls();
+    let answers = stage.ask(&nodes).await;
+    assert!(answers.iter().all(|it| matches!(it, Lookup::Found(_))));
+    assert_eq!(stage.calls(), [""; 0]);
+}

@@ -1,0 +1,259 @@
+//! The provider before a simulated Xen Orchestra: the pools, hosts and VMs of the specification's cases.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bowline_core::{
+    Cloud, CloudName, Evidence, Instance, Lookup, Node, PROVIDED_NODE_IP, Ready, Taint,
+    UNINITIALIZED_TAINT,
+};
+use bowline_http::Connector;
+use bowline_simulator::World;
+use bowline_simulator::faults::{Action, Rule};
+use bowline_simulator::serve::Server;
+use bowline_simulator::xenorchestra::{
+    DEFAULT_TOKEN, HostSpec, PoolSpec, Quirks, Scene, VmSpec, XenOrchestra,
+};
+use bowline_xenorchestra::{Config, Gauges, Surroundings, build};
+use serde_json::{Value, json};
+
+/// Where the simulated API listens in the pipes.
+pub(crate) const AUTHORITY: &str = "xo.sim:80";
+pub(crate) const PA: &str = "0b2f7c0e-3c1d-4f55-9d0a-6f1f6c3b7a10";
+pub(crate) const PB: &str = "7e5a1d34-90bc-4d2e-8f61-3a2b1c0d9e8f";
+pub(crate) const H1: &str = "6d6f4f6e-7f2b-4e0c-8a86-2f3b8c0f9e21";
+pub(crate) const H2: &str = "2c8b7a90-5e4d-4b3c-9a1f-7d6e5f4c3b2a";
+pub(crate) const H3: &str = "94d0c2e1-6b5a-4f7e-8c3d-1a0b9c8d7e6f";
+pub(crate) const VM1: &str = "c1a9d5b2-4e7f-4a63-9b1d-0f2e3d4c5b6a";
+pub(crate) const VM2: &str = "9f0e4c6d-1b2a-4f3e-8d7c-5a6b7c8d9e0f";
+/// VM1 as its machine tells it in the other byte order.
+pub(crate) const SWAPPED: &str = "b2d5a9c1-7f4e-634a-9b1d-0f2e3d4c5b6a";
+/// A VM that never was.
+pub(crate) const NOBODY: &str = "00000000-0000-4000-8000-000000000000";
+const GIB: u64 = 1 << 30;
+
+/// A simulated Xen Orchestra with the fixture of the cases.
+pub(crate) fn orchestra(world: &World, quirks: Quirks) -> Arc<XenOrchestra> {
+    let scene = Scene {
+        quirks,
+        pools: vec![
+            PoolSpec::named("lab pool").id(PA),
+            PoolSpec::named("dr pool").id(PB),
+        ],
+        hosts: vec![
+            HostSpec::named("xcp 1", PA).id(H1),
+            HostSpec::named("xcp-2", PA).id(H2),
+            HostSpec::named("dr-host", PB).id(H3),
+        ],
+        vms: vec![
+            VmSpec::named("worker 1")
+                .id(VM1)
+                .host(H1)
+                .size(4, 4 * GIB)
+                .ip("10.20.0.11"),
+            VmSpec::named("worker-2")
+                .id(VM2)
+                .host(H2)
+                .size(2, 8 * GIB)
+                .ip("10.20.0.12"),
+        ],
+        ..Scene::default()
+    };
+    XenOrchestra::from_fixture(world, scene).unwrap()
+}
+
+/// The provider, its simulated server and the world around both.
+pub(crate) struct Stage {
+    pub(crate) world: World,
+    pub(crate) sim: Arc<XenOrchestra>,
+    pub(crate) cloud: Arc<dyn Cloud>,
+    /// Serves as long as it lives.
+    _server: Server,
+}
+
+impl Stage {
+    /// With a token, without events.
+    pub(crate) async fn new() -> Self {
+        Self::configured("events: no\n").await
+    }
+
+    /// With a token and these settings.
+    pub(crate) async fn configured(settings: &str) -> Self {
+        let file = format!("url: http://xo.sim\ntoken: {DEFAULT_TOKEN}\n{settings}");
+        Self::of(&file, Quirks::default()).await
+    }
+
+    /// With this file, before a server of that kind; ready, and nothing noted yet.
+    pub(crate) async fn of(file: &str, quirks: Quirks) -> Self {
+        let stage = Self::raw(Config::of_file(file).unwrap(), quirks, AUTHORITY);
+        stage.settle().await;
+        stage.world.journal.clear();
+        stage
+    }
+
+    /// As it is in the moment it was built.
+    pub(crate) fn raw(config: Config, quirks: Quirks, authority: &str) -> Self {
+        let world = World::simulated(7);
+        let sim = orchestra(&world, quirks);
+        let server = Server::builder(&world, sim.clone()).pipe(authority);
+        let cloud = cloud(&world, &config);
+        Self {
+            world,
+            sim,
+            cloud,
+            _server: server,
+        }
+    }
+
+    /// Waits until the server was checked.
+    pub(crate) async fn settle(&self) {
+        for _ in 0..100 {
+            wait(Duration::from_secs(1)).await;
+            if self.cloud.ready().is_ok() {
+                return;
+            }
+        }
+        panic!("{:?}", self.cloud.ready());
+    }
+
+    /// The answers about several nodes.
+    pub(crate) async fn ask(&self, nodes: &[Node]) -> Vec<Lookup> {
+        let nodes: Vec<Arc<Node>> = nodes.iter().cloned().map(Arc::new).collect();
+        let answers = self.cloud.instances().unwrap().lookup(&nodes).await;
+        assert_eq!(answers.len(), nodes.len());
+        answers
+    }
+
+    /// The answer about one node.
+    pub(crate) async fn ask_one(&self, node: &Node) -> Lookup {
+        self.ask(std::slice::from_ref(node)).await.remove(0)
+    }
+
+    /// The answer about one node on which its life depends.
+    pub(crate) async fn presence(&self, node: &Node) -> Lookup {
+        let nodes = [Arc::new(node.clone())];
+        let mut answers = self.cloud.instances().unwrap().presence(&nodes).await;
+        answers.remove(0)
+    }
+
+    /// The calls since the last time this was asked, without their queries.
+    pub(crate) fn calls(&self) -> Vec<String> {
+        let calls = self.world.journal.entries();
+        self.world.journal.clear();
+        calls
+            .iter()
+            .map(|call| format!("{} {} {}", call.method, call.path, call.status))
+            .collect()
+    }
+
+    /// Makes calls go wrong, instead of what went wrong before.
+    pub(crate) fn fault(&self, path: &str, action: Action) {
+        let rule = Rule::new(action).named("fault").on("*", path);
+        self.world.faults.add(rule).unwrap();
+    }
+}
+
+/// The provider as that configuration says, in that world.
+pub(crate) fn cloud(world: &World, config: &Config) -> Arc<dyn Cloud> {
+    let surroundings = Surroundings {
+        name: CloudName::parse("xenorchestra").unwrap(),
+        connector: Connector::simulated(world.pipes.clone()),
+        clock: world.clock.clone(),
+        random: world.random.fork(),
+        metrics: None,
+    };
+    build(config, &surroundings, &Gauges::default()).unwrap()
+}
+
+/// Lets time pass.
+pub(crate) async fn wait(time: Duration) {
+    tokio::time::sleep(time).await;
+}
+
+/// A node that was initialised long ago and is silent now.
+pub(crate) fn known(name: &str, provider_id: &str) -> Node {
+    Node {
+        name: name.to_owned(),
+        uid: format!("uid-{name}"),
+        resource_version: "1".to_owned(),
+        created: jiff::Timestamp::UNIX_EPOCH,
+        deleting: false,
+        labels: BTreeMap::new(),
+        annotations: BTreeMap::new(),
+        provider_id: (!provider_id.is_empty()).then(|| provider_id.to_owned()),
+        taints: Vec::new(),
+        addresses: Vec::new(),
+        ready: Ready::False,
+        pod_cidrs: Vec::new(),
+        system_uuid: String::new(),
+        os_image: String::new(),
+    }
+}
+
+/// The node of VM1.
+pub(crate) fn w1() -> Node {
+    known("w1", &id1())
+}
+
+/// The provider id of VM1.
+pub(crate) fn id1() -> String {
+    format!("xenorchestra://{PA}/{VM1}")
+}
+
+/// A node that has just registered, on that machine.
+pub(crate) fn fresh(name: &str, system_uuid: &str) -> Node {
+    Node {
+        taints: vec![Taint::new(UNINITIALIZED_TAINT, "true", "NoSchedule")],
+        system_uuid: system_uuid.to_owned(),
+        ..known(name, "")
+    }
+}
+
+/// The same with `--node-ip`.
+pub(crate) fn told(mut node: Node, address: &str) -> Node {
+    let key = PROVIDED_NODE_IP.to_owned();
+    node.annotations.insert(key, address.to_owned());
+    node
+}
+
+/// The instance of an answer.
+#[track_caller]
+pub(crate) fn found(answer: Lookup) -> Instance {
+    match answer {
+        Lookup::Found(instance) => *instance,
+        other => panic!("not found: {other:?}"),
+    }
+}
+
+/// The evidence of an answer.
+#[track_caller]
+pub(crate) fn gone(answer: Lookup) -> Evidence {
+    match answer {
+        Lookup::Gone(evidence) => evidence,
+        other => panic!("not gone: {other:?}"),
+    }
+}
+
+/// The error of an answer.
+#[track_caller]
+pub(crate) fn cannot_tell(answer: Lookup) -> String {
+    match answer {
+        Lookup::CannotTell(error) => error.chain(),
+        other => panic!("an answer: {other:?}"),
+    }
+}
+
+/// An answer of that status, with that error.
+pub(crate) fn status(code: u16, error: &str) -> Action {
+    answer(code, json!({ "error": error }))
+}
+
+/// An answer of that status and body.
+pub(crate) fn answer(code: u16, body: Value) -> Action {
+    Action::Status {
+        code,
+        headers: BTreeMap::new(),
+        body: Some(body),
+    }
+}

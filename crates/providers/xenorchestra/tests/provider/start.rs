@@ -1,0 +1,73 @@
+//! The check at the start.
+
+use std::time::Duration;
+
+use bowline_simulator::faults::{Action, Rule};
+use bowline_simulator::xenorchestra::{DEFAULT_TOKEN, Quirks, User};
+use bowline_xenorchestra::Config;
+
+use crate::stage::{AUTHORITY, Stage, cannot_tell, found, status, w1, wait};
+
+fn config() -> Config {
+    let file = format!("url: http://xo.sim\ntoken: {DEFAULT_TOKEN}\nevents: no\n");
+    Config::of_file(&file).unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn xenorchestra_case_19_a_server_that_shows_nothing_is_a_server() {
+    let stage = Stage::raw(config(), Quirks::default(), AUTHORITY);
+    stage.sim.set_user("svc", User::with("x", &[]));
+    stage.sim.set_token(DEFAULT_TOKEN, "svc");
+    stage.settle().await;
+    assert_eq!(stage.cloud.ready(), Ok(()));
+    let calls = stage.world.journal.entries();
+    assert_eq!(calls[0].path, "/rest/v0/vms");
+    assert_eq!(calls[0].status, 200);
+}
+
+#[tokio::test(start_paused = true)]
+async fn xenorchestra_case_20_and_84_a_server_that_is_down_is_told_of_and_checked_again() {
+    let stage = Stage::raw(config(), Quirks::default(), AUTHORITY);
+    let rule = |action| Rule::new(action).named("fault").on("*", "/rest/v0/*");
+    stage.world.faults.add(rule(Action::Reset)).unwrap();
+    let first = stage.cloud.next_trouble(0).await;
+    assert_eq!((first.number, first.action), (1, "CheckClient"));
+    assert_eq!(first.reason, "FailedToCheckClient");
+    let start = "Failed to check Xen Orchestra client: xenorchestra: GET vms ";
+    assert!(first.note.starts_with(start), "{}", first.note);
+    let unlicensed = status(403, "feature Unauthorized");
+    stage.world.faults.add(rule(unlicensed)).unwrap();
+    let second = stage.cloud.next_trouble(first.number).await;
+    assert_eq!(second.number, 2);
+    assert!(
+        second.note.contains("feature Unauthorized"),
+        "{}",
+        second.note
+    );
+    assert!(
+        stage
+            .cloud
+            .ready()
+            .unwrap_err()
+            .contains("feature Unauthorized")
+    );
+    cannot_tell(stage.presence(&w1()).await);
+    stage.world.faults.clear();
+    stage.settle().await;
+    found(stage.presence(&w1()).await);
+    let next = stage.cloud.next_trouble(100);
+    assert!(
+        tokio::time::timeout(Duration::from_secs(3600), next)
+            .await
+            .is_err()
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn checks_become_patient() {
+    let stage = Stage::raw(config(), Quirks::default(), AUTHORITY);
+    stage.fault("/rest/v0/*", status(401, "invalid credentials"));
+    wait(Duration::from_secs(3600)).await;
+    let checks = stage.calls().len();
+    assert!((40..100).contains(&checks), "{checks} in an hour");
+}
