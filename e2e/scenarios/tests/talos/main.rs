@@ -17,4 +17,5 @@ mod refresh;
 mod reload;
 mod rights;
 mod rules;
+mod seeds;
 mod stage;

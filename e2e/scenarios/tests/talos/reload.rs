@@ -131,3 +131,24 @@ fn rules_that_own_what_they_set_keep_it_and_take_it_with_them() {
         stage.end().await;
     });
 }
+
+#[test]
+fn what_was_added_before_rules_own_anything_stays() {
+    scenario!(async || {
+        let stage = Stage::configured(&tier("a")).await;
+        stage.join_metal("w1", &["eth0/10.8.0.11/24"]);
+        stage.ready("w1").await;
+        let own = "global: {enforceTransformations: true}";
+        let both = "transformations: [{labels: {tier: a, x.example/new: 'yes'}}]";
+        stage.cloud.configure(&format!("{own}\n{both}"));
+        let has_new = |it: &Bench| labels(&it.node("w1")).contains_key("x.example/new");
+        stage.until("the new label is there", has_new).await;
+        stage.cloud.configure(own);
+        stage
+            .until("the new label is gone", |it| !has_new(it))
+            .await;
+        // To the API server it is not the rules' alone.
+        assert_eq!(labels(&stage.node("w1"))["tier"], "a");
+        stage.end().await;
+    });
+}
