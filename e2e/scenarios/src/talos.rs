@@ -21,8 +21,8 @@ use tempfile::TempDir;
 
 pub use bowline_talos::Need;
 
-use crate::Bench;
 use crate::site::Original;
+use crate::{Bench, Sharing};
 
 /// The chart's command line, without what a bench gives each manager: ports and names of leases. The first
 /// is the default of managers, though not of a bench's.
@@ -65,6 +65,8 @@ pub struct Beginning<'a> {
     pub need: Need,
     /// What the manager may do.
     pub role: Role,
+    /// Whether others can be on the same server.
+    pub sharing: Sharing,
 }
 
 impl Default for Beginning<'_> {
@@ -76,6 +78,7 @@ impl Default for Beginning<'_> {
             flags: &[CONTROLLERS],
             need: Need::Machines,
             role: Role::Chart,
+            sharing: Sharing::Shared,
         }
     }
 }
@@ -207,6 +210,7 @@ impl Site {
             flags,
             need,
             role,
+            sharing,
         } = beginning;
         let original = Original {
             command: "talos-cloud-controller-manager",
@@ -230,7 +234,7 @@ impl Site {
             async move { made.map_err(|error| error.to_string()) }.boxed_local()
         };
         let flags = [&FLAGS, flags].concat();
-        Self::open(seed, &flags, &original, open, Box::new(making)).await
+        Self::open_on(sharing, seed, &flags, &original, open, Box::new(making)).await
     }
 }
 

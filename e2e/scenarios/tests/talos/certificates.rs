@@ -158,14 +158,14 @@ fn talos_case_63_only_the_usages_of_a_server_are_approved() {
         let key = "key encipherment";
         requests
             .are_approved(&[changed("with-key", |it| {
-                it.usages = vec![DIGITAL, key, SERVER]
+                it.usages = vec![DIGITAL, key, SERVER];
             })])
             .await;
         requests
             .are_denied(&[
                 (
                     changed("client", |it| {
-                        it.usages = vec![DIGITAL, SERVER, "client auth"]
+                        it.usages = vec![DIGITAL, SERVER, "client auth"];
                     }),
                     "key usage does not match",
                 ),
@@ -194,7 +194,7 @@ fn talos_case_64_names_are_needed_and_those_of_the_api_server_are_not_a_nodes() 
                 ),
                 (
                     changed("api", |it| {
-                        it.dns_names = names(&["kubernetes.default.svc"])
+                        it.dns_names = names(&["kubernetes.default.svc"]);
                     }),
                     "DNS subjectAltNames are not allowed",
                 ),
@@ -306,7 +306,7 @@ fn talos_case_69_the_internal_name_counts_wherever_it_stands() {
         })
         .await;
         let ask = changed("c", |it| {
-            it.dns_names = names(&["a-internal.example", "n1"])
+            it.dns_names = names(&["a-internal.example", "n1"]);
         });
         requests.are_approved(&[ask]).await;
         requests.end().await;
@@ -351,7 +351,7 @@ fn talos_case_91_every_name_is_looked_at_and_no_name_stands_for_many() {
             .are_denied(&[
                 (
                     changed("upper", |it| {
-                        it.dns_names = names(&["KUBERNETES.default.svc"])
+                        it.dns_names = names(&["KUBERNETES.default.svc"]);
                     }),
                     not_allowed,
                 ),

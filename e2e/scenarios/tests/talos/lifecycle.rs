@@ -15,6 +15,9 @@ const FLAGS: &[&str] = &["--controllers=cloud-node,cloud-node-lifecycle"];
 /// Longer than any proof of the guard takes.
 const A_WHILE: u64 = 500;
 
+/// Something about a node.
+type Change = fn(&mut Value);
+
 fn beginning() -> Beginning<'static> {
     Beginning {
         flags: FLAGS,
@@ -88,7 +91,7 @@ fn talos_case_59_no_more_nodes_go_than_the_budget_allows() {
 fn talos_case_60_anything_missing_and_the_node_is_kept() {
     scenario!(async || {
         let stage = Stage::with(beginning()).await;
-        let changes: [(&str, fn(&mut Value)); 5] = [
+        let changes: [(&str, Change); 5] = [
             ("no-id", |node| node["spec"]["providerID"] = Value::Null),
             ("new", |node| {
                 // Nobody answers there: it waits for good.
@@ -98,7 +101,7 @@ fn talos_case_60_anything_missing_and_the_node_is_kept() {
                 all.push(waits);
             }),
             ("aws", |node| {
-                node["metadata"]["labels"][PLATFORM] = "aws".into()
+                node["metadata"]["labels"][PLATFORM] = "aws".into();
             }),
             ("regular", |node| {
                 let all = node["metadata"]["labels"].as_object_mut().unwrap();

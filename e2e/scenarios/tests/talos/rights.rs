@@ -4,10 +4,10 @@
 use std::collections::BTreeSet;
 
 use bowline_scenarios::certificates::Ask;
-use bowline_scenarios::objects::{addresses, labels, taints};
+use bowline_scenarios::objects::{addresses, labels, silent, taint_list, taints};
 use bowline_scenarios::rights::used::{Right, is_granted, right};
 use bowline_scenarios::talos::Beginning;
-use bowline_scenarios::{Bench, refuse, scenario};
+use bowline_scenarios::{Bench, Sharing, refuse, scenario};
 use bowline_simulator::journal::{Entry, Filter};
 use bowline_simulator::kubernetes::auth::originals;
 use bowline_simulator::talos::{OS_IMAGE, PlatformSpec};
@@ -82,17 +82,15 @@ async fn other_rules(stage: &Stage) {
     stage.until("the label is gone", is_gone).await;
 }
 
-/// A spot machine that was taken away: its node may not be deleted.
+/// A spot machine that was taken away: its node is to be deleted.
 async fn the_end(stage: &Stage) {
-    let mut node = bowline_scenarios::objects::silent("g1", Some("gce://p/z/g1"));
+    let mut node = silent("g1", Some("gce://p/z/g1"));
     node["metadata"]["labels"][PLATFORM] = "gcp".into();
     node["metadata"]["labels"][LIFECYCLE] = "spot".into();
     let not_ready = "node.kubernetes.io/not-ready:NoExecute";
-    node["spec"]["taints"] = bowline_scenarios::objects::taint_list(&[not_ready]);
+    node["spec"]["taints"] = taint_list(&[not_ready]);
     node["status"]["nodeInfo"] = info(OS_IMAGE);
     stage.put_aged(node, 300).await;
-    stage.until_told("g1", "DeletingNodeFailed").await;
-    assert!(stage.find("g1").is_some());
 }
 
 #[test]
@@ -115,6 +113,8 @@ fn the_whole_story_fits_into_the_role_of_the_chart_but_for_deletions() {
         stage.ready("w2").await;
         other_rules(&stage).await;
         the_end(&stage).await;
+        stage.until_told("g1", "DeletingNodeFailed").await;
+        assert!(stage.find("g1").is_some());
         stage.stop().await;
 
         let own: Vec<Entry> = stage.matching(&Filter::any().caller(&stage.user));
@@ -135,5 +135,48 @@ fn the_whole_story_fits_into_the_role_of_the_chart_but_for_deletions() {
             assert_eq!(right(call), delete);
         }
         assert!(own.iter().all(|it| it.status != 401));
+    });
+}
+
+/// What the controllers of nodes are to the API server, with the chart's flag for it.
+const NODE_CONTROLLER: &str = "system:serviceaccount:kube-system:node-controller";
+
+#[test]
+fn with_the_charts_accounts_for_controllers_nothing_at_all_is_refused() {
+    scenario!(async || {
+        let accounts = ["--use-service-account-credentials"];
+        let stage = Stage::with(Beginning {
+            config: RULES,
+            flags: &[EVERYTHING, &accounts].concat(),
+            // The accounts have fixed names.
+            sharing: Sharing::Alone,
+            ..Beginning::default()
+        })
+        .await;
+        a_life(&stage).await;
+        other_rules(&stage).await;
+        the_end(&stage).await;
+        stage.until_deleted("g1").await;
+        let of_nodes = Filter::any().server("kubernetes").caller(NODE_CONTROLLER);
+        let written: BTreeSet<Right> = stage
+            .matching(&of_nodes.mutating())
+            .iter()
+            .map(right)
+            .collect();
+        for (verb, what) in [
+            ("patch", "nodes"),
+            ("patch", "nodes/status"),
+            ("delete", "nodes"),
+        ] {
+            assert!(
+                written.contains(&(verb.to_owned(), what.to_owned())),
+                "{verb} {what}"
+            );
+        }
+        for status in [401, 403] {
+            let refused = Filter::any().server("kubernetes").status(status);
+            assert_eq!(stage.matching(&refused), []);
+        }
+        stage.end().await;
     });
 }

@@ -16,7 +16,7 @@ use serde_json::Value;
 use crate::stage::{OFTEN, Stage, cloud_platform};
 
 /// Seeds of one ordinary run.
-const SEEDS: u64 = 10;
+const SEEDS: u64 = 5;
 /// Things that happen in one run.
 const STEPS: usize = 30;
 const FLAGS: &[&str] = &[
