@@ -43,6 +43,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "bowline-exoscale",
             "bowline-http",
             "bowline-simulator",
+            "bowline-talos",
         ],
     ),
     (
