@@ -11,6 +11,7 @@ use bowline_scenarios::objects::{UNINITIALIZED, has_taint, labels};
 use bowline_scenarios::talos::{Beginning, ENDPOINT};
 use bowline_scenarios::{Bench, only_in_memory, refuse, scenario};
 use bowline_simulator::talos::{Access, MachineSpec, Stage as At};
+use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::stage::{OFTEN, Stage, cloud_platform};
@@ -29,6 +30,8 @@ const CLUSTER: &str = "networks: {pods: [10.32.0.0/12, 'fd00:10:32::/64'], servi
 const RACK: &str = "x.example/rack";
 /// Each machine's zone is its rack.
 const RULES: &str = "transformations: [{taints: {x.example/rack: '{{ .Zone }}:NoSchedule'}}]";
+/// How long a machine may not know itself; five minutes are what it is waited for.
+const PATIENCE: Duration = Duration::from_secs(240);
 /// Short, so that it has to be renewed all the time.
 const LIFETIME: Duration = Duration::from_secs(120);
 
@@ -36,6 +39,8 @@ struct Run {
     stage: Stage,
     random: Random,
     joined: u64,
+    /// When machines joined that may not know themselves yet.
+    early: Vec<(String, Timestamp)>,
 }
 
 impl Run {
@@ -58,6 +63,7 @@ impl Run {
             stage,
             random,
             joined: 0,
+            early: Vec::new(),
         }
     }
 
@@ -68,6 +74,7 @@ impl Run {
             self.stage.pass(pause).await;
             // Talos renews what it issues in time.
             renew(&self.stage);
+            self.learn();
         }
         self.mend().await;
         self.check();
@@ -117,6 +124,20 @@ impl Run {
         });
         self.stage.cloud.add_machine(&machine).unwrap();
         self.stage.join(&name);
+        let now = self.stage.world.clock.now();
+        self.early.extend(early.then_some((name, now)));
+    }
+
+    /// Clouds tell machines what they are before anybody loses patience.
+    fn learn(&mut self) {
+        let stage = &self.stage;
+        self.early.retain(|(name, joined)| {
+            let waits = stage.since(*joined) < PATIENCE;
+            if !waits {
+                stage.cloud.set_stage(name, At::Ready).unwrap();
+            }
+            waits
+        });
     }
 
     fn with_one(&self, work: impl FnOnce(&Stage, &str)) {
