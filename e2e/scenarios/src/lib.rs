@@ -61,6 +61,7 @@ mod play;
 mod replica;
 pub mod rights;
 pub mod site;
+pub mod xenorchestra;
 
 pub use bench::{Bench, Fault, LEASE, MANAGER, Setup, refuse, slow, status};
 pub use cluster::{Cluster, Sharing};
