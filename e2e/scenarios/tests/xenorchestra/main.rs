@@ -12,4 +12,5 @@ mod labels;
 mod lifecycle;
 mod moves;
 mod rights;
+mod scale;
 mod stage;
