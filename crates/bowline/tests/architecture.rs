@@ -44,6 +44,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "bowline-http",
             "bowline-simulator",
             "bowline-talos",
+            "bowline-xenorchestra",
         ],
     ),
     (

@@ -86,9 +86,16 @@ pub fn swapped(id: Uuid) -> Uuid {
     Uuid::from_bytes(id.to_bytes_le())
 }
 
-/// Whose a node is, by what it carries. Without a provider id only the API can tell.
+/// Whose a node is, by what it carries. Without a provider id it may be ours if its machine has an id
+/// as VMs have them: only the API can tell.
 pub(crate) fn claim(node: &Node) -> Claim {
-    match VmId::parse(node.provider_id.as_deref().unwrap_or_default()) {
+    let Some(provider_id) = &node.provider_id else {
+        return match uuid(node.system_uuid.trim()) {
+            Some(_) => Claim::Mine,
+            None => Claim::Foreign,
+        };
+    };
+    match VmId::parse(provider_id) {
         Ok(_) => Claim::Mine,
         Err(VmIdError::Foreign(_)) => Claim::Foreign,
         Err(error) => Claim::Malformed(error.to_string()),
@@ -182,6 +189,19 @@ mod tests {
                 Claim::Foreign | Claim::Leftover => "foreign",
             };
             assert_eq!(got, wanted, "{id}");
+        }
+    }
+
+    #[test]
+    fn without_an_id_a_machine_that_could_be_a_vm_may_be_ours() {
+        for (told, wanted) in [
+            (VM1, Claim::Mine),
+            ("", Claim::Foreign),
+            ("rack 7", Claim::Foreign),
+        ] {
+            let mut node = known("w1", "");
+            node.system_uuid = told.to_owned();
+            assert_eq!(claim(&node), wanted, "{told}");
         }
     }
 

@@ -116,7 +116,12 @@ impl Machines {
 
     async fn answers(&self, nodes: &[Arc<Node>], purpose: Purpose) -> Vec<Lookup> {
         self.follow_events();
-        let questions: Vec<Question> = nodes.iter().map(|node| question(node)).collect();
+        let asked = |node: &Arc<Node>| match purpose {
+            // As with the original, no node is tainted or deleted that has no provider id.
+            Purpose::Decide if node.provider_id.is_none() => Question::Nothing,
+            Purpose::Describe | Purpose::Decide => question(node),
+        };
+        let questions: Vec<Question> = nodes.iter().map(asked).collect();
         let findings = self.findings(nodes, &questions, purpose).await;
         let names = match purpose {
             Purpose::Describe => self.names(findings.values()).await,
