@@ -169,8 +169,13 @@ mod tests {
     }
 
     #[test]
-    fn xenorchestra_case_44_and_42_and_77_only_the_exact_scheme_is_ours() {
+    fn xenorchestra_case_77_a_pool_without_a_number_is_malformed() {
         let nil = format!("xenorchestra://00000000-0000-0000-0000-000000000000/{VM1}");
+        assert!(matches!(claim(&known("w1", &nil)), Claim::Malformed(_)));
+    }
+
+    #[test]
+    fn xenorchestra_case_44_only_the_exact_scheme_is_ours() {
         for (id, wanted) in [
             (format!("xenorchestra://{PA}/{VM1}"), "mine"),
             (format!("xenorchestra:///{VM1}"), "mine"),
@@ -180,7 +185,6 @@ mod tests {
                 "foreign",
             ),
             ("xenorchestra://not-a-uuid/x".into(), "malformed"),
-            (nil, "malformed"),
             (String::new(), "foreign"),
         ] {
             let got = match claim(&known("w1", &id)) {

@@ -91,7 +91,10 @@ async fn an_official_server_answers_our_client() {
         .iter()
         .map(|it| format!("{} {}", it.address, it.permanent))
         .collect();
-    assert!(own.contains(&"2001:db8:4::10/64 true".to_owned()), "{own:?}");
+    assert!(
+        own.contains(&"2001:db8:4::10/64 true".to_owned()),
+        "{own:?}"
+    );
     assert!(own.contains(&"203.0.113.10/32 false".to_owned()), "{own:?}");
 
     let mut nobody = node("nobody", "10.0.0.99");
