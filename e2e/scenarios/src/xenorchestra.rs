@@ -12,17 +12,20 @@ use bowline_simulator::xenorchestra::{DEFAULT_TOKEN, Scene, XenOrchestra};
 use bowline_xenorchestra::{BuildError, Config, PROVIDER, Surroundings};
 use futures::FutureExt;
 
-use crate::Bench;
 use crate::site::Original;
+use crate::{Bench, Sharing};
 
 /// The command line that the original's chart makes for several replicas, but for what a bench says by
-/// itself (ports, the lease's name) and for accounts of controllers, whose names are nobody's own.
+/// itself (ports, the lease's name) and for [`ACCOUNTS`].
 pub const FLAGS: [&str; 4] = [
     "--leader-elect=true",
     "--v=2",
     "--controllers=cloud-node,cloud-node-lifecycle,cloud-node-label-sync",
     "--authorization-always-allow-paths=/healthz,/livez,/readyz,/metrics",
 ];
+/// The chart's flag for accounts of controllers. Their names are nobody's own: a scenario with it has an
+/// API server to itself.
+pub const ACCOUNTS: &str = "--use-service-account-credentials";
 /// Where the server listens in the pipes.
 const SERVER: &str = "xo.sim:80";
 /// Who the manager is: the service account of the original's chart.
@@ -54,7 +57,12 @@ impl Site {
             async { made }.boxed_local()
         };
         let flags = [&FLAGS, arguments].concat();
-        Self::open(seed, &flags, &original, open, Box::new(making)).await
+        let sharing = if flags.contains(&ACCOUNTS) {
+            Sharing::Alone
+        } else {
+            Sharing::Shared
+        };
+        Self::open_on(sharing, seed, &flags, &original, open, Box::new(making)).await
     }
 }
 

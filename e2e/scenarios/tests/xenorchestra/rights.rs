@@ -1,6 +1,7 @@
 //! What the role of the original's chart allows is enough.
 
-use bowline_scenarios::{is_real, only_in_memory, scenario, status};
+use bowline_scenarios::xenorchestra::ACCOUNTS;
+use bowline_scenarios::{is_real, scenario, status};
 use bowline_simulator::journal::Filter;
 
 use super::stage::{H2, NODE, Stage, VM1, ZONE};
@@ -44,11 +45,8 @@ fn xenorchestra_case_86_the_originals_role_is_enough_and_nothing_is_refused() {
 
 #[test]
 fn xenorchestra_case_86_the_controllers_own_accounts_are_enough_as_well() {
-    if !only_in_memory("the accounts of controllers have names that all scenarios would share") {
-        return;
-    }
     scenario!(async || {
-        let mut stage = Stage::idle("", &["--use-service-account-credentials"]).await;
+        let mut stage = Stage::idle("", &[ACCOUNTS]).await;
         stage.start().await;
         live(&stage).await;
         let refused = Filter::any().server("kubernetes").status(403);
