@@ -142,15 +142,33 @@ fn xenorchestra_case_50_the_shutdown_taint_follows_the_state() {
     });
 }
 
+/// A node whose VM was halted, tainted by now; and what its kubelet runs on.
+async fn halted() -> (Stage, &'static str) {
+    let stage = Stage::new().await;
+    let machine = join_apart(&stage);
+    stage.until_ready(NODE, "True").await;
+    stage.world.machines.set(machine, Power::Off);
+    stage.cloud.halt(VM1).unwrap();
+    stage.shutdown_taint(NODE, true).await;
+    (stage, machine)
+}
+
 #[test]
-fn xenorchestra_case_51_and_81_the_taint_stays_until_the_node_is_ready() {
+fn xenorchestra_case_51_a_node_that_is_ready_again_loses_the_taint() {
     scenario!(async || {
-        let stage = Stage::new().await;
-        let machine = join_apart(&stage);
+        let (stage, machine) = halted().await;
+        stage.cloud.start(VM1).unwrap();
+        stage.world.machines.set(machine, Power::Running);
         stage.until_ready(NODE, "True").await;
-        stage.world.machines.set(machine, Power::Off);
-        stage.cloud.halt(VM1).unwrap();
-        stage.shutdown_taint(NODE, true).await;
+        stage.shutdown_taint(NODE, false).await;
+        stage.end().await;
+    });
+}
+
+#[test]
+fn xenorchestra_case_81_the_taint_stays_until_the_node_is_ready() {
+    scenario!(async || {
+        let (stage, machine) = halted().await;
         stage.cloud.start(VM1).unwrap();
         stage.until_read(2).await;
         stage.seconds(20).await;
