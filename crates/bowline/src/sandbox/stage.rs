@@ -273,8 +273,8 @@ impl Stage {
         }
     }
 
-    /// How often the cloud said that there is no such thing.
-    pub(super) fn missing_machines(&self) -> usize {
+    /// How often the cloud answered that there is no such thing.
+    pub(super) fn not_found(&self) -> usize {
         let filter = Filter::any().server(self.entry.name).status(404);
         self.world.journal.count(&filter)
     }

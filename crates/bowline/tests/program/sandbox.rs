@@ -93,7 +93,7 @@ fn the_story_of_xenorchestra_is_told_to_its_end() {
         "4. worker-1 is replaced by a new machine",
         "5. The cloud loses the connection to the pool, and worker-2 is powered off",
         "nothing is deleted, and nothing tainted",
-        "times that there is no such machine",
+        "times that there is no such thing",
         "once the pool is back, the node is tainted as shut down",
         "worker-2 is Ready again",
         "6. worker-3 is destroyed",
