@@ -35,7 +35,7 @@ pub(crate) fn service() -> Result<bool> {
 }
 
 /// Runs it under the paused clock.
-fn simulated<T>(measure: impl AsyncFnOnce() -> T) -> Result<T> {
+pub(crate) fn simulated<T>(measure: impl AsyncFnOnce() -> T) -> Result<T> {
     ensure!(
         !is_real(),
         "it measures simulated time: unset BOWLINE_CONTROL_PLANE"
@@ -100,12 +100,12 @@ fn report_service(measured: &Address) -> bool {
     soon && done
 }
 
-fn line(what: &str, value: impl Display) {
+pub(crate) fn line(what: &str, value: impl Display) {
     println!("  {what:<38} {:>8}", value.to_string());
 }
 
 /// A line with a bound; whether that is kept.
-fn bound(what: &str, value: impl Display, kept: bool, bound: impl Display) -> bool {
+pub(crate) fn bound(what: &str, value: impl Display, kept: bool, bound: impl Display) -> bool {
     let broken = if kept { "" } else { "  BROKEN" };
     println!("  {what:<38} {:>8}  ({bound}){broken}", value.to_string());
     kept

@@ -1,5 +1,6 @@
 //! `cargo run --release -p bowline-bench -- join`: many nodes join at once. `members`: nodes are
-//! replaced under Services. `service`: a new Service gets its address. `cidrs`: many nodes get pod ranges.
+//! replaced under Services. `service`: a new Service gets its address. `rest`: VMs at which nothing happens.
+//! `cidrs`: many nodes get pod ranges.
 //!
 //! For `members` and `service` see [`balancers`]. For `join` the simulated cluster and cloud run in this process, over TLS and HTTP on loopback; the manager
 //! is the program as it is released, in a process of its own, so that its memory is its own. Times
@@ -11,13 +12,14 @@
 mod balancers;
 mod cidrs;
 mod floor;
+mod rest;
 mod stage;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
-use bowline_scenarios::measure::Members;
+use bowline_scenarios::measure::{Members, Resting};
 use clap::Parser;
 
 use self::stage::{Measured, Stage};
@@ -48,6 +50,15 @@ enum Benchmark {
     },
     /// A new Service on an idle cloud: simulated time until its address is published, calls.
     Service,
+    /// VMs of Xen Orchestra while nothing happens: requests in five minutes.
+    Rest {
+        /// VMs, each with a node
+        #[arg(long, default_value_t = 1000)]
+        vms: usize,
+        /// Pools that they are spread over
+        #[arg(long, default_value_t = 3)]
+        pools: usize,
+    },
     /// Pod ranges for many nodes: time for each allocation.
     Cidrs {
         /// How many nodes
@@ -69,6 +80,7 @@ fn main() -> Result<ExitCode> {
             replaced,
         }),
         Benchmark::Service => balancers::service(),
+        Benchmark::Rest { vms, pools } => rest::rest(Resting { vms, pools }),
         Benchmark::Cidrs { nodes } => cidrs::cidrs(nodes),
     }?;
     Ok(if kept {

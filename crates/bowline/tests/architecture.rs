@@ -44,6 +44,8 @@ const ARROWS: &[(&str, &[&str])] = &[
             "bowline-exoscale",
             "bowline-http",
             "bowline-simulator",
+            "bowline-talos",
+            "bowline-xenorchestra",
         ],
     ),
     (

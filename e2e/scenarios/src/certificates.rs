@@ -36,6 +36,8 @@ pub struct Ask {
     pub uris: Vec<&'static str>,
     /// Conditions that it has from the beginning.
     pub conditions: Vec<&'static str>,
+    /// Whether it has a certificate from the beginning.
+    pub is_signed: bool,
 }
 
 impl Ask {
@@ -54,6 +56,7 @@ impl Ask {
             emails: Vec::new(),
             uris: Vec::new(),
             conditions: Vec::new(),
+            is_signed: false,
         }
     }
 
@@ -71,7 +74,7 @@ impl Ask {
             .iter()
             .map(|kind| json!({ "type": kind, "status": "True", "reason": "Test" }))
             .collect();
-        let object = json!({
+        let mut object = json!({
             "apiVersion": "certificates.k8s.io/v1",
             "kind": "CertificateSigningRequest",
             "metadata": { "name": self.name, "annotations": { "bowline.test/keep": "this" } },
@@ -84,6 +87,10 @@ impl Ask {
             },
             "status": { "conditions": conditions },
         });
+        if self.is_signed {
+            let certificate = ByteString(b"signed".to_vec());
+            object["status"]["certificate"] = json!(certificate);
+        }
         names.outgoing_named(object)
     }
 

@@ -52,6 +52,7 @@ pub mod cloud;
 pub mod cloudscale;
 pub mod cluster;
 pub mod exoscale;
+pub mod log;
 pub mod measure;
 mod mirror;
 pub mod names;
@@ -61,6 +62,8 @@ mod play;
 mod replica;
 pub mod rights;
 pub mod site;
+pub mod talos;
+pub mod xenorchestra;
 
 pub use bench::{Bench, Fault, LEASE, MANAGER, Setup, refuse, slow, status};
 pub use cluster::{Cluster, Sharing};

@@ -1,11 +1,13 @@
 //! What load balancers at cloudscale.ch cost: `bench/` prints it, scenarios hold it to its bounds.
-//! And what pod ranges cost ([`Cidrs`]), on the real clock.
+//! What Xen Orchestra is asked about VMs at rest ([`Resting`]). And what pod ranges cost ([`Cidrs`]), on
+//! the real clock.
 //!
 //! The cloud takes 100 ms for a call, and a second for what goes on after its answer. Time is that of
 //! the paused clock, so the numbers are the same in every run and on every machine.
 
 mod cidrs;
 mod members;
+mod rest;
 mod service;
 
 use std::net::IpAddr;
@@ -20,6 +22,7 @@ use crate::objects::known;
 
 pub use cidrs::Cidrs;
 pub use members::{MOST_ROUNDS, Members, Replacement};
+pub use rest::{Asked, Resting, per_period};
 pub use service::{Address, MOST_TIME, first_address};
 
 /// How long the cloud takes to answer.

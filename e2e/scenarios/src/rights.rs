@@ -1,5 +1,7 @@
 //! Accounts with rights: the objects of a manifest, under the scenario's own names.
 
+pub mod used;
+
 use std::time::Duration;
 
 use k8s_openapi::api::authorization::v1::SubjectAccessReview;

@@ -15,7 +15,7 @@ use futures::future::LocalBoxFuture;
 use serde_json::Value;
 
 use crate::objects::text;
-use crate::{Bench, Granted, LEASE, Replica, Setup};
+use crate::{Bench, Granted, LEASE, Replica, Setup, Sharing};
 
 /// How often a process that cannot start is started.
 const STARTS: u32 = 10;
@@ -75,12 +75,24 @@ impl<C> Site<C> {
         open: impl FnOnce(&Bench) -> (Arc<C>, Server),
         making: Box<Making>,
     ) -> Self {
+        Self::open_on(Sharing::Shared, seed, flags, original, open, making).await
+    }
+
+    /// The same, on a server of its own if it has to be.
+    pub async fn open_on(
+        sharing: Sharing,
+        seed: u64,
+        flags: &[&str],
+        original: &Original<'_>,
+        open: impl FnOnce(&Bench) -> (Arc<C>, Server),
+        making: Box<Making>,
+    ) -> Self {
         let mut bench = Bench::set_up(Setup {
             seed,
+            sharing,
             clouds: &[],
             flags,
             program: (original.command, original.provider),
-            ..Setup::default()
         })
         .await;
         let Granted { config, user } = bench

@@ -32,8 +32,9 @@ const INTERRUPTED: u8 = 130;
 /// Everything is simulated and in memory: no cluster, no account and no set-up is needed, and
 /// nothing outside this machine is touched. A short story is played (nodes join, a Service gets its
 /// address, a machine stops, a node is replaced, a machine is destroyed, the Service is deleted, a
-/// foreign node is left alone), every step is shown as it happens, and then the sandbox stays up for
-/// kubectl until Ctrl-C.
+/// foreign node is left alone; where there are pools of hosts, a machine migrates, and a pool is
+/// disconnected), every step is shown as it happens, and then the sandbox stays up for kubectl until
+/// Ctrl-C.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// Play the story, print a summary and exit; non-zero if an expectation was not met

@@ -273,6 +273,12 @@ impl Stage {
         }
     }
 
+    /// How often the cloud answered that there is no such thing.
+    pub(super) fn not_found(&self) -> usize {
+        let filter = Filter::any().server(self.entry.name).status(404);
+        self.world.journal.count(&filter)
+    }
+
     /// Waits until the manager ends by itself, which it should not; gives the reason.
     pub(super) fn manager_ended(&self) -> impl Future<Output = anyhow::Error> + use<> {
         let manager = self.manager.clone();

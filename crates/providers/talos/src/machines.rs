@@ -85,7 +85,7 @@ impl Machines {
         let addresses = node_ips(annotation, config.prefer_ipv6);
         let (node_ip, metadata) = self.metadata(node, &addresses).await?;
         let recognised = recognise(&config, node, &metadata, node_ip, self.clock.now());
-        let recognised = recognised.map_err(|error| self.undescribed(error))?;
+        let recognised = recognised.map_err(|error| self.undescribed(&error))?;
         let about = |what: &str| format!("error getting {what} from the node {}", node.name);
         let system = if recognised.needs_system_information() {
             let asked = self.api.system_information(node_ip);
@@ -105,7 +105,7 @@ impl Machines {
         if let Some(metrics) = self.metrics.as_ref().filter(|_| !config.rules.is_empty()) {
             metrics.transformed(begun.elapsed());
         }
-        described.map_err(|error| self.undescribed(error))
+        described.map_err(|error| self.undescribed(&error))
     }
 
     /// What the machine's platform told it, by the first of its addresses that answers.
@@ -147,7 +147,7 @@ impl Machines {
         answer
     }
 
-    fn undescribed(&self, error: DescribeError) -> CloudError {
+    fn undescribed(&self, error: &DescribeError) -> CloudError {
         let kind = match error {
             DescribeError::NotReady(_) => CloudErrorKind::Unavailable,
             DescribeError::Id(_) => CloudErrorKind::Invalid,
@@ -157,20 +157,6 @@ impl Machines {
             }
         };
         CloudError::new(kind, error.to_string())
-    }
-
-    /// Whether a node's machine is there, by what the Node says: nobody is asked.
-    fn present(&self, node: &Node, now: Timestamp) -> Lookup {
-        if kind(&node.os_image) == Kind::Other {
-            Lookup::NotMine
-        } else if lifecycle::exists(node, now) {
-            Lookup::Found(Box::new(nothing()))
-        } else {
-            let text = "the Node says that it is a spot machine of GCP, and that it came back \
-                        without being the same: not-ready:NoExecute"
-                .to_owned();
-            Lookup::Gone(Evidence { text, at: now })
-        }
     }
 }
 
@@ -186,6 +172,20 @@ fn unaddressed(node: &Node) -> Lookup {
         Lookup::Found(Box::new(nothing()))
     } else {
         Lookup::NotMine
+    }
+}
+
+/// Whether a node's machine is there, by what the Node says: nobody is asked.
+fn present(node: &Node, now: Timestamp) -> Lookup {
+    if kind(&node.os_image) == Kind::Other {
+        Lookup::NotMine
+    } else if lifecycle::exists(node, now) {
+        Lookup::Found(Box::new(nothing()))
+    } else {
+        let text = "the Node says that it is a spot machine of GCP, and that it came back \
+                    without being the same: not-ready:NoExecute"
+            .to_owned();
+        Lookup::Gone(Evidence { text, at: now })
     }
 }
 
@@ -206,7 +206,7 @@ impl Instances for Machines {
 
     fn presence<'a>(&'a self, nodes: &'a [Arc<Node>]) -> BoxFuture<'a, Vec<Lookup>> {
         let now = self.clock.now();
-        let answers = nodes.iter().map(|node| self.present(node, now)).collect();
+        let answers = nodes.iter().map(|node| present(node, now)).collect();
         Box::pin(std::future::ready(answers))
     }
 

@@ -4,3 +4,4 @@ mod connection;
 mod files;
 mod lookups;
 mod networks;
+mod peer;

@@ -101,6 +101,7 @@ pub(crate) async fn follow(server: Arc<Server>, random: Random) {
 
 async fn followed(server: &Server) -> Result<std::convert::Infallible, Lost> {
     let api = server.api();
+    let way = api.session().number();
     let mut stream = Stream::open(api).await?;
     let connection = stream.greeting().await?;
     subscribe(api, &connection).await?;
@@ -116,6 +117,10 @@ async fn followed(server: &Server) -> Result<std::convert::Infallible, Lost> {
                 continue;
             };
             server.change_view(|view| change.apply(view));
+        }
+        // At the latest with the next ping: what is followed may be another server than the one meant.
+        if api.session().number() != way {
+            return Err(Lost::Other("the settings have changed".to_owned()));
         }
         if listed_at.elapsed() >= VIEW_AGE {
             server.set_view(Some(listed(api).await?));

@@ -86,9 +86,16 @@ pub fn swapped(id: Uuid) -> Uuid {
     Uuid::from_bytes(id.to_bytes_le())
 }
 
-/// Whose a node is, by what it carries. Without a provider id only the API can tell.
+/// Whose a node is, by what it carries. Without a provider id it may be ours if its machine has an id
+/// as VMs have them: only the API can tell.
 pub(crate) fn claim(node: &Node) -> Claim {
-    match VmId::parse(node.provider_id.as_deref().unwrap_or_default()) {
+    let Some(provider_id) = &node.provider_id else {
+        return match uuid(node.system_uuid.trim()) {
+            Some(_) => Claim::Mine,
+            None => Claim::Foreign,
+        };
+    };
+    match VmId::parse(provider_id) {
         Ok(_) => Claim::Mine,
         Err(VmIdError::Foreign(_)) => Claim::Foreign,
         Err(error) => Claim::Malformed(error.to_string()),
@@ -147,7 +154,10 @@ mod tests {
                 "cloud://x".into(),
                 Err("foreign providerID or empty \"cloud://x\"".into()),
             ),
-            ("".into(), Err("foreign providerID or empty \"\"".into())),
+            (
+                String::new(),
+                Err("foreign providerID or empty \"\"".into()),
+            ),
         ];
         for (text, wanted) in rows {
             assert_eq!(
@@ -159,8 +169,13 @@ mod tests {
     }
 
     #[test]
-    fn xenorchestra_case_44_and_42_and_77_only_the_exact_scheme_is_ours() {
+    fn xenorchestra_case_77_a_pool_without_a_number_is_malformed() {
         let nil = format!("xenorchestra://00000000-0000-0000-0000-000000000000/{VM1}");
+        assert!(matches!(claim(&known("w1", &nil)), Claim::Malformed(_)));
+    }
+
+    #[test]
+    fn xenorchestra_case_44_only_the_exact_scheme_is_ours() {
         for (id, wanted) in [
             (format!("xenorchestra://{PA}/{VM1}"), "mine"),
             (format!("xenorchestra:///{VM1}"), "mine"),
@@ -170,7 +185,6 @@ mod tests {
                 "foreign",
             ),
             ("xenorchestra://not-a-uuid/x".into(), "malformed"),
-            (nil, "malformed"),
             (String::new(), "foreign"),
         ] {
             let got = match claim(&known("w1", &id)) {
@@ -179,6 +193,19 @@ mod tests {
                 Claim::Foreign | Claim::Leftover => "foreign",
             };
             assert_eq!(got, wanted, "{id}");
+        }
+    }
+
+    #[test]
+    fn without_an_id_a_machine_that_could_be_a_vm_may_be_ours() {
+        for (told, wanted) in [
+            (VM1, Claim::Mine),
+            ("", Claim::Foreign),
+            ("rack 7", Claim::Foreign),
+        ] {
+            let mut node = known("w1", "");
+            node.system_uuid = told.to_owned();
+            assert_eq!(claim(&node), wanted, "{told}");
         }
     }
 

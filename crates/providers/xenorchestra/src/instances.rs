@@ -10,6 +10,7 @@
 //! the life cycle of nodes. When very many are missing at once, only the first [`CONFIRMATIONS`] of them,
 //! in the order of their ids, are read in one look-up, and the others are *cannot tell*.
 
+mod bulk;
 mod question;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -31,6 +32,7 @@ use crate::events;
 use crate::labels;
 use crate::proof::{Proofs, pools_of};
 use crate::server::{FEW, READS_AT_ONCE, Reading, Server, Wanted};
+use bulk::{Bulk, Names, Seen, wanted};
 use question::{Question, question};
 
 /// VMs that are not to be seen in bulk and that one look-up reads: see the module's text.
@@ -114,7 +116,12 @@ impl Machines {
 
     async fn answers(&self, nodes: &[Arc<Node>], purpose: Purpose) -> Vec<Lookup> {
         self.follow_events();
-        let questions: Vec<Question> = nodes.iter().map(|node| question(node)).collect();
+        let asked = |node: &Arc<Node>| match purpose {
+            // As with the original, no node is tainted or deleted that has no provider id.
+            Purpose::Decide if node.provider_id.is_none() => Question::Nothing,
+            Purpose::Describe | Purpose::Decide => question(node),
+        };
+        let questions: Vec<Question> = nodes.iter().map(asked).collect();
         let findings = self.findings(nodes, &questions, purpose).await;
         let names = match purpose {
             Purpose::Describe => self.names(findings.values()).await,
@@ -170,10 +177,11 @@ impl Machines {
                     let vm = Box::new(vm.clone());
                     findings.insert(number, Finding::Found { server, vm });
                 }
-                // A node that nobody claims, and that a whole list does not show, is somebody else's.
+                // A node that nobody claims, and that a whole list does not show, is somebody else's. A new
+                // one may have a new machine; if they are many, they are asked about again anyway.
                 None if bulk.complete
                     && matches!(question, Question::ByMachine { .. })
-                    && !nodes[number].is_uninitialized() =>
+                    && !(bulk.few && nodes[number].is_uninitialized()) =>
                 {
                     let at = (0..self.servers.len()).collect();
                     findings.insert(number, Finding::Missing { at, failure: None });
@@ -221,7 +229,11 @@ impl Machines {
         });
         let servers = join_all(of_server).await;
         let complete = servers.iter().all(|it| matches!(it, Seen::Shown(_)));
-        Bulk { servers, complete }
+        Bulk {
+            servers,
+            complete,
+            few,
+        }
     }
 
     /// Asks every server that answers for that very machine, until one has it.
@@ -381,75 +393,6 @@ impl Machines {
             }
         }
         failure.map_or(Ok(()), Err)
-    }
-}
-
-/// The VMs that are asked about, with the pools they are probably in.
-fn wanted(nodes: &[Arc<Node>], questions: &[Question]) -> Wanted {
-    let mut wanted = Wanted::new();
-    for (node, question) in nodes.iter().zip(questions) {
-        let seen = node.labels.get(labels::POOL_ID);
-        let seen = seen.and_then(|label| crate::id::uuid(label));
-        let pool = match question {
-            Question::ById { pool, .. } => seen.or(*pool),
-            _ => seen,
-        };
-        wanted.extend(question.ids().into_iter().map(|id| (id, pool)));
-    }
-    wanted
-}
-
-/// What the servers show in bulk.
-struct Bulk {
-    servers: Vec<Seen>,
-    /// Whether all of them show all that is asked for.
-    complete: bool,
-}
-
-enum Seen {
-    NotAsked,
-    Shown(BTreeMap<Uuid, Vm>),
-    Failed(CloudError),
-}
-
-impl Bulk {
-    /// The machine that is asked for, and at which server it is. If several have it, in the pool that
-    /// the node was told of.
-    fn find(&self, question: &Question) -> Option<(usize, &Vm)> {
-        let shown = self.servers.iter().enumerate();
-        let shown = shown.filter_map(|(number, seen)| match seen {
-            Seen::Shown(vms) => Some((number, vms)),
-            Seen::NotAsked | Seen::Failed(_) => None,
-        });
-        let found: Vec<(usize, &Vm)> = shown
-            .filter_map(|(number, vms)| {
-                let vm = question.ids().iter().find_map(|id| vms.get(id))?;
-                Some((number, vm))
-            })
-            .collect();
-        let told = found.iter().find(|(_, vm)| question.is_in(vm.pool()));
-        told.or(found.first()).copied()
-    }
-}
-
-/// Names around VMs at one server.
-struct Names {
-    hosts: BTreeMap<Uuid, String>,
-    pools: BTreeMap<Uuid, String>,
-}
-
-impl Names {
-    fn around(&self, vm: &Vm) -> Around<'_> {
-        Around {
-            host: vm
-                .container
-                .and_then(|id| self.hosts.get(&id))
-                .map(String::as_str),
-            pool: vm
-                .pool()
-                .and_then(|id| self.pools.get(&id))
-                .map(String::as_str),
-        }
     }
 }
 

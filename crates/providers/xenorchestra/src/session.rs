@@ -141,6 +141,11 @@ impl Session {
         }
     }
 
+    /// Which way is gone, by number: what was asked on another one may be of another server.
+    pub(crate) fn number(&self) -> u64 {
+        self.way().number
+    }
+
     /// The token that was given; none if there is a password.
     pub(crate) fn token(&self) -> Option<Secret> {
         match self.way().config.login {

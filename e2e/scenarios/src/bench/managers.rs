@@ -114,7 +114,7 @@ impl Bench {
             options,
             clouds: scripted.chain(built).collect(),
             reviews: Reviews::default(),
-            metrics: metrics.clone(),
+            metrics,
             clock: self.world.clock.clone(),
             random: self.world.random.fork(),
             guard: GuardPolicy::default(),

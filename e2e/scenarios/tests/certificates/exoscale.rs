@@ -1,17 +1,15 @@
 //! Exoscale's cases of certificates, on a simulated Exoscale and under the role of the original's
 //! manifest: its runner is on, no flag names the controller.
 
-use std::io;
 use std::ops::{Deref, DerefMut};
-use std::sync::{Arc, Mutex};
 
 use bowline_scenarios::certificates::Ask;
 use bowline_scenarios::exoscale::{PREFIX, Site};
+use bowline_scenarios::log::Log;
 use bowline_scenarios::objects::{PROVIDED_NODE_IP, annotated, fresh, known};
 use bowline_scenarios::{Setup, scenario};
 use bowline_simulator::exoscale::InstanceSpec;
 use tracing::subscriber::DefaultGuard;
-use tracing_subscriber::fmt::MakeWriter;
 
 /// The instance of the cases, and its node.
 const I1: &str = "6f1d2c3b-7a55-4e0c-9b61-2d3e4f5a6b7c";
@@ -264,43 +262,4 @@ fn the_instance_on_the_node_counts_and_what_the_kubelet_was_told_inside_of_a_net
             .await;
         assert_eq!(stage.decided("inside"), [APPROVED]);
     });
-}
-
-/// What is logged while it lives, by this thread.
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl Log {
-    fn keep() -> (Self, DefaultGuard) {
-        let log = Self::default();
-        let subscriber = tracing_subscriber::fmt()
-            .with_max_level(tracing::Level::INFO)
-            .with_ansi(false)
-            .with_writer(log.clone())
-            .finish();
-        (log, tracing::subscriber::set_default(subscriber))
-    }
-
-    fn text(&self) -> String {
-        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
-    }
-}
-
-impl io::Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl<'a> MakeWriter<'a> for Log {
-    type Writer = Self;
-
-    fn make_writer(&'a self) -> Self {
-        self.clone()
-    }
 }

@@ -8,10 +8,10 @@
 )]
 
 mod story;
-mod used;
 
 use bowline_scenarios::cloud::{Script, machine};
 use bowline_scenarios::objects::fresh;
+use bowline_scenarios::rights::used::{Right, is_granted, right};
 use bowline_scenarios::{refuse, scenario};
 use bowline_simulator::kubernetes::auth::originals;
 use bowline_simulator::kubernetes::fixture;
@@ -19,7 +19,6 @@ use serde_json::Value;
 
 use Extent::{Nodes, NodesAndServices};
 use story::Stage;
-use used::{Right, is_granted, right};
 
 /// The rights a manager without the serving port and without load balancers uses.
 const FOR_NODES: &[(&str, &str)] = &[

@@ -3,6 +3,7 @@
 
 mod cloudscale;
 mod exoscale;
+mod xenorchestra;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -17,7 +18,7 @@ use bowline_simulator::serve::Server;
 use futures::future::BoxFuture;
 
 /// Every cloud of the sandbox.
-const CLOUDS: &[Entry] = &[cloudscale::ENTRY, exoscale::ENTRY];
+const CLOUDS: &[Entry] = &[cloudscale::ENTRY, exoscale::ENTRY, xenorchestra::ENTRY];
 /// The one that is played unless another is named.
 pub(super) const DEFAULT: &str = cloudscale::ENTRY.name;
 
@@ -80,7 +81,26 @@ pub(super) trait SimulatedCloud: Send + Sync {
     fn destroy(&self, machine: &str) -> Result<()>;
 
     /// The load balancers there are, by id.
-    fn balancers(&self) -> Balancers;
+    fn balancers(&self) -> Balancers {
+        Balancers::new()
+    }
+
+    /// What can be done to its pools of hosts; none if people do not see such things.
+    fn pools(&self) -> Option<&dyn Pools> {
+        None
+    }
+}
+
+/// What can be done to a cloud whose machines run on hosts that people see.
+pub(super) trait Pools {
+    /// Moves a machine to another host, and gives the zone that its node has from then on.
+    fn migrate(&self, machine: &str) -> Result<String>;
+
+    /// Lets the cloud lose the connection to all hosts, and thereby sight of all machines.
+    fn disconnect(&self) -> Result<()>;
+
+    /// Connects it again.
+    fn connect(&self) -> Result<()>;
 }
 
 /// What a provider is told beside the flags that every one is given.

@@ -1,6 +1,7 @@
 //! The story the sandbox plays, and what it expects at every turn.
 
 mod nodes;
+mod pools;
 mod services;
 
 use std::sync::Arc;
@@ -25,6 +26,7 @@ pub(super) struct Story {
     observer: Observer,
     display: Arc<Display>,
     nodes: usize,
+    begun: Instant,
     chapter: usize,
     failures: usize,
 }
@@ -42,6 +44,7 @@ impl Story {
             observer,
             display,
             nodes,
+            begun: Instant::now(),
             chapter: 0,
             failures: 0,
         }
@@ -63,15 +66,22 @@ impl Story {
         self.stage
     }
 
-    /// A cloud without load balancers has a shorter story.
+    /// A cloud without load balancers, or without pools of hosts, has a shorter story.
     async fn chapters(&mut self) -> Result<usize> {
         let balancer = self.stage.entry().balancer;
+        let cloud = self.stage.cloud();
         self.nodes_join().await?;
         if let Some(balancer) = balancer {
             self.a_service_is_created(balancer).await?;
         }
+        if let Some(pools) = cloud.pools() {
+            self.a_machine_moves(pools).await?;
+        }
         self.a_machine_stops().await?;
         self.a_node_is_replaced(balancer).await?;
+        if let Some(pools) = cloud.pools() {
+            self.the_pool_is_disconnected(pools).await?;
+        }
         self.a_machine_is_destroyed(balancer).await?;
         if let Some(balancer) = balancer {
             self.the_service_is_deleted(balancer).await?;
@@ -110,25 +120,49 @@ impl Story {
     }
 
     async fn expect(&mut self, what: &str, holds: impl Fn(&Views) -> bool) {
+        let met = self.comes_to(what, PATIENCE, holds).await;
+        let seconds = PATIENCE.as_secs();
+        self.judge(met, what, &format!("not within {seconds} s: {what}"));
+    }
+
+    /// Expects that something holds all the time.
+    async fn expect_throughout(
+        &mut self,
+        time: Duration,
+        what: &str,
+        holds: impl Fn(&Views) -> bool,
+    ) {
+        let broken = self.comes_to(what, time, |views| !holds(views)).await;
+        self.judge(!broken, what, &format!("no longer so: {what}"));
+    }
+
+    /// Whether it comes to that in this time; meanwhile people see what is waited for.
+    async fn comes_to(
+        &self,
+        what: &str,
+        patience: Duration,
+        holds: impl Fn(&Views) -> bool,
+    ) -> bool {
         let begun = Instant::now();
         let mut redraw = tokio::time::interval(REDRAW);
         redraw.set_missed_tick_behavior(MissedTickBehavior::Skip);
         let condition = self.observer.until(|views| holds(views).then_some(()));
-        let mut condition = std::pin::pin!(tokio::time::timeout(PATIENCE, condition));
-        let met = loop {
+        let mut condition = std::pin::pin!(tokio::time::timeout(patience, condition));
+        loop {
             tokio::select! {
                 biased;
-                ended = &mut condition => break ended.is_ok(),
+                ended = &mut condition => return ended.is_ok(),
                 _ = redraw.tick() => self.display.waiting(what, begun.elapsed()),
             }
-        };
-        if met {
+        }
+    }
+
+    fn judge(&mut self, good: bool, what: &str, otherwise: &str) {
+        if good {
             self.display.line(Mark::Good, what);
         } else {
             self.failures += 1;
-            let seconds = PATIENCE.as_secs();
-            self.display
-                .line(Mark::Bad, &format!("not within {seconds} s: {what}"));
+            self.display.line(Mark::Bad, otherwise);
         }
     }
 }

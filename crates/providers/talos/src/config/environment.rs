@@ -102,7 +102,8 @@ pub(super) const KEYS: [Variable; 15] = [
         "global.enforceTransformations",
         "false",
         "`true` or `false`, without quotes",
-        "Rules own the labels, annotations and taints that they set: what no rule sets any more goes. The \
+        "Rules own the labels, annotations and taints that they set: what no rule sets any more goes, but \
+         for what was there before. The \
          original has no such key.",
     ),
     key(

@@ -24,8 +24,11 @@ pub enum KeyError {
     Unusable,
 }
 
+/// The label of a form, and how bytes are taken for it.
+type Form = (&'static str, fn(Vec<u8>) -> PrivateKeyDer<'static>);
+
 /// The forms that a key may have, in the order in which they are tried.
-const FORMS: [(&str, fn(Vec<u8>) -> PrivateKeyDer<'static>); 3] = [
+const FORMS: [Form; 3] = [
     ("PRIVATE KEY", |der| PrivatePkcs8KeyDer::from(der).into()),
     ("EC PRIVATE KEY", |der| PrivateSec1KeyDer::from(der).into()),
     ("RSA PRIVATE KEY", |der| {

@@ -9,7 +9,11 @@ fn parse(text: &str) -> Result<Talosconfig, Unusable> {
 
 /// The specification's key (V7), as a talosconfig has it.
 const V7: &str = "LS0tLS1CRUdJTiBFRDI1NTE5IFBSSVZBVEUgS0VZLS0tLS0KTUM0Q0FRQXdCUVlESzJWd0JDSUVJQUFCQWdNRUJRWUhDQWtLQ3d3TkRnOFFFUklURkJVV0Z4Z1pHaHNjSFI0ZgotLS0tLUVORCBFRDI1NTE5IFBSSVZBVEUgS0VZLS0tLS0K";
-const V7_DER: &str = "302e020100300506032b657004220420000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
+const V7_DER: [u8; 48] = [
+    0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20,
+    0x00, 0x01, 0x02, 0x03, 0x04, 0x05, 0x06, 0x07, 0x08, 0x09, 0x0a, 0x0b, 0x0c, 0x0d, 0x0e, 0x0f,
+    0x10, 0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17, 0x18, 0x19, 0x1a, 0x1b, 0x1c, 0x1d, 0x1e, 0x1f,
+];
 
 fn encoded(text: &str) -> String {
     STANDARD.encode(text)
@@ -17,8 +21,10 @@ fn encoded(text: &str) -> String {
 
 /// A talosconfig whose context `default` has these lines.
 fn file(lines: &[String]) -> String {
-    let lines: String = lines.iter().map(|it| format!("    {it}\n")).collect();
-    format!("context: default\ncontexts:\n  default:\n{lines}")
+    format!(
+        "context: default\ncontexts:\n  default:\n    {}\n",
+        lines.join("\n    ")
+    )
 }
 
 fn whole(authority: &Authority, more: &[&str]) -> String {
@@ -39,13 +45,7 @@ fn talos_case_52_keys_of_all_labels_load() {
     let plain = key::plain(&Secret::new(v7.as_str())).unwrap();
     assert!(plain.reveal().starts_with("-----BEGIN PRIVATE KEY-----\n"));
     let body = plain.reveal().lines().nth(1).unwrap();
-    let hex: String = STANDARD
-        .decode(body)
-        .unwrap()
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
-    assert_eq!(hex, V7_DER);
+    assert_eq!(STANDARD.decode(body).unwrap(), V7_DER);
 
     let authority = Authority::new();
     for label in ["ED25519 PRIVATE KEY", "PRIVATE KEY", "SOME PRIVATE KEY"] {

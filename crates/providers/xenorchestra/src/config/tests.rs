@@ -69,14 +69,20 @@ fn xenorchestra_case_04_who_we_are_is_missed_before_where_the_server_is() {
 }
 
 #[test]
-fn xenorchestra_case_05_and_76_a_url_that_is_none_is_missing() {
+fn xenorchestra_case_76_a_word_that_begins_like_a_url_is_none() {
+    for url in ["http", "httpfoo"] {
+        let wrong = text(file(&format!("token: a\nurl: {url}\n")));
+        assert_eq!(wrong, "url is required", "{url}");
+    }
+}
+
+#[test]
+fn xenorchestra_case_05_a_url_that_is_none_is_missing() {
     for url in [
         "",
         "xo.example.net",
         "wss://xo.example.net",
         "HTTPS://xo.example.net",
-        "http",
-        "httpfoo",
         "http://",
         "http:xo.example.net",
         "https://user:hunter2@xo.example.net",

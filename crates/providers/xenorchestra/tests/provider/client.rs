@@ -118,7 +118,7 @@ async fn xenorchestra_case_12_white_space_around_a_token_is_not_sent() {
         _ => None,
     };
     let config = Config::read(variable, None).unwrap();
-    let stage = Stage::raw(config, Quirks::default(), AUTHORITY);
+    let stage = Stage::raw(&config, Quirks::default(), AUTHORITY);
     found(stage.ask_one(&w1()).await);
 }
 
@@ -127,7 +127,7 @@ async fn in_file(folder: &std::path::Path, token: &str) -> (Stage, std::path::Pa
     let path = folder.join("config.yaml");
     std::fs::write(&path, content(token)).unwrap();
     let config = Config::of_file(&content(token)).unwrap().following(&path);
-    let stage = Stage::raw(config, Quirks::default(), AUTHORITY);
+    let stage = Stage::raw(&config, Quirks::default(), AUTHORITY);
     wait(Duration::from_secs(1)).await;
     (stage, path)
 }

@@ -28,7 +28,7 @@ fn sign_ins(stage: &Stage) -> Vec<String> {
 #[tokio::test(start_paused = true)]
 async fn xenorchestra_case_17_a_password_is_sent_for_a_token_and_never_again() {
     let stage = Stage::raw(
-        config(DEFAULT_USER, DEFAULT_PASSWORD),
+        &config(DEFAULT_USER, DEFAULT_PASSWORD),
         Quirks::default(),
         AUTHORITY,
     );
@@ -66,7 +66,7 @@ async fn xenorchestra_case_17_a_password_is_sent_for_a_token_and_never_again() {
 #[tokio::test(start_paused = true)]
 async fn a_token_is_renewed_before_it_ends_and_is_one_token_all_the_time() {
     let stage = Stage::raw(
-        config(DEFAULT_USER, DEFAULT_PASSWORD),
+        &config(DEFAULT_USER, DEFAULT_PASSWORD),
         Quirks::default(),
         AUTHORITY,
     );
@@ -91,7 +91,7 @@ async fn a_token_is_renewed_before_it_ends_and_is_one_token_all_the_time() {
 #[tokio::test(start_paused = true)]
 async fn a_refused_token_is_replaced_within_the_call() {
     let stage = Stage::raw(
-        config(DEFAULT_USER, DEFAULT_PASSWORD),
+        &config(DEFAULT_USER, DEFAULT_PASSWORD),
         Quirks::default(),
         AUTHORITY,
     );
@@ -108,7 +108,7 @@ async fn xenorchestra_case_71_older_servers_make_tokens_elsewhere() {
             release,
             ..Quirks::default()
         };
-        let stage = Stage::raw(config(DEFAULT_USER, DEFAULT_PASSWORD), quirks, AUTHORITY);
+        let stage = Stage::raw(&config(DEFAULT_USER, DEFAULT_PASSWORD), quirks, AUTHORITY);
         stage.settle().await;
         found(stage.ask_one(&w1()).await);
         let all = sign_ins(&stage);
@@ -125,7 +125,7 @@ async fn xenorchestra_case_71_older_servers_make_tokens_elsewhere() {
 
 #[tokio::test(start_paused = true)]
 async fn xenorchestra_case_72_a_wrong_password_is_not_tried_again_at_once() {
-    let stage = Stage::raw(config(DEFAULT_USER, "wrong"), Quirks::default(), AUTHORITY);
+    let stage = Stage::raw(&config(DEFAULT_USER, "wrong"), Quirks::default(), AUTHORITY);
     let error = cannot_tell(stage.presence(&w1()).await);
     assert!(error.contains("invalid credentials"), "{error}");
     let posts = |stage: &Stage| {
@@ -175,7 +175,7 @@ async fn a_password_with_a_colon_goes_over_the_socket() {
             ..Quirks::default()
         };
         let user = "svc-k8s@corp.lan";
-        let stage = Stage::raw(config(user, "\"s3cret:x\""), quirks, AUTHORITY);
+        let stage = Stage::raw(&config(user, "\"s3cret:x\""), quirks, AUTHORITY);
         stage.sim.set_user(user, User::admin("s3cret:x"));
         stage.settle().await;
         found(stage.ask_one(&w1()).await);
@@ -191,7 +191,7 @@ async fn where_nothing_else_is_known_the_socket_is_the_last_way() {
         no_deprecated_tokens: true,
         ..Quirks::default()
     };
-    let stage = Stage::raw(config(DEFAULT_USER, DEFAULT_PASSWORD), quirks, AUTHORITY);
+    let stage = Stage::raw(&config(DEFAULT_USER, DEFAULT_PASSWORD), quirks, AUTHORITY);
     stage.settle().await;
     found(stage.ask_one(&w1()).await);
 }

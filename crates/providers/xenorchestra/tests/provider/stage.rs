@@ -86,18 +86,18 @@ impl Stage {
 
     /// With this file, before a server of that kind; ready, and nothing noted yet.
     pub(crate) async fn of(file: &str, quirks: Quirks) -> Self {
-        let stage = Self::raw(Config::of_file(file).unwrap(), quirks, AUTHORITY);
+        let stage = Self::raw(&Config::of_file(file).unwrap(), quirks, AUTHORITY);
         stage.settle().await;
         stage.world.journal.clear();
         stage
     }
 
     /// As it is in the moment it was built.
-    pub(crate) fn raw(config: Config, quirks: Quirks, authority: &str) -> Self {
+    pub(crate) fn raw(config: &Config, quirks: Quirks, authority: &str) -> Self {
         let world = World::simulated(7);
         let sim = orchestra(&world, quirks);
         let server = Server::builder(&world, sim.clone()).pipe(authority);
-        let cloud = cloud(&world, &config);
+        let cloud = cloud(&world, config);
         Self {
             world,
             sim,

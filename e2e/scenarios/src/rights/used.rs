@@ -4,10 +4,10 @@ use bowline_simulator::journal::Entry;
 use serde_json::Value;
 
 /// Verb and resource, as a role has them.
-pub(crate) type Right = (String, String);
+pub type Right = (String, String);
 
 /// The right that a call needs.
-pub(crate) fn right(call: &Entry) -> Right {
+pub fn right(call: &Entry) -> Right {
     let pieces: Vec<&str> = call.path.trim_matches('/').split('/').collect();
     let (group, rest) = match &pieces[..] {
         ["api", _, rest @ ..] => ("", rest),
@@ -46,7 +46,7 @@ fn with_group(resource: &str, group: &str) -> String {
 }
 
 /// Whether one of the roles among these objects grants it.
-pub(crate) fn is_granted(objects: &[Value], (verb, resource): &Right) -> bool {
+pub fn is_granted(objects: &[Value], (verb, resource): &Right) -> bool {
     let texts = |value: &Value| -> Vec<String> {
         let list = value.as_array().cloned().unwrap_or_default();
         list.iter()

@@ -1,0 +1,261 @@
+//! Talos machines on a bench: the real provider, a simulated cluster of them, and the role of the
+//! original's chart.
+
+use std::cell::OnceCell;
+use std::ops::Deref;
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::sync::{Arc, Mutex};
+
+use bowline_controllers::metrics::Metrics;
+use bowline_core::{Cloud, CloudName};
+use bowline_http::Connector;
+use bowline_simulator::World;
+use bowline_simulator::kubernetes::auth::originals;
+use bowline_simulator::serve::{Api as _, Server};
+use bowline_simulator::talos::{Access, Control, MachineSpec, PlatformSpec, Scene, Talos};
+use bowline_talos::{BuildError, Environment, PROVIDER, Setup, Surroundings};
+use futures::FutureExt as _;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+pub use bowline_talos::Need;
+
+use crate::site::Original;
+use crate::{Bench, Sharing};
+
+/// The chart's command line, without what a bench gives each manager: ports and names of leases. The first
+/// is the default of managers, though not of a bench's.
+pub const FLAGS: [&str; 3] = [
+    "--leader-elect=true",
+    "--v=2",
+    "--authorization-always-allow-paths=/healthz,/livez,/readyz,/metrics",
+];
+/// The controllers that the chart switches on.
+pub const CONTROLLERS: &str = "--controllers=cloud-node,node-csr-approval";
+/// Where the machine `cp1` answers, the control plane of every cluster.
+pub const ENDPOINT: &str = "10.0.0.1";
+/// The chart's service account.
+pub const ACCOUNT: &str = "talos-cloud-controller-manager";
+
+const TALOSCONFIG: &str = "config";
+const CLOUD_CONFIG: &str = "ccm-config.yaml";
+
+/// What the manager may do to the API server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// What the role of the chart says.
+    Chart,
+    /// The same, and it may delete nodes, which the chart leaves to another account.
+    Deleting,
+}
+
+/// How a site begins.
+#[derive(Clone, Copy, Debug)]
+pub struct Beginning<'a> {
+    /// Of the simulated world.
+    pub seed: u64,
+    /// The cluster without its control plane, as a fixture.
+    pub cluster: &'a str,
+    /// The cloud config file.
+    pub config: &'a str,
+    /// The manager's flags besides [`FLAGS`].
+    pub flags: &'a [&'a str],
+    /// Whether machines have to be asked.
+    pub need: Need,
+    /// What the manager may do.
+    pub role: Role,
+    /// Whether others can be on the same server.
+    pub sharing: Sharing,
+}
+
+impl Default for Beginning<'_> {
+    fn default() -> Self {
+        Self {
+            seed: crate::Setup::default().seed,
+            cluster: "",
+            config: "",
+            flags: &[CONTROLLERS],
+            need: Need::Machines,
+            role: Role::Chart,
+            sharing: Sharing::Shared,
+        }
+    }
+}
+
+/// A simulated cluster, where it is served, and the files that a manager finds about it.
+pub struct Machines {
+    talos: Arc<Talos>,
+    servers: Mutex<Vec<Server>>,
+    folder: TempDir,
+}
+
+impl Deref for Machines {
+    type Target = Arc<Talos>;
+
+    fn deref(&self) -> &Arc<Talos> {
+        &self.talos
+    }
+}
+
+impl Machines {
+    /// A cluster with what the fixture describes and the machine `cp1`, which is not served yet, and a
+    /// talosconfig for it.
+    pub fn open(world: &World, cluster: &str, config: &str) -> Self {
+        let scene: Scene = match cluster {
+            "" => Scene::default(),
+            text => bowline_simulator::fixture::parse("scene", text).unwrap(),
+        };
+        let machines = Self {
+            talos: Talos::from_fixture(world, scene).unwrap(),
+            servers: Mutex::default(),
+            folder: tempfile::tempdir().unwrap(),
+        };
+        let first = format!("eth0/{ENDPOINT}/24");
+        let first = MachineSpec::named("cp1", &[&first]).control_plane();
+        machines.add_machine(&first).unwrap();
+        machines.give(&Access::reader(&[ENDPOINT]));
+        machines.configure(config);
+        machines
+    }
+
+    /// Adds a worker on that platform.
+    pub fn add(&self, name: &str, addresses: &[&str], platform: PlatformSpec) {
+        let machine = MachineSpec::named(name, addresses).platform(platform);
+        self.add_machine(&machine).unwrap();
+    }
+
+    /// Lets a machine be called at an address.
+    pub fn serve(&self, machine: &str, address: &str) {
+        let server = self.on_pipe(machine, &format!("{address}:50000"));
+        self.servers.lock().unwrap().push(server);
+    }
+
+    /// Writes another talosconfig.
+    pub fn give(&self, access: &Access) {
+        self.write(TALOSCONFIG, &self.talosconfig(access).unwrap());
+    }
+
+    /// Takes the talosconfig away.
+    pub fn take_credentials(&self) {
+        std::fs::remove_file(self.path(TALOSCONFIG)).unwrap();
+    }
+
+    /// Writes another cloud config.
+    pub fn configure(&self, config: &str) {
+        self.write(CLOUD_CONFIG, config);
+    }
+
+    /// Does something to the cluster that the sandbox has a verb for.
+    pub fn carry_out(&self, verb: &str, body: &Value) {
+        Control::new(&self.talos).control(verb, body).unwrap();
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        // As a mounted Secret changes: whole or not at all.
+        let (path, next) = (self.path(name), self.path("next"));
+        std::fs::write(&next, text).unwrap();
+        std::fs::rename(next, path).unwrap();
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// The cloud that a manager makes of it.
+    pub fn cloud(
+        &self,
+        world: &World,
+        metrics: &Arc<Metrics>,
+        need: Need,
+    ) -> Result<Arc<dyn Cloud>, BuildError> {
+        let setup = Setup {
+            environment: Environment {
+                endpoints: Vec::new(),
+                candidates: vec![self.path(TALOSCONFIG)],
+            },
+            config_file: self.path(CLOUD_CONFIG).to_str().unwrap().to_owned(),
+            need,
+        };
+        let surroundings = Surroundings {
+            name: CloudName::parse(PROVIDER).unwrap(),
+            connector: Connector::simulated(world.pipes.clone()),
+            clock: world.clock.clone(),
+            random: world.random.fork(),
+            metrics: None,
+        };
+        let counted = metrics.register(bowline_talos::register_metrics);
+        bowline_talos::build(setup, surroundings, Some(counted))
+    }
+}
+
+/// A bench whose managers work with simulated Talos machines.
+pub type Site = crate::site::Site<Machines>;
+
+impl Site {
+    /// A cluster whose control plane answers, and the manager with the chart's command line and role; it is
+    /// not started yet.
+    pub async fn set_up(beginning: Beginning<'_>) -> Self {
+        let site = Self::without_endpoint(beginning).await;
+        site.cloud.serve("cp1", ENDPOINT);
+        site
+    }
+
+    /// The same, and nobody answers.
+    pub async fn without_endpoint(beginning: Beginning<'_>) -> Self {
+        let Beginning {
+            seed,
+            cluster,
+            config,
+            flags,
+            need,
+            role,
+            sharing,
+        } = beginning;
+        let original = Original {
+            command: "talos-cloud-controller-manager",
+            provider: PROVIDER,
+            account: ACCOUNT,
+            manifest: &manifest(role),
+        };
+        let opened: Rc<OnceCell<Arc<Machines>>> = Rc::default();
+        let found = Rc::clone(&opened);
+        let open = |bench: &Bench| {
+            let machines = Arc::new(Machines::open(&bench.world, cluster, config));
+            let _ = opened.set(machines.clone());
+            // What the sandbox shows; the API itself is where its endpoints are.
+            let control = Control::new(&machines.talos);
+            let server = Server::builder(&bench.world, control).pipe("talos.sim:80");
+            (machines, server)
+        };
+        let making = move |world: World, metrics: Arc<Metrics>| {
+            let machines = Arc::clone(found.get().unwrap());
+            let made = machines.cloud(&world, &metrics, need);
+            async move { made.map_err(|error| error.to_string()) }.boxed_local()
+        };
+        let flags = [&FLAGS, flags].concat();
+        Self::open_on(sharing, seed, &flags, &original, open, Box::new(making)).await
+    }
+}
+
+/// The objects of the chart, and what else the role has.
+fn manifest(role: Role) -> Vec<Value> {
+    let mut objects = originals::talos();
+    if role == Role::Deleting {
+        let name = "node-deletion";
+        let group = "rbac.authorization.k8s.io";
+        let version = format!("{group}/v1");
+        objects.push(json!({
+            "apiVersion": version, "kind": "ClusterRole", "metadata": { "name": name },
+            "rules": [{ "apiGroups": [""], "resources": ["nodes"], "verbs": ["delete"] }],
+        }));
+        objects.push(json!({
+            "apiVersion": version, "kind": "ClusterRoleBinding", "metadata": { "name": name },
+            "roleRef": { "apiGroup": group, "kind": "ClusterRole", "name": name },
+            "subjects": [{
+                "kind": "ServiceAccount", "name": ACCOUNT, "namespace": "kube-system",
+            }],
+        }));
+    }
+    objects
+}
