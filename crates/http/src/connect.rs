@@ -153,24 +153,6 @@ impl Connector {
         changed
     }
 
-    /// The same network with other rules about whom to trust. Pipes speak no TLS: to them it means
-    /// nothing.
-    #[must_use]
-    pub fn trusting(&self, tls: Arc<ClientConfig>) -> Self {
-        let network = match &self.network {
-            Network::Real(real) => Network::Real(Arc::new(Real {
-                tcp: real.tcp.clone(),
-                tls,
-                proxies: real.proxies.clone(),
-            })),
-            Network::Simulated(pipes) => Network::Simulated(pipes.clone()),
-        };
-        Self {
-            network,
-            deadline: self.deadline,
-        }
-    }
-
     /// Hands out pipes to the listener named `host:port`, plain bytes for every scheme.
     pub fn simulated(pipes: Pipes) -> Self {
         Self {

@@ -202,5 +202,5 @@ fn trusting(connection: &Connection, connector: &Connector) -> Result<Connector,
     if connection.insecure {
         tls = tls.insecure(true);
     }
-    Ok(connector.trusting(tls.build()?))
+    Ok(connector.with_tls(tls.build()?))
 }
