@@ -315,7 +315,8 @@ impl Cluster {
             Back::Memory(cluster) => cluster.api().list(kind("Event"), None),
             Back::Real(real) => real.mirror.events(),
         };
-        all.into_iter().map(|it| self.names.incoming(it)).collect()
+        let all = all.into_iter().filter(|it| !is_of_the_server(it));
+        all.map(|it| self.names.incoming(it)).collect()
     }
 
     // Machines and kubelets.
@@ -407,4 +408,11 @@ fn kind(name: &str) -> &'static Kind {
         _ => "",
     };
     kinds::by_kind(group, "v1", name).unwrap()
+}
+
+/// Whether the API server itself tells it: of addresses and ports of a new Service that one of its own
+/// watches shows later than the Service.
+fn is_of_the_server(event: &Value) -> bool {
+    let teller = event["reportingComponent"].as_str().unwrap_or_default();
+    teller.ends_with("allocator-repair-controller")
 }

@@ -312,7 +312,10 @@ fn a_change_that_the_cloud_hears_of_follows_within_seconds_and_many_are_one_look
         let begun = bench.world.clock.now();
         for _ in 0..10 {
             bench.cloud().hear();
-            bench.pass(Duration::from_millis(100)).await;
+            // The window may be over before the last one, where many share the real clock.
+            if !is_real() {
+                bench.pass(Duration::from_millis(100)).await;
+            }
         }
         until_label(&bench, ZONE, "h2").await;
         assert!(bench.since(begun) <= Duration::from_secs(3) + bench.slack());

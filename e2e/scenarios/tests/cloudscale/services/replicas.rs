@@ -24,6 +24,8 @@ const FLAGS: &[&str] = &[
 ];
 /// Longer than all terms.
 const FROZEN: Duration = Duration::from_secs(27);
+/// In this time what a dead process had sent has arrived; far less than until another one leads.
+const ON_ITS_WAY: Duration = Duration::from_millis(100);
 /// As long as a new Service takes in a cloud that takes its time.
 const LIFE: u64 = 9000;
 
@@ -67,9 +69,10 @@ impl Pair {
         self.shop.until("so many changes", done).await;
     }
 
-    /// The leader dies.
+    /// The leader dies; what it had sent arrives all the same.
     async fn kill(self) -> Successor {
         self.leader.kill().await;
+        self.shop.pass(ON_ITS_WAY).await;
         self.shop.catch_up().await;
         Successor(self.shop, self.standby, self.first)
     }
