@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::{BoxFuture, Census, CloudError, Ingress, Node, Notice, Plan, Service, StepId};
+use crate::{
+    BoxFuture, Census, CloudError, Ingress, Node, Notice, Plan, Service, ServiceKey, StepId,
+};
 
 /// What is wanted for a Service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -41,6 +43,25 @@ pub struct Wish {
     pub cluster_name: String,
     /// Whether the API server knows `ipMode` (1.30 and later).
     pub has_ip_mode: bool,
+    /// The uid of the namespace `kube-system`, which tells clusters of one name apart; none if the cloud does
+    /// not need it ([`Balancers::needs`]).
+    pub cluster_uid: Option<String>,
+    /// Where the ready endpoints of every Service are; none if the cloud does not need that.
+    pub endpoints: Option<Arc<Endpoints>>,
+}
+
+/// For each Service, the names of the nodes with at least one endpoint that is ready and not on its way out. A
+/// Service without any is not in it.
+pub type Endpoints = BTreeMap<ServiceKey, BTreeSet<String>>;
+
+/// What a cloud needs to know about the cluster besides Services and nodes. What nobody needs is not read, so
+/// that no right for it is needed either.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Needs {
+    /// [`Wish::cluster_uid`]. Until it is known nothing is drafted.
+    pub cluster_uid: bool,
+    /// [`Wish::endpoints`]. Until they are known nothing is drafted.
+    pub endpoints: bool,
 }
 
 /// A plan, with what its cloud needs to carry it out.
@@ -59,6 +80,12 @@ pub trait Executor: Send {
     /// What the cluster may know by now. Called before the first and after every step: an id is published as soon as it
     /// is there, so that a crash does not lose it.
     fn publication(&self) -> Publication;
+
+    /// When to plan anew although nothing is known to have changed, because time itself changes what is wanted;
+    /// asked when all steps are done. None for the ordinary comparison with the cloud.
+    fn again(&self) -> Option<Duration> {
+        None
+    }
 }
 
 /// What came of carrying out a step.
@@ -145,6 +172,11 @@ pub trait Balancers: Send + Sync {
 
     /// The annotations that the cloud publishes: a change of these alone is our own doing.
     fn own_annotations(&self) -> &'static [&'static str];
+
+    /// What it needs to know besides Services and nodes.
+    fn needs(&self) -> Needs {
+        Needs::default()
+    }
 
     /// Whether the Service's own selection leaves this node in; makes no call.
     fn selects(&self, service: &Service, node: &Node) -> bool {

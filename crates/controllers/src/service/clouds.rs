@@ -240,6 +240,8 @@ mod tests {
                 all_known: true,
                 cluster_name: String::new(),
                 has_ip_mode: true,
+                cluster_uid: None,
+                endpoints: None,
             };
             let orphan = Marked {
                 id: "1".into(),

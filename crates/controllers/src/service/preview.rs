@@ -252,6 +252,8 @@ impl Stage {
             all_known: self.services.values().all(|it| it.service.is_ok()),
             cluster_name: self.cluster_name.clone(),
             has_ip_mode: self.has_ip_mode,
+            cluster_uid: None,
+            endpoints: None,
         }
     }
 }

@@ -239,6 +239,8 @@ impl ServiceController {
             all_known: seen.unreadable.values().all(Option::is_some),
             cluster_name: self.options.cluster_name.clone(),
             has_ip_mode: self.has_ip_mode(),
+            cluster_uid: None,
+            endpoints: None,
         }
     }
 

@@ -129,6 +129,8 @@ impl Shop {
             all_known: self.all_known,
             cluster_name: self.cluster_name.clone(),
             has_ip_mode: self.has_ip_mode,
+            cluster_uid: None,
+            endpoints: None,
         }
     }
 

@@ -127,6 +127,8 @@ impl Shop {
             all_known: self.all_known,
             cluster_name: self.cluster_name.clone(),
             has_ip_mode: true,
+            cluster_uid: None,
+            endpoints: None,
         }
     }
 
