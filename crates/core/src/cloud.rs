@@ -84,6 +84,13 @@ pub trait Cloud: Send + Sync + 'static {
     /// Whether a node carries an id of this cloud's. Makes no call.
     fn claim(&self, node: &Node) -> Claim;
 
+    /// Whether what else the node carries says that it is of another account, zone or endpoint of this kind of cloud.
+    /// Only asked where several clouds claim the node. Makes no call.
+    fn disclaims(&self, node: &Node) -> bool {
+        let _ = node;
+        false
+    }
+
     /// Whether it describes that node. Makes no call.
     fn voice(&self, node: &Node) -> Voice {
         let _ = node;

@@ -11,7 +11,10 @@ pub const CLASS_PREFIX: &str = "bowline.dev/";
 
 /// The clouds that have load balancers, in configured order; the first is the default.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct BalancerClouds(Vec<CloudName>);
+pub struct BalancerClouds {
+    all: Vec<CloudName>,
+    default: Option<CloudName>,
+}
 
 /// What is to be done about a Service, judged by itself alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,14 +28,23 @@ pub enum Handling {
 }
 
 impl BalancerClouds {
-    /// These clouds.
+    /// These clouds; the first serves Services without a class.
     pub fn new(names: impl IntoIterator<Item = CloudName>) -> Self {
-        Self(names.into_iter().collect())
+        let all: Vec<CloudName> = names.into_iter().collect();
+        let default = all.first().cloned();
+        Self { all, default }
+    }
+
+    /// The same, but that one serves Services without a class, or none.
+    #[must_use]
+    pub fn by_default(mut self, cloud: Option<CloudName>) -> Self {
+        self.default = cloud.filter(|it| self.all.contains(it));
+        self
     }
 
     /// All of them.
     pub fn all(&self) -> &[CloudName] {
-        &self.0
+        &self.all
     }
 
     /// What is to be done about that Service.
@@ -45,7 +57,7 @@ impl BalancerClouds {
             }
         } else if service.has_finalizer() {
             // The API server forgets the class with the type: any of ours may have served it.
-            Handling::CleanUp(self.0.clone())
+            Handling::CleanUp(self.all.clone())
         } else {
             Handling::Nothing
         }
@@ -53,10 +65,10 @@ impl BalancerClouds {
 
     fn of_class(&self, class: Option<&str>) -> Option<&CloudName> {
         let Some(class) = class else {
-            return self.0.first();
+            return self.default.as_ref();
         };
         let name = class.strip_prefix(CLASS_PREFIX)?;
-        self.0.iter().find(|cloud| cloud.as_str() == name)
+        self.all.iter().find(|cloud| cloud.as_str() == name)
     }
 }
 
@@ -68,6 +80,19 @@ mod tests {
 
     fn name(text: &str) -> CloudName {
         CloudName::parse(text).unwrap()
+    }
+
+    #[test]
+    fn services_without_a_class_are_served_by_the_cloud_that_is_said_or_by_nobody() {
+        let clouds = BalancerClouds::new([name("east"), name("west")]);
+        for (said, wanted) in [
+            (Some("west"), Handling::Ensure(name("west"))),
+            (Some("south"), Handling::Nothing),
+            (None, Handling::Nothing),
+        ] {
+            let clouds = clouds.clone().by_default(said.map(name));
+            assert_eq!(clouds.handling(&web()), wanted, "{said:?}");
+        }
     }
 
     #[test]

@@ -3,6 +3,11 @@
 //! Two questions: whose node it is (its life cycle, whether load balancers may have it), and who describes it (its
 //! provider id, addresses, labels and marks). Mostly the answer is the same; a machine that is asked itself
 //! describes its node, whichever cloud it runs at.
+//!
+//! ```text
+//!  provider id of its scheme ─▶ of its account ─▶ its node selector ─▶ the only one that has the machine ─▶ owner
+//!       one? that is it.          one? that is it.     one? that is it.       nobody, several: left alone, and told
+//! ```
 
 use std::fmt;
 
@@ -42,6 +47,10 @@ pub enum Ownership {
 pub enum Basis {
     /// The node's provider id is one of its.
     ProviderId,
+    /// The node's provider id could be one of several clouds, and all others say that it is not theirs.
+    Account,
+    /// The configured node selectors leave it alone.
+    Selector,
     /// It alone has a machine for the node.
     OnlyClaim,
     /// The node's provider id is of no configured cloud, and it looks after those.
@@ -57,6 +66,8 @@ pub enum Basis {
 pub enum Orphan {
     /// Its provider id is of no configured cloud.
     ForeignProviderId,
+    /// Its provider id could be one of these clouds, and each says that it is another's.
+    ForeignAccount(Vec<CloudName>),
     /// Its provider id has a configured cloud's scheme but is not an id of it.
     MalformedProviderId {
         /// The cloud of that scheme.
@@ -70,44 +81,142 @@ pub enum Orphan {
     Undescribed(CloudName),
 }
 
-/// Decides by what the node carries: `claims` is what each cloud says about it. None if that does
-/// not tell, and the clouds have to be asked.
-pub fn by_claims(node: &Node, claims: &[(CloudName, Claim)]) -> Option<Ownership> {
-    if node.provider_id.is_some() {
-        return Some(by_provider_id(claims));
-    }
-    match claims {
-        // Among several clouds the id of a machine tells nothing, and a node that waits for a cloud
-        // is one to be recognised.
-        [(only, Claim::Mine)] if !node.is_uninitialized() => Some(Ownership::Owned {
-            by: only.clone(),
-            because: Basis::MachineId,
-        }),
-        _ => None,
+/// What is known about a cloud and a node without asking the cloud.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Candidate {
+    /// The cloud.
+    pub name: CloudName,
+    /// What it says about the node.
+    pub claim: Claim,
+    /// Whether it says that the node is of another account, zone or endpoint of its kind.
+    pub disclaims: bool,
+    /// What its configured node selector says.
+    pub selection: Selection,
+}
+
+impl Candidate {
+    /// A cloud without a node selector.
+    pub fn new(name: CloudName, claim: Claim) -> Self {
+        Self {
+            name,
+            claim,
+            disclaims: false,
+            selection: Selection::Unsaid,
+        }
     }
 }
 
-fn by_provider_id(claims: &[(CloudName, Claim)]) -> Ownership {
-    let saying = |what: Claim| -> Vec<CloudName> {
-        let them = claims.iter().filter(|(_, claim)| *claim == what);
-        them.map(|(name, _)| name.clone()).collect()
+/// What a configured node selector says about a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Selection {
+    /// There is none.
+    Unsaid,
+    /// It means the node.
+    Meant,
+    /// It does not mean the node.
+    NotMeant,
+}
+
+/// Those of several clouds that node selectors leave: those that mean the node, or else those without one.
+pub fn left_by_selectors<'a>(candidates: &[&'a Candidate]) -> Vec<&'a Candidate> {
+    let of = |selection| -> Vec<&'a Candidate> {
+        let them = candidates.iter().filter(|it| it.selection == selection);
+        them.copied().collect()
     };
-    let by = |one: &CloudName, because| Ownership::Owned {
-        by: one.clone(),
+    match of(Selection::Meant) {
+        meant if meant.is_empty() => of(Selection::Unsaid),
+        meant => meant,
+    }
+}
+
+/// Decides by what the node carries and what is configured. `has_machine` is the cloud that alone was found to have
+/// its machine, where that was asked before. None if all that does not tell, and the clouds have to be asked.
+pub fn decide(
+    node: &Node,
+    candidates: &[Candidate],
+    has_machine: Option<&CloudName>,
+) -> Option<Ownership> {
+    if node.provider_id.is_some() {
+        return Some(by_provider_id(candidates, has_machine));
+    }
+    // A node that waits for a cloud is one to be recognised.
+    if node.is_uninitialized() {
+        return None;
+    }
+    let all: Vec<&Candidate> = candidates.iter().collect();
+    match (candidates, left_by_selectors(&all).as_slice()) {
+        ([only], _) if only.claim == Claim::Mine => Some(owned(only, Basis::MachineId)),
+        // Among several clouds the id of a machine alone tells nothing.
+        (_, [one]) if one.claim == Claim::Mine && one.selection == Selection::Meant => {
+            Some(owned(one, Basis::Selector))
+        }
+        (_, left) => {
+            let found = left
+                .iter()
+                .find(|it| it.claim == Claim::Mine && Some(&it.name) == has_machine);
+            found.map(|it| owned(it, Basis::OnlyClaim))
+        }
+    }
+}
+
+/// The same where nothing is configured about nodes: `claims` is what each cloud says about it.
+pub fn by_claims(node: &Node, claims: &[(CloudName, Claim)]) -> Option<Ownership> {
+    let candidates: Vec<Candidate> = claims
+        .iter()
+        .map(|(name, claim)| Candidate::new(name.clone(), claim.clone()))
+        .collect();
+    decide(node, &candidates, None)
+}
+
+fn owned(by: &Candidate, because: Basis) -> Ownership {
+    Ownership::Owned {
+        by: by.name.clone(),
         because,
+    }
+}
+
+fn by_provider_id(candidates: &[Candidate], has_machine: Option<&CloudName>) -> Ownership {
+    let saying = |what: Claim| -> Vec<&Candidate> {
+        candidates.iter().filter(|it| it.claim == what).collect()
     };
-    let mine = saying(Claim::Mine);
-    match (mine.as_slice(), malformed(claims)) {
-        ([one], _) => by(one, Basis::ProviderId),
-        ([_, ..], _) => Ownership::Contested(mine),
+    match (saying(Claim::Mine).as_slice(), malformed(candidates)) {
+        ([one], _) => owned(one, Basis::ProviderId),
+        (several @ [_, ..], _) => among(several, has_machine),
         // Somebody's scheme, if not their id: nobody else's either.
         ([], Some(malformed)) => Ownership::Nobody(malformed),
         ([], None) => match saying(Claim::Leftover).as_slice() {
             [] => Ownership::Nobody(Orphan::ForeignProviderId),
-            [one] => by(one, Basis::NobodyElse),
-            several => Ownership::Contested(several.to_vec()),
+            [one] => owned(one, Basis::NobodyElse),
+            several => match left_by_selectors(several).as_slice() {
+                [one] => owned(one, Basis::Selector),
+                _ => Ownership::Contested(names(several)),
+            },
         },
     }
+}
+
+/// Decides among several clouds of the scheme of a provider id.
+fn among(several: &[&Candidate], has_machine: Option<&CloudName>) -> Ownership {
+    let rest: Vec<&Candidate> = several.iter().copied().filter(|it| !it.disclaims).collect();
+    match rest.as_slice() {
+        [] => return Ownership::Nobody(Orphan::ForeignAccount(names(several))),
+        [one] => return owned(one, Basis::Account),
+        _ => {}
+    }
+    let left = left_by_selectors(&rest);
+    match left.as_slice() {
+        [one] => owned(one, Basis::Selector),
+        // Each selector means other nodes.
+        [] => Ownership::Nobody(Orphan::ForeignAccount(names(&rest))),
+        several => match several.iter().find(|it| Some(&it.name) == has_machine) {
+            Some(one) => owned(one, Basis::OnlyClaim),
+            None => Ownership::Contested(names(several)),
+        },
+    }
+}
+
+fn names(candidates: &[&Candidate]) -> Vec<CloudName> {
+    candidates.iter().map(|it| it.name.clone()).collect()
 }
 
 /// Decides about a node without a provider id: `answers` is what each cloud found.
@@ -157,10 +266,10 @@ pub fn describer(voices: &[(CloudName, Voice)], ownership: Option<Ownership>) ->
     }
 }
 
-fn malformed(claims: &[(CloudName, Claim)]) -> Option<Orphan> {
-    claims.iter().find_map(|(cloud, claim)| match claim {
+fn malformed(candidates: &[Candidate]) -> Option<Orphan> {
+    candidates.iter().find_map(|it| match &it.claim {
         Claim::Malformed(why) => Some(Orphan::MalformedProviderId {
-            cloud: cloud.clone(),
+            cloud: it.name.clone(),
             why: why.clone(),
         }),
         Claim::Mine | Claim::Leftover | Claim::Foreign => None,
@@ -181,6 +290,21 @@ impl fmt::Display for Ownership {
                 because: Basis::ProviderId,
             } => {
                 write!(f, "owned by {by}, by its provider id")
+            }
+            Self::Owned {
+                by,
+                because: Basis::Account,
+            } => {
+                write!(
+                    f,
+                    "owned by {by}, by its provider id, which is of no other account"
+                )
+            }
+            Self::Owned {
+                by,
+                because: Basis::Selector,
+            } => {
+                write!(f, "owned by {by}, by the configured node selectors")
             }
             Self::Owned {
                 by,
@@ -214,6 +338,13 @@ impl fmt::Display for Ownership {
             }
             Self::Nobody(Orphan::ForeignProviderId) => {
                 f.write_str("left alone: its provider id is of no configured cloud")
+            }
+            Self::Nobody(Orphan::ForeignAccount(clouds)) => {
+                write!(
+                    f,
+                    "left alone: its provider id is of the kind of {}, and none of them has such nodes",
+                    names(clouds)
+                )
             }
             Self::Nobody(Orphan::MalformedProviderId { cloud, why }) => {
                 write!(

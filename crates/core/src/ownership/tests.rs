@@ -6,6 +6,12 @@ fn name(text: &str) -> CloudName {
     CloudName::parse(text).unwrap()
 }
 
+fn by_provider_id(claims: &[(CloudName, Claim)]) -> Ownership {
+    let mut node = fresh_node();
+    node.provider_id = Some("a://1".into());
+    by_claims(&node, claims).unwrap()
+}
+
 #[test]
 fn the_provider_id_decides_alone() {
     let claims = [(name("a"), Claim::Foreign), (name("b"), Claim::Mine)];
@@ -97,7 +103,7 @@ fn without_a_provider_id_exactly_one_claim_decides() {
     );
 }
 
-fn owned(by: &str) -> Ownership {
+fn owned_by(by: &str) -> Ownership {
     Ownership::Owned {
         by: name(by),
         because: Basis::ProviderId,
@@ -112,26 +118,26 @@ fn who_always_describes_goes_before_the_owner() {
     for (voices, ownership, wanted) in [
         (
             &[Owner, Owner][..],
-            Some(owned("b")),
+            Some(owned_by("b")),
             Some("owned by b, by its provider id"),
         ),
         (&[Owner, Owner], None, None),
-        (&[Always, Owner], Some(owned("b")), alone),
+        (&[Always, Owner], Some(owned_by("b")), alone),
         (&[Always, Never], Some(orphan.clone()), alone),
         (&[Always], None, alone),
         (
             &[Always, Always],
-            Some(owned("b")),
+            Some(owned_by("b")),
             Some("left alone: claimed by several clouds (a, b)"),
         ),
         (
             &[Never, Owner],
-            Some(owned("b")),
+            Some(owned_by("b")),
             Some("owned by b, by its provider id"),
         ),
         (
             &[Owner, Never],
-            Some(owned("b")),
+            Some(owned_by("b")),
             Some("left alone: b owns it and does not describe it"),
         ),
         (
@@ -151,6 +157,160 @@ fn who_always_describes_goes_before_the_owner() {
     }
 }
 
+/// Clouds of one scheme, each with whether it disclaims and what its selector says.
+fn candidates(all: &[(&str, Claim, bool, Selection)]) -> Vec<Candidate> {
+    let one = |(cloud, claim, disclaims, selection): &(&str, Claim, bool, Selection)| Candidate {
+        name: name(cloud),
+        claim: claim.clone(),
+        disclaims: *disclaims,
+        selection: *selection,
+    };
+    all.iter().map(one).collect()
+}
+
+#[test]
+fn among_clouds_of_one_scheme_account_then_selectors_then_the_machine_decide() {
+    use Claim::{Foreign, Mine};
+    use Selection::{Meant, NotMeant, Unsaid};
+    let mut node = fresh_node();
+    node.provider_id = Some("exoscale://1".into());
+    for (all, machine, wanted) in [
+        (
+            [
+                ("a", Mine, true, Unsaid),
+                ("b", Mine, false, Unsaid),
+                ("c", Foreign, false, Unsaid),
+            ],
+            None,
+            "owned by b, by its provider id, which is of no other account",
+        ),
+        (
+            [
+                ("a", Mine, true, Meant),
+                ("b", Mine, true, Unsaid),
+                ("c", Foreign, false, Unsaid),
+            ],
+            Some("a"),
+            "left alone: its provider id is of the kind of a, b, and none of them has such nodes",
+        ),
+        (
+            [
+                ("a", Mine, false, Meant),
+                ("b", Mine, false, Unsaid),
+                ("c", Foreign, false, Meant),
+            ],
+            Some("b"),
+            "owned by a, by the configured node selectors",
+        ),
+        (
+            [
+                ("a", Mine, false, NotMeant),
+                ("b", Mine, false, Unsaid),
+                ("c", Foreign, false, Unsaid),
+            ],
+            None,
+            "owned by b, by the configured node selectors",
+        ),
+        (
+            [
+                ("a", Mine, false, NotMeant),
+                ("b", Mine, false, NotMeant),
+                ("c", Foreign, false, Unsaid),
+            ],
+            Some("a"),
+            "left alone: its provider id is of the kind of a, b, and none of them has such nodes",
+        ),
+        (
+            [
+                ("a", Mine, false, Meant),
+                ("b", Mine, false, Meant),
+                ("c", Mine, false, Unsaid),
+            ],
+            None,
+            "left alone: claimed by several clouds (a, b)",
+        ),
+        (
+            [
+                ("a", Mine, false, Meant),
+                ("b", Mine, false, Meant),
+                ("c", Mine, false, Unsaid),
+            ],
+            Some("b"),
+            "owned by b, the only cloud that has a machine for it",
+        ),
+        // Whoever was found to have it must still be one of those that are left.
+        (
+            [
+                ("a", Mine, false, Unsaid),
+                ("b", Mine, false, Unsaid),
+                ("c", Mine, true, Unsaid),
+            ],
+            Some("c"),
+            "left alone: claimed by several clouds (a, b)",
+        ),
+        // A selector takes no node from the only cloud of its scheme.
+        (
+            [
+                ("a", Mine, true, NotMeant),
+                ("b", Foreign, false, Meant),
+                ("c", Foreign, false, Unsaid),
+            ],
+            None,
+            "owned by a, by its provider id",
+        ),
+    ] {
+        let decided = decide(&node, &candidates(&all), machine.map(name).as_ref()).unwrap();
+        assert_eq!(decided.to_string(), wanted, "{all:?}");
+    }
+}
+
+#[test]
+fn without_a_provider_id_selectors_and_the_machine_decide_among_several_clouds() {
+    use Claim::{Foreign, Mine};
+    use Selection::{Meant, NotMeant, Unsaid};
+    let fresh = fresh_node();
+    let mut settled = fresh.clone();
+    settled.taints.clear();
+    for (all, machine, wanted) in [
+        (
+            [("a", Mine, false, Unsaid), ("b", Mine, false, Unsaid)],
+            None,
+            None,
+        ),
+        (
+            [("a", Mine, false, Unsaid), ("b", Foreign, false, Unsaid)],
+            Some("a"),
+            Some("owned by a, the only cloud that has a machine for it"),
+        ),
+        // Who does not know the node by its machine's id could never tell that it is gone.
+        (
+            [("a", Mine, false, Unsaid), ("b", Foreign, false, Unsaid)],
+            Some("b"),
+            None,
+        ),
+        (
+            [("a", Mine, false, Meant), ("b", Mine, false, Unsaid)],
+            None,
+            Some("owned by a, by the configured node selectors"),
+        ),
+        (
+            [("a", Mine, false, NotMeant), ("b", Foreign, false, Unsaid)],
+            Some("a"),
+            None,
+        ),
+        (
+            [("a", Mine, false, Meant), ("b", Mine, false, Meant)],
+            None,
+            None,
+        ),
+    ] {
+        let (all, machine) = (candidates(&all), machine.map(name));
+        let decided = decide(&settled, &all, machine.as_ref()).map(|it| it.to_string());
+        assert_eq!(decided.as_deref(), wanted, "{all:?}");
+        assert_eq!(decide(&fresh, &all, machine.as_ref()), None, "{all:?}");
+    }
+}
+
 proptest! {
     /// Nobody describes a node against its own word, and nobody but the owner without one.
     #[test]
@@ -163,14 +323,14 @@ proptest! {
             (name(&format!("c{at}")), voice)
         }).collect();
         let owner = owner.filter(|at| *at < all.len());
-        let ownership = owner.map(|at| owned(&format!("c{at}")));
+        let ownership = owner.map(|at| owned_by(&format!("c{at}")));
         let always = all.iter().filter(|voice| **voice == 1).count();
         match describer(&voices, ownership.clone()) {
             Some(Ownership::Owned { by, because }) => {
                 let voice = voices.iter().find(|(it, _)| *it == by).unwrap().1;
                 prop_assert_eq!((because == Basis::Voice, always), (voice == Voice::Always, usize::from(voice == Voice::Always)));
                 prop_assert!(voice != Voice::Never);
-                prop_assert!(voice == Voice::Always || Some(owned(by.as_str())) == ownership);
+                prop_assert!(voice == Voice::Always || Some(owned_by(by.as_str())) == ownership);
             }
             Some(Ownership::Contested(clouds)) => prop_assert_eq!(clouds.len(), always),
             Some(Ownership::Nobody(_)) => {
@@ -178,6 +338,34 @@ proptest! {
             }
             Some(Ownership::Undecided(_)) => prop_assert!(false),
             None => prop_assert_eq!((always, ownership), (0, None)),
+        }
+    }
+
+    /// The owner of a provider id always claims it, and is never one that disclaims it beside one that does not.
+    #[test]
+    fn no_provider_id_goes_to_a_cloud_that_does_not_claim_it(
+        all in proptest::collection::vec((0..4usize, proptest::bool::ANY, 0..3usize), 0..5),
+        machine in proptest::option::of(0..5usize),
+    ) {
+        let mut node = fresh_node();
+        node.provider_id = Some("a://1".into());
+        let candidates: Vec<_> = all.iter().enumerate().map(|(at, (claim, disclaims, selection))| Candidate {
+            name: name(&format!("c{at}")),
+            claim: [Claim::Mine, Claim::Foreign, Claim::Leftover, Claim::Malformed("x".into())][*claim].clone(),
+            disclaims: *disclaims,
+            selection: [Selection::Unsaid, Selection::Meant, Selection::NotMeant][*selection],
+        }).collect();
+        let machine = machine.map(|at| name(&format!("c{at}")));
+        let decided = decide(&node, &candidates, machine.as_ref());
+        if let Some(Ownership::Owned { by, because }) = decided {
+            let owner = candidates.iter().find(|it| it.name == by).unwrap();
+            prop_assert!(matches!(owner.claim, Claim::Mine | Claim::Leftover));
+            if owner.claim == Claim::Mine && because != Basis::ProviderId {
+                prop_assert!(!owner.disclaims);
+                prop_assert!(because == Basis::Account || owner.selection != Selection::NotMeant);
+            }
+            let mine = candidates.iter().filter(|it| it.claim == Claim::Mine).count();
+            prop_assert!(owner.claim == Claim::Mine || mine == 0);
         }
     }
 

@@ -105,6 +105,15 @@ impl Machines {
         self.types.credentials_changed();
     }
 
+    /// Whether a node says that it is in another zone. Those that the operator describes are where he says.
+    pub(crate) fn is_elsewhere(&self, node: &Node) -> bool {
+        let said = self
+            .config
+            .overrides
+            .find(&node.name, node.provider_id.as_deref());
+        said.is_none() && answer::elsewhere(node, &self.zone).is_some()
+    }
+
     /// All instances of the zone, as a list that is not older than [`LIST_AGE`] shows them.
     pub(crate) async fn all(&self) -> Result<Arc<BTreeMap<Uuid, Instance>>, CloudError> {
         let now = Instant::now();

@@ -198,6 +198,10 @@ impl Cloud for Exoscale {
         id::claim(node, &self.config)
     }
 
+    fn disclaims(&self, node: &Node) -> bool {
+        self.machines.is_elsewhere(node)
+    }
+
     /// `--allow-untagged-cloud` is taken and not needed.
     fn has_cluster_id(&self) -> bool {
         true

@@ -125,7 +125,7 @@ impl Knowledge {
 
 /// The other zone that a node is in, as it says itself. Nodes of some years ago say only a region, which
 /// is the zone as well.
-fn elsewhere<'a>(node: &'a Node, zone: &str) -> Option<&'a str> {
+pub(crate) fn elsewhere<'a>(node: &'a Node, zone: &str) -> Option<&'a str> {
     let keys = [
         "topology.kubernetes.io/zone",
         "topology.kubernetes.io/region",
