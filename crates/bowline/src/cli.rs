@@ -13,7 +13,15 @@ use crate::output::{complain, tell};
 use crate::{providers, run};
 
 /// What the program can do besides being a controller manager.
-const COMMANDS: [(&str, &str); 6] = [
+const COMMANDS: [(&str, &str); 8] = [
+    (
+        "config",
+        "about --config: config check, config migrate, config schema",
+    ),
+    (
+        "explain",
+        "who looks after a node, and why: explain node NAME",
+    ),
     (
         "plan",
         "what would be done about Services, without doing it",
@@ -86,6 +94,10 @@ pub(crate) fn main(arguments: Vec<String>) -> ExitCode {
             crate::triton::main(program, &line)
         }
         ["triton", ..] => crate::triton::main(program, &rest),
+        ["help", "config", ..] => crate::config::command::main(program, &[]),
+        ["config", ..] => crate::config::command::main(program, &rest),
+        ["help", "explain", ..] => planned(program, &["explain".to_owned(), "--help".to_owned()]),
+        ["explain", ..] => planned(program, &rest),
         ["help", command @ ("sandbox" | "simulate"), more @ ..] => {
             let mut line = vec![(*command).to_owned()];
             line.extend(more.iter().map(ToString::to_string));
@@ -128,11 +140,14 @@ fn planned(program: &str, arguments: &[String]) -> ExitCode {
     #[command(version, about = "One cloud controller manager for Kubernetes")]
     enum Command {
         Plan(crate::plan::Arguments),
+        #[command(subcommand)]
+        Explain(crate::explain::Arguments),
     }
 
     let line = std::iter::once(program).chain(arguments.iter().map(String::as_str));
     match Command::try_parse_from(line) {
         Ok(Command::Plan(arguments)) => ended(crate::plan::main(program, &arguments)),
+        Ok(Command::Explain(arguments)) => ended(crate::explain::main(program, &arguments)),
         Err(wrong) => misunderstood(&wrong),
     }
 }

@@ -1,6 +1,8 @@
 //! One cloud controller manager for Kubernetes, for several clouds at once.
 
 mod cli;
+mod config;
+mod explain;
 mod logging;
 mod output;
 mod plan;

@@ -12,6 +12,7 @@ use bowline_controllers::service::{Asked, Document, PreviewParts, documents, pre
 use bowline_core::{Outlook, ServiceKey};
 use bowline_http::Clock;
 
+use crate::config::{self, Configuration};
 use crate::logging;
 use crate::output::tell;
 use crate::providers::{self, Environment};
@@ -50,6 +51,9 @@ pub(crate) struct Arguments {
     /// How to show it
     #[arg(short, long, value_enum, default_value = "text")]
     output: Output,
+    /// Bowline's own configuration, in place of the two flags after it
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["cloud_provider", "cloud_config"])]
+    config: Option<String>,
     /// The provider for cloud services
     #[arg(long, value_name = "NAME")]
     cloud_provider: Option<String>,
@@ -63,8 +67,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "URL")]
     master: Option<String>,
     /// The name of the cluster, as the manager has it
-    #[arg(long, value_name = "NAME", default_value = "kubernetes")]
-    cluster_name: String,
+    #[arg(long, value_name = "NAME")]
+    cluster_name: Option<String>,
     /// How much is logged to standard error
     #[arg(short = 'v', long = "v", value_name = "LEVEL", default_value_t = 0)]
     verbosity: u8,
@@ -81,18 +85,23 @@ enum Output {
 
 /// Plans, tells, and says by the exit code what came of it.
 pub(crate) fn main(program: &str, given: &Arguments) -> Result<ExitCode> {
-    let options = given.options(program)?;
+    let (options, configuration) = given.options(program)?;
     logging::start(&options.logging);
     if given.services.is_empty() && !given.all && given.files.is_empty() {
         bail!("which Services? Give NAMESPACE/NAME, --all, or -f FILE (bowline plan --help)");
     }
     options.validate()?;
-    providers::named(&options.cloud.provider)?;
+    if configuration.is_none() {
+        providers::named(&options.cloud.provider)?;
+    }
     let environment: Environment = Arc::new(|name| std::env::var(name).ok());
     let previews = run::block_on(Box::pin(async {
         let clock = Clock::system();
-        let reached = run::reach(program, &options, environment, &clock).await;
-        let Reached { clients, cloud, .. } = reached.map_err(needs_cluster)?;
+        let told = (&options, configuration.as_ref());
+        let reached = run::reach(program, told, environment, &clock).await;
+        let Reached {
+            clients, clouds, ..
+        } = reached.map_err(needs_cluster)?;
         let client = clients
             .for_controller(IDENTITY, &Fence::observing())
             .await?;
@@ -101,7 +110,8 @@ pub(crate) fn main(program: &str, given: &Arguments) -> Result<ExitCode> {
         let asked = given.asked(&namespace)?;
         let parts = PreviewParts {
             client,
-            clouds: vec![cloud],
+            clouds,
+            rules: Arc::new(configuration.map(run::rules).unwrap_or_default()),
             cluster_name: options.cloud.cluster_name.clone(),
             clock,
         };
@@ -135,7 +145,7 @@ fn exit_code(outlook: Outlook) -> ExitCode {
 
 impl Arguments {
     /// The options of a manager with the same flags: limits, time-outs and the like are its defaults.
-    fn options(&self, program: &str) -> Result<Options> {
+    fn options(&self, program: &str) -> Result<(Options, Option<Configuration>)> {
         let given = [
             ("cloud-provider", &self.cloud_provider),
             ("cloud-config", &self.cloud_config),
@@ -148,14 +158,13 @@ impl Arguments {
         let mut line: Vec<String> = given
             .map(|(name, value)| format!("--{name}={value}"))
             .collect();
-        line.push(format!("--cluster-name={}", self.cluster_name));
+        line.extend(
+            self.cluster_name
+                .iter()
+                .map(|name| format!("--cluster-name={name}")),
+        );
         line.push(format!("--v={}", self.verbosity));
-        match options::parse(program, None, &line)? {
-            Request::Run(line) => Ok(line.options),
-            Request::Help(_) | Request::Version | Request::RawVersion => {
-                bail!("the command line asks for no plan")
-            }
-        }
+        told(program, self.config.as_deref(), line)
     }
 
     fn asked(&self, namespace: &str) -> Result<Asked> {
@@ -167,6 +176,27 @@ impl Arguments {
         }
         let keys = self.services.iter().map(|text| key(text, namespace));
         Ok(Asked::Named(keys.collect::<Result<_>>()?))
+    }
+}
+
+/// The options of a manager with that command line, and the configuration in that file.
+pub(crate) fn told(
+    program: &str,
+    config: Option<&str>,
+    mut line: Vec<String>,
+) -> Result<(Options, Option<Configuration>)> {
+    let load = |path: &str| {
+        let loaded = config::command::load(path);
+        loaded.map_err(|unusable| anyhow::anyhow!(unusable.lines(path).join("\n")))
+    };
+    let configuration = config.map(load).transpose()?;
+    line.extend(config.map(|path| format!("--config={path}")));
+    let presets = configuration.as_ref().map_or(&[][..], |it| &it.manager);
+    match options::parse_over(program, None, presets, &line)? {
+        Request::Run(line) => Ok((line.options, configuration)),
+        Request::Help(_) | Request::Version | Request::RawVersion => {
+            bail!("the command line asks for something else")
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use bowline_controllers::metrics::Metrics;
-use bowline_core::{BoxFuture, Cloud, CloudName};
+use bowline_core::{BoxFuture, Cloud, CloudName, Secret};
 use bowline_http::{Clock, Connector, Random};
 use tracing::warn;
 
@@ -17,6 +17,8 @@ pub(crate) type Environment = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
 
 /// What a provider is built with.
 pub(crate) struct Surroundings {
+    /// What the operator calls it; none: what its provider is called, and nothing needs to tell clouds apart.
+    pub name: Option<CloudName>,
     /// Its variables.
     pub environment: Environment,
     /// How it reaches its API.
@@ -29,10 +31,34 @@ pub(crate) struct Surroundings {
     pub metrics: Arc<Metrics>,
     /// `--cloud-config`; empty for none.
     pub config_file: String,
+    /// What stands in the place of that file, if anything does.
+    pub config_text: Option<Secret>,
     /// Whether a controller runs that needs to know about machines.
     pub needs_machines: bool,
     /// `--cluster-name`.
     pub cluster_name: String,
+}
+
+impl Surroundings {
+    fn name(&self, provider: &str) -> Result<CloudName> {
+        match &self.name {
+            Some(name) => Ok(name.clone()),
+            None => Ok(CloudName::parse(provider)?),
+        }
+    }
+
+    /// The label that tells its metrics from those of other clouds.
+    fn label(&self) -> Option<&str> {
+        self.name.as_ref().map(CloudName::as_str)
+    }
+
+    /// What its original's file says, if there is one.
+    fn file(&self) -> Result<Option<String>> {
+        match &self.config_text {
+            Some(text) => Ok(Some(text.reveal().to_owned())),
+            None => cloud_config(&self.config_file),
+        }
+    }
 }
 
 /// A cloud that is on its way.
@@ -112,7 +138,10 @@ pub(crate) fn named(name: &str) -> Result<&'static Provider> {
 pub(crate) async fn build(name: &str, surroundings: &Surroundings) -> Result<Arc<dyn Cloud>> {
     (named(name)?.build)(surroundings)
         .await
-        .with_context(|| format!("cloud provider {name:?} could not be initialized"))
+        .with_context(|| match surroundings.label() {
+            Some(cloud) => format!("cloud {cloud} ({name}) could not be initialized"),
+            None => format!("cloud provider {name:?} could not be initialized"),
+        })
 }
 
 fn cloudscale(surroundings: &Surroundings) -> Result<Arc<dyn Cloud>> {
@@ -124,11 +153,11 @@ fn cloudscale(surroundings: &Surroundings) -> Result<Arc<dyn Cloud>> {
     let config = bowline_cloudscale::Config::read(|name| environment(name))?;
     let metrics = surroundings
         .metrics
-        .register(bowline_cloudscale::register_metrics);
+        .register_for(surroundings.label(), bowline_cloudscale::register_metrics);
     let cloud = bowline_cloudscale::build(
         &config,
         bowline_cloudscale::Surroundings {
-            name: CloudName::parse(bowline_cloudscale::PROVIDER)?,
+            name: surroundings.name(bowline_cloudscale::PROVIDER)?,
             connector: surroundings.connector.clone(),
             clock: surroundings.clock.clone(),
             random: surroundings.random.fork(),
@@ -139,14 +168,14 @@ fn cloudscale(surroundings: &Surroundings) -> Result<Arc<dyn Cloud>> {
 }
 
 async fn exoscale(surroundings: &Surroundings) -> Result<Arc<dyn Cloud>> {
-    let file = cloud_config(&surroundings.config_file)?;
+    let file = surroundings.file()?;
     let environment = surroundings.environment.clone();
     let config = bowline_exoscale::Config::read(|name| environment(name), file.as_deref())?;
     let metrics = surroundings
         .metrics
-        .register(bowline_exoscale::register_metrics);
+        .register_for(surroundings.label(), bowline_exoscale::register_metrics);
     let surroundings = bowline_exoscale::Surroundings {
-        name: CloudName::parse(bowline_exoscale::PROVIDER)?,
+        name: surroundings.name(bowline_exoscale::PROVIDER)?,
         connector: surroundings.connector.clone(),
         clock: surroundings.clock.clone(),
         random: surroundings.random.fork(),
@@ -162,6 +191,10 @@ fn talos(surroundings: &Surroundings) -> Result<Arc<dyn Cloud>> {
     let setup = Setup {
         environment: Environment::read(|name| environment(name)),
         config_file: surroundings.config_file.clone(),
+        config_text: surroundings
+            .config_text
+            .as_ref()
+            .map(|text| text.reveal().to_owned()),
         need: if surroundings.needs_machines {
             Need::Machines
         } else {
@@ -170,9 +203,9 @@ fn talos(surroundings: &Surroundings) -> Result<Arc<dyn Cloud>> {
     };
     let metrics = surroundings
         .metrics
-        .register(bowline_talos::register_metrics);
+        .register_for(surroundings.label(), bowline_talos::register_metrics);
     let surroundings = bowline_talos::Surroundings {
-        name: CloudName::parse(bowline_talos::PROVIDER)?,
+        name: surroundings.name(bowline_talos::PROVIDER)?,
         connector: surroundings.connector.clone(),
         clock: surroundings.clock.clone(),
         random: surroundings.random.fork(),
@@ -182,18 +215,20 @@ fn talos(surroundings: &Surroundings) -> Result<Arc<dyn Cloud>> {
 }
 
 fn xenorchestra(surroundings: &Surroundings) -> Result<Arc<dyn Cloud>> {
-    let file = cloud_config(&surroundings.config_file)?;
+    let file = surroundings.file()?;
     let environment = surroundings.environment.clone();
     let config = bowline_xenorchestra::Config::read(|name| environment(name), file.as_deref())?;
     let config = match file {
-        Some(_) => config.following(&surroundings.config_file),
-        None => config,
+        Some(_) if surroundings.config_text.is_none() => {
+            config.following(&surroundings.config_file)
+        }
+        _ => config,
     };
     let metrics = surroundings
         .metrics
-        .register(bowline_xenorchestra::register_metrics);
+        .register_for(surroundings.label(), bowline_xenorchestra::register_metrics);
     let surroundings = bowline_xenorchestra::Surroundings {
-        name: CloudName::parse(bowline_xenorchestra::PROVIDER)?,
+        name: surroundings.name(bowline_xenorchestra::PROVIDER)?,
         connector: surroundings.connector.clone(),
         clock: surroundings.clock.clone(),
         random: surroundings.random.fork(),
@@ -212,14 +247,16 @@ fn triton(surroundings: &Surroundings) -> Result<Arc<dyn Cloud>> {
         flags: BTreeMap::new(),
         environment: surroundings.environment.clone(),
         file: (!file.is_empty()).then(|| PathBuf::from(file)),
+        text: surroundings.config_text.clone(),
         secret: None,
         cluster_name: surroundings.cluster_name.clone(),
     };
-    let metrics = surroundings
-        .metrics
-        .register(bowline_triton::TritonMetrics::register);
+    let metrics = surroundings.metrics.register_for(
+        surroundings.label(),
+        bowline_triton::TritonMetrics::register,
+    );
     let surroundings = bowline_triton::Surroundings {
-        name: CloudName::parse(bowline_triton::PROVIDER)?,
+        name: surroundings.name(bowline_triton::PROVIDER)?,
         connector: surroundings.connector.clone(),
         clock: surroundings.clock.clone(),
         random: surroundings.random.fork(),

@@ -5,23 +5,32 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use bowline_controllers::clients::{Agent, Clients, Connection, Limits, load_config};
-use bowline_controllers::manager::{Manager, Reviews, SetVerbosity};
+use bowline_controllers::manager::{CloudRules, DefaultCloud, Manager, Reviews, SetVerbosity};
 use bowline_controllers::metrics::{BuildInfo, Metrics};
 use bowline_controllers::options::{
-    self, CLOUD_NODE, CLOUD_NODE_LIFECYCLE, CommandLine, NODE_IPAM, Options, Request,
+    self, CLOUD_NODE, CLOUD_NODE_LIFECYCLE, CommandLine, NODE_IPAM, Options, Request, UsageError,
 };
 use bowline_controllers::{Stop, stop_signal};
-use bowline_core::{Cloud, GuardPolicy};
+use bowline_core::Cloud;
 use bowline_http::{Clock, Connector, ProxyRules, Random, Tls};
 use tracing::{info, warn};
 
+use crate::config::{self, Configuration};
 use crate::output::{complain, fail, tell};
 use crate::providers::{self, Environment, Surroundings};
 use crate::{logging, signals};
 
 /// Reads the command line and runs the manager until a signal.
 pub(crate) fn main(program: &str, provider: Option<&str>, arguments: &[String]) -> ExitCode {
-    let line = match options::parse(program, provider, arguments) {
+    let asked = options::parse(program, provider, arguments);
+    let (asked, configuration) = match configured(asked, program, provider, arguments) {
+        Ok(both) => both,
+        Err(lines) => {
+            complain(lines.join("\n"));
+            return ExitCode::FAILURE;
+        }
+    };
+    let line = match asked {
         Ok(Request::Run(line)) => line,
         Ok(Request::Help(text)) => return say(&text),
         Ok(Request::Version) => return say(&version()),
@@ -43,7 +52,11 @@ pub(crate) fn main(program: &str, provider: Option<&str>, arguments: &[String]) 
     let ended = block_on(async {
         let (handle, stop) = stop_signal();
         signals::listen(handle).context("listening for signals")?;
-        Box::pin(manage(program, *line, environment, set_verbosity, stop)).await
+        let job = Job {
+            line: *line,
+            configuration,
+        };
+        Box::pin(manage(program, job, environment, set_verbosity, stop)).await
     });
     match ended {
         Ok(()) => ExitCode::SUCCESS,
@@ -54,19 +67,59 @@ pub(crate) fn main(program: &str, provider: Option<&str>, arguments: &[String]) 
     }
 }
 
-/// Runs a manager with that command line until `stop`.
+/// What a manager is told.
+pub(crate) struct Job {
+    /// Its command line.
+    pub(crate) line: CommandLine,
+    /// Its own configuration, which the command line names; none: it is told as an original is.
+    pub(crate) configuration: Option<Configuration>,
+}
+
+/// A command line, and the configuration that it names.
+type Configured = (Result<Request, UsageError>, Option<Configuration>);
+
+/// Reads the configuration that a command line names, and the command line again over the flags in it. Gives lines to
+/// tell if the configuration cannot be used.
+fn configured(
+    asked: Result<Request, UsageError>,
+    program: &str,
+    provider: Option<&str>,
+    arguments: &[String],
+) -> Result<Configured, Vec<String>> {
+    let path = match &asked {
+        Ok(Request::Run(line)) if !line.options.cloud.config.is_empty() => {
+            let given = ["cloud-provider", "cloud-config"];
+            let beside = given.iter().find(|name| line.values.given(name));
+            if let Some(name) = beside {
+                let text = format!("Error: --config and --{name} exclude each other");
+                return Err(vec![text]);
+            }
+            line.options.cloud.config.clone()
+        }
+        _ => return Ok((asked, None)),
+    };
+    let loaded = config::command::load(&path);
+    let configuration = loaded.map_err(|unusable| unusable.lines(&path))?;
+    let again = options::parse_over(program, provider, &configuration.manager, arguments);
+    Ok((again, Some(configuration)))
+}
+
+/// Runs a manager until `stop`.
 pub(crate) async fn manage(
     program: &str,
-    line: CommandLine,
+    job: Job,
     environment: Environment,
     set_verbosity: SetVerbosity,
     stop: Stop,
 ) -> Result<()> {
-    let CommandLine {
-        options,
-        values,
-        warnings,
-    } = line;
+    let Job {
+        line: CommandLine {
+            options,
+            values,
+            warnings,
+        },
+        configuration,
+    } = job;
     for warning in warnings {
         warn!("{warning}");
     }
@@ -76,9 +129,12 @@ pub(crate) async fn manage(
         }
     }
     options.validate()?;
-    providers::named(&options.cloud.provider)?;
+    if configuration.is_none() {
+        providers::named(&options.cloud.provider)?;
+    }
     // Asking where an API is can take a while, and nobody has to wait for that in order to stop.
-    let built = build(program, options, environment, set_verbosity);
+    let told = (options, configuration);
+    let built = Box::pin(build(program, told, environment, set_verbosity));
     let Some(manager) = stop.unless_given(built).await else {
         return Ok(());
     };
@@ -95,15 +151,16 @@ pub(crate) async fn manage(
 
 async fn build(
     program: &str,
-    options: Options,
+    (options, configuration): (Options, Option<Configuration>),
     environment: Environment,
     set_verbosity: SetVerbosity,
 ) -> Result<Manager> {
     let clock = Clock::system();
-    let reached = reach(program, &options, environment, &clock).await?;
+    let told = (&options, configuration.as_ref());
+    let reached = reach(program, told, environment, &clock).await?;
     let Reached {
         clients,
-        cloud,
+        clouds,
         metrics,
         proxies,
         random,
@@ -111,13 +168,13 @@ async fn build(
     let reviews = reviews(program, &options, &proxies, &clock, &metrics).await?;
     Ok(Manager {
         options,
-        clouds: vec![cloud],
+        clouds,
+        rules: configuration.map(rules).unwrap_or_default(),
         clients,
         reviews,
         metrics,
         clock,
         random,
-        guard: GuardPolicy::default(),
         set_verbosity,
     })
 }
@@ -126,18 +183,36 @@ async fn build(
 pub(crate) struct Reached {
     /// Clients of the cluster.
     pub(crate) clients: Clients,
-    /// The cloud.
-    pub(crate) cloud: Arc<dyn Cloud>,
+    /// The clouds.
+    pub(crate) clouds: Vec<Arc<dyn Cloud>>,
     metrics: Arc<Metrics>,
     proxies: ProxyRules,
     random: Random,
 }
 
-/// Sets up the ways to the cluster and to the cloud. The cluster is not called yet; a cloud only if it
-/// has to be asked where its API is.
+/// What the configuration says about clouds that is not for them.
+pub(crate) fn rules(configuration: Configuration) -> CloudRules {
+    let mut rules = CloudRules {
+        default_cloud: match configuration.default_cloud {
+            Some(name) => DefaultCloud::Named(name),
+            None => DefaultCloud::None,
+        },
+        ..CloudRules::default()
+    };
+    for cloud in configuration.clouds {
+        rules.guards.insert(cloud.name.clone(), cloud.guard);
+        if let Some(selector) = cloud.selector {
+            rules.selectors.insert(cloud.name, selector);
+        }
+    }
+    rules
+}
+
+/// Sets up the ways to the cluster and to the clouds. The cluster is called only for secrets that are in it, a cloud
+/// only if it has to be asked where its API is.
 pub(crate) async fn reach(
     program: &str,
-    options: &Options,
+    (options, configuration): (&Options, Option<&Configuration>),
     environment: Environment,
     clock: &Clock,
 ) -> Result<Reached> {
@@ -156,28 +231,66 @@ pub(crate) async fn reach(
         client.use_service_account_credentials,
     );
     let tls = Tls::new().environment(|name| environment(name)).build()?;
-    let cloud = providers::build(
-        &options.cloud.provider,
-        &Surroundings {
-            environment,
-            connector: Connector::real(tls, proxies.clone()),
-            clock: clock.clone(),
-            random: random.clone(),
-            metrics: metrics.clone(),
-            config_file: options.cloud.config_file.clone(),
-            needs_machines: needs_machines(options),
-            cluster_name: options.cloud.cluster_name.clone(),
-        },
-    )
-    .await?;
+    let surroundings = Surroundings {
+        name: None,
+        environment,
+        connector: Connector::real(tls, proxies.clone()),
+        clock: clock.clone(),
+        random: random.clone(),
+        metrics: metrics.clone(),
+        config_file: options.cloud.config_file.clone(),
+        config_text: None,
+        needs_machines: needs_machines(options),
+        cluster_name: options.cloud.cluster_name.clone(),
+    };
+    let clouds = match configuration {
+        Some(configuration) => {
+            let client = clients.root(SECRETS);
+            configured_clouds(configuration, surroundings, client).await?
+        }
+        None => vec![providers::build(&options.cloud.provider, &surroundings).await?],
+    };
     Ok(Reached {
         clients,
-        cloud,
+        clouds,
         metrics,
         proxies,
         random,
     })
 }
+
+/// The clouds of a configuration, each with what its original would have been given.
+async fn configured_clouds(
+    configuration: &Configuration,
+    mut surroundings: Surroundings,
+    client: kube::Client,
+) -> Result<Vec<Arc<dyn Cloud>>> {
+    let process = surroundings.environment.clone();
+    let resolver = config::Resolver {
+        environment: &process,
+        client: Some(client),
+    };
+    let resolved = resolver.resolve(&configuration.clouds).await?;
+    let mut clouds = Vec::new();
+    for entry in &configuration.clouds {
+        let given = entry.given(&resolved);
+        let process = process.clone();
+        surroundings.name = Some(entry.name.clone());
+        surroundings.config_text = given.file;
+        surroundings.environment = Arc::new(move |name| match given.environment.get(name) {
+            Some(value) => Some(value.reveal().to_owned()),
+            None if POD.contains(&name) => process(name),
+            None => None,
+        });
+        clouds.push(providers::build(entry.provider.name, &surroundings).await?);
+    }
+    Ok(clouds)
+}
+
+/// The identity of the client that reads secrets of the configuration.
+const SECRETS: &str = "configuration";
+/// Variables that say which pod this is, and nothing about a cloud.
+const POD: [&str; 3] = ["POD_NAME", "POD_NAMESPACE", "POD_UID"];
 
 /// Whether a controller runs that asks the cloud about machines or their networks. Services have members that
 /// are machines too, but a cloud without load balancers is not asked about them.

@@ -3,17 +3,30 @@
 //! Two questions. The *owner* looks after the node: its life cycle, its place in load balancers. The
 //! *describer* says what it is: provider id, addresses, labels, marks.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bowline_core::ownership::{self, Recognition};
-use bowline_core::{Cloud, CloudError, CloudName, Lookup, Node, Ownership, Voice};
+use bowline_core::{CloudError, CloudName, Lookup, Node, Ownership, Voice};
 use futures::future::join_all;
+use tracing::info;
 
 use crate::lookups::Lookups;
+use crate::nodes::Nodes;
+use crate::referee::Referee;
+use crate::stop::Stop;
+
+/// How often clouds are asked which of them has the machines of nodes that several could have. Once found, a node
+/// is not asked about again; what remains is a list call of each such cloud.
+const SETTLE_EVERY: Duration = Duration::from_secs(60);
 
 /// All configured clouds that know machines, in configured order.
 #[derive(Clone)]
-pub struct Owners(Arc<[Lookups]>);
+pub struct Owners {
+    all: Arc<[Lookups]>,
+    referee: Referee,
+}
 
 /// Who describes a node, and what it was already asked about it.
 pub struct Describer<'a> {
@@ -24,14 +37,17 @@ pub struct Describer<'a> {
 }
 
 impl Owners {
-    /// The owners among these clouds.
-    pub fn new(lookups: impl IntoIterator<Item = Lookups>) -> Self {
-        Self(lookups.into_iter().collect())
+    /// The owners among these clouds, by the decisions of `referee`.
+    pub fn new(lookups: impl IntoIterator<Item = Lookups>, referee: Referee) -> Self {
+        Self {
+            all: lookups.into_iter().collect(),
+            referee,
+        }
     }
 
     /// All clouds.
     pub fn all(&self) -> &[Lookups] {
-        &self.0
+        &self.all
     }
 
     /// Whether that cloud owns a node, by what it carries, its provider id above all. Makes no call.
@@ -63,7 +79,12 @@ impl Owners {
 
     /// Who describes any node, asking the clouds about one without a provider id.
     pub async fn find_describer(&self, node: &Arc<Node>) -> Result<Describer<'_>, Ownership> {
-        if let Some(decided) = self.description(node) {
+        // Several accounts that could have given a provider id can be asked which of them did.
+        let is_askable = |decided: &Ownership| {
+            matches!(decided, Ownership::Contested(_))
+                && self.ownership(node).as_ref() == Some(decided)
+        };
+        if let Some(decided) = self.description(node).filter(|it| !is_askable(it)) {
             return match self.decided(Some(&decided)) {
                 Some(lookups) => Ok(Describer {
                     lookups,
@@ -72,8 +93,11 @@ impl Owners {
                 None => Err(decided),
             };
         }
+        let askable = self.referee.askable(node);
         // Who would not describe it has no say in whose it is: it may not even be able to look.
-        let asked: Vec<&Lookups> = self.0.iter().filter(|it| may_describe(it, node)).collect();
+        let asked: Vec<&Lookups> = (self.all.iter())
+            .filter(|it| may_describe(it, node) && askable.contains(it.cloud().name()))
+            .collect();
         let answers = join_all(asked.iter().map(|it| it.ask_one(node.clone()))).await;
         let recognitions: Vec<_> = asked
             .iter()
@@ -84,6 +108,9 @@ impl Owners {
         let Ownership::Owned { by, .. } = &ownership else {
             return Err(ownership);
         };
+        if node.provider_id.is_some() {
+            self.referee.found_at(node, by);
+        }
         asked
             .into_iter()
             .zip(answers)
@@ -95,15 +122,81 @@ impl Owners {
             .ok_or(ownership)
     }
 
-    /// Whose it is by what it carries; none if that does not tell.
+    /// Finds out, again and again until `stop`, which cloud has the machines of nodes that nothing else decides:
+    /// provider ids that several accounts could have given, and nodes that have none.
+    pub async fn keep_settling(self, nodes: Nodes, stop: Stop) {
+        // Where there is one cloud there is nothing to find out.
+        if self.all.len() < 2 || stop.unless_given(nodes.synced()).await.is_none() {
+            return;
+        }
+        loop {
+            let round = async {
+                self.settle(&nodes.all()).await;
+                tokio::time::sleep(SETTLE_EVERY).await;
+            };
+            if stop.unless_given(round).await.is_none() {
+                return;
+            }
+        }
+    }
+
+    /// Asks every cloud that could have the machines of these nodes, all of its nodes in one question.
+    async fn settle(&self, nodes: &[Arc<Node>]) {
+        let open: Vec<(&Arc<Node>, Vec<CloudName>)> = nodes
+            .iter()
+            .filter(|node| self.is_open(node))
+            .map(|node| (node, self.could_own(node)))
+            .collect();
+        let asked = self.all.iter().map(|it| async {
+            let name = it.cloud().name();
+            let of = open.iter().filter(|(_, askable)| askable.contains(name));
+            let of: Vec<Arc<Node>> = of.map(|(node, _)| Arc::clone(node)).collect();
+            let answers = it.ask_presence(of.clone()).await;
+            let said = of.iter().map(|node| node.uid.clone());
+            let said: BTreeMap<String, Recognition> =
+                said.zip(answers.iter().map(recognition)).collect();
+            (name.clone(), said)
+        });
+        let answers = join_all(asked).await;
+        for (node, askable) in open {
+            let recognitions: Vec<(CloudName, Recognition)> = answers
+                .iter()
+                .filter(|(name, _)| askable.contains(name))
+                .filter_map(|(name, said)| Some((name.clone(), said.get(&node.uid)?.clone())))
+                .collect();
+            if let Ownership::Owned { by, .. } = ownership::by_recognition(&recognitions) {
+                info!(node = node.name, cloud = %by, "the only cloud that has its machine");
+                self.referee.found_at(node, &by);
+            }
+        }
+    }
+
+    /// Whether an initialised node has no owner yet and could have one.
+    fn is_open(&self, node: &Node) -> bool {
+        let undecided = matches!(self.ownership(node), None | Some(Ownership::Contested(_)));
+        undecided && !node.is_uninitialized()
+    }
+
+    /// The clouds that could tell whether such a node's machine is gone.
+    fn could_own(&self, node: &Node) -> Vec<CloudName> {
+        let claiming = self.referee.candidates(node).into_iter();
+        let claiming: Vec<CloudName> = claiming
+            .filter(|it| it.claim == bowline_core::Claim::Mine)
+            .map(|it| it.name)
+            .collect();
+        let askable = self.referee.askable(node).into_iter();
+        askable.filter(|it| claiming.contains(it)).collect()
+    }
+
+    /// Whose it is by what it carries and what was found out; none if that does not tell.
     fn ownership(&self, node: &Node) -> Option<Ownership> {
-        by_claims(self.0.iter().map(Lookups::cloud), node)
+        self.referee.ownership(node)
     }
 
     /// Who describes it by what it carries; none if that does not tell.
     fn description(&self, node: &Node) -> Option<Ownership> {
         let voices: Vec<(CloudName, Voice)> = self
-            .0
+            .all
             .iter()
             .map(|it| (it.cloud().name().clone(), it.cloud().voice(node)))
             .collect();
@@ -112,7 +205,7 @@ impl Owners {
 
     fn decided(&self, decided: Option<&Ownership>) -> Option<&Lookups> {
         match decided? {
-            Ownership::Owned { by, .. } => self.0.iter().find(|it| it.cloud().name() == by),
+            Ownership::Owned { by, .. } => self.all.iter().find(|it| it.cloud().name() == by),
             Ownership::Nobody(_) | Ownership::Contested(_) | Ownership::Undecided(_) => None,
         }
     }
@@ -122,18 +215,6 @@ fn may_describe(cloud: &Lookups, node: &Node) -> bool {
     cloud.cloud().voice(node) != Voice::Never
 }
 
-/// Decides among these clouds by what the node carries; none if that does not tell.
-pub(crate) fn by_claims<'a>(
-    clouds: impl IntoIterator<Item = &'a Arc<dyn Cloud>>,
-    node: &Node,
-) -> Option<Ownership> {
-    let claims: Vec<_> = clouds
-        .into_iter()
-        .map(|cloud| (cloud.name().clone(), cloud.claim(node)))
-        .collect();
-    ownership::by_claims(node, &claims)
-}
-
 fn recognition(answer: &Lookup) -> Recognition {
     match answer {
         Lookup::Found(_) => Recognition::Mine,
@@ -141,3 +222,6 @@ fn recognition(answer: &Lookup) -> Recognition {
         Lookup::CannotTell(error) => Recognition::CannotTell(CloudError::chain(error)),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -175,6 +175,7 @@ impl Machines {
                 candidates: vec![self.path(TALOSCONFIG)],
             },
             config_file: self.path(CLOUD_CONFIG).to_str().unwrap().to_owned(),
+            config_text: None,
             need,
         };
         let surroundings = Surroundings {

@@ -24,7 +24,7 @@ use kube::api::{DeleteParams, ObjectMeta, PostParams};
 
 use super::clouds::{Entry, Running, Settings, SimulatedCloud};
 use crate::providers::{self, Environment};
-use crate::run;
+use crate::run::{self, Job};
 
 /// The lease of every cloud controller manager, unless told otherwise.
 const LEASE: (&str, &str) = ("kube-system", "cloud-controller-manager");
@@ -352,7 +352,11 @@ fn start_manager(
     let variables = settings.environment;
     let environment: Environment = Arc::new(move |name| variables.get(name).cloned());
     let quiet = Arc::new(|_| Ok(()));
-    let manager = tokio::spawn(run::manage(command, *line, environment, quiet, stop));
+    let job = Job {
+        line: *line,
+        configuration: None,
+    };
+    let manager = tokio::spawn(run::manage(command, job, environment, quiet, stop));
     let ended = async move { manager.await.context("the manager's task").flatten() };
     Ok(ended.map(|ended| ended.map_err(Arc::new)).boxed().shared())
 }

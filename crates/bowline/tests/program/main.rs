@@ -11,6 +11,7 @@
 )]
 
 mod command_line;
+mod config;
 mod configuration;
 mod deploy;
 mod exoscale;

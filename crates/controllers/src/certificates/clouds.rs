@@ -12,7 +12,7 @@ use bowline_core::{
 use futures::future::join_all;
 
 use crate::election::Fence;
-use crate::owners::by_claims;
+use crate::referee::Referee;
 
 /// No question takes longer. Each call inside has a shorter deadline of its own; this one is for a
 /// provider that forgot it.
@@ -21,7 +21,7 @@ const CALL_DEADLINE: Duration = Duration::from_secs(120);
 /// The clouds that approve, among all that own nodes.
 #[derive(Clone)]
 pub(super) struct Clouds {
-    all: Arc<[Arc<dyn Cloud>]>,
+    referee: Referee,
     approving: Arc<[Arc<dyn Cloud>]>,
     fence: Fence,
 }
@@ -37,14 +37,14 @@ enum Speakers<'a> {
 impl Clouds {
     /// Those that are switched on: all if the controller was asked for by name, else those that
     /// are on by themselves.
-    pub(super) fn new(clouds: &[Arc<dyn Cloud>], is_named: bool, fence: Fence) -> Self {
+    pub(super) fn new(referee: &Referee, is_named: bool, fence: Fence) -> Self {
         let is_on = |cloud: &&Arc<dyn Cloud>| {
             let capability = cloud.serving_certificates();
             capability.is_some_and(|it| is_named || it.is_default_on())
         };
         Self {
-            all: clouds.into(),
-            approving: clouds.iter().filter(is_on).cloned().collect(),
+            approving: referee.clouds().iter().filter(is_on).cloned().collect(),
+            referee: referee.clone(),
             fence,
         }
     }
@@ -131,7 +131,7 @@ impl Clouds {
     }
 
     fn speakers(&self, node: Option<&Node>) -> Speakers<'_> {
-        let Some(ownership) = node.and_then(|node| by_claims(self.all.iter(), node)) else {
+        let Some(ownership) = node.and_then(|node| self.referee.ownership(node)) else {
             return Speakers::Among(self.approving.iter().collect());
         };
         let owner = match &ownership {
@@ -211,6 +211,10 @@ mod tests {
 
     use super::*;
 
+    fn referee(cloud: Arc<dyn Cloud>) -> Referee {
+        Referee::new(&[cloud], Arc::default())
+    }
+
     /// Counts the questions, and answers none if it hangs.
     struct Counting {
         name: CloudName,
@@ -258,7 +262,7 @@ mod tests {
             questions: AtomicUsize::new(0),
             hangs,
         });
-        let clouds = Clouds::new(&[cloud.clone() as Arc<dyn Cloud>], true, fence);
+        let clouds = Clouds::new(&referee(cloud.clone()), true, fence);
         let (_, answer) = clouds.ask("n1", None).await.unwrap();
         (cloud.questions.load(Ordering::Relaxed), answer)
     }
@@ -291,9 +295,9 @@ mod tests {
             questions: AtomicUsize::new(0),
             hangs: false,
         });
-        let off = Clouds::new(std::slice::from_ref(&cloud), false, Fence::open());
+        let off = Clouds::new(&referee(cloud.clone()), false, Fence::open());
         assert!(off.spokesman(None).is_none());
-        let on = Clouds::new(&[cloud], true, Fence::open());
+        let on = Clouds::new(&referee(cloud), true, Fence::open());
         assert!(on.spokesman(None).is_some());
     }
 }

@@ -32,6 +32,7 @@ use crate::metrics::Metrics;
 use crate::nodes::{NodeChange, Nodes};
 use crate::queue::{Backoff, Bucket, Work, WorkQueue};
 use crate::recent::Recent;
+use crate::referee::Referee;
 use crate::requests::{CertificateRequests, RequestChange};
 use crate::stop::Stop;
 use crate::write::CertificateWriter;
@@ -90,7 +91,7 @@ impl CertificateController {
     /// line, and not only switched on by a cloud.
     pub fn new(
         parts: CertificateParts,
-        clouds: &[Arc<dyn Cloud>],
+        referee: &Referee,
         is_named: bool,
         fence: Fence,
     ) -> Arc<Self> {
@@ -108,7 +109,7 @@ impl CertificateController {
         Arc::new(Self {
             requests,
             nodes,
-            clouds: Clouds::new(clouds, is_named, fence),
+            clouds: Clouds::new(referee, is_named, fence),
             writer,
             recorder,
             metrics,

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use bowline_core::{CloudName, Guard, GuardPolicy};
+use bowline_core::{CloudName, Guard};
 use futures::future::join_all;
 use tokio::time::Instant;
 
@@ -20,6 +20,7 @@ use crate::lookups::Lookups;
 use crate::metrics::Metrics;
 use crate::nodes::Nodes;
 use crate::owners::Owners;
+use crate::referee::CloudRules;
 use crate::stop::Stop;
 use crate::write::NodeWriter;
 
@@ -30,8 +31,8 @@ pub struct LifecycleOptions {
     pub monitor_period: Duration,
     /// Nodes that are written at the same time (`--concurrent-node-lifecycle-syncs`).
     pub concurrent_syncs: usize,
-    /// What the deletion guard insists on.
-    pub guard: GuardPolicy,
+    /// What the clouds' deletion guards insist on.
+    pub rules: CloudRules,
 }
 
 /// What the controller works with.
@@ -67,7 +68,8 @@ impl LifecycleController {
             .all()
             .iter()
             .map(|it| {
-                let guard = Guard::new(options.guard.clone());
+                let policy = options.rules.guard_of(it.cloud().name());
+                let guard = Guard::new(policy.clone());
                 (
                     it.cloud().name().clone(),
                     Mutex::new(CloudState {

@@ -14,7 +14,7 @@ mod work;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bowline_core::{Cloud, GuardPolicy};
+use bowline_core::Cloud;
 use bowline_http::{Clock, Random};
 use k8s_openapi::api::coordination::v1::Lease;
 use tokio::time::timeout;
@@ -43,6 +43,8 @@ const RELEASE_LIMIT: Duration = Duration::from_secs(3);
 /// How long telling about it may take after that.
 const FAREWELL_LIMIT: Duration = Duration::from_secs(1);
 
+pub use crate::referee::{CloudRules, DefaultCloud};
+
 /// Sets the verbosity of the running program.
 pub type SetVerbosity = Arc<dyn Fn(i32) -> Result<(), String> + Send + Sync>;
 
@@ -52,6 +54,8 @@ pub struct Manager {
     pub options: Options,
     /// Its clouds.
     pub clouds: Vec<Arc<dyn Cloud>>,
+    /// What is configured about its clouds that is not for them.
+    pub rules: CloudRules,
     /// Its way to the API server.
     pub clients: Clients,
     /// For token reviews and access reviews of the serving port.
@@ -62,8 +66,6 @@ pub struct Manager {
     pub clock: Clock,
     /// Jitter and identities.
     pub random: Random,
-    /// What the deletion guard insists on.
-    pub guard: GuardPolicy,
     /// `PUT /debug/flags/v`.
     pub set_verbosity: SetVerbosity,
 }

@@ -1,5 +1,6 @@
 //! What a leader does: watch, start the controllers, stop them again.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
@@ -21,6 +22,7 @@ use crate::options::{
     CERTIFICATES, CLOUD_NODE, CLOUD_NODE_LIFECYCLE, KnownController, LABEL_SYNC, NODE_IPAM, SERVICE,
 };
 use crate::owners::Owners;
+use crate::referee::Referee;
 use crate::requests::CertificateRequests;
 use crate::service::{ServiceController, ServiceOptions, ServiceParts};
 use crate::services::Services;
@@ -42,6 +44,7 @@ pub(super) struct Work<'a> {
     nodes: Nodes,
     services: Services,
     requests: CertificateRequests,
+    referee: Referee,
 }
 
 /// A controller that was started: what runs it, and where its events go.
@@ -66,6 +69,7 @@ impl<'a> Work<'a> {
             nodes: Nodes::default(),
             services: Services::default(),
             requests: CertificateRequests::default(),
+            referee: Referee::new(&manager.clouds, Arc::new(manager.rules.clone())),
         }
     }
 
@@ -80,6 +84,11 @@ impl<'a> Work<'a> {
         healthy?;
         let owners = self.owners(&stop);
         let mut running = JoinSet::new();
+        running.spawn(
+            owners
+                .clone()
+                .keep_settling(self.nodes.clone(), stop.clone()),
+        );
         self.tell_troubles(&mut running, &stop);
         let mut recorders = Vec::new();
         let mut names = Vec::new();
@@ -146,7 +155,8 @@ impl<'a> Work<'a> {
             .iter()
             .filter(|cloud| cloud.instances().is_some());
         let fence = self.questions();
-        Owners::new(knowing.map(|cloud| Lookups::start(cloud.clone(), fence.clone(), stop)))
+        let lookups = knowing.map(|cloud| Lookups::start(cloud.clone(), fence.clone(), stop));
+        Owners::new(lookups, self.referee.clone())
     }
 
     /// The fence in front of questions to clouds: an observer may ask as much as it likes.
@@ -357,7 +367,7 @@ impl<'a> Work<'a> {
         };
         let controller = ServiceController::new(
             parts,
-            &manager.clouds,
+            &self.referee,
             self.fence.clone(),
             self.service_options(),
         );
@@ -390,7 +400,7 @@ impl<'a> Work<'a> {
         };
         let is_named = self.is_named(known);
         let controller =
-            CertificateController::new(parts, &manager.clouds, is_named, self.fence.clone());
+            CertificateController::new(parts, &self.referee, is_named, self.fence.clone());
         Started {
             known,
             run: Box::pin(controller.run(stop.clone())),
@@ -449,7 +459,7 @@ impl<'a> Work<'a> {
         LifecycleOptions {
             monitor_period: options.node_monitor_period,
             concurrent_syncs: at_least_one(options.lifecycle_syncs),
-            guard: self.manager.guard.clone(),
+            rules: self.manager.rules.clone(),
         }
     }
 

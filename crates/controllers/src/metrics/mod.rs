@@ -102,6 +102,18 @@ impl Metrics {
         add(&mut lock(&self.registry))
     }
 
+    /// The same for a cloud: where clouds have to be told apart, everything it registers has a label `cloud` with its
+    /// name.
+    pub fn register_for<T>(&self, cloud: Option<&str>, add: impl FnOnce(&mut Registry) -> T) -> T {
+        self.register(|registry| match cloud {
+            Some(name) => {
+                let label = ("cloud".into(), name.to_owned().into());
+                add(registry.sub_registry_with_label(label))
+            }
+            None => add(registry),
+        })
+    }
+
     /// Publishes `kubernetes_build_info`.
     pub fn build_info(&self, info: &BuildInfo) {
         self.register(|registry| calls::register_build_info(registry, info));

@@ -224,3 +224,31 @@ fn promtool_accepts_the_text() {
         assert!(matches!(output.status.code(), Some(0 | 3)), "{said}");
     }
 }
+
+#[test]
+fn clouds_of_one_kind_count_apart_in_one_family() {
+    use prometheus_client::metrics::counter::Counter;
+    let metrics = Metrics::new();
+    for (cloud, calls) in [(Some("a"), 1), (Some("b"), 2)] {
+        let counter: Counter = metrics.register_for(cloud, |registry| {
+            let counter = Counter::default();
+            registry.register("demo_calls", "Calls", counter.clone());
+            counter
+        });
+        counter.inc_by(calls);
+    }
+    let text = metrics.text();
+    let ours: Vec<&str> = text
+        .lines()
+        .filter(|line| line.contains("demo_calls"))
+        .collect();
+    assert_eq!(
+        ours,
+        [
+            "# HELP demo_calls_total Calls.",
+            "# TYPE demo_calls_total counter",
+            r#"demo_calls_total{cloud="a"} 1"#,
+            r#"demo_calls_total{cloud="b"} 2"#,
+        ]
+    );
+}

@@ -73,7 +73,18 @@ pub fn parse(
     cloud_provider: Option<&str>,
     arguments: &[String],
 ) -> Result<Request, UsageError> {
-    let parse::Read { values, warnings } = parse::read(program, cloud_provider, arguments)?;
+    parse_over(program, cloud_provider, &[], arguments)
+}
+
+/// The same over other defaults: flags by name, each with what a command line would say.
+pub fn parse_over(
+    program: &str,
+    cloud_provider: Option<&str>,
+    presets: &[(&str, Vec<String>)],
+    arguments: &[String],
+) -> Result<Request, UsageError> {
+    let parse::Read { values, warnings } =
+        parse::read(program, cloud_provider, presets, arguments)?;
     if values.switch("help") {
         return Ok(Request::Help(format!(
             "{DESCRIPTION}\n{}",

@@ -78,6 +78,21 @@ impl Values {
         self.values.iter().map(|(name, value)| (*name, value))
     }
 
+    /// Gives a flag another default: what these texts on a command line would say.
+    fn preset(&mut self, name: &str, texts: &[String]) -> Result<(), String> {
+        let Some(flag) = find(name) else {
+            return Err(format!("there is no flag {}", quote(name)));
+        };
+        let mut value = None;
+        for text in texts {
+            value = Some(flag.kind.read(text, value)?);
+        }
+        if let Some(value) = value {
+            self.values.insert(flag.name, value);
+        }
+        Ok(())
+    }
+
     fn set(&mut self, flag: &'static Flag, text: &str) -> Result<(), String> {
         let before = self
             .given
@@ -172,9 +187,14 @@ pub(super) struct Read {
 pub(super) fn read(
     program: &str,
     cloud_provider: Option<&str>,
+    presets: &[(&str, Vec<String>)],
     arguments: &[String],
 ) -> Result<Read, UsageError> {
-    let values = Values::defaults(cloud_provider);
+    let mut values = Values::defaults(cloud_provider);
+    for (name, texts) in presets {
+        let preset = values.preset(name, texts);
+        preset.map_err(|reason| UsageError::new(format!("--{name}: {reason}")))?;
+    }
     let mut reader = Reader {
         values,
         warned: BTreeSet::new(),

@@ -41,6 +41,8 @@ pub struct Options {
 /// Which cloud, which cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CloudOptions {
+    /// `--config`; empty for none.
+    pub config: String,
     /// `--cloud-provider`.
     pub provider: String,
     /// `--cloud-config`; empty for none.
@@ -337,6 +339,7 @@ fn small(values: &Values, name: &str) -> i32 {
 
 fn cloud(values: &Values) -> CloudOptions {
     CloudOptions {
+        config: values.text("config"),
         provider: values.text("cloud-provider"),
         config_file: values.text("cloud-config"),
         cluster_name: values.text("cluster-name"),

@@ -98,6 +98,11 @@ impl Category {
 }
 
 impl Flag {
+    /// Whether it takes that text, or why not.
+    pub fn check(&self, text: &str) -> Result<(), String> {
+        self.kind.read(text, None).map(drop)
+    }
+
     const fn new(
         name: &'static str,
         kind: Kind,
@@ -162,6 +167,13 @@ use Kind as K;
 /// Every flag that is accepted, in the order of the help text.
 pub const FLAGS: &[Flag] = &[
     // What cloud, what cluster.
+    Flag::new(
+        "config",
+        Kind::Text,
+        "",
+        Category::Cloud,
+        "Path of Bowline's own configuration: several clouds, and all of these flags, in one file. Then neither --cloud-provider nor --cloud-config is given. Flags on the command line go before those of the file.",
+    ),
     Flag::new(
         "cloud-provider",
         K::Text,

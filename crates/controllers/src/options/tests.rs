@@ -131,7 +131,37 @@ const SPECIFIED: &[(&str, &str)] = &[
 ];
 
 /// What no original has.
-const OURS: &[(&str, &str)] = &[("mode", "manage")];
+const OURS: &[(&str, &str)] = &[("config", ""), ("mode", "manage")];
+
+#[test]
+fn the_command_line_goes_before_what_a_file_presets() {
+    let texts = |texts: &[&str]| -> Vec<String> { texts.iter().map(ToString::to_string).collect() };
+    let presets = [
+        ("controllers", texts(&["*", "-service-lb-controller"])),
+        ("concurrent-node-syncs", texts(&["7"])),
+        ("cluster-name", texts(&["of-the-file"])),
+    ];
+    let line = texts(&[
+        "--controllers=cloud-node-controller",
+        "--cluster-name=of-the-line",
+    ]);
+    let Ok(Request::Run(line)) = parse_over("bowline", None, &presets, &line) else {
+        panic!("it runs");
+    };
+    let options = &line.options;
+    assert_eq!(options.controllers.selection, ["cloud-node-controller"]);
+    assert_eq!(options.controllers.node_syncs, 7);
+    assert_eq!(options.cloud.cluster_name, "of-the-line");
+    assert!(!line.values.given("concurrent-node-syncs"));
+    let Ok(Request::Run(line)) = parse_over("bowline", None, &presets, &[]) else {
+        panic!("it runs");
+    };
+    let selection = &line.options.controllers.selection;
+    assert_eq!(selection, &["*", "-service-lb-controller"]);
+    let wrong = [("v", texts(&["much"]))];
+    let error = parse_over("bowline", None, &wrong, &[]).unwrap_err();
+    assert!(error.message.starts_with("--v: "), "{}", error.message);
+}
 
 #[test]
 fn every_row_has_the_default_of_the_specification_and_none_is_missing() {

@@ -43,7 +43,7 @@ impl Options {
             ));
         }
         self.check_ports(&mut problems);
-        if self.cloud.provider.is_empty() {
+        if self.cloud.provider.is_empty() && self.cloud.config.is_empty() {
             problems.push("--cloud-provider cannot be empty".to_owned());
         }
         if self.serving.port != 0 {

@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bowline_core::{
-    BalancerClouds, Balancers, Belonging, Cloud, CloudError, CloudErrorKind, CloudName, Draft,
-    DraftError, Executor, Goal, Marked, Node, Ownership, Progress, Roster, StepId, Wish,
+    BalancerClouds, Balancers, Belonging, CloudError, CloudErrorKind, CloudName, Draft, DraftError,
+    Executor, Goal, Marked, Node, Ownership, Progress, Roster, StepId, Wish,
 };
 
 use crate::election::{Fence, Fenced};
-use crate::owners::by_claims;
+use crate::referee::{DefaultCloud, Referee};
 use crate::store::Sighting;
 
 /// No look at a cloud and no step takes longer. Each call inside has a shorter deadline of its own;
@@ -19,7 +19,7 @@ const CALL_DEADLINE: Duration = Duration::from_secs(120);
 /// All configured clouds, those without load balancers included: they own nodes too.
 #[derive(Clone)]
 pub(super) struct Clouds {
-    all: Arc<[Arc<dyn Cloud>]>,
+    referee: Referee,
     names: Arc<BalancerClouds>,
     fence: Fence,
 }
@@ -32,11 +32,18 @@ enum Call {
 }
 
 impl Clouds {
-    pub(super) fn new(clouds: &[Arc<dyn Cloud>], fence: Fence) -> Self {
-        let serving = clouds.iter().filter(|it| it.balancers().is_some());
+    pub(super) fn new(referee: &Referee, fence: Fence) -> Self {
+        let clouds = referee.clouds().iter();
+        let serving = clouds.filter(|it| it.balancers().is_some());
+        let names = BalancerClouds::new(serving.map(|it| it.name().clone()));
+        let names = match &referee.rules().default_cloud {
+            DefaultCloud::First => names,
+            DefaultCloud::Named(cloud) => names.by_default(Some(cloud.clone())),
+            DefaultCloud::None => names.by_default(None),
+        };
         Self {
-            names: Arc::new(BalancerClouds::new(serving.map(|it| it.name().clone()))),
-            all: clouds.into(),
+            names: Arc::new(names),
+            referee: referee.clone(),
             fence,
         }
     }
@@ -52,7 +59,8 @@ impl Clouds {
     }
 
     pub(super) fn balancers(&self, name: &CloudName) -> Option<&dyn Balancers> {
-        let cloud = self.all.iter().find(|it| it.name() == name)?;
+        let mut clouds = self.referee.clouds().iter();
+        let cloud = clouds.find(|it| it.name() == name)?;
         cloud.balancers()
     }
 
@@ -63,15 +71,14 @@ impl Clouds {
 
     /// The nodes of the cluster, as this cloud's load balancers see them.
     pub(super) fn roster(&self, name: &CloudName, nodes: &Sighting<Node>) -> Roster {
-        Roster::new(
-            nodes.objects.values(),
-            &nodes.unreadable,
-            |node| match by_claims(self.all.iter(), node) {
-                Some(Ownership::Owned { by, .. }) if by == *name => Belonging::Own,
-                Some(_) => Belonging::Foreign,
-                None => Belonging::Unidentified,
-            },
-        )
+        Roster::new(nodes.objects.values(), &nodes.unreadable, |node| match self
+            .referee
+            .ownership(node)
+        {
+            Some(Ownership::Owned { by, .. }) if by == *name => Belonging::Own,
+            Some(_) => Belonging::Foreign,
+            None => Belonging::Unidentified,
+        })
     }
 
     /// What is to be done, and what there is to tell about nodes that cannot be read.
@@ -162,7 +169,7 @@ fn late(what: &str) -> CloudError {
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    use bowline_core::{BoxFuture, Census, Claim, Service, Whose};
+    use bowline_core::{BoxFuture, Census, Claim, Cloud, Service, Whose};
     use bowline_http::Clock;
 
     use super::*;
@@ -230,7 +237,8 @@ mod tests {
         for (fence, calls) in [(shut, 0), (Fence::observing(), 2), (Fence::open(), 3)] {
             let name = CloudName::parse("demo").unwrap();
             let counting = Arc::new(Counting(name.clone(), AtomicUsize::new(0)));
-            let clouds = Clouds::new(&[counting.clone() as Arc<dyn Cloud>], fence);
+            let referee = Referee::new(&[counting.clone() as Arc<dyn Cloud>], Arc::default());
+            let clouds = Clouds::new(&referee, fence);
             let wish = Wish {
                 service: Arc::new(Service::from(ServiceObject::default())),
                 goal: Goal::Present,

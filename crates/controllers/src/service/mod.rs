@@ -28,7 +28,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use bowline_core::{Cloud, Handling, Service, ServiceKey, needs_update};
+use bowline_core::{Handling, Service, ServiceKey, needs_update};
 use bowline_http::{Clock, Random};
 use futures::future::join_all;
 use tokio::sync::Notify;
@@ -45,6 +45,7 @@ use crate::events::Recorder;
 use crate::metrics::Metrics;
 use crate::nodes::Nodes;
 use crate::queue::{Backoff, WorkQueue};
+use crate::referee::Referee;
 use crate::services::{ServiceChange, Services};
 use crate::stop::Stop;
 use crate::write::ServiceWriter;
@@ -109,13 +110,13 @@ impl ServiceController {
     /// A controller that has not started; none of the clouds is called without a valid lease.
     pub fn new(
         parts: ServiceParts,
-        clouds: &[Arc<dyn Cloud>],
+        referee: &Referee,
         fence: Fence,
         options: ServiceOptions,
     ) -> Arc<Self> {
         let queue = WorkQueue::new("service", Backoff::services(), &parts.metrics.queues);
         Arc::new(Self {
-            clouds: Clouds::new(clouds, fence),
+            clouds: Clouds::new(referee, fence),
             parts,
             options,
             queue,

@@ -22,6 +22,7 @@ pub use self::documents::{Document, DocumentError, documents};
 use super::clouds::Clouds;
 use crate::election::Fence;
 use crate::objects::ServiceObject;
+use crate::referee::{CloudRules, Referee};
 use crate::store::Sighting;
 
 /// Services that are planned at the same time: clouds answer them from the same lists.
@@ -44,6 +45,8 @@ pub struct PreviewParts {
     pub client: kube::Client,
     /// The clouds, in configured order.
     pub clouds: Vec<Arc<dyn Cloud>>,
+    /// What is configured about them.
+    pub rules: Arc<CloudRules>,
     /// `--cluster-name`.
     pub cluster_name: String,
     /// When a Service that is new would be made.
@@ -98,8 +101,9 @@ impl Stage {
             };
             (key.clone(), subject)
         };
+        let referee = Referee::new(&parts.clouds, parts.rules.clone());
         Self {
-            clouds: Clouds::new(&parts.clouds, Fence::observing()),
+            clouds: Clouds::new(&referee, Fence::observing()),
             cluster_name: parts.cluster_name.clone(),
             services: seen.services.iter().map(live).collect(),
             raw: seen.services,

@@ -5,11 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bowline_controllers::clients::{Agent, Clients, Connection, Limits};
-use bowline_controllers::manager::{Manager, ManagerError, Reviews};
+use bowline_controllers::manager::{CloudRules, Manager, ManagerError, Reviews};
 use bowline_controllers::metrics::Metrics;
 use bowline_controllers::options::{self, Options, Request};
 use bowline_controllers::{StopHandle, stop_signal};
-use bowline_core::GuardPolicy;
 use bowline_http::{Connector, ProxyRules};
 use bowline_simulator::World;
 use bowline_simulator::cluster::Cluster;
@@ -122,7 +121,7 @@ impl Stage {
             metrics: metrics.clone(),
             clock: self.world.clock.clone(),
             random: self.world.random.fork(),
-            guard: GuardPolicy::default(),
+            rules: CloudRules::default(),
             set_verbosity: Arc::new(|_| Ok(())),
         }
     }

@@ -80,6 +80,11 @@ pub enum ConfigError {
     Rules(Vec<Finding>),
 }
 
+/// The keys of the file, one row each.
+pub const fn keys() -> &'static [bowline_core::Variable] {
+    &environment::KEYS
+}
+
 fn joined(findings: &[Finding]) -> String {
     let all: Vec<String> = findings.iter().map(ToString::to_string).collect();
     all.join("; ")

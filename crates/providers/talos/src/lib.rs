@@ -91,6 +91,8 @@ pub struct Setup {
     pub environment: Environment,
     /// `--cloud-config`; empty for none.
     pub config_file: String,
+    /// What stands in the place of that file, if anything does; it does not change.
+    pub config_text: Option<String>,
     /// Whether machines have to be asked at all.
     pub need: Need,
 }
@@ -123,6 +125,12 @@ pub enum BuildError {
         /// Why.
         source: ConfigError,
     },
+    /// What stands in the place of the cloud config is refused.
+    #[error(transparent)]
+    Text {
+        /// Why.
+        source: ConfigError,
+    },
     /// There are no credentials.
     #[error(transparent)]
     Credentials(#[from] CredentialsError),
@@ -137,9 +145,15 @@ pub fn build(
     let Setup {
         environment,
         config_file,
+        config_text,
         need,
     } = setup;
-    let settings = Arc::new(start_settings(&config_file, metrics.clone())?);
+    let settings = match config_text {
+        Some(text) => Settings::start(None, &text, metrics.clone())
+            .map_err(|source| BuildError::Text { source })?,
+        None => start_settings(&config_file, metrics.clone())?,
+    };
+    let settings = Arc::new(settings);
     let Surroundings {
         name,
         connector,

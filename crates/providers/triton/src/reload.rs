@@ -37,6 +37,8 @@ pub struct Sources {
     pub environment: Environment,
     /// The cloud config file, if there is one.
     pub file: Option<PathBuf>,
+    /// What stands in the place of that file, if anything does; it does not change.
+    pub text: Option<bowline_core::Secret>,
     /// What the Secret holds, if one is named; none: there is no such Secret now.
     pub secret: Option<watch::Receiver<Option<SecretContent>>>,
     /// `--cluster-name`.
@@ -81,7 +83,9 @@ impl Sources {
             secret: self.secret_now(),
             named: Vec::new(),
         };
-        if let Some(path) = &self.file {
+        if let Some(text) = &self.text {
+            inputs.file = Some(text.reveal().to_owned());
+        } else if let Some(path) = &self.file {
             match text_of(path, LARGEST_FILE) {
                 Ok(text) => inputs.file = Some(text),
                 Err(source) => {
@@ -113,7 +117,11 @@ impl Sources {
     fn is_as(&self, inputs: &Inputs) -> bool {
         let now = |path: &PathBuf, limit| text_of(path, limit).ok();
         let mut named = inputs.named.iter();
-        self.file.as_ref().and_then(|path| now(path, LARGEST_FILE)) == inputs.file
+        let file = match &self.text {
+            Some(text) => Some(text.reveal().to_owned()),
+            None => self.file.as_ref().and_then(|path| now(path, LARGEST_FILE)),
+        };
+        file == inputs.file
             && self.secret_now() == inputs.secret
             && named.all(|(path, held)| now(path, LARGEST_KEY) == *held)
     }

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bowline_controllers::clients::{Agent, Clients, Connection, Limits};
-use bowline_controllers::manager::{Manager, Reviews};
+use bowline_controllers::manager::{CloudRules, Manager, Reviews};
 use bowline_controllers::metrics::Metrics;
 use bowline_controllers::options::{self, Options, Request};
-use bowline_core::{Cloud, GuardPolicy};
+use bowline_core::Cloud;
 use bowline_http::Connector;
 
 use super::{Bench, LEASE, MANAGER};
@@ -117,7 +117,7 @@ impl Bench {
             metrics,
             clock: self.world.clock.clone(),
             random: self.world.random.fork(),
-            guard: GuardPolicy::default(),
+            rules: CloudRules::default(),
             set_verbosity: Arc::new(|_| Ok(())),
         }
     }

@@ -108,6 +108,7 @@ impl Stage {
                 candidates: vec![self.path("config")],
             },
             config_file: self.path("cloud.yaml").to_str().unwrap().to_owned(),
+            config_text: None,
             need,
         };
         let surroundings = Surroundings {

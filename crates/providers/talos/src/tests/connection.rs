@@ -245,6 +245,7 @@ async fn over_real_sockets_and_tls_it_is_the_same() {
             candidates: vec![path],
         },
         config_file: String::new(),
+        config_text: None,
         need: Need::Machines,
     };
     let tls = Tls::new().build().unwrap();

@@ -36,6 +36,7 @@ async fn an_official_server_answers_our_client() {
             candidates: vec![talosconfig.into()],
         },
         config_file: rules.to_str().unwrap().to_owned(),
+        config_text: None,
         need: Need::Machines,
     };
     let clock = Clock::system();

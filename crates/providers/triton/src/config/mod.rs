@@ -16,6 +16,7 @@ pub mod table;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,6 +30,11 @@ use crate::signature::Owner;
 
 pub use sources::{Given, SecretContent};
 pub use table::reference;
+
+/// What a file says, in either of its forms: texts by section and key, as the original's form has them.
+pub fn file_values(text: &str) -> Result<BTreeMap<(table::Section, &'static str), String>, String> {
+    Ok(file::FileContent::read(text)?.values)
+}
 
 /// The checked configuration.
 #[derive(Clone, Debug)]

@@ -57,6 +57,7 @@ impl Stage {
             flags: BTreeMap::new(),
             environment: Arc::new(move |name| variables.get(name).cloned()),
             file: None,
+            text: None,
             secret: None,
             cluster_name: "kubernetes".to_owned(),
         }

@@ -1,0 +1,235 @@
+//! `--config`, and the commands about configurations.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::{Context, Result, bail};
+use bowline_controllers::options::{self, CONTROLLERS, CommandLine, Request};
+use bowline_core::CloudName;
+
+use super::document::LARGEST;
+use super::migrate::{Original, migrate};
+use super::{Configuration, Problem, Resolver, check, publish};
+use crate::output::{complain, fail, tell};
+use crate::providers::{self, Environment};
+use crate::run;
+
+/// What `bowline config` can do.
+const HELP: &str = "\
+About Bowline's own configuration, the file of --config.
+
+Usage:
+
+  bowline config check FILE
+      Checks a configuration and tells what it would run. Everything that is wrong is told at
+      once, each with line, column and path. Files and variables with secrets are read if they
+      are here; neither the cluster nor a cloud is asked.
+  bowline config migrate [--name=NAME] [COMMAND] [FLAG...]
+      Makes a configuration of what an original is told: its command line as it is, the file of
+      --cloud-config, and the environment. Secrets stay where they are. COMMAND is the original's
+      name, in the place of --cloud-provider; NAME is what the cloud is to be called.
+  bowline config schema
+      Prints the JSON schema.
+
+Exit codes:
+  0  all is well
+  1  something is wrong
+";
+
+/// `bowline config ...`, the word `config` included.
+pub(crate) fn main(program: &str, words: &[String]) -> ExitCode {
+    let words: Vec<&str> = words.iter().skip(1).map(String::as_str).collect();
+    let ended = match words.as_slice() {
+        [] | ["help" | "--help" | "-h", ..] | [_, "--help" | "-h", ..] => {
+            tell(HELP.trim_end());
+            Ok(ExitCode::SUCCESS)
+        }
+        ["check", file] => checked(program, file),
+        ["schema"] => {
+            tell(publish::json_schema().trim_end());
+            Ok(ExitCode::SUCCESS)
+        }
+        ["migrate", rest @ ..] => migrated(program, rest),
+        _ => {
+            complain(HELP.trim_end());
+            return ExitCode::FAILURE;
+        }
+    };
+    ended.unwrap_or_else(|error| {
+        fail(&error);
+        ExitCode::FAILURE
+    })
+}
+
+fn checked(program: &str, path: &str) -> Result<ExitCode> {
+    let configuration = match load(path) {
+        Ok(configuration) => configuration,
+        Err(unusable) => {
+            complain(unusable.lines(path).join("\n"));
+            return Ok(ExitCode::FAILURE);
+        }
+    };
+    let environment: Environment = Arc::new(|name| std::env::var(name).ok());
+    let resolver = Resolver {
+        environment: &environment,
+        client: None,
+    };
+    let (resolved, unread) =
+        run::block_on(async { Ok(resolver.try_resolve(&configuration.clouds).await) })?;
+    let (mut problems, mut remarks) = (Vec::new(), Vec::new());
+    for entry in &configuration.clouds {
+        let found = check::settings_of(entry, &resolved);
+        problems.extend(found.problems);
+        remarks.extend(found.remarks);
+    }
+    let mut lines: Vec<String> = problems.iter().map(|it| format!("{path}:{it}")).collect();
+    let line = line_of(program, path, &configuration)?;
+    if let Err(wrong) = line.options.validate() {
+        lines.extend(wrong.0.iter().map(|it| format!("{path}: manager: {it}")));
+    }
+    if !lines.is_empty() {
+        complain(lines.join("\n"));
+        return Ok(ExitCode::FAILURE);
+    }
+    tell(summary(path, &configuration, &line));
+    remarks.extend(unread.iter().map(|it| format!("not read here: {it}")));
+    for remark in remarks {
+        tell(format_args!("Note: {remark}"));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The command line of a manager with that configuration alone.
+fn line_of(program: &str, path: &str, configuration: &Configuration) -> Result<Box<CommandLine>> {
+    let line = [format!("--config={path}")];
+    match options::parse_over(program, None, &configuration.manager, &line)? {
+        Request::Run(line) => Ok(line),
+        Request::Help(_) | Request::Version | Request::RawVersion => {
+            bail!("the configuration does not run a manager")
+        }
+    }
+}
+
+/// What a configuration would run.
+fn summary(path: &str, configuration: &Configuration, line: &CommandLine) -> String {
+    let mut lines = vec![format!("{path} is right. It would run:")];
+    for cloud in &configuration.clouds {
+        let mut parts = vec![format!("cloud {} ({})", cloud.name, cloud.provider.name)];
+        if cloud.selector.is_some() {
+            parts.push("nodes by selector".to_owned());
+        }
+        if super::WITH_BALANCERS.contains(&cloud.provider.name) {
+            let default = configuration.default_cloud.as_ref() == Some(&cloud.name);
+            let also = if default { "without a class, and " } else { "" };
+            parts.push(format!(
+                "Services {also}of class bowline.dev/{}",
+                cloud.name
+            ));
+        }
+        for mention in &cloud.mentions {
+            parts.push(format!("a secret in {}", mention.reference));
+        }
+        lines.push(format!("  {}", parts.join("; ")));
+    }
+    let enabled = line.options.controllers.set();
+    let names = CONTROLLERS.iter().map(|known| known.name);
+    let names: Vec<&str> = names.filter(|name| enabled.enabled(name)).collect();
+    lines.push(format!("  controllers {}", names.join(", ")));
+    lines.join("\n")
+}
+
+fn migrated(program: &str, words: &[&str]) -> Result<ExitCode> {
+    let mut name = None;
+    let mut rest = words;
+    loop {
+        match rest {
+            ["--name", text, more @ ..] => (name, rest) = (Some((*text).to_owned()), more),
+            [word, more @ ..] if word.starts_with("--name=") => {
+                (name, rest) = (word.strip_prefix("--name=").map(str::to_owned), more);
+            }
+            _ => break,
+        }
+    }
+    let preset = rest.first().and_then(|word| providers::by_command(word));
+    if preset.is_some() {
+        rest = &rest[1..];
+    }
+    let arguments: Vec<String> = rest.iter().map(ToString::to_string).collect();
+    let Request::Run(line) = options::parse(program, preset.map(|it| it.name), &arguments)? else {
+        bail!("the command line does not run a manager");
+    };
+    let provider = providers::named(&line.options.cloud.provider)?;
+    let name = CloudName::parse(name.as_deref().unwrap_or(provider.name))?;
+    let file = match line.options.cloud.config_file.as_str() {
+        "" => None,
+        path => Some(text(path)?),
+    };
+    let made = migrate(
+        &Original {
+            provider: provider.name,
+            line: &line,
+            environment: &|name| std::env::var(name).ok(),
+            file: file.as_deref(),
+        },
+        &name,
+    )?;
+    tell(made.text.trim_end());
+    for remark in &made.remarks {
+        complain(format_args!("Note: {remark}"));
+    }
+    for problem in &made.problems {
+        complain(format_args!("Error: {problem}"));
+    }
+    Ok(if made.problems.is_empty() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+/// Why a file is no configuration.
+#[derive(Debug)]
+pub(crate) enum Unusable {
+    /// It cannot be read.
+    Unreadable(anyhow::Error),
+    /// Everything that is wrong with it.
+    Wrong(Vec<Problem>),
+}
+
+/// Reads the configuration in a file.
+pub(crate) fn load(path: &str) -> Result<Configuration, Unusable> {
+    let text = text(path).map_err(Unusable::Unreadable)?;
+    super::read(&text).map_err(Unusable::Wrong)
+}
+
+fn text(path: &str) -> Result<String> {
+    let read = || -> Result<String> {
+        let (mut text, most) = (String::new(), LARGEST as u64);
+        File::open(path)?.take(most + 1).read_to_string(&mut text)?;
+        if text.len() > LARGEST {
+            bail!("it is larger than {LARGEST} bytes");
+        }
+        Ok(text)
+    };
+    read().with_context(|| format!("reading {path}"))
+}
+
+impl Unusable {
+    /// What to tell, a line for each thing that is wrong.
+    pub(crate) fn lines(&self, path: &str) -> Vec<String> {
+        match self {
+            Self::Unreadable(error) => {
+                vec![format!(
+                    "Error: {}",
+                    bowline_core::error_chain(error.as_ref())
+                )]
+            }
+            Self::Wrong(problems) => {
+                let lines = problems.iter().map(|problem| format!("{path}:{problem}"));
+                lines.collect()
+            }
+        }
+    }
+}

@@ -1,0 +1,411 @@
+//! From an original's command line, environment and file to a configuration that says the same.
+//!
+//! Secrets stay where they are, or are asked to be put into a Secret; none is ever shown.
+
+use std::path::Path;
+
+use anyhow::{Context, Result, anyhow, bail};
+use bowline_controllers::options::{CommandLine, Value as FlagValue};
+use bowline_core::{CloudName, Variable, format_duration};
+use bowline_triton::config::table::ROWS;
+use serde_json::{Map, Value as Json, json};
+
+use super::document::{self, Shape, Value};
+use super::schema::{Field, Kind, below};
+use super::{Problem, flags, settings};
+
+/// What an original is told.
+pub(crate) struct Original<'a> {
+    /// Its provider.
+    pub(crate) provider: &'static str,
+    /// Its command line.
+    pub(crate) line: &'a CommandLine,
+    /// Its environment.
+    pub(crate) environment: &'a dyn Fn(&str) -> Option<String>,
+    /// The text of its `--cloud-config`, if there is one.
+    pub(crate) file: Option<&'a str>,
+}
+
+/// A configuration that says the same.
+#[derive(Debug)]
+pub(crate) struct Migrated {
+    /// The configuration.
+    pub(crate) text: String,
+    /// What to know and to do before it is used.
+    pub(crate) remarks: Vec<String>,
+    /// What is wrong with it, as it was with the original's.
+    pub(crate) problems: Vec<Problem>,
+}
+
+/// Makes a configuration with one cloud of that name.
+pub(crate) fn migrate(original: &Original<'_>, name: &CloudName) -> Result<Migrated> {
+    let mut adopter = Adopter {
+        name,
+        remarks: Vec::new(),
+    };
+    let settings = adopter.settings(original)?;
+    let mut configuration = Map::new();
+    configuration.insert(
+        "clouds".to_owned(),
+        json!([{"name": name, "provider": original.provider, "settings": settings}]),
+    );
+    let manager = manager(original.line);
+    if !manager.is_empty() {
+        configuration.insert("manager".to_owned(), Json::Object(manager));
+    }
+    let text = serde_saphyr::to_string(&Json::Object(configuration))
+        .map_err(|error| anyhow!("the configuration cannot be written: {error}"))?;
+    let problems = super::read(&text).err().unwrap_or_default();
+    Ok(Migrated {
+        text,
+        remarks: adopter.remarks,
+        problems,
+    })
+}
+
+/// The flags that were given, but for those about the cloud.
+fn manager(line: &CommandLine) -> Map<String, Json> {
+    let known = flags::fields();
+    let given = line.values.iter().filter(|(name, _)| {
+        line.values.given(name) && known.iter().any(|field| field.name == *name)
+    });
+    given
+        .map(|(name, value)| (name.to_owned(), flag_value(value)))
+        .collect()
+}
+
+fn flag_value(value: &FlagValue) -> Json {
+    match value {
+        FlagValue::Text(text) => json!(text),
+        FlagValue::Integer(number) => json!(number),
+        // By its text, so that 20.5 does not become 20.499999.
+        FlagValue::Float(number) => number
+            .to_string()
+            .parse::<f64>()
+            .map_or(Json::Null, Json::from),
+        FlagValue::Switch(on) => json!(on),
+        FlagValue::Duration(duration) => json!(format_duration(*duration)),
+        FlagValue::List(items) | FlagValue::Repeated(items) => json!(items),
+        FlagValue::IntegerList(items) => json!(items),
+        FlagValue::Gates(gates) => json!(gates),
+        FlagValue::Levels(levels) => {
+            let all = levels
+                .iter()
+                .map(|(name, level)| (name.clone(), json!(level)));
+            Json::Object(all.collect())
+        }
+        FlagValue::Address(address) => json!(address.to_string()),
+    }
+}
+
+struct Adopter<'a> {
+    name: &'a CloudName,
+    remarks: Vec<String>,
+}
+
+impl Adopter<'_> {
+    fn settings(&mut self, original: &Original<'_>) -> Result<Json> {
+        match original.provider {
+            bowline_cloudscale::PROVIDER => Ok(self.cloudscale(original)),
+            bowline_exoscale::PROVIDER => self.exoscale(original),
+            bowline_talos::PROVIDER => self.talos(original),
+            bowline_xenorchestra::PROVIDER => self.xenorchestra(original),
+            bowline_triton::PROVIDER => self.triton(original),
+            other => bail!("{other:?} is no provider"),
+        }
+    }
+
+    fn cloudscale(&mut self, original: &Original<'_>) -> Json {
+        let variable = |row: Variable| present(original, row.name);
+        let mut settings = Map::new();
+        for (key, row) in settings::cloudscale_keys() {
+            let Some(text) = variable(row) else { continue };
+            let value = match key {
+                "accessToken" => json!({"environment": row.name}),
+                "apiTimeout" => number(&text),
+                "matchByAddress" | "ownershipTags" | "serviceSourceRanges" => switch(&text),
+                _ => json!(text),
+            };
+            settings.insert(key.to_owned(), value);
+        }
+        if let Some(path) = variable(bowline_cloudscale::config::ACCESS_TOKEN_FILE) {
+            settings.insert("accessToken".to_owned(), json!({"file": path}));
+        }
+        if original.file.is_some() {
+            let remark = "--cloud-config: cloudscale reads no file, so it is left out";
+            self.remarks.push(remark.to_owned());
+        }
+        Json::Object(settings)
+    }
+
+    fn exoscale(&mut self, original: &Original<'_>) -> Result<Json> {
+        use bowline_exoscale::config as it;
+        let mut settings = self.file(original)?;
+        let set_to = |row: Variable| (original.environment)(row.name);
+        let mut global = taken(&mut settings, "global");
+        // These take the place of the file's even when they are set to nothing.
+        for (row, key) in [(it::API_KEY, "apiKey"), (it::API_SECRET, "apiSecret")] {
+            if let Some(text) = set_to(row) {
+                global.remove(key);
+                if !text.trim().is_empty() {
+                    global.insert(key.to_owned(), json!({"environment": row.name}));
+                }
+            }
+        }
+        for (row, key) in [
+            (it::API_CREDENTIALS_FILE, "apiCredentialsFile"),
+            (it::API_ENDPOINT, "apiEndpoint"),
+        ] {
+            if let Some(text) = set_to(row) {
+                global.remove(key);
+                if !text.trim().is_empty() {
+                    global.insert(key.to_owned(), json!(text.trim()));
+                }
+            }
+        }
+        let environment = present(original, it::API_ENVIRONMENT.name);
+        if let (Some(environment), None) = (environment, set_to(it::API_ENDPOINT)) {
+            // It goes before the endpoint of the file.
+            global.remove("apiEndpoint");
+            global.insert("apiEnvironment".to_owned(), json!(environment));
+        }
+        let zone =
+            present(original, it::API_ZONE.name).or_else(|| present(original, it::ZONE.name));
+        if let Some(zone) = zone {
+            global.insert("zone".to_owned(), json!(zone));
+        }
+        if let Some(runners) = present(original, it::SKS_AGENT_RUNNERS.name) {
+            let runners: Vec<&str> = runners.split(',').collect();
+            global.insert("sksAgentRunners".to_owned(), json!(runners));
+        }
+        if present(original, it::TRACE.name).is_some() {
+            global.insert("trace".to_owned(), json!(true));
+        }
+        if !global.contains_key("zone") {
+            let remark = "settings.global.zone: the original asks the machine that it runs on; say the zone, so \
+                          that every replica means the same";
+            self.remarks.push(remark.to_owned());
+        }
+        settings.insert("global".to_owned(), Json::Object(global));
+        Ok(Json::Object(settings))
+    }
+
+    fn talos(&mut self, original: &Original<'_>) -> Result<Json> {
+        let mut settings = self.file(original)?;
+        let home = present(original, "TALOS_HOME").filter(|it| Path::new(it).is_absolute());
+        let home = home.map(|it| Path::new(&it).join("config").display().to_string());
+        if let Some(path) = present(original, "TALOSCONFIG").or(home) {
+            settings.insert("talosconfig".to_owned(), json!(path));
+        }
+        let said = present(original, "TALOS_ENDPOINTS");
+        let said = said.map(|it| it.split(',').map(str::to_owned).collect::<Vec<_>>());
+        // A key of old files.
+        let old = original.file.and_then(|text| document::read(text).ok());
+        let old = old.and_then(|it| {
+            let items = it.get("global")?.get("endpoints")?.items().to_vec();
+            let texts = items.iter().filter_map(Value::text).map(str::to_owned);
+            Some(texts.collect::<Vec<_>>())
+        });
+        if let Some(endpoints) = said.or(old) {
+            settings.insert("endpoints".to_owned(), json!(endpoints));
+        }
+        Ok(Json::Object(settings))
+    }
+
+    fn xenorchestra(&mut self, original: &Original<'_>) -> Result<Json> {
+        use bowline_xenorchestra::config as it;
+        // Where there is a file, the environment is not looked at.
+        if original.file.is_some() {
+            let settings = self.file(original)?;
+            return Ok(Json::Object(settings));
+        }
+        let mut settings = Map::new();
+        for (row, key) in [
+            (it::XOA_URL, "url"),
+            (it::XOA_TOKEN, "token"),
+            (it::XOA_USER, "username"),
+            (it::XOA_PASSWORD, "password"),
+            (it::XOA_INSECURE, "insecure"),
+            (it::XOA_CLIENT_TIMEOUT, "clientTimeout"),
+        ] {
+            let Some(text) = present(original, row.name) else {
+                continue;
+            };
+            let value = match key {
+                "token" | "password" => json!({"environment": row.name}),
+                "insecure" => switch(&text),
+                _ => json!(text),
+            };
+            settings.insert(key.to_owned(), value);
+        }
+        Ok(Json::Object(settings))
+    }
+
+    fn triton(&mut self, original: &Original<'_>) -> Result<Json> {
+        let said = match original.file {
+            Some(text) => bowline_triton::config::file_values(text)
+                .map_err(|reason| anyhow!("the cloud config file cannot be read: {reason}"))?,
+            None => std::collections::BTreeMap::new(),
+        };
+        let mut settings = match original.file {
+            // Profiles are only in YAML, which has the keys that we have.
+            Some(text) if !text.trim_start().starts_with(['[', '#', ';']) => {
+                let mut settings = self.file(original)?;
+                settings.retain(|key, _| key == "profiles");
+                settings
+            }
+            _ => Map::new(),
+        };
+        for row in &ROWS {
+            let secret = ["triton-private-key", "triton-key-passphrase"].contains(&row.key());
+            let flag = original.line.values.get(row.key());
+            let flag = flag.filter(|_| original.line.values.given(row.key()));
+            let variable = row
+                .environment
+                .iter()
+                .find(|it| present(original, it).is_some());
+            let value = if let Some(flag) = flag {
+                json!(flag.to_string())
+            } else if let Some(variable) = variable {
+                match (secret, present(original, variable)) {
+                    (true, _) => json!({"environment": variable}),
+                    (false, text) => json!(text),
+                }
+            } else if let Some(text) = said.get(&(row.section, row.key())) {
+                match secret {
+                    true => self.to_be_stored(&below(row.section.yaml(), &row.yaml_key())),
+                    false => json!(text),
+                }
+            } else {
+                continue;
+            };
+            let section = settings.entry(row.section.yaml());
+            let section = section.or_insert_with(|| json!({}));
+            section[row.yaml_key()] = value;
+        }
+        Ok(Json::Object(settings))
+    }
+
+    /// What the original's file says that it means.
+    fn file(&mut self, original: &Original<'_>) -> Result<Map<String, Json>> {
+        let Some(text) = original.file else {
+            return Ok(Map::new());
+        };
+        let value = document::read(text).map_err(|problems| {
+            let all: Vec<String> = problems.iter().map(ToString::to_string).collect();
+            anyhow!("{}", all.join("; "))
+        });
+        let value = value.context("the cloud config file cannot be read")?;
+        match self.adopt(&value, &settings::kind(original.provider), "") {
+            Json::Object(settings) => Ok(settings),
+            _ => Ok(Map::new()),
+        }
+    }
+
+    fn adopt(&mut self, value: &Value, kind: &Kind, path: &str) -> Json {
+        match (kind, &value.shape) {
+            (_, Shape::Nothing) => Json::Null,
+            (Kind::Object(fields), Shape::Map(_)) => self.adopt_keys(value, fields, path),
+            (Kind::Map(inner), Shape::Map(entries)) => {
+                let one = |entry: &document::Entry| {
+                    let value = self.adopt(&entry.value, inner, &below(path, &entry.key));
+                    (entry.key.clone(), value)
+                };
+                Json::Object(entries.iter().map(one).collect())
+            }
+            (Kind::List(inner), Shape::List(items)) => {
+                let numbered = items.iter().enumerate();
+                let one = |(number, item)| self.adopt(item, inner, &format!("{path}[{number}]"));
+                Json::Array(numbered.map(one).collect())
+            }
+            (Kind::Texts, Shape::List(items)) => {
+                json!(items.iter().filter_map(Value::text).collect::<Vec<_>>())
+            }
+            (Kind::Secret | Kind::TextOrSecret, Shape::Scalar { text, .. }) => {
+                match text.trim().is_empty() {
+                    true => Json::Null,
+                    false => self.to_be_stored(path),
+                }
+            }
+            (Kind::Switch, Shape::Scalar { text, .. }) => switch(text),
+            (Kind::Whole(..), Shape::Scalar { text, .. }) => number(text),
+            (_, Shape::Scalar { text, .. }) => json!(text.trim()),
+            (_, Shape::List(_) | Shape::Map(_)) => {
+                self.remarks.push(format!(
+                    "{path}: its kind of value means nothing, so it is left out"
+                ));
+                Json::Null
+            }
+        }
+    }
+
+    fn adopt_keys(&mut self, value: &Value, fields: &[Field], path: &str) -> Json {
+        let mut map = Map::new();
+        for entry in value.entries() {
+            let path = below(path, &entry.key);
+            let Some(field) = fields.iter().find(|field| field.name == entry.key) else {
+                // This one is read from the original elsewhere.
+                if path != "global.endpoints" {
+                    let place = entry.place;
+                    self.remarks.push(format!(
+                        "{path} ({place} of the file): means nothing, so it is left out"
+                    ));
+                }
+                continue;
+            };
+            let value = self.adopt(&entry.value, &field.kind, &path);
+            if !value.is_null() {
+                map.insert(entry.key.clone(), value);
+            }
+        }
+        Json::Object(map)
+    }
+
+    /// A secret that stands in the original's file, and has to be put elsewhere.
+    fn to_be_stored(&mut self, path: &str) -> Json {
+        let key: String = path
+            .chars()
+            .map(|c| {
+                if c.is_ascii_alphanumeric() || c == '.' {
+                    c
+                } else {
+                    '-'
+                }
+            })
+            .collect();
+        let name = self.name;
+        self.remarks.push(format!(
+            "settings.{path}: a secret does not stand in a configuration; store the one of the original's file as \
+             key {key} of a Secret {name} in the manager's namespace"
+        ));
+        json!({"secret": {"name": name, "key": key}})
+    }
+}
+
+/// A variable that says something.
+fn present(original: &Original<'_>, name: &str) -> Option<String> {
+    let text = (original.environment)(name)?.trim().to_owned();
+    (!text.is_empty()).then_some(text)
+}
+
+fn taken(settings: &mut Map<String, Json>, key: &str) -> Map<String, Json> {
+    match settings.remove(key) {
+        Some(Json::Object(map)) => map,
+        _ => Map::new(),
+    }
+}
+
+/// A switch in any spelling of the originals; anything else stays what it is and is told.
+fn switch(text: &str) -> Json {
+    match text.trim().to_ascii_lowercase().as_str() {
+        "true" | "t" | "1" | "yes" | "y" | "on" => json!(true),
+        "false" | "f" | "0" | "no" | "n" | "off" => json!(false),
+        _ => json!(text),
+    }
+}
+
+fn number(text: &str) -> Json {
+    text.trim()
+        .parse::<i64>()
+        .map_or_else(|_| json!(text), Json::from)
+}

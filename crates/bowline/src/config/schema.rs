@@ -1,0 +1,277 @@
+//! What may stand where, as a tree: the check, the JSON schema and the reference page are made of it.
+
+use bowline_core::{CloudName, Selector, parse_duration};
+
+use super::document::{Entry, Shape, Value};
+use super::problem::Problem;
+use super::reference::Reference;
+
+/// What a value may be.
+#[derive(Clone, Debug)]
+pub(crate) enum Kind {
+    /// A text; what looks like a number or a switch is taken as it is written.
+    Text,
+    /// One of these words.
+    Words(Vec<&'static str>),
+    /// `true` or `false`.
+    Switch,
+    /// A whole number in this range.
+    Whole(i64, i64),
+    /// A number.
+    Number,
+    /// A duration, as Go writes them.
+    Duration,
+    /// The name of a cloud.
+    Name,
+    /// A label selector.
+    Selector,
+    /// A secret: never written here, only where it is.
+    Secret,
+    /// A text that may also stand elsewhere, as a secret does.
+    TextOrSecret,
+    /// A list.
+    List(Box<Kind>),
+    /// Texts: a list, or one text with commas.
+    Texts,
+    /// Keys that are the operator's own.
+    Map(Box<Kind>),
+    /// These keys.
+    Object(Vec<Field>),
+    /// The settings of a provider, which its name tells.
+    Settings,
+}
+
+/// One key.
+#[derive(Clone, Debug)]
+pub(crate) struct Field {
+    /// The key.
+    pub(crate) name: String,
+    /// What its value may be.
+    pub(crate) kind: Kind,
+    /// Whether it must be there.
+    pub(crate) required: bool,
+    /// What holds without it; empty if that is nothing.
+    pub(crate) default: String,
+    /// Which values are taken, in words; empty where the kind says it all.
+    pub(crate) allowed: String,
+    /// What it is for.
+    pub(crate) meaning: String,
+}
+
+impl Field {
+    /// A key that may be missing.
+    pub(crate) fn new(name: impl Into<String>, kind: Kind, meaning: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            kind,
+            required: false,
+            default: String::new(),
+            allowed: String::new(),
+            meaning: meaning.into(),
+        }
+    }
+
+    /// The same with what holds without it.
+    pub(crate) fn or(mut self, default: impl Into<String>) -> Self {
+        self.default = default.into();
+        self
+    }
+
+    /// The same with its values in words.
+    pub(crate) fn allows(mut self, allowed: impl Into<String>) -> Self {
+        self.allowed = allowed.into();
+        self
+    }
+
+    /// The same, which must be there.
+    pub(crate) fn required(mut self) -> Self {
+        self.required = true;
+        self
+    }
+}
+
+/// Tells everything that is wrong with a value.
+pub(crate) fn check(value: &Value, kind: &Kind, path: &str, problems: &mut Vec<Problem>) {
+    // Nothing is as good as no key.
+    if value.is_nothing() {
+        return;
+    }
+    match kind {
+        Kind::List(inner) => {
+            let Shape::List(items) = &value.shape else {
+                return problems.push(unfit(value, path, "a list"));
+            };
+            for (number, item) in items.iter().enumerate() {
+                let path = format!("{path}[{number}]");
+                if item.is_nothing() {
+                    problems.push(Problem::at(item.place, &path, "there is nothing"));
+                }
+                check(item, inner, &path, problems);
+            }
+        }
+        Kind::Texts if matches!(value.shape, Shape::List(_)) => {
+            check(value, &Kind::List(Box::new(Kind::Text)), path, problems);
+        }
+        Kind::Map(inner) => {
+            let Shape::Map(entries) = &value.shape else {
+                return problems.push(unfit(value, path, "keys and values"));
+            };
+            for entry in entries {
+                check(&entry.value, inner, &below(path, &entry.key), problems);
+            }
+        }
+        Kind::Object(fields) => {
+            let Shape::Map(entries) = &value.shape else {
+                return problems.push(unfit(value, path, "keys and values"));
+            };
+            check_keys(value, entries, fields, path, problems);
+        }
+        // Checked by whoever knows the provider.
+        Kind::Settings => {
+            if !matches!(value.shape, Shape::Map(_)) {
+                problems.push(unfit(value, path, "keys and values"));
+            }
+        }
+        Kind::Secret | Kind::TextOrSecret if matches!(value.shape, Shape::Map(_)) => {
+            problems.extend(Reference::read(value, path).err().unwrap_or_default());
+        }
+        // It may be one, and is not shown.
+        Kind::Secret => problems.push(Problem::at(
+            value.place,
+            path,
+            "a secret does not stand here; say where it is: {file: PATH}, {environment: VARIABLE} \
+             or {secret: {name: NAME, key: KEY}}",
+        )),
+        _ => check_scalar(value, kind, path, problems),
+    }
+}
+
+fn check_keys(
+    value: &Value,
+    entries: &[Entry],
+    fields: &[Field],
+    path: &str,
+    problems: &mut Vec<Problem>,
+) {
+    for entry in entries {
+        let path = below(path, &entry.key);
+        let Some(field) = fields.iter().find(|field| field.name == entry.key) else {
+            let known: Vec<&str> = fields.iter().map(|field| field.name.as_str()).collect();
+            problems.push(Problem::key(entry.place, &path, &entry.key, &known));
+            continue;
+        };
+        let mut found = Vec::new();
+        check(&entry.value, &field.kind, &path, &mut found);
+        problems.extend(found);
+    }
+    for field in fields.iter().filter(|field| field.required) {
+        if value.get(&field.name).is_none_or(Value::is_nothing) {
+            let what = format!("is missing: {}", field.meaning);
+            problems.push(Problem::at(value.place, &below(path, &field.name), what));
+        }
+    }
+}
+
+fn check_scalar(value: &Value, kind: &Kind, path: &str, problems: &mut Vec<Problem>) {
+    let allowed = kind.allowed();
+    let Shape::Scalar { text, quoted } = &value.shape else {
+        return problems.push(unfit(value, path, &allowed));
+    };
+    let wrong = match kind {
+        Kind::Words(words) if !words.contains(&text.as_str()) => {
+            Some(Problem::choice(value.place, path, text, words))
+        }
+        Kind::Switch if *quoted || !matches!(text.as_str(), "true" | "false") => {
+            Some(Problem::value(value.place, path, text, &allowed))
+        }
+        Kind::Whole(least, most) => {
+            let number = text.parse::<i64>().ok().filter(|_| !quoted);
+            let fits = number.is_some_and(|number| (*least..=*most).contains(&number));
+            (!fits).then(|| Problem::value(value.place, path, text, &allowed))
+        }
+        Kind::Number => {
+            let number = text.parse::<f32>().ok().filter(|_| !quoted);
+            let fits = number.is_some_and(f32::is_finite);
+            (!fits).then(|| Problem::value(value.place, path, text, &allowed))
+        }
+        Kind::Duration => parse_duration(text)
+            .err()
+            .map(|_| Problem::value(value.place, path, text, &allowed)),
+        Kind::Name => CloudName::parse(text)
+            .err()
+            .map(|_| Problem::value(value.place, path, text, &allowed)),
+        Kind::Selector => Selector::parse(text)
+            .err()
+            .map(|error| Problem::at(value.place, path, error.to_string())),
+        _ => None,
+    };
+    problems.extend(wrong);
+}
+
+/// A value of the wrong shape.
+fn unfit(value: &Value, path: &str, wanted: &str) -> Problem {
+    let found = match &value.shape {
+        Shape::Nothing => "nothing",
+        Shape::Scalar { text, .. } => {
+            return Problem::value(value.place, path, text, wanted);
+        }
+        Shape::List(_) => "a list",
+        Shape::Map(_) => "keys and values",
+    };
+    let what = format!("{found} cannot stand here; allowed is {wanted}");
+    Problem::at(value.place, path, what)
+}
+
+/// The path of a key.
+pub(crate) fn below(path: &str, key: &str) -> String {
+    let plain = key
+        .bytes()
+        .all(|b| b.is_ascii_alphanumeric() || b"-_".contains(&b));
+    match (path, plain) {
+        ("", true) => key.to_owned(),
+        (_, true) => format!("{path}.{key}"),
+        (_, false) => format!("{path}[{key:?}]"),
+    }
+}
+
+impl Kind {
+    /// These keys, and no others.
+    pub(crate) fn object(fields: impl IntoIterator<Item = Field>) -> Self {
+        Self::Object(fields.into_iter().collect())
+    }
+
+    /// A list of it.
+    pub(crate) fn list(self) -> Self {
+        Self::List(Box::new(self))
+    }
+
+    /// Keys that are the operator's own, with such values.
+    pub(crate) fn map(self) -> Self {
+        Self::Map(Box::new(self))
+    }
+
+    /// Which values are taken, in words.
+    pub(crate) fn allowed(&self) -> String {
+        match self {
+            Self::Text => "a text".to_owned(),
+            Self::Words(words) => words.join(", "),
+            Self::Switch => "true or false, without quotes".to_owned(),
+            Self::Whole(least, i64::MAX) => format!("a whole number from {least}"),
+            Self::Whole(least, most) => format!("a whole number from {least} to {most}"),
+            Self::Number => "a number".to_owned(),
+            Self::Duration => "a duration such as 90s, 5m or 1h30m".to_owned(),
+            Self::Name => "1 to 63 lower-case letters, digits and inner dashes".to_owned(),
+            Self::Selector => "a label selector such as site=geneva,!old".to_owned(),
+            Self::Secret => "{file: …}, {environment: …} or {secret: {name: …, key: …}}".to_owned(),
+            Self::TextOrSecret => {
+                "a text, {file: …}, {environment: …} or {secret: {name: …, key: …}}".to_owned()
+            }
+            Self::List(inner) => match inner.as_ref() {
+                Self::Object(_) => "a list".to_owned(),
+                inner => format!("a list; each {}", inner.allowed()),
+            },
+            Self::Texts => "a list of texts, or texts separated by commas".to_owned(),
+            Self::Map(_) | Self::Object(_) | Self::Settings => "keys and values".to_owned(),
+        }
+    }
+}

@@ -1,0 +1,281 @@
+//! `--config` and the commands about it: several accounts of one cloud in one process.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bowline_simulator::World;
+use bowline_simulator::cluster::Cluster;
+use bowline_simulator::exoscale::{
+    Config, DEFAULT_KEY, DEFAULT_SECRET, DEFAULT_ZONE, Exoscale, InstanceSpec,
+};
+use bowline_simulator::fleet::{self, Fleet};
+use bowline_simulator::journal::Filter;
+use bowline_simulator::kubernetes::auth::originals;
+use bowline_simulator::kubernetes::kinds;
+use bowline_simulator::serve::Server;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::task::spawn_blocking;
+
+use crate::process::{Ended, Running, bowline, run};
+
+/// No wait on the cluster's state is longer. The machine may be busy.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn file(text: &str) -> (TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("bowline.yaml");
+    std::fs::write(&path, text).unwrap();
+    (folder, path)
+}
+
+fn check(path: &Path) -> Ended {
+    run(bowline(&["config", "check", path.to_str().unwrap()]))
+}
+
+#[test]
+fn everything_wrong_with_a_configuration_is_told_with_file_line_and_column() {
+    let text = "clouds:\n- name: a\n  provider: cloudscale\n  settings:\n    accessToken: hunter2\n    apiUrI: x\n\
+                manager: {modee: observe}\n";
+    let (_folder, path) = file(text);
+    let name = path.display();
+    let wanted = [
+        format!("{name}:5:18: clouds[0].settings.accessToken: a secret does not stand here"),
+        format!("{name}:6:5: clouds[0].settings.apiUrI: is no key here"),
+        "did you mean apiUrl?".to_owned(),
+        format!("{name}:7:11: manager.modee: is no key here"),
+    ];
+    let mut manager = bowline(&["--master=http://127.0.0.1:1"]);
+    manager.arg(format!("--config={name}"));
+    for ended in [check(&path), run(manager)] {
+        assert_eq!(ended.code, Some(1), "{ended:?}");
+        for words in &wanted {
+            assert!(ended.stderr.contains(words), "{words}: {}", ended.stderr);
+        }
+        assert!(!ended.stderr.contains("hunter2"), "{}", ended.stderr);
+    }
+    let ended = check(Path::new("/nonexistent/bowline.yaml"));
+    ended.failed_with(&["/nonexistent/bowline.yaml", "No such file"]);
+}
+
+#[test]
+fn values_that_a_provider_refuses_and_flags_that_do_not_fit_together_are_told_too() {
+    let text = "clouds:\n- name: a\n  provider: cloudscale\n  settings:\n    accessToken: {environment: NOT_HERE}\n    \
+                apiUrl: ftp://x\nmanager: {leader-elect-renew-deadline: 20s}\n";
+    let (_folder, path) = file(text);
+    let ended = check(&path);
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    for words in ["6:13: clouds[0].settings.apiUrl", "manager: "] {
+        assert!(ended.stderr.contains(words), "{words}: {}", ended.stderr);
+    }
+}
+
+#[test]
+fn a_right_configuration_is_told_to_be_so_with_what_it_runs() {
+    let text = "clouds:\n- {name: a, provider: cloudscale, settings: {accessToken: {environment: NOT_HERE}}}\n\
+                - {name: b, provider: talos, settings: {}}\nmanager: {controllers: [cloud-node-controller]}\n";
+    let (_folder, path) = file(text);
+    let ended = check(&path);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    for words in [
+        "is right",
+        "cloud a (cloudscale); Services without a class, and of class bowline.dev/a",
+        "cloud b (talos)",
+        "controllers cloud-node-controller\n",
+        "not read here: clouds[0].settings.accessToken: the variable NOT_HERE: it is not set",
+    ] {
+        assert!(ended.stdout.contains(words), "{words}: {}", ended.stdout);
+    }
+}
+
+#[test]
+fn what_an_original_is_told_becomes_a_configuration_without_its_secrets() {
+    let mut command = bowline(&[
+        "config",
+        "migrate",
+        "--name=mine",
+        "cloudscale-cloud-controller-manager",
+    ]);
+    command.args(["--cluster-name=shop", "--v=3"]);
+    command.env("CLOUDSCALE_ACCESS_TOKEN", "hunter2");
+    let ended = run(command);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert!(!ended.stdout.contains("hunter2") && !ended.stderr.contains("hunter2"));
+    let (_folder, path) = file(&ended.stdout);
+    let checked = check(&path);
+    assert_eq!(checked.code, Some(0), "{checked:?}\n{}", ended.stdout);
+    assert!(checked.stdout.contains("cloud mine (cloudscale)"));
+}
+
+#[test]
+fn a_configuration_and_the_flags_of_originals_exclude_each_other() {
+    for flag in ["--cloud-provider=exoscale", "--cloud-config=/x"] {
+        let ended = run(bowline(&["--config=/nonexistent", flag]));
+        let name = flag.split('=').next().unwrap();
+        ended.failed_with(&["--config", name, "exclude each other"]);
+    }
+}
+
+#[test]
+fn secrets_that_cannot_be_read_are_all_named_at_the_start() {
+    let text = "clouds:\n- {name: a, provider: cloudscale, settings: {accessToken: {environment: NOT_HERE}}}\n\
+                - {name: b, provider: cloudscale, settings: {accessToken: {file: /nonexistent/t}}}\n\
+                services: {defaultCloud: none}\n";
+    let (_folder, path) = file(text);
+    let mut command = bowline(&["--master=http://127.0.0.1:1", "--secure-port=0"]);
+    command.arg(format!("--config={}", path.display()));
+    run(command).failed_with(&[
+        "clouds[0].settings.accessToken: the variable NOT_HERE: it is not set",
+        "clouds[1].settings.accessToken: the file /nonexistent/t: No such file",
+    ]);
+}
+
+/// Two accounts of one cloud, whose provider ids do not tell them apart, and one cluster.
+struct Stage {
+    world: World,
+    cluster: Cluster,
+    accounts: [Arc<Exoscale>; 2],
+    fleet: Fleet,
+    folder: TempDir,
+    servers: Vec<Server>,
+}
+
+impl Stage {
+    async fn new() -> Self {
+        let world = World::real();
+        let any = SocketAddr::from(([127, 0, 0, 1], 0));
+        let cluster = Cluster::on_socket(&world, any).await.unwrap();
+        cluster.install(originals::exoscale()).unwrap();
+        let accounts = [(), ()].map(|()| Exoscale::new(&world, Config::default()));
+        let mut servers = Vec::new();
+        for account in &accounts {
+            let server = Server::builder(&world, account.clone()).plain(any).await;
+            servers.push(server.unwrap());
+        }
+        let fleet = Fleet::new(&world, cluster.admin().unwrap(), fleet::Settings::default());
+        let folder = tempfile::tempdir().unwrap();
+        let account = "cloud-controller-manager";
+        let text = cluster.account_kubeconfig("kube-system", account).unwrap();
+        std::fs::write(folder.path().join("kubeconfig"), text).unwrap();
+        std::fs::write(folder.path().join("secret"), format!("{DEFAULT_SECRET}\n")).unwrap();
+        let stage = Self {
+            world,
+            cluster,
+            accounts,
+            fleet,
+            folder,
+            servers,
+        };
+        std::fs::write(stage.path("bowline.yaml"), stage.configuration()).unwrap();
+        stage
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn configuration(&self) -> String {
+        let secrets = [
+            "{environment: SECRET_OF_A}".to_owned(),
+            format!("{{file: {}}}", self.path("secret").display()),
+        ];
+        let mut text = String::from("services: {defaultCloud: none}\nclouds:\n");
+        for ((name, server), secret) in ["a", "b"].iter().zip(&self.servers).zip(secrets) {
+            let address = server.local_addr().unwrap();
+            text.push_str(&format!(
+                "- name: {name}\n  provider: exoscale\n  settings:\n    global: {{zone: {DEFAULT_ZONE}, apiKey: \
+                 {DEFAULT_KEY}, apiSecret: {secret}, apiEndpoint: 'http://{address}/v2'}}\n"
+            ));
+        }
+        text
+    }
+
+    fn command(&self, words: &[&str]) -> Command {
+        let mut command = bowline(words);
+        command
+            .arg(format!("--config={}", self.path("bowline.yaml").display()))
+            .arg(format!(
+                "--kubeconfig={}",
+                self.path("kubeconfig").display()
+            ))
+            .env("SECRET_OF_A", DEFAULT_SECRET)
+            // What configures an original is not looked at.
+            .env("EXOSCALE_API_ENDPOINT", "http://127.0.0.1:1/v2");
+        command
+    }
+
+    fn node(&self, name: &str) -> Option<Value> {
+        let kind = kinds::by_kind("", "v1", "Node").unwrap();
+        self.cluster.api().get(kind, "", name)
+    }
+
+    async fn until(&self, what: &str, is: impl Fn(&Self) -> bool) {
+        let mut writes = self.cluster.api().store().subscribe();
+        let waiting = async {
+            loop {
+                writes.mark_unchanged();
+                if is(self) {
+                    return;
+                }
+                writes.changed().await.unwrap();
+            }
+        };
+        let found = tokio::time::timeout(PATIENCE, waiting).await;
+        found.unwrap_or_else(|_| panic!("{what}: not within {PATIENCE:?}"));
+    }
+}
+
+#[tokio::test]
+async fn two_accounts_of_one_cloud_look_after_their_own_nodes_and_leave_others_alone() {
+    let stage = Stage::new().await;
+    let mut wanted = Vec::new();
+    for (account, name) in stage.accounts.iter().zip(["worker-a", "worker-b"]) {
+        let id = account.add_instance(&InstanceSpec::named(name)).unwrap();
+        stage.fleet.join(account.kubelet(&id).unwrap()).unwrap();
+        wanted.push((name, format!("exoscale://{id}")));
+    }
+    let foreign = json!({
+        "apiVersion": "v1", "kind": "Node", "metadata": {"name": "metal-1"},
+        "spec": {"taints": [{"key": "node.cloudprovider.kubernetes.io/uninitialized", "value": "true",
+                             "effect": "NoSchedule"}]},
+    });
+    stage.cluster.install([foreign]).unwrap();
+    let running = Running::start(stage.command(&["--secure-port=0"]));
+    let initialized = |stage: &Stage| {
+        wanted.iter().all(|(name, id)| {
+            let node = stage.node(name);
+            node.is_some_and(|node| node["spec"]["providerID"] == *id)
+        })
+    };
+    stage.until("both nodes are initialised", initialized).await;
+    for (name, cloud) in [("worker-a", "a"), ("worker-b", "b")] {
+        let command = stage.command(&["explain", "node", name]);
+        let ended = spawn_blocking(|| run(command)).await.unwrap();
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+        let words = format!("owned by {cloud}, the only cloud that has a machine for it");
+        assert!(ended.stdout.contains(&words), "{words}: {}", ended.stdout);
+    }
+    let command = stage.command(&["explain", "node", "metal-1"]);
+    let ended = spawn_blocking(|| run(command)).await.unwrap();
+    assert_eq!(ended.code, Some(2), "{ended:?}");
+    let words = "left alone: no configured cloud has a machine for it";
+    assert!(ended.stdout.contains(words), "{}", ended.stdout);
+    running.signal("TERM");
+    let ended = spawn_blocking(|| running.end()).await.unwrap();
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert!(!ended.stderr.contains(DEFAULT_SECRET), "{}", ended.stderr);
+    // The node of nobody is as it was.
+    let manager = "system:serviceaccount:kube-system:cloud-controller-manager";
+    let writes = Filter::any()
+        .server("kubernetes")
+        .mutating()
+        .caller(manager);
+    let writes = stage.world.journal.matching(&writes);
+    assert!(
+        !writes.iter().any(|call| call.path.contains("metal-1")),
+        "{writes:?}"
+    );
+}

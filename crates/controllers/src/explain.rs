@@ -1,0 +1,219 @@
+//! Who looks after a node, and why: what `bowline explain node` asks for. Reads the Node once, then the clouds that
+//! could have its machine; writes nothing.
+
+use std::fmt;
+use std::sync::Arc;
+
+use bowline_core::ownership::{self, Candidate, Recognition, Selection};
+use bowline_core::{Claim, Cloud, CloudError, CloudName, Lookup, Node, Ownership, Voice};
+use futures::future::join_all;
+use kube::Api;
+
+use crate::election::Fence;
+use crate::lookups::Lookups;
+use crate::objects::NodeObject;
+use crate::referee::{CloudRules, Referee};
+use crate::stop::stop_signal;
+
+/// Why nothing can be said about a node.
+#[derive(Debug, thiserror::Error)]
+#[error("reading the Node {name} failed")]
+pub struct ExplainError {
+    /// Which node.
+    pub name: String,
+    /// Why.
+    pub source: Box<kube::Error>,
+}
+
+/// Who looks after a node, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Explanation {
+    /// The node.
+    pub node: String,
+    /// Its provider id.
+    pub provider_id: Option<String>,
+    /// Whether it waits for a cloud.
+    pub waits: bool,
+    /// What each cloud says.
+    pub clouds: Vec<Testimony>,
+    /// Whose it is.
+    pub owner: Ownership,
+    /// Who says what it is.
+    pub describer: Ownership,
+}
+
+/// What a cloud says about a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Testimony {
+    /// What is known without asking it.
+    pub candidate: Candidate,
+    /// What kind of cloud it is.
+    pub provider: &'static str,
+    /// Whether it describes the node.
+    pub voice: Voice,
+    /// What it answered, if it was asked.
+    pub answer: Option<Answer>,
+}
+
+/// What a cloud answered about the machine of a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// It has it.
+    Has,
+    /// It had it, and it is gone; the text is the evidence.
+    Gone(String),
+    /// It has none.
+    NotMine,
+    /// It cannot tell; the text is the error.
+    CannotTell(String),
+}
+
+impl Answer {
+    fn recognition(&self) -> Recognition {
+        match self {
+            Self::Has => Recognition::Mine,
+            Self::Gone(_) | Self::NotMine => Recognition::NotMine,
+            Self::CannotTell(why) => Recognition::CannotTell(why.clone()),
+        }
+    }
+}
+
+impl From<Lookup> for Answer {
+    fn from(lookup: Lookup) -> Self {
+        match lookup {
+            Lookup::Found(_) => Self::Has,
+            Lookup::Gone(evidence) => Self::Gone(evidence.text),
+            Lookup::NotMine => Self::NotMine,
+            Lookup::CannotTell(error) => Self::CannotTell(CloudError::chain(&error)),
+        }
+    }
+}
+
+/// Says who looks after the node of that name among these clouds.
+pub async fn explain_node(
+    client: &kube::Client,
+    clouds: &[Arc<dyn Cloud>],
+    rules: Arc<CloudRules>,
+    name: &str,
+) -> Result<Explanation, ExplainError> {
+    let read = Api::<NodeObject>::all(client.clone()).get(name).await;
+    let object = read.map_err(|source| ExplainError {
+        name: name.to_owned(),
+        source: Box::new(source),
+    })?;
+    Ok(explain(&Arc::new(Node::from(object)), clouds, rules).await)
+}
+
+async fn explain(
+    node: &Arc<Node>,
+    clouds: &[Arc<dyn Cloud>],
+    rules: Arc<CloudRules>,
+) -> Explanation {
+    let referee = Referee::new(clouds, rules);
+    let (_handle, stop) = stop_signal();
+    let testimonies = clouds.iter().zip(referee.candidates(node));
+    let testimonies = testimonies.map(|(cloud, candidate)| async {
+        let asked = cloud.instances().is_some()
+            && (candidate.claim == Claim::Mine || node.provider_id.is_none());
+        let answer = if asked {
+            let lookups = Lookups::start(cloud.clone(), Fence::open(), &stop);
+            Some(lookups.ask_one(node.clone()).await.into())
+        } else {
+            None
+        };
+        Testimony {
+            candidate,
+            provider: cloud.provider(),
+            voice: cloud.voice(node),
+            answer,
+        }
+    });
+    let clouds = join_all(testimonies).await;
+    let owner = decide(node, &referee, &clouds);
+    let voices: Vec<(CloudName, Voice)> = clouds
+        .iter()
+        .map(|it| (it.candidate.name.clone(), it.voice))
+        .collect();
+    let describer = ownership::describer(&voices, Some(owner.clone()));
+    Explanation {
+        node: node.name.clone(),
+        provider_id: node.provider_id.as_ref().map(ToString::to_string),
+        waits: node.is_uninitialized(),
+        describer: describer.unwrap_or_else(|| owner.clone()),
+        owner,
+        clouds,
+    }
+}
+
+/// As the manager decides, once it has asked.
+fn decide(node: &Node, referee: &Referee, clouds: &[Testimony]) -> Ownership {
+    match referee.ownership(node) {
+        Some(decided) if !matches!(decided, Ownership::Contested(_)) => return decided,
+        _ => {}
+    }
+    let askable = referee.askable(node);
+    let answers: Vec<(CloudName, Recognition)> = clouds
+        .iter()
+        .filter(|it| askable.contains(&it.candidate.name))
+        .filter_map(|it| Some((it.candidate.name.clone(), it.answer.as_ref()?.recognition())))
+        .collect();
+    ownership::by_recognition(&answers)
+}
+
+impl fmt::Display for Explanation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "Node {}", self.node)?;
+        match &self.provider_id {
+            Some(id) => writeln!(f, "  has the provider id {id}")?,
+            None => writeln!(f, "  has no provider id")?,
+        }
+        if self.waits {
+            writeln!(
+                f,
+                "  waits for a cloud: it has the taint of nodes that are new"
+            )?;
+        }
+        for cloud in &self.clouds {
+            writeln!(f, "  {cloud}")?;
+        }
+        writeln!(f, "Life cycle and load balancers: {}", self.owner)?;
+        if self.describer == self.owner {
+            write!(f, "Addresses and labels: the same")
+        } else {
+            write!(f, "Addresses and labels: {}", self.describer)
+        }
+    }
+}
+
+impl fmt::Display for Testimony {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Candidate {
+            name,
+            claim,
+            disclaims,
+            selection,
+        } = &self.candidate;
+        write!(f, "cloud {name} ({}): ", self.provider)?;
+        match claim {
+            Claim::Mine => f.write_str("its id is of this kind of cloud")?,
+            Claim::Malformed(why) => write!(f, "its id is not one of this kind of cloud: {why}")?,
+            Claim::Leftover => f.write_str("takes it as long as no other cloud has its id")?,
+            Claim::Foreign => f.write_str("its id is not of this kind of cloud")?,
+        }
+        if *disclaims {
+            f.write_str("; what it carries says that it is elsewhere")?;
+        }
+        match selection {
+            Selection::Unsaid => {}
+            Selection::Meant => f.write_str("; the node selector means it")?,
+            Selection::NotMeant => f.write_str("; the node selector does not mean it")?,
+        }
+        match &self.answer {
+            None => Ok(()),
+            Some(Answer::Has) => f.write_str("; has its machine"),
+            Some(Answer::Gone(evidence)) => write!(f, "; its machine is gone: {evidence}"),
+            Some(Answer::NotMine) => f.write_str("; has no machine for it"),
+            Some(Answer::CannotTell(why)) => write!(f, "; cannot tell: {why}"),
+        }
+    }
+}

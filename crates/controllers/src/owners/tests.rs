@@ -1,0 +1,224 @@
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use bowline_core::{
+    BoxFuture, Claim, Cloud, CloudErrorKind, Evidence, Instance, Instances, Marks, Power, Ready,
+    Selector,
+};
+
+use super::*;
+use crate::election::Fence;
+use crate::referee::CloudRules;
+use crate::stop::stop_signal;
+
+/// What an account says about every machine.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Says {
+    Has,
+    Gone,
+    Silent,
+}
+
+/// An account of a cloud whose provider ids do not tell accounts apart.
+struct Account {
+    name: CloudName,
+    says: Says,
+    disclaims: bool,
+    questions: AtomicUsize,
+}
+
+impl Cloud for Account {
+    fn name(&self) -> &CloudName {
+        &self.name
+    }
+
+    fn provider(&self) -> &'static str {
+        "demo"
+    }
+
+    fn claim(&self, _: &Node) -> Claim {
+        Claim::Mine
+    }
+
+    fn disclaims(&self, _: &Node) -> bool {
+        self.disclaims
+    }
+
+    fn instances(&self) -> Option<&dyn Instances> {
+        Some(self)
+    }
+}
+
+impl Instances for Account {
+    fn lookup<'a>(&'a self, nodes: &'a [Arc<Node>]) -> BoxFuture<'a, Vec<Lookup>> {
+        self.questions.fetch_add(1, Ordering::Relaxed);
+        let answer = |_| match self.says {
+            Says::Has => Lookup::Found(Box::new(Instance {
+                provider_id: None,
+                instance_type: String::new(),
+                zone: String::new(),
+                region: String::new(),
+                addresses: Vec::new(),
+                power: Power::On,
+                extra_labels: BTreeMap::new(),
+                marks: Marks::default(),
+            })),
+            Says::Gone => Lookup::Gone(Evidence {
+                text: "404".into(),
+                at: jiff::Timestamp::UNIX_EPOCH,
+            }),
+            Says::Silent => {
+                Lookup::CannotTell(CloudError::new(CloudErrorKind::Unavailable, "down"))
+            }
+        };
+        let answers = nodes.iter().map(answer).collect();
+        Box::pin(async move { answers })
+    }
+
+    fn canary(&self) -> BoxFuture<'_, Result<(), CloudError>> {
+        Box::pin(async { Ok(()) })
+    }
+}
+
+fn name(text: &str) -> CloudName {
+    CloudName::parse(text).unwrap()
+}
+
+fn account(cloud: &str, says: Says) -> Account {
+    Account {
+        name: name(cloud),
+        says,
+        disclaims: false,
+        questions: AtomicUsize::new(0),
+    }
+}
+
+/// An initialised node with an id that every account could have given.
+fn node(labels: &[(&str, &str)]) -> Arc<Node> {
+    let labels = labels.iter();
+    Arc::new(Node {
+        name: "n1".into(),
+        uid: "uid-1".into(),
+        resource_version: "7".into(),
+        created: jiff::Timestamp::UNIX_EPOCH,
+        deleting: false,
+        labels: labels
+            .map(|(k, v)| (k.to_string(), v.to_string()))
+            .collect(),
+        annotations: BTreeMap::new(),
+        provider_id: Some("demo://1".into()),
+        pod_cidrs: Vec::new(),
+        taints: Vec::new(),
+        addresses: Vec::new(),
+        ready: Ready::True,
+        system_uuid: String::new(),
+        os_image: String::new(),
+    })
+}
+
+fn owners(accounts: Vec<Account>, rules: CloudRules, stop: &Stop) -> Owners {
+    let clouds: Vec<Arc<dyn Cloud>> = accounts
+        .into_iter()
+        .map(|it| Arc::new(it) as Arc<dyn Cloud>)
+        .collect();
+    let referee = Referee::new(&clouds, Arc::new(rules));
+    let lookups = clouds
+        .into_iter()
+        .map(|cloud| Lookups::start(cloud, Fence::open(), stop));
+    Owners::new(lookups, referee)
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_only_account_that_has_the_machine_owns_a_node_that_several_claim() {
+    let (_handle, stop) = stop_signal();
+    let node = node(&[]);
+    for (a, b, wanted) in [
+        (Says::Has, Says::Gone, Some("a")),
+        (Says::Gone, Says::Has, Some("b")),
+        // Nobody: left alone. Both: left alone. One of them silent: it may be that one's.
+        (Says::Gone, Says::Gone, None),
+        (Says::Has, Says::Has, None),
+        (Says::Has, Says::Silent, None),
+    ] {
+        let owners = owners(
+            vec![account("a", a), account("b", b)],
+            CloudRules::default(),
+            &stop,
+        );
+        assert_eq!(
+            owners.doubt(&node).unwrap().to_string(),
+            "left alone: claimed by several clouds (a, b)"
+        );
+        owners.settle(std::slice::from_ref(&node)).await;
+        let owning: Vec<&str> = (owners.all().iter())
+            .filter(|it| owners.owns(it, &node))
+            .map(|it| it.cloud().name().as_str())
+            .collect();
+        assert_eq!(owning, Vec::from_iter(wanted));
+        let found = owners.find_describer(&node).await;
+        let found = found.ok().map(|it| it.lookups.cloud().name().to_string());
+        assert_eq!(found.as_deref(), wanted);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn selectors_and_accounts_decide_without_any_question() {
+    let (_handle, stop) = stop_signal();
+    let rules = || CloudRules {
+        selectors: BTreeMap::from([(name("b"), Selector::parse("site=b").unwrap())]),
+        ..CloudRules::default()
+    };
+    let elsewhere = |cloud, says| Account {
+        disclaims: true,
+        ..account(cloud, says)
+    };
+    for (accounts, labels, wanted) in [
+        (
+            [account("a", Says::Has), account("b", Says::Gone)],
+            &[("site", "b")][..],
+            "b",
+        ),
+        (
+            [account("a", Says::Gone), account("b", Says::Has)],
+            &[],
+            "a",
+        ),
+        (
+            [account("a", Says::Gone), elsewhere("b", Says::Has)],
+            &[("site", "b")],
+            "a",
+        ),
+    ] {
+        let owners = owners(accounts.into(), rules(), &stop);
+        let node = node(labels);
+        owners.settle(std::slice::from_ref(&node)).await;
+        let owner = owners.all().iter().find(|it| owners.owns(it, &node));
+        assert_eq!(owner.unwrap().cloud().name().as_str(), wanted);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_found_out_is_not_asked_again() {
+    let (_handle, stop) = stop_signal();
+    let (a, b) = (
+        Arc::new(account("a", Says::Has)),
+        Arc::new(account("b", Says::Gone)),
+    );
+    let clouds = [a.clone() as Arc<dyn Cloud>, b.clone()];
+    let referee = Referee::new(&clouds, Arc::default());
+    let lookups = clouds.iter().cloned();
+    let lookups = lookups.map(|cloud| Lookups::start(cloud, Fence::open(), &stop));
+    let owners = Owners::new(lookups, referee.clone());
+    let nodes = [node(&[])];
+    for _ in 0..3 {
+        owners.settle(&nodes).await;
+    }
+    let asked = |it: &Account| it.questions.load(Ordering::Relaxed);
+    assert_eq!((asked(&a), asked(&b)), (1, 1));
+    // Another node of the same name is another node.
+    let mut other = Node::clone(&nodes[0]);
+    other.uid = "uid-2".into();
+    assert!(matches!(
+        referee.ownership(&other),
+        Some(Ownership::Contested(_))
+    ));
+}

@@ -1,0 +1,131 @@
+//! Whose nodes are: one decision for everything in the process that asks, with what is configured about clouds.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bowline_core::ownership::{self, Candidate, Selection};
+use bowline_core::{Cloud, CloudName, GuardPolicy, Node, Ownership, Selector};
+
+/// Nodes whose machine's cloud is remembered: far above the largest supported cluster (5,000 nodes).
+const REMEMBERED: usize = 65_536;
+
+/// What is configured about clouds that is not for them.
+#[derive(Clone, Debug, Default)]
+pub struct CloudRules {
+    /// Which cloud serves Services without a class.
+    pub default_cloud: DefaultCloud,
+    /// What deletion guards insist on, where nothing else is said.
+    pub guard: GuardPolicy,
+    /// What the deletion guards of these clouds insist on.
+    pub guards: BTreeMap<CloudName, GuardPolicy>,
+    /// The nodes of these clouds.
+    pub selectors: BTreeMap<CloudName, Selector>,
+}
+
+/// Which cloud serves Services without a class.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum DefaultCloud {
+    /// The first that has load balancers.
+    #[default]
+    First,
+    /// This one.
+    Named(CloudName),
+    /// None.
+    None,
+}
+
+impl CloudRules {
+    /// What the deletion guard of that cloud insists on.
+    pub fn guard_of(&self, cloud: &CloudName) -> &GuardPolicy {
+        self.guards.get(cloud).unwrap_or(&self.guard)
+    }
+
+    fn selection(&self, cloud: &CloudName, node: &Node) -> Selection {
+        match self.selectors.get(cloud) {
+            None => Selection::Unsaid,
+            Some(selector) if selector.matches(&node.labels) => Selection::Meant,
+            Some(_) => Selection::NotMeant,
+        }
+    }
+}
+
+/// Decides whose nodes are. Clones share what was found out.
+#[derive(Clone)]
+pub struct Referee(Arc<Inner>);
+
+struct Inner {
+    clouds: Vec<Arc<dyn Cloud>>,
+    rules: Arc<CloudRules>,
+    /// Who alone had the machine of a node, by the node's uid and provider id: a machine does not change its account.
+    found: Mutex<BTreeMap<Identity, CloudName>>,
+}
+
+type Identity = (String, Option<String>);
+
+fn identity(node: &Node) -> Identity {
+    (node.uid.clone(), node.provider_id.clone())
+}
+
+impl Referee {
+    /// Decides among these clouds.
+    pub fn new(clouds: &[Arc<dyn Cloud>], rules: Arc<CloudRules>) -> Self {
+        Self(Arc::new(Inner {
+            clouds: clouds.to_vec(),
+            rules,
+            found: Mutex::default(),
+        }))
+    }
+
+    /// All clouds, in configured order.
+    pub fn clouds(&self) -> &[Arc<dyn Cloud>] {
+        &self.0.clouds
+    }
+
+    /// What is configured about them.
+    pub fn rules(&self) -> &CloudRules {
+        &self.0.rules
+    }
+
+    /// What is known about each cloud and a node. Makes no call.
+    pub fn candidates(&self, node: &Node) -> Vec<Candidate> {
+        let one = |cloud: &Arc<dyn Cloud>| Candidate {
+            name: cloud.name().clone(),
+            claim: cloud.claim(node),
+            disclaims: cloud.disclaims(node),
+            selection: self.0.rules.selection(cloud.name(), node),
+        };
+        self.0.clouds.iter().map(one).collect()
+    }
+
+    /// Whose a node is by what it carries, what is configured and what was found out; none if that does not tell.
+    pub fn ownership(&self, node: &Node) -> Option<Ownership> {
+        let found = self.found().get(&identity(node)).cloned();
+        ownership::decide(node, &self.candidates(node), found.as_ref())
+    }
+
+    /// The clouds to ask about a node that nothing else decides. Those of its provider id's scheme, or all if it has
+    /// none, as far as node selectors leave them.
+    pub fn askable(&self, node: &Node) -> Vec<CloudName> {
+        let candidates = self.candidates(node);
+        let claims = |it: &&Candidate| {
+            node.provider_id.is_none() || it.claim == bowline_core::Claim::Mine && !it.disclaims
+        };
+        let all: Vec<&Candidate> = candidates.iter().filter(claims).collect();
+        let left = ownership::left_by_selectors(&all);
+        left.into_iter().map(|it| it.name.clone()).collect()
+    }
+
+    /// Remembers that this cloud alone has the machine of a node.
+    pub fn found_at(&self, node: &Node, cloud: &CloudName) {
+        let mut found = self.found();
+        if found.len() >= REMEMBERED {
+            // Whatever is needed is found out again.
+            found.clear();
+        }
+        found.insert(identity(node), cloud.clone());
+    }
+
+    fn found(&self) -> MutexGuard<'_, BTreeMap<Identity, CloudName>> {
+        self.0.found.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
