@@ -84,7 +84,7 @@ pub(crate) fn main(arguments: Vec<String>) -> ExitCode {
     let words: Vec<&str> = rest.iter().map(String::as_str).collect();
     match words.as_slice() {
         ["help", "plan"] => planned(program, &["plan".to_owned(), "--help".to_owned()]),
-        ["plan", ..] => planned(program, &rest),
+        ["plan" | "explain", ..] => planned(program, &rest),
         ["help", "triton", more @ ..] => {
             let more = more.iter().map(ToString::to_string);
             let line: Vec<String> = std::iter::once("triton".to_owned())
@@ -97,7 +97,6 @@ pub(crate) fn main(arguments: Vec<String>) -> ExitCode {
         ["help", "config", ..] => crate::config::command::main(program, &[]),
         ["config", ..] => crate::config::command::main(program, &rest),
         ["help", "explain", ..] => planned(program, &["explain".to_owned(), "--help".to_owned()]),
-        ["explain", ..] => planned(program, &rest),
         ["help", command @ ("sandbox" | "simulate"), more @ ..] => {
             let mut line = vec![(*command).to_owned()];
             line.extend(more.iter().map(ToString::to_string));

@@ -32,6 +32,8 @@ Usage:
       name, in the place of --cloud-provider; NAME is what the cloud is to be called.
   bowline config schema
       Prints the JSON schema.
+  bowline config reference
+      Prints the reference page: every key, its default and its meaning.
 
 Exit codes:
   0  all is well
@@ -47,6 +49,10 @@ pub(crate) fn main(program: &str, words: &[String]) -> ExitCode {
             Ok(ExitCode::SUCCESS)
         }
         ["check", file] => checked(program, file),
+        ["reference"] => {
+            tell(publish::reference_page().trim_end());
+            Ok(ExitCode::SUCCESS)
+        }
         ["schema"] => {
             tell(publish::json_schema().trim_end());
             Ok(ExitCode::SUCCESS)

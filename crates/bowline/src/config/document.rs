@@ -285,6 +285,8 @@ fn scalar(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Shape {
 
 #[cfg(test)]
 mod tests {
+    use std::fmt::Write as _;
+
     use super::*;
 
     fn wrong(text: &str) -> Vec<String> {
@@ -341,7 +343,7 @@ mod tests {
         for number in 1..12 {
             let alias = format!("*a{}", number - 1);
             let ten = [alias.as_str(); 10].join(", ");
-            bomb.push_str(&format!("a{number}: &a{number} [{ten}]\n"));
+            writeln!(bomb, "a{number}: &a{number} [{ten}]").unwrap();
         }
         let told = wrong(&bomb);
         assert!(told[0].contains("more than 200000"), "{told:?}");

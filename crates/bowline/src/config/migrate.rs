@@ -272,9 +272,10 @@ impl Adopter<'_> {
                     (false, text) => json!(text),
                 }
             } else if let Some(text) = said.get(&(row.section, row.key())) {
-                match secret {
-                    true => self.to_be_stored(&below(row.section.yaml(), &row.yaml_key())),
-                    false => json!(text),
+                if secret {
+                    self.store(&below(row.section.yaml(), &row.yaml_key()))
+                } else {
+                    json!(text)
                 }
             } else {
                 continue;
@@ -322,9 +323,10 @@ impl Adopter<'_> {
                 json!(items.iter().filter_map(Value::text).collect::<Vec<_>>())
             }
             (Kind::Secret | Kind::TextOrSecret, Shape::Scalar { text, .. }) => {
-                match text.trim().is_empty() {
-                    true => Json::Null,
-                    false => self.to_be_stored(path),
+                if text.trim().is_empty() {
+                    Json::Null
+                } else {
+                    self.store(path)
                 }
             }
             (Kind::Switch, Shape::Scalar { text, .. }) => switch(text),
@@ -362,7 +364,7 @@ impl Adopter<'_> {
     }
 
     /// A secret that stands in the original's file, and has to be put elsewhere.
-    fn to_be_stored(&mut self, path: &str) -> Json {
+    fn store(&mut self, path: &str) -> Json {
         let key: String = path
             .chars()
             .map(|c| {

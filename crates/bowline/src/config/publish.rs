@@ -130,7 +130,7 @@ pub(crate) fn reference_page() -> String {
          given twice are errors, and all of them are told at once, each with line, column and path. The\n\
          variables of the environment that configure originals are not looked at.\n\n",
     );
-    let _ = writeln!(page, "```yaml\n{}```\n", EXAMPLE);
+    let _ = writeln!(page, "```yaml\n{EXAMPLE}```\n");
     table(&mut page, "", &fields());
     page.push_str(
         "\n## Secrets\n\n\

@@ -131,7 +131,6 @@ fn file_of(value: Option<&Value>) -> Option<String> {
 /// The value as JSON, which is YAML too: texts in quotes, switches and numbers without.
 fn render(value: &Value, kind: &Kind, resolved: &Resolved) -> Json {
     match (kind, &value.shape) {
-        (_, Shape::Nothing) => Json::Null,
         (Kind::Secret | Kind::TextOrSecret, Shape::Map(_)) => {
             let reference = Reference::read(value, "").ok();
             let secret = reference.and_then(|it| resolved.get(&it));
@@ -171,7 +170,7 @@ fn render(value: &Value, kind: &Kind, resolved: &Resolved) -> Json {
             text.parse::<i64>().map_or(Json::Null, Json::from)
         }
         (_, Shape::Scalar { text, .. }) => Json::String(text.clone()),
-        (_, Shape::List(_) | Shape::Map(_)) => Json::Null,
+        (_, Shape::Nothing | Shape::List(_) | Shape::Map(_)) => Json::Null,
     }
 }
 

@@ -196,7 +196,7 @@ fn every_provider_reads_its_settings_as_it_reads_its_originals() {
           loadBalancer: {localPolicyHealthCheck: http}}}]",
         &[("S", "shh")],
     );
-    let file = exoscale.file.as_ref().map(|it| it.reveal());
+    let file = exoscale.file.as_ref().map(bowline_core::Secret::reveal);
     let environment = |name: &str| {
         let value = exoscale.environment.get(name);
         value.map(|it| it.reveal().to_owned())
@@ -229,7 +229,7 @@ fn every_provider_reads_its_settings_as_it_reads_its_originals() {
           servers: [{name: b, url: 'https://b.test', token: {environment: T}}]}}]",
         &[("P", "p\"\\u0000 w"), ("T", "t")],
     );
-    let file = xenorchestra.file.as_ref().map(|it| it.reveal());
+    let file = xenorchestra.file.as_ref().map(bowline_core::Secret::reveal);
     let config = bowline_xenorchestra::Config::read(|_| None, file).unwrap();
     assert_eq!(config.servers.len(), 2);
     let bowline_xenorchestra::config::Login::Password { user, password } = &config.servers[0].login
@@ -245,7 +245,7 @@ fn every_provider_reads_its_settings_as_it_reads_its_originals() {
           nodeSelector: [{matchExpressions: [{key: zone, operator: In, values: [1]}]}]}]}}]",
         &[],
     );
-    let file = talos.file.as_ref().map(|it| it.reveal());
+    let file = talos.file.as_ref().map(bowline_core::Secret::reveal);
     let config = bowline_talos::Config::read(file.unwrap()).unwrap();
     assert!(config.prefer_ipv6);
     assert_eq!(config.findings, []);
@@ -487,7 +487,10 @@ fn an_originals_command_line_environment_and_file_become_a_configuration_that_sa
             .iter()
             .any(|it| it.starts_with("old (3:1 of the file)"))
     );
+}
 
+#[test]
+fn every_original_can_be_migrated() {
     let made = migrated(
         "cloudscale-cloud-controller-manager",
         &[],

@@ -1,5 +1,6 @@
 //! `--config` and the commands about it: several accounts of one cloud in one process.
 
+use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -185,10 +186,12 @@ impl Stage {
         let mut text = String::from("services: {defaultCloud: none}\nclouds:\n");
         for ((name, server), secret) in ["a", "b"].iter().zip(&self.servers).zip(secrets) {
             let address = server.local_addr().unwrap();
-            text.push_str(&format!(
+            write!(
+                text,
                 "- name: {name}\n  provider: exoscale\n  settings:\n    global: {{zone: {DEFAULT_ZONE}, apiKey: \
                  {DEFAULT_KEY}, apiSecret: {secret}, apiEndpoint: 'http://{address}/v2'}}\n"
-            ));
+            )
+            .unwrap();
         }
         text
     }
