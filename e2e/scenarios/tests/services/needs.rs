@@ -8,6 +8,7 @@ use bowline_core::{Cloud, Needs};
 use bowline_scenarios::objects::service;
 use bowline_scenarios::{Bench, LEASE, refuse, scenario};
 use bowline_simulator::journal::Filter;
+use bowline_simulator::kubernetes::auth::originals;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::Api;
 use serde_json::{Value, json};
@@ -166,6 +167,56 @@ fn until_the_uid_of_the_cluster_can_be_read_nothing_is_drafted() {
         bench.delete_service("web").await;
         bench.until_service_gone("web").await;
         assert_eq!(reads(&bench, SYSTEM), asked);
+    });
+}
+
+/// The framework's role, and what it takes to read these.
+fn role(rules: &[Value]) -> Vec<Value> {
+    let mut objects = originals::framework("bowline", false);
+    let is_role = |it: &&mut Value| it["kind"] == "ClusterRole";
+    let role = objects.iter_mut().find(is_role).unwrap();
+    role["rules"]
+        .as_array_mut()
+        .unwrap()
+        .extend_from_slice(rules);
+    objects
+}
+
+#[test]
+fn two_rights_more_are_enough() {
+    scenario!(async || {
+        let uid = json!({ "apiGroups": [""], "resources": ["namespaces"],
+                          "resourceNames": ["kube-system"], "verbs": ["get"] });
+        let slices = json!({ "apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"],
+                             "verbs": ["list", "watch"] });
+        let mut bench = stage::idle(&[]).await;
+        bench.balancers().need(ENDPOINTS.and(CLUSTER_UID));
+        let granted = bench.cluster.grant("bowline", &role(&[uid, slices])).await;
+        bench.act_as(granted.config);
+        bench.start();
+        bench.cluster.put_endpoints("web", &ready(&["n2"])).await;
+        bench.create_service(local()).await;
+        until_members(&bench, &["n2"]).await;
+        bench.stop().await;
+        let refused = Filter::any().caller(&granted.user).status(403);
+        assert_eq!(bench.matching(&refused), []);
+    });
+}
+
+#[test]
+fn who_lacks_the_right_hears_which_and_no_cloud_is_asked() {
+    scenario!(async || {
+        let mut bench = stage::idle(&[]).await;
+        bench.balancers().need(CLUSTER_UID);
+        let granted = bench.cluster.grant("bowline", &role(&[])).await;
+        bench.act_as(granted.config);
+        bench.create_service(service("web")).await;
+        bench.start();
+        bench.until_told(LEASE, "ClusterUIDForbidden").await;
+        bench
+            .until("it waits", |it| it.condition("web").contains("kube-system"))
+            .await;
+        assert_eq!(bench.balancers().calls(), [""; 0]);
     });
 }
 
