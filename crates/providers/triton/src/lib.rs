@@ -31,6 +31,7 @@
 //! ```
 
 pub mod api;
+pub mod cmon;
 pub mod config;
 mod feed;
 pub mod id;
