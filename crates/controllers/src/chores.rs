@@ -16,10 +16,9 @@ use bowline_core::{
     Ownership, Secret,
 };
 use futures::future::join_all;
-use k8s_openapi::api::core::v1::{Namespace, ObjectReference};
-use kube::ResourceExt as _;
-use kube::api::Api;
+use k8s_openapi::api::core::v1::ObjectReference;
 use tokio::sync::{Notify, OnceCell};
+use tokio::time::timeout;
 use tracing::{info, warn};
 
 use crate::clients::CALL_DEADLINE;
@@ -27,11 +26,9 @@ use crate::election::Fence;
 use crate::events::{EventType, Recorder};
 use crate::nodes::Nodes;
 use crate::owners::by_claims;
+use crate::service::cluster_uid;
 use crate::stop::Stop;
 use crate::write::KeptWriter;
-
-/// The namespace whose uid tells clusters apart.
-const SYSTEM: &str = "kube-system";
 
 /// What the controller works with.
 pub struct ChoresParts {
@@ -49,6 +46,8 @@ pub struct ChoresParts {
     pub cluster_name: String,
     /// Where objects are kept.
     pub namespace: String,
+    /// Where others in the cluster find our pages.
+    pub address: String,
 }
 
 /// Runs the chores of all clouds.
@@ -66,6 +65,7 @@ struct Shared {
     writer: KeptWriter,
     recorder: Recorder,
     cluster_name: String,
+    address: String,
     uid: OnceCell<String>,
 }
 
@@ -96,6 +96,7 @@ impl ChoresController {
                 writer,
                 recorder: parts.recorder,
                 cluster_name: parts.cluster_name,
+                address: parts.address,
                 uid: OnceCell::new(),
             }),
         }
@@ -151,6 +152,10 @@ impl Cluster for Seat {
 
     fn namespace(&self) -> &str {
         self.shared.writer.namespace()
+    }
+
+    fn address(&self) -> &str {
+        &self.shared.address
     }
 
     fn uid(&self) -> BoxFuture<'_, Result<String, ClusterError>> {
@@ -220,14 +225,13 @@ impl Shared {
     async fn read_uid(&self) -> Result<String, ClusterError> {
         let failed = |source: Box<dyn std::error::Error + Send + Sync>| ClusterError::Failed {
             what: "reading",
-            object: format!("Namespace {SYSTEM}"),
+            object: "the namespace kube-system".to_owned(),
             source,
         };
-        let api: Api<Namespace> = Api::all(self.client.clone());
-        let read = tokio::time::timeout(CALL_DEADLINE, api.get(SYSTEM)).await;
+        let read = timeout(CALL_DEADLINE, cluster_uid(&self.client)).await;
         let read = read.map_err(|late| failed(Box::new(late)))?;
-        let namespace = read.map_err(|error| failed(Box::new(error)))?;
-        let uid = namespace.uid().filter(|uid| !uid.is_empty());
+        let uid = read.map_err(|error| failed(Box::new(error)))?;
+        let uid = uid.filter(|uid| !uid.is_empty());
         uid.ok_or_else(|| failed("it has no uid".into()))
     }
 }

@@ -33,6 +33,9 @@ pub trait Cluster: Send + Sync {
     /// The namespace of what is kept.
     fn namespace(&self) -> &str;
 
+    /// Where others in the cluster find our pages: scheme, host and port.
+    fn address(&self) -> &str;
+
     /// The uid of the namespace `kube-system`, which tells clusters of one name apart. Read once.
     fn uid(&self) -> BoxFuture<'_, Result<String, ClusterError>>;
 

@@ -11,6 +11,7 @@ use crate::certificates::{CertificateController, CertificateParts};
 use crate::chores::{ChoresController, ChoresParts};
 use crate::clients::{HEALTH_PATIENCE, INFORMERS, wait_until_healthy};
 use crate::election::Fence;
+use crate::endpoints::Slices;
 use crate::events::Recorder;
 use crate::ipam::{self, IpamController, IpamParts};
 use crate::labels::{LabelController, LabelOptions};
@@ -43,6 +44,7 @@ pub(super) struct Work<'a> {
     fence: Fence,
     nodes: Nodes,
     services: Services,
+    slices: Slices,
     requests: CertificateRequests,
 }
 
@@ -67,6 +69,7 @@ impl<'a> Work<'a> {
             fence,
             nodes: Nodes::default(),
             services: Services::default(),
+            slices: Slices::default(),
             requests: CertificateRequests::default(),
         }
     }
@@ -106,6 +109,9 @@ impl<'a> Work<'a> {
         let is_started = |name| names.iter().any(|known| known.name == name);
         if is_started(SERVICE) {
             self.follow(&mut running, "services-synced", &self.services, &stop);
+            if self.needs_endpoints() {
+                self.follow(&mut running, "endpoints-synced", &self.slices, &stop);
+            }
         }
         if is_started(CERTIFICATES) {
             let name = "certificate-requests-synced";
@@ -353,8 +359,10 @@ impl<'a> Work<'a> {
         let parts = ServiceParts {
             services: self.services.clone(),
             nodes: self.nodes.clone(),
+            slices: self.slices.clone(),
             writer: ServiceWriter::new(client.clone()),
             client,
+            reader: manager.clients.root(INFORMERS),
             recorder: recorder.clone(),
             metrics: manager.metrics.clone(),
             clock: manager.clock.clone(),
@@ -371,6 +379,13 @@ impl<'a> Work<'a> {
             run: Box::pin(controller.run(stop.clone())),
             recorder,
         })
+    }
+
+    /// Whether some cloud's load balancers depend on where endpoints are: otherwise nobody reads them, and
+    /// no right for that is needed.
+    fn needs_endpoints(&self) -> bool {
+        let mut balancers = self.manager.clouds.iter().filter_map(|it| it.balancers());
+        balancers.any(|it| it.needs().endpoints)
     }
 
     fn start_for_certificates(&self, known: &'static KnownController, stop: &Stop) -> Started {
@@ -415,15 +430,19 @@ impl<'a> Work<'a> {
             Recorder::new(client(), known.name, &context)
         };
         let options = &manager.options;
+        // Where the program's other object is: the deployment has rights there.
+        let namespace = options.election.resource_namespace.clone();
+        let port = options.serving.port;
         let parts = ChoresParts {
+            // The chart's Service.
+            address: format!("https://bowline-metrics.{namespace}.svc:{port}"),
+            namespace,
             nodes: self.nodes.clone(),
             client: client(),
             recorder: recorder.clone(),
             questions: self.questions(),
             is_observing,
             cluster_name: options.cloud.cluster_name.clone(),
-            // Where the program's other object is: the deployment has rights there.
-            namespace: options.election.resource_namespace.clone(),
         };
         let controller = ChoresController::new(parts, &manager.clouds);
         Started {
