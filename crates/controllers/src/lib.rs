@@ -13,12 +13,14 @@
 //!                │                      lifecycle ───┤
 //!                │                      ipam ────────┤
 //!                ├─▶ services, endpoints ─▶ service ─┼─▶ owners, lookups ─▶ clouds
-//!                └─▶ requests ─▶ certificates ───────┴─▶ events, metrics
+//!                ├─▶ requests ─▶ certificates ───────┼─▶ events, metrics
+//!                └─▶ chores: what one cloud does ────┘
 //! ```
 //!
 //! Start reading at [`manager`].
 
 pub mod certificates;
+pub mod chores;
 pub mod clients;
 pub mod election;
 mod endpoints;

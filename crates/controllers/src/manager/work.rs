@@ -8,6 +8,7 @@ use tracing::{info, warn};
 
 use super::{Manager, ManagerError};
 use crate::certificates::{CertificateController, CertificateParts};
+use crate::chores::{ChoresController, ChoresParts};
 use crate::clients::{HEALTH_PATIENCE, INFORMERS, wait_until_healthy};
 use crate::election::Fence;
 use crate::endpoints::Slices;
@@ -19,7 +20,8 @@ use crate::lookups::Lookups;
 use crate::node::{NodeController, NodeOptions};
 use crate::nodes::Nodes;
 use crate::options::{
-    CERTIFICATES, CLOUD_NODE, CLOUD_NODE_LIFECYCLE, KnownController, LABEL_SYNC, NODE_IPAM, SERVICE,
+    CERTIFICATES, CHORES, CLOUD_NODE, CLOUD_NODE_LIFECYCLE, KnownController, LABEL_SYNC, NODE_IPAM,
+    SERVICE,
 };
 use crate::owners::Owners;
 use crate::requests::CertificateRequests;
@@ -234,6 +236,9 @@ impl<'a> Work<'a> {
             {
                 Ok(Some(self.start_for_certificates(known, stop)))
             }
+            CHORES if ChoresController::has_work(&self.manager.clouds) => {
+                Ok(Some(self.start_chores(known, stop)))
+            }
             _ => {
                 not_supported(known);
                 Ok(None)
@@ -406,6 +411,40 @@ impl<'a> Work<'a> {
         let is_named = self.is_named(known);
         let controller =
             CertificateController::new(parts, &manager.clouds, is_named, self.fence.clone());
+        Started {
+            known,
+            run: Box::pin(controller.run(stop.clone())),
+            recorder,
+        }
+    }
+
+    fn start_chores(&self, known: &'static KnownController, stop: &Stop) -> Started {
+        let manager = self.manager;
+        // The rights are the deployment's own: nobody binds roles to an account of this name.
+        let client = || manager.clients.with_own_rights(known.identity, &self.fence);
+        let context = manager.event_context();
+        let is_observing = self.fence.is_observing();
+        let recorder = if is_observing {
+            Recorder::observing(known.name, &context)
+        } else {
+            Recorder::new(client(), known.name, &context)
+        };
+        let options = &manager.options;
+        // Where the program's other object is: the deployment has rights there.
+        let namespace = options.election.resource_namespace.clone();
+        let port = options.serving.port;
+        let parts = ChoresParts {
+            // The chart's Service.
+            address: format!("https://bowline-metrics.{namespace}.svc:{port}"),
+            namespace,
+            nodes: self.nodes.clone(),
+            client: client(),
+            recorder: recorder.clone(),
+            questions: self.questions(),
+            is_observing,
+            cluster_name: options.cloud.cluster_name.clone(),
+        };
+        let controller = ChoresController::new(parts, &manager.clouds);
         Started {
             known,
             run: Box::pin(controller.run(stop.clone())),

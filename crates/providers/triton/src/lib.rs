@@ -32,6 +32,7 @@
 //! ```
 
 pub mod api;
+pub mod cmon;
 pub mod config;
 mod feed;
 pub mod id;
