@@ -12,6 +12,7 @@
 //!                ├─▶ nodes (one watch) ─▶ node ──────┬─▶ clients ─▶ API server
 //!                │                      lifecycle ───┤
 //!                │                      ipam ────────┤
+//!                │                      routes ──────┤
 //!                ├─▶ services (one watch) ─▶ service ┼─▶ owners, lookups ─▶ clouds
 //!                └─▶ requests ─▶ certificates ───────┴─▶ events, metrics
 //! ```
@@ -36,6 +37,7 @@ mod owners;
 pub mod queue;
 mod recent;
 mod requests;
+pub mod routes;
 pub mod service;
 mod services;
 pub mod serving;
