@@ -27,6 +27,7 @@ mod addresses;
 mod annotation;
 mod balancers;
 mod certificates;
+mod chores;
 mod cloud;
 mod duration;
 mod error;
@@ -74,6 +75,9 @@ pub use certificates::{
     MachineAnswer, MachineIdentity, NODE_USER_PREFIX, NodePart, Recognised, RequestContent,
     ServingCertificates, Verdict as CertificateVerdict, Words, decide as decide_certificate,
     node_of, recognise as recognise_certificate,
+};
+pub use chores::{
+    Chores, Cluster, ClusterError, KEPT_BY_LABEL, Kept, KeptKind, KeptObject, News, Page,
 };
 pub use cloud::{BoxFuture, Claim, Cloud, CloudName, CloudNameError, Instances, Voice};
 pub use duration::{format_duration, parse_duration};
