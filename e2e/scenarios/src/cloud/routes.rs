@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
-use bowline_core::routes::{Placement, Question, Remark, Route, Routes, Step, Survey, Target};
+use bowline_core::routes::{
+    Advice, Placement, Question, Remark, Route, Routes, Step, Survey, Target,
+};
 use bowline_core::{AddressKind, BoxFuture, CloudError, CloudErrorKind, NodeAddress};
 use bowline_http::Clock;
 use jiff::Timestamp;
@@ -25,6 +27,7 @@ struct State {
     failures: BTreeMap<String, VecDeque<(CloudErrorKind, &'static str)>>,
     unseen: Option<(CloudErrorKind, &'static str)>,
     calls: Vec<(Timestamp, String)>,
+    advice: Option<Advice>,
 }
 
 /// Routes as the test says them.
@@ -105,6 +108,15 @@ impl ScriptedRoutes {
         let key = (node.to_owned(), cidr.to_owned());
         let placement = Placement::Refused(Remark { reason, message });
         self.state().placements.insert(key, placement);
+    }
+
+    /// What people should know, on that Pod if there is one (namespace and name).
+    pub fn advise(&self, pod: Option<(&str, &str)>, reason: &'static str, message: &str) {
+        let own = |(namespace, name): (&str, &str)| (namespace.to_owned(), self.names.own(name));
+        let message = message.to_owned();
+        let remark = Remark { reason, message };
+        let pod = pod.map(own);
+        self.state().advice = Some(Advice { pod, remark });
     }
 
     /// Every call takes that long.
@@ -275,6 +287,10 @@ impl Routes for ScriptedRoutes {
             self.begin(told.join("; ")).await;
             steps.iter().map(|step| self.make(step)).collect()
         })
+    }
+
+    fn advice(&self) -> Option<Advice> {
+        self.state().advice.clone()
     }
 
     fn writes_tables(&self) -> bool {

@@ -13,4 +13,5 @@ mod pace;
 mod rights;
 mod stage;
 mod starting;
+mod triton;
 mod writing;

@@ -112,6 +112,25 @@ fn what_a_cloud_refuses_is_told_once_and_the_network_is_not_there() {
 }
 
 #[test]
+fn what_people_should_know_is_told_once_on_the_manager_s_own_pod() {
+    scenario!(async || {
+        let mut bench = with_two([]).await;
+        let pod = Some(("kube-system", "bowline-0"));
+        routes_of(&bench).advise(pod, "MindTheGap", "mind it");
+        bench.start();
+        until(&bench, &["a", "b"], UP).await;
+        let told = |bench: &Bench| !bench.events_of("MindTheGap").is_empty();
+        bench.until("it is told", told).await;
+        bench.settle().await;
+        let events = bench.events_of("MindTheGap");
+        assert_eq!(events.len(), 1);
+        assert_eq!(events[0]["involvedObject"]["name"], "bowline-0");
+        assert_eq!(events[0]["metadata"]["namespace"], "kube-system");
+        assert_eq!(events[0]["count"], 1);
+    });
+}
+
+#[test]
 fn a_condition_that_was_not_written_is_written_soon() {
     scenario!(async || {
         let mut bench = with_two([]).await;
