@@ -24,8 +24,8 @@
 //! ```text
 //!  reload ─ flags, Secret, environment, file ─▶ config ─▶ keys, signature ─┐
 //!                                                                          ▼
-//!  Cloud ─▶ instances ─▶ site ─┬─▶ roll: all machines ◀─ feed: lists again ├─▶ api ─▶ bowline-http
-//!                              ├─▶ account, networks, data center ─────────┤
+//!  Cloud ┬▶ instances ┬▶ site ─┬─▶ roll: all machines ◀─ feed: lists again ├─▶ api ─▶ bowline-http
+//!        └▶ routes ───┘        ├─▶ account, networks, data center ─────────┤
 //!                              └─▶ tags: what is ours on the machines ─────┘
 //!
 //!  interest: nothing is listed or followed while nobody asks
@@ -42,6 +42,7 @@ pub mod keys;
 mod metrics;
 mod reload;
 pub mod roll;
+mod routes;
 pub mod signature;
 mod site;
 pub mod tags;
@@ -51,6 +52,7 @@ mod testing;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bowline_core::routes::Routes;
 use bowline_core::{Claim, Cloud, CloudName, Instances, Node};
 pub use bowline_http::Surroundings;
 use bowline_http::{Background, Clock};
@@ -62,6 +64,7 @@ use tracing::warn;
 use api::{Api, Client, ClientError, Setting};
 use instances::Machines;
 use interest::Interest;
+use routes::FabricRoutes;
 use tags::Keeper;
 
 pub use config::{Config, ConfigErrors, SecretContent};
@@ -69,6 +72,10 @@ pub use feed::{GATHER, PING, REFUSED};
 pub use instances::{CONFIRMATIONS, INSTANCE_ID, NAMES_READ, PREFIX, dnsify};
 pub use metrics::TritonMetrics;
 pub use reload::{Environment, POLL, SourceError, Sources};
+pub use routes::{
+    IPV6_IGNORED, MOST_ENTRIES, NEED_SPOOFING, NO_FABRIC_NIC, OUTSIDE_CLUSTER, OVERLAPS_SUBNET,
+    SHARED, TOO_MANY,
+};
 pub use site::Site;
 
 /// The provider's name, as in `--cloud-provider`.
@@ -107,6 +114,16 @@ pub fn build(
         tasks.extend(background(&site, &config, surroundings, metrics, &interest));
         sites.push((site, setting));
     }
+    let routes = config.routes.enabled.then(|| {
+        FabricRoutes::new(
+            sites.iter().map(|(site, _)| Arc::clone(site)).collect(),
+            config.routes.clone(),
+            config.resync,
+            Arc::clone(&interest),
+            metrics.clone(),
+            &sources.environment,
+        )
+    });
     let machines = Arc::new(Machines::new(
         sites.iter().map(|(site, _)| Arc::clone(site)).collect(),
         config.nodes.clone(),
@@ -127,6 +144,7 @@ pub fn build(
             .map(|(site, _)| keeper(site, metrics))
             .collect(),
         machines: Arc::clone(&machines),
+        routes,
         loaded: loaded.subscribe(),
         config,
         _tasks: tasks
@@ -201,6 +219,8 @@ pub struct Triton {
     sites: Vec<Arc<Site>>,
     keepers: Vec<Arc<Keeper>>,
     machines: Arc<Machines>,
+    /// Where they are switched on.
+    routes: Option<FabricRoutes>,
     loaded: watch::Receiver<String>,
     /// End with the cloud.
     _tasks: Vec<Background>,
@@ -249,5 +269,10 @@ impl Cloud for Triton {
 
     fn instances(&self) -> Option<&dyn Instances> {
         Some(&*self.machines)
+    }
+
+    fn routes(&self) -> Option<&dyn Routes> {
+        let routes = self.routes.as_ref()?;
+        Some(routes)
     }
 }
