@@ -51,7 +51,7 @@ mod testing;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bowline_core::{Claim, Cloud, CloudName, Instances, Node};
+use bowline_core::{Chores, Claim, Cloud, CloudName, Instances, Node, Page};
 pub use bowline_http::Surroundings;
 use bowline_http::{Background, Clock};
 use thiserror::Error;
@@ -60,6 +60,7 @@ use tokio::time::sleep;
 use tracing::warn;
 
 use api::{Api, Client, ClientError, Setting};
+use cmon::Cmon;
 use instances::Machines;
 use interest::Interest;
 use tags::Keeper;
@@ -112,20 +113,32 @@ pub fn build(
         config.nodes.clone(),
         config.resync,
         surroundings.clock.clone(),
-        interest,
+        Arc::clone(&interest),
         metrics.clone(),
     ));
     let fingerprint = config.profiles.first();
     let fingerprint = fingerprint.map(|it| it.connection.key.fingerprint().md5());
     let loaded = watch::Sender::new(fingerprint.unwrap_or_default());
+    let keepers: Vec<Arc<Keeper>> = sites
+        .iter()
+        .map(|(site, _)| keeper(site, metrics))
+        .collect();
+    let parts = cmon::Parts {
+        cloud: surroundings.name.to_string(),
+        sites: sites.iter().map(|(site, _)| Arc::clone(site)).collect(),
+        keepers: keepers.clone(),
+        interest,
+        clock: surroundings.clock.clone(),
+        environment: sources.environment.clone(),
+        metrics: metrics.clone(),
+    };
+    let cmon = Cmon::new(&config, parts);
     let cloud = Triton {
         name: surroundings.name.clone(),
         clock: surroundings.clock.clone(),
         sites: sites.iter().map(|(site, _)| Arc::clone(site)).collect(),
-        keepers: sites
-            .iter()
-            .map(|(site, _)| keeper(site, metrics))
-            .collect(),
+        cmon,
+        keepers,
         machines: Arc::clone(&machines),
         loaded: loaded.subscribe(),
         config,
@@ -200,6 +213,8 @@ pub struct Triton {
     config: Config,
     sites: Vec<Arc<Site>>,
     keepers: Vec<Arc<Keeper>>,
+    /// None if nothing is to be done about metrics of machines.
+    cmon: Option<Cmon>,
     machines: Arc<Machines>,
     loaded: watch::Receiver<String>,
     /// End with the cloud.
@@ -249,5 +264,13 @@ impl Cloud for Triton {
 
     fn instances(&self) -> Option<&dyn Instances> {
         Some(&*self.machines)
+    }
+
+    fn chores(&self) -> Option<&dyn Chores> {
+        self.cmon.as_ref().map(|cmon| cmon as &dyn Chores)
+    }
+
+    fn page(&self, path: &str) -> Option<Page> {
+        self.cmon.as_ref()?.page(path)
     }
 }

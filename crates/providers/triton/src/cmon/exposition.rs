@@ -356,8 +356,10 @@ fn is_name(text: &str, of_metric: bool) -> bool {
     fits && text != "__name__"
 }
 
+/// Whether everybody takes it for a number; not all know one that is none, with a sign.
 fn is_number(text: &str) -> bool {
-    text.parse::<f64>().is_ok()
+    let number = text.parse::<f64>();
+    number.is_ok_and(|it| !(it.is_nan() && text.starts_with(['+', '-'])))
 }
 
 #[cfg(test)]

@@ -64,6 +64,7 @@ fn lines_that_nobody_could_read_are_dropped_and_counted() {
         ("", 0),
         ("a", 1),
         ("a one", 1),
+        ("a +NaN", 1),
         ("a 1 soon", 1),
         ("a 1 2 3", 1),
         ("1a 1", 1),
