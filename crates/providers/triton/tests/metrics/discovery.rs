@@ -191,7 +191,7 @@ async fn who_takes_the_group_away_has_it_put_back_and_nothing_is_written_without
         stage.desk.writes.load(Ordering::Relaxed),
     );
     stage.start("discovery");
-    sleep(Duration::from_secs(3600)).await;
+    sleep(Duration::from_secs(900)).await;
     assert_eq!(stage.tag_writes(), writes, "a restart writes nothing");
     assert_eq!(stage.desk.writes.load(Ordering::Relaxed), objects);
     stage
@@ -244,7 +244,7 @@ async fn a_key_that_signs_no_certificates_is_told_once_and_machines_are_listed_a
     stage.cloud.add_key("acme", &line.public_line()).unwrap();
     stage.start_with("discovery", key);
     until_grouped(&stage, 1..=1).await;
-    sleep(Duration::from_secs(3600)).await;
+    sleep(Duration::from_secs(900)).await;
     assert_eq!(stage.discovered().len(), 1);
     let told = stage.desk.told();
     assert_eq!(told.len(), 1, "{told:?}");
@@ -265,7 +265,7 @@ async fn an_observer_lists_machines_and_changes_nothing() {
     stage.desk.observing.store(true, Ordering::Relaxed);
     stage.start("discovery");
     stage.until("a list", |it| it.discovered().len() == 2).await;
-    sleep(Duration::from_secs(3600)).await;
+    sleep(Duration::from_secs(900)).await;
     assert_eq!(stage.tag_writes(), 0);
     assert_eq!(stage.desk.writes.load(Ordering::Relaxed), 0);
 }
@@ -283,7 +283,7 @@ async fn what_is_somebody_elses_is_left_alone_and_told() {
     }
     stage.start("discovery");
     until_grouped(&stage, 1..=1).await;
-    sleep(Duration::from_secs(3600)).await;
+    sleep(Duration::from_secs(900)).await;
     assert_eq!(stage.tag(2, GROUPS).as_deref(), Some("mine"));
     let told = stage.desk.told();
     assert_eq!(told.len(), 2, "{told:?}");
