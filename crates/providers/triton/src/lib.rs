@@ -53,7 +53,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bowline_core::routes::Routes;
-use bowline_core::{Claim, Cloud, CloudName, Instances, Node};
+use bowline_core::{Chores, Claim, Cloud, CloudName, Instances, Node, Page};
 pub use bowline_http::Surroundings;
 use bowline_http::{Background, Clock};
 use thiserror::Error;
@@ -62,6 +62,7 @@ use tokio::time::sleep;
 use tracing::warn;
 
 use api::{Api, Client, ClientError, Setting};
+use cmon::Cmon;
 use instances::Machines;
 use interest::Interest;
 use routes::FabricRoutes;
@@ -129,20 +130,32 @@ pub fn build(
         config.nodes.clone(),
         config.resync,
         surroundings.clock.clone(),
-        interest,
+        Arc::clone(&interest),
         metrics.clone(),
     ));
     let fingerprint = config.profiles.first();
     let fingerprint = fingerprint.map(|it| it.connection.key.fingerprint().md5());
     let loaded = watch::Sender::new(fingerprint.unwrap_or_default());
+    let keepers: Vec<Arc<Keeper>> = sites
+        .iter()
+        .map(|(site, _)| keeper(site, metrics))
+        .collect();
+    let parts = cmon::Parts {
+        cloud: surroundings.name.to_string(),
+        sites: sites.iter().map(|(site, _)| Arc::clone(site)).collect(),
+        keepers: keepers.clone(),
+        interest,
+        clock: surroundings.clock.clone(),
+        environment: sources.environment.clone(),
+        metrics: metrics.clone(),
+    };
+    let cmon = Cmon::new(&config, parts);
     let cloud = Triton {
         name: surroundings.name.clone(),
         clock: surroundings.clock.clone(),
         sites: sites.iter().map(|(site, _)| Arc::clone(site)).collect(),
-        keepers: sites
-            .iter()
-            .map(|(site, _)| keeper(site, metrics))
-            .collect(),
+        cmon,
+        keepers,
         machines: Arc::clone(&machines),
         routes,
         loaded: loaded.subscribe(),
@@ -218,6 +231,8 @@ pub struct Triton {
     config: Config,
     sites: Vec<Arc<Site>>,
     keepers: Vec<Arc<Keeper>>,
+    /// None if nothing is to be done about metrics of machines.
+    cmon: Option<Cmon>,
     machines: Arc<Machines>,
     /// Where they are switched on.
     routes: Option<FabricRoutes>,
@@ -274,5 +289,13 @@ impl Cloud for Triton {
     fn routes(&self) -> Option<&dyn Routes> {
         let routes = self.routes.as_ref()?;
         Some(routes)
+    }
+
+    fn chores(&self) -> Option<&dyn Chores> {
+        self.cmon.as_ref().map(|cmon| cmon as &dyn Chores)
+    }
+
+    fn page(&self, path: &str) -> Option<Page> {
+        self.cmon.as_ref()?.page(path)
     }
 }
