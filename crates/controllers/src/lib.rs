@@ -28,14 +28,17 @@ pub mod lifecycle;
 mod lookups;
 pub mod manager;
 pub mod metrics;
+mod news;
 pub mod node;
 mod nodes;
+
 mod objects;
 pub mod options;
 mod owners;
 pub mod queue;
 mod recent;
 mod requests;
+pub mod secrets;
 pub mod service;
 mod services;
 pub mod serving;

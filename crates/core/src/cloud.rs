@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use crate::ipam::Networks;
-use crate::{Balancers, CloudError, LabelSync, Lookup, Node, ServingCertificates, Trouble};
+use crate::{Balancers, CloudError, LabelSync, Lookup, News, Node, ServingCertificates, Trouble};
 
 /// A future of a capability's method; capabilities are used behind pointers.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -107,6 +107,18 @@ pub trait Cloud: Send + Sync + 'static {
     fn next_trouble(&self, after: u64) -> BoxFuture<'_, Trouble> {
         let _ = after;
         Box::pin(std::future::pending())
+    }
+
+    /// The next piece of news that nobody has taken yet; the manager that leads writes an event about it.
+    /// Waits for as long as there is none. Asking says that news are wanted: those of the time before need
+    /// not be kept.
+    fn next_news(&self) -> BoxFuture<'_, News> {
+        Box::pin(std::future::pending())
+    }
+
+    /// The reason of the event about a node whose provider id is [`Claim::Malformed`].
+    fn malformed_reason(&self) -> &'static str {
+        "MalformedProviderID"
     }
 
     /// What it knows about machines.

@@ -41,6 +41,7 @@ pub mod marks;
 mod members;
 mod membership;
 mod needs_update;
+mod news;
 mod node;
 pub mod ownership;
 mod plan;
@@ -89,6 +90,7 @@ pub use marks::{Keeping, Marks};
 pub use members::{Fingerprint, may_change_members, name_list};
 pub use membership::{AUTOSCALER_TAINT, EXCLUSION_LABEL, Exclusion, exclusion};
 pub use needs_update::needs_update;
+pub use news::{About, News};
 pub use node::{
     AddressKind, Node, NodeAddress, PROVIDED_NODE_IP, Ready, SHUTDOWN_TAINT, Taint,
     UNINITIALIZED_TAINT,

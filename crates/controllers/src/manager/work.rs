@@ -1,7 +1,9 @@
 //! What a leader does: watch, start the controllers, stop them again.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use bowline_core::Cloud;
 use futures::future::BoxFuture;
 use tokio::task::JoinSet;
 use tracing::{info, warn};
@@ -15,6 +17,7 @@ use crate::ipam::{self, IpamController, IpamParts};
 use crate::labels::{LabelController, LabelOptions};
 use crate::lifecycle::{LifecycleController, LifecycleOptions};
 use crate::lookups::Lookups;
+use crate::news;
 use crate::node::{NodeController, NodeOptions};
 use crate::nodes::Nodes;
 use crate::options::{
@@ -81,7 +84,7 @@ impl<'a> Work<'a> {
         let owners = self.owners(&stop);
         let mut running = JoinSet::new();
         self.tell_troubles(&mut running, &stop);
-        let mut recorders = Vec::new();
+        let mut recorders = self.tell_news(&mut running, &stop);
         let mut names = Vec::new();
         for known in &self.controllers {
             self.pause(&stop).await;
@@ -137,6 +140,30 @@ impl<'a> Work<'a> {
             let clock = self.manager.clock.clone();
             running.spawn(trouble::tell(cloud.clone(), client, clock, stop.clone()));
         }
+    }
+
+    /// Tells the news of clouds, likewise; gives what writes them.
+    fn tell_news(&self, running: &mut JoinSet<()>, stop: &Stop) -> Vec<Recorder> {
+        let manager = self.manager;
+        let context = manager.event_context();
+        let election = &manager.options.election;
+        let lease = (
+            election.resource_namespace.clone(),
+            election.resource_name.clone(),
+        );
+        let tell = |cloud: &Arc<dyn Cloud>| {
+            let name = cloud.provider();
+            let recorder = if self.fence.is_observing() {
+                Recorder::observing(name, &context)
+            } else {
+                let client = manager.clients.with_own_rights(name, &self.fence);
+                Recorder::new(client, name, &context)
+            };
+            let (cloud, stop) = (Arc::clone(cloud), stop.clone());
+            running.spawn(news::tell(cloud, recorder.clone(), lease.clone(), stop));
+            recorder
+        };
+        manager.clouds.iter().map(tell).collect()
     }
 
     fn owners(&self, stop: &Stop) -> Owners {
