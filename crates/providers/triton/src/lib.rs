@@ -38,6 +38,7 @@ mod instances;
 mod interest;
 pub mod keys;
 mod metrics;
+mod news;
 mod reload;
 pub mod roll;
 pub mod signature;
@@ -48,23 +49,27 @@ mod testing;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bowline_core::{Claim, Cloud, CloudName, Instances, Node};
+use bowline_core::{
+    BoxFuture, Claim, Cloud, CloudName, Fact, Following, Hold, Instances, LabelSync, News, Node,
+};
 pub use bowline_http::Surroundings;
 use bowline_http::{Background, Clock};
 use thiserror::Error;
-use tokio::sync::watch;
+use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::{Notify, watch};
 use tokio::time::sleep;
 use tracing::warn;
 
 use api::{Api, Client, ClientError, Setting};
 use instances::Machines;
 use interest::Interest;
+use news::NewsDesk;
 
 pub use config::{Config, ConfigErrors, SecretContent};
 pub use feed::{GATHER, PING, REFUSED};
 pub use instances::{CONFIRMATIONS, INSTANCE_ID, NAMES_READ, PREFIX, dnsify};
 pub use metrics::TritonMetrics;
-pub use reload::{Environment, POLL, SourceError, Sources};
+pub use reload::{Environment, LOADED, POLL, REJECTED, SecretSource, SourceError, Sources};
 pub use site::Site;
 
 /// The provider's name, as in `--cloud-provider`.
@@ -94,6 +99,8 @@ pub fn build(
         warn!(cloud = surroundings.name.as_str(), "{warning}");
     }
     let interest = Arc::new(Interest::default());
+    let news = Arc::new(NewsDesk::default());
+    let changed = Arc::new(Notify::new());
     let mut sites = Vec::new();
     let mut tasks = Vec::new();
     for profile in &config.profiles {
@@ -101,6 +108,7 @@ pub fn build(
         let api = Arc::new(Api::new(Client::new(&profile.connection, &setting)?));
         let site = Arc::new(Site::new(profile, api));
         tasks.extend(background(&site, &config, surroundings, metrics, &interest));
+        tasks.push(listen(&site, &changed));
         sites.push((site, setting));
     }
     let machines = Arc::new(Machines::new(
@@ -110,6 +118,7 @@ pub fn build(
         surroundings.clock.clone(),
         interest,
         metrics.clone(),
+        Arc::clone(&news),
     ));
     let fingerprint = config.profiles.first();
     let fingerprint = fingerprint.map(|it| it.connection.key.fingerprint().md5());
@@ -120,6 +129,8 @@ pub fn build(
         sites: sites.iter().map(|(site, _)| Arc::clone(site)).collect(),
         machines: Arc::clone(&machines),
         loaded: loaded.subscribe(),
+        news: Arc::clone(&news),
+        changed,
         config,
         _tasks: tasks
             .into_iter()
@@ -130,12 +141,26 @@ pub fn build(
                     machines,
                     failures: metrics.reload_failures.clone(),
                     loaded,
+                    news,
                 }
                 .run(),
             )])
             .collect(),
     };
     Ok(Arc::new(cloud))
+}
+
+/// Passes on that machines have changed, to whoever waits for that, or will.
+fn listen(site: &Site, changed: &Arc<Notify>) -> Background {
+    let (mut changes, changed) = (site.roll.changes(), Arc::clone(changed));
+    Background::start(async move {
+        loop {
+            match changes.recv().await {
+                Ok(_) | Err(RecvError::Lagged(_)) => changed.notify_one(),
+                Err(RecvError::Closed) => return,
+            }
+        }
+    })
 }
 
 /// What goes on beside the questions about one data center, for as long as there are questions.
@@ -188,6 +213,9 @@ pub struct Triton {
     sites: Vec<Arc<Site>>,
     machines: Arc<Machines>,
     loaded: watch::Receiver<String>,
+    news: Arc<NewsDesk>,
+    /// Machines have changed since labels were last looked at.
+    changed: Arc<Notify>,
     /// End with the cloud.
     _tasks: Vec<Background>,
 }
@@ -228,7 +256,46 @@ impl Cloud for Triton {
         id::claim(node)
     }
 
+    fn next_news(&self) -> BoxFuture<'_, News> {
+        Box::pin(self.news.next())
+    }
+
+    fn malformed_reason(&self) -> &'static str {
+        "InvalidProviderID"
+    }
+
     fn instances(&self) -> Option<&dyn Instances> {
         Some(&*self.machines)
+    }
+
+    fn label_sync(&self) -> Option<&dyn LabelSync> {
+        Some(self)
+    }
+}
+
+impl LabelSync for Triton {
+    fn holds(&self, key: &str) -> Hold {
+        if instances::is_own_label(key) {
+            Hold::Whole
+        } else {
+            Hold::Not
+        }
+    }
+
+    /// A machine can be resized, but never moves to another data center.
+    fn follows(&self, fact: Fact) -> Option<Following> {
+        match fact {
+            Fact::Zone | Fact::Region => None,
+            Fact::InstanceType => Some(Following {
+                first: None,
+                is_warning: false,
+                reason: "InstanceTypeChanged",
+                words: "instance type changed",
+            }),
+        }
+    }
+
+    fn changed(&self) -> BoxFuture<'_, ()> {
+        Box::pin(self.changed.notified())
     }
 }

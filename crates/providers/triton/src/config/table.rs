@@ -66,6 +66,8 @@ pub struct Row {
     pub secret: &'static [&'static str],
     /// Whether `--<key>` is a flag.
     pub flag: bool,
+    /// Whether it is true or false, so that a flag may stand alone.
+    pub switch: bool,
     /// Whether it is a list: separated by commas, or a list in YAML.
     pub list: bool,
     /// Whether each profile has its own.
@@ -92,6 +94,7 @@ impl Row {
             environment: &[],
             secret: &[],
             flag: false,
+            switch: false,
             list: false,
             connection: false,
         }
@@ -122,6 +125,11 @@ impl Row {
 
     const fn no_flag(mut self) -> Self {
         self.flag = false;
+        self
+    }
+
+    const fn switch(mut self) -> Self {
+        self.switch = true;
         self
     }
 
@@ -260,7 +268,8 @@ pub const TLS_INSECURE: Row = Row::reaching(
     "SDC_TESTING",
     "TRITON_SKIP_TLS_VERIFY",
     "SDC_SKIP_TLS_VERIFY",
-]);
+])
+.switch();
 
 /// The variables in which anything but nothing is true.
 pub const ANYTHING_IS_TRUE: [&str; 2] = ["TRITON_SKIP_TLS_VERIFY", "SDC_SKIP_TLS_VERIFY"];
@@ -290,8 +299,7 @@ pub const REGION: Row = Row::reaching(
     "the data center",
     "a label value",
     "The region of nodes.",
-)
-.no_flag();
+);
 
 /// The zone of nodes.
 pub const ZONE: Row = Row::reaching(
@@ -299,8 +307,7 @@ pub const ZONE: Row = Row::reaching(
     "the data center",
     "a label value",
     "The zone of nodes.",
-)
-.no_flag();
+);
 
 const fn global(
     name: &'static str,
@@ -535,6 +542,23 @@ pub const CMON_ENDPOINT: Row = Row::new(
     "an https URL",
     "The metrics service.",
 );
+
+/// The Secret that values are taken from: a flag alone.
+pub const CREDENTIALS_SECRET: Variable = Variable {
+    name: "triton-credentials-secret",
+    meaning: "The Secret with the credentials, as `<namespace>/<name>`. A change of it is taken on without a \
+              restart.",
+    default: "none",
+    allowed: "`<namespace>/<name>`",
+};
+
+/// The flags: name, whether it may stand alone, and meaning.
+pub fn flags() -> impl Iterator<Item = (&'static str, bool, &'static str)> {
+    let rows = ROWS.iter().filter(|row| row.flag);
+    let of_rows = rows.map(|row| (row.key(), row.switch, row.variable.meaning));
+    let secret = CREDENTIALS_SECRET;
+    of_rows.chain([(secret.name, false, secret.meaning)])
+}
 
 /// All of them, in the order of the reference page.
 pub const ROWS: [Row; 43] = [
