@@ -48,8 +48,9 @@ pub(crate) async fn follow(
                 () = content.closed() => return,
                 changed = sight.changed() => if changed.is_err() { return },
             }
-            if let Some(seen) = content_of(&sight.borrow_and_update()) {
-                content.send_replace(seen);
+            let seen = sight.borrow_and_update().clone();
+            if !matches!(seen, SecretSight::Unknown(_)) {
+                content.send_replace(content_of(&seen));
             }
         }
     });
@@ -69,7 +70,7 @@ async fn known(
     loop {
         let why = match &*sight.borrow_and_update() {
             SecretSight::Unknown(why) => why.clone(),
-            seen => return Ok(content_of(seen).flatten()),
+            seen => return Ok(content_of(seen)),
         };
         if let (Patience::None, Some(why)) = (patience, &why) {
             bail!("Secret {name} (--triton-credentials-secret) cannot be read: {why}");
@@ -105,16 +106,12 @@ pub(crate) async fn appear(source: &mut SecretSource, lacking: &str) -> Result<(
     }
 }
 
-/// What the provider is told; none as long as nothing is known.
-fn content_of(sight: &SecretSight) -> Option<Option<SecretContent>> {
-    match sight {
-        SecretSight::Unknown(_) => None,
-        SecretSight::Missing => Some(None),
-        SecretSight::There { uid, values } => {
-            let values = values
-                .iter()
-                .map(|(key, value)| (key.clone(), value.reveal().to_owned()));
-            Some(Some(SecretContent::new(values).of(uid)))
-        }
-    }
+/// What the provider is told.
+fn content_of(sight: &SecretSight) -> Option<SecretContent> {
+    let SecretSight::There { uid, values } = sight else {
+        return None;
+    };
+    let values = values.iter();
+    let values = values.map(|(key, value)| (key.clone(), value.reveal().to_owned()));
+    Some(SecretContent::new(values).of(uid))
 }

@@ -126,7 +126,7 @@ impl Finder<'_> {
     }
 
     fn flag(&self, row: &Row) -> Option<Found> {
-        let text = self.given.flags.get(row.key()).filter(|_| row.flag)?;
+        let text = self.given.flags.get(row.key()).filter(|_| row.is_flag())?;
         let name = format!("--{}", row.key());
         found(text, Source::Flag, name, row.key())
     }

@@ -53,6 +53,17 @@ impl Section {
     }
 }
 
+/// How a value is given as a flag.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FlagForm {
+    /// Not at all.
+    None,
+    /// With a text.
+    Text,
+    /// It is true or false, and may stand alone.
+    Switch,
+}
+
 /// One value: where it can stand, and what it may be.
 #[derive(Clone, Copy, Debug)]
 pub struct Row {
@@ -65,9 +76,7 @@ pub struct Row {
     /// The keys of the Secret for it; the first that is present wins.
     pub secret: &'static [&'static str],
     /// Whether `--<key>` is a flag.
-    pub flag: bool,
-    /// Whether it is true or false, so that a flag may stand alone.
-    pub switch: bool,
+    pub flag: FlagForm,
     /// Whether it is a list: separated by commas, or a list in YAML.
     pub list: bool,
     /// Whether each profile has its own.
@@ -93,8 +102,7 @@ impl Row {
             variable,
             environment: &[],
             secret: &[],
-            flag: false,
-            switch: false,
+            flag: FlagForm::None,
             list: false,
             connection: false,
         }
@@ -109,7 +117,7 @@ impl Row {
     ) -> Self {
         let mut row = Self::new(Section::Global, name, default, allowed, meaning);
         row.connection = true;
-        row.flag = true;
+        row.flag = FlagForm::Text;
         row
     }
 
@@ -124,18 +132,23 @@ impl Row {
     }
 
     const fn no_flag(mut self) -> Self {
-        self.flag = false;
+        self.flag = FlagForm::None;
         self
     }
 
     const fn switch(mut self) -> Self {
-        self.switch = true;
+        self.flag = FlagForm::Switch;
         self
     }
 
     const fn list(mut self) -> Self {
         self.list = true;
         self
+    }
+
+    /// Whether `--<key>` is a flag.
+    pub fn is_flag(&self) -> bool {
+        self.flag != FlagForm::None
     }
 
     /// Its key in the file: `triton-key-id`.
@@ -554,8 +567,9 @@ pub const CREDENTIALS_SECRET: Variable = Variable {
 
 /// The flags: name, whether it may stand alone, and meaning.
 pub fn flags() -> impl Iterator<Item = (&'static str, bool, &'static str)> {
-    let rows = ROWS.iter().filter(|row| row.flag);
-    let of_rows = rows.map(|row| (row.key(), row.switch, row.variable.meaning));
+    let rows = ROWS.iter().filter(|row| row.is_flag());
+    let is_switch = |row: &Row| row.flag == FlagForm::Switch;
+    let of_rows = rows.map(move |row| (row.key(), is_switch(row), row.variable.meaning));
     let secret = CREDENTIALS_SECRET;
     of_rows.chain([(secret.name, false, secret.meaning)])
 }
@@ -624,11 +638,11 @@ pub fn reference() -> String {
         names.join(", ")
     };
     for row in &ROWS {
-        if !row.flag && row.environment.is_empty() && row.secret.is_empty() {
+        if !row.is_flag() && row.environment.is_empty() && row.secret.is_empty() {
             continue;
         }
         let key = row.key();
-        let flag = if row.flag {
+        let flag = if row.is_flag() {
             format!("`--{key}`")
         } else {
             String::new()
