@@ -12,15 +12,18 @@
 //!                ├─▶ nodes (one watch) ─▶ node ──────┬─▶ clients ─▶ API server
 //!                │                      lifecycle ───┤
 //!                │                      ipam ────────┤
-//!                ├─▶ services (one watch) ─▶ service ┼─▶ owners, lookups ─▶ clouds
-//!                └─▶ requests ─▶ certificates ───────┴─▶ events, metrics
+//!                ├─▶ services, endpoints ─▶ service ─┼─▶ owners, lookups ─▶ clouds
+//!                ├─▶ requests ─▶ certificates ───────┼─▶ events, metrics
+//!                └─▶ chores: what one cloud does ────┘
 //! ```
 //!
 //! Start reading at [`manager`].
 
 pub mod certificates;
+pub mod chores;
 pub mod clients;
 pub mod election;
+mod endpoints;
 pub mod events;
 pub mod ipam;
 pub mod labels;
@@ -47,6 +50,7 @@ mod store;
 mod trouble;
 mod write;
 
+pub use endpoints::{Slice, SliceChange, Slices};
 pub use lookups::Lookups;
 pub use nodes::{NodeChange, Nodes};
 pub use owners::{Describer, Owners};

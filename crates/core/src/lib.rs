@@ -25,6 +25,7 @@ mod addresses;
 mod annotation;
 mod balancers;
 mod certificates;
+mod chores;
 mod cloud;
 mod duration;
 mod error;
@@ -73,6 +74,7 @@ pub use certificates::{
     ServingCertificates, Verdict as CertificateVerdict, Words, decide as decide_certificate,
     node_of, recognise as recognise_certificate,
 };
+pub use chores::{Chores, Cluster, ClusterError, KEPT_BY_LABEL, Kept, KeptKind, KeptObject, Page};
 pub use cloud::{BoxFuture, Claim, Cloud, CloudName, CloudNameError, Instances, Voice};
 pub use duration::{format_duration, parse_duration};
 pub use error::{CloudError, CloudErrorKind, error_chain};
@@ -90,7 +92,7 @@ pub use marks::{Keeping, Marks};
 pub use members::{Fingerprint, may_change_members, name_list};
 pub use membership::{AUTOSCALER_TAINT, EXCLUSION_LABEL, Exclusion, exclusion};
 pub use needs_update::needs_update;
-pub use news::{About, News};
+pub use news::News;
 pub use node::{
     AddressKind, Node, NodeAddress, PROVIDED_NODE_IP, Ready, SHUTDOWN_TAINT, Taint,
     UNINITIALIZED_TAINT,

@@ -60,15 +60,3 @@ pub fn certificate_reference(name: &str, uid: &str, resource_version: &str) -> O
         ..ObjectReference::default()
     }
 }
-
-/// Another namespaced object of the core API; its uid is left out where it is not known.
-pub fn core_reference(kind: &str, namespace: &str, name: &str, uid: &str) -> ObjectReference {
-    ObjectReference {
-        api_version: Some("v1".to_owned()),
-        kind: Some(kind.to_owned()),
-        namespace: Some(namespace.to_owned()),
-        name: Some(name.to_owned()),
-        uid: Some(uid.to_owned()).filter(|uid| !uid.is_empty()),
-        ..ObjectReference::default()
-    }
-}

@@ -10,8 +10,10 @@ use tracing::{info, warn};
 
 use super::{Manager, ManagerError};
 use crate::certificates::{CertificateController, CertificateParts};
+use crate::chores::{ChoresController, ChoresParts};
 use crate::clients::{HEALTH_PATIENCE, INFORMERS, wait_until_healthy};
 use crate::election::Fence;
+use crate::endpoints::Slices;
 use crate::events::Recorder;
 use crate::ipam::{self, IpamController, IpamParts};
 use crate::labels::{LabelController, LabelOptions};
@@ -21,7 +23,8 @@ use crate::news;
 use crate::node::{NodeController, NodeOptions};
 use crate::nodes::Nodes;
 use crate::options::{
-    CERTIFICATES, CLOUD_NODE, CLOUD_NODE_LIFECYCLE, KnownController, LABEL_SYNC, NODE_IPAM, SERVICE,
+    CERTIFICATES, CHORES, CLOUD_NODE, CLOUD_NODE_LIFECYCLE, KnownController, LABEL_SYNC, NODE_IPAM,
+    SERVICE,
 };
 use crate::owners::Owners;
 use crate::requests::CertificateRequests;
@@ -44,6 +47,7 @@ pub(super) struct Work<'a> {
     fence: Fence,
     nodes: Nodes,
     services: Services,
+    slices: Slices,
     requests: CertificateRequests,
 }
 
@@ -68,6 +72,7 @@ impl<'a> Work<'a> {
             fence,
             nodes: Nodes::default(),
             services: Services::default(),
+            slices: Slices::default(),
             requests: CertificateRequests::default(),
         }
     }
@@ -107,6 +112,9 @@ impl<'a> Work<'a> {
         let is_started = |name| names.iter().any(|known| known.name == name);
         if is_started(SERVICE) {
             self.follow(&mut running, "services-synced", &self.services, &stop);
+            if self.needs_endpoints() {
+                self.follow(&mut running, "endpoints-synced", &self.slices, &stop);
+            }
         }
         if is_started(CERTIFICATES) {
             let name = "certificate-requests-synced";
@@ -146,11 +154,7 @@ impl<'a> Work<'a> {
     fn tell_news(&self, running: &mut JoinSet<()>, stop: &Stop) -> Vec<Recorder> {
         let manager = self.manager;
         let context = manager.event_context();
-        let election = &manager.options.election;
-        let lease = (
-            election.resource_namespace.clone(),
-            election.resource_name.clone(),
-        );
+        let lease = self.lease();
         let tell = |cloud: &Arc<dyn Cloud>| {
             let name = cloud.provider();
             let recorder = if self.fence.is_observing() {
@@ -164,6 +168,15 @@ impl<'a> Work<'a> {
             recorder
         };
         manager.clouds.iter().map(tell).collect()
+    }
+
+    /// The manager's lease, by namespace and name.
+    fn lease(&self) -> (String, String) {
+        let election = &self.manager.options.election;
+        (
+            election.resource_namespace.clone(),
+            election.resource_name.clone(),
+        )
     }
 
     fn owners(&self, stop: &Stop) -> Owners {
@@ -254,6 +267,9 @@ impl<'a> Work<'a> {
                 if CertificateController::has_work(&self.manager.clouds, self.is_named(known)) =>
             {
                 Ok(Some(self.start_for_certificates(known, stop)))
+            }
+            CHORES if ChoresController::has_work(&self.manager.clouds) => {
+                Ok(Some(self.start_chores(known, stop)))
             }
             _ => {
                 not_supported(known);
@@ -375,8 +391,10 @@ impl<'a> Work<'a> {
         let parts = ServiceParts {
             services: self.services.clone(),
             nodes: self.nodes.clone(),
+            slices: self.slices.clone(),
             writer: ServiceWriter::new(client.clone()),
             client,
+            reader: manager.clients.root(INFORMERS),
             recorder: recorder.clone(),
             metrics: manager.metrics.clone(),
             clock: manager.clock.clone(),
@@ -393,6 +411,13 @@ impl<'a> Work<'a> {
             run: Box::pin(controller.run(stop.clone())),
             recorder,
         })
+    }
+
+    /// Whether some cloud's load balancers depend on where endpoints are: otherwise nobody reads them, and
+    /// no right for that is needed.
+    fn needs_endpoints(&self) -> bool {
+        let mut balancers = self.manager.clouds.iter().filter_map(|it| it.balancers());
+        balancers.any(|it| it.needs().endpoints)
     }
 
     fn start_for_certificates(&self, known: &'static KnownController, stop: &Stop) -> Started {
@@ -418,6 +443,41 @@ impl<'a> Work<'a> {
         let is_named = self.is_named(known);
         let controller =
             CertificateController::new(parts, &manager.clouds, is_named, self.fence.clone());
+        Started {
+            known,
+            run: Box::pin(controller.run(stop.clone())),
+            recorder,
+        }
+    }
+
+    fn start_chores(&self, known: &'static KnownController, stop: &Stop) -> Started {
+        let manager = self.manager;
+        // The rights are the deployment's own: nobody binds roles to an account of this name.
+        let client = || manager.clients.with_own_rights(known.identity, &self.fence);
+        let context = manager.event_context();
+        let is_observing = self.fence.is_observing();
+        let recorder = if is_observing {
+            Recorder::observing(known.name, &context)
+        } else {
+            Recorder::new(client(), known.name, &context)
+        };
+        let options = &manager.options;
+        // Where the program's other object is: the deployment has rights there.
+        let namespace = options.election.resource_namespace.clone();
+        let port = options.serving.port;
+        let parts = ChoresParts {
+            // The chart's Service.
+            address: format!("https://bowline-metrics.{namespace}.svc:{port}"),
+            lease: self.lease(),
+            namespace,
+            nodes: self.nodes.clone(),
+            client: client(),
+            recorder: recorder.clone(),
+            questions: self.questions(),
+            is_observing,
+            cluster_name: options.cloud.cluster_name.clone(),
+        };
+        let controller = ChoresController::new(parts, &manager.clouds);
         Started {
             known,
             run: Box::pin(controller.run(stop.clone())),
@@ -455,10 +515,7 @@ impl<'a> Work<'a> {
             concurrent_syncs: at_least_one(options.controllers.service_syncs),
             cluster_name: options.cloud.cluster_name.clone(),
             remove_orphans: options.controllers.remove_orphans,
-            lease: (
-                options.election.resource_namespace.clone(),
-                options.election.resource_name.clone(),
-            ),
+            lease: self.lease(),
         }
     }
 

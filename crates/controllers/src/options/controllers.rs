@@ -30,6 +30,8 @@ pub const CERTIFICATES: &str = "certificatesigningrequest-approving-controller";
 
 /// The controller by which labels follow machines.
 pub const LABEL_SYNC: &str = "cloud-node-label-sync-controller";
+/// The controller that runs what a cloud does beside what every cloud does.
+pub const CHORES: &str = "cloud-chores-controller";
 
 /// All controllers, whatever the provider: naming one that a provider lacks is no error.
 pub const CONTROLLERS: &[KnownController] = &[
@@ -81,6 +83,13 @@ pub const CONTROLLERS: &[KnownController] = &[
         former: &[],
         on_by_default: true,
         identity: "node-controller",
+    },
+    KnownController {
+        name: CHORES,
+        alias: "cloud-chores",
+        former: &[],
+        on_by_default: true,
+        identity: "cloud-chores",
     },
 ];
 
@@ -195,7 +204,10 @@ mod tests {
 
     #[test]
     fn framework_case_113_a_dash_turns_one_off_and_without_a_star_all() {
-        assert_eq!(names("*,-service"), [NODE, LIFECYCLE, ROUTE, LABELS]);
+        assert_eq!(
+            names("*,-service"),
+            [NODE, LIFECYCLE, ROUTE, LABELS, CHORES]
+        );
         assert!(names("-service").is_empty());
         assert_eq!(ControllerSet::unknown(&["bogus".to_owned()]), ["bogus"]);
     }
@@ -204,21 +216,21 @@ mod tests {
     fn the_first_item_that_names_a_controller_decides() {
         for (list, expected) in [
             ("", vec![]),
-            ("*", vec![NODE, LIFECYCLE, SERVICE, ROUTE, LABELS]),
+            ("*", vec![NODE, LIFECYCLE, SERVICE, ROUTE, LABELS, CHORES]),
             ("service,-service", vec![SERVICE]),
             ("-service,service", vec![]),
             (
                 "-service,*,service-lb-controller",
-                vec![NODE, LIFECYCLE, ROUTE, LABELS],
+                vec![NODE, LIFECYCLE, ROUTE, LABELS, CHORES],
             ),
             (
                 "-service-lb-controller,*",
-                vec![NODE, LIFECYCLE, ROUTE, LABELS],
+                vec![NODE, LIFECYCLE, ROUTE, LABELS, CHORES],
             ),
             ("node-csr-approval", vec![CSR]),
             (
                 "*,node-csr-approval",
-                vec![NODE, LIFECYCLE, SERVICE, ROUTE, CSR, LABELS],
+                vec![NODE, LIFECYCLE, SERVICE, ROUTE, CSR, LABELS, CHORES],
             ),
         ] {
             assert_eq!(names(list), expected, "{list}");

@@ -25,12 +25,14 @@
 //!  reload ─ flags, Secret, environment, file ─▶ config ─▶ keys, signature ─┐
 //!                                                                          ▼
 //!  Cloud ─▶ instances ─▶ site ─┬─▶ roll: all machines ◀─ feed: lists again ├─▶ api ─▶ bowline-http
-//!                              └─▶ account, networks, data center ─────────┘
+//!                              ├─▶ account, networks, data center ─────────┤
+//!                              └─▶ tags: what is ours on the machines ─────┘
 //!
 //!  interest: nothing is listed or followed while nobody asks
 //! ```
 
 pub mod api;
+pub mod cmon;
 pub mod config;
 mod feed;
 pub mod id;
@@ -43,6 +45,7 @@ mod reload;
 pub mod roll;
 pub mod signature;
 mod site;
+pub mod tags;
 #[cfg(test)]
 mod testing;
 
@@ -64,6 +67,7 @@ use api::{Api, Client, ClientError, Setting};
 use instances::Machines;
 use interest::Interest;
 use news::NewsDesk;
+use tags::Keeper;
 
 pub use config::{Config, ConfigErrors, SecretContent};
 pub use feed::{GATHER, PING, REFUSED};
@@ -127,6 +131,10 @@ pub fn build(
         name: surroundings.name.clone(),
         clock: surroundings.clock.clone(),
         sites: sites.iter().map(|(site, _)| Arc::clone(site)).collect(),
+        keepers: sites
+            .iter()
+            .map(|(site, _)| keeper(site, metrics))
+            .collect(),
         machines: Arc::clone(&machines),
         loaded: loaded.subscribe(),
         news: Arc::clone(&news),
@@ -161,6 +169,11 @@ fn listen(site: &Site, changed: &Arc<Notify>) -> Background {
             }
         }
     })
+}
+
+fn keeper(site: &Arc<Site>, metrics: &TritonMetrics) -> Arc<Keeper> {
+    let repairs = metrics.tag_repairs.clone();
+    Arc::new(Keeper::new(Arc::clone(site), repairs))
 }
 
 /// What goes on beside the questions about one data center, for as long as there are questions.
@@ -211,6 +224,7 @@ pub struct Triton {
     clock: Clock,
     config: Config,
     sites: Vec<Arc<Site>>,
+    keepers: Vec<Arc<Keeper>>,
     machines: Arc<Machines>,
     loaded: watch::Receiver<String>,
     news: Arc<NewsDesk>,
@@ -229,6 +243,11 @@ impl Triton {
     /// The data centers, in order.
     pub fn sites(&self) -> &[Arc<Site>] {
         &self.sites
+    }
+
+    /// Who keeps the tags of their machines, in the same order.
+    pub fn keepers(&self) -> &[Arc<Keeper>] {
+        &self.keepers
     }
 
     /// The time of day.

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use bowline_core::{About, News, Node};
+use bowline_core::{News, Node, Regarding};
 use tokio::sync::Notify;
 
 /// News that wait to be taken; beyond, the oldest go.
@@ -30,27 +30,37 @@ impl NewsDesk {
     }
 
     /// Something to look at.
-    pub(crate) fn warn(&self, about: About, reason: &'static str, message: impl Into<String>) {
-        self.put(about, true, reason, message.into());
+    pub(crate) fn warn(
+        &self,
+        regarding: Regarding,
+        reason: &'static str,
+        message: impl Into<String>,
+    ) {
+        self.put(regarding, true, reason, message.into());
     }
 
     /// Something to look at, about a node.
     pub(crate) fn warn_on(&self, node: &Node, reason: &'static str, message: impl Into<String>) {
-        self.warn(About::node(node), reason, message);
+        self.warn(Regarding::node(node), reason, message);
     }
 
     /// Something good.
-    pub(crate) fn tell(&self, about: About, reason: &'static str, message: impl Into<String>) {
-        self.put(about, false, reason, message.into());
+    pub(crate) fn tell(
+        &self,
+        regarding: Regarding,
+        reason: &'static str,
+        message: impl Into<String>,
+    ) {
+        self.put(regarding, false, reason, message.into());
     }
 
-    fn put(&self, about: About, is_warning: bool, reason: &'static str, message: String) {
+    fn put(&self, regarding: Regarding, is_warning: bool, reason: &'static str, message: String) {
         let mut state = self.state();
         if state.waiting.len() >= MOST {
             state.waiting.pop_front();
         }
         state.waiting.push_back(News {
-            about,
+            regarding,
             is_warning,
             reason,
             message,
@@ -91,7 +101,7 @@ mod tests {
         let desk = NewsDesk::default();
         assert!(!desk.is_wanted());
         for number in 0..=MOST {
-            desk.warn(About::Manager, "Many", number.to_string());
+            desk.warn(Regarding::manager(), "Many", number.to_string());
         }
         let (a, b) = tokio::join!(desk.next(), desk.next());
         assert_eq!((a.message.as_str(), b.message.as_str()), ("1", "2"));
@@ -99,7 +109,7 @@ mod tests {
         for _ in 3..=MOST {
             desk.next().await;
         }
-        let told = async { desk.tell(About::Manager, "One", "last") };
+        let told = async { desk.tell(Regarding::manager(), "One", "last") };
         let (news, ()) = tokio::join!(desk.next(), told);
         assert!(news.message == "last" && !news.is_warning);
     }

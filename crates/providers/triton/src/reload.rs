@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use bowline_core::About;
+use bowline_core::Regarding;
 use bowline_http::SmallFile;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
@@ -62,8 +62,9 @@ impl SecretSource {
         self.content.borrow().clone()
     }
 
-    fn about(&self, uid: &str) -> About {
-        About::Secret {
+    fn about(&self, uid: &str) -> Regarding {
+        Regarding {
+            kind: "Secret",
             namespace: self.namespace.clone(),
             name: self.name.clone(),
             uid: uid.to_owned(),
@@ -151,14 +152,14 @@ impl Sources {
     }
 
     /// The Secret that the key is taken from; none if it is taken from elsewhere.
-    fn keeper(&self) -> Option<About> {
+    fn keeper(&self) -> Option<Regarding> {
         let secret = self.secret.as_ref()?;
         let content = secret.now()?;
         content.has_key().then(|| secret.about(content.uid()))
     }
 
     /// The Secret, whatever it holds.
-    fn about(&self) -> Option<About> {
+    fn about(&self) -> Option<Regarding> {
         let secret = self.secret.as_ref()?;
         let content = secret.now();
         Some(secret.about(content.as_ref().map_or("", SecretContent::uid)))

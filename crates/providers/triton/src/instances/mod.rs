@@ -23,8 +23,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bowline_core::{
-    About, BoxFuture, By, CloudError, CloudErrorKind, Evidence, Instance, Instances, Lookup, Marks,
-    Node, Sight, Unproven,
+    BoxFuture, By, CloudError, CloudErrorKind, Evidence, Instance, Instances, Lookup, Marks, Node,
+    Regarding, Sight, Unproven,
 };
 use bowline_http::Clock;
 use futures::{StreamExt as _, stream};
@@ -354,7 +354,7 @@ impl Machines {
 
     /// Whether machines that answered 404 are gone.
     async fn confirm(&self, site: &Site, missing: BTreeMap<Uuid, String>) -> Vec<(Uuid, Reading)> {
-        let proof = self.proof(site).await;
+        let proof = site.proof().await;
         let judge = |(id, words): (Uuid, String)| {
             let lists = match &proof {
                 Ok(lists) => lists,
@@ -377,18 +377,6 @@ impl Machines {
             )))
         };
         missing.into_iter().map(judge).collect()
-    }
-
-    /// Whole lists asked for from now on, and the account's own word.
-    async fn proof(&self, site: &Site) -> Result<Vec<Arc<Listing>>, CloudError> {
-        let now = Instant::now();
-        let first = site.roll.since(now).await?;
-        let mut lists = vec![first];
-        if lists[0].pages > 1 {
-            lists.push(site.roll.since(Instant::now()).await?);
-        }
-        site.account_since(Some(now)).await?;
-        Ok(lists)
     }
 
     fn gone(&self, text: String) -> Reading {
@@ -522,7 +510,7 @@ impl Machines {
         );
         if news {
             warn!("{MASS}: {text}");
-            self.news.warn(About::Manager, MASS, text.as_str());
+            self.news.warn(Regarding::manager(), MASS, text.as_str());
             self.metrics.mass_disappearances.inc();
         }
         let held = |answer| match answer {

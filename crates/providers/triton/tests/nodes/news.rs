@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bowline_core::{About, AddressKind, Cloud as _, News, NodeAddress};
+use bowline_core::{AddressKind, Cloud as _, News, NodeAddress, Regarding};
 use bowline_simulator::triton::{DEFAULT_FINGERPRINT, DEFAULT_PRIVATE_KEY, FABRIC, MachineSpec};
 use bowline_triton::keys::PrivateKey;
 use bowline_triton::{LOADED, REJECTED, SecretContent, Triton};
@@ -20,8 +20,9 @@ async fn news(provider: &Triton, seconds: u64) -> Option<News> {
     wait.await.ok()
 }
 
-fn on_secret() -> About {
-    About::Secret {
+fn on_secret() -> Regarding {
+    Regarding {
+        kind: "Secret",
         namespace: "kube-system".to_owned(),
         name: "triton-credentials".to_owned(),
         uid: "uid-1".to_owned(),
@@ -37,13 +38,13 @@ async fn whoever_leads_hears_which_key_of_the_secret_is_in_use() {
     assert_eq!(stage.calls(), [""; 0], "nobody leads");
     let first = news(&provider, 10).await.unwrap();
     assert_eq!((first.reason, first.is_warning), (LOADED, false));
-    assert_eq!(first.about, on_secret());
+    assert_eq!(first.regarding, on_secret());
     assert!(first.message.contains(DEFAULT_FINGERPRINT), "{first:?}");
     // A key that the account does not have yet.
     content.send_replace(Some(secret(text.reveal())));
     let refused = news(&provider, 10).await.unwrap();
     assert_eq!((refused.reason, refused.is_warning), (REJECTED, true));
-    assert_eq!(refused.about, on_secret());
+    assert_eq!(refused.regarding, on_secret());
     assert!(refused.message.contains("401"), "{refused:?}");
     assert!(!refused.message.contains("PRIVATE KEY"), "{refused:?}");
     assert_eq!(news(&provider, 180).await, None, "told once");
@@ -88,7 +89,7 @@ async fn a_node_that_two_machines_fit_is_told_of_once() {
     }
     let told = news(&provider, 1).await.unwrap();
     assert_eq!((told.reason, told.is_warning), ("AmbiguousInstance", true));
-    assert_eq!(told.about, About::node(&x));
+    assert_eq!(told.regarding, Regarding::node(&x));
     assert!(told.message.contains(&id(1)) && told.message.contains(&id(2)));
     assert_eq!(news(&provider, 60).await, None);
     assert_eq!(provider.malformed_reason(), "InvalidProviderID");
@@ -111,7 +112,7 @@ async fn machines_that_vanish_together_are_one_event() {
     }
     let told = news(&provider, 1).await.unwrap();
     assert_eq!((told.reason, told.is_warning), ("MassDisappearance", true));
-    assert_eq!(told.about, About::Manager);
+    assert_eq!(told.regarding, Regarding::manager());
     assert!(told.message.contains("5 of 5"), "{told:?}");
     assert_eq!(news(&provider, 60).await, None);
 }
