@@ -12,6 +12,7 @@
 //!                ├─▶ nodes (one watch) ─▶ node ──────┬─▶ clients ─▶ API server
 //!                │                      lifecycle ───┤
 //!                │                      ipam ────────┤
+//!                │                      routes ──────┤
 //!                ├─▶ services, endpoints ─▶ service ─┼─▶ owners, lookups ─▶ clouds
 //!                ├─▶ requests ─▶ certificates ───────┼─▶ events, metrics
 //!                └─▶ chores: what one cloud does ────┘
@@ -41,6 +42,7 @@ mod owners;
 pub mod queue;
 mod recent;
 mod requests;
+pub mod routes;
 pub mod secrets;
 pub mod service;
 mod services;

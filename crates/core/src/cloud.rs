@@ -6,6 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use crate::ipam::Networks;
+use crate::routes::Routes;
 use crate::{
     Balancers, Chores, CloudError, LabelSync, Lookup, News, Node, Page, ServingCertificates,
     Trouble,
@@ -136,6 +137,11 @@ pub trait Cloud: Send + Sync + 'static {
 
     /// What it knows about networks that pods have addresses from.
     fn networks(&self) -> Option<&dyn Networks> {
+        None
+    }
+
+    /// What it does about routes to pods.
+    fn routes(&self) -> Option<&dyn Routes> {
         None
     }
 

@@ -16,6 +16,8 @@
 //!
 //!  a kubelet's request ──▶ recognise ── well formed? ──▶ the cloud's MachineAnswer ──▶ decide ──▶ verdict
 //!  for a certificate
+//!
+//!  all nodes, a cloud's Survey ──▶ routes::decide ──▶ changes of routes, conditions of nodes
 //! ```
 //!
 //! A provider implements [`Cloud`] and its capabilities; it never sees a Kubernetes client. The
@@ -50,6 +52,7 @@ mod preview;
 mod provider_id;
 mod quote;
 mod roster;
+pub mod routes;
 mod run;
 mod secret;
 mod selector;
@@ -94,8 +97,8 @@ pub use membership::{AUTOSCALER_TAINT, EXCLUSION_LABEL, Exclusion, exclusion};
 pub use needs_update::needs_update;
 pub use news::News;
 pub use node::{
-    AddressKind, Node, NodeAddress, PROVIDED_NODE_IP, Ready, SHUTDOWN_TAINT, Taint,
-    UNINITIALIZED_TAINT,
+    AddressKind, NetworkCondition, Node, NodeAddress, PROVIDED_NODE_IP, Ready, SHUTDOWN_TAINT,
+    Taint, UNINITIALIZED_TAINT,
 };
 pub use ownership::Ownership;
 pub use plan::{Change, Impact, Notice, Object, Plan, Problem, Step, StepId, Thing, Verb};

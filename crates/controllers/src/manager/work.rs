@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bowline_core::Cloud;
+use bowline_core::routes::cluster_ranges;
 use futures::future::BoxFuture;
 use tokio::task::JoinSet;
-use tracing::{info, warn};
+use tracing::{error, info, warn};
 
 use super::{Manager, ManagerError};
 use crate::certificates::{CertificateController, CertificateParts};
@@ -24,10 +25,11 @@ use crate::node::{NodeController, NodeOptions};
 use crate::nodes::Nodes;
 use crate::options::{
     CERTIFICATES, CHORES, CLOUD_NODE, CLOUD_NODE_LIFECYCLE, KnownController, LABEL_SYNC, NODE_IPAM,
-    SERVICE,
+    ROUTES, SERVICE,
 };
 use crate::owners::Owners;
 use crate::requests::CertificateRequests;
+use crate::routes::{self, RouteController, RouteOptions, RouteParts};
 use crate::service::{ServiceController, ServiceOptions, ServiceParts};
 use crate::services::Services;
 use crate::serving::Health;
@@ -263,6 +265,13 @@ impl<'a> Work<'a> {
                 info!("{NODE_IPAM} not started: --allocate-node-cidrs is off");
                 Ok(None)
             }
+            ROUTES if !self.manager.options.controllers.configure_routes => {
+                info!("{ROUTES} not started: --configure-cloud-routes is off");
+                Ok(None)
+            }
+            ROUTES if RouteController::has_work(&self.manager.clouds) => {
+                self.start_for_routes(known, stop).await
+            }
             CERTIFICATES
                 if CertificateController::has_work(&self.manager.clouds, self.is_named(known)) =>
             {
@@ -368,6 +377,50 @@ impl<'a> Work<'a> {
             run: Box::pin(controller.run(stop.clone())),
             recorder,
         })
+    }
+
+    /// None without the ranges of pods; that concerns this controller alone.
+    async fn start_for_routes(
+        &self,
+        known: &'static KnownController,
+        stop: &Stop,
+    ) -> Result<Option<Started>, ManagerError> {
+        let manager = self.manager;
+        let options = &manager.options;
+        let readiness = self.health.add_readiness(known.name);
+        let ranges = match cluster_ranges(&options.cloud.cluster_cidr) {
+            Ok(ranges) => ranges,
+            Err(problem) => {
+                error!("{ROUTES} not started: {problem}");
+                readiness.not_ready(problem.to_string());
+                return Ok(None);
+            }
+        };
+        let recorder = self.recorder(known, routes::COMPONENT).await?;
+        let parts = RouteParts {
+            nodes: self.nodes.clone(),
+            clouds: manager.clouds.clone(),
+            questions: self.questions(),
+            fence: self.fence.clone(),
+            writer: self.node_writer(known).await?,
+            recorder: recorder.clone(),
+            metrics: manager.metrics.clone(),
+            clock: manager.clock.clone(),
+            random: manager.random.fork(),
+            readiness,
+        };
+        let options = RouteOptions {
+            cluster_name: options.cloud.cluster_name.clone(),
+            ranges,
+            period: options.controllers.route_reconciliation_period,
+            guard: manager.guard.clone(),
+        };
+        let controller = RouteController::new(parts, options);
+        Ok(Some(Started {
+            known,
+            run: Box::pin(controller.run(stop.clone())),
+            recorder,
+        }))
     }
 
     async fn node_writer(&self, known: &KnownController) -> Result<NodeWriter, ManagerError> {
@@ -565,6 +618,10 @@ fn not_supported(known: &KnownController) {
             controller,
             "failed to start service controller: the cloud provider does not support external \
              load balancers"
+        ),
+        ROUTES => warn!(
+            controller,
+            "--configure-cloud-routes is set, but no configured cloud has routes; none are made"
         ),
         _ => info!(
             controller,

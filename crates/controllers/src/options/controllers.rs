@@ -23,6 +23,8 @@ pub const CLOUD_NODE: &str = "cloud-node-controller";
 pub const CLOUD_NODE_LIFECYCLE: &str = "cloud-node-lifecycle-controller";
 /// The controller that makes load balancers.
 pub const SERVICE: &str = "service-lb-controller";
+/// The controller that makes routes to pods.
+pub const ROUTES: &str = "node-route-controller";
 /// The controller that gives nodes their pod ranges.
 pub const NODE_IPAM: &str = "node-ipam-controller";
 /// The controller that approves serving certificates of kubelets.
@@ -57,7 +59,7 @@ pub const CONTROLLERS: &[KnownController] = &[
         identity: "service-controller",
     },
     KnownController {
-        name: "node-route-controller",
+        name: ROUTES,
         alias: "route",
         former: &["route-controller"],
         on_by_default: true,
@@ -193,7 +195,7 @@ mod tests {
 
     const NODE: &str = "cloud-node-controller";
     const LIFECYCLE: &str = "cloud-node-lifecycle-controller";
-    const ROUTE: &str = "node-route-controller";
+    const ROUTE: &str = ROUTES;
     const LABELS: &str = "cloud-node-label-sync-controller";
     const CSR: &str = "certificatesigningrequest-approving-controller";
 

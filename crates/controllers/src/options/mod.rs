@@ -20,7 +20,7 @@ mod tests;
 
 pub use controllers::{
     CERTIFICATES, CHORES, CLOUD_NODE, CLOUD_NODE_LIFECYCLE, CONTROLLERS, ControllerSet,
-    KnownController, LABEL_SYNC, NODE_IPAM, SERVICE, known_controller,
+    KnownController, LABEL_SYNC, NODE_IPAM, ROUTES, SERVICE, known_controller,
 };
 pub use help::{flag_lines, reference_markdown, usage};
 pub use parse::{UsageError, Values, nearest};
