@@ -14,6 +14,7 @@ use crate::output::tell;
 use crate::plan::told;
 use crate::providers::{self, Environment};
 use crate::run::{self, Reached};
+use crate::triton::secret::Patience;
 
 /// The identity of the client.
 const IDENTITY: &str = "explain";
@@ -57,7 +58,8 @@ pub(crate) struct NodeArguments {
 const LEFT_ALONE: u8 = 2;
 
 /// Explains, and says by the exit code what came of it.
-pub(crate) fn main(program: &str, given: &Arguments) -> Result<ExitCode> {
+/// `own` are flags of single clouds.
+pub(crate) fn main(program: &str, given: &Arguments, own: &[String]) -> Result<ExitCode> {
     let Arguments::Node(given) = given;
     let line = [
         ("cloud-provider", &given.cloud_provider),
@@ -68,7 +70,8 @@ pub(crate) fn main(program: &str, given: &Arguments) -> Result<ExitCode> {
     let line = line
         .into_iter()
         .filter_map(|(name, value)| Some(format!("--{name}={}", value.as_ref()?)));
-    let (options, configuration) = told(program, given.config.as_deref(), line.collect())?;
+    let line = line.chain(own.iter().cloned()).collect();
+    let (options, configuration) = told(program, given.config.as_deref(), line)?;
     logging::start(&options.logging);
     options.validate()?;
     if configuration.is_none() {
@@ -77,7 +80,8 @@ pub(crate) fn main(program: &str, given: &Arguments) -> Result<ExitCode> {
     let environment: Environment = Arc::new(|name| std::env::var(name).ok());
     let explained = run::block_on(Box::pin(async {
         let told = (&options, configuration.as_ref());
-        let reached = run::reach(program, told, environment, &Clock::system()).await?;
+        let clock = Clock::system();
+        let reached = run::reach(program, told, environment, &clock, Patience::None).await?;
         let Reached {
             clients, clouds, ..
         } = reached;

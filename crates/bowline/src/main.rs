@@ -3,6 +3,7 @@
 mod cli;
 mod config;
 mod explain;
+mod flags;
 mod logging;
 mod output;
 mod plan;

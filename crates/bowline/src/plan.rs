@@ -13,10 +13,11 @@ use bowline_core::{Outlook, ServiceKey};
 use bowline_http::Clock;
 
 use crate::config::{self, Configuration};
-use crate::logging;
 use crate::output::tell;
 use crate::providers::{self, Environment};
 use crate::run::{self, Reached};
+use crate::triton::secret::Patience;
+use crate::{flags, logging};
 
 /// The identity of the client.
 const IDENTITY: &str = "plan";
@@ -37,7 +38,8 @@ const CHANGES: u8 = 2;
     0  nothing to do\n  \
     2  there are changes\n  \
     1  something is wrong: a problem with a setting, a cloud or a cluster that cannot be read, a\n     \
-    wrong command line; even if there are changes as well")]
+    wrong command line; even if there are changes as well\n\n\
+    Flags that only one cloud has, such as --triton-credentials-secret, are those of the manager.")]
 pub(crate) struct Arguments {
     /// A Service of the cluster; without a namespace, one of the kubeconfig's namespace
     #[arg(value_name = "NAMESPACE/NAME")]
@@ -84,8 +86,9 @@ enum Output {
 }
 
 /// Plans, tells, and says by the exit code what came of it.
-pub(crate) fn main(program: &str, given: &Arguments) -> Result<ExitCode> {
-    let (options, configuration) = given.options(program)?;
+/// `own` are flags of single clouds.
+pub(crate) fn main(program: &str, given: &Arguments, own: &[String]) -> Result<ExitCode> {
+    let (options, configuration) = given.options(program, own)?;
     logging::start(&options.logging);
     if given.services.is_empty() && !given.all && given.files.is_empty() {
         bail!("which Services? Give NAMESPACE/NAME, --all, or -f FILE (bowline plan --help)");
@@ -98,7 +101,7 @@ pub(crate) fn main(program: &str, given: &Arguments) -> Result<ExitCode> {
     let previews = run::block_on(Box::pin(async {
         let clock = Clock::system();
         let told = (&options, configuration.as_ref());
-        let reached = run::reach(program, told, environment, &clock).await;
+        let reached = run::reach(program, told, environment, &clock, Patience::None).await;
         let Reached {
             clients, clouds, ..
         } = reached.map_err(needs_cluster)?;
@@ -145,7 +148,7 @@ fn exit_code(outlook: Outlook) -> ExitCode {
 
 impl Arguments {
     /// The options of a manager with the same flags: limits, time-outs and the like are its defaults.
-    fn options(&self, program: &str) -> Result<(Options, Option<Configuration>)> {
+    fn options(&self, program: &str, own: &[String]) -> Result<(Options, Option<Configuration>)> {
         let given = [
             ("cloud-provider", &self.cloud_provider),
             ("cloud-config", &self.cloud_config),
@@ -164,6 +167,7 @@ impl Arguments {
                 .map(|name| format!("--cluster-name={name}")),
         );
         line.push(format!("--v={}", self.verbosity));
+        line.extend_from_slice(own);
         told(program, self.config.as_deref(), line)
     }
 
@@ -192,7 +196,7 @@ pub(crate) fn told(
     let configuration = config.map(load).transpose()?;
     line.extend(config.map(|path| format!("--config={path}")));
     let presets = configuration.as_ref().map_or(&[][..], |it| &it.manager);
-    match options::parse_over(program, None, presets, &line)? {
+    match options::parse_over(flags::table(), (program, None), presets, &line)? {
         Request::Run(line) => Ok((line.options, configuration)),
         Request::Help(_) | Request::Version | Request::RawVersion => {
             bail!("the command line asks for something else")

@@ -18,11 +18,12 @@ use tracing::{info, warn};
 use crate::config::{self, Configuration};
 use crate::output::{complain, fail, tell};
 use crate::providers::{self, Environment, Surroundings};
-use crate::{logging, signals};
+use crate::triton::secret::Patience;
+use crate::{flags, logging, signals};
 
 /// Reads the command line and runs the manager until a signal.
 pub(crate) fn main(program: &str, provider: Option<&str>, arguments: &[String]) -> ExitCode {
-    let asked = options::parse(program, provider, arguments);
+    let asked = options::parse(flags::table(), program, provider, arguments);
     let (asked, configuration) = match configured(asked, program, provider, arguments) {
         Ok(both) => both,
         Err(lines) => {
@@ -37,7 +38,7 @@ pub(crate) fn main(program: &str, provider: Option<&str>, arguments: &[String]) 
         Ok(Request::RawVersion) => return say(&format!("{:?}", build_info())),
         Err(wrong) => {
             if wrong.shows_usage {
-                complain(options::usage(program, provider));
+                complain(options::usage(flags::table(), program, provider));
             }
             complain(wrong.lines().trim_end());
             return ExitCode::FAILURE;
@@ -89,8 +90,9 @@ fn configured(
     let path = match &asked {
         Ok(Request::Run(line)) if !line.options.cloud.config.is_empty() => {
             let given = ["cloud-provider", "cloud-config"];
-            let beside = given.iter().find(|name| line.values.given(name));
-            if let Some(name) = beside {
+            let mut beside = given.into_iter().filter(|name| line.values.given(name));
+            let own = line.options.cloud.own.keys().map(String::as_str).next();
+            if let Some(name) = beside.next().or(own) {
                 let text = format!("Error: --config and --{name} exclude each other");
                 return Err(vec![text]);
             }
@@ -100,7 +102,12 @@ fn configured(
     };
     let loaded = config::command::load(&path);
     let configuration = loaded.map_err(|unusable| unusable.lines(&path))?;
-    let again = options::parse_over(program, provider, &configuration.manager, arguments);
+    let again = options::parse_over(
+        flags::table(),
+        (program, provider),
+        &configuration.manager,
+        arguments,
+    );
     Ok((again, Some(configuration)))
 }
 
@@ -157,7 +164,7 @@ async fn build(
 ) -> Result<Manager> {
     let clock = Clock::system();
     let told = (&options, configuration.as_ref());
-    let reached = reach(program, told, environment, &clock).await?;
+    let reached = reach(program, told, environment, &clock, Patience::Endless).await?;
     let Reached {
         clients,
         clouds,
@@ -208,13 +215,14 @@ pub(crate) fn rules(configuration: Configuration) -> CloudRules {
     rules
 }
 
-/// Sets up the ways to the cluster and to the clouds. The cluster is called only for secrets that are in it, a cloud
-/// only if it has to be asked where its API is.
+/// Sets up the ways to the cluster and to the clouds. The cluster is called only for credentials that are there, a
+/// cloud only if it has to be asked where its API is.
 pub(crate) async fn reach(
     program: &str,
     (options, configuration): (&Options, Option<&Configuration>),
     environment: Environment,
     clock: &Clock,
+    patience: Patience,
 ) -> Result<Reached> {
     let random = Random::from_system();
     let metrics = Metrics::new();
@@ -242,12 +250,12 @@ pub(crate) async fn reach(
         config_text: None,
         needs_machines: needs_machines(options),
         cluster_name: options.cloud.cluster_name.clone(),
+        flags: options.cloud.own.clone(),
+        clients: clients.clone(),
+        patience,
     };
     let clouds = match configuration {
-        Some(configuration) => {
-            let client = clients.root(SECRETS);
-            configured_clouds(configuration, surroundings, client).await?
-        }
+        Some(configuration) => configured_clouds(configuration, surroundings).await?,
         None => vec![providers::build(&options.cloud.provider, &surroundings).await?],
     };
     Ok(Reached {
@@ -263,12 +271,11 @@ pub(crate) async fn reach(
 async fn configured_clouds(
     configuration: &Configuration,
     mut surroundings: Surroundings,
-    client: kube::Client,
 ) -> Result<Vec<Arc<dyn Cloud>>> {
     let process = surroundings.environment.clone();
     let resolver = config::Resolver {
         environment: &process,
-        client: Some(client),
+        client: Some(surroundings.clients.root(SECRETS)),
     };
     let resolved = resolver.resolve(&configuration.clouds).await?;
     let mut clouds = Vec::new();
@@ -277,6 +284,7 @@ async fn configured_clouds(
         let process = process.clone();
         surroundings.name = Some(entry.name.clone());
         surroundings.config_text = given.file;
+        surroundings.flags = given.flags;
         surroundings.environment = Arc::new(move |name| match given.environment.get(name) {
             Some(value) => Some(value.reveal().to_owned()),
             None if POD.contains(&name) => process(name),

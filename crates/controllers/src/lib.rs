@@ -12,15 +12,19 @@
 //!                ├─▶ nodes (one watch) ─▶ node ──────┬─▶ clients ─▶ API server
 //!                │                      lifecycle ───┤
 //!                │                      ipam ────────┤
-//!                ├─▶ services (one watch) ─▶ service ┼─▶ owners, lookups ─▶ clouds
-//!                └─▶ requests ─▶ certificates ───────┴─▶ events, metrics
+//!                │                      routes ──────┤
+//!                ├─▶ services, endpoints ─▶ service ─┼─▶ owners, lookups ─▶ clouds
+//!                ├─▶ requests ─▶ certificates ───────┼─▶ events, metrics
+//!                └─▶ chores: what one cloud does ────┘
 //! ```
 //!
 //! Start reading at [`manager`].
 
 pub mod certificates;
+pub mod chores;
 pub mod clients;
 pub mod election;
+mod endpoints;
 pub mod events;
 mod explain;
 pub mod ipam;
@@ -29,8 +33,10 @@ pub mod lifecycle;
 mod lookups;
 pub mod manager;
 pub mod metrics;
+mod news;
 pub mod node;
 mod nodes;
+
 mod objects;
 pub mod options;
 mod owners;
@@ -38,6 +44,8 @@ pub mod queue;
 mod recent;
 mod referee;
 mod requests;
+pub mod routes;
+pub mod secrets;
 pub mod service;
 mod services;
 pub mod serving;
@@ -46,6 +54,7 @@ mod store;
 mod trouble;
 mod write;
 
+pub use endpoints::{Slice, SliceChange, Slices};
 pub use explain::{Answer, ExplainError, Explanation, Testimony, explain_node};
 pub use lookups::Lookups;
 pub use nodes::{NodeChange, Nodes};

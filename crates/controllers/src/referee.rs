@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bowline_core::ownership::{self, Candidate, Selection};
-use bowline_core::{Cloud, CloudName, GuardPolicy, Node, Ownership, Selector};
+use bowline_core::{Belonging, Cloud, CloudName, GuardPolicy, Node, Ownership, Selector};
 
 /// Nodes whose machine's cloud is remembered: far above the largest supported cluster (5,000 nodes).
 const REMEMBERED: usize = 65_536;
@@ -101,6 +101,23 @@ impl Referee {
     pub fn ownership(&self, node: &Node) -> Option<Ownership> {
         let found = self.found().get(&identity(node)).cloned();
         ownership::decide(node, &self.candidates(node), found.as_ref())
+    }
+
+    /// Whether a node is that cloud's.
+    pub fn belonging(&self, node: &Node, cloud: &CloudName) -> Belonging {
+        match self.ownership(node) {
+            Some(Ownership::Owned { by, .. }) if by == *cloud => Belonging::Own,
+            Some(_) => Belonging::Foreign,
+            None => Belonging::Unidentified,
+        }
+    }
+
+    /// Whether a node may be that cloud's or another's, and nobody knows yet.
+    pub fn is_contested(&self, node: &Node, cloud: &CloudName) -> bool {
+        match self.ownership(node) {
+            Some(Ownership::Contested(claimants)) => claimants.contains(cloud),
+            _ => false,
+        }
     }
 
     /// The clouds to ask about a node that nothing else decides. Those of its provider id's scheme, or all if it has

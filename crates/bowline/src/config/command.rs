@@ -14,7 +14,7 @@ use super::migrate::{Original, migrate};
 use super::{Configuration, Problem, Resolver, check, publish};
 use crate::output::{complain, fail, tell};
 use crate::providers::{self, Environment};
-use crate::run;
+use crate::{flags, run};
 
 /// What `bowline config` can do.
 const HELP: &str = "\
@@ -110,7 +110,12 @@ fn checked(program: &str, path: &str) -> Result<ExitCode> {
 /// The command line of a manager with that configuration alone.
 fn line_of(program: &str, path: &str, configuration: &Configuration) -> Result<Box<CommandLine>> {
     let line = [format!("--config={path}")];
-    match options::parse_over(program, None, &configuration.manager, &line)? {
+    match options::parse_over(
+        flags::table(),
+        (program, None),
+        &configuration.manager,
+        &line,
+    )? {
         Request::Run(line) => Ok(line),
         Request::Help(_) | Request::Version | Request::RawVersion => {
             bail!("the configuration does not run a manager")
@@ -163,7 +168,13 @@ fn migrated(program: &str, words: &[&str]) -> Result<ExitCode> {
         rest = &rest[1..];
     }
     let arguments: Vec<String> = rest.iter().map(ToString::to_string).collect();
-    let Request::Run(line) = options::parse(program, preset.map(|it| it.name), &arguments)? else {
+    let Request::Run(line) = options::parse(
+        flags::table(),
+        program,
+        preset.map(|it| it.name),
+        &arguments,
+    )?
+    else {
         bail!("the command line does not run a manager");
     };
     let provider = providers::named(&line.options.cloud.provider)?;

@@ -6,7 +6,8 @@ use super::document::{Shape, Value};
 use super::problem::Problem;
 use super::schema::{Field, Kind, below};
 
-/// Flags that say what the file says otherwise, or that make no sense in it.
+/// Flags that say what the file says otherwise, or that make no sense in it. Flags of single clouds are not among those
+/// of the framework.
 const ELSEWHERE: [&str; 5] = [
     "config",
     "cloud-provider",
@@ -14,19 +15,15 @@ const ELSEWHERE: [&str; 5] = [
     "help",
     "version",
 ];
-/// Settings of a cloud, which the file has under `clouds`.
-const OF_A_CLOUD: &str = "triton-";
 
 /// A flag and what the file gives it, as on a command line: once for each text.
 pub(crate) type Preset = (&'static str, Vec<String>);
 
 /// The flags that the file can have.
 fn flags() -> impl Iterator<Item = &'static Flag> {
-    FLAGS.iter().filter(|flag| {
-        flag.effect != Effect::Removed
-            && !ELSEWHERE.contains(&flag.name)
-            && !flag.name.starts_with(OF_A_CLOUD)
-    })
+    FLAGS
+        .iter()
+        .filter(|flag| flag.effect != Effect::Removed && !ELSEWHERE.contains(&flag.name))
 }
 
 pub(super) fn fields() -> Vec<Field> {

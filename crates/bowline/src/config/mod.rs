@@ -29,7 +29,7 @@ use std::collections::BTreeMap;
 use bowline_core::{CloudName, GuardPolicy, Selector};
 
 use crate::providers::{PROVIDERS, Provider};
-use document::{Place, Value};
+use document::{Place, Shape, Value};
 use schema::{Field, Kind};
 
 pub(crate) use flags::Preset;
@@ -208,7 +208,7 @@ fn cloud(
     let mut mentions = Vec::new();
     if let (Some(provider), Some(settings)) = (provider, settings) {
         let (kind, path) = (settings::kind(provider.name), format!("{path}.settings"));
-        if !settings.entries().is_empty() {
+        if matches!(settings.shape, Shape::Map(_)) {
             schema::check(settings, &kind, &path, problems);
         }
         mentions = reference::mentions(settings, &kind, &path);

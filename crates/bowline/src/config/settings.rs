@@ -12,7 +12,7 @@
 use std::collections::BTreeMap;
 
 use bowline_core::{Secret, Variable};
-use bowline_triton::config::table::{ROWS, Row, Section};
+use bowline_triton::config::table::{CREDENTIALS_SECRET, ROWS, Row, Section};
 use serde_json::{Map, Value as Json};
 
 use super::document::{Shape, Value};
@@ -32,6 +32,8 @@ pub(crate) struct Given {
     pub(crate) file: Option<Secret>,
     /// The original's environment; it may hold secrets.
     pub(crate) environment: BTreeMap<String, Secret>,
+    /// The flags that it alone has.
+    pub(crate) flags: BTreeMap<String, String>,
 }
 
 /// The settings of a provider.
@@ -86,6 +88,14 @@ pub(crate) fn given(provider: &str, value: &Value, resolved: &Resolved) -> Given
             let mut take = |key| rendered.as_object_mut().and_then(|map| map.remove(key));
             set("TALOSCONFIG", text(take("talosconfig").as_ref()));
             set("TALOS_ENDPOINTS", text(take("endpoints").as_ref()));
+        }
+        bowline_triton::PROVIDER => {
+            let mut map = rendered.as_object_mut();
+            let named = map.as_mut().and_then(|map| map.remove("credentialsSecret"));
+            if let Some(named) = text(named.as_ref()) {
+                let flag = CREDENTIALS_SECRET.name.to_owned();
+                given.flags.insert(flag, named);
+            }
         }
         _ => {}
     }
@@ -420,6 +430,10 @@ fn triton() -> Kind {
     profile.extend(ROWS.iter().filter(|row| row.connection).map(of));
     let meaning =
         "Several data centers: each with the keys of `global` that are about CloudAPI and the key.";
+    sections.push(
+        Field::new("credentialsSecret", Kind::Text, CREDENTIALS_SECRET.meaning)
+            .allows(CREDENTIALS_SECRET.allowed),
+    );
     sections.push(Field::new(
         "profiles",
         Kind::Object(profile).list(),

@@ -402,7 +402,8 @@ fn migrated(
     use bowline_controllers::options::{Request, parse};
     let provider = crate::providers::by_command(command).unwrap().name;
     let arguments: Vec<String> = arguments.iter().map(ToString::to_string).collect();
-    let Ok(Request::Run(line)) = parse(command, Some(provider), &arguments) else {
+    let Ok(Request::Run(line)) = parse(crate::flags::table(), command, Some(provider), &arguments)
+    else {
         panic!("it runs");
     };
     let variable = |name: &str| {

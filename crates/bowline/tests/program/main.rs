@@ -15,6 +15,9 @@ mod config;
 mod configuration;
 mod deploy;
 mod exoscale;
+#[path = "../../src/flags.rs"]
+#[allow(dead_code, reason = "the program uses the rest")]
+mod flags;
 mod manager;
 mod process;
 mod replicas;

@@ -1,12 +1,12 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bowline_core::{
-    BoxFuture, Claim, Cloud, CloudErrorKind, Evidence, Instance, Instances, Marks, Power, Ready,
-    Selector,
+    BoxFuture, Claim, Cloud, CloudErrorKind, Evidence, Instance, Instances, Marks, Power, Selector,
 };
 
 use super::*;
 use crate::election::Fence;
+use crate::objects::NodeObject;
 use crate::referee::CloudRules;
 use crate::stop::stop_signal;
 
@@ -94,25 +94,12 @@ fn account(cloud: &str, says: Says) -> Account {
 
 /// An initialised node with an id that every account could have given.
 fn node(labels: &[(&str, &str)]) -> Arc<Node> {
-    let labels = labels.iter();
-    Arc::new(Node {
-        name: "n1".into(),
-        uid: "uid-1".into(),
-        resource_version: "7".into(),
-        created: jiff::Timestamp::UNIX_EPOCH,
-        deleting: false,
-        labels: labels
-            .map(|(k, v)| (k.to_string(), v.to_string()))
-            .collect(),
-        annotations: BTreeMap::new(),
-        provider_id: Some("demo://1".into()),
-        pod_cidrs: Vec::new(),
-        taints: Vec::new(),
-        addresses: Vec::new(),
-        ready: Ready::True,
-        system_uuid: String::new(),
-        os_image: String::new(),
-    })
+    let labels: BTreeMap<&str, &str> = labels.iter().copied().collect();
+    let object = serde_json::json!({
+        "metadata": {"name": "n1", "uid": "uid-1", "resourceVersion": "7", "labels": labels},
+        "spec": {"providerID": "demo://1"},
+    });
+    Arc::new(serde_json::from_value::<NodeObject>(object).unwrap().into())
 }
 
 fn owners(accounts: Vec<Account>, rules: CloudRules, stop: &Stop) -> Owners {

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bowline_core::{
-    BalancerClouds, Balancers, Belonging, CloudError, CloudErrorKind, CloudName, Draft, DraftError,
-    Executor, Goal, Marked, Node, Ownership, Progress, Roster, StepId, Wish,
+    BalancerClouds, Balancers, CloudError, CloudErrorKind, CloudName, Draft, DraftError, Executor,
+    Goal, Marked, Needs, Node, Progress, Roster, StepId, Wish,
 };
 
 use crate::election::{Fence, Fenced};
@@ -64,6 +64,18 @@ impl Clouds {
         cloud.balancers()
     }
 
+    /// What that cloud needs to know besides Services and nodes.
+    pub(super) fn needs(&self, name: &CloudName) -> Needs {
+        self.balancers(name)
+            .map_or(Needs::default(), Balancers::needs)
+    }
+
+    /// What all of them need together.
+    pub(super) fn all_needs(&self) -> Needs {
+        let all = self.names.all().iter().map(|name| self.needs(name));
+        all.fold(Needs::default(), Needs::and)
+    }
+
     /// The annotations that this cloud writes by itself.
     pub(super) fn own_annotations(&self, name: &CloudName) -> &'static [&'static str] {
         self.balancers(name).map_or(&[], |it| it.own_annotations())
@@ -71,14 +83,14 @@ impl Clouds {
 
     /// The nodes of the cluster, as this cloud's load balancers see them.
     pub(super) fn roster(&self, name: &CloudName, nodes: &Sighting<Node>) -> Roster {
-        Roster::new(nodes.objects.values(), &nodes.unreadable, |node| match self
-            .referee
-            .ownership(node)
-        {
-            Some(Ownership::Owned { by, .. }) if by == *name => Belonging::Own,
-            Some(_) => Belonging::Foreign,
-            None => Belonging::Unidentified,
-        })
+        // Nobody takes a member away while it is not known whose it is.
+        let mut unreadable = nodes.unreadable.clone();
+        let objects = nodes.objects.values();
+        let (contested, objects): (Vec<_>, Vec<_>) =
+            objects.partition(|node| self.referee.is_contested(node, name));
+        unreadable.extend(contested.iter().map(|node| (node.name.clone(), None)));
+        let belonging = |node: &Node| self.referee.belonging(node, name);
+        Roster::new(objects, &unreadable, belonging)
     }
 
     /// What is to be done, and what there is to tell about nodes that cannot be read.
