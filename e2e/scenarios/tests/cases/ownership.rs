@@ -73,17 +73,28 @@ fn a_provider_id_that_two_clouds_claim_is_nobodys() {
             .put(known("n2", "demo://m-2", "Unknown", &[INTERNAL]))
             .await;
         bench.long(3600).await;
+        // Both are asked which of them has the machines: both have the one, and none the other.
         assert_eq!(bench.calls("n1"), []);
         assert_eq!(bench.calls("n2"), []);
         assert_eq!(bench.told("n1", "NodeContested"), 1);
-        assert_eq!(
-            bench
-                .clouds
-                .iter()
-                .map(|cloud| cloud.calls())
-                .sum::<usize>(),
-            0
-        );
+    });
+}
+
+#[test]
+fn of_two_accounts_that_claim_a_provider_id_the_one_that_has_the_machine_looks_after_the_node() {
+    scenario!(async || {
+        let bench = two("demo", "demo").await;
+        bench.clouds[0].say("n1", Script::Gone);
+        bench.clouds[1].say("n1", found("demo://m-1"));
+        bench
+            .put(known("n1", "demo://m-1", "Unknown", &[INTERNAL]))
+            .await;
+        bench.long(600).await;
+        // One account has the machine, so that the other's word counts for nothing.
+        assert_eq!(bench.node("n1")["spec"]["providerID"], "demo://m-1");
+        // The account that had it says that it is gone.
+        bench.clouds[1].say("n1", Script::Gone);
+        bench.until_deleted("n1").await;
     });
 }
 
