@@ -15,13 +15,12 @@ pub const POLL_LIMIT: Duration = Duration::from_secs(60);
 const OVERTAKEN: Duration = Duration::from_secs(15);
 
 /// How long to wait before the next look, after so many of them. Jobs take a second or more, and run
-/// one after the other on a machine: looking more often than that, for the ten seconds that they usually
-/// take, shows what somebody else has written before ours comes on top of it. Who takes longer is in no
-/// hurry.
+/// one after the other on a machine: looking more often than that, for as long as a few of them take,
+/// shows what somebody else has written before ours comes on top of it. Who takes longer is in no hurry.
 pub fn polling_interval(looks: u32) -> Duration {
     match looks {
         0 => Duration::from_millis(500),
-        1..=15 => Duration::from_millis(750),
+        1..=40 => Duration::from_millis(750),
         _ => Duration::from_secs(3),
     }
 }
@@ -83,8 +82,7 @@ impl Flight {
             return Look::Landed(self.overwritten());
         }
         // With a change of somebody else's who had seen ours.
-        let met = change(tags, &self.wanted, &self.cluster);
-        if met.is_ok_and(|it| it.is_empty() && it.bad.is_empty()) {
+        if self.is_met_by(tags) && !self.is_met_by(&self.base) {
             return Look::Landed(Vec::new());
         }
         let touched = self.keys().any(|key| tags.get(key) != self.base.get(key));
@@ -100,6 +98,12 @@ impl Flight {
         } else {
             Look::Waiting
         }
+    }
+
+    /// Whether all of ours is there.
+    fn is_met_by(&self, tags: &Tags) -> bool {
+        let left = change(tags, &self.wanted, &self.cluster);
+        left.is_ok_and(|it| it.is_empty() && it.bad.is_empty())
     }
 
     fn keys(&self) -> impl Iterator<Item = &str> {

@@ -64,7 +64,7 @@ impl Stage {
 
     /// Somebody's way to the API, with so many calls a second.
     pub(super) fn api(&self, qps: u32) -> Arc<Api> {
-        let file = format!("[Global]\nqps = {qps}\nburst = {}\n", qps * 3);
+        let file = format!("[Global]\nqps = {qps}\nburst = {}\n", (qps * 3).min(1000));
         let config = config(&[("SDC_PRIVATE_KEY", DEFAULT_PRIVATE_KEY)], Some(&file));
         let surroundings = Surroundings {
             name: CloudName::parse("triton").unwrap(),
