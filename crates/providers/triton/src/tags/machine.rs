@@ -11,6 +11,7 @@ use super::arithmetic::{Change, Overwritten, Wanted, holds, holds_groups, taken_
 use super::flight::{Flight, POLL_LIMIT};
 use super::keeper::{About, Settled};
 use super::{BALANCER, GROUPS, Ports, SERVICES, Tags};
+use crate::roll::Listing;
 
 /// When to ask again about a machine that somebody else is at work on.
 pub(super) const BUSY: Duration = Duration::from_millis(250);
@@ -236,6 +237,11 @@ impl Work {
     pub(super) fn early(&self, now: Instant) -> Option<Settled> {
         let flight = self.flight.as_ref()?;
         (flight.next > now).then(|| self.waiting(now))
+    }
+
+    /// Whether a list was asked for after the last write and the last change of mind.
+    pub(super) fn is_before(&self, listing: &Listing) -> bool {
+        self.changed.is_none_or(|moment| listing.asked >= moment)
     }
 
     pub(super) fn waiting(&self, now: Instant) -> Settled {

@@ -127,7 +127,12 @@ impl Keeper {
             return Ok(Settled::Working { after: BUSY });
         };
         if let Some(early) = work.early(Instant::now()) {
-            return Ok(early);
+            // A list that is there anyway is looked at also before its time.
+            let listing = pass.filter(|_| !work.unwritable).map(|it| it.listing);
+            let has = |it: &Listing| work.is_before(it) && it.machines.contains_key(&id);
+            if !listing.is_some_and(has) {
+                return Ok(early);
+            }
         }
         let result = self.work_on(cluster, id, about, pass, &mut work).await;
         if result.is_err() {
@@ -146,7 +151,7 @@ impl Keeper {
         work: &mut Work,
     ) -> Result<Settled, CloudError> {
         let listing = pass.map(|it| it.listing);
-        let listing = listing.filter(|it| work.changed.is_none_or(|moment| it.asked >= moment));
+        let listing = listing.filter(|it| work.is_before(it));
         let mut listed = listing.and_then(|it| it.machines.get(&id));
         let mut looked = false;
         loop {
@@ -350,10 +355,9 @@ fn is_refusal(error: &ApiError) -> bool {
 fn words(error: &ApiError) -> String {
     let fields = error.fields().iter().map(|it| it.message.clone());
     let fields: Vec<String> = fields.filter(|it| !it.is_empty()).collect();
-    let message = match (error.message(), fields.is_empty()) {
-        ("", true) => return error.to_string(),
+    match (error.message(), fields.is_empty()) {
+        ("", true) => error.to_string(),
         (message, true) => message.to_owned(),
         (message, false) => format!("{message}: {}", fields.join("; ")),
-    };
-    message
+    }
 }

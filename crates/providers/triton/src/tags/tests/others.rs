@@ -40,12 +40,12 @@ impl Tool {
             match self.random.below(6) {
                 0 => self.tag(self.random.below(3)).await,
                 1 => {
-                    self.add(SERVICES, &format!("{PREFIX}{number}:{}", 1 + number))
-                        .await
+                    let entry = format!("{PREFIX}{number}:{}", 1 + number);
+                    self.add(SERVICES, &entry).await;
                 }
                 2 => {
-                    self.add(SERVICES, &format!("{PREFIX}Odd{number}:1:weight=5"))
-                        .await
+                    let entry = format!("{PREFIX}Odd{number}:1:weight=5");
+                    self.add(SERVICES, &entry).await;
                 }
                 3 => self.add(GROUPS, &format!("{PREFIX}{number}")).await,
                 4 => self.remove_old(SERVICES).await,
@@ -291,7 +291,7 @@ fn transcript(stage: &Stage, machine: Uuid) -> String {
 
 /// Nothing of ours is missing, nothing of theirs is, and there is nothing else.
 fn check(stage: &Stage, tool: &Tool, services: &[Service], seed: u64) {
-    let number = (1..).find(|it| id(*it) == tool.machine).unwrap();
+    let number = (1..100).find(|it| id(*it) == tool.machine).unwrap();
     let tags = stage.tags(number);
     let at = format!(
         "seed {seed}, machine {number}:\n{}",
@@ -338,7 +338,7 @@ async fn two_services_and_others_tools_on_fifty_machines_lose_and_touch_nothing(
 
 #[tokio::test(start_paused = true)]
 async fn many_seeds_of_a_few_machines_lose_and_touch_nothing() {
-    for seed in 100..110 {
+    for seed in 100..106 {
         everybody_at_once(5, seed, 500).await;
     }
 }

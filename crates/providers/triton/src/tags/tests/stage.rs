@@ -38,6 +38,10 @@ pub(super) fn ids(numbers: impl IntoIterator<Item = u32>) -> BTreeSet<Uuid> {
     numbers.into_iter().map(id).collect()
 }
 
+#[expect(
+    clippy::unnecessary_wraps,
+    reason = "the other thing that is told about a label is none"
+)]
 pub(super) fn port(port: u16) -> Option<Ports> {
     Some(Ports::from([Some(port)]))
 }
