@@ -25,7 +25,8 @@
 //!  reload ─ flags, Secret, environment, file ─▶ config ─▶ keys, signature ─┐
 //!                                                                          ▼
 //!  Cloud ─▶ instances ─▶ site ─┬─▶ roll: all machines ◀─ feed: lists again ├─▶ api ─▶ bowline-http
-//!                              └─▶ account, networks, data center ─────────┘
+//!                              ├─▶ account, networks, data center ─────────┤
+//!                              └─▶ tags: what is ours on the machines ─────┘
 //!
 //!  interest: nothing is listed or followed while nobody asks
 //! ```
@@ -43,6 +44,7 @@ mod reload;
 pub mod roll;
 pub mod signature;
 mod site;
+pub mod tags;
 #[cfg(test)]
 mod testing;
 
@@ -61,6 +63,7 @@ use api::{Api, Client, ClientError, Setting};
 use balancer::Balancing;
 use instances::Machines;
 use interest::Interest;
+use tags::Keeper;
 
 pub use balancer::table as annotations;
 pub use config::{Config, ConfigErrors, SecretContent};
@@ -125,6 +128,10 @@ pub fn build(
         name: surroundings.name.clone(),
         clock: surroundings.clock.clone(),
         sites: sites.iter().map(|(site, _)| Arc::clone(site)).collect(),
+        keepers: sites
+            .iter()
+            .map(|(site, _)| keeper(site, metrics))
+            .collect(),
         machines: Arc::clone(&machines),
         loaded: loaded.subscribe(),
         balancing,
@@ -144,6 +151,11 @@ pub fn build(
             .collect(),
     };
     Ok(Arc::new(cloud))
+}
+
+fn keeper(site: &Arc<Site>, metrics: &TritonMetrics) -> Arc<Keeper> {
+    let repairs = metrics.tag_repairs.clone();
+    Arc::new(Keeper::new(Arc::clone(site), repairs))
 }
 
 /// What goes on beside the questions about one data center, for as long as there are questions.
@@ -194,6 +206,7 @@ pub struct Triton {
     clock: Clock,
     config: Config,
     sites: Vec<Arc<Site>>,
+    keepers: Vec<Arc<Keeper>>,
     machines: Arc<Machines>,
     loaded: watch::Receiver<String>,
     /// Of the first data center.
@@ -211,6 +224,11 @@ impl Triton {
     /// The data centers, in order.
     pub fn sites(&self) -> &[Arc<Site>] {
         &self.sites
+    }
+
+    /// Who keeps the tags of their machines, in the same order.
+    pub fn keepers(&self) -> &[Arc<Keeper>] {
+        &self.keepers
     }
 
     /// The time of day.

@@ -40,6 +40,7 @@ pub struct TritonMetrics {
     pub(crate) throttled: Counter,
     pub(crate) mass_disappearances: Counter,
     pub(crate) reload_failures: Counter,
+    pub(crate) tag_repairs: Counter,
     connected: Family<SiteLabels, Gauge>,
     states: Family<StateLabels, Gauge>,
     limits: Family<LimitLabels, Amount>,
@@ -73,6 +74,11 @@ impl TritonMetrics {
             "triton_credentials_reload_failures",
             "Times that changed credentials could not be used",
             metrics.reload_failures.clone(),
+        );
+        registry.register(
+            "triton_tag_repairs",
+            "Times that tags of ours which somebody had taken away were put back",
+            metrics.tag_repairs.clone(),
         );
         registry.register(
             "triton_changefeed_connected",
@@ -171,6 +177,7 @@ mod tests {
         metrics.state("n", &machine);
         metrics.connected("eg-1").set(1);
         metrics.throttled.inc();
+        metrics.tag_repairs.inc();
         metrics.limits(&[Limit {
             value: 8.0,
             used: 3.0,
@@ -185,6 +192,7 @@ mod tests {
             r#"triton_account_limit{by="machines",check=""} 8.0"#.to_owned(),
             r#"triton_account_used{by="machines",check=""} 3.0"#.to_owned(),
             "triton_api_throttled_total 1".to_owned(),
+            "triton_tag_repairs_total 1".to_owned(),
         ] {
             assert!(text.lines().any(|got| got == line), "{line} in\n{text}");
         }

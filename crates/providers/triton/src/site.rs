@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use crate::api::{Account, Api, Machine, Network, Nic};
 use crate::config::Profile;
-use crate::roll::Roll;
+use crate::roll::{Listing, Roll};
 
 /// The account and the networks change rarely; new ones are waited for no longer than this.
 const REMEMBERED: Duration = Duration::from_secs(60);
@@ -134,6 +134,19 @@ impl Site {
             asked,
         });
         Ok(value)
+    }
+
+    /// Whole lists of machines asked for from now on, and the account's own word that it answers: what is
+    /// in none of them does not exist. Two if they have pages, because a machine can slip between pages.
+    pub(crate) async fn proof(&self) -> Result<Vec<Arc<Listing>>, CloudError> {
+        let now = Instant::now();
+        let first = self.roll.since(now).await?;
+        let mut lists = vec![first];
+        if lists[0].pages > 1 {
+            lists.push(self.roll.since(Instant::now()).await?);
+        }
+        self.account_since(Some(now)).await?;
+        Ok(lists)
     }
 
     /// All networks and pools by id. While they cannot be listed, as while the name service is down:

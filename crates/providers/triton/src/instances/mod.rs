@@ -323,7 +323,7 @@ impl Machines {
 
     /// Whether machines that answered 404 are gone.
     async fn confirm(&self, site: &Site, missing: BTreeMap<Uuid, String>) -> Vec<(Uuid, Reading)> {
-        let proof = self.proof(site).await;
+        let proof = site.proof().await;
         let judge = |(id, words): (Uuid, String)| {
             let lists = match &proof {
                 Ok(lists) => lists,
@@ -346,18 +346,6 @@ impl Machines {
             )))
         };
         missing.into_iter().map(judge).collect()
-    }
-
-    /// Whole lists asked for from now on, and the account's own word.
-    async fn proof(&self, site: &Site) -> Result<Vec<Arc<Listing>>, CloudError> {
-        let now = Instant::now();
-        let first = site.roll.since(now).await?;
-        let mut lists = vec![first];
-        if lists[0].pages > 1 {
-            lists.push(site.roll.since(Instant::now()).await?);
-        }
-        site.account_since(Some(now)).await?;
-        Ok(lists)
     }
 
     fn gone(&self, text: String) -> Reading {

@@ -1,0 +1,123 @@
+//! One write on its way to a machine: it was accepted, and shows some time later or never. Pure.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::Tags;
+use super::arithmetic::{Change, GROUP_LIST, Overwritten, SERVICE_LIST, Wanted, change};
+
+/// How long a write may take to show; a job takes one to ten seconds, and gives up after two minutes.
+/// After this the machine counts as unwritable, which is also how often it is tried again.
+pub const POLL_LIMIT: Duration = Duration::from_secs(60);
+/// How long after somebody else's change was seen in place of ours ours is still waited for: longer
+/// than a job takes. Then it was overwritten, and is written again.
+const OVERTAKEN: Duration = Duration::from_secs(15);
+
+/// How long to wait before the next look, after so many of them. Jobs take a second or more, and one
+/// after the other on a machine: looking every second, as long as they usually take, shows what
+/// somebody else has written just before ours came on top of it. Who takes longer is in no hurry.
+pub fn polling_interval(looks: u32) -> Duration {
+    match looks {
+        0 => Duration::from_millis(500),
+        1..=12 => Duration::from_secs(1),
+        _ => Duration::from_secs(3),
+    }
+}
+
+/// A write that was accepted.
+#[derive(Clone, Debug)]
+pub(super) struct Flight {
+    change: Change,
+    /// What it was made for.
+    wanted: Wanted,
+    cluster: String,
+    /// The tags that it was made from.
+    base: Tags,
+    /// The tags at the last look.
+    last: Tags,
+    sent: Instant,
+    /// Since when somebody else's change is seen.
+    theirs_since: Option<Instant>,
+    looks: u32,
+    /// When to look again.
+    pub(super) next: Instant,
+}
+
+/// What a look at a write shows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Look {
+    /// It is done; on top of others' changes, if there are any.
+    Landed(Vec<Overwritten>),
+    /// Not yet.
+    Waiting,
+    /// Somebody else's change has come on top of it.
+    Overtaken,
+    /// It has taken too long.
+    TimedOut,
+}
+
+impl Flight {
+    pub(super) fn new(
+        (change, wanted, cluster): (Change, Wanted, &str),
+        base: Tags,
+        now: Instant,
+    ) -> Self {
+        Self {
+            change,
+            wanted,
+            cluster: cluster.to_owned(),
+            last: base.clone(),
+            base,
+            sent: now,
+            theirs_since: None,
+            looks: 0,
+            next: now + polling_interval(0),
+        }
+    }
+
+    /// Looks at the machine's tags.
+    pub(super) fn look(&mut self, tags: &Tags, now: Instant) -> Look {
+        if self.change.shows_in(tags) {
+            return Look::Landed(self.overwritten());
+        }
+        // With a change of somebody else's who had seen ours.
+        let met = change(tags, &self.wanted, &self.cluster);
+        if met.is_ok_and(|it| it.is_empty() && it.bad.is_empty()) {
+            return Look::Landed(Vec::new());
+        }
+        let touched = self.keys().any(|key| tags.get(key) != self.base.get(key));
+        self.theirs_since = touched.then(|| self.theirs_since.unwrap_or(now));
+        self.last.clone_from(tags);
+        self.looks += 1;
+        self.next = now + polling_interval(self.looks);
+        let since = |moment: Instant| now.saturating_duration_since(moment);
+        if self.theirs_since.is_some_and(|it| since(it) >= OVERTAKEN) {
+            Look::Overtaken
+        } else if since(self.sent) >= POLL_LIMIT {
+            Look::TimedOut
+        } else {
+            Look::Waiting
+        }
+    }
+
+    fn keys(&self) -> impl Iterator<Item = &str> {
+        let set = self.change.set.keys().map(String::as_str);
+        set.chain(self.change.delete.iter().copied())
+    }
+
+    /// Lists that somebody else had changed before this came on top of them.
+    fn overwritten(&self) -> Vec<Overwritten> {
+        let lists = [SERVICE_LIST.tag, GROUP_LIST.tag];
+        let ours = lists
+            .into_iter()
+            .filter(|tag| self.keys().any(|it| it == *tag));
+        let changed = ours.filter(|tag| self.last.get(*tag) != self.base.get(*tag));
+        let overwritten = |key: &'static str| Overwritten {
+            key,
+            written: self.change.set.get(key).cloned(),
+            before: self.last.get(key).cloned(),
+        };
+        changed.map(overwritten).collect()
+    }
+}

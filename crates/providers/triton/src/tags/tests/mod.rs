@@ -1,0 +1,3 @@
+//! Tags, from the arithmetic to many machines that others write to as well.
+
+mod arithmetic;
