@@ -31,6 +31,7 @@
 //! ```
 
 pub mod api;
+mod balancer;
 pub mod config;
 mod feed;
 pub mod id;

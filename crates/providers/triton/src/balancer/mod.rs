@@ -1,0 +1,4 @@
+//! Services of type LoadBalancer.
+
+pub(crate) mod clb;
+pub(crate) mod firewall;
