@@ -12,7 +12,7 @@
 //!                ├─▶ nodes (one watch) ─▶ node ──────┬─▶ clients ─▶ API server
 //!                │                      lifecycle ───┤
 //!                │                      ipam ────────┤
-//!                ├─▶ services (one watch) ─▶ service ┼─▶ owners, lookups ─▶ clouds
+//!                ├─▶ services, endpoints ─▶ service ─┼─▶ owners, lookups ─▶ clouds
 //!                └─▶ requests ─▶ certificates ───────┴─▶ events, metrics
 //! ```
 //!
@@ -21,6 +21,7 @@
 pub mod certificates;
 pub mod clients;
 pub mod election;
+mod endpoints;
 pub mod events;
 pub mod ipam;
 pub mod labels;
@@ -44,6 +45,7 @@ mod store;
 mod trouble;
 mod write;
 
+pub use endpoints::{Slice, SliceChange, Slices};
 pub use lookups::Lookups;
 pub use nodes::{NodeChange, Nodes};
 pub use owners::{Describer, Owners};

@@ -10,6 +10,7 @@ use super::{Manager, ManagerError};
 use crate::certificates::{CertificateController, CertificateParts};
 use crate::clients::{HEALTH_PATIENCE, INFORMERS, wait_until_healthy};
 use crate::election::Fence;
+use crate::endpoints::Slices;
 use crate::events::Recorder;
 use crate::ipam::{self, IpamController, IpamParts};
 use crate::labels::{LabelController, LabelOptions};
@@ -41,6 +42,7 @@ pub(super) struct Work<'a> {
     fence: Fence,
     nodes: Nodes,
     services: Services,
+    slices: Slices,
     requests: CertificateRequests,
 }
 
@@ -65,6 +67,7 @@ impl<'a> Work<'a> {
             fence,
             nodes: Nodes::default(),
             services: Services::default(),
+            slices: Slices::default(),
             requests: CertificateRequests::default(),
         }
     }
@@ -104,6 +107,9 @@ impl<'a> Work<'a> {
         let is_started = |name| names.iter().any(|known| known.name == name);
         if is_started(SERVICE) {
             self.follow(&mut running, "services-synced", &self.services, &stop);
+            if self.needs_endpoints() {
+                self.follow(&mut running, "endpoints-synced", &self.slices, &stop);
+            }
         }
         if is_started(CERTIFICATES) {
             let name = "certificate-requests-synced";
@@ -348,8 +354,10 @@ impl<'a> Work<'a> {
         let parts = ServiceParts {
             services: self.services.clone(),
             nodes: self.nodes.clone(),
+            slices: self.slices.clone(),
             writer: ServiceWriter::new(client.clone()),
             client,
+            reader: manager.clients.root(INFORMERS),
             recorder: recorder.clone(),
             metrics: manager.metrics.clone(),
             clock: manager.clock.clone(),
@@ -366,6 +374,13 @@ impl<'a> Work<'a> {
             run: Box::pin(controller.run(stop.clone())),
             recorder,
         })
+    }
+
+    /// Whether some cloud's load balancers depend on where endpoints are: otherwise nobody reads them, and
+    /// no right for that is needed.
+    fn needs_endpoints(&self) -> bool {
+        let mut balancers = self.manager.clouds.iter().filter_map(|it| it.balancers());
+        balancers.any(|it| it.needs().endpoints)
     }
 
     fn start_for_certificates(&self, known: &'static KnownController, stop: &Stop) -> Started {

@@ -49,7 +49,7 @@ mod testing;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bowline_core::{Claim, Cloud, CloudName, Instances, Node};
+use bowline_core::{Balancers, Claim, Cloud, CloudName, Instances, Node};
 pub use bowline_http::Surroundings;
 use bowline_http::{Background, Clock};
 use thiserror::Error;
@@ -58,9 +58,11 @@ use tokio::time::sleep;
 use tracing::warn;
 
 use api::{Api, Client, ClientError, Setting};
+use balancer::Balancing;
 use instances::Machines;
 use interest::Interest;
 
+pub use balancer::table as annotations;
 pub use config::{Config, ConfigErrors, SecretContent};
 pub use feed::{GATHER, PING, REFUSED};
 pub use instances::{CONFIRMATIONS, INSTANCE_ID, NAMES_READ, PREFIX, dnsify};
@@ -115,12 +117,17 @@ pub fn build(
     let fingerprint = config.profiles.first();
     let fingerprint = fingerprint.map(|it| it.connection.key.fingerprint().md5());
     let loaded = watch::Sender::new(fingerprint.unwrap_or_default());
+    let balancing = sites.first().map(|(site, _)| {
+        let site = Arc::clone(site);
+        Balancing::new(site, &config, metrics.clone())
+    });
     let cloud = Triton {
         name: surroundings.name.clone(),
         clock: surroundings.clock.clone(),
         sites: sites.iter().map(|(site, _)| Arc::clone(site)).collect(),
         machines: Arc::clone(&machines),
         loaded: loaded.subscribe(),
+        balancing,
         config,
         _tasks: tasks
             .into_iter()
@@ -189,6 +196,8 @@ pub struct Triton {
     sites: Vec<Arc<Site>>,
     machines: Arc<Machines>,
     loaded: watch::Receiver<String>,
+    /// Of the first data center.
+    balancing: Option<Balancing>,
     /// End with the cloud.
     _tasks: Vec<Background>,
 }
@@ -231,5 +240,10 @@ impl Cloud for Triton {
 
     fn instances(&self) -> Option<&dyn Instances> {
         Some(&*self.machines)
+    }
+
+    fn balancers(&self) -> Option<&dyn Balancers> {
+        let balancing = self.balancing.as_ref()?;
+        Some(balancing)
     }
 }

@@ -1,6 +1,46 @@
-//! Load balancer machines: appliances that are driven by their metadata, some for each Service.
+//! Mode `clb`: load balancer machines.
 
 #[cfg(test)]
 pub(crate) mod examples;
 pub(crate) mod metadata;
 pub(crate) mod portmap;
+
+use bowline_core::{
+    BoxFuture, CloudError, Draft, DraftError, Executor, Plan, Problem, Progress, Publication,
+    StepId,
+};
+
+use super::scene::Scene;
+
+/// The plan for a Service that is to be served so. Nothing is wrong with its annotations.
+pub(crate) async fn draft(_: &Scene<'_>) -> Result<Draft, DraftError> {
+    let mut plan = Plan::default();
+    plan.problems.push(Problem {
+        reason: "NotBuiltYet",
+        message: "mode clb is not built yet".to_owned(),
+    });
+    Ok(Draft {
+        plan,
+        executor: Box::new(Nothing),
+    })
+}
+
+/// The plan for a Service that is to be served so no more: empty if it has nothing of this mode.
+pub(crate) async fn removal(_: &Scene<'_>) -> Result<Draft, DraftError> {
+    Ok(Draft {
+        plan: Plan::default(),
+        executor: Box::new(Nothing),
+    })
+}
+
+struct Nothing;
+
+impl Executor for Nothing {
+    fn carry_out(&mut self, _: StepId) -> BoxFuture<'_, Result<Progress, CloudError>> {
+        Box::pin(async { Ok(Progress::Done) })
+    }
+
+    fn publication(&self) -> Publication {
+        Publication::default()
+    }
+}
