@@ -100,6 +100,7 @@ impl Balancers for Balancing {
         Needs {
             cluster_uid: true,
             endpoints: true,
+            readiness: true,
         }
     }
 

@@ -1,10 +1,10 @@
 //! What a load balancer machine is told: its metadata. Pure.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::ops::RangeInclusive;
 
 use crate::api::TagValue;
+use crate::balancer::settings::ClbSettings;
 
 /// What all keys of the appliance begin with.
 macro_rules! key {
@@ -46,52 +46,6 @@ const SLOTS: RangeInclusive<u64> = 32..=1024;
 /// They come in multiples of this.
 const SLOT_STEP: u64 = 32;
 
-/// What is said about a load balancer machine beside its ports.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Extras {
-    /// How many backends a port may have; none: as many as there are.
-    pub(crate) max_rs: Option<u16>,
-    pub(crate) certificate_name: Option<String>,
-    pub(crate) metrics_acl: Option<String>,
-    pub(crate) metrics_port: Option<u16>,
-    pub(crate) syslog: Option<String>,
-    pub(crate) timeouts: Option<Timeouts>,
-}
-
-/// How long the appliance waits, in the order of the annotation.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Timeouts(Vec<(&'static str, u32)>);
-
-impl Timeouts {
-    /// `connect:5000,client:60000`: milliseconds, each at most once.
-    pub(crate) fn parse(text: &str) -> Option<Self> {
-        let mut all: Vec<(&'static str, u32)> = Vec::new();
-        for item in text.split(',') {
-            let (name, value) = item.trim().split_once(':')?;
-            let known = ["queue", "connect", "client", "server"];
-            let name = known.into_iter().find(|it| *it == name)?;
-            let plain = !value.is_empty() && value.bytes().all(|it| it.is_ascii_digit());
-            let value = value.parse().ok().filter(|_| plain)?;
-            if all.iter().any(|(other, _)| *other == name) {
-                return None;
-            }
-            all.push((name, value));
-        }
-        Some(Self(all))
-    }
-}
-
-impl fmt::Display for Timeouts {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let items: Vec<String> = self
-            .0
-            .iter()
-            .map(|(name, it)| format!("{name}:{it}"))
-            .collect();
-        write!(f, "{{{}}}", items.join(","))
-    }
-}
-
 /// Slots for that many backends.
 pub(crate) fn slots(backends: usize) -> u64 {
     let backends = u64::try_from(backends)
@@ -105,7 +59,7 @@ pub(crate) fn slots(backends: usize) -> u64 {
 /// that nobody ordered are never taken back, because that interrupts what uses them.
 pub(crate) fn wanted(
     portmap: &str,
-    extras: &Extras,
+    settings: &ClbSettings,
     backends: usize,
     there: Option<&BTreeMap<String, TagValue>>,
 ) -> BTreeMap<String, String> {
@@ -115,17 +69,21 @@ pub(crate) fn wanted(
     ]);
     let before = there.and_then(|there| there.get(MAX_RS)?.to_string().parse().ok());
     let before = before.filter(|it| SLOTS.contains(it));
-    let max_rs = match extras.max_rs {
+    let max_rs = match settings.max_rs {
         Some(ordered) => u64::from(ordered),
         None => slots(backends).max(before.unwrap_or_default()),
     };
     wanted.insert(MAX_RS.to_owned(), max_rs.to_string());
+    let list = |items: Vec<String>| (!items.is_empty()).then(|| items.join(","));
+    let readers = settings.metrics_acl.iter().map(ToString::to_string);
+    let metrics_port = settings.metrics_port.map(|it| it.to_string());
+    let timeouts = settings.timeouts.as_ref();
     let optional = [
-        (CERTIFICATE_NAME, extras.certificate_name.clone()),
-        (METRICS_ACL, extras.metrics_acl.clone()),
-        (METRICS_PORT, extras.metrics_port.map(|it| it.to_string())),
-        (SYSLOG, extras.syslog.clone()),
-        (TIMEOUTS, extras.timeouts.as_ref().map(ToString::to_string)),
+        (CERTIFICATE_NAME, list(settings.certificate_names.clone())),
+        (METRICS_ACL, list(readers.collect())),
+        (METRICS_PORT, metrics_port),
+        (SYSLOG, settings.syslog.clone()),
+        (TIMEOUTS, timeouts.map(|it| format!("{{{it}}}"))),
     ];
     for (key, value) in optional {
         wanted.extend(value.map(|value| (key.to_owned(), value)));
@@ -181,11 +139,11 @@ mod tests {
             assert_eq!(slots(backends), wanted, "{backends}");
         }
         let max_rs = |ordered, backends, before: &str| {
-            let extras = Extras {
+            let settings = ClbSettings {
                 max_rs: ordered,
-                ..Extras::default()
+                ..ClbSettings::default()
             };
-            wanted("", &extras, backends, Some(&there(&[(MAX_RS, before)])))[MAX_RS].clone()
+            wanted("", &settings, backends, Some(&there(&[(MAX_RS, before)])))[MAX_RS].clone()
         };
         assert_eq!(max_rs(None, 40, "32"), "64");
         assert_eq!(max_rs(None, 40, "96"), "96");
@@ -196,7 +154,7 @@ mod tests {
 
     #[test]
     fn only_three_keys_are_written_unless_more_is_said() {
-        let plain = wanted("tcp://80:a:1", &Extras::default(), 3, None);
+        let plain = wanted("tcp://80:a:1", &ClbSettings::default(), 3, None);
         assert_eq!(
             plain
                 .iter()
@@ -208,22 +166,23 @@ mod tests {
                 ("cloud.tritoncompute:portmap", "tcp://80:a:1"),
             ]
         );
-        let extras = Extras {
-            certificate_name: Some("shop.example.com".to_owned()),
-            metrics_acl: Some("10.0.0.0/8".to_owned()),
+        let settings = ClbSettings {
+            certificate_names: vec!["shop.example.com".to_owned(), "x".to_owned()],
+            metrics_acl: ["10.0.0.0/8".parse().unwrap()].into(),
             metrics_port: Some(9000),
             syslog: Some("log:514".to_owned()),
-            timeouts: Timeouts::parse("connect:5000, client:60000"),
-            ..Extras::default()
+            timeouts: Some("connect:5000,client:60000".to_owned()),
+            ..ClbSettings::default()
         };
-        let all = wanted("", &extras, 3, None);
+        let all = wanted("", &settings, 3, None);
         assert_eq!(all.len(), 8);
         assert_eq!(all[TIMEOUTS], "{connect:5000,client:60000}");
+        assert_eq!(all[CERTIFICATE_NAME], "shop.example.com,x");
     }
 
     #[test]
     fn only_what_differs_is_written_and_only_what_we_wrote_goes() {
-        let wanted = wanted("tcp://80:a:1", &Extras::default(), 3, None);
+        let wanted = wanted("tcp://80:a:1", &ClbSettings::default(), 3, None);
         let mut found = there(&[
             (LOADBALANCER, "true"),
             (PORTMAP, "tcp://80:a:1"),
@@ -240,22 +199,5 @@ mod tests {
         found.insert(PORTMAP.to_owned(), "tcp://80:a:2".into());
         let difference = Difference::between(&wanted, &found);
         assert!(difference.set.keys().eq([PORTMAP]) && !difference.is_empty());
-    }
-
-    #[test]
-    fn timeouts_are_milliseconds_each_once() {
-        for bad in [
-            "",
-            "connect",
-            "connect:",
-            "connect:5s",
-            "connect:+5",
-            "connect:1,connect:2",
-            "idle:5",
-        ] {
-            assert_eq!(Timeouts::parse(bad), None, "{bad:?}");
-        }
-        let read = Timeouts::parse("connect:5000").unwrap();
-        assert_eq!(read.to_string(), "{connect:5000}");
     }
 }

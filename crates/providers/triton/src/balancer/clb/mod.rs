@@ -2,8 +2,11 @@
 
 #[cfg(test)]
 pub(crate) mod examples;
+pub(crate) mod machines;
+pub(crate) mod memory;
 pub(crate) mod metadata;
 pub(crate) mod portmap;
+pub(crate) mod shared;
 
 use bowline_core::{
     BoxFuture, CloudError, Draft, DraftError, Executor, Plan, Problem, Progress, Publication,

@@ -10,6 +10,8 @@ use std::fmt;
 
 use bowline_core::{Problem, Protocol, Service, ServicePort};
 
+use crate::balancer::settings::{BalancingProtocol, Check as CheckSetting, ClbSettings};
+
 /// What the appliance accepts as a port: the last one is refused.
 const PORTS: std::ops::RangeInclusive<u16> = 1..=65534;
 /// Successes or failures in a row that change what is thought of a backend.
@@ -56,62 +58,17 @@ impl Treatment {
         TREATMENTS.iter().find(|row| row.1 == text).map(|row| row.0)
     }
 
-    /// As an annotation may say it; the proxy header has one of its own.
-    pub(crate) fn parse(text: &str) -> Option<Self> {
-        let known = TREATMENTS.iter().find(|row| row.1 == text);
-        let known = known.map(|row| row.0);
-        known.filter(|it| *it != Self::TcpProxy)
-    }
-}
-
-/// Which port of a Service is meant.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum PortName {
-    Number(u16),
-    Name(String),
-}
-
-impl PortName {
-    fn is(&self, port: &ServicePort) -> bool {
-        match self {
-            Self::Number(number) => port.port == *number,
-            Self::Name(name) => port.name == *name,
+    /// What a port's protocol comes to.
+    fn of(protocol: BalancingProtocol, tells_sources: bool) -> Self {
+        match protocol {
+            BalancingProtocol::Tcp if tells_sources => Self::TcpProxy,
+            BalancingProtocol::Tcp => Self::Tcp,
+            BalancingProtocol::Http => Self::Http,
+            BalancingProtocol::Https => Self::Https,
+            BalancingProtocol::HttpsInsecure => Self::HttpsInsecure,
+            BalancingProtocol::HttpsHttp => Self::HttpsHttp,
         }
     }
-}
-
-impl fmt::Display for PortName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Number(number) => number.fmt(f),
-            Self::Name(name) => f.write_str(name),
-        }
-    }
-}
-
-/// `80=http,443=https-http`: ports by number or name, each once.
-pub(crate) fn parse_treatments(text: &str) -> Option<Vec<(PortName, Treatment)>> {
-    let mut all: Vec<(PortName, Treatment)> = Vec::new();
-    for item in text.split(',').map(str::trim) {
-        let (port, treatment) = item.split_once('=')?;
-        let (port, treatment) = (port.trim(), Treatment::parse(treatment.trim())?);
-        let port = match port.parse() {
-            Ok(number) => PortName::Number(number),
-            Err(_) if is_port_name(port) => PortName::Name(port.to_owned()),
-            Err(_) => return None,
-        };
-        if all.iter().any(|(other, _)| *other == port) {
-            return None;
-        }
-        all.push((port, treatment));
-    }
-    Some(all)
-}
-
-/// What Kubernetes takes as the name of a Service's port.
-fn is_port_name(text: &str) -> bool {
-    let letter = |it: u8| it.is_ascii_lowercase() || it.is_ascii_digit() || it == b'-';
-    !text.is_empty() && text.len() <= 63 && text.bytes().all(letter)
 }
 
 /// How a backend is checked: what is not given is the appliance's default.
@@ -124,37 +81,27 @@ pub(crate) struct Check {
     pub(crate) fall: Option<u16>,
 }
 
-/// What an annotation says about checks.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum CheckSetting {
-    /// Nothing beyond what the appliance does by itself.
-    Off,
-    /// This.
-    Of(Check),
-}
-
-impl CheckSetting {
-    /// `off`, or `path=/healthz,port=9000,rise=2,fall=1` in any order, each at most once.
-    pub(crate) fn parse(text: &str) -> Option<Self> {
-        if text.trim() == "off" {
-            return Some(Self::Off);
-        }
-        let mut check = Check::default();
-        for item in text.split(',') {
-            let (key, value) = item.trim().split_once('=')?;
-            check.set(key, value)?;
-        }
-        Some(Self::Of(check))
-    }
-}
-
 impl Check {
-    /// What kube-proxy tells about endpoints of this node.
-    fn local(port: u16) -> Self {
-        Self {
-            path: Some(LOCAL_PATH.to_owned()),
-            port: Some(port),
-            ..Self::default()
+    /// What a Service's backends are checked by, if anything is said about it.
+    fn of(service: &Service, setting: &CheckSetting) -> Option<Self> {
+        match setting {
+            CheckSetting::Off => None,
+            CheckSetting::Automatic => service.local_health_check_port().map(|port| Self {
+                path: Some(LOCAL_PATH.to_owned()),
+                port: Some(port),
+                ..Self::default()
+            }),
+            CheckSetting::Given {
+                path,
+                port,
+                rise,
+                fall,
+            } => Some(Self {
+                path: path.clone(),
+                port: *port,
+                rise: *rise,
+                fall: *fall,
+            }),
         }
     }
 
@@ -290,70 +237,28 @@ pub(crate) fn join(entries: &[Entry]) -> String {
     texts.join(",")
 }
 
-/// How the ports of a Service are treated and checked.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Treatments {
-    /// Of ports that nothing is said about.
-    pub(crate) default: Treatment,
-    /// Of some ports.
-    pub(crate) of: Vec<(PortName, Treatment)>,
-    /// Backends are told where clients come from.
-    pub(crate) proxy_protocol: bool,
-    pub(crate) check: Option<CheckSetting>,
-}
-
-impl Default for Treatments {
-    fn default() -> Self {
-        Self {
-            default: Treatment::Tcp,
-            of: Vec::new(),
-            proxy_protocol: false,
-            check: None,
-        }
-    }
-}
-
-impl Treatments {
-    fn of(&self, port: &ServicePort) -> Treatment {
-        let said = self.of.iter().find(|(name, _)| name.is(port));
-        let treatment = said.map_or(self.default, |(_, treatment)| *treatment);
-        match treatment {
-            Treatment::Tcp if self.proxy_protocol => Treatment::TcpProxy,
-            other => other,
-        }
-    }
-
-    fn check(&self, service: &Service) -> Option<Check> {
-        match &self.check {
-            Some(CheckSetting::Off) => None,
-            Some(CheckSetting::Of(check)) => Some(check.clone()),
-            None => service.local_health_check_port().map(Check::local),
-        }
-    }
-}
-
 /// The designations of a Service's ports, ascending, or everything that stands against them: there is no
 /// load balancer for some of the ports only.
 pub(crate) fn entries(
     service: &Service,
-    treatments: &Treatments,
+    settings: &ClbSettings,
     backend: &str,
 ) -> Result<Vec<Entry>, Vec<Problem>> {
-    let mut problems = unknown_ports(service, treatments);
-    let check = treatments.check(service);
+    let mut problems = Vec::new();
+    let check = Check::of(service, &settings.check);
     let mut ports: Vec<&ServicePort> = service.ports.iter().collect();
     ports.sort_by_key(|port| port.port);
     let mut entries = Vec::new();
     for port in ports {
-        let treatment = treatments.of(port);
+        let protocol = settings.protocol_of(port.port);
         let entry = Entry {
-            treatment,
+            treatment: Treatment::of(protocol, settings.proxy_protocol),
             listen: port.port,
             backend: backend.to_owned(),
             port: Some(port.node_port),
             check: check.clone(),
         };
-        match problem(port, treatments, &entry) {
+        match problem(port, &entry) {
             Some(problem) => problems.push(problem),
             None => entries.push(entry),
         }
@@ -365,7 +270,7 @@ pub(crate) fn entries(
     }
 }
 
-fn problem(port: &ServicePort, treatments: &Treatments, entry: &Entry) -> Option<Problem> {
+fn problem(port: &ServicePort, entry: &Entry) -> Option<Problem> {
     let ServicePort {
         port: number,
         protocol,
@@ -382,12 +287,6 @@ fn problem(port: &ServicePort, treatments: &Treatments, entry: &Entry) -> Option
              spec.allocateLoadBalancerNodePorts must not be false"
         );
         ("NodePortsRequired", text)
-    } else if treatments.proxy_protocol && entry.treatment != Treatment::TcpProxy {
-        let text = format!(
-            "port {number}: proxy_protocol goes with tcp only, and not with {}",
-            entry.treatment.as_str()
-        );
-        ("InvalidAnnotation", text)
     } else if entry.is_readable() {
         return None;
     } else {
@@ -395,17 +294,4 @@ fn problem(port: &ServicePort, treatments: &Treatments, entry: &Entry) -> Option
         ("UnsupportedPort", text)
     };
     Some(Problem { reason, message })
-}
-
-/// Ports that an annotation names and the Service does not have.
-fn unknown_ports(service: &Service, treatments: &Treatments) -> Vec<Problem> {
-    let is_unknown = |name: &PortName| !service.ports.iter().any(|port| name.is(port));
-    let unknown = treatments.of.iter().filter(|(name, _)| is_unknown(name));
-    let problems = unknown.map(|(name, _)| Problem {
-        reason: "InvalidAnnotation",
-        message: format!(
-            "annotation cloud.tritoncompute/protocols names port {name}, which the Service does not have"
-        ),
-    });
-    problems.collect()
 }

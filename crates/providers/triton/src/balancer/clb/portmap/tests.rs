@@ -1,7 +1,10 @@
 //! Tables of designations.
 
 use super::*;
-use crate::balancer::clb::examples::{port, web};
+use crate::balancer::clb::examples::port;
+use crate::balancer::examples::{annotated, web};
+use crate::balancer::settings::Settings;
+use crate::testing::config;
 use bowline_core::TrafficPolicy;
 
 #[test]
@@ -55,145 +58,73 @@ fn a_map_is_cut_outside_of_braces() {
     assert_eq!(split(""), [""; 0]);
 }
 
-#[test]
-fn checks_are_read_strictly() {
-    for (text, wanted) in [
-        ("off", Some("")),
-        (
-            "path=/healthz,port=9000,rise=2,fall=1",
-            Some("{check:/healthz,port:9000,rise:2,fall:1}"),
-        ),
-        ("fall=1000,path=/a?b=c", Some("{check:/a?b=c,fall:1000}")),
-        ("port=9000", Some("{port:9000}")),
-        (" rise=1 ", Some("{rise:1}")),
-        ("path=/a,b", None),
-        ("path=a", None),
-        ("path=/a b", None),
-        ("path=/{}", None),
-        ("port=0", None),
-        ("port=65535", None),
-        ("rise=0", None),
-        ("fall=1001", None),
-        ("rise=+1", None),
-        ("rise=1,rise=2", None),
-        ("speed=1", None),
-        ("", None),
-        ("on", None),
-    ] {
-        let read = CheckSetting::parse(text).map(|it| match it {
-            CheckSetting::Off => String::new(),
-            CheckSetting::Of(check) => check.to_string(),
-        });
-        assert_eq!(read.as_deref(), wanted, "{text:?}");
-    }
-}
-
-#[test]
-fn treatments_are_read_strictly() {
-    let read = parse_treatments("80=http, web=https-http").unwrap();
-    assert_eq!(
-        read,
-        [
-            (PortName::Number(80), Treatment::Http),
-            (PortName::Name("web".to_owned()), Treatment::HttpsHttp)
-        ]
-    );
-    for bad in [
-        "",
-        "80",
-        "80=",
-        "80=udp",
-        "80=tcp-proxy-v2",
-        "80=http,80=tcp",
-        "We_b=http",
-        "80=HTTP",
-    ] {
-        assert_eq!(parse_treatments(bad), None, "{bad:?}");
-    }
+fn settings(pairs: &[(&str, &str)], service: &Service) -> ClbSettings {
+    let mut service = service.clone();
+    service.annotations = annotated(pairs).annotations;
+    let (settings, faults) = Settings::read(&service, &config(&[], None).load_balancer);
+    assert_eq!(faults, []);
+    settings.clb
 }
 
 #[test]
 fn ports_become_designations_in_ascending_order() {
     let mut service = web();
     service.ports = vec![port("TCP", 443, 30443), port("TCP", 80, 30080)];
-    let plain = Treatments::default();
-    let map = |service: &Service, treatments: &Treatments| {
-        entries(service, treatments, "n.svc.example").map(|it| join(&it))
+    let map = |service: &Service, pairs: &[(&str, &str)]| {
+        let settings = settings(pairs, service);
+        join(&entries(service, &settings, "n.svc.example").unwrap())
     };
     assert_eq!(
-        map(&service, &plain).unwrap(),
+        map(&service, &[]),
         "tcp://80:n.svc.example:30080,tcp://443:n.svc.example:30443"
     );
-    let proxy = Treatments {
-        proxy_protocol: true,
-        ..Treatments::default()
-    };
-    assert!(
-        map(&service, &proxy)
-            .unwrap()
-            .starts_with("tcp-proxy-v2://80:")
-    );
+    let proxy = map(&service, &[("proxy_protocol", "true")]);
+    assert!(proxy.starts_with("tcp-proxy-v2://80:"), "{proxy}");
     service.traffic_policy = TrafficPolicy::Local;
     service.health_check_node_port = Some(31000);
-    let mixed = Treatments {
-        of: parse_treatments("tcp-443=https-http").unwrap(),
-        ..Treatments::default()
-    };
+    let mixed = ("protocols", "tcp-443=https-http");
     assert_eq!(
-        map(&service, &mixed).unwrap(),
+        map(&service, &[mixed]),
         "tcp://80:n.svc.example:30080{check:/healthz,port:31000},\
          https-http://443:n.svc.example:30443{check:/healthz,port:31000}"
     );
-    let unchecked = Treatments {
-        check: Some(CheckSetting::Off),
-        ..mixed
-    };
     assert_eq!(
-        map(&service, &unchecked).unwrap(),
+        map(&service, &[mixed, ("health_check", "off")]),
         "tcp://80:n.svc.example:30080,https-http://443:n.svc.example:30443"
+    );
+    assert_eq!(
+        map(
+            &service,
+            &[
+                ("protocol", "https+insecure"),
+                ("health_check", "fall=1,path=/x")
+            ]
+        ),
+        "https+insecure://80:n.svc.example:30080{check:/x,fall:1},\
+         https+insecure://443:n.svc.example:30443{check:/x,fall:1}"
     );
 }
 
 #[test]
 fn whatever_cannot_be_carried_stops_the_whole() {
-    let reasons = |ports: Vec<ServicePort>, treatments: &Treatments| -> Vec<&str> {
+    let reasons = |ports: Vec<ServicePort>| -> Vec<&str> {
         let mut service = web();
         service.ports = ports;
-        let problems = entries(&service, treatments, "n.svc.example").unwrap_err();
+        let plain = ClbSettings::default();
+        let problems = entries(&service, &plain, "n.svc.example").unwrap_err();
         problems.iter().map(|it| it.reason).collect()
     };
-    let plain = Treatments::default();
     assert_eq!(
-        reasons(vec![port("TCP", 80, 30080), port("UDP", 53, 30053)], &plain),
+        reasons(vec![port("TCP", 80, 30080), port("UDP", 53, 30053)]),
         ["UnsupportedProtocol"]
     );
     assert_eq!(
-        reasons(vec![port("SCTP", 80, 30080)], &plain),
+        reasons(vec![port("SCTP", 80, 30080)]),
         ["UnsupportedProtocol"]
     );
+    assert_eq!(reasons(vec![port("TCP", 80, 0)]), ["NodePortsRequired"]);
     assert_eq!(
-        reasons(vec![port("TCP", 80, 0)], &plain),
-        ["NodePortsRequired"]
-    );
-    assert_eq!(
-        reasons(vec![port("TCP", 65535, 30080)], &plain),
+        reasons(vec![port("TCP", 65535, 30080)]),
         ["UnsupportedPort"]
-    );
-    let other = Treatments {
-        of: parse_treatments("81=http").unwrap(),
-        ..Treatments::default()
-    };
-    assert_eq!(
-        reasons(vec![port("TCP", 80, 30080)], &other),
-        ["InvalidAnnotation"]
-    );
-    let both = Treatments {
-        of: parse_treatments("80=http").unwrap(),
-        proxy_protocol: true,
-        ..Treatments::default()
-    };
-    assert_eq!(
-        reasons(vec![port("TCP", 80, 30080)], &both),
-        ["InvalidAnnotation"]
     );
 }
