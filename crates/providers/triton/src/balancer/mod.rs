@@ -13,6 +13,7 @@ pub(crate) mod clb;
 mod cns;
 #[cfg(test)]
 mod examples;
+pub(crate) mod firewall;
 pub(crate) mod members;
 pub(crate) mod naming;
 pub(crate) mod scene;
@@ -99,6 +100,7 @@ impl Balancers for Balancing {
         Needs {
             cluster_uid: true,
             endpoints: true,
+            readiness: true,
         }
     }
 

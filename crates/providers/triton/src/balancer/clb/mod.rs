@@ -1,5 +1,13 @@
 //! Mode `clb`: load balancer machines.
 
+#[cfg(test)]
+pub(crate) mod examples;
+pub(crate) mod machines;
+pub(crate) mod memory;
+pub(crate) mod metadata;
+pub(crate) mod portmap;
+pub(crate) mod shared;
+
 use bowline_core::{
     BoxFuture, CloudError, Draft, DraftError, Executor, Plan, Problem, Progress, Publication,
     StepId,
