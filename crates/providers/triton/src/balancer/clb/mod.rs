@@ -1,5 +1,6 @@
 //! Mode `clb`: load balancer machines.
 
+pub(crate) mod backend;
 #[cfg(test)]
 pub(crate) mod examples;
 pub(crate) mod machines;
