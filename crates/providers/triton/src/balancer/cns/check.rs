@@ -30,8 +30,9 @@ pub(crate) fn check(service: &Service, settings: &Settings) -> (Vec<Fault>, Vec<
     if !families.is_empty() && families.iter().all(|family| family == "IPv6") {
         faults.push(Fault {
             reason: "IPv6Unsupported",
-            message: "the Service is for IPv6 alone, and machines of this cloud have IPv4 addresses only"
-                .to_owned(),
+            message:
+                "the Service is for IPv6 alone, and machines of this cloud have IPv4 addresses only"
+                    .to_owned(),
         });
     }
     match settings.port_mode {
@@ -78,7 +79,8 @@ fn notices(service: &Service) -> Vec<Notice> {
         notice("SessionAffinityIgnored", text)
     });
     let address = service.requested_ip.as_ref().map(|_| {
-        let text = "loadBalancerIP has no effect: the Service is served at the nodes' own addresses";
+        let text =
+            "loadBalancerIP has no effect: the Service is served at the nodes' own addresses";
         notice("LoadBalancerIPIgnored", text)
     });
     affinity.into_iter().chain(address).collect()

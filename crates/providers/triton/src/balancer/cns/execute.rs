@@ -121,7 +121,9 @@ impl Hands {
             }
             match self.settled.get(&question) {
                 Some(Settled::Working { after }) => wait = sooner(wait, *after),
-                Some(Settled::Refused(words)) => return Ok(Progress::Skipped(refused(&work, words))),
+                Some(Settled::Refused(words)) => {
+                    return Ok(Progress::Skipped(refused(&work, words)));
+                }
                 Some(Settled::Bad(bad)) if work.puts() => {
                     return Ok(Progress::Skipped(bad_tag(&work.name, &bad.problem)));
                 }

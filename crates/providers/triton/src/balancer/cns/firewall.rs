@@ -1,6 +1,8 @@
 //! Which firewall rules a Service on nodes wants, and the steps to them.
 
-use bowline_core::{CloudErrorKind, DraftError, Goal, Impact, Notice, Object, Remark, source_ranges};
+use bowline_core::{
+    CloudErrorKind, DraftError, Goal, Impact, Notice, Object, Remark, source_ranges,
+};
 
 use super::{Action, Making, check};
 use crate::api::Machine;
@@ -51,7 +53,10 @@ impl Making<'_> {
             // Without the right to see rules there are none of ours.
             Err(error) if error.kind() == CloudErrorKind::Denied => {
                 if !wanted.rules.is_empty() {
-                    self.sketch.plan.notices.push(not_allowed(&error.to_string()));
+                    self.sketch
+                        .plan
+                        .notices
+                        .push(not_allowed(&error.to_string()));
                 }
                 return Ok(());
             }

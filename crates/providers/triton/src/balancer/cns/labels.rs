@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bowline_core::{Goal, Service, Wish};
 
-use crate::balancer::naming::{default_label, nodes_label, selected_nodes_label};
+use crate::balancer::naming::{label_of, nodes_label, selected_nodes_label};
 use crate::balancer::settings::{Mode, Settings};
 use crate::config::LoadBalancerConfig;
 
@@ -18,16 +18,9 @@ pub(crate) struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// The label of that Service's name.
-    pub(crate) fn label(&self, service: &Service, settings: &Settings) -> String {
-        let own = settings.cns_service.clone();
-        own.unwrap_or_else(|| {
-            default_label(
-                self.config.cns_label_style,
-                self.cluster_name,
-                &service.key,
-            )
-        })
+    fn label(&self, service: &Service, settings: &Settings) -> String {
+        let style = self.config.cns_label_style;
+        label_of(service, settings, style, self.cluster_name)
     }
 }
 
@@ -50,18 +43,18 @@ pub(crate) struct Claims {
 }
 
 impl Claims {
-    /// What all Services say; one that is to be served no more says nothing.
-    pub(crate) fn gather(wish: &Wish, label: &str, reader: Reader<'_>) -> Self {
+    /// What all Services say; this one, if it is to be served by nodes no more, says nothing.
+    pub(crate) fn gather(wish: &Wish, goal: Goal, label: &str, reader: Reader<'_>) -> Self {
         let mut claims = Self {
             complete: wish.all_known,
             ..Self::default()
         };
-        if wish.goal == Goal::Present {
+        if goal == Goal::Present {
             claims.wanted.insert(label.to_owned());
         }
         for service in wish.all.iter().filter(|it| concerns_us(it)) {
             let own = service.uid == wish.service.uid;
-            if own && wish.goal == Goal::Absent {
+            if own && goal == Goal::Absent {
                 continue;
             }
             let (settings, faults) = Settings::read(service, reader.config);
@@ -125,7 +118,10 @@ pub(crate) fn former<'a>(
     recorded: &BTreeSet<&'a str>,
 ) -> BTreeSet<&'a str> {
     let mut labels = BTreeSet::from([label]);
-    let names = service.ingress.iter().filter_map(|it| it.hostname.as_deref());
+    let names = service
+        .ingress
+        .iter()
+        .filter_map(|it| it.hostname.as_deref());
     for name in names {
         let shown = recorded.iter().filter(|label| {
             let rest = name.strip_prefix(**label);

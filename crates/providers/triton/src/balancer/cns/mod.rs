@@ -30,10 +30,10 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use super::members::{self, Chosen, Circumstances, Nodes, recorded, sooner};
+use super::names;
 use super::naming::{Choice, Zones, addresses_on};
 use super::scene::Scene;
 use super::settings::{Fault, INVALID, Settings, table};
-use super::names;
 use crate::api::{Machine, TagValue};
 use crate::tags::{self, NODE, Ports, SERVICES};
 use execute::{Action, Ending, Hands, NAME_LIMIT};
@@ -436,7 +436,12 @@ impl<'a> Making<'a> {
     }
 
     /// Waits for the name to be published, unless it is, or never seems to be.
-    fn plan_wait(&mut self, hostname: &str, machines: Vec<Uuid>, names: &BTreeMap<Uuid, Vec<String>>) {
+    fn plan_wait(
+        &mut self,
+        hostname: &str,
+        machines: Vec<Uuid>,
+        names: &BTreeMap<Uuid, Vec<String>>,
+    ) {
         let Scene { shared, wish, .. } = self.scene;
         let there = names
             .values()

@@ -41,7 +41,10 @@ impl Work {
             return "the machine is no node of the cluster any more".to_owned();
         }
         let entry = |(label, ports): (&String, &Option<Ports>)| match ports {
-            Some(ports) => format!("DNS service {} is put there", entries(label, ports).join(" ")),
+            Some(ports) => format!(
+                "DNS service {} is put there",
+                entries(label, ports).join(" ")
+            ),
             None => format!("DNS service {label} is taken away"),
         };
         let all: Vec<String> = self.labels.iter().map(entry).collect();
@@ -120,7 +123,8 @@ impl Wish<'_> {
         }
         if is_marked {
             let stale = recorded(&machine.tags).into_iter();
-            let stale = stale.filter(|it| self.claims.is_stale(it) && !self.labels.contains_key(*it));
+            let stale =
+                stale.filter(|it| self.claims.is_stale(it) && !self.labels.contains_key(*it));
             work.labels.extend(stale.map(|it| (it.to_owned(), None)));
         }
         (!work.labels.is_empty()).then_some(work)
@@ -152,7 +156,9 @@ pub(crate) fn preview(tags: &Tags, work: &Work, cluster: &str) -> Result<Vec<Cha
         }
     }
     let keys: BTreeSet<&String> = tags.keys().chain(then.keys()).collect();
-    let changed = keys.into_iter().filter(|key| tags.get(*key) != then.get(*key));
+    let changed = keys
+        .into_iter()
+        .filter(|key| tags.get(*key) != then.get(*key));
     Ok(changed
         .map(|key| Change {
             field: key.clone(),
