@@ -109,6 +109,7 @@ pub fn build(
         tasks.extend(background(&site, &config, surroundings, metrics, &interest));
         sites.push((site, setting));
     }
+    let asked = Arc::clone(&interest);
     let machines = Arc::new(Machines::new(
         sites.iter().map(|(site, _)| Arc::clone(site)).collect(),
         config.nodes.clone(),
@@ -120,18 +121,18 @@ pub fn build(
     let fingerprint = config.profiles.first();
     let fingerprint = fingerprint.map(|it| it.connection.key.fingerprint().md5());
     let loaded = watch::Sender::new(fingerprint.unwrap_or_default());
-    let balancing = sites.first().map(|(site, _)| {
-        let site = Arc::clone(site);
-        Balancing::new(site, &config, metrics.clone())
-    });
+    let keepers: Vec<Arc<Keeper>> = sites
+        .iter()
+        .map(|(site, _)| keeper(site, metrics))
+        .collect();
+    let balancing = keepers
+        .first()
+        .map(|it| Balancing::new(Arc::clone(it), &config, metrics.clone(), asked));
     let cloud = Triton {
         name: surroundings.name.clone(),
         clock: surroundings.clock.clone(),
         sites: sites.iter().map(|(site, _)| Arc::clone(site)).collect(),
-        keepers: sites
-            .iter()
-            .map(|(site, _)| keeper(site, metrics))
-            .collect(),
+        keepers,
         machines: Arc::clone(&machines),
         loaded: loaded.subscribe(),
         balancing,

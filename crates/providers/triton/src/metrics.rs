@@ -26,6 +26,11 @@ struct LimitLabels {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ServiceLabels {
+    service: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct SiteLabels {
     datacenter: String,
 }
@@ -42,6 +47,7 @@ pub struct TritonMetrics {
     pub(crate) reload_failures: Counter,
     pub(crate) tag_repairs: Counter,
     connected: Family<SiteLabels, Gauge>,
+    published: Family<ServiceLabels, Gauge>,
     states: Family<StateLabels, Gauge>,
     limits: Family<LimitLabels, Amount>,
     used: Family<LimitLabels, Amount>,
@@ -86,6 +92,11 @@ impl TritonMetrics {
             metrics.connected.clone(),
         );
         registry.register(
+            "triton_cns_published",
+            "Whether the name service shows the DNS name of a Service",
+            metrics.published.clone(),
+        );
+        registry.register(
             "triton_machine_state",
             "The state that the machine of a node is in",
             metrics.states.clone(),
@@ -111,6 +122,22 @@ impl TritonMetrics {
         let gauge = self.connected.get_or_create(&labels).clone();
         gauge.set(0);
         gauge
+    }
+
+    /// The DNS name of that Service is published, or not.
+    pub(crate) fn published(&self, service: &str, published: bool) {
+        let labels = ServiceLabels {
+            service: service.to_owned(),
+        };
+        let gauge = self.published.get_or_create(&labels);
+        gauge.set(i64::from(published));
+    }
+
+    /// There is no such Service any more.
+    pub(crate) fn forget_service(&self, service: &str) {
+        self.published.remove(&ServiceLabels {
+            service: service.to_owned(),
+        });
     }
 
     /// The machine of that node is in that state.
@@ -177,6 +204,9 @@ mod tests {
         metrics.state("n", &machine);
         metrics.connected("eg-1").set(1);
         metrics.throttled.inc();
+        metrics.published("prod/web", true);
+        metrics.published("prod/old", true);
+        metrics.forget_service("prod/old");
         metrics.tag_repairs.inc();
         metrics.limits(&[Limit {
             value: 8.0,
@@ -192,10 +222,12 @@ mod tests {
             r#"triton_account_limit{by="machines",check=""} 8.0"#.to_owned(),
             r#"triton_account_used{by="machines",check=""} 3.0"#.to_owned(),
             "triton_api_throttled_total 1".to_owned(),
+            r#"triton_cns_published{service="prod/web"} 1"#.to_owned(),
             "triton_tag_repairs_total 1".to_owned(),
         ] {
             assert!(text.lines().any(|got| got == line), "{line} in\n{text}");
         }
         assert!(!text.contains(r#"state="running""#), "{text}");
+        assert!(!text.contains("prod/old"), "{text}");
     }
 }

@@ -9,13 +9,17 @@
 //!
 //! The mode of a Service may change: the other mode's things go when the new status is published.
 
+mod chain;
 pub(crate) mod clb;
 mod cns;
 #[cfg(test)]
 mod examples;
 pub(crate) mod firewall;
 pub(crate) mod members;
+pub(crate) mod memory;
+pub(crate) mod names;
 pub(crate) mod naming;
+mod rules;
 pub(crate) mod scene;
 pub(crate) mod settings;
 
@@ -23,14 +27,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bowline_core::{
-    Balancers, BoxFuture, CloudError, Draft, DraftError, Goal, Marked, Needs, Node, Service, Wish,
+    Balancers, BoxFuture, CloudError, Draft, DraftError, Executor, Goal, Marked, Needs, Node,
+    Notice, Plan, Problem, Progress, Publication, Service, StepId, Wish, ingress_to_write,
 };
 
 use crate::TritonMetrics;
 use crate::config::{Config, LoadBalancerConfig};
+use crate::interest::Interest;
 use crate::site::Site;
+use crate::tags::Keeper;
+use chain::{again_after, chain};
+use memory::Memory;
+use rules::Rules;
 use scene::Scene;
-use settings::{CLB_CLASS, CNS_CLASS, Mode, Settings};
+use settings::{CLB_CLASS, CNS_CLASS, Fault, Mode, Settings};
 
 pub use settings::table;
 
@@ -39,51 +49,140 @@ const CLASSES: [&str; 2] = [CNS_CLASS, CLB_CLASS];
 /// The annotations that are written back.
 const OWN_ANNOTATIONS: [&str; 2] = [table::STATUS.key, table::INSTANCES.key];
 
+/// When to look again whether the other mode's things may go.
+const SOON: Duration = Duration::from_secs(1);
+
 /// What both modes work with for as long as the cloud lives.
 pub(crate) struct Shared {
     /// The data center: load balancers are in the first one.
     pub(crate) site: Arc<Site>,
+    pub(crate) keeper: Arc<Keeper>,
     pub(crate) config: LoadBalancerConfig,
     pub(crate) cluster_name: String,
     pub(crate) metrics: TritonMetrics,
+    pub(crate) memory: Memory,
+    pub(crate) rules: Rules,
 }
 
 /// Services of one account.
 pub(crate) struct Balancing {
     shared: Arc<Shared>,
     resync: Duration,
+    interest: Arc<Interest>,
 }
 
 impl Balancing {
-    pub(crate) fn new(site: Arc<Site>, config: &Config, metrics: TritonMetrics) -> Self {
+    pub(crate) fn new(
+        keeper: Arc<Keeper>,
+        config: &Config,
+        metrics: TritonMetrics,
+        interest: Arc<Interest>,
+    ) -> Self {
         Self {
+            interest,
             shared: Arc::new(Shared {
-                site,
+                site: Arc::clone(keeper.site()),
+                keeper,
                 config: config.load_balancer.clone(),
                 cluster_name: config.cluster_name.clone(),
                 metrics,
+                memory: Memory::default(),
+                rules: Rules::default(),
             }),
             resync: config.resync,
         }
     }
 
     async fn plan(&self, wish: &Wish) -> Result<Draft, DraftError> {
+        self.interest.show();
         let (settings, faults) = Settings::read(&wish.service, &self.shared.config);
-        let mode = settings.mode_or(&self.shared.config);
         if wish.goal == Goal::Absent {
-            let scene = Scene::look(&self.shared, wish, settings).await?;
-            let _ = cns::removal(&scene);
-            return clb::removal(&scene).await;
+            return self.plan_absent(wish, settings).await;
         }
-        let Some(mode) = mode else {
+        let mut notices = settings::unknown_keys(&wish.service);
+        if !faults.is_empty() {
+            return Ok(refusal(wish, faults, notices));
+        }
+        let Some(mode) = settings.mode_or(&self.shared.config) else {
             return Err(DraftError::Elsewhere);
         };
-        let _ = faults;
         let scene = Scene::look(&self.shared, wish, settings).await?;
-        match mode {
-            Mode::Cns => cns::draft(&scene).await,
-            Mode::Clb => clb::draft(&scene).await,
+        let mut draft = match mode {
+            Mode::Cns => Box::pin(cns::draft(&scene)).await?,
+            Mode::Clb => Box::pin(clb::draft(&scene)).await?,
+        };
+        notices.append(&mut draft.plan.notices);
+        draft.plan.notices = notices;
+        self.plan_leftovers(&scene, mode, draft).await
+    }
+
+    /// What the other mode made goes when this one's status is shown.
+    async fn plan_leftovers(
+        &self,
+        scene: &Scene<'_>,
+        mode: Mode,
+        draft: Draft,
+    ) -> Result<Draft, DraftError> {
+        let involved = match mode {
+            Mode::Cns => clb::is_involved(scene),
+            Mode::Clb => cns::is_involved(scene),
+        };
+        if !involved || !draft.plan.problems.is_empty() {
+            return Ok(draft);
         }
+        let Wish {
+            service,
+            has_ip_mode,
+            ..
+        } = scene.wish;
+        let shown = &draft.executor.publication().ingress;
+        let is_shown = draft.plan.is_empty()
+            && !shown.is_empty()
+            && ingress_to_write(&service.ingress, shown, *has_ip_mode).is_none();
+        if !is_shown {
+            return Ok(again_after(draft, SOON));
+        }
+        let other = match mode {
+            Mode::Cns => Box::pin(clb::removal(scene)).await?,
+            Mode::Clb => Box::pin(cns::removal(scene)).await?,
+        };
+        Ok(again_after(chain(draft, [other]), SOON))
+    }
+
+    /// Whatever mode it was served in.
+    async fn plan_absent(&self, wish: &Wish, settings: Settings) -> Result<Draft, DraftError> {
+        let scene = Scene::look(&self.shared, wish, settings).await?;
+        let nodes = Box::pin(cns::removal(&scene)).await?;
+        let machines = Box::pin(clb::removal(&scene)).await?;
+        Ok(chain(nodes, [machines]))
+    }
+}
+
+/// Nothing is done while a person has to put something right.
+fn refusal(wish: &Wish, faults: Vec<Fault>, notices: Vec<Notice>) -> Draft {
+    let plan = Plan {
+        unread: true,
+        problems: faults.into_iter().map(Problem::from).collect(),
+        notices,
+        ..Plan::default()
+    };
+    let executor = Box::new(Still(Publication {
+        ingress: wish.service.ingress.clone(),
+        ..Publication::default()
+    }));
+    Draft { plan, executor }
+}
+
+/// Does nothing, and shows what is shown.
+struct Still(Publication);
+
+impl Executor for Still {
+    fn carry_out(&mut self, _: StepId) -> BoxFuture<'_, Result<Progress, CloudError>> {
+        Box::pin(async { Ok(Progress::Done) })
+    }
+
+    fn publication(&self) -> Publication {
+        self.0.clone()
     }
 }
 

@@ -5,9 +5,10 @@ mod zone;
 
 use std::fmt::Write as _;
 
-use bowline_core::ServiceKey;
+use bowline_core::{Service, ServiceKey};
 use ring::digest::{SHA256, digest};
 
+use super::settings::Settings;
 use crate::config::LabelStyle;
 
 pub(crate) use zone::{Choice, Place, Zones, addresses_on};
@@ -21,8 +22,19 @@ const FLAT_NAME: usize = 54;
 /// Digits of a uid that tell clusters or Services apart.
 const SHORT: usize = 8;
 
+/// The label of a Service's name.
+pub(crate) fn label_of(
+    service: &Service,
+    settings: &Settings,
+    style: LabelStyle,
+    cluster: &str,
+) -> String {
+    let own = settings.cns_service.clone();
+    own.unwrap_or_else(|| default_label(style, cluster, &service.key))
+}
+
 /// The label of a Service that names none.
-pub(crate) fn default_label(style: LabelStyle, cluster: &str, key: &ServiceKey) -> String {
+fn default_label(style: LabelStyle, cluster: &str, key: &ServiceKey) -> String {
     let ServiceKey { namespace, name } = key;
     match style {
         LabelStyle::Flat => {

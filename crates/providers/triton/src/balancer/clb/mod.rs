@@ -15,6 +15,8 @@ use bowline_core::{
 };
 
 use super::scene::Scene;
+use crate::api::TagValue;
+use crate::tags::BALANCER;
 
 /// The plan for a Service that is to be served so. Nothing is wrong with its annotations.
 pub(crate) async fn draft(_: &Scene<'_>) -> Result<Draft, DraftError> {
@@ -35,6 +37,15 @@ pub(crate) async fn removal(_: &Scene<'_>) -> Result<Draft, DraftError> {
         plan: Plan::default(),
         executor: Box::new(Nothing),
     })
+}
+
+/// Whether there are machines of this Service.
+pub(crate) fn is_involved(scene: &Scene<'_>) -> bool {
+    let ours = TagValue::from(scene.cluster);
+    let uid = TagValue::from(scene.wish.service.uid.as_str());
+    let mut machines = scene.listing.machines.values();
+    machines
+        .any(|it| it.tags.get(BALANCER) == Some(&ours) && it.tags.get("bowline.uid") == Some(&uid))
 }
 
 struct Nothing;
