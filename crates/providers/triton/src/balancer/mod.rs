@@ -61,7 +61,10 @@ pub(crate) struct Shared {
     pub(crate) cluster_name: String,
     pub(crate) metrics: TritonMetrics,
     pub(crate) memory: Memory,
+    /// What is remembered about load balancer machines.
+    pub(crate) clb: clb::memory::Memory,
     pub(crate) rules: Rules,
+    pub(crate) orphans: firewall::Orphans,
 }
 
 /// Services of one account.
@@ -87,7 +90,9 @@ impl Balancing {
                 cluster_name: config.cluster_name.clone(),
                 metrics,
                 memory: Memory::default(),
+                clb: clb::memory::Memory::default(),
                 rules: Rules::default(),
+                orphans: firewall::Orphans::default(),
             }),
             resync: config.resync,
         }
@@ -95,6 +100,9 @@ impl Balancing {
 
     async fn plan(&self, wish: &Wish) -> Result<Draft, DraftError> {
         self.interest.show();
+        if let Some(cluster) = &wish.cluster_uid {
+            self.shared.clb.is_in(cluster);
+        }
         let (settings, faults) = Settings::read(&wish.service, &self.shared.config);
         if wish.goal == Goal::Absent {
             return self.plan_absent(wish, settings).await;
@@ -226,10 +234,10 @@ impl Balancers for Balancing {
         _: &'a str,
         _: &'a [Arc<Node>],
     ) -> BoxFuture<'a, Result<Vec<Marked>, CloudError>> {
-        Box::pin(async { Ok(Vec::new()) })
+        Box::pin(clb::marked(&self.shared))
     }
 
-    fn remove_orphan<'a>(&'a self, _: &'a Marked) -> BoxFuture<'a, Result<(), CloudError>> {
-        Box::pin(async { Ok(()) })
+    fn remove_orphan<'a>(&'a self, orphan: &'a Marked) -> BoxFuture<'a, Result<(), CloudError>> {
+        Box::pin(clb::remove_orphan(&self.shared, orphan))
     }
 }

@@ -13,9 +13,10 @@ use crate::api::{Machine, Network};
 use crate::instances::dnsify;
 
 /// Which of the two names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Form {
     /// Of all networks of the zone.
+    #[default]
     Plain,
     /// Of one network.
     Qualified,

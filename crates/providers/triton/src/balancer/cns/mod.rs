@@ -164,7 +164,7 @@ fn network_fault(scene: &Scene<'_>) -> Option<Fault> {
 }
 
 /// A machine of somebody else's already has the label.
-fn conflict(scene: &Scene<'_>) -> Option<Fault> {
+pub(crate) fn conflict(scene: &Scene<'_>) -> Option<Fault> {
     if scene.settings.cns_service.is_some() {
         // Said so on purpose.
         return None;
@@ -195,7 +195,8 @@ fn conflict(scene: &Scene<'_>) -> Option<Fault> {
     })
 }
 
-fn disabled(scene: &Scene<'_>) -> Fault {
+/// The name service is switched off.
+pub(crate) fn disabled(scene: &Scene<'_>) -> Fault {
     Fault {
         reason: "CNSDisabled",
         message: format!(
