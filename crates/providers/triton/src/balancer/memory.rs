@@ -102,9 +102,10 @@ impl Memory {
         inner.insert(machine, (names, Instant::now()));
     }
 
-    /// What was written to a machine does not show.
-    pub(crate) fn note_pending(&self, machine: Uuid, name: &str) {
-        self.lock().pending.insert(machine, name.to_owned());
+    /// What was written to a machine does not show. Says whether that is news.
+    pub(crate) fn note_pending(&self, machine: Uuid, name: &str) -> bool {
+        let pending = &mut self.lock().pending;
+        pending.insert(machine, name.to_owned()).is_none()
     }
 
     /// What was written to a machine shows.

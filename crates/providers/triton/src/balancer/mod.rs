@@ -130,22 +130,24 @@ impl Balancing {
         if !involved || !draft.plan.problems.is_empty() {
             return Ok(draft);
         }
-        let Wish {
-            service,
-            has_ip_mode,
-            ..
-        } = scene.wish;
-        let shown = &draft.executor.publication().ingress;
-        let is_shown = draft.plan.is_empty()
-            && !shown.is_empty()
-            && ingress_to_write(&service.ingress, shown, *has_ip_mode).is_none();
-        if !is_shown {
-            return Ok(again_after(draft, SOON));
-        }
         let other = match mode {
             Mode::Cns => Box::pin(clb::removal(scene)).await?,
             Mode::Clb => Box::pin(cns::removal(scene)).await?,
         };
+        if other.plan.is_empty() {
+            return Ok(draft);
+        }
+        let is_ready = draft.plan.is_empty();
+        let shown = draft.executor.publication().ingress;
+        if is_ready && shown.is_empty() {
+            // Better the old way than none.
+            return Ok(draft);
+        }
+        let published = &scene.wish.service.ingress;
+        let differs = ingress_to_write(published, &shown, scene.wish.has_ip_mode).is_some();
+        if !is_ready || differs {
+            return Ok(again_after(draft, SOON));
+        }
         Ok(again_after(chain(draft, [other]), SOON))
     }
 
@@ -213,8 +215,7 @@ impl Balancers for Balancing {
     }
 
     fn selects(&self, service: &Service, node: &Node) -> bool {
-        let (settings, _) = Settings::read(service, &self.shared.config);
-        settings.node_selector.matches(&node.labels)
+        settings::selector(service).is_none_or(|it| it.matches(&node.labels))
     }
 
     fn audit_period(&self) -> Option<Duration> {

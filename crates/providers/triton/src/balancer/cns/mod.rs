@@ -340,15 +340,17 @@ impl<'a> Making<'a> {
         (left, unclear): (&BTreeSet<Uuid>, &BTreeSet<Uuid>),
     ) {
         let scene = self.scene;
+        let keeper = &scene.shared.keeper;
+        let unsettled = keeper.unsettled();
         let wish = plan::Wish {
             cluster: scene.cluster,
+            unsettled: &unsettled,
             nodes,
             labels,
             claims,
             left,
             unclear,
         };
-        let keeper = &scene.shared.keeper;
         let works = wish.works(&scene.listing, |machine, label, ports| {
             keeper.shows(scene.cluster, (machine.id, &machine.tags), label, ports)
         });
