@@ -16,6 +16,8 @@
 //!
 //!  a kubelet's request ──▶ recognise ── well formed? ──▶ the cloud's MachineAnswer ──▶ decide ──▶ verdict
 //!  for a certificate
+//!
+//!  all nodes, a cloud's Survey ──▶ routes::decide ──▶ changes of routes, conditions of nodes
 //! ```
 //!
 //! A provider implements [`Cloud`] and its capabilities; it never sees a Kubernetes client. The
@@ -25,6 +27,7 @@ mod addresses;
 mod annotation;
 mod balancers;
 mod certificates;
+mod chores;
 mod cloud;
 mod duration;
 mod error;
@@ -48,6 +51,7 @@ mod preview;
 mod provider_id;
 mod quote;
 mod roster;
+pub mod routes;
 mod run;
 mod secret;
 mod selector;
@@ -72,6 +76,9 @@ pub use certificates::{
     ServingCertificates, Verdict as CertificateVerdict, Words, decide as decide_certificate,
     node_of, recognise as recognise_certificate,
 };
+pub use chores::{
+    Chores, Cluster, ClusterError, KEPT_BY_LABEL, Kept, KeptKind, KeptObject, News, Page,
+};
 pub use cloud::{BoxFuture, Claim, Cloud, CloudName, CloudNameError, Instances, Voice};
 pub use duration::{format_duration, parse_duration};
 pub use error::{CloudError, CloudErrorKind, error_chain};
@@ -90,8 +97,8 @@ pub use members::{Fingerprint, may_change_members, name_list};
 pub use membership::{AUTOSCALER_TAINT, EXCLUSION_LABEL, Exclusion, exclusion};
 pub use needs_update::needs_update;
 pub use node::{
-    AddressKind, Node, NodeAddress, PROVIDED_NODE_IP, Ready, SHUTDOWN_TAINT, Taint,
-    UNINITIALIZED_TAINT,
+    AddressKind, NetworkCondition, Node, NodeAddress, PROVIDED_NODE_IP, Ready, SHUTDOWN_TAINT,
+    Taint, UNINITIALIZED_TAINT,
 };
 pub use ownership::Ownership;
 pub use plan::{Change, Impact, Notice, Object, Plan, Problem, Step, StepId, Thing, Verb};

@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
+use bowline_core::routes::cluster_ranges;
 use futures::future::BoxFuture;
 use tokio::task::JoinSet;
-use tracing::{info, warn};
+use tracing::{error, info, warn};
 
 use super::{Manager, ManagerError};
 use crate::certificates::{CertificateController, CertificateParts};
+use crate::chores::{ChoresController, ChoresParts};
 use crate::clients::{HEALTH_PATIENCE, INFORMERS, wait_until_healthy};
 use crate::election::Fence;
 use crate::endpoints::Slices;
@@ -19,10 +21,12 @@ use crate::lookups::Lookups;
 use crate::node::{NodeController, NodeOptions};
 use crate::nodes::Nodes;
 use crate::options::{
-    CERTIFICATES, CLOUD_NODE, CLOUD_NODE_LIFECYCLE, KnownController, LABEL_SYNC, NODE_IPAM, SERVICE,
+    CERTIFICATES, CHORES, CLOUD_NODE, CLOUD_NODE_LIFECYCLE, KnownController, LABEL_SYNC, NODE_IPAM,
+    ROUTES, SERVICE,
 };
 use crate::owners::Owners;
 use crate::requests::CertificateRequests;
+use crate::routes::{self, RouteController, RouteOptions, RouteParts};
 use crate::service::{ServiceController, ServiceOptions, ServiceParts};
 use crate::services::Services;
 use crate::serving::Health;
@@ -229,10 +233,20 @@ impl<'a> Work<'a> {
                 info!("{NODE_IPAM} not started: --allocate-node-cidrs is off");
                 Ok(None)
             }
+            ROUTES if !self.manager.options.controllers.configure_routes => {
+                info!("{ROUTES} not started: --configure-cloud-routes is off");
+                Ok(None)
+            }
+            ROUTES if RouteController::has_work(&self.manager.clouds) => {
+                self.start_for_routes(known, stop).await
+            }
             CERTIFICATES
                 if CertificateController::has_work(&self.manager.clouds, self.is_named(known)) =>
             {
                 Ok(Some(self.start_for_certificates(known, stop)))
+            }
+            CHORES if ChoresController::has_work(&self.manager.clouds) => {
+                Ok(Some(self.start_chores(known, stop)))
             }
             _ => {
                 not_supported(known);
@@ -333,6 +347,50 @@ impl<'a> Work<'a> {
         })
     }
 
+    /// None without the ranges of pods; that concerns this controller alone.
+    async fn start_for_routes(
+        &self,
+        known: &'static KnownController,
+        stop: &Stop,
+    ) -> Result<Option<Started>, ManagerError> {
+        let manager = self.manager;
+        let options = &manager.options;
+        let readiness = self.health.add_readiness(known.name);
+        let ranges = match cluster_ranges(&options.cloud.cluster_cidr) {
+            Ok(ranges) => ranges,
+            Err(problem) => {
+                error!("{ROUTES} not started: {problem}");
+                readiness.not_ready(problem.to_string());
+                return Ok(None);
+            }
+        };
+        let recorder = self.recorder(known, routes::COMPONENT).await?;
+        let parts = RouteParts {
+            nodes: self.nodes.clone(),
+            clouds: manager.clouds.clone(),
+            questions: self.questions(),
+            fence: self.fence.clone(),
+            writer: self.node_writer(known).await?,
+            recorder: recorder.clone(),
+            metrics: manager.metrics.clone(),
+            clock: manager.clock.clone(),
+            random: manager.random.fork(),
+            readiness,
+        };
+        let options = RouteOptions {
+            cluster_name: options.cloud.cluster_name.clone(),
+            ranges,
+            period: options.controllers.route_reconciliation_period,
+            guard: manager.guard.clone(),
+        };
+        let controller = RouteController::new(parts, options);
+        Ok(Some(Started {
+            known,
+            run: Box::pin(controller.run(stop.clone())),
+            recorder,
+        }))
+    }
+
     async fn node_writer(&self, known: &KnownController) -> Result<NodeWriter, ManagerError> {
         let (client, random) = (self.client(known).await?, self.manager.random.fork());
         Ok(if self.fence.is_observing() {
@@ -406,6 +464,40 @@ impl<'a> Work<'a> {
         let is_named = self.is_named(known);
         let controller =
             CertificateController::new(parts, &manager.clouds, is_named, self.fence.clone());
+        Started {
+            known,
+            run: Box::pin(controller.run(stop.clone())),
+            recorder,
+        }
+    }
+
+    fn start_chores(&self, known: &'static KnownController, stop: &Stop) -> Started {
+        let manager = self.manager;
+        // The rights are the deployment's own: nobody binds roles to an account of this name.
+        let client = || manager.clients.with_own_rights(known.identity, &self.fence);
+        let context = manager.event_context();
+        let is_observing = self.fence.is_observing();
+        let recorder = if is_observing {
+            Recorder::observing(known.name, &context)
+        } else {
+            Recorder::new(client(), known.name, &context)
+        };
+        let options = &manager.options;
+        // Where the program's other object is: the deployment has rights there.
+        let namespace = options.election.resource_namespace.clone();
+        let port = options.serving.port;
+        let parts = ChoresParts {
+            // The chart's Service.
+            address: format!("https://bowline-metrics.{namespace}.svc:{port}"),
+            namespace,
+            nodes: self.nodes.clone(),
+            client: client(),
+            recorder: recorder.clone(),
+            questions: self.questions(),
+            is_observing,
+            cluster_name: options.cloud.cluster_name.clone(),
+        };
+        let controller = ChoresController::new(parts, &manager.clouds);
         Started {
             known,
             run: Box::pin(controller.run(stop.clone())),
@@ -496,6 +588,10 @@ fn not_supported(known: &KnownController) {
             controller,
             "failed to start service controller: the cloud provider does not support external \
              load balancers"
+        ),
+        ROUTES => warn!(
+            controller,
+            "--configure-cloud-routes is set, but no configured cloud has routes; none are made"
         ),
         _ => info!(
             controller,

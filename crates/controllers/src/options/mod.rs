@@ -19,8 +19,8 @@ mod value;
 mod tests;
 
 pub use controllers::{
-    CERTIFICATES, CLOUD_NODE, CLOUD_NODE_LIFECYCLE, CONTROLLERS, ControllerSet, KnownController,
-    LABEL_SYNC, NODE_IPAM, SERVICE, known_controller,
+    CERTIFICATES, CHORES, CLOUD_NODE, CLOUD_NODE_LIFECYCLE, CONTROLLERS, ControllerSet,
+    KnownController, LABEL_SYNC, NODE_IPAM, ROUTES, SERVICE, known_controller,
 };
 pub use help::{flag_lines, reference_markdown, usage};
 pub use parse::{UsageError, Values, nearest};

@@ -349,7 +349,7 @@ pub const FLAGS: &[Flag] = &[
         K::Duration,
         "10s",
         C::Routes,
-        "How often routes are compared with the nodes.",
+        "The least time from one comparison of routes with nodes to the next. Routes are compared when a node changes, when something is to be tried again, and every five minutes.",
     ),
     Flag::new(
         "allocate-node-cidrs",

@@ -33,6 +33,7 @@
 
 pub mod api;
 mod balancer;
+pub mod cmon;
 pub mod config;
 mod feed;
 pub mod id;

@@ -134,6 +134,7 @@ pub(crate) fn node(name: &str, provider_id: &str) -> Node {
         taints: Vec::new(),
         addresses: vec![NodeAddress::new(AddressKind::Hostname, name)],
         ready: Ready::False,
+        network: None,
         system_uuid: String::new(),
         os_image: String::new(),
     }
