@@ -34,6 +34,7 @@ use bowline_core::{
 use crate::TritonMetrics;
 use crate::config::{Config, LoadBalancerConfig};
 use crate::interest::Interest;
+use crate::news::NewsDesk;
 use crate::site::Site;
 use crate::tags::Keeper;
 use chain::{again_after, chain};
@@ -60,8 +61,19 @@ pub(crate) struct Shared {
     pub(crate) config: LoadBalancerConfig,
     pub(crate) cluster_name: String,
     pub(crate) metrics: TritonMetrics,
+    /// What people hear of about nodes.
+    pub(crate) news: Arc<NewsDesk>,
     pub(crate) memory: Memory,
     pub(crate) rules: Rules,
+}
+
+impl Shared {
+    /// It is so with these nodes; those of which it is news hear of it.
+    pub(crate) fn tell_nodes(&self, reason: &'static str, nodes: &[Arc<Node>], message: &str) {
+        for node in self.memory.news(reason, nodes) {
+            self.news.warn_on(&node, reason, message);
+        }
+    }
 }
 
 /// Services of one account.
@@ -77,6 +89,7 @@ impl Balancing {
         config: &Config,
         metrics: TritonMetrics,
         interest: Arc<Interest>,
+        news: Arc<NewsDesk>,
     ) -> Self {
         Self {
             interest,
@@ -86,6 +99,7 @@ impl Balancing {
                 config: config.load_balancer.clone(),
                 cluster_name: config.cluster_name.clone(),
                 metrics,
+                news,
                 memory: Memory::default(),
                 rules: Rules::default(),
             }),

@@ -341,6 +341,13 @@ impl Shop {
         lines.find_map(|it| it.strip_prefix(line).map(|it| it.trim().to_owned()))
     }
 
+    /// The next event about a node: its name and the reason.
+    pub(crate) async fn news(&self) -> Option<(String, &'static str)> {
+        let next = tokio::time::timeout(Duration::from_secs(1), self.provider.next_news());
+        let news = next.await.ok()?;
+        Some((news.regarding.name, news.reason))
+    }
+
     /// Where the endpoints of a Service are.
     pub(crate) fn serve_on(&mut self, name: &str, nodes: &[&str]) {
         let key = self.services[name].key.clone();
@@ -399,6 +406,7 @@ pub(crate) fn node(number: u32) -> Node {
         ready: Ready::True,
         system_uuid: String::new(),
         os_image: String::new(),
+        network: None,
         name,
     }
 }

@@ -18,6 +18,13 @@ async fn a_machine_that_cannot_be_written_is_not_waited_for() {
     let outcome = shop.ensure("web").await;
     outcome.good();
     assert!(outcome.reasons().contains("CNSTagPending"), "{outcome:?}");
+    assert_eq!(
+        shop.news().await,
+        Some(("k8s-2".to_owned(), "CNSTagPending"))
+    );
+    shop.wait(60).await;
+    shop.ensure("web").await.good();
+    assert_eq!(shop.news().await, None, "it was told");
     assert_eq!(shop.tags(), ["web.prod:30080", "", "web.prod:30080"]);
     assert_eq!(shop.status("web"), [outside("web.prod")]);
     shop.delete("web").await.good();
@@ -33,6 +40,9 @@ async fn a_list_that_nobody_understands_is_left_alone() {
     shop.add("web");
     let outcome = shop.ensure("web").await;
     assert!(outcome.good().reasons().contains("BadCNSTag"));
+    assert_eq!(shop.news().await, Some(("k8s-1".to_owned(), "BadCNSTag")));
+    shop.ensure("web").await.good();
+    assert_eq!(shop.news().await, None, "it was told");
     assert_eq!(shop.machine(1).tags["triton.cns.services"], json!(7));
     assert_eq!(shop.tag(2), "web.prod:30080");
     shop.delete("web").await.good();

@@ -124,6 +124,11 @@ async fn a_machine_of_another_cluster_is_left_alone_until_it_is_taken_over() {
             .contains("MachineOwnedByOtherCluster")
     );
     assert_eq!(shop.tag(1), "mine:1,old.prod:30000");
+    let news = shop.news().await;
+    assert_eq!(
+        news,
+        Some(("k8s-1".to_owned(), "MachineOwnedByOtherCluster"))
+    );
     let annotations = &mut shop.nodes[0].annotations;
     annotations.insert("cloud.tritoncompute/take_over".into(), "true".into());
     shop.ensure("web").await.good();
