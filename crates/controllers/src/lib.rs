@@ -12,13 +12,16 @@
 //!                ├─▶ nodes (one watch) ─▶ node ──────┬─▶ clients ─▶ API server
 //!                │                      lifecycle ───┤
 //!                │                      ipam ────────┤
+//!                │                      routes ──────┤
 //!                ├─▶ services, endpoints ─▶ service ─┼─▶ owners, lookups ─▶ clouds
-//!                └─▶ requests ─▶ certificates ───────┴─▶ events, metrics
+//!                ├─▶ requests ─▶ certificates ───────┼─▶ events, metrics
+//!                └─▶ chores: what one cloud does ────┘
 //! ```
 //!
 //! Start reading at [`manager`].
 
 pub mod certificates;
+pub mod chores;
 pub mod clients;
 pub mod election;
 mod endpoints;
@@ -29,14 +32,18 @@ pub mod lifecycle;
 mod lookups;
 pub mod manager;
 pub mod metrics;
+mod news;
 pub mod node;
 mod nodes;
+
 mod objects;
 pub mod options;
 mod owners;
 pub mod queue;
 mod recent;
 mod requests;
+pub mod routes;
+pub mod secrets;
 pub mod service;
 mod services;
 pub mod serving;

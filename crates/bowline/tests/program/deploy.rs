@@ -33,7 +33,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const SYSTEM: &str = "kube-system";
 
 fn understood(arguments: &[String]) -> CommandLine {
-    match options::parse("bowline", None, arguments) {
+    match options::parse(crate::flags::table(), "bowline", None, arguments) {
         Ok(Request::Run(line)) => *line,
         other => panic!("{arguments:?}: {other:?}"),
     }

@@ -39,6 +39,7 @@ use tracing::{info, warn};
 use self::clouds::Clouds;
 use self::memory::{Causes, Memory};
 use self::needs::Known;
+pub(crate) use self::needs::cluster_uid;
 pub use self::preview::{
     Asked, Document, DocumentError, PreviewError, PreviewParts, documents, preview,
 };

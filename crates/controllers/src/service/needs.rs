@@ -46,7 +46,7 @@ impl Known {
 }
 
 /// The uid of the cluster.
-pub(super) async fn cluster_uid(client: &kube::Client) -> kube::Result<Option<String>> {
+pub(crate) async fn cluster_uid(client: &kube::Client) -> kube::Result<Option<String>> {
     let api: Api<Namespace> = Api::all(client.clone());
     Ok(api.get(SYSTEM).await?.metadata.uid)
 }

@@ -33,6 +33,7 @@
 
 pub mod api;
 mod balancer;
+pub mod cmon;
 pub mod config;
 mod feed;
 pub mod id;
@@ -40,6 +41,7 @@ mod instances;
 mod interest;
 pub mod keys;
 mod metrics;
+mod news;
 mod reload;
 pub mod roll;
 pub mod signature;
@@ -51,11 +53,15 @@ mod testing;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bowline_core::{Balancers, Claim, Cloud, CloudName, Instances, Node};
+use bowline_core::{
+    Balancers, BoxFuture, Claim, Cloud, CloudName, Fact, Following, Hold, Instances, LabelSync,
+    News, Node,
+};
 pub use bowline_http::Surroundings;
 use bowline_http::{Background, Clock};
 use thiserror::Error;
-use tokio::sync::watch;
+use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::{Notify, watch};
 use tokio::time::sleep;
 use tracing::warn;
 
@@ -63,6 +69,7 @@ use api::{Api, Client, ClientError, Setting};
 use balancer::Balancing;
 use instances::Machines;
 use interest::Interest;
+use news::NewsDesk;
 use tags::Keeper;
 
 pub use balancer::table as annotations;
@@ -70,7 +77,7 @@ pub use config::{Config, ConfigErrors, SecretContent};
 pub use feed::{GATHER, PING, REFUSED};
 pub use instances::{CONFIRMATIONS, INSTANCE_ID, NAMES_READ, PREFIX, dnsify};
 pub use metrics::TritonMetrics;
-pub use reload::{Environment, POLL, SourceError, Sources};
+pub use reload::{Environment, LOADED, POLL, REJECTED, SecretSource, SourceError, Sources};
 pub use site::Site;
 
 /// The provider's name, as in `--cloud-provider`.
@@ -100,6 +107,8 @@ pub fn build(
         warn!(cloud = surroundings.name.as_str(), "{warning}");
     }
     let interest = Arc::new(Interest::default());
+    let news = Arc::new(NewsDesk::default());
+    let changed = Arc::new(Notify::new());
     let mut sites = Vec::new();
     let mut tasks = Vec::new();
     for profile in &config.profiles {
@@ -107,6 +116,7 @@ pub fn build(
         let api = Arc::new(Api::new(Client::new(&profile.connection, &setting)?));
         let site = Arc::new(Site::new(profile, api));
         tasks.extend(background(&site, &config, surroundings, metrics, &interest));
+        tasks.push(listen(&site, &changed));
         sites.push((site, setting));
     }
     let asked = Arc::clone(&interest);
@@ -117,6 +127,7 @@ pub fn build(
         surroundings.clock.clone(),
         interest,
         metrics.clone(),
+        Arc::clone(&news),
     ));
     let fingerprint = config.profiles.first();
     let fingerprint = fingerprint.map(|it| it.connection.key.fingerprint().md5());
@@ -125,9 +136,15 @@ pub fn build(
         .iter()
         .map(|(site, _)| keeper(site, metrics))
         .collect();
-    let balancing = keepers
-        .first()
-        .map(|it| Balancing::new(Arc::clone(it), &config, metrics.clone(), asked));
+    let balancing = keepers.first().map(|it| {
+        Balancing::new(
+            Arc::clone(it),
+            &config,
+            metrics.clone(),
+            asked,
+            Arc::clone(&news),
+        )
+    });
     let cloud = Triton {
         name: surroundings.name.clone(),
         clock: surroundings.clock.clone(),
@@ -136,6 +153,8 @@ pub fn build(
         machines: Arc::clone(&machines),
         loaded: loaded.subscribe(),
         balancing,
+        news: Arc::clone(&news),
+        changed,
         config,
         _tasks: tasks
             .into_iter()
@@ -146,12 +165,26 @@ pub fn build(
                     machines,
                     failures: metrics.reload_failures.clone(),
                     loaded,
+                    news,
                 }
                 .run(),
             )])
             .collect(),
     };
     Ok(Arc::new(cloud))
+}
+
+/// Passes on that machines have changed, to whoever waits for that, or will.
+fn listen(site: &Site, changed: &Arc<Notify>) -> Background {
+    let (mut changes, changed) = (site.roll.changes(), Arc::clone(changed));
+    Background::start(async move {
+        loop {
+            match changes.recv().await {
+                Ok(_) | Err(RecvError::Lagged(_)) => changed.notify_one(),
+                Err(RecvError::Closed) => return,
+            }
+        }
+    })
 }
 
 fn keeper(site: &Arc<Site>, metrics: &TritonMetrics) -> Arc<Keeper> {
@@ -212,6 +245,9 @@ pub struct Triton {
     loaded: watch::Receiver<String>,
     /// Of the first data center.
     balancing: Option<Balancing>,
+    news: Arc<NewsDesk>,
+    /// Machines have changed since labels were last looked at.
+    changed: Arc<Notify>,
     /// End with the cloud.
     _tasks: Vec<Background>,
 }
@@ -257,6 +293,14 @@ impl Cloud for Triton {
         id::claim(node)
     }
 
+    fn next_news(&self) -> BoxFuture<'_, News> {
+        Box::pin(self.news.next())
+    }
+
+    fn malformed_reason(&self) -> &'static str {
+        "InvalidProviderID"
+    }
+
     fn instances(&self) -> Option<&dyn Instances> {
         Some(&*self.machines)
     }
@@ -264,5 +308,36 @@ impl Cloud for Triton {
     fn balancers(&self) -> Option<&dyn Balancers> {
         let balancing = self.balancing.as_ref()?;
         Some(balancing)
+    }
+
+    fn label_sync(&self) -> Option<&dyn LabelSync> {
+        Some(self)
+    }
+}
+
+impl LabelSync for Triton {
+    fn holds(&self, key: &str) -> Hold {
+        if instances::is_own_label(key) {
+            Hold::Whole
+        } else {
+            Hold::Not
+        }
+    }
+
+    /// A machine can be resized, but never moves to another data center.
+    fn follows(&self, fact: Fact) -> Option<Following> {
+        match fact {
+            Fact::Zone | Fact::Region => None,
+            Fact::InstanceType => Some(Following {
+                first: None,
+                is_warning: false,
+                reason: "InstanceTypeChanged",
+                words: "instance type changed",
+            }),
+        }
+    }
+
+    fn changed(&self) -> BoxFuture<'_, ()> {
+        Box::pin(self.changed.notified())
     }
 }

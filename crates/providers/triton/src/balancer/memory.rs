@@ -29,6 +29,8 @@ struct Inner {
     names: BTreeMap<Uuid, (Arc<Vec<String>>, Instant)>,
     /// Machines whose tags do not change, with their names.
     pending: BTreeMap<Uuid, String>,
+    /// What was last told about nodes, by reason: the uids of the nodes.
+    told: BTreeMap<&'static str, BTreeSet<String>>,
 }
 
 impl Memory {
@@ -102,9 +104,10 @@ impl Memory {
         inner.insert(machine, (names, Instant::now()));
     }
 
-    /// What was written to a machine does not show.
-    pub(crate) fn note_pending(&self, machine: Uuid, name: &str) {
-        self.lock().pending.insert(machine, name.to_owned());
+    /// What was written to a machine does not show. Says whether that is news.
+    pub(crate) fn note_pending(&self, machine: Uuid, name: &str) -> bool {
+        let pending = &mut self.lock().pending;
+        pending.insert(machine, name.to_owned()).is_none()
     }
 
     /// What was written to a machine shows.
@@ -112,11 +115,19 @@ impl Memory {
         self.lock().pending.remove(&machine);
     }
 
-    /// The names of those of these machines whose tags do not change.
-    pub(crate) fn pending(&self, machines: impl Fn(Uuid) -> bool) -> Vec<String> {
+    /// Those of these machines whose tags do not change, with their names.
+    pub(crate) fn pending(&self, machines: impl Fn(Uuid) -> bool) -> BTreeMap<Uuid, String> {
         let inner = self.lock();
         let pending = inner.pending.iter().filter(|(id, _)| machines(**id));
-        pending.map(|(_, name)| name.clone()).collect()
+        pending.map(|(id, name)| (*id, name.clone())).collect()
+    }
+
+    /// It is so with these nodes, and no others. Says with which of them that is news.
+    pub(crate) fn news(&self, reason: &'static str, nodes: &[Arc<Node>]) -> Vec<Arc<Node>> {
+        let uids = nodes.iter().map(|node| node.uid.clone()).collect();
+        let told = self.lock().told.insert(reason, uids).unwrap_or_default();
+        let fresh = nodes.iter().filter(|node| !told.contains(&node.uid));
+        fresh.cloned().collect()
     }
 
     /// These are all Services.

@@ -34,6 +34,7 @@ use bowline_core::{
 use crate::TritonMetrics;
 use crate::config::{Config, LoadBalancerConfig};
 use crate::interest::Interest;
+use crate::news::NewsDesk;
 use crate::site::Site;
 use crate::tags::Keeper;
 use chain::{again_after, chain};
@@ -60,11 +61,22 @@ pub(crate) struct Shared {
     pub(crate) config: LoadBalancerConfig,
     pub(crate) cluster_name: String,
     pub(crate) metrics: TritonMetrics,
+    /// What people hear of about nodes.
+    pub(crate) news: Arc<NewsDesk>,
     pub(crate) memory: Memory,
     /// What is remembered about load balancer machines.
     pub(crate) clb: clb::memory::Memory,
     pub(crate) rules: Rules,
     pub(crate) orphans: firewall::Orphans,
+}
+
+impl Shared {
+    /// It is so with these nodes; those of which it is news hear of it.
+    pub(crate) fn tell_nodes(&self, reason: &'static str, nodes: &[Arc<Node>], message: &str) {
+        for node in self.memory.news(reason, nodes) {
+            self.news.warn_on(&node, reason, message);
+        }
+    }
 }
 
 /// Services of one account.
@@ -80,6 +92,7 @@ impl Balancing {
         config: &Config,
         metrics: TritonMetrics,
         interest: Arc<Interest>,
+        news: Arc<NewsDesk>,
     ) -> Self {
         Self {
             interest,
@@ -89,6 +102,7 @@ impl Balancing {
                 config: config.load_balancer.clone(),
                 cluster_name: config.cluster_name.clone(),
                 metrics,
+                news,
                 memory: Memory::default(),
                 clb: clb::memory::Memory::default(),
                 rules: Rules::default(),
@@ -138,22 +152,24 @@ impl Balancing {
         if !involved || !draft.plan.problems.is_empty() {
             return Ok(draft);
         }
-        let Wish {
-            service,
-            has_ip_mode,
-            ..
-        } = scene.wish;
-        let shown = &draft.executor.publication().ingress;
-        let is_shown = draft.plan.is_empty()
-            && !shown.is_empty()
-            && ingress_to_write(&service.ingress, shown, *has_ip_mode).is_none();
-        if !is_shown {
-            return Ok(again_after(draft, SOON));
-        }
         let other = match mode {
             Mode::Cns => Box::pin(clb::removal(scene)).await?,
             Mode::Clb => Box::pin(cns::removal(scene)).await?,
         };
+        if other.plan.is_empty() {
+            return Ok(draft);
+        }
+        let is_ready = draft.plan.is_empty();
+        let shown = draft.executor.publication().ingress;
+        if is_ready && shown.is_empty() {
+            // Better the old way than none.
+            return Ok(draft);
+        }
+        let published = &scene.wish.service.ingress;
+        let differs = ingress_to_write(published, &shown, scene.wish.has_ip_mode).is_some();
+        if !is_ready || differs {
+            return Ok(again_after(draft, SOON));
+        }
         Ok(again_after(chain(draft, [other]), SOON))
     }
 
@@ -221,8 +237,7 @@ impl Balancers for Balancing {
     }
 
     fn selects(&self, service: &Service, node: &Node) -> bool {
-        let (settings, _) = Settings::read(service, &self.shared.config);
-        settings.node_selector.matches(&node.labels)
+        settings::selector(service).is_none_or(|it| it.matches(&node.labels))
     }
 
     fn audit_period(&self) -> Option<Duration> {

@@ -11,7 +11,7 @@ use ring::digest::{SHA256, digest};
 use super::settings::Settings;
 use crate::config::LabelStyle;
 
-pub(crate) use zone::{Choice, Place, Zones, addresses_on};
+pub(crate) use zone::{Choice, Zones, addresses_on};
 
 /// The cluster name that says nothing.
 const ANY_CLUSTER: &str = "kubernetes";

@@ -36,6 +36,8 @@ pub(crate) struct Scene<'a> {
     pub(crate) listing: Arc<Listing>,
     /// The nodes that may be targets, with their machines.
     pub(crate) nodes: Nodes,
+    /// The machines of all nodes of the cluster, targets or not.
+    node_machines: BTreeSet<Uuid>,
 }
 
 impl<'a> Scene<'a> {
@@ -59,6 +61,9 @@ impl<'a> Scene<'a> {
         };
         let (account, networks, listing) =
             try_join!(site.account(), networks, site.roll.recent(LIST_AGE))?;
+        let targets = wish.nodes.iter().filter_map(|it| it.provider_id.as_deref());
+        let others = wish.census.excluded.iter().map(String::as_str);
+        let node_machines = targets.chain(others).filter_map(machine_id).collect();
         let (style, name) = (shared.config.cns_label_style, &shared.cluster_name);
         Ok(Self {
             shared,
@@ -70,15 +75,13 @@ impl<'a> Scene<'a> {
             networks,
             nodes: Nodes::new(&wish.nodes, &listing, cluster),
             listing,
+            node_machines,
         })
     }
 
     /// Whether a machine is of a node of the cluster, whether or not that may be a target.
     pub(crate) fn is_node(&self, machine: Uuid) -> bool {
-        let mut targets = self.wish.nodes.iter().map(|it| it.provider_id.as_deref());
-        let mut others = self.wish.census.excluded.iter();
-        targets.any(|id| id.and_then(machine_id) == Some(machine))
-            || others.any(|id| machine_id(id) == Some(machine))
+        self.node_machines.contains(&machine)
     }
 
     /// Machines that bear the cluster's mark and are of no node that is known.

@@ -128,9 +128,10 @@ impl Hands {
                     return Ok(Progress::Skipped(bad_tag(&work.name, &bad.problem)));
                 }
                 Some(Settled::Pending { .. }) => {
-                    // Nobody waits for it; the next plan tells it.
-                    self.shared.memory.note_pending(work.machine, &work.name);
-                    self.ending.again = sooner(self.ending.again, SOON);
+                    // Nobody waits for it; the next plan tells it, once.
+                    if self.shared.memory.note_pending(work.machine, &work.name) {
+                        self.ending.again = sooner(self.ending.again, SOON);
+                    }
                 }
                 // What is not ours, or cannot be understood, holds up no removal.
                 Some(

@@ -23,8 +23,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bowline_core::{
-    Draft, DraftError, Goal, Impact, Notice, Object, Problem, Publication, Remark, Run, Service,
-    Sketch, TrafficPolicy, name_list,
+    Draft, DraftError, Goal, Impact, Node, Notice, Object, Problem, Publication, Remark, Run,
+    Service, Sketch, TrafficPolicy, name_list,
 };
 use serde_json::Value;
 use uuid::Uuid;
@@ -274,6 +274,12 @@ impl<'a> Making<'a> {
         self.ending.again = chosen.again;
         self.sketch.plan.notices.extend(chosen.notices.clone());
         self.sketch.plan.notices.extend(scene.nodes.notices());
+        let foreign: Vec<Arc<Node>> = scene.nodes.foreign.values().cloned().collect();
+        scene.shared.tell_nodes(
+            "MachineOwnedByOtherCluster",
+            &foreign,
+            "its machine bears the mark of another cluster and serves no Service of this one",
+        );
         self.tell_pending();
         let mine = BTreeSet::from([scene.label.as_str()]);
         self.sketch.plan.found = plan::found(&scene.listing, scene.cluster, &mine);
@@ -315,11 +321,13 @@ impl<'a> Making<'a> {
     /// Machines whose tags do not change are told about and not waited for.
     fn tell_pending(&mut self) {
         let nodes = &self.scene.nodes.ours;
-        let pending = self
-            .scene
-            .shared
-            .memory
-            .pending(|id| nodes.contains_key(&id));
+        let shared = self.scene.shared;
+        let pending = shared.memory.pending(|id| nodes.contains_key(&id));
+        let text =
+            "the tags of its machine do not change, perhaps because its compute node is down";
+        let of = |id: &Uuid| nodes.get(id).map(|it| it.node.clone());
+        let their_nodes: Vec<Arc<Node>> = pending.keys().filter_map(of).collect();
+        shared.tell_nodes("CNSTagPending", &their_nodes, text);
         if !pending.is_empty() {
             self.sketch.plan.notices.push(Notice {
                 warning: true,
@@ -327,7 +335,7 @@ impl<'a> Making<'a> {
                 message: format!(
                     "the tags of machines [{}] do not change, perhaps because their compute node is down; \
                      they are tried again every minute, and nobody waits for them",
-                    name_list(pending.iter().map(String::as_str))
+                    name_list(pending.values().map(String::as_str))
                 ),
             });
         }
@@ -341,18 +349,21 @@ impl<'a> Making<'a> {
         (left, unclear): (&BTreeSet<Uuid>, &BTreeSet<Uuid>),
     ) {
         let scene = self.scene;
+        let keeper = &scene.shared.keeper;
+        let unsettled = keeper.unsettled();
         let wish = plan::Wish {
             cluster: scene.cluster,
+            unsettled: &unsettled,
             nodes,
             labels,
             claims,
             left,
             unclear,
         };
-        let keeper = &scene.shared.keeper;
         let works = wish.works(&scene.listing, |machine, label, ports| {
             keeper.shows(scene.cluster, (machine.id, &machine.tags), label, ports)
         });
+        let mut bad = Vec::new();
         for work in works {
             let machine = scene.listing.machines.get(&work.machine);
             let tags = machine.map(|it| it.tags.clone()).unwrap_or_default();
@@ -369,8 +380,16 @@ impl<'a> Making<'a> {
                         .change(plan::object(&work), changes, &remark, action);
                     self.works.push(work);
                 }
-                Err(notice) => self.sketch.plan.notices.push(notice),
+                Err(notice) => {
+                    let node = nodes.ours.get(&work.machine);
+                    bad.extend(node.map(|it| it.node.clone()));
+                    self.sketch.plan.notices.push(notice);
+                }
             }
+        }
+        let text = format!("tag {SERVICES} of its machine cannot be understood and is left alone");
+        if scene.wish.goal == Goal::Present {
+            scene.shared.tell_nodes("BadCNSTag", &bad, &text);
         }
         let members = labels.values().flat_map(BTreeMap::keys);
         let written: BTreeSet<Uuid> = self.works.iter().map(|it| it.machine).collect();

@@ -70,6 +70,8 @@ pub(crate) struct Wish<'a> {
     pub(crate) claims: &'a Claims,
     /// Machines that have left the cluster.
     pub(crate) left: &'a BTreeSet<Uuid>,
+    /// Machines with something on its way that the list does not show yet.
+    pub(crate) unsettled: &'a BTreeSet<Uuid>,
     /// Machines whose nodes may be among those that nobody can read: they keep what they have.
     pub(crate) unclear: &'a BTreeSet<Uuid>,
 }
@@ -99,7 +101,7 @@ impl Wish<'_> {
         let node = self.nodes.ours.get(&machine.id);
         let take_over = node.is_some_and(|it| it.take_over);
         let is_marked = machine.tags.get(NODE) == Some(&TagValue::from(self.cluster));
-        if !is_marked && node.is_none() {
+        if !is_marked && node.is_none() && !self.unsettled.contains(&machine.id) {
             return None;
         }
         let mut work = Work {

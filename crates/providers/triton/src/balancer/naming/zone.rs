@@ -1,5 +1,8 @@
 //! Which network a name is published in, and so which zone. Pure.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 

@@ -301,6 +301,11 @@ fn machines(reader: &mut Reader<'_>, service: &Service) -> ClbSettings {
     }
 }
 
+/// Which nodes may be members, if the Service says so and can be understood.
+pub(crate) fn selector(service: &Service) -> Option<Selector> {
+    Selector::parse(read::said(service, NODE_SELECTOR)?).ok()
+}
+
 /// What there is to say about keys of the prefix that nobody knows.
 pub(crate) fn unknown_keys(service: &Service) -> Vec<Notice> {
     let known = table::ANNOTATIONS.map(|row| row.key);
