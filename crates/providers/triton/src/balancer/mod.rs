@@ -33,7 +33,6 @@ use bowline_core::{
 
 use crate::TritonMetrics;
 use crate::config::{Config, LoadBalancerConfig};
-use crate::interest::Interest;
 use crate::news::NewsDesk;
 use crate::site::Site;
 use crate::tags::Keeper;
@@ -80,7 +79,6 @@ impl Shared {
 pub(crate) struct Balancing {
     shared: Arc<Shared>,
     resync: Duration,
-    interest: Arc<Interest>,
 }
 
 impl Balancing {
@@ -88,11 +86,9 @@ impl Balancing {
         keeper: Arc<Keeper>,
         config: &Config,
         metrics: TritonMetrics,
-        interest: Arc<Interest>,
         news: Arc<NewsDesk>,
     ) -> Self {
         Self {
-            interest,
             shared: Arc::new(Shared {
                 site: Arc::clone(keeper.site()),
                 keeper,
@@ -108,7 +104,6 @@ impl Balancing {
     }
 
     async fn plan(&self, wish: &Wish) -> Result<Draft, DraftError> {
-        self.interest.show();
         let (settings, faults) = Settings::read(&wish.service, &self.shared.config);
         if wish.goal == Goal::Absent {
             return self.plan_absent(wish, settings).await;

@@ -182,9 +182,18 @@ pub(crate) fn bad_tag(machine: &str, problem: &str) -> Notice {
     }
 }
 
-/// What a step means for traffic.
-pub(crate) fn impact(work: &Work) -> Impact {
-    if work.puts() {
+/// What a step means for traffic. A name that nobody has any more ends.
+pub(crate) fn impact(
+    work: &Work,
+    tags: &Tags,
+    wanted: &BTreeMap<String, BTreeMap<Uuid, Ports>>,
+) -> Impact {
+    let ends = |(label, ports): (&String, &Option<Ports>)| {
+        ports.is_none() && wanted.get(label).is_some_and(BTreeMap::is_empty)
+    };
+    if work.labels.iter().any(ends) {
+        Impact::Interrupts
+    } else if work.puts() && !work.labels.keys().any(|it| carries(tags, it)) {
         Impact::None
     } else {
         Impact::InPlace
