@@ -13,10 +13,13 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
-use bowline_core::{Notice, Protocol, allows_all};
+use bowline_core::{Notice, Protocol, Wish, allows_all};
 use ipnet::IpNet;
 use ring::digest::{SHA256, digest};
+use tokio::time::Instant;
 use uuid::Uuid;
 
 use crate::api::{Api, ApiError, FirewallRule, WantedRule};
@@ -29,6 +32,11 @@ const MOST_SOURCES: usize = 24;
 const DIGITS: usize = 8;
 /// What descriptions of our rules begin with.
 const PREFIX: &str = "bowline";
+/// For how long no Service of that uid may have been seen before its rules count as left behind: a Service
+/// that was made while another one's plan was on its way is not in what that plan knows.
+const DOUBT: Duration = Duration::from_secs(120);
+/// Uids that are remembered as nobody's; beyond, the memory begins anew.
+const MOST_ORPHANS: usize = 1024;
 
 /// Whose rules.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -103,6 +111,8 @@ pub(crate) struct Machines<'a> {
     pub(crate) metrics: Option<(&'a BTreeSet<IpNet>, u16)>,
     /// What load balancers reach on nodes; none if no member has a firewall.
     pub(crate) back: Option<&'a BTreeSet<u16>>,
+    /// The one machine that somebody else looks after; none for those that bear the Service's tag.
+    pub(crate) shared: Option<Uuid>,
 }
 
 /// What a Service served by the nodes themselves opens.
@@ -134,7 +144,10 @@ impl Holder {
     /// The rules of a Service with load balancer machines.
     pub(crate) fn of_machines(&self, opened: &Machines<'_>) -> Wanted {
         let mut wanted = Wanted::default();
-        let balancers = format!("tag \"bowline.uid\" = \"{}\"", self.service_uid);
+        let balancers = match opened.shared {
+            Some(machine) => format!("vm {machine}"),
+            None => format!("tag \"bowline.uid\" = \"{}\"", self.service_uid),
+        };
         let nodes = format!("tag \"bowline.node\" = \"{}\"", self.cluster_uid);
         let sources = sources(opened.sources, "source ranges", &mut wanted.notices);
         let front = Kind::Front(Carried::Tcp);
@@ -407,6 +420,26 @@ pub(crate) fn compare(
     let stale = own.into_values().flatten().map(|(rule, _)| rule);
     changes.extend(stale.chain(orphans).map(removal));
     changes
+}
+
+/// Uids on rules of the cluster that no Service has, and since when.
+#[derive(Debug, Default)]
+pub(crate) struct Orphans(Mutex<BTreeMap<String, Instant>>);
+
+impl Orphans {
+    /// Whether there is no such Service in the cluster, for certain.
+    pub(crate) fn is_gone(&self, wish: &Wish, uid: &str) -> bool {
+        let mut since = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if !wish.all_known || wish.all.iter().any(|it| it.uid == uid) {
+            since.remove(uid);
+            return false;
+        }
+        if since.len() >= MOST_ORPHANS {
+            since.clear();
+        }
+        let since = since.entry(uid.to_owned()).or_insert_with(Instant::now);
+        since.elapsed() >= DOUBT
+    }
 }
 
 /// Whether some rule is this Service's.

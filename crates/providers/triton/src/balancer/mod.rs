@@ -63,7 +63,10 @@ pub(crate) struct Shared {
     /// What people hear of about nodes.
     pub(crate) news: Arc<NewsDesk>,
     pub(crate) memory: Memory,
+    /// What is remembered about load balancer machines.
+    pub(crate) clb: clb::memory::Memory,
     pub(crate) rules: Rules,
+    pub(crate) orphans: firewall::Orphans,
 }
 
 impl Shared {
@@ -97,13 +100,18 @@ impl Balancing {
                 metrics,
                 news,
                 memory: Memory::default(),
+                clb: clb::memory::Memory::default(),
                 rules: Rules::default(),
+                orphans: firewall::Orphans::default(),
             }),
             resync: config.resync,
         }
     }
 
     async fn plan(&self, wish: &Wish) -> Result<Draft, DraftError> {
+        if let Some(cluster) = &wish.cluster_uid {
+            self.shared.clb.is_in(cluster);
+        }
         let (settings, faults) = Settings::read(&wish.service, &self.shared.config);
         if wish.goal == Goal::Absent {
             return self.plan_absent(wish, settings).await;
@@ -236,10 +244,10 @@ impl Balancers for Balancing {
         _: &'a str,
         _: &'a [Arc<Node>],
     ) -> BoxFuture<'a, Result<Vec<Marked>, CloudError>> {
-        Box::pin(async { Ok(Vec::new()) })
+        Box::pin(clb::marked(&self.shared))
     }
 
-    fn remove_orphan<'a>(&'a self, _: &'a Marked) -> BoxFuture<'a, Result<(), CloudError>> {
-        Box::pin(async { Ok(()) })
+    fn remove_orphan<'a>(&'a self, orphan: &'a Marked) -> BoxFuture<'a, Result<(), CloudError>> {
+        Box::pin(clb::remove_orphan(&self.shared, orphan))
     }
 }

@@ -50,6 +50,7 @@ pub(crate) struct Blueprint {
     /// The size, as CloudAPI names it.
     pub(crate) package: String,
     pub(crate) wires: Vec<Wire>,
+    /// Whether firewalls are to be on; one that is on is never switched off.
     pub(crate) firewall: bool,
     /// None: as it is.
     pub(crate) protection: Option<bool>,

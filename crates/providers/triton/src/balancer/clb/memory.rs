@@ -1,11 +1,14 @@
 //! What is remembered between two plans of one Service. Losing it costs a little time, and nothing else.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
+use bowline_http::Turns;
 use tokio::time::Instant;
 use uuid::Uuid;
+
+use super::observe::Lookups;
 
 /// How long nothing is made after the cloud has refused to, or after too many machines have failed.
 pub(crate) const HOLD: Duration = Duration::from_secs(300);
@@ -27,7 +30,15 @@ pub(crate) struct Hold {
 
 /// What is remembered of all Services.
 #[derive(Debug, Default)]
-pub(crate) struct Memory(Mutex<BTreeMap<String, Remembered>>);
+pub(crate) struct Memory {
+    services: Mutex<BTreeMap<String, Remembered>>,
+    /// The uid of the cluster, once it was told.
+    cluster: OnceLock<String>,
+    /// What images and packages are called.
+    pub(crate) lookups: Lookups,
+    /// Whose turn it is to change a port map that several Services share.
+    pub(crate) turns: Turns<Uuid>,
+}
 
 /// What is remembered of one.
 #[derive(Debug, Default)]
@@ -45,6 +56,16 @@ struct Remembered {
 }
 
 impl Memory {
+    /// The uid of the cluster, if it was told.
+    pub(crate) fn cluster(&self) -> Option<String> {
+        self.cluster.get().cloned()
+    }
+
+    /// This is the uid of the cluster; it never changes.
+    pub(crate) fn is_in(&self, cluster: &str) {
+        self.cluster.get_or_init(|| cluster.to_owned());
+    }
+
     /// Why nothing may be made for that Service now. What was remembered about other machines than
     /// `wanted` does not count.
     pub(crate) fn hold(&self, uid: &str, wanted: &str) -> Option<Hold> {
@@ -135,7 +156,7 @@ impl Memory {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Remembered>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.services.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -176,6 +197,6 @@ mod tests {
         memory.keep("u", |_| false);
         assert_eq!(memory.drained("u", Uuid::nil()), Duration::ZERO);
         memory.forget("u");
-        assert_eq!(memory.0.lock().unwrap().len(), 0);
+        assert_eq!(memory.services.lock().unwrap().len(), 0);
     }
 }

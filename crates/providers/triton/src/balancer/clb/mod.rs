@@ -1,60 +1,45 @@
-//! Mode `clb`: load balancer machines.
+//! Mode `clb`: load balancer machines, some for each Service, or one that somebody else looks after and
+//! several Services share.
+//!
+//! ```text
+//!  the API ─▶ observe ─┬─▶ place, backend, machines ─┐
+//!  Service ─▶ settings ┴─▶ port map, metadata ───────┼─▶ plan ─▶ execute ─▶ publish
+//!  members ─▶ labels of nodes, firewall ─────────────┘  (pure)   (writes)   (annotations, ingress)
+//! ```
+//!
+//! An appliance reads its metadata once a minute and tells nobody what it makes of it. It finds the nodes by
+//! a DNS name, so that nodes that come and go change nothing at the machines; it checks them itself.
+//!
+//! A machine is deleted only if its tags, read right before, say that it is this cluster's and this
+//! Service's.
 
+mod backend;
+mod behind;
+mod draft;
 #[cfg(test)]
 pub(crate) mod examples;
-pub(crate) mod machines;
+mod execute;
+mod machines;
 pub(crate) mod memory;
-pub(crate) mod metadata;
-pub(crate) mod portmap;
-pub(crate) mod shared;
-
-use bowline_core::{
-    BoxFuture, CloudError, Draft, DraftError, Executor, Plan, Problem, Progress, Publication,
-    StepId,
-};
+mod metadata;
+mod observe;
+mod orphans;
+mod place;
+mod plan;
+mod portmap;
+mod publish;
+mod share;
+mod shared;
 
 use super::scene::Scene;
-use crate::api::TagValue;
-use crate::tags::BALANCER;
+use machines::is_ours;
 
-/// The plan for a Service that is to be served so. Nothing is wrong with its annotations.
-pub(crate) async fn draft(_: &Scene<'_>) -> Result<Draft, DraftError> {
-    let mut plan = Plan::default();
-    plan.problems.push(Problem {
-        reason: "NotBuiltYet",
-        message: "mode clb is not built yet".to_owned(),
-    });
-    Ok(Draft {
-        plan,
-        executor: Box::new(Nothing),
-    })
-}
+pub(crate) use draft::{draft, removal};
+pub(crate) use orphans::{marked, remove_orphan};
 
-/// The plan for a Service that is to be served so no more: empty if it has nothing of this mode.
-pub(crate) async fn removal(_: &Scene<'_>) -> Result<Draft, DraftError> {
-    Ok(Draft {
-        plan: Plan::default(),
-        executor: Box::new(Nothing),
-    })
-}
-
-/// Whether there are machines of this Service.
+/// Whether the Service has something of this mode.
 pub(crate) fn is_involved(scene: &Scene<'_>) -> bool {
-    let ours = TagValue::from(scene.cluster);
-    let uid = TagValue::from(scene.wish.service.uid.as_str());
+    let uid = &scene.wish.service.uid;
     let mut machines = scene.listing.machines.values();
-    machines
-        .any(|it| it.tags.get(BALANCER) == Some(&ours) && it.tags.get("bowline.uid") == Some(&uid))
-}
-
-struct Nothing;
-
-impl Executor for Nothing {
-    fn carry_out(&mut self, _: StepId) -> BoxFuture<'_, Result<Progress, CloudError>> {
-        Box::pin(async { Ok(Progress::Done) })
-    }
-
-    fn publication(&self) -> Publication {
-        Publication::default()
-    }
+    machines.any(|it| is_ours(it, scene.cluster, uid)) || share::has_left_something(scene)
 }

@@ -62,8 +62,7 @@ impl Making<'_> {
             }
             Err(error) => return Err(bowline_core::CloudError::from(error).into()),
         };
-        let all = &scene.wish.all;
-        let is_gone = |uid: &str| scene.wish.all_known && !all.iter().any(|it| it.uid == uid);
+        let is_gone = |uid: &str| scene.shared.orphans.is_gone(scene.wish, uid);
         for change in compare(&holder, &wanted.rules, &there, is_gone) {
             self.push_rule(change, &there);
         }

@@ -103,6 +103,7 @@ pub(crate) async fn removal(scene: &Scene<'_>) -> Result<Draft, DraftError> {
             .metrics
             .forget_service(&scene.wish.service.key.to_string());
     }
+    scene.shared.memory.holds_nothing(&scene.wish.service.uid);
     let own = [table::STATUS.key, table::INSTANCES.key];
     making.ending.publication.withdrawn = own.map(str::to_owned).into();
     Ok(making.done())
@@ -161,7 +162,7 @@ fn network_fault(scene: &Scene<'_>) -> Option<Fault> {
 }
 
 /// A machine of somebody else's already has the label.
-fn conflict(scene: &Scene<'_>) -> Option<Fault> {
+pub(crate) fn conflict(scene: &Scene<'_>) -> Option<Fault> {
     if scene.settings.cns_service.is_some() {
         // Said so on purpose.
         return None;
@@ -192,7 +193,8 @@ fn conflict(scene: &Scene<'_>) -> Option<Fault> {
     })
 }
 
-fn disabled(scene: &Scene<'_>) -> Fault {
+/// The name service is switched off.
+pub(crate) fn disabled(scene: &Scene<'_>) -> Fault {
     Fault {
         reason: "CNSDisabled",
         message: format!(
@@ -356,6 +358,9 @@ impl<'a> Making<'a> {
         let unsettled = keeper.unsettled();
         let wish = plan::Wish {
             cluster: scene.cluster,
+            is_held: &|machine, label| {
+                execute::is_held(scene.shared, &scene.wish.service.uid, machine, label)
+            },
             unsettled: &unsettled,
             nodes,
             labels,

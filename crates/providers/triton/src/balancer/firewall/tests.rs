@@ -19,6 +19,7 @@ fn machines(ports: &[u16], from: &[&str]) -> Wanted {
         sources: &ranges(from),
         metrics: None,
         back: None,
+        shared: None,
     })
 }
 
@@ -144,6 +145,7 @@ fn load_balancers_reach_nodes_and_those_who_measure_reach_load_balancers() {
         sources: &ranges(&["0.0.0.0/0"]),
         metrics: Some((&ranges(&["10.0.0.0/8"]), 8405)),
         back: Some(&BTreeSet::from([30080, 31000])),
+        shared: None,
     });
     let texts: Vec<&str> = wanted.rules.iter().map(|it| it.rule.as_str()).collect();
     assert_eq!(
