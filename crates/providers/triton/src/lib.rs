@@ -119,7 +119,6 @@ pub fn build(
         tasks.push(listen(&site, &changed));
         sites.push((site, setting));
     }
-    let asked = Arc::clone(&interest);
     let machines = Arc::new(Machines::new(
         sites.iter().map(|(site, _)| Arc::clone(site)).collect(),
         config.nodes.clone(),
@@ -136,15 +135,9 @@ pub fn build(
         .iter()
         .map(|(site, _)| keeper(site, metrics))
         .collect();
-    let balancing = keepers.first().map(|it| {
-        Balancing::new(
-            Arc::clone(it),
-            &config,
-            metrics.clone(),
-            asked,
-            Arc::clone(&news),
-        )
-    });
+    let balancing = keepers
+        .first()
+        .map(|it| Balancing::new(Arc::clone(it), &config, metrics.clone(), Arc::clone(&news)));
     let cloud = Triton {
         name: surroundings.name.clone(),
         clock: surroundings.clock.clone(),

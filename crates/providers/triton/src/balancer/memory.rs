@@ -29,6 +29,8 @@ struct Inner {
     names: BTreeMap<Uuid, (Arc<Vec<String>>, Instant)>,
     /// Machines whose tags do not change, with their names.
     pending: BTreeMap<Uuid, String>,
+    /// Labels that Services of this process have put on nodes, by the uid of the Service.
+    labels: BTreeMap<String, BTreeSet<String>>,
     /// What was last told about nodes, by reason: the uids of the nodes.
     told: BTreeMap<&'static str, BTreeSet<String>>,
 }
@@ -120,6 +122,26 @@ impl Memory {
         let inner = self.lock();
         let pending = inner.pending.iter().filter(|(id, _)| machines(**id));
         pending.map(|(id, name)| (*id, name.clone())).collect()
+    }
+
+    /// The Service has that label on nodes.
+    pub(crate) fn holds(&self, uid: &str, label: &str) {
+        let mut inner = self.lock();
+        let labels = inner.labels.entry(uid.to_owned()).or_default();
+        labels.insert(label.to_owned());
+    }
+
+    /// The Service has no labels on nodes any more.
+    pub(crate) fn holds_nothing(&self, uid: &str) {
+        self.lock().labels.remove(uid);
+    }
+
+    /// Whether another Service has put that label on nodes: it may be too new to be among all that somebody
+    /// knew when a plan was made.
+    pub(crate) fn is_held_by_others(&self, uid: &str, label: &str) -> bool {
+        let inner = self.lock();
+        let mut others = inner.labels.iter().filter(|(its, _)| *its != uid);
+        others.any(|(_, labels)| labels.contains(label))
     }
 
     /// It is so with these nodes, and no others. Says with which of them that is news.

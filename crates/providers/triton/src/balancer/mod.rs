@@ -33,7 +33,6 @@ use bowline_core::{
 
 use crate::TritonMetrics;
 use crate::config::{Config, LoadBalancerConfig};
-use crate::interest::Interest;
 use crate::news::NewsDesk;
 use crate::site::Site;
 use crate::tags::Keeper;
@@ -83,7 +82,6 @@ impl Shared {
 pub(crate) struct Balancing {
     shared: Arc<Shared>,
     resync: Duration,
-    interest: Arc<Interest>,
 }
 
 impl Balancing {
@@ -91,11 +89,9 @@ impl Balancing {
         keeper: Arc<Keeper>,
         config: &Config,
         metrics: TritonMetrics,
-        interest: Arc<Interest>,
         news: Arc<NewsDesk>,
     ) -> Self {
         Self {
-            interest,
             shared: Arc::new(Shared {
                 site: Arc::clone(keeper.site()),
                 keeper,
@@ -113,7 +109,6 @@ impl Balancing {
     }
 
     async fn plan(&self, wish: &Wish) -> Result<Draft, DraftError> {
-        self.interest.show();
         if let Some(cluster) = &wish.cluster_uid {
             self.shared.clb.is_in(cluster);
         }

@@ -67,6 +67,14 @@ fn fingerprint(cluster: &str, key: &ServiceKey) -> String {
     digits
 }
 
+/// What the labels of nodes begin with; a Service must not be mistaken for them.
+const NODE_LABELS: [&str; 2] = ["k8s-nodes-", "be-"];
+
+/// Whether a label is one of nodes behind load balancer machines.
+pub(crate) fn is_nodes_label(label: &str) -> bool {
+    NODE_LABELS.iter().any(|begin| label.starts_with(begin))
+}
+
 /// The label of all nodes, behind load balancer machines.
 pub(crate) fn nodes_label(cluster_uid: &str) -> String {
     format!("k8s-nodes-{}", short(cluster_uid))

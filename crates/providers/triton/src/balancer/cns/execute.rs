@@ -14,6 +14,7 @@ use uuid::Uuid;
 use super::plan::{Work, bad_tag};
 use crate::balancer::firewall::RuleChange;
 use crate::balancer::members::sooner;
+use crate::balancer::naming::is_nodes_label;
 use crate::balancer::{Shared, names};
 use crate::tags::{About, Settled};
 
@@ -160,7 +161,15 @@ impl Hands {
             if work.take_over {
                 keeper.take_over(work.machine);
             }
+            let uid = &self.service.uid;
             for (label, ports) in &work.labels {
+                if ports.is_some() {
+                    self.shared.memory.holds(uid, label);
+                } else if work.stale.contains(label)
+                    && is_held(&self.shared, uid, work.machine, label)
+                {
+                    continue;
+                }
                 keeper.tell(work.machine, label, ports.clone());
             }
         }
@@ -268,6 +277,13 @@ impl Executor for Hands {
     fn again(&self) -> Option<Duration> {
         self.ending.again
     }
+}
+
+/// Whether a label was put on a machine by another Service, which a plan need not know of: it may be newer.
+pub(crate) fn is_held(shared: &Shared, uid: &str, machine: Uuid, label: &str) -> bool {
+    // Load balancer machines do not say which Service a label of nodes is for.
+    let behind = is_nodes_label(label) && shared.keeper.wants(machine, label);
+    behind || shared.memory.is_held_by_others(uid, label)
 }
 
 fn refused(work: &Work, words: &str) -> Notice {

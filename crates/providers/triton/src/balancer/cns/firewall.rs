@@ -1,11 +1,11 @@
 //! Which firewall rules a Service on nodes wants, and the steps to them.
 
 use bowline_core::{
-    CloudErrorKind, DraftError, Goal, Impact, Notice, Object, Remark, source_ranges,
+    Change, CloudErrorKind, DraftError, Goal, Impact, Notice, Object, Remark, source_ranges,
 };
 
 use super::{Action, Making, check};
-use crate::api::Machine;
+use crate::api::{FirewallRule, Machine};
 use crate::balancer::firewall::{Holder, Nodes, RuleChange, compare};
 use crate::balancer::settings::{INVALID, PortMode};
 
@@ -64,12 +64,12 @@ impl Making<'_> {
         };
         let is_gone = |uid: &str| scene.shared.orphans.is_gone(scene.wish, uid);
         for change in compare(&holder, &wanted.rules, &there, is_gone) {
-            self.push_rule(change);
+            self.push_rule(change, &there);
         }
         Ok(())
     }
 
-    fn push_rule(&mut self, change: RuleChange) {
+    fn push_rule(&mut self, change: RuleChange, there: &[FirewallRule]) {
         let remark = |impact| Remark {
             impact,
             reason: None,
@@ -80,11 +80,6 @@ impl Making<'_> {
             name: change.name().to_owned(),
             id,
         };
-        let text = |rule: &crate::api::WantedRule| bowline_core::Change {
-            field: "rule".to_owned(),
-            before: serde_json::Value::Null,
-            after: rule.rule.clone().into(),
-        };
         let action = Action::Rule(change.clone());
         match &change {
             RuleChange::Create(rule) => {
@@ -94,9 +89,15 @@ impl Making<'_> {
                     .create(object(None), &body, &remark(Impact::None), action)
             }
             RuleChange::Update { id, rule } => {
+                let former = there.iter().find(|it| it.id == *id);
+                let text = Change {
+                    field: "rule".to_owned(),
+                    before: former.map(|it| it.rule.clone()).into(),
+                    after: rule.rule.clone().into(),
+                };
                 let object = object(Some(id.to_string()));
                 self.sketch
-                    .change(object, vec![text(rule)], &remark(Impact::InPlace), action)
+                    .change(object, vec![text], &remark(Impact::InPlace), action)
             }
             RuleChange::Delete { id, .. } => {
                 let object = object(Some(id.to_string()));

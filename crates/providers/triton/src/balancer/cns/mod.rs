@@ -58,6 +58,7 @@ struct Making<'a> {
 /// The plan for a Service that is to be served so. Nothing is wrong with its annotations.
 pub(crate) async fn draft(scene: &Scene<'_>) -> Result<Draft, DraftError> {
     let mut making = Making::new(scene);
+    making.look();
     let (mut faults, notices) = check::check(&scene.wish.service, &scene.settings);
     making.sketch.plan.notices = notices;
     faults.extend(network_fault(scene));
@@ -83,11 +84,7 @@ pub(crate) async fn draft(scene: &Scene<'_>) -> Result<Draft, DraftError> {
 pub(crate) async fn removal(scene: &Scene<'_>) -> Result<Draft, DraftError> {
     let mut making = Making::new(scene);
     let claims = making.claims(Goal::Absent);
-    let all: BTreeSet<&str> = own_machines(scene)
-        .flat_map(|it| recorded(&it.tags))
-        .collect();
-    let former = labels::former(&scene.wish.service, &scene.label, &all);
-    making.sketch.plan.found = plan::found(&scene.listing, scene.cluster, &former);
+    let former = making.look();
     let shared = shared_entries(scene, &claims);
     let mut wanted = BTreeMap::new();
     for label in former {
@@ -106,6 +103,7 @@ pub(crate) async fn removal(scene: &Scene<'_>) -> Result<Draft, DraftError> {
             .metrics
             .forget_service(&scene.wish.service.key.to_string());
     }
+    scene.shared.memory.holds_nothing(&scene.wish.service.uid);
     let own = [table::STATUS.key, table::INSTANCES.key];
     making.ending.publication.withdrawn = own.map(str::to_owned).into();
     Ok(making.done())
@@ -218,6 +216,15 @@ impl<'a> Making<'a> {
         }
     }
 
+    /// Shows what is there of the Service, and says under which labels.
+    fn look(&mut self) -> BTreeSet<&'a str> {
+        let scene = self.scene;
+        let recorded = own_machines(scene).flat_map(|it| recorded(&it.tags));
+        let labels = labels::former(&scene.wish.service, &scene.label, &recorded.collect());
+        self.sketch.plan.found = plan::found(&scene.listing, scene.cluster, &labels);
+        labels
+    }
+
     fn claims(&self, goal: Goal) -> Claims {
         let Scene { shared, wish, .. } = self.scene;
         let reader = Reader {
@@ -281,8 +288,6 @@ impl<'a> Making<'a> {
             "its machine bears the mark of another cluster and serves no Service of this one",
         );
         self.tell_pending();
-        let mine = BTreeSet::from([scene.label.as_str()]);
-        self.sketch.plan.found = plan::found(&scene.listing, scene.cluster, &mine);
         self.sketch.plan.wanted = plan::wanted(&scene.listing, &scene.label, &entries);
         let wanted = BTreeMap::from([(scene.label.clone(), entries)]);
         let (left, unclear) = (scene.left(), scene.unclear());
@@ -353,6 +358,9 @@ impl<'a> Making<'a> {
         let unsettled = keeper.unsettled();
         let wish = plan::Wish {
             cluster: scene.cluster,
+            is_held: &|machine, label| {
+                execute::is_held(scene.shared, &scene.wish.service.uid, machine, label)
+            },
             unsettled: &unsettled,
             nodes,
             labels,
@@ -371,7 +379,7 @@ impl<'a> Making<'a> {
                 Ok(changes) => {
                     let reason = work.reason();
                     let remark = Remark {
-                        impact: plan::impact(&work),
+                        impact: plan::impact(&work, &tags, labels),
                         reason: Some(&reason),
                         needs: &[],
                     };

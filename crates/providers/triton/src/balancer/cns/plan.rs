@@ -23,6 +23,8 @@ pub(crate) struct Work {
     pub(crate) name: String,
     /// Labels with their ports; none: it is to go.
     pub(crate) labels: BTreeMap<String, Option<Ports>>,
+    /// Those of them that nobody seems to want any more.
+    pub(crate) stale: BTreeSet<String>,
     /// Whether it is taken over from another cluster.
     pub(crate) take_over: bool,
     /// Whether it has left the cluster, and all of ours goes.
@@ -68,6 +70,9 @@ pub(crate) struct Wish<'a> {
     /// The labels that are this plan's business; on each, the ports of the machines that are to have it.
     pub(crate) labels: &'a BTreeMap<String, BTreeMap<Uuid, Ports>>,
     pub(crate) claims: &'a Claims,
+    /// Whether a label that nobody seems to want was put on a machine by a Service that is too new to be
+    /// known.
+    pub(crate) is_held: &'a dyn Fn(Uuid, &str) -> bool,
     /// Machines that have left the cluster.
     pub(crate) left: &'a BTreeSet<Uuid>,
     /// Machines with something on its way that the list does not show yet.
@@ -108,6 +113,7 @@ impl Wish<'_> {
             machine: machine.id,
             name: machine.name.clone(),
             labels: BTreeMap::new(),
+            stale: BTreeSet::new(),
             take_over,
             release: self.left.contains(&machine.id),
         };
@@ -124,10 +130,14 @@ impl Wish<'_> {
             }
         }
         if is_marked {
-            let stale = recorded(&machine.tags).into_iter();
-            let stale =
-                stale.filter(|it| self.claims.is_stale(it) && !self.labels.contains_key(*it));
-            work.labels.extend(stale.map(|it| (it.to_owned(), None)));
+            let recorded = recorded(&machine.tags).into_iter();
+            let stale = recorded.filter(|it| {
+                let own = self.labels.contains_key(*it);
+                !own && self.claims.is_stale(it) && !(self.is_held)(machine.id, it)
+            });
+            work.stale = stale.map(str::to_owned).collect();
+            let gone = work.stale.iter().map(|it| (it.clone(), None));
+            work.labels.extend(gone);
         }
         (!work.labels.is_empty()).then_some(work)
     }
@@ -182,9 +192,18 @@ pub(crate) fn bad_tag(machine: &str, problem: &str) -> Notice {
     }
 }
 
-/// What a step means for traffic.
-pub(crate) fn impact(work: &Work) -> Impact {
-    if work.puts() {
+/// What a step means for traffic. A name that nobody has any more ends.
+pub(crate) fn impact(
+    work: &Work,
+    tags: &Tags,
+    wanted: &BTreeMap<String, BTreeMap<Uuid, Ports>>,
+) -> Impact {
+    let ends = |(label, ports): (&String, &Option<Ports>)| {
+        ports.is_none() && wanted.get(label).is_some_and(BTreeMap::is_empty)
+    };
+    if work.labels.iter().any(ends) {
+        Impact::Interrupts
+    } else if work.puts() && !work.labels.keys().any(|it| carries(tags, it)) {
         Impact::None
     } else {
         Impact::InPlace

@@ -8,13 +8,12 @@ use ipnet::Ipv4Net;
 
 use super::table::Annotation;
 use super::{BalancingProtocol, Check, Fault, INVALID};
+use crate::balancer::naming::is_nodes_label;
 
 /// The longest DNS name.
 const LONGEST_NAME: usize = 253;
 /// The longest label of the name service, dots included.
 const LONGEST_LABEL: usize = 63;
-/// What the labels of nodes begin with; a Service must not be mistaken for them.
-const NODE_LABELS: [&str; 2] = ["k8s-nodes-", "be-"];
 /// The highest port of the appliance.
 pub(super) const HIGHEST_PORT: u16 = 65_534;
 
@@ -101,9 +100,7 @@ fn is_part(part: &str) -> bool {
 
 /// A label of the name service that a person chose.
 pub(super) fn label(text: &str) -> Option<String> {
-    let fits = text.len() <= LONGEST_LABEL
-        && text.split('.').all(is_part)
-        && !NODE_LABELS.iter().any(|it| text.starts_with(it));
+    let fits = text.len() <= LONGEST_LABEL && text.split('.').all(is_part) && !is_nodes_label(text);
     fits.then(|| text.to_owned())
 }
 

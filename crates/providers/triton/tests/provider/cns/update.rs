@@ -49,8 +49,9 @@ async fn a_label_that_nobody_wants_goes_with_the_next_plan_of_any_service() {
     shop.add("api");
     shop.ensure("web").await.good();
     shop.ensure("api").await.good();
-    // As if its object had been removed by force.
+    // As if its object had been removed by force while nobody looked.
     shop.services.remove("api");
+    shop.restart();
     let outcome = shop.ensure("web").await;
     outcome.good();
     let reason = outcome.plan.steps[0].reason.as_deref();
@@ -125,4 +126,20 @@ async fn somebody_who_replaces_tags_is_made_good() {
     assert_eq!(shop.machine(2).tag("role"), Some("node"));
     let repairs = shop.metric("triton_tag_repairs_total");
     assert_eq!(repairs.as_deref(), Some("1"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_service_that_is_too_new_to_be_known_loses_nothing() {
+    let mut shop = Shop::new();
+    shop.add("web");
+    shop.ensure("web").await.good();
+    // Made, and served, after the controller last looked at all Services.
+    shop.add("api");
+    shop.ensure("api").await.good();
+    let api = shop.services.remove("api").unwrap();
+    assert!(shop.ensure("web").await.good().plan.is_empty());
+    assert_eq!(shop.tags(), ["api.prod:30080,web.prod:30080"; 3]);
+    shop.services.insert("api".to_owned(), api);
+    shop.delete("api").await.good();
+    assert_eq!(shop.tags(), ["web.prod:30080"; 3]);
 }
