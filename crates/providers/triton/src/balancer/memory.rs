@@ -72,7 +72,7 @@ impl Memory {
         let awaited = inner.awaited.entry(uid.to_owned());
         let (name, since) = awaited.or_insert_with(|| (hostname.to_owned(), Instant::now()));
         if name != hostname {
-            *name = hostname.to_owned();
+            hostname.clone_into(name);
             *since = Instant::now();
         }
         since.elapsed()
