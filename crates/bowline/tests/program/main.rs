@@ -15,6 +15,8 @@ mod configuration;
 mod deploy;
 mod exoscale;
 mod manager;
+#[cfg(feature = "sandbox")]
+mod metrics;
 mod process;
 mod replicas;
 #[cfg(feature = "sandbox")]
