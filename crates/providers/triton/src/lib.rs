@@ -56,8 +56,8 @@ use std::time::Duration;
 
 use bowline_core::routes::Routes;
 use bowline_core::{
-    Balancers, BoxFuture, Chores, Claim, Cloud, CloudName, Fact, Following, Hold, Instances,
-    LabelSync, News, Node, Page,
+    Balancers, BoxFuture, Chores, Claim, Cloud, CloudName, Cluster, Fact, Following, Hold,
+    Instances, LabelSync, News, Node, Page,
 };
 pub use bowline_http::Surroundings;
 use bowline_http::{Background, Clock};
@@ -153,6 +153,9 @@ pub fn build(
         .iter()
         .map(|(site, _)| keeper(site, metrics))
         .collect();
+    let balancing = keepers
+        .first()
+        .map(|it| Balancing::new(Arc::clone(it), &config, metrics.clone(), Arc::clone(&news)));
     let parts = cmon::Parts {
         cloud: surroundings.name.to_string(),
         sites: sites.iter().map(|(site, _)| Arc::clone(site)).collect(),
@@ -163,9 +166,6 @@ pub fn build(
         metrics: metrics.clone(),
     };
     let cmon = Cmon::new(&config, parts);
-    let balancing = keepers
-        .first()
-        .map(|it| Balancing::new(Arc::clone(it), &config, metrics.clone(), Arc::clone(&news)));
     let cloud = Triton {
         name: surroundings.name.clone(),
         clock: surroundings.clock.clone(),
@@ -337,14 +337,6 @@ impl Cloud for Triton {
         Some(routes)
     }
 
-    fn chores(&self) -> Option<&dyn Chores> {
-        self.cmon.as_ref().map(|cmon| cmon as &dyn Chores)
-    }
-
-    fn page(&self, path: &str) -> Option<Page> {
-        self.cmon.as_ref()?.page(path)
-    }
-
     fn balancers(&self) -> Option<&dyn Balancers> {
         let balancing = self.balancing.as_ref()?;
         Some(balancing)
@@ -352,6 +344,27 @@ impl Cloud for Triton {
 
     fn label_sync(&self) -> Option<&dyn LabelSync> {
         Some(self)
+    }
+
+    fn chores(&self) -> Option<&dyn Chores> {
+        Some(self)
+    }
+
+    fn page(&self, path: &str) -> Option<Page> {
+        self.cmon.as_ref()?.page(path)
+    }
+}
+
+impl Chores for Triton {
+    fn run<'a>(&'a self, cluster: &'a dyn Cluster) -> BoxFuture<'a, ()> {
+        let metrics = async {
+            if let Some(cmon) = &self.cmon {
+                cmon.run(cluster).await;
+            }
+        };
+        Box::pin(async move {
+            tokio::join!(metrics, tags::sweep(&self.keepers, cluster));
+        })
     }
 }
 
