@@ -12,15 +12,19 @@
 //!                ├─▶ nodes (one watch) ─▶ node ──────┬─▶ clients ─▶ API server
 //!                │                      lifecycle ───┤
 //!                │                      ipam ────────┤
-//!                ├─▶ services (one watch) ─▶ service ┼─▶ owners, lookups ─▶ clouds
-//!                └─▶ requests ─▶ certificates ───────┴─▶ events, metrics
+//!                │                      routes ──────┤
+//!                ├─▶ services, endpoints ─▶ service ─┼─▶ owners, lookups ─▶ clouds
+//!                ├─▶ requests ─▶ certificates ───────┼─▶ events, metrics
+//!                └─▶ chores: what one cloud does ────┘
 //! ```
 //!
 //! Start reading at [`manager`].
 
 pub mod certificates;
+pub mod chores;
 pub mod clients;
 pub mod election;
+mod endpoints;
 pub mod events;
 pub mod ipam;
 pub mod labels;
@@ -28,14 +32,18 @@ pub mod lifecycle;
 mod lookups;
 pub mod manager;
 pub mod metrics;
+mod news;
 pub mod node;
 mod nodes;
+
 mod objects;
 pub mod options;
 mod owners;
 pub mod queue;
 mod recent;
 mod requests;
+pub mod routes;
+pub mod secrets;
 pub mod service;
 mod services;
 pub mod serving;
@@ -44,6 +52,7 @@ mod store;
 mod trouble;
 mod write;
 
+pub use endpoints::{Slice, SliceChange, Slices};
 pub use lookups::Lookups;
 pub use nodes::{NodeChange, Nodes};
 pub use owners::{Describer, Owners};

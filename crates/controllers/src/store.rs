@@ -212,6 +212,11 @@ impl<T: Stored> Store<T> {
         let _ = receiver.wait_for(|synced| *synced).await;
     }
 
+    /// Whether the first list has arrived whole.
+    pub fn is_synced(&self) -> bool {
+        *self.0.synced.borrow()
+    }
+
     /// Keeps the objects in step with the API server until `stop`.
     pub async fn follow(&self, client: kube::Client, random: Random, stop: Stop) {
         let mut mode = Mode::Streaming;

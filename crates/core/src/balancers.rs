@@ -46,12 +46,12 @@ pub struct Wish {
     /// The uid of the namespace `kube-system`, which tells clusters of one name apart; none if the cloud does
     /// not need it ([`Balancers::needs`]).
     pub cluster_uid: Option<String>,
-    /// Where the ready endpoints of every Service are; none if the cloud does not need that.
+    /// Where the ready endpoints of Services are; none if the cloud does not need that.
     pub endpoints: Option<Arc<Endpoints>>,
 }
 
-/// For each Service, the names of the nodes with at least one endpoint that is ready and not on its way out. A
-/// Service without any is not in it.
+/// For each Service that wants a load balancer and `externalTrafficPolicy: Local`, the names of the nodes with at
+/// least one endpoint that is ready and not on its way out. A Service without any is not in it.
 pub type Endpoints = BTreeMap<ServiceKey, BTreeSet<String>>;
 
 /// What a cloud needs to know about the cluster besides Services and nodes. What nobody needs is not read, so
@@ -60,8 +60,24 @@ pub type Endpoints = BTreeMap<ServiceKey, BTreeSet<String>>;
 pub struct Needs {
     /// [`Wish::cluster_uid`]. Until it is known nothing is drafted.
     pub cluster_uid: bool,
-    /// [`Wish::endpoints`]. Until they are known nothing is drafted.
+    /// [`Wish::endpoints`]. Until they are known nothing is drafted. When those of a Service with
+    /// `externalTrafficPolicy: Local` move to other nodes, it is drafted anew.
     pub endpoints: bool,
+    /// Whether its nodes are Ready: when one begins or ceases to be, Services are drafted anew. They are told in
+    /// any case, but to most clouds it makes no difference, as they look after the health of members themselves.
+    pub readiness: bool,
+}
+
+impl Needs {
+    /// What both need together.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            cluster_uid: self.cluster_uid || other.cluster_uid,
+            endpoints: self.endpoints || other.endpoints,
+            readiness: self.readiness || other.readiness,
+        }
+    }
 }
 
 /// A plan, with what its cloud needs to carry it out.

@@ -6,7 +6,11 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use crate::ipam::Networks;
-use crate::{Balancers, CloudError, LabelSync, Lookup, Node, ServingCertificates, Trouble};
+use crate::routes::Routes;
+use crate::{
+    Balancers, Chores, CloudError, LabelSync, Lookup, News, Node, Page, ServingCertificates,
+    Trouble,
+};
 
 /// A future of a capability's method; capabilities are used behind pointers.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -109,6 +113,18 @@ pub trait Cloud: Send + Sync + 'static {
         Box::pin(std::future::pending())
     }
 
+    /// The next piece of news that nobody has taken yet; the manager that leads writes an event about it.
+    /// Waits for as long as there is none. Asking says that news are wanted: those of the time before need
+    /// not be kept.
+    fn next_news(&self) -> BoxFuture<'_, News> {
+        Box::pin(std::future::pending())
+    }
+
+    /// The reason of the event about a node whose provider id is [`Claim::Malformed`].
+    fn malformed_reason(&self) -> &'static str {
+        "MalformedProviderID"
+    }
+
     /// What it knows about machines.
     fn instances(&self) -> Option<&dyn Instances> {
         None
@@ -124,6 +140,11 @@ pub trait Cloud: Send + Sync + 'static {
         None
     }
 
+    /// What it does about routes to pods.
+    fn routes(&self) -> Option<&dyn Routes> {
+        None
+    }
+
     /// Whether what it says about machines follows into the labels of their nodes.
     fn label_sync(&self) -> Option<&dyn LabelSync> {
         None
@@ -131,6 +152,18 @@ pub trait Cloud: Send + Sync + 'static {
 
     /// What it says to requests of kubelets for serving certificates.
     fn serving_certificates(&self) -> Option<&dyn ServingCertificates> {
+        None
+    }
+
+    /// What it does for the cluster beside all that.
+    fn chores(&self) -> Option<&dyn Chores> {
+        None
+    }
+
+    /// What it shows at that path of the metrics port, to those who may read it; none if that is no page of its
+    /// own. Answers from memory.
+    fn page(&self, path: &str) -> Option<Page> {
+        let _ = path;
         None
     }
 }

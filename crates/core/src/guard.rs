@@ -49,7 +49,7 @@ impl Default for GuardPolicy {
 
 impl GuardPolicy {
     /// How many nodes may be deleted inside one window in a cloud of that many nodes.
-    fn budget(&self, nodes: usize) -> usize {
+    pub(crate) fn budget(&self, nodes: usize) -> usize {
         self.budget_floor
             .max(nodes.saturating_mul(self.budget_percent) / 100)
     }

@@ -16,6 +16,8 @@
 //!
 //!  a kubelet's request ──▶ recognise ── well formed? ──▶ the cloud's MachineAnswer ──▶ decide ──▶ verdict
 //!  for a certificate
+//!
+//!  all nodes, a cloud's Survey ──▶ routes::decide ──▶ changes of routes, conditions of nodes
 //! ```
 //!
 //! A provider implements [`Cloud`] and its capabilities; it never sees a Kubernetes client. The
@@ -25,6 +27,7 @@ mod addresses;
 mod annotation;
 mod balancers;
 mod certificates;
+mod chores;
 mod cloud;
 mod duration;
 mod error;
@@ -41,6 +44,7 @@ pub mod marks;
 mod members;
 mod membership;
 mod needs_update;
+mod news;
 mod node;
 pub mod ownership;
 mod plan;
@@ -48,6 +52,7 @@ mod preview;
 mod provider_id;
 mod quote;
 mod roster;
+pub mod routes;
 mod run;
 mod secret;
 mod selector;
@@ -72,6 +77,7 @@ pub use certificates::{
     ServingCertificates, Verdict as CertificateVerdict, Words, decide as decide_certificate,
     node_of, recognise as recognise_certificate,
 };
+pub use chores::{Chores, Cluster, ClusterError, KEPT_BY_LABEL, Kept, KeptKind, KeptObject, Page};
 pub use cloud::{BoxFuture, Claim, Cloud, CloudName, CloudNameError, Instances, Voice};
 pub use duration::{format_duration, parse_duration};
 pub use error::{CloudError, CloudErrorKind, error_chain};
@@ -89,9 +95,10 @@ pub use marks::{Keeping, Marks};
 pub use members::{Fingerprint, may_change_members, name_list};
 pub use membership::{AUTOSCALER_TAINT, EXCLUSION_LABEL, Exclusion, exclusion};
 pub use needs_update::needs_update;
+pub use news::News;
 pub use node::{
-    AddressKind, Node, NodeAddress, PROVIDED_NODE_IP, Ready, SHUTDOWN_TAINT, Taint,
-    UNINITIALIZED_TAINT,
+    AddressKind, NetworkCondition, Node, NodeAddress, PROVIDED_NODE_IP, Ready, SHUTDOWN_TAINT,
+    Taint, UNINITIALIZED_TAINT,
 };
 pub use ownership::Ownership;
 pub use plan::{Change, Impact, Notice, Object, Plan, Problem, Step, StepId, Thing, Verb};

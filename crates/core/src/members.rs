@@ -1,7 +1,9 @@
 //! The members of a load balancer, as far as a change of them is worth another look.
 
+use std::collections::BTreeSet;
+
 use crate::membership::is_excluded;
-use crate::{Node, NodeAddress};
+use crate::{Node, NodeAddress, Ready};
 
 /// Names in a message; more are counted.
 const NAMES_LIMIT: usize = 20;
@@ -13,10 +15,15 @@ const NAMES_LIMIT: usize = 20;
 ///
 /// A node that cannot be read is in it by its name as well: people are told about it, and when it can
 /// be read again, or is gone, what was held back because of it is made up for.
+///
+/// Which of them are Ready, and which have endpoints, is in it where a cloud needs to know
+/// ([`Needs`](crate::Needs)).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fingerprint {
     members: Vec<(String, Option<String>, Vec<NodeAddress>)>,
     unreadable: Vec<String>,
+    ready: Option<BTreeSet<String>>,
+    serving: Option<BTreeSet<String>>,
 }
 
 impl Fingerprint {
@@ -42,13 +49,31 @@ impl Fingerprint {
         Self {
             members,
             unreadable,
+            ready: None,
+            serving: None,
         }
+    }
+
+    /// The same where it counts which of these nodes are Ready.
+    #[must_use]
+    pub fn with_readiness<'a>(mut self, nodes: impl IntoIterator<Item = &'a Node>) -> Self {
+        let ready = nodes.into_iter().filter(|node| node.ready == Ready::True);
+        self.ready = Some(ready.map(|node| node.name.clone()).collect());
+        self
+    }
+
+    /// The same where it counts which nodes have endpoints.
+    #[must_use]
+    pub fn with_endpoints(mut self, nodes: BTreeSet<String>) -> Self {
+        self.serving = Some(nodes);
+        self
     }
 }
 
-/// Whether a change of a node could change any fingerprint. Neither before nor after: a node that
-/// cannot be read came or went.
-pub fn may_change_members(before: Option<&Node>, after: Option<&Node>) -> bool {
+/// Whether a change of a node could change any fingerprint, some of which have readiness in them or
+/// none. Neither before nor after: a node that cannot be read came or went.
+pub fn may_change_members(before: Option<&Node>, after: Option<&Node>, readiness: bool) -> bool {
+    let is_ready = |node: &Node| node.ready == Ready::True;
     match (before, after) {
         (Some(before), Some(after)) => {
             before.provider_id != after.provider_id
@@ -56,6 +81,7 @@ pub fn may_change_members(before: Option<&Node>, after: Option<&Node>) -> bool {
                 // The exclusion label is one of them, and a selector may ask for any.
                 || before.labels != after.labels
                 || before.uid != after.uid
+                || (readiness && is_ready(before) != is_ready(after))
         }
         _ => true,
     }
@@ -152,11 +178,39 @@ mod tests {
         ] {
             let mut other = one.clone();
             change(&mut other);
-            assert_eq!(may_change_members(Some(&one), Some(&other)), starts);
+            assert_eq!(may_change_members(Some(&one), Some(&other), false), starts);
         }
-        assert!(may_change_members(None, Some(&one)));
-        assert!(may_change_members(Some(&one), None));
-        assert!(may_change_members(None, None));
+        assert!(may_change_members(None, Some(&one), false));
+        assert!(may_change_members(Some(&one), None, false));
+        assert!(may_change_members(None, None, false));
+    }
+
+    #[test]
+    fn where_it_counts_readiness_is_ready_or_not() {
+        for (before, after, differs) in [
+            (Ready::True, Ready::False, true),
+            (Ready::Unknown, Ready::True, true),
+            (Ready::False, Ready::Unknown, false),
+        ] {
+            let [one, other] = [before, after].map(|ready| Node {
+                ready,
+                ..node("n1")
+            });
+            let print = |node| Fingerprint::of([node], []).with_readiness([node]);
+            assert_eq!(print(&one) != print(&other), differs);
+            assert_eq!(may_change_members(Some(&one), Some(&other), true), differs);
+        }
+    }
+
+    #[test]
+    fn where_it_counts_the_nodes_with_endpoints_are_in_the_fingerprint() {
+        let print = |nodes: &[&str]| {
+            let nodes = nodes.iter().map(|&name| name.to_owned()).collect();
+            Fingerprint::of([&node("n1")], []).with_endpoints(nodes)
+        };
+        assert_eq!(print(&["n1", "n2"]), print(&["n2", "n1"]));
+        assert_ne!(print(&["n1"]), print(&["n2"]));
+        assert_ne!(print(&[]), Fingerprint::of([&node("n1")], []));
     }
 
     #[test]

@@ -39,6 +39,8 @@ pub struct Node {
     pub addresses: Vec<NodeAddress>,
     /// The Ready condition; a missing one is unknown.
     pub ready: Ready,
+    /// The NetworkUnavailable condition, if there is one.
+    pub network: Option<NetworkCondition>,
     /// `status.nodeInfo.systemUUID`, what the machine calls itself; empty if it is not known.
     pub system_uuid: String,
     /// `status.nodeInfo.osImage`, the name of its operating system; empty if it is not known.
@@ -76,6 +78,15 @@ pub enum Ready {
     False,
     /// The kubelet has not spoken for a while, or never.
     Unknown,
+}
+
+/// What the NetworkUnavailable condition of a node says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NetworkCondition {
+    /// `True` if no pod can be reached there, `False` or `Unknown`.
+    pub status: String,
+    /// Who says so, or why, in one word.
+    pub reason: String,
 }
 
 /// A taint of a node.
@@ -197,6 +208,7 @@ pub(crate) mod examples {
             taints: vec![Taint::new(UNINITIALIZED_TAINT, "true", "NoSchedule")],
             addresses: vec![NodeAddress::new(AddressKind::Hostname, "n1")],
             ready: Ready::False,
+            network: None,
             system_uuid: String::new(),
             os_image: String::new(),
         }

@@ -72,12 +72,18 @@ impl Roster {
         belonging == Belonging::Own
     }
 
-    /// What tells its members apart from others, among those nodes that `selects` leaves in.
-    pub fn fingerprint(&self, selects: impl Fn(&Node) -> bool) -> Fingerprint {
+    /// What tells its members apart from others, among those nodes that `selects` leaves in; with
+    /// `readiness`, also whether they are Ready.
+    pub fn fingerprint(&self, selects: impl Fn(&Node) -> bool, readiness: bool) -> Fingerprint {
         let selected = self.own.iter().map(|node| &**node);
         let selected = selected.filter(|node| selects(node));
         let unreadable = self.stale.iter().chain(&self.unknown);
-        Fingerprint::of(selected, unreadable.map(String::as_str))
+        let print = Fingerprint::of(selected.clone(), unreadable.map(String::as_str));
+        if readiness {
+            print.with_readiness(selected)
+        } else {
+            print
+        }
     }
 
     /// The nodes that may be members, and how it is with the others.
@@ -235,15 +241,15 @@ mod tests {
     fn what_cannot_be_read_is_another_set_of_members_until_it_can_be_or_is_gone() {
         let a = || node("a", Some("demo"));
         let all = |_: &Node| true;
-        let readable = roster(vec![a()], &[]).fingerprint(all);
-        let stale = roster(vec![], &[("a", Some(a()))]).fingerprint(all);
-        let unknown = roster(vec![a()], &[("b", None)]).fingerprint(all);
+        let readable = roster(vec![a()], &[]).fingerprint(all, false);
+        let stale = roster(vec![], &[("a", Some(a()))]).fingerprint(all, false);
+        let unknown = roster(vec![a()], &[("b", None)]).fingerprint(all, false);
         assert!(readable != stale && readable != unknown && stale != unknown);
-        assert_eq!(readable, roster(vec![a()], &[]).fingerprint(all));
+        assert_eq!(readable, roster(vec![a()], &[]).fingerprint(all, false));
         let foreign = node("c", Some("other"));
-        let foreign = roster(vec![a()], &[("c", Some(foreign))]).fingerprint(all);
+        let foreign = roster(vec![a()], &[("c", Some(foreign))]).fingerprint(all, false);
         assert_eq!(readable, foreign, "it was no member, and is none");
-        let none = roster(vec![a()], &[]).fingerprint(|_| false);
+        let none = roster(vec![a()], &[]).fingerprint(|_| false, false);
         assert_eq!(none, Fingerprint::default());
     }
 }

@@ -88,6 +88,8 @@ pub enum ConnectError {
 pub struct Connector {
     network: Network,
     deadline: Duration,
+    /// Where servers are found, if not at their names.
+    place: Option<Arc<str>>,
 }
 
 #[derive(Clone, Debug)]
@@ -121,6 +123,7 @@ impl Connector {
                 proxies,
             })),
             deadline: CONNECT_DEADLINE,
+            place: None,
         }
     }
 
@@ -158,7 +161,17 @@ impl Connector {
         Self {
             network: Network::Simulated(pipes, None),
             deadline: CONNECT_DEADLINE,
+            place: None,
         }
+    }
+
+    /// The same network, where every server is found at that host, whatever it is called: names in requests and
+    /// certificates stay. For one server with many names, of which not all may be known to the DNS.
+    #[must_use]
+    pub fn found_at(&self, host: &str) -> Self {
+        let mut changed = self.clone();
+        changed.place = Some(host.into());
+        changed
     }
 
     /// With another limit than [`CONNECT_DEADLINE`].
@@ -173,7 +186,8 @@ impl Connector {
     pub fn proxy_authorization(&self, uri: &Uri) -> Option<HeaderValue> {
         match &self.network {
             Network::Real(real) if uri.scheme_str() == Some("http") => {
-                real.proxies.proxy_for_uri(uri)?.authorization()
+                let place = self.place_of(uri).ok()?;
+                real.proxies.proxy_for_uri(&place)?.authorization()
             }
             _ => None,
         }
@@ -190,11 +204,12 @@ impl Connector {
     /// Connects to the host of `uri`.
     pub async fn connect(&self, uri: Uri) -> Result<Stream, ConnectError> {
         let to = authority(&uri)?;
+        let place = self.place_of(&uri)?;
         let connecting = async {
             match &self.network {
-                Network::Real(real) => real.connect(&uri, &to).await,
+                Network::Real(real) => real.connect(&uri, &place, &to).await,
                 Network::Simulated(pipes, tls) => {
-                    let pipe = pipes.connect(&to);
+                    let pipe = pipes.connect(&authority(&place)?);
                     let pipe = pipe.map_err(|error| unreachable(&to, error))?;
                     match tls {
                         Some(tls) if uri.scheme_str() == Some("https") => {
@@ -215,6 +230,22 @@ impl Connector {
     }
 }
 
+impl Connector {
+    /// Where the server of that address is found.
+    fn place_of(&self, uri: &Uri) -> Result<Uri, ConnectError> {
+        let Some(host) = &self.place else {
+            return Ok(uri.clone());
+        };
+        let port = uri.port().map(|port| format!(":{port}"));
+        let authority = format!("{host}{}", port.unwrap_or_default());
+        let mut parts = uri.clone().into_parts();
+        parts.authority = authority.parse().ok();
+        let found = parts.authority.is_some().then(|| Uri::from_parts(parts));
+        let found = found.and_then(Result::ok);
+        found.ok_or(ConnectError::Address { uri: authority })
+    }
+}
+
 impl Service<Uri> for Connector {
     type Response = Stream;
     type Error = ConnectError;
@@ -231,11 +262,12 @@ impl Service<Uri> for Connector {
 }
 
 impl Real {
-    async fn connect(&self, uri: &Uri, to: &str) -> Result<Stream, ConnectError> {
+    /// Connects to the server `uri`, which is found at `place`.
+    async fn connect(&self, uri: &Uri, place: &Uri, to: &str) -> Result<Stream, ConnectError> {
         let is_secure = uri.scheme_str() == Some("https");
-        match self.proxies.proxy_for_uri(uri) {
+        match self.proxies.proxy_for_uri(place) {
             None => {
-                let tcp = self.dial(uri.clone(), to).await?;
+                let tcp = self.dial(place.clone(), to).await?;
                 if is_secure {
                     secure(&self.tls, tcp, uri, to).await
                 } else {
@@ -243,7 +275,7 @@ impl Real {
                 }
             }
             Some(proxy) if is_secure => {
-                let tunnel = self.tunnel(proxy, uri, to).await?;
+                let tunnel = self.tunnel(proxy, place, to).await?;
                 secure(&self.tls, tunnel.into_wire(), uri, to).await
             }
             Some(proxy) => {

@@ -45,10 +45,11 @@ const MOST_BYTES: usize = 128 * 1024 * 1024;
 /// How the names of service accounts begin.
 const ACCOUNTS: &str = "system:serviceaccount:";
 /// What a narrowed view narrows.
-const NARROWED: [&str; 3] = [
+const NARROWED: [&str; 4] = [
     "/api/v1/nodes",
     "/api/v1/services",
     "/apis/certificates.k8s.io/v1/certificatesigningrequests",
+    "/apis/discovery.k8s.io/v1/endpointslices",
 ];
 /// Headers about one connection, which mean nothing on the next.
 const HOP_BY_HOP: [HeaderName; 8] = [
@@ -80,7 +81,7 @@ pub struct Relay {
     client: Client<Connector, Full<Bytes>>,
     upstream: Uri,
     caller: String,
-    /// The nodes, Services and requests that are shown; none: all.
+    /// The nodes, Services, their endpoints and requests that are shown; none: all.
     selector: Option<String>,
     flights: watch::Sender<Flights>,
 }
@@ -110,7 +111,8 @@ impl Relay {
         Self::narrowed(config, caller, None)
     }
 
-    /// The same, with a view of only those nodes, Services and requests that the label selector chooses.
+    /// The same, with a view of only those nodes, Services, endpoint slices and requests that the label
+    /// selector chooses.
     pub fn narrowed(
         config: &kube::Config,
         caller: &str,

@@ -4,6 +4,7 @@
 
 mod callers;
 mod certificates;
+mod endpoints;
 mod leases;
 mod remains;
 mod server;

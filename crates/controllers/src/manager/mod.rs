@@ -14,7 +14,7 @@ mod work;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bowline_core::{Cloud, GuardPolicy};
+use bowline_core::{Cloud, GuardPolicy, Page};
 use bowline_http::{Clock, Random};
 use k8s_openapi::api::coordination::v1::Lease;
 use tokio::time::timeout;
@@ -287,12 +287,19 @@ impl Manager {
             metrics: self.metrics.clone(),
             health: health.clone(),
             configz: Arc::new(move || configz.clone()),
+            pages: self.pages(),
             set_verbosity: self.set_verbosity.clone(),
             authentication: self.reviews.authentication.clone(),
             authorization: self.reviews.authorization.clone(),
             clock: self.clock.clone(),
             random: self.random.clone(),
         }
+    }
+
+    /// The pages of all clouds.
+    fn pages(&self) -> Arc<dyn Fn(&str) -> Option<Page> + Send + Sync> {
+        let clouds = self.clouds.clone();
+        Arc::new(move |path| clouds.iter().find_map(|cloud| cloud.page(path)))
     }
 
     fn check_cluster_ids(&self) -> Result<(), ManagerError> {

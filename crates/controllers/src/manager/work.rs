@@ -1,27 +1,35 @@
 //! What a leader does: watch, start the controllers, stop them again.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use bowline_core::Cloud;
+use bowline_core::routes::cluster_ranges;
 use futures::future::BoxFuture;
 use tokio::task::JoinSet;
-use tracing::{info, warn};
+use tracing::{error, info, warn};
 
 use super::{Manager, ManagerError};
 use crate::certificates::{CertificateController, CertificateParts};
+use crate::chores::{ChoresController, ChoresParts};
 use crate::clients::{HEALTH_PATIENCE, INFORMERS, wait_until_healthy};
 use crate::election::Fence;
+use crate::endpoints::Slices;
 use crate::events::Recorder;
 use crate::ipam::{self, IpamController, IpamParts};
 use crate::labels::{LabelController, LabelOptions};
 use crate::lifecycle::{LifecycleController, LifecycleOptions};
 use crate::lookups::Lookups;
+use crate::news;
 use crate::node::{NodeController, NodeOptions};
 use crate::nodes::Nodes;
 use crate::options::{
-    CERTIFICATES, CLOUD_NODE, CLOUD_NODE_LIFECYCLE, KnownController, LABEL_SYNC, NODE_IPAM, SERVICE,
+    CERTIFICATES, CHORES, CLOUD_NODE, CLOUD_NODE_LIFECYCLE, KnownController, LABEL_SYNC, NODE_IPAM,
+    ROUTES, SERVICE,
 };
 use crate::owners::Owners;
 use crate::requests::CertificateRequests;
+use crate::routes::{self, RouteController, RouteOptions, RouteParts};
 use crate::service::{ServiceController, ServiceOptions, ServiceParts};
 use crate::services::Services;
 use crate::serving::Health;
@@ -41,6 +49,7 @@ pub(super) struct Work<'a> {
     fence: Fence,
     nodes: Nodes,
     services: Services,
+    slices: Slices,
     requests: CertificateRequests,
 }
 
@@ -65,6 +74,7 @@ impl<'a> Work<'a> {
             fence,
             nodes: Nodes::default(),
             services: Services::default(),
+            slices: Slices::default(),
             requests: CertificateRequests::default(),
         }
     }
@@ -81,7 +91,7 @@ impl<'a> Work<'a> {
         let owners = self.owners(&stop);
         let mut running = JoinSet::new();
         self.tell_troubles(&mut running, &stop);
-        let mut recorders = Vec::new();
+        let mut recorders = self.tell_news(&mut running, &stop);
         let mut names = Vec::new();
         for known in &self.controllers {
             self.pause(&stop).await;
@@ -104,6 +114,9 @@ impl<'a> Work<'a> {
         let is_started = |name| names.iter().any(|known| known.name == name);
         if is_started(SERVICE) {
             self.follow(&mut running, "services-synced", &self.services, &stop);
+            if self.needs_endpoints() {
+                self.follow(&mut running, "endpoints-synced", &self.slices, &stop);
+            }
         }
         if is_started(CERTIFICATES) {
             let name = "certificate-requests-synced";
@@ -137,6 +150,35 @@ impl<'a> Work<'a> {
             let clock = self.manager.clock.clone();
             running.spawn(trouble::tell(cloud.clone(), client, clock, stop.clone()));
         }
+    }
+
+    /// Tells the news of clouds, likewise; gives what writes them.
+    fn tell_news(&self, running: &mut JoinSet<()>, stop: &Stop) -> Vec<Recorder> {
+        let manager = self.manager;
+        let context = manager.event_context();
+        let lease = self.lease();
+        let tell = |cloud: &Arc<dyn Cloud>| {
+            let name = cloud.provider();
+            let recorder = if self.fence.is_observing() {
+                Recorder::observing(name, &context)
+            } else {
+                let client = manager.clients.with_own_rights(name, &self.fence);
+                Recorder::new(client, name, &context)
+            };
+            let (cloud, stop) = (Arc::clone(cloud), stop.clone());
+            running.spawn(news::tell(cloud, recorder.clone(), lease.clone(), stop));
+            recorder
+        };
+        manager.clouds.iter().map(tell).collect()
+    }
+
+    /// The manager's lease, by namespace and name.
+    fn lease(&self) -> (String, String) {
+        let election = &self.manager.options.election;
+        (
+            election.resource_namespace.clone(),
+            election.resource_name.clone(),
+        )
     }
 
     fn owners(&self, stop: &Stop) -> Owners {
@@ -223,10 +265,20 @@ impl<'a> Work<'a> {
                 info!("{NODE_IPAM} not started: --allocate-node-cidrs is off");
                 Ok(None)
             }
+            ROUTES if !self.manager.options.controllers.configure_routes => {
+                info!("{ROUTES} not started: --configure-cloud-routes is off");
+                Ok(None)
+            }
+            ROUTES if RouteController::has_work(&self.manager.clouds) => {
+                self.start_for_routes(known, stop).await
+            }
             CERTIFICATES
                 if CertificateController::has_work(&self.manager.clouds, self.is_named(known)) =>
             {
                 Ok(Some(self.start_for_certificates(known, stop)))
+            }
+            CHORES if ChoresController::has_work(&self.manager.clouds) => {
+                Ok(Some(self.start_chores(known, stop)))
             }
             _ => {
                 not_supported(known);
@@ -327,6 +379,50 @@ impl<'a> Work<'a> {
         })
     }
 
+    /// None without the ranges of pods; that concerns this controller alone.
+    async fn start_for_routes(
+        &self,
+        known: &'static KnownController,
+        stop: &Stop,
+    ) -> Result<Option<Started>, ManagerError> {
+        let manager = self.manager;
+        let options = &manager.options;
+        let readiness = self.health.add_readiness(known.name);
+        let ranges = match cluster_ranges(&options.cloud.cluster_cidr) {
+            Ok(ranges) => ranges,
+            Err(problem) => {
+                error!("{ROUTES} not started: {problem}");
+                readiness.not_ready(problem.to_string());
+                return Ok(None);
+            }
+        };
+        let recorder = self.recorder(known, routes::COMPONENT).await?;
+        let parts = RouteParts {
+            nodes: self.nodes.clone(),
+            clouds: manager.clouds.clone(),
+            questions: self.questions(),
+            fence: self.fence.clone(),
+            writer: self.node_writer(known).await?,
+            recorder: recorder.clone(),
+            metrics: manager.metrics.clone(),
+            clock: manager.clock.clone(),
+            random: manager.random.fork(),
+            readiness,
+        };
+        let options = RouteOptions {
+            cluster_name: options.cloud.cluster_name.clone(),
+            ranges,
+            period: options.controllers.route_reconciliation_period,
+            guard: manager.guard.clone(),
+        };
+        let controller = RouteController::new(parts, options);
+        Ok(Some(Started {
+            known,
+            run: Box::pin(controller.run(stop.clone())),
+            recorder,
+        }))
+    }
+
     async fn node_writer(&self, known: &KnownController) -> Result<NodeWriter, ManagerError> {
         let (client, random) = (self.client(known).await?, self.manager.random.fork());
         Ok(if self.fence.is_observing() {
@@ -348,8 +444,10 @@ impl<'a> Work<'a> {
         let parts = ServiceParts {
             services: self.services.clone(),
             nodes: self.nodes.clone(),
+            slices: self.slices.clone(),
             writer: ServiceWriter::new(client.clone()),
             client,
+            reader: manager.clients.root(INFORMERS),
             recorder: recorder.clone(),
             metrics: manager.metrics.clone(),
             clock: manager.clock.clone(),
@@ -366,6 +464,13 @@ impl<'a> Work<'a> {
             run: Box::pin(controller.run(stop.clone())),
             recorder,
         })
+    }
+
+    /// Whether some cloud's load balancers depend on where endpoints are: otherwise nobody reads them, and
+    /// no right for that is needed.
+    fn needs_endpoints(&self) -> bool {
+        let mut balancers = self.manager.clouds.iter().filter_map(|it| it.balancers());
+        balancers.any(|it| it.needs().endpoints)
     }
 
     fn start_for_certificates(&self, known: &'static KnownController, stop: &Stop) -> Started {
@@ -391,6 +496,41 @@ impl<'a> Work<'a> {
         let is_named = self.is_named(known);
         let controller =
             CertificateController::new(parts, &manager.clouds, is_named, self.fence.clone());
+        Started {
+            known,
+            run: Box::pin(controller.run(stop.clone())),
+            recorder,
+        }
+    }
+
+    fn start_chores(&self, known: &'static KnownController, stop: &Stop) -> Started {
+        let manager = self.manager;
+        // The rights are the deployment's own: nobody binds roles to an account of this name.
+        let client = || manager.clients.with_own_rights(known.identity, &self.fence);
+        let context = manager.event_context();
+        let is_observing = self.fence.is_observing();
+        let recorder = if is_observing {
+            Recorder::observing(known.name, &context)
+        } else {
+            Recorder::new(client(), known.name, &context)
+        };
+        let options = &manager.options;
+        // Where the program's other object is: the deployment has rights there.
+        let namespace = options.election.resource_namespace.clone();
+        let port = options.serving.port;
+        let parts = ChoresParts {
+            // The chart's Service.
+            address: format!("https://bowline-metrics.{namespace}.svc:{port}"),
+            lease: self.lease(),
+            namespace,
+            nodes: self.nodes.clone(),
+            client: client(),
+            recorder: recorder.clone(),
+            questions: self.questions(),
+            is_observing,
+            cluster_name: options.cloud.cluster_name.clone(),
+        };
+        let controller = ChoresController::new(parts, &manager.clouds);
         Started {
             known,
             run: Box::pin(controller.run(stop.clone())),
@@ -428,10 +568,7 @@ impl<'a> Work<'a> {
             concurrent_syncs: at_least_one(options.controllers.service_syncs),
             cluster_name: options.cloud.cluster_name.clone(),
             remove_orphans: options.controllers.remove_orphans,
-            lease: (
-                options.election.resource_namespace.clone(),
-                options.election.resource_name.clone(),
-            ),
+            lease: self.lease(),
         }
     }
 
@@ -481,6 +618,10 @@ fn not_supported(known: &KnownController) {
             controller,
             "failed to start service controller: the cloud provider does not support external \
              load balancers"
+        ),
+        ROUTES => warn!(
+            controller,
+            "--configure-cloud-routes is set, but no configured cloud has routes; none are made"
         ),
         _ => info!(
             controller,

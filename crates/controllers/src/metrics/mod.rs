@@ -1,8 +1,8 @@
 //! The numbers Bowline tells: one registry, the framework's names, and our own beside them.
 //!
-//! A labelled family appears with its first observation. Families of later controllers (route,
-//! webhooks) go where [`Metrics::new`] says so; a cloud's HTTP client registers its own
-//! through [`Metrics::register`].
+//! A labelled family appears with its first observation. Families of later controllers go where
+//! [`Metrics::new`] says so; a cloud's HTTP client registers its own through
+//! [`Metrics::register`].
 
 mod calls;
 mod certificates;
@@ -11,6 +11,7 @@ mod ipam;
 mod labels;
 mod process;
 mod queues;
+mod routes;
 mod services;
 mod text;
 
@@ -26,6 +27,7 @@ pub use families::{
 pub use ipam::IpamMetrics;
 pub use labels::LabelMetrics;
 pub use queues::{QueueMetrics, QueueSeries, UnfinishedWork};
+pub use routes::RouteMetrics;
 pub use services::ServiceMetrics;
 pub use text::Format;
 
@@ -42,6 +44,8 @@ pub struct Metrics {
     pub services: ServiceMetrics,
     /// Pod ranges of nodes.
     pub ipam: IpamMetrics,
+    /// Routes to pods.
+    pub routes: RouteMetrics,
     /// Labels that follow machines.
     pub labels: LabelMetrics,
     /// Serving certificates of kubelets.
@@ -74,6 +78,7 @@ impl Metrics {
             lifecycle: LifecycleMetrics::register(&mut registry),
             services: ServiceMetrics::register(&mut registry),
             ipam: IpamMetrics::register(&mut registry),
+            routes: RouteMetrics::register(&mut registry),
             labels: LabelMetrics::register(&mut registry),
             certificates: CertificateMetrics::register(&mut registry),
             clouds: CloudMetrics::register(&mut registry),
@@ -83,8 +88,8 @@ impl Metrics {
             rest: RestMetrics::register(&mut registry),
             delegated: DelegatedMetrics::register(&mut registry),
             events: EventMetrics::register(&mut registry),
-            // Later controllers (route, webhooks) add their families here, one struct
-            // each in a file beside `families`.
+            // Later controllers add their families here, one struct each in a file beside
+            // `families`.
             health: HealthMetrics::register(&mut slis),
             registry: Mutex::new(registry),
             slis: Mutex::new(slis),

@@ -3,6 +3,7 @@
 mod certificate;
 mod node;
 mod service;
+mod slice;
 
 use std::collections::BTreeMap;
 
@@ -13,6 +14,7 @@ use serde::{Deserialize, Deserializer};
 pub(crate) use certificate::CertificateObject;
 pub(crate) use node::NodeObject;
 pub(crate) use service::ServiceObject;
+pub(crate) use slice::SliceObject;
 
 /// The fields of `metadata` that are used; the rest (managed fields above all) is never held.
 #[derive(Default, Deserialize)]

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use bowline_core::{Node, NodeAddress, Ready, Taint};
+use bowline_core::{NetworkCondition, Node, NodeAddress, Ready, Taint};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::ClusterResourceScope;
 use serde::Deserialize;
@@ -70,6 +70,7 @@ struct AddressObject {
 struct ConditionObject {
     r#type: String,
     status: String,
+    reason: String,
 }
 
 impl kube::Resource for NodeObject {
@@ -108,10 +109,12 @@ impl From<NodeObject> for Node {
             spec,
             status,
         } = object;
-        let ready = status
-            .conditions
-            .iter()
-            .find(|condition| condition.r#type == "Ready");
+        let condition = |name: &str| status.conditions.iter().find(|it| it.r#type == name);
+        let ready = condition("Ready");
+        let network = condition("NetworkUnavailable").map(|it| NetworkCondition {
+            status: it.status.clone(),
+            reason: it.reason.clone(),
+        });
         Node {
             created: created(&metadata),
             name: metadata.name.unwrap_or_default(),
@@ -133,6 +136,7 @@ impl From<NodeObject> for Node {
                 Some("False") => Ready::False,
                 _ => Ready::Unknown,
             },
+            network,
             system_uuid: status.node_info.system_uuid,
             os_image: status.node_info.os_image,
         }
@@ -178,6 +182,7 @@ mod tests {
             "status": {
                 "addresses": [{ "type": "InternalIP", "address": "10.0.0.5" }],
                 "conditions": [{ "type": "MemoryPressure", "status": "False" },
+                               { "type": "NetworkUnavailable", "status": "False", "reason": "Up" },
                                { "type": "Ready", "status": "True" }],
                 "images": [{ "names": ["large"] }],
             },
@@ -194,6 +199,11 @@ mod tests {
         );
         assert_eq!(node.addresses[0].to_string(), "InternalIP:10.0.0.5");
         assert_eq!(node.ready, Ready::True);
+        let network = node.network.unwrap();
+        assert_eq!(
+            (network.status.as_str(), network.reason.as_str()),
+            ("False", "Up")
+        );
     }
 
     #[test]

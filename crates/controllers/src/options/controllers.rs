@@ -23,6 +23,8 @@ pub const CLOUD_NODE: &str = "cloud-node-controller";
 pub const CLOUD_NODE_LIFECYCLE: &str = "cloud-node-lifecycle-controller";
 /// The controller that makes load balancers.
 pub const SERVICE: &str = "service-lb-controller";
+/// The controller that makes routes to pods.
+pub const ROUTES: &str = "node-route-controller";
 /// The controller that gives nodes their pod ranges.
 pub const NODE_IPAM: &str = "node-ipam-controller";
 /// The controller that approves serving certificates of kubelets.
@@ -30,6 +32,8 @@ pub const CERTIFICATES: &str = "certificatesigningrequest-approving-controller";
 
 /// The controller by which labels follow machines.
 pub const LABEL_SYNC: &str = "cloud-node-label-sync-controller";
+/// The controller that runs what a cloud does beside what every cloud does.
+pub const CHORES: &str = "cloud-chores-controller";
 
 /// All controllers, whatever the provider: naming one that a provider lacks is no error.
 pub const CONTROLLERS: &[KnownController] = &[
@@ -55,7 +59,7 @@ pub const CONTROLLERS: &[KnownController] = &[
         identity: "service-controller",
     },
     KnownController {
-        name: "node-route-controller",
+        name: ROUTES,
         alias: "route",
         former: &["route-controller"],
         on_by_default: true,
@@ -81,6 +85,13 @@ pub const CONTROLLERS: &[KnownController] = &[
         former: &[],
         on_by_default: true,
         identity: "node-controller",
+    },
+    KnownController {
+        name: CHORES,
+        alias: "cloud-chores",
+        former: &[],
+        on_by_default: true,
+        identity: "cloud-chores",
     },
 ];
 
@@ -184,7 +195,7 @@ mod tests {
 
     const NODE: &str = "cloud-node-controller";
     const LIFECYCLE: &str = "cloud-node-lifecycle-controller";
-    const ROUTE: &str = "node-route-controller";
+    const ROUTE: &str = ROUTES;
     const LABELS: &str = "cloud-node-label-sync-controller";
     const CSR: &str = "certificatesigningrequest-approving-controller";
 
@@ -195,7 +206,10 @@ mod tests {
 
     #[test]
     fn framework_case_113_a_dash_turns_one_off_and_without_a_star_all() {
-        assert_eq!(names("*,-service"), [NODE, LIFECYCLE, ROUTE, LABELS]);
+        assert_eq!(
+            names("*,-service"),
+            [NODE, LIFECYCLE, ROUTE, LABELS, CHORES]
+        );
         assert!(names("-service").is_empty());
         assert_eq!(ControllerSet::unknown(&["bogus".to_owned()]), ["bogus"]);
     }
@@ -204,21 +218,21 @@ mod tests {
     fn the_first_item_that_names_a_controller_decides() {
         for (list, expected) in [
             ("", vec![]),
-            ("*", vec![NODE, LIFECYCLE, SERVICE, ROUTE, LABELS]),
+            ("*", vec![NODE, LIFECYCLE, SERVICE, ROUTE, LABELS, CHORES]),
             ("service,-service", vec![SERVICE]),
             ("-service,service", vec![]),
             (
                 "-service,*,service-lb-controller",
-                vec![NODE, LIFECYCLE, ROUTE, LABELS],
+                vec![NODE, LIFECYCLE, ROUTE, LABELS, CHORES],
             ),
             (
                 "-service-lb-controller,*",
-                vec![NODE, LIFECYCLE, ROUTE, LABELS],
+                vec![NODE, LIFECYCLE, ROUTE, LABELS, CHORES],
             ),
             ("node-csr-approval", vec![CSR]),
             (
                 "*,node-csr-approval",
-                vec![NODE, LIFECYCLE, SERVICE, ROUTE, CSR, LABELS],
+                vec![NODE, LIFECYCLE, SERVICE, ROUTE, CSR, LABELS, CHORES],
             ),
         ] {
             assert_eq!(names(list), expected, "{list}");

@@ -107,7 +107,7 @@ impl ServiceController {
 
     /// The lease is an object that is there, in a namespace where operators look, and that people
     /// already ask about this program.
-    fn tell_on_lease(&self, kind: EventType, reason: &'static str, text: String) {
+    pub(super) fn tell_on_lease(&self, kind: EventType, reason: &'static str, text: String) {
         let (namespace, name) = &self.options.lease;
         let lease = lease_reference(namespace, name, None, None);
         self.parts.recorder.event(&lease, kind, reason, text);

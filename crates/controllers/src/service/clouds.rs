@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bowline_core::{
     BalancerClouds, Balancers, Belonging, Cloud, CloudError, CloudErrorKind, CloudName, Draft,
-    DraftError, Executor, Goal, Marked, Node, Ownership, Progress, Roster, StepId, Wish,
+    DraftError, Executor, Goal, Marked, Needs, Node, Ownership, Progress, Roster, StepId, Wish,
 };
 
 use crate::election::{Fence, Fenced};
@@ -54,6 +54,18 @@ impl Clouds {
     pub(super) fn balancers(&self, name: &CloudName) -> Option<&dyn Balancers> {
         let cloud = self.all.iter().find(|it| it.name() == name)?;
         cloud.balancers()
+    }
+
+    /// What that cloud needs to know besides Services and nodes.
+    pub(super) fn needs(&self, name: &CloudName) -> Needs {
+        self.balancers(name)
+            .map_or(Needs::default(), Balancers::needs)
+    }
+
+    /// What all of them need together.
+    pub(super) fn all_needs(&self) -> Needs {
+        let all = self.names.all().iter().map(|name| self.needs(name));
+        all.fold(Needs::default(), Needs::and)
     }
 
     /// The annotations that this cloud writes by itself.

@@ -10,9 +10,10 @@ use tracing::debug;
 
 use super::ServiceController;
 use super::memory::{Causes, Pass};
+use crate::endpoints::depends_on_endpoints;
 use crate::stop::Stop;
 
-/// A change of nodes is acted upon when no other has come for this long: nodes come and go in
+/// A change of nodes or endpoints is acted upon when no other has come for this long: nodes come and go in
 /// groups, and one update for all of them is enough.
 const QUIET: Duration = Duration::from_secs(1);
 /// But it waits no longer than this for quiet.
@@ -30,7 +31,14 @@ impl ServiceController {
         if balancers.is_some_and(|it| !it.has_members()) {
             return Fingerprint::default();
         }
-        roster.fingerprint(|node| balancers.is_none_or(|it| it.selects(service, node)))
+        let needs = self.clouds.needs(cloud);
+        let selects = |node: &Node| balancers.is_none_or(|it| it.selects(service, node));
+        let print = roster.fingerprint(selects, needs.readiness);
+        if needs.endpoints && depends_on_endpoints(service) {
+            let nodes = self.endpoints().get(&service.key).cloned();
+            return print.with_endpoints(nodes.unwrap_or_default());
+        }
+        print
     }
 
     /// The members of that Service as of now.
@@ -45,7 +53,7 @@ impl ServiceController {
         nodes
     }
 
-    /// Gathers changes of nodes and queues the Services whose members they changed.
+    /// Gathers changes of nodes and endpoints, and queues the Services whose members they changed.
     pub(super) async fn follow_nodes(&self, stop: &Stop) {
         while stop.unless_given(self.unrest()).await.is_some() {
             self.look_at_members();
@@ -54,14 +62,14 @@ impl ServiceController {
 
     /// Waits for a change, and then for quiet.
     async fn unrest(&self) {
-        self.nodes_changed.notified().await;
+        self.members_changed.notified().await;
         let limit = Instant::now() + LONGEST_UNREST;
         loop {
             let quiet = (Instant::now() + QUIET).min(limit);
             tokio::select! {
                 biased;
                 () = tokio::time::sleep_until(quiet) => return,
-                () = self.nodes_changed.notified() => {}
+                () = self.members_changed.notified() => {}
             }
         }
     }

@@ -18,6 +18,7 @@ mod conditions;
 mod errors;
 mod members;
 mod memory;
+mod needs;
 mod preview;
 mod publish;
 mod removal;
@@ -37,10 +38,13 @@ use tracing::{info, warn};
 
 use self::clouds::Clouds;
 use self::memory::{Causes, Memory};
+use self::needs::Known;
+pub(crate) use self::needs::cluster_uid;
 pub use self::preview::{
     Asked, Document, DocumentError, PreviewError, PreviewParts, documents, preview,
 };
 use crate::election::Fence;
+use crate::endpoints::Slices;
 use crate::events::Recorder;
 use crate::metrics::Metrics;
 use crate::nodes::Nodes;
@@ -79,10 +83,14 @@ pub struct ServiceParts {
     pub services: Services,
     /// All nodes.
     pub nodes: Nodes,
+    /// All EndpointSlices; followed only if some cloud needs them.
+    pub slices: Slices,
     /// Writes Services.
     pub writer: ServiceWriter,
     /// Asks the API server for its version.
     pub client: kube::Client,
+    /// Reads what watches do not bring, with the rights that they have.
+    pub reader: kube::Client,
     /// Writes events.
     pub recorder: Recorder,
     /// Counts.
@@ -100,7 +108,9 @@ pub struct ServiceController {
     options: ServiceOptions,
     queue: WorkQueue<ServiceKey>,
     memory: Memory,
-    nodes_changed: Notify,
+    known: Known,
+    /// Nodes changed, or the endpoints of a Service.
+    members_changed: Notify,
     /// Whether the API server knows `ipMode`.
     has_ip_mode: AtomicBool,
 }
@@ -120,7 +130,8 @@ impl ServiceController {
             options,
             queue,
             memory: Memory::default(),
-            nodes_changed: Notify::new(),
+            known: Known::default(),
+            members_changed: Notify::new(),
             has_ip_mode: AtomicBool::new(true),
         })
     }
@@ -136,9 +147,13 @@ impl ServiceController {
         if stop.unless_given(ready).await.is_none() {
             return;
         }
+        let mut workers = JoinSet::new();
+        self.learn_cluster_uid(&mut workers, &stop);
+        if stop.unless_given(self.know_soon()).await.is_none() {
+            return;
+        }
         self.listen();
         self.compare_all();
-        let mut workers = JoinSet::new();
         for _ in 0..self.options.concurrent_syncs {
             workers.spawn(self.clone().serve_queue(stop.clone()));
         }
@@ -163,20 +178,27 @@ impl ServiceController {
     fn listen(self: &Arc<Self>) {
         let this = Arc::downgrade(self);
         self.parts.services.on_change(move |change| {
-            if let Some(this) = this.upgrade()
-                && this.concerns_us(change)
-            {
+            let Some(this) = this.upgrade() else { return };
+            this.forget_endpoints_of(change);
+            if this.concerns_us(change) {
                 this.memory.add_cause(&change.key, Causes::service());
                 this.queue.add(change.key.clone());
             }
         });
         let this = Arc::downgrade(self);
+        self.parts.slices.on_change(move |change| {
+            if let Some(this) = this.upgrade() {
+                this.follow_endpoints(change);
+            }
+        });
+        let readiness = self.clouds.all_needs().readiness;
+        let this = Arc::downgrade(self);
         self.parts.nodes.on_change(move |change| {
             let (before, after) = (change.before.as_deref(), change.after.as_deref());
             if let Some(this) = this.upgrade()
-                && bowline_core::may_change_members(before, after)
+                && bowline_core::may_change_members(before, after, readiness)
             {
-                this.nodes_changed.notify_one();
+                this.members_changed.notify_one();
             }
         });
     }

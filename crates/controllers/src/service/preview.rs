@@ -8,9 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bowline_core::{
-    Applied, CLEANUP_FINALIZER, Change, Cloud, CloudName, DraftError, Goal, Handling, Ingress,
-    Newcomer, Node, Outlook, Plan, Preview, Previews, Publication, Roster, Service, ServiceKey,
-    Wish, as_applied, ingress_to_write,
+    Applied, CLEANUP_FINALIZER, Change, Cloud, CloudName, DraftError, Endpoints, Goal, Handling,
+    Ingress, Newcomer, Node, Outlook, Plan, Preview, Previews, Publication, Roster, Service,
+    ServiceKey, Wish, as_applied, ingress_to_write,
 };
 use bowline_http::Clock;
 use futures::{StreamExt as _, stream};
@@ -21,6 +21,7 @@ use self::cluster::Seen;
 pub use self::documents::{Document, DocumentError, documents};
 use super::clouds::Clouds;
 use crate::election::Fence;
+use crate::endpoints::{Slice, depends_on_endpoints, endpoints};
 use crate::objects::ServiceObject;
 use crate::store::Sighting;
 
@@ -57,8 +58,9 @@ pub async fn preview(
     asked: &Asked,
     files: &[Document],
 ) -> Result<Previews, PreviewError> {
-    let seen = cluster::read(&parts.client).await?;
-    let mut stage = Stage::new(parts, seen);
+    let clouds = Clouds::new(&parts.clouds, Fence::observing());
+    let seen = cluster::read(&parts.client, clouds.all_needs()).await?;
+    let mut stage = Stage::new(parts, clouds, seen);
     stage.apply(files, &parts.clock)?;
     let keys = stage.keys(asked)?;
     let previews: Vec<Vec<Preview>> = stream::iter(keys)
@@ -85,11 +87,13 @@ struct Stage {
     services: BTreeMap<ServiceKey, Subject>,
     nodes: Sighting<Node>,
     has_ip_mode: bool,
+    cluster_uid: Option<String>,
+    slices: Option<Sighting<Slice>>,
     remarks: Vec<String>,
 }
 
 impl Stage {
-    fn new(parts: &PreviewParts, seen: Seen) -> Self {
+    fn new(parts: &PreviewParts, clouds: Clouds, seen: Seen) -> Self {
         let live = |(key, object): (&ServiceKey, &Value)| {
             let subject = Subject {
                 service: decode(object),
@@ -99,12 +103,14 @@ impl Stage {
             (key.clone(), subject)
         };
         Self {
-            clouds: Clouds::new(&parts.clouds, Fence::observing()),
+            clouds,
             cluster_name: parts.cluster_name.clone(),
             services: seen.services.iter().map(live).collect(),
             raw: seen.services,
             nodes: seen.nodes,
             has_ip_mode: seen.has_ip_mode,
+            cluster_uid: seen.cluster_uid,
+            slices: seen.slices,
             remarks: seen.remarks,
         }
     }
@@ -241,6 +247,7 @@ impl Stage {
             Goal::Absent => Roster::default(),
         };
         let (nodes, census) = roster.targets();
+        let needs = self.clouds.needs(cloud);
         let all = self.services.values();
         let all = all.filter_map(|it| it.service.as_ref().ok().cloned());
         Wish {
@@ -252,9 +259,19 @@ impl Stage {
             all_known: self.services.values().all(|it| it.service.is_ok()),
             cluster_name: self.cluster_name.clone(),
             has_ip_mode: self.has_ip_mode,
-            cluster_uid: None,
-            endpoints: None,
+            cluster_uid: self.cluster_uid.clone().filter(|_| needs.cluster_uid),
+            endpoints: needs.endpoints.then(|| Arc::new(self.endpoints())),
         }
+    }
+
+    fn endpoints(&self) -> Endpoints {
+        let slices = self.slices.as_ref();
+        slices.map_or_else(Endpoints::new, |slices| {
+            endpoints(slices, |key| {
+                let service = self.services.get(key).map(|it| &it.service);
+                matches!(service, Some(Ok(service)) if depends_on_endpoints(service))
+            })
+        })
     }
 }
 

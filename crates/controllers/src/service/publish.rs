@@ -134,7 +134,7 @@ impl ServiceController {
         self.set_status(&service, ingress.as_deref(), condition.as_ref())
             .await?;
         self.tell_end(&service, &errand, reached.is_ok());
-        reached.map(|()| Outcome::Reached)
+        reached.map(|()| Outcome::Reached(errand.executor.again()))
     }
 
     /// Writes the condition if it says something new. It is no failure if that cannot be done.

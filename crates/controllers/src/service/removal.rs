@@ -132,7 +132,8 @@ impl ServiceController {
         service: &Arc<Service>,
         cloud: &CloudName,
     ) -> Result<Errand, DraftError> {
-        let wish = self.wish(service.clone(), Goal::Absent, Roster::default());
+        self.check_known(cloud)?;
+        let wish = self.wish(service.clone(), Goal::Absent, cloud, Roster::default());
         let draft = self.clouds.draft(cloud, &wish).await?;
         let errand = self.errand(
             wish,

@@ -29,8 +29,8 @@ const LATEST_RETRY: Duration = Duration::from_secs(600);
 
 /// What came of a turn.
 pub(super) enum Outcome {
-    /// All is as wanted.
-    Reached,
+    /// All is as wanted. Time alone may change that: then the cloud is looked at after so long.
+    Reached(Option<Duration>),
     /// The Service does not concern us, or not any more.
     Done,
     /// The cloud works on a step; its run was put aside.
@@ -57,9 +57,9 @@ impl ServiceController {
         let (causes, errand) = self.take_up(&key);
         let done = Box::pin(self.sync(&key, &causes, errand, stop)).await;
         match done {
-            Ok(Outcome::Reached) => {
+            Ok(Outcome::Reached(again)) => {
                 self.queue.forget(&key);
-                self.plan_audit(&key);
+                self.plan_audit(&key, again);
             }
             Ok(Outcome::Done) => self.queue.forget(&key),
             Ok(Outcome::Waiting(delay)) => {
@@ -178,7 +178,7 @@ impl ServiceController {
         };
         if self.clouds.is_observing() {
             self.show(&errand);
-            return Ok(Outcome::Reached);
+            return Ok(Outcome::Reached(errand.executor.again()));
         }
         match Box::pin(self.carry_on(errand, stop)).await? {
             Ran::ToItsEnd(errand) => Box::pin(self.publish(*errand)).await,
@@ -193,11 +193,12 @@ impl ServiceController {
         cloud: &CloudName,
         causes: &Causes,
     ) -> Result<Errand, DraftError> {
+        self.check_known(cloud)?;
         let roster = self.clouds.roster(cloud, &self.parts.nodes.sighting());
         let members = self.fingerprint(service, cloud, &roster);
         let remembered = Some(members.clone());
         self.memory.set_members(&service.key, remembered);
-        let wish = self.wish(service.clone(), Goal::Present, roster);
+        let wish = self.wish(service.clone(), Goal::Present, cloud, roster);
         let draft = self.clouds.draft(cloud, &wish).await?;
         let errand = self.errand(wish, cloud, members, draft, causes);
         self.tell_plan(service, &errand);
@@ -225,7 +226,14 @@ impl ServiceController {
         good.then_some(errand)
     }
 
-    pub(super) fn wish(&self, service: Arc<Service>, goal: Goal, roster: Roster) -> Wish {
+    pub(super) fn wish(
+        &self,
+        service: Arc<Service>,
+        goal: Goal,
+        cloud: &CloudName,
+        roster: Roster,
+    ) -> Wish {
+        let needs = self.clouds.needs(cloud);
         let (nodes, census) = roster.targets();
         let seen = self.parts.services.sighting();
         let last_known = seen.unreadable.values().flatten();
@@ -239,8 +247,8 @@ impl ServiceController {
             all_known: seen.unreadable.values().all(Option::is_some),
             cluster_name: self.options.cluster_name.clone(),
             has_ip_mode: self.has_ip_mode(),
-            cluster_uid: None,
-            endpoints: None,
+            cluster_uid: self.cluster_uid().filter(|_| needs.cluster_uid),
+            endpoints: needs.endpoints.then(|| self.endpoints()),
         }
     }
 
@@ -315,14 +323,16 @@ impl ServiceController {
     }
 
     /// When the Service is compared with the cloud next, although nothing is known to have changed.
-    fn plan_audit(&self, key: &ServiceKey) {
+    fn plan_audit(&self, key: &ServiceKey, again: Option<Duration>) {
         let cloud = self
             .memory
             .recall(key)
             .and_then(|it| it.1.into_iter().next());
         let balancers = cloud.and_then(|cloud| self.clouds.balancers(&cloud));
-        if let Some(period) = balancers.and_then(Balancers::audit_period) {
-            let delay = self.parts.random.jitter(period, AUDIT_JITTER);
+        let period = balancers.and_then(Balancers::audit_period);
+        let audit = period.map(|it| self.parts.random.jitter(it, AUDIT_JITTER));
+        let again = again.map(|it| it.max(SOONEST_RETRY));
+        if let Some(delay) = audit.into_iter().chain(again).min() {
             self.queue.add_after(key.clone(), delay);
         }
     }

@@ -27,6 +27,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bowline_core::Page;
 use bowline_http::{Clock, Random};
 use http::Request;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -77,6 +78,8 @@ pub struct Parts {
     pub health: Health,
     /// The whole document of `/configz`.
     pub configz: Arc<dyn Fn() -> serde_json::Value + Send + Sync>,
+    /// What clouds show at paths of their own.
+    pub pages: Arc<dyn Fn(&str) -> Option<Page> + Send + Sync>,
     /// `PUT /debug/flags/v`.
     pub set_verbosity: Arc<dyn Fn(i32) -> Result<(), String> + Send + Sync>,
     /// For token reviews and the authentication ConfigMap; none: tokens are ignored.

@@ -1,5 +1,6 @@
 //! What each path answers, once the caller is known and allowed.
 
+use bowline_core::Page;
 use bytes::Bytes;
 use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
@@ -96,7 +97,17 @@ where
             answer(StatusCode::OK, "application/json", body)
         }
         "/debug/flags/v" if options.profiling => verbosity(request, parts).await,
-        path => health(path, request.uri().query(), parts).unwrap_or_else(not_found),
+        path => health(path, request.uri().query(), parts)
+            .or_else(|| (parts.pages)(path).map(page))
+            .unwrap_or_else(not_found),
+    }
+}
+
+/// A cloud's own page.
+fn page(page: Page) -> Answer {
+    match page {
+        Page::Shown { content_type, body } => answer(StatusCode::OK, content_type, body),
+        Page::NotNow(why) => answer(StatusCode::SERVICE_UNAVAILABLE, TEXT, why + "\n"),
     }
 }
 

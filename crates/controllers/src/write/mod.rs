@@ -3,6 +3,7 @@
 //! The client they go through is fenced by the lease.
 
 mod certificate;
+mod kept;
 mod node;
 mod service;
 
@@ -12,6 +13,7 @@ use std::time::Duration;
 use kube::api::PatchParams;
 
 pub use certificate::{CertificateWriter, Decision};
+pub(crate) use kept::KeptWriter;
 pub use node::NodeWriter;
 pub use service::ServiceWriter;
 

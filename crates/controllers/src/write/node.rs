@@ -7,8 +7,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bowline_core::marks::{self, Applied};
-use bowline_core::{Initialization, Node, NodeAddress, Taint};
+use bowline_core::{Initialization, NetworkCondition, Node, NodeAddress, Taint};
 use bowline_http::Random;
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
 use serde_json::{Value, json};
@@ -90,6 +92,37 @@ impl NodeWriter {
             .bounded("writing the addresses", &node.name, write)
             .await?;
         Ok(Arc::new(object.into()))
+    }
+
+    /// Says whether the network of the node is available; nobody else's conditions are touched.
+    pub async fn set_network(
+        &self,
+        node: &Node,
+        condition: &NetworkCondition,
+        message: &str,
+        now: Timestamp,
+    ) -> Result<Arc<Node>, WriteError> {
+        let what = "writing the network condition";
+        // Kubernetes keeps whole seconds.
+        let now = Time(now);
+        let body = json!({ "metadata": { "uid": node.uid }, "status": { "conditions": [{
+            "type": "NetworkUnavailable",
+            "status": condition.status,
+            "lastHeartbeatTime": now,
+            "lastTransitionTime": now,
+            "reason": condition.reason,
+            "message": message,
+        }] } });
+        // Told without its times, which would make it news each time.
+        let told = json!({ "NetworkUnavailable": condition.status, "reason": condition.reason });
+        if self.withholds(what, node, &told) {
+            return Ok(Arc::new(node.clone()));
+        }
+        let (params, patch) = (by_us(), Patch::Strategic(&body));
+        let write = self.api.patch_status(&node.name, &params, &patch);
+        Ok(Arc::new(
+            self.bounded(what, &node.name, write).await?.into(),
+        ))
     }
 
     /// Writes provider id, labels and taints of an initialisation, if the node is as it was read.

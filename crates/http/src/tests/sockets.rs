@@ -164,6 +164,28 @@ async fn a_certificate_for_another_name_is_refused_unless_told_otherwise() {
 }
 
 #[tokio::test]
+async fn a_server_that_the_dns_does_not_know_is_found_elsewhere_under_its_name() {
+    let authority = Authority::new();
+    let server = Server::new(|_| answer(200, "[]"));
+    let name = "machine.cmon.invalid";
+    let address = listen(&server, Some(authority.acceptor(name, None))).await;
+    let tls = Tls::new().authority_pem("ca", authority.pem());
+    let connector = Connector::real(tls.build().unwrap(), ProxyRules::default());
+    let base = format!("https://{name}:{}", address.port());
+    let client = |connector| {
+        let base = BaseUrl::parse(&base).unwrap();
+        HttpClient::builder("cloud", base, connector)
+            .retry(RetryPolicy::never())
+            .build()
+    };
+    assert!(get(&client(connector.clone())).await.is_err());
+    let found = client(connector.found_at("127.0.0.1"));
+    assert_eq!(get(&found).await.unwrap(), 200);
+    let host = server.seen()[0].headers()["host"].clone();
+    assert_eq!(host, format!("{name}:{}", address.port()));
+}
+
+#[tokio::test]
 async fn an_untrusted_server_is_not_tried_again() {
     let authority = Authority::new();
     let accepted = Arc::new(Mutex::new(0));

@@ -225,6 +225,7 @@ pub(crate) fn node(name: &str, provider_id: &str) -> Node {
         taints: Vec::new(),
         addresses: Vec::new(),
         ready: Ready::Unknown,
+        network: None,
         pod_cidrs: Vec::new(),
         system_uuid: String::new(),
         os_image: String::new(),

@@ -20,6 +20,7 @@ pub(crate) fn node(name: &str, provided_node_ip: &str) -> Node {
         taints: vec![Taint::new(UNINITIALIZED_TAINT, "true", "NoSchedule")],
         addresses: Vec::new(),
         ready: Ready::False,
+        network: None,
         pod_cidrs: Vec::new(),
         system_uuid: String::new(),
         os_image: String::new(),

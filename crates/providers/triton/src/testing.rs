@@ -164,6 +164,7 @@ pub(crate) fn node(name: &str, provider_id: &str) -> Node {
         taints: Vec::new(),
         addresses: vec![NodeAddress::new(AddressKind::Hostname, name)],
         ready: Ready::Unknown,
+        network: None,
         pod_cidrs: Vec::new(),
         system_uuid: String::new(),
         os_image: String::new(),

@@ -178,6 +178,17 @@ impl ServerBuilder {
         self.start(listener)
     }
 
+    /// On a pipe of the world with TLS, for clients as [`Self::tls_for_any_client`] takes them.
+    pub fn pipe_for_any_client(
+        self,
+        authority: &str,
+        identity: Identity,
+    ) -> Result<Server, ServeError> {
+        let acceptor = identity.acceptor_for_any_client()?;
+        let listener = Listener::TlsPipe(self.world.pipes.listen(authority), acceptor);
+        Ok(self.start(listener))
+    }
+
     /// On a socket, behind a gate. Port 0 picks a free one.
     pub async fn gated(self, address: SocketAddr, gate: Gate) -> Result<Server, ServeError> {
         let listener = Listener::Gated(bind(address).await?, gate);
@@ -225,6 +236,7 @@ enum Listener {
     Tls(TcpListener, TlsAcceptor),
     Gated(TcpListener, Gate),
     Pipe(PipeListener),
+    TlsPipe(PipeListener, TlsAcceptor),
     GatedPipe(PipeListener, Gate),
 }
 
@@ -233,6 +245,7 @@ enum Accepted {
     Tls(TcpStream, TlsAcceptor),
     Gated(TcpStream, Gate),
     Pipe(tokio::io::DuplexStream),
+    TlsPipe(tokio::io::DuplexStream, TlsAcceptor),
     GatedPipe(tokio::io::DuplexStream, Gate),
 }
 
@@ -242,7 +255,7 @@ impl Listener {
             Self::Plain(listener) | Self::Tls(listener, _) | Self::Gated(listener, _) => {
                 listener.local_addr().ok()
             }
-            Self::Pipe(_) | Self::GatedPipe(..) => None,
+            Self::Pipe(_) | Self::TlsPipe(..) | Self::GatedPipe(..) => None,
         }
     }
 
@@ -264,6 +277,10 @@ impl Listener {
                 Some(accepted.map(|(stream, _)| Accepted::Gated(stream, gate.clone())))
             }
             Self::Pipe(listener) => listener.accept().await.map(|pipe| Ok(Accepted::Pipe(pipe))),
+            Self::TlsPipe(listener, acceptor) => {
+                let pipe = listener.accept().await?;
+                Some(Ok(Accepted::TlsPipe(pipe, acceptor.clone())))
+            }
             Self::GatedPipe(listener, gate) => {
                 let pipe = listener.accept().await?;
                 Some(Ok(Accepted::GatedPipe(pipe, gate.clone())))
@@ -316,6 +333,11 @@ async fn serve(connection: Accepted, handler: Handler, permit: OwnedSemaphorePer
             let _ = stream.set_nodelay(true);
             if let Some((stream, peer)) = shake_hands(stream, acceptor).await {
                 speak(stream, peer, handler, Wire::Tls).await;
+            }
+        }
+        Accepted::TlsPipe(pipe, acceptor) => {
+            if let Some((pipe, peer)) = shake_hands(pipe, acceptor).await {
+                speak(pipe, peer, handler, Wire::Tls).await;
             }
         }
         Accepted::Gated(stream, gate) => {

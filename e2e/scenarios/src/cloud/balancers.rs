@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use bowline_core::{CloudError, CloudErrorKind, IpMode};
+use bowline_core::{CloudError, CloudErrorKind, IpMode, Needs};
 use bowline_http::Clock;
 use jiff::Timestamp;
 use tokio::sync::watch;
@@ -56,6 +56,8 @@ pub struct Balancer {
     pub address: String,
     /// The name of the cluster in its mark.
     pub cluster: Option<String>,
+    /// The uid of the cluster, if the cloud needs it.
+    pub cluster_uid: Option<String>,
     /// `TCP/80`.
     pub ports: BTreeSet<String>,
     /// Name, provider id and addresses of nodes.
@@ -79,6 +81,8 @@ pub(super) struct State {
     pub(super) building: Duration,
     pub(super) ip_mode: Option<IpMode>,
     audit: Option<Duration>,
+    again: Option<Duration>,
+    needs: Needs,
 }
 
 /// The load balancers of one cloud.
@@ -137,6 +141,17 @@ impl ScriptedBalancers {
     /// Services are compared that often.
     pub fn audit_every(&self, period: Duration) {
         self.state().audit = Some(period);
+    }
+
+    /// From the next start of a manager on it needs to know that. Where it counts, only nodes are members
+    /// that are Ready, or have endpoints.
+    pub fn need(&self, needs: Needs) {
+        self.state().needs = needs;
+    }
+
+    /// When all is done, it wants to be looked at again after so long.
+    pub fn look_again(&self, after: Option<Duration>) {
+        self.state().again = after;
     }
 
     /// Every call: `look at shop/web (n1 n2)`, `create load balancer shop/web`.
@@ -236,6 +251,14 @@ impl Inner {
 
     pub(super) fn audit(&self) -> Option<Duration> {
         self.state().audit
+    }
+
+    pub(super) fn again(&self) -> Option<Duration> {
+        self.state().again
+    }
+
+    pub(super) fn needs(&self) -> Needs {
+        self.state().needs
     }
 }
 

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use bowline_core::{
     Balancers, BoxFuture, Change, CloudError, CloudErrorKind, Draft, DraftError, Executor, Goal,
-    Impact, Ingress, IpMode, Marked, Node, Notice, Object, Plan, Problem, Progress, Publication,
-    Service, Step, StepId, Verb, Whose, Wish, names_a_cluster,
+    Impact, Ingress, IpMode, Marked, Needs, Node, Notice, Object, Plan, Problem, Progress,
+    Publication, Ready, Service, Step, StepId, TrafficPolicy, Verb, Whose, Wish, names_a_cluster,
 };
 use serde_json::Value;
 
@@ -77,6 +77,10 @@ impl Balancers for ScriptedBalancers {
 
     fn own_annotations(&self) -> &'static [&'static str] {
         &[ID]
+    }
+
+    fn needs(&self) -> Needs {
+        self.0.needs()
     }
 
     fn selects(&self, service: &Service, node: &Node) -> bool {
@@ -183,7 +187,7 @@ impl ScriptedBalancers {
             Impact::Interrupts,
             (Deed::AddPort, Deed::RemovePort),
         );
-        let members = members(wish, &self.0.names);
+        let members = members(wish, self.0.needs(), &self.0.names);
         let deeds: Deeds = (Deed::AddMember, Deed::RemoveMember);
         made.sets("member", &members, &seen.members, Impact::InPlace, deeds);
         (made.plan, made.deeds)
@@ -195,9 +199,12 @@ fn ports(service: &Service) -> BTreeSet<String> {
     service.ports.iter().map(name).collect()
 }
 
-fn members(wish: &Wish, names: &Names) -> BTreeSet<String> {
+fn members(wish: &Wish, needs: Needs, names: &Names) -> BTreeSet<String> {
     let selected = wish.nodes.iter();
-    let selected = selected.filter(|node| is_selected(&wish.service, node));
+    let selected = selected
+        .filter(|node| is_selected(&wish.service, node))
+        .filter(|node| !needs.readiness || node.ready == Ready::True)
+        .filter(|node| serves(wish, node));
     let text = |node: &Arc<Node>| {
         let addresses: Vec<String> = node.addresses.iter().map(ToString::to_string).collect();
         let id = node.provider_id.as_deref().unwrap_or("?");
@@ -205,6 +212,16 @@ fn members(wish: &Wish, names: &Names) -> BTreeSet<String> {
         format!("{name} {id} {}", addresses.join(","))
     };
     selected.map(text).collect()
+}
+
+/// Whether the node can take traffic: it has an endpoint, or may hand it on to others.
+fn serves(wish: &Wish, node: &Node) -> bool {
+    match &wish.endpoints {
+        Some(endpoints) if wish.service.traffic_policy == TrafficPolicy::Local => endpoints
+            .get(&wish.service.key)
+            .is_some_and(|nodes| nodes.contains(&node.name)),
+        _ => true,
+    }
 }
 
 fn is_selected(service: &Service, node: &Node) -> bool {
@@ -305,6 +322,10 @@ impl Executor for Worker {
         })
     }
 
+    fn again(&self) -> Option<Duration> {
+        self.cloud.again()
+    }
+
     fn publication(&self) -> Publication {
         let state = self.cloud.state();
         let Some(balancer) = state.balancers.get(&self.wish.service.uid) else {
@@ -337,6 +358,7 @@ impl Worker {
                 id: format!("lb-{number}"),
                 address: format!("192.0.2.{number}"),
                 cluster: Some(self.wish.cluster_name.clone()),
+                cluster_uid: self.wish.cluster_uid.clone(),
                 ready_at: (!building.is_zero()).then(|| now + building),
                 ..Balancer::default()
             };

@@ -4,6 +4,7 @@ use futures::{StreamExt as _, stream};
 use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Event, Node, Service, ServiceAccount};
+use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
 use kube::Api;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
@@ -37,6 +38,8 @@ impl Remains {
         let nodes: Api<Node> = Api::all(self.admin.clone());
         self.remove_all(nodes, &selected).await;
         self.remove_services(&selected).await;
+        let slices: Api<EndpointSlice> = Api::namespaced(self.admin.clone(), NAMESPACE);
+        self.remove_all(slices, &selected).await;
         let requests: Api<CertificateSigningRequest> = Api::all(self.admin.clone());
         self.remove_all(requests, &selected).await;
         let (all, admin) = (ListParams::default(), &self.admin);

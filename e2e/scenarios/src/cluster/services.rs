@@ -20,7 +20,7 @@ impl Cluster {
         self.catch_up().await;
     }
 
-    async fn make_namespace(&self, name: &str) {
+    pub(super) async fn make_namespace(&self, name: &str) {
         let namespace: Namespace =
             serde_json::from_value(json!({ "metadata": { "name": name } })).unwrap();
         let api: Api<Namespace> = Api::all(self.admin.clone());

@@ -154,6 +154,7 @@ fn node(number: usize, pod_cidrs: Vec<String>) -> Node {
         taints: Vec::new(),
         addresses: Vec::new(),
         ready: Ready::True,
+        network: None,
         system_uuid: String::new(),
         os_image: String::new(),
     }

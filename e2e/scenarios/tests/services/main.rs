@@ -13,6 +13,7 @@ mod deletion;
 mod ensure;
 mod failures;
 mod members;
+mod needs;
 mod observing;
 mod ownership;
 mod restart;

@@ -3,16 +3,17 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use bowline_core::{Node, ServiceKey};
+use bowline_core::{Needs, Node, ServiceKey};
 use kube::api::{ApiResource, DynamicObject, ListParams};
 use kube::core::{DeserializeGuard, GroupVersionKind, ObjectList};
-use kube::{Api, ResourceExt as _};
+use kube::{Api, Resource as _, ResourceExt as _};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::super::has_ip_mode;
-use crate::objects::NodeObject;
-use crate::store::Sighting;
+use super::super::{has_ip_mode, needs};
+use crate::endpoints::Slice;
+use crate::objects::{NodeObject, SliceObject};
+use crate::store::{Sighting, Stored};
 
 /// Objects in one answer, as `kubectl` asks for.
 const PAGE: u32 = 500;
@@ -33,6 +34,9 @@ pub enum PreviewError {
     /// A list does not end.
     #[error("the list of {0} of the cluster does not end")]
     Endless(&'static str),
+    /// The cluster cannot be told from others.
+    #[error("namespace kube-system of the cluster has no uid")]
+    NoUid,
     /// There is no such Service.
     #[error("there is no Service {0}")]
     Missing(ServiceKey),
@@ -56,16 +60,29 @@ pub(super) struct Seen {
     pub(super) services: BTreeMap<ServiceKey, Value>,
     pub(super) nodes: Sighting<Node>,
     pub(super) has_ip_mode: bool,
+    /// If a cloud needs it.
+    pub(super) cluster_uid: Option<String>,
+    /// If a cloud needs them.
+    pub(super) slices: Option<Sighting<Slice>>,
     pub(super) remarks: Vec<String>,
 }
 
-pub(super) async fn read(client: &kube::Client) -> Result<Seen, PreviewError> {
+pub(super) async fn read(client: &kube::Client, needs: Needs) -> Result<Seen, PreviewError> {
     let mut remarks = Vec::new();
     let kind = ApiResource::from_gvk(&GroupVersionKind::gvk("", "v1", "Service"));
     let services = Api::<DynamicObject>::all_with(client.clone(), &kind);
     let services = list(services, "Services").await?;
     let nodes = Api::<DeserializeGuard<NodeObject>>::all(client.clone());
     let nodes = sort(list(nodes, "nodes").await?, &mut remarks);
+    let mut cluster_uid = None;
+    if needs.cluster_uid {
+        cluster_uid = Some(read_uid(client).await?);
+    }
+    let mut slices = None;
+    if needs.endpoints {
+        let api = Api::<DeserializeGuard<SliceObject>>::all(client.clone());
+        slices = Some(sort(list(api, "endpoint slices").await?, &mut remarks));
+    }
     let has_ip_mode = match client.apiserver_version().await {
         Ok(version) => has_ip_mode(&version.major, &version.minor),
         Err(error) => {
@@ -86,26 +103,41 @@ pub(super) async fn read(client: &kube::Client) -> Result<Seen, PreviewError> {
         services: services.collect(),
         nodes,
         has_ip_mode,
+        cluster_uid,
+        slices,
         remarks,
     })
 }
 
-fn sort(listed: Vec<DeserializeGuard<NodeObject>>, remarks: &mut Vec<String>) -> Sighting<Node> {
-    let mut nodes = Sighting::default();
-    for node in listed {
-        match node.0 {
-            Ok(node) => {
-                let node = Node::from(node);
-                nodes.objects.insert(node.name.clone(), Arc::new(node));
+async fn read_uid(client: &kube::Client) -> Result<String, PreviewError> {
+    let uid = needs::cluster_uid(client).await;
+    let uid = uid.map_err(|source| PreviewError::Cluster {
+        what: "the uid",
+        source: Box::new(source),
+    })?;
+    uid.ok_or(PreviewError::NoUid)
+}
+
+fn sort<T: Stored>(
+    listed: Vec<DeserializeGuard<T::Object>>,
+    remarks: &mut Vec<String>,
+) -> Sighting<T> {
+    let mut seen = Sighting::default();
+    for object in listed {
+        match object.0 {
+            Ok(object) => {
+                let object: T = object.into();
+                seen.objects.insert(object.key(), Arc::new(object));
             }
             Err(broken) => {
-                let name = broken.metadata.name.unwrap_or_default();
-                remarks.push(format!("Node {name} cannot be read: {}", broken.error));
-                nodes.unreadable.insert(name, None);
+                let (kind, error) = (T::Object::kind(&()), broken.error);
+                let key = T::key_in(&broken.metadata);
+                remarks.push(format!("{kind} {key} cannot be read: {error}"));
+                seen.unreadable.insert(key, None);
             }
         }
     }
-    nodes
+    seen
 }
 
 /// All objects of a kind, page by page.

@@ -147,6 +147,7 @@ fn parts(reviewer: Option<&Reviewer>) -> Parts {
         metrics: Metrics::new(),
         health: Health::default(),
         configz: Arc::new(|| json!({})),
+        pages: Arc::new(|_| None),
         set_verbosity: Arc::new(|_| Ok(())),
         authentication: reviewer.map(Reviewer::client),
         authorization: reviewer.map(Reviewer::client),

@@ -25,6 +25,34 @@ async fn unknown_paths_are_404_after_authorization() {
 }
 
 #[tokio::test]
+async fn a_cloud_shows_pages_of_its_own_to_those_who_may_read_them() {
+    let reviewer = Reviewer::new(Backend::Good);
+    let mut parts = parts(Some(&reviewer));
+    parts.pages = Arc::new(|path| match path {
+        "/sd/demo" => Some(Page::Shown {
+            content_type: "application/json",
+            body: "[]".to_owned(),
+        }),
+        "/metrics/demo" => Some(Page::NotNow("not leading".to_owned())),
+        "/metrics" | "/healthz" => Some(Page::NotNow("a cloud hides nothing of ours".to_owned())),
+        _ => None,
+    });
+    let running = start_with(options(), parts, reviewer).await;
+    assert_eq!(running.get("/sd/demo").await.status, 403);
+    for (path, status, body) in [
+        ("/sd/demo", 200, "[]"),
+        ("/metrics/demo", 503, "not leading\n"),
+        ("/sd/other", 404, "404 page not found\n"),
+        ("/healthz", 200, "ok"),
+    ] {
+        let said = running.get_with_token(path, "master").await;
+        assert_eq!((said.status, said.body.as_str()), (status, body), "{path}");
+    }
+    let metrics = running.get_with_token("/metrics", "master").await;
+    assert_eq!(metrics.status, 200);
+}
+
+#[tokio::test]
 async fn verbosity_is_set_by_put_when_profiling_is_on() {
     let levels: Arc<Mutex<Vec<i32>>> = Arc::default();
     let reviewer = Reviewer::new(Backend::Good);

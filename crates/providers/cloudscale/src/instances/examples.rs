@@ -47,6 +47,7 @@ pub(super) fn node(name: &str) -> Node {
         taints: Vec::new(),
         addresses: Vec::new(),
         ready: Ready::False,
+        network: None,
         pod_cidrs: Vec::new(),
         system_uuid: String::new(),
         os_image: String::new(),

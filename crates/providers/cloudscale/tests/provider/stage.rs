@@ -217,6 +217,7 @@ pub(crate) fn node(name: &str, uuid: Option<&str>) -> Node {
         taints: vec![Taint::new(UNINITIALIZED_TAINT, "true", "NoSchedule")],
         addresses: vec![NodeAddress::new(AddressKind::Hostname, name)],
         ready: Ready::False,
+        network: None,
         pod_cidrs: Vec::new(),
         system_uuid: String::new(),
         os_image: String::new(),

@@ -114,6 +114,7 @@ pub(crate) fn node(name: &str, provider_id: &str) -> Node {
         taints: Vec::new(),
         addresses: Vec::new(),
         ready: Ready::True,
+        network: None,
         pod_cidrs: Vec::new(),
         system_uuid: String::new(),
         os_image: String::new(),

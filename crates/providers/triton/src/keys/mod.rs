@@ -91,6 +91,19 @@ enum Secret {
     Ed25519(Ed25519KeyPair),
 }
 
+/// How a key signs certificates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CertificateSignature {
+    /// PKCS#1 v1.5 with SHA-256.
+    RsaSha256,
+    /// ECDSA with SHA-256, on any curve.
+    EcdsaSha256,
+    /// ECDSA with SHA-384, on any curve.
+    EcdsaSha384,
+    /// Not at all, as far as Triton is concerned.
+    None,
+}
+
 /// Why there is no signature: only a broken source of randomness or a broken key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("the private key does not sign")]
@@ -188,6 +201,39 @@ impl PrivateKey {
                 Ok(signed.to_der().as_bytes().to_vec())
             }
             Secret::Ed25519(key) => Ok(key.sign(text).as_ref().to_vec()),
+        }
+    }
+}
+
+/// Certificates are judged by other code than requests, which knows SHA-384.
+impl PrivateKey {
+    /// How it signs certificates.
+    pub fn certificate_signature(&self) -> CertificateSignature {
+        match self.secret {
+            Secret::Rsa(_) => CertificateSignature::RsaSha256,
+            Secret::P256(_) => CertificateSignature::EcdsaSha256,
+            // The largest curve takes no hash of less than half its size.
+            Secret::P384(_) | Secret::P521(_) => CertificateSignature::EcdsaSha384,
+            Secret::Ed25519(_) => CertificateSignature::None,
+        }
+    }
+
+    /// Signs what a certificate says, in that way.
+    pub fn sign_certificate(&self, text: &[u8]) -> Result<Vec<u8>, SigningError> {
+        use ring::digest::{SHA384, digest};
+        match &self.secret {
+            Secret::Rsa(_) | Secret::P256(_) => self.sign(text),
+            Secret::P384(key) => {
+                let signed = key.sign_prehash(digest(&SHA384, text).as_ref());
+                let signed: p384::ecdsa::Signature = signed.map_err(|_| SigningError)?;
+                Ok(signed.to_der().as_bytes().to_vec())
+            }
+            Secret::P521(key) => {
+                let signed = key.sign_prehash(digest(&SHA384, text).as_ref());
+                let signed: p521::ecdsa::Signature = signed.map_err(|_| SigningError)?;
+                Ok(signed.to_der().as_bytes().to_vec())
+            }
+            Secret::Ed25519(_) => Err(SigningError),
         }
     }
 }

@@ -185,6 +185,7 @@ pub(crate) fn known(name: &str, provider_id: &str) -> Node {
         taints: Vec::new(),
         addresses: Vec::new(),
         ready: Ready::False,
+        network: None,
         pod_cidrs: Vec::new(),
         system_uuid: String::new(),
         os_image: String::new(),

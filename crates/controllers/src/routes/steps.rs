@@ -1,0 +1,322 @@
+//! Carrying out changes: what goes before what comes, many destinations at once, and each that fails
+//! again after a while.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use bowline_core::routes::{Change, Creation, Decision, Question, Removal, Step};
+use bowline_core::{CloudError, CloudErrorKind};
+use futures::{StreamExt as _, stream};
+use tokio::time::Instant;
+use tracing::{info, warn};
+
+use super::{Desk, RouteController, guarded};
+use crate::stop::Stop;
+
+/// Calls for routes at the same time, as many as in the originals.
+const CALLS_AT_ONCE: usize = 200;
+/// Tries of one write while the cloud says that something else comes in between.
+const CONFLICT_TRIES: usize = 5;
+/// The least pause between two such tries; up to twice as long.
+const CONFLICT_PAUSE: Duration = Duration::from_millis(100);
+
+/// What became of one change: an outcome for each removal, then for each creation.
+pub(super) struct Done {
+    change: Change,
+    outcomes: Vec<Outcome>,
+}
+
+/// What became of one step.
+enum Outcome {
+    Made,
+    /// Not begun, because something before it failed or it is time to stop.
+    Skipped,
+    Failed(CloudError, Duration),
+}
+
+impl RouteController {
+    /// Carries out what is due, and writes down in the decision what did not come about.
+    pub(super) async fn execute(
+        &self,
+        desk: &mut Desk<'_>,
+        question: &Question,
+        changes: Vec<Change>,
+        decision: &mut Decision,
+        stop: &Stop,
+    ) {
+        let places: BTreeSet<_> = changes.iter().map(place).collect();
+        desk.due.retain(|place, _| places.contains(place));
+        if self.parts.writer.is_observing() {
+            return tell_withheld(desk, &changes);
+        }
+        let now = Instant::now();
+        let is_due = |change: &Change| desk.due.get(&place(change)).is_none_or(|at| *at <= now);
+        let (due, waiting): (Vec<Change>, Vec<Change>) = changes.into_iter().partition(is_due);
+        for creation in waiting.iter().flat_map(|it| &it.creations) {
+            lack(decision, creation);
+        }
+        let done = if desk.routes.writes_tables() {
+            self.write_tables(desk, question, due, stop).await
+        } else {
+            self.write_apart(desk, question, due, stop).await
+        };
+        for done in done {
+            self.take_note(desk, done, decision);
+        }
+    }
+
+    /// Each destination by itself.
+    async fn write_apart(
+        &self,
+        desk: &Desk<'_>,
+        question: &Question,
+        changes: Vec<Change>,
+        stop: &Stop,
+    ) -> Vec<Done> {
+        let mut done: Vec<(usize, Done)> = stream::iter(changes.into_iter().enumerate())
+            .map(
+                |(at, change)| async move { (at, self.change(desk, question, change, stop).await) },
+            )
+            .buffer_unordered(CALLS_AT_ONCE)
+            .collect()
+            .await;
+        done.sort_by_key(|(at, _)| *at);
+        done.into_iter().map(|(_, done)| done).collect()
+    }
+
+    async fn change(
+        &self,
+        desk: &Desk<'_>,
+        question: &Question,
+        change: Change,
+        stop: &Stop,
+    ) -> Done {
+        let mut outcomes = Vec::new();
+        let mut is_clear = true;
+        for removal in &change.removals {
+            let step = Step::Delete(removal.route.clone());
+            let outcome = self.step(desk, question, step, stop).await;
+            is_clear &= matches!(outcome, Outcome::Made);
+            outcomes.push(outcome);
+        }
+        for creation in &change.creations {
+            // Beside a wrong route the right one is of no use, or cannot be made at all.
+            let outcome = if is_clear {
+                self.step(desk, question, creation.step(), stop).await
+            } else {
+                Outcome::Skipped
+            };
+            outcomes.push(outcome);
+        }
+        Done { change, outcomes }
+    }
+
+    async fn step(&self, desk: &Desk<'_>, question: &Question, step: Step, stop: &Stop) -> Outcome {
+        let steps = std::slice::from_ref(&step);
+        let mut outcomes = self.write(desk, question, steps, stop).await;
+        outcomes.pop().unwrap_or(Outcome::Skipped)
+    }
+
+    /// All destinations of one table together.
+    async fn write_tables(
+        &self,
+        desk: &Desk<'_>,
+        question: &Question,
+        changes: Vec<Change>,
+        stop: &Stop,
+    ) -> Vec<Done> {
+        let mut tables: BTreeMap<String, Vec<Change>> = BTreeMap::new();
+        for change in changes {
+            let table = tables.entry(change.table.clone()).or_default();
+            table.push(change);
+        }
+        let tables: Vec<Vec<Done>> = stream::iter(tables.into_values())
+            .map(|changes| self.write_table(desk, question, changes, stop))
+            .buffered(CALLS_AT_ONCE)
+            .collect()
+            .await;
+        tables.into_iter().flatten().collect()
+    }
+
+    async fn write_table(
+        &self,
+        desk: &Desk<'_>,
+        question: &Question,
+        changes: Vec<Change>,
+        stop: &Stop,
+    ) -> Vec<Done> {
+        let removals = changes.iter().flat_map(|it| &it.removals);
+        let removals = removals.map(|it| Step::Delete(it.route.clone()));
+        let creations = changes.iter().flat_map(|it| &it.creations);
+        let creations = creations.map(Creation::step);
+        let steps: Vec<Step> = removals.chain(creations).collect();
+        let mut outcomes = self.write(desk, question, &steps, stop).await;
+        let first: usize = changes.iter().map(|it| it.removals.len()).sum();
+        let mut created = outcomes.split_off(first).into_iter();
+        let mut removed = outcomes.into_iter();
+        let mut done = Vec::new();
+        for change in changes {
+            let (gone, come) = (change.removals.len(), change.creations.len());
+            let mut outcomes: Vec<Outcome> = removed.by_ref().take(gone).collect();
+            outcomes.extend(created.by_ref().take(come));
+            done.push(Done { change, outcomes });
+        }
+        done
+    }
+
+    /// One write, and again those of its steps that something else came in between of: one outcome for
+    /// each step.
+    async fn write(
+        &self,
+        desk: &Desk<'_>,
+        question: &Question,
+        steps: &[Step],
+        stop: &Stop,
+    ) -> Vec<Outcome> {
+        let mut outcomes: Vec<Outcome> = steps.iter().map(|_| Outcome::Skipped).collect();
+        let mut open: Vec<usize> = (0..steps.len()).collect();
+        let begun = Instant::now();
+        for tries in 1..=CONFLICT_TRIES {
+            if open.is_empty() || stop.is_given() {
+                break;
+            }
+            if tries > 1 {
+                let pause = self.parts.random.jitter(CONFLICT_PAUSE, 1.0);
+                tokio::time::sleep(pause).await;
+            }
+            let asked: Vec<Step> = open.iter().map(|&at| steps[at].clone()).collect();
+            let answers = self.ask(desk, question, &asked).await;
+            let mut again = Vec::new();
+            for (at, answer) in open.into_iter().zip(answers) {
+                outcomes[at] = match answer {
+                    Ok(()) => Outcome::Made,
+                    Err(error) => {
+                        if error.kind() == CloudErrorKind::Conflict {
+                            again.push(at);
+                        }
+                        Outcome::Failed(error, begun.elapsed())
+                    }
+                };
+            }
+            open = again;
+        }
+        outcomes
+    }
+
+    async fn ask(
+        &self,
+        desk: &Desk<'_>,
+        question: &Question,
+        steps: &[Step],
+    ) -> Vec<Result<(), CloudError>> {
+        let call = desk.routes.write(question, steps);
+        let mut answers = match guarded(&self.parts.fence, "writing routes", call).await {
+            Ok(answers) => answers,
+            Err(error) => return steps.iter().map(|_| Err(error.copy())).collect(),
+        };
+        // A provider that answers too little has not answered about the rest.
+        while answers.len() < steps.len() {
+            let text = format!("{} gave no answer about this route", desk.cloud.name());
+            answers.push(Err(CloudError::new(CloudErrorKind::Unknown, text)));
+        }
+        answers
+    }
+
+    /// Counts, tells, and puts off what failed.
+    fn take_note(&self, desk: &mut Desk<'_>, done: Done, decision: &mut Decision) {
+        let Done { change, outcomes } = done;
+        let mut outcomes = outcomes.into_iter();
+        let place = place(&change);
+        let mut failed: Option<Duration> = None;
+        let mut is_whole = true;
+        for removal in &change.removals {
+            match outcomes.next() {
+                Some(Outcome::Made) => self.removed(desk, removal),
+                Some(Outcome::Failed(error, _)) => {
+                    self.not_made(desk, "delete", &removal.route, &error);
+                    failed = failed.max(Some(error.retry_hint().unwrap_or_default()));
+                }
+                Some(Outcome::Skipped) | None => is_whole = false,
+            }
+        }
+        for creation in &change.creations {
+            match outcomes.next() {
+                Some(Outcome::Made) => {
+                    self.count(desk, "create", "done");
+                    info!(cloud = %desk.cloud.name(), "route {} created", creation.route);
+                }
+                Some(Outcome::Failed(error, took)) => {
+                    lack(decision, creation);
+                    self.not_made(desk, "create", &creation.route, &error);
+                    self.tell_failed(creation, &error, took);
+                    failed = failed.max(Some(error.retry_hint().unwrap_or_default()));
+                }
+                Some(Outcome::Skipped) | None => {
+                    lack(decision, creation);
+                    is_whole = false;
+                }
+            }
+        }
+        if let Some(hint) = failed {
+            let now = Instant::now();
+            let pause = desk.backoff.next(&place, now).max(hint);
+            desk.due.insert(place, now + pause);
+        } else if is_whole {
+            desk.backoff.forget(&place);
+            desk.due.remove(&place);
+        }
+    }
+
+    fn removed(&self, desk: &mut Desk<'_>, removal: &Removal) {
+        if removal.is_leftover {
+            desk.allowance.spend(self.parts.clock.now());
+        }
+        self.count(desk, "delete", "done");
+        let (cloud, why) = (desk.cloud.name(), removal.why.words());
+        info!(%cloud, why, "route {} deleted", removal.route);
+    }
+
+    fn not_made(
+        &self,
+        desk: &Desk<'_>,
+        verb: &'static str,
+        route: &bowline_core::routes::Route,
+        error: &CloudError,
+    ) {
+        self.count(desk, verb, "failed");
+        let (cloud, error) = (desk.cloud.name(), error.chain());
+        warn!(%cloud, error, "could not {verb} route {route}; trying again");
+    }
+
+    fn count(&self, desk: &Desk<'_>, verb: &'static str, result: &'static str) {
+        let metrics = &self.parts.metrics.routes;
+        metrics.change(desk.cloud.name().as_str(), verb, result);
+    }
+}
+
+fn place(change: &Change) -> (String, String) {
+    (change.table.clone(), change.destination.clone())
+}
+
+fn lack(decision: &mut Decision, creation: &Creation) {
+    if let Some(standing) = decision.standings.get_mut(&creation.node.name) {
+        standing.lack();
+    }
+}
+
+/// Tells what an observer would do, once.
+fn tell_withheld(desk: &mut Desk<'_>, changes: &[Change]) {
+    for change in changes {
+        let removals = change.removals.iter();
+        let removals = removals.map(|it| Step::Delete(it.route.clone()));
+        let steps = removals.chain(change.creations.iter().map(Creation::step));
+        let steps: Vec<String> = steps.map(|step| step.to_string()).collect();
+        let text = steps.join(", ");
+        let place = place(change);
+        let known = desk.withheld.get_mut(&place);
+        if known.is_none_or(|before| *before != text) {
+            info!(cloud = %desk.cloud.name(), "observing: not made: {text}");
+            desk.withheld.insert(place, text);
+        }
+    }
+}

@@ -1,0 +1,287 @@
+//! Objects that chores of clouds keep: Secrets and ConfigMaps of one namespace, each applied whole. An observing
+//! manager's writer writes none: it tells what it would write.
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+
+use bowline_core::{ClusterError, KEPT_BY_LABEL, Kept, KeptKind, KeptObject, Secret};
+use k8s_openapi::api::core::v1::{ConfigMap, Secret as SecretObject};
+use k8s_openapi::{ByteString, NamespaceResourceScope};
+use kube::Resource;
+use kube::api::{Api, Patch, PatchParams};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use tracing::info;
+
+use super::{FIELD_MANAGER, WriteError, bounded};
+
+/// Reads and writes what is kept.
+#[derive(Clone)]
+pub(crate) struct KeptWriter {
+    client: kube::Client,
+    namespace: String,
+    is_observing: bool,
+}
+
+/// What there is of an object.
+struct Present {
+    uid: String,
+    /// Whether it carries our label.
+    is_ours: bool,
+    data: BTreeMap<String, Secret>,
+}
+
+/// What has to be done about an object.
+#[derive(Debug, PartialEq, Eq)]
+enum Task {
+    Nothing,
+    Make,
+    /// Bound to that uid.
+    Change(String),
+    /// It is somebody else's.
+    LeaveAlone,
+}
+
+impl KeptWriter {
+    /// A writer of that namespace.
+    pub(crate) fn new(client: kube::Client, namespace: &str, is_observing: bool) -> Self {
+        Self {
+            client,
+            namespace: namespace.to_owned(),
+            is_observing,
+        }
+    }
+
+    pub(crate) fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    pub(crate) fn is_observing(&self) -> bool {
+        self.is_observing
+    }
+
+    /// What is in an object that is ours.
+    pub(crate) async fn read(
+        &self,
+        kind: KeptKind,
+        name: &str,
+    ) -> Result<Option<BTreeMap<String, Secret>>, ClusterError> {
+        match self.present(kind, name).await? {
+            Some(present) if !present.is_ours => Err(ClusterError::Foreign {
+                object: self.named(kind, name),
+            }),
+            present => Ok(present.map(|it| it.data)),
+        }
+    }
+
+    /// Makes an object be as described.
+    pub(crate) async fn keep(&self, wanted: &KeptObject) -> Result<Kept, ClusterError> {
+        let (kind, name) = (wanted.kind, wanted.name.as_str());
+        let task = decide(self.present(kind, name).await?, &wanted.data);
+        let object = || self.named(kind, name);
+        let uid = match &task {
+            Task::Nothing => return Ok(Kept::Same),
+            Task::LeaveAlone => return Err(ClusterError::Foreign { object: object() }),
+            Task::Make => None,
+            Task::Change(uid) => Some(uid.as_str()),
+        };
+        if self.is_observing {
+            let keys: Vec<&String> = wanted.data.keys().collect();
+            info!(object = object(), ?keys, "would be written");
+            return Ok(Kept::Observed);
+        }
+        let body = body(wanted, &self.namespace, uid);
+        // What is new is not forced: where somebody else makes it at the same moment, that one stays.
+        let params = PatchParams {
+            force: uid.is_some(),
+            ..PatchParams::apply(FIELD_MANAGER)
+        };
+        let written = match kind {
+            KeptKind::Secret(_) => {
+                self.apply::<SecretObject>(name, &params, &body, object)
+                    .await
+            }
+            KeptKind::ConfigMap => self.apply::<ConfigMap>(name, &params, &body, object).await,
+        };
+        written.map_err(|error| failed("writing", object(), error))?;
+        Ok(Kept::Written)
+    }
+
+    async fn apply<K>(
+        &self,
+        name: &str,
+        params: &PatchParams,
+        body: &Value,
+        object: impl FnOnce() -> String,
+    ) -> Result<(), WriteError>
+    where
+        K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>
+            + Clone
+            + DeserializeOwned
+            + Debug,
+    {
+        let api: Api<K> = Api::namespaced(self.client.clone(), &self.namespace);
+        let patch = Patch::Apply(body);
+        bounded("an apply", object, api.patch(name, params, &patch)).await?;
+        Ok(())
+    }
+
+    async fn present(&self, kind: KeptKind, name: &str) -> Result<Option<Present>, ClusterError> {
+        let (client, namespace) = (self.client.clone(), &self.namespace);
+        let object = || self.named(kind, name);
+        let found = match kind {
+            KeptKind::Secret(_) => {
+                let api: Api<SecretObject> = Api::namespaced(client, namespace);
+                let found = bounded("a read", object, api.get_opt(name)).await;
+                found.map(|found| {
+                    found.map(|it| {
+                        let data = it.data.iter().flatten();
+                        let data = data.map(|(key, value)| (key.clone(), text(&value.0)));
+                        Present::of(&it, data.collect())
+                    })
+                })
+            }
+            KeptKind::ConfigMap => {
+                let api: Api<ConfigMap> = Api::namespaced(client, namespace);
+                let found = bounded("a read", object, api.get_opt(name)).await;
+                found.map(|found| {
+                    found.map(|it| {
+                        let data = it.data.iter().flatten();
+                        let data = data.map(|(key, value)| (key.clone(), Secret::new(value)));
+                        Present::of(&it, data.collect())
+                    })
+                })
+            }
+        };
+        found.map_err(|error| failed("reading", object(), error))
+    }
+
+    fn named(&self, kind: KeptKind, name: &str) -> String {
+        format!("{} {}/{name}", kind.as_str(), self.namespace)
+    }
+}
+
+impl Present {
+    fn of(object: &impl kube::ResourceExt, data: BTreeMap<String, Secret>) -> Self {
+        let (key, value) = KEPT_BY_LABEL;
+        Self {
+            uid: object.uid().unwrap_or_default(),
+            is_ours: object.labels().get(key).is_some_and(|it| it == value),
+            data,
+        }
+    }
+}
+
+fn decide(present: Option<Present>, wanted: &BTreeMap<String, Secret>) -> Task {
+    match present {
+        None => Task::Make,
+        Some(it) if !it.is_ours => Task::LeaveAlone,
+        Some(it) if it.data == *wanted => Task::Nothing,
+        Some(it) => Task::Change(it.uid),
+    }
+}
+
+/// The whole object, as it is applied.
+fn body(wanted: &KeptObject, namespace: &str, uid: Option<&str>) -> Value {
+    let mut body = json!({
+        "apiVersion": "v1",
+        "kind": wanted.kind.as_str(),
+        "metadata": {
+            "name": wanted.name,
+            "namespace": namespace,
+            "labels": { KEPT_BY_LABEL.0: KEPT_BY_LABEL.1 },
+        },
+    });
+    if let Some(uid) = uid {
+        body["metadata"]["uid"] = uid.into();
+    }
+    let entry = |(key, value): (&String, &Secret)| {
+        let value = match wanted.kind {
+            KeptKind::Secret(_) => json!(ByteString(value.reveal().into())),
+            KeptKind::ConfigMap => value.reveal().into(),
+        };
+        (key.clone(), value)
+    };
+    body["data"] = wanted.data.iter().map(entry).collect();
+    if let KeptKind::Secret(kind) = wanted.kind {
+        body["type"] = kind.into();
+    }
+    body
+}
+
+/// Bytes that are no text are nothing that we have written.
+fn text(bytes: &[u8]) -> Secret {
+    Secret::new(String::from_utf8_lossy(bytes))
+}
+
+fn failed(what: &'static str, object: String, error: WriteError) -> ClusterError {
+    let source: Box<dyn std::error::Error + Send + Sync> = match error {
+        WriteError::Api { source, .. } => source,
+        late @ WriteError::Late { .. } => Box::new(late),
+    };
+    ClusterError::Failed {
+        what,
+        object,
+        source,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn data(entries: &[(&str, &str)]) -> BTreeMap<String, Secret> {
+        let entries = entries.iter();
+        entries
+            .map(|(key, value)| ((*key).to_owned(), Secret::new(*value)))
+            .collect()
+    }
+
+    #[test]
+    fn only_what_is_ours_and_differs_is_changed() {
+        let wanted = data(&[("a", "1")]);
+        let present = |is_ours, data| {
+            Some(Present {
+                uid: "u".to_owned(),
+                is_ours,
+                data,
+            })
+        };
+        for (found, task) in [
+            (None, Task::Make),
+            (present(true, data(&[("a", "1")])), Task::Nothing),
+            (
+                present(true, data(&[("a", "2")])),
+                Task::Change("u".to_owned()),
+            ),
+            (present(true, data(&[])), Task::Change("u".to_owned())),
+            (present(false, data(&[("a", "1")])), Task::LeaveAlone),
+            (present(false, data(&[("b", "1")])), Task::LeaveAlone),
+        ] {
+            assert_eq!(decide(found, &wanted), task);
+        }
+    }
+
+    #[test]
+    fn an_object_is_applied_whole_with_our_label() {
+        let mut object = KeptObject {
+            kind: KeptKind::Secret("kubernetes.io/tls"),
+            name: "s".to_owned(),
+            data: data(&[("tls.crt", "c")]),
+        };
+        let applied = body(&object, "infra", Some("u"));
+        assert_eq!(
+            applied,
+            json!({
+                "apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/tls",
+                "metadata": { "name": "s", "namespace": "infra", "uid": "u",
+                    "labels": { "app.kubernetes.io/managed-by": "bowline" } },
+                "data": { "tls.crt": "Yw==" },
+            })
+        );
+        object.kind = KeptKind::ConfigMap;
+        let applied = body(&object, "infra", None);
+        assert_eq!(applied["data"], json!({ "tls.crt": "c" }));
+        assert!(applied["metadata"].get("uid").is_none() && applied.get("type").is_none());
+    }
+}

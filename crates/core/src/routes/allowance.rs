@@ -1,0 +1,43 @@
+//! How many routes may be withdrawn for no other reason than that nobody seems to need them.
+
+use std::collections::VecDeque;
+
+use jiff::Timestamp;
+
+use crate::GuardPolicy;
+
+/// Keeps the pace of the deletion guard: a cluster that seems to have lost most of its nodes may be
+/// one that is not seen right, and routes that nobody needs harm nobody.
+#[derive(Clone, Debug)]
+pub struct Allowance {
+    policy: GuardPolicy,
+    withdrawn: VecDeque<Timestamp>,
+}
+
+impl Allowance {
+    /// With the guard's numbers.
+    pub fn new(policy: GuardPolicy) -> Self {
+        Self {
+            policy,
+            withdrawn: VecDeque::new(),
+        }
+    }
+
+    /// How many may go now, in a cloud that has so many.
+    pub fn left(&mut self, routes: usize, now: Timestamp) -> usize {
+        let window = self.policy.budget_window;
+        while let Some(first) = self.withdrawn.front()
+            && now.duration_since(*first).unsigned_abs() >= window
+        {
+            self.withdrawn.pop_front();
+        }
+        // Those that went count among those that were.
+        let all = routes + self.withdrawn.len();
+        self.policy.budget(all).saturating_sub(self.withdrawn.len())
+    }
+
+    /// One went.
+    pub fn spend(&mut self, now: Timestamp) {
+        self.withdrawn.push_back(now);
+    }
+}

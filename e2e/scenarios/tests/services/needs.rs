@@ -1,0 +1,308 @@
+//! What some clouds need to know besides Services and nodes: the uid of the cluster, where endpoints are, whether
+//! nodes are Ready, and that time alone changes what is wanted.
+
+use std::time::Duration;
+
+use bowline_controllers::service::{Asked, PreviewParts, preview};
+use bowline_core::{Cloud, Needs};
+use bowline_scenarios::objects::service;
+use bowline_scenarios::{Bench, LEASE, refuse, scenario};
+use bowline_simulator::journal::Filter;
+use bowline_simulator::kubernetes::auth::originals;
+use k8s_openapi::api::core::v1::Namespace;
+use kube::Api;
+use serde_json::{Value, json};
+
+use crate::stage::{self, changed};
+
+const SYSTEM: &str = "/api/v1/namespaces/kube-system";
+const SLICES: &str = "/apis/discovery.k8s.io/v1/endpointslices";
+
+const ENDPOINTS: Needs = Needs {
+    endpoints: true,
+    cluster_uid: false,
+    readiness: false,
+};
+const CLUSTER_UID: Needs = Needs {
+    endpoints: false,
+    cluster_uid: true,
+    readiness: false,
+};
+const READINESS: Needs = Needs {
+    endpoints: false,
+    cluster_uid: false,
+    readiness: true,
+};
+
+/// A manager whose cloud needs that.
+async fn needing(needs: Needs) -> Bench {
+    let mut bench = stage::idle(&[]).await;
+    bench.balancers().need(needs);
+    bench.start();
+    bench
+}
+
+/// The Service `web`, which takes traffic only where its pods are.
+fn local() -> Value {
+    changed("web", |it| {
+        it["spec"]["externalTrafficPolicy"] = "Local".into();
+    })
+}
+
+/// Nodes with a pod that is ready.
+fn ready<'a>(nodes: &[&'a str]) -> Vec<(&'a str, Value)> {
+    let ready = json!({ "ready": true });
+    nodes.iter().map(|node| (*node, ready.clone())).collect()
+}
+
+async fn until_members(bench: &Bench, wanted: &[&str]) {
+    let what = format!("the members are {wanted:?}");
+    let are = |it: &Bench| it.balancers().all().len() == 1 && it.balancers().members() == wanted;
+    bench.until(&what, are).await;
+}
+
+fn reads(bench: &Bench, path: &str) -> usize {
+    bench.count(&Filter::any().path(path))
+}
+
+#[test]
+fn the_members_of_a_local_service_are_where_its_pods_are_and_move_with_them() {
+    scenario!(async || {
+        let bench = needing(ENDPOINTS).await;
+        bench.cluster.put_endpoints("web", &ready(&["n2"])).await;
+        bench.create_service(local()).await;
+        bench.until_told("web", "EnsuredLoadBalancer").await;
+        until_members(&bench, &["n2"]).await;
+        bench.balancers().clear();
+        bench.cluster.put_endpoints("web", &ready(&["n3"])).await;
+        until_members(&bench, &["n3"]).await;
+        bench.settle().await;
+        assert_eq!(bench.balancers().count("look at"), 1);
+        // One that is not ready, one on its way out, one of which nothing is said, and two in one place.
+        let mixed = [
+            ("n1", json!({ "ready": false })),
+            ("n2", json!({})),
+            ("n2", json!({ "ready": true, "terminating": false })),
+            ("n3", json!({ "ready": true, "terminating": true })),
+        ];
+        bench.cluster.put_endpoints("web", &mixed).await;
+        until_members(&bench, &["n2"]).await;
+        bench.cluster.put_endpoints("web", &[]).await;
+        until_members(&bench, &[]).await;
+    });
+}
+
+#[test]
+fn endpoints_that_stay_on_their_nodes_or_are_of_no_local_service_cause_no_look() {
+    scenario!(async || {
+        let bench = needing(ENDPOINTS).await;
+        bench.cluster.put_endpoints("web", &ready(&["n2"])).await;
+        bench.create_service(local()).await;
+        bench.create_service(service("api")).await;
+        for name in ["web", "api"] {
+            bench.until_told(name, "EnsuredLoadBalancer").await;
+        }
+        bench.balancers().clear();
+        let cluster = &bench.cluster;
+        cluster.put_endpoints("web", &ready(&["n2", "n2"])).await;
+        cluster.put_endpoints("api", &ready(&["n1"])).await;
+        cluster.put_endpoints("cache", &ready(&["n3"])).await;
+        bench.settle().await;
+        assert_eq!(bench.balancers().calls(), [""; 0]);
+        // From now on it matters.
+        bench
+            .change_service("api", |it| {
+                it["spec"]["externalTrafficPolicy"] = "Local".into();
+            })
+            .await;
+        bench
+            .until("it is looked at", |it| {
+                it.balancers().count("delete member shop/api") == 2
+            })
+            .await;
+        assert_eq!(bench.balancers().count("delete member shop/api n1"), 0);
+        assert_eq!(bench.balancers().count("shop/web"), 0);
+    });
+}
+
+#[test]
+fn what_no_cloud_needs_is_not_read() {
+    scenario!(async || {
+        let bench = stage::new().await;
+        bench.create_service(local()).await;
+        bench.until_told("web", "EnsuredLoadBalancer").await;
+        bench.settle().await;
+        assert_eq!((reads(&bench, SLICES), reads(&bench, SYSTEM)), (0, 0));
+        assert_eq!(bench.balancers().members(), ["n1", "n2", "n3"]);
+        assert_eq!(bench.balancers().all()[0].cluster_uid, None);
+    });
+}
+
+#[test]
+fn until_the_uid_of_the_cluster_can_be_read_nothing_is_drafted() {
+    scenario!(async || {
+        let mut bench = stage::idle(&[]).await;
+        bench.balancers().need(CLUSTER_UID);
+        bench.fault(refuse(403, "GET", SYSTEM).times(4));
+        bench.create_service(service("web")).await;
+        bench.start();
+        bench.until_told(LEASE, "ClusterUIDForbidden").await;
+        let told = bench.messages(LEASE, "ClusterUIDForbidden");
+        assert!(told[0].contains("get namespaces"), "{told:?}");
+        bench
+            .until("it is told what it waits for", |it| {
+                it.condition("web")
+                    .contains("the uid of namespace kube-system")
+            })
+            .await;
+        assert_eq!(bench.balancers().calls(), [""; 0]);
+        bench.until_told("web", "EnsuredLoadBalancer").await;
+        assert_eq!(bench.told(LEASE, "ClusterUIDForbidden"), 1);
+        let namespaces: Api<Namespace> = Api::all(bench.admin());
+        let system = namespaces.get("kube-system").await.unwrap();
+        let balancer = &bench.balancers().all()[0];
+        assert_eq!(balancer.cluster_uid, system.metadata.uid);
+        // Once for good.
+        let asked = reads(&bench, SYSTEM);
+        bench.delete_service("web").await;
+        bench.until_service_gone("web").await;
+        assert_eq!(reads(&bench, SYSTEM), asked);
+    });
+}
+
+/// The framework's role, and what it takes to read these.
+fn role(rules: &[Value]) -> Vec<Value> {
+    let mut objects = originals::framework("bowline", false);
+    let is_role = |it: &&mut Value| it["kind"] == "ClusterRole";
+    let role = objects.iter_mut().find(is_role).unwrap();
+    role["rules"]
+        .as_array_mut()
+        .unwrap()
+        .extend_from_slice(rules);
+    objects
+}
+
+#[test]
+fn two_rights_more_are_enough() {
+    scenario!(async || {
+        let uid = json!({ "apiGroups": [""], "resources": ["namespaces"],
+                          "resourceNames": ["kube-system"], "verbs": ["get"] });
+        let slices = json!({ "apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"],
+                             "verbs": ["list", "watch"] });
+        let mut bench = stage::idle(&[]).await;
+        bench.balancers().need(ENDPOINTS.and(CLUSTER_UID));
+        let granted = bench.cluster.grant("bowline", &role(&[uid, slices])).await;
+        bench.act_as(granted.config);
+        bench.start();
+        bench.cluster.put_endpoints("web", &ready(&["n2"])).await;
+        bench.create_service(local()).await;
+        until_members(&bench, &["n2"]).await;
+        bench.stop().await;
+        let refused = Filter::any().caller(&granted.user).status(403);
+        assert_eq!(bench.matching(&refused), []);
+    });
+}
+
+#[test]
+fn who_lacks_the_right_hears_which_and_no_cloud_is_asked() {
+    scenario!(async || {
+        let mut bench = stage::idle(&[]).await;
+        bench.balancers().need(CLUSTER_UID);
+        let granted = bench.cluster.grant("bowline", &role(&[])).await;
+        bench.act_as(granted.config);
+        bench.create_service(service("web")).await;
+        bench.start();
+        bench.until_told(LEASE, "ClusterUIDForbidden").await;
+        bench
+            .until("it waits", |it| it.condition("web").contains("kube-system"))
+            .await;
+        assert_eq!(bench.balancers().calls(), [""; 0]);
+    });
+}
+
+#[test]
+fn until_endpoints_can_be_read_nothing_is_drafted() {
+    scenario!(async || {
+        let mut bench = stage::idle(&[]).await;
+        bench.balancers().need(ENDPOINTS);
+        // The first wait is half a second, and then twice as long each time.
+        bench.fault(refuse(403, "GET", SLICES).times(6));
+        bench.cluster.put_endpoints("web", &ready(&["n2"])).await;
+        bench.create_service(local()).await;
+        bench.start();
+        bench
+            .until("it is told what it waits for", |it| {
+                it.condition("web").contains("the endpoints of Services")
+            })
+            .await;
+        assert_eq!(bench.balancers().calls(), [""; 0]);
+        bench.until_told("web", "EnsuredLoadBalancer").await;
+        assert_eq!(bench.balancers().members(), ["n2"]);
+    });
+}
+
+#[test]
+fn where_it_counts_a_node_that_is_not_ready_is_no_member() {
+    scenario!(async || {
+        let bench = needing(READINESS).await;
+        bench.ensured("web").await;
+        bench.set_ready("n2", "Unknown").await;
+        until_members(&bench, &["n1", "n3"]).await;
+        bench.balancers().clear();
+        bench.set_ready("n2", "False").await;
+        bench.settle().await;
+        assert_eq!(bench.balancers().calls(), [""; 0]);
+        bench.set_ready("n2", "True").await;
+        until_members(&bench, &["n1", "n2", "n3"]).await;
+    });
+}
+
+#[test]
+fn a_cloud_that_asks_for_it_is_looked_at_again_before_the_ordinary_comparison() {
+    scenario!(async || {
+        let mut bench = stage::idle(&[]).await;
+        bench.balancers().audit_every(Duration::from_secs(3600));
+        bench.balancers().look_again(Some(Duration::from_secs(7)));
+        bench.start();
+        bench.ensured("web").await;
+        bench
+            .until("three looks", |it| it.balancers().count("look at") == 3)
+            .await;
+        bench.assert_apart(&bench.balancers().times("look at"), &[7, 7]);
+        bench.balancers().look_again(None);
+        bench
+            .until("the last look", |it| it.balancers().count("look at") >= 4)
+            .await;
+        let looks = bench.balancers().count("look at");
+        bench.settle().await;
+        assert_eq!(bench.balancers().count("look at"), looks);
+        assert_eq!(bench.told("web", "EnsuredLoadBalancer"), 1);
+    });
+}
+
+#[test]
+fn a_preview_knows_the_same() {
+    scenario!(async || {
+        let bench = stage::idle(&[]).await;
+        bench.balancers().need(ENDPOINTS.and(CLUSTER_UID));
+        bench.cluster.put_endpoints("web", &ready(&["n2"])).await;
+        bench.create_service(local()).await;
+        let clouds = bench.clouds.iter().cloned();
+        let parts = PreviewParts {
+            client: bench.cluster.client(bench.cluster.manager("planner").await),
+            clouds: clouds.map(|it| it as std::sync::Arc<dyn Cloud>).collect(),
+            cluster_name: "kubernetes".to_owned(),
+            clock: bench.world.clock.clone(),
+        };
+        let previews = preview(&parts, &Asked::All, &[]).await.unwrap();
+        let plan = &previews.services[0].plan;
+        let members = plan.steps.iter().filter(|it| it.object.kind == "member");
+        let members: Vec<String> = members.map(|it| it.object.name.clone()).collect();
+        let names = bench.cluster.names();
+        assert_eq!(
+            members,
+            [names.own("web n2")].map(|it| format!("shop/{it}"))
+        );
+        assert_eq!((reads(&bench, SLICES), reads(&bench, SYSTEM)), (1, 1));
+    });
+}
