@@ -6,6 +6,7 @@ mod chores;
 mod drafts;
 mod labels;
 mod networks;
+mod routes;
 mod voices;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -13,6 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use bowline_core::ipam::Networks;
+use bowline_core::routes::Routes;
 use bowline_core::{
     AddressKind, Balancers, BoxFuture, Chores, Claim, Cloud, CloudError, CloudName, Evidence,
     Instance, Instances, LabelSync, Lookup, Marks, Node, NodeAddress, Power, ProviderId,
@@ -29,6 +31,7 @@ use balancers::unavailable;
 pub use balancers::{Balancer, ID, Look, SELECTOR, SIZE, ScriptedBalancers, Trouble};
 pub use chores::NOT_KEPT;
 pub use networks::ScriptedNetworks;
+pub use routes::{ScriptedRoutes, route, route_by};
 
 /// What the cloud says about one node.
 #[derive(Clone, Debug)]
@@ -115,6 +118,7 @@ pub struct ScriptedCloud {
     state: Mutex<State>,
     balancers: ScriptedBalancers,
     networks: ScriptedNetworks,
+    routes: ScriptedRoutes,
     approval: certificates::Approval,
     following: labels::Following,
     errands: chores::Errands,
@@ -134,6 +138,7 @@ impl ScriptedCloud {
             state: Mutex::default(),
             balancers: ScriptedBalancers::new(names, &world.clock, &asked),
             networks: ScriptedNetworks::new(names, &asked),
+            routes: ScriptedRoutes::new(names, &world.clock, &asked),
             approval: certificates::Approval::default(),
             following: labels::Following::default(),
             errands: chores::Errands::default(),
@@ -160,6 +165,17 @@ impl ScriptedCloud {
     /// Its networks, whether they are offered or not.
     pub fn networks(&self) -> &ScriptedNetworks {
         &self.networks
+    }
+
+    /// From the next start of a manager on it has routes, too.
+    pub fn offer_routes(&self) -> &ScriptedRoutes {
+        self.routes.offer();
+        &self.routes
+    }
+
+    /// Its routes, whether they are offered or not.
+    pub fn routes(&self) -> &ScriptedRoutes {
+        &self.routes
     }
 
     /// From now on, this about that node.
@@ -362,6 +378,11 @@ impl Cloud for ScriptedCloud {
     fn networks(&self) -> Option<&dyn Networks> {
         let offered = self.networks.is_offered();
         offered.then_some(&self.networks as &dyn Networks)
+    }
+
+    fn routes(&self) -> Option<&dyn Routes> {
+        let offered = self.routes.is_offered();
+        offered.then_some(&self.routes as &dyn Routes)
     }
 
     fn label_sync(&self) -> Option<&dyn LabelSync> {
