@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use bowline_controllers::options;
 
 use crate::output::{complain, tell};
-use crate::{providers, run};
+use crate::{flags, providers, run};
 
 /// What the program can do besides being a controller manager.
 const COMMANDS: [(&str, &str); 6] = [
@@ -99,7 +99,7 @@ pub(crate) fn main(arguments: Vec<String>) -> ExitCode {
         }
         ["help" | "--help" | "-h"] => {
             tell(introduction());
-            tell(options::usage(program, None));
+            tell(options::usage(flags::table(), program, None));
             ExitCode::SUCCESS
         }
         [word, ..] if !word.is_empty() && !word.starts_with('-') => {
@@ -130,9 +130,10 @@ fn planned(program: &str, arguments: &[String]) -> ExitCode {
         Plan(crate::plan::Arguments),
     }
 
-    let line = std::iter::once(program).chain(arguments.iter().map(String::as_str));
+    let (own, rest) = flags::split(arguments);
+    let line = std::iter::once(program).chain(rest.iter().map(String::as_str));
     match Command::try_parse_from(line) {
-        Ok(Command::Plan(arguments)) => ended(crate::plan::main(program, &arguments)),
+        Ok(Command::Plan(arguments)) => ended(crate::plan::main(program, &arguments, &own)),
         Err(wrong) => misunderstood(&wrong),
     }
 }

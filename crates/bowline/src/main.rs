@@ -1,6 +1,7 @@
 //! One cloud controller manager for Kubernetes, for several clouds at once.
 
 mod cli;
+mod flags;
 mod logging;
 mod output;
 mod plan;

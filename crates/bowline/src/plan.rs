@@ -12,10 +12,11 @@ use bowline_controllers::service::{Asked, Document, PreviewParts, documents, pre
 use bowline_core::{Outlook, ServiceKey};
 use bowline_http::Clock;
 
-use crate::logging;
 use crate::output::tell;
 use crate::providers::{self, Environment};
 use crate::run::{self, Reached};
+use crate::triton::secret::Patience;
+use crate::{flags, logging};
 
 /// The identity of the client.
 const IDENTITY: &str = "plan";
@@ -36,7 +37,8 @@ const CHANGES: u8 = 2;
     0  nothing to do\n  \
     2  there are changes\n  \
     1  something is wrong: a problem with a setting, a cloud or a cluster that cannot be read, a\n     \
-    wrong command line; even if there are changes as well")]
+    wrong command line; even if there are changes as well\n\n\
+    Flags that only one cloud has, such as --triton-credentials-secret, are those of the manager.")]
 pub(crate) struct Arguments {
     /// A Service of the cluster; without a namespace, one of the kubeconfig's namespace
     #[arg(value_name = "NAMESPACE/NAME")]
@@ -80,8 +82,9 @@ enum Output {
 }
 
 /// Plans, tells, and says by the exit code what came of it.
-pub(crate) fn main(program: &str, given: &Arguments) -> Result<ExitCode> {
-    let options = given.options(program)?;
+/// `own` are flags of single clouds.
+pub(crate) fn main(program: &str, given: &Arguments, own: &[String]) -> Result<ExitCode> {
+    let options = given.options(program, own)?;
     logging::start(&options.logging);
     if given.services.is_empty() && !given.all && given.files.is_empty() {
         bail!("which Services? Give NAMESPACE/NAME, --all, or -f FILE (bowline plan --help)");
@@ -91,7 +94,7 @@ pub(crate) fn main(program: &str, given: &Arguments) -> Result<ExitCode> {
     let environment: Environment = Arc::new(|name| std::env::var(name).ok());
     let previews = run::block_on(Box::pin(async {
         let clock = Clock::system();
-        let reached = run::reach(program, &options, environment, &clock).await;
+        let reached = run::reach(program, &options, environment, &clock, Patience::None).await;
         let Reached { clients, cloud, .. } = reached.map_err(needs_cluster)?;
         let client = clients
             .for_controller(IDENTITY, &Fence::observing())
@@ -135,7 +138,7 @@ fn exit_code(outlook: Outlook) -> ExitCode {
 
 impl Arguments {
     /// The options of a manager with the same flags: limits, time-outs and the like are its defaults.
-    fn options(&self, program: &str) -> Result<Options> {
+    fn options(&self, program: &str, own: &[String]) -> Result<Options> {
         let given = [
             ("cloud-provider", &self.cloud_provider),
             ("cloud-config", &self.cloud_config),
@@ -150,7 +153,8 @@ impl Arguments {
             .collect();
         line.push(format!("--cluster-name={}", self.cluster_name));
         line.push(format!("--v={}", self.verbosity));
-        match options::parse(program, None, &line)? {
+        line.extend_from_slice(own);
+        match options::parse(flags::table(), program, None, &line)? {
             Request::Run(line) => Ok(line.options),
             Request::Help(_) | Request::Version | Request::RawVersion => {
                 bail!("the command line asks for no plan")

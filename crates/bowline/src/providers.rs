@@ -7,10 +7,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
+use bowline_controllers::clients::Clients;
 use bowline_controllers::metrics::Metrics;
 use bowline_core::{BoxFuture, Cloud, CloudName};
 use bowline_http::{Clock, Connector, Random};
 use tracing::warn;
+
+use crate::triton::secret::{self, Patience};
 
 /// Reads a variable of the environment.
 pub(crate) type Environment = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
@@ -33,6 +36,12 @@ pub(crate) struct Surroundings {
     pub needs_machines: bool,
     /// `--cluster-name`.
     pub cluster_name: String,
+    /// What was given of the flags that only single clouds have, by name.
+    pub flags: BTreeMap<String, String>,
+    /// Clients of the cluster, for credentials that are kept there.
+    pub clients: Clients,
+    /// Whether credentials that are not there yet are waited for.
+    pub patience: Patience,
 }
 
 /// A cloud that is on its way.
@@ -73,7 +82,7 @@ pub(crate) const PROVIDERS: &[Provider] = &[
     Provider {
         name: bowline_triton::PROVIDER,
         command: "triton-cloud-controller-manager",
-        build: |surroundings| Box::pin(async move { triton(surroundings) }),
+        build: |surroundings| Box::pin(triton(surroundings)),
     },
 ];
 
@@ -110,9 +119,19 @@ pub(crate) fn named(name: &str) -> Result<&'static Provider> {
 
 /// Builds the cloud of `--cloud-provider`. Some ask their API where things are before they can work.
 pub(crate) async fn build(name: &str, surroundings: &Surroundings) -> Result<Arc<dyn Cloud>> {
+    warn_of_others(name, &surroundings.flags);
     (named(name)?.build)(surroundings)
         .await
         .with_context(|| format!("cloud provider {name:?} could not be initialized"))
+}
+
+/// Tells of flags that belong to another cloud.
+fn warn_of_others(name: &str, flags: &BTreeMap<String, String>) {
+    if name != bowline_triton::PROVIDER {
+        for flag in flags.keys() {
+            warn!("--{flag} is a flag of Triton's and means nothing to --cloud-provider={name}");
+        }
+    }
 }
 
 fn cloudscale(surroundings: &Surroundings) -> Result<Arc<dyn Cloud>> {
@@ -206,18 +225,31 @@ fn xenorchestra(surroundings: &Surroundings) -> Result<Arc<dyn Cloud>> {
     )?)
 }
 
-fn triton(surroundings: &Surroundings) -> Result<Arc<dyn Cloud>> {
+async fn triton(surroundings: &Surroundings) -> Result<Arc<dyn Cloud>> {
+    use bowline_triton::config::table::CREDENTIALS_SECRET;
+    use bowline_triton::{BuildError, SourceError};
+
     let file = &surroundings.config_file;
-    let sources = bowline_triton::Sources {
-        flags: BTreeMap::new(),
+    let mut flags = surroundings.flags.clone();
+    let secret = flags.remove(CREDENTIALS_SECRET.name);
+    let secret = match secret.filter(|name| !name.is_empty()) {
+        Some(name) => {
+            let (clients, random) = (&surroundings.clients, &surroundings.random);
+            Some(secret::follow(&name, clients, random, surroundings.patience).await?)
+        }
+        None => None,
+    };
+    let mut sources = bowline_triton::Sources {
+        flags,
         environment: surroundings.environment.clone(),
         file: (!file.is_empty()).then(|| PathBuf::from(file)),
-        secret: None,
+        secret,
         cluster_name: surroundings.cluster_name.clone(),
     };
     let metrics = surroundings
         .metrics
         .register(bowline_triton::TritonMetrics::register);
+    let patience = surroundings.patience;
     let surroundings = bowline_triton::Surroundings {
         name: CloudName::parse(bowline_triton::PROVIDER)?,
         connector: surroundings.connector.clone(),
@@ -225,7 +257,26 @@ fn triton(surroundings: &Surroundings) -> Result<Arc<dyn Cloud>> {
         random: surroundings.random.fork(),
         metrics: metrics.calls.clone(),
     };
-    Ok(bowline_triton::build(sources, &surroundings, &metrics)?)
+    loop {
+        let built = bowline_triton::build(sources.clone(), &surroundings, &metrics);
+        let lacking = match built {
+            Ok(cloud) => return Ok(cloud),
+            Err(BuildError::Source(SourceError::Config(lacking))) => lacking,
+            Err(error) => return Err(error.into()),
+        };
+        match &mut sources.secret {
+            Some(secret) if patience == Patience::Endless && secret.now().is_none() => {
+                secret::appear(secret, &lacking.to_string()).await?;
+            }
+            Some(secret) if secret.now().is_none() => {
+                let (namespace, name) = (&secret.namespace, &secret.name);
+                return Err(lacking).context(format!(
+                    "Secret {namespace}/{name} (--triton-credentials-secret) does not exist"
+                ));
+            }
+            _ => return Err(lacking.into()),
+        }
+    }
 }
 
 /// The text of `--cloud-config`; none if there is no such flag.

@@ -17,18 +17,19 @@ use tracing::{info, warn};
 
 use crate::output::{complain, fail, tell};
 use crate::providers::{self, Environment, Surroundings};
-use crate::{logging, signals};
+use crate::triton::secret::Patience;
+use crate::{flags, logging, signals};
 
 /// Reads the command line and runs the manager until a signal.
 pub(crate) fn main(program: &str, provider: Option<&str>, arguments: &[String]) -> ExitCode {
-    let line = match options::parse(program, provider, arguments) {
+    let line = match options::parse(flags::table(), program, provider, arguments) {
         Ok(Request::Run(line)) => line,
         Ok(Request::Help(text)) => return say(&text),
         Ok(Request::Version) => return say(&version()),
         Ok(Request::RawVersion) => return say(&format!("{:?}", build_info())),
         Err(wrong) => {
             if wrong.shows_usage {
-                complain(options::usage(program, provider));
+                complain(options::usage(flags::table(), program, provider));
             }
             complain(wrong.lines().trim_end());
             return ExitCode::FAILURE;
@@ -100,7 +101,7 @@ async fn build(
     set_verbosity: SetVerbosity,
 ) -> Result<Manager> {
     let clock = Clock::system();
-    let reached = reach(program, &options, environment, &clock).await?;
+    let reached = reach(program, &options, environment, &clock, Patience::Endless).await?;
     let Reached {
         clients,
         cloud,
@@ -133,13 +134,14 @@ pub(crate) struct Reached {
     random: Random,
 }
 
-/// Sets up the ways to the cluster and to the cloud. The cluster is not called yet; a cloud only if it
-/// has to be asked where its API is.
+/// Sets up the ways to the cluster and to the cloud. The cluster is not called yet, unless a cloud's
+/// credentials are there; a cloud only if it has to be asked where its API is.
 pub(crate) async fn reach(
     program: &str,
     options: &Options,
     environment: Environment,
     clock: &Clock,
+    patience: Patience,
 ) -> Result<Reached> {
     let random = Random::from_system();
     let metrics = Metrics::new();
@@ -167,6 +169,9 @@ pub(crate) async fn reach(
             config_file: options.cloud.config_file.clone(),
             needs_machines: needs_machines(options),
             cluster_name: options.cloud.cluster_name.clone(),
+            flags: options.cloud.own.clone(),
+            clients: clients.clone(),
+            patience,
         },
     )
     .await?;

@@ -117,6 +117,7 @@ pub(crate) enum Arguments {
 }
 
 /// Serves until Ctrl-C.
+#[expect(clippy::too_many_lines, reason = "one arm for each server, all alike")]
 pub(crate) fn main(arguments: &Arguments) -> Result<ExitCode> {
     run::block_on(async {
         let (handle, stop) = stop_signal();

@@ -16,14 +16,13 @@ use bowline_core::{
     Ownership, Secret,
 };
 use futures::future::join_all;
-use k8s_openapi::api::core::v1::ObjectReference;
 use tokio::sync::{Notify, OnceCell};
 use tokio::time::timeout;
 use tracing::{info, warn};
 
 use crate::clients::CALL_DEADLINE;
 use crate::election::Fence;
-use crate::events::{EventType, Recorder};
+use crate::events::Recorder;
 use crate::nodes::Nodes;
 use crate::owners::by_claims;
 use crate::service::cluster_uid;
@@ -48,6 +47,8 @@ pub struct ChoresParts {
     pub namespace: String,
     /// Where others in the cluster find our pages.
     pub address: String,
+    /// The lease, by namespace and name.
+    pub lease: (String, String),
 }
 
 /// Runs the chores of all clouds.
@@ -66,6 +67,7 @@ struct Shared {
     recorder: Recorder,
     cluster_name: String,
     address: String,
+    lease: (String, String),
     uid: OnceCell<String>,
 }
 
@@ -97,6 +99,7 @@ impl ChoresController {
                 recorder: parts.recorder,
                 cluster_name: parts.cluster_name,
                 address: parts.address,
+                lease: parts.lease,
                 uid: OnceCell::new(),
             }),
         }
@@ -206,23 +209,7 @@ impl Cluster for Seat {
     }
 
     fn tell(&self, news: News) {
-        let text = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
-        let regarding = &news.regarding;
-        let reference = ObjectReference {
-            api_version: text("v1"),
-            kind: text(regarding.kind),
-            namespace: text(&regarding.namespace),
-            name: text(&regarding.name),
-            uid: text(&regarding.uid),
-            ..ObjectReference::default()
-        };
-        let kind = if news.is_warning {
-            EventType::Warning
-        } else {
-            EventType::Normal
-        };
-        let recorder = &self.shared.recorder;
-        recorder.event(&reference, kind, news.reason, news.message);
+        crate::news::record(&self.shared.recorder, news, &self.shared.lease);
     }
 }
 

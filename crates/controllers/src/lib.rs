@@ -32,8 +32,10 @@ pub mod lifecycle;
 mod lookups;
 pub mod manager;
 pub mod metrics;
+mod news;
 pub mod node;
 mod nodes;
+
 mod objects;
 pub mod options;
 mod owners;
@@ -41,6 +43,7 @@ pub mod queue;
 mod recent;
 mod requests;
 pub mod routes;
+pub mod secrets;
 pub mod service;
 mod services;
 pub mod serving;

@@ -11,7 +11,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::{BoxFuture, Node, Regarding, Secret};
+use crate::{BoxFuture, News, Node, Secret};
 
 /// The label by which objects are known to be kept by us.
 pub const KEPT_BY_LABEL: (&str, &str) = ("app.kubernetes.io/managed-by", "bowline");
@@ -132,19 +132,6 @@ pub enum ClusterError {
         /// Why it failed.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-}
-
-/// Something that people should hear of.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct News {
-    /// What it is about.
-    pub regarding: Regarding,
-    /// Whether it is something to worry about.
-    pub is_warning: bool,
-    /// The reason of the event.
-    pub reason: &'static str,
-    /// Its message.
-    pub message: String,
 }
 
 /// What a cloud shows at a path of the metrics port.

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use crate::ipam::Networks;
 use crate::routes::Routes;
 use crate::{
-    Balancers, Chores, CloudError, LabelSync, Lookup, Node, Page, ServingCertificates, Trouble,
+    Balancers, Chores, CloudError, LabelSync, Lookup, News, Node, Page, ServingCertificates,
+    Trouble,
 };
 
 /// A future of a capability's method; capabilities are used behind pointers.
@@ -110,6 +111,18 @@ pub trait Cloud: Send + Sync + 'static {
     fn next_trouble(&self, after: u64) -> BoxFuture<'_, Trouble> {
         let _ = after;
         Box::pin(std::future::pending())
+    }
+
+    /// The next piece of news that nobody has taken yet; the manager that leads writes an event about it.
+    /// Waits for as long as there is none. Asking says that news are wanted: those of the time before need
+    /// not be kept.
+    fn next_news(&self) -> BoxFuture<'_, News> {
+        Box::pin(std::future::pending())
+    }
+
+    /// The reason of the event about a node whose provider id is [`Claim::Malformed`].
+    fn malformed_reason(&self) -> &'static str {
+        "MalformedProviderID"
     }
 
     /// What it knows about machines.

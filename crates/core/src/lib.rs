@@ -44,6 +44,7 @@ pub mod marks;
 mod members;
 mod membership;
 mod needs_update;
+mod news;
 mod node;
 pub mod ownership;
 mod plan;
@@ -76,9 +77,7 @@ pub use certificates::{
     ServingCertificates, Verdict as CertificateVerdict, Words, decide as decide_certificate,
     node_of, recognise as recognise_certificate,
 };
-pub use chores::{
-    Chores, Cluster, ClusterError, KEPT_BY_LABEL, Kept, KeptKind, KeptObject, News, Page,
-};
+pub use chores::{Chores, Cluster, ClusterError, KEPT_BY_LABEL, Kept, KeptKind, KeptObject, Page};
 pub use cloud::{BoxFuture, Claim, Cloud, CloudName, CloudNameError, Instances, Voice};
 pub use duration::{format_duration, parse_duration};
 pub use error::{CloudError, CloudErrorKind, error_chain};
@@ -96,6 +95,7 @@ pub use marks::{Keeping, Marks};
 pub use members::{Fingerprint, may_change_members, name_list};
 pub use membership::{AUTOSCALER_TAINT, EXCLUSION_LABEL, Exclusion, exclusion};
 pub use needs_update::needs_update;
+pub use news::News;
 pub use node::{
     AddressKind, NetworkCondition, Node, NodeAddress, PROVIDED_NODE_IP, Ready, SHUTDOWN_TAINT,
     Taint, UNINITIALIZED_TAINT,

@@ -344,8 +344,9 @@ fn start_manager(
     ];
     arguments.extend(settings.arguments);
     let command = providers::named(entry.name)?.command;
-    let Request::Run(line) = options::parse(command, Some(entry.name), &arguments)
-        .map_err(|error| anyhow::anyhow!(error.message))?
+    let Request::Run(line) =
+        options::parse(crate::flags::table(), command, Some(entry.name), &arguments)
+            .map_err(|error| anyhow::anyhow!(error.message))?
     else {
         bail!("the sandbox's own command line does not run a manager");
     };

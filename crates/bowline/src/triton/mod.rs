@@ -2,6 +2,7 @@
 
 mod credentials;
 mod key;
+pub(crate) mod secret;
 mod store;
 
 use std::process::ExitCode;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bowline_controllers::clients::load_config;
 use bowline_core::Secret;
-use bowline_triton::SecretContent;
+use bowline_triton::{LOADED, SecretContent};
 use k8s_openapi::api::core::v1::{Event, Secret as Object};
 use kube::api::{Api, ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
@@ -15,8 +15,6 @@ use super::credentials::Failure;
 
 /// Who writes.
 const FIELD_MANAGER: &str = "bowline-credentials";
-/// What the manager says on the Secret once it uses its content.
-pub(super) const LOADED: &str = "CredentialsLoaded";
 /// How long a manager may take to see a changed Secret.
 const PATIENCE: Duration = Duration::from_secs(120);
 const BETWEEN: Duration = Duration::from_secs(2);

@@ -136,7 +136,7 @@ fn help_begins_with_what_to_do_and_lists_every_flag() {
                 "{word} is not near the beginning: {first}"
             );
         }
-        for flag in bowline_controllers::options::FLAGS {
+        for flag in crate::flags::table().flags() {
             let name = format!("--{}", flag.name);
             assert!(ended.stdout.contains(&name), "{name} is not in the help");
         }

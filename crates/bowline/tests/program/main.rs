@@ -14,6 +14,9 @@ mod command_line;
 mod configuration;
 mod deploy;
 mod exoscale;
+#[path = "../../src/flags.rs"]
+#[allow(dead_code, reason = "the program uses the rest")]
+mod flags;
 mod manager;
 mod process;
 mod replicas;

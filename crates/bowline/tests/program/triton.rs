@@ -11,7 +11,7 @@ use bowline_simulator::triton::{DEFAULT_FINGERPRINT, DEFAULT_PRIVATE_KEY, Scene,
 use tempfile::TempDir;
 use tokio::task::spawn_blocking;
 
-use crate::process::{Ended, bowline, run};
+use crate::process::{Ended, Running, bowline, run};
 
 struct Stage {
     cluster: Cluster,
@@ -61,6 +61,16 @@ impl Stage {
             .env("SDC_ACCOUNT", "acme")
             .env("SDC_KEY_ID", DEFAULT_FINGERPRINT);
         command
+    }
+
+    /// Events with that reason, in the namespace of the Secret.
+    async fn events(&self, reason: &str) -> Vec<k8s_openapi::api::core::v1::Event> {
+        let api: kube::Api<k8s_openapi::api::core::v1::Event> =
+            kube::Api::namespaced(self.cluster.admin().unwrap(), "kube-system");
+        let all = api.list(&kube::api::ListParams::default()).await.unwrap();
+        let with =
+            |event: &k8s_openapi::api::core::v1::Event| event.reason.as_deref() == Some(reason);
+        all.items.into_iter().filter(with).collect()
     }
 
     /// The texts of the Secret in the cluster, if there is one.
@@ -215,44 +225,122 @@ fn the_provider_tells_what_is_missing() {
     ]);
 }
 
+#[test]
+fn flags_are_read_named_and_go_before_the_environment() {
+    let mut command = bowline(&["--cloud-provider=triton", "--master=http://127.0.0.1:1"]);
+    command
+        .args(["--triton-endpoint=ftp://x", "--triton-account=a/b"])
+        .args(["--triton-user", "u", "--triton-act-as=other"])
+        .env("SDC_ENDPOINT", "http://127.0.0.1:1")
+        .env("SDC_PRIVATE_KEY", DEFAULT_PRIVATE_KEY);
+    run(command).failed_with(&[
+        "--triton-endpoint",
+        "--triton-account",
+        "triton-user (--triton-user) and triton-act-as (--triton-act-as)",
+    ]);
+    // The key itself is no flag.
+    let ended = run(bowline(&["--triton-private-key=x"]));
+    ended.failed_with(&["unknown flag: --triton-private-key"]);
+    let wrong = run(bowline(&[
+        "--cloud-provider=triton",
+        "--master=http://127.0.0.1:1",
+        "--triton-credentials-secret=triton-credentials",
+    ]));
+    wrong.failed_with(&["--triton-credentials-secret", "is not <namespace>/<name>"]);
+}
+
 #[tokio::test]
-async fn a_key_is_rotated_once_a_manager_uses_the_new_one() {
+async fn a_plan_does_not_wait_for_a_secret_that_is_not_there() {
     let stage = Stage::new().await;
+    let mut command = bowline(&["plan", "--all", "--cloud-provider=triton"]);
+    command
+        .arg(format!(
+            "--kubeconfig={}",
+            stage.path("kubeconfig").display()
+        ))
+        .arg("--triton-credentials-secret=kube-system/triton-credentials");
+    let ended = ran(command).await;
+    ended.failed_with(&[
+        "Secret kube-system/triton-credentials (--triton-credentials-secret) does not exist",
+        "the private key is missing",
+    ]);
+}
+
+#[tokio::test]
+async fn a_manager_waits_for_its_secret_and_a_rotated_key_is_taken_on_without_a_restart() {
+    let stage = Stage::new().await;
+    let mut command = bowline(&["--cloud-provider=triton", "--secure-port=0", "--v=2"]);
+    command
+        .arg(format!(
+            "--kubeconfig={}",
+            stage.path("kubeconfig").display()
+        ))
+        .arg(format!("--triton-endpoint={}", stage.url))
+        .arg("--triton-credentials-secret=kube-system/triton-credentials");
+    let mut manager = Running::start(command);
+    let mut manager = spawn_blocking(move || {
+        let line = manager.logs("the start waits for the Secret");
+        assert!(line.contains("kube-system/triton-credentials"), "{line}");
+        assert!(line.contains("the account is missing"), "{line}");
+        manager
+    })
+    .await
+    .unwrap();
     assert_eq!(ran(stage.tool(&[])).await.code, Some(0));
-    let rotating = tokio::spawn(ran(stage.tool(&["--rotate"])));
-    let stored = loop {
-        let secret = stage.secret("triton-credentials").await.unwrap();
-        if secret["SDC_KEY_ID"] != DEFAULT_FINGERPRINT {
-            break secret;
-        }
-        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-    };
-    // What a manager says.
-    let events: kube::Api<k8s_openapi::api::core::v1::Event> =
-        kube::Api::namespaced(stage.cluster.admin().unwrap(), "kube-system");
-    let event = serde_json::from_value(serde_json::json!({
-        "metadata": {"name": "loaded", "namespace": "kube-system"},
-        "involvedObject": {
-            "kind": "Secret", "name": "triton-credentials", "namespace": "kube-system",
-        },
-        "reason": "CredentialsLoaded",
-        "message": format!("using key {}", stored["SDC_KEY_ID"]),
-        "type": "Normal",
-    }));
-    events
-        .create(&kube::api::PostParams::default(), &event.unwrap())
-        .await
-        .unwrap();
-    let ended = rotating.await.unwrap();
+    let manager = spawn_blocking(move || {
+        manager.logs("Bowline starts");
+        let line = manager.logs("CredentialsLoaded");
+        assert!(line.contains(DEFAULT_FINGERPRINT), "{line}");
+        manager
+    })
+    .await
+    .unwrap();
+    let ended = ran(stage.tool(&["--rotate"])).await;
     assert_eq!(ended.code, Some(0), "{ended:?}");
-    assert!(
-        ended
-            .stdout
-            .contains(&format!("removed the key {DEFAULT_FINGERPRINT}")),
-        "{ended:?}"
-    );
+    let removed = format!("removed the key {DEFAULT_FINGERPRINT}");
+    assert!(ended.stdout.contains(&removed), "{ended:?}");
+    let new = stage.secret("triton-credentials").await.unwrap()["SDC_KEY_ID"].clone();
+    assert_ne!(new, DEFAULT_FINGERPRINT);
     // The old key no longer opens anything.
     let ended = ran(stage.tool(&["--dry-run"])).await;
     assert_eq!(ended.code, Some(3), "{ended:?}");
     assert!(ended.error().contains("401"), "{ended:?}");
+    // What people see on the Secret: it, and not another of its name.
+    let events = stage.events("CredentialsLoaded").await;
+    let secret: kube::Api<k8s_openapi::api::core::v1::Secret> =
+        kube::Api::namespaced(stage.cluster.admin().unwrap(), "kube-system");
+    let secret = secret.get("triton-credentials").await.unwrap();
+    for event in &events {
+        assert_eq!(event.type_.as_deref(), Some("Normal"));
+        assert_eq!(event.involved_object.kind.as_deref(), Some("Secret"));
+        assert_eq!(event.involved_object.uid, secret.metadata.uid);
+    }
+    let messages: Vec<&str> = events
+        .iter()
+        .filter_map(|it| it.message.as_deref())
+        .collect();
+    for fingerprint in [DEFAULT_FINGERPRINT, &new] {
+        let telling = messages.iter().filter(|text| text.contains(fingerprint));
+        assert_eq!(telling.count(), 1, "{messages:?}");
+    }
+    // What cannot be used is told there too, and the manager goes on.
+    let mut broken = stage.tool(&["--skip-verify"]);
+    broken.arg("--account=nobody");
+    assert_eq!(ran(broken).await.code, Some(0));
+    let mut manager = spawn_blocking(move || {
+        let mut manager = manager;
+        manager.logs("CredentialsRejected");
+        manager.signal("TERM");
+        manager
+    })
+    .await
+    .unwrap();
+    let line = spawn_blocking(move || {
+        let line = manager.logs("Bowline ends");
+        (line, manager.end())
+    });
+    let (_, ended) = line.await.unwrap();
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert!(!ended.stderr.contains("PRIVATE KEY"), "{ended:?}");
+    assert_eq!(stage.events("CredentialsRejected").await.len(), 1);
 }

@@ -1,7 +1,9 @@
 //! What a leader does: watch, start the controllers, stop them again.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use bowline_core::Cloud;
 use bowline_core::routes::cluster_ranges;
 use futures::future::BoxFuture;
 use tokio::task::JoinSet;
@@ -18,6 +20,7 @@ use crate::ipam::{self, IpamController, IpamParts};
 use crate::labels::{LabelController, LabelOptions};
 use crate::lifecycle::{LifecycleController, LifecycleOptions};
 use crate::lookups::Lookups;
+use crate::news;
 use crate::node::{NodeController, NodeOptions};
 use crate::nodes::Nodes;
 use crate::options::{
@@ -88,7 +91,7 @@ impl<'a> Work<'a> {
         let owners = self.owners(&stop);
         let mut running = JoinSet::new();
         self.tell_troubles(&mut running, &stop);
-        let mut recorders = Vec::new();
+        let mut recorders = self.tell_news(&mut running, &stop);
         let mut names = Vec::new();
         for known in &self.controllers {
             self.pause(&stop).await;
@@ -147,6 +150,35 @@ impl<'a> Work<'a> {
             let clock = self.manager.clock.clone();
             running.spawn(trouble::tell(cloud.clone(), client, clock, stop.clone()));
         }
+    }
+
+    /// Tells the news of clouds, likewise; gives what writes them.
+    fn tell_news(&self, running: &mut JoinSet<()>, stop: &Stop) -> Vec<Recorder> {
+        let manager = self.manager;
+        let context = manager.event_context();
+        let lease = self.lease();
+        let tell = |cloud: &Arc<dyn Cloud>| {
+            let name = cloud.provider();
+            let recorder = if self.fence.is_observing() {
+                Recorder::observing(name, &context)
+            } else {
+                let client = manager.clients.with_own_rights(name, &self.fence);
+                Recorder::new(client, name, &context)
+            };
+            let (cloud, stop) = (Arc::clone(cloud), stop.clone());
+            running.spawn(news::tell(cloud, recorder.clone(), lease.clone(), stop));
+            recorder
+        };
+        manager.clouds.iter().map(tell).collect()
+    }
+
+    /// The manager's lease, by namespace and name.
+    fn lease(&self) -> (String, String) {
+        let election = &self.manager.options.election;
+        (
+            election.resource_namespace.clone(),
+            election.resource_name.clone(),
+        )
     }
 
     fn owners(&self, stop: &Stop) -> Owners {
@@ -489,6 +521,7 @@ impl<'a> Work<'a> {
         let parts = ChoresParts {
             // The chart's Service.
             address: format!("https://bowline-metrics.{namespace}.svc:{port}"),
+            lease: self.lease(),
             namespace,
             nodes: self.nodes.clone(),
             client: client(),
@@ -535,10 +568,7 @@ impl<'a> Work<'a> {
             concurrent_syncs: at_least_one(options.controllers.service_syncs),
             cluster_name: options.cloud.cluster_name.clone(),
             remove_orphans: options.controllers.remove_orphans,
-            lease: (
-                options.election.resource_namespace.clone(),
-                options.election.resource_name.clone(),
-            ),
+            lease: self.lease(),
         }
     }
 

@@ -9,6 +9,7 @@ use tracing::{debug, info, warn};
 
 use super::{NodeController, Outcome};
 use crate::events::EventType;
+use crate::lookups::Lookups;
 use crate::stop::Stop;
 use crate::write::WriteError;
 
@@ -175,7 +176,11 @@ impl NodeController {
     pub(super) fn leave_alone(&self, node: &Node, ownership: &Ownership) {
         let reason = match ownership {
             Ownership::Contested(_) => "NodeContested",
-            Ownership::Nobody(Orphan::MalformedProviderId { .. }) => "MalformedProviderID",
+            Ownership::Nobody(Orphan::MalformedProviderId { cloud, .. }) => {
+                let mut all = self.owners.all().iter().map(Lookups::cloud);
+                let cloud = all.find(|it| it.name() == cloud);
+                cloud.map_or("MalformedProviderID", |it| it.malformed_reason())
+            }
             Ownership::Owned { .. } => return,
             Ownership::Nobody(_) | Ownership::Undecided(_) => {
                 debug!(node = node.name, "{ownership}");

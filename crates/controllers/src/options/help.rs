@@ -6,7 +6,7 @@ use bowline_core::quote;
 
 use super::Values;
 use super::controllers::CONTROLLERS;
-use super::table::{Category, Effect, FLAGS, Flag};
+use super::table::{Category, Effect, Flag, Table};
 use super::value::{Kind, Value};
 
 /// Width of the help text; terminals of 80 columns wrap nothing important.
@@ -15,11 +15,11 @@ const WIDTH: usize = 90;
 const INDENT: usize = 10;
 
 /// The usage text: what `--help` prints after the description, and what goes before a flag error.
-pub fn usage(program: &str, cloud_provider: Option<&str>) -> String {
+pub fn usage(table: Table, program: &str, cloud_provider: Option<&str>) -> String {
     let mut text = format!("Usage:\n  {program} [flags]\n");
-    for category in Category::ALL {
+    for category in table.categories() {
         let _ = write!(text, "\n{} flags:\n\n", category.title());
-        for flag in FLAGS.iter().filter(|flag| flag.category == category) {
+        for flag in table.flags().filter(|flag| flag.category == category) {
             describe(&mut text, flag, cloud_provider);
         }
     }
@@ -106,7 +106,7 @@ pub fn flag_lines(values: &Values) -> Vec<String> {
 }
 
 /// The reference page of all flags, in Markdown.
-pub fn reference_markdown() -> String {
+pub fn reference_markdown(table: Table) -> String {
     let mut page = String::from(
         "# Command-line flags\n\n\
          Written from the table in the source; do not edit by hand.\n\n\
@@ -114,10 +114,13 @@ pub fn reference_markdown() -> String {
          and hyphens are interchangeable. Lists are comma separated or repeated: the first\n\
          occurrence replaces the default, later ones append. Durations look like `1m30s`.\n",
     );
-    for category in Category::ALL {
+    for category in table.categories() {
         let _ = write!(page, "\n## {}\n\n", category.title());
+        if let Category::Own(cloud) = category {
+            let _ = write!(page, "Only with the provider of {cloud}.\n\n");
+        }
         page.push_str("| Flag | Type | Default | Meaning |\n|---|---|---|---|\n");
-        for flag in FLAGS.iter().filter(|flag| flag.category == category) {
+        for flag in table.flags().filter(|flag| flag.category == category) {
             reference_row(&mut page, flag);
         }
     }

@@ -29,7 +29,7 @@ pub use settings::{
     DebuggingOptions, ElectionOptions, IpamOptions, LoggingOptions, Mode, Options, ServingOptions,
     TlsOptions, WebhookOptions,
 };
-pub use table::{Category, Effect, FLAGS, Flag};
+pub use table::{Category, Effect, FLAGS, Flag, Table};
 pub use tls::SUITES;
 pub use validate::InvalidOptions;
 pub use value::{Kind, Value};
@@ -66,18 +66,19 @@ pub struct CommandLine {
 
 /// Reads a command line (without the program's name).
 ///
-/// `program` is the name in messages. `cloud_provider` presets that flag: the originals preset
+/// `table` has the flags, `program` is the name in messages. `cloud_provider` presets that flag: the originals preset
 /// their own name, so their manifests do not give it.
 pub fn parse(
+    table: Table,
     program: &str,
     cloud_provider: Option<&str>,
     arguments: &[String],
 ) -> Result<Request, UsageError> {
-    let parse::Read { values, warnings } = parse::read(program, cloud_provider, arguments)?;
+    let parse::Read { values, warnings } = parse::read(table, program, cloud_provider, arguments)?;
     if values.switch("help") {
         return Ok(Request::Help(format!(
             "{DESCRIPTION}\n{}",
-            usage(program, cloud_provider)
+            usage(table, program, cloud_provider)
         )));
     }
     match values.text("version").as_str() {
@@ -85,7 +86,8 @@ pub fn parse(
         "raw" => return Ok(Request::RawVersion),
         _ => {}
     }
-    let options = Options::from_values(&values);
+    let mut options = Options::from_values(&values);
+    options.cloud.own = values.own(table);
     Ok(Request::Run(Box::new(CommandLine {
         options,
         values,

@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use bowline_core::quote;
 
-use super::table;
-use super::table::{Effect, FLAGS, Flag, find};
+use super::table::{Effect, Flag, Table};
 use super::value::Value;
 
 /// Why a command line was not understood.
@@ -49,8 +48,8 @@ pub struct Values {
 
 impl Values {
     /// The defaults of the table, with the provider's name preset if there is one.
-    pub fn defaults(cloud_provider: Option<&str>) -> Self {
-        let known = FLAGS.iter().filter(|flag| flag.effect != Effect::Removed);
+    pub fn defaults(table: Table, cloud_provider: Option<&str>) -> Self {
+        let known = table.flags().filter(|flag| flag.effect != Effect::Removed);
         let mut values: BTreeMap<_, _> = known
             .map(|flag| (flag.name, flag.default_value()))
             .collect();
@@ -76,6 +75,13 @@ impl Values {
     /// Every flag with its value, by name.
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, &Value)> {
         self.values.iter().map(|(name, value)| (*name, value))
+    }
+
+    /// What was given of the flags that single clouds have, as it would be written.
+    pub(super) fn own(&self, table: Table) -> BTreeMap<String, String> {
+        let given = table.own().iter().filter(|flag| self.given(flag.name));
+        let text = |flag: &Flag| Some((flag.name.to_owned(), self.get(flag.name)?.to_string()));
+        given.filter_map(text).collect()
     }
 
     fn set(&mut self, flag: &'static Flag, text: &str) -> Result<(), String> {
@@ -170,12 +176,14 @@ pub(super) struct Read {
 
 /// Reads the arguments (without the program's name). `program` stands in error messages.
 pub(super) fn read(
+    table: Table,
     program: &str,
     cloud_provider: Option<&str>,
     arguments: &[String],
 ) -> Result<Read, UsageError> {
-    let values = Values::defaults(cloud_provider);
+    let values = Values::defaults(table, cloud_provider);
     let mut reader = Reader {
+        table,
         values,
         warned: BTreeSet::new(),
         warnings: Vec::new(),
@@ -217,6 +225,7 @@ fn superfluous(program: &str, arguments: &[&str]) -> UsageError {
 }
 
 struct Reader {
+    table: Table,
     values: Values,
     warned: BTreeSet<&'static str>,
     warnings: Vec<String>,
@@ -235,9 +244,9 @@ impl Reader {
             Some((name, value)) => (name, Some(value)),
             None => (body, None),
         };
-        let Some(flag) = find(name) else {
+        let Some(flag) = self.table.find(name) else {
             let mut error = UsageError::new(format!("unknown flag: --{name}"));
-            error.suggestion = suggestion(name).map(|name| format!("--{name}"));
+            error.suggestion = suggestion(self.table, name).map(|name| format!("--{name}"));
             return Err(error);
         };
         let value = match value {
@@ -255,7 +264,8 @@ impl Reader {
         let mut body = &argument[1..];
         while let Some(letter) = body.chars().next() {
             let after = &body[letter.len_utf8()..];
-            let Some(flag) = FLAGS.iter().find(|flag| flag.short == Some(letter)) else {
+            let mut flags = self.table.flags();
+            let Some(flag) = flags.find(|flag| flag.short == Some(letter)) else {
                 let message = format!("unknown shorthand flag: '{letter}' in {argument}");
                 return Err(UsageError::new(message));
             };
@@ -312,10 +322,9 @@ impl Reader {
 }
 
 /// The known flag that was probably meant.
-fn suggestion(name: &str) -> Option<&'static str> {
+fn suggestion(table: Table, name: &str) -> Option<&'static str> {
     let name = name.replace('_', "-");
-    let known = table::FLAGS.iter();
-    let known = known.filter(|flag| flag.effect != Effect::Removed);
+    let known = table.flags().filter(|flag| flag.effect != Effect::Removed);
     nearest(&name, known.map(|flag| flag.name))
 }
 

@@ -53,6 +53,8 @@ pub struct CloudOptions {
     pub allow_untagged: bool,
     /// `--external-cloud-volume-plugin`; only shown.
     pub external_volume_plugin: String,
+    /// What was given of the flags that only single clouds have, by name.
+    pub own: BTreeMap<String, String>,
 }
 
 /// How the API server is reached.
@@ -343,6 +345,7 @@ fn cloud(values: &Values) -> CloudOptions {
         cluster_cidr: values.text("cluster-cidr"),
         allow_untagged: values.switch("allow-untagged-cloud"),
         external_volume_plugin: values.text("external-cloud-volume-plugin"),
+        own: BTreeMap::new(),
     }
 }
 

@@ -39,6 +39,8 @@ pub enum Effect {
 #[expect(missing_docs, reason = "the titles say it")]
 pub enum Category {
     Cloud,
+    /// What only one cloud has; the title is its name.
+    Own(&'static str),
     Generic,
     Nodes,
     Services,
@@ -56,7 +58,7 @@ pub enum Category {
 }
 
 impl Category {
-    /// All headings in order.
+    /// All headings in order, but for those of single clouds, which come after the first.
     pub const ALL: [Self; 15] = [
         Self::Cloud,
         Self::Generic,
@@ -79,6 +81,7 @@ impl Category {
     pub const fn title(self) -> &'static str {
         match self {
             Self::Cloud => "Cloud provider",
+            Self::Own(cloud) => cloud,
             Self::Generic => "Generic",
             Self::Nodes => "Node controller",
             Self::Services => "Service controller",
@@ -118,6 +121,22 @@ impl Flag {
         }
     }
 
+    /// A flag that only one cloud has. What it means is for the cloud to say; if it is not given, it has no
+    /// default, but nothing.
+    pub const fn own(
+        cloud: &'static str,
+        name: &'static str,
+        is_switch: bool,
+        help: &'static str,
+    ) -> Self {
+        let (kind, default) = if is_switch {
+            (Kind::Switch, "false")
+        } else {
+            (Kind::Text, "")
+        };
+        Self::new(name, kind, default, Category::Own(cloud), help)
+    }
+
     const fn ignored(mut self) -> Self {
         self.effect = Effect::Ignored;
         self
@@ -150,10 +169,44 @@ impl Flag {
     }
 }
 
-/// The row of that name; underscores count as hyphens.
-pub(super) fn find(name: &str) -> Option<&'static Flag> {
-    let name = name.replace('_', "-");
-    FLAGS.iter().find(|flag| flag.name == name)
+/// The flags of a program: [`FLAGS`], and those that its clouds have of their own.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Table {
+    own: &'static [Flag],
+}
+
+impl Table {
+    /// With flags made by [`Flag::own`].
+    pub const fn with(own: &'static [Flag]) -> Self {
+        Self { own }
+    }
+
+    /// All flags.
+    pub fn flags(self) -> impl Iterator<Item = &'static Flag> {
+        FLAGS.iter().chain(self.own)
+    }
+
+    /// Those of clouds.
+    pub(super) fn own(self) -> &'static [Flag] {
+        self.own
+    }
+
+    /// All headings in order.
+    pub(super) fn categories(self) -> Vec<Category> {
+        let mut all = Category::ALL.to_vec();
+        for flag in self.own.iter().rev() {
+            if !all.contains(&flag.category) {
+                all.insert(1, flag.category);
+            }
+        }
+        all
+    }
+
+    /// The row of that name; underscores count as hyphens.
+    pub(super) fn find(self, name: &str) -> Option<&'static Flag> {
+        let name = name.replace('_', "-");
+        self.flags().find(|flag| flag.name == name)
+    }
 }
 
 use Category as C;

@@ -7,14 +7,24 @@ fn arguments(line: &[&str]) -> Vec<String> {
 }
 
 fn run(line: &[&str]) -> CommandLine {
-    match parse("cloud-controller-manager", Some("demo"), &arguments(line)) {
+    match parse(
+        Table::default(),
+        "cloud-controller-manager",
+        Some("demo"),
+        &arguments(line),
+    ) {
         Ok(Request::Run(command)) => *command,
         other => panic!("{line:?}: {other:?}"),
     }
 }
 
 fn error(line: &[&str]) -> String {
-    match parse("cloud-controller-manager", Some("demo"), &arguments(line)) {
+    match parse(
+        Table::default(),
+        "cloud-controller-manager",
+        Some("demo"),
+        &arguments(line),
+    ) {
         Err(error) => error.message,
         other => panic!("{line:?}: {other:?}"),
     }
@@ -135,7 +145,7 @@ const OURS: &[(&str, &str)] = &[("mode", "manage")];
 
 #[test]
 fn every_row_has_the_default_of_the_specification_and_none_is_missing() {
-    let shown: Vec<(&str, String)> = Values::defaults(None)
+    let shown: Vec<(&str, String)> = Values::defaults(Table::default(), None)
         .iter()
         .map(|(name, value)| (name, value.to_string()))
         .collect();
@@ -387,7 +397,7 @@ fn a_command_line_that_does_not_parse_says_why() {
     ] {
         if expected.is_empty() {
             assert!(matches!(
-                parse("p", None, &arguments(line)),
+                parse(Table::default(), "p", None, &arguments(line)),
                 Ok(Request::Version)
             ));
         } else {
@@ -409,7 +419,7 @@ fn a_mistyped_flag_gets_a_suggestion() {
         ),
         ("--frobnicate", "Error: unknown flag: --frobnicate\n"),
     ] {
-        let error = parse("p", None, &arguments(&[line])).unwrap_err();
+        let error = parse(Table::default(), "p", None, &arguments(&[line])).unwrap_err();
         assert_eq!(error.lines(), expected);
         assert!(error.shows_usage);
     }
@@ -463,7 +473,7 @@ fn help_and_version_are_answers_and_not_runs() {
         &["--help", "--version"],
         &["-hv3"],
     ] {
-        match parse("bowline", None, &arguments(line)) {
+        match parse(Table::default(), "bowline", None, &arguments(line)) {
             Ok(Request::Help(text)) => {
                 assert!(text.starts_with("The cloud controller manager "));
                 assert!(text.contains("\n\nUsage:\n  bowline [flags]\n"), "{text}");
@@ -472,23 +482,36 @@ fn help_and_version_are_answers_and_not_runs() {
         }
     }
     assert!(matches!(
-        parse("p", None, &arguments(&["--version"])),
+        parse(Table::default(), "p", None, &arguments(&["--version"])),
         Ok(Request::Version)
     ));
     assert!(matches!(
-        parse("p", None, &arguments(&["--version=raw"])),
+        parse(Table::default(), "p", None, &arguments(&["--version=raw"])),
         Ok(Request::RawVersion)
     ));
     assert!(matches!(
-        parse("p", None, &arguments(&["--version=false"])),
+        parse(
+            Table::default(),
+            "p",
+            None,
+            &arguments(&["--version=false"])
+        ),
         Ok(Request::Run(_))
     ));
-    assert!(parse("p", None, &arguments(&["--help", "--bogus"])).is_err());
+    assert!(
+        parse(
+            Table::default(),
+            "p",
+            None,
+            &arguments(&["--help", "--bogus"])
+        )
+        .is_err()
+    );
 }
 
 #[test]
 fn the_help_text_names_every_flag_once_and_fits() {
-    let text = usage("cloud-controller-manager", Some("demo"));
+    let text = usage(Table::default(), "cloud-controller-manager", Some("demo"));
     for flag in FLAGS {
         let head = format!("--{}", flag.name);
         let named = text
@@ -501,7 +524,7 @@ fn the_help_text_names_every_flag_once_and_fits() {
     }
     assert!(text.lines().all(|line| line.chars().count() <= 90));
     assert!(text.contains(r#"(default "demo")"#) && text.contains("(default 12h0m0s)"));
-    let page = reference_markdown();
+    let page = reference_markdown(Table::default());
     for flag in FLAGS {
         assert!(
             page.contains(&format!("`--{}` |", flag.name)),
@@ -683,11 +706,47 @@ fn a_preset_provider_may_be_overridden() {
         run(&["--cloud-provider=other"]).options.cloud.provider,
         "other"
     );
-    let Ok(Request::Run(command)) = parse("p", None, &[]) else {
+    let Ok(Request::Run(command)) = parse(Table::default(), "p", None, &[]) else {
         panic!()
     };
     assert_eq!(
         command.options.validate().unwrap_err().to_string(),
         "--cloud-provider cannot be empty"
     );
+}
+
+#[test]
+fn flags_of_single_clouds_are_read_explained_and_handed_on_as_given() {
+    const OWN: &[Flag] = &[
+        Flag::own("Demo", "demo-endpoint", false, "Where it is."),
+        Flag::own("Demo", "demo-insecure", true, "Nothing is checked."),
+    ];
+    let table = Table::with(OWN);
+    let read = |line: &[&str]| parse(table, "p", None, &arguments(line));
+    let Ok(Request::Run(command)) = read(&["--demo_endpoint", "x", "--demo-insecure"]) else {
+        panic!("not read");
+    };
+    let own: Vec<(&str, &str)> = command
+        .options
+        .cloud
+        .own
+        .iter()
+        .map(|(name, value)| (name.as_str(), value.as_str()))
+        .collect();
+    assert_eq!(own, [("demo-endpoint", "x"), ("demo-insecure", "true")]);
+    let Ok(Request::Run(command)) = read(&[]) else {
+        panic!("not read");
+    };
+    assert!(command.options.cloud.own.is_empty());
+    let wrong = read(&["--demo-endpont=x"]).unwrap_err();
+    assert_eq!(wrong.suggestion.as_deref(), Some("--demo-endpoint"));
+    assert_eq!(
+        error(&["--demo-endpoint=x"]),
+        "unknown flag: --demo-endpoint"
+    );
+    for text in [usage(table, "p", None), reference_markdown(table)] {
+        let headings = ["Cloud provider", "Demo", "--demo-endpoint", "Generic"];
+        let places: Vec<usize> = headings.iter().map(|it| text.find(it).unwrap()).collect();
+        assert!(places.is_sorted(), "{places:?}");
+    }
 }

@@ -302,7 +302,12 @@ impl Replica {
 
 pub(crate) fn parse(arguments: &[&str]) -> Options {
     let arguments: Vec<String> = arguments.iter().map(ToString::to_string).collect();
-    match options::parse("bowline", Some("demo"), &arguments) {
+    match options::parse(
+        options::Table::default(),
+        "bowline",
+        Some("demo"),
+        &arguments,
+    ) {
         Ok(Request::Run(line)) => line.options,
         other => panic!("{other:?}"),
     }

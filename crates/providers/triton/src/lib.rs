@@ -40,6 +40,7 @@ mod instances;
 mod interest;
 pub mod keys;
 mod metrics;
+mod news;
 mod reload;
 pub mod roll;
 mod routes;
@@ -53,11 +54,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bowline_core::routes::Routes;
-use bowline_core::{Chores, Claim, Cloud, CloudName, Instances, Node, Page};
+use bowline_core::{
+    BoxFuture, Chores, Claim, Cloud, CloudName, Fact, Following, Hold, Instances, LabelSync, News,
+    Node, Page,
+};
 pub use bowline_http::Surroundings;
 use bowline_http::{Background, Clock};
 use thiserror::Error;
-use tokio::sync::watch;
+use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::{Notify, watch};
 use tokio::time::sleep;
 use tracing::warn;
 
@@ -65,6 +70,7 @@ use api::{Api, Client, ClientError, Setting};
 use cmon::Cmon;
 use instances::Machines;
 use interest::Interest;
+use news::NewsDesk;
 use routes::FabricRoutes;
 use tags::Keeper;
 
@@ -72,7 +78,7 @@ pub use config::{Config, ConfigErrors, SecretContent};
 pub use feed::{GATHER, PING, REFUSED};
 pub use instances::{CONFIRMATIONS, INSTANCE_ID, NAMES_READ, PREFIX, dnsify};
 pub use metrics::TritonMetrics;
-pub use reload::{Environment, POLL, SourceError, Sources};
+pub use reload::{Environment, LOADED, POLL, REJECTED, SecretSource, SourceError, Sources};
 pub use routes::{
     IPV6_IGNORED, MOST_ENTRIES, NEED_SPOOFING, NO_FABRIC_NIC, OUTSIDE_CLUSTER, OVERLAPS_SUBNET,
     SHARED, TOO_MANY,
@@ -106,6 +112,8 @@ pub fn build(
         warn!(cloud = surroundings.name.as_str(), "{warning}");
     }
     let interest = Arc::new(Interest::default());
+    let news = Arc::new(NewsDesk::default());
+    let changed = Arc::new(Notify::new());
     let mut sites = Vec::new();
     let mut tasks = Vec::new();
     for profile in &config.profiles {
@@ -113,6 +121,7 @@ pub fn build(
         let api = Arc::new(Api::new(Client::new(&profile.connection, &setting)?));
         let site = Arc::new(Site::new(profile, api));
         tasks.extend(background(&site, &config, surroundings, metrics, &interest));
+        tasks.push(listen(&site, &changed));
         sites.push((site, setting));
     }
     let routes = config.routes.enabled.then(|| {
@@ -132,6 +141,7 @@ pub fn build(
         surroundings.clock.clone(),
         Arc::clone(&interest),
         metrics.clone(),
+        Arc::clone(&news),
     ));
     let fingerprint = config.profiles.first();
     let fingerprint = fingerprint.map(|it| it.connection.key.fingerprint().md5());
@@ -159,6 +169,8 @@ pub fn build(
         machines: Arc::clone(&machines),
         routes,
         loaded: loaded.subscribe(),
+        news: Arc::clone(&news),
+        changed,
         config,
         _tasks: tasks
             .into_iter()
@@ -169,12 +181,26 @@ pub fn build(
                     machines,
                     failures: metrics.reload_failures.clone(),
                     loaded,
+                    news,
                 }
                 .run(),
             )])
             .collect(),
     };
     Ok(Arc::new(cloud))
+}
+
+/// Passes on that machines have changed, to whoever waits for that, or will.
+fn listen(site: &Site, changed: &Arc<Notify>) -> Background {
+    let (mut changes, changed) = (site.roll.changes(), Arc::clone(changed));
+    Background::start(async move {
+        loop {
+            match changes.recv().await {
+                Ok(_) | Err(RecvError::Lagged(_)) => changed.notify_one(),
+                Err(RecvError::Closed) => return,
+            }
+        }
+    })
 }
 
 fn keeper(site: &Arc<Site>, metrics: &TritonMetrics) -> Arc<Keeper> {
@@ -237,6 +263,9 @@ pub struct Triton {
     /// Where they are switched on.
     routes: Option<FabricRoutes>,
     loaded: watch::Receiver<String>,
+    news: Arc<NewsDesk>,
+    /// Machines have changed since labels were last looked at.
+    changed: Arc<Notify>,
     /// End with the cloud.
     _tasks: Vec<Background>,
 }
@@ -282,6 +311,14 @@ impl Cloud for Triton {
         id::claim(node)
     }
 
+    fn next_news(&self) -> BoxFuture<'_, News> {
+        Box::pin(self.news.next())
+    }
+
+    fn malformed_reason(&self) -> &'static str {
+        "InvalidProviderID"
+    }
+
     fn instances(&self) -> Option<&dyn Instances> {
         Some(&*self.machines)
     }
@@ -297,5 +334,36 @@ impl Cloud for Triton {
 
     fn page(&self, path: &str) -> Option<Page> {
         self.cmon.as_ref()?.page(path)
+    }
+
+    fn label_sync(&self) -> Option<&dyn LabelSync> {
+        Some(self)
+    }
+}
+
+impl LabelSync for Triton {
+    fn holds(&self, key: &str) -> Hold {
+        if instances::is_own_label(key) {
+            Hold::Whole
+        } else {
+            Hold::Not
+        }
+    }
+
+    /// A machine can be resized, but never moves to another data center.
+    fn follows(&self, fact: Fact) -> Option<Following> {
+        match fact {
+            Fact::Zone | Fact::Region => None,
+            Fact::InstanceType => Some(Following {
+                first: None,
+                is_warning: false,
+                reason: "InstanceTypeChanged",
+                words: "instance type changed",
+            }),
+        }
+    }
+
+    fn changed(&self) -> BoxFuture<'_, ()> {
+        Box::pin(self.changed.notified())
     }
 }

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use bowline_core::Regarding;
 use bowline_http::SmallFile;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
@@ -16,6 +17,7 @@ use crate::api::{Api, Client, Setting};
 use crate::config::{Config, ConfigErrors, Connection, Given, SecretContent};
 use crate::instances::Machines;
 use crate::keys::LARGEST_KEY;
+use crate::news::NewsDesk;
 use crate::site::Site;
 
 /// How often the file is read. Reading by its name covers renamed files and turned links alike.
@@ -37,10 +39,37 @@ pub struct Sources {
     pub environment: Environment,
     /// The cloud config file, if there is one.
     pub file: Option<PathBuf>,
-    /// What the Secret holds, if one is named; none: there is no such Secret now.
-    pub secret: Option<watch::Receiver<Option<SecretContent>>>,
+    /// The Secret, if one is named.
+    pub secret: Option<SecretSource>,
     /// `--cluster-name`.
     pub cluster_name: String,
+}
+
+/// A Secret that somebody follows for us.
+#[derive(Clone, Debug)]
+pub struct SecretSource {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// What it holds; none: there is no such Secret now.
+    pub content: watch::Receiver<Option<SecretContent>>,
+}
+
+impl SecretSource {
+    /// What it holds now.
+    pub fn now(&self) -> Option<SecretContent> {
+        self.content.borrow().clone()
+    }
+
+    fn about(&self, uid: &str) -> Regarding {
+        Regarding {
+            kind: "Secret",
+            namespace: self.namespace.clone(),
+            name: self.name.clone(),
+            uid: uid.to_owned(),
+        }
+    }
 }
 
 /// Why the configuration cannot be read.
@@ -119,9 +148,21 @@ impl Sources {
     }
 
     fn secret_now(&self) -> Option<SecretContent> {
-        self.secret
-            .as_ref()
-            .and_then(|secret| secret.borrow().clone())
+        self.secret.as_ref().and_then(SecretSource::now)
+    }
+
+    /// The Secret that the key is taken from; none if it is taken from elsewhere.
+    fn keeper(&self) -> Option<Regarding> {
+        let secret = self.secret.as_ref()?;
+        let content = secret.now()?;
+        content.has_key().then(|| secret.about(content.uid()))
+    }
+
+    /// The Secret, whatever it holds.
+    fn about(&self) -> Option<Regarding> {
+        let secret = self.secret.as_ref()?;
+        let content = secret.now();
+        Some(secret.about(content.as_ref().map_or("", SecretContent::uid)))
     }
 }
 
@@ -145,16 +186,29 @@ pub(crate) struct Follower {
     pub(crate) machines: Arc<Machines>,
     pub(crate) failures: prometheus_client::metrics::counter::Counter,
     pub(crate) loaded: watch::Sender<String>,
+    pub(crate) news: Arc<NewsDesk>,
 }
+
+/// What the event on the Secret is called once its key is in use; the credentials tool waits for it.
+pub const LOADED: &str = "CredentialsLoaded";
+/// And if it cannot be used.
+pub const REJECTED: &str = "CredentialsRejected";
 
 impl Follower {
     /// Runs until it is dropped.
     pub(crate) async fn run(mut self) {
-        let mut said = None;
+        let mut said: Option<String> = None;
+        // Whether people were told which key is in use.
+        let mut told = false;
         // What was read last, and when to read it again although it is the same.
         let mut last: Option<(Inputs, Option<Instant>)> = None;
         loop {
             self.wait().await;
+            if !told && self.news.is_wanted() {
+                // What was said while nobody listened is said again.
+                said = None;
+                told = self.tell_first().await;
+            }
             if let Some((inputs, again)) = &last
                 && again.is_none_or(|again| Instant::now() < again)
                 && self.sources.is_as(inputs)
@@ -169,9 +223,15 @@ impl Follower {
             };
             self.failures.inc();
             last = Some((inputs, Some(Instant::now() + AGAIN)));
-            if said.as_ref() != Some(&reason) {
+            // Every refusal has an id of its own.
+            let (words, _) = reason.split_once(" (request id").unwrap_or((&reason, ""));
+            if said.as_deref() != Some(words) {
                 error!("changed credentials are not used, the old ones stay: {reason}");
-                said = Some(reason);
+                if let Some(secret) = self.sources.about() {
+                    let text = format!("The old credentials stay in use: {reason}");
+                    self.news.warn(secret, REJECTED, text);
+                }
+                said = Some(words.to_owned());
             }
         }
     }
@@ -184,13 +244,39 @@ impl Follower {
         };
         tokio::select! {
             biased;
-            changed = secret.changed() => {
+            changed = secret.content.changed() => {
                 if changed.is_err() {
                     // Nobody follows the Secret any more.
                     sleep(POLL).await;
                 }
             }
             () = sleep(POLL) => {}
+        }
+    }
+
+    /// Tells which key is in use from the start, once it has opened something; says whether that is done.
+    async fn tell_first(&self) -> bool {
+        for (site, _) in &self.sites {
+            if site.account().await.is_err() {
+                return false;
+            }
+        }
+        self.tell_loaded();
+        true
+    }
+
+    fn tell_loaded(&self) {
+        let Some(secret) = self.sources.keeper() else {
+            return;
+        };
+        for (site, _) in &self.sites {
+            let client = site.api.client();
+            let text = format!(
+                "Using key {} of account {}",
+                client.connection().key.fingerprint().md5(),
+                client.connection().owner.account
+            );
+            self.news.tell(secret.clone(), LOADED, text);
         }
     }
 
@@ -232,6 +318,9 @@ impl Follower {
             site.api.client().signer().key_id()
         );
         self.loaded.send_replace(fingerprint);
+        if self.news.is_wanted() {
+            self.tell_loaded();
+        }
         Ok(())
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use bowline_controllers::clients::{Agent, Clients, Connection, Limits};
 use bowline_controllers::manager::{Manager, Reviews};
 use bowline_controllers::metrics::Metrics;
-use bowline_controllers::options::{self, Options, Request};
+use bowline_controllers::options::{self, Options, Request, Table};
 use bowline_core::{Cloud, GuardPolicy};
 use bowline_http::Connector;
 
@@ -72,7 +72,9 @@ impl Bench {
 
     fn parse(&self, flags: &[String]) -> Options {
         let (program, provider) = self.program;
-        let Ok(Request::Run(line)) = options::parse(program, Some(provider), flags) else {
+        let Ok(Request::Run(line)) =
+            options::parse(Table::default(), program, Some(provider), flags)
+        else {
             panic!("the flags are wrong: {flags:?}");
         };
         line.options.validate().unwrap();

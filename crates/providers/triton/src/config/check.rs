@@ -481,7 +481,7 @@ impl<'a> Checker<'a> {
                 names.push(format!("{} of profile {}", row.yaml_key(), profile.name));
                 continue;
             }
-            if row.flag {
+            if row.is_flag() {
                 names.push(format!("--{}", row.key()));
             }
             names.extend(row.environment.first().map(|name| (*name).to_owned()));

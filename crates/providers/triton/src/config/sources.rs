@@ -10,22 +10,46 @@ use super::table::Row;
 
 /// What a Secret holds, decoded. Values that are no text are left out.
 #[derive(Clone, Default, PartialEq, Eq)]
-pub struct SecretContent(BTreeMap<String, String>);
+pub struct SecretContent {
+    uid: String,
+    values: BTreeMap<String, String>,
+}
 
 impl SecretContent {
     /// Takes keys and values.
     pub fn new(values: impl IntoIterator<Item = (String, String)>) -> Self {
-        Self(values.into_iter().collect())
+        Self {
+            uid: String::new(),
+            values: values.into_iter().collect(),
+        }
+    }
+
+    /// The same of the Secret with that uid.
+    #[must_use]
+    pub fn of(mut self, uid: &str) -> Self {
+        uid.clone_into(&mut self.uid);
+        self
+    }
+
+    /// The Secret's uid; empty if it is not known.
+    pub fn uid(&self) -> &str {
+        &self.uid
+    }
+
+    /// Whether a private key is in it.
+    pub fn has_key(&self) -> bool {
+        let mut keys = super::table::PRIVATE_KEY.secret.iter();
+        keys.any(|key| self.get(key).is_some_and(|text| !text.trim().is_empty()))
     }
 
     fn get(&self, key: &str) -> Option<&str> {
-        self.0.get(key).map(String::as_str)
+        self.values.get(key).map(String::as_str)
     }
 }
 
 impl fmt::Debug for SecretContent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_set().entries(self.0.keys()).finish()
+        f.debug_set().entries(self.values.keys()).finish()
     }
 }
 
@@ -102,7 +126,7 @@ impl Finder<'_> {
     }
 
     fn flag(&self, row: &Row) -> Option<Found> {
-        let text = self.given.flags.get(row.key()).filter(|_| row.flag)?;
+        let text = self.given.flags.get(row.key()).filter(|_| row.is_flag())?;
         let name = format!("--{}", row.key());
         found(text, Source::Flag, name, row.key())
     }

@@ -53,6 +53,17 @@ impl Section {
     }
 }
 
+/// How a value is given as a flag.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FlagForm {
+    /// Not at all.
+    None,
+    /// With a text.
+    Text,
+    /// It is true or false, and may stand alone.
+    Switch,
+}
+
 /// One value: where it can stand, and what it may be.
 #[derive(Clone, Copy, Debug)]
 pub struct Row {
@@ -65,7 +76,7 @@ pub struct Row {
     /// The keys of the Secret for it; the first that is present wins.
     pub secret: &'static [&'static str],
     /// Whether `--<key>` is a flag.
-    pub flag: bool,
+    pub flag: FlagForm,
     /// Whether it is a list: separated by commas, or a list in YAML.
     pub list: bool,
     /// Whether each profile has its own.
@@ -91,7 +102,7 @@ impl Row {
             variable,
             environment: &[],
             secret: &[],
-            flag: false,
+            flag: FlagForm::None,
             list: false,
             connection: false,
         }
@@ -106,7 +117,7 @@ impl Row {
     ) -> Self {
         let mut row = Self::new(Section::Global, name, default, allowed, meaning);
         row.connection = true;
-        row.flag = true;
+        row.flag = FlagForm::Text;
         row
     }
 
@@ -121,13 +132,23 @@ impl Row {
     }
 
     const fn no_flag(mut self) -> Self {
-        self.flag = false;
+        self.flag = FlagForm::None;
+        self
+    }
+
+    const fn switch(mut self) -> Self {
+        self.flag = FlagForm::Switch;
         self
     }
 
     const fn list(mut self) -> Self {
         self.list = true;
         self
+    }
+
+    /// Whether `--<key>` is a flag.
+    pub fn is_flag(&self) -> bool {
+        self.flag != FlagForm::None
     }
 
     /// Its key in the file: `triton-key-id`.
@@ -260,7 +281,8 @@ pub const TLS_INSECURE: Row = Row::reaching(
     "SDC_TESTING",
     "TRITON_SKIP_TLS_VERIFY",
     "SDC_SKIP_TLS_VERIFY",
-]);
+])
+.switch();
 
 /// The variables in which anything but nothing is true.
 pub const ANYTHING_IS_TRUE: [&str; 2] = ["TRITON_SKIP_TLS_VERIFY", "SDC_SKIP_TLS_VERIFY"];
@@ -290,8 +312,7 @@ pub const REGION: Row = Row::reaching(
     "the data center",
     "a label value",
     "The region of nodes.",
-)
-.no_flag();
+);
 
 /// The zone of nodes.
 pub const ZONE: Row = Row::reaching(
@@ -299,8 +320,7 @@ pub const ZONE: Row = Row::reaching(
     "the data center",
     "a label value",
     "The zone of nodes.",
-)
-.no_flag();
+);
 
 const fn global(
     name: &'static str,
@@ -536,6 +556,24 @@ pub const CMON_ENDPOINT: Row = Row::new(
     "The metrics service.",
 );
 
+/// The Secret that values are taken from: a flag alone.
+pub const CREDENTIALS_SECRET: Variable = Variable {
+    name: "triton-credentials-secret",
+    meaning: "The Secret with the credentials, as `<namespace>/<name>`. A change of it is taken on without a \
+              restart.",
+    default: "none",
+    allowed: "`<namespace>/<name>`",
+};
+
+/// The flags: name, whether it may stand alone, and meaning.
+pub fn flags() -> impl Iterator<Item = (&'static str, bool, &'static str)> {
+    let rows = ROWS.iter().filter(|row| row.is_flag());
+    let is_switch = |row: &Row| row.flag == FlagForm::Switch;
+    let of_rows = rows.map(move |row| (row.key(), is_switch(row), row.variable.meaning));
+    let secret = CREDENTIALS_SECRET;
+    of_rows.chain([(secret.name, false, secret.meaning)])
+}
+
 /// All of them, in the order of the reference page.
 pub const ROWS: [Row; 43] = [
     ENDPOINT,
@@ -600,11 +638,11 @@ pub fn reference() -> String {
         names.join(", ")
     };
     for row in &ROWS {
-        if !row.flag && row.environment.is_empty() && row.secret.is_empty() {
+        if !row.is_flag() && row.environment.is_empty() && row.secret.is_empty() {
             continue;
         }
         let key = row.key();
-        let flag = if row.flag {
+        let flag = if row.is_flag() {
             format!("`--{key}`")
         } else {
             String::new()

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
 
-use bowline_core::{AddressKind, Instance, Keeping, Marks, Node, NodeAddress, Power};
+use bowline_core::{AddressKind, Instance, Marks, Node, NodeAddress, Power};
 use uuid::Uuid;
 
 use super::find::dnsify;
@@ -37,12 +37,8 @@ pub(super) fn describe(machine: &Machine, node: &Node, knowledge: Knowledge<'_>)
         region: knowledge.region.to_owned(),
         addresses: addresses(machine, node, knowledge),
         power: power(&machine.state),
-        extra_labels: BTreeMap::new(),
-        marks: Marks {
-            labels: labels(machine, knowledge.labels_from_tags),
-            keeping: Keeping::Own,
-            ..Marks::default()
-        },
+        extra_labels: labels(machine, knowledge.labels_from_tags),
+        marks: Marks::default(),
     }
 }
 
@@ -79,13 +75,25 @@ pub(super) fn label_value(text: &str) -> String {
         .to_owned()
 }
 
+/// The labels beside those of tags, without [`PREFIX`].
+const OWN_LABELS: [&str; 3] = ["brand", "compute-node", "image"];
+
+/// Whether a label of nodes comes from here, now or earlier.
+pub(crate) fn is_own_label(key: &str) -> bool {
+    let name = key.strip_prefix(PREFIX);
+    let of_tag = key.strip_prefix("tag.");
+    name.is_some_and(|name| OWN_LABELS.contains(&name))
+        || of_tag.is_some_and(|rest| rest.starts_with(PREFIX))
+}
+
 fn labels(machine: &Machine, from_tags: &[String]) -> BTreeMap<String, String> {
     let id = |id: Option<Uuid>| id.map(|id| id.to_string()).unwrap_or_default();
-    let own = [
-        ("brand", label_value(&machine.brand)),
-        ("compute-node", id(machine.compute_node)),
-        ("image", id(machine.image)),
+    let values = [
+        label_value(&machine.brand),
+        id(machine.compute_node),
+        id(machine.image),
     ];
+    let own = OWN_LABELS.into_iter().zip(values);
     let own = own.map(|(name, value)| (format!("{PREFIX}{name}"), value));
     let tags = from_tags.iter().filter_map(|key| {
         let value = machine.tags.get(key)?;
@@ -94,8 +102,7 @@ fn labels(machine: &Machine, from_tags: &[String]) -> BTreeMap<String, String> {
             label_value(&value.to_string()),
         ))
     });
-    own.into_iter()
-        .chain(tags)
+    own.chain(tags)
         .filter(|(_, value)| !value.is_empty())
         .collect()
 }
@@ -391,10 +398,10 @@ mod tests {
             ("on".to_owned(), TagValue::Boolean(true)),
         ]);
         let tags = ["env".to_owned(), "on".to_owned(), "none".to_owned()];
-        let marks = described(&machine, &[], &tags).marks;
-        assert_eq!(marks.keeping, Keeping::Own, "what is no longer named goes");
-        let labels: Vec<(&str, &str)> = marks
-            .labels
+        let labels = described(&machine, &[], &tags).extra_labels;
+        assert!(labels.keys().all(|key| is_own_label(key)), "they may go");
+        assert!(!is_own_label("cloud.tritoncompute/other") && !is_own_label("tag.example.com/env"));
+        let labels: Vec<(&str, &str)> = labels
             .iter()
             .map(|(k, v)| (k.as_str(), v.as_str()))
             .collect();
@@ -411,8 +418,7 @@ mod tests {
         machine.tags.remove("env");
         assert!(
             !described(&machine, &[], &tags)
-                .marks
-                .labels
+                .extra_labels
                 .contains_key("tag.cloud.tritoncompute/env")
         );
     }

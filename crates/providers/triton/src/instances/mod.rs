@@ -24,7 +24,7 @@ use std::time::Duration;
 
 use bowline_core::{
     BoxFuture, By, CloudError, CloudErrorKind, Evidence, Instance, Instances, Lookup, Marks, Node,
-    Sight, Unproven,
+    Regarding, Sight, Unproven,
 };
 use bowline_http::Clock;
 use futures::{StreamExt as _, stream};
@@ -36,6 +36,7 @@ use crate::api::{Machine, MachineRead};
 use crate::config::NodeConfig;
 use crate::interest::Interest;
 use crate::metrics::TritonMetrics;
+use crate::news::NewsDesk;
 use crate::roll::Listing;
 use crate::site::Site;
 use describe::{Knowledge, describe, power};
@@ -43,6 +44,7 @@ use find::{Match, Question, find, question};
 use vanishing::{Judgement, Vanishing};
 
 pub use describe::PREFIX;
+pub(crate) use describe::is_own_label;
 pub use find::{INSTANCE_ID, dnsify};
 
 /// A list of that age is not asked for again to look for what it does not show.
@@ -59,6 +61,13 @@ const NAMES_REMEMBERED: usize = 10_000;
 /// Single reads at the same time: half of what the client allows.
 const READS_AT_ONCE: usize = 4;
 
+/// Nodes whose being ambiguous is remembered to have been told; beyond, the memory begins anew.
+const AMBIGUOUS_REMEMBERED: usize = 5_000;
+/// The event on a node that several machines fit.
+const AMBIGUOUS: &str = "AmbiguousInstance";
+/// The event about too many machines that are gone at once.
+const MASS: &str = "MassDisappearance";
+
 const REGION: &str = "topology.kubernetes.io/region";
 
 /// What all data centers know about machines.
@@ -69,6 +78,9 @@ pub(crate) struct Machines {
     clock: Clock,
     interest: Arc<Interest>,
     metrics: TritonMetrics,
+    news: Arc<NewsDesk>,
+    /// What was told about nodes (by uid) that several machines fit, so that it is told once.
+    ambiguous: Mutex<BTreeMap<String, String>>,
     vanishing: Mutex<Vanishing>,
     sight: Mutex<Sight<Uuid>>,
     names: Mutex<BTreeMap<Uuid, (Instant, Vec<String>)>>,
@@ -89,6 +101,7 @@ impl Machines {
         clock: Clock,
         interest: Arc<Interest>,
         metrics: TritonMetrics,
+        news: Arc<NewsDesk>,
     ) -> Self {
         Self {
             sites,
@@ -97,6 +110,8 @@ impl Machines {
             clock,
             interest,
             metrics,
+            news,
+            ambiguous: Mutex::default(),
             vanishing: Mutex::default(),
             sight: Mutex::default(),
             names: Mutex::default(),
@@ -278,14 +293,31 @@ impl Machines {
             Match::Several(ids) => {
                 let ids: Vec<String> = ids.iter().take(8).map(ToString::to_string).collect();
                 let text = format!(
-                    "AmbiguousInstance: several machines fit node {}: {}; name one in its annotation \
-                     {INSTANCE_ID}",
+                    "several machines fit node {}: {}; name one in its annotation {INSTANCE_ID}",
                     node.name,
                     ids.join(", ")
                 );
+                self.tell_ambiguous(node, &text);
+                let text = format!("{AMBIGUOUS}: {text}");
                 Err(CloudError::new(CloudErrorKind::Conflict, text))
             }
         }
+    }
+
+    /// Tells once that several machines fit a node; once more if they are others.
+    fn tell_ambiguous(&self, node: &Node, text: &str) {
+        let mut told = self
+            .ambiguous
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if told.get(&node.uid).is_some_and(|before| before == text) {
+            return;
+        }
+        if told.len() >= AMBIGUOUS_REMEMBERED {
+            told.clear();
+        }
+        told.insert(node.uid.clone(), text.to_owned());
+        self.news.warn_on(node, AMBIGUOUS, text);
     }
 
     /// Reads machines that the list does not show, and looks again for those that cannot be read.
@@ -473,17 +505,17 @@ impl Machines {
             return answers;
         };
         let text = format!(
-            "MassDisappearance: {gone} of {of} machines of nodes are gone at once; that is believed \
-             after {} min",
+            "{gone} of {of} machines of nodes are gone at once; that is believed after {} min",
             vanishing::LASTING.as_secs() / 60
         );
         if news {
-            warn!("{text}");
+            warn!("{MASS}: {text}");
+            self.news.warn(Regarding::manager(), MASS, text.as_str());
             self.metrics.mass_disappearances.inc();
         }
         let held = |answer| match answer {
             Lookup::Gone(evidence) => {
-                let text = format!("{text} ({})", evidence.text);
+                let text = format!("{MASS}: {text} ({})", evidence.text);
                 Lookup::CannotTell(CloudError::new(CloudErrorKind::Unknown, text))
             }
             other => other,

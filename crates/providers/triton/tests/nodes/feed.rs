@@ -41,7 +41,7 @@ async fn triton_case_25_a_migration_is_seen_within_seconds() {
     assert_eq!(told.unwrap().unwrap().len(), 1);
     let instance = found(lookup(&cloud, &known(1)).await);
     assert_eq!(
-        instance.marks.labels["cloud.tritoncompute/compute-node"],
+        instance.extra_labels["cloud.tritoncompute/compute-node"],
         there
     );
 }

@@ -10,5 +10,6 @@
 mod credentials;
 mod existence;
 mod feed;
+mod news;
 mod nodes;
 mod stage;

@@ -35,7 +35,7 @@ async fn a_node_gets_everything_from_its_machine() {
         ]
     );
     assert_eq!(instance.power, Power::On);
-    let label = |name: &str| instance.marks.labels[&format!("cloud.tritoncompute/{name}")].clone();
+    let label = |name: &str| instance.extra_labels[&format!("cloud.tritoncompute/{name}")].clone();
     assert_eq!(label("brand"), "bhyve");
     assert_eq!(
         label("compute-node"),
@@ -180,11 +180,11 @@ async fn triton_case_27_tags_that_were_named_become_labels() {
     let (provider, _folder) = stage.provider_with_file(file);
     let key = "tag.cloud.tritoncompute/env";
     let instance = found(lookup(&provider, &known(1)).await);
-    assert_eq!(instance.marks.labels[key], "prod-eu");
+    assert_eq!(instance.extra_labels[key], "prod-eu");
     stage.cloud.set_tag("k8s-1", "env", None).unwrap();
     tokio::time::sleep(Duration::from_secs(61)).await;
     let instance = found(lookup(&provider, &known(1)).await);
-    assert!(!instance.marks.labels.contains_key(key));
+    assert!(!instance.extra_labels.contains_key(key));
 }
 
 #[tokio::test(start_paused = true)]

@@ -8,7 +8,9 @@ use bowline_http::Connector;
 use bowline_simulator::World;
 use bowline_simulator::serve::Server;
 use bowline_simulator::triton::{DEFAULT_PRIVATE_KEY, MachineSpec, Scene, Triton as Simulated};
-use bowline_triton::{SecretContent, Sources, Surroundings, Triton, TritonMetrics, build};
+use bowline_triton::{
+    SecretContent, SecretSource, Sources, Surroundings, Triton, TritonMetrics, build,
+};
 use tokio::sync::watch;
 
 pub(crate) const AUTHORITY: &str = "cloudapi.sim:80";
@@ -97,7 +99,11 @@ impl Stage {
     ) -> (Arc<Triton>, watch::Sender<Option<SecretContent>>) {
         let (sender, receiver) = watch::channel(Some(content));
         let mut sources = Self::sources(&[]);
-        sources.secret = Some(receiver);
+        sources.secret = Some(SecretSource {
+            namespace: "kube-system".to_owned(),
+            name: "triton-credentials".to_owned(),
+            content: receiver,
+        });
         (self.provider_of(sources), sender)
     }
 

@@ -1,0 +1,117 @@
+//! The Secret of `--triton-credentials-secret`, on its way from the cluster to the provider.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use bowline_controllers::clients::Clients;
+use bowline_controllers::secrets::{SecretName, SecretSight, follow_secret};
+use bowline_http::Random;
+use bowline_triton::{SecretContent, SecretSource};
+use tokio::sync::watch;
+use tracing::{info, warn};
+
+/// Identity of the client that watches it.
+const IDENTITY: &str = "triton-credentials";
+/// How often it is told that the start waits for the Secret.
+const REMINDER: Duration = Duration::from_secs(60);
+
+/// Whether a start waits for a Secret that is not there, or cannot be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Patience {
+    /// A manager does: whoever installs it may make the Secret later.
+    Endless,
+    /// A command does not: somebody is waiting for it.
+    None,
+}
+
+/// Follows the Secret, and waits until it is known whether it is there.
+///
+/// What other sources say must not be used while nobody knows what the Secret says: it goes before them, and
+/// may mean another account.
+pub(crate) async fn follow(
+    text: &str,
+    clients: &Clients,
+    random: &Random,
+    patience: Patience,
+) -> Result<SecretSource> {
+    let name = SecretName::parse(text).context("--triton-credentials-secret")?;
+    let mut sight = follow_secret(clients.root(IDENTITY), name.clone(), random.fork());
+    let first = known(&name, &mut sight, patience).await?;
+    if first.is_none() {
+        info!(secret = %name, "there is no such Secret; flags, environment and file count for now");
+    }
+    let (content, receiver) = watch::channel(first);
+    tokio::spawn(async move {
+        loop {
+            tokio::select! {
+                biased;
+                () = content.closed() => return,
+                changed = sight.changed() => if changed.is_err() { return },
+            }
+            let seen = sight.borrow_and_update().clone();
+            if !matches!(seen, SecretSight::Unknown(_)) {
+                content.send_replace(content_of(&seen));
+            }
+        }
+    });
+    Ok(SecretSource {
+        namespace: name.namespace,
+        name: name.name,
+        content: receiver,
+    })
+}
+
+/// Waits until it is known whether the Secret is there, and what it holds.
+async fn known(
+    name: &SecretName,
+    sight: &mut watch::Receiver<SecretSight>,
+    patience: Patience,
+) -> Result<Option<SecretContent>> {
+    loop {
+        let why = match &*sight.borrow_and_update() {
+            SecretSight::Unknown(why) => why.clone(),
+            seen => return Ok(content_of(seen)),
+        };
+        if let (Patience::None, Some(why)) = (patience, &why) {
+            bail!("Secret {name} (--triton-credentials-secret) cannot be read: {why}");
+        }
+        tokio::select! {
+            biased;
+            changed = sight.changed() => changed.context("nobody follows the Secret")?,
+            () = tokio::time::sleep(REMINDER) => {
+                let why = why.as_deref().unwrap_or("the API server has not answered");
+                warn!(secret = %name, why, "the start waits for the Secret to be readable");
+            }
+        }
+    }
+}
+
+/// Waits for a Secret that is not there while nothing else says what it should.
+pub(crate) async fn appear(source: &mut SecretSource, lacking: &str) -> Result<()> {
+    loop {
+        let name = format!("{}/{}", source.namespace, source.name);
+        warn!(
+            secret = name,
+            lacking,
+            "the start waits for the Secret: it does not exist, and without it something is missing"
+        );
+        tokio::select! {
+            biased;
+            changed = source.content.changed() => changed.context("nobody follows the Secret")?,
+            () = tokio::time::sleep(REMINDER) => {}
+        }
+        if source.now().is_some() {
+            return Ok(());
+        }
+    }
+}
+
+/// What the provider is told.
+fn content_of(sight: &SecretSight) -> Option<SecretContent> {
+    let SecretSight::There { uid, values } = sight else {
+        return None;
+    };
+    let values = values.iter();
+    let values = values.map(|(key, value)| (key.clone(), value.reveal().to_owned()));
+    Some(SecretContent::new(values).of(uid))
+}

@@ -1,0 +1,144 @@
+//! What people hear of by itself: events that the manager writes, and what wakes the labels.
+
+use std::time::Duration;
+
+use bowline_core::{AddressKind, Cloud as _, News, NodeAddress, Regarding};
+use bowline_simulator::triton::{DEFAULT_FINGERPRINT, DEFAULT_PRIVATE_KEY, FABRIC, MachineSpec};
+use bowline_triton::keys::PrivateKey;
+use bowline_triton::{LOADED, REJECTED, SecretContent, Triton};
+use tokio::time::timeout;
+
+use crate::stage::{Stage, found, id, known, lookup, lookups, node, presence, unclear};
+
+fn secret(key: &str) -> SecretContent {
+    SecretContent::new([("SDC_PRIVATE_KEY".to_owned(), key.to_owned())]).of("uid-1")
+}
+
+/// The next news within that many seconds.
+async fn news(provider: &Triton, seconds: u64) -> Option<News> {
+    let wait = timeout(Duration::from_secs(seconds), provider.next_news());
+    wait.await.ok()
+}
+
+fn on_secret() -> Regarding {
+    Regarding {
+        kind: "Secret",
+        namespace: "kube-system".to_owned(),
+        name: "triton-credentials".to_owned(),
+        uid: "uid-1".to_owned(),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_leads_hears_which_key_of_the_secret_is_in_use() {
+    let stage = Stage::new(1);
+    let (key, text) = PrivateKey::generate().unwrap();
+    let (provider, content) = stage.provider_with_secret(secret(DEFAULT_PRIVATE_KEY));
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(stage.calls(), [""; 0], "nobody leads");
+    let first = news(&provider, 10).await.unwrap();
+    assert_eq!((first.reason, first.is_warning), (LOADED, false));
+    assert_eq!(first.regarding, on_secret());
+    assert!(first.message.contains(DEFAULT_FINGERPRINT), "{first:?}");
+    // A key that the account does not have yet.
+    content.send_replace(Some(secret(text.reveal())));
+    let refused = news(&provider, 10).await.unwrap();
+    assert_eq!((refused.reason, refused.is_warning), (REJECTED, true));
+    assert_eq!(refused.regarding, on_secret());
+    assert!(refused.message.contains("401"), "{refused:?}");
+    assert!(!refused.message.contains("PRIVATE KEY"), "{refused:?}");
+    assert_eq!(news(&provider, 180).await, None, "told once");
+    let line = format!("{} new", key.public_line());
+    stage.cloud.add_key("acme", &line).unwrap();
+    let second = news(&provider, 120).await.unwrap();
+    assert_eq!(second.reason, LOADED);
+    assert!(second.message.contains(&key.fingerprint().md5()));
+    // Garbage, and no Secret at all.
+    content.send_replace(Some(secret("garbage")));
+    assert_eq!(news(&provider, 10).await.unwrap().reason, REJECTED);
+    content.send_replace(Some(secret(text.reveal())));
+    assert_eq!(news(&provider, 120).await, None, "it is the one in use");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_that_is_not_the_secrets_is_not_told_on_it() {
+    let stage = Stage::new(1);
+    let (provider, _content) = stage.provider_with_secret(SecretContent::new([(
+        "SDC_ACCOUNT".to_owned(),
+        "acme".to_owned(),
+    )]));
+    assert_eq!(news(&provider, 120).await, None);
+    let provider = stage.provider();
+    assert_eq!(news(&provider, 120).await, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_two_machines_fit_is_told_of_once() {
+    let stage = Stage::new(0);
+    for (name, number, address) in [("a", 1, "10.20.0.7"), ("b", 2, "10.20.0.8")] {
+        let machine = MachineSpec::named(name).id(&id(number)).networks(&[FABRIC]);
+        let machine = machine.addresses(&[address]);
+        stage.cloud.add_machine(&machine).unwrap();
+    }
+    stage.cloud.set_address("b", 0, "10.20.0.7").unwrap();
+    let provider = stage.provider();
+    let mut x = node("x", "");
+    x.addresses = vec![NodeAddress::new(AddressKind::InternalIp, "10.20.0.7")];
+    for _ in 0..3 {
+        unclear(lookup(&provider, &x).await);
+    }
+    let told = news(&provider, 1).await.unwrap();
+    assert_eq!((told.reason, told.is_warning), ("AmbiguousInstance", true));
+    assert_eq!(told.regarding, Regarding::node(&x));
+    assert!(told.message.contains(&id(1)) && told.message.contains(&id(2)));
+    assert_eq!(news(&provider, 60).await, None);
+    assert_eq!(provider.malformed_reason(), "InvalidProviderID");
+}
+
+#[tokio::test(start_paused = true)]
+async fn machines_that_vanish_together_are_one_event() {
+    let stage = Stage::new(5);
+    let provider = stage.provider();
+    let nodes: Vec<_> = (1..=5).map(known).collect();
+    for answer in lookups(&provider, &nodes).await {
+        found(answer);
+    }
+    for number in 1..=5 {
+        stage.cloud.forget(&format!("k8s-{number}")).unwrap();
+    }
+    for _ in 0..5 {
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        presence(&provider, &nodes).await;
+    }
+    let told = news(&provider, 1).await.unwrap();
+    assert_eq!((told.reason, told.is_warning), ("MassDisappearance", true));
+    assert_eq!(told.regarding, Regarding::manager());
+    assert!(told.message.contains("5 of 5"), "{told:?}");
+    assert_eq!(news(&provider, 60).await, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_of_a_machine_wakes_the_labels_also_if_nobody_waited_for_it() {
+    let stage = Stage::new(3);
+    let provider = stage.provider();
+    found(lookup(&provider, &known(1)).await);
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let sync = provider.label_sync().unwrap();
+    assert!(
+        timeout(Duration::from_secs(120), sync.changed())
+            .await
+            .is_err()
+    );
+    stage
+        .cloud
+        .set_tag("k8s-1", "env", Some("prod".into()))
+        .unwrap();
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    let waited = timeout(Duration::from_millis(1), sync.changed()).await;
+    assert!(waited.is_ok(), "it was not lost");
+    assert!(
+        timeout(Duration::from_secs(120), sync.changed())
+            .await
+            .is_err()
+    );
+}
