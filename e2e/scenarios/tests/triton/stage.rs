@@ -4,7 +4,7 @@ use std::ops::{Deref, DerefMut};
 
 use bowline_scenarios::objects::{known, labels};
 use bowline_scenarios::triton::Site;
-use bowline_scenarios::{Bench, Setup};
+use bowline_scenarios::{Bench, Setup, is_real};
 use bowline_simulator::fleet::{Fleet, Settings};
 use bowline_simulator::journal::Filter;
 use bowline_simulator::monitor::{self, Monitor};
@@ -71,7 +71,10 @@ impl Stage {
             machines: machines.collect(),
             ..Scene::default()
         };
-        let site = Site::set_up(Setup::default().seed, scene, file, arguments).await;
+        let often = ["--node-status-update-frequency=5s"];
+        let often: &[&str] = if is_real() { &often } else { &[] };
+        let arguments = [often, arguments].concat();
+        let site = Site::set_up(Setup::default().seed, scene, file, &arguments).await;
         Self {
             fleet: site.cluster.fleet(Settings::default()),
             _monitor: site.cluster.monitor(monitor::Settings::default()),
