@@ -55,8 +55,8 @@ use std::time::Duration;
 
 use bowline_core::routes::Routes;
 use bowline_core::{
-    BoxFuture, Chores, Claim, Cloud, CloudName, Fact, Following, Hold, Instances, LabelSync, News,
-    Node, Page,
+    Balancers, BoxFuture, Chores, Claim, Cloud, CloudName, Fact, Following, Hold, Instances,
+    LabelSync, News, Node, Page,
 };
 pub use bowline_http::Surroundings;
 use bowline_http::{Background, Clock};

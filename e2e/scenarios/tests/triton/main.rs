@@ -9,4 +9,6 @@
 
 mod lifecycle;
 mod nodes;
+mod services;
+mod shop;
 mod stage;

@@ -34,7 +34,8 @@ pub(crate) fn name(number: u32) -> String {
 pub(crate) struct Stage {
     site: Site,
     fleet: Fleet,
-    _monitor: Monitor,
+    /// Marks nodes whose kubelets are silent.
+    monitor: Option<Monitor>,
 }
 
 impl Deref for Stage {
@@ -77,9 +78,16 @@ impl Stage {
         let site = Site::set_up(Setup::default().seed, scene, file, &arguments).await;
         Self {
             fleet: site.cluster.fleet(Settings::default()),
-            _monitor: site.cluster.monitor(monitor::Settings::default()),
+            monitor: Some(site.cluster.monitor(monitor::Settings::default())),
             site,
         }
+    }
+
+    /// The same without anybody who looks after kubelets: nodes stay as they are put.
+    pub(crate) async fn without_monitor(count: u32, file: &str) -> Self {
+        let mut stage = Self::idle(count, file, &[]).await;
+        stage.monitor = None;
+        stage
     }
 
     /// The kubelet of that machine comes up.
