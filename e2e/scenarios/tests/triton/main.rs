@@ -7,6 +7,7 @@
     reason = "a test may"
 )]
 
+mod balancers;
 mod lifecycle;
 mod nodes;
 mod services;

@@ -58,7 +58,7 @@ fn two_services_at_once_share_machines_with_each_other_and_with_somebody_else() 
             .unwrap();
         futures::join!(shop.serve("web"), shop.serve("api"));
         let ours: &[&str] = &["api.shop", "web.shop"];
-        let first: &[&str] = &["k8s-api", "api.shop", "web.shop"];
+        let first: &[&str] = &["api.shop", "k8s-api", "web.shop"];
         shop.until_carried([first, ours, ours]).await;
         shop.delete_service("api").await;
         shop.until_service_gone("api").await;

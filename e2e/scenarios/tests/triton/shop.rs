@@ -75,7 +75,7 @@ impl Shop {
         outside(&self.label(service))
     }
 
-    /// What each of the three machines carries: the labels in its tag, as the scenario reads them.
+    /// What each of the three machines carries: the labels in its tag, as the scenario reads them, sorted.
     pub(crate) fn carried(&self) -> [Vec<String>; 3] {
         [1, 2, 3].map(|number| carried(self, &self.cloud, number))
     }
@@ -129,5 +129,8 @@ fn carried(bench: &Bench, cloud: &bowline_simulator::triton::Triton, number: u32
     let tag = bench.cluster.names().plain(&tag.unwrap_or_default());
     let labels = tag.split(',').filter(|it| !it.is_empty());
     let plain = |entry: &str| entry.split(':').next().unwrap_or_default().to_owned();
-    labels.map(plain).collect()
+    let mut labels: Vec<String> = labels.map(plain).collect();
+    // Their order follows the server's names.
+    labels.sort_unstable();
+    labels
 }
