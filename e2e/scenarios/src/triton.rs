@@ -24,7 +24,7 @@ use crate::{Bench, is_real};
 /// Where the data center listens in the pipes.
 const CLOUDAPI: &str = "cloudapi.sim:80";
 const ENDPOINT: &str = "http://cloudapi.sim";
-/// The account of the role.
+/// The account of the roles.
 const ACCOUNT: &str = "triton-cloud-controller-manager";
 /// The flag of the lease; a bench has none without it.
 const FLAGS: [&str; 1] = ["--leader-elect=true"];
@@ -37,15 +37,44 @@ pub fn role() -> Vec<Value> {
     fixture::parse("triton.yaml", include_str!("triton.yaml")).unwrap()
 }
 
+/// The account and the roles of the manifest that we ship, without what runs there.
+pub fn shipped() -> Vec<Value> {
+    let kinds = [
+        "Role",
+        "ClusterRole",
+        "RoleBinding",
+        "ClusterRoleBinding",
+        "ServiceAccount",
+    ];
+    let is_meant = |document: &&str| {
+        let kind = document.lines().find_map(|it| it.strip_prefix("kind: "));
+        kinds.contains(&kind.unwrap_or_default())
+    };
+    let text = include_str!("../../../deploy/triton.yaml");
+    let documents: Vec<&str> = text.split("\n---\n").filter(is_meant).collect();
+    fixture::parse("deploy/triton.yaml", &documents.join("\n---\n")).unwrap()
+}
+
 impl Site {
     /// A data center with what the scene describes, and a manager with a cloud config file of these lines and with
     /// these arguments; it is not started yet.
     pub async fn set_up(seed: u64, scene: Scene, file: &str, arguments: &[&str]) -> Self {
+        Self::set_up_as(&role(), seed, scene, file, arguments).await
+    }
+
+    /// The same with the rights of that manifest.
+    pub async fn set_up_as(
+        manifest: &[Value],
+        seed: u64,
+        scene: Scene,
+        file: &str,
+        arguments: &[&str],
+    ) -> Self {
         let original = Original {
             command: ACCOUNT,
             provider: PROVIDER,
             account: ACCOUNT,
-            manifest: &role(),
+            manifest,
         };
         let open = |bench: &Bench| {
             let cloud = Triton::from_fixture(&bench.world, scene).unwrap();

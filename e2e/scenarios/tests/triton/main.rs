@@ -10,6 +10,7 @@
 mod balancers;
 mod lifecycle;
 mod nodes;
+mod rights;
 mod services;
 mod shop;
 mod stage;

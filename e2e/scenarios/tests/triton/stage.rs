@@ -3,7 +3,7 @@
 use std::ops::{Deref, DerefMut};
 
 use bowline_scenarios::objects::{known, labels};
-use bowline_scenarios::triton::Site;
+use bowline_scenarios::triton::{self, Site};
 use bowline_scenarios::{Bench, Setup, is_real};
 use bowline_simulator::fleet::{Fleet, Settings};
 use bowline_simulator::journal::Filter;
@@ -67,6 +67,16 @@ impl Stage {
 
     /// The same without the manager, for [`Site::start`], and with further arguments.
     pub(crate) async fn idle(count: u32, file: &str, arguments: &[&str]) -> Self {
+        Self::idle_as(&triton::role(), count, file, arguments).await
+    }
+
+    /// The same with the rights of that manifest.
+    pub(crate) async fn idle_as(
+        manifest: &[Value],
+        count: u32,
+        file: &str,
+        arguments: &[&str],
+    ) -> Self {
         let machines = (1..=count).map(|number| MachineSpec::named(&name(number)).id(&id(number)));
         let scene = Scene {
             machines: machines.collect(),
@@ -75,7 +85,8 @@ impl Stage {
         let often = ["--node-status-update-frequency=5s"];
         let often: &[&str] = if is_real() { &often } else { &[] };
         let arguments = [often, arguments].concat();
-        let site = Site::set_up(Setup::default().seed, scene, file, &arguments).await;
+        let seed = Setup::default().seed;
+        let site = Site::set_up_as(manifest, seed, scene, file, &arguments).await;
         Self {
             fleet: site.cluster.fleet(Settings::default()),
             monitor: Some(site.cluster.monitor(monitor::Settings::default())),
