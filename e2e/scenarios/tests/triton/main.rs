@@ -11,6 +11,7 @@ mod balancers;
 mod lifecycle;
 mod nodes;
 mod rights;
+mod seeds;
 mod services;
 mod shop;
 mod stage;
