@@ -32,6 +32,7 @@
 //! ```
 
 pub mod api;
+mod balancer;
 pub mod cmon;
 pub mod config;
 mod feed;
@@ -67,6 +68,7 @@ use tokio::time::sleep;
 use tracing::warn;
 
 use api::{Api, Client, ClientError, Setting};
+use balancer::Balancing;
 use cmon::Cmon;
 use instances::Machines;
 use interest::Interest;
@@ -74,6 +76,7 @@ use news::NewsDesk;
 use routes::FabricRoutes;
 use tags::Keeper;
 
+pub use balancer::table as annotations;
 pub use config::{Config, ConfigErrors, SecretContent};
 pub use feed::{GATHER, PING, REFUSED};
 pub use instances::{CONFIRMATIONS, INSTANCE_ID, NAMES_READ, PREFIX, dnsify};
@@ -160,6 +163,9 @@ pub fn build(
         metrics: metrics.clone(),
     };
     let cmon = Cmon::new(&config, parts);
+    let balancing = keepers
+        .first()
+        .map(|it| Balancing::new(Arc::clone(it), &config, metrics.clone(), Arc::clone(&news)));
     let cloud = Triton {
         name: surroundings.name.clone(),
         clock: surroundings.clock.clone(),
@@ -169,6 +175,7 @@ pub fn build(
         machines: Arc::clone(&machines),
         routes,
         loaded: loaded.subscribe(),
+        balancing,
         news: Arc::clone(&news),
         changed,
         config,
@@ -263,6 +270,8 @@ pub struct Triton {
     /// Where they are switched on.
     routes: Option<FabricRoutes>,
     loaded: watch::Receiver<String>,
+    /// Of the first data center.
+    balancing: Option<Balancing>,
     news: Arc<NewsDesk>,
     /// Machines have changed since labels were last looked at.
     changed: Arc<Notify>,
@@ -334,6 +343,11 @@ impl Cloud for Triton {
 
     fn page(&self, path: &str) -> Option<Page> {
         self.cmon.as_ref()?.page(path)
+    }
+
+    fn balancers(&self) -> Option<&dyn Balancers> {
+        let balancing = self.balancing.as_ref()?;
+        Some(balancing)
     }
 
     fn label_sync(&self) -> Option<&dyn LabelSync> {
