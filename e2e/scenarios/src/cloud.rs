@@ -5,6 +5,7 @@ mod certificates;
 mod drafts;
 mod labels;
 mod networks;
+mod routes;
 mod voices;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -12,6 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use bowline_core::ipam::Networks;
+use bowline_core::routes::Routes;
 use bowline_core::{
     AddressKind, Balancers, BoxFuture, Claim, Cloud, CloudError, CloudName, Evidence, Instance,
     Instances, LabelSync, Lookup, Marks, Node, NodeAddress, Power, ProviderId, ServingCertificates,
@@ -27,6 +29,7 @@ use crate::names::Names;
 use balancers::unavailable;
 pub use balancers::{Balancer, ID, Look, SELECTOR, SIZE, ScriptedBalancers, Trouble};
 pub use networks::ScriptedNetworks;
+pub use routes::{ScriptedRoutes, route, route_by};
 
 /// What the cloud says about one node.
 #[derive(Clone, Debug)]
@@ -113,6 +116,7 @@ pub struct ScriptedCloud {
     state: Mutex<State>,
     balancers: ScriptedBalancers,
     networks: ScriptedNetworks,
+    routes: ScriptedRoutes,
     approval: certificates::Approval,
     following: labels::Following,
     asked: watch::Sender<usize>,
@@ -131,6 +135,7 @@ impl ScriptedCloud {
             state: Mutex::default(),
             balancers: ScriptedBalancers::new(names, &world.clock, &asked),
             networks: ScriptedNetworks::new(names, &asked),
+            routes: ScriptedRoutes::new(names, &world.clock, &asked),
             approval: certificates::Approval::default(),
             following: labels::Following::default(),
             asked,
@@ -156,6 +161,17 @@ impl ScriptedCloud {
     /// Its networks, whether they are offered or not.
     pub fn networks(&self) -> &ScriptedNetworks {
         &self.networks
+    }
+
+    /// From the next start of a manager on it has routes, too.
+    pub fn offer_routes(&self) -> &ScriptedRoutes {
+        self.routes.offer();
+        &self.routes
+    }
+
+    /// Its routes, whether they are offered or not.
+    pub fn routes(&self) -> &ScriptedRoutes {
+        &self.routes
     }
 
     /// From now on, this about that node.
@@ -358,6 +374,11 @@ impl Cloud for ScriptedCloud {
     fn networks(&self) -> Option<&dyn Networks> {
         let offered = self.networks.is_offered();
         offered.then_some(&self.networks as &dyn Networks)
+    }
+
+    fn routes(&self) -> Option<&dyn Routes> {
+        let offered = self.routes.is_offered();
+        offered.then_some(&self.routes as &dyn Routes)
     }
 
     fn label_sync(&self) -> Option<&dyn LabelSync> {

@@ -192,6 +192,7 @@ impl RouteController {
         if stop.unless_given(self.parts.nodes.synced()).await.is_none() {
             return;
         }
+        self.advise(&desk);
         let mut cause = "start";
         while !stop.is_given() {
             let begun = Instant::now();

@@ -24,8 +24,8 @@
 //! ```text
 //!  reload ─ flags, Secret, environment, file ─▶ config ─▶ keys, signature ─┐
 //!                                                                          ▼
-//!  Cloud ─▶ instances ─▶ site ─┬─▶ roll: all machines ◀─ feed: lists again ├─▶ api ─▶ bowline-http
-//!                              ├─▶ account, networks, data center ─────────┤
+//!  Cloud ┬▶ instances ┬▶ site ─┬─▶ roll: all machines ◀─ feed: lists again ├─▶ api ─▶ bowline-http
+//!        └▶ routes ───┘        ├─▶ account, networks, data center ─────────┤
 //!                              └─▶ tags: what is ours on the machines ─────┘
 //!
 //!  interest: nothing is listed or followed while nobody asks
@@ -43,6 +43,7 @@ mod metrics;
 mod news;
 mod reload;
 pub mod roll;
+mod routes;
 pub mod signature;
 mod site;
 pub mod tags;
@@ -52,8 +53,10 @@ mod testing;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bowline_core::routes::Routes;
 use bowline_core::{
-    BoxFuture, Claim, Cloud, CloudName, Fact, Following, Hold, Instances, LabelSync, News, Node,
+    BoxFuture, Chores, Claim, Cloud, CloudName, Fact, Following, Hold, Instances, LabelSync, News,
+    Node, Page,
 };
 pub use bowline_http::Surroundings;
 use bowline_http::{Background, Clock};
@@ -64,9 +67,11 @@ use tokio::time::sleep;
 use tracing::warn;
 
 use api::{Api, Client, ClientError, Setting};
+use cmon::Cmon;
 use instances::Machines;
 use interest::Interest;
 use news::NewsDesk;
+use routes::FabricRoutes;
 use tags::Keeper;
 
 pub use config::{Config, ConfigErrors, SecretContent};
@@ -74,6 +79,10 @@ pub use feed::{GATHER, PING, REFUSED};
 pub use instances::{CONFIRMATIONS, INSTANCE_ID, NAMES_READ, PREFIX, dnsify};
 pub use metrics::TritonMetrics;
 pub use reload::{Environment, LOADED, POLL, REJECTED, SecretSource, SourceError, Sources};
+pub use routes::{
+    IPV6_IGNORED, MOST_ENTRIES, NEED_SPOOFING, NO_FABRIC_NIC, OUTSIDE_CLUSTER, OVERLAPS_SUBNET,
+    SHARED, TOO_MANY,
+};
 pub use site::Site;
 
 /// The provider's name, as in `--cloud-provider`.
@@ -115,27 +124,50 @@ pub fn build(
         tasks.push(listen(&site, &changed));
         sites.push((site, setting));
     }
+    let routes = config.routes.enabled.then(|| {
+        FabricRoutes::new(
+            sites.iter().map(|(site, _)| Arc::clone(site)).collect(),
+            config.routes.clone(),
+            config.resync,
+            Arc::clone(&interest),
+            metrics.clone(),
+            &sources.environment,
+        )
+    });
     let machines = Arc::new(Machines::new(
         sites.iter().map(|(site, _)| Arc::clone(site)).collect(),
         config.nodes.clone(),
         config.resync,
         surroundings.clock.clone(),
-        interest,
+        Arc::clone(&interest),
         metrics.clone(),
         Arc::clone(&news),
     ));
     let fingerprint = config.profiles.first();
     let fingerprint = fingerprint.map(|it| it.connection.key.fingerprint().md5());
     let loaded = watch::Sender::new(fingerprint.unwrap_or_default());
+    let keepers: Vec<Arc<Keeper>> = sites
+        .iter()
+        .map(|(site, _)| keeper(site, metrics))
+        .collect();
+    let parts = cmon::Parts {
+        cloud: surroundings.name.to_string(),
+        sites: sites.iter().map(|(site, _)| Arc::clone(site)).collect(),
+        keepers: keepers.clone(),
+        interest,
+        clock: surroundings.clock.clone(),
+        environment: sources.environment.clone(),
+        metrics: metrics.clone(),
+    };
+    let cmon = Cmon::new(&config, parts);
     let cloud = Triton {
         name: surroundings.name.clone(),
         clock: surroundings.clock.clone(),
         sites: sites.iter().map(|(site, _)| Arc::clone(site)).collect(),
-        keepers: sites
-            .iter()
-            .map(|(site, _)| keeper(site, metrics))
-            .collect(),
+        cmon,
+        keepers,
         machines: Arc::clone(&machines),
+        routes,
         loaded: loaded.subscribe(),
         news: Arc::clone(&news),
         changed,
@@ -225,7 +257,11 @@ pub struct Triton {
     config: Config,
     sites: Vec<Arc<Site>>,
     keepers: Vec<Arc<Keeper>>,
+    /// None if nothing is to be done about metrics of machines.
+    cmon: Option<Cmon>,
     machines: Arc<Machines>,
+    /// Where they are switched on.
+    routes: Option<FabricRoutes>,
     loaded: watch::Receiver<String>,
     news: Arc<NewsDesk>,
     /// Machines have changed since labels were last looked at.
@@ -289,6 +325,19 @@ impl Cloud for Triton {
 
     fn label_sync(&self) -> Option<&dyn LabelSync> {
         Some(self)
+    }
+
+    fn routes(&self) -> Option<&dyn Routes> {
+        let routes = self.routes.as_ref()?;
+        Some(routes)
+    }
+
+    fn chores(&self) -> Option<&dyn Chores> {
+        self.cmon.as_ref().map(|cmon| cmon as &dyn Chores)
+    }
+
+    fn page(&self, path: &str) -> Option<Page> {
+        self.cmon.as_ref()?.page(path)
     }
 }
 

@@ -8,6 +8,7 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
+use uuid::Uuid;
 
 use crate::PROVIDER;
 use crate::api::{Limit, Machine};
@@ -30,6 +31,11 @@ struct SiteLabels {
     datacenter: String,
 }
 
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct NetworkLabels {
+    network: String,
+}
+
 type Amount = Gauge<f64, std::sync::atomic::AtomicU64>;
 
 /// The metric families of Triton. Clones share them.
@@ -41,8 +47,10 @@ pub struct TritonMetrics {
     pub(crate) mass_disappearances: Counter,
     pub(crate) reload_failures: Counter,
     pub(crate) tag_repairs: Counter,
+    pub(crate) cmon_dropped: Counter,
     connected: Family<SiteLabels, Gauge>,
     states: Family<StateLabels, Gauge>,
+    routes: Family<NetworkLabels, Gauge>,
     limits: Family<LimitLabels, Amount>,
     used: Family<LimitLabels, Amount>,
     /// The state that each machine was last shown with.
@@ -76,6 +84,11 @@ impl TritonMetrics {
             metrics.reload_failures.clone(),
         );
         registry.register(
+            "triton_cmon_series_dropped",
+            "Series of the metrics service that could not be read",
+            metrics.cmon_dropped.clone(),
+        );
+        registry.register(
             "triton_tag_repairs",
             "Times that tags of ours which somebody had taken away were put back",
             metrics.tag_repairs.clone(),
@@ -89,6 +102,11 @@ impl TritonMetrics {
             "triton_machine_state",
             "The state that the machine of a node is in",
             metrics.states.clone(),
+        );
+        registry.register(
+            "triton_route_entries",
+            "Routes of a fabric network, those of others included",
+            metrics.routes.clone(),
         );
         registry.register(
             "triton_account_limit",
@@ -137,6 +155,15 @@ impl TritonMetrics {
         shown.insert(labels.machine.clone(), labels);
     }
 
+    /// A fabric network has so many routes.
+    pub(crate) fn route_entries(&self, network: Uuid, entries: usize) {
+        let labels = NetworkLabels {
+            network: network.to_string(),
+        };
+        let entries = i64::try_from(entries).unwrap_or(i64::MAX);
+        self.routes.get_or_create(&labels).set(entries);
+    }
+
     /// The account's limits are these.
     pub(crate) fn limits(&self, limits: &[Limit]) {
         self.limits.clear();
@@ -165,7 +192,6 @@ impl fmt::Debug for TritonMetrics {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use uuid::Uuid;
 
     #[test]
     fn the_families_have_the_promised_names() {
@@ -177,6 +203,7 @@ mod tests {
         metrics.state("n", &machine);
         metrics.connected("eg-1").set(1);
         metrics.throttled.inc();
+        metrics.route_entries(Uuid::from_u128(2), 3);
         metrics.tag_repairs.inc();
         metrics.limits(&[Limit {
             value: 8.0,
@@ -192,6 +219,10 @@ mod tests {
             r#"triton_account_limit{by="machines",check=""} 8.0"#.to_owned(),
             r#"triton_account_used{by="machines",check=""} 3.0"#.to_owned(),
             "triton_api_throttled_total 1".to_owned(),
+            format!(
+                r#"triton_route_entries{{network="{}"}} 3"#,
+                Uuid::from_u128(2)
+            ),
             "triton_tag_repairs_total 1".to_owned(),
         ] {
             assert!(text.lines().any(|got| got == line), "{line} in\n{text}");

@@ -94,6 +94,15 @@ impl PublicKey {
                 };
                 key.verify(parameters, message, signature).is_ok()
             }
+            // Most keys are of this kind, and this is a hundred times faster than the general way below, which takes
+            // any hash with any curve.
+            Material::Ecdsa {
+                curve: Curve::P256,
+                point,
+            } if hash == Hash::Sha256 => {
+                let key = UnparsedPublicKey::new(&signature::ECDSA_P256_SHA256_ASN1, point);
+                key.verify(message, signature).is_ok()
+            }
             Material::Ecdsa { curve, point } => {
                 let digest = match hash {
                     Hash::Sha1 => &ring::digest::SHA1_FOR_LEGACY_USE_ONLY,
