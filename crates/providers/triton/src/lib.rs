@@ -323,10 +323,6 @@ impl Cloud for Triton {
         Some(&*self.machines)
     }
 
-    fn label_sync(&self) -> Option<&dyn LabelSync> {
-        Some(self)
-    }
-
     fn routes(&self) -> Option<&dyn Routes> {
         let routes = self.routes.as_ref()?;
         Some(routes)
@@ -338,6 +334,10 @@ impl Cloud for Triton {
 
     fn page(&self, path: &str) -> Option<Page> {
         self.cmon.as_ref()?.page(path)
+    }
+
+    fn label_sync(&self) -> Option<&dyn LabelSync> {
+        Some(self)
     }
 }
 
