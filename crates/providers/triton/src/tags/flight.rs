@@ -14,13 +14,14 @@ pub const POLL_LIMIT: Duration = Duration::from_secs(60);
 /// than a job takes. Then it was overwritten, and is written again.
 const OVERTAKEN: Duration = Duration::from_secs(15);
 
-/// How long to wait before the next look, after so many of them. Jobs take a second or more, and one
-/// after the other on a machine: looking every second, as long as they usually take, shows what
-/// somebody else has written just before ours came on top of it. Who takes longer is in no hurry.
+/// How long to wait before the next look, after so many of them. Jobs take a second or more, and run
+/// one after the other on a machine: looking more often than that, for the ten seconds that they usually
+/// take, shows what somebody else has written before ours comes on top of it. Who takes longer is in no
+/// hurry.
 pub fn polling_interval(looks: u32) -> Duration {
     match looks {
         0 => Duration::from_millis(500),
-        1..=12 => Duration::from_secs(1),
+        1..=15 => Duration::from_millis(750),
         _ => Duration::from_secs(3),
     }
 }

@@ -27,6 +27,8 @@ mod arithmetic;
 mod flight;
 mod grammar;
 mod keeper;
+mod machine;
+mod settle;
 #[cfg(test)]
 mod tests;
 
