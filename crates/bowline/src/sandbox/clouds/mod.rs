@@ -96,6 +96,12 @@ pub(super) trait SimulatedCloud: Send + Sync {
         None
     }
 
+    /// What its DNS answers about a name.
+    fn addresses_of(&self, name: &str) -> BTreeSet<String> {
+        let _ = name;
+        BTreeSet::new()
+    }
+
     /// What else there is to tell about it; none if there is nothing.
     fn extras(&self) -> Option<Extras> {
         None
@@ -120,8 +126,10 @@ pub(super) trait Pools {
 }
 
 /// What a cloud has that others have not.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub(super) struct Extras {
+    /// How its DNS is asked.
+    pub dig: String,
     /// The class of Services that get machines of their own.
     pub class: &'static str,
     /// The page that leads Prometheus to machines, and what is kept for it: Secret and ConfigMap.

@@ -12,8 +12,8 @@ use bowline_simulator::cluster::{Cluster, ClusterError};
 use bowline_simulator::fleet::Kubelet;
 use bowline_simulator::serve::Server;
 use bowline_simulator::triton::{
-    DEFAULT_ACCOUNT, DEFAULT_PRIVATE_KEY, EXTERNAL, FABRIC, MachineInfo, MachineSpec, Scene, State,
-    Triton,
+    DEFAULT_ACCOUNT, DEFAULT_PRIVATE_KEY, Dns, EXTERNAL, FABRIC, MachineInfo, MachineSpec, Scene,
+    State, Triton,
 };
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -66,6 +66,7 @@ fn encoded(text: &str) -> Value {
 struct Simulated {
     cloud: Arc<Triton>,
     address: SocketAddr,
+    names: Dns,
 }
 
 fn start(world: &World, address: SocketAddr) -> BoxFuture<'_, Result<Running>> {
@@ -88,7 +89,12 @@ fn start(world: &World, address: SocketAddr) -> BoxFuture<'_, Result<Running>> {
         let server = Server::builder(world, cloud.clone());
         let server = server.plain(address).await?;
         let address = server.local_addr().context("the cloud has no address")?;
-        let cloud = Arc::new(Simulated { cloud, address });
+        let names = Dns::serve(&cloud, SocketAddr::new(address.ip(), 0)).await?;
+        let cloud = Arc::new(Simulated {
+            cloud,
+            address,
+            names,
+        });
         Ok(Running { cloud, server })
     }
     .boxed()
@@ -154,8 +160,15 @@ impl SimulatedCloud for Simulated {
         Some(self.cloud.routes(FABRIC))
     }
 
+    fn addresses_of(&self, name: &str) -> BTreeSet<String> {
+        let answer = self.cloud.resolve(name).into_iter();
+        answer.map(|ip| ip.to_string()).collect()
+    }
+
     fn extras(&self) -> Option<Extras> {
+        let names = self.names.local_addr();
         Some(Extras {
+            dig: format!("dig @{} -p {}", names.ip(), names.port()),
             class: "cloud.tritoncompute/clb",
             page: "/sd/triton",
             kept: ("triton-cmon-client", "triton-cmon-scrape"),
@@ -172,7 +185,7 @@ fn names(machines: &[MachineInfo]) -> Balancers {
                 continue;
             };
             // Names of nodes for load balancer machines, and of one network only.
-            if service.starts_with("k8s-nodes") || service.matches('.').count() != 1 {
+            if service.contains("k8s-nodes") || service.matches('.').count() != 1 {
                 continue;
             }
             let balancer = all.entry(service.to_owned()).or_insert_with(|| Balancer {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::Result;
 use tokio::time::{Instant, sleep};
 
-use super::services::{addresses_of, members_of};
+use super::services::{SERVICE, addresses_of, members_of};
 use super::{PATIENCE, Story};
 use crate::sandbox::clouds::Extras;
 use crate::sandbox::observer::Views;
@@ -17,7 +17,20 @@ const SHOP: &str = "shop";
 const BETWEEN: Duration = Duration::from_millis(500);
 
 impl Story {
-    pub(super) async fn a_service_gets_a_machine(&mut self, extras: Extras) -> Result<()> {
+    /// The name that a Service shows is one that its cloud's DNS knows, with an address for each node.
+    pub(super) fn the_name_is_answered(&mut self, extras: &Extras) {
+        let addresses = addresses_of(&self.observer.now(), SERVICE);
+        let Some(name) = addresses.first() else {
+            return;
+        };
+        let (answer, machines) = (self.stage.cloud().addresses_of(name), self.stage.machines());
+        let (count, dig) = (machines.len(), &extras.dig);
+        let what = format!("its name is answered with {count} addresses: {dig} {name}");
+        let otherwise = format!("the DNS answers with {answer:?}");
+        self.judge(answer.len() == count, &what, &otherwise);
+    }
+
+    pub(super) async fn a_service_gets_a_machine(&mut self, extras: &Extras) -> Result<()> {
         let class = extras.class;
         self.begin(
             &format!("A Service of the class {class} is created: {SHOP}"),
@@ -80,7 +93,7 @@ impl Story {
         .await;
     }
 
-    pub(super) async fn prometheus_is_led_to_machines(&mut self, extras: Extras) -> Result<()> {
+    pub(super) async fn prometheus_is_led_to_machines(&mut self, extras: &Extras) -> Result<()> {
         let page = extras.page;
         self.begin(
             "Prometheus asks where to find metrics of machines",

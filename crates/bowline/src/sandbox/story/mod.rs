@@ -76,9 +76,10 @@ impl Story {
             self.a_service_is_created(balancer).await?;
         }
         if let Some(extras) = cloud.extras() {
-            self.a_service_gets_a_machine(extras).await?;
+            self.the_name_is_answered(&extras);
+            self.a_service_gets_a_machine(&extras).await?;
             self.pods_are_routed().await?;
-            self.prometheus_is_led_to_machines(extras).await?;
+            self.prometheus_is_led_to_machines(&extras).await?;
         }
         if let Some(pools) = cloud.pools() {
             self.a_machine_moves(pools).await?;

@@ -9,7 +9,7 @@ use crate::sandbox::clouds::Words;
 use crate::sandbox::observer::Views;
 
 /// The Service of the story.
-const SERVICE: &str = "web";
+pub(super) const SERVICE: &str = "web";
 
 impl Story {
     pub(super) async fn a_service_is_created(&mut self, words: Words) -> Result<()> {
