@@ -153,9 +153,6 @@ pub fn build(
         .iter()
         .map(|(site, _)| keeper(site, metrics))
         .collect();
-    let balancing = keepers
-        .first()
-        .map(|it| Balancing::new(Arc::clone(it), &config, metrics.clone(), Arc::clone(&news)));
     let parts = cmon::Parts {
         cloud: surroundings.name.to_string(),
         sites: sites.iter().map(|(site, _)| Arc::clone(site)).collect(),
@@ -166,6 +163,9 @@ pub fn build(
         metrics: metrics.clone(),
     };
     let cmon = Cmon::new(&config, parts);
+    let balancing = keepers
+        .first()
+        .map(|it| Balancing::new(Arc::clone(it), &config, metrics.clone(), Arc::clone(&news)));
     let cloud = Triton {
         name: surroundings.name.clone(),
         clock: surroundings.clock.clone(),
