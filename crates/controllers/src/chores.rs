@@ -183,6 +183,11 @@ impl Cluster for Seat {
         all.into_values().filter(mine).collect()
     }
 
+    fn knows_all_nodes(&self) -> bool {
+        let sighting = self.shared.nodes.sighting();
+        sighting.unreadable.values().all(Option::is_some)
+    }
+
     fn changed(&self) -> BoxFuture<'_, ()> {
         Box::pin(self.changed.notified())
     }

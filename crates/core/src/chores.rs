@@ -42,6 +42,10 @@ pub trait Cluster: Send + Sync {
     /// The nodes whose provider ids are of this cloud, by name. One that cannot be read is as it was last known.
     fn nodes(&self) -> Vec<Arc<Node>>;
 
+    /// Whether that is really all of them: one that never could be read is missing, and nobody may conclude from
+    /// that.
+    fn knows_all_nodes(&self) -> bool;
+
     /// Ends when nodes may have changed since it last ended, or since the beginning; what changes while nobody
     /// waits is not lost.
     fn changed(&self) -> BoxFuture<'_, ()>;

@@ -54,8 +54,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bowline_core::{
-    Balancers, BoxFuture, Claim, Cloud, CloudName, Fact, Following, Hold, Instances, LabelSync,
-    News, Node,
+    Balancers, BoxFuture, Chores, Claim, Cloud, CloudName, Cluster, Fact, Following, Hold,
+    Instances, LabelSync, News, Node, Page,
 };
 pub use bowline_http::Surroundings;
 use bowline_http::{Background, Clock};
@@ -67,6 +67,7 @@ use tracing::warn;
 
 use api::{Api, Client, ClientError, Setting};
 use balancer::Balancing;
+use cmon::Cmon;
 use instances::Machines;
 use interest::Interest;
 use news::NewsDesk;
@@ -124,7 +125,7 @@ pub fn build(
         config.nodes.clone(),
         config.resync,
         surroundings.clock.clone(),
-        interest,
+        Arc::clone(&interest),
         metrics.clone(),
         Arc::clone(&news),
     ));
@@ -138,10 +139,21 @@ pub fn build(
     let balancing = keepers
         .first()
         .map(|it| Balancing::new(Arc::clone(it), &config, metrics.clone(), Arc::clone(&news)));
+    let parts = cmon::Parts {
+        cloud: surroundings.name.to_string(),
+        sites: sites.iter().map(|(site, _)| Arc::clone(site)).collect(),
+        keepers: keepers.clone(),
+        interest,
+        clock: surroundings.clock.clone(),
+        environment: sources.environment.clone(),
+        metrics: metrics.clone(),
+    };
+    let cmon = Cmon::new(&config, parts);
     let cloud = Triton {
         name: surroundings.name.clone(),
         clock: surroundings.clock.clone(),
         sites: sites.iter().map(|(site, _)| Arc::clone(site)).collect(),
+        cmon,
         keepers,
         machines: Arc::clone(&machines),
         loaded: loaded.subscribe(),
@@ -234,6 +246,8 @@ pub struct Triton {
     config: Config,
     sites: Vec<Arc<Site>>,
     keepers: Vec<Arc<Keeper>>,
+    /// None if nothing is to be done about metrics of machines.
+    cmon: Option<Cmon>,
     machines: Arc<Machines>,
     loaded: watch::Receiver<String>,
     /// Of the first data center.
@@ -305,6 +319,27 @@ impl Cloud for Triton {
 
     fn label_sync(&self) -> Option<&dyn LabelSync> {
         Some(self)
+    }
+
+    fn chores(&self) -> Option<&dyn Chores> {
+        Some(self)
+    }
+
+    fn page(&self, path: &str) -> Option<Page> {
+        self.cmon.as_ref()?.page(path)
+    }
+}
+
+impl Chores for Triton {
+    fn run<'a>(&'a self, cluster: &'a dyn Cluster) -> BoxFuture<'a, ()> {
+        let metrics = async {
+            if let Some(cmon) = &self.cmon {
+                cmon.run(cluster).await;
+            }
+        };
+        Box::pin(async move {
+            tokio::join!(metrics, tags::sweep(&self.keepers, cluster));
+        })
     }
 }
 

@@ -46,6 +46,7 @@ pub struct TritonMetrics {
     pub(crate) mass_disappearances: Counter,
     pub(crate) reload_failures: Counter,
     pub(crate) tag_repairs: Counter,
+    pub(crate) cmon_dropped: Counter,
     connected: Family<SiteLabels, Gauge>,
     published: Family<ServiceLabels, Gauge>,
     states: Family<StateLabels, Gauge>,
@@ -80,6 +81,11 @@ impl TritonMetrics {
             "triton_credentials_reload_failures",
             "Times that changed credentials could not be used",
             metrics.reload_failures.clone(),
+        );
+        registry.register(
+            "triton_cmon_series_dropped",
+            "Series of the metrics service that could not be read",
+            metrics.cmon_dropped.clone(),
         );
         registry.register(
             "triton_tag_repairs",

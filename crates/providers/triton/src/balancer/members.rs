@@ -189,9 +189,12 @@ impl Chosen {
     }
 }
 
-/// The sooner of the two.
-pub(crate) fn sooner(one: Option<Duration>, other: Duration) -> Option<Duration> {
-    Some(one.map_or(other, |one| one.min(other)))
+/// The sooner of the two, if there are two.
+pub(crate) fn sooner(
+    one: Option<Duration>,
+    other: impl Into<Option<Duration>>,
+) -> Option<Duration> {
+    one.into_iter().chain(other.into()).min()
 }
 
 /// Whether the name service leaves a machine out. Only the one value does not hide it.

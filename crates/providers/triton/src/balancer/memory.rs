@@ -31,6 +31,8 @@ struct Inner {
     pending: BTreeMap<Uuid, String>,
     /// Labels that Services of this process have put on nodes, by the uid of the Service.
     labels: BTreeMap<String, BTreeSet<String>>,
+    /// The labels that Services wanted or showed when all of them were last understood.
+    wanted: Option<BTreeSet<String>>,
     /// What was last told about nodes, by reason: the uids of the nodes.
     told: BTreeMap<&'static str, BTreeSet<String>>,
 }
@@ -72,7 +74,7 @@ impl Memory {
         let awaited = inner.awaited.entry(uid.to_owned());
         let (name, since) = awaited.or_insert_with(|| (hostname.to_owned(), Instant::now()));
         if name != hostname {
-            *name = hostname.to_owned();
+            hostname.clone_into(name);
             *since = Instant::now();
         }
         since.elapsed()
@@ -134,6 +136,19 @@ impl Memory {
     /// The Service has no labels on nodes any more.
     pub(crate) fn holds_nothing(&self, uid: &str) {
         self.lock().labels.remove(uid);
+    }
+
+    /// These of the labels on nodes are some Service's; or, with none, that cannot be told.
+    pub(crate) fn note_wanted(&self, wanted: Option<BTreeSet<String>>) {
+        self.lock().wanted = wanted;
+    }
+
+    /// Whether no Service wants that label, as far as is known.
+    pub(crate) fn is_unwanted(&self, label: &str) -> bool {
+        let inner = self.lock();
+        let wanted = inner.wanted.as_ref();
+        let mut held = inner.labels.values();
+        wanted.is_some_and(|it| !it.contains(label)) && !held.any(|it| it.contains(label))
     }
 
     /// Whether another Service has put that label on nodes: it may be too new to be among all that somebody

@@ -244,10 +244,19 @@ impl Balancers for Balancing {
         _: &'a str,
         _: &'a [Arc<Node>],
     ) -> BoxFuture<'a, Result<Vec<Marked>, CloudError>> {
-        Box::pin(clb::marked(&self.shared))
+        Box::pin(async {
+            let mut marked = clb::marked(&self.shared).await?;
+            marked.extend(cns::marked(&self.shared).await?);
+            Ok(marked)
+        })
     }
 
     fn remove_orphan<'a>(&'a self, orphan: &'a Marked) -> BoxFuture<'a, Result<(), CloudError>> {
-        Box::pin(clb::remove_orphan(&self.shared, orphan))
+        Box::pin(async {
+            match cns::remove_orphan(&self.shared, orphan).await {
+                Some(removed) => removed,
+                None => clb::remove_orphan(&self.shared, orphan).await,
+            }
+        })
     }
 }

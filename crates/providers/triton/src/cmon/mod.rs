@@ -1,3 +1,390 @@
 //! Metrics of machines: Prometheus is led to the metrics service (CMON), or gets them from here.
+//!
+//! ```text
+//!  nodes, machines ─▶ View ─┬─▶ page /sd/<cloud>          what Prometheus' HTTP service discovery asks for
+//!   (follow)                ├─▶ groups: tags of machines  what Prometheus' Triton discovery goes by
+//!                           ├─▶ objects: Secret with a client certificate, ConfigMap with scrape_configs
+//!                           └─▶ scrape, in mode `export` ─▶ page /metrics/<cloud>
+//! ```
+//!
+//! In mode `discovery` the metrics service is never called: whether it answers is Prometheus' concern.
 
 pub mod certificate;
+mod exposition;
+mod groups;
+mod objects;
+mod scrape;
+mod snippet;
+mod targets;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bowline_core::{
+    BoxFuture, Chores, CloudError, Cluster, ClusterError, News, Node, Page, Regarding, error_chain,
+};
+use bowline_http::{BaseUrl, Clock};
+use futures::FutureExt as _;
+use futures::future::{join4, select_all};
+use tokio::sync::{broadcast, watch};
+use tokio::time::{Instant, sleep};
+use tracing::warn;
+
+use crate::config::{Config, MetricsMode};
+use crate::interest::Interest;
+use crate::metrics::TritonMetrics;
+use crate::reload::Environment;
+use crate::roll::Changes;
+use crate::site::Site;
+use crate::tags::Keeper;
+use certificate::ClientCertificate;
+use targets::{Endpoint, Member, Stray, members, strays};
+
+pub use objects::{CONFIG_MAP, SECRET};
+pub use scrape::{AT_ONCE, EVERY, PATIENCE};
+
+/// Where the list of machines is found, before the name of the cloud.
+pub const DISCOVERY_PAGE: &str = "/sd/";
+/// Where their metrics are, before the name of the cloud.
+pub const METRICS_PAGE: &str = "/metrics/";
+/// How long the first word of a change waits for company.
+const GATHER: Duration = Duration::from_secs(1);
+/// When to look again after a failure. What failed has its own limits and retries.
+const AGAIN: Duration = Duration::from_secs(15);
+/// How often the metrics service is looked for: it does not move.
+const ENDPOINT_AGE: Duration = Duration::from_secs(600);
+/// Things told that are remembered; beyond, the memory begins anew.
+const MOST_TOLD: usize = 10_000;
+
+/// Why nothing is known of the machines.
+#[derive(Debug, thiserror::Error)]
+enum LookError {
+    #[error("the machines cannot be listed")]
+    Machines(#[source] CloudError),
+    #[error("the cluster's uid is not known")]
+    Cluster(#[source] ClusterError),
+}
+
+/// The machines of the cluster.
+#[derive(Debug, Default)]
+struct View {
+    cluster_uid: String,
+    /// One for each data center.
+    sites: Vec<SiteView>,
+    /// Whether all nodes are known.
+    is_whole: bool,
+}
+
+#[derive(Clone, Debug, Default)]
+struct SiteView {
+    endpoint: Option<Endpoint>,
+    members: Vec<Member>,
+    strays: Vec<Stray>,
+}
+
+/// What the parts of the work tell each other.
+struct Board {
+    view: watch::Sender<Option<Arc<View>>>,
+    /// One for each data center; none where there cannot be one.
+    certificates: watch::Sender<Vec<Option<ClientCertificate>>>,
+}
+
+/// What is shown.
+#[derive(Debug, Default)]
+struct Shown {
+    discovery: Option<String>,
+    metrics: Option<String>,
+}
+
+type Remembered = tokio::sync::Mutex<Option<(Instant, Option<Endpoint>)>>;
+
+/// What is done about metrics of machines.
+pub(crate) struct Cmon {
+    cloud: String,
+    mode: MetricsMode,
+    configured: Option<BaseUrl>,
+    group: String,
+    resync: Duration,
+    sites: Vec<Arc<Site>>,
+    keepers: Vec<Arc<Keeper>>,
+    endpoints: Vec<Remembered>,
+    interest: Arc<Interest>,
+    clock: Clock,
+    environment: Environment,
+    metrics: TritonMetrics,
+    shown: Mutex<Shown>,
+    /// What was told about which object, so that it is told once.
+    told: Mutex<BTreeMap<(String, &'static str), String>>,
+}
+
+/// What it is made from, beside the configuration.
+pub(crate) struct Parts {
+    /// What the operator calls the cloud.
+    pub(crate) cloud: String,
+    /// The data centers.
+    pub(crate) sites: Vec<Arc<Site>>,
+    /// Who keeps the tags of their machines.
+    pub(crate) keepers: Vec<Arc<Keeper>>,
+    /// Whoever looks has shown interest.
+    pub(crate) interest: Arc<Interest>,
+    /// The time of day.
+    pub(crate) clock: Clock,
+    /// Whom to trust may be said there.
+    pub(crate) environment: Environment,
+    /// Where drops are counted.
+    pub(crate) metrics: TritonMetrics,
+}
+
+impl Cmon {
+    /// What the configuration asks for; none if nothing.
+    pub(crate) fn new(config: &Config, parts: Parts) -> Option<Self> {
+        if config.metrics.mode == MetricsMode::Off {
+            return None;
+        }
+        Some(Self {
+            cloud: parts.cloud,
+            mode: config.metrics.mode,
+            configured: config.metrics.cmon_endpoint.clone(),
+            group: targets::group(&config.cluster_name),
+            resync: config.resync,
+            endpoints: parts.sites.iter().map(|_| Remembered::default()).collect(),
+            sites: parts.sites,
+            keepers: parts.keepers,
+            interest: parts.interest,
+            clock: parts.clock,
+            environment: parts.environment,
+            metrics: parts.metrics,
+            shown: Mutex::default(),
+            told: Mutex::default(),
+        })
+    }
+
+    /// The page at that path.
+    pub(crate) fn page(&self, path: &str) -> Option<Page> {
+        let shown = self.shown();
+        if path.strip_prefix(DISCOVERY_PAGE) == Some(&*self.cloud) {
+            // Whoever asks keeps what it had: an empty list would take all machines away.
+            let nothing =
+                "this process does not lead, or knows no machines and no metrics service yet";
+            return Some(match &shown.discovery {
+                Some(body) => Page::Shown {
+                    content_type: "application/json",
+                    body: body.clone(),
+                },
+                None => Page::NotNow(nothing.to_owned()),
+            });
+        }
+        let is_metrics = path.strip_prefix(METRICS_PAGE) == Some(&*self.cloud);
+        (is_metrics && self.mode == MetricsMode::Export).then(|| {
+            // One of two replicas that has nothing to show is no target that is down.
+            let nothing = "# This process does not lead, or has read no metrics yet.\n";
+            let body = shown.metrics.clone();
+            Page::Shown {
+                content_type: "text/plain; version=0.0.4; charset=utf-8",
+                body: body.unwrap_or_else(|| nothing.to_owned()),
+            }
+        })
+    }
+
+    /// Keeps the view and the list of machines up to date.
+    async fn follow(&self, cluster: &dyn Cluster, board: &Board) {
+        let rolls = self.sites.iter().map(|site| site.roll.changes());
+        let mut changes: Vec<broadcast::Receiver<Changes>> = rolls.collect();
+        loop {
+            self.interest.show();
+            let last = board.view.borrow().clone();
+            let pause = match self.look(cluster, last.as_deref()).await {
+                Ok(view) => {
+                    self.show_machines(&view);
+                    board.view.send_replace(Some(Arc::new(view)));
+                    self.resync
+                }
+                Err(error) => {
+                    let error = error_chain(&error);
+                    warn!(
+                        cloud = self.cloud,
+                        error, "machines with metrics are not known"
+                    );
+                    AGAIN
+                }
+            };
+            tokio::select! {
+                biased;
+                () = cluster.changed() => sleep(GATHER).await,
+                // Who misses some looks at everything, as always.
+                _ = select_all(changes.iter_mut().map(|it| it.recv().boxed())) => sleep(GATHER).await,
+                () = sleep(pause) => {}
+            }
+        }
+    }
+
+    async fn look(&self, cluster: &dyn Cluster, last: Option<&View>) -> Result<View, LookError> {
+        let cluster_uid = cluster.uid().await.map_err(LookError::Cluster)?;
+        let is_whole = cluster.knows_all_nodes();
+        let nodes = cluster.nodes();
+        let mut sites = Vec::new();
+        for at in 0..self.sites.len() {
+            let seen = self.look_at(at, &nodes, &cluster_uid).await;
+            let last = last.and_then(|last| last.sites.get(at));
+            sites.push(match (seen, last) {
+                (Ok(seen), _) => seen,
+                (Err(error), Some(last)) => {
+                    let error = error.chain();
+                    warn!(
+                        cloud = self.cloud,
+                        error, "machines are as they were last known"
+                    );
+                    last.clone()
+                }
+                (Err(error), None) => return Err(LookError::Machines(error)),
+            });
+        }
+        Ok(View {
+            cluster_uid,
+            sites,
+            is_whole,
+        })
+    }
+
+    async fn look_at(
+        &self,
+        at: usize,
+        nodes: &[Arc<Node>],
+        cluster_uid: &str,
+    ) -> Result<SiteView, CloudError> {
+        let listing = self.sites[at].roll.recent(self.resync).await?;
+        let members = members(nodes, &listing.machines, cluster_uid);
+        Ok(SiteView {
+            endpoint: self.endpoint(at).await,
+            strays: strays(&members, &listing.machines, cluster_uid),
+            members,
+        })
+    }
+
+    /// Where the metrics service of a data center is: as configured, which is for the first one, or as CloudAPI
+    /// says.
+    async fn endpoint(&self, at: usize) -> Option<Endpoint> {
+        if let Some(configured) = self.configured.as_ref().filter(|_| at == 0) {
+            return Endpoint::of(configured);
+        }
+        let mut known = self.endpoints[at].lock().await;
+        if let Some((asked, endpoint)) = known.as_ref()
+            && asked.elapsed() < ENDPOINT_AGE
+            && endpoint.is_some()
+        {
+            return endpoint.clone();
+        }
+        let asked = Instant::now();
+        match self.sites[at].api.services().await {
+            Ok(services) => {
+                let url = services.get("cmon").map(|url| BaseUrl::parse(url));
+                let endpoint = url.and_then(Result::ok).and_then(|url| Endpoint::of(&url));
+                if endpoint.is_none() && known.is_none() {
+                    warn!(
+                        cloud = self.cloud,
+                        "CloudAPI names no metrics service: set cmon-endpoint"
+                    );
+                }
+                *known = Some((asked, endpoint.clone()));
+                endpoint
+            }
+            Err(error) => {
+                let error = error_chain(&error);
+                warn!(
+                    cloud = self.cloud,
+                    error, "the metrics service is not known"
+                );
+                known.as_ref().and_then(|(_, endpoint)| endpoint.clone())
+            }
+        }
+    }
+
+    fn show_machines(&self, view: &View) {
+        let places = view
+            .sites
+            .iter()
+            .filter_map(|site| Some((site.endpoint.as_ref()?, &*site.members)));
+        let places: Vec<_> = places.collect();
+        if !places.is_empty() {
+            self.shown().discovery = Some(targets::discovery(places.into_iter()));
+        }
+    }
+
+    fn shown(&self) -> MutexGuard<'_, Shown> {
+        self.shown.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Telling people.
+impl Cmon {
+    /// Tells something about an object, once.
+    fn tell(
+        &self,
+        cluster: &dyn Cluster,
+        regarding: Regarding,
+        reason: &'static str,
+        message: String,
+    ) {
+        let object = format!(
+            "{}/{}/{}",
+            regarding.kind, regarding.namespace, regarding.name
+        );
+        let key = (object, reason);
+        {
+            let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+            if told.get(&key) == Some(&message) {
+                return;
+            }
+            if told.len() >= MOST_TOLD {
+                told.clear();
+            }
+            told.insert(key, message.clone());
+        }
+        warn!(
+            cloud = self.cloud,
+            reason,
+            object = regarding.name,
+            "{message}"
+        );
+        cluster.tell(News {
+            regarding,
+            is_warning: true,
+            reason,
+            message,
+        });
+    }
+
+    /// It is well again: the next time is news.
+    fn forget(&self, kind: &str, namespace: &str, name: &str, reasons: &[&'static str]) {
+        let object = format!("{kind}/{namespace}/{name}");
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        for reason in reasons {
+            told.remove(&(object.clone(), *reason));
+        }
+    }
+}
+
+impl Chores for Cmon {
+    fn run<'a>(&'a self, cluster: &'a dyn Cluster) -> BoxFuture<'a, ()> {
+        Box::pin(async move {
+            let board = Board {
+                view: watch::Sender::new(None),
+                certificates: watch::Sender::new(vec![None; self.sites.len()]),
+            };
+            let board = &board;
+            let scraping = async {
+                if self.mode == MetricsMode::Export {
+                    self.scrape(cluster, board).await;
+                }
+            };
+            join4(
+                self.follow(cluster, board),
+                self.keep_groups(cluster, board),
+                self.keep_objects(cluster, board),
+                scraping,
+            )
+            .await;
+        })
+    }
+}

@@ -11,7 +11,7 @@ use bowline_core::{
 };
 use uuid::Uuid;
 
-use super::plan::{Work, bad_tag};
+use super::plan::{Question, Work, bad_tag};
 use crate::balancer::firewall::RuleChange;
 use crate::balancer::members::sooner;
 use crate::balancer::naming::is_nodes_label;
@@ -48,9 +48,6 @@ pub(crate) struct Ending {
     /// When time alone changes what is wanted.
     pub(crate) again: Option<Duration>,
 }
-
-/// What a machine is asked about.
-type Question = (Uuid, Option<String>);
 
 /// Carries out one plan.
 pub(crate) struct Hands {
@@ -112,11 +109,11 @@ impl Hands {
             self.tell(work.puts());
         }
         let mut failed = BTreeMap::new();
-        if self.questions(&work).any(|it| self.is_open(&it)) {
+        if work.questions().iter().any(|it| self.is_open(it)) {
             failed = self.settle(work.puts()).await;
         }
         let mut wait: Option<Duration> = None;
-        for question in self.questions(&work) {
+        for question in work.questions() {
             if let Some(error) = failed.remove(&question) {
                 return self.failed(&work, error);
             }
@@ -175,16 +172,6 @@ impl Hands {
         }
     }
 
-    fn questions(&self, work: &Work) -> impl Iterator<Item = Question> + use<> {
-        let machine = work.machine;
-        let labels: Vec<Option<String>> = if work.release {
-            vec![None]
-        } else {
-            work.labels.keys().cloned().map(Some).collect()
-        };
-        labels.into_iter().map(move |label| (machine, label))
-    }
-
     fn is_open(&self, question: &Question) -> bool {
         let settled = self.settled.get(question);
         settled.is_none_or(|it| matches!(it, Settled::Working { .. }))
@@ -195,7 +182,10 @@ impl Hands {
     async fn settle(&mut self, puts: bool) -> BTreeMap<Question, CloudError> {
         let mut open: BTreeMap<Option<String>, BTreeSet<Uuid>> = BTreeMap::new();
         for work in self.works.iter().filter(|it| it.puts() == puts) {
-            for question in self.questions(work).filter(|it| self.is_open(it)) {
+            for question in work.questions() {
+                if !self.is_open(&question) {
+                    continue;
+                }
                 open.entry(question.1).or_default().insert(question.0);
             }
         }

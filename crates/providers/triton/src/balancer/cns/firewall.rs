@@ -64,12 +64,12 @@ impl Making<'_> {
         };
         let is_gone = |uid: &str| scene.shared.orphans.is_gone(scene.wish, uid);
         for change in compare(&holder, &wanted.rules, &there, is_gone) {
-            self.push_rule(change, &there);
+            self.push_rule(&change, &there);
         }
         Ok(())
     }
 
-    fn push_rule(&mut self, change: RuleChange, there: &[FirewallRule]) {
+    fn push_rule(&mut self, change: &RuleChange, there: &[FirewallRule]) {
         let remark = |impact| Remark {
             impact,
             reason: None,
@@ -81,7 +81,7 @@ impl Making<'_> {
             id,
         };
         let action = Action::Rule(change.clone());
-        match &change {
+        match change {
             RuleChange::Create(rule) => {
                 let mut body = serde_json::Map::new();
                 body.insert("rule".to_owned(), rule.rule.clone().into());

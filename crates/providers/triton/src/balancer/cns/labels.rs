@@ -99,6 +99,12 @@ impl Claims {
             && !self.shown.iter().any(|name| name.starts_with(&begin))
     }
 
+    /// Those of these labels that some Service wants or shows; none if that is not known.
+    pub(crate) fn of(&self, labels: impl Iterator<Item = String>) -> Option<BTreeSet<String>> {
+        self.complete
+            .then(|| labels.filter(|it| !self.is_stale(it)).collect())
+    }
+
     /// Whether some Service shows a name of that label.
     pub(crate) fn is_shown(&self, label: &str) -> bool {
         let begin = format!("{label}.svc.");

@@ -13,6 +13,7 @@ mod check;
 mod execute;
 mod firewall;
 mod labels;
+mod orphans;
 mod plan;
 mod publish;
 #[cfg(test)]
@@ -40,6 +41,8 @@ use execute::{Action, Ending, Hands, NAME_LIMIT};
 use labels::{Claims, Reader};
 use plan::Work;
 use publish::Shown;
+
+pub(crate) use orphans::{marked, remove_orphan};
 
 /// For how long the DNS names of members are believed.
 const NAMES_AGE: Duration = Duration::from_secs(30);
@@ -232,7 +235,12 @@ impl<'a> Making<'a> {
             cluster_name: &shared.cluster_name,
             cluster: self.scene.cluster,
         };
-        Claims::gather(wish, goal, &self.scene.label, reader)
+        let claims = Claims::gather(wish, goal, &self.scene.label, reader);
+        let there = own_machines(self.scene).flat_map(|it| recorded(&it.tags));
+        shared
+            .memory
+            .note_wanted(claims.of(there.map(str::to_owned)));
+        claims
     }
 
     /// What is shown stays as it is.

@@ -16,6 +16,9 @@ use crate::tags::{self, NODE, Ports, SERVICES, Tags, Wanted};
 /// the other, for both lists.
 const MOST_WRITES: usize = 6;
 
+/// A machine, and one label on it; without one, all of it.
+pub(crate) type Question = (Uuid, Option<String>);
+
 /// What is to be brought about on one machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Work {
@@ -35,6 +38,15 @@ impl Work {
     /// Whether something is put there; such steps come first.
     pub(crate) fn puts(&self) -> bool {
         self.labels.values().any(Option::is_some)
+    }
+
+    /// What the keeper is asked about: each label, or the machine as a whole.
+    pub(crate) fn questions(&self) -> Vec<Question> {
+        if self.release {
+            return vec![(self.machine, None)];
+        }
+        let labels = self.labels.keys().cloned();
+        labels.map(|label| (self.machine, Some(label))).collect()
     }
 
     /// What people are told about it.

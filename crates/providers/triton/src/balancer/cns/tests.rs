@@ -126,15 +126,15 @@ fn nodes_keep_their_own_ports() {
 
 #[test]
 fn what_is_shown_is_what_was_asked_for() {
-    let addresses = ["203.0.113.9", "203.0.113.10"].map(|it| it.parse().unwrap());
-    let addresses: BTreeSet<std::net::IpAddr> = addresses.into();
-    let name = "web.prod.svc.a.z";
     type Row = (
         &'static [(&'static str, &'static str)],
         bool,
         &'static [&'static str],
         bool,
     );
+    let addresses = ["203.0.113.9", "203.0.113.10"].map(|it| it.parse().unwrap());
+    let addresses: BTreeSet<std::net::IpAddr> = addresses.into();
+    let name = "web.prod.svc.a.z";
     let rows: &[Row] = &[
         (&[], true, &["web.prod.svc.a.z"], false),
         (

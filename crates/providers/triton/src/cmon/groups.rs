@@ -1,0 +1,230 @@
+//! The group of metrics that the cluster's machines are in: a tag, which other people's tools write too.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use bowline_core::{CloudError, Cluster, Node, Regarding};
+use tokio::time::{Instant, sleep};
+use tracing::{info, warn};
+use uuid::Uuid;
+
+use super::targets::Member;
+use super::{AGAIN, Board, Cmon, GATHER, SiteView, View};
+use crate::PREFIX;
+use crate::tags::{About, Keeper, Role, Settled, holds_groups};
+
+/// How long a machine must have strayed before its groups are taken away: a node that registers anew comes back
+/// sooner.
+const STRAYED: Duration = Duration::from_secs(60);
+/// When to look again at what was refused, cannot be understood or is another's: only people change that.
+const LATER: Duration = Duration::from_secs(300);
+/// When a machine is looked at again that cannot be written.
+const UNWRITABLE: Duration = Duration::from_secs(60);
+
+/// What is told about nodes.
+const PENDING: &str = "CMONTagPending";
+const REFUSED: &str = "CMONTagRefused";
+const BAD: &str = "BadCMONTag";
+const OTHER: &str = "MachineOwnedByOtherCluster";
+const REASONS: &[&str] = &[PENDING, REFUSED, BAD, OTHER];
+
+/// What is remembered from one round to the next.
+struct Memory {
+    /// Machines that are not known to be as they are wanted.
+    open: Vec<BTreeSet<Uuid>>,
+    /// Since when machines have strayed.
+    strays: Vec<BTreeMap<Uuid, Instant>>,
+    /// What an observer has told already.
+    observed: BTreeSet<Uuid>,
+}
+
+impl Cmon {
+    /// Keeps the group on the cluster's machines, and takes it from those that have left.
+    pub(super) async fn keep_groups(&self, cluster: &dyn Cluster, board: &Board) {
+        let mut views = board.view.subscribe();
+        let mut memory = Memory {
+            open: vec![BTreeSet::new(); self.sites.len()],
+            strays: vec![BTreeMap::new(); self.sites.len()],
+            observed: BTreeSet::new(),
+        };
+        loop {
+            let view = views.borrow_and_update().clone();
+            let pause = match view {
+                Some(view) => self.settle_groups(cluster, &view, &mut memory).await,
+                None => LATER,
+            };
+            tokio::select! {
+                biased;
+                // The board lives as long as this.
+                _ = views.changed() => {}
+                () = sleep(pause) => {}
+            }
+        }
+    }
+
+    /// One round; says when the next one is due.
+    async fn settle_groups(
+        &self,
+        cluster: &dyn Cluster,
+        view: &View,
+        memory: &mut Memory,
+    ) -> Duration {
+        let mut pause = LATER;
+        for (at, (site, keeper)) in view.sites.iter().zip(&self.keepers).enumerate() {
+            if cluster.is_observing() {
+                self.observe(site, &mut memory.observed);
+                continue;
+            }
+            let mut open = self.tell_members(site, keeper);
+            open.append(&mut memory.open[at]);
+            if view.is_whole {
+                open.extend(tell_strays(site, keeper, &mut memory.strays[at]));
+            }
+            let settled = keeper
+                .settle_all(&view.cluster_uid, &open, About::Groups)
+                .await;
+            for (id, settled) in settled {
+                let member = site.members.iter().find(|it| it.machine.id == id);
+                let after = self.settled(cluster, keeper, member, &settled);
+                if let Some(after) = after {
+                    memory.open[at].insert(id);
+                    pause = pause.min(after);
+                }
+            }
+        }
+        if memory.strays.iter().any(|it| !it.is_empty()) {
+            pause = pause.min(STRAYED);
+        }
+        pause
+    }
+
+    /// Tells what is wanted on the cluster's machines, and answers with those that do not show it.
+    fn tell_members(&self, site: &SiteView, keeper: &Keeper) -> BTreeSet<Uuid> {
+        let groups = self.groups();
+        let mut open = BTreeSet::new();
+        for member in site.members.iter().filter(|it| !it.machine.state.is_over()) {
+            let (id, tags) = (member.machine.id, &member.machine.tags);
+            if !keeper.shows_groups((id, tags), &groups) {
+                keeper.tell_groups(id, member.role, groups.clone());
+                open.insert(id);
+            }
+        }
+        open
+    }
+
+    fn groups(&self) -> BTreeSet<String> {
+        BTreeSet::from([self.group.clone()])
+    }
+
+    /// What an observer says instead.
+    fn observe(&self, site: &SiteView, told: &mut BTreeSet<Uuid>) {
+        let groups = self.groups();
+        for member in &site.members {
+            let (id, tags) = (member.machine.id, &member.machine.tags);
+            if !holds_groups(tags, &groups) && told.insert(id) {
+                let (machine, group) = (member.name(), &self.group);
+                info!(cloud = self.cloud, %id, machine, group, "would be put into the group");
+            }
+        }
+    }
+
+    /// What came of one machine; when to look at it again, if it has to be.
+    fn settled(
+        &self,
+        cluster: &dyn Cluster,
+        keeper: &Keeper,
+        member: Option<&Member>,
+        settled: &Result<Settled, CloudError>,
+    ) -> Option<Duration> {
+        let node = member.and_then(|it| it.node.as_deref());
+        let group = &self.group;
+        let (reason, message, after) = match settled {
+            Ok(Settled::Done | Settled::Gone) => {
+                if let Some(node) = node {
+                    self.forget("Node", "", &node.name, REASONS);
+                }
+                return None;
+            }
+            Ok(Settled::Working { after }) => return Some(*after),
+            Ok(Settled::Pending { .. }) => (
+                PENDING,
+                format!("the tag that puts its machine into the group {group} does not show"),
+                UNWRITABLE,
+            ),
+            Ok(Settled::Refused(words)) => (
+                REFUSED,
+                format!("its machine cannot be put into the group {group}: {words}"),
+                LATER,
+            ),
+            Ok(Settled::Bad(bad)) => (
+                BAD,
+                format!(
+                    "the tag {} of its machine {}; it is left alone",
+                    bad.tag, bad.problem
+                ),
+                LATER,
+            ),
+            Ok(Settled::OtherCluster(uid)) => {
+                if let Some((member, _)) = member.zip(node.filter(|node| is_taken_over(node))) {
+                    keeper.take_over(member.machine.id);
+                    return Some(GATHER);
+                }
+                let message = format!(
+                    "its machine is marked as one of the cluster {uid}, and not put into the group {group}"
+                );
+                (OTHER, message, LATER)
+            }
+            Err(error) => {
+                let (cloud, error) = (&self.cloud, error.chain());
+                let machine = member.map(Member::name);
+                warn!(
+                    cloud,
+                    machine, error, "the groups of a machine are not kept"
+                );
+                return Some(AGAIN);
+            }
+        };
+        if let Some(node) = node {
+            self.tell(cluster, regarding(node), reason, message);
+        } else {
+            let machine = member.map(Member::name);
+            warn!(cloud = self.cloud, machine, reason, "{message}");
+        }
+        Some(after)
+    }
+}
+
+/// Tells that machines which have strayed for long enough are in no group of ours any more, and answers with them.
+fn tell_strays(site: &SiteView, keeper: &Keeper, since: &mut BTreeMap<Uuid, Instant>) -> Vec<Uuid> {
+    let now = Instant::now();
+    since.retain(|id, _| site.strays.iter().any(|it| it.machine == *id));
+    let mut told = Vec::new();
+    for stray in &site.strays {
+        let since = *since.entry(stray.machine).or_insert(now);
+        if now.saturating_duration_since(since) < STRAYED {
+            continue;
+        }
+        if stray.groups_alone {
+            keeper.release(stray.machine);
+        } else {
+            // Its labels are the name service's concern, and the mark goes with the last of them.
+            keeper.tell_groups(stray.machine, Role::Node, BTreeSet::new());
+        }
+        told.push(stray.machine);
+    }
+    told
+}
+
+fn is_taken_over(node: &Node) -> bool {
+    let key = format!("{PREFIX}take_over");
+    node.annotations.get(&key).is_some_and(|it| it == "true")
+}
+
+fn regarding(node: &Node) -> Regarding {
+    Regarding {
+        namespace: String::new(),
+        kind: "Node",
+        name: node.name.clone(),
+        uid: node.uid.clone(),
+    }
+}

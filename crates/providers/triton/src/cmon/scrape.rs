@@ -1,0 +1,235 @@
+//! Metrics fetched from the service, so that Prometheus needs neither its certificate nor its names.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bowline_core::{Cluster, error_chain};
+use bowline_http::{BaseUrl, Connector, HttpClient, RetryPolicy, Route, Tls, TlsError};
+use futures::{StreamExt as _, stream};
+use http::HeaderValue;
+use http::header::ACCEPT;
+use tokio::time::{MissedTickBehavior, interval};
+use tracing::{debug, warn};
+use uuid::Uuid;
+
+use super::certificate::ClientCertificate;
+use super::exposition::{Exposition, Source, together};
+use super::targets::{Endpoint, Member};
+use super::{Board, Cmon};
+use crate::api::Client;
+
+/// How often.
+pub const EVERY: Duration = Duration::from_secs(30);
+/// Machines at the same time: a tenth of what the service allows an account in a second.
+pub const AT_ONCE: usize = 10;
+/// The limit for one machine.
+pub const PATIENCE: Duration = Duration::from_secs(5);
+/// Bytes of one machine's page. A real one has a few KiB.
+const LARGEST_PAGE: usize = 1024 * 1024;
+
+/// How the service of one data center is reached, for as long as certificate and way stay the same.
+struct Line {
+    certificate: ClientCertificate,
+    /// Another one after credentials changed.
+    client: Arc<Client>,
+    endpoint: Endpoint,
+    connector: Connector,
+    machines: BTreeMap<Uuid, HttpClient>,
+}
+
+/// What came of one machine.
+enum Fetched {
+    Read(Exposition),
+    /// The service does not take the certificate.
+    Unauthorized,
+    Failed(String),
+}
+
+/// One machine to ask.
+struct Errand {
+    site: usize,
+    source: Source,
+    /// None where there is no way to ask.
+    client: Option<HttpClient>,
+}
+
+impl Cmon {
+    /// Fetches and shows, for ever.
+    pub(super) async fn scrape(&self, cluster: &dyn Cluster, board: &Board) {
+        let mut lines: Vec<Option<Line>> = self.sites.iter().map(|_| None).collect();
+        let mut ready = board.certificates.subscribe();
+        let mut views = board.view.subscribe();
+        // Without either there is nothing to fetch; the board lives as long as this.
+        let _ = views.wait_for(Option::is_some).await;
+        let _ = ready.wait_for(|all| all.iter().any(Option::is_some)).await;
+        let mut ticks = interval(EVERY);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            ticks.tick().await;
+            let errands = self.errands(board, &mut lines);
+            let fetched: Vec<(usize, Source, Fetched)> = stream::iter(errands)
+                .map(|errand| async move {
+                    let fetched = fetch(errand.client.as_ref()).await;
+                    (errand.site, errand.source, fetched)
+                })
+                .buffered(AT_ONCE)
+                .collect()
+                .await;
+            self.show_metrics(cluster, fetched);
+        }
+    }
+
+    /// Whom to ask in this round.
+    fn errands(&self, board: &Board, lines: &mut [Option<Line>]) -> Vec<Errand> {
+        let Some(view) = board.view.borrow().clone() else {
+            return Vec::new();
+        };
+        let certificates = board.certificates.borrow().clone();
+        let mut errands = Vec::new();
+        for (at, (site, line)) in view.sites.iter().zip(lines).enumerate() {
+            let members: Vec<&Member> = site.members.iter().filter(|it| it.runs()).collect();
+            let endpoint = site.endpoint.as_ref();
+            let certificate = certificates.get(at).and_then(Option::as_ref);
+            self.renew_line(at, line, endpoint.zip(certificate));
+            if let Some(line) = line {
+                line.keep_only(&members);
+            }
+            errands.extend(members.into_iter().map(|member| Errand {
+                site: at,
+                source: member.source(),
+                client: line.as_mut().and_then(|it| it.client_of(member.machine.id)),
+            }));
+        }
+        errands
+    }
+
+    fn renew_line(
+        &self,
+        at: usize,
+        line: &mut Option<Line>,
+        wanted: Option<(&Endpoint, &ClientCertificate)>,
+    ) {
+        let client = self.sites[at].api.client();
+        let is_good = |it: &Line| {
+            wanted == Some((&it.endpoint, &it.certificate)) && Arc::ptr_eq(&it.client, &client)
+        };
+        if line.as_ref().is_some_and(is_good) {
+            return;
+        }
+        *line = wanted.and_then(|(endpoint, certificate)| {
+            match self.connector(&client, endpoint, certificate) {
+                Ok(connector) => Some(Line {
+                    certificate: certificate.clone(),
+                    client: Arc::clone(&client),
+                    endpoint: endpoint.clone(),
+                    connector,
+                    machines: BTreeMap::new(),
+                }),
+                Err(error) => {
+                    let error = error_chain(&error);
+                    warn!(cloud = self.cloud, error, "no way to the metrics service");
+                    None
+                }
+            }
+        });
+    }
+
+    /// The way to the service, with the certificate. Machines' names lead to the service's own: the DNS need not know
+    /// them.
+    fn connector(
+        &self,
+        client: &Client,
+        endpoint: &Endpoint,
+        certificate: &ClientCertificate,
+    ) -> Result<Connector, TlsError> {
+        let connection = client.connection();
+        let mut tls = Tls::new()
+            .environment(|name| (self.environment)(name))
+            .clock(self.clock.clone())
+            .insecure(connection.insecure)
+            .client_certificate_pem(
+                "the metrics service",
+                &certificate.certificate,
+                certificate.key.clone(),
+            );
+        if let Some(authorities) = &connection.authorities {
+            tls = tls.authority_pem(&authorities.origin, &authorities.pem);
+        }
+        let connector = client.connector().with_tls(tls.build()?);
+        Ok(connector.found_at(&endpoint.host).deadline(PATIENCE))
+    }
+
+    fn show_metrics(&self, cluster: &dyn Cluster, fetched: Vec<(usize, Source, Fetched)>) {
+        let mut unauthorized = BTreeSet::new();
+        let mut dropped = 0;
+        let mut all = Vec::with_capacity(fetched.len());
+        for (site, source, fetched) in fetched {
+            let read = match fetched {
+                Fetched::Read(read) => {
+                    dropped += read.dropped;
+                    Some(read)
+                }
+                Fetched::Unauthorized => {
+                    unauthorized.insert(site);
+                    None
+                }
+                Fetched::Failed(error) => {
+                    debug!(node = source.node, error, "no metrics of a machine");
+                    None
+                }
+            };
+            all.push((source, read));
+        }
+        for site in unauthorized {
+            let why = "the metrics service does not take the certificate: the key must be on the account itself, or belong \
+                       to a member of its role administrator";
+            self.tell_key(cluster, site, why.to_owned());
+        }
+        let (page, unfit) = together(&all);
+        self.metrics
+            .cmon_dropped
+            .inc_by(dropped.saturating_add(unfit));
+        self.shown().metrics = Some(page);
+    }
+}
+
+impl Line {
+    /// Connections to machines that are gone are closed.
+    fn keep_only(&mut self, members: &[&Member]) {
+        let known: BTreeSet<Uuid> = members.iter().map(|it| it.machine.id).collect();
+        self.machines.retain(|id, _| known.contains(id));
+    }
+
+    fn client_of(&mut self, machine: Uuid) -> Option<HttpClient> {
+        if let Some(client) = self.machines.get(&machine) {
+            return Some(client.clone());
+        }
+        let base = BaseUrl::parse(&self.endpoint.url(machine)).ok()?;
+        let text = HeaderValue::from_static("text/plain;version=0.0.4");
+        let client = HttpClient::builder("the metrics service", base, self.connector.clone())
+            .header(ACCEPT, text)
+            .in_flight(1)
+            .request_timeout(PATIENCE)
+            .call_deadline(PATIENCE)
+            .retry(RetryPolicy::never())
+            .body_limit(LARGEST_PAGE)
+            .build();
+        self.machines.insert(machine, client.clone());
+        Some(client)
+    }
+}
+
+async fn fetch(client: Option<&HttpClient>) -> Fetched {
+    let Some(client) = client else {
+        return Fetched::Failed("there is no certificate or no metrics service".to_owned());
+    };
+    match client.get(Route::new("metrics")).send().await {
+        Ok(reply) => match std::str::from_utf8(reply.bytes()) {
+            Ok(text) => Fetched::Read(Exposition::parse(text)),
+            Err(_) => Fetched::Failed("the answer is no text".to_owned()),
+        },
+        Err(error) if error.status() == Some(401) => Fetched::Unauthorized,
+        Err(error) => Fetched::Failed(error_chain(&error)),
+    }
+}

@@ -1,0 +1,303 @@
+//! Prometheus is led to the metrics service.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use bowline_simulator::triton::MachineSpec;
+use rustls_pki_types::CertificateDer;
+use rustls_pki_types::pem::PemObject as _;
+use serde_json::json;
+use tokio::time::sleep;
+use x509_parser::prelude::{FromDer as _, X509Certificate};
+
+use crate::stage::{CMON, Stage, UID, id};
+
+const GROUPS: &str = "triton.cmon.groups";
+const RECORD: &str = "bowline.cmon";
+const GROUP: &str = "k8s-kubernetes";
+
+fn is_in_group(stage: &Stage, number: u32) -> bool {
+    stage.tag(number, RECORD).as_deref() == Some(GROUP)
+}
+
+async fn until_grouped(stage: &Stage, numbers: std::ops::RangeInclusive<u32>) {
+    stage
+        .until("all machines are in the group", |it| {
+            numbers.clone().all(|number| is_in_group(it, number))
+        })
+        .await;
+}
+
+/// Subject and extended usages of a certificate.
+fn certificate(pem: &str) -> (String, Vec<String>) {
+    let der = CertificateDer::from_pem_slice(pem.as_bytes()).unwrap();
+    let (_, parsed) = X509Certificate::from_der(&der).unwrap();
+    let usages = parsed.extended_key_usage().unwrap().unwrap().value;
+    assert!(usages.client_auth);
+    let usages = usages.other.iter().map(|it| it.to_id_string()).collect();
+    (parsed.subject().to_string(), usages)
+}
+
+#[tokio::test(start_paused = true)]
+async fn triton_case_64_machines_are_in_the_group_and_everything_to_find_them_is_there() {
+    let mut stage = Stage::new(3);
+    stage
+        .cloud
+        .set_tag(&id(1), GROUPS, Some("db".into()))
+        .unwrap();
+    stage.start("discovery");
+    until_grouped(&stage, 1..=3).await;
+    assert_eq!(stage.tag(1, GROUPS).as_deref(), Some("db,k8s-kubernetes"));
+    for number in [2, 3] {
+        assert_eq!(stage.tag(number, GROUPS).as_deref(), Some(GROUP));
+    }
+    assert_eq!(stage.tag(1, "bowline.node").as_deref(), Some(UID));
+    assert_eq!(stage.tag_writes(), 3, "one write for each machine");
+
+    let secret = stage.desk.object("Secret", "triton-cmon-client");
+    let keys: Vec<&str> = secret.keys().map(String::as_str).collect();
+    assert_eq!(keys, ["tls.crt", "tls.key"]);
+    let (subject, usages) = certificate(&secret["tls.crt"]);
+    assert_eq!(subject, "CN=acme");
+    assert_eq!(usages, ["1.3.6.1.4.1.38678.1.4.2"]);
+
+    let told = stage.discovered();
+    assert_eq!(told.len(), 3);
+    assert_eq!(
+        told[0]["targets"],
+        json!([format!("{}.{CMON}:9163", id(1))])
+    );
+    let labels = &told[0]["labels"];
+    assert_eq!(labels["__meta_triton_machine_id"], id(1));
+    assert_eq!(labels["__meta_triton_machine_alias"], "k8s-1");
+    assert_eq!(labels["__meta_triton_machine_brand"], "bhyve");
+    assert!(labels["__meta_triton_server_id"].as_str().unwrap().len() == 36);
+    assert_eq!(
+        (&labels["node"], &labels["role"]),
+        (&json!("k8s-1"), &json!("node"))
+    );
+
+    let snippets = stage.desk.object("ConfigMap", "triton-cmon-scrape");
+    let page = "url: https://bowline-metrics.kube-system.svc:10258/sd/triton\n";
+    assert!(snippets["http-sd.yaml"].contains(page), "{snippets:?}");
+    assert!(snippets["triton-sd.yaml"].contains("groups: [k8s-kubernetes]\n"));
+    assert_eq!(stage.page("/metrics/triton"), None, "only in mode export");
+    assert_eq!(stage.page("/sd/other"), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn triton_case_81_machines_that_run_are_listed_though_the_service_is_never_asked() {
+    for is_open in [false, true] {
+        let mut stage = Stage::new(3);
+        if is_open {
+            stage.open_cmon();
+        }
+        stage.cloud.stop(&id(2)).unwrap();
+        stage.start("discovery");
+        stage.until("a list", |it| it.discovered().len() == 2).await;
+        let targets: Vec<_> = stage
+            .discovered()
+            .iter()
+            .map(|it| it["targets"][0].as_str().unwrap().to_owned())
+            .collect();
+        let target = |number| format!("{}.cmon.eg-1.cns.example.com:9163", id(number));
+        assert_eq!(targets, [target(1), target(3)]);
+        sleep(Duration::from_secs(600)).await;
+        assert_eq!(stage.asked_cmon(), 0);
+        stage.cloud.start(&id(2)).unwrap();
+        stage
+            .until("the third", |it| it.discovered().len() == 3)
+            .await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_listed_before_machines_are_known_so_that_nobody_forgets_any() {
+    let mut stage = Stage::new(1);
+    stage.world.faults.fail_reads("triton", true);
+    stage.start("discovery");
+    sleep(Duration::from_secs(120)).await;
+    assert_eq!(stage.page("/sd/triton"), None);
+    stage.world.faults.fail_reads("triton", false);
+    stage.until("a list", |it| it.discovered().len() == 1).await;
+    stage.world.faults.fail_reads("triton", true);
+    sleep(Duration::from_secs(300)).await;
+    assert_eq!(stage.discovered().len(), 1, "what was last known stays");
+}
+
+#[tokio::test(start_paused = true)]
+async fn load_balancers_of_the_cluster_are_found_and_grouped_like_nodes() {
+    let mut stage = Stage::new(1);
+    for (number, uid) in [(8, UID), (9, "dddddddd-0000-4000-8000-00000000000d")] {
+        let spec = MachineSpec::named(&format!("clb-{number}")).id(&id(number));
+        stage.cloud.add_machine(&spec).unwrap();
+        stage
+            .cloud
+            .set_tag(&id(number), "bowline.clb", Some(uid.into()))
+            .unwrap();
+    }
+    stage.start("discovery");
+    stage.until("two", |it| it.discovered().len() == 2).await;
+    let labels = stage.discovered()[1]["labels"].clone();
+    assert_eq!(
+        (&labels["node"], &labels["role"]),
+        (&json!("clb-8"), &json!("clb"))
+    );
+    until_grouped(&stage, 8..=8).await;
+    assert_eq!(stage.tag(8, "bowline.node"), None, "it is no node");
+    assert_eq!(stage.tag(9, GROUPS), None, "another cluster's");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_comes_is_grouped_and_one_that_leaves_is_not_after_a_minute() {
+    let mut stage = Stage::new(2);
+    let node = stage.desk.node(2);
+    stage.desk.change(2, None);
+    stage
+        .cloud
+        .set_tag(&id(2), GROUPS, Some("db".into()))
+        .unwrap();
+    stage.start("discovery");
+    until_grouped(&stage, 1..=1).await;
+    assert_eq!(stage.discovered().len(), 1);
+    stage.desk.change(2, Some(node.clone()));
+    until_grouped(&stage, 2..=2).await;
+    stage.until("both", |it| it.discovered().len() == 2).await;
+    let writes = stage.tag_writes();
+    // A node that registers anew is gone for a moment.
+    stage.desk.change(2, None);
+    sleep(Duration::from_secs(30)).await;
+    stage.desk.change(2, Some(node));
+    sleep(Duration::from_secs(300)).await;
+    assert_eq!(stage.tag_writes(), writes);
+    stage.desk.change(2, None);
+    stage
+        .until("the group is left", |it| it.tag(2, RECORD).is_none())
+        .await;
+    assert_eq!(stage.tag(2, GROUPS).as_deref(), Some("db"));
+    stage
+        .until("the mark is gone", |it| it.tag(2, "bowline.node").is_none())
+        .await;
+    assert!(is_in_group(&stage, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_takes_the_group_away_has_it_put_back_and_nothing_is_written_without_need() {
+    let mut stage = Stage::new(2);
+    stage.start("discovery");
+    until_grouped(&stage, 1..=2).await;
+    let (writes, objects) = (
+        stage.tag_writes(),
+        stage.desk.writes.load(Ordering::Relaxed),
+    );
+    stage.start("discovery");
+    sleep(Duration::from_secs(900)).await;
+    assert_eq!(stage.tag_writes(), writes, "a restart writes nothing");
+    assert_eq!(stage.desk.writes.load(Ordering::Relaxed), objects);
+    stage
+        .cloud
+        .replace_tags(&id(1), serde_json::Map::new())
+        .unwrap();
+    until_grouped(&stage, 1..=1).await;
+    assert_eq!(stage.tag_writes(), writes + 1);
+    assert_eq!(stage.desk.told(), Vec::<String>::new());
+}
+
+/// Days pass at one stroke, and then a few minutes in which things happen.
+async fn pass(days: u64) {
+    tokio::time::advance(Duration::from_secs(days * 86_400)).await;
+    sleep(Duration::from_secs(600)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_certificate_is_renewed_at_two_thirds_of_its_life_and_when_the_key_changes() {
+    let mut stage = Stage::new(1);
+    let pem = |it: &Stage| {
+        it.desk
+            .object("Secret", "triton-cmon-client")
+            .get("tls.crt")
+            .cloned()
+    };
+    stage.start("discovery");
+    stage.until("a certificate", |it| pem(it).is_some()).await;
+    let first = pem(&stage);
+    pass(59).await;
+    assert_eq!(pem(&stage), first);
+    stage.start("discovery");
+    sleep(Duration::from_secs(600)).await;
+    assert_eq!(pem(&stage), first, "another leader goes on with it");
+    pass(2).await;
+    let second = pem(&stage);
+    assert_ne!(second, first);
+    let rsa = include_str!("../../src/keys/examples/rsa.pkcs1");
+    let line = bowline_triton::keys::PrivateKey::parse(rsa, None).unwrap();
+    stage.cloud.add_key("acme", &line.public_line()).unwrap();
+    stage.start_with("discovery", rsa);
+    stage.until("another key's", |it| pem(it) != second).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_that_signs_no_certificates_is_told_once_and_machines_are_listed_all_the_same() {
+    let mut stage = Stage::new(1);
+    let key = include_str!("../../src/keys/examples/ed25519.openssh");
+    let line = bowline_triton::keys::PrivateKey::parse(key, None).unwrap();
+    stage.cloud.add_key("acme", &line.public_line()).unwrap();
+    stage.start_with("discovery", key);
+    until_grouped(&stage, 1..=1).await;
+    sleep(Duration::from_secs(900)).await;
+    assert_eq!(stage.discovered().len(), 1);
+    let told = stage.desk.told();
+    assert_eq!(told.len(), 1, "{told:?}");
+    let expected = "CMONKeyNotUsable Secret triton-cmon-client: ";
+    assert!(told[0].starts_with(expected), "{told:?}");
+    assert!(stage.desk.object("Secret", "triton-cmon-client").is_empty());
+    assert!(
+        !stage
+            .desk
+            .object("ConfigMap", "triton-cmon-scrape")
+            .is_empty()
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_observer_lists_machines_and_changes_nothing() {
+    let mut stage = Stage::new(2);
+    stage.desk.observing.store(true, Ordering::Relaxed);
+    stage.start("discovery");
+    stage.until("a list", |it| it.discovered().len() == 2).await;
+    sleep(Duration::from_secs(900)).await;
+    assert_eq!(stage.tag_writes(), 0);
+    assert_eq!(stage.desk.writes.load(Ordering::Relaxed), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_somebody_elses_is_left_alone_and_told() {
+    let mut stage = Stage::new(2);
+    stage.desk.occupy("triton-cmon-scrape");
+    let other = "dddddddd-0000-4000-8000-00000000000d";
+    for (key, value) in [("bowline.node", other), (GROUPS, "mine")] {
+        stage
+            .cloud
+            .set_tag(&id(2), key, Some(value.into()))
+            .unwrap();
+    }
+    stage.start("discovery");
+    until_grouped(&stage, 1..=1).await;
+    sleep(Duration::from_secs(900)).await;
+    assert_eq!(stage.tag(2, GROUPS).as_deref(), Some("mine"));
+    let told = stage.desk.told();
+    assert_eq!(told.len(), 2, "{told:?}");
+    let has = |words: &str| told.iter().any(|it| it.starts_with(words));
+    assert!(
+        has("CMONObjectNotOurs ConfigMap triton-cmon-scrape: "),
+        "{told:?}"
+    );
+    assert!(has("MachineOwnedByOtherCluster Node k8s-2: "), "{told:?}");
+    // Its node says that it is ours by now.
+    let mut node = stage.desk.node(2);
+    let key = "cloud.tritoncompute/take_over".to_owned();
+    node.annotations.insert(key, "true".to_owned());
+    stage.desk.change(2, Some(node));
+    until_grouped(&stage, 2..=2).await;
+    assert_eq!(stage.tag(2, "bowline.node").as_deref(), Some(UID));
+}

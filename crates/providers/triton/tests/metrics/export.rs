@@ -1,0 +1,121 @@
+//! Metrics are fetched from the service and shown.
+
+use std::time::Duration;
+
+use tokio::time::sleep;
+
+use crate::stage::{Stage, id};
+
+const PAGE: &str = "/metrics/triton";
+
+fn up(stage: &Stage, number: u32, is_up: u8) -> bool {
+    let (node, machine) = (format!("k8s-{number}"), id(number));
+    let line = format!(r#"triton_cmon_up{{node="{node}",machine="{machine}"}} {is_up}"#);
+    let page = stage.page(PAGE).unwrap_or_default();
+    page.lines().any(|it| it == line)
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_series_are_shown_with_whose_they_are() {
+    let mut stage = Stage::new(3);
+    stage.open_cmon();
+    stage.start("export");
+    let nothing = stage.page(PAGE).unwrap();
+    assert!(nothing.starts_with("# ") && nothing.lines().count() == 1);
+    stage
+        .until("all are up", |it| (1..=3).all(|number| up(it, number, 1)))
+        .await;
+    let page = stage.page(PAGE).unwrap();
+    let node = stage.cloud.machine(&id(1)).unwrap();
+    let server = node.compute_node.clone().unwrap();
+    let line = format!(
+        r#"triton_mem_limit{{node="k8s-1",machine="{}",brand="bhyve",compute_node="{server}"}} 1073741824"#,
+        id(1)
+    );
+    assert!(page.lines().any(|it| it == line), "{line} in\n{page}");
+    for family in [
+        "triton_mem_limit gauge",
+        "triton_cpu_user_usage counter",
+        "triton_cmon_up gauge",
+    ] {
+        assert_eq!(
+            page.matches(&format!("# TYPE {family}\n")).count(),
+            1,
+            "{page}"
+        );
+    }
+    // Every half a minute, each machine once.
+    let before = stage.asked_cmon();
+    sleep(Duration::from_secs(300)).await;
+    assert_eq!(stage.asked_cmon() - before, 30);
+    // The rest is as in the other mode.
+    assert_eq!(stage.discovered().len(), 3);
+    assert_eq!(
+        stage.tag(1, "bowline.cmon").as_deref(),
+        Some("k8s-kubernetes")
+    );
+    assert_eq!(stage.desk.told(), Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn machines_that_cannot_be_read_are_down_and_those_that_do_not_run_are_not_there() {
+    let mut stage = Stage::new(3);
+    stage.open_cmon();
+    stage.start("export");
+    stage
+        .until("all are up", |it| (1..=3).all(|number| up(it, number, 1)))
+        .await;
+    stage.cloud.stop(&id(3)).unwrap();
+    stage
+        .until("one is not asked for", |it| !up(it, 3, 1))
+        .await;
+    assert!(up(&stage, 1, 1));
+    stage.close_cmon();
+    stage
+        .until("they are down", |it| up(it, 1, 0) && up(it, 2, 0))
+        .await;
+    assert!(!stage.page(PAGE).unwrap().contains("triton_mem_limit"));
+    stage.open_cmon();
+    stage
+        .until("they are up", |it| up(it, 1, 1) && up(it, 2, 1))
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_that_is_not_the_accounts_any_more_is_told() {
+    let mut stage = Stage::new(1);
+    stage.open_cmon();
+    stage.start("export");
+    stage.until("it is up", |it| up(it, 1, 1)).await;
+    stage.cloud.remove_keys("acme").unwrap();
+    stage.until("it is down", |it| up(it, 1, 0)).await;
+    sleep(Duration::from_secs(300)).await;
+    let told = stage.desk.told();
+    assert_eq!(told.len(), 1, "{told:?}");
+    let expected = "CMONKeyNotUsable Secret triton-cmon-client: ";
+    assert!(told[0].starts_with(expected), "{told:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_service_that_never_answers_holds_up_nobody_for_long() {
+    use bowline_simulator::faults::{Action, Rule};
+    let mut stage = Stage::new(25);
+    stage.open_cmon();
+    let rule = Rule::new(Action::Hang).server("cmon");
+    stage.world.faults.add(rule).unwrap();
+    stage.start("export");
+    stage
+        .until("all are down", |it| {
+            (1..=25).all(|number| up(it, number, 0))
+        })
+        .await;
+    // Ten at a time, five seconds each: three lots, well within the half minute.
+    let asked = stage.asked_cmon();
+    sleep(Duration::from_secs(300)).await;
+    let asked = stage.asked_cmon() - asked;
+    assert_eq!(asked, 250, "a round every half a minute");
+    stage.world.faults.clear();
+    stage
+        .until("all are up", |it| (1..=25).all(|number| up(it, number, 1)))
+        .await;
+}

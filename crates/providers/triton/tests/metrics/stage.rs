@@ -1,0 +1,336 @@
+//! A data center, its metrics service, a cluster, and the provider that does its chores between them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bowline_core::{
+    AddressKind, BoxFuture, Cloud, CloudName, Cluster, ClusterError, Kept, KeptKind, KeptObject,
+    News, Node, NodeAddress, Page, Ready, Secret,
+};
+use bowline_http::Connector;
+use bowline_simulator::World;
+use bowline_simulator::journal::Filter;
+use bowline_simulator::serve::{Identity, Server};
+use bowline_simulator::triton::{
+    Cmon, DEFAULT_PRIVATE_KEY, MachineSpec, Scene, Triton as Simulated,
+};
+use bowline_triton::{Sources, Surroundings, Triton, TritonMetrics, build};
+use prometheus_client::registry::Registry;
+use rustls_pki_types::PrivateKeyDer;
+use serde_json::Value;
+use tokio::sync::Notify;
+use tokio::task::AbortHandle;
+use tokio::time::{Instant, sleep};
+
+/// The uid of the cluster.
+pub(crate) const UID: &str = "cccccccc-0000-4000-8000-00000000000c";
+/// Where the metrics service is.
+pub(crate) const CMON: &str = "cmon.eg-1.cns.example.com";
+/// Simulated time after which a wait is given up.
+const PATIENCE: Duration = Duration::from_secs(3600);
+
+/// The id of the machine with that number.
+pub(crate) fn id(number: u32) -> String {
+    format!("5b1e2d3c-0000-4000-8000-{number:012}")
+}
+
+pub(crate) struct Stage {
+    pub(crate) world: World,
+    pub(crate) cloud: Arc<Simulated>,
+    pub(crate) desk: Arc<Desk>,
+    pub(crate) provider: Option<Arc<Triton>>,
+    pub(crate) registry: Registry,
+    working: Option<AbortHandle>,
+    cmon: Option<Server>,
+    _server: Server,
+}
+
+impl Stage {
+    /// With machines and nodes `k8s-1` to `k8s-<count>`.
+    pub(crate) fn new(count: u32) -> Self {
+        let world = World::simulated(7);
+        let services = [("cmon".to_owned(), format!("https://{CMON}:9163"))];
+        let scene = Scene {
+            services: services.into(),
+            ..Scene::default()
+        };
+        let cloud = Simulated::from_fixture(&world, scene).unwrap();
+        cloud.set_throttle(None);
+        let desk = Arc::new(Desk::default());
+        for number in 1..=count {
+            let machine = MachineSpec::named(&format!("k8s-{number}")).id(&id(number));
+            cloud.add_machine(&machine).unwrap();
+            desk.add(number);
+        }
+        let server = Server::builder(&world, cloud.clone()).pipe("cloudapi.sim:80");
+        Self {
+            world,
+            cloud,
+            desk,
+            provider: None,
+            registry: Registry::default(),
+            working: None,
+            cmon: None,
+            _server: server,
+        }
+    }
+
+    /// Lets the metrics service answer.
+    pub(crate) fn open_cmon(&mut self) {
+        let own = rcgen::generate_simple_self_signed([CMON.to_owned()]).unwrap();
+        let identity = Identity {
+            chain: vec![own.cert.der().clone()],
+            key: PrivateKeyDer::try_from(own.signing_key.serialize_der()).unwrap(),
+            client_authorities: Vec::new(),
+        };
+        let server = Server::builder(&self.world, Cmon::new(&self.cloud));
+        let server = server.pipe_for_any_client(&format!("{CMON}:9163"), identity);
+        self.cmon = Some(server.unwrap());
+    }
+
+    /// Lets it answer no more.
+    pub(crate) fn close_cmon(&mut self) {
+        self.cmon = None;
+    }
+
+    /// Starts the provider in that mode, and its chores; ends those that were before.
+    pub(crate) fn start(&mut self, mode: &str) {
+        self.start_with(mode, DEFAULT_PRIVATE_KEY);
+    }
+
+    /// The same with another key.
+    pub(crate) fn start_with(&mut self, mode: &str, key: &str) {
+        self.stop();
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("cloud.conf");
+        std::fs::write(&file, format!("[Metrics]\nmode = {mode}\n")).unwrap();
+        let variables: BTreeMap<&str, String> = [
+            ("SDC_ENDPOINT", "http://cloudapi.sim".to_owned()),
+            ("SDC_ACCOUNT", "acme".to_owned()),
+            ("SDC_PRIVATE_KEY", key.to_owned()),
+            ("TRITON_TLS_INSECURE", "1".to_owned()),
+        ]
+        .into();
+        let sources = Sources {
+            flags: BTreeMap::new(),
+            environment: Arc::new(move |name| variables.get(name).cloned()),
+            file: Some(file),
+            secret: None,
+            cluster_name: "kubernetes".to_owned(),
+        };
+        let surroundings = Surroundings {
+            name: CloudName::parse("triton").unwrap(),
+            connector: Connector::simulated(self.world.pipes.clone()),
+            clock: self.world.clock.clone(),
+            random: self.world.random.fork(),
+            metrics: None,
+        };
+        self.registry = Registry::default();
+        let metrics = TritonMetrics::register(&mut self.registry);
+        let provider = build(sources, &surroundings, &metrics).unwrap();
+        let (working, desk) = (Arc::clone(&provider), Arc::clone(&self.desk));
+        let working = tokio::spawn(async move {
+            let chores = working.chores().expect("it has chores");
+            chores.run(&*desk).await;
+        });
+        self.provider = Some(provider);
+        self.working = Some(working.abort_handle());
+    }
+
+    /// Ends the chores.
+    pub(crate) fn stop(&mut self) {
+        if let Some(working) = self.working.take() {
+            working.abort();
+        }
+        self.provider = None;
+    }
+
+    /// Waits until something is so.
+    pub(crate) async fn until(&self, what: &str, mut is_so: impl FnMut(&Self) -> bool) {
+        let start = Instant::now();
+        while !is_so(self) {
+            assert!(start.elapsed() < PATIENCE, "never: {what}");
+            sleep(Duration::from_secs(1)).await;
+        }
+    }
+
+    /// A page of the provider, if it shows it.
+    pub(crate) fn page(&self, path: &str) -> Option<String> {
+        match self.provider.as_ref()?.page(path)? {
+            Page::Shown { body, .. } => Some(body),
+            Page::NotNow(_) => None,
+        }
+    }
+
+    /// What Prometheus is told of the machines.
+    pub(crate) fn discovered(&self) -> Vec<Value> {
+        let page = self.page("/sd/triton").unwrap_or_else(|| "[]".to_owned());
+        serde_json::from_str(&page).unwrap()
+    }
+
+    /// A tag of a machine.
+    pub(crate) fn tag(&self, number: u32, key: &str) -> Option<String> {
+        let machine = self.cloud.machine(&id(number)).unwrap();
+        machine.tag(key).map(str::to_owned)
+    }
+
+    /// Requests that the metrics service had.
+    pub(crate) fn asked_cmon(&self) -> usize {
+        self.count(&Filter::any().server("cmon"))
+    }
+
+    /// Calls that change tags.
+    pub(crate) fn tag_writes(&self) -> usize {
+        let tags = Filter::any().server("triton").mutating().path("*/tags*");
+        self.count(&tags)
+    }
+
+    fn count(&self, filter: &Filter) -> usize {
+        self.world.journal.matching(filter).len()
+    }
+}
+
+/// A cluster: nodes, and what is kept in it.
+#[derive(Default)]
+pub(crate) struct Desk {
+    nodes: Mutex<BTreeMap<u32, Arc<Node>>>,
+    changed: Notify,
+    objects: Mutex<BTreeMap<(&'static str, String), BTreeMap<String, Secret>>>,
+    foreign: Mutex<BTreeSet<String>>,
+    news: Mutex<Vec<News>>,
+    pub(crate) observing: std::sync::atomic::AtomicBool,
+    pub(crate) writes: std::sync::atomic::AtomicUsize,
+}
+
+impl Desk {
+    /// The node of the machine with that number joins.
+    pub(crate) fn add(&self, number: u32) {
+        let name = format!("k8s-{number}");
+        let node = Node {
+            uid: format!("uid-{name}"),
+            resource_version: "1".to_owned(),
+            created: jiff::Timestamp::UNIX_EPOCH,
+            deleting: false,
+            labels: BTreeMap::new(),
+            annotations: BTreeMap::new(),
+            provider_id: Some(format!("triton://{}", id(number))),
+            pod_cidrs: Vec::new(),
+            taints: Vec::new(),
+            addresses: vec![NodeAddress::new(AddressKind::Hostname, name.clone())],
+            ready: Ready::True,
+            system_uuid: String::new(),
+            os_image: String::new(),
+            name,
+        };
+        self.change(number, Some(node));
+    }
+
+    /// A node changes, or leaves.
+    pub(crate) fn change(&self, number: u32, node: Option<Node>) {
+        let mut nodes = self.nodes.lock().unwrap();
+        match node {
+            Some(node) => drop(nodes.insert(number, Arc::new(node))),
+            None => drop(nodes.remove(&number)),
+        }
+        self.changed.notify_one();
+    }
+
+    pub(crate) fn node(&self, number: u32) -> Node {
+        Node::clone(&self.nodes.lock().unwrap()[&number])
+    }
+
+    /// What is in an object.
+    pub(crate) fn object(&self, kind: &'static str, name: &str) -> BTreeMap<String, String> {
+        let objects = self.objects.lock().unwrap();
+        let data = objects.get(&(kind, name.to_owned()));
+        let entry = |(key, value): (&String, &Secret)| (key.clone(), value.reveal().to_owned());
+        data.into_iter().flatten().map(entry).collect()
+    }
+
+    /// Somebody has made an object of that name.
+    pub(crate) fn occupy(&self, name: &str) {
+        self.foreign.lock().unwrap().insert(name.to_owned());
+    }
+
+    /// `reason kind name: message` of every event.
+    pub(crate) fn told(&self) -> Vec<String> {
+        let line = |it: &News| {
+            let about = &it.regarding;
+            format!(
+                "{} {} {}: {}",
+                it.reason, about.kind, about.name, it.message
+            )
+        };
+        self.news.lock().unwrap().iter().map(line).collect()
+    }
+}
+
+impl Cluster for Desk {
+    fn name(&self) -> &str {
+        "kubernetes"
+    }
+
+    fn namespace(&self) -> &str {
+        "kube-system"
+    }
+
+    fn address(&self) -> &str {
+        "https://bowline-metrics.kube-system.svc:10258"
+    }
+
+    fn uid(&self) -> BoxFuture<'_, Result<String, ClusterError>> {
+        Box::pin(async { Ok(UID.to_owned()) })
+    }
+
+    fn nodes(&self) -> Vec<Arc<Node>> {
+        self.nodes.lock().unwrap().values().cloned().collect()
+    }
+
+    fn knows_all_nodes(&self) -> bool {
+        true
+    }
+
+    fn changed(&self) -> BoxFuture<'_, ()> {
+        Box::pin(self.changed.notified())
+    }
+
+    fn is_observing(&self) -> bool {
+        self.observing.load(std::sync::atomic::Ordering::Relaxed)
+    }
+
+    fn read<'a>(
+        &'a self,
+        kind: KeptKind,
+        name: &'a str,
+    ) -> BoxFuture<'a, Result<Option<BTreeMap<String, Secret>>, ClusterError>> {
+        let key = (kind.as_str(), name.to_owned());
+        let found = self.objects.lock().unwrap().get(&key).cloned();
+        Box::pin(async move { Ok(found) })
+    }
+
+    fn keep<'a>(&'a self, object: &'a KeptObject) -> BoxFuture<'a, Result<Kept, ClusterError>> {
+        Box::pin(async move {
+            if self.foreign.lock().unwrap().contains(&object.name) {
+                let object = object.name.clone();
+                return Err(ClusterError::Foreign { object });
+            }
+            let key = (object.kind.as_str(), object.name.clone());
+            let mut objects = self.objects.lock().unwrap();
+            if objects.get(&key) == Some(&object.data) {
+                return Ok(Kept::Same);
+            }
+            if self.is_observing() {
+                return Ok(Kept::Observed);
+            }
+            objects.insert(key, object.data.clone());
+            let count = &self.writes;
+            count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            Ok(Kept::Written)
+        })
+    }
+
+    fn tell(&self, news: News) {
+        self.news.lock().unwrap().push(news);
+    }
+}
