@@ -445,7 +445,6 @@ pub(crate) fn node(number: u32) -> Node {
         network: None,
         system_uuid: String::new(),
         os_image: String::new(),
-        network: None,
         name,
     }
 }
