@@ -30,6 +30,12 @@ lease: cloud-controller-manager-xenorchestra
 port: 10258
 secretPath: /etc/xenorchestra
 configValue: xenorchestra.config
+{{- else if eq .Values.provider "triton" -}}
+lease: cloud-controller-manager
+port: 10258
+configFile: cloud.yaml
+configValue: triton.cloudConfig
+hasLoadBalancers: true
 {{- else -}}
 {{- fail "provider is empty: say which cloud this is for, such as provider=cloudscale" -}}
 {{- end -}}
@@ -47,7 +53,7 @@ configValue: xenorchestra.config
 {{- end -}}
 {{- else if eq .Values.provider "talos" -}}
 {{- .Values.talos.credentials.existingSecret | default (include "bowline.talos.account" .) -}}
-{{- else if not .Values.xenorchestra.variables.existingSecret -}}
+{{- else if and (eq .Values.provider "xenorchestra") (not .Values.xenorchestra.variables.existingSecret) -}}
 {{- .Values.xenorchestra.config.existingSecret -}}
 {{- end -}}
 {{- end -}}
@@ -121,6 +127,89 @@ configValue: xenorchestra.config
 {{/* Whom the event is about that tells that Xen Orchestra cannot be reached. */}}
 {{- define "bowline.xenorchestra.env" -}}
 {{- range $name, $field := dict "POD_NAME" "metadata.name" "POD_NAMESPACE" "metadata.namespace" "POD_UID" "metadata.uid" -}}
+{{- include "bowline.variable" (dict "name" $name "field" $field) -}}
+{{- end -}}
+{{- end -}}
+
+{{/* The Secret that is followed: yours, or the one that is made for triton.privateKey. */}}
+{{- define "bowline.triton.secret" -}}
+{{- if .Values.triton.privateKey -}}
+{{- printf "%s-credentials" (include "bowline.name" .) -}}
+{{- else -}}
+{{- .Values.triton.existingSecret -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Whether Prometheus is led to the machines' metrics. */}}
+{{- define "bowline.triton.showsMetrics" -}}
+{{- if and (eq .Values.provider "triton") (ne .Values.triton.metrics.mode "off") -}}yes{{- end -}}
+{{- end -}}
+
+{{/* Flags of Triton, by the value that each has below `triton`. With a key of yours its id is in the Secret, so that both change
+together. */}}
+{{- define "bowline.triton.flags" -}}
+endpoint: triton-endpoint
+account: triton-account
+user: triton-user
+datacenter: triton-datacenter
+{{- if not .Values.triton.privateKey }}
+keyId: triton-key-id
+{{- end }}
+{{- end -}}
+
+{{- define "bowline.triton.args" -}}
+{{- $values := .Values.triton -}}
+- --triton-credentials-secret={{ .Release.Namespace }}/{{ include "bowline.triton.secret" . }}
+{{- range $value, $flag := include "bowline.triton.flags" . | fromYaml }}
+{{- with get $values $value }}
+- {{ printf "--%s=%s" $flag . | quote }}
+{{- end }}
+{{- end }}
+{{- if $values.caBundle }}
+- --triton-ca-file=/etc/bowline/triton/ca.crt
+{{- end }}
+{{- if and $values.routes.enabled (not .Values.ipam.enabled) }}
+{{- if not .Values.ipam.clusterCIDRs -}}
+{{- fail "triton.routes.enabled needs ipam.clusterCIDRs: say which addresses pods have, such as ipam.clusterCIDRs={10.244.0.0/16}" -}}
+{{- end }}
+- --cluster-cidr={{ join "," .Values.ipam.clusterCIDRs }}
+{{- end }}
+{{- end -}}
+
+{{/* Sections of the file of --cloud-config that have values of their own; what is as without them is left out. */}}
+{{- define "bowline.triton.config" -}}
+{{- $values := .Values.triton -}}
+{{- with $values.loadBalancer }}
+{{- $given := dict "publicNetwork" .publicNetwork "privateNetwork" .privateNetwork "clbImage" .clb.image "clbPackage" .clb.package }}
+{{- $changed := dict "mode" (list .mode "cns") "clbReplicas" (list (int .clb.replicas) 1) "firewall" (list .firewall "auto") }}
+loadBalancer:
+{{- range $key, $value := $given }}
+{{- if $value }}
+  {{ $key }}: {{ $value | quote }}
+{{- end }}
+{{- end }}
+{{- range $key, $pair := $changed }}
+{{- if ne (first $pair) (last $pair) }}
+  {{ $key }}: {{ first $pair }}
+{{- end }}
+{{- end }}
+{{- end }}
+routes:
+{{- if $values.routes.enabled }}
+  enabled: true
+{{- with $values.routes.networks }}
+  networks: {{ toJson . }}
+{{- end }}
+{{- end }}
+metrics:
+{{- if ne $values.metrics.mode "off" }}
+  mode: {{ $values.metrics.mode }}
+{{- end }}
+{{- end -}}
+
+{{/* Whom an event is about that is about the manager itself. */}}
+{{- define "bowline.triton.env" -}}
+{{- range $name, $field := dict "POD_NAME" "metadata.name" "POD_NAMESPACE" "metadata.namespace" -}}
 {{- include "bowline.variable" (dict "name" $name "field" $field) -}}
 {{- end -}}
 {{- end -}}

@@ -138,6 +138,14 @@ maskSizeIPv6: node-cidr-mask-size-ipv6
 {{- with (include "bowline.cloud" . | fromYaml).configValue -}}
 {{- $_ := set $ours "cloud-config" . -}}
 {{- end -}}
+{{- if eq .Values.provider "triton" -}}
+{{- $_ := set $ours "triton-credentials-secret" "triton.existingSecret" -}}
+{{- $_ := set $ours "triton-ca-file" "triton.caBundle" -}}
+{{- $_ := set $ours "cluster-cidr" "ipam.clusterCIDRs" -}}
+{{- range $value, $flag := include "bowline.triton.flags" . | fromYaml -}}
+{{- $_ := set $ours $flag (printf "triton.%s" $value) -}}
+{{- end -}}
+{{- end -}}
 {{- if .Values.ipam.enabled -}}
 {{- range $value, $flag := include "bowline.ipamFlags" . | fromYaml -}}
 {{- $_ := set $ours $flag (printf "ipam.%s" $value) -}}
@@ -200,6 +208,13 @@ maskSizeIPv6: node-cidr-mask-size-ipv6
 {{- range $value, $section := dict "nodes" "instances" "loadBalancer" "loadBalancer" -}}
 {{- if not (get $values $value).enabled -}}
 {{- $_ := set $config $section (merge (dict "disabled" true) (get $config $section | default dict)) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- if eq .Values.provider "triton" -}}
+{{- range $section, $own := include "bowline.triton.config" . | fromYaml -}}
+{{- with $own -}}
+{{- $_ := set $config $section (merge (deepCopy .) (get $config $section | default dict)) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}

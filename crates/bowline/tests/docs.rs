@@ -201,6 +201,13 @@ fn the_page_of_triton_is_what_its_tables_say() {
     let annotations = bowline_triton::annotations::reference();
     let (prefix, instance_id) = (bowline_triton::PREFIX, bowline_triton::INSTANCE_ID);
     let (confirmed, names) = (bowline_triton::CONFIRMATIONS, bowline_triton::NAMES_READ);
+    let (spoofing, no_nic) = (bowline_triton::NEED_SPOOFING, bowline_triton::NO_FABRIC_NIC);
+    let (overlaps, outside) = (
+        bowline_triton::OVERLAPS_SUBNET,
+        bowline_triton::OUTSIDE_CLUSTER,
+    );
+    let (shared, too_many) = (bowline_triton::SHARED, bowline_triton::TOO_MANY);
+    let (ipv6, entries) = (bowline_triton::IPV6_IGNORED, bowline_triton::MOST_ENTRIES);
     compare(
         "triton.md",
         &format!(
@@ -242,6 +249,26 @@ fn the_page_of_triton_is_what_its_tables_say() {
              that matters. Port mode `direct` must not be used with kube-proxy in IPVS mode.\n\n\
              In mode `clb` load balancer machines of their own stand before the nodes.\n\n\
              All annotations begin with `{prefix}`.\n\n{annotations}\n\
+             ## Routes\n\n\
+             With `[Routes] enabled`, the route controller keeps a route to the pods of each node on the account's\n\
+             fabric networks: those that nodes are on, or those of `networks`. It needs `--cluster-cidr`. All routes of\n\
+             a network are one write; what is not inside the cluster's range stays as it is. Machines take on routes\n\
+             when they boot, so that this is for everybody else on the network: load balancers, databases, new nodes.\n\
+             Nodes route to each other by themselves, or by their CNI. With an overlay network (VXLAN, Geneve, WireGuard)\n\
+             none of it is needed.\n\n\
+             Packets from pods are dropped as long as the network cards of nodes may only send from their own\n\
+             addresses. Only an operator of the data center can change that (`allow_ip_spoofing`, or `allowed_ips`); the\n\
+             event `{spoofing}`, on the manager's own Pod if `POD_NAME` and `POD_NAMESPACE` are set, tells so.\n\n\
+             | Event on a Node | The route cannot be, because |\n|---|---|\n\
+             | `{no_nic}` | its machine has no address on a network that gets routes |\n\
+             | `{overlaps}` | its pods would have addresses of the network |\n\
+             | `{outside}` | its range is no part of `--cluster-cidr` |\n\
+             | `{shared}` | an older node has the same range |\n\
+             | `{too_many}` | a network holds {entries} routes at most |\n\
+             | `{ipv6}` | fabric networks have no IPv6; the node's other ranges have their routes |\n\n\
+             `triton_route_entries` (`network`) is the number of routes of a network, those of others included. Where\n\
+             fabric networks are switched off (501), `/readyz` and the log tell so and nothing is done; it is looked at\n\
+             again every five minutes.\n\n\
              ## Rights of a sub-user\n\n\
              The role should be a default role of the sub-user, with a policy of these actions: `CAN getaccount,\n\
              listmachines, getmachine, listnics, listnetworks, getnetwork, listdatacenters, changefeed`; for\n\
@@ -251,7 +278,8 @@ fn the_page_of_triton_is_what_its_tables_say() {
              also `createmachine, deletemachine, startmachine, renamemachine, enablemachinefirewall,\n\
              disablemachinefirewall, enable_deletion_protectionmachine, disable_deletion_protectionmachine,\n\
              listmachinemetadata, addmachinemetadata, deletemachinemetadata, listpackages, getpackage, listimages,\n\
-             getimage`.\n\n\
+             getimage`; for routes also `getfabricnetwork,\n\
+             updatefabricnetwork`.\n\n\
              ## Storing credentials\n\n\
              `bowline triton credentials` proves a key and stores it as a Secret; `--help` tells the rest.\n"
         ),

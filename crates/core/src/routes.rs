@@ -83,6 +83,15 @@ pub struct Remark {
     pub message: String,
 }
 
+/// Something to tell people once, when work begins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Advice {
+    /// The manager's own Pod, by namespace and name, if it is known; the event is about it.
+    pub pod: Option<(String, String)>,
+    /// What to tell.
+    pub remark: Remark,
+}
+
 /// Where the route of one range of a node has to be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Placement {
@@ -172,6 +181,11 @@ pub trait Routes: Send + Sync {
         question: &'a Question,
         steps: &'a [Step],
     ) -> BoxFuture<'a, Vec<Result<(), CloudError>>>;
+
+    /// What people should know before they rely on it.
+    fn advice(&self) -> Option<Advice> {
+        None
+    }
 
     /// Whether a table is written whole, so that all its steps are one write.
     fn writes_tables(&self) -> bool {

@@ -2,9 +2,11 @@
 
 mod balancers;
 mod certificates;
+mod chores;
 mod drafts;
 mod labels;
 mod networks;
+mod routes;
 mod voices;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -12,10 +14,11 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use bowline_core::ipam::Networks;
+use bowline_core::routes::Routes;
 use bowline_core::{
-    AddressKind, Balancers, BoxFuture, Claim, Cloud, CloudError, CloudName, Evidence, Instance,
-    Instances, LabelSync, Lookup, Marks, Node, NodeAddress, Power, ProviderId, ServingCertificates,
-    Voice,
+    AddressKind, Balancers, BoxFuture, Chores, Claim, Cloud, CloudError, CloudName, Evidence,
+    Instance, Instances, LabelSync, Lookup, Marks, Node, NodeAddress, Power, ProviderId,
+    ServingCertificates, Voice,
 };
 use bowline_http::{Clock, Random};
 use bowline_simulator::World;
@@ -26,7 +29,9 @@ use tokio::sync::watch;
 use crate::names::Names;
 use balancers::unavailable;
 pub use balancers::{Balancer, ID, Look, SELECTOR, SIZE, ScriptedBalancers, Trouble};
+pub use chores::NOT_KEPT;
 pub use networks::ScriptedNetworks;
+pub use routes::{ScriptedRoutes, route, route_by};
 
 /// What the cloud says about one node.
 #[derive(Clone, Debug)]
@@ -113,8 +118,10 @@ pub struct ScriptedCloud {
     state: Mutex<State>,
     balancers: ScriptedBalancers,
     networks: ScriptedNetworks,
+    routes: ScriptedRoutes,
     approval: certificates::Approval,
     following: labels::Following,
+    errands: chores::Errands,
     asked: watch::Sender<usize>,
 }
 
@@ -131,8 +138,10 @@ impl ScriptedCloud {
             state: Mutex::default(),
             balancers: ScriptedBalancers::new(names, &world.clock, &asked),
             networks: ScriptedNetworks::new(names, &asked),
+            routes: ScriptedRoutes::new(names, &world.clock, &asked),
             approval: certificates::Approval::default(),
             following: labels::Following::default(),
+            errands: chores::Errands::default(),
             asked,
         })
     }
@@ -156,6 +165,17 @@ impl ScriptedCloud {
     /// Its networks, whether they are offered or not.
     pub fn networks(&self) -> &ScriptedNetworks {
         &self.networks
+    }
+
+    /// From the next start of a manager on it has routes, too.
+    pub fn offer_routes(&self) -> &ScriptedRoutes {
+        self.routes.offer();
+        &self.routes
+    }
+
+    /// Its routes, whether they are offered or not.
+    pub fn routes(&self) -> &ScriptedRoutes {
+        &self.routes
     }
 
     /// From now on, this about that node.
@@ -360,6 +380,11 @@ impl Cloud for ScriptedCloud {
         offered.then_some(&self.networks as &dyn Networks)
     }
 
+    fn routes(&self) -> Option<&dyn Routes> {
+        let offered = self.routes.is_offered();
+        offered.then_some(&self.routes as &dyn Routes)
+    }
+
     fn label_sync(&self) -> Option<&dyn LabelSync> {
         let offered = self.following.is_offered();
         offered.then_some(self as &dyn LabelSync)
@@ -368,6 +393,11 @@ impl Cloud for ScriptedCloud {
     fn serving_certificates(&self) -> Option<&dyn ServingCertificates> {
         let offered = self.approval.is_offered();
         offered.then_some(self as &dyn ServingCertificates)
+    }
+
+    fn chores(&self) -> Option<&dyn Chores> {
+        let offered = self.errands.is_offered();
+        offered.then_some(self as &dyn Chores)
     }
 }
 

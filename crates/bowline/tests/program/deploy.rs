@@ -17,6 +17,7 @@ use bowline_simulator::exoscale::{self, DEFAULT_ZONE, Exoscale, InstanceSpec};
 use bowline_simulator::fleet::{self, Fleet, Kubelet};
 use bowline_simulator::journal::Filter;
 use bowline_simulator::serve::Server;
+use bowline_simulator::triton::{self, Triton};
 use k8s_openapi::api::core::v1::{Container, Node, PodSpec, Probe};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::runtime::wait::await_condition;
@@ -26,7 +27,7 @@ use tokio::task::spawn_blocking;
 
 use crate::process::{Running, bowline, program, run};
 use rights::rights;
-use shipped::{CLOUDSCALE, EXOSCALE, SHIPPED, Shipped, TALOS, documents, file};
+use shipped::{CLOUDSCALE, EXOSCALE, SHIPPED, Shipped, TALOS, TRITON, documents, file};
 
 /// No wait is longer. The machine may be busy.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -235,6 +236,33 @@ async fn exoscale(world: &World, any: SocketAddr) -> Cloud {
     (kubelet, server, vec![("EXOSCALE_API_ENDPOINT", url), zone])
 }
 
+/// With the Secret that the manifest's account may follow.
+async fn triton(world: &World, any: SocketAddr, cluster: &Cluster) -> Cloud {
+    let cloud = Triton::from_fixture(world, triton::Scene::default()).unwrap();
+    let id = cloud
+        .add_machine(&triton::MachineSpec::named("worker-1"))
+        .unwrap();
+    let kubelet = Kubelet {
+        node_name: "worker-1".to_owned(),
+        machine_id: format!("triton://{id}"),
+        ..Kubelet::default()
+    };
+    let server = Server::builder(world, cloud).plain(any).await.unwrap();
+    let secret = json!({
+        "metadata": { "name": "triton-credentials" },
+        "stringData": {
+            "SDC_ENDPOINT": format!("http://{}", server.local_addr().unwrap()),
+            "SDC_ACCOUNT": triton::DEFAULT_ACCOUNT,
+            "SDC_PRIVATE_KEY": triton::DEFAULT_PRIVATE_KEY,
+        },
+    });
+    let secrets: Api<k8s_openapi::api::core::v1::Secret> =
+        Api::namespaced(cluster.admin().unwrap(), SYSTEM);
+    let secret = serde_json::from_value(secret).unwrap();
+    secrets.create(&Default::default(), &secret).await.unwrap();
+    (kubelet, server, Vec::new())
+}
+
 impl Stage {
     async fn new(shipped: &'static Shipped) -> Self {
         let world = World::real();
@@ -244,6 +272,7 @@ impl Stage {
         let (kubelet, server, surroundings) = match shipped.provider {
             "cloudscale" => cloudscale(&world, any).await,
             "exoscale" => exoscale(&world, any).await,
+            "triton" => triton(&world, any, &cluster).await,
             other => panic!("{other} has no simulator here"),
         };
         let folder = tempfile::tempdir().unwrap();
@@ -357,6 +386,11 @@ async fn at_exoscale_the_started_program_works_and_answers_the_probes() {
     works_and_answers(&EXOSCALE).await;
 }
 
+#[tokio::test]
+async fn at_triton_the_started_program_works_and_answers_the_probes() {
+    works_and_answers(&TRITON).await;
+}
+
 #[test]
 fn cloudscale_defect_d24_chart_manifest_and_program_have_one_version() {
     let version = env!("CARGO_PKG_VERSION");
@@ -412,5 +446,44 @@ fn the_charts_cloud_config_knows_the_keys_of_the_program_but_those_of_credential
         });
         let wanted = !credentials.contains(&key.name);
         assert_eq!(found.is_some(), wanted, "{}", key.name);
+    }
+}
+
+#[test]
+fn the_charts_cloud_config_of_triton_knows_what_is_neither_secret_nor_has_a_value_of_its_own() {
+    use bowline_triton::config::table::ROWS;
+
+    let schema: Value = serde_json::from_str(&file("charts/bowline/values.schema.json")).unwrap();
+    let values = &schema["properties"]["triton"]["properties"];
+    let elsewhere = [
+        ("global", "tritonEndpoint"),
+        ("global", "tritonAccount"),
+        ("global", "tritonUser"),
+        ("global", "tritonKeyId"),
+        ("global", "tritonPrivateKey"),
+        ("global", "tritonKeyPassphrase"),
+        ("global", "tritonDatacenter"),
+        ("global", "clusterName"),
+        ("loadBalancer", "mode"),
+        ("loadBalancer", "publicNetwork"),
+        ("loadBalancer", "privateNetwork"),
+        ("loadBalancer", "firewall"),
+        ("loadBalancer", "clbImage"),
+        ("loadBalancer", "clbPackage"),
+        ("loadBalancer", "clbReplicas"),
+        ("routes", "enabled"),
+        ("routes", "networks"),
+        ("metrics", "mode"),
+    ];
+    for row in &ROWS {
+        let (section, key) = (row.section.yaml(), row.yaml_key());
+        let config = &values["cloudConfig"]["properties"][section]["properties"];
+        let wanted = !elsewhere.contains(&(section, key.as_str()));
+        assert_eq!(config.get(&key).is_some(), wanted, "{section}.{key}");
+        if row.connection {
+            let profiles = &values["cloudConfig"]["properties"]["profiles"]["items"];
+            let secret = row.flag == bowline_triton::config::table::FlagForm::None;
+            assert_eq!(profiles["properties"].get(&key).is_none(), secret, "{key}");
+        }
     }
 }

@@ -23,7 +23,9 @@ use tokio::task::AbortHandle;
 use crate::metrics::Metrics;
 pub use correlate::{Action, Correlator};
 pub use names::{EventNames, event_name};
-pub use reference::{certificate_reference, lease_reference, node_reference, service_reference};
+pub use reference::{
+    certificate_reference, lease_reference, node_reference, pod_reference, service_reference,
+};
 use writer::Message;
 
 /// Events that may wait for the writer; further ones are dropped.

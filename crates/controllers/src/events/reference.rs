@@ -18,6 +18,17 @@ pub fn node_reference(name: &str, uid: &str, resource_version: Option<&str>) -> 
     }
 }
 
+/// A Pod of which no more is known than its name.
+pub fn pod_reference(namespace: &str, name: &str) -> ObjectReference {
+    ObjectReference {
+        api_version: Some("v1".to_owned()),
+        kind: Some("Pod".to_owned()),
+        namespace: Some(namespace.to_owned()),
+        name: Some(name.to_owned()),
+        ..ObjectReference::default()
+    }
+}
+
 /// A Lease.
 pub fn lease_reference(
     namespace: &str,

@@ -164,7 +164,9 @@ impl RouteController {
         let woken: Vec<Arc<Notify>> = desks.iter().map(|desk| desk.woken.clone()).collect();
         self.parts.nodes.on_change(move |change| {
             if concerns_us(change) {
-                woken.iter().for_each(|it| it.notify_one());
+                for it in &woken {
+                    it.notify_one();
+                }
             }
         });
         let this = &self;
@@ -192,6 +194,7 @@ impl RouteController {
         if stop.unless_given(self.parts.nodes.synced()).await.is_none() {
             return;
         }
+        self.advise(&desk);
         let mut cause = "start";
         while !stop.is_given() {
             let begun = Instant::now();

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bowline_core::routes::{Creation, Decision, Neighbourhood};
+use bowline_core::routes::{Advice, Creation, Decision, Neighbourhood};
 use bowline_core::{CloudError, NetworkCondition, Node, error_chain, format_duration};
 use futures::{StreamExt as _, stream};
 use tracing::{debug, info, warn};
 
 use super::{Desk, RouteController};
-use crate::events::{EventType, node_reference};
+use crate::events::{EventType, node_reference, pod_reference};
 use crate::nodes::latest;
 use crate::write::WriteError;
 
@@ -85,6 +85,20 @@ impl RouteController {
             }
         }
         true
+    }
+
+    /// Tells what people should know before they rely on routes of that cloud.
+    pub(super) fn advise(&self, desk: &Desk<'_>) {
+        let Some(Advice { pod, remark }) = desk.routes.advice() else {
+            return;
+        };
+        let (reason, message) = (remark.reason, remark.message);
+        info!(cloud = %desk.cloud.name(), reason, "{message}");
+        if let Some((namespace, name)) = pod {
+            let reference = pod_reference(&namespace, &name);
+            let recorder = &self.parts.recorder;
+            recorder.event(&reference, EventType::Warning, reason, message);
+        }
     }
 
     /// Tells something about a node, unless that was the last word about it.

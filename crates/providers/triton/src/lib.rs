@@ -24,8 +24,8 @@
 //! ```text
 //!  reload ─ flags, Secret, environment, file ─▶ config ─▶ keys, signature ─┐
 //!                                                                          ▼
-//!  Cloud ─▶ instances ─▶ site ─┬─▶ roll: all machines ◀─ feed: lists again ├─▶ api ─▶ bowline-http
-//!                              ├─▶ account, networks, data center ─────────┤
+//!  Cloud ┬▶ instances ┬▶ site ─┬─▶ roll: all machines ◀─ feed: lists again ├─▶ api ─▶ bowline-http
+//!        └▶ routes ───┘        ├─▶ account, networks, data center ─────────┤
 //!                              └─▶ tags: what is ours on the machines ─────┘
 //!
 //!  interest: nothing is listed or followed while nobody asks
@@ -44,6 +44,7 @@ mod metrics;
 mod news;
 mod reload;
 pub mod roll;
+mod routes;
 pub mod signature;
 mod site;
 pub mod tags;
@@ -53,6 +54,7 @@ mod testing;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bowline_core::routes::Routes;
 use bowline_core::{
     Balancers, BoxFuture, Chores, Claim, Cloud, CloudName, Cluster, Fact, Following, Hold,
     Instances, LabelSync, News, Node, Page,
@@ -71,6 +73,7 @@ use cmon::Cmon;
 use instances::Machines;
 use interest::Interest;
 use news::NewsDesk;
+use routes::FabricRoutes;
 use tags::Keeper;
 
 pub use balancer::table as annotations;
@@ -79,6 +82,10 @@ pub use feed::{GATHER, PING, REFUSED};
 pub use instances::{CONFIRMATIONS, INSTANCE_ID, NAMES_READ, PREFIX, dnsify};
 pub use metrics::TritonMetrics;
 pub use reload::{Environment, LOADED, POLL, REJECTED, SecretSource, SourceError, Sources};
+pub use routes::{
+    IPV6_IGNORED, MOST_ENTRIES, NEED_SPOOFING, NO_FABRIC_NIC, OUTSIDE_CLUSTER, OVERLAPS_SUBNET,
+    SHARED, TOO_MANY,
+};
 pub use site::Site;
 
 /// The provider's name, as in `--cloud-provider`.
@@ -120,6 +127,16 @@ pub fn build(
         tasks.push(listen(&site, &changed));
         sites.push((site, setting));
     }
+    let routes = config.routes.enabled.then(|| {
+        FabricRoutes::new(
+            sites.iter().map(|(site, _)| Arc::clone(site)).collect(),
+            config.routes.clone(),
+            config.resync,
+            Arc::clone(&interest),
+            metrics.clone(),
+            &sources.environment,
+        )
+    });
     let machines = Arc::new(Machines::new(
         sites.iter().map(|(site, _)| Arc::clone(site)).collect(),
         config.nodes.clone(),
@@ -136,9 +153,6 @@ pub fn build(
         .iter()
         .map(|(site, _)| keeper(site, metrics))
         .collect();
-    let balancing = keepers
-        .first()
-        .map(|it| Balancing::new(Arc::clone(it), &config, metrics.clone(), Arc::clone(&news)));
     let parts = cmon::Parts {
         cloud: surroundings.name.to_string(),
         sites: sites.iter().map(|(site, _)| Arc::clone(site)).collect(),
@@ -149,6 +163,9 @@ pub fn build(
         metrics: metrics.clone(),
     };
     let cmon = Cmon::new(&config, parts);
+    let balancing = keepers
+        .first()
+        .map(|it| Balancing::new(Arc::clone(it), &config, metrics.clone(), Arc::clone(&news)));
     let cloud = Triton {
         name: surroundings.name.clone(),
         clock: surroundings.clock.clone(),
@@ -156,6 +173,7 @@ pub fn build(
         cmon,
         keepers,
         machines: Arc::clone(&machines),
+        routes,
         loaded: loaded.subscribe(),
         balancing,
         news: Arc::clone(&news),
@@ -249,6 +267,8 @@ pub struct Triton {
     /// None if nothing is to be done about metrics of machines.
     cmon: Option<Cmon>,
     machines: Arc<Machines>,
+    /// Where they are switched on.
+    routes: Option<FabricRoutes>,
     loaded: watch::Receiver<String>,
     /// Of the first data center.
     balancing: Option<Balancing>,
@@ -310,6 +330,11 @@ impl Cloud for Triton {
 
     fn instances(&self) -> Option<&dyn Instances> {
         Some(&*self.machines)
+    }
+
+    fn routes(&self) -> Option<&dyn Routes> {
+        let routes = self.routes.as_ref()?;
+        Some(routes)
     }
 
     fn balancers(&self) -> Option<&dyn Balancers> {

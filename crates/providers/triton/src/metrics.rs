@@ -8,6 +8,7 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
+use uuid::Uuid;
 
 use crate::PROVIDER;
 use crate::api::{Limit, Machine};
@@ -35,6 +36,11 @@ struct SiteLabels {
     datacenter: String,
 }
 
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct NetworkLabels {
+    network: String,
+}
+
 type Amount = Gauge<f64, std::sync::atomic::AtomicU64>;
 
 /// The metric families of Triton. Clones share them.
@@ -50,6 +56,7 @@ pub struct TritonMetrics {
     connected: Family<SiteLabels, Gauge>,
     published: Family<ServiceLabels, Gauge>,
     states: Family<StateLabels, Gauge>,
+    routes: Family<NetworkLabels, Gauge>,
     limits: Family<LimitLabels, Amount>,
     used: Family<LimitLabels, Amount>,
     /// The state that each machine was last shown with.
@@ -106,6 +113,11 @@ impl TritonMetrics {
             "triton_machine_state",
             "The state that the machine of a node is in",
             metrics.states.clone(),
+        );
+        registry.register(
+            "triton_route_entries",
+            "Routes of a fabric network, those of others included",
+            metrics.routes.clone(),
         );
         registry.register(
             "triton_account_limit",
@@ -170,6 +182,15 @@ impl TritonMetrics {
         shown.insert(labels.machine.clone(), labels);
     }
 
+    /// A fabric network has so many routes.
+    pub(crate) fn route_entries(&self, network: Uuid, entries: usize) {
+        let labels = NetworkLabels {
+            network: network.to_string(),
+        };
+        let entries = i64::try_from(entries).unwrap_or(i64::MAX);
+        self.routes.get_or_create(&labels).set(entries);
+    }
+
     /// The account's limits are these.
     pub(crate) fn limits(&self, limits: &[Limit]) {
         self.limits.clear();
@@ -198,7 +219,6 @@ impl fmt::Debug for TritonMetrics {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use uuid::Uuid;
 
     #[test]
     fn the_families_have_the_promised_names() {
@@ -210,6 +230,7 @@ mod tests {
         metrics.state("n", &machine);
         metrics.connected("eg-1").set(1);
         metrics.throttled.inc();
+        metrics.route_entries(Uuid::from_u128(2), 3);
         metrics.published("prod/web", true);
         metrics.published("prod/old", true);
         metrics.forget_service("prod/old");
@@ -228,6 +249,10 @@ mod tests {
             r#"triton_account_limit{by="machines",check=""} 8.0"#.to_owned(),
             r#"triton_account_used{by="machines",check=""} 3.0"#.to_owned(),
             "triton_api_throttled_total 1".to_owned(),
+            format!(
+                r#"triton_route_entries{{network="{}"}} 3"#,
+                Uuid::from_u128(2)
+            ),
             r#"triton_cns_published{service="prod/web"} 1"#.to_owned(),
             "triton_tag_repairs_total 1".to_owned(),
         ] {

@@ -38,6 +38,9 @@ pub(super) fn wanted(shipped: &Shipped) -> Vec<Value> {
     if does(Duty::PodEvents) {
         objects.extend(pod_events(shipped));
     }
+    if does(Duty::Triton) {
+        objects.extend(role(shipped, "credentials", &of_triton()[2]));
+    }
     for object in &mut objects {
         if object["kind"] == "ServiceAccount" {
             object["metadata"]["name"] = json!(shipped.account);
@@ -51,6 +54,14 @@ pub(super) fn wanted(shipped: &Shipped) -> Vec<Value> {
         if !does(Duty::LoadBalancers) {
             let services = [json!(["services"]), json!(["services/status"])];
             rules.retain(|rule| !services.contains(&rule["resources"]));
+        }
+        if does(Duty::Triton)
+            && let Some(at) = rules
+                .iter()
+                .position(|it| it["resources"] == json!(["events"]))
+        {
+            let [uid, endpoints, _] = of_triton();
+            rules.splice(at..at, [uid, endpoints]);
         }
         for rule in rules {
             if rule["resources"] == json!(["nodes"]) && !does(Duty::DeletedNodes) {
@@ -67,15 +78,39 @@ fn list<'a>(object: &'a mut Value, key: &str) -> Option<&'a mut Vec<Value>> {
 
 /// New-style events where the pod is.
 fn pod_events(shipped: &Shipped) -> [Value; 2] {
-    let name = format!("{}:events", shipped.original);
+    let rule = json!({
+        "apiGroups": ["events.k8s.io"], "resources": ["events"],
+        "verbs": ["get", "create", "update"],
+    });
+    role(shipped, "events", &rule)
+}
+
+/// What Triton needs besides: the cluster's uid, endpoints, and the credentials.
+fn of_triton() -> [Value; 3] {
+    [
+        json!({
+            "apiGroups": [""], "resources": ["namespaces"], "resourceNames": ["kube-system"],
+            "verbs": ["get"],
+        }),
+        json!({
+            "apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"],
+            "verbs": ["list", "watch"],
+        }),
+        json!({
+            "apiGroups": [""], "resources": ["secrets"], "resourceNames": ["triton-credentials"],
+            "verbs": ["list", "watch"],
+        }),
+    ]
+}
+
+/// A role with one rule where the pod is.
+fn role(shipped: &Shipped, name: &str, rule: &Value) -> [Value; 2] {
+    let name = format!("{}:{name}", shipped.original);
     let metadata = json!({ "name": name, "namespace": SYSTEM });
     [
         json!({
             "apiVersion": GROUP, "kind": "Role", "metadata": metadata,
-            "rules": [{
-                "apiGroups": ["events.k8s.io"], "resources": ["events"],
-                "verbs": ["get", "create", "update"],
-            }],
+            "rules": [rule],
         }),
         json!({
             "apiVersion": GROUP, "kind": "RoleBinding", "metadata": metadata,

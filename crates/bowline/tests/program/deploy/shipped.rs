@@ -55,6 +55,8 @@ pub(super) enum Duty {
     Certificates,
     /// An event about its own pod.
     PodEvents,
+    /// What only Triton has: credentials that are followed, and names that depend on the cluster.
+    Triton,
 }
 
 const NODES_AND_SERVICES: &[Duty] = &[Duty::DeletedNodes, Duty::LoadBalancers];
@@ -196,7 +198,33 @@ pub(super) const XENORCHESTRA: Shipped = Shipped {
     ],
 };
 
-pub(super) const SHIPPED: [&Shipped; 4] = [&CLOUDSCALE, &EXOSCALE, &TALOS, &XENORCHESTRA];
+pub(super) const TRITON: Shipped = Shipped {
+    path: "deploy/triton.yaml",
+    provider: "triton",
+    kind: "Deployment",
+    original: "triton-cloud-controller-manager",
+    account: "triton-cloud-controller-manager",
+    lease: "cloud-controller-manager",
+    labels: OF_A_CHART,
+    flags: &[
+        "--v=2",
+        "--secure-port=10258",
+        "--triton-credentials-secret=kube-system/triton-credentials",
+    ],
+    warnings: &[],
+    variables: || vec!["POD_NAME", "POD_NAMESPACE"],
+    secrets: &[],
+    mounted: &[],
+    duties: &[Duty::DeletedNodes, Duty::LoadBalancers, Duty::Triton],
+    nodes: &[CONTROL_PLANE],
+    taints: &[
+        CONTROL_PLANE,
+        "node.cloudprovider.kubernetes.io/uninitialized",
+        "node.kubernetes.io/not-ready",
+    ],
+};
+
+pub(super) const SHIPPED: [&Shipped; 5] = [&CLOUDSCALE, &EXOSCALE, &TALOS, &XENORCHESTRA, &TRITON];
 
 pub(super) fn file(path: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))

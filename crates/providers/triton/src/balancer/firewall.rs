@@ -442,12 +442,6 @@ impl Orphans {
     }
 }
 
-/// Whether some rule is this Service's.
-pub(crate) fn has_own(holder: &Holder, there: &[FirewallRule]) -> bool {
-    let mut labels = there.iter().filter_map(Label::of);
-    labels.any(|it| it.cluster == holder.cluster && it.service_uid == holder.service_uid)
-}
-
 fn removal(rule: &FirewallRule) -> RuleChange {
     RuleChange::Delete {
         id: rule.id,

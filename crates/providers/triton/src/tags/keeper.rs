@@ -12,7 +12,7 @@ use prometheus_client::metrics::counter::Counter;
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use super::arithmetic::{Role, Wanted, holds, holds_groups};
+use super::arithmetic::{Role, Wanted, has_any, holds, holds_groups};
 use super::grammar::Bad;
 use super::machine::Machine;
 use super::{Ports, Tags};
@@ -110,7 +110,7 @@ impl Keeper {
             if it.wanted.groups.as_ref() == Some(&groups) {
                 return;
             }
-            it.refused_groups = false;
+            it.refused_groups = None;
             it.open_groups = true;
             it.wanted.groups = Some(groups);
         });
@@ -156,6 +156,10 @@ impl Keeper {
             if other || known.open.contains(label) || (known.wanted.released && ports.is_some()) {
                 return false;
             }
+            // Somebody has written back what was ours.
+            if ports.is_none() && has_any(tags, label, &known.former()) {
+                return false;
+            }
         }
         if let Some(ports) = ports.filter(|_| there) {
             let seen = &mut machines.entry(machine).or_default().seen;
@@ -188,14 +192,16 @@ impl Keeper {
     }
 
     /// Machines that are not known to be as they are wanted, so that somebody should see to them:
-    /// told and not brought there yet, on their way, unwritable, or not clean after they left.
+    /// told and not brought there yet, on their way, unwritable, not clean after they left, or cleaned so
+    /// lately that somebody may write back what he had read before.
     pub fn unsettled(&self) -> BTreeSet<Uuid> {
         let machines = self.lock();
         let open = machines.iter().filter(|(_, it)| {
             it.busy
                 || it.wanted.released
-                || (it.open_groups && !it.refused_groups)
-                || it.open.difference(&it.refused).next().is_some()
+                || !it.former().is_empty()
+                || (it.open_groups && it.refused_groups.is_none())
+                || it.open.iter().any(|label| !it.refused.contains_key(label))
         });
         open.map(|(id, _)| *id).collect()
     }

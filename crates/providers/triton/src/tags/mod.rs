@@ -20,6 +20,8 @@
 //!   before a write showed is written back, letter for letter.
 //! - An entry that somebody adds or removes while a write of ours is on its way is overwritten by it. If
 //!   a look in between has shown it, their change is made good with the next write.
+//!   (Until then, for some seconds, it is as we wrote it: who takes back just then what he has just put
+//!   there, and finds that it is not there, will find it there again.)
 //! - If no look has shown it, nobody can know: the API has no conditional write. A tool that looks whether
 //!   its change has come about, as ours does, makes it again, and then it stays.
 

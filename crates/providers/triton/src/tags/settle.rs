@@ -2,6 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 
 use bowline_core::{CloudError, CloudErrorKind};
 use futures::{StreamExt as _, stream};
@@ -22,6 +25,11 @@ use crate::roll::Listing;
 const AT_ONCE: usize = 4;
 /// So many machines are looked at with one list instead of one by one.
 const LIST_FROM: usize = 4;
+/// Writes that one pass over many machines begins for each page of their list. Few, so that what is on
+/// its way is looked at about once a second, although a read and a write take two of five calls a second.
+const STARTS: usize = 2;
+/// When to go on with the rest of them.
+const NEXT_PASS: Duration = Duration::from_millis(100);
 /// Machines that are remembered to be gone, for who asks once more about what he told before.
 const MOST_GONE: usize = 1000;
 
@@ -30,6 +38,21 @@ enum Decision {
     /// Nothing to be written.
     Answer(Settled),
     Write(Change, Wanted),
+}
+
+/// One pass over many machines.
+struct Pass<'a> {
+    listing: &'a Listing,
+    /// Writes that it may still begin.
+    starts: AtomicUsize,
+}
+
+impl Pass<'_> {
+    fn may_start(&self) -> bool {
+        let less = |left: usize| left.checked_sub(1);
+        let taken = self.starts.fetch_update(Relaxed, Relaxed, less);
+        taken.is_ok()
+    }
 }
 
 impl Keeper {
@@ -59,9 +82,13 @@ impl Keeper {
         } else {
             None
         };
-        let listing = listing.as_deref();
+        let pass = listing.as_deref().map(|listing| Pass {
+            listing,
+            starts: AtomicUsize::new(STARTS * listing.pages.max(1)),
+        });
+        let pass = pass.as_ref();
         let visits = stream::iter(machines.iter().copied())
-            .map(|id| async move { (id, self.visit(cluster, id, about, listing).await) })
+            .map(|id| async move { (id, self.visit(cluster, id, about, pass).await) })
             .buffer_unordered(AT_ONCE);
         visits.collect().await
     }
@@ -79,7 +106,7 @@ impl Keeper {
         cluster: &str,
         id: Uuid,
         about: About<'_>,
-        listing: Option<&Listing>,
+        pass: Option<&Pass<'_>>,
     ) -> Result<Settled, CloudError> {
         if let About::Label(label) = about
             && !is_label(label)
@@ -90,16 +117,41 @@ impl Keeper {
         let work = match self.lock().get(&id) {
             None => return Ok(Settled::Done),
             Some(machine) if machine.gone => return Ok(Settled::Gone),
-            Some(machine) => Arc::clone(&machine.work),
+            Some(machine) => match machine.refusal(about) {
+                Some(message) => return Ok(Settled::Refused(message.to_owned())),
+                None => Arc::clone(&machine.work),
+            },
         };
         // Whoever is at work takes along what was told by then, or leaves it to the next look.
         let Ok(mut work) = work.try_lock() else {
             return Ok(Settled::Working { after: BUSY });
         };
         if let Some(early) = work.early(Instant::now()) {
-            return Ok(early);
+            // A list that is there anyway is looked at also before its time.
+            let listing = pass.filter(|_| !work.unwritable).map(|it| it.listing);
+            let has = |it: &Listing| work.is_before(it) && it.machines.contains_key(&id);
+            if !listing.is_some_and(has) {
+                return Ok(early);
+            }
         }
-        let listing = listing.filter(|it| work.changed.is_none_or(|moment| it.asked >= moment));
+        let result = self.work_on(cluster, id, about, pass, &mut work).await;
+        if result.is_err() {
+            work.failed = true;
+        }
+        result
+    }
+
+    /// Looks at a machine, and writes if something has to be written and nothing is on its way.
+    async fn work_on(
+        &self,
+        cluster: &str,
+        id: Uuid,
+        about: About<'_>,
+        pass: Option<&Pass<'_>>,
+        work: &mut Work,
+    ) -> Result<Settled, CloudError> {
+        let listing = pass.map(|it| it.listing);
+        let listing = listing.filter(|it| work.is_before(it));
         let mut listed = listing.and_then(|it| it.machines.get(&id));
         let mut looked = false;
         loop {
@@ -111,7 +163,7 @@ impl Keeper {
                     None => return Ok(self.forget(id)),
                 },
             };
-            if !looked && let Some(answer) = self.look(&mut work, &tags) {
+            if !looked && let Some(answer) = self.look(work, &tags) {
                 return Ok(answer);
             }
             looked = true;
@@ -122,10 +174,14 @@ impl Keeper {
                 }
                 // Before a write the machine itself is asked: a list is older, and does not show whether it
                 // still exists.
-                Decision::Write(..) if is_listed => {}
+                Decision::Write(..) if is_listed => {
+                    if !work.failed && pass.is_some_and(|it| !it.may_start()) {
+                        return Ok(Settled::Working { after: NEXT_PASS });
+                    }
+                }
                 Decision::Write(change, wanted) => {
                     let order = (change, wanted);
-                    return self.write(cluster, id, about, order, tags, &mut work).await;
+                    return self.write(cluster, id, about, order, tags, work).await;
                 }
             }
         }
@@ -211,7 +267,7 @@ impl Keeper {
             return Decision::Write(change, wanted);
         }
         machine.settled(&wanted);
-        if wanted.released || machine.is_idle() {
+        if machine.is_idle() {
             machines.remove(&id);
         }
         Decision::Answer(Settled::Done)
@@ -234,9 +290,7 @@ impl Keeper {
             let alone = wanted.only(about);
             let order = change_after(&tags, &alone, cluster, &work.overwritten).unwrap_or_default();
             if about == About::Machine || order == change {
-                self.with(id, |it| it.refuse(about));
-                work.give_up();
-                return Ok(Settled::Refused(message));
+                return Ok(self.refused(id, about, message, work));
             }
             // It may be for somebody else's part.
             self.with(id, |it| it.suspect(&wanted, about, (cluster, &tags)));
@@ -249,9 +303,7 @@ impl Keeper {
         let failed = match sent {
             Ok(()) => None,
             Err((_, error)) if is_refusal(&error) => {
-                self.with(id, |it| it.refuse(about));
-                work.give_up();
-                return Ok(Settled::Refused(words(&error)));
+                return Ok(self.refused(id, about, words(&error), work));
             }
             Err((part, error)) if part.is_empty() => return Err(error.into()),
             Err((part, error)) => {
@@ -259,13 +311,19 @@ impl Keeper {
                 Some(error)
             }
         };
-        let repaired = self.with(id, |it| it.sent(cluster, &tags));
+        let repaired = self.with(id, |it| it.sent(cluster, &tags, &change));
         if repaired {
             self.repairs.inc();
         }
         info!(machine = %id, set = ?change.set, deleted = ?change.delete, repaired, "tagging a machine");
         let answer = work.took_off(Flight::new((change, wanted, cluster), tags, Instant::now()));
         failed.map_or(Ok(answer), |error| Err(error.into()))
+    }
+
+    fn refused(&self, id: Uuid, about: About<'_>, message: String, work: &mut Work) -> Settled {
+        self.with(id, |it| it.refuse(about, &message));
+        work.give_up();
+        Settled::Refused(message)
     }
 
     /// Sends a change. With an error comes what of it was taken before.
@@ -297,10 +355,9 @@ fn is_refusal(error: &ApiError) -> bool {
 fn words(error: &ApiError) -> String {
     let fields = error.fields().iter().map(|it| it.message.clone());
     let fields: Vec<String> = fields.filter(|it| !it.is_empty()).collect();
-    let message = match (error.message(), fields.is_empty()) {
-        ("", true) => return error.to_string(),
+    match (error.message(), fields.is_empty()) {
+        ("", true) => error.to_string(),
         (message, true) => message.to_owned(),
         (message, false) => format!("{message}: {}", fields.join("; ")),
-    };
-    message
+    }
 }

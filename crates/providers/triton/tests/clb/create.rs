@@ -73,7 +73,7 @@ async fn triton_case_46_a_service_gets_one_machine_that_knows_its_nodes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn triton_case_46_without_names_of_single_networks_the_plain_name_serves() {
+async fn without_names_of_single_networks_the_plain_name_serves() {
     let scene = bowline_simulator::triton::Scene {
         networks: plain_networks(),
         ..Default::default()

@@ -8,6 +8,7 @@
 )]
 
 mod create;
+mod modes;
 mod remove;
 mod share;
 mod shop;

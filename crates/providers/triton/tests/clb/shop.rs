@@ -442,9 +442,9 @@ pub(crate) fn node(number: u32) -> Node {
         taints: Vec::new(),
         addresses: vec![NodeAddress::new(AddressKind::Hostname, &*name)],
         ready: Ready::True,
+        network: None,
         system_uuid: String::new(),
         os_image: String::new(),
-        network: None,
         name,
     }
 }

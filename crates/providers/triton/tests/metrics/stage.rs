@@ -219,6 +219,7 @@ impl Desk {
             taints: Vec::new(),
             addresses: vec![NodeAddress::new(AddressKind::Hostname, name.clone())],
             ready: Ready::True,
+            network: None,
             system_uuid: String::new(),
             os_image: String::new(),
             name,

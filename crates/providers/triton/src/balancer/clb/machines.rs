@@ -6,6 +6,7 @@
 #[cfg(test)]
 mod tests;
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -160,13 +161,14 @@ impl Blueprint {
             }
         }
         for seat in 0..self.replicas {
-            if !lineup.kept.contains_key(&seat) {
-                if unseated.is_empty() {
-                    lineup.missing.push(seat);
-                } else {
-                    // Taken over, or renamed by somebody: it keeps its name.
-                    lineup.kept.insert(seat, unseated.remove(0).clone());
-                }
+            let Entry::Vacant(vacant) = lineup.kept.entry(seat) else {
+                continue;
+            };
+            if unseated.is_empty() {
+                lineup.missing.push(seat);
+            } else {
+                // Taken over, or renamed by somebody: it keeps its name.
+                vacant.insert(unseated.remove(0).clone());
             }
         }
         lineup

@@ -24,6 +24,7 @@ pub(crate) mod memory;
 mod metadata;
 mod observe;
 mod orphans;
+mod own;
 mod place;
 mod plan;
 mod portmap;

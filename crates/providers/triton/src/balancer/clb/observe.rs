@@ -89,15 +89,14 @@ impl Lookups {
                 good: BTreeSet::from([id]),
             });
         }
-        let list = match self.images.get(text) {
-            Some(list) => list,
-            None => {
-                let list = site.api.images(text).await?;
-                if list.is_empty() {
-                    list
-                } else {
-                    self.images.put(text, list)
-                }
+        let list = if let Some(list) = self.images.get(text) {
+            list
+        } else {
+            let list = site.api.images(text).await?;
+            if list.is_empty() {
+                list
+            } else {
+                self.images.put(text, list)
             }
         };
         let newest = list

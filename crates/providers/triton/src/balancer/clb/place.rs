@@ -113,10 +113,7 @@ impl Question<'_> {
         match (all.next(), all.count()) {
             (Some(only), 0) => Ok(only.id),
             (Some(_), _) => Err(self.ambiguous(true, "there are several public networks")),
-            (None, _) => Err(ambiguous(
-                "there is no public network".to_owned(),
-                "public-network",
-            )),
+            (None, _) => Err(ambiguous("there is no public network", "public-network")),
         }
     }
 
@@ -151,7 +148,7 @@ impl Question<'_> {
             Choice::Unclear(zones) => {
                 let zones: Vec<String> = zones.into_iter().collect();
                 let text = format!("the nodes are in several DNS zones ({})", zones.join(", "));
-                Err(ambiguous(text, "cns-suffix-private"))
+                Err(ambiguous(&text, "cns-suffix-private"))
             }
             Choice::Unknown => Err(self.ambiguous(false, "the network of the nodes is not known")),
         }
@@ -181,7 +178,7 @@ impl Question<'_> {
             (None, Some(only), None) => Ok(only.id),
             (None, Some(_), Some(_)) => {
                 let text = format!("several networks are called {text:?}");
-                Err(ambiguous(text, "its id instead of its name"))
+                Err(ambiguous(&text, "its id instead of its name"))
             }
             (None, None, _) => Err(Problem {
                 reason: "NetworkNotFound",
@@ -198,11 +195,11 @@ impl Question<'_> {
         } else {
             "private-network"
         };
-        ambiguous(format!("{what} ({})", names.join(", ")), key)
+        ambiguous(&format!("{what} ({})", names.join(", ")), key)
     }
 }
 
-fn ambiguous(what: String, key: &str) -> Problem {
+fn ambiguous(what: &str, key: &str) -> Problem {
     Problem {
         reason: AMBIGUOUS,
         message: format!("{what}: configure {key}"),

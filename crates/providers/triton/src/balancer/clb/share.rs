@@ -288,7 +288,8 @@ fn plan_sharing(
         portmap::entries(service, clb, names.of(form)).unwrap_or_default()
     };
     let is_first = names.used_in(&map.record).is_none();
-    let awaited = plan::awaited(&names, form, shown, is_first, !members.is_empty());
+    let waits = is_first && !members.is_empty() && form == Form::Plain && shown == Some(false);
+    let awaited = waits.then_some(names.qualified.as_str());
     let expected = if awaited.is_some() {
         Form::Qualified
     } else {

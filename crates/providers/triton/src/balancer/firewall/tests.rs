@@ -256,7 +256,7 @@ fn a_rule_is_changed_for_its_hash_or_because_it_is_off_and_never_for_its_text() 
     let changes = compare(&holder(), &wanted, &twice, nobody);
     assert_eq!(changes, [removal(&twice[0])], "one is enough");
     assert_eq!(
-        compare(&holder(), &[], &[good.clone()], nobody),
+        compare(&holder(), &[], std::slice::from_ref(&good), nobody),
         [removal(&good)]
     );
 }
@@ -295,10 +295,4 @@ fn rules_of_others_are_never_touched() {
             "{description}"
         );
     }
-    assert!(has_own(&holder(), &[described(ours, false)]));
-    assert!(!has_own(&holder(), &[described(ours, true)]));
-    assert!(!has_own(
-        &holder(),
-        &[described("bowline:cccccccc:u1:front-tcp:85222cef", false)]
-    ));
 }

@@ -38,6 +38,10 @@ pub(super) fn ids(numbers: impl IntoIterator<Item = u32>) -> BTreeSet<Uuid> {
     numbers.into_iter().map(id).collect()
 }
 
+#[expect(
+    clippy::unnecessary_wraps,
+    reason = "the other thing that is told about a label is none"
+)]
 pub(super) fn port(port: u16) -> Option<Ports> {
     Some(Ports::from([Some(port)]))
 }
@@ -64,7 +68,7 @@ impl Stage {
 
     /// Somebody's way to the API, with so many calls a second.
     pub(super) fn api(&self, qps: u32) -> Arc<Api> {
-        let file = format!("[Global]\nqps = {qps}\nburst = {}\n", qps * 3);
+        let file = format!("[Global]\nqps = {qps}\nburst = {}\n", (qps * 3).min(1000));
         let config = config(&[("SDC_PRIVATE_KEY", DEFAULT_PRIVATE_KEY)], Some(&file));
         let surroundings = Surroundings {
             name: CloudName::parse("triton").unwrap(),

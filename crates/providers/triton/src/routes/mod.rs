@@ -1,0 +1,331 @@
+//! Routes to pods on the account's fabric networks.
+//!
+//! ```text
+//!  survey ─▶ networks, machines ─▶ which networks get routes ─▶ read each ─▶ want (pure)
+//!  write  ─▶ read a network ─▶ change (pure) ─▶ PUT all its routes ─▶ read it again ─ not as written ─▶ again
+//! ```
+//!
+//! The routes of a network are one map, and what a machine is told at its next boot; there is no way to
+//! change one of them alone, and none to notice that somebody else changed another in between. So each
+//! network is read right before it is written, and again right after. Whatever is not about pods stays
+//! as it is, also what nobody understands.
+
+#[cfg(test)]
+mod tests;
+mod want;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv4Addr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bowline_core::routes::{Advice, Question, Remark, Routes, Step, Survey};
+use bowline_core::{BoxFuture, CloudError, CloudErrorKind, Node};
+use tokio::time::Instant;
+use tracing::warn;
+use uuid::Uuid;
+
+use crate::api::{ApiError, Network};
+use crate::config::RouteConfig;
+use crate::id;
+use crate::interest::Interest;
+use crate::metrics::TritonMetrics;
+use crate::reload::Environment;
+use crate::roll::Listing;
+use crate::site::Site;
+use want::{Machines, Managed, changed, hop, is_kept};
+
+pub use want::{
+    IPV6_IGNORED, MOST_ENTRIES, NO_FABRIC_NIC, OUTSIDE_CLUSTER, OVERLAPS_SUBNET, SHARED, TOO_MANY,
+};
+
+/// The reason of the event that tells what an operator has to allow.
+pub const NEED_SPOOFING: &str = "RoutesNeedSpoofing";
+/// Writes of one network while somebody else changes it at the same time.
+const WRITES: usize = 3;
+/// A list of that age is not asked for again to look for machines that it does not show.
+const LIST_AGE: Duration = Duration::from_secs(5);
+
+const ADVICE: &str = "Routes to pods on fabric networks reach nobody as long as node machines may only send \
+    from their own addresses. An operator of the data center has to set allow_ip_spoofing on the network \
+    cards of all node machines, or allowed_ips with the range of their pods; CloudAPI can neither show nor \
+    change that. Machines that run take on routes at their next boot.";
+
+/// What was found out about a network, for the writes that follow.
+#[derive(Clone, Debug)]
+struct Known {
+    site: usize,
+    vlan: u16,
+    /// The addresses of nodes on it.
+    hops: BTreeMap<String, Ipv4Addr>,
+}
+
+/// The routes of all data centers.
+pub(crate) struct FabricRoutes {
+    sites: Vec<Arc<Site>>,
+    config: RouteConfig,
+    resync: Duration,
+    interest: Arc<Interest>,
+    metrics: TritonMetrics,
+    pod: Option<(String, String)>,
+    /// By network, as of the last survey. Networks of earlier ones stay: what was written there is ours.
+    known: Mutex<BTreeMap<Uuid, Known>>,
+}
+
+/// What one data center said.
+struct Seen {
+    site: usize,
+    networks: Vec<Network>,
+    listing: Arc<Listing>,
+}
+
+impl FabricRoutes {
+    pub(crate) fn new(
+        sites: Vec<Arc<Site>>,
+        config: RouteConfig,
+        resync: Duration,
+        interest: Arc<Interest>,
+        metrics: TritonMetrics,
+        environment: &Environment,
+    ) -> Self {
+        let variable = |name: &str| environment(name).filter(|it| !it.is_empty());
+        Self {
+            sites,
+            config,
+            resync,
+            interest,
+            metrics,
+            pod: variable("POD_NAMESPACE").zip(variable("POD_NAME")),
+            known: Mutex::default(),
+        }
+    }
+
+    /// One data center that cannot be asked leaves its nodes and networks as they are.
+    async fn look(&self, question: &Question) -> Result<Survey, CloudError> {
+        self.interest.show();
+        let mut errors = Vec::new();
+        let mut seen = Vec::new();
+        for site in 0..self.sites.len() {
+            match self.see(site, question).await {
+                Ok(one) => seen.push(one),
+                Err(error) => errors.push(error),
+            }
+        }
+        let machines = self.seat(question, &seen).await;
+        let mut managed = Vec::new();
+        for one in &seen {
+            match self.read(one, question, &machines).await {
+                Ok(networks) => managed.extend(networks),
+                Err(error) => errors.push(error),
+            }
+        }
+        if errors.len() >= self.sites.len() {
+            let worst = errors
+                .iter()
+                .find(|it| it.kind() != CloudErrorKind::Invalid);
+            let worst = worst.or(errors.first()).map(CloudError::copy);
+            return Err(worst.unwrap_or_else(|| {
+                CloudError::new(CloudErrorKind::Invalid, "there is no data center")
+            }));
+        }
+        for error in errors {
+            warn!(
+                error = error.chain(),
+                "routes of one data center cannot be seen"
+            );
+        }
+        let networks: Vec<Managed> = managed.iter().map(|(_, it)| it.clone()).collect();
+        self.remember(&managed, &machines);
+        Ok(want::survey(question, &networks, &machines))
+    }
+
+    /// The networks and machines of one data center.
+    async fn see(&self, site: usize, question: &Question) -> Result<Seen, CloudError> {
+        let at = &self.sites[site];
+        let networks = at.api.networks().await?;
+        let begun = Instant::now();
+        let mut listing = at.roll.recent(self.resync).await?;
+        let old = begun.saturating_duration_since(listing.asked) > LIST_AGE;
+        let lacks = |node: &Arc<Node>| {
+            let machine = machine_of(node);
+            machine.is_some_and(|id| !listing.machines.contains_key(&id))
+        };
+        // With several data centers most of them lack most machines, and a new list tells no more.
+        if old && self.sites.len() == 1 && question.nodes.iter().any(lacks) {
+            listing = at.roll.recent(LIST_AGE).await?;
+        }
+        Ok(Seen {
+            site,
+            networks,
+            listing,
+        })
+    }
+
+    /// The cards of all nodes with a machine of ours.
+    async fn seat(&self, question: &Question, seen: &[Seen]) -> Machines {
+        let mut machines = Machines::default();
+        for node in question.nodes.iter().chain(&question.others) {
+            let Some(id) = machine_of(node) else {
+                continue;
+            };
+            let found = seen.iter().find_map(|one| {
+                let machine = one.listing.machines.get(&id)?;
+                Some((one.site, machine))
+            });
+            let Some((site, machine)) = found else {
+                let why = format!("machine {id} is not listed");
+                machines.lost.insert(node.name.clone(), why);
+                continue;
+            };
+            match self.sites[site].with_nics(machine).await {
+                Ok(machine) => machines.seat(&node.name, &machine),
+                Err(error) => drop(machines.lost.insert(node.name.clone(), error.chain())),
+            }
+        }
+        machines
+    }
+
+    /// The networks that get routes, as they are now.
+    async fn read(
+        &self,
+        seen: &Seen,
+        question: &Question,
+        machines: &Machines,
+    ) -> Result<Vec<(usize, Managed)>, CloudError> {
+        let known: BTreeSet<Uuid> = self.lock().keys().copied().collect();
+        let mut managed = Vec::new();
+        for network in &seen.networks {
+            let is_used = || {
+                let mut nodes = question.nodes.iter();
+                known.contains(&network.id)
+                    || nodes.any(|node| machines.is_on(network.id, &node.name))
+            };
+            let is_named = self.config.networks.is_empty() && is_used()
+                || names(&self.config.networks, network);
+            let Some(vlan) = network.vlan_id.filter(|_| network.fabric && is_named) else {
+                continue;
+            };
+            let read = self.sites[seen.site].api.fabric_network(vlan, network.id);
+            let network = read.await.map_err(refused)?;
+            self.metrics.route_entries(network.id, network.routes.len());
+            managed.push((seen.site, Managed { network, vlan }));
+        }
+        Ok(managed)
+    }
+
+    fn remember(&self, managed: &[(usize, Managed)], machines: &Machines) {
+        let mut known = self.lock();
+        for (site, Managed { network, vlan }) in managed {
+            let hops = machines.cards.get(&network.id).cloned();
+            let now = Known {
+                site: *site,
+                vlan: *vlan,
+                hops: hops.unwrap_or_default(),
+            };
+            known.insert(network.id, now);
+        }
+    }
+
+    /// Writes a network until it is as it was written.
+    async fn replace(&self, question: &Question, steps: &[Step]) -> Result<(), CloudError> {
+        let table = steps.first().map(|step| step.route().table.as_str());
+        let table = table.and_then(|it| Uuid::try_parse(it).ok());
+        let known = table.and_then(|id| Some((id, self.lock().get(&id)?.clone())));
+        let Some((id, Known { site, vlan, hops })) = known else {
+            let text = format!("writing routes of network {table:?}, which was never seen");
+            return Err(CloudError::new(CloudErrorKind::Unknown, text));
+        };
+        let api = &self.sites[site].api;
+        let mut current = api.fabric_network(vlan, id).await.map_err(refused)?.routes;
+        for _ in 0..WRITES {
+            let routes = changed(&current, steps, &hops);
+            if routes == current {
+                return Ok(());
+            }
+            api.set_routes(vlan, id, &routes).await.map_err(refused)?;
+            let seen = api.fabric_network(vlan, id).await.map_err(refused)?.routes;
+            self.metrics.route_entries(id, seen.len());
+            if is_kept(&question.ranges, &current, &routes, &seen) {
+                return Ok(());
+            }
+            current = seen;
+        }
+        let text = format!("routes of network {id} keep being changed by somebody else");
+        Err(CloudError::new(CloudErrorKind::Unavailable, text))
+    }
+
+    /// One outcome for each step.
+    async fn carry_out(&self, question: &Question, steps: &[Step]) -> Vec<Result<(), CloudError>> {
+        self.interest.show();
+        let outcome = self.replace(question, steps).await;
+        let hops = |step: &Step| {
+            let table = Uuid::try_parse(&step.route().table).ok()?;
+            Some(self.lock().get(&table)?.hops.clone())
+        };
+        let one = |step: &Step| match (&outcome, step) {
+            (Err(error), _) => Err(error.copy()),
+            (Ok(()), Step::Delete(_)) => Ok(()),
+            (Ok(()), Step::Create { route, .. }) => {
+                let address = hops(step).and_then(|hops| hop(route, &hops));
+                address.map(|_| ()).ok_or_else(|| {
+                    let text = format!("making route {route}, whose node has no address there");
+                    CloudError::new(CloudErrorKind::Unknown, text)
+                })
+            }
+        };
+        steps.iter().map(one).collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<Uuid, Known>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn machine_of(node: &Node) -> Option<Uuid> {
+    id::machine_id(node.provider_id.as_deref()?)
+}
+
+/// Whether one of these names or ids is that network's.
+fn names(list: &[String], network: &Network) -> bool {
+    let id = network.id.to_string();
+    list.iter()
+        .any(|it| *it == network.name || it.eq_ignore_ascii_case(&id))
+}
+
+/// A data center without fabrics can have no routes, whatever is asked.
+fn refused(error: ApiError) -> CloudError {
+    if error.status() == Some(501) {
+        let text =
+            "fabric networks are switched off in this data center, so that there can be no routes";
+        return CloudError::new(CloudErrorKind::Invalid, text).caused_by(error);
+    }
+    error.into()
+}
+
+impl Routes for FabricRoutes {
+    fn survey<'a>(&'a self, question: &'a Question) -> BoxFuture<'a, Result<Survey, CloudError>> {
+        Box::pin(self.look(question))
+    }
+
+    fn write<'a>(
+        &'a self,
+        question: &'a Question,
+        steps: &'a [Step],
+    ) -> BoxFuture<'a, Vec<Result<(), CloudError>>> {
+        Box::pin(self.carry_out(question, steps))
+    }
+
+    fn advice(&self) -> Option<Advice> {
+        Some(Advice {
+            pod: self.pod.clone(),
+            remark: Remark {
+                reason: NEED_SPOOFING,
+                message: ADVICE.to_owned(),
+            },
+        })
+    }
+
+    fn writes_tables(&self) -> bool {
+        true
+    }
+}
