@@ -11,11 +11,11 @@ use ipnet::IpNet;
 
 use super::execute::{Hands, Told};
 use super::own::Making;
-use super::plan::{self, Action, Planned, Sketch};
+use super::plan::{self, Action, Planned, Rules, Sketch};
 use super::{behind, observe, portmap, share};
 use crate::api::Machine;
 use crate::balancer::cns;
-use crate::balancer::firewall::{self, Holder, RuleChange};
+use crate::balancer::firewall::{self, Holder};
 use crate::balancer::scene::Scene;
 use crate::balancer::settings::{Fault, INVALID, table};
 
@@ -128,9 +128,9 @@ pub(super) async fn rules(
     members: &[Machine],
     shared: Option<&Machine>,
     notices: &mut Vec<Notice>,
-) -> Result<Vec<RuleChange>, DraftError> {
+) -> Result<Rules, DraftError> {
     if !scene.shared.config.firewall {
-        return Ok(Vec::new());
+        return Ok(Rules::default());
     }
     let service = &scene.wish.service;
     let clb = &scene.settings.clb;
@@ -162,13 +162,16 @@ pub(super) async fn rules(
                 reason: "FirewallNotAllowed",
                 message: format!("firewalls are not opened, as rules cannot be listed: {error}"),
             });
-            return Ok(Vec::new());
+            return Ok(Rules::default());
         }
         Err(error) => return Err(CloudError::from(error).into()),
     };
     let orphans = &scene.shared.orphans;
     let is_gone = |uid: &str| orphans.is_gone(scene.wish, uid);
-    Ok(firewall::compare(&holder, &wanted.rules, &there, is_gone))
+    Ok(Rules {
+        changes: firewall::compare(&holder, &wanted.rules, &there, is_gone),
+        texts: there.iter().map(|it| (it.id, it.rule.clone())).collect(),
+    })
 }
 
 /// The plan for a Service that is to be served so no more: empty if it has nothing of this mode. Its

@@ -16,12 +16,11 @@ use super::machines::{
 use super::memory::{HOLD, Hold};
 use super::metadata::{self, Difference, PORTMAP};
 use super::place::{Placed, Question};
-use super::plan::{self, Planned, Wanted};
+use super::plan::{self, Planned, Rules, Wanted};
 use super::portmap::{self, Entry};
 use super::publish::{Publisher, ports};
 use super::{behind, observe, share};
 use crate::api::Machine;
-use crate::balancer::firewall::RuleChange;
 use crate::balancer::scene::Scene;
 use crate::balancer::settings::{Publish, table};
 use crate::balancer::{cns, names};
@@ -63,7 +62,7 @@ struct Decided {
     blueprint: Blueprint,
     /// What is lacking to make a machine.
     lack: Option<Hold>,
-    rules: Vec<RuleChange>,
+    rules: Rules,
     lineup: Lineup,
 }
 
@@ -324,6 +323,20 @@ impl<'a> Making<'a> {
         metadata::wanted(&map, clb, behind.count(form), there)
     }
 
+    /// Whether the better name is waited for before the first machine is made.
+    fn waits_for_name(&self, behind: &Behind) -> bool {
+        self.machines.is_empty() && !self.members.is_empty() && behind.may_improve()
+    }
+
+    /// The name that machines are expected to be told.
+    fn expected(&self, behind: &Behind) -> Form {
+        if self.waits_for_name(behind) {
+            Form::Qualified
+        } else {
+            behind.form
+        }
+    }
+
     /// Why nothing may be made now, because of what was refused before.
     fn held(&self, decided: &Decided) -> Option<Hold> {
         // Whichever name of the nodes is used: that is no other machine.
@@ -350,9 +363,8 @@ impl<'a> Making<'a> {
         let out_of_dns = lineup.leaving.iter().filter(|it| !has_name(it));
         let drained = out_of_dns.map(|it| (it.machine.id, memory.drained(uid, it.machine.id)));
         let labelling = behind::labelling(scene, &behind::label(scene), &self.members);
-        let (is_first, has_members) = (self.machines.is_empty(), !self.members.is_empty());
-        let waits = is_first && has_members && behind.may_improve();
-        let form = if waits { Form::Qualified } else { behind.form };
+        let waits = self.waits_for_name(behind);
+        let form = self.expected(behind);
         plan::reconcile(
             &Wanted {
                 blueprint,
@@ -402,7 +414,7 @@ impl<'a> Making<'a> {
         plan.notices = notices;
         plan.found = self.found();
         if plan.problems.is_empty() {
-            let map = portmap::join(&self.entries(behind, behind.form));
+            let map = portmap::join(&self.entries(behind, self.expected(behind)));
             plan.wanted = wanted_things(blueprint, lineup, &map);
         }
         let mut told = self.told(decided, publisher);

@@ -174,9 +174,16 @@ pub(crate) fn push_label(sketch: &mut Sketch, labelling: &Labelling, why: &str) 
     Some(sketch.change(new(LABEL, label), changes, &remark, action))
 }
 
+/// Changes of firewall rules, and the texts that rules have now.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Rules {
+    pub(crate) changes: Vec<RuleChange>,
+    pub(crate) texts: BTreeMap<Uuid, String>,
+}
+
 /// The steps of firewall rules.
-pub(crate) fn push_rules(sketch: &mut Sketch, rules: &[RuleChange]) {
-    for rule in rules {
+pub(crate) fn push_rules(sketch: &mut Sketch, rules: &Rules) {
+    for rule in &rules.changes {
         let plain = |impact| remark(impact, None, &[]);
         let object = |id: Option<Uuid>| Object {
             kind: RULE,
@@ -191,7 +198,11 @@ pub(crate) fn push_rules(sketch: &mut Sketch, rules: &[RuleChange]) {
                 sketch.create(object(None), &body, &plain(Impact::None), action);
             }
             RuleChange::Update { id, rule } => {
-                let changes = vec![change("rule", Value::Null, rule.rule.clone())];
+                let changes = vec![change(
+                    "rule",
+                    rules.texts.get(id).cloned(),
+                    rule.rule.clone(),
+                )];
                 sketch.change(object(Some(*id)), changes, &plain(Impact::InPlace), action);
             }
             RuleChange::Delete { id, .. } => {

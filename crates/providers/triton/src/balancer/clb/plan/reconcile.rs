@@ -8,14 +8,13 @@ use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use super::{
-    Action, Farewell, Labelling, MACHINE, NAME, Planned, Sketch, change, new, protected,
+    Action, Farewell, Labelling, MACHINE, NAME, Planned, Rules, Sketch, change, new, protected,
     push_label, push_removal, push_rules, remark, seen,
 };
 use crate::api::{Machine, MachineState, TagValue};
 use crate::balancer::clb::machines::{Blueprint, Leaving, Lineup, NAMES_TAG, SERVICE_TAG};
 use crate::balancer::clb::memory::Hold;
 use crate::balancer::clb::metadata::Difference;
-use crate::balancer::firewall::RuleChange;
 
 /// What is wanted, and what is known beside the machines.
 #[derive(Clone, Debug)]
@@ -36,7 +35,7 @@ pub(crate) struct Wanted<'a> {
     pub(crate) may_unprotect: bool,
     /// For how long machines that go have been out of DNS.
     pub(crate) drained: &'a BTreeMap<Uuid, Duration>,
-    pub(crate) rules: &'a [RuleChange],
+    pub(crate) rules: &'a Rules,
 }
 
 /// The plan for machines that are to be as the blueprint says.
