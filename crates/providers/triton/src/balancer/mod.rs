@@ -116,6 +116,9 @@ impl Balancing {
         if wish.goal == Goal::Absent {
             return self.plan_absent(wish, settings).await;
         }
+        if !self.serves(&wish.service) {
+            return Err(DraftError::Elsewhere);
+        }
         let mut notices = settings::unknown_keys(&wish.service);
         if !faults.is_empty() {
             return Ok(refusal(wish, faults, notices));
@@ -227,8 +230,7 @@ impl Balancers for Balancing {
     }
 
     fn serves(&self, service: &Service) -> bool {
-        let (settings, faults) = Settings::read(service, &self.shared.config);
-        !faults.is_empty() || settings.mode_or(&self.shared.config).is_some()
+        settings::is_served(service, &self.shared.config)
     }
 
     fn selects(&self, service: &Service, node: &Node) -> bool {

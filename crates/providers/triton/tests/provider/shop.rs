@@ -238,6 +238,23 @@ impl Shop {
         outcome
     }
 
+    /// The same until the process dies after that many looks at steps. Says whether it ended before.
+    pub(crate) async fn until_crash(&mut self, name: &str, goal: Goal, looks: u64) -> bool {
+        let Draft { plan, mut executor } = self.draft(name, goal).await.unwrap();
+        let mut run = Run::new(plan);
+        for _ in 0..looks {
+            let Some(step) = run.next_step() else {
+                return true;
+            };
+            match executor.carry_out(step).await.unwrap() {
+                Progress::Done => run.done(step),
+                Progress::Wait { after, .. } => tokio::time::sleep(after).await,
+                Progress::Skipped(notice) => panic!("{notice:?}"),
+            }
+        }
+        run.next_step().is_none()
+    }
+
     async fn go(&mut self, name: &str, goal: Goal) -> Outcome {
         match self.draft(name, goal).await {
             Ok(draft) => self.carry_out(name, draft).await,

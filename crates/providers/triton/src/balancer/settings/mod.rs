@@ -238,6 +238,13 @@ impl Settings {
     }
 }
 
+/// Whether a Service is to be served at all: it says how, or the configuration does.
+pub(crate) fn is_served(service: &Service, config: &LoadBalancerConfig) -> bool {
+    config.mode != BalancerMode::None
+        || of_class(service).is_some()
+        || read::said(service, MODE).is_some()
+}
+
 impl ClbSettings {
     /// How connections to that port of the Service are understood.
     pub(crate) fn protocol_of(&self, port: u16) -> BalancingProtocol {

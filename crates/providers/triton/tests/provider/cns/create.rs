@@ -259,6 +259,7 @@ async fn triton_case_59_the_class_and_the_annotation_choose_the_mode() {
     }
     shop.service("web").class = None;
     shop.annotate("web", "mode", "");
+    shop.annotate("web", "replicas", "many");
     assert!(!shop.balancers().serves(&shop.services["web"]));
     let draft = shop.draft("web", Goal::Present).await;
     assert!(matches!(draft, Err(bowline_core::DraftError::Elsewhere)));

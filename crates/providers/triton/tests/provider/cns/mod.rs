@@ -1,5 +1,6 @@
 //! Mode `cns`: a DNS name of the nodes.
 
+mod crashes;
 mod create;
 mod faults;
 mod members;
