@@ -198,6 +198,8 @@ fn the_page_of_xenorchestra_is_what_its_tables_say() {
 #[test]
 fn the_page_of_triton_is_what_its_tables_say() {
     let tables = bowline_triton::config::reference();
+    let secret = bowline_triton::config::table::CREDENTIALS_SECRET.name;
+    let (loaded, rejected) = (bowline_triton::LOADED, bowline_triton::REJECTED);
     let annotations = bowline_triton::annotations::reference();
     let (prefix, instance_id) = (bowline_triton::PREFIX, bowline_triton::INSTANCE_ID);
     let (confirmed, names) = (bowline_triton::CONFIRMATIONS, bowline_triton::NAMES_READ);
@@ -221,6 +223,14 @@ fn the_page_of_triton_is_what_its_tables_say() {
              and ignored; all that cannot be used is told at the start. A change of the Secret or of the\n\
              file is taken on without a restart, once CloudAPI accepts it; flags, environment and behaviour\n\
              need one.\n\n{tables}\n\
+             ## The Secret\n\n\
+             `--{secret}=<namespace>/<name>` names it; it is followed from the start of the\n\
+             process on, by standbys too. The right to `list` and `watch` that one Secret is enough. While it cannot\n\
+             be read, the start waits, since it goes before environment and file; where it does not exist, these\n\
+             count, and the start waits only if something is missing. The log says so.\n\n\
+             On the Secret the manager that leads writes an event `{loaded}` with the fingerprint of the\n\
+             key in use, at its start and after every change, and `{rejected}` if a change cannot be\n\
+             used: the old credentials then stay.\n\n\
              ## Several data centers\n\n\
              `profiles`, in YAML, is a list of objects with a `name` and the keys of the first section that\n\
              are about CloudAPI and the key. It replaces them in `global`; what a profile does not say comes\n\
@@ -232,7 +242,12 @@ fn the_page_of_triton_is_what_its_tables_say() {
              `{instance_id}`, by its name, by its DNS name, by what its firmware\n\
              calls it, by its addresses. More than one fitting machine is none.\n\n\
              Nodes get the labels `{prefix}brand`, `{prefix}compute-node` and\n\
-             `{prefix}image`, kept up to date.\n\n\
+             `{prefix}image`, and `tag.{prefix}<key>` for the tags that\n\
+             `labels-from-tags` names, within seconds of a change; they go with what they are made of. The instance\n\
+             type follows a machine that is resized; region and zone do not change.\n\n\
+             Events on nodes: `AmbiguousInstance`, several machines fit; `InvalidProviderID`, the id has the scheme\n\
+             but is none. If more than half of the nodes' machines, and at least 3, are gone at once, nothing is\n\
+             concluded for ten minutes, and one event `MassDisappearance` on the manager's lease tells it.\n\n\
              One list of all machines serves every question; it is read anew every `resync`, and when the\n\
              change feed tells of a change. Machines that it does not show are read by themselves, at most\n\
              {confirmed} in one look; so are the DNS names of machines, at most {names} in one look, the\n\
@@ -269,6 +284,12 @@ fn the_page_of_triton_is_what_its_tables_say() {
              `triton_route_entries` (`network`) is the number of routes of a network, those of others included. Where\n\
              fabric networks are switched off (501), `/readyz` and the log tell so and nothing is done; it is looked at\n\
              again every five minutes.\n\n\
+             ## Metrics of machines\n\n\
+             With `mode` `discovery` in `[Metrics]`, machines of nodes and load balancers are in the group\n\
+             `k8s-<cluster>` of the metrics service, the metrics port shows `/sd/triton` for Prometheus, and the Secret\n\
+             `triton-cmon-client` and the ConfigMap `triton-cmon-scrape`, in the namespace of the lease, have the\n\
+             client certificate and what to write into its configuration. With `export` the metrics are also\n\
+             fetched, and shown at `/metrics/triton`. Who asks for these pages needs the right to `get` their paths.\n\n\
              ## Rights of a sub-user\n\n\
              The role should be a default role of the sub-user, with a policy of these actions: `CAN getaccount,\n\
              listmachines, getmachine, listnics, listnetworks, getnetwork, listdatacenters, changefeed`; for\n\
@@ -281,7 +302,8 @@ fn the_page_of_triton_is_what_its_tables_say() {
              getimage`; for routes also `getfabricnetwork,\n\
              updatefabricnetwork`.\n\n\
              ## Storing credentials\n\n\
-             `bowline triton credentials` proves a key and stores it as a Secret; `--help` tells the rest.\n"
+             `bowline triton credentials` proves a key and stores it as a Secret; `--rotate` makes a new one, waits\n\
+             until a manager tells that it uses it, and removes the old one. `--help` tells the rest.\n"
         ),
     );
 }
