@@ -15,6 +15,8 @@
 mod exoscale;
 #[path = "plans/triton.rs"]
 mod triton;
+#[path = "plans/triton_machines.rs"]
+mod triton_machines;
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader};

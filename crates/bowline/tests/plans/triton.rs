@@ -1,7 +1,7 @@
 //! `bowline plan` on typical changes at Triton: recorded in `plans/triton/*.txt`.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use bowline_http::{Clock, Random};
@@ -37,7 +37,13 @@ fn folder() -> PathBuf {
     super::folder().join("triton")
 }
 
-fn put(cluster: &Cluster, kind: &str, namespace: &str, name: &str, change: impl Fn(&mut Value)) {
+pub(super) fn put(
+    cluster: &Cluster,
+    kind: &str,
+    namespace: &str,
+    name: &str,
+    change: impl Fn(&mut Value),
+) {
     let kind = kinds::by_kind("", "v1", kind).unwrap();
     let mut object = cluster.api().get(kind, namespace, name).unwrap();
     change(&mut object);
@@ -63,15 +69,24 @@ fn prepare(cluster: &Cluster, name: &str) {
 
 #[tokio::test]
 async fn typical_changes_at_triton_are_told_as_recorded_and_nothing_is_written() {
+    compare(&folder(), RECORDED, prepare).await;
+}
+
+/// Asks for the plans of a folder, each after what happens in the cluster before it.
+pub(super) async fn compare(
+    folder: &Path,
+    recorded: &[(&str, &str)],
+    prepare: impl Fn(&Cluster, &str),
+) {
     let world = World::with(Clock::system(), Random::seeded(SEED));
     let any = SocketAddr::from(([127, 0, 0, 1], 0));
     let cluster = Cluster::on_socket(&world, any).await.unwrap();
-    let objects = bowline_simulator::kubernetes::fixture::read(&folder().join("cluster.yaml"));
+    let objects = bowline_simulator::kubernetes::fixture::read(&folder.join("cluster.yaml"));
     cluster.install(objects.unwrap()).unwrap();
     put(&cluster, "Namespace", "", "kube-system", |namespace| {
         namespace["metadata"]["uid"] = json!("cccccccc-0000-4000-8000-00000000000c");
     });
-    let scene: Scene = fixture::read(&folder().join("cloud.yaml")).unwrap();
+    let scene: Scene = fixture::read(&folder.join("cloud.yaml")).unwrap();
     let cloud = Triton::from_fixture(&world, scene).unwrap();
     let server = Server::builder(&world, cloud).plain(any).await.unwrap();
     let place = tempfile::tempdir().unwrap();
@@ -79,7 +94,7 @@ async fn typical_changes_at_triton_are_told_as_recorded_and_nothing_is_written()
     let text = cluster.account_kubeconfig(ACCOUNT.0, ACCOUNT.1).unwrap();
     std::fs::write(&kubeconfig, text).unwrap();
     let mut different = Vec::new();
-    for (name, line) in RECORDED {
+    for (name, line) in recorded {
         prepare(&cluster, name);
         let mut command = Command::new(env!("CARGO_BIN_EXE_bowline"));
         let url = format!("http://{}", server.local_addr().unwrap());
@@ -88,7 +103,8 @@ async fn typical_changes_at_triton_are_told_as_recorded_and_nothing_is_written()
             .env("SDC_ENDPOINT", url)
             .env("SDC_ACCOUNT", "acme")
             .env("SDC_PRIVATE_KEY", DEFAULT_PRIVATE_KEY)
-            .current_dir(folder())
+            .env("TRITON_LB_PACKAGE", "lb1.small")
+            .current_dir(folder)
             .stdin(Stdio::null())
             .arg("plan")
             .args(line.split(' '))
@@ -97,7 +113,7 @@ async fn typical_changes_at_triton_are_told_as_recorded_and_nothing_is_written()
         let told = finish(command).await;
         assert_eq!(told.complaint, "", "{name}");
         let text = format!("$ bowline plan {line}\n{}[exit {}]\n", told.text, told.code);
-        let path = folder().join(format!("{name}.txt"));
+        let path = folder.join(format!("{name}.txt"));
         if std::env::var_os(WRITE).is_some() {
             std::fs::write(&path, &text).unwrap();
         }
