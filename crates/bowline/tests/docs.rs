@@ -198,6 +198,7 @@ fn the_page_of_xenorchestra_is_what_its_tables_say() {
 #[test]
 fn the_page_of_triton_is_what_its_tables_say() {
     let tables = bowline_triton::config::reference();
+    let annotations = bowline_triton::annotations::reference();
     let (prefix, instance_id) = (bowline_triton::PREFIX, bowline_triton::INSTANCE_ID);
     let (confirmed, names) = (bowline_triton::CONFIRMATIONS, bowline_triton::NAMES_READ);
     let (spoofing, no_nic) = (bowline_triton::NEED_SPOOFING, bowline_triton::NO_FABRIC_NIC);
@@ -247,6 +248,18 @@ fn the_page_of_triton_is_what_its_tables_say() {
              change feed tells of a change. Machines that it does not show are read by themselves, at most\n\
              {confirmed} in one look; so are the DNS names of machines, at most {names} in one look, the\n\
              others with the next.\n\n\
+             ## Services\n\n\
+             A Service of type LoadBalancer is served in one of two modes. Its `loadBalancerClass`\n\
+             (`{prefix}cns` or `{prefix}clb`) says which, else its annotation `mode`, else\n\
+             `mode` of the configuration. All is in the first data center.\n\n\
+             In mode `cns` the name service (CNS) has a name for all nodes that are Ready, by the tag\n\
+             `triton.cns.services` of their machines. Entries of others in it stay; ours are recorded in\n\
+             `bowline.cns`, and `bowline.node` says whose node a machine is. Tools that replace all tags, such as\n\
+             Terraform, should ignore changes of tags. CNS checks nothing: when a physical server dies, its machines\n\
+             stay in DNS for more than an hour, because their tags cannot be changed either. Use mode `clb` where\n\
+             that matters. Port mode `direct` must not be used with kube-proxy in IPVS mode.\n\n\
+             In mode `clb` load balancer machines of their own stand before the nodes.\n\n\
+             All annotations begin with `{prefix}`.\n\n{annotations}\n\
              ## Routes\n\n\
              With `[Routes] enabled`, the route controller keeps a route to the pods of each node on the account's\n\
              fabric networks: those that nodes are on, or those of `networks`. It needs `--cluster-cidr`. All routes of\n\
@@ -299,7 +312,13 @@ fn the_page_of_triton_is_what_its_tables_say() {
              ## Rights of a sub-user\n\n\
              The role should be a default role of the sub-user, with a policy of these actions: `CAN getaccount,\n\
              listmachines, getmachine, listnics, listnetworks, getnetwork, listdatacenters, changefeed`; for\n\
-             the limits of the account also `getprovisioninglimits`; for routes also `getfabricnetwork,\n\
+             the limits of the account also `getprovisioninglimits`; for Services also `listmachinetags,\n\
+             addmachinetags, deletemachinetag`, and `updateaccount` for `cns-enable-account`; for firewall rules\n\
+             also `listfirewallrules, createfirewallrule, updatefirewallrule, deletefirewallrule`; for mode `clb`\n\
+             also `createmachine, deletemachine, startmachine, renamemachine, enablemachinefirewall,\n\
+             disablemachinefirewall, enable_deletion_protectionmachine, disable_deletion_protectionmachine,\n\
+             listmachinemetadata, addmachinemetadata, deletemachinemetadata, listpackages, getpackage, listimages,\n\
+             getimage`; for routes also `getfabricnetwork,\n\
              updatefabricnetwork`; for metrics of machines also `listservices, addmachinetags, deletemachinetag`, and the key must be\n\
              the account's own, or its user in the role `administrator`.\n\n\
              ## Storing credentials\n\n\

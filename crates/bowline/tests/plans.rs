@@ -13,6 +13,8 @@
 
 #[path = "plans/exoscale.rs"]
 mod exoscale;
+#[path = "plans/triton.rs"]
+mod triton;
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader};

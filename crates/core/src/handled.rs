@@ -1,8 +1,10 @@
 //! Which Services are ours, and in which cloud.
 //!
-//! A Service without a class belongs to the default cloud; class `bowline.dev/<cloud>` names one.
-//! Any other class, the empty one too, is somebody else's, and such a Service is never touched,
-//! whatever finalizers it has.
+//! A Service without a class belongs to the default cloud; class `bowline.dev/<cloud>` names one, and
+//! some clouds have classes of their own. Any other class, the empty one too, is somebody else's, and
+//! such a Service is never touched, whatever finalizers it has.
+
+use std::collections::BTreeMap;
 
 use crate::{CloudName, Service};
 
@@ -11,7 +13,11 @@ pub const CLASS_PREFIX: &str = "bowline.dev/";
 
 /// The clouds that have load balancers, in configured order; the first is the default.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct BalancerClouds(Vec<CloudName>);
+pub struct BalancerClouds {
+    names: Vec<CloudName>,
+    /// The classes that clouds call their own, each with the first cloud that does.
+    classes: BTreeMap<&'static str, CloudName>,
+}
 
 /// What is to be done about a Service, judged by itself alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,12 +33,25 @@ pub enum Handling {
 impl BalancerClouds {
     /// These clouds.
     pub fn new(names: impl IntoIterator<Item = CloudName>) -> Self {
-        Self(names.into_iter().collect())
+        Self {
+            names: names.into_iter().collect(),
+            classes: BTreeMap::new(),
+        }
+    }
+
+    /// The same, and these classes are that cloud's own, unless another has them already.
+    #[must_use]
+    pub fn with_classes(mut self, cloud: &CloudName, classes: &[&'static str]) -> Self {
+        for class in classes {
+            let owner = self.classes.entry(class);
+            owner.or_insert_with(|| cloud.clone());
+        }
+        self
     }
 
     /// All of them.
     pub fn all(&self) -> &[CloudName] {
-        &self.0
+        &self.names
     }
 
     /// What is to be done about that Service.
@@ -45,7 +64,7 @@ impl BalancerClouds {
             }
         } else if service.has_finalizer() {
             // The API server forgets the class with the type: any of ours may have served it.
-            Handling::CleanUp(self.0.clone())
+            Handling::CleanUp(self.names.clone())
         } else {
             Handling::Nothing
         }
@@ -53,10 +72,13 @@ impl BalancerClouds {
 
     fn of_class(&self, class: Option<&str>) -> Option<&CloudName> {
         let Some(class) = class else {
-            return self.0.first();
+            return self.names.first();
         };
+        if let Some(cloud) = self.classes.get(class) {
+            return Some(cloud);
+        }
         let name = class.strip_prefix(CLASS_PREFIX)?;
-        self.0.iter().find(|cloud| cloud.as_str() == name)
+        self.names.iter().find(|cloud| cloud.as_str() == name)
     }
 }
 
@@ -122,6 +144,25 @@ mod tests {
                 service.finalizers = vec!["x.io/other".into(), CLEANUP_FINALIZER.into()];
             }
             assert_eq!(clouds.handling(&service), wanted);
+        }
+    }
+
+    #[test]
+    fn a_class_that_is_a_cloud_s_own_is_the_first_such_cloud_s() {
+        let (east, west) = (name("east"), name("west"));
+        let clouds = BalancerClouds::new([name("north"), east.clone(), west.clone()])
+            .with_classes(&east, &["vendor.test/small"])
+            .with_classes(&west, &["vendor.test/small", "vendor.test/big"]);
+        for (class, cloud) in [
+            ("vendor.test/small", Some(east.clone())),
+            ("vendor.test/big", Some(west)),
+            ("vendor.test/other", None),
+            ("bowline.dev/east", Some(east)),
+        ] {
+            let mut service = web();
+            service.class = Some(class.to_owned());
+            let wanted = cloud.map_or(Handling::Nothing, Handling::Ensure);
+            assert_eq!(clouds.handling(&service), wanted, "{class}");
         }
     }
 }

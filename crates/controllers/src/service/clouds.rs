@@ -34,8 +34,13 @@ enum Call {
 impl Clouds {
     pub(super) fn new(clouds: &[Arc<dyn Cloud>], fence: Fence) -> Self {
         let serving = clouds.iter().filter(|it| it.balancers().is_some());
+        let mut names = BalancerClouds::new(serving.map(|it| it.name().clone()));
+        for cloud in clouds {
+            let classes = cloud.balancers().map_or(&[][..], Balancers::classes);
+            names = names.with_classes(cloud.name(), classes);
+        }
         Self {
-            names: Arc::new(BalancerClouds::new(serving.map(|it| it.name().clone()))),
+            names: Arc::new(names),
             all: clouds.into(),
             fence,
         }

@@ -168,6 +168,13 @@ impl Keeper {
         there
     }
 
+    /// Whether somebody has told that a label is wanted on a machine.
+    pub fn wants(&self, machine: Uuid, label: &str) -> bool {
+        let machines = self.lock();
+        let told = machines.get(&machine).map(|it| &it.wanted.labels);
+        told.is_some_and(|told| matches!(told.get(label), Some(Some(_))))
+    }
+
     /// The same about groups.
     pub fn shows_groups(&self, (machine, tags): (Uuid, &Tags), groups: &BTreeSet<String>) -> bool {
         let there = holds_groups(tags, groups);

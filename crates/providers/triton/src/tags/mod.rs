@@ -31,6 +31,7 @@ mod grammar;
 mod keeper;
 mod machine;
 mod settle;
+mod sweep;
 #[cfg(test)]
 mod tests;
 
@@ -38,6 +39,8 @@ pub use arithmetic::{Change, OtherCluster, Role, Wanted, change, holds, holds_gr
 pub use flight::{POLL_LIMIT, polling_interval};
 pub use grammar::{Bad, Item, groups, is_label, services};
 pub use keeper::{About, Keeper, Settled};
+pub use sweep::SWEEP;
+pub(crate) use sweep::sweep;
 
 use std::collections::{BTreeMap, BTreeSet};
 
