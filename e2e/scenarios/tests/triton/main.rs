@@ -9,6 +9,7 @@
 
 mod balancers;
 mod lifecycle;
+mod metrics;
 mod nodes;
 mod rights;
 mod seeds;
