@@ -195,6 +195,54 @@ fn the_page_of_xenorchestra_is_what_its_tables_say() {
     );
 }
 
+/// What the page of Triton says about metrics of machines.
+fn metrics_of_triton() -> String {
+    let (secret, config_map) = (
+        bowline_triton::cmon::SECRET,
+        bowline_triton::cmon::CONFIG_MAP,
+    );
+    let (sd, metrics) = (
+        bowline_triton::cmon::DISCOVERY_PAGE,
+        bowline_triton::cmon::METRICS_PAGE,
+    );
+    let every = bowline_triton::cmon::EVERY.as_secs();
+    let patience = bowline_triton::cmon::PATIENCE.as_secs();
+    let at_once = bowline_triton::cmon::AT_ONCE;
+    let prefix = bowline_triton::PREFIX;
+    format!(
+        "\
+         ## Metrics of machines\n\n\
+         Triton measures its machines itself (CMON); this is about those of nodes and of the cluster's load balancer\n\
+         machines. `[Metrics] mode` says what is done for them, by the controller `cloud-chores`; where the metrics service is\n\
+         says CloudAPI, or `cmon-endpoint` for the first data center.\n\n\
+         | Mode | |\n|---|---|\n\
+         | `off` | nothing |\n\
+         | `discovery` | Prometheus is led to the metrics service, which is never called from here |\n\
+         | `export` | the same, and the metrics are fetched every {every} s ({at_once} machines at a time, {patience} s each) and shown |\n\n\
+         - `{sd}triton` on the metrics port is the list of machines that run, for Prometheus' `http_sd_configs`. A process\n\
+           that does not lead answers 503, upon which Prometheus keeps the list that it has.\n\
+         - Machines are in the group `k8s-<cluster-name>` (tag `triton.cmon.groups`; groups of others stay), for Prometheus'\n\
+           `triton_sd_configs`. A machine that leaves the cluster leaves the group after a minute; mode `off` takes nobody out.\n\
+         - The Secret `{secret}` in the namespace of the lease holds a client certificate for the metrics service,\n\
+           signed with the key in use; of 90 days, renewed after 60. It is good for nothing else. A further data center with\n\
+           another account or key has a Secret of its own, with the name of its profile behind.\n\
+         - The ConfigMap `{config_map}` there holds `scrape_configs` for either way: `http-sd.yaml` and `triton-sd.yaml`.\n\
+         - `{metrics}triton`, in mode `export`, is everything that the service has about these machines: names begin with `triton_`,\n\
+           labels `node`, `machine`, `brand` and `compute_node` are added; Prometheus needs neither certificate nor DNS names.\n\
+           `triton_cmon_up` tells whose metrics could be read. Series that cannot be read are left out and counted\n\
+           (`triton_cmon_series_dropped_total` at `/metrics`). A process that does not lead shows nothing.\n\n\
+         Both pages are for those who have the right to get their path (`nonResourceURLs`), as `/metrics` is. In the two pages' paths,\n\
+         `triton` is the name of the cloud. An object of one of these names without the label\n\
+         `app.kubernetes.io/managed-by: bowline` is somebody else's: it is left alone.\n\n\
+         | Event | |\n|---|---|\n\
+         | `CMONKeyNotUsable` on the Secret | the metrics service takes no certificate that is signed with this key: an Ed25519 key, or one that is neither on the account itself nor of a member of its role `administrator` |\n\
+         | `CMONObjectNotOurs` on the Secret or ConfigMap | somebody else has made it |\n\
+         | `CMONTagPending` on a Node | the tag of its machine does not show; it is tried again every minute |\n\
+         | `CMONTagRefused`, `BadCMONTag` on a Node | CloudAPI does not take the tag, or what is there cannot be understood and is left alone |\n\
+         | `MachineOwnedByOtherCluster` on a Node | its machine bears the mark of another cluster; the annotation `{prefix}take_over: \"true\"` takes it over |\n\n"
+    )
+}
+
 #[test]
 #[expect(clippy::too_many_lines, reason = "it is one page")]
 fn the_page_of_triton_is_what_its_tables_say() {
@@ -211,17 +259,7 @@ fn the_page_of_triton_is_what_its_tables_say() {
     );
     let (shared, too_many) = (bowline_triton::SHARED, bowline_triton::TOO_MANY);
     let (ipv6, entries) = (bowline_triton::IPV6_IGNORED, bowline_triton::MOST_ENTRIES);
-    let (secret, config_map) = (
-        bowline_triton::cmon::SECRET,
-        bowline_triton::cmon::CONFIG_MAP,
-    );
-    let (sd, metrics) = (
-        bowline_triton::cmon::DISCOVERY_PAGE,
-        bowline_triton::cmon::METRICS_PAGE,
-    );
-    let every = bowline_triton::cmon::EVERY.as_secs();
-    let patience = bowline_triton::cmon::PATIENCE.as_secs();
-    let at_once = bowline_triton::cmon::AT_ONCE;
+    let measured = metrics_of_triton();
     compare(
         "triton.md",
         &format!(
@@ -296,35 +334,7 @@ fn the_page_of_triton_is_what_its_tables_say() {
              `triton_route_entries` (`network`) is the number of routes of a network, those of others included. Where\n\
              fabric networks are switched off (501), `/readyz` and the log tell so and nothing is done; it is looked at\n\
              again every five minutes.\n\n\
-             ## Metrics of machines\n\n\
-             Triton measures its machines itself (CMON); this is about those of nodes and of the cluster's load balancer\n\
-             machines. `[Metrics] mode` says what is done for them, by the controller `cloud-chores`; where the metrics service is\n\
-             says CloudAPI, or `cmon-endpoint` for the first data center.\n\n\
-             | Mode | |\n|---|---|\n\
-             | `off` | nothing |\n\
-             | `discovery` | Prometheus is led to the metrics service, which is never called from here |\n\
-             | `export` | the same, and the metrics are fetched every {every} s ({at_once} machines at a time, {patience} s each) and shown |\n\n\
-             - `{sd}triton` on the metrics port is the list of machines that run, for Prometheus' `http_sd_configs`. A process\n\
-               that does not lead answers 503, upon which Prometheus keeps the list that it has.\n\
-             - Machines are in the group `k8s-<cluster-name>` (tag `triton.cmon.groups`; groups of others stay), for Prometheus'\n\
-               `triton_sd_configs`. A machine that leaves the cluster leaves the group after a minute; mode `off` takes nobody out.\n\
-             - The Secret `{secret}` in the namespace of the lease holds a client certificate for the metrics service,\n\
-               signed with the key in use; of 90 days, renewed after 60. It is good for nothing else. A further data center with\n\
-               another account or key has a Secret of its own, with the name of its profile behind.\n\
-             - The ConfigMap `{config_map}` there holds `scrape_configs` for either way: `http-sd.yaml` and `triton-sd.yaml`.\n\
-             - `{metrics}triton`, in mode `export`, is everything that the service has about these machines: names begin with `triton_`,\n\
-               labels `node`, `machine`, `brand` and `compute_node` are added; Prometheus needs neither certificate nor DNS names.\n\
-               `triton_cmon_up` tells whose metrics could be read. Series that cannot be read are left out and counted\n\
-               (`triton_cmon_series_dropped_total` at `/metrics`). A process that does not lead shows nothing.\n\n\
-             Both pages are for those who have the right to get their path (`nonResourceURLs`), as `/metrics` is. In the two pages' paths,\n\
-             `triton` is the name of the cloud. An object of one of these names without the label\n\
-             `app.kubernetes.io/managed-by: bowline` is somebody else's: it is left alone.\n\n\
-             | Event | |\n|---|---|\n\
-             | `CMONKeyNotUsable` on the Secret | the metrics service takes no certificate that is signed with this key: an Ed25519 key, or one that is neither on the account itself nor of a member of its role `administrator` |\n\
-             | `CMONObjectNotOurs` on the Secret or ConfigMap | somebody else has made it |\n\
-             | `CMONTagPending` on a Node | the tag of its machine does not show; it is tried again every minute |\n\
-             | `CMONTagRefused`, `BadCMONTag` on a Node | CloudAPI does not take the tag, or what is there cannot be understood and is left alone |\n\
-             | `MachineOwnedByOtherCluster` on a Node | its machine bears the mark of another cluster; the annotation `{prefix}take_over: \"true\"` takes it over |\n\n\
+             {measured}\
              ## Rights of a sub-user\n\n\
              The role should be a default role of the sub-user, with a policy of these actions: `CAN getaccount,\n\
              listmachines, getmachine, listnics, listnetworks, getnetwork, listdatacenters, changefeed`; for\n\

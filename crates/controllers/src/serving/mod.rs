@@ -69,7 +69,7 @@ const BACKLOG: u32 = 128;
 /// The pause after a failed accept, which is usually a lack of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// What clouds show, by path; none if there is no such page.
+/// What clouds show at a path; none if it is nobody's.
 pub type Pages = Arc<dyn Fn(&str) -> Option<Page> + Send + Sync>;
 
 /// What the server shows and asks.
