@@ -360,21 +360,36 @@ impl RuleChange {
         Label::parse(description).map_or(description, |label| label.kind)
     }
 
-    /// Carries it out. A rule that was made meanwhile is not made twice.
+    /// Carries it out, looking once more: a rule that was made meanwhile is not made twice, and one that does
+    /// not say any more that it is this Service's is left alone.
     pub(crate) async fn carry_out(&self, api: &Api) -> Result<(), ApiError> {
+        let there = api.firewall_rules().await?;
         match self {
             Self::Create(rule) => {
-                let there = api.firewall_rules().await?;
                 let mut same = there.iter().filter(|it| !it.global && it.enabled);
                 if same.any(|it| it.description == rule.description) {
                     return Ok(());
                 }
                 api.create_firewall_rule(rule).await.map(|_| ())
             }
-            Self::Update { id, rule } => api.update_firewall_rule(*id, rule).await,
-            Self::Delete { id, .. } => api.delete_firewall_rule(*id).await.map(|_| ()),
+            Self::Update { id, rule } if is_still(&there, *id, &rule.description) => {
+                api.update_firewall_rule(*id, rule).await
+            }
+            Self::Delete { id, description } if is_still(&there, *id, description) => {
+                api.delete_firewall_rule(*id).await.map(|_| ())
+            }
+            // Gone, or somebody else's by now: the next plan begins with that.
+            Self::Update { .. } | Self::Delete { .. } => Ok(()),
         }
     }
+}
+
+/// Whether there is such a rule, of the cluster and Service that this description names.
+fn is_still(there: &[FirewallRule], id: Uuid, description: &str) -> bool {
+    let holder = |label: Label<'_>| (label.cluster.to_owned(), label.service_uid.to_owned());
+    let wanted = Label::parse(description).map(holder);
+    let found = there.iter().find(|it| it.id == id);
+    wanted.is_some() && found.and_then(Label::of).map(holder) == wanted
 }
 
 /// From the rules that are there to those that are wanted. `is_gone` says of a Service's uid that there is

@@ -296,3 +296,24 @@ fn rules_of_others_are_never_touched() {
         );
     }
 }
+
+#[test]
+fn a_rule_that_is_somebody_elses_by_now_is_left_alone() {
+    let planned = machines(&[80], &["0.0.0.0/0"]).rules.remove(0);
+    let is_ours = |change: fn(&mut FirewallRule)| {
+        let mut rule = there(1, &planned);
+        change(&mut rule);
+        is_still(&[rule], Uuid::from_u128(1), &planned.description)
+    };
+    assert!(is_ours(|_| {}));
+    // Its own text by now, but still ours.
+    assert!(is_ours(
+        |it| it.description = format!("bowline:cccccccc:{UID}:front-tcp:00000000")
+    ));
+    assert!(!is_ours(|it| it.description = "mine now".to_owned()));
+    assert!(!is_ours(
+        |it| it.description = format!("bowline:dddddddd:{UID}:front-tcp:85222cef")
+    ));
+    assert!(!is_ours(|it| it.global = true));
+    assert!(!is_ours(|it| it.id = Uuid::from_u128(2)));
+}
