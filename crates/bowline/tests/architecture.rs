@@ -45,6 +45,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "bowline-http",
             "bowline-simulator",
             "bowline-talos",
+            "bowline-triton",
             "bowline-xenorchestra",
         ],
     ),

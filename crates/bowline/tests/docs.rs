@@ -195,11 +195,71 @@ fn the_page_of_xenorchestra_is_what_its_tables_say() {
     );
 }
 
+/// What the page of Triton says about metrics of machines.
+fn metrics_of_triton() -> String {
+    let (secret, config_map) = (
+        bowline_triton::cmon::SECRET,
+        bowline_triton::cmon::CONFIG_MAP,
+    );
+    let (sd, metrics) = (
+        bowline_triton::cmon::DISCOVERY_PAGE,
+        bowline_triton::cmon::METRICS_PAGE,
+    );
+    let every = bowline_triton::cmon::EVERY.as_secs();
+    let patience = bowline_triton::cmon::PATIENCE.as_secs();
+    let at_once = bowline_triton::cmon::AT_ONCE;
+    let prefix = bowline_triton::PREFIX;
+    format!(
+        "\
+         ## Metrics of machines\n\n\
+         Triton measures its machines itself (CMON); this is about those of nodes and of the cluster's load balancer\n\
+         machines. `[Metrics] mode` says what is done for them, by the controller `cloud-chores`; where the metrics service is\n\
+         says CloudAPI, or `cmon-endpoint` for the first data center.\n\n\
+         | Mode | |\n|---|---|\n\
+         | `off` | nothing |\n\
+         | `discovery` | Prometheus is led to the metrics service, which is never called from here |\n\
+         | `export` | the same, and the metrics are fetched every {every} s ({at_once} machines at a time, {patience} s each) and shown |\n\n\
+         - `{sd}triton` on the metrics port is the list of machines that run, for Prometheus' `http_sd_configs`. A process\n\
+           that does not lead answers 503, upon which Prometheus keeps the list that it has.\n\
+         - Machines are in the group `k8s-<cluster-name>` (tag `triton.cmon.groups`; groups of others stay), for Prometheus'\n\
+           `triton_sd_configs`. A machine that leaves the cluster leaves the group after a minute; mode `off` takes nobody out.\n\
+         - The Secret `{secret}` in the namespace of the lease holds a client certificate for the metrics service,\n\
+           signed with the key in use; of 90 days, renewed after 60. It is good for nothing else. A further data center with\n\
+           another account or key has a Secret of its own, with the name of its profile behind.\n\
+         - The ConfigMap `{config_map}` there holds `scrape_configs` for either way: `http-sd.yaml` and `triton-sd.yaml`.\n\
+         - `{metrics}triton`, in mode `export`, is everything that the service has about these machines: names begin with `triton_`,\n\
+           labels `node`, `machine`, `brand` and `compute_node` are added; Prometheus needs neither certificate nor DNS names.\n\
+           `triton_cmon_up` tells whose metrics could be read. Series that cannot be read are left out and counted\n\
+           (`triton_cmon_series_dropped_total` at `/metrics`). A process that does not lead shows nothing.\n\n\
+         Both pages are for those who have the right to get their path (`nonResourceURLs`), as `/metrics` is. In the two pages' paths,\n\
+         `triton` is the name of the cloud. An object of one of these names without the label\n\
+         `app.kubernetes.io/managed-by: bowline` is somebody else's: it is left alone.\n\n\
+         | Event | |\n|---|---|\n\
+         | `CMONKeyNotUsable` on the Secret | the metrics service takes no certificate that is signed with this key: an Ed25519 key, or one that is neither on the account itself nor of a member of its role `administrator` |\n\
+         | `CMONObjectNotOurs` on the Secret or ConfigMap | somebody else has made it |\n\
+         | `CMONTagPending` on a Node | the tag of its machine does not show; it is tried again every minute |\n\
+         | `CMONTagRefused`, `BadCMONTag` on a Node | CloudAPI does not take the tag, or what is there cannot be understood and is left alone |\n\
+         | `MachineOwnedByOtherCluster` on a Node | its machine bears the mark of another cluster; the annotation `{prefix}take_over: \"true\"` takes it over |\n\n"
+    )
+}
+
 #[test]
+#[expect(clippy::too_many_lines, reason = "it is one page")]
 fn the_page_of_triton_is_what_its_tables_say() {
     let tables = bowline_triton::config::reference();
+    let credentials = bowline_triton::config::table::CREDENTIALS_SECRET.name;
+    let (loaded, rejected) = (bowline_triton::LOADED, bowline_triton::REJECTED);
+    let annotations = bowline_triton::annotations::reference();
     let (prefix, instance_id) = (bowline_triton::PREFIX, bowline_triton::INSTANCE_ID);
     let (confirmed, names) = (bowline_triton::CONFIRMATIONS, bowline_triton::NAMES_READ);
+    let (spoofing, no_nic) = (bowline_triton::NEED_SPOOFING, bowline_triton::NO_FABRIC_NIC);
+    let (overlaps, outside) = (
+        bowline_triton::OVERLAPS_SUBNET,
+        bowline_triton::OUTSIDE_CLUSTER,
+    );
+    let (shared, too_many) = (bowline_triton::SHARED, bowline_triton::TOO_MANY);
+    let (ipv6, entries) = (bowline_triton::IPV6_IGNORED, bowline_triton::MOST_ENTRIES);
+    let measured = metrics_of_triton();
     compare(
         "triton.md",
         &format!(
@@ -213,6 +273,14 @@ fn the_page_of_triton_is_what_its_tables_say() {
              and ignored; all that cannot be used is told at the start. A change of the Secret or of the\n\
              file is taken on without a restart, once CloudAPI accepts it; flags, environment and behaviour\n\
              need one.\n\n{tables}\n\
+             ## The Secret\n\n\
+             `--{credentials}=<namespace>/<name>` names it; it is followed from the start of the\n\
+             process on, by standbys too. The right to `list` and `watch` that one Secret is enough. While it cannot\n\
+             be read, the start waits, since it goes before environment and file; where it does not exist, these\n\
+             count, and the start waits only if something is missing. The log says so.\n\n\
+             On the Secret the manager that leads writes an event `{loaded}` with the fingerprint of the\n\
+             key in use, at its start and after every change, and `{rejected}` if a change cannot be\n\
+             used: the old credentials then stay.\n\n\
              ## Several data centers\n\n\
              `profiles`, in YAML, is a list of objects with a `name` and the keys of the first section that\n\
              are about CloudAPI and the key. It replaces them in `global`; what a profile does not say comes\n\
@@ -224,17 +292,64 @@ fn the_page_of_triton_is_what_its_tables_say() {
              `{instance_id}`, by its name, by its DNS name, by what its firmware\n\
              calls it, by its addresses. More than one fitting machine is none.\n\n\
              Nodes get the labels `{prefix}brand`, `{prefix}compute-node` and\n\
-             `{prefix}image`, kept up to date.\n\n\
+             `{prefix}image`, and `tag.{prefix}<key>` for the tags that\n\
+             `labels-from-tags` names, within seconds of a change; they go with what they are made of. The instance\n\
+             type follows a machine that is resized; region and zone do not change.\n\n\
+             Events on nodes: `AmbiguousInstance`, several machines fit; `InvalidProviderID`, the id has the scheme\n\
+             but is none. If more than half of the nodes' machines, and at least 3, are gone at once, nothing is\n\
+             concluded for ten minutes, and one event `MassDisappearance` on the manager's lease tells it.\n\n\
              One list of all machines serves every question; it is read anew every `resync`, and when the\n\
              change feed tells of a change. Machines that it does not show are read by themselves, at most\n\
              {confirmed} in one look; so are the DNS names of machines, at most {names} in one look, the\n\
              others with the next.\n\n\
+             ## Services\n\n\
+             A Service of type LoadBalancer is served in one of two modes. Its `loadBalancerClass`\n\
+             (`{prefix}cns` or `{prefix}clb`) says which, else its annotation `mode`, else\n\
+             `mode` of the configuration. All is in the first data center.\n\n\
+             In mode `cns` the name service (CNS) has a name for all nodes that are Ready, by the tag\n\
+             `triton.cns.services` of their machines. Entries of others in it stay; ours are recorded in\n\
+             `bowline.cns`, and `bowline.node` says whose node a machine is. Tools that replace all tags, such as\n\
+             Terraform, should ignore changes of tags. CNS checks nothing: when a physical server dies, its machines\n\
+             stay in DNS for more than an hour, because their tags cannot be changed either. Use mode `clb` where\n\
+             that matters. Port mode `direct` must not be used with kube-proxy in IPVS mode.\n\n\
+             In mode `clb` load balancer machines of their own stand before the nodes.\n\n\
+             All annotations begin with `{prefix}`.\n\n{annotations}\n\
+             ## Routes\n\n\
+             With `[Routes] enabled`, the route controller keeps a route to the pods of each node on the account's\n\
+             fabric networks: those that nodes are on, or those of `networks`. It needs `--cluster-cidr`. All routes of\n\
+             a network are one write; what is not inside the cluster's range stays as it is. Machines take on routes\n\
+             when they boot, so that this is for everybody else on the network: load balancers, databases, new nodes.\n\
+             Nodes route to each other by themselves, or by their CNI. With an overlay network (VXLAN, Geneve, WireGuard)\n\
+             none of it is needed.\n\n\
+             Packets from pods are dropped as long as the network cards of nodes may only send from their own\n\
+             addresses. Only an operator of the data center can change that (`allow_ip_spoofing`, or `allowed_ips`); the\n\
+             event `{spoofing}`, on the manager's own Pod if `POD_NAME` and `POD_NAMESPACE` are set, tells so.\n\n\
+             | Event on a Node | The route cannot be, because |\n|---|---|\n\
+             | `{no_nic}` | its machine has no address on a network that gets routes |\n\
+             | `{overlaps}` | its pods would have addresses of the network |\n\
+             | `{outside}` | its range is no part of `--cluster-cidr` |\n\
+             | `{shared}` | an older node has the same range |\n\
+             | `{too_many}` | a network holds {entries} routes at most |\n\
+             | `{ipv6}` | fabric networks have no IPv6; the node's other ranges have their routes |\n\n\
+             `triton_route_entries` (`network`) is the number of routes of a network, those of others included. Where\n\
+             fabric networks are switched off (501), `/readyz` and the log tell so and nothing is done; it is looked at\n\
+             again every five minutes.\n\n\
+             {measured}\
              ## Rights of a sub-user\n\n\
              The role should be a default role of the sub-user, with a policy of these actions: `CAN getaccount,\n\
              listmachines, getmachine, listnics, listnetworks, getnetwork, listdatacenters, changefeed`; for\n\
-             the limits of the account also `getprovisioninglimits`.\n\n\
+             the limits of the account also `getprovisioninglimits`; for Services also `listmachinetags,\n\
+             addmachinetags, deletemachinetag`, and `updateaccount` for `cns-enable-account`; for firewall rules\n\
+             also `listfirewallrules, createfirewallrule, updatefirewallrule, deletefirewallrule`; for mode `clb`\n\
+             also `createmachine, deletemachine, startmachine, renamemachine, enablemachinefirewall,\n\
+             disablemachinefirewall, enable_deletion_protectionmachine, disable_deletion_protectionmachine,\n\
+             listmachinemetadata, addmachinemetadata, deletemachinemetadata, listpackages, getpackage, listimages,\n\
+             getimage`; for routes also `getfabricnetwork,\n\
+             updatefabricnetwork`; for metrics of machines also `listservices, addmachinetags, deletemachinetag`, and the key must be\n\
+             the account's own, or its user in the role `administrator`.\n\n\
              ## Storing credentials\n\n\
-             `bowline triton credentials` proves a key and stores it as a Secret; `--help` tells the rest.\n"
+             `bowline triton credentials` proves a key and stores it as a Secret; `--rotate` makes a new one, waits\n\
+             until a manager tells that it uses it, and removes the old one. `--help` tells the rest.\n"
         ),
     );
 }

@@ -13,6 +13,10 @@
 
 #[path = "plans/exoscale.rs"]
 mod exoscale;
+#[path = "plans/triton.rs"]
+mod triton;
+#[path = "plans/triton_machines.rs"]
+mod triton_machines;
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader};

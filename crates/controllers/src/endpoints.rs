@@ -7,6 +7,7 @@ use bowline_core::{Endpoints, Service, ServiceKey, TrafficPolicy};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use crate::objects::SliceObject;
+use crate::services::namespace_and_name;
 use crate::store::{Change, Sighting, Store, Stored};
 
 /// The slices as last seen, by namespace and name.
@@ -36,10 +37,7 @@ impl Stored for Slice {
     const PLURAL: &'static str = "endpoint slices";
 
     fn key_in(metadata: &ObjectMeta) -> ServiceKey {
-        ServiceKey {
-            namespace: metadata.namespace.clone().unwrap_or_default(),
-            name: metadata.name.clone().unwrap_or_default(),
-        }
+        namespace_and_name(metadata)
     }
 
     fn key(&self) -> ServiceKey {

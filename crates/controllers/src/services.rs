@@ -12,16 +12,21 @@ pub type Services = Store<Service>;
 /// One change of one Service.
 pub type ServiceChange = Change<Service>;
 
+/// What tells apart objects of a kind that live in namespaces.
+pub(crate) fn namespace_and_name(metadata: &ObjectMeta) -> ServiceKey {
+    ServiceKey {
+        namespace: metadata.namespace.clone().unwrap_or_default(),
+        name: metadata.name.clone().unwrap_or_default(),
+    }
+}
+
 impl Stored for Service {
     type Key = ServiceKey;
     type Object = ServiceObject;
     const PLURAL: &'static str = "services";
 
     fn key_in(metadata: &ObjectMeta) -> ServiceKey {
-        ServiceKey {
-            namespace: metadata.namespace.clone().unwrap_or_default(),
-            name: metadata.name.clone().unwrap_or_default(),
-        }
+        namespace_and_name(metadata)
     }
 
     fn key(&self) -> ServiceKey {

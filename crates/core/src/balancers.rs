@@ -194,6 +194,18 @@ pub trait Balancers: Send + Sync {
         Needs::default()
     }
 
+    /// The classes of Services that are the cloud's own, beside the one that every cloud has by its name.
+    fn classes(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// Whether it serves a Service that is its by class; one that it does not is not even held. Makes no
+    /// call.
+    fn serves(&self, service: &Service) -> bool {
+        let _ = service;
+        true
+    }
+
     /// Whether the Service's own selection leaves this node in; makes no call.
     fn selects(&self, service: &Service, node: &Node) -> bool {
         let _ = (service, node);

@@ -1,8 +1,10 @@
 //! Which Services are ours, and in which cloud.
 //!
-//! A Service without a class belongs to the default cloud; class `bowline.dev/<cloud>` names one.
-//! Any other class, the empty one too, is somebody else's, and such a Service is never touched,
-//! whatever finalizers it has.
+//! A Service without a class belongs to the default cloud; class `bowline.dev/<cloud>` names one, and
+//! some clouds have classes of their own. Any other class, the empty one too, is somebody else's, and
+//! such a Service is never touched, whatever finalizers it has.
+
+use std::collections::BTreeMap;
 
 use crate::{CloudName, Service};
 
@@ -12,8 +14,10 @@ pub const CLASS_PREFIX: &str = "bowline.dev/";
 /// The clouds that have load balancers, in configured order; the first is the default.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BalancerClouds {
-    all: Vec<CloudName>,
+    names: Vec<CloudName>,
     default: Option<CloudName>,
+    /// The classes that clouds call their own, each with the first cloud that does.
+    classes: BTreeMap<&'static str, CloudName>,
 }
 
 /// What is to be done about a Service, judged by itself alone.
@@ -30,21 +34,34 @@ pub enum Handling {
 impl BalancerClouds {
     /// These clouds; the first serves Services without a class.
     pub fn new(names: impl IntoIterator<Item = CloudName>) -> Self {
-        let all: Vec<CloudName> = names.into_iter().collect();
-        let default = all.first().cloned();
-        Self { all, default }
+        let names: Vec<CloudName> = names.into_iter().collect();
+        Self {
+            default: names.first().cloned(),
+            names,
+            classes: BTreeMap::new(),
+        }
     }
 
     /// The same, but that one serves Services without a class, or none.
     #[must_use]
     pub fn by_default(mut self, cloud: Option<CloudName>) -> Self {
-        self.default = cloud.filter(|it| self.all.contains(it));
+        self.default = cloud.filter(|it| self.names.contains(it));
+        self
+    }
+
+    /// The same, and these classes are that cloud's own, unless another has them already.
+    #[must_use]
+    pub fn with_classes(mut self, cloud: &CloudName, classes: &[&'static str]) -> Self {
+        for class in classes {
+            let owner = self.classes.entry(class);
+            owner.or_insert_with(|| cloud.clone());
+        }
         self
     }
 
     /// All of them.
     pub fn all(&self) -> &[CloudName] {
-        &self.all
+        &self.names
     }
 
     /// What is to be done about that Service.
@@ -57,7 +74,7 @@ impl BalancerClouds {
             }
         } else if service.has_finalizer() {
             // The API server forgets the class with the type: any of ours may have served it.
-            Handling::CleanUp(self.all.clone())
+            Handling::CleanUp(self.names.clone())
         } else {
             Handling::Nothing
         }
@@ -67,8 +84,11 @@ impl BalancerClouds {
         let Some(class) = class else {
             return self.default.as_ref();
         };
+        if let Some(cloud) = self.classes.get(class) {
+            return Some(cloud);
+        }
         let name = class.strip_prefix(CLASS_PREFIX)?;
-        self.all.iter().find(|cloud| cloud.as_str() == name)
+        self.names.iter().find(|cloud| cloud.as_str() == name)
     }
 }
 
@@ -147,6 +167,25 @@ mod tests {
                 service.finalizers = vec!["x.io/other".into(), CLEANUP_FINALIZER.into()];
             }
             assert_eq!(clouds.handling(&service), wanted);
+        }
+    }
+
+    #[test]
+    fn a_class_that_is_a_cloud_s_own_is_the_first_such_cloud_s() {
+        let (east, west) = (name("east"), name("west"));
+        let clouds = BalancerClouds::new([name("north"), east.clone(), west.clone()])
+            .with_classes(&east, &["vendor.test/small"])
+            .with_classes(&west, &["vendor.test/small", "vendor.test/big"]);
+        for (class, cloud) in [
+            ("vendor.test/small", Some(east.clone())),
+            ("vendor.test/big", Some(west)),
+            ("vendor.test/other", None),
+            ("bowline.dev/east", Some(east)),
+        ] {
+            let mut service = web();
+            service.class = Some(class.to_owned());
+            let wanted = cloud.map_or(Handling::Nothing, Handling::Ensure);
+            assert_eq!(clouds.handling(&service), wanted, "{class}");
         }
     }
 }

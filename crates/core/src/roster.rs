@@ -3,7 +3,7 @@
 //! A node that cannot be read keeps its place: as it was last known if it ever could be read, and
 //! otherwise as a gap, because of which no member may be removed that the cloud has.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::{Exclusion, Fingerprint, Node, Notice, exclusion, name_list};
@@ -89,8 +89,14 @@ impl Roster {
     /// The nodes that may be members, and how it is with the others.
     pub fn targets(self) -> (Vec<Arc<Node>>, Census) {
         let mut nodes = self.own;
-        nodes.retain(|node| exclusion(node).is_none());
+        let mut excluded = BTreeSet::new();
+        nodes.retain(|node| {
+            let is_target = exclusion(node).is_none();
+            excluded.extend(node.provider_id.clone().filter(|_| !is_target));
+            is_target
+        });
         let census = Census {
+            excluded,
             stale: self.stale,
             unknown: self.unknown,
             left_out: self.left_out,
@@ -107,6 +113,8 @@ pub struct Census {
     /// Nodes that cannot be read and never could, by name. A member that the cloud has, and that is
     /// of no known node, may be one of theirs: it must stay.
     pub unknown: Vec<String>,
+    /// The provider ids of this cloud's nodes that are no targets: they are nodes all the same.
+    pub excluded: BTreeSet<String>,
     /// How many others are no targets, and why.
     pub left_out: BTreeMap<Exclusion, usize>,
 }
@@ -200,6 +208,8 @@ mod tests {
         all.push(node("g", None));
         let (nodes, census) = roster(all, &[("h", None)]).targets();
         assert_eq!(names(&nodes), ["a"]);
+        let excluded: Vec<&str> = census.excluded.iter().map(String::as_str).collect();
+        assert_eq!(excluded, ["demo://b", "demo://c", "demo://d"]);
         assert_eq!(
             census.reasons(),
             [

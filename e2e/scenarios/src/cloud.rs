@@ -2,6 +2,7 @@
 
 mod balancers;
 mod certificates;
+mod chores;
 mod drafts;
 mod labels;
 mod networks;
@@ -15,9 +16,9 @@ use std::time::Duration;
 use bowline_core::ipam::Networks;
 use bowline_core::routes::Routes;
 use bowline_core::{
-    AddressKind, Balancers, BoxFuture, Claim, Cloud, CloudError, CloudName, Evidence, Instance,
-    Instances, LabelSync, Lookup, Marks, Node, NodeAddress, Power, ProviderId, ServingCertificates,
-    Voice,
+    AddressKind, Balancers, BoxFuture, Chores, Claim, Cloud, CloudError, CloudName, Evidence,
+    Instance, Instances, LabelSync, Lookup, Marks, Node, NodeAddress, Power, ProviderId,
+    ServingCertificates, Voice,
 };
 use bowline_http::{Clock, Random};
 use bowline_simulator::World;
@@ -28,6 +29,7 @@ use tokio::sync::watch;
 use crate::names::Names;
 use balancers::unavailable;
 pub use balancers::{Balancer, ID, Look, SELECTOR, SIZE, ScriptedBalancers, Trouble};
+pub use chores::NOT_KEPT;
 pub use networks::ScriptedNetworks;
 pub use routes::{ScriptedRoutes, route, route_by};
 
@@ -119,6 +121,7 @@ pub struct ScriptedCloud {
     routes: ScriptedRoutes,
     approval: certificates::Approval,
     following: labels::Following,
+    errands: chores::Errands,
     asked: watch::Sender<usize>,
 }
 
@@ -138,6 +141,7 @@ impl ScriptedCloud {
             routes: ScriptedRoutes::new(names, &world.clock, &asked),
             approval: certificates::Approval::default(),
             following: labels::Following::default(),
+            errands: chores::Errands::default(),
             asked,
         })
     }
@@ -389,6 +393,11 @@ impl Cloud for ScriptedCloud {
     fn serving_certificates(&self) -> Option<&dyn ServingCertificates> {
         let offered = self.approval.is_offered();
         offered.then_some(self as &dyn ServingCertificates)
+    }
+
+    fn chores(&self) -> Option<&dyn Chores> {
+        let offered = self.errands.is_offered();
+        offered.then_some(self as &dyn Chores)
     }
 }
 

@@ -63,6 +63,7 @@ mod replica;
 pub mod rights;
 pub mod site;
 pub mod talos;
+pub mod triton;
 pub mod xenorchestra;
 
 pub use bench::{Bench, Fault, LEASE, MANAGER, Setup, refuse, slow, status};

@@ -18,7 +18,7 @@ use bowline_simulator::machines::Power;
 use bowline_simulator::monitor::{self, Monitor};
 use futures::FutureExt;
 use futures::future::{BoxFuture, Shared};
-use k8s_openapi::api::core::v1::{Node, Service, ServicePort, ServiceSpec};
+use k8s_openapi::api::core::v1::{ConfigMap, Node, Secret, Service, ServicePort, ServiceSpec};
 use kube::Api;
 use kube::api::{DeleteParams, ObjectMeta, PostParams};
 
@@ -213,6 +213,11 @@ impl Stage {
 
     /// Creates a Service of type `LoadBalancer` in the default namespace.
     pub(super) async fn create_service(&self, name: &str) -> Result<()> {
+        self.create_service_of(name, None).await
+    }
+
+    /// Creates one of that class.
+    pub(super) async fn create_service_of(&self, name: &str, class: Option<&str>) -> Result<()> {
         let service = Service {
             metadata: ObjectMeta {
                 name: Some(name.to_owned()),
@@ -220,6 +225,7 @@ impl Stage {
             },
             spec: Some(ServiceSpec {
                 type_: Some("LoadBalancer".to_owned()),
+                load_balancer_class: class.map(str::to_owned),
                 ports: Some(vec![ServicePort {
                     name: Some("http".to_owned()),
                     port: 80,
@@ -242,6 +248,25 @@ impl Stage {
         let deleted = services.delete(name, &DeleteParams::default()).await;
         deleted.with_context(|| format!("deleting the Service {name}"))?;
         Ok(())
+    }
+
+    /// What the manager shows at a path.
+    pub(super) async fn page(&self, path: &str) -> Result<String> {
+        let address = format!("https://127.0.0.1:{}", self.secure_port);
+        let mut config = kube::Config::new(address.parse()?);
+        // It makes its certificate by itself.
+        config.accept_invalid_certs = true;
+        let client = kube::Client::try_from(config)?;
+        let request = http::Request::get(path).body(Vec::new())?;
+        Ok(client.request_text(request).await?)
+    }
+
+    /// Whether that Secret and that ConfigMap are in the manager's namespace.
+    pub(super) async fn is_kept(&self, (secret, map): (&str, &str)) -> Result<bool> {
+        let secrets: Api<Secret> = Api::namespaced(self.admin()?, LEASE.0);
+        let maps: Api<ConfigMap> = Api::namespaced(self.admin()?, LEASE.0);
+        let (secret, map) = (secrets.get_opt(secret).await?, maps.get_opt(map).await?);
+        Ok(secret.is_some() && map.is_some())
     }
 
     fn services(&self) -> Result<Api<Service>> {

@@ -259,7 +259,10 @@ async fn triton(world: &World, any: SocketAddr, cluster: &Cluster) -> Cloud {
     let secrets: Api<k8s_openapi::api::core::v1::Secret> =
         Api::namespaced(cluster.admin().unwrap(), SYSTEM);
     let secret = serde_json::from_value(secret).unwrap();
-    secrets.create(&Default::default(), &secret).await.unwrap();
+    secrets
+        .create(&kube::api::PostParams::default(), &secret)
+        .await
+        .unwrap();
     (kubelet, server, Vec::new())
 }
 

@@ -19,6 +19,8 @@ mod exoscale;
 #[allow(dead_code, reason = "the program uses the rest")]
 mod flags;
 mod manager;
+#[cfg(feature = "sandbox")]
+mod metrics;
 mod process;
 mod replicas;
 #[cfg(feature = "sandbox")]

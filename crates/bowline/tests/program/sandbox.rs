@@ -109,6 +109,46 @@ fn the_story_of_xenorchestra_is_told_to_its_end() {
     );
 }
 
+/// The same at Triton: a DNS name, a Service with a machine of its own, routes to pods, metrics of machines.
+#[test]
+fn the_story_of_triton_is_told_to_its_end() {
+    let in_order = [
+        "CloudAPI         http://127.0.0.1:",
+        "1. 3 machines boot",
+        "worker-1 initialised: triton://",
+        "(g4-highcpu-1G, eg-1, InternalIP 10.20.0.",
+        "2. A Service of type LoadBalancer is created: web",
+        "makes a load balancer for it that is a DNS name of all nodes",
+        "Service web got its address: web.default.svc.",
+        "every node is a member of its load balancer; the foreign one is not",
+        "its name is answered with 3 addresses: dig @127.0.0.1 -p ",
+        "3. A Service of the class cloud.tritoncompute/clb is created: shop",
+        "load balancer machine kubernetes-clb-",
+        "Service shop got its address: 203.0.113.",
+        "the machine sends to every node",
+        "4. Machines of the fabric learn where pods are",
+        "there is one route for each node, and somebody else's is still there",
+        "5. Prometheus asks where to find metrics of machines",
+        "/sd/triton names the 3 machines of nodes",
+        "Secret triton-cmon-client and ConfigMap triton-cmon-scrape are there for it",
+        "6. worker-1 is powered off",
+        "worker-1 lost the shutdown taint",
+        "7. worker-1 is replaced by a new machine",
+        "route to 10.244.",
+        "worker-1 is no member any more, and the address is the same",
+        "8. worker-3 is destroyed",
+        "worker-3 is no longer behind the load balancer",
+        "routes have followed the nodes",
+        "9. The Service shop is deleted",
+        "the machine goes, and the Service after it",
+        "10. The Service is deleted",
+        "the load balancer goes, and the Service after it",
+        "everything happened as expected",
+        "stopped cleanly: work finished, lease released",
+    ];
+    tells(&["--cloud", "triton"], &in_order, &[]);
+}
+
 /// Plays a story with a Service and looks for these lines: in this order, and anywhere.
 fn tells(arguments: &[&str], in_order: &[&str], somewhere: &[&str]) {
     let always = [

@@ -14,7 +14,7 @@ mod work;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bowline_core::{Cloud, Page};
+use bowline_core::Cloud;
 use bowline_http::{Clock, Random};
 use k8s_openapi::api::coordination::v1::Lease;
 use tokio::time::timeout;
@@ -29,7 +29,7 @@ use crate::election::{
 use crate::events::{EventContext, EventType, Recorder, lease_reference};
 use crate::metrics::Metrics;
 use crate::options::{CERTIFICATES, ControllerSet, KnownController, Mode, Options};
-use crate::serving::{Health, Parts, Server, ServingError};
+use crate::serving::{Health, Pages, Parts, Server, ServingError};
 use crate::stop::{Stop, stop_signal};
 use work::Work;
 
@@ -299,7 +299,7 @@ impl Manager {
     }
 
     /// The pages of all clouds.
-    fn pages(&self) -> Arc<dyn Fn(&str) -> Option<Page> + Send + Sync> {
+    fn pages(&self) -> Pages {
         let clouds = self.clouds.clone();
         Arc::new(move |path| clouds.iter().find_map(|cloud| cloud.page(path)))
     }

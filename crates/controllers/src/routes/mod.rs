@@ -166,7 +166,9 @@ impl RouteController {
         let woken: Vec<Arc<Notify>> = desks.iter().map(|desk| desk.woken.clone()).collect();
         self.parts.nodes.on_change(move |change| {
             if concerns_us(change) {
-                woken.iter().for_each(|it| it.notify_one());
+                for it in &woken {
+                    it.notify_one();
+                }
             }
         });
         let this = &self;

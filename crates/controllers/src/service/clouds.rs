@@ -33,9 +33,13 @@ enum Call {
 
 impl Clouds {
     pub(super) fn new(referee: &Referee, fence: Fence) -> Self {
-        let clouds = referee.clouds().iter();
-        let serving = clouds.filter(|it| it.balancers().is_some());
-        let names = BalancerClouds::new(serving.map(|it| it.name().clone()));
+        let clouds = referee.clouds();
+        let serving = clouds.iter().filter(|it| it.balancers().is_some());
+        let mut names = BalancerClouds::new(serving.map(|it| it.name().clone()));
+        for cloud in clouds {
+            let classes = cloud.balancers().map_or(&[][..], Balancers::classes);
+            names = names.with_classes(cloud.name(), classes);
+        }
         let names = match &referee.rules().default_cloud {
             DefaultCloud::First => names,
             DefaultCloud::Named(cloud) => names.by_default(Some(cloud.clone())),

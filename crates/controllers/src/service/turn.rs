@@ -151,6 +151,10 @@ impl ServiceController {
         errand: Option<Errand>,
         stop: &Stop,
     ) -> Result<Outcome, TurnError> {
+        let balancers = self.clouds.balancers(cloud);
+        if !service.has_finalizer() && balancers.is_some_and(|it| !it.serves(&service)) {
+            return Ok(Outcome::Done);
+        }
         self.memory.remember(&service, std::slice::from_ref(cloud));
         let service = self.hold(service).await?;
         let waiting = match self.still_good(errand, Goal::Present) {

@@ -69,6 +69,9 @@ const BACKLOG: u32 = 128;
 /// The pause after a failed accept, which is usually a lack of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
+/// What clouds show at a path; none if it is nobody's.
+pub type Pages = Arc<dyn Fn(&str) -> Option<Page> + Send + Sync>;
+
 /// What the server shows and asks.
 #[derive(Clone)]
 pub struct Parts {
@@ -79,7 +82,7 @@ pub struct Parts {
     /// The whole document of `/configz`.
     pub configz: Arc<dyn Fn() -> serde_json::Value + Send + Sync>,
     /// What clouds show at paths of their own.
-    pub pages: Arc<dyn Fn(&str) -> Option<Page> + Send + Sync>,
+    pub pages: Pages,
     /// `PUT /debug/flags/v`.
     pub set_verbosity: Arc<dyn Fn(i32) -> Result<(), String> + Send + Sync>,
     /// For token reviews and the authentication ConfigMap; none: tokens are ignored.

@@ -1,5 +1,5 @@
-//! Objects that chores of clouds keep: Secrets and ConfigMaps of one namespace, each applied whole. An observing
-//! manager's writer writes none: it tells what it would write.
+//! Objects that chores of clouds keep: Secrets and ConfigMaps of one namespace, each ours whole: what others put into one
+//! goes. An observing manager's writer writes none: it tells what it would write.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -8,12 +8,12 @@ use bowline_core::{ClusterError, KEPT_BY_LABEL, Kept, KeptKind, KeptObject, Secr
 use k8s_openapi::api::core::v1::{ConfigMap, Secret as SecretObject};
 use k8s_openapi::{ByteString, NamespaceResourceScope};
 use kube::Resource;
-use kube::api::{Api, Patch, PatchParams};
+use kube::api::{Api, Patch};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tracing::info;
 
-use super::{FIELD_MANAGER, WriteError, bounded};
+use super::{WriteError, bounded, by_us};
 
 /// Reads and writes what is kept.
 #[derive(Clone)]
@@ -36,8 +36,12 @@ struct Present {
 enum Task {
     Nothing,
     Make,
-    /// Bound to that uid.
-    Change(String),
+    Change {
+        /// Of that object and no other.
+        uid: String,
+        /// Keys that are not to be there.
+        surplus: Vec<String>,
+    },
     /// It is somebody else's.
     LeaveAlone,
 }
@@ -79,39 +83,30 @@ impl KeptWriter {
         let (kind, name) = (wanted.kind, wanted.name.as_str());
         let task = decide(self.present(kind, name).await?, &wanted.data);
         let object = || self.named(kind, name);
-        let uid = match &task {
+        // What is new is applied without force: where somebody else makes it at the same moment, that one stays.
+        let patch = match &task {
             Task::Nothing => return Ok(Kept::Same),
             Task::LeaveAlone => return Err(ClusterError::Foreign { object: object() }),
-            Task::Make => None,
-            Task::Change(uid) => Some(uid.as_str()),
+            Task::Make => Patch::Apply(whole(wanted, &self.namespace)),
+            Task::Change { uid, surplus } => Patch::Merge(change(wanted, uid, surplus)),
         };
         if self.is_observing {
             let keys: Vec<&String> = wanted.data.keys().collect();
             info!(object = object(), ?keys, "would be written");
             return Ok(Kept::Observed);
         }
-        let body = body(wanted, &self.namespace, uid);
-        // What is new is not forced: where somebody else makes it at the same moment, that one stays.
-        let params = PatchParams {
-            force: uid.is_some(),
-            ..PatchParams::apply(FIELD_MANAGER)
-        };
         let written = match kind {
-            KeptKind::Secret(_) => {
-                self.apply::<SecretObject>(name, &params, &body, object)
-                    .await
-            }
-            KeptKind::ConfigMap => self.apply::<ConfigMap>(name, &params, &body, object).await,
+            KeptKind::Secret(_) => self.patch::<SecretObject>(name, &patch, object).await,
+            KeptKind::ConfigMap => self.patch::<ConfigMap>(name, &patch, object).await,
         };
         written.map_err(|error| failed("writing", object(), error))?;
         Ok(Kept::Written)
     }
 
-    async fn apply<K>(
+    async fn patch<K>(
         &self,
         name: &str,
-        params: &PatchParams,
-        body: &Value,
+        patch: &Patch<Value>,
         object: impl FnOnce() -> String,
     ) -> Result<(), WriteError>
     where
@@ -121,8 +116,8 @@ impl KeptWriter {
             + Debug,
     {
         let api: Api<K> = Api::namespaced(self.client.clone(), &self.namespace);
-        let patch = Patch::Apply(body);
-        bounded("an apply", object, api.patch(name, params, &patch)).await?;
+        let params = by_us();
+        bounded("a patch", object, api.patch(name, &params, patch)).await?;
         Ok(())
     }
 
@@ -177,12 +172,18 @@ fn decide(present: Option<Present>, wanted: &BTreeMap<String, Secret>) -> Task {
         None => Task::Make,
         Some(it) if !it.is_ours => Task::LeaveAlone,
         Some(it) if it.data == *wanted => Task::Nothing,
-        Some(it) => Task::Change(it.uid),
+        Some(it) => {
+            let surplus = it.data.into_keys().filter(|key| !wanted.contains_key(key));
+            Task::Change {
+                surplus: surplus.collect(),
+                uid: it.uid,
+            }
+        }
     }
 }
 
 /// The whole object, as it is applied.
-fn body(wanted: &KeptObject, namespace: &str, uid: Option<&str>) -> Value {
+fn whole(wanted: &KeptObject, namespace: &str) -> Value {
     let mut body = json!({
         "apiVersion": "v1",
         "kind": wanted.kind.as_str(),
@@ -192,9 +193,22 @@ fn body(wanted: &KeptObject, namespace: &str, uid: Option<&str>) -> Value {
             "labels": { KEPT_BY_LABEL.0: KEPT_BY_LABEL.1 },
         },
     });
-    if let Some(uid) = uid {
-        body["metadata"]["uid"] = uid.into();
+    body["data"] = entries(wanted).collect();
+    if let KeptKind::Secret(kind) = wanted.kind {
+        body["type"] = kind.into();
     }
+    body
+}
+
+/// What makes the object of that uid be as wanted.
+fn change(wanted: &KeptObject, uid: &str, surplus: &[String]) -> Value {
+    let surplus = surplus.iter().map(|key| (key.clone(), Value::Null));
+    let data: Value = entries(wanted).chain(surplus).collect();
+    json!({ "metadata": { "uid": uid }, "data": data })
+}
+
+/// What is in it, as the API has it.
+fn entries(wanted: &KeptObject) -> impl Iterator<Item = (String, Value)> {
     let entry = |(key, value): (&String, &Secret)| {
         let value = match wanted.kind {
             KeptKind::Secret(_) => json!(ByteString(value.reveal().into())),
@@ -202,11 +216,7 @@ fn body(wanted: &KeptObject, namespace: &str, uid: Option<&str>) -> Value {
         };
         (key.clone(), value)
     };
-    body["data"] = wanted.data.iter().map(entry).collect();
-    if let KeptKind::Secret(kind) = wanted.kind {
-        body["type"] = kind.into();
-    }
-    body
+    wanted.data.iter().map(entry)
 }
 
 /// Bytes that are no text are nothing that we have written.
@@ -247,14 +257,19 @@ mod tests {
                 data,
             })
         };
+        let change = |surplus: &[&str]| Task::Change {
+            uid: "u".to_owned(),
+            surplus: surplus.iter().map(|&key| key.to_owned()).collect(),
+        };
         for (found, task) in [
             (None, Task::Make),
             (present(true, data(&[("a", "1")])), Task::Nothing),
+            (present(true, data(&[("a", "2")])), change(&[])),
+            (present(true, data(&[])), change(&[])),
             (
-                present(true, data(&[("a", "2")])),
-                Task::Change("u".to_owned()),
+                present(true, data(&[("a", "1"), ("b", "")])),
+                change(&["b"]),
             ),
-            (present(true, data(&[])), Task::Change("u".to_owned())),
             (present(false, data(&[("a", "1")])), Task::LeaveAlone),
             (present(false, data(&[("b", "1")])), Task::LeaveAlone),
         ] {
@@ -263,25 +278,28 @@ mod tests {
     }
 
     #[test]
-    fn an_object_is_applied_whole_with_our_label() {
+    fn an_object_is_made_whole_with_our_label_and_changed_as_the_one_that_was_read() {
         let mut object = KeptObject {
             kind: KeptKind::Secret("kubernetes.io/tls"),
             name: "s".to_owned(),
             data: data(&[("tls.crt", "c")]),
         };
-        let applied = body(&object, "infra", Some("u"));
         assert_eq!(
-            applied,
+            whole(&object, "infra"),
             json!({
                 "apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/tls",
-                "metadata": { "name": "s", "namespace": "infra", "uid": "u",
+                "metadata": { "name": "s", "namespace": "infra",
                     "labels": { "app.kubernetes.io/managed-by": "bowline" } },
                 "data": { "tls.crt": "Yw==" },
             })
         );
+        assert_eq!(
+            change(&object, "u", &["old".to_owned()]),
+            json!({ "metadata": { "uid": "u" }, "data": { "tls.crt": "Yw==", "old": null } })
+        );
         object.kind = KeptKind::ConfigMap;
-        let applied = body(&object, "infra", None);
-        assert_eq!(applied["data"], json!({ "tls.crt": "c" }));
-        assert!(applied["metadata"].get("uid").is_none() && applied.get("type").is_none());
+        let made = whole(&object, "infra");
+        assert_eq!(made["data"], json!({ "tls.crt": "c" }));
+        assert!(made.get("type").is_none());
     }
 }

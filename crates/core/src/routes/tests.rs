@@ -279,7 +279,7 @@ fn a_node_that_cannot_be_read_keeps_its_routes() {
     ];
     // As it was last known: its range is its own, and so is whatever leads to it.
     let unreadable = BTreeMap::from([("b".to_owned(), Some(node("b", &[])))]);
-    let nodes = Neighbourhood::new(&[a.clone()], &unreadable, |_| Belonging::Own);
+    let nodes = Neighbourhood::new(std::slice::from_ref(&a), &unreadable, |_| Belonging::Own);
     let decision = decided(&nodes, &survey(&routes));
     assert_eq!(
         told(&decision),
@@ -383,7 +383,7 @@ fn a_cloud_says_where_routes_have_to_be() {
 
 #[test]
 fn what_nobody_needs_goes_at_the_guard_s_pace() {
-    let minute = |minutes: i64| Timestamp::UNIX_EPOCH + Duration::from_secs(60) * minutes as u32;
+    let minute = |minutes: u32| Timestamp::UNIX_EPOCH + Duration::from_secs(60) * minutes;
     let mut allowance = Allowance::new(GuardPolicy::default());
     assert_eq!(allowance.left(5, minute(0)), 3);
     assert_eq!(allowance.left(200, minute(0)), 20);

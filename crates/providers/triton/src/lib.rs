@@ -32,6 +32,7 @@
 //! ```
 
 pub mod api;
+mod balancer;
 pub mod cmon;
 pub mod config;
 mod feed;
@@ -55,8 +56,8 @@ use std::time::Duration;
 
 use bowline_core::routes::Routes;
 use bowline_core::{
-    BoxFuture, Chores, Claim, Cloud, CloudName, Fact, Following, Hold, Instances, LabelSync, News,
-    Node, Page,
+    Balancers, BoxFuture, Chores, Claim, Cloud, CloudName, Cluster, Fact, Following, Hold,
+    Instances, LabelSync, News, Node, Page,
 };
 pub use bowline_http::Surroundings;
 use bowline_http::{Background, Clock};
@@ -67,6 +68,7 @@ use tokio::time::sleep;
 use tracing::warn;
 
 use api::{Api, Client, ClientError, Setting};
+use balancer::Balancing;
 use cmon::Cmon;
 use instances::Machines;
 use interest::Interest;
@@ -74,6 +76,7 @@ use news::NewsDesk;
 use routes::FabricRoutes;
 use tags::Keeper;
 
+pub use balancer::table as annotations;
 pub use config::{Config, ConfigErrors, SecretContent};
 pub use feed::{GATHER, PING, REFUSED};
 pub use instances::{CONFIRMATIONS, INSTANCE_ID, NAMES_READ, PREFIX, dnsify};
@@ -160,6 +163,9 @@ pub fn build(
         metrics: metrics.clone(),
     };
     let cmon = Cmon::new(&config, parts);
+    let balancing = keepers
+        .first()
+        .map(|it| Balancing::new(Arc::clone(it), &config, metrics.clone(), Arc::clone(&news)));
     let cloud = Triton {
         name: surroundings.name.clone(),
         clock: surroundings.clock.clone(),
@@ -169,6 +175,7 @@ pub fn build(
         machines: Arc::clone(&machines),
         routes,
         loaded: loaded.subscribe(),
+        balancing,
         news: Arc::clone(&news),
         changed,
         config,
@@ -263,6 +270,8 @@ pub struct Triton {
     /// Where they are switched on.
     routes: Option<FabricRoutes>,
     loaded: watch::Receiver<String>,
+    /// Of the first data center.
+    balancing: Option<Balancing>,
     news: Arc<NewsDesk>,
     /// Machines have changed since labels were last looked at.
     changed: Arc<Notify>,
@@ -328,16 +337,34 @@ impl Cloud for Triton {
         Some(routes)
     }
 
+    fn balancers(&self) -> Option<&dyn Balancers> {
+        let balancing = self.balancing.as_ref()?;
+        Some(balancing)
+    }
+
+    fn label_sync(&self) -> Option<&dyn LabelSync> {
+        Some(self)
+    }
+
     fn chores(&self) -> Option<&dyn Chores> {
-        self.cmon.as_ref().map(|cmon| cmon as &dyn Chores)
+        Some(self)
     }
 
     fn page(&self, path: &str) -> Option<Page> {
         self.cmon.as_ref()?.page(path)
     }
+}
 
-    fn label_sync(&self) -> Option<&dyn LabelSync> {
-        Some(self)
+impl Chores for Triton {
+    fn run<'a>(&'a self, cluster: &'a dyn Cluster) -> BoxFuture<'a, ()> {
+        let metrics = async {
+            if let Some(cmon) = &self.cmon {
+                cmon.run(cluster).await;
+            }
+        };
+        Box::pin(async move {
+            tokio::join!(metrics, tags::sweep(&self.keepers, cluster));
+        })
     }
 }
 

@@ -27,6 +27,11 @@ struct LimitLabels {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ServiceLabels {
+    service: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct SiteLabels {
     datacenter: String,
 }
@@ -49,6 +54,7 @@ pub struct TritonMetrics {
     pub(crate) tag_repairs: Counter,
     pub(crate) cmon_dropped: Counter,
     connected: Family<SiteLabels, Gauge>,
+    published: Family<ServiceLabels, Gauge>,
     states: Family<StateLabels, Gauge>,
     routes: Family<NetworkLabels, Gauge>,
     limits: Family<LimitLabels, Amount>,
@@ -99,6 +105,11 @@ impl TritonMetrics {
             metrics.connected.clone(),
         );
         registry.register(
+            "triton_cns_published",
+            "Whether the name service shows the DNS name of a Service",
+            metrics.published.clone(),
+        );
+        registry.register(
             "triton_machine_state",
             "The state that the machine of a node is in",
             metrics.states.clone(),
@@ -129,6 +140,22 @@ impl TritonMetrics {
         let gauge = self.connected.get_or_create(&labels).clone();
         gauge.set(0);
         gauge
+    }
+
+    /// The DNS name of that Service is published, or not.
+    pub(crate) fn published(&self, service: &str, published: bool) {
+        let labels = ServiceLabels {
+            service: service.to_owned(),
+        };
+        let gauge = self.published.get_or_create(&labels);
+        gauge.set(i64::from(published));
+    }
+
+    /// There is no such Service any more.
+    pub(crate) fn forget_service(&self, service: &str) {
+        self.published.remove(&ServiceLabels {
+            service: service.to_owned(),
+        });
     }
 
     /// The machine of that node is in that state.
@@ -204,6 +231,9 @@ mod tests {
         metrics.connected("eg-1").set(1);
         metrics.throttled.inc();
         metrics.route_entries(Uuid::from_u128(2), 3);
+        metrics.published("prod/web", true);
+        metrics.published("prod/old", true);
+        metrics.forget_service("prod/old");
         metrics.tag_repairs.inc();
         metrics.limits(&[Limit {
             value: 8.0,
@@ -223,10 +253,12 @@ mod tests {
                 r#"triton_route_entries{{network="{}"}} 3"#,
                 Uuid::from_u128(2)
             ),
+            r#"triton_cns_published{service="prod/web"} 1"#.to_owned(),
             "triton_tag_repairs_total 1".to_owned(),
         ] {
             assert!(text.lines().any(|got| got == line), "{line} in\n{text}");
         }
         assert!(!text.contains(r#"state="running""#), "{text}");
+        assert!(!text.contains("prod/old"), "{text}");
     }
 }

@@ -142,3 +142,34 @@ fn unsigned(bytes: &[u8]) -> Vec<u8> {
     let first = bytes.iter().position(|byte| *byte != 0);
     bytes[first.unwrap_or(bytes.len())..].to_vec()
 }
+
+#[cfg(test)]
+mod tests {
+    use ring::rand::SystemRandom;
+    use ring::signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair};
+
+    use super::super::{DEFAULT_PRIVATE_KEY, DEFAULT_PUBLIC_KEY};
+    use super::*;
+
+    #[test]
+    fn the_two_ways_to_verify_the_usual_signature_agree() {
+        let body: String = DEFAULT_PRIVATE_KEY
+            .lines()
+            .filter(|line| !line.starts_with('-'))
+            .collect();
+        let der = STANDARD.decode(body).unwrap();
+        let random = SystemRandom::new();
+        let pair = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_ASN1_SIGNING, &der, &random);
+        let signature = pair.unwrap().sign(&random, b"message").unwrap();
+        let key = PublicKey::parse(DEFAULT_PUBLIC_KEY).unwrap();
+        let Material::Ecdsa { curve, point } = &key.material else {
+            panic!("it is of another kind");
+        };
+        for (message, wanted) in [(b"message", true), (b"massage", false)] {
+            let digest = ring::digest::digest(&ring::digest::SHA256, message);
+            let slowly = curve::verify(*curve, point, digest.as_ref(), signature.as_ref());
+            let fast = key.signed(Hash::Sha256, message, signature.as_ref());
+            assert_eq!((slowly, fast), (wanted, wanted));
+        }
+    }
+}

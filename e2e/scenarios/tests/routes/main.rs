@@ -11,6 +11,7 @@ mod cases;
 mod doubt;
 mod pace;
 mod rights;
+mod seeds;
 mod stage;
 mod starting;
 mod triton;

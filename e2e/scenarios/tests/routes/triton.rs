@@ -138,7 +138,7 @@ fn triton_case_60_one_write_for_all_routes_and_foreign_ones_stay() {
         until(&yard.bench, &["k8s-1", "k8s-2"], UP).await;
         let both = json!({"10.99.0.0/16": "10.20.0.1", "10.244.0.0/24": "10.20.0.5",
             "10.244.1.0/24": "10.20.0.6"});
-        assert_eq!(yard.writes(), [both.clone()]);
+        assert_eq!(yard.writes(), std::slice::from_ref(&both));
         let entries = format!("triton_route_entries{{network=\"{FABRIC}\"}}");
         assert_eq!(yard.bench.metric(&entries), Some(3.0));
         yard.bench.delete("k8s-2").await;

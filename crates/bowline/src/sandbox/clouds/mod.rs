@@ -3,6 +3,7 @@
 
 mod cloudscale;
 mod exoscale;
+mod triton;
 mod xenorchestra;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,7 +19,12 @@ use bowline_simulator::serve::Server;
 use futures::future::BoxFuture;
 
 /// Every cloud of the sandbox.
-const CLOUDS: &[Entry] = &[cloudscale::ENTRY, exoscale::ENTRY, xenorchestra::ENTRY];
+const CLOUDS: &[Entry] = &[
+    cloudscale::ENTRY,
+    exoscale::ENTRY,
+    xenorchestra::ENTRY,
+    triton::ENTRY,
+];
 /// The one that is played unless another is named.
 pub(super) const DEFAULT: &str = cloudscale::ENTRY.name;
 
@@ -85,6 +91,22 @@ pub(super) trait SimulatedCloud: Send + Sync {
         Balancers::new()
     }
 
+    /// Its routes to pods: where packets for each range go, of others too; none if it has no such things.
+    fn routes(&self) -> Option<BTreeMap<String, String>> {
+        None
+    }
+
+    /// What its DNS answers about a name.
+    fn addresses_of(&self, name: &str) -> BTreeSet<String> {
+        let _ = name;
+        BTreeSet::new()
+    }
+
+    /// What else there is to tell about it; none if there is nothing.
+    fn extras(&self) -> Option<Extras> {
+        None
+    }
+
     /// What can be done to its pools of hosts; none if people do not see such things.
     fn pools(&self) -> Option<&dyn Pools> {
         None
@@ -101,6 +123,18 @@ pub(super) trait Pools {
 
     /// Connects it again.
     fn connect(&self) -> Result<()>;
+}
+
+/// What a cloud has that others have not.
+#[derive(Clone)]
+pub(super) struct Extras {
+    /// How its DNS is asked.
+    pub dig: String,
+    /// The class of Services that get machines of their own.
+    pub class: &'static str,
+    /// The page that leads Prometheus to machines, and what is kept for it: Secret and ConfigMap.
+    pub page: &'static str,
+    pub kept: (&'static str, &'static str),
 }
 
 /// What a provider is told beside the flags that every one is given.

@@ -3,6 +3,7 @@
 
 mod balancers;
 mod nodes;
+mod routes;
 mod services;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -40,6 +41,8 @@ pub(super) struct Views {
     pub services: BTreeMap<String, ServiceView>,
     /// The cloud's load balancers by id.
     pub balancers: Balancers,
+    /// The cloud's routes: where packets for each range go.
+    pub routes: BTreeMap<String, String>,
     /// The reasons of events about Services, each with the name of its Service.
     pub told: BTreeSet<(String, String)>,
 }
@@ -174,6 +177,7 @@ impl Inner {
     /// Looks at the cloud. Done before anything else is told as well, so that what happened first is
     /// told first.
     fn look(&self) {
+        self.look_at_routes();
         let Some(word) = self.balancer else {
             return;
         };
@@ -195,6 +199,20 @@ impl Inner {
             self.show(lines.collect());
         }
         self.views.send_modify(|views| views.balancers = new);
+    }
+
+    fn look_at_routes(&self) {
+        let Some(new) = self.cloud.routes() else {
+            return;
+        };
+        let old = self.views.borrow().routes.clone();
+        if new == old {
+            return;
+        }
+        if !self.many {
+            self.show(routes::differences(&old, &new));
+        }
+        self.views.send_modify(|views| views.routes = new);
     }
 
     fn show(&self, lines: Vec<(Mark, String)>) {

@@ -1,5 +1,6 @@
 //! The story the sandbox plays, and what it expects at every turn.
 
+mod extras;
 mod nodes;
 mod pools;
 mod services;
@@ -66,13 +67,19 @@ impl Story {
         self.stage
     }
 
-    /// A cloud without load balancers, or without pools of hosts, has a shorter story.
+    /// A cloud without load balancers, or without what only some have, has a shorter story.
     async fn chapters(&mut self) -> Result<usize> {
         let balancer = self.stage.entry().balancer;
         let cloud = self.stage.cloud();
         self.nodes_join().await?;
         if let Some(balancer) = balancer {
             self.a_service_is_created(balancer).await?;
+        }
+        if let Some(extras) = cloud.extras() {
+            self.the_name_is_answered(&extras);
+            self.a_service_gets_a_machine(&extras).await?;
+            self.pods_are_routed().await?;
+            self.prometheus_is_led_to_machines(&extras).await?;
         }
         if let Some(pools) = cloud.pools() {
             self.a_machine_moves(pools).await?;
@@ -83,6 +90,10 @@ impl Story {
             self.the_pool_is_disconnected(pools).await?;
         }
         self.a_machine_is_destroyed(balancer).await?;
+        if cloud.extras().is_some() {
+            self.routes_have_followed().await;
+            self.the_machine_goes().await?;
+        }
         if let Some(balancer) = balancer {
             self.the_service_is_deleted(balancer).await?;
         }

@@ -1,5 +1,7 @@
 //! The chapters about a Service and what is behind it.
 
+use std::collections::BTreeSet;
+
 use anyhow::Result;
 
 use super::Story;
@@ -7,7 +9,7 @@ use crate::sandbox::clouds::Words;
 use crate::sandbox::observer::Views;
 
 /// The Service of the story.
-const SERVICE: &str = "web";
+pub(super) const SERVICE: &str = "web";
 
 impl Story {
     pub(super) async fn a_service_is_created(&mut self, words: Words) -> Result<()> {
@@ -104,8 +106,18 @@ impl Story {
 
 /// The addresses that the Service shows.
 fn addresses(views: &Views) -> Vec<String> {
-    let service = views.services.get(SERVICE);
+    addresses_of(views, SERVICE)
+}
+
+/// The addresses that a Service shows.
+pub(super) fn addresses_of(views: &Views, service: &str) -> Vec<String> {
+    let service = views.services.get(service);
     service.map(|it| it.addresses.clone()).unwrap_or_default()
+}
+
+/// The machines behind a Service; none if there is no load balancer for it.
+pub(super) fn members_of<'a>(views: &'a Views, service: &str) -> Option<&'a BTreeSet<String>> {
+    views.balancer_of(service).map(|(_, it)| &it.members)
 }
 
 /// Whether these machines, and no others, are behind the Service.

@@ -499,6 +499,19 @@ impl Api {
         Ok(images)
     }
 
+    /// An image by its id; none if there is no such image.
+    pub async fn image(&self, id: Uuid) -> Result<Option<Image>, ApiError> {
+        let route = || Route::new(":login/images/:image").with("image", id.to_string());
+        match self
+            .read(|client| client.call_as_role(Method::GET, route()))
+            .await
+        {
+            Ok(reply) => json_of(&reply).map(Some),
+            Err(error) if error.kind() == CloudErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
     /// The packages of exactly that name.
     pub async fn packages(&self, name: &str) -> Result<Vec<Package>, ApiError> {
         let reply = self

@@ -266,7 +266,7 @@ pub struct NewMachine {
 
 impl NewMachine {
     /// As it is sent: tags and metadata are flat keys.
-    pub(super) fn body(&self) -> Value {
+    pub(crate) fn body(&self) -> Value {
         let fixed = self.networks.iter().any(|(_, address)| address.is_some());
         let networks: Vec<Value> = self
             .networks

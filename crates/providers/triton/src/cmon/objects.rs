@@ -62,12 +62,12 @@ impl Cmon {
     async fn renew(&self, cluster: &dyn Cluster, board: &Board) -> Duration {
         let mut certificates = board.certificates.borrow().clone();
         let mut pause = REREAD;
-        for at in 0..self.sites.len() {
-            match self.certificate(cluster, at, certificates[at].take()).await {
+        for (at, known) in certificates.iter_mut().enumerate() {
+            match self.certificate(cluster, at, known.take()).await {
                 Ok(certificate) => {
                     let left = certificate.renewal().duration_since(self.now(at));
                     pause = pause.min(Duration::try_from(left).unwrap_or(AGAIN));
-                    certificates[at] = Some(certificate);
+                    *known = Some(certificate);
                 }
                 Err(error @ CertificateError::KeyNotUsable) => {
                     self.tell_key(cluster, at, error.to_string());

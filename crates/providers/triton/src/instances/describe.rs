@@ -121,7 +121,7 @@ fn is_global(ip: IpAddr) -> bool {
 }
 
 /// Whether a card is on a public network.
-pub(super) fn is_public(nic: &Nic, networks: &BTreeMap<Uuid, Network>) -> bool {
+pub(crate) fn is_public(nic: &Nic, networks: &BTreeMap<Uuid, Network>) -> bool {
     match nic.network.and_then(|id| networks.get(&id)) {
         Some(network) => network.public,
         None => nic.address().is_some_and(is_global),
@@ -200,7 +200,7 @@ fn dns_name<'a>(
 }
 
 /// The DNS zones of a network: what follows the second dot of its suffixes, in the order of texts.
-pub(super) fn zones_of(network: &Network) -> BTreeSet<&str> {
+pub(crate) fn zones_of(network: &Network) -> BTreeSet<&str> {
     let suffixes = network.suffixes.iter().flatten();
     let zone = |suffix: &'_ String| -> Option<(usize, usize)> {
         let mut dots = suffix.match_indices('.').map(|(at, _)| at + 1);

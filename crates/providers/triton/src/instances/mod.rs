@@ -44,7 +44,7 @@ use find::{Match, Question, find, question};
 use vanishing::{Judgement, Vanishing};
 
 pub use describe::PREFIX;
-pub(crate) use describe::is_own_label;
+pub(crate) use describe::{is_own_label, is_public, zones_of};
 pub use find::{INSTANCE_ID, dnsify};
 
 /// A list of that age is not asked for again to look for what it does not show.

@@ -266,7 +266,9 @@ async fn round(stage: &Stage, nodes: &[Arc<Node>]) -> Vec<Result<(), CloudError>
     let removals = decision.changes.iter().flat_map(|it| &it.removals);
     let removals = removals.map(|it| Step::Delete(it.route.clone()));
     let creations = decision.changes.iter().flat_map(|it| &it.creations);
-    let steps: Vec<Step> = removals.chain(creations.map(|it| it.step())).collect();
+    let steps: Vec<Step> = removals
+        .chain(creations.map(bowline_core::routes::Creation::step))
+        .collect();
     routes.write(&question, &steps).await
 }
 

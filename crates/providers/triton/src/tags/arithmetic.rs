@@ -28,6 +28,9 @@ pub struct Wanted {
     pub role: Role,
     /// It has left the cluster: everything of ours goes, at last the mark.
     pub released: bool,
+    /// Entries for the name service that were ours until lately. Somebody who had read them before writes
+    /// them back without our record; they are still not theirs.
+    pub former: BTreeSet<String>,
     /// It is taken over from the cluster whose mark it bears: that cluster's labels and groups go.
     pub take_over: bool,
 }
@@ -135,6 +138,8 @@ struct Terms<'a> {
     drop_untold: bool,
     /// What is on record is another cluster's.
     taken_over: bool,
+    /// Entries that are ours although no record says so.
+    former: &'a BTreeSet<String>,
     overwritten: &'a [Overwritten],
 }
 
@@ -149,7 +154,10 @@ impl Terms<'_> {
         let told_names: BTreeSet<String> = told_names.map(|(name, _)| name.clone()).collect();
         let untold = recorded.iter().filter(|name| !told.contains_key(*name));
         let kept: BTreeSet<String> = untold.filter(|_| !self.drop_untold).cloned().collect();
-        let is_ours = |it: &Item| recorded.contains(&it.name) || told_names.contains(&it.name);
+        let is_ours = |it: &Item| {
+            let named = recorded.contains(&it.name) || told_names.contains(&it.name);
+            named || self.former.contains(&it.text)
+        };
         let mut ours: Vec<Item> = told.values().flatten().cloned().collect();
         ours.extend(current.iter().filter(|it| kept.contains(&it.name)).cloned());
         ours.sort_by(|a, b| a.order().cmp(&b.order()));
@@ -248,6 +256,7 @@ pub(super) fn change_after(
             told,
             drop_untold,
             taken_over: other.is_some(),
+            former: &wanted.former,
             overwritten,
         };
         match terms.sum() {
@@ -349,6 +358,31 @@ pub fn holds(tags: &Tags, cluster: &str, label: &str, ports: Option<&Ports>) -> 
         && owner(tags, Role::Node).as_deref() == Some(cluster)
         && there.len() == wanted.len()
         && there.iter().all(|text| wanted.contains(*text))
+}
+
+/// The entries in tags that are on record as ours and that a change takes away.
+pub(super) fn taken_away(tags: &Tags, change: &Change) -> BTreeSet<String> {
+    let touched = change.set.contains_key(SERVICES) || change.delete.contains(&SERVICES);
+    if !touched {
+        return BTreeSet::new();
+    }
+    let recorded = SERVICE_LIST.recorded(tags);
+    let texts = |value: Option<&TagValue>| -> BTreeSet<String> {
+        let items = SERVICE_LIST.items(value).unwrap_or_default();
+        let ours = items.into_iter().filter(|it| recorded.contains(&it.name));
+        ours.map(|it| it.text).collect()
+    };
+    let left = texts(change.set.get(SERVICES));
+    let mut away = texts(tags.get(SERVICES));
+    away.retain(|text| !left.contains(text));
+    away
+}
+
+/// Whether tags have one of these entries for the name service under that label.
+pub(super) fn has_any(tags: &Tags, label: &str, entries: &BTreeSet<String>) -> bool {
+    let items = SERVICE_LIST.items(tags.get(SERVICES)).unwrap_or_default();
+    let own = items.iter().filter(|it| it.name == label);
+    own.into_iter().any(|it| entries.contains(&it.text))
 }
 
 /// Whether tags show our groups as wanted: each there and on record, and no other on record.

@@ -14,13 +14,13 @@ pub const POLL_LIMIT: Duration = Duration::from_secs(60);
 /// than a job takes. Then it was overwritten, and is written again.
 const OVERTAKEN: Duration = Duration::from_secs(15);
 
-/// How long to wait before the next look, after so many of them. Jobs take a second or more, and one
-/// after the other on a machine: looking every second, as long as they usually take, shows what
-/// somebody else has written just before ours came on top of it. Who takes longer is in no hurry.
-pub fn polling_interval(looks: u32) -> Duration {
-    match looks {
+/// How long to wait before the next look, so long after a write. Jobs take a second or more, and run one
+/// after the other on a machine: looking more often than that, for as long as a few of them take, shows
+/// what somebody else has written before ours comes on top of it. Who takes longer is in no hurry.
+pub fn polling_interval(since: Duration) -> Duration {
+    match since.as_secs() {
         0 => Duration::from_millis(500),
-        1..=12 => Duration::from_secs(1),
+        1..30 => Duration::from_millis(750),
         _ => Duration::from_secs(3),
     }
 }
@@ -39,7 +39,6 @@ pub(super) struct Flight {
     sent: Instant,
     /// Since when somebody else's change is seen.
     theirs_since: Option<Instant>,
-    looks: u32,
     /// When to look again.
     pub(super) next: Instant,
 }
@@ -71,8 +70,7 @@ impl Flight {
             base,
             sent: now,
             theirs_since: None,
-            looks: 0,
-            next: now + polling_interval(0),
+            next: now + polling_interval(Duration::ZERO),
         }
     }
 
@@ -82,16 +80,14 @@ impl Flight {
             return Look::Landed(self.overwritten());
         }
         // With a change of somebody else's who had seen ours.
-        let met = change(tags, &self.wanted, &self.cluster);
-        if met.is_ok_and(|it| it.is_empty() && it.bad.is_empty()) {
+        if self.is_met_by(tags) && !self.is_met_by(&self.base) {
             return Look::Landed(Vec::new());
         }
         let touched = self.keys().any(|key| tags.get(key) != self.base.get(key));
         self.theirs_since = touched.then(|| self.theirs_since.unwrap_or(now));
         self.last.clone_from(tags);
-        self.looks += 1;
-        self.next = now + polling_interval(self.looks);
         let since = |moment: Instant| now.saturating_duration_since(moment);
+        self.next = now + polling_interval(since(self.sent));
         if self.theirs_since.is_some_and(|it| since(it) >= OVERTAKEN) {
             Look::Overtaken
         } else if since(self.sent) >= POLL_LIMIT {
@@ -99,6 +95,12 @@ impl Flight {
         } else {
             Look::Waiting
         }
+    }
+
+    /// Whether all of ours is there.
+    fn is_met_by(&self, tags: &Tags) -> bool {
+        let left = change(tags, &self.wanted, &self.cluster);
+        left.is_ok_and(|it| it.is_empty() && it.bad.is_empty())
     }
 
     fn keys(&self) -> impl Iterator<Item = &str> {

@@ -101,17 +101,13 @@ fn service(text: &str) -> Result<Item, String> {
 /// Whether the name service takes that as a label.
 pub fn is_label(label: &str) -> bool {
     let letter = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
-    let fits = match label.strip_prefix('_') {
-        Some(rest) => {
-            let rest = rest
-                .strip_suffix("._tcp")
-                .or_else(|| rest.strip_suffix("._udp"));
-            rest.is_some_and(|rest| rest.bytes().all(letter))
-        }
-        None => {
-            let first = label.bytes().next().is_some_and(letter);
-            first && label.bytes().all(|byte| letter(byte) || byte == b'.')
-        }
+    let fits = if let Some(rest) = label.strip_prefix('_') {
+        let tcp = rest.strip_suffix("._tcp");
+        let rest = tcp.or_else(|| rest.strip_suffix("._udp"));
+        rest.is_some_and(|rest| rest.bytes().all(letter))
+    } else {
+        let first = label.bytes().next().is_some_and(letter);
+        first && label.bytes().all(|byte| letter(byte) || byte == b'.')
     };
     fits && label.len() <= LONGEST_LABEL
 }

@@ -20,6 +20,8 @@
 //!   before a write showed is written back, letter for letter.
 //! - An entry that somebody adds or removes while a write of ours is on its way is overwritten by it. If
 //!   a look in between has shown it, their change is made good with the next write.
+//!   (Until then, for some seconds, it is as we wrote it: who takes back just then what he has just put
+//!   there, and finds that it is not there, will find it there again.)
 //! - If no look has shown it, nobody can know: the API has no conditional write. A tool that looks whether
 //!   its change has come about, as ours does, makes it again, and then it stays.
 
@@ -27,6 +29,9 @@ mod arithmetic;
 mod flight;
 mod grammar;
 mod keeper;
+mod machine;
+mod settle;
+mod sweep;
 #[cfg(test)]
 mod tests;
 
@@ -34,6 +39,8 @@ pub use arithmetic::{Change, OtherCluster, Role, Wanted, change, holds, holds_gr
 pub use flight::{POLL_LIMIT, polling_interval};
 pub use grammar::{Bad, Item, groups, is_label, services};
 pub use keeper::{About, Keeper, Settled};
+pub use sweep::SWEEP;
+pub(crate) use sweep::sweep;
 
 use std::collections::{BTreeMap, BTreeSet};
 

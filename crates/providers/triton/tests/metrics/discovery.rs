@@ -8,6 +8,7 @@ use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject as _;
 use serde_json::json;
 use tokio::time::sleep;
+use x509_parser::der_parser::Oid;
 use x509_parser::prelude::{FromDer as _, X509Certificate};
 
 use crate::stage::{CMON, Stage, UID, id};
@@ -34,7 +35,7 @@ fn certificate(pem: &str) -> (String, Vec<String>) {
     let (_, parsed) = X509Certificate::from_der(&der).unwrap();
     let usages = parsed.extended_key_usage().unwrap().unwrap().value;
     assert!(usages.client_auth);
-    let usages = usages.other.iter().map(|it| it.to_id_string()).collect();
+    let usages = usages.other.iter().map(Oid::to_id_string).collect();
     (parsed.subject().to_string(), usages)
 }
 

@@ -192,12 +192,15 @@ impl Stage {
     }
 }
 
+/// What is in an object.
+type Content = BTreeMap<String, Secret>;
+
 /// A cluster: nodes, and what is kept in it.
 #[derive(Default)]
 pub(crate) struct Desk {
     nodes: Mutex<BTreeMap<u32, Arc<Node>>>,
     changed: Notify,
-    objects: Mutex<BTreeMap<(&'static str, String), BTreeMap<String, Secret>>>,
+    objects: Mutex<BTreeMap<(&'static str, String), Content>>,
     foreign: Mutex<BTreeSet<String>>,
     news: Mutex<Vec<News>>,
     pub(crate) observing: std::sync::atomic::AtomicBool,
@@ -269,15 +272,15 @@ impl Desk {
 }
 
 impl Cluster for Desk {
-    fn name(&self) -> &str {
+    fn name(&self) -> &'static str {
         "kubernetes"
     }
 
-    fn namespace(&self) -> &str {
+    fn namespace(&self) -> &'static str {
         "kube-system"
     }
 
-    fn address(&self) -> &str {
+    fn address(&self) -> &'static str {
         "https://bowline-metrics.kube-system.svc:10258"
     }
 
@@ -305,7 +308,7 @@ impl Cluster for Desk {
         &'a self,
         kind: KeptKind,
         name: &'a str,
-    ) -> BoxFuture<'a, Result<Option<BTreeMap<String, Secret>>, ClusterError>> {
+    ) -> BoxFuture<'a, Result<Option<Content>, ClusterError>> {
         let key = (kind.as_str(), name.to_owned());
         let found = self.objects.lock().unwrap().get(&key).cloned();
         Box::pin(async move { Ok(found) })

@@ -8,7 +8,8 @@ use bowline_simulator::serve::{Identity, Server};
 use bowline_simulator::triton::{Cmon, Scene, Triton};
 use jiff::ToSpan as _;
 use rustls_pki_types::PrivateKeyDer;
-use x509_parser::prelude::ParsedExtension;
+use x509_parser::der_parser::Oid;
+use x509_parser::prelude::{ParsedExtension, X509Extension};
 
 use super::*;
 use crate::keys::examples::{RSA_PKCS1, ed25519_of_v3};
@@ -95,13 +96,13 @@ async fn triton_case_84_the_certificate_is_what_the_service_wants_and_nothing_le
     assert_eq!(usage.flags.count_ones(), 2);
     let usages = parsed.extended_key_usage().unwrap().unwrap().value;
     assert!(usages.client_auth);
-    let other: Vec<String> = usages.other.iter().map(|it| it.to_id_string()).collect();
+    let other: Vec<String> = usages.other.iter().map(Oid::to_id_string).collect();
     assert_eq!(other, ["1.3.6.1.4.1.38678.1.4.2"]);
     let extensions = parsed.extensions().iter();
     let of_an_authority = |it: &ParsedExtension<'_>| matches!(it, ParsedExtension::BasicConstraints(constraints) if constraints.ca);
     assert!(
         !extensions
-            .map(|it| it.parsed_extension())
+            .map(X509Extension::parsed_extension)
             .any(of_an_authority)
     );
     let verifying = ring::signature::RsaPublicKeyComponents {

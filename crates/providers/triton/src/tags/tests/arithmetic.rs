@@ -10,6 +10,10 @@ fn tags(pairs: &[(&str, &str)]) -> Tags {
     pairs.iter().map(pair).collect()
 }
 
+#[expect(
+    clippy::unnecessary_wraps,
+    reason = "the other thing that is told about a label is none"
+)]
 fn ports(ports: &[u16]) -> Option<Ports> {
     Some(ports.iter().copied().map(Some).collect())
 }

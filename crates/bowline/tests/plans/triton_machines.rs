@@ -1,0 +1,41 @@
+//! `bowline plan` on typical changes of Triton's load balancer machines: recorded in
+//! `plans/triton-machines/*.txt`.
+
+use bowline_simulator::cluster::Cluster;
+use serde_json::json;
+
+use super::triton::{compare, put};
+
+/// The recorded command lines, by name.
+const RECORDED: &[(&str, &str)] = &[
+    ("new-service", "-f new-service.yaml"),
+    ("selected-nodes", "-f selected-nodes.yaml"),
+    ("no-change", "-f no-change.yaml"),
+    ("port-number", "-f port-number.yaml"),
+    ("replicas", "-f replicas.yaml"),
+    ("package", "-f package.yaml"),
+    ("source-ranges", "-f source-ranges.yaml"),
+    ("udp-port", "-f udp-port.yaml"),
+    ("shared", "-f shared.yaml"),
+    ("all", "--all"),
+    // Both Services are on their way out.
+    ("deletion", "shop/web"),
+    ("deletion-shared", "shop/billing"),
+];
+
+/// What happens in the cluster before a recorded plan.
+fn prepare(cluster: &Cluster, name: &str) {
+    if name == "deletion" {
+        for name in ["web", "billing"] {
+            put(cluster, "Service", "shop", name, |service| {
+                service["metadata"]["deletionTimestamp"] = json!("2026-02-03T04:05:06Z");
+            });
+        }
+    }
+}
+
+#[tokio::test]
+async fn typical_changes_of_load_balancer_machines_are_told_as_recorded_and_nothing_is_written() {
+    let folder = super::folder().join("triton-machines");
+    compare(&folder, RECORDED, prepare).await;
+}

@@ -1,0 +1,218 @@
+//! From one Service to its plan: gather, decide, and hand over to who carries it out.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use bowline_core::{
+    CloudError, CloudErrorKind, Draft, DraftError, Impact, Notice, Object, Problem, Publication,
+    Remark, source_ranges,
+};
+use ipnet::IpNet;
+
+use super::execute::{Hands, Told};
+use super::own::Making;
+use super::plan::{self, Action, Planned, Rules, Sketch};
+use super::{behind, observe, portmap, share};
+use crate::api::Machine;
+use crate::balancer::cns;
+use crate::balancer::firewall::{self, Holder};
+use crate::balancer::scene::Scene;
+use crate::balancer::settings::{Fault, INVALID, table};
+
+/// For how long the DNS names of members are believed.
+pub(super) const NAMES_AGE: Duration = Duration::from_secs(30);
+/// Where metrics are read if nobody says otherwise.
+const METRICS_PORT: u16 = 8405;
+/// What stands for the name of the backends while ports are checked.
+const ANY_NAME: &str = "nodes";
+
+/// The plan for a Service that is to be served so. Nothing is wrong with its annotations.
+pub(crate) async fn draft(scene: &Scene<'_>) -> Result<Draft, DraftError> {
+    let faults = faults(scene);
+    if !faults.is_empty() {
+        return Ok(super::super::refusal(scene.wish, faults, Vec::new()));
+    }
+    if !scene.account.triton_cns_enabled {
+        return Ok(enable_names(scene));
+    }
+    if let Some(name) = &scene.settings.clb.lb_instance {
+        return share::draft(scene, name).await;
+    }
+    let mut making = Making::look(scene).await?;
+    match making.plan().await? {
+        Ok(draft) => Ok(draft),
+        Err(problem) => {
+            let found = making.found();
+            let mut draft = still(scene, vec![problem]);
+            draft.plan.found = found;
+            Ok(draft)
+        }
+    }
+}
+
+/// What is wrong before anything is asked.
+fn faults(scene: &Scene<'_>) -> Vec<Fault> {
+    let service = &scene.wish.service;
+    let mut faults = Vec::new();
+    let families = &service.ip_families;
+    if !families.is_empty() && families.iter().all(|it| it == "IPv6") {
+        faults.push(Fault {
+            reason: "IPv6Unsupported",
+            message:
+                "the Service is for IPv6 alone, and machines of this cloud have IPv4 addresses only"
+                    .to_owned(),
+        });
+    }
+    let fault = |problem: Problem| Fault {
+        reason: problem.reason,
+        message: problem.message,
+    };
+    if let Err(problems) = portmap::entries(service, &scene.settings.clb, ANY_NAME) {
+        faults.extend(problems.into_iter().map(fault));
+    }
+    if let Err(error) = source_ranges(service) {
+        faults.push(Fault {
+            reason: INVALID,
+            message: error.to_string(),
+        });
+    }
+    faults.extend(cns::conflict(scene));
+    if !scene.account.triton_cns_enabled && !scene.shared.config.cns_enable_account {
+        faults.push(cns::disabled(scene));
+    }
+    faults
+}
+
+/// Nothing is done while a person has to put something right.
+pub(super) fn still(scene: &Scene<'_>, problems: Vec<Problem>) -> Draft {
+    let mut draft = super::super::refusal(scene.wish, Vec::new(), Vec::new());
+    draft.plan.unread = false;
+    draft.plan.problems = problems;
+    draft
+}
+
+fn enable_names(scene: &Scene<'_>) -> Draft {
+    let mut planned = Planned::default();
+    let account = &scene.account;
+    let object = Object {
+        kind: "account",
+        name: account.login.clone(),
+        id: Some(account.id.to_string()),
+    };
+    let changes = vec![plan::change("triton_cns_enabled", false, true)];
+    let remark = Remark {
+        impact: Impact::None,
+        reason: Some("load balancer machines find the nodes by the name service"),
+        needs: &[],
+    };
+    let sketch = &mut planned.sketch;
+    sketch.change(object, changes, &remark, Action::EnableNames);
+    planned.again = Some(Duration::from_secs(1));
+    hands(scene, planned, Told::default())
+}
+
+/// A draft of that plan.
+pub(super) fn hands(scene: &Scene<'_>, planned: Planned, told: Told) -> Draft {
+    let Planned { sketch, again } = planned;
+    let Sketch { plan, actions } = sketch;
+    let hands = Hands::new(scene, &plan, actions, told, again);
+    Draft {
+        plan,
+        executor: Box::new(hands),
+    }
+}
+
+/// The firewall rules that have to change.
+pub(super) async fn rules(
+    scene: &Scene<'_>,
+    members: &[Machine],
+    shared: Option<&Machine>,
+    notices: &mut Vec<Notice>,
+) -> Result<Rules, DraftError> {
+    if !scene.shared.config.firewall {
+        return Ok(Rules::default());
+    }
+    let service = &scene.wish.service;
+    let clb = &scene.settings.clb;
+    let holder = Holder::new(scene.cluster, &service.uid);
+    // It was read before anything else.
+    let sources = source_ranges(service).unwrap_or_default();
+    let ports: BTreeSet<u16> = service.ports.iter().map(|it| it.port).collect();
+    let mut behind: BTreeSet<u16> = service.ports.iter().map(|it| it.node_port).collect();
+    behind.extend(service.local_health_check_port());
+    let entries = portmap::entries(service, clb, ANY_NAME).unwrap_or_default();
+    behind.extend(entries.iter().filter_map(|it| it.check.as_ref()?.port));
+    let guarded = members.iter().any(|it| it.firewall_enabled);
+    let readers: BTreeSet<IpNet> = clb.metrics_acl.iter().map(|it| IpNet::V4(*it)).collect();
+    let metrics_port = clb.metrics_port.unwrap_or(METRICS_PORT);
+    let opened = firewall::Machines {
+        ports: &ports,
+        sources: &sources,
+        metrics: (!readers.is_empty() && shared.is_none()).then_some((&readers, metrics_port)),
+        back: guarded.then_some(&behind),
+        shared: shared.map(|it| it.id),
+    };
+    let wanted = holder.of_machines(&opened);
+    notices.extend(wanted.notices);
+    let there = match scene.shared.rules.all(&scene.shared.site).await {
+        Ok(there) => there,
+        Err(error) if error.kind() == CloudErrorKind::Denied => {
+            notices.push(Notice {
+                warning: true,
+                reason: "FirewallNotAllowed",
+                message: format!("firewalls are not opened, as rules cannot be listed: {error}"),
+            });
+            return Ok(Rules::default());
+        }
+        Err(error) => return Err(CloudError::from(error).into()),
+    };
+    let orphans = &scene.shared.orphans;
+    let is_gone = |uid: &str| orphans.is_gone(scene.wish, uid);
+    Ok(Rules {
+        changes: firewall::compare(&holder, &wanted.rules, &there, is_gone),
+        texts: there.iter().map(|it| (it.id, it.rule.clone())).collect(),
+    })
+}
+
+/// The plan for a Service that is to be served so no more: empty if it has nothing of this mode. Its
+/// firewall rules are not its business.
+pub(crate) async fn removal(scene: &Scene<'_>) -> Result<Draft, DraftError> {
+    let service = &scene.wish.service;
+    let site = &scene.shared.site;
+    let machines = observe::own(site, scene.cluster, &service.uid).await?;
+    let clb = &scene.settings.clb;
+    let config = &scene.shared.config;
+    let requested = clb
+        .deletion_protection
+        .unwrap_or(config.clb_deletion_protection);
+    let mut planned = Planned::default();
+    let sketch = &mut planned.sketch;
+    for machine in &machines {
+        let why = "no Service wants it";
+        let gone = plan::push_removal(sketch, machine, why, requested, &[]);
+        if gone.is_none() {
+            let (reason, message) = plan::protected(machine);
+            sketch.plan.problems.push(Problem { reason, message });
+        }
+        sketch
+            .plan
+            .found
+            .push(plan::found_thing(machine, &scene.networks));
+    }
+    if machines.is_empty() {
+        scene.shared.clb.forget(&service.uid);
+    }
+    let label = behind::unlabelling(scene);
+    plan::push_label(sketch, &label, "no Service needs it any more");
+    let told = Told {
+        sharing: share::push_leftovers(scene, sketch, None),
+        farewell: Some(Publication {
+            withdrawn: [table::STATUS.key, table::INSTANCES.key]
+                .map(str::to_owned)
+                .into(),
+            ..Publication::default()
+        }),
+        ..Told::default()
+    };
+    Ok(hands(scene, planned, told))
+}

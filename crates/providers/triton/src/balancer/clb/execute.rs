@@ -1,0 +1,256 @@
+//! Carrying out a plan, step by step. No choices: a step is begun as it was planned, what the cloud makes of
+//! it is looked for without holding anybody, or it is an error.
+
+mod create;
+mod nodes;
+mod remove;
+mod write;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bowline_core::{
+    BoxFuture, CloudError, CloudErrorKind, Executor, Notice, Plan, Progress, Publication, Run,
+    Service, StepId, StepState,
+};
+use bowline_http::Turn;
+use tokio::time::Instant;
+use uuid::Uuid;
+
+use super::backend::{Form, Names};
+use super::behind;
+use super::machines::{Blueprint, address, runs};
+use super::plan::Action;
+use super::publish::Publisher;
+use super::shared::Claim;
+use crate::api::{Machine, Network};
+use crate::balancer::Shared;
+use crate::balancer::scene::Scene;
+use crate::balancer::settings::ClbSettings;
+
+/// How often a change of a machine is looked for.
+const JOB_PAUSE: Duration = Duration::from_secs(1);
+/// How long: what does not show by then is on a compute node that is down.
+const JOB_LIMIT: Duration = Duration::from_secs(60);
+/// How often a machine that is being made or destroyed is looked at.
+const POLL: Duration = Duration::from_millis(2500);
+
+/// What a plan was made with.
+#[derive(Default)]
+pub(crate) struct Told {
+    /// The names of the nodes.
+    pub(crate) names: Option<Names>,
+    /// Which of them is used.
+    pub(crate) form: Form,
+    /// How many addresses are under the plain name, and under the other.
+    pub(crate) counts: [usize; 2],
+    /// The machines of the nodes.
+    pub(crate) members: Vec<Uuid>,
+    pub(crate) blueprint: Option<Blueprint>,
+    /// Load balancer machines by seat.
+    pub(crate) seats: BTreeMap<u8, Machine>,
+    /// Those that serve until others do.
+    pub(crate) former: Vec<Machine>,
+    /// Whether clients come from outside.
+    pub(crate) is_public: bool,
+    pub(crate) publisher: Option<Publisher>,
+    /// What is said when all is gone, instead.
+    pub(crate) farewell: Option<Publication>,
+    /// Who else names the machines whose port maps are shared.
+    pub(crate) sharing: BTreeMap<Uuid, Vec<Claim>>,
+}
+
+/// Carries out one plan.
+pub(crate) struct Hands {
+    shared: Arc<Shared>,
+    cluster: String,
+    service: Arc<Service>,
+    settings: ClbSettings,
+    networks: Arc<BTreeMap<Uuid, Network>>,
+    /// The labels of this cluster's nodes.
+    labels: BTreeSet<String>,
+    run: Run,
+    /// Whether no step is left.
+    finished: bool,
+    actions: Vec<Action>,
+    told: Told,
+    /// When steps were begun.
+    begun: BTreeMap<StepId, Instant>,
+    /// Seats whose machines came to nothing and are being destroyed, and what was wrong with them.
+    doomed: BTreeMap<u8, &'static str>,
+    /// Turns on shared port maps, while a change of ours is under way.
+    turns: BTreeMap<StepId, Turn>,
+    again: Option<Duration>,
+}
+
+impl Hands {
+    pub(crate) fn new(
+        scene: &Scene<'_>,
+        plan: &Plan,
+        actions: Vec<Action>,
+        told: Told,
+        again: Option<Duration>,
+    ) -> Self {
+        let mut run = Run::new(plan.clone());
+        Self {
+            shared: Arc::clone(scene.shared),
+            cluster: scene.cluster.to_owned(),
+            service: Arc::clone(&scene.wish.service),
+            settings: scene.settings.clb.clone(),
+            networks: Arc::clone(&scene.networks),
+            labels: behind::labels(scene),
+            finished: run.next_step().is_none(),
+            run,
+            actions,
+            told,
+            begun: BTreeMap::new(),
+            doomed: BTreeMap::new(),
+            turns: BTreeMap::new(),
+            again,
+        }
+    }
+
+    async fn carry(&mut self, step: StepId) -> Result<Progress, CloudError> {
+        let Some(action) = self.actions.get(step).cloned() else {
+            let message = format!("the plan has no step {step}");
+            return Err(CloudError::new(CloudErrorKind::Invalid, message));
+        };
+        if *self.run.state(step) == StepState::Done {
+            return Ok(Progress::Done);
+        }
+        let done = self.act(step, &action).await;
+        if !matches!(done, Ok(Progress::Wait { .. })) {
+            self.turns.remove(&step);
+        }
+        match done {
+            Ok(Progress::Done) => self.run.done(step),
+            Ok(Progress::Skipped(_)) => self.run.skip(step),
+            // A failed step begins anew.
+            Err(_) => drop(self.begun.remove(&step)),
+            Ok(Progress::Wait { .. }) => {}
+        }
+        self.finished = self.run.next_step().is_none();
+        done
+    }
+
+    async fn act(&mut self, step: StepId, action: &Action) -> Result<Progress, CloudError> {
+        match action {
+            Action::EnableNames => self.enable_names().await,
+            Action::Label(labelling) => self.label(step, labelling).await,
+            Action::AwaitName => Ok(self.await_name(step).await),
+            Action::Adopt { id, tags } => self.adopt(step, *id, tags).await,
+            Action::Rename { id, name } => self.rename(step, *id, name).await,
+            Action::Create { seat } => self.create(*seat).await,
+            Action::AwaitRunning { seat } => self.await_running(step, *seat).await,
+            Action::Start { seat } => self.start(*seat).await,
+            Action::Tag { id, tags } => self.tag(step, *id, tags).await,
+            Action::Metadata { id, difference } => self.metadata(step, *id, difference).await,
+            Action::Firewall(id) => self.firewall(step, *id).await,
+            Action::Protect { id, on } => self.protect(step, *id, *on).await,
+            Action::Rule(change) => {
+                let done = change.carry_out(&self.shared.site.api).await;
+                self.shared.rules.forget().await;
+                done?;
+                Ok(Progress::Done)
+            }
+            Action::Drain(id) => self.drain(step, *id).await,
+            Action::Delete(id) => self.delete(*id).await,
+            Action::AwaitGone(id) => self.await_gone(step, *id).await,
+            Action::ShareMap { id, brings } => self.share_map(step, *id, *brings).await,
+        }
+    }
+
+    /// Whether that step has not been begun, which it is from now on.
+    fn is_new(&mut self, step: StepId) -> bool {
+        let is_new = !self.begun.contains_key(&step);
+        self.begun.entry(step).or_insert_with(Instant::now);
+        is_new
+    }
+
+    fn lasting(&self, step: StepId) -> Duration {
+        self.begun
+            .get(&step)
+            .map(Instant::elapsed)
+            .unwrap_or_default()
+    }
+
+    /// What comes of a write that shows, or does not yet.
+    fn shown(&mut self, step: StepId, id: Uuid, shows: bool) -> Progress {
+        if shows {
+            self.shared.site.roll.invalidate();
+            return Progress::Done;
+        }
+        if self.lasting(step) < JOB_LIMIT {
+            return Progress::Wait {
+                what: format!("{} to show its change", self.run.step(step).object),
+                after: JOB_PAUSE,
+            };
+        }
+        // It is tried anew with the next plan.
+        self.begun.remove(&step);
+        Progress::Skipped(Notice {
+            warning: true,
+            reason: "CLBChangePending",
+            message: format!(
+                "{} ({id}) has not shown a change for {} s, perhaps because its compute node is down; it \
+                 is tried again",
+                self.run.step(step).object,
+                JOB_LIMIT.as_secs()
+            ),
+        })
+    }
+
+    fn sooner(&mut self, after: Duration) {
+        self.again = Some(self.again.map_or(after, |again| again.min(after)));
+    }
+
+    /// Where clients reach what serves now: the machines by seat, and as long as some of them do not run, those
+    /// that served before.
+    fn addresses(&self) -> Vec<IpAddr> {
+        let Told {
+            seats,
+            former,
+            is_public,
+            blueprint,
+            ..
+        } = &self.told;
+        let replicas = blueprint.as_ref().map_or(1, |it| usize::from(it.replicas));
+        let running: Vec<&Machine> = seats.values().filter(|it| runs(it)).collect();
+        let complete = running.len() >= replicas;
+        let former = former.iter().filter(|_| !complete);
+        let all = running.into_iter().chain(former);
+        all.filter_map(|it| address(it, *is_public, &self.networks))
+            .collect()
+    }
+}
+
+impl Executor for Hands {
+    fn carry_out(&mut self, step: StepId) -> BoxFuture<'_, Result<Progress, CloudError>> {
+        Box::pin(self.carry(step))
+    }
+
+    fn publication(&self) -> Publication {
+        if let Some(farewell) = &self.told.farewell {
+            return farewell.clone();
+        }
+        match &self.told.publisher {
+            Some(publisher) => {
+                publisher.publication(&self.told.seats, &self.addresses(), self.finished)
+            }
+            None => Publication {
+                ingress: self.service.ingress.clone(),
+                ..Publication::default()
+            },
+        }
+    }
+
+    fn again(&self) -> Option<Duration> {
+        self.again
+    }
+}
+
+fn error(kind: CloudErrorKind, message: impl Into<String>) -> CloudError {
+    CloudError::new(kind, message)
+}

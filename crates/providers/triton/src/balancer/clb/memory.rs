@@ -1,0 +1,202 @@
+//! What is remembered between two plans of one Service. Losing it costs a little time, and nothing else.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use bowline_http::Turns;
+use tokio::time::Instant;
+use uuid::Uuid;
+
+use super::observe::Lookups;
+
+/// How long nothing is made after the cloud has refused to, or after too many machines have failed.
+pub(crate) const HOLD: Duration = Duration::from_secs(300);
+/// How long a machine that goes is out of DNS before it goes: names are remembered for 30 s, and published
+/// every 10 s.
+pub(crate) const DRAIN: Duration = Duration::from_secs(60);
+/// How many machines may fail before making more waits for a while.
+pub(crate) const MOST_FAILURES: u32 = 3;
+/// How long a name of backends that is in use may be missing before another one is used.
+pub(crate) const MISSED: Duration = Duration::from_secs(300);
+
+/// Why nothing is made for a while.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Hold {
+    pub(crate) reason: &'static str,
+    pub(crate) message: String,
+    pub(crate) until: Instant,
+}
+
+/// What is remembered of all Services.
+#[derive(Debug, Default)]
+pub(crate) struct Memory {
+    services: Mutex<BTreeMap<String, Remembered>>,
+    /// The uid of the cluster, once it was told.
+    cluster: OnceLock<String>,
+    /// What images and packages are called.
+    pub(crate) lookups: Lookups,
+    /// Whose turn it is to change a port map that several Services share.
+    pub(crate) turns: Turns<Uuid>,
+}
+
+/// What is remembered of one.
+#[derive(Debug, Default)]
+struct Remembered {
+    /// What its machines were to be like; other ones deserve another try.
+    wanted: String,
+    failures: u32,
+    hold: Option<Hold>,
+    /// Since when machines are out of DNS.
+    drained: BTreeMap<Uuid, Instant>,
+    /// Since when machines are being made.
+    made: BTreeMap<Uuid, Instant>,
+    /// Since when the name of the backends that is in use is missing.
+    missed: Option<Instant>,
+}
+
+impl Memory {
+    /// The uid of the cluster, if it was told.
+    pub(crate) fn cluster(&self) -> Option<String> {
+        self.cluster.get().cloned()
+    }
+
+    /// This is the uid of the cluster; it never changes.
+    pub(crate) fn is_in(&self, cluster: &str) {
+        self.cluster.get_or_init(|| cluster.to_owned());
+    }
+
+    /// Why nothing may be made for that Service now. What was remembered about other machines than
+    /// `wanted` does not count.
+    pub(crate) fn hold(&self, uid: &str, wanted: &str) -> Option<Hold> {
+        let mut all = self.lock();
+        let it = all.entry(uid.to_owned()).or_default();
+        if it.wanted != wanted {
+            wanted.clone_into(&mut it.wanted);
+            it.failures = 0;
+            it.hold = None;
+        }
+        it.hold.clone().filter(|hold| hold.until > Instant::now())
+    }
+
+    /// Nothing is to be made for a while.
+    pub(crate) fn refuse(&self, uid: &str, reason: &'static str, message: String) {
+        let until = Instant::now() + HOLD;
+        self.of(uid, |it| {
+            it.hold = Some(Hold {
+                reason,
+                message,
+                until,
+            });
+        });
+    }
+
+    /// Another machine has failed; says how many by now.
+    pub(crate) fn failed(&self, uid: &str) -> u32 {
+        self.of(uid, |it| {
+            it.failures += 1;
+            it.failures
+        })
+    }
+
+    /// A machine runs.
+    pub(crate) fn succeeded(&self, uid: &str, machine: Uuid) {
+        self.of(uid, |it| {
+            it.failures = 0;
+            it.made.remove(&machine);
+        });
+    }
+
+    /// How long a machine has been out of DNS, as far as we know: from now on, if nobody knew.
+    pub(crate) fn drained(&self, uid: &str, machine: Uuid) -> Duration {
+        self.of(uid, |it| {
+            it.drained
+                .entry(machine)
+                .or_insert_with(Instant::now)
+                .elapsed()
+        })
+    }
+
+    /// How long a machine has been in the making, as far as we know.
+    pub(crate) fn in_the_making(&self, uid: &str, machine: Uuid) -> Duration {
+        self.of(uid, |it| {
+            it.made
+                .entry(machine)
+                .or_insert_with(Instant::now)
+                .elapsed()
+        })
+    }
+
+    /// Notes whether the name of backends that is in use is published; says for how long it has not been.
+    pub(crate) fn missed(&self, uid: &str, is_published: bool) -> Duration {
+        self.of(uid, |it| {
+            if is_published {
+                it.missed = None;
+                return Duration::ZERO;
+            }
+            it.missed.get_or_insert_with(Instant::now).elapsed()
+        })
+    }
+
+    /// Keeps nothing about machines that are gone.
+    pub(crate) fn keep(&self, uid: &str, is_there: impl Fn(Uuid) -> bool) {
+        self.of(uid, |it| {
+            it.drained.retain(|id, _| is_there(*id));
+            it.made.retain(|id, _| is_there(*id));
+        });
+    }
+
+    /// The Service has no machines any more.
+    pub(crate) fn forget(&self, uid: &str) {
+        self.lock().remove(uid);
+    }
+
+    fn of<T>(&self, uid: &str, work: impl FnOnce(&mut Remembered) -> T) -> T {
+        work(self.lock().entry(uid.to_owned()).or_default())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Remembered>> {
+        self.services.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_refusal_holds_for_five_minutes_or_until_something_else_is_wanted() {
+        let memory = Memory::default();
+        assert_eq!(memory.hold("u", "a"), None);
+        memory.refuse("u", "QuotaExceeded", "too many".to_owned());
+        tokio::time::advance(HOLD.saturating_sub(Duration::from_secs(1))).await;
+        assert_eq!(memory.hold("u", "a").unwrap().reason, "QuotaExceeded");
+        assert_eq!(memory.hold("v", "a"), None, "each for itself");
+        tokio::time::advance(Duration::from_secs(1)).await;
+        assert_eq!(memory.hold("u", "a"), None);
+        memory.refuse("u", "QuotaExceeded", "too many".to_owned());
+        assert_eq!(memory.failed("u"), 1);
+        assert_eq!(memory.hold("u", "b"), None, "another machine is wanted");
+        assert_eq!(memory.failed("u"), 1, "counted anew");
+        memory.succeeded("u", Uuid::nil());
+        assert_eq!(memory.failed("u"), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn times_are_counted_from_the_first_look() {
+        let memory = Memory::default();
+        let second = Duration::from_secs(1);
+        assert_eq!(memory.drained("u", Uuid::nil()), Duration::ZERO);
+        assert_eq!(memory.missed("u", false), Duration::ZERO);
+        tokio::time::advance(second).await;
+        assert_eq!(memory.drained("u", Uuid::nil()), second);
+        assert_eq!(memory.in_the_making("u", Uuid::nil()), Duration::ZERO);
+        assert_eq!(memory.missed("u", false), second);
+        assert_eq!(memory.missed("u", true), Duration::ZERO);
+        assert_eq!(memory.missed("u", false), Duration::ZERO);
+        memory.keep("u", |_| false);
+        assert_eq!(memory.drained("u", Uuid::nil()), Duration::ZERO);
+        memory.forget("u");
+        assert_eq!(memory.services.lock().unwrap().len(), 0);
+    }
+}

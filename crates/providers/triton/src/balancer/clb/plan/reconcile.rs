@@ -1,0 +1,341 @@
+//! The machines of a Service's own, from what is there to what is wanted.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use bowline_core::{Change, Impact, Notice, Problem, StepId};
+use serde_json::{Map, Value, json};
+use uuid::Uuid;
+
+use super::{
+    Action, Farewell, Labelling, MACHINE, NAME, Planned, Rules, Sketch, change, new, protected,
+    push_label, push_removal, push_rules, remark, seen,
+};
+use crate::api::{Machine, MachineState, TagValue};
+use crate::balancer::clb::machines::{Blueprint, Leaving, Lineup, NAMES_TAG, SERVICE_TAG};
+use crate::balancer::clb::memory::Hold;
+use crate::balancer::clb::metadata::Difference;
+
+/// What is wanted, and what is known beside the machines.
+#[derive(Clone, Debug)]
+pub(crate) struct Wanted<'a> {
+    pub(crate) blueprint: &'a Blueprint,
+    pub(crate) labelling: &'a Labelling,
+    /// The name to wait for before the first machine is made.
+    pub(crate) awaited: Option<&'a str>,
+    /// What a new machine is to be told, for people.
+    pub(crate) metadata: &'a BTreeMap<String, String>,
+    /// What is to be changed in the metadata of machines that stay.
+    pub(crate) differences: &'a BTreeMap<Uuid, Difference>,
+    /// Machines of the other controller that are taken over with this plan.
+    pub(crate) adopted: &'a BTreeSet<Uuid>,
+    /// Why nothing may be made now.
+    pub(crate) hold: Option<&'a Hold>,
+    /// Whether protection is ours to take away.
+    pub(crate) may_unprotect: bool,
+    /// For how long machines that go have been out of DNS.
+    pub(crate) drained: &'a BTreeMap<Uuid, Duration>,
+    pub(crate) rules: &'a Rules,
+}
+
+/// The plan for machines that are to be as the blueprint says.
+pub(crate) fn reconcile(wanted: &Wanted<'_>, lineup: &Lineup) -> Planned {
+    let mut planner = Planner {
+        wanted,
+        lineup,
+        out: Planned::default(),
+        base: Vec::new(),
+        ready: Vec::new(),
+    };
+    planner.label();
+    planner.make_room_for_the_address();
+    planner.missing();
+    planner.kept();
+    planner.rules();
+    planner.leaving();
+    planner.out
+}
+
+/// Adds steps.
+struct Planner<'a> {
+    wanted: &'a Wanted<'a>,
+    lineup: &'a Lineup,
+    out: Planned,
+    /// What new machines have to wait for.
+    base: Vec<StepId>,
+    /// The steps after which all seats are taken.
+    ready: Vec<StepId>,
+}
+
+impl<'a> Planner<'a> {
+    fn sketch(&mut self) -> &mut Sketch {
+        &mut self.out.sketch
+    }
+
+    fn notice(&mut self, warning: bool, reason: &'static str, message: String) {
+        self.sketch().plan.notices.push(Notice {
+            warning,
+            reason,
+            message,
+        });
+    }
+
+    fn label(&mut self) {
+        let why = "load balancer machines find the nodes by it";
+        let step = push_label(&mut self.out.sketch, self.wanted.labelling, why);
+        self.base.extend(step);
+    }
+
+    /// An address that only one machine can have is free before the next one is made.
+    fn make_room_for_the_address(&mut self) {
+        let wanted = self.wanted;
+        for leaving in self.in_the_way() {
+            let why = format!("{}, and its successor gets its address", leaving.why);
+            let (machine, base) = (&leaving.machine, self.base.clone());
+            let gone = push_removal(self.sketch(), machine, &why, wanted.may_unprotect, &base);
+            match gone {
+                Some(gone) => self.base.push(gone),
+                None => self.tell_protected(machine),
+            }
+        }
+    }
+
+    /// Machines that go and have the one address.
+    fn in_the_way(&self) -> Vec<&'a Leaving> {
+        let (blueprint, lineup) = (self.wanted.blueprint, self.lineup);
+        let taken = |it: &&Leaving| it.is_replaced && blueprint.has_the_address(&it.machine);
+        lineup.leaving.iter().filter(taken).collect()
+    }
+
+    fn missing(&mut self) {
+        let (wanted, lineup) = (self.wanted, self.lineup);
+        if lineup.missing.is_empty() {
+            return;
+        }
+        if let Some(hold) = wanted.hold {
+            self.sketch().plan.problems.push(Problem {
+                reason: hold.reason,
+                message: hold.message.clone(),
+            });
+            return;
+        }
+        if let Some(name) = wanted.awaited {
+            let why = "the name of one network is used if it is published within 30 s";
+            let (object, base) = (new(NAME, name), self.base.clone());
+            let remark = remark(Impact::None, Some(why), &base);
+            let step = self.sketch().wait(object, &remark, Action::AwaitName);
+            self.base.push(step);
+        }
+        for seat in lineup.missing.clone() {
+            self.create(seat);
+        }
+    }
+
+    fn create(&mut self, seat: u8) {
+        let wanted = self.wanted;
+        let name = wanted.blueprint.name(seat);
+        let mut needs = self.base.clone();
+        let in_the_way: BTreeSet<Uuid> = self.in_the_way().iter().map(|it| it.machine.id).collect();
+        let mut leaving = self.lineup.leaving.iter();
+        let former = leaving.find(|it| it.machine.name == name);
+        if let Some(former) = former.filter(|it| !in_the_way.contains(&it.machine.id)) {
+            let id = former.machine.id;
+            let other = wanted.blueprint.former_name(seat, id);
+            let changes = vec![change("name", &*name, &*other)];
+            let why = format!("it makes room for its successor: {}", former.why);
+            let (object, why) = (
+                seen(&former.machine),
+                remark(Impact::None, Some(&why), &needs),
+            );
+            let action = Action::Rename { id, name: other };
+            let step = self.out.sketch.change(object, changes, &why, action);
+            needs.push(step);
+        }
+        let machine = wanted.blueprint.machine(seat, wanted.metadata.clone());
+        let shown = shown(&machine.body());
+        let why = remark(Impact::None, None, &needs);
+        let action = Action::Create { seat };
+        let made = self
+            .out
+            .sketch
+            .create(new(MACHINE, &name), &shown, &why, action);
+        let needs = [made];
+        let why = remark(Impact::None, Some("it is being made"), &needs);
+        let action = Action::AwaitRunning { seat };
+        let ready = self.out.sketch.wait(new(MACHINE, &name), &why, action);
+        self.ready.push(ready);
+    }
+
+    fn kept(&mut self) {
+        let lineup = self.lineup;
+        for (seat, machine) in &lineup.kept {
+            self.adopt(machine);
+            self.power(*seat, machine);
+            self.metadata(machine);
+            self.tags(machine);
+            self.protection(machine);
+        }
+    }
+
+    fn adopt(&mut self, machine: &Machine) {
+        if !self.wanted.adopted.contains(&machine.id) {
+            return;
+        }
+        let tags = &self.wanted.blueprint.tags;
+        let changes = tag_changes(machine, tags);
+        let why = "it is the machine of the former controller for this Service";
+        let remark = remark(Impact::InPlace, Some(why), &[]);
+        let action = Action::Adopt {
+            id: machine.id,
+            tags: tags.clone(),
+        };
+        self.sketch()
+            .change(seen(machine), changes, &remark, action);
+    }
+
+    fn power(&mut self, seat: u8, machine: &Machine) {
+        let mut needs = Vec::new();
+        match machine.state {
+            MachineState::Stopped => {
+                let changes = vec![change("state", "stopped", "running")];
+                let why = remark(Impact::None, Some("a load balancer has to run"), &[]);
+                let action = Action::Start { seat };
+                needs.push(self.sketch().change(seen(machine), changes, &why, action));
+                let text = format!("machine {} ({}) was stopped", machine.name, machine.id);
+                self.notice(false, "CLBStarted", format!("{text}, and is started"));
+            }
+            MachineState::Provisioning => {}
+            _ => return,
+        }
+        let why = remark(Impact::None, Some("it does not run yet"), &needs);
+        let action = Action::AwaitRunning { seat };
+        let step = self.out.sketch.wait(seen(machine), &why, action);
+        self.ready.push(step);
+    }
+
+    fn metadata(&mut self, machine: &Machine) {
+        let Some(difference) = self.wanted.differences.get(&machine.id) else {
+            return;
+        };
+        if difference.is_empty() {
+            return;
+        }
+        let before = |key: &str| -> Value {
+            let value = machine.metadata.get(key);
+            value.map_or(Value::Null, |it| json!(it.to_string()))
+        };
+        let set = difference.set.iter();
+        let mut changes: Vec<Change> = set
+            .map(|(key, value)| change(key, before(key), value.clone()))
+            .collect();
+        let removed = difference.removed.iter();
+        changes.extend(removed.map(|key| change(key, before(key), Value::Null)));
+        let action = Action::Metadata {
+            id: machine.id,
+            difference: difference.clone(),
+        };
+        let remark = remark(Impact::InPlace, None, &self.base);
+        let sketch = &mut self.out.sketch;
+        sketch.change(seen(machine), changes, &remark, action);
+    }
+
+    /// Tags that somebody took away, and another label. One that is taken over gets them anyway.
+    fn tags(&mut self, machine: &Machine) {
+        if self.wanted.adopted.contains(&machine.id) {
+            return;
+        }
+        let kept = [SERVICE_TAG, NAMES_TAG];
+        let tags = self.wanted.blueprint.tags.iter();
+        let differs = |(key, value): &(&String, &String)| {
+            let there = machine.tags.get(*key).and_then(TagValue::as_text);
+            kept.contains(&key.as_str()) && there != Some(value)
+        };
+        let tags: BTreeMap<String, String> = tags
+            .filter(differs)
+            .map(|(key, value)| (key.clone(), value.clone()))
+            .collect();
+        if tags.is_empty() {
+            return;
+        }
+        let changes = tag_changes(machine, &tags);
+        let action = Action::Tag {
+            id: machine.id,
+            tags,
+        };
+        let remark = remark(Impact::InPlace, None, &[]);
+        self.sketch()
+            .change(seen(machine), changes, &remark, action);
+    }
+
+    fn protection(&mut self, machine: &Machine) {
+        let wanted = self.wanted.blueprint.protection;
+        let Some(on) = wanted.filter(|it| *it != machine.deletion_protection) else {
+            return;
+        };
+        let changes = vec![change("deletion_protection", !on, on)];
+        let remark = remark(Impact::None, None, &[]);
+        let id = machine.id;
+        let action = Action::Protect { id, on };
+        self.sketch()
+            .change(seen(machine), changes, &remark, action);
+    }
+
+    /// Rules, and only then the firewalls that need them.
+    fn rules(&mut self) {
+        let first = self.out.sketch.plan.steps.len();
+        push_rules(&mut self.out.sketch, self.wanted.rules);
+        let rules: Vec<StepId> = (first..self.out.sketch.plan.steps.len()).collect();
+        let lineup = self.lineup;
+        for machine in lineup.kept.values() {
+            if machine.firewall_enabled || !self.wanted.blueprint.firewall {
+                continue;
+            }
+            let changes = vec![change("firewall_enabled", false, true)];
+            let remark = remark(Impact::InPlace, None, &rules);
+            let action = Action::Firewall(machine.id);
+            self.out
+                .sketch
+                .change(seen(machine), changes, &remark, action);
+        }
+    }
+
+    fn leaving(&mut self) {
+        let held = self.wanted.hold.is_some() && !self.lineup.missing.is_empty();
+        let first: BTreeSet<Uuid> = self.in_the_way().iter().map(|it| it.machine.id).collect();
+        let stays = |it: &Leaving| first.contains(&it.machine.id) || (it.is_replaced && held);
+        let leaving = self.lineup.leaving.iter().filter(|it| !stays(it));
+        let leaving: Vec<Leaving> = leaving.cloned().collect();
+        let farewell = Farewell {
+            may_unprotect: self.wanted.may_unprotect,
+            drained: self.wanted.drained,
+            needs: &self.ready,
+        };
+        farewell.push(&mut self.out, &leaving);
+    }
+
+    fn tell_protected(&mut self, machine: &Machine) {
+        let (reason, message) = protected(machine);
+        self.notice(true, reason, message);
+    }
+}
+
+fn tag_changes(machine: &Machine, tags: &BTreeMap<String, String>) -> Vec<Change> {
+    let differs = |(key, value): &(&String, &String)| {
+        machine.tags.get(*key).and_then(TagValue::as_text) != Some(value)
+    };
+    let of = |(key, value): (&String, &String)| {
+        let before = machine.tags.get(key).map(ToString::to_string);
+        change(&format!("tag.{key}"), before, value.clone())
+    };
+    tags.iter().filter(differs).map(of).collect()
+}
+
+/// What a new machine is asked to be; its name is said already.
+fn shown(body: &Value) -> Map<String, Value> {
+    let mut shown = body.as_object().cloned().unwrap_or_default();
+    shown.retain(|key, value| {
+        !matches!(key.as_str(), "name" | "allow_shared_images")
+            && (key != "deletion_protection" || *value == true)
+    });
+    shown
+}

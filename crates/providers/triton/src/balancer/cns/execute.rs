@@ -1,0 +1,285 @@
+//! Carrying out the plan of a DNS name. No choices: the keeper is told what the plan says, and asked
+//! until it is so.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bowline_core::{
+    BoxFuture, CloudError, CloudErrorKind, Executor, Notice, Progress, Publication, Run, Service,
+    StepId,
+};
+use uuid::Uuid;
+
+use super::plan::{Question, Work, bad_tag};
+use crate::balancer::firewall::RuleChange;
+use crate::balancer::members::sooner;
+use crate::balancer::naming::is_nodes_label;
+use crate::balancer::{Shared, names};
+use crate::tags::{About, Settled};
+
+/// How often a name that is not there yet is looked for.
+const NAME_PAUSE: Duration = Duration::from_secs(5);
+/// How long it is waited for: publication takes 15 to 45 seconds.
+pub(crate) const NAME_LIMIT: Duration = Duration::from_secs(120);
+/// When to plan anew after something came out that only the next plan can tell.
+pub(crate) const SOON: Duration = Duration::from_secs(1);
+
+/// What a step does.
+#[derive(Clone, Debug)]
+pub(crate) enum Action {
+    /// Switches the name service on.
+    EnableNames,
+    /// Brings a machine to what is wanted on it: the number of the work.
+    Tags(usize),
+    /// Changes a firewall rule.
+    Rule(RuleChange),
+    /// Waits until one of these machines has the name.
+    AwaitName {
+        hostname: String,
+        machines: Vec<Uuid>,
+    },
+}
+
+/// What is shown when all is done.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Ending {
+    pub(crate) publication: Publication,
+    /// When time alone changes what is wanted.
+    pub(crate) again: Option<Duration>,
+}
+
+/// Carries out one plan.
+pub(crate) struct Hands {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) cluster: String,
+    pub(crate) service: Arc<Service>,
+    pub(crate) run: Run,
+    pub(crate) actions: Vec<Action>,
+    pub(crate) works: Vec<Work>,
+    /// Whether some member has what it is to have already.
+    pub(crate) has_members: bool,
+    /// What may be said before all is done.
+    pub(crate) before: Publication,
+    pub(crate) ending: Ending,
+    pub(crate) told: BTreeSet<bool>,
+    pub(crate) settled: BTreeMap<Question, Settled>,
+    pub(crate) finished: bool,
+}
+
+impl Hands {
+    async fn carry(&mut self, step: StepId) -> Result<Progress, CloudError> {
+        let Some(action) = self.actions.get(step).cloned() else {
+            let text = format!("the plan has no step {step}");
+            return Err(CloudError::new(CloudErrorKind::Invalid, text));
+        };
+        let progress = match action {
+            Action::EnableNames => self.enable_names().await?,
+            Action::Tags(number) => self.bring(number).await?,
+            Action::Rule(change) => {
+                change.carry_out(&self.shared.site.api).await?;
+                self.shared.rules.forget().await;
+                Progress::Done
+            }
+            Action::AwaitName { hostname, machines } => self.look_for(&hostname, &machines).await,
+        };
+        match &progress {
+            Progress::Done => self.run.done(step),
+            Progress::Skipped(_) => self.run.skip(step),
+            Progress::Wait { .. } => {}
+        }
+        self.finished = self.run.next_step().is_none();
+        Ok(progress)
+    }
+
+    async fn enable_names(&mut self) -> Result<Progress, CloudError> {
+        self.shared.site.api.set_cns_enabled(true).await?;
+        // The networks have suffixes now.
+        self.shared.site.forget().await;
+        self.ending.again = sooner(self.ending.again, SOON);
+        Ok(Progress::Done)
+    }
+
+    /// Brings one machine to what is wanted; the others like it go along.
+    async fn bring(&mut self, number: usize) -> Result<Progress, CloudError> {
+        let Some(work) = self.works.get(number).cloned() else {
+            return Ok(Progress::Done);
+        };
+        if self.told.insert(work.puts()) {
+            self.tell(work.puts());
+        }
+        let mut failed = BTreeMap::new();
+        if work.questions().iter().any(|it| self.is_open(it)) {
+            failed = self.settle(work.puts()).await;
+        }
+        let mut wait: Option<Duration> = None;
+        for question in work.questions() {
+            if let Some(error) = failed.remove(&question) {
+                return self.failed(&work, error);
+            }
+            match self.settled.get(&question) {
+                Some(Settled::Working { after }) => wait = sooner(wait, *after),
+                Some(Settled::Refused(words)) => {
+                    return Ok(Progress::Skipped(refused(&work, words)));
+                }
+                Some(Settled::Bad(bad)) if work.puts() => {
+                    return Ok(Progress::Skipped(bad_tag(&work.name, &bad.problem)));
+                }
+                Some(Settled::Pending { .. }) => {
+                    // Nobody waits for it; the next plan tells it, once.
+                    if self.shared.memory.note_pending(work.machine, &work.name) {
+                        self.ending.again = sooner(self.ending.again, SOON);
+                    }
+                }
+                // What is not ours, or cannot be understood, holds up no removal.
+                Some(
+                    Settled::Done | Settled::Gone | Settled::OtherCluster(_) | Settled::Bad(_),
+                )
+                | None => {}
+            }
+        }
+        Ok(match wait {
+            Some(after) => Progress::Wait {
+                what: format!("machine {} to show its tags", work.name),
+                after,
+            },
+            None => Progress::Done,
+        })
+    }
+
+    /// Tells the keeper what is wanted on all machines that get something, or on all that lose it.
+    fn tell(&self, puts: bool) {
+        let keeper = &self.shared.keeper;
+        for work in self.works.iter().filter(|it| it.puts() == puts) {
+            if work.release {
+                keeper.release(work.machine);
+                continue;
+            }
+            if work.take_over {
+                keeper.take_over(work.machine);
+            }
+            let uid = &self.service.uid;
+            for (label, ports) in &work.labels {
+                if ports.is_some() {
+                    self.shared.memory.holds(uid, label);
+                } else if work.stale.contains(label)
+                    && is_held(&self.shared, uid, work.machine, label)
+                {
+                    continue;
+                }
+                keeper.tell(work.machine, label, ports.clone());
+            }
+        }
+    }
+
+    fn is_open(&self, question: &Question) -> bool {
+        let settled = self.settled.get(question);
+        settled.is_none_or(|it| matches!(it, Settled::Working { .. }))
+    }
+
+    /// Asks the keeper about all that is open, so that machines do not wait for each other; the answer
+    /// is what failed.
+    async fn settle(&mut self, puts: bool) -> BTreeMap<Question, CloudError> {
+        let mut open: BTreeMap<Option<String>, BTreeSet<Uuid>> = BTreeMap::new();
+        for work in self.works.iter().filter(|it| it.puts() == puts) {
+            for question in work.questions() {
+                if !self.is_open(&question) {
+                    continue;
+                }
+                open.entry(question.1).or_default().insert(question.0);
+            }
+        }
+        let keeper = Arc::clone(&self.shared.keeper);
+        let mut failed = BTreeMap::new();
+        for (label, machines) in open {
+            let about = label.as_deref().map_or(About::Machine, About::Label);
+            let answers = keeper.settle_all(&self.cluster, &machines, about).await;
+            for (machine, answer) in answers {
+                let question = (machine, label.clone());
+                match answer {
+                    Ok(settled) => {
+                        if settled == Settled::Done {
+                            self.shared.memory.note_written(machine);
+                        }
+                        self.settled.insert(question, settled);
+                    }
+                    Err(error) => {
+                        failed.insert(question, error);
+                    }
+                }
+            }
+        }
+        failed
+    }
+
+    /// A machine that cannot be read or written holds up no other; if none can be, something else is
+    /// wrong.
+    fn failed(&self, work: &Work, error: CloudError) -> Result<Progress, CloudError> {
+        let mut settled = self.settled.values();
+        let some_are_well = settled.any(|it| *it == Settled::Done) || self.has_members;
+        if !work.puts() || !some_are_well {
+            return Err(error);
+        }
+        Ok(Progress::Skipped(Notice {
+            warning: true,
+            reason: "CNSTagFailed",
+            message: format!("machine {} is not tagged: {}", work.name, error.chain()),
+        }))
+    }
+
+    async fn look_for(&mut self, hostname: &str, machines: &[Uuid]) -> Progress {
+        let lasting = self.shared.memory.awaiting(&self.service.uid, hostname);
+        let names = names::read(&self.shared, machines, NAME_PAUSE).await;
+        let there = names
+            .values()
+            .any(|names| names.iter().any(|it| it == hostname));
+        let metrics = &self.shared.metrics;
+        metrics.published(&self.service.key.to_string(), there);
+        if there {
+            self.shared.memory.arrived(&self.service.uid);
+            return Progress::Done;
+        }
+        if lasting >= NAME_LIMIT {
+            // It is shown all the same, and the next plan tells why.
+            self.ending.again = sooner(self.ending.again, SOON);
+            return Progress::Done;
+        }
+        Progress::Wait {
+            what: format!("{hostname} to be published by CNS"),
+            after: NAME_PAUSE,
+        }
+    }
+}
+
+impl Executor for Hands {
+    fn carry_out(&mut self, step: StepId) -> BoxFuture<'_, Result<Progress, CloudError>> {
+        Box::pin(self.carry(step))
+    }
+
+    fn publication(&self) -> Publication {
+        if self.finished {
+            self.ending.publication.clone()
+        } else {
+            self.before.clone()
+        }
+    }
+
+    fn again(&self) -> Option<Duration> {
+        self.ending.again
+    }
+}
+
+/// Whether a label was put on a machine by another Service, which a plan need not know of: it may be newer.
+pub(crate) fn is_held(shared: &Shared, uid: &str, machine: Uuid, label: &str) -> bool {
+    // Load balancer machines do not say which Service a label of nodes is for.
+    let behind = is_nodes_label(label) && shared.keeper.wants(machine, label);
+    behind || shared.memory.is_held_by_others(uid, label)
+}
+
+fn refused(work: &Work, words: &str) -> Notice {
+    Notice {
+        warning: true,
+        reason: "CNSTagRefused",
+        message: format!("machine {} is not tagged: CloudAPI says {words}", work.name),
+    }
+}

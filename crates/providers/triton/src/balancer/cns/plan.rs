@@ -1,0 +1,280 @@
+//! From what machines carry to what they are to carry: one step for each machine. Pure.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bowline_core::{Change, Impact, Notice, Object, Thing};
+use serde_json::{Map, Value, json};
+use uuid::Uuid;
+
+use super::labels::Claims;
+use crate::api::{Machine, TagValue};
+use crate::balancer::members::{Nodes, carries, recorded};
+use crate::roll::Listing;
+use crate::tags::{self, NODE, Ports, SERVICES, Tags, Wanted};
+
+/// Writes that bring a machine from anything to anything: the list, its record and the mark, one after
+/// the other, for both lists.
+const MOST_WRITES: usize = 6;
+
+/// A machine, and one label on it; without one, all of it.
+pub(crate) type Question = (Uuid, Option<String>);
+
+/// What is to be brought about on one machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Work {
+    pub(crate) machine: Uuid,
+    pub(crate) name: String,
+    /// Labels with their ports; none: it is to go.
+    pub(crate) labels: BTreeMap<String, Option<Ports>>,
+    /// Those of them that nobody seems to want any more.
+    pub(crate) stale: BTreeSet<String>,
+    /// Whether it is taken over from another cluster.
+    pub(crate) take_over: bool,
+    /// Whether it has left the cluster, and all of ours goes.
+    pub(crate) release: bool,
+}
+
+impl Work {
+    /// Whether something is put there; such steps come first.
+    pub(crate) fn puts(&self) -> bool {
+        self.labels.values().any(Option::is_some)
+    }
+
+    /// What the keeper is asked about: each label, or the machine as a whole.
+    pub(crate) fn questions(&self) -> Vec<Question> {
+        if self.release {
+            return vec![(self.machine, None)];
+        }
+        let labels = self.labels.keys().cloned();
+        labels.map(|label| (self.machine, Some(label))).collect()
+    }
+
+    /// What people are told about it.
+    pub(crate) fn reason(&self) -> String {
+        if self.release {
+            return "the machine is no node of the cluster any more".to_owned();
+        }
+        let entry = |(label, ports): (&String, &Option<Ports>)| match ports {
+            Some(ports) => format!(
+                "DNS service {} is put there",
+                entries(label, ports).join(" ")
+            ),
+            None => format!("DNS service {label} is taken away"),
+        };
+        let all: Vec<String> = self.labels.iter().map(entry).collect();
+        all.join(", ")
+    }
+}
+
+/// A label with its ports, as tags have them.
+pub(crate) fn entries(label: &str, ports: &Ports) -> Vec<String> {
+    let entry = |port: &Option<u16>| match port {
+        Some(port) => format!("{label}:{port}"),
+        None => label.to_owned(),
+    };
+    ports.iter().map(entry).collect()
+}
+
+/// What machines are to carry.
+pub(crate) struct Wish<'a> {
+    pub(crate) cluster: &'a str,
+    pub(crate) nodes: &'a Nodes,
+    /// The labels that are this plan's business; on each, the ports of the machines that are to have it.
+    pub(crate) labels: &'a BTreeMap<String, BTreeMap<Uuid, Ports>>,
+    pub(crate) claims: &'a Claims,
+    /// Whether a label that nobody seems to want was put on a machine by a Service that is too new to be
+    /// known.
+    pub(crate) is_held: &'a dyn Fn(Uuid, &str) -> bool,
+    /// Machines that have left the cluster.
+    pub(crate) left: &'a BTreeSet<Uuid>,
+    /// Machines with something on its way that the list does not show yet.
+    pub(crate) unsettled: &'a BTreeSet<Uuid>,
+    /// Machines whose nodes may be among those that nobody can read: they keep what they have.
+    pub(crate) unclear: &'a BTreeSet<Uuid>,
+}
+
+impl Wish<'_> {
+    /// What is to be done, machine by machine, those that get something first. `shows` says whether a
+    /// machine carries a label as wanted.
+    pub(crate) fn works(
+        &self,
+        listing: &Listing,
+        shows: impl Fn(&Machine, &str, Option<&Ports>) -> bool,
+    ) -> Vec<Work> {
+        let machines = listing.machines.values();
+        let machines = machines.filter(|it| !it.state.is_over());
+        let mut works: Vec<Work> = machines
+            .filter_map(|machine| self.work(machine, &shows))
+            .collect();
+        works.sort_by_key(|work| !work.puts());
+        works
+    }
+
+    fn work(
+        &self,
+        machine: &Machine,
+        shows: &impl Fn(&Machine, &str, Option<&Ports>) -> bool,
+    ) -> Option<Work> {
+        let node = self.nodes.ours.get(&machine.id);
+        let take_over = node.is_some_and(|it| it.take_over);
+        let is_marked = machine.tags.get(NODE) == Some(&TagValue::from(self.cluster));
+        if !is_marked && node.is_none() && !self.unsettled.contains(&machine.id) {
+            return None;
+        }
+        let mut work = Work {
+            machine: machine.id,
+            name: machine.name.clone(),
+            labels: BTreeMap::new(),
+            stale: BTreeSet::new(),
+            take_over,
+            release: self.left.contains(&machine.id),
+        };
+        if work.release {
+            return Some(work);
+        }
+        for (label, members) in self.labels {
+            let ports = members.get(&machine.id);
+            if ports.is_none() && self.unclear.contains(&machine.id) {
+                continue;
+            }
+            if !shows(machine, label, ports) {
+                work.labels.insert(label.clone(), ports.cloned());
+            }
+        }
+        if is_marked {
+            let recorded = recorded(&machine.tags).into_iter();
+            let stale = recorded.filter(|it| {
+                let own = self.labels.contains_key(*it);
+                !own && self.claims.is_stale(it) && !(self.is_held)(machine.id, it)
+            });
+            work.stale = stale.map(str::to_owned).collect();
+            let gone = work.stale.iter().map(|it| (it.clone(), None));
+            work.labels.extend(gone);
+        }
+        (!work.labels.is_empty()).then_some(work)
+    }
+}
+
+/// What the tags of a machine become, as far as they change; or that its list cannot be understood.
+pub(crate) fn preview(tags: &Tags, work: &Work, cluster: &str) -> Result<Vec<Change>, Notice> {
+    let wanted = Wanted {
+        labels: work.labels.clone(),
+        released: work.release,
+        take_over: work.take_over,
+        ..Wanted::default()
+    };
+    let mut then = tags.clone();
+    for _ in 0..MOST_WRITES {
+        let Ok(change) = tags::change(&then, &wanted, cluster) else {
+            break;
+        };
+        if let Some(bad) = change.bad.iter().find(|bad| bad.tag == SERVICES) {
+            return Err(bad_tag(&work.name, &bad.problem));
+        }
+        if change.is_empty() {
+            break;
+        }
+        then.extend(change.set);
+        for key in change.delete {
+            then.remove(key);
+        }
+    }
+    let keys: BTreeSet<&String> = tags.keys().chain(then.keys()).collect();
+    let changed = keys
+        .into_iter()
+        .filter(|key| tags.get(*key) != then.get(*key));
+    Ok(changed
+        .map(|key| Change {
+            field: key.clone(),
+            before: json!(tags.get(key)),
+            after: json!(then.get(key)),
+        })
+        .collect())
+}
+
+/// The list of a machine is left alone.
+pub(crate) fn bad_tag(machine: &str, problem: &str) -> Notice {
+    Notice {
+        warning: true,
+        reason: "BadCNSTag",
+        message: format!(
+            "machine {machine} is left out: its tag {SERVICES} {problem}, and what cannot be understood is \
+             not replaced"
+        ),
+    }
+}
+
+/// What a step means for traffic. A name that nobody has any more ends.
+pub(crate) fn impact(
+    work: &Work,
+    tags: &Tags,
+    wanted: &BTreeMap<String, BTreeMap<Uuid, Ports>>,
+) -> Impact {
+    let ends = |(label, ports): (&String, &Option<Ports>)| {
+        ports.is_none() && wanted.get(label).is_some_and(BTreeMap::is_empty)
+    };
+    if work.labels.iter().any(ends) {
+        Impact::Interrupts
+    } else if work.puts() && !work.labels.keys().any(|it| carries(tags, it)) {
+        Impact::None
+    } else {
+        Impact::InPlace
+    }
+}
+
+/// The machine of a step.
+pub(crate) fn object(work: &Work) -> Object {
+    machine_object(work.machine, &work.name)
+}
+
+fn machine_object(id: Uuid, name: &str) -> Object {
+    Object {
+        kind: "machine",
+        name: name.to_owned(),
+        id: Some(id.to_string()),
+    }
+}
+
+/// The machines that carry these labels of ours, with their entries.
+pub(crate) fn found(listing: &Listing, cluster: &str, labels: &BTreeSet<&str>) -> Vec<Thing> {
+    let ours = TagValue::from(cluster);
+    let machines = listing.machines.values();
+    let carrying = machines.filter(|it| {
+        it.tags.get(NODE) == Some(&ours) && labels.iter().any(|label| carries(&it.tags, label))
+    });
+    carrying
+        .map(|machine| {
+            let text = machine.tags.get(SERVICES).and_then(TagValue::as_text);
+            let items = tags::services(text.unwrap_or_default()).unwrap_or_default();
+            let items = items.into_iter();
+            let items = items.filter(|it| labels.contains(it.name.as_str()));
+            let texts = items.map(|it| it.text).collect();
+            thing(machine.id, &machine.name, texts)
+        })
+        .collect()
+}
+
+/// The machines that are to carry a label, with their entries.
+pub(crate) fn wanted(
+    listing: &Listing,
+    label: &str,
+    members: &BTreeMap<Uuid, Ports>,
+) -> Vec<Thing> {
+    members
+        .iter()
+        .filter_map(|(id, ports)| {
+            let machine = listing.machines.get(id)?;
+            Some(thing(*id, &machine.name, entries(label, ports)))
+        })
+        .collect()
+}
+
+fn thing(id: Uuid, name: &str, mut entries: Vec<String>) -> Thing {
+    entries.sort();
+    let mut attributes = Map::new();
+    attributes.insert("DNS services".to_owned(), Value::from(entries));
+    Thing {
+        object: machine_object(id, name),
+        attributes,
+    }
+}

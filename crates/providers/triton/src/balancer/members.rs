@@ -1,0 +1,216 @@
+//! Which machines serve a Service. Pure: how long something has been so is told by who asks.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bowline_core::{Node, Notice, Ready, name_list};
+use uuid::Uuid;
+
+use super::settings::Settings;
+use crate::api::{Machine, MachineState, TagValue};
+use crate::id::machine_id;
+use crate::roll::Listing;
+use crate::tags::{NODE, Tags};
+
+/// For so long a node may be not Ready and still be served by: its kubelet may just be late.
+pub(crate) const NOT_READY: Duration = Duration::from_secs(5);
+/// For so long former members stay when no node has an endpoint: pods are being replaced.
+pub(crate) const NO_ENDPOINT: Duration = Duration::from_secs(30);
+/// The annotation of a Node whose machine bears another cluster's mark, and is this cluster's now.
+const TAKE_OVER: &str = "cloud.tritoncompute/take_over";
+/// The tag that hides a machine from the name service.
+const HIDDEN: &str = "triton.cns.disable";
+
+/// A node that may serve, and its machine.
+#[derive(Clone, Debug)]
+pub(crate) struct Member {
+    pub(crate) node: Arc<Node>,
+    pub(crate) machine: Machine,
+    /// Whether its machine is taken over from another cluster.
+    pub(crate) take_over: bool,
+}
+
+/// The nodes that may be targets, with their machines.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Nodes {
+    /// Those whose machines are this cluster's to write to, by machine.
+    pub(crate) ours: BTreeMap<Uuid, Member>,
+    /// Those whose machines bear another cluster's mark.
+    pub(crate) foreign: BTreeMap<Uuid, Arc<Node>>,
+}
+
+impl Nodes {
+    /// Of these nodes, as far as the list shows their machines.
+    pub(crate) fn new(nodes: &[Arc<Node>], listing: &Listing, cluster: &str) -> Self {
+        let mut found = Self::default();
+        for node in nodes {
+            let id = node.provider_id.as_deref().and_then(machine_id);
+            let machine = id.and_then(|id| listing.machines.get(&id));
+            let Some(machine) = machine.filter(|it| !it.state.is_over()) else {
+                continue;
+            };
+            let owner = machine.tags.get(NODE);
+            let others = owner.is_some_and(|it| *it != TagValue::from(cluster));
+            let take_over = node
+                .annotations
+                .get(TAKE_OVER)
+                .is_some_and(|it| it == "true");
+            if others && !take_over {
+                found.foreign.insert(machine.id, node.clone());
+            } else {
+                let member = Member {
+                    node: node.clone(),
+                    machine: machine.clone(),
+                    take_over: others,
+                };
+                found.ours.insert(machine.id, member);
+            }
+        }
+        found
+    }
+
+    /// What there is to tell about machines of other clusters.
+    pub(crate) fn notices(&self) -> Option<Notice> {
+        let names = self.foreign.values().map(|node| node.name.as_str());
+        told(names, "MachineOwnedByOtherCluster", |names| {
+            format!(
+                "the machines of nodes [{names}] bear the mark of another cluster ({NODE}) and are left \
+                 out; annotation {TAKE_OVER}: \"true\" on a Node takes its machine over"
+            )
+        })
+    }
+}
+
+/// An event about nodes, if there are any.
+fn told<'a>(
+    names: impl Iterator<Item = &'a str>,
+    reason: &'static str,
+    text: impl FnOnce(String) -> String,
+) -> Option<Notice> {
+    let names: Vec<&str> = names.collect();
+    (!names.is_empty()).then(|| Notice {
+        warning: true,
+        reason,
+        message: text(name_list(names)),
+    })
+}
+
+/// What is known beside the nodes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Circumstances<'a> {
+    pub(crate) settings: &'a Settings,
+    /// The label that members carry.
+    pub(crate) label: &'a str,
+    /// The names of the nodes with endpoints, if only those may serve.
+    pub(crate) serving: Option<&'a BTreeSet<String>>,
+    /// For how long nodes have been seen not to be Ready, by name.
+    pub(crate) not_ready: &'a BTreeMap<String, Duration>,
+}
+
+/// Who serves by a DNS name.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Chosen {
+    /// By machine.
+    pub(crate) members: BTreeMap<Uuid, Member>,
+    /// Whether no node has an endpoint, so that these are who served before.
+    pub(crate) lacks_endpoints: bool,
+    pub(crate) notices: Vec<Notice>,
+    /// When time alone changes the answer.
+    pub(crate) again: Option<Duration>,
+}
+
+/// Chooses who serves by a DNS name, which has no health check.
+pub(crate) fn choose(nodes: &Nodes, here: Circumstances<'_>) -> Chosen {
+    let mut chosen = Chosen::default();
+    let mut hidden = Vec::new();
+    for (id, member) in &nodes.ours {
+        let Member { node, machine, .. } = member;
+        if !here.settings.node_selector.matches(&node.labels) {
+            continue;
+        }
+        if is_hidden(machine) {
+            hidden.push(node.name.as_str());
+            continue;
+        }
+        if machine.state != MachineState::Running {
+            continue;
+        }
+        if node.ready != Ready::True {
+            let lasting = here.not_ready.get(&node.name).copied().unwrap_or_default();
+            let left = NOT_READY.saturating_sub(lasting);
+            if left.is_zero() || !carries(&machine.tags, here.label) {
+                continue;
+            }
+            chosen.again = sooner(chosen.again, left);
+        }
+        chosen.members.insert(*id, member.clone());
+    }
+    chosen
+        .notices
+        .extend(told(hidden.into_iter(), "CNSDisabledOnNode", |names| {
+            format!(
+                "nodes [{names}] are left out: tag {HIDDEN} of their machines hides them from CNS"
+            )
+        }));
+    if let Some(serving) = here.serving {
+        chosen.keep_serving(serving, here.label);
+    }
+    chosen
+}
+
+impl Chosen {
+    /// Only nodes with endpoints; those that served before if there is none.
+    fn keep_serving(&mut self, serving: &BTreeSet<String>, label: &str) {
+        let has_endpoints = |member: &Member| serving.contains(&member.node.name);
+        self.lacks_endpoints = !self.members.values().any(has_endpoints);
+        if self.lacks_endpoints {
+            self.members
+                .retain(|_, member| carries(&member.machine.tags, label));
+        } else {
+            self.members.retain(|_, member| has_endpoints(member));
+        }
+    }
+
+    /// For so long there has been no endpoint: who served before stays for a while.
+    pub(crate) fn without_endpoints_for(&mut self, lasting: Duration) {
+        if !self.lacks_endpoints || self.members.is_empty() {
+            return;
+        }
+        let left = NO_ENDPOINT.saturating_sub(lasting);
+        if left.is_zero() {
+            self.members.clear();
+        } else {
+            self.again = sooner(self.again, left);
+        }
+    }
+}
+
+/// The sooner of the two, if there are two.
+pub(crate) fn sooner(
+    one: Option<Duration>,
+    other: impl Into<Option<Duration>>,
+) -> Option<Duration> {
+    one.into_iter().chain(other.into()).min()
+}
+
+/// Whether the name service leaves a machine out. Only the one value does not hide it.
+fn is_hidden(machine: &Machine) -> bool {
+    let tag = machine.tags.get(HIDDEN);
+    tag.is_some_and(|tag| *tag != TagValue::Boolean(false))
+}
+
+/// The labels on a machine that are ours.
+pub(crate) fn recorded(tags: &Tags) -> BTreeSet<&str> {
+    let text = tags.get(crate::tags::SERVICES_RECORD);
+    let text = text.and_then(TagValue::as_text).unwrap_or_default();
+    text.split(',').filter(|it| !it.is_empty()).collect()
+}
+
+/// Whether a machine carries that label of ours.
+pub(crate) fn carries(tags: &Tags, label: &str) -> bool {
+    recorded(tags).contains(label)
+}

@@ -1,0 +1,178 @@
+//! What is remembered between two plans: since when something has been so. Nothing of it has to survive
+//! a restart; at worst something is waited for once more.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bowline_core::{Node, Ready, Service};
+use tokio::time::Instant;
+use uuid::Uuid;
+
+/// Machines whose names are remembered; beyond, the memory begins anew. A few are asked for each
+/// Service, mostly the same ones.
+const MOST_NAMES: usize = 1024;
+
+/// Since when.
+#[derive(Debug, Default)]
+pub(crate) struct Memory(Mutex<Inner>);
+
+#[derive(Debug, Default)]
+struct Inner {
+    /// By the uid of the node.
+    not_ready: BTreeMap<String, Instant>,
+    /// By the uid of the Service.
+    without_endpoints: BTreeMap<String, Instant>,
+    /// The name that is waited for, by the uid of the Service.
+    awaited: BTreeMap<String, (String, Instant)>,
+    /// The DNS names of a machine and when they were asked for.
+    names: BTreeMap<Uuid, (Arc<Vec<String>>, Instant)>,
+    /// Machines whose tags do not change, with their names.
+    pending: BTreeMap<Uuid, String>,
+    /// Labels that Services of this process have put on nodes, by the uid of the Service.
+    labels: BTreeMap<String, BTreeSet<String>>,
+    /// The labels that Services wanted or showed when all of them were last understood.
+    wanted: Option<BTreeSet<String>>,
+    /// What was last told about nodes, by reason: the uids of the nodes.
+    told: BTreeMap<&'static str, BTreeSet<String>>,
+}
+
+impl Memory {
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// For how long these nodes, which are all, have been seen not to be Ready, by name.
+    pub(crate) fn not_ready(&self, nodes: &[Arc<Node>]) -> BTreeMap<String, Duration> {
+        let away = nodes.iter().filter(|node| node.ready != Ready::True);
+        let away: BTreeMap<&str, &str> = away
+            .map(|node| (node.uid.as_str(), node.name.as_str()))
+            .collect();
+        let since = &mut self.lock().not_ready;
+        since.retain(|uid, _| away.contains_key(uid.as_str()));
+        let lasting = |(uid, name): (&str, &str)| {
+            let since = since.entry(uid.to_owned()).or_insert_with(Instant::now);
+            (name.to_owned(), since.elapsed())
+        };
+        away.into_iter().map(lasting).collect()
+    }
+
+    /// For how long no node has had an endpoint of that Service, if so it is.
+    pub(crate) fn without_endpoints(&self, service: &Service, lacks: bool) -> Duration {
+        let since = &mut self.lock().without_endpoints;
+        if !lacks {
+            since.remove(&service.uid);
+            return Duration::ZERO;
+        }
+        let since = since.entry(service.uid.clone());
+        since.or_insert_with(Instant::now).elapsed()
+    }
+
+    /// For how long that name of the Service has been waited for.
+    pub(crate) fn awaiting(&self, uid: &str, hostname: &str) -> Duration {
+        let mut inner = self.lock();
+        let awaited = inner.awaited.entry(uid.to_owned());
+        let (name, since) = awaited.or_insert_with(|| (hostname.to_owned(), Instant::now()));
+        if name != hostname {
+            hostname.clone_into(name);
+            *since = Instant::now();
+        }
+        since.elapsed()
+    }
+
+    /// For how long that name of the Service has been waited for; none if nobody waits.
+    pub(crate) fn awaited(&self, uid: &str, hostname: &str) -> Option<Duration> {
+        let inner = self.lock();
+        let (name, since) = inner.awaited.get(uid)?;
+        (name == hostname).then(|| since.elapsed())
+    }
+
+    /// The Service's name is there.
+    pub(crate) fn arrived(&self, uid: &str) {
+        self.lock().awaited.remove(uid);
+    }
+
+    /// The DNS names of a machine, if they were asked for lately.
+    pub(crate) fn names(&self, machine: Uuid, age: Duration) -> Option<Arc<Vec<String>>> {
+        let inner = self.lock();
+        let (names, asked) = inner.names.get(&machine)?;
+        (asked.elapsed() < age).then(|| Arc::clone(names))
+    }
+
+    /// A machine has these DNS names.
+    pub(crate) fn note_names(&self, machine: Uuid, names: Arc<Vec<String>>) {
+        let inner = &mut self.lock().names;
+        if inner.len() >= MOST_NAMES {
+            inner.clear();
+        }
+        inner.insert(machine, (names, Instant::now()));
+    }
+
+    /// What was written to a machine does not show. Says whether that is news.
+    pub(crate) fn note_pending(&self, machine: Uuid, name: &str) -> bool {
+        let pending = &mut self.lock().pending;
+        pending.insert(machine, name.to_owned()).is_none()
+    }
+
+    /// What was written to a machine shows.
+    pub(crate) fn note_written(&self, machine: Uuid) {
+        self.lock().pending.remove(&machine);
+    }
+
+    /// Those of these machines whose tags do not change, with their names.
+    pub(crate) fn pending(&self, machines: impl Fn(Uuid) -> bool) -> BTreeMap<Uuid, String> {
+        let inner = self.lock();
+        let pending = inner.pending.iter().filter(|(id, _)| machines(**id));
+        pending.map(|(id, name)| (*id, name.clone())).collect()
+    }
+
+    /// The Service has that label on nodes.
+    pub(crate) fn holds(&self, uid: &str, label: &str) {
+        let mut inner = self.lock();
+        let labels = inner.labels.entry(uid.to_owned()).or_default();
+        labels.insert(label.to_owned());
+    }
+
+    /// The Service has no labels on nodes any more.
+    pub(crate) fn holds_nothing(&self, uid: &str) {
+        self.lock().labels.remove(uid);
+    }
+
+    /// These of the labels on nodes are some Service's; or, with none, that cannot be told.
+    pub(crate) fn note_wanted(&self, wanted: Option<BTreeSet<String>>) {
+        self.lock().wanted = wanted;
+    }
+
+    /// Whether no Service wants that label, as far as is known.
+    pub(crate) fn is_unwanted(&self, label: &str) -> bool {
+        let inner = self.lock();
+        let wanted = inner.wanted.as_ref();
+        let mut held = inner.labels.values();
+        wanted.is_some_and(|it| !it.contains(label)) && !held.any(|it| it.contains(label))
+    }
+
+    /// Whether another Service has put that label on nodes: it may be too new to be among all that somebody
+    /// knew when a plan was made.
+    pub(crate) fn is_held_by_others(&self, uid: &str, label: &str) -> bool {
+        let inner = self.lock();
+        let mut others = inner.labels.iter().filter(|(its, _)| *its != uid);
+        others.any(|(_, labels)| labels.contains(label))
+    }
+
+    /// It is so with these nodes, and no others. Says with which of them that is news.
+    pub(crate) fn news(&self, reason: &'static str, nodes: &[Arc<Node>]) -> Vec<Arc<Node>> {
+        let uids = nodes.iter().map(|node| node.uid.clone()).collect();
+        let told = self.lock().told.insert(reason, uids).unwrap_or_default();
+        let fresh = nodes.iter().filter(|node| !told.contains(&node.uid));
+        fresh.cloned().collect()
+    }
+
+    /// These are all Services.
+    pub(crate) fn forget_others(&self, all: &[Arc<Service>]) {
+        let uids: BTreeSet<&str> = all.iter().map(|it| it.uid.as_str()).collect();
+        let mut inner = self.lock();
+        inner.awaited.retain(|uid, _| uids.contains(uid.as_str()));
+        let since = &mut inner.without_endpoints;
+        since.retain(|uid, _| uids.contains(uid.as_str()));
+    }
+}

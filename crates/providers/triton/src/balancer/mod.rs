@@ -1,0 +1,264 @@
+//! Services of type `LoadBalancer`, in one of two modes: a DNS name of the nodes, or load balancer
+//! machines before them.
+//!
+//! ```text
+//!  Service ─▶ settings ─▶ mode? ─┬─ cns: members, naming ─▶ plan ─▶ tags of nodes ─▶ published? ─▶ status
+//!  the API ─▶ scene ─────────────┤                          (pure)  (the keeper)
+//!                                └─ clb: machines, port map, firewall ───────────────────────────▶ status
+//! ```
+//!
+//! The mode of a Service may change: the other mode's things go when the new status is published.
+
+mod chain;
+pub(crate) mod clb;
+mod cns;
+#[cfg(test)]
+mod examples;
+pub(crate) mod firewall;
+pub(crate) mod members;
+pub(crate) mod memory;
+pub(crate) mod names;
+pub(crate) mod naming;
+mod rules;
+pub(crate) mod scene;
+pub(crate) mod settings;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bowline_core::{
+    Balancers, BoxFuture, CloudError, Draft, DraftError, Executor, Goal, Marked, Needs, Node,
+    Notice, Plan, Problem, Progress, Publication, Service, StepId, Wish, ingress_to_write,
+};
+
+use crate::TritonMetrics;
+use crate::config::{Config, LoadBalancerConfig};
+use crate::news::NewsDesk;
+use crate::site::Site;
+use crate::tags::Keeper;
+use chain::{again_after, chain};
+use memory::Memory;
+use rules::Rules;
+use scene::Scene;
+use settings::{CLB_CLASS, CNS_CLASS, Fault, Mode, Settings};
+
+pub use settings::table;
+
+/// The classes of Services that are ours by themselves.
+const CLASSES: [&str; 2] = [CNS_CLASS, CLB_CLASS];
+/// The annotations that are written back.
+const OWN_ANNOTATIONS: [&str; 2] = [table::STATUS.key, table::INSTANCES.key];
+
+/// When to look again whether the other mode's things may go.
+const SOON: Duration = Duration::from_secs(1);
+
+/// What both modes work with for as long as the cloud lives.
+pub(crate) struct Shared {
+    /// The data center: load balancers are in the first one.
+    pub(crate) site: Arc<Site>,
+    pub(crate) keeper: Arc<Keeper>,
+    pub(crate) config: LoadBalancerConfig,
+    pub(crate) cluster_name: String,
+    pub(crate) metrics: TritonMetrics,
+    /// What people hear of about nodes.
+    pub(crate) news: Arc<NewsDesk>,
+    pub(crate) memory: Memory,
+    /// What is remembered about load balancer machines.
+    pub(crate) clb: clb::memory::Memory,
+    pub(crate) rules: Rules,
+    pub(crate) orphans: firewall::Orphans,
+}
+
+impl Shared {
+    /// It is so with these nodes; those of which it is news hear of it.
+    pub(crate) fn tell_nodes(&self, reason: &'static str, nodes: &[Arc<Node>], message: &str) {
+        for node in self.memory.news(reason, nodes) {
+            self.news.warn_on(&node, reason, message);
+        }
+    }
+}
+
+/// Services of one account.
+pub(crate) struct Balancing {
+    shared: Arc<Shared>,
+    resync: Duration,
+}
+
+impl Balancing {
+    pub(crate) fn new(
+        keeper: Arc<Keeper>,
+        config: &Config,
+        metrics: TritonMetrics,
+        news: Arc<NewsDesk>,
+    ) -> Self {
+        Self {
+            shared: Arc::new(Shared {
+                site: Arc::clone(keeper.site()),
+                keeper,
+                config: config.load_balancer.clone(),
+                cluster_name: config.cluster_name.clone(),
+                metrics,
+                news,
+                memory: Memory::default(),
+                clb: clb::memory::Memory::default(),
+                rules: Rules::default(),
+                orphans: firewall::Orphans::default(),
+            }),
+            resync: config.resync,
+        }
+    }
+
+    async fn plan(&self, wish: &Wish) -> Result<Draft, DraftError> {
+        if let Some(cluster) = &wish.cluster_uid {
+            self.shared.clb.is_in(cluster);
+        }
+        let (settings, faults) = Settings::read(&wish.service, &self.shared.config);
+        if wish.goal == Goal::Absent {
+            return self.plan_absent(wish, settings).await;
+        }
+        if !self.serves(&wish.service) {
+            return Err(DraftError::Elsewhere);
+        }
+        let mut notices = settings::unknown_keys(&wish.service);
+        if !faults.is_empty() {
+            return Ok(refusal(wish, faults, notices));
+        }
+        let Some(mode) = settings.mode_or(&self.shared.config) else {
+            return Err(DraftError::Elsewhere);
+        };
+        let scene = Scene::look(&self.shared, wish, settings).await?;
+        let mut draft = match mode {
+            Mode::Cns => Box::pin(cns::draft(&scene)).await?,
+            Mode::Clb => Box::pin(clb::draft(&scene)).await?,
+        };
+        notices.append(&mut draft.plan.notices);
+        draft.plan.notices = notices;
+        self.plan_leftovers(&scene, mode, draft).await
+    }
+
+    /// What the other mode made goes when this one's status is shown.
+    async fn plan_leftovers(
+        &self,
+        scene: &Scene<'_>,
+        mode: Mode,
+        draft: Draft,
+    ) -> Result<Draft, DraftError> {
+        let involved = match mode {
+            Mode::Cns => clb::is_involved(scene),
+            Mode::Clb => cns::is_involved(scene),
+        };
+        if !involved || !draft.plan.problems.is_empty() {
+            return Ok(draft);
+        }
+        let other = match mode {
+            Mode::Cns => Box::pin(clb::removal(scene)).await?,
+            Mode::Clb => Box::pin(cns::removal(scene)).await?,
+        };
+        if other.plan.is_empty() {
+            return Ok(draft);
+        }
+        let is_ready = draft.plan.is_empty();
+        let shown = draft.executor.publication().ingress;
+        if is_ready && shown.is_empty() {
+            // Better the old way than none.
+            return Ok(draft);
+        }
+        let published = &scene.wish.service.ingress;
+        let differs = ingress_to_write(published, &shown, scene.wish.has_ip_mode).is_some();
+        if !is_ready || differs {
+            return Ok(again_after(draft, SOON));
+        }
+        Ok(again_after(chain(draft, [other]), SOON))
+    }
+
+    /// Whatever mode it was served in.
+    async fn plan_absent(&self, wish: &Wish, settings: Settings) -> Result<Draft, DraftError> {
+        let scene = Scene::look(&self.shared, wish, settings).await?;
+        let nodes = Box::pin(cns::removal(&scene)).await?;
+        let machines = Box::pin(clb::removal(&scene)).await?;
+        Ok(chain(nodes, [machines]))
+    }
+}
+
+/// Nothing is done while a person has to put something right.
+fn refusal(wish: &Wish, faults: Vec<Fault>, notices: Vec<Notice>) -> Draft {
+    let plan = Plan {
+        unread: true,
+        problems: faults.into_iter().map(Problem::from).collect(),
+        notices,
+        ..Plan::default()
+    };
+    let executor = Box::new(Still(Publication {
+        ingress: wish.service.ingress.clone(),
+        ..Publication::default()
+    }));
+    Draft { plan, executor }
+}
+
+/// Does nothing, and shows what is shown.
+struct Still(Publication);
+
+impl Executor for Still {
+    fn carry_out(&mut self, _: StepId) -> BoxFuture<'_, Result<Progress, CloudError>> {
+        Box::pin(async { Ok(Progress::Done) })
+    }
+
+    fn publication(&self) -> Publication {
+        self.0.clone()
+    }
+}
+
+impl Balancers for Balancing {
+    fn draft<'a>(&'a self, wish: &'a Wish) -> BoxFuture<'a, Result<Draft, DraftError>> {
+        Box::pin(self.plan(wish))
+    }
+
+    fn own_annotations(&self) -> &'static [&'static str] {
+        &OWN_ANNOTATIONS
+    }
+
+    fn needs(&self) -> Needs {
+        Needs {
+            cluster_uid: true,
+            endpoints: true,
+            readiness: true,
+        }
+    }
+
+    fn classes(&self) -> &'static [&'static str] {
+        &CLASSES
+    }
+
+    fn serves(&self, service: &Service) -> bool {
+        settings::is_served(service, &self.shared.config)
+    }
+
+    fn selects(&self, service: &Service, node: &Node) -> bool {
+        settings::selector(service).is_none_or(|it| it.matches(&node.labels))
+    }
+
+    fn audit_period(&self) -> Option<Duration> {
+        Some(self.resync)
+    }
+
+    fn marked<'a>(
+        &'a self,
+        _: &'a str,
+        _: &'a [Arc<Node>],
+    ) -> BoxFuture<'a, Result<Vec<Marked>, CloudError>> {
+        Box::pin(async {
+            let mut marked = clb::marked(&self.shared).await?;
+            marked.extend(cns::marked(&self.shared).await?);
+            Ok(marked)
+        })
+    }
+
+    fn remove_orphan<'a>(&'a self, orphan: &'a Marked) -> BoxFuture<'a, Result<(), CloudError>> {
+        Box::pin(async {
+            match cns::remove_orphan(&self.shared, orphan).await {
+                Some(removed) => removed,
+                None => clb::remove_orphan(&self.shared, orphan).await,
+            }
+        })
+    }
+}

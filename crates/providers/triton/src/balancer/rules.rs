@@ -1,0 +1,38 @@
+//! The firewall rules of the account, listed once for all Services that are looked at together.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Mutex;
+use tokio::time::Instant;
+
+use crate::api::{ApiError, FirewallRule};
+use crate::site::Site;
+
+/// For how long a list is good: several Services are looked at together.
+const AGE: Duration = Duration::from_secs(5);
+
+/// The last list.
+#[derive(Debug, Default)]
+pub(crate) struct Rules(Mutex<Option<(Instant, Arc<Vec<FirewallRule>>)>>);
+
+impl Rules {
+    /// All rules.
+    pub(crate) async fn all(&self, site: &Site) -> Result<Arc<Vec<FirewallRule>>, ApiError> {
+        let mut known = self.0.lock().await;
+        if let Some((asked, rules)) = known.as_ref()
+            && asked.elapsed() < AGE
+        {
+            return Ok(Arc::clone(rules));
+        }
+        let asked = Instant::now();
+        let rules = Arc::new(site.api.firewall_rules().await?);
+        *known = Some((asked, Arc::clone(&rules)));
+        Ok(rules)
+    }
+
+    /// They have changed.
+    pub(crate) async fn forget(&self) {
+        *self.0.lock().await = None;
+    }
+}

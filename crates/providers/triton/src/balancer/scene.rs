@@ -1,0 +1,160 @@
+//! Everything that is known about one Service and the cloud when its plan is made.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bowline_core::{CloudError, CloudErrorKind, Exclusion, Goal, Wish};
+use futures::future::try_join_all;
+use futures::try_join;
+use uuid::Uuid;
+
+use super::Shared;
+use super::members::{Chosen, Nodes};
+use super::naming::label_of;
+use super::settings::Settings;
+use crate::api::{Account, Machine, Network, TagValue};
+use crate::id::{hyphenated, machine_id};
+use crate::roll::Listing;
+use crate::tags::NODE;
+
+/// A list of machines of that age is as good as a new one: several Services are looked at together.
+const LIST_AGE: Duration = Duration::from_secs(5);
+
+/// One Service at one moment.
+pub(crate) struct Scene<'a> {
+    pub(crate) shared: &'a Arc<Shared>,
+    pub(crate) wish: &'a Wish,
+    /// The uid of the cluster.
+    pub(crate) cluster: &'a str,
+    pub(crate) settings: Settings,
+    /// The label of the Service's name: on nodes in mode `cns`, on the machines in mode `clb`.
+    pub(crate) label: String,
+    pub(crate) account: Account,
+    pub(crate) networks: Arc<BTreeMap<Uuid, Network>>,
+    /// All live machines of the account.
+    pub(crate) listing: Arc<Listing>,
+    /// The nodes that may be targets, with their machines.
+    pub(crate) nodes: Nodes,
+    /// The machines of all nodes of the cluster, targets or not.
+    node_machines: BTreeSet<Uuid>,
+}
+
+impl<'a> Scene<'a> {
+    /// Reads what both modes need.
+    pub(crate) async fn look(
+        shared: &'a Arc<Shared>,
+        wish: &'a Wish,
+        settings: Settings,
+    ) -> Result<Self, CloudError> {
+        let Some(cluster) = wish.cluster_uid.as_deref() else {
+            let why = "the uid of the cluster is not known";
+            return Err(CloudError::new(CloudErrorKind::Unavailable, why));
+        };
+        let site = &shared.site;
+        let networks = async {
+            match (site.networks().await, wish.goal) {
+                // They are not needed to take away what is there.
+                (Err(_), Goal::Absent) => Ok(Arc::default()),
+                (read, _) => read,
+            }
+        };
+        let (account, networks, listing) =
+            try_join!(site.account(), networks, site.roll.recent(LIST_AGE))?;
+        let targets = wish.nodes.iter().filter_map(|it| it.provider_id.as_deref());
+        let others = wish.census.excluded.iter().map(String::as_str);
+        let node_machines = targets.chain(others).filter_map(machine_id).collect();
+        let (style, name) = (shared.config.cns_label_style, &shared.cluster_name);
+        Ok(Self {
+            shared,
+            wish,
+            cluster,
+            label: label_of(&wish.service, &settings, style, name),
+            settings,
+            account,
+            networks,
+            nodes: Nodes::new(&wish.nodes, &listing, cluster),
+            listing,
+            node_machines,
+        })
+    }
+
+    /// Whether a machine is of a node of the cluster, whether or not that may be a target.
+    pub(crate) fn is_node(&self, machine: Uuid) -> bool {
+        self.node_machines.contains(&machine)
+    }
+
+    /// Machines that bear the cluster's mark and are of no node that is known.
+    fn strangers(&self) -> impl Iterator<Item = Uuid> {
+        let ours = TagValue::from(self.cluster);
+        let machines = self.listing.machines.values();
+        let marked = machines.filter(move |it| it.tags.get(NODE) == Some(&ours));
+        marked.map(|it| it.id).filter(|id| !self.is_node(*id))
+    }
+
+    /// Whether a node may be there of which we do not know which machine it is.
+    fn has_unknown_nodes(&self) -> bool {
+        let census = &self.wish.census;
+        !census.unknown.is_empty() || census.left_out.contains_key(&Exclusion::Unidentified)
+    }
+
+    /// Machines that have left the cluster, for certain.
+    pub(crate) fn left(&self) -> BTreeSet<Uuid> {
+        if self.has_unknown_nodes() {
+            return BTreeSet::new();
+        }
+        self.strangers().collect()
+    }
+
+    /// Machines that may be of a node that is not known.
+    pub(crate) fn unclear(&self) -> BTreeSet<Uuid> {
+        if self.has_unknown_nodes() {
+            return self.strangers().collect();
+        }
+        BTreeSet::new()
+    }
+
+    /// The network that somebody named, and where; none: in the Service's annotation.
+    pub(crate) fn named_network(&self) -> Option<(&str, Option<&'static str>)> {
+        if let Some(name) = &self.settings.cns_network {
+            return Some((name, None));
+        }
+        let config = &self.shared.config;
+        let (name, key) = if self.settings.internal {
+            (&config.private_network, "private-network")
+        } else {
+            (&config.public_network, "public-network")
+        };
+        name.as_deref().map(|name| (name, Some(key)))
+    }
+
+    /// The network of that id or name; the first of several.
+    pub(crate) fn network_named(&self, name: &str) -> Option<Uuid> {
+        let id = hyphenated(name).filter(|id| self.networks.contains_key(id));
+        let mut networks = self.networks.values();
+        id.or_else(|| networks.find(|it| it.name == name).map(|it| it.id))
+    }
+
+    /// The configured zone, for networks that do not tell theirs.
+    pub(crate) fn configured_zone(&self) -> Option<&str> {
+        let config = &self.shared.config;
+        if self.settings.internal {
+            config.cns_suffix_private.as_deref()
+        } else {
+            config.cns_suffix_public.as_deref()
+        }
+    }
+
+    /// The name that the Service shows.
+    pub(crate) fn published(&self) -> Option<&str> {
+        let mut entrances = self.wish.service.ingress.iter();
+        entrances.find_map(|it| it.hostname.as_deref())
+    }
+
+    /// The machines of members, by id, with their cards.
+    pub(crate) async fn with_nics(&self, chosen: &Chosen) -> Result<Vec<Machine>, CloudError> {
+        let members = chosen.members.values();
+        let read = members.map(|it| self.shared.site.with_nics(&it.machine));
+        try_join_all(read).await
+    }
+}

@@ -1,0 +1,210 @@
+//! Reading one annotation after the other, and the forms that their values have.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv4Addr;
+
+use bowline_core::{Origin, Service, Setting};
+use ipnet::Ipv4Net;
+
+use super::table::Annotation;
+use super::{BalancingProtocol, Check, Fault, INVALID};
+use crate::balancer::naming::is_nodes_label;
+
+/// The longest DNS name.
+const LONGEST_NAME: usize = 253;
+/// The longest label of the name service, dots included.
+const LONGEST_LABEL: usize = 63;
+/// The highest port of the appliance.
+pub(super) const HIGHEST_PORT: u16 = 65_534;
+
+/// Reads annotations and collects what is wrong.
+pub(super) struct Reader<'a> {
+    service: &'a Service,
+    pub(super) faults: Vec<Fault>,
+}
+
+impl<'a> Reader<'a> {
+    pub(super) fn new(service: &'a Service) -> Self {
+        Self {
+            service,
+            faults: Vec::new(),
+        }
+    }
+
+    pub(super) fn fault(&mut self, message: String) {
+        self.faults.push(Fault {
+            reason: INVALID,
+            message,
+        });
+    }
+
+    /// A value with a form; a wrong one is a fault. None if absent, empty or wrong.
+    pub(super) fn value<T>(
+        &mut self,
+        row: Annotation,
+        parse: impl FnOnce(&str) -> Option<T>,
+    ) -> Option<T> {
+        let text = said(self.service, row)?;
+        let origin = Origin::Annotation(row.key.to_owned());
+        match Setting::read(text, origin, row.allowed, parse) {
+            Ok(setting) => Some(setting.value),
+            Err(error) => {
+                self.fault(error.to_string());
+                None
+            }
+        }
+    }
+
+    pub(super) fn yes_or_no(&mut self, row: Annotation) -> Option<bool> {
+        self.value(row, |text| match text.to_ascii_lowercase().as_str() {
+            "true" => Some(true),
+            "false" => Some(false),
+            _ => None,
+        })
+    }
+
+    pub(super) fn number(&mut self, row: Annotation, least: u16, most: u16) -> Option<u16> {
+        self.value(row, |text| number(text, least, most))
+    }
+
+    /// A name or an id.
+    pub(super) fn word(&mut self, row: Annotation) -> Option<String> {
+        self.value(row, |text| {
+            let fits = text.len() <= LONGEST_NAME && !text.contains(char::is_control);
+            fits.then(|| text.to_owned())
+        })
+    }
+}
+
+/// The value of an annotation without the space around it; an empty one counts as absent.
+pub(super) fn said(service: &Service, row: Annotation) -> Option<&str> {
+    let text = service.annotation(row.key)?.trim();
+    (!text.is_empty()).then_some(text)
+}
+
+fn number(text: &str, least: u16, most: u16) -> Option<u16> {
+    let digits = text.bytes().all(|byte| byte.is_ascii_digit());
+    let number: u16 = text.parse().ok().filter(|_| digits)?;
+    (least..=most).contains(&number).then_some(number)
+}
+
+/// One part of a DNS name.
+fn is_part(part: &str) -> bool {
+    let alphanumeric = |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    let bytes = part.as_bytes();
+    bytes.first().is_some_and(alphanumeric)
+        && bytes.last().is_some_and(alphanumeric)
+        && bytes.iter().all(|byte| alphanumeric(byte) || *byte == b'-')
+        && bytes.len() <= LONGEST_LABEL
+}
+
+/// A label of the name service that a person chose.
+pub(super) fn label(text: &str) -> Option<String> {
+    let fits = text.len() <= LONGEST_LABEL && text.split('.').all(is_part) && !is_nodes_label(text);
+    fits.then(|| text.to_owned())
+}
+
+/// A DNS name, in lower case.
+pub(super) fn host(text: &str) -> Option<String> {
+    let text = text.to_ascii_lowercase();
+    (text.len() <= LONGEST_NAME && text.split('.').all(is_part)).then_some(text)
+}
+
+/// DNS names separated by commas, each once.
+pub(super) fn hosts(text: &str) -> Option<Vec<String>> {
+    let hosts: Option<Vec<String>> = text.split(',').map(|it| host(it.trim())).collect();
+    hosts.filter(|hosts| is_without_repetition(hosts))
+}
+
+fn is_without_repetition<T: Ord>(items: &[T]) -> bool {
+    let distinct: BTreeSet<&T> = items.iter().collect();
+    distinct.len() == items.len()
+}
+
+/// Networks or addresses separated by commas or spaces.
+pub(super) fn networks(text: &str) -> Option<BTreeSet<Ipv4Net>> {
+    let words = text.split([',', ' ']).filter(|word| !word.is_empty());
+    words
+        .map(|word| {
+            let address = || word.parse::<Ipv4Addr>().ok().map(Ipv4Net::from);
+            word.parse().ok().or_else(address)
+        })
+        .map(|network: Option<Ipv4Net>| network.map(|it| it.trunc()))
+        .collect()
+}
+
+/// `<host>:<port>`.
+pub(super) fn host_and_port(text: &str) -> Option<String> {
+    let (name, port) = text.rsplit_once(':')?;
+    host(name)?;
+    number(port, 1, u16::MAX)?;
+    Some(text.to_owned())
+}
+
+/// Durations by name, in the order in which they are written.
+pub(super) fn timeouts(text: &str) -> Option<String> {
+    let mut names = Vec::new();
+    for part in text.split(',') {
+        let (name, milliseconds) = part.trim().split_once(':')?;
+        let digits = (1..=9).contains(&milliseconds.len())
+            && milliseconds.bytes().all(|byte| byte.is_ascii_digit());
+        let known = ["queue", "connect", "client", "server"].contains(&name);
+        if !known || !digits || names.contains(&name) {
+            return None;
+        }
+        names.push(name);
+    }
+    Some(text.split(',').map(str::trim).collect::<Vec<_>>().join(","))
+}
+
+/// Protocols of single ports of that Service.
+pub(super) fn protocols(text: &str, service: &Service) -> Option<BTreeMap<u16, BalancingProtocol>> {
+    let mut found = BTreeMap::new();
+    for part in text.split(',') {
+        let (port, protocol) = part.trim().split_once('=')?;
+        let named = |it: &&bowline_core::ServicePort| {
+            !port.is_empty() && (it.name == port || it.port.to_string() == port)
+        };
+        let port = service.ports.iter().find(named)?.port;
+        let protocol = BalancingProtocol::parse(protocol.trim())?;
+        if found.insert(port, protocol).is_some() {
+            return None;
+        }
+    }
+    Some(found)
+}
+
+/// How nodes are checked.
+pub(super) fn check(text: &str) -> Option<Check> {
+    if text == "off" {
+        return Some(Check::Off);
+    }
+    let mut given: BTreeMap<&str, &str> = BTreeMap::new();
+    for part in text.split(',') {
+        let (name, value) = part.trim().split_once('=')?;
+        let known = ["path", "port", "rise", "fall"].contains(&name);
+        if !known || given.insert(name, value).is_some() {
+            return None;
+        }
+    }
+    let count = |name: &str, most: u16| match given.get(name) {
+        Some(text) => number(text, 1, most).map(Some),
+        None => Some(None),
+    };
+    let path = match given.get("path") {
+        Some(path) => Some(check_path(path)?),
+        None => None,
+    };
+    Some(Check::Given {
+        path,
+        port: count("port", HIGHEST_PORT)?,
+        rise: count("rise", 1000)?,
+        fall: count("fall", 1000)?,
+    })
+}
+
+fn check_path(path: &str) -> Option<String> {
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"._~/%?=&+-".contains(&byte);
+    let right = path.starts_with('/') && path.len() <= 255 && path.bytes().all(fits);
+    right.then(|| path.to_owned())
+}

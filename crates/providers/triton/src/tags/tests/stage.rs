@@ -1,0 +1,187 @@
+//! A simulated data center, a keeper, and somebody who wants something.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bowline_core::{CloudError, CloudName};
+use bowline_http::{Connector, Surroundings};
+use bowline_simulator::World;
+use bowline_simulator::journal::Entry;
+use bowline_simulator::serve::Server;
+use bowline_simulator::triton::{DEFAULT_PRIVATE_KEY, MachineSpec, Scene, Triton as Simulated};
+use prometheus_client::metrics::counter::Counter;
+use serde_json::Value;
+use uuid::Uuid;
+
+use super::super::{About, Keeper, Ports, Settled, Tags};
+use crate::api::{Api, Client, Setting};
+use crate::site::Site;
+use crate::testing::{AUTHORITY, config};
+
+pub(super) const CLUSTER: &str = "cccccccc-0000-4000-8000-00000000000c";
+pub(super) const OTHER: &str = "dddddddd-0000-4000-8000-00000000000d";
+
+pub(super) struct Stage {
+    pub(super) world: World,
+    pub(super) cloud: Arc<Simulated>,
+    pub(super) repairs: Counter,
+    _server: Server,
+}
+
+/// The id of the machine with that number.
+pub(super) fn id(number: u32) -> Uuid {
+    Uuid::from_u128(0x5b1e_2d3c_0000_4000_8000_0000_0000_0000 + u128::from(number))
+}
+
+pub(super) fn ids(numbers: impl IntoIterator<Item = u32>) -> BTreeSet<Uuid> {
+    numbers.into_iter().map(id).collect()
+}
+
+#[expect(
+    clippy::unnecessary_wraps,
+    reason = "the other thing that is told about a label is none"
+)]
+pub(super) fn port(port: u16) -> Option<Ports> {
+    Some(Ports::from([Some(port)]))
+}
+
+impl Stage {
+    /// With so many machines.
+    pub(super) fn new(count: u32, seed: u64) -> Self {
+        let world = World::simulated(seed);
+        let cloud = Simulated::from_fixture(&world, Scene::default()).unwrap();
+        cloud.set_throttle(None);
+        for number in 1..=count {
+            let name = format!("k8s-{number}");
+            let machine = MachineSpec::named(&name).id(&id(number).to_string());
+            cloud.add_machine(&machine).unwrap();
+        }
+        let server = Server::builder(&world, cloud.clone()).pipe(AUTHORITY);
+        Self {
+            world,
+            cloud,
+            repairs: Counter::default(),
+            _server: server,
+        }
+    }
+
+    /// Somebody's way to the API, with so many calls a second.
+    pub(super) fn api(&self, qps: u32) -> Arc<Api> {
+        let file = format!("[Global]\nqps = {qps}\nburst = {}\n", (qps * 3).min(1000));
+        let config = config(&[("SDC_PRIVATE_KEY", DEFAULT_PRIVATE_KEY)], Some(&file));
+        let surroundings = Surroundings {
+            name: CloudName::parse("triton").unwrap(),
+            connector: Connector::simulated(self.world.pipes.clone()),
+            clock: self.world.clock.clone(),
+            random: self.world.random.fork(),
+            metrics: None,
+        };
+        let metrics = crate::TritonMetrics::default();
+        let setting = Setting::new(&surroundings, config.calls.clone(), &metrics);
+        let client = Client::new(&config.profiles[0].connection, &setting).unwrap();
+        Arc::new(Api::new(client))
+    }
+
+    pub(super) fn keeper_at(&self, qps: u32) -> Arc<Keeper> {
+        let config = config(&[("SDC_PRIVATE_KEY", DEFAULT_PRIVATE_KEY)], None);
+        let site = Site::new(&config.profiles[0], self.api(qps));
+        Arc::new(Keeper::new(Arc::new(site), self.repairs.clone()))
+    }
+
+    pub(super) fn keeper(&self) -> Arc<Keeper> {
+        self.keeper_at(5)
+    }
+
+    /// A tag that is a text.
+    pub(super) fn tag(&self, number: u32, key: &str) -> Option<String> {
+        let machine = self.cloud.machine(&id(number).to_string()).unwrap();
+        machine.tag(key).map(ToOwned::to_owned)
+    }
+
+    /// All tags, as the API shows them.
+    pub(super) fn tags(&self, number: u32) -> Tags {
+        let machine = self.cloud.machine(&id(number).to_string()).unwrap();
+        serde_json::from_value(Value::Object(machine.tags)).unwrap()
+    }
+
+    pub(super) fn set_tag(&self, number: u32, key: &str, value: impl Into<Value>) {
+        let machine = id(number).to_string();
+        self.cloud
+            .set_tag(&machine, key, Some(value.into()))
+            .unwrap();
+    }
+
+    /// Every call that could have changed something.
+    pub(super) fn writes(&self) -> Vec<Entry> {
+        let entries = self.world.journal.entries();
+        entries
+            .into_iter()
+            .filter(|it| it.method != "GET")
+            .collect()
+    }
+
+    /// `METHOD last-part-of-path` of the writes to a machine.
+    pub(super) fn writes_to(&self, number: u32) -> Vec<String> {
+        let part = id(number).to_string();
+        let writes = self.writes();
+        let line = |it: &Entry| {
+            let last = it.path.rsplit('/').next().unwrap_or_default();
+            format!("{} {last}", it.method)
+        };
+        let to = writes.iter().filter(|it| it.path.contains(&part));
+        to.map(line).collect()
+    }
+}
+
+/// What came of settling, when nothing is on its way any more.
+pub(super) type Outcomes = BTreeMap<Uuid, Result<Settled, CloudError>>;
+
+/// Calls again for as long as something is on its way, as a controller does.
+pub(super) async fn settle(
+    keeper: &Keeper,
+    machines: &BTreeSet<Uuid>,
+    about: About<'_>,
+) -> Outcomes {
+    for _ in 0..10_000 {
+        let outcomes = keeper.settle_all(CLUSTER, machines, about).await;
+        let waits = outcomes.values().filter_map(|it| match it {
+            Ok(Settled::Working { after }) => Some(*after),
+            _ => None,
+        });
+        let Some(wait) = waits.min() else {
+            return outcomes;
+        };
+        tokio::time::sleep(wait.max(Duration::from_millis(100))).await;
+    }
+    panic!("it does not end");
+}
+
+#[track_caller]
+pub(super) fn all_done(outcomes: &Outcomes) {
+    for (id, outcome) in outcomes {
+        assert!(matches!(outcome, Ok(Settled::Done)), "{id}: {outcome:?}");
+    }
+}
+
+/// Tells a label to machines, and brings it there.
+pub(super) async fn put(
+    keeper: &Keeper,
+    machines: &BTreeSet<Uuid>,
+    label: &str,
+    ports: Option<Ports>,
+) -> Outcomes {
+    for machine in machines {
+        keeper.tell(*machine, label, ports.clone());
+    }
+    settle(keeper, machines, About::Label(label)).await
+}
+
+pub(super) async fn put_done(
+    keeper: &Keeper,
+    machines: &BTreeSet<Uuid>,
+    label: &str,
+    ports: Option<Ports>,
+) {
+    all_done(&put(keeper, machines, label, ports).await);
+}

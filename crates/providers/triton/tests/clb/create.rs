@@ -1,0 +1,315 @@
+//! Cases on making load balancer machines.
+
+use std::time::Duration;
+
+use bowline_core::{Goal, Impact, TrafficPolicy};
+use bowline_simulator::faults::Action;
+use bowline_simulator::triton::{EXTERNAL, FABRIC};
+use serde_json::json;
+
+use super::shop::{ACCOUNT, CLUSTER, NAME, Shop, UID, open, port, steps};
+
+fn nodes_name() -> String {
+    format!("k8s-nodes-cccccccc.svc.{ACCOUNT}.int.eg-1.example.com")
+}
+
+#[tokio::test(start_paused = true)]
+async fn triton_case_46_a_service_gets_one_machine_that_knows_its_nodes() {
+    let mut shop = Shop::new();
+    let outcome = shop.ensure().await;
+    outcome.good();
+    let changes = shop.changes();
+    let made: Vec<_> = changes
+        .iter()
+        .filter(|it| it.0 == "createmachine")
+        .collect();
+    assert_eq!(made.len(), 1, "{changes:?}");
+    let name = format!("my-fabric.{}", nodes_name());
+    let map = format!("tcp://80:{name}:30080,tcp://443:{name}:30443");
+    let image = bowline_simulator::triton::BALANCER_IMAGE;
+    assert_eq!(
+        made[0].1,
+        json!({
+            "name": NAME, "image": image, "package": "lb1.small",
+            "networks": [EXTERNAL, FABRIC], "firewall_enabled": true, "deletion_protection": false,
+            "allow_shared_images": true,
+            "tag.bowline.clb": CLUSTER, "tag.bowline.service": "prod/web", "tag.bowline.uid": UID,
+            "tag.triton.cns.services": "web.prod",
+            "metadata.cloud.tritoncompute:loadbalancer": "true",
+            "metadata.cloud.tritoncompute:max_rs": "32",
+            "metadata.cloud.tritoncompute:portmap": map,
+        })
+    );
+    for number in 1..=3 {
+        let node = shop.sim.machine(&format!("k8s-{number}")).unwrap();
+        assert_eq!(node.tag("triton.cns.services"), Some("k8s-nodes-cccccccc"));
+        assert_eq!(node.tag("bowline.cns"), Some("k8s-nodes-cccccccc"));
+        assert_eq!(node.tag("bowline.node"), Some(CLUSTER));
+    }
+    let machine = shop.machine();
+    assert_eq!(shop.shown(), format!("{} (Proxy)", machine.addresses[0]));
+    assert!(machine.addresses[0].starts_with("203.0.113."));
+    assert_eq!(shop.get("instances"), machine.id);
+    assert_eq!(
+        shop.get("status"),
+        "1 of 1 load balancer machines run: 80/TCP→30080, 443/TCP→30443"
+    );
+    assert_eq!(
+        steps(&outcome.plan),
+        [
+            "update DNS service k8s-nodes-cccccccc".to_owned(),
+            format!("create machine {NAME}"),
+            "create firewall rule front-tcp".to_owned(),
+        ]
+    );
+    assert_eq!(outcome.plan.impact(), Impact::InPlace);
+    assert!(shop.ensure().await.good().plan.is_empty());
+    assert_eq!(shop.writes(), [""; 0]);
+    shop.wait(30).await;
+    let info = shop.sim.appliance(NAME).unwrap();
+    assert_eq!(info.dropped, [""; 0]);
+    let targets: Vec<usize> = info.entries.iter().map(|it| it.targets.len()).collect();
+    assert_eq!(targets, [3, 3], "every node once");
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_names_of_single_networks_the_plain_name_serves() {
+    let scene = bowline_simulator::triton::Scene {
+        networks: plain_networks(),
+        ..Default::default()
+    };
+    let mut shop = Shop::staged(scene, 2, "");
+    shop.ensure().await.good();
+    let map = shop.metadata("portmap").unwrap();
+    let begin = format!("tcp://80:k8s-nodes-cccccccc.svc.{ACCOUNT}.inside.example.com:30080");
+    assert!(map.starts_with(&begin), "{map}");
+    assert!(shop.ensure().await.good().plan.is_empty());
+}
+
+/// Networks whose zones are no wildcards, so that there are no names of single networks.
+fn plain_networks() -> Vec<bowline_simulator::triton::NetworkSpec> {
+    use bowline_simulator::triton::NetworkSpec;
+    let outside = NetworkSpec {
+        public: true,
+        zones: vec!["outside.example.com".to_owned()],
+        ..NetworkSpec::named("external", "203.0.113.0/24".parse().unwrap())
+    };
+    let inside = NetworkSpec {
+        zones: vec!["inside.example.com".to_owned()],
+        ..NetworkSpec::named("inside", "10.20.0.0/24".parse().unwrap())
+    };
+    vec![outside, inside]
+}
+
+#[tokio::test(start_paused = true)]
+async fn triton_case_47_after_a_crash_the_machine_is_found_again() {
+    let mut before = Vec::new();
+    for looks in [1, 2, 8, 9, 10, 12] {
+        let mut shop = Shop::new();
+        shop.until_crash(Goal::Present, looks).await;
+        before.extend(shop.names());
+        shop.restart();
+        shop.service.annotations = None;
+        shop.ensure().await.good();
+        let machine = shop.machine();
+        assert_eq!(
+            (machine.name.as_str(), shop.get("instances")),
+            (NAME, &*machine.id)
+        );
+        let writes = shop.writes();
+        let made = writes.iter().filter(|it| *it == "createmachine").count();
+        assert_eq!(made, 1, "died after {looks} looks");
+    }
+    assert!(
+        (1..6).contains(&before.len()),
+        "some died before it was made, some after"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_was_lost_makes_no_second_machine() {
+    let mut shop = Shop::new();
+    shop.fault("createmachine", 1, Action::LostAnswer);
+    shop.ensure().await.good();
+    assert_eq!(shop.names(), [NAME]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn triton_case_48_protocols_certificates_and_checks_are_told_to_the_machine() {
+    let mut shop = Shop::new();
+    shop.set("protocols", "443=https-http");
+    shop.set("certificate_name", "shop.example.com");
+    shop.service.traffic_policy = TrafficPolicy::Local;
+    shop.service.health_check_node_port = Some(31000);
+    shop.ensure().await.good();
+    let name = format!("my-fabric.{}", nodes_name());
+    assert_eq!(
+        shop.metadata("portmap").unwrap(),
+        format!(
+            "tcp://80:{name}:30080{{check:/healthz,port:31000}},\
+             https-http://443:{name}:30443{{check:/healthz,port:31000}}"
+        )
+    );
+    assert_eq!(
+        shop.metadata("certificate_name").as_deref(),
+        Some("shop.example.com")
+    );
+    shop.wait(10).await;
+    let info = shop.sim.appliance(NAME).unwrap();
+    assert_eq!(info.certificate.as_deref(), Some("shop.example.com"));
+    let check = Some(("/healthz".to_owned(), Some(31000)));
+    assert!(info.entries.iter().all(|it| it.check == check), "{info:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn triton_case_51_a_udp_port_stops_the_whole() {
+    let mut shop = Shop::new();
+    shop.service.ports.push(port("UDP", 53, 30053));
+    let outcome = shop.ensure().await;
+    assert_eq!(outcome.problems(), ["UnsupportedProtocol"]);
+    assert_eq!(shop.machines(), []);
+    assert_eq!(shop.writes(), [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn triton_case_52_a_quota_is_told_as_such_and_tried_again_after_five_minutes() {
+    let mut shop = Shop::new();
+    let body = json!({"code": "NotAuthorized",
+                      "message": "Quota exceeded; to have your limits raised please contact Support"});
+    let refusal = Action::Status {
+        code: 403,
+        headers: std::collections::BTreeMap::new(),
+        body: Some(body),
+    };
+    shop.fault("createmachine", 1, refusal);
+    let outcome = shop.ensure().await;
+    assert_eq!(outcome.reasons(), ["QuotaExceeded"]);
+    let message = &outcome.notices[0].message;
+    assert!(
+        message.contains("Quota exceeded; to have your limits raised"),
+        "{message}"
+    );
+    assert_eq!(shop.shown(), "");
+    // Rules and labels do not wait for it.
+    assert_eq!(shop.rules().len(), 1);
+    shop.calls();
+    let outcome = shop.ensure().await;
+    let left = outcome.hint.unwrap();
+    assert!(
+        left <= Duration::from_secs(300) && left > Duration::from_secs(290),
+        "{left:?}"
+    );
+    assert!(outcome.error.unwrap().contains("Quota exceeded"));
+    assert_eq!(shop.writes(), [""; 0]);
+    tokio::time::sleep(left).await;
+    shop.ensure().await.good();
+    assert_eq!(shop.names(), [NAME]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn triton_case_53_machines_that_fail_are_replaced_but_not_without_end() {
+    let mut shop = Shop::new();
+    shop.sim.fail_provisions(4);
+    let mut failures = 0;
+    let outcome = loop {
+        let outcome = shop.ensure().await;
+        match (&outcome.error, outcome.hint) {
+            (Some(error), Some(hint)) => {
+                assert!(error.contains("another one is made"), "{error}");
+                failures += 1;
+                tokio::time::sleep(hint).await;
+            }
+            _ => break outcome,
+        }
+    };
+    assert_eq!(failures, 2);
+    assert_eq!(outcome.reasons(), ["CLBProvisionFailed"]);
+    assert_eq!((shop.shown(), shop.machines().len()), (String::new(), 0));
+    let writes = shop.writes();
+    let count = |name: &str| writes.iter().filter(|it| *it == name).count();
+    assert_eq!((count("createmachine"), count("deletemachine")), (3, 3));
+    let begun = tokio::time::Instant::now();
+    let later = shop.ensure().await;
+    tokio::time::sleep(later.hint.unwrap()).await;
+    assert!(begun.elapsed() >= Duration::from_secs(290));
+    // One try, and again a pause.
+    let outcome = shop.ensure().await;
+    assert_eq!(outcome.reasons(), ["CLBProvisionFailed"]);
+    let later = shop.ensure().await;
+    tokio::time::sleep(later.hint.unwrap()).await;
+    shop.ensure().await.good();
+    assert_eq!(shop.names(), [NAME]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_machine_that_does_not_run_in_time_is_replaced() {
+    let mut shop = Shop::with("provision-timeout = 30s");
+    shop.sim
+        .set_timings(|it| it.provision = Duration::from_secs(100));
+    let outcome = shop.ensure().await;
+    let error = outcome.error.unwrap();
+    assert!(error.contains("did not run in time"), "{error}");
+    assert_eq!(shop.machines(), []);
+    shop.sim
+        .set_timings(|it| it.provision = Duration::from_secs(3));
+    shop.ensure().await.good();
+    assert_eq!(shop.names(), [NAME]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn triton_case_56_forty_nodes_need_64_slots_and_they_are_never_taken_back() {
+    let scene = bowline_simulator::triton::Scene::default();
+    let mut shop = Shop::staged(scene, 40, "");
+    shop.ensure().await.good();
+    assert_eq!(shop.metadata("max_rs").as_deref(), Some("64"));
+    shop.nodes.truncate(3);
+    shop.settle().await.good();
+    assert_eq!(shop.metadata("max_rs").as_deref(), Some("64"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn triton_case_82_timeouts_are_in_braces_and_what_does_not_parse_changes_nothing() {
+    let mut shop = Shop::new();
+    shop.set("timeouts", "connect:5000");
+    shop.ensure().await.good();
+    assert_eq!(shop.metadata("timeouts").as_deref(), Some("{connect:5000}"));
+    shop.calls();
+    for (name, value) in [("timeouts", "connect:5s"), ("health_check", "path=/a,b")] {
+        shop.unset("timeouts")
+            .unset("health_check")
+            .set(name, value);
+        let outcome = shop.ensure().await;
+        assert_eq!(outcome.problems(), ["InvalidAnnotation"], "{name}");
+        assert_eq!(shop.writes(), [""; 0]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn triton_case_83_a_package_that_is_not_shown_yet_is_no_other_package() {
+    let mut shop = Shop::new();
+    let outcome = shop.ensure().await;
+    assert_eq!(outcome.good().notices, []);
+    shop.sim.set_package(NAME, "").unwrap();
+    shop.wait(10).await;
+    assert!(shop.ensure().await.good().plan.is_empty());
+    assert_eq!(shop.names(), [NAME]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_operator_forgot_is_told() {
+    let mut shop = Shop::with("clb-package = nonesuch");
+    assert_eq!(shop.ensure().await.problems(), ["CLBPackageNotFound"]);
+    assert_eq!(
+        shop.ensure().await.problems(),
+        ["CLBPackageNotFound"],
+        "with every plan"
+    );
+    let mut shop = Shop::with("clb-image = nonesuch");
+    assert_eq!(shop.ensure().await.problems(), ["CLBImageNotFound"]);
+    let mut shop = open().await;
+    let shown = shop.shown();
+    shop.set("image", "nonesuch");
+    assert_eq!(shop.ensure().await.problems(), ["CLBImageNotFound"]);
+    assert_eq!((shop.names(), shop.shown()), (vec![NAME.to_owned()], shown));
+    assert_eq!(shop.writes(), [""; 0], "what is there serves");
+}

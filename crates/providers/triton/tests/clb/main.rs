@@ -1,0 +1,15 @@
+//! Load balancer machines: the provider before a simulated data center, under a paused clock.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test may"
+)]
+
+mod create;
+mod modes;
+mod remove;
+mod share;
+mod shop;
+mod update;

@@ -1,0 +1,169 @@
+//! Cases on changes of the mode, and on trouble around load balancer machines.
+
+use std::time::Duration;
+
+use bowline_core::Goal;
+use bowline_simulator::triton::State;
+
+use super::shop::{NAME, Shop, node, open};
+
+const FRONT: &str = "web.prod.svc.aaaaaaaa-0000-4000-8000-00000000000a.eg-1.cns.example.com";
+
+fn tag(shop: &Shop, machine: &str, key: &str) -> Option<String> {
+    let machine = shop.sim.machine(machine).unwrap();
+    machine.tag(key).map(str::to_owned)
+}
+
+#[tokio::test(start_paused = true)]
+async fn from_names_of_nodes_to_machines_the_label_leaves_the_nodes_first() {
+    let mut shop = Shop::new();
+    shop.set("mode", "cns");
+    shop.settle().await.good();
+    assert_eq!(shop.shown(), FRONT);
+    assert!(
+        tag(&shop, "k8s-1", "triton.cns.services")
+            .unwrap()
+            .starts_with("web.prod:")
+    );
+    shop.set("mode", "clb");
+    shop.ensure().await.good();
+    assert!(shop.shown().starts_with("203.0.113."), "{}", shop.shown());
+    assert_eq!(
+        tag(&shop, NAME, "triton.cns.services"),
+        None,
+        "nodes still have it"
+    );
+    let both = tag(&shop, "k8s-1", "triton.cns.services").unwrap();
+    assert!(
+        both.contains("k8s-nodes-cccccccc") && both.contains("web.prod:30080"),
+        "{both}"
+    );
+    shop.settle().await.good();
+    assert_eq!(
+        tag(&shop, "k8s-1", "triton.cns.services").as_deref(),
+        Some("k8s-nodes-cccccccc")
+    );
+    assert_eq!(
+        tag(&shop, NAME, "triton.cns.services").as_deref(),
+        Some("web.prod")
+    );
+    assert!(shop.ensure().await.good().plan.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn from_machines_to_names_of_nodes_the_machines_go_when_the_name_is_shown() {
+    let mut shop = open().await;
+    shop.set("mode", "cns");
+    shop.ensure().await.good();
+    assert_eq!((shop.shown().as_str(), shop.names().len()), (FRONT, 1));
+    shop.settle().await.good();
+    assert_eq!((shop.shown().as_str(), shop.names().len()), (FRONT, 0));
+    let tag = tag(&shop, "k8s-1", "triton.cns.services");
+    assert_eq!(tag.as_deref(), Some("web.prod:30080,web.prod:30443"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_restart_writes_nothing() {
+    let mut shop = open().await;
+    shop.restart();
+    assert!(shop.ensure().await.good().plan.is_empty());
+    assert_eq!(shop.writes(), [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn while_the_name_service_is_down_nothing_is_made_and_what_serves_stays() {
+    let mut shop = Shop::new();
+    shop.sim.set_quirks(|it| {
+        it.names_down = true;
+        it.networks_without_suffixes = true;
+    });
+    let outcome = shop.ensure().await;
+    assert!(outcome.error.is_some() || !outcome.plan.problems.is_empty());
+    assert_eq!((shop.machines().len(), shop.writes().len()), (0, 0));
+    shop.sim.set_quirks(|it| it.names_down = false);
+    shop.wait(61).await;
+    shop.ensure().await.good();
+    let shown = shop.shown();
+    shop.calls();
+    shop.sim.set_quirks(|it| it.names_down = true);
+    shop.wait(61).await;
+    let outcome = shop.ensure().await;
+    assert!(outcome.good().plan.is_empty());
+    assert_eq!(shop.shown(), shown);
+    assert_eq!(shop.writes(), [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_machine_on_a_dead_compute_node_holds_up_nothing_else() {
+    let mut shop = open().await;
+    let compute_node = shop.machine().compute_node.unwrap();
+    shop.sim.kill_compute_node(&compute_node);
+    shop.service.ports[0].node_port = 30999;
+    shop.service.source_ranges = vec!["198.51.100.0/24".to_owned()];
+    let outcome = shop.ensure().await;
+    assert_eq!(outcome.reasons(), ["CLBChangePending"]);
+    assert!(shop.rules()[0].1.rule.contains("198.51.100.0/24"));
+    shop.sim.revive_compute_node(&compute_node);
+    shop.ensure().await.good();
+    assert!(shop.metadata("portmap").unwrap().contains(":30999"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn nodes_come_and_go_without_a_word_to_the_machines() {
+    let mut shop = open().await;
+    let fourth =
+        bowline_simulator::triton::MachineSpec::named("k8s-4").id(&super::shop::node_id(4));
+    shop.sim.add_machine(&fourth).unwrap();
+    shop.nodes.push(node(4));
+    shop.nodes.remove(0);
+    shop.wait(10).await;
+    shop.ensure().await.good();
+    assert_eq!(
+        tag(&shop, "k8s-4", "triton.cns.services").as_deref(),
+        Some("k8s-nodes-cccccccc")
+    );
+    let writes = shop.writes();
+    assert!(
+        !writes.iter().any(|it| it.contains("metadata")),
+        "{writes:?}"
+    );
+    for key in ["triton.cns.services", "bowline.cns", "bowline.node"] {
+        assert_eq!(
+            tag(&shop, "k8s-1", key),
+            None,
+            "{key}: it has left the cluster"
+        );
+    }
+    // A node that nobody can read may be its node.
+    let mut wish = shop.wish(Goal::Present);
+    wish.nodes.remove(0);
+    wish.census.unknown = vec!["k8s-2".to_owned()];
+    let draft = shop.balancers().draft(&wish).await.unwrap();
+    assert!(draft.plan.is_empty(), "{:?}", draft.plan.steps);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_machine_that_somebody_destroyed_is_made_again() {
+    let mut shop = open().await;
+    let old = shop.machine().id;
+    shop.sim.destroy(NAME).unwrap();
+    shop.wait(10).await;
+    shop.ensure().await.good();
+    let new = shop.machine();
+    assert_ne!(new.id, old);
+    assert_eq!(new.state, State::Running);
+    assert!(shop.shown().contains(&new.addresses[0]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_name_that_somebody_else_has_is_told_and_theirs_stays() {
+    let mut shop = Shop::new();
+    let theirs = bowline_simulator::triton::MachineSpec::named(NAME);
+    shop.sim.add_machine(&theirs).unwrap();
+    let outcome = shop.ensure().await;
+    assert_eq!(outcome.reasons(), ["CLBNameTaken"]);
+    let later = shop.ensure().await.hint.unwrap();
+    assert!(later > Duration::from_secs(200), "{later:?}");
+    assert_eq!(shop.machines(), []);
+    assert!(shop.sim.machine(NAME).is_some());
+}

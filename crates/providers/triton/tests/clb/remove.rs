@@ -1,0 +1,157 @@
+//! Cases on taking load balancer machines away.
+
+use bowline_core::{Goal, Whose};
+use bowline_simulator::triton::MachineSpec;
+
+use super::shop::{CLUSTER, NAME, Shop, UID, named, open, steps};
+
+#[tokio::test(start_paused = true)]
+async fn triton_case_55_a_machine_that_its_user_protects_stays_until_they_do_not() {
+    let mut shop = open().await;
+    shop.sim.protect(NAME, true).unwrap();
+    shop.wait(10).await;
+    let outcome = shop.delete().await;
+    assert_eq!(outcome.problems(), ["DeletionProtected"]);
+    assert_eq!(shop.names(), [NAME]);
+    shop.sim.protect(NAME, false).unwrap();
+    shop.wait(10).await;
+    shop.delete().await.good();
+    assert_eq!(shop.machines(), []);
+    assert_eq!(shop.rules().len(), 0);
+    for number in 1..=3 {
+        let node = shop.sim.machine(&format!("k8s-{number}")).unwrap();
+        assert_eq!(node.tag("triton.cns.services"), None);
+    }
+    shop.wait(10).await;
+    assert!(shop.delete().await.good().plan.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn protection_that_was_asked_for_is_put_up_and_taken_away() {
+    let mut shop = open().await;
+    shop.set("deletion_protection", "true");
+    shop.ensure().await.good();
+    assert!(shop.machine().deletion_protection);
+    shop.delete().await.good();
+    assert_eq!(shop.machines(), []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_machine_that_does_not_say_that_it_is_ours_is_never_deleted() {
+    for (tag, value) in [
+        ("bowline.uid", Some("another".into())),
+        (
+            "bowline.clb",
+            Some("dddddddd-0000-4000-8000-00000000000d".into()),
+        ),
+        ("bowline.clb", None),
+    ] {
+        let mut shop = open().await;
+        let draft = shop.draft(Goal::Absent).await.unwrap();
+        // Between the plan and its step.
+        shop.sim.set_tag(NAME, tag, value).unwrap();
+        let delete = draft
+            .plan
+            .steps
+            .iter()
+            .position(|it| it.object.name == NAME)
+            .unwrap();
+        let mut executor = draft.executor;
+        let error = executor.carry_out(delete).await.unwrap_err();
+        assert!(error.to_string().contains("stays"), "{error}");
+        assert!(!shop.writes().contains(&"deletemachine".to_owned()));
+        shop.wait(10).await;
+        shop.delete().await.good();
+        assert!(shop.sim.machine(NAME).is_some());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_label_of_the_nodes_stays_while_another_service_needs_it() {
+    let mut shop = open().await;
+    shop.others = vec![named(
+        "api",
+        "11111111-7d11-4c55-9a0e-5b2f6f1f0a01",
+        &[(80, 30081)],
+    )];
+    shop.delete().await.good();
+    let node = shop.sim.machine("k8s-1").unwrap();
+    assert_eq!(node.tag("triton.cns.services"), Some("k8s-nodes-cccccccc"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deletion_survives_a_crash_at_every_look() {
+    for looks in 1..6 {
+        let mut shop = open().await;
+        shop.until_crash(Goal::Absent, looks).await;
+        shop.restart();
+        shop.wait(10).await;
+        shop.delete().await.good();
+        assert_eq!(
+            (shop.machines().len(), shop.rules().len()),
+            (0, 0),
+            "{looks}"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn orphans_are_ours_by_the_uid_of_the_cluster_and_go_only_unprotected() {
+    let shop = open().await;
+    let foreign = MachineSpec::named("other-clb-0")
+        .tag("bowline.clb", "dddddddd-0000-4000-8000-00000000000d")
+        .tag("bowline.uid", "u");
+    shop.sim.add_machine(&foreign).unwrap();
+    let marked = shop.balancers().marked("kubernetes", &[]).await.unwrap();
+    let of = |name: &str| marked.iter().find(|it| it.name == name).unwrap();
+    assert_eq!(
+        (of(NAME).service_uid.as_str(), &of(NAME).whose),
+        (UID, &Whose::Ours)
+    );
+    assert_eq!(of("other-clb-0").whose, Whose::Foreign);
+    let refused = shop.balancers().remove_orphan(of("other-clb-0")).await;
+    assert!(refused.unwrap_err().to_string().contains("another mark"));
+    shop.sim.protect(NAME, true).unwrap();
+    let refused = shop.balancers().remove_orphan(of(NAME)).await;
+    assert!(refused.unwrap_err().to_string().contains("protected"));
+    shop.sim.protect(NAME, false).unwrap();
+    shop.balancers().remove_orphan(of(NAME)).await.unwrap();
+    shop.wait(2).await;
+    assert_eq!(shop.names(), ["other-clb-0"]);
+    let fresh = Shop::new();
+    fresh.sim.add_machine(&foreign).unwrap();
+    let marked = fresh.balancers().marked("kubernetes", &[]).await.unwrap();
+    assert!(
+        matches!(marked[0].whose, Whose::Unclear(_)),
+        "no uid is known yet"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn machines_of_the_former_controller_are_taken_over_if_that_is_configured() {
+    for (lines, adopted) in [("", false), ("adopt-legacy = true", true)] {
+        let mut shop = Shop::with(lines);
+        let legacy = MachineSpec::named("web")
+            .package("lb1.small")
+            .tag("managed-by", "triton-loadbalancer-controller")
+            .tag("loadbalancer", true);
+        let mut legacy = legacy;
+        legacy.image = Some("cloud-load-balancer".to_owned());
+        legacy.firewall_enabled = true;
+        shop.sim.add_machine(&legacy).unwrap();
+        let outcome = shop.ensure().await;
+        outcome.good();
+        let machine = shop.machine();
+        assert_eq!(machine.name == "web", adopted, "{:?}", steps(&outcome.plan));
+        assert_eq!(machine.tag("bowline.clb"), Some(CLUSTER));
+        assert_eq!(machine.tag("bowline.uid"), Some(UID));
+        if adopted {
+            assert_eq!(
+                machine.tag("managed-by"),
+                Some("triton-loadbalancer-controller")
+            );
+            shop.wait(10).await;
+            assert!(shop.ensure().await.good().plan.is_empty());
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! What goes wrong, and what does not because of it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bowline_core::{
+    BoxFuture, Cloud as _, Cluster, ClusterError, Goal, Kept, KeptKind, KeptObject, News, Node,
+    Secret,
+};
+use serde_json::json;
+
+use crate::shop::{CLUSTER, Shop, id, outside};
+
+#[tokio::test(start_paused = true)]
+async fn a_machine_that_cannot_be_written_is_not_waited_for() {
+    let mut shop = Shop::new();
+    let compute_node = shop.machine(2).compute_node.unwrap();
+    for number in [1, 3] {
+        let other = "c0000000-0000-4000-8000-00000000000f";
+        shop.cloud.migrate(&id(number), other).unwrap();
+    }
+    shop.cloud.kill_compute_node(&compute_node);
+    shop.add("web");
+    let outcome = shop.ensure("web").await;
+    outcome.good();
+    assert!(outcome.reasons().contains("CNSTagPending"), "{outcome:?}");
+    assert_eq!(
+        shop.news().await,
+        Some(("k8s-2".to_owned(), "CNSTagPending"))
+    );
+    shop.wait(60).await;
+    shop.ensure("web").await.good();
+    assert_eq!(shop.news().await, None, "it was told");
+    assert_eq!(shop.tags(), ["web.prod:30080", "", "web.prod:30080"]);
+    assert_eq!(shop.status("web"), [outside("web.prod")]);
+    shop.delete("web").await.good();
+    assert_eq!(shop.tags(), [""; 3]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_nobody_understands_is_left_alone() {
+    let mut shop = Shop::new();
+    shop.cloud
+        .set_tag(&id(1), "triton.cns.services", Some(json!(7)))
+        .unwrap();
+    shop.add("web");
+    let outcome = shop.ensure("web").await;
+    assert!(outcome.good().reasons().contains("BadCNSTag"));
+    assert_eq!(shop.news().await, Some(("k8s-1".to_owned(), "BadCNSTag")));
+    shop.ensure("web").await.good();
+    assert_eq!(shop.news().await, None, "it was told");
+    assert_eq!(shop.machine(1).tags["triton.cns.services"], json!(7));
+    assert_eq!(shop.tag(2), "web.prod:30080");
+    shop.delete("web").await.good();
+    assert_eq!(shop.tag(2), "");
+}
+
+#[tokio::test(start_paused = true)]
+async fn while_the_name_service_is_down_nothing_is_begun_and_removals_wait() {
+    let mut shop = Shop::new();
+    shop.add("old");
+    shop.ensure("old").await.good();
+    shop.cloud.set_quirks(|it| it.names_down = true);
+    shop.restart();
+    shop.changes();
+    shop.add("web");
+    let outcome = shop.ensure("web").await;
+    assert!(outcome.error.is_some());
+    assert_eq!(shop.status("web"), [""; 0]);
+    assert!(shop.delete("old").await.error.is_some());
+    shop.cloud.set_quirks(|it| it.names_down = false);
+    shop.wait(60).await;
+    shop.ensure("web").await.good();
+    assert_eq!(shop.status("web"), [outside("web.prod")]);
+    shop.delete("old").await.good();
+    assert_eq!(shop.tags(), ["web.prod:30080"; 3]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_service_that_goes_while_its_tags_are_on_their_way_leaves_nothing() {
+    let mut shop = Shop::new();
+    shop.cloud
+        .set_timings(|it| it.job = std::time::Duration::from_secs(5));
+    shop.add("web");
+    let mut draft = shop.draft("web", Goal::Present).await.unwrap();
+    draft.executor.carry_out(0).await.unwrap();
+    assert_eq!(shop.changes().len(), 3);
+    assert_eq!(shop.tags(), [""; 3]);
+    shop.delete("web").await.good();
+    shop.wait(60).await;
+    assert_eq!(shop.tags(), [""; 3]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_could_not_be_written_when_its_service_went_is_made_up_for() {
+    let mut shop = Shop::new();
+    shop.add("web");
+    shop.ensure("web").await.good();
+    let compute_node = shop.machine(2).compute_node.unwrap();
+    shop.cloud.kill_compute_node(&compute_node);
+    shop.delete("web").await.good();
+    assert_eq!(shop.tag(2), "web.prod:30080");
+    let chores = shop.provider.chores().unwrap();
+    let minutes = |count: u64| std::time::Duration::from_secs(60 * count);
+    let done = tokio::time::timeout(minutes(5), chores.run(&Quiet)).await;
+    assert!(done.is_err(), "it goes on");
+    assert_eq!(shop.tag(2), "web.prod:30080");
+    shop.cloud.revive_compute_node(&compute_node);
+    let _ = tokio::time::timeout(minutes(5), chores.run(&Quiet)).await;
+    assert_eq!(shop.tags(), [""; 3]);
+    assert_eq!(shop.machine(2).tag("bowline.cns"), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn labels_without_a_service_are_told_and_removed_if_that_is_wanted() {
+    let mut shop = Shop::new();
+    shop.add("web");
+    shop.ensure("web").await.good();
+    assert_eq!(
+        shop.balancers().marked("kubernetes", &[]).await.unwrap(),
+        []
+    );
+    shop.delete("web").await.good();
+    // As if somebody had restored an older state of the machine.
+    for (key, value) in [
+        ("triton.cns.services", "mine,web.prod:30080"),
+        ("bowline.cns", "web.prod"),
+    ] {
+        shop.cloud.set_tag(&id(2), key, Some(json!(value))).unwrap();
+    }
+    shop.wait(60).await;
+    let marked = shop.balancers().marked("kubernetes", &[]).await.unwrap();
+    let [orphan] = marked.as_slice() else {
+        panic!("{marked:?}");
+    };
+    assert_eq!(orphan.name, "DNS service web.prod on 1 machines");
+    shop.balancers().remove_orphan(orphan).await.unwrap();
+    assert_eq!(shop.tags(), ["", "mine", ""]);
+}
+
+/// A cluster that chores may work for, and in which nothing happens.
+struct Quiet;
+
+impl Cluster for Quiet {
+    fn name(&self) -> &'static str {
+        "kubernetes"
+    }
+
+    fn namespace(&self) -> &'static str {
+        "kube-system"
+    }
+
+    fn address(&self) -> &'static str {
+        ""
+    }
+
+    fn uid(&self) -> BoxFuture<'_, Result<String, ClusterError>> {
+        Box::pin(async { Ok(CLUSTER.to_owned()) })
+    }
+
+    fn nodes(&self) -> Vec<Arc<Node>> {
+        Vec::new()
+    }
+
+    fn knows_all_nodes(&self) -> bool {
+        true
+    }
+
+    fn changed(&self) -> BoxFuture<'_, ()> {
+        Box::pin(std::future::pending())
+    }
+
+    fn is_observing(&self) -> bool {
+        false
+    }
+
+    fn read<'a>(
+        &'a self,
+        _: KeptKind,
+        _: &'a str,
+    ) -> BoxFuture<'a, Result<Option<BTreeMap<String, Secret>>, ClusterError>> {
+        Box::pin(async { Ok(None) })
+    }
+
+    fn keep<'a>(&'a self, _: &'a KeptObject) -> BoxFuture<'a, Result<Kept, ClusterError>> {
+        Box::pin(async { Ok(Kept::Same) })
+    }
+
+    fn tell(&self, _: News) {}
+}

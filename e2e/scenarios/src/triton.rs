@@ -1,0 +1,175 @@
+//! Triton on a bench: the real provider, a simulated data center, and a role with exactly the rights that the
+//! provider's specification names. There was no original that worked, so there is no other manifest.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bowline_controllers::metrics::Metrics;
+use bowline_core::{Cloud, CloudName};
+use bowline_http::Connector;
+use bowline_simulator::World;
+use bowline_simulator::kubernetes::fixture;
+use bowline_simulator::serve::Server;
+use bowline_simulator::triton::{DEFAULT_ACCOUNT, DEFAULT_PRIVATE_KEY, Scene, Triton};
+use bowline_triton::{BuildError, PROVIDER, Sources, Surroundings, TritonMetrics};
+use futures::FutureExt;
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::site::Original;
+use crate::{Bench, is_real};
+
+/// Where the data center listens in the pipes.
+const CLOUDAPI: &str = "cloudapi.sim:80";
+const ENDPOINT: &str = "http://cloudapi.sim";
+/// The account of the roles.
+const ACCOUNT: &str = "triton-cloud-controller-manager";
+/// The flag of the lease; a bench has none without it.
+const FLAGS: [&str; 1] = ["--leader-elect=true"];
+
+/// A bench whose managers work with a simulated Triton.
+pub type Site = crate::site::Site<Triton>;
+
+/// The objects of the role.
+pub fn role() -> Vec<Value> {
+    fixture::parse("triton.yaml", include_str!("triton.yaml")).unwrap()
+}
+
+/// The account and the roles of the manifest that we ship, without what runs there.
+pub fn shipped() -> Vec<Value> {
+    let kinds = [
+        "Role",
+        "ClusterRole",
+        "RoleBinding",
+        "ClusterRoleBinding",
+        "ServiceAccount",
+    ];
+    let is_meant = |document: &&str| {
+        let kind = document.lines().find_map(|it| it.strip_prefix("kind: "));
+        kinds.contains(&kind.unwrap_or_default())
+    };
+    let text = include_str!("../../../deploy/triton.yaml");
+    let documents: Vec<&str> = text.split("\n---\n").filter(is_meant).collect();
+    fixture::parse("deploy/triton.yaml", &documents.join("\n---\n")).unwrap()
+}
+
+impl Site {
+    /// A data center with what the scene describes, and a manager with a cloud config file of these lines and with
+    /// these arguments; it is not started yet.
+    pub async fn set_up(seed: u64, scene: Scene, file: &str, arguments: &[&str]) -> Self {
+        Self::set_up_as(&role(), seed, scene, file, arguments).await
+    }
+
+    /// The same with the rights of that manifest.
+    pub async fn set_up_as(
+        manifest: &[Value],
+        seed: u64,
+        scene: Scene,
+        file: &str,
+        arguments: &[&str],
+    ) -> Self {
+        let original = Original {
+            command: ACCOUNT,
+            provider: PROVIDER,
+            account: ACCOUNT,
+            manifest,
+        };
+        let open = |bench: &Bench| {
+            let cloud = Triton::from_fixture(&bench.world, scene).unwrap();
+            cloud.set_throttle(None);
+            if is_real() {
+                hasten(&cloud);
+            }
+            let server = Server::builder(&bench.world, cloud.clone()).pipe(CLOUDAPI);
+            (cloud, server)
+        };
+        let config = ConfigFile::new(file);
+        let cluster_name = cluster_name(arguments);
+        let making = move |world: World, metrics: Arc<Metrics>| {
+            let sources = config.sources(&cluster_name);
+            let made = provider(&world, sources, &metrics).map_err(|error| error.to_string());
+            async { made }.boxed_local()
+        };
+        let flags = [&FLAGS, arguments].concat();
+        Self::open(seed, &flags, &original, open, Box::new(making)).await
+    }
+}
+
+/// What a data center does in seconds it does at once, where the seconds are real.
+fn hasten(cloud: &Triton) {
+    cloud.set_timings(|timings| {
+        for time in [
+            &mut timings.provision,
+            &mut timings.stop,
+            &mut timings.start,
+            &mut timings.reboot,
+            &mut timings.delete,
+            &mut timings.job,
+        ] {
+            *time = Duration::from_millis(200);
+        }
+        timings.commit = Duration::from_secs(1);
+        timings.appliance = Duration::from_secs(1);
+    });
+}
+
+/// The value of `--cluster-name`.
+fn cluster_name(arguments: &[&str]) -> String {
+    let mut names = arguments.iter();
+    let name = names.find_map(|it| it.strip_prefix("--cluster-name="));
+    name.unwrap_or("kubernetes").to_owned()
+}
+
+/// A cloud config file, for as long as somebody may read it.
+struct ConfigFile(TempDir);
+
+impl ConfigFile {
+    fn new(text: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("cloud.conf"), text).unwrap();
+        Self(folder)
+    }
+
+    fn sources(&self, cluster_name: &str) -> Sources {
+        let variables = BTreeMap::from([
+            ("SDC_ENDPOINT", ENDPOINT),
+            ("SDC_ACCOUNT", DEFAULT_ACCOUNT),
+            ("SDC_PRIVATE_KEY", DEFAULT_PRIVATE_KEY),
+        ]);
+        Sources {
+            flags: BTreeMap::new(),
+            environment: Arc::new(move |name| variables.get(name).map(ToString::to_string)),
+            file: Some(self.0.path().join("cloud.conf")),
+            text: None,
+            secret: None,
+            cluster_name: cluster_name.to_owned(),
+        }
+    }
+}
+
+fn provider(
+    world: &World,
+    sources: Sources,
+    metrics: &Arc<Metrics>,
+) -> Result<Arc<dyn Cloud>, BuildError> {
+    let metrics = metrics.register(TritonMetrics::register);
+    let surroundings = Surroundings {
+        name: CloudName::parse(PROVIDER).unwrap(),
+        connector: Connector::simulated(world.pipes.clone()),
+        clock: world.clock.clone(),
+        random: world.random.fork(),
+        metrics: metrics.calls.clone(),
+    };
+    Ok(bowline_triton::build(sources, &surroundings, &metrics)?)
+}
+
+/// A section of the cloud config file: its name, and keys with their values.
+pub fn section(name: &str, lines: &[(&str, &str)]) -> String {
+    let mut text = format!("[{name}]\n");
+    for (key, value) in lines {
+        let _ = writeln!(text, "{key} = {value}");
+    }
+    text
+}

@@ -1,0 +1,153 @@
+//! A cluster, a simulated data center, kubelets on its machines, and the manager between them.
+
+use std::ops::{Deref, DerefMut};
+
+use bowline_scenarios::objects::{known, labels};
+use bowline_scenarios::triton::{self, Site};
+use bowline_scenarios::{Bench, Setup, is_real};
+use bowline_simulator::fleet::{Fleet, Settings};
+use bowline_simulator::journal::Filter;
+use bowline_simulator::monitor::{self, Monitor};
+use bowline_simulator::triton::{MachineSpec, Scene, machine_id};
+use serde_json::Value;
+
+pub(crate) const ACCOUNT_ID: &str = bowline_simulator::triton::DEFAULT_ACCOUNT_ID;
+/// Longer than any proof, budget or back-off of the guard takes.
+pub(crate) const A_WHILE: u64 = 900;
+
+/// The id of the machine with that number.
+pub(crate) fn id(number: u32) -> String {
+    format!("5b1e2d3c-0000-4000-8000-{number:012}")
+}
+
+/// The provider id of its node.
+pub(crate) fn provider_id(number: u32) -> String {
+    machine_id(&id(number))
+}
+
+/// The name of the machine with that number, and of its node.
+pub(crate) fn name(number: u32) -> String {
+    format!("k8s-{number}")
+}
+
+/// Everything that is up.
+pub(crate) struct Stage {
+    site: Site,
+    fleet: Fleet,
+    /// Marks nodes whose kubelets are silent.
+    monitor: Option<Monitor>,
+}
+
+impl Deref for Stage {
+    type Target = Site;
+
+    fn deref(&self) -> &Site {
+        &self.site
+    }
+}
+
+impl DerefMut for Stage {
+    fn deref_mut(&mut self) -> &mut Site {
+        &mut self.site
+    }
+}
+
+impl Stage {
+    /// With machines `k8s-1` to `k8s-<count>`, and the manager running.
+    pub(crate) async fn new(count: u32) -> Self {
+        Self::configured(count, "").await
+    }
+
+    /// The same with that cloud config file.
+    pub(crate) async fn configured(count: u32, file: &str) -> Self {
+        let mut stage = Self::idle(count, file, &[]).await;
+        stage.start().await;
+        stage
+    }
+
+    /// The same without the manager, for [`Site::start`], and with further arguments.
+    pub(crate) async fn idle(count: u32, file: &str, arguments: &[&str]) -> Self {
+        Self::idle_as(&triton::role(), count, file, arguments).await
+    }
+
+    /// The same with the rights of that manifest.
+    pub(crate) async fn idle_as(
+        manifest: &[Value],
+        count: u32,
+        file: &str,
+        arguments: &[&str],
+    ) -> Self {
+        let machines = (1..=count).map(|number| MachineSpec::named(&name(number)).id(&id(number)));
+        let scene = Scene {
+            machines: machines.collect(),
+            ..Scene::default()
+        };
+        let often = ["--node-status-update-frequency=5s"];
+        let often: &[&str] = if is_real() { &often } else { &[] };
+        let arguments = [often, arguments].concat();
+        let seed = Setup::default().seed;
+        let site = Site::set_up_as(manifest, seed, scene, file, &arguments).await;
+        Self {
+            fleet: site.cluster.fleet(Settings::default()),
+            monitor: Some(site.cluster.monitor(monitor::Settings::default())),
+            site,
+        }
+    }
+
+    /// The same without anybody who looks after kubelets: nodes stay as they are put.
+    pub(crate) async fn without_monitor(count: u32, file: &str) -> Self {
+        let mut stage = Self::idle(count, file, &[]).await;
+        stage.monitor = None;
+        stage
+    }
+
+    /// The kubelet of that machine comes up.
+    pub(crate) fn join(&self, number: u32) {
+        let kubelet = self.cloud.kubelet(&name(number)).unwrap();
+        self.cluster.join_as(&self.fleet, kubelet);
+    }
+
+    /// The same, and its node is initialised and Ready.
+    pub(crate) async fn joined(&self, number: u32) -> Value {
+        self.join(number);
+        let name = name(number);
+        self.until_initialized(&name).await;
+        self.until_ready(&name, "True").await;
+        self.node(&name)
+    }
+
+    /// Puts the node of that machine there as it was initialised long ago, with that status of Ready.
+    pub(crate) async fn put_known(&self, number: u32, readiness: &str) {
+        let name = name(number);
+        let host = format!("Hostname:{name}");
+        let node = known(&name, &provider_id(number), readiness, &[&host]);
+        self.put(node).await;
+    }
+
+    /// Waits until machines were listed so many times more.
+    pub(crate) async fn until_listed(&self, more: usize) {
+        let count = lists(self) + more;
+        let what = format!("machines are listed {count} times");
+        self.until(&what, |it| lists(it) >= count).await;
+    }
+
+    /// The manager's writes of that node; `*` for all.
+    pub(crate) fn node_writes_to(&self, name: &str) -> usize {
+        self.site.writes_to(&format!("/api/v1/nodes/{name}")).len()
+    }
+
+    /// Stops the manager, which must have been refused nothing.
+    pub(crate) async fn end(self) {
+        self.site.end().await;
+    }
+}
+
+fn lists(bench: &Bench) -> usize {
+    let lists = Filter::any().server("triton").method("GET");
+    bench.world.journal.count(&lists.path("/acme/machines"))
+}
+
+/// A label of a node; empty if it has none.
+pub(crate) fn label(node: &Value, key: &str) -> String {
+    labels(node).remove(key).unwrap_or_default()
+}
