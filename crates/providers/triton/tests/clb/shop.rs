@@ -369,6 +369,7 @@ fn provider(world: &World, file: &str, folder: &tempfile::TempDir) -> Arc<Triton
         flags: BTreeMap::new(),
         environment: Arc::new(move |name| variables.get(name).map(|it| (*it).to_owned())),
         file: Some(path),
+        text: None,
         secret: None,
         cluster_name: "kubernetes".to_owned(),
     };

@@ -391,6 +391,7 @@ fn provider(world: &World, file: &TempDir) -> (Arc<Triton>, Registry) {
         flags: BTreeMap::new(),
         environment: Arc::new(environment),
         file: Some(file.path().join("cloud.conf")),
+        text: None,
         secret: None,
         cluster_name: "kubernetes".to_owned(),
     };
