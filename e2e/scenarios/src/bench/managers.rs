@@ -26,6 +26,11 @@ impl Bench {
         self.providers.push(Box::new(build));
     }
 
+    /// What is configured about clouds, from the next start on.
+    pub fn use_rules(&mut self, rules: CloudRules) {
+        self.rules = rules;
+    }
+
     /// Starts the manager, as a new process would. It needs no lease, unless its flags say so.
     pub fn start(&mut self) {
         self.start_with(Metrics::new());
@@ -119,7 +124,7 @@ impl Bench {
             metrics,
             clock: self.world.clock.clone(),
             random: self.world.random.fork(),
-            rules: CloudRules::default(),
+            rules: self.rules.clone(),
             set_verbosity: Arc::new(|_| Ok(())),
         }
     }
