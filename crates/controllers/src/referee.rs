@@ -60,9 +60,10 @@ struct Inner {
     found: Mutex<BTreeMap<Identity, CloudName>>,
 }
 
-type Identity = (String, Option<String>);
+/// What a node is known by, for as long as its machine is the same.
+pub(crate) type Identity = (String, Option<String>);
 
-fn identity(node: &Node) -> Identity {
+pub(crate) fn identity(node: &Node) -> Identity {
     (node.uid.clone(), node.provider_id.clone())
 }
 
