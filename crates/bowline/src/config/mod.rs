@@ -56,6 +56,8 @@ const WITH_BALANCERS: [&str; 3] = [
 /// A configuration that was understood.
 #[derive(Debug)]
 pub(crate) struct Configuration {
+    /// As it was written.
+    pub(crate) text: String,
     /// The clouds, at least one, each with a name of its own.
     pub(crate) clouds: Vec<CloudEntry>,
     /// Which cloud serves Services that name none.
@@ -185,6 +187,7 @@ pub(crate) fn read(text: &str) -> Result<Configuration, Vec<Problem>> {
         .unwrap_or_default();
     if problems.is_empty() {
         return Ok(Configuration {
+            text: text.to_owned(),
             clouds,
             default_cloud,
             manager,
