@@ -266,8 +266,14 @@ macro_rules! scenarios {
 }
 
 scenarios! {
+    one_account_of_cloudscale_is_down: EAST, Down;
+    one_account_of_cloudscale_is_slow: EAST, Slow;
     one_account_of_cloudscale_denies: EAST, Denying;
+    the_other_account_of_cloudscale_is_down: WEST, Down;
+    the_other_account_of_cloudscale_is_slow: WEST, Slow;
     the_other_account_of_cloudscale_denies: WEST, Denying;
+    exoscale_is_down: EXOSCALE, Down;
+    exoscale_is_slow: EXOSCALE, Slow;
     exoscale_denies: EXOSCALE, Denying;
     talos_is_down: TALOS, Down;
     talos_is_slow: TALOS, Slow;
@@ -275,5 +281,7 @@ scenarios! {
     xen_orchestra_is_down: XEN, Down;
     xen_orchestra_is_slow: XEN, Slow;
     xen_orchestra_denies: XEN, Denying;
+    triton_is_down: TRITON, Down;
+    triton_is_slow: TRITON, Slow;
     triton_denies: TRITON, Denying;
 }
