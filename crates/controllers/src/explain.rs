@@ -198,6 +198,7 @@ impl fmt::Display for Testimony {
             Claim::Mine => f.write_str("its id is of this kind of cloud")?,
             Claim::Malformed(why) => write!(f, "its id is not one of this kind of cloud: {why}")?,
             Claim::Leftover => f.write_str("takes it as long as no other cloud has its id")?,
+            Claim::Presumed => f.write_str("takes it where there is no other cloud")?,
             Claim::Foreign => f.write_str("its id is not of this kind of cloud")?,
         }
         if *disclaims {
