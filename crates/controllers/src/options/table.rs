@@ -509,6 +509,13 @@ pub const FLAGS: &[Flag] = &[
         "Namespace of the Lease.",
     ),
     Flag::new(
+        "hold-leases",
+        K::Leases,
+        "",
+        C::LeaderElection,
+        "Leases to have besides, before anything is done: those of the controller managers that this one takes the place of, so that none of them ever works at the same time. NAMESPACE/NAME, or NAME in --leader-elect-resource-namespace; 16 at most. Losing one ends the process; at the end all are given back.",
+    ),
+    Flag::new(
         "enable-leader-migration",
         K::Switch,
         "false",
