@@ -133,7 +133,7 @@ maskSizeIPv6: node-cidr-mask-size-ipv6
 {{- define "bowline.checkedArgs" -}}
 {{- $ours := dict "cloud-provider" "provider" "cluster-name" "clusterName" "concurrent-service-syncs" "concurrentServiceSyncs"
       "controllers" "controllers" "leader-elect-resource-name" "leaderElection.name"
-      "leader-elect-resource-namespace" "leaderElection.namespace" "mode" "mode" "secure-port" "securePort" "v" "logLevel"
+      "leader-elect-resource-namespace" "leaderElection.namespace" "hold-leases" "leaderElection.hold" "mode" "mode" "secure-port" "securePort" "v" "logLevel"
       "allocate-node-cidrs" "ipam.enabled" -}}
 {{- with (include "bowline.cloud" . | fromYaml).configValue -}}
 {{- $_ := set $ours "cloud-config" . -}}
