@@ -13,7 +13,7 @@ use crate::logging;
 use crate::output::tell;
 use crate::plan::told;
 use crate::providers::{self, Environment};
-use crate::run::{self, Reached};
+use crate::run;
 use crate::triton::secret::Patience;
 
 /// The identity of the client.
@@ -82,13 +82,12 @@ pub(crate) fn main(program: &str, given: &Arguments, own: &[String]) -> Result<E
         let told = (&options, configuration.as_ref());
         let clock = Clock::system();
         let reached = run::reach(program, told, environment, &clock, Patience::None).await?;
-        let Reached {
-            clients, clouds, ..
-        } = reached;
-        let client = clients
+        let clouds = reached.clouds();
+        let client = reached
+            .clients
             .for_controller(IDENTITY, &Fence::observing())
             .await?;
-        let rules = Arc::new(configuration.map(run::rules).unwrap_or_default());
+        let rules = Arc::new(configuration.as_ref().map(run::rules).unwrap_or_default());
         Ok(explain_node(&client, &clouds, rules, &given.name).await?)
     }))?;
     tell(&explained);

@@ -40,7 +40,7 @@ pub(super) struct Term {
 impl Manager {
     /// The term of the manager's own lease, and of those that it holds besides.
     pub(super) fn main_term(&self, health: &Health, grace: Duration) -> Term {
-        let election = &self.options.election;
+        let election = &self.options().election;
         let held = election.held_leases();
         let term = self.candidacy();
         let first = term.elector(self, election.lease(), Arc::new(term.announcer()));
@@ -81,7 +81,7 @@ impl Manager {
     pub(super) fn second_lease(&self, migration: &Migration) -> LeaseName {
         LeaseName {
             name: migration.leader_name.clone(),
-            ..self.options.election.lease()
+            ..self.options().election.lease()
         }
     }
 
@@ -94,7 +94,7 @@ impl Manager {
                 &self.event_context(),
             ),
             metrics: self.metrics.clone(),
-            namespace: self.options.election.resource_namespace.clone(),
+            namespace: self.options().election.resource_namespace.clone(),
         }
     }
 
@@ -193,7 +193,7 @@ impl Candidacy {
             client: manager.clients.root(LEADER_ELECTION),
             lease,
             identity: self.identity.clone(),
-            timing: Timing::from(&manager.options.election),
+            timing: Timing::from(&manager.options().election),
             clock: manager.clock.clone(),
             random: manager.random.clone(),
             observer,

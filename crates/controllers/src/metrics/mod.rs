@@ -2,10 +2,11 @@
 //!
 //! A labelled family appears with its first observation. Families of later controllers go where
 //! [`Metrics::new`] says so; a cloud's HTTP client registers its own through
-//! [`Metrics::register`].
+//! [`CloudRegistry`].
 
 mod calls;
 mod certificates;
+mod configuration;
 mod families;
 mod ipam;
 mod labels;
@@ -21,6 +22,7 @@ use prometheus_client::registry::Registry;
 
 pub use calls::{BuildInfo, DelegatedMetrics, EventMetrics, HealthMetrics, RestMetrics};
 pub use certificates::CertificateMetrics;
+pub use configuration::ConfigurationMetrics;
 pub use families::{
     CloudMetrics, ControllerMetrics, ElectionMetrics, LifecycleMetrics, NodeMetrics,
 };
@@ -31,11 +33,37 @@ pub use routes::RouteMetrics;
 pub use services::ServiceMetrics;
 pub use text::Format;
 
+/// The families of one cloud. They are shown once [`Metrics::show_clouds`] is given them: a cloud that is being built
+/// is not in use yet, and may never be.
+#[derive(Clone, Debug)]
+pub struct CloudRegistry(Arc<Mutex<Registry>>);
+
+impl CloudRegistry {
+    /// Without any families. Where clouds have to be told apart, everything in it has a label `cloud` with that name.
+    pub fn new(cloud: Option<&str>) -> Self {
+        let registry = match cloud {
+            Some(name) => {
+                let label = ("cloud".into(), name.to_owned().into());
+                Registry::with_labels(std::iter::once(label))
+            }
+            None => Registry::default(),
+        };
+        Self(Arc::new(Mutex::new(registry)))
+    }
+
+    /// Lets the cloud register its families.
+    pub fn register<T>(&self, add: impl FnOnce(&mut Registry) -> T) -> T {
+        add(&mut lock(&self.0))
+    }
+}
+
 /// Every family of the process.
 #[derive(Debug)]
 pub struct Metrics {
     registry: Mutex<Registry>,
     slis: Mutex<Registry>,
+    /// The clouds' own families.
+    shown: Mutex<Vec<CloudRegistry>>,
     /// Initialisation of nodes.
     pub nodes: NodeMetrics,
     /// The life-cycle loop.
@@ -54,6 +82,8 @@ pub struct Metrics {
     pub clouds: CloudMetrics,
     /// Which controllers run.
     pub controllers: ControllerMetrics,
+    /// Which configuration is in use.
+    pub configuration: ConfigurationMetrics,
     /// Leader election.
     pub election: ElectionMetrics,
     /// Work queues.
@@ -83,6 +113,7 @@ impl Metrics {
             certificates: CertificateMetrics::register(&mut registry),
             clouds: CloudMetrics::register(&mut registry),
             controllers: ControllerMetrics::register(&mut registry),
+            configuration: ConfigurationMetrics::register(&mut registry),
             election: ElectionMetrics::register(&mut registry),
             queues: QueueMetrics::register(&mut registry),
             rest: RestMetrics::register(&mut registry),
@@ -93,6 +124,7 @@ impl Metrics {
             health: HealthMetrics::register(&mut slis),
             registry: Mutex::new(registry),
             slis: Mutex::new(slis),
+            shown: Mutex::default(),
         };
         metrics.register(|registry| {
             registry.register_collector(Box::new(process::ProcessMetrics::all()));
@@ -107,16 +139,9 @@ impl Metrics {
         add(&mut lock(&self.registry))
     }
 
-    /// The same for a cloud: where clouds have to be told apart, everything it registers has a label `cloud` with its
-    /// name.
-    pub fn register_for<T>(&self, cloud: Option<&str>, add: impl FnOnce(&mut Registry) -> T) -> T {
-        self.register(|registry| match cloud {
-            Some(name) => {
-                let label = ("cloud".into(), name.to_owned().into());
-                add(registry.sub_registry_with_label(label))
-            }
-            None => add(registry),
-        })
+    /// Shows the families of these clouds, and of no others.
+    pub fn show_clouds(&self, registries: Vec<CloudRegistry>) {
+        *lock(&self.shown) = registries;
     }
 
     /// Publishes `kubernetes_build_info`.
@@ -126,12 +151,16 @@ impl Metrics {
 
     /// Everything on `/metrics`, in that format.
     pub fn encode(&self, format: Format) -> String {
-        text::encode(&lock(&self.registry), format)
+        let mut raw = text::raw(&lock(&self.registry));
+        for cloud in lock(&self.shown).iter() {
+            raw.push_str(&text::raw(&lock(&cloud.0)));
+        }
+        text::encode(&raw, format)
     }
 
     /// Everything on `/metrics/slis`, in that format.
     pub fn encode_slis(&self, format: Format) -> String {
-        text::encode(&lock(&self.slis), format)
+        text::encode(&text::raw(&lock(&self.slis)), format)
     }
 
     /// Everything on `/metrics` as Prometheus text 0.0.4.

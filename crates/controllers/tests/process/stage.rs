@@ -8,7 +8,7 @@ use bowline_controllers::clients::{Agent, Clients, Connection, Limits};
 use bowline_controllers::manager::{CloudRules, Manager, ManagerError, Reviews};
 use bowline_controllers::metrics::Metrics;
 use bowline_controllers::options::{self, Options, Request};
-use bowline_controllers::{StopHandle, stop_signal};
+use bowline_controllers::{LineUp, LineUps, StopHandle, stop_signal};
 use bowline_http::{Connector, ProxyRules};
 use bowline_simulator::World;
 use bowline_simulator::cluster::Cluster;
@@ -111,17 +111,19 @@ impl Stage {
             burst: 400,
         });
         Manager {
-            clouds: vec![self.cloud.clone()],
             clients: clients(Limits::from(&options.client)),
             reviews: Reviews {
                 authentication: Some(reviews.root("authentication")),
                 authorization: Some(reviews.root("authorization")),
             },
-            options,
+            line_ups: LineUps::only(LineUp::first(
+                options,
+                vec![self.cloud.clone()],
+                CloudRules::default(),
+            )),
             metrics: metrics.clone(),
             clock: self.world.clock.clone(),
             random: self.world.random.fork(),
-            rules: CloudRules::default(),
             set_verbosity: Arc::new(|_| Ok(())),
         }
     }

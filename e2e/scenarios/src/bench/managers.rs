@@ -7,6 +7,7 @@ use bowline_controllers::clients::{Agent, Clients, Connection, Limits};
 use bowline_controllers::manager::{CloudRules, Manager, Reviews};
 use bowline_controllers::metrics::Metrics;
 use bowline_controllers::options::{self, Options, Request, Table};
+use bowline_controllers::{LineUp, LineUps};
 use bowline_core::Cloud;
 use bowline_http::Connector;
 
@@ -24,6 +25,11 @@ impl Bench {
     /// A cloud besides the scripted ones, which each manager makes when it starts.
     pub fn add_provider(&mut self, build: impl Fn(&Arc<Metrics>) -> Arc<dyn Cloud> + 'static) {
         self.providers.push(Box::new(build));
+    }
+
+    /// What is configured about clouds, from the next start on.
+    pub fn use_rules(&mut self, rules: CloudRules) {
+        self.rules = rules;
     }
 
     /// Starts the manager, as a new process would. It needs no lease, unless its flags say so.
@@ -111,15 +117,14 @@ impl Bench {
         let scripted = self.clouds.iter().cloned();
         let scripted = scripted.map(|cloud| cloud as Arc<dyn Cloud>);
         let built = self.providers.iter().map(|build| build(&metrics));
+        let clouds = scripted.chain(built).collect();
         Manager {
             clients: self.clients(config, limits, accounts, &metrics),
-            options,
-            clouds: scripted.chain(built).collect(),
+            line_ups: LineUps::only(LineUp::first(options, clouds, self.rules.clone())),
             reviews: Reviews::default(),
             metrics,
             clock: self.world.clock.clone(),
             random: self.world.random.fork(),
-            rules: CloudRules::default(),
             set_verbosity: Arc::new(|_| Ok(())),
         }
     }
