@@ -49,6 +49,7 @@ pub mod secrets;
 pub mod service;
 mod services;
 pub mod serving;
+mod shown;
 mod stop;
 mod store;
 mod trouble;

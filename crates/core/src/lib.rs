@@ -58,6 +58,7 @@ mod secret;
 mod selector;
 mod service;
 mod setting;
+pub mod shown;
 mod sight;
 mod sketch;
 mod source_ranges;
