@@ -76,6 +76,22 @@ impl Referee {
         }))
     }
 
+    /// Decides among other clouds from now on. What was found out about clouds that are the same is still known.
+    #[must_use]
+    pub fn followed_by(&self, clouds: &[Arc<dyn Cloud>], rules: Arc<CloudRules>) -> Self {
+        let stays = |name: &CloudName| {
+            let same = |(a, b): (&Arc<dyn Cloud>, &Arc<dyn Cloud>)| Arc::ptr_eq(a, b);
+            let of = |it: &&Arc<dyn Cloud>| it.name() == name;
+            let before = self.0.clouds.iter().find(of);
+            before.zip(clouds.iter().find(of)).is_some_and(same)
+        };
+        let mut found = self.found().clone();
+        found.retain(|_, cloud| stays(cloud));
+        let next = Self::new(clouds, rules);
+        *next.found() = found;
+        next
+    }
+
     /// All clouds, in configured order.
     pub fn clouds(&self) -> &[Arc<dyn Cloud>] {
         &self.0.clouds

@@ -195,6 +195,15 @@ impl<T: Stored> Store<T> {
             .push(Box::new(listener));
     }
 
+    /// Calls nobody any more who asked for that so far.
+    pub fn forget_listeners(&self) {
+        self.0
+            .listeners
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clear();
+    }
+
     /// Takes an object as the API server has given it in answer to a write; the watch brings it
     /// once more. Nothing happens if a later version is known, or none: then it is gone already,
     /// and must not come back.

@@ -160,6 +160,16 @@ impl Guard {
         }
     }
 
+    /// Insists on something else from now on. What is held against nodes stays, and so does what was deleted.
+    pub fn insist_on(&mut self, policy: GuardPolicy) {
+        self.policy = policy;
+    }
+
+    /// The cloud is asked in another way from now on, perhaps about another account: earlier looks no longer count.
+    pub fn forget_looks(&mut self) {
+        self.suspicions.clear();
+    }
+
     /// The machine of `node` was said to be gone, in a cloud that has `nodes` nodes in all.
     ///
     /// A verdict to delete takes the node's share of the budget at once, and a further one for the

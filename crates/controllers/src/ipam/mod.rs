@@ -35,6 +35,7 @@ use crate::owners::Owners;
 use crate::queue::{Backoff, Work, WorkQueue};
 use crate::serving::Readiness;
 use crate::stop::Stop;
+use crate::turns::Turns;
 use crate::write::NodeWriter;
 
 /// Nodes that are written at the same time, as many as in the originals.
@@ -72,6 +73,8 @@ pub struct IpamParts {
     pub readiness: Readiness,
     /// What the command line says.
     pub flags: IpamFlags,
+    /// Two shifts do not give out pod ranges at once.
+    pub turns: Turns,
 }
 
 /// The controller.
@@ -107,6 +110,10 @@ impl IpamController {
 
     /// Works until `stop`, then finishes what is under way.
     pub async fn run(self: Arc<Self>, stop: Stop) {
+        let turn = self.parts.turns.take("pod ranges".to_owned());
+        let Some(_turn) = stop.unless_given(turn).await else {
+            return;
+        };
         // From before the start on, so that nothing is missed between it and the first turn.
         let queue = self.queue.clone();
         self.parts.nodes.on_change(move |change| {

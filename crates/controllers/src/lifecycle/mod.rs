@@ -8,10 +8,10 @@
 mod round;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use bowline_core::{CloudName, Guard};
+use bowline_core::{Cloud, CloudName, Guard, GuardPolicy};
 use futures::future::join_all;
 use tokio::time::Instant;
 
@@ -20,6 +20,7 @@ use crate::lookups::Lookups;
 use crate::metrics::Metrics;
 use crate::nodes::Nodes;
 use crate::owners::Owners;
+use crate::per_cloud::PerCloud;
 use crate::referee::CloudRules;
 use crate::stop::Stop;
 use crate::write::NodeWriter;
@@ -43,15 +44,45 @@ pub struct LifecycleController {
     recorder: Recorder,
     metrics: Arc<Metrics>,
     options: LifecycleOptions,
-    clouds: BTreeMap<CloudName, Mutex<CloudState>>,
+    clouds: BTreeMap<CloudName, Arc<Mutex<CloudState>>>,
 }
 
+/// The deletion guards of all clouds: they outlast shifts, so that no change of configuration gives anybody a new
+/// budget.
+pub type Guards = PerCloud<CloudState>;
+
 /// What is remembered about one cloud between rounds.
-#[derive(Debug, Default)]
-struct CloudState {
+#[derive(Debug)]
+pub struct CloudState {
     guard: Guard,
+    /// Whom the guard's looks were at.
+    cloud: Weak<dyn Cloud>,
     /// Nodes (by uid) whose deletion was announced.
     announced: BTreeSet<String>,
+}
+
+impl CloudState {
+    fn new(cloud: &Arc<dyn Cloud>) -> Self {
+        Self {
+            guard: Guard::default(),
+            cloud: Arc::downgrade(cloud),
+            announced: BTreeSet::new(),
+        }
+    }
+
+    /// From now on that cloud is looked at, and the guard insists on that.
+    fn look_at(&mut self, cloud: &Arc<dyn Cloud>, policy: &GuardPolicy) {
+        self.guard.insist_on(policy.clone());
+        let cloud = Arc::downgrade(cloud);
+        if !Weak::ptr_eq(&self.cloud, &cloud) {
+            self.guard.forget_looks();
+            self.cloud = cloud;
+        }
+    }
+}
+
+fn lock(state: &Mutex<CloudState>) -> MutexGuard<'_, CloudState> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl LifecycleController {
@@ -62,23 +93,17 @@ impl LifecycleController {
         writer: NodeWriter,
         recorder: Recorder,
         metrics: Arc<Metrics>,
+        guards: &Guards,
         options: LifecycleOptions,
     ) -> Self {
-        let clouds = owners
-            .all()
-            .iter()
-            .map(|it| {
-                let policy = options.rules.guard_of(it.cloud().name());
-                let guard = Guard::new(policy.clone());
-                (
-                    it.cloud().name().clone(),
-                    Mutex::new(CloudState {
-                        guard,
-                        ..Default::default()
-                    }),
-                )
-            })
-            .collect();
+        let state = |it: &Lookups| {
+            let (cloud, name) = (it.cloud(), it.cloud().name());
+            let policy = options.rules.guard_of(name);
+            let state = guards.of(name, || CloudState::new(cloud));
+            lock(&state).look_at(cloud, policy);
+            (name.clone(), state)
+        };
+        let clouds = owners.all().iter().map(state).collect();
         Self {
             nodes,
             owners,

@@ -1,7 +1,7 @@
 //! One round over the nodes of one cloud: gather, decide, execute, publish.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
 use bowline_core::{
@@ -12,7 +12,7 @@ use futures::StreamExt;
 use futures::stream;
 use tracing::{debug, info, warn};
 
-use super::{CloudState, LifecycleController};
+use super::{CloudState, LifecycleController, lock};
 use crate::events::{EventType, node_reference};
 use crate::lookups::Lookups;
 use crate::stop::Stop;
@@ -220,9 +220,7 @@ impl LifecycleController {
     }
 
     fn state(&self, cloud: &Lookups) -> MutexGuard<'_, CloudState> {
-        self.clouds[cloud.cloud().name()]
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        lock(&self.clouds[cloud.cloud().name()])
     }
 }
 

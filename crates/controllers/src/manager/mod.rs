@@ -8,29 +8,32 @@
 //!                                              lease lost: drop everything, exit 1 ◀
 //! ```
 
+mod placement;
 mod serving;
+mod shift;
 mod work;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use bowline_core::Cloud;
+use bowline_core::CloudName;
 use bowline_http::{Clock, Random};
 use k8s_openapi::api::coordination::v1::Lease;
 use tokio::time::timeout;
 use tracing::{error, info, warn};
 
-use crate::certificates::CertificateController;
 use crate::clients::{AccountError, Clients, LEADER_ELECTION, LEADER_EVENTS, Unhealthy};
 use crate::election::{
-    BadMigration, Candidate, Elector, Fence, LeaseName, Lost, Migration, Observer, Placement,
-    Timing, hostname, identity,
+    BadMigration, Candidate, Elector, Fence, LeaseName, Lost, Migration, Observer, Timing,
+    hostname, identity,
 };
 use crate::events::{EventContext, EventType, Recorder, lease_reference};
+use crate::line_up::{LineUps, Notice};
 use crate::metrics::Metrics;
-use crate::options::{CERTIFICATES, ControllerSet, KnownController, Mode, Options};
+use crate::options::Options;
 use crate::serving::{Health, Pages, Parts, Server, ServingError};
 use crate::stop::{Stop, stop_signal};
+use placement::Place;
 use work::Work;
 
 /// How long work that is under way may take when the process is asked to stop.
@@ -50,12 +53,8 @@ pub type SetVerbosity = Arc<dyn Fn(i32) -> Result<(), String> + Send + Sync>;
 
 /// Everything a manager is made of.
 pub struct Manager {
-    /// Its command line.
-    pub options: Options,
-    /// Its clouds.
-    pub clouds: Vec<Arc<dyn Cloud>>,
-    /// What is configured about its clouds that is not for them.
-    pub rules: CloudRules,
+    /// What it works with, and how that changes.
+    pub line_ups: LineUps,
     /// Its way to the API server.
     pub clients: Clients,
     /// For token reviews and access reviews of the serving port.
@@ -110,9 +109,10 @@ impl Manager {
     pub async fn run(self, stop: Stop) -> Result<(), ManagerError> {
         self.check_cluster_ids()?;
         let migration = self.migration()?;
+        self.tell_elsewhere(migration.as_ref());
         let health = Health::default();
         self.watch_clouds(&health);
-        let options = serving::options(&self.options)?;
+        let options = serving::options(&self.options())?;
         let (serving_handle, serving_stop) = stop_signal();
         let binding = Server::bind(options, self.serving_parts(&health, migration.as_ref()));
         let Some(server) = stop.unless_given(Box::pin(binding)).await else {
@@ -124,7 +124,11 @@ impl Manager {
             }
             tokio::spawn(async move { server.run(async move { serving_stop.given().await }).await })
         });
-        let ended = Box::pin(self.lead_or_work(&health, migration, &stop)).await;
+        let ended = tokio::select! {
+            biased;
+            ended = Box::pin(self.lead_or_work(&health, migration, &stop)) => ended,
+            never = self.follow_line_ups(&health) => match never {},
+        };
         serving_handle.stop();
         if let Some(server) = server {
             let _ = server.await;
@@ -132,13 +136,39 @@ impl Manager {
         ended
     }
 
+    /// Keeps health and metrics in step with the line-up, also while another one leads.
+    async fn follow_line_ups(&self, health: &Health) -> std::convert::Infallible {
+        let mut line_ups = self.line_ups.clone();
+        let metrics = &self.metrics.configuration;
+        let mut shown = line_ups.take();
+        metrics.uses(shown.generation);
+        loop {
+            match line_ups.notice().await {
+                Notice::Refused(_) => metrics.refused(),
+                Notice::Changed => {
+                    for cloud in &shown.clouds {
+                        health.remove(&check_name(cloud.name()));
+                    }
+                    shown = line_ups.take();
+                    self.watch_clouds(health);
+                    metrics.uses(shown.generation);
+                }
+            }
+        }
+    }
+
     /// A standby whose clouds could not work is no good standby: they count from the start.
     fn watch_clouds(&self, health: &Health) {
-        for cloud in &self.clouds {
-            let name = format!("cloud-{}", cloud.name());
+        for cloud in &self.line_ups.present().clouds {
+            let name = check_name(cloud.name());
             let cloud = Arc::clone(cloud);
             health.add_ready_check(name, Arc::new(move || cloud.ready()));
         }
+    }
+
+    /// The settings of the process itself.
+    fn options(&self) -> &Options {
+        &self.line_ups.first().options
     }
 
     async fn lead_or_work(
@@ -147,9 +177,9 @@ impl Manager {
         migration: Option<Migration>,
         stop: &Stop,
     ) -> Result<(), ManagerError> {
-        let (main, migrated) = self.placements(migration.as_ref());
-        let election = &self.options.election;
-        let observing = self.options.controllers.mode == Mode::Observe;
+        let migration = migration.as_ref();
+        let election = &self.options().election;
+        let observing = self.line_ups.first().is_observing();
         if observing {
             warn!("observing: no lease is taken, nothing is written; the log tells what would be");
         }
@@ -159,21 +189,24 @@ impl Manager {
             } else {
                 Fence::open()
             };
-            let all = main.into_iter().chain(migrated).collect();
-            let work = Work::new(self, health, all, fence);
+            let work = Work::new(self, health, Place::Only(migration), fence);
             return finish(work.run(stop.clone()), stop).await;
         }
         let term = self.term(&election.resource_name, GRACE);
         let fence = term.elector.fence();
         health.add_watchdog("leaderElection", Arc::new(move || watchdog(&fence)));
         let leading = self.lead(term, stop, async |fence: Fence, stop: Stop| {
-            let work = Work::new(self, health, main, fence.clone());
-            let Some(migration) = migration.filter(|_| !migrated.is_empty()) else {
+            let work = Work::new(self, health, Place::Main(migration), fence.clone());
+            let second = |it: &&Migration| {
+                let place = Place::Migrated(it);
+                !self.placed(self.line_ups.first(), place).is_empty()
+            };
+            let Some(migration) = migration.filter(second) else {
                 return Box::pin(work.run(stop)).await;
             };
             let second = self.term(&migration.leader_name, SECOND_GRACE);
             let moved = self.lead(second, &stop, async |own: Fence, stop: Stop| {
-                let work = Work::new(self, health, migrated, fence.and(&own));
+                let work = Work::new(self, health, Place::Migrated(migration), fence.and(&own));
                 Box::pin(work.run(stop)).await
             });
             futures::future::try_join(Box::pin(work.run(stop.clone())), Box::pin(moved))
@@ -246,7 +279,7 @@ impl Manager {
     }
 
     fn term(&self, name: &str, grace: Duration) -> Term {
-        let election = &self.options.election;
+        let election = &self.options().election;
         let events = Recorder::new(
             self.clients.root(LEADER_EVENTS),
             "cloud-controller-manager",
@@ -284,11 +317,11 @@ impl Manager {
 
     fn serving_parts(&self, health: &Health, migration: Option<&Migration>) -> Parts {
         let migration = migration.and_then(|migration| serde_json::to_value(migration).ok());
-        let configz = self.options.configz(migration);
+        let line_ups = self.line_ups.clone();
         Parts {
             metrics: self.metrics.clone(),
             health: health.clone(),
-            configz: Arc::new(move || configz.clone()),
+            configz: Arc::new(move || line_ups.present().options.configz(migration.clone())),
             pages: self.pages(),
             set_verbosity: self.set_verbosity.clone(),
             authentication: self.reviews.authentication.clone(),
@@ -300,23 +333,26 @@ impl Manager {
 
     /// The pages of all clouds.
     fn pages(&self) -> Pages {
-        let clouds = self.clouds.clone();
-        Arc::new(move |path| clouds.iter().find_map(|cloud| cloud.page(path)))
+        let line_ups = self.line_ups.clone();
+        Arc::new(move |path| {
+            let line_up = line_ups.present();
+            line_up.clouds.iter().find_map(|cloud| cloud.page(path))
+        })
     }
 
     fn check_cluster_ids(&self) -> Result<(), ManagerError> {
-        let Some(cloud) = self.clouds.iter().find(|cloud| !cloud.has_cluster_id()) else {
-            return Ok(());
-        };
-        if self.options.cloud.allow_untagged {
-            warn!(cloud = %cloud.name(), "no ClusterID: one cluster in this account only");
-            return Ok(());
+        let first = self.line_ups.first();
+        if let Some(cloud) = first.untagged() {
+            return Err(ManagerError::NoClusterId(cloud.name().to_string()));
         }
-        Err(ManagerError::NoClusterId(cloud.name().to_string()))
+        for cloud in first.clouds.iter().filter(|it| !it.has_cluster_id()) {
+            warn!(cloud = %cloud.name(), "no ClusterID: one cluster in this account only");
+        }
+        Ok(())
     }
 
     fn migration(&self) -> Result<Option<Migration>, ManagerError> {
-        let election = &self.options.election;
+        let election = &self.options().election;
         Ok(
             match (election.migration, election.migration_file.as_str()) {
                 (false, _) => None,
@@ -324,40 +360,6 @@ impl Manager {
                 (true, file) => Some(Migration::load(file)?),
             },
         )
-    }
-
-    /// The enabled controllers under the main lease, and those under the second one.
-    fn placements(
-        &self,
-        migration: Option<&Migration>,
-    ) -> (Vec<&'static KnownController>, Vec<&'static KnownController>) {
-        let enabled = self.options.controllers.set();
-        let (mut main, mut migrated) = (Vec::new(), Vec::new());
-        for known in crate::options::CONTROLLERS
-            .iter()
-            .filter(|it| enabled.enabled(it.name) || self.is_switched_on(it.name))
-        {
-            match migration.map_or(Placement::Main, |migration| migration.placement(known)) {
-                Placement::Main => main.push(known),
-                Placement::Migrated => migrated.push(known),
-                Placement::Elsewhere => {
-                    info!(
-                        controller = known.name,
-                        "runs in another component; not started here"
-                    );
-                }
-            }
-        }
-        (main, migrated)
-    }
-}
-
-impl Manager {
-    /// Whether a cloud's configuration starts that controller although no flag names it.
-    fn is_switched_on(&self, name: &str) -> bool {
-        name == CERTIFICATES
-            && CertificateController::has_work(&self.clouds, false)
-            && !ControllerSet::forbids(&self.options.controllers.selection, name)
     }
 }
 
@@ -384,6 +386,11 @@ async fn finish(
             Ok(())
         }
     }
+}
+
+/// The readiness check of a cloud.
+fn check_name(cloud: &CloudName) -> String {
+    format!("cloud-{cloud}")
 }
 
 fn watchdog(fence: &Fence) -> Result<(), String> {

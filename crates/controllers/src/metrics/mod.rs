@@ -6,6 +6,7 @@
 
 mod calls;
 mod certificates;
+mod configuration;
 mod families;
 mod ipam;
 mod labels;
@@ -21,6 +22,7 @@ use prometheus_client::registry::Registry;
 
 pub use calls::{BuildInfo, DelegatedMetrics, EventMetrics, HealthMetrics, RestMetrics};
 pub use certificates::CertificateMetrics;
+pub use configuration::ConfigurationMetrics;
 pub use families::{
     CloudMetrics, ControllerMetrics, ElectionMetrics, LifecycleMetrics, NodeMetrics,
 };
@@ -54,6 +56,8 @@ pub struct Metrics {
     pub clouds: CloudMetrics,
     /// Which controllers run.
     pub controllers: ControllerMetrics,
+    /// Which configuration is in use.
+    pub configuration: ConfigurationMetrics,
     /// Leader election.
     pub election: ElectionMetrics,
     /// Work queues.
@@ -83,6 +87,7 @@ impl Metrics {
             certificates: CertificateMetrics::register(&mut registry),
             clouds: CloudMetrics::register(&mut registry),
             controllers: ControllerMetrics::register(&mut registry),
+            configuration: ConfigurationMetrics::register(&mut registry),
             election: ElectionMetrics::register(&mut registry),
             queues: QueueMetrics::register(&mut registry),
             rest: RestMetrics::register(&mut registry),

@@ -36,9 +36,11 @@ use crate::metrics::Metrics;
 use crate::nodes::{NodeChange, Nodes};
 use crate::queue::Backoff;
 use crate::recent::Recent;
+use crate::per_cloud::PerCloud;
 use crate::referee::{CloudRules, Referee};
 use crate::serving::Readiness;
 use crate::stop::Stop;
+use crate::turns::Turns;
 use crate::write::NodeWriter;
 
 /// The component of events, as people filter by it.
@@ -82,6 +84,10 @@ pub struct RouteParts {
     pub random: Random,
     /// Whether all clouds' routes were seen once.
     pub readiness: Readiness,
+    /// What went so far of what nobody needs: a change of configuration gives nobody a new allowance.
+    pub allowances: PerCloud<Allowance>,
+    /// Two shifts do not write the routes of one cloud at once.
+    pub turns: Turns,
 }
 
 /// The settings of the controller.
@@ -110,7 +116,7 @@ struct Desk<'a> {
     cloud: &'a Arc<dyn Cloud>,
     routes: &'a dyn Routes,
     woken: Arc<Notify>,
-    allowance: Allowance,
+    allowance: Arc<Mutex<Allowance>>,
     /// Of destinations (and their tables) that could not be put right.
     backoff: Backoff<(String, String)>,
     due: BTreeMap<(String, String), Instant>,
@@ -176,11 +182,15 @@ impl RouteController {
     }
 
     fn desk<'a>(&self, cloud: &'a Arc<dyn Cloud>, routes: &'a dyn Routes) -> Desk<'a> {
+        let policy = self.options.rules.guard_of(cloud.name());
+        let make = || Allowance::new(policy.clone());
+        let allowance = self.parts.allowances.of(cloud.name(), make);
+        lock(&allowance).insist_on(policy.clone());
         Desk {
             cloud,
             routes,
             woken: Arc::default(),
-            allowance: Allowance::new(self.options.rules.guard_of(cloud.name()).clone()),
+            allowance,
             backoff: Backoff::exponential(self.options.period, LONGEST_RETRY),
             due: BTreeMap::new(),
             unclear: 0,
@@ -196,6 +206,10 @@ impl RouteController {
         if stop.unless_given(self.parts.nodes.synced()).await.is_none() {
             return;
         }
+        let turn = self.parts.turns.take(format!("routes of {}", desk.cloud.name()));
+        let Some(_turn) = stop.unless_given(turn).await else {
+            return;
+        };
         self.advise(&desk);
         let mut cause = "start";
         while !stop.is_given() {
@@ -243,9 +257,8 @@ impl RouteController {
         };
         self.note_seen(desk);
         let now = self.parts.clock.now();
-        let allowance = &mut desk.allowance;
         let mut decision = decide(&nodes, &self.options.ranges, &survey, |routes| {
-            allowance.left(routes, now)
+            lock(&desk.allowance).left(routes, now)
         });
         self.tell_held(desk, &decision.held);
         let changes = std::mem::take(&mut decision.changes);
@@ -350,6 +363,10 @@ impl RouteController {
 }
 
 /// Calls a cloud as long as the lease is ours and it does not take too long.
+fn lock(allowance: &Mutex<Allowance>) -> MutexGuard<'_, Allowance> {
+    allowance.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 async fn guarded<T>(
     fence: &Fence,
     what: &'static str,

@@ -10,7 +10,7 @@ use futures::{StreamExt as _, stream};
 use tokio::time::Instant;
 use tracing::{info, warn};
 
-use super::{Desk, RouteController, guarded};
+use super::{Desk, RouteController, guarded, lock};
 use crate::stop::Stop;
 
 /// Calls for routes at the same time, as many as in the originals.
@@ -269,7 +269,7 @@ impl RouteController {
 
     fn removed(&self, desk: &mut Desk<'_>, removal: &Removal) {
         if removal.is_leftover {
-            desk.allowance.spend(self.parts.clock.now());
+            lock(&desk.allowance).spend(self.parts.clock.now());
         }
         self.count(desk, "delete", "done");
         let (cloud, why) = (desk.cloud.name(), removal.why.words());

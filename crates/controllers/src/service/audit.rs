@@ -47,6 +47,10 @@ impl ServiceController {
                 }
                 let remove = self.options.remove_orphans && !self.clouds.is_observing();
                 if remove && orphan.whose == Whose::Ours && !stop.is_given() {
+                    let turn = self.parts.turns.take(format!("orphans of {cloud}"));
+                    let Some(_turn) = stop.unless_given(turn).await else {
+                        return;
+                    };
                     self.remove(cloud, orphan).await;
                 }
             }

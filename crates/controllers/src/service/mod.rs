@@ -52,6 +52,7 @@ use crate::queue::{Backoff, WorkQueue};
 use crate::referee::Referee;
 use crate::services::{ServiceChange, Services};
 use crate::stop::Stop;
+use crate::turns::Turns;
 use crate::write::ServiceWriter;
 
 /// At the start, Services that seem to be right are compared with the cloud one by one, this far
@@ -100,6 +101,8 @@ pub struct ServiceParts {
     pub clock: Clock,
     /// Jitter.
     pub random: Random,
+    /// Two shifts do not work on one Service at once.
+    pub turns: Turns,
 }
 
 /// The controller.

@@ -54,6 +54,10 @@ pub(super) enum Ran {
 impl ServiceController {
     pub(super) async fn take_turn(&self, work: Work<ServiceKey>, stop: &Stop) {
         let key = work.key().clone();
+        let turn = self.parts.turns.take(format!("Service {key}"));
+        let Some(_turn) = stop.unless_given(turn).await else {
+            return;
+        };
         let (causes, errand) = self.take_up(&key);
         let done = Box::pin(self.sync(&key, &causes, errand, stop)).await;
         match done {

@@ -111,17 +111,19 @@ impl Stage {
             burst: 400,
         });
         Manager {
-            clouds: vec![self.cloud.clone()],
             clients: clients(Limits::from(&options.client)),
             reviews: Reviews {
                 authentication: Some(reviews.root("authentication")),
                 authorization: Some(reviews.root("authorization")),
             },
-            options,
+            line_ups: LineUps::only(LineUp::first(
+                options,
+                vec![self.cloud.clone()],
+                CloudRules::default(),
+            )),
             metrics: metrics.clone(),
             clock: self.world.clock.clone(),
             random: self.world.random.fork(),
-            rules: CloudRules::default(),
             set_verbosity: Arc::new(|_| Ok(())),
         }
     }

@@ -23,6 +23,11 @@ impl Allowance {
         }
     }
 
+    /// Keeps another pace from now on; what went so far counts.
+    pub fn insist_on(&mut self, policy: GuardPolicy) {
+        self.policy = policy;
+    }
+
     /// How many may go now, in a cloud that has so many.
     pub fn left(&mut self, routes: usize, now: Timestamp) -> usize {
         let window = self.policy.budget_window;

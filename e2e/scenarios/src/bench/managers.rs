@@ -7,6 +7,7 @@ use bowline_controllers::clients::{Agent, Clients, Connection, Limits};
 use bowline_controllers::manager::{CloudRules, Manager, Reviews};
 use bowline_controllers::metrics::Metrics;
 use bowline_controllers::options::{self, Options, Request, Table};
+use bowline_controllers::{LineUp, LineUps};
 use bowline_core::Cloud;
 use bowline_http::Connector;
 
@@ -111,15 +112,14 @@ impl Bench {
         let scripted = self.clouds.iter().cloned();
         let scripted = scripted.map(|cloud| cloud as Arc<dyn Cloud>);
         let built = self.providers.iter().map(|build| build(&metrics));
+        let clouds = scripted.chain(built).collect();
         Manager {
             clients: self.clients(config, limits, accounts, &metrics),
-            options,
-            clouds: scripted.chain(built).collect(),
+            line_ups: LineUps::only(LineUp::first(options, clouds, CloudRules::default())),
             reviews: Reviews::default(),
             metrics,
             clock: self.world.clock.clone(),
             random: self.world.random.fork(),
-            rules: CloudRules::default(),
             set_verbosity: Arc::new(|_| Ok(())),
         }
     }

@@ -1,0 +1,586 @@
+//! One shift: the controllers that work with one line-up, from their start to their end.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bowline_core::Cloud;
+use bowline_core::routes::cluster_ranges;
+use bowline_core::shown::Showing;
+use futures::future::BoxFuture;
+use tokio::task::JoinSet;
+use tracing::{error, info, warn};
+
+use super::ManagerError;
+use super::work::Work;
+use crate::certificates::{CertificateController, CertificateParts};
+use crate::chores::{ChoresController, ChoresParts};
+use crate::clients::INFORMERS;
+use crate::election::Fence;
+use crate::events::Recorder;
+use crate::ipam::{self, IpamController, IpamParts};
+use crate::labels::{LabelController, LabelOptions};
+use crate::lifecycle::{LifecycleController, LifecycleOptions};
+use crate::line_up::LineUp;
+use crate::lookups::Lookups;
+use crate::news;
+use crate::node::{NodeController, NodeOptions};
+use crate::options::{
+    CERTIFICATES, CHORES, CLOUD_NODE, CLOUD_NODE_LIFECYCLE, KnownController, LABEL_SYNC, NODE_IPAM,
+    ROUTES, SERVICE, ShowOwners,
+};
+use crate::owners::Owners;
+use crate::referee::Referee;
+use crate::routes::{self, RouteController, RouteOptions, RouteParts};
+use crate::service::{ServiceController, ServiceOptions, ServiceParts};
+use crate::shown::Shown;
+use crate::stop::{Stop, StopHandle};
+use crate::trouble;
+use crate::write::{CertificateWriter, NodeWriter, ServiceWriter};
+
+/// How long the last events may take to be written when a shift ends.
+const FLUSH_LIMIT: Duration = Duration::from_secs(2);
+
+/// What the controllers of one shift are made of.
+pub(super) struct Shift<'a> {
+    pub(super) work: &'a Work<'a>,
+    pub(super) line_up: Arc<LineUp>,
+    pub(super) referee: Referee,
+}
+
+/// A shift that works.
+pub(super) struct Running {
+    pub(super) line_up: Arc<LineUp>,
+    stop: StopHandle,
+    tasks: JoinSet<()>,
+    recorders: Vec<Recorder>,
+    pub(super) names: Vec<&'static KnownController>,
+}
+
+/// A controller that was started: what runs it, and where its events go.
+struct Started {
+    known: &'static KnownController,
+    run: BoxFuture<'static, ()>,
+    recorder: Recorder,
+}
+
+impl Running {
+    /// Whether a controller works in it.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.names.iter().any(|known| known.name == name)
+    }
+
+    /// Begins nothing further, and ends when everything under way is finished.
+    pub(super) async fn end(mut self) {
+        self.stop.stop();
+        while let Some(ended) = self.tasks.join_next().await {
+            if let Err(error) = ended {
+                warn!(%error, "a controller did not end well");
+            }
+        }
+        for recorder in self.recorders {
+            recorder.flush(FLUSH_LIMIT).await;
+        }
+    }
+}
+
+impl Shift<'_> {
+    /// Starts the controllers one after another.
+    pub(super) async fn start(&self, stop: &Stop) -> Result<Running, ManagerError> {
+        let (handle, stop) = stop.part();
+        let stop = &stop;
+        let owners = self.owners(stop);
+        let mut tasks = JoinSet::new();
+        let nodes = self.work.nodes.clone();
+        tasks.spawn(owners.clone().keep_settling(nodes, stop.clone()));
+        self.tell_troubles(&mut tasks, stop);
+        let mut recorders = self.tell_news(&mut tasks, stop);
+        let mut names = Vec::new();
+        let manager = self.work.manager;
+        for known in manager.placed(&self.line_up, self.work.place) {
+            self.pause(stop).await;
+            let Some(started) = self.start_one(known, &owners, stop).await? else {
+                continue;
+            };
+            let alias = started.known.alias;
+            manager.metrics.controllers.running(alias, true);
+            info!(controller = started.known.name, "started");
+            tasks.spawn(started.run);
+            recorders.push(started.recorder);
+            names.push(started.known);
+        }
+        Ok(Running {
+            line_up: self.line_up.clone(),
+            stop: handle,
+            tasks,
+            recorders,
+            names,
+        })
+    }
+
+    /// Tells what clouds want people to hear of. The rights are the deployment's own.
+    fn tell_troubles(&self, running: &mut JoinSet<()>, stop: &Stop) {
+        for cloud in &self.line_up.clouds {
+            let clients = &self.work.manager.clients;
+            let client = (!self.work.fence.is_observing())
+                .then(|| clients.with_own_rights(cloud.provider(), &self.work.fence));
+            let clock = self.work.manager.clock.clone();
+            running.spawn(trouble::tell(cloud.clone(), client, clock, stop.clone()));
+        }
+    }
+
+    /// Tells the news of clouds, likewise; gives what writes them.
+    fn tell_news(&self, running: &mut JoinSet<()>, stop: &Stop) -> Vec<Recorder> {
+        let manager = self.work.manager;
+        let context = manager.event_context();
+        let lease = self.work.lease();
+        let tell = |cloud: &Arc<dyn Cloud>| {
+            let name = cloud.provider();
+            let recorder = if self.work.fence.is_observing() {
+                Recorder::observing(name, &context)
+            } else {
+                let client = manager.clients.with_own_rights(name, &self.work.fence);
+                Recorder::new(client, name, &context)
+            };
+            let (cloud, stop) = (Arc::clone(cloud), stop.clone());
+            running.spawn(news::tell(cloud, recorder.clone(), lease.clone(), stop));
+            recorder
+        };
+        self.line_up.clouds.iter().map(tell).collect()
+    }
+
+    fn owners(&self, stop: &Stop) -> Owners {
+        let knowing = self
+            .line_up
+            .clouds
+            .iter()
+            .filter(|cloud| cloud.instances().is_some());
+        let fence = self.questions();
+        let lookups = knowing.map(|cloud| Lookups::start(cloud.clone(), fence.clone(), stop));
+        Owners::new(lookups, self.referee.clone())
+    }
+
+    /// The fence in front of questions to clouds: an observer may ask as much as it likes.
+    fn questions(&self) -> Fence {
+        if self.work.fence.is_observing() {
+            Fence::open()
+        } else {
+            self.work.fence.clone()
+        }
+    }
+
+    /// Starts one controller; none if it has nothing to work with.
+    async fn start_one(
+        &self,
+        known: &'static KnownController,
+        owners: &Owners,
+        stop: &Stop,
+    ) -> Result<Option<Started>, ManagerError> {
+        match known.name {
+            CLOUD_NODE | CLOUD_NODE_LIFECYCLE if owners.all().is_empty() => {
+                not_supported(known);
+                Ok(None)
+            }
+            CLOUD_NODE | CLOUD_NODE_LIFECYCLE => {
+                self.start_for_nodes(known, owners, stop).await.map(Some)
+            }
+            SERVICE
+                if self
+                    .line_up
+                    .clouds
+                    .iter()
+                    .any(|it| it.balancers().is_some()) =>
+            {
+                self.start_for_services(known, stop).await.map(Some)
+            }
+            LABEL_SYNC if LabelController::has_work(owners) => {
+                self.start_label_sync(known, owners, stop).await.map(Some)
+            }
+            NODE_IPAM if self.line_up.options.ipam.allocate => {
+                self.start_ipam(known, owners, stop).await.map(Some)
+            }
+            NODE_IPAM => {
+                info!("{NODE_IPAM} not started: --allocate-node-cidrs is off");
+                Ok(None)
+            }
+            ROUTES if !self.line_up.options.controllers.configure_routes => {
+                info!("{ROUTES} not started: --configure-cloud-routes is off");
+                Ok(None)
+            }
+            ROUTES if RouteController::has_work(&self.line_up.clouds) => {
+                self.start_for_routes(known, stop).await
+            }
+            CERTIFICATES
+                if CertificateController::has_work(&self.line_up.clouds, self.is_named(known)) =>
+            {
+                Ok(Some(self.start_for_certificates(known, stop)))
+            }
+            CHORES if ChoresController::has_work(&self.line_up.clouds) => {
+                Ok(Some(self.start_chores(known, stop)))
+            }
+            _ => {
+                not_supported(known);
+                Ok(None)
+            }
+        }
+    }
+
+    async fn start_for_nodes(
+        &self,
+        known: &'static KnownController,
+        owners: &Owners,
+        stop: &Stop,
+    ) -> Result<Started, ManagerError> {
+        let manager = self.work.manager;
+        let recorder = self.recorder(known, known.name).await?;
+        let writer = self.node_writer(known).await?;
+        let (owners, stop) = (owners.clone(), stop.clone());
+        let run: BoxFuture<'static, ()> = if known.name == CLOUD_NODE {
+            let shown = self.shown(&owners, &writer);
+            let controller = NodeController::new(
+                self.work.nodes.clone(),
+                owners,
+                writer,
+                recorder.clone(),
+                manager.metrics.clone(),
+                manager.clock.clone(),
+                self.node_options(),
+            );
+            Box::pin(async move {
+                tokio::join!(controller.run(stop.clone()), shown.run(stop));
+            })
+        } else {
+            let controller = LifecycleController::new(
+                self.work.nodes.clone(),
+                owners,
+                writer,
+                recorder.clone(),
+                manager.metrics.clone(),
+                &self.work.guards,
+                self.lifecycle_options(),
+            );
+            Box::pin(controller.run(stop))
+        };
+        Ok(Started {
+            known,
+            run,
+            recorder,
+        })
+    }
+
+    /// What shows on nodes whose they are, or takes it back.
+    fn shown(&self, owners: &Owners, writer: &NodeWriter) -> Shown {
+        let options = &self.line_up.options.controllers;
+        let showing = match options.show_owners {
+            ShowOwners::Known(showing) => showing,
+            // Refused before anything starts.
+            ShowOwners::Unknown(_) => Showing::default(),
+        };
+        let (nodes, workers) = (self.work.nodes.clone(), at_least_one(options.node_syncs));
+        Shown::new(nodes, owners.clone(), writer.clone(), showing, workers)
+    }
+
+    async fn start_label_sync(
+        &self,
+        known: &'static KnownController,
+        owners: &Owners,
+        stop: &Stop,
+    ) -> Result<Started, ManagerError> {
+        let recorder = self.recorder(known, known.name).await?;
+        let options = &self.line_up.options.controllers;
+        let controller = LabelController::new(
+            self.work.nodes.clone(),
+            owners.clone(),
+            self.node_writer(known).await?,
+            recorder.clone(),
+            &self.work.manager.metrics,
+            LabelOptions {
+                period: options.node_status_update_frequency,
+                concurrent_syncs: at_least_one(options.node_syncs),
+            },
+        );
+        Ok(Started {
+            known,
+            run: Box::pin(controller.run(stop.clone())),
+            recorder,
+        })
+    }
+
+    async fn start_ipam(
+        &self,
+        known: &'static KnownController,
+        owners: &Owners,
+        stop: &Stop,
+    ) -> Result<Started, ManagerError> {
+        let manager = self.work.manager;
+        let recorder = self.recorder(known, ipam::COMPONENT).await?;
+        let controller = IpamController::new(IpamParts {
+            nodes: self.work.nodes.clone(),
+            owners: owners.clone(),
+            clouds: self.line_up.clouds.clone(),
+            fence: self.questions(),
+            may_follow_unfinished_writes: self.work.fence.may_follow_unfinished_writes(),
+            writer: self.node_writer(known).await?,
+            recorder: recorder.clone(),
+            metrics: manager.metrics.clone(),
+            readiness: self.work.health.add_readiness(known.name),
+            flags: self.line_up.options.ipam_flags(),
+            turns: self.work.turns.clone(),
+        });
+        Ok(Started {
+            known,
+            run: Box::pin(controller.run(stop.clone())),
+            recorder,
+        })
+    }
+
+    /// None without the ranges of pods; that concerns this controller alone.
+    async fn start_for_routes(
+        &self,
+        known: &'static KnownController,
+        stop: &Stop,
+    ) -> Result<Option<Started>, ManagerError> {
+        let manager = self.work.manager;
+        let options = &self.line_up.options;
+        let readiness = self.work.health.add_readiness(known.name);
+        let ranges = match cluster_ranges(&options.cloud.cluster_cidr) {
+            Ok(ranges) => ranges,
+            Err(problem) => {
+                error!("{ROUTES} not started: {problem}");
+                readiness.not_ready(problem.to_string());
+                return Ok(None);
+            }
+        };
+        let recorder = self.recorder(known, routes::COMPONENT).await?;
+        let parts = RouteParts {
+            nodes: self.work.nodes.clone(),
+            referee: self.referee.clone(),
+            questions: self.questions(),
+            fence: self.work.fence.clone(),
+            writer: self.node_writer(known).await?,
+            recorder: recorder.clone(),
+            metrics: manager.metrics.clone(),
+            clock: manager.clock.clone(),
+            random: manager.random.fork(),
+            readiness,
+            allowances: self.work.allowances.clone(),
+            turns: self.work.turns.clone(),
+        };
+        let options = RouteOptions {
+            cluster_name: options.cloud.cluster_name.clone(),
+            ranges,
+            period: options.controllers.route_reconciliation_period,
+            rules: self.line_up.rules.clone(),
+        };
+        let controller = RouteController::new(parts, options);
+        Ok(Some(Started {
+            known,
+            run: Box::pin(controller.run(stop.clone())),
+            recorder,
+        }))
+    }
+
+    async fn node_writer(&self, known: &KnownController) -> Result<NodeWriter, ManagerError> {
+        let (client, random) = (self.client(known).await?, self.work.manager.random.fork());
+        Ok(if self.work.fence.is_observing() {
+            NodeWriter::observing(client, random)
+        } else {
+            NodeWriter::new(client, random)
+        })
+    }
+
+    async fn start_for_services(
+        &self,
+        known: &'static KnownController,
+        stop: &Stop,
+    ) -> Result<Started, ManagerError> {
+        let manager = self.work.manager;
+        // The originals' name of the component, which people filter events by.
+        let recorder = self.recorder(known, known.identity).await?;
+        let client = self.client(known).await?;
+        let parts = ServiceParts {
+            services: self.work.services.clone(),
+            nodes: self.work.nodes.clone(),
+            slices: self.work.slices.clone(),
+            writer: ServiceWriter::new(client.clone()),
+            client,
+            reader: manager.clients.root(INFORMERS),
+            recorder: recorder.clone(),
+            metrics: manager.metrics.clone(),
+            clock: manager.clock.clone(),
+            random: manager.random.fork(),
+            turns: self.work.turns.clone(),
+        };
+        let controller = ServiceController::new(
+            parts,
+            &self.referee,
+            self.work.fence.clone(),
+            self.service_options(),
+        );
+        Ok(Started {
+            known,
+            run: Box::pin(controller.run(stop.clone())),
+            recorder,
+        })
+    }
+
+    fn start_for_certificates(&self, known: &'static KnownController, stop: &Stop) -> Started {
+        let manager = self.work.manager;
+        // The rights are the deployment's own: nobody binds roles to an account of this name.
+        let client = || manager.clients.with_own_rights(known.identity, &self.work.fence);
+        let context = manager.event_context();
+        let (recorder, writer) = if self.work.fence.is_observing() {
+            let recorder = Recorder::observing(known.name, &context);
+            (recorder, CertificateWriter::observing(client()))
+        } else {
+            let recorder = Recorder::new(client(), known.name, &context);
+            (recorder, CertificateWriter::new(client()))
+        };
+        let parts = CertificateParts {
+            requests: self.work.requests.clone(),
+            nodes: self.work.nodes.clone(),
+            writer,
+            recorder: recorder.clone(),
+            metrics: manager.metrics.clone(),
+            clock: manager.clock.clone(),
+        };
+        let is_named = self.is_named(known);
+        let controller =
+            CertificateController::new(parts, &self.referee, is_named, self.work.fence.clone());
+        Started {
+            known,
+            run: Box::pin(controller.run(stop.clone())),
+            recorder,
+        }
+    }
+
+    fn start_chores(&self, known: &'static KnownController, stop: &Stop) -> Started {
+        let manager = self.work.manager;
+        // The rights are the deployment's own: nobody binds roles to an account of this name.
+        let client = || manager.clients.with_own_rights(known.identity, &self.work.fence);
+        let context = manager.event_context();
+        let is_observing = self.work.fence.is_observing();
+        let recorder = if is_observing {
+            Recorder::observing(known.name, &context)
+        } else {
+            Recorder::new(client(), known.name, &context)
+        };
+        let options = &self.line_up.options;
+        // Where the program's other object is: the deployment has rights there.
+        let namespace = options.election.resource_namespace.clone();
+        let port = options.serving.port;
+        let parts = ChoresParts {
+            // The chart's Service.
+            address: format!("https://bowline-metrics.{namespace}.svc:{port}"),
+            lease: self.work.lease(),
+            namespace,
+            nodes: self.work.nodes.clone(),
+            client: client(),
+            recorder: recorder.clone(),
+            questions: self.questions(),
+            is_observing,
+            cluster_name: options.cloud.cluster_name.clone(),
+        };
+        let controller = ChoresController::new(parts, &self.referee);
+        Started {
+            known,
+            run: Box::pin(controller.run(stop.clone())),
+            recorder,
+        }
+    }
+
+    /// Whether the command line starts that controller, and not only a cloud's configuration.
+    fn is_named(&self, known: &KnownController) -> bool {
+        self.line_up.options.controllers.set().enabled(known.name)
+    }
+
+    /// Another client than that of the writes, so that events never use up their rate.
+    async fn recorder(
+        &self,
+        known: &KnownController,
+        component: &'static str,
+    ) -> Result<Recorder, ManagerError> {
+        let context = self.work.manager.event_context();
+        if self.work.fence.is_observing() {
+            return Ok(Recorder::observing(component, &context));
+        }
+        let client = self.client(known).await?;
+        Ok(Recorder::new(client, component, &context))
+    }
+
+    async fn client(&self, known: &KnownController) -> Result<kube::Client, ManagerError> {
+        let clients = &self.work.manager.clients;
+        Ok(clients.for_controller(known.identity, &self.work.fence).await?)
+    }
+
+    fn service_options(&self) -> ServiceOptions {
+        let options = &self.line_up.options;
+        ServiceOptions {
+            concurrent_syncs: at_least_one(options.controllers.service_syncs),
+            cluster_name: options.cloud.cluster_name.clone(),
+            remove_orphans: options.controllers.remove_orphans,
+            lease: self.work.lease(),
+        }
+    }
+
+    fn node_options(&self) -> NodeOptions {
+        let options = &self.line_up.options.controllers;
+        NodeOptions {
+            concurrent_syncs: at_least_one(options.node_syncs),
+            concurrent_status_updates: at_least_one(options.status_updates()),
+            status_update_frequency: options.node_status_update_frequency,
+        }
+    }
+
+    fn lifecycle_options(&self) -> LifecycleOptions {
+        let options = &self.line_up.options.controllers;
+        LifecycleOptions {
+            monitor_period: options.node_monitor_period,
+            concurrent_syncs: at_least_one(options.lifecycle_syncs),
+            rules: self.line_up.rules.clone(),
+        }
+    }
+
+    /// The pause before each start: `--controller-start-interval`, jittered.
+    async fn pause(&self, stop: &Stop) {
+        let interval = self.line_up.options.controllers.start_interval;
+        if !interval.is_zero() {
+            let pause = self.work.manager.random.jitter(interval, 1.0);
+            stop.unless_given(tokio::time::sleep(pause)).await;
+        }
+    }
+}
+
+/// Tells that no configured cloud offers what a controller needs, in the words of the framework, which
+/// people and test suites look for.
+fn not_supported(known: &KnownController) {
+    let controller = known.name;
+    match controller {
+        CLOUD_NODE => warn!(
+            controller,
+            "failed to start cloud node controller: cloud provider does not support instances"
+        ),
+        CLOUD_NODE_LIFECYCLE => warn!(
+            controller,
+            "failed to start cloud node lifecycle controller: cloud provider does not support \
+             instances"
+        ),
+        SERVICE => warn!(
+            controller,
+            "failed to start service controller: the cloud provider does not support external \
+             load balancers"
+        ),
+        ROUTES => warn!(
+            controller,
+            "--configure-cloud-routes is set, but no configured cloud has routes; none are made"
+        ),
+        _ => info!(
+            controller,
+            "not started: no configured cloud offers what it needs"
+        ),
+    }
+}
+
+/// Numbers of workers were validated to be positive.
+fn at_least_one(workers: i32) -> usize {
+    usize::try_from(workers).unwrap_or(1).max(1)
+}

@@ -1,0 +1,39 @@
+//! What is remembered about each cloud for longer than a shift of controllers lasts.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bowline_core::CloudName;
+
+/// One thing for each cloud, by name. Clones share them. There are as many as clouds that were ever configured in this
+/// process.
+pub struct PerCloud<T>(Arc<Mutex<BTreeMap<CloudName, Arc<Mutex<T>>>>>);
+
+impl<T> PerCloud<T> {
+    /// That of a cloud; `make` makes it if there is none.
+    pub fn of(&self, cloud: &CloudName, make: impl FnOnce() -> T) -> Arc<Mutex<T>> {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let one = all.entry(cloud.clone());
+        one.or_insert_with(|| Arc::new(Mutex::new(make()))).clone()
+    }
+}
+
+impl<T> Clone for PerCloud<T> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<T> Default for PerCloud<T> {
+    fn default() -> Self {
+        Self(Arc::default())
+    }
+}
+
+impl<T> fmt::Debug for PerCloud<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        f.debug_set().entries(all.keys()).finish()
+    }
+}
