@@ -426,7 +426,11 @@ impl Shift<'_> {
     fn start_for_certificates(&self, known: &'static KnownController, stop: &Stop) -> Started {
         let manager = self.work.manager;
         // The rights are the deployment's own: nobody binds roles to an account of this name.
-        let client = || manager.clients.with_own_rights(known.identity, &self.work.fence);
+        let client = || {
+            manager
+                .clients
+                .with_own_rights(known.identity, &self.work.fence)
+        };
         let context = manager.event_context();
         let (recorder, writer) = if self.work.fence.is_observing() {
             let recorder = Recorder::observing(known.name, &context);
@@ -456,7 +460,11 @@ impl Shift<'_> {
     fn start_chores(&self, known: &'static KnownController, stop: &Stop) -> Started {
         let manager = self.work.manager;
         // The rights are the deployment's own: nobody binds roles to an account of this name.
-        let client = || manager.clients.with_own_rights(known.identity, &self.work.fence);
+        let client = || {
+            manager
+                .clients
+                .with_own_rights(known.identity, &self.work.fence)
+        };
         let context = manager.event_context();
         let is_observing = self.work.fence.is_observing();
         let recorder = if is_observing {
@@ -509,7 +517,9 @@ impl Shift<'_> {
 
     async fn client(&self, known: &KnownController) -> Result<kube::Client, ManagerError> {
         let clients = &self.work.manager.clients;
-        Ok(clients.for_controller(known.identity, &self.work.fence).await?)
+        Ok(clients
+            .for_controller(known.identity, &self.work.fence)
+            .await?)
     }
 
     fn service_options(&self) -> ServiceOptions {

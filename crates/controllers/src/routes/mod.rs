@@ -34,9 +34,9 @@ use crate::election::Fence;
 use crate::events::Recorder;
 use crate::metrics::Metrics;
 use crate::nodes::{NodeChange, Nodes};
+use crate::per_cloud::PerCloud;
 use crate::queue::Backoff;
 use crate::recent::Recent;
-use crate::per_cloud::PerCloud;
 use crate::referee::{CloudRules, Referee};
 use crate::serving::Readiness;
 use crate::stop::Stop;
@@ -206,7 +206,10 @@ impl RouteController {
         if stop.unless_given(self.parts.nodes.synced()).await.is_none() {
             return;
         }
-        let turn = self.parts.turns.take(format!("routes of {}", desk.cloud.name()));
+        let turn = self
+            .parts
+            .turns
+            .take(format!("routes of {}", desk.cloud.name()));
         let Some(_turn) = stop.unless_given(turn).await else {
             return;
         };
