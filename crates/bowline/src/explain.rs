@@ -14,7 +14,7 @@ use crate::logging;
 use crate::output::tell;
 use crate::plan::{Output, service_key, told};
 use crate::providers::{self, Environment};
-use crate::run::{self, Reached};
+use crate::run;
 use crate::triton::secret::Patience;
 
 /// The identity of the client.
@@ -138,13 +138,12 @@ pub(crate) fn main(program: &str, given: &Arguments, own: &[String]) -> Result<E
         let told = (&options, configuration.as_ref());
         let clock = Clock::system();
         let reached = run::reach(program, told, environment, &clock, Patience::None).await?;
-        let Reached {
-            clients, clouds, ..
-        } = reached;
-        let client = clients
+        let clouds = reached.clouds();
+        let client = reached
+            .clients
             .for_controller(IDENTITY, &Fence::observing())
             .await?;
-        let rules = Arc::new(configuration.map(run::rules).unwrap_or_default());
+        let rules = Arc::new(configuration.as_ref().map(run::rules).unwrap_or_default());
         Ok(match given {
             Arguments::Node(NodeArguments { name, .. }) => {
                 explain_node(&client, &clouds, rules, name).await?.into()

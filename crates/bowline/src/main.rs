@@ -4,10 +4,12 @@ mod cli;
 mod config;
 mod explain;
 mod flags;
+mod invocation;
 mod logging;
 mod output;
 mod plan;
 mod providers;
+mod reload;
 mod run;
 #[cfg(feature = "sandbox")]
 mod sandbox;
@@ -15,6 +17,7 @@ mod signals;
 #[cfg(feature = "sandbox")]
 mod simulate;
 mod triton;
+mod workshop;
 
 use std::process::ExitCode;
 

@@ -15,7 +15,7 @@ use bowline_http::Clock;
 use crate::config::{self, Configuration};
 use crate::output::tell;
 use crate::providers::{self, Environment};
-use crate::run::{self, Reached};
+use crate::run;
 use crate::triton::secret::Patience;
 use crate::{flags, logging};
 
@@ -102,10 +102,10 @@ pub(crate) fn main(program: &str, given: &Arguments, own: &[String]) -> Result<E
         let clock = Clock::system();
         let told = (&options, configuration.as_ref());
         let reached = run::reach(program, told, environment, &clock, Patience::None).await;
-        let Reached {
-            clients, clouds, ..
-        } = reached.map_err(needs_cluster)?;
-        let client = clients
+        let reached = reached.map_err(needs_cluster)?;
+        let clouds = reached.clouds();
+        let client = reached
+            .clients
             .for_controller(IDENTITY, &Fence::observing())
             .await?;
         let namespace = client.default_namespace().to_owned();
@@ -114,7 +114,7 @@ pub(crate) fn main(program: &str, given: &Arguments, own: &[String]) -> Result<E
         let parts = PreviewParts {
             client,
             clouds,
-            rules: Arc::new(configuration.map(run::rules).unwrap_or_default()),
+            rules: Arc::new(configuration.as_ref().map(run::rules).unwrap_or_default()),
             cluster_name: options.cloud.cluster_name.clone(),
             clock,
         };

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use bowline_controllers::clients::Clients;
-use bowline_controllers::metrics::Metrics;
+use bowline_controllers::metrics::CloudRegistry;
 use bowline_core::{BoxFuture, Cloud, CloudName, Secret};
 use bowline_http::{Clock, Connector, Random};
 use tracing::warn;
@@ -19,6 +19,7 @@ use crate::triton::secret::{self, Patience};
 pub(crate) type Environment = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
 
 /// What a provider is built with.
+#[derive(Clone)]
 pub(crate) struct Surroundings {
     /// What the operator calls it; none: what its provider is called, and nothing needs to tell clouds apart.
     pub name: Option<CloudName>,
@@ -30,8 +31,8 @@ pub(crate) struct Surroundings {
     pub clock: Clock,
     /// Jitter.
     pub random: Random,
-    /// Where its call metrics go.
-    pub metrics: Arc<Metrics>,
+    /// Where its metrics go.
+    pub registry: CloudRegistry,
     /// `--cloud-config`; empty for none.
     pub config_file: String,
     /// What stands in the place of that file, if anything does.
@@ -56,7 +57,7 @@ impl Surroundings {
         }
     }
 
-    /// The label that tells its metrics from those of other clouds.
+    /// What it is called, where clouds have to be told apart.
     fn label(&self) -> Option<&str> {
         self.name.as_ref().map(CloudName::as_str)
     }
@@ -171,8 +172,8 @@ fn cloudscale(surroundings: &Surroundings) -> Result<Arc<dyn Cloud>> {
     let environment = surroundings.environment.clone();
     let config = bowline_cloudscale::Config::read(|name| environment(name))?;
     let metrics = surroundings
-        .metrics
-        .register_for(surroundings.label(), bowline_cloudscale::register_metrics);
+        .registry
+        .register(bowline_cloudscale::register_metrics);
     let cloud = bowline_cloudscale::build(
         &config,
         bowline_cloudscale::Surroundings {
@@ -191,8 +192,8 @@ async fn exoscale(surroundings: &Surroundings) -> Result<Arc<dyn Cloud>> {
     let environment = surroundings.environment.clone();
     let config = bowline_exoscale::Config::read(|name| environment(name), file.as_deref())?;
     let metrics = surroundings
-        .metrics
-        .register_for(surroundings.label(), bowline_exoscale::register_metrics);
+        .registry
+        .register(bowline_exoscale::register_metrics);
     let surroundings = bowline_exoscale::Surroundings {
         name: surroundings.name(bowline_exoscale::PROVIDER)?,
         connector: surroundings.connector.clone(),
@@ -221,8 +222,8 @@ fn talos(surroundings: &Surroundings) -> Result<Arc<dyn Cloud>> {
         },
     };
     let metrics = surroundings
-        .metrics
-        .register_for(surroundings.label(), bowline_talos::register_metrics);
+        .registry
+        .register(bowline_talos::register_metrics);
     let surroundings = bowline_talos::Surroundings {
         name: surroundings.name(bowline_talos::PROVIDER)?,
         connector: surroundings.connector.clone(),
@@ -244,8 +245,8 @@ fn xenorchestra(surroundings: &Surroundings) -> Result<Arc<dyn Cloud>> {
         _ => config,
     };
     let metrics = surroundings
-        .metrics
-        .register_for(surroundings.label(), bowline_xenorchestra::register_metrics);
+        .registry
+        .register(bowline_xenorchestra::register_metrics);
     let surroundings = bowline_xenorchestra::Surroundings {
         name: surroundings.name(bowline_xenorchestra::PROVIDER)?,
         connector: surroundings.connector.clone(),
@@ -282,10 +283,9 @@ async fn triton(surroundings: &Surroundings) -> Result<Arc<dyn Cloud>> {
         secret,
         cluster_name: surroundings.cluster_name.clone(),
     };
-    let metrics = surroundings.metrics.register_for(
-        surroundings.label(),
-        bowline_triton::TritonMetrics::register,
-    );
+    let metrics = surroundings
+        .registry
+        .register(bowline_triton::TritonMetrics::register);
     let patience = surroundings.patience;
     let surroundings = bowline_triton::Surroundings {
         name: surroundings.name(bowline_triton::PROVIDER)?,

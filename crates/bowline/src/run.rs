@@ -1,30 +1,36 @@
 //! The program as a cloud controller manager: from a command line to an exit code.
 
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use bowline_controllers::clients::{Agent, Clients, Connection, Limits, load_config};
 use bowline_controllers::manager::{CloudRules, DefaultCloud, Manager, Reviews, SetVerbosity};
-use bowline_controllers::metrics::{BuildInfo, Metrics};
-use bowline_controllers::options::{
-    self, CLOUD_NODE, CLOUD_NODE_LIFECYCLE, CommandLine, NODE_IPAM, Options, Request, UsageError,
-};
-use bowline_controllers::{Stop, stop_signal};
+use bowline_controllers::metrics::{BuildInfo, CloudRegistry, Metrics};
+use bowline_controllers::options::{self, CommandLine, Options, Request};
+use bowline_controllers::{LineUp, LineUps, Stop, stop_signal};
 use bowline_core::Cloud;
-use bowline_http::{Clock, Connector, ProxyRules, Random, Tls};
+use bowline_http::{Background, Clock, Connector, ProxyRules, Random, Tls};
 use tracing::{info, warn};
 
-use crate::config::{self, Configuration};
+use crate::config::{self, Configuration, Resolved};
+use crate::invocation::Invocation;
 use crate::output::{complain, fail, tell};
 use crate::providers::{self, Environment, Surroundings};
+use crate::reload::{InUse, Reload, ReloadParts};
 use crate::triton::secret::Patience;
+use crate::workshop::Workshop;
 use crate::{flags, logging, signals};
 
 /// Reads the command line and runs the manager until a signal.
 pub(crate) fn main(program: &str, provider: Option<&str>, arguments: &[String]) -> ExitCode {
-    let asked = options::parse(flags::table(), program, provider, arguments);
-    let (asked, configuration) = match configured(asked, program, provider, arguments) {
+    let invocation = Invocation {
+        program: program.to_owned(),
+        provider: provider.map(str::to_owned),
+        arguments: arguments.to_vec(),
+    };
+    let (asked, configuration) = match invocation.read() {
         Ok(both) => both,
         Err(lines) => {
             complain(lines.join("\n"));
@@ -54,10 +60,11 @@ pub(crate) fn main(program: &str, provider: Option<&str>, arguments: &[String]) 
         let (handle, stop) = stop_signal();
         signals::listen(handle).context("listening for signals")?;
         let job = Job {
+            invocation,
             line: *line,
             configuration,
         };
-        Box::pin(manage(program, job, environment, set_verbosity, stop)).await
+        Box::pin(manage(job, environment, set_verbosity, stop)).await
     });
     match ended {
         Ok(()) => ExitCode::SUCCESS,
@@ -70,146 +77,142 @@ pub(crate) fn main(program: &str, provider: Option<&str>, arguments: &[String]) 
 
 /// What a manager is told.
 pub(crate) struct Job {
+    /// How it was called.
+    pub(crate) invocation: Invocation,
     /// Its command line.
     pub(crate) line: CommandLine,
     /// Its own configuration, which the command line names; none: it is told as an original is.
     pub(crate) configuration: Option<Configuration>,
 }
 
-/// A command line, and the configuration that it names.
-type Configured = (Result<Request, UsageError>, Option<Configuration>);
-
-/// Reads the configuration that a command line names, and the command line again over the flags in it. Gives lines to
-/// tell if the configuration cannot be used.
-fn configured(
-    asked: Result<Request, UsageError>,
-    program: &str,
-    provider: Option<&str>,
-    arguments: &[String],
-) -> Result<Configured, Vec<String>> {
-    let path = match &asked {
-        Ok(Request::Run(line)) if !line.options.cloud.config.is_empty() => {
-            let given = ["cloud-provider", "cloud-config"];
-            let mut beside = given.into_iter().filter(|name| line.values.given(name));
-            let own = line.options.cloud.own.keys().map(String::as_str).next();
-            if let Some(name) = beside.next().or(own) {
-                let text = format!("Error: --config and --{name} exclude each other");
-                return Err(vec![text]);
-            }
-            line.options.cloud.config.clone()
-        }
-        _ => return Ok((asked, None)),
-    };
-    let loaded = config::command::load(&path);
-    let configuration = loaded.map_err(|unusable| unusable.lines(&path))?;
-    let again = options::parse_over(
-        flags::table(),
-        (program, provider),
-        &configuration.manager,
-        arguments,
-    );
-    Ok((again, Some(configuration)))
-}
-
 /// Runs a manager until `stop`.
 pub(crate) async fn manage(
-    program: &str,
     job: Job,
     environment: Environment,
     set_verbosity: SetVerbosity,
     stop: Stop,
 ) -> Result<()> {
-    let Job {
-        line: CommandLine {
-            options,
-            values,
-            warnings,
-        },
-        configuration,
-    } = job;
-    for warning in warnings {
+    for warning in &job.line.warnings {
         warn!("{warning}");
     }
-    if options.logging.verbosity >= 1 {
-        for flag in options::flag_lines(&values) {
+    if job.line.options.logging.verbosity >= 1 {
+        for flag in options::flag_lines(&job.line.values) {
             info!("{flag}");
         }
     }
-    options.validate()?;
-    if configuration.is_none() {
-        providers::named(&options.cloud.provider)?;
+    job.line.options.validate()?;
+    if job.configuration.is_none() {
+        providers::named(&job.line.options.cloud.provider)?;
     }
     // Asking where an API is can take a while, and nobody has to wait for that in order to stop.
-    let told = (options, configuration);
-    let built = Box::pin(build(program, told, environment, set_verbosity));
-    let Some(manager) = stop.unless_given(built).await else {
+    let built = Box::pin(build(job, environment, set_verbosity));
+    let Some(built) = stop.unless_given(built).await else {
         return Ok(());
     };
-    let manager = manager?;
+    let (manager, reload) = built?;
     info!(
         version = env!("CARGO_PKG_VERSION"),
-        clouds = manager.clouds.len(),
+        clouds = manager.line_ups.first().clouds.len(),
         "Bowline starts"
     );
+    let _reloading = reload.map(|reload| Background::start(reload.run(signals::hangups())));
     manager.run(stop).await?;
     info!("Bowline ends");
     Ok(())
 }
 
+/// A manager, and what follows its configuration, if it has one.
 async fn build(
-    program: &str,
-    (options, configuration): (Options, Option<Configuration>),
+    job: Job,
     environment: Environment,
     set_verbosity: SetVerbosity,
-) -> Result<Manager> {
+) -> Result<(Manager, Option<Reload>)> {
+    let Job {
+        invocation,
+        line: CommandLine {
+            options, values, ..
+        },
+        configuration,
+    } = job;
     let clock = Clock::system();
     let told = (&options, configuration.as_ref());
-    let reached = reach(program, told, environment, &clock, Patience::Endless).await?;
-    let Reached {
-        clients,
-        clouds,
-        metrics,
-        proxies,
-        random,
-    } = reached;
-    let reviews = reviews(program, &options, &proxies, &clock, &metrics).await?;
-    Ok(Manager {
-        options,
-        clouds,
-        rules: configuration.map(rules).unwrap_or_default(),
-        clients,
+    let program = invocation.program.clone();
+    let reached = reach(&program, told, environment, &clock, Patience::Endless).await?;
+    let reviews = reviews(
+        &program,
+        &options,
+        &reached.proxies,
+        &clock,
+        &reached.metrics,
+    )
+    .await?;
+    let path = options.cloud.config.clone();
+    let rules = configuration.as_ref().map(rules).unwrap_or_default();
+    let first = LineUp::first(options, reached.clouds(), rules);
+    let (changer, line_ups) = LineUps::beginning_with(first);
+    let manager = Manager {
+        line_ups,
+        clients: reached.clients,
         reviews,
-        metrics,
+        metrics: reached.metrics.clone(),
         clock,
-        random,
-        set_verbosity,
-    })
+        random: reached.random,
+        set_verbosity: set_verbosity.clone(),
+    };
+    let reload = configuration.map(|configuration| {
+        let parts = ReloadParts {
+            invocation,
+            path,
+            workshop: reached.workshop,
+            changer,
+            metrics: reached.metrics,
+            set_verbosity,
+        };
+        let in_use = InUse {
+            text: configuration.text,
+            resolved: reached.resolved,
+            values,
+        };
+        Reload::new(parts, in_use)
+    });
+    Ok((manager, reload))
 }
 
 /// Both ends of the work, and what they share.
 pub(crate) struct Reached {
     /// Clients of the cluster.
     pub(crate) clients: Clients,
-    /// The clouds.
-    pub(crate) clouds: Vec<Arc<dyn Cloud>>,
+    /// Where the clouds were built.
+    workshop: Workshop,
+    /// The secrets that the configuration mentions.
+    resolved: Resolved,
     metrics: Arc<Metrics>,
     proxies: ProxyRules,
     random: Random,
 }
 
+impl Reached {
+    /// The clouds.
+    pub(crate) fn clouds(&self) -> Vec<Arc<dyn Cloud>> {
+        let products = self.workshop.products.iter();
+        products.map(|it| it.cloud.clone()).collect()
+    }
+}
+
 /// What the configuration says about clouds that is not for them.
-pub(crate) fn rules(configuration: Configuration) -> CloudRules {
+pub(crate) fn rules(configuration: &Configuration) -> CloudRules {
     let mut rules = CloudRules {
-        default_cloud: match configuration.default_cloud {
+        default_cloud: match configuration.default_cloud.clone() {
             Some(name) => DefaultCloud::Named(name),
             None => DefaultCloud::None,
         },
         ..CloudRules::default()
     };
-    for cloud in configuration.clouds {
-        rules.guards.insert(cloud.name.clone(), cloud.guard);
-        if let Some(selector) = cloud.selector {
-            rules.selectors.insert(cloud.name, selector);
+    for cloud in &configuration.clouds {
+        rules.guards.insert(cloud.name.clone(), cloud.guard.clone());
+        if let Some(selector) = &cloud.selector {
+            let selector = selector.clone();
+            rules.selectors.insert(cloud.name.clone(), selector);
         }
     }
     rules
@@ -245,69 +248,46 @@ pub(crate) async fn reach(
         connector: Connector::real(tls, proxies.clone()),
         clock: clock.clone(),
         random: random.clone(),
-        metrics: metrics.clone(),
+        registry: CloudRegistry::new(None),
         config_file: options.cloud.config_file.clone(),
         config_text: None,
-        needs_machines: needs_machines(options),
-        cluster_name: options.cloud.cluster_name.clone(),
-        flags: options.cloud.own.clone(),
+        needs_machines: false,
+        cluster_name: String::new(),
+        flags: BTreeMap::new(),
         clients: clients.clone(),
         patience,
     };
-    let clouds = match configuration {
-        Some(configuration) => configured_clouds(configuration, surroundings).await?,
-        None => vec![providers::build(&options.cloud.provider, &surroundings).await?],
+    let mut workshop = Workshop {
+        surroundings,
+        products: Vec::new(),
     };
+    let (products, resolved) = match configuration {
+        Some(configuration) => {
+            let surroundings = &workshop.surroundings;
+            let resolver = config::Resolver {
+                environment: surroundings.environment.clone(),
+                client: Some(surroundings.clients.root(SECRETS)),
+                known: Resolved::new(),
+            };
+            let resolved = resolver.resolve(&configuration.clouds).await?;
+            let products = workshop.build(configuration, &resolved, options).await?;
+            (products, resolved)
+        }
+        None => (vec![workshop.build_named(options).await?], Resolved::new()),
+    };
+    workshop.use_them(products, &metrics);
     Ok(Reached {
         clients,
-        clouds,
+        workshop,
+        resolved,
         metrics,
         proxies,
         random,
     })
 }
 
-/// The clouds of a configuration, each with what its original would have been given.
-async fn configured_clouds(
-    configuration: &Configuration,
-    mut surroundings: Surroundings,
-) -> Result<Vec<Arc<dyn Cloud>>> {
-    let process = surroundings.environment.clone();
-    let resolver = config::Resolver {
-        environment: &process,
-        client: Some(surroundings.clients.root(SECRETS)),
-    };
-    let resolved = resolver.resolve(&configuration.clouds).await?;
-    let mut clouds = Vec::new();
-    for entry in &configuration.clouds {
-        let given = entry.given(&resolved);
-        let process = process.clone();
-        surroundings.name = Some(entry.name.clone());
-        surroundings.config_text = given.file;
-        surroundings.flags = given.flags;
-        surroundings.environment = Arc::new(move |name| match given.environment.get(name) {
-            Some(value) => Some(value.reveal().to_owned()),
-            None if POD.contains(&name) => process(name),
-            None => None,
-        });
-        clouds.push(providers::build(entry.provider.name, &surroundings).await?);
-    }
-    Ok(clouds)
-}
-
 /// The identity of the client that reads secrets of the configuration.
-const SECRETS: &str = "configuration";
-/// Variables that say which pod this is, and nothing about a cloud.
-const POD: [&str; 3] = ["POD_NAME", "POD_NAMESPACE", "POD_UID"];
-
-/// Whether a controller runs that asks the cloud about machines or their networks. Services have members that
-/// are machines too, but a cloud without load balancers is not asked about them.
-fn needs_machines(options: &Options) -> bool {
-    let set = options.controllers.set();
-    let runs = |name| set.enabled(name);
-    runs(CLOUD_NODE) || runs(CLOUD_NODE_LIFECYCLE) || (runs(NODE_IPAM) && options.ipam.allocate)
-}
-
+pub(crate) const SECRETS: &str = "configuration";
 /// Clients for reviews: of their own kubeconfig, else of the pod, else none.
 async fn reviews(
     program: &str,

@@ -1,8 +1,8 @@
-//! SIGTERM and SIGINT: the first asks the program to stop, the second ends it at once.
+//! SIGTERM and SIGINT: the first asks the program to stop, the second ends it at once. SIGHUP: look at the configuration.
 
 use bowline_controllers::StopHandle;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tracing::info;
+use tracing::{info, warn};
 
 /// The exit status of a program ended by a second signal: 128 + SIGINT, as shells report it.
 const KILLED: i32 = 130;
@@ -20,6 +20,28 @@ pub(crate) fn listen(stop: StopHandle) -> std::io::Result<()> {
         std::process::exit(KILLED);
     });
     Ok(())
+}
+
+/// SIGHUP, by which people ask programs to look at their configuration. None if it cannot be had.
+pub(crate) fn hangups() -> Option<Signal> {
+    match signal(SignalKind::hangup()) {
+        Ok(hangups) => Some(hangups),
+        Err(error) => {
+            warn!(%error, "SIGHUP is not listened to");
+            None
+        }
+    }
+}
+
+/// Waits for the next one.
+pub(crate) async fn next(hangups: &mut Option<Signal>) {
+    match hangups {
+        Some(hangups) => {
+            hangups.recv().await;
+            info!(signal = "SIGHUP", "looking at the configuration");
+        }
+        None => std::future::pending().await,
+    }
 }
 
 async fn first(terminate: &mut Signal, interrupt: &mut Signal) -> &'static str {

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bowline_core::ownership::{self, Recognition};
+use bowline_core::ownership::{self, Orphan, Recognition};
 use bowline_core::{CloudError, CloudName, Lookup, Node, Ownership, Voice};
 use futures::future::join_all;
 use tracing::info;
@@ -81,8 +81,7 @@ impl Owners {
     pub async fn find_describer(&self, node: &Arc<Node>) -> Result<Describer<'_>, Ownership> {
         // Several accounts that could have given a provider id can be asked which of them did.
         let is_askable = |decided: &Ownership| {
-            matches!(decided, Ownership::Contested(_))
-                && self.ownership(node).as_ref() == Some(decided)
+            can_be_settled(decided) && self.ownership(node).as_ref() == Some(decided)
         };
         if let Some(decided) = self.description(node).filter(|it| !is_askable(it)) {
             return match self.decided(Some(&decided)) {
@@ -173,7 +172,7 @@ impl Owners {
 
     /// Whether an initialised node has no owner yet and could have one.
     fn is_open(&self, node: &Node) -> bool {
-        let undecided = matches!(self.ownership(node), None | Some(Ownership::Contested(_)));
+        let undecided = self.ownership(node).as_ref().is_none_or(can_be_settled);
         undecided && !node.is_uninitialized()
     }
 
@@ -209,6 +208,14 @@ impl Owners {
             Ownership::Nobody(_) | Ownership::Contested(_) | Ownership::Undecided(_) => None,
         }
     }
+}
+
+/// Whether clouds can be asked which of them has the machine.
+fn can_be_settled(ownership: &Ownership) -> bool {
+    matches!(
+        ownership,
+        Ownership::Contested(_) | Ownership::Nobody(Orphan::Departed(_))
+    )
 }
 
 fn may_describe(cloud: &Lookups, node: &Node) -> bool {

@@ -11,9 +11,9 @@ use bowline_core::CloudName;
 
 use super::document::LARGEST;
 use super::migrate::{Original, migrate};
-use super::{Configuration, Problem, Resolver, check, publish};
+use super::{Configuration, Problem, Resolved, Resolver, check, publish};
 use crate::output::{complain, fail, tell};
-use crate::providers::{self, Environment};
+use crate::providers;
 use crate::{flags, run};
 
 /// What `bowline config` can do.
@@ -79,10 +79,10 @@ fn checked(program: &str, path: &str) -> Result<ExitCode> {
             return Ok(ExitCode::FAILURE);
         }
     };
-    let environment: Environment = Arc::new(|name| std::env::var(name).ok());
     let resolver = Resolver {
-        environment: &environment,
+        environment: Arc::new(|name| std::env::var(name).ok()),
         client: None,
+        known: Resolved::new(),
     };
     let (resolved, unread) =
         run::block_on(async { Ok(resolver.try_resolve(&configuration.clouds).await) })?;
@@ -243,7 +243,8 @@ pub(crate) fn load(path: &str) -> Result<Configuration, Unusable> {
     super::read(&text).map_err(Unusable::Wrong)
 }
 
-fn text(path: &str) -> Result<String> {
+/// The text of a configuration.
+pub(crate) fn text(path: &str) -> Result<String> {
     let read = || -> Result<String> {
         let (mut text, most) = (String::new(), LARGEST as u64);
         File::open(path)?.take(most + 1).read_to_string(&mut text)?;

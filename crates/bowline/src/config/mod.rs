@@ -56,6 +56,8 @@ const WITH_BALANCERS: [&str; 3] = [
 /// A configuration that was understood.
 #[derive(Debug)]
 pub(crate) struct Configuration {
+    /// As it was written.
+    pub(crate) text: String,
     /// The clouds, at least one, each with a name of its own.
     pub(crate) clouds: Vec<CloudEntry>,
     /// Which cloud serves Services that name none.
@@ -121,8 +123,9 @@ fn fields() -> Vec<Field> {
         Field::new(
             "nodeSelector",
             Kind::Selector,
-            "Nodes with these labels are this cloud's, as far as their provider id does not say \
-             otherwise. No other cloud is asked about them.",
+            "Only nodes with these labels are this cloud's, as far as their provider id does not say \
+             otherwise; clouds of its kind without a selector are not asked about them. Give one to every cloud of \
+             a kind, or to none.",
         ),
         Field::new(
             "guard",
@@ -185,6 +188,7 @@ pub(crate) fn read(text: &str) -> Result<Configuration, Vec<Problem>> {
         .unwrap_or_default();
     if problems.is_empty() {
         return Ok(Configuration {
+            text: text.to_owned(),
             clouds,
             default_cloud,
             manager,

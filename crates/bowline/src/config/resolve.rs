@@ -16,14 +16,16 @@ use crate::providers::Environment;
 const LARGEST: usize = 64 * 1024;
 
 /// How secrets are reached.
-pub(crate) struct Resolver<'a> {
+pub(crate) struct Resolver {
     /// The variables of the process.
-    pub(crate) environment: &'a Environment,
+    pub(crate) environment: Environment,
     /// The cluster, if it can be asked.
     pub(crate) client: Option<kube::Client>,
+    /// What Secrets said before, as far as that is good enough.
+    pub(crate) known: Resolved,
 }
 
-impl Resolver<'_> {
+impl Resolver {
     /// Everything that these clouds mention, or all that cannot be got.
     pub(crate) async fn resolve(&self, clouds: &[CloudEntry]) -> Result<Resolved> {
         let (resolved, missing) = self.try_resolve(clouds).await;
@@ -56,6 +58,10 @@ impl Resolver<'_> {
     }
 
     async fn one(&self, reference: &Reference) -> Result<Secret> {
+        let known = self.known.get(reference);
+        if let (Reference::Secret { .. }, Some(secret)) = (reference, known) {
+            return Ok(secret.clone());
+        }
         let text = match reference {
             Reference::File(path) => read(path)?,
             Reference::Environment(name) => {

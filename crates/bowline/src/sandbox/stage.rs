@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
-use bowline_controllers::options::{self, Request};
+use bowline_controllers::options::Request;
 use bowline_controllers::{Stop, StopHandle, stop_signal};
 use bowline_http::{Clock, Random};
 use bowline_simulator::World;
@@ -23,6 +23,7 @@ use kube::Api;
 use kube::api::{DeleteParams, ObjectMeta, PostParams};
 
 use super::clouds::{Entry, Running, Settings, SimulatedCloud};
+use crate::invocation::Invocation;
 use crate::providers::{self, Environment};
 use crate::run::{self, Job};
 
@@ -369,20 +370,26 @@ fn start_manager(
     ];
     arguments.extend(settings.arguments);
     let command = providers::named(entry.name)?.command;
-    let Request::Run(line) =
-        options::parse(crate::flags::table(), command, Some(entry.name), &arguments)
-            .map_err(|error| anyhow::anyhow!(error.message))?
-    else {
+    let invocation = Invocation {
+        program: command.to_owned(),
+        provider: Some(entry.name.to_owned()),
+        arguments,
+    };
+    let (asked, configuration) = invocation
+        .read()
+        .map_err(|lines| anyhow::anyhow!(lines.join("\n")))?;
+    let Request::Run(line) = asked.map_err(|error| anyhow::anyhow!(error.message))? else {
         bail!("the sandbox's own command line does not run a manager");
     };
     let variables = settings.environment;
     let environment: Environment = Arc::new(move |name| variables.get(name).cloned());
     let quiet = Arc::new(|_| Ok(()));
     let job = Job {
+        invocation,
         line: *line,
-        configuration: None,
+        configuration,
     };
-    let manager = tokio::spawn(run::manage(command, job, environment, quiet, stop));
+    let manager = tokio::spawn(run::manage(job, environment, quiet, stop));
     let ended = async move { manager.await.context("the manager's task").flatten() };
     Ok(ended.map(|ended| ended.map_err(Arc::new)).boxed().shared())
 }

@@ -2,7 +2,7 @@
 //!
 //! A labelled family appears with its first observation. Families of later controllers go where
 //! [`Metrics::new`] says so; a cloud's HTTP client registers its own through
-//! [`Metrics::register`].
+//! [`CloudRegistry`].
 
 mod calls;
 mod certificates;
@@ -33,11 +33,37 @@ pub use routes::RouteMetrics;
 pub use services::ServiceMetrics;
 pub use text::Format;
 
+/// The families of one cloud. They are shown once [`Metrics::show_clouds`] is given them: a cloud that is being built
+/// is not in use yet, and may never be.
+#[derive(Clone, Debug)]
+pub struct CloudRegistry(Arc<Mutex<Registry>>);
+
+impl CloudRegistry {
+    /// Without any families. Where clouds have to be told apart, everything in it has a label `cloud` with that name.
+    pub fn new(cloud: Option<&str>) -> Self {
+        let registry = match cloud {
+            Some(name) => {
+                let label = ("cloud".into(), name.to_owned().into());
+                Registry::with_labels(std::iter::once(label))
+            }
+            None => Registry::default(),
+        };
+        Self(Arc::new(Mutex::new(registry)))
+    }
+
+    /// Lets the cloud register its families.
+    pub fn register<T>(&self, add: impl FnOnce(&mut Registry) -> T) -> T {
+        add(&mut lock(&self.0))
+    }
+}
+
 /// Every family of the process.
 #[derive(Debug)]
 pub struct Metrics {
     registry: Mutex<Registry>,
     slis: Mutex<Registry>,
+    /// The clouds' own families.
+    shown: Mutex<Vec<CloudRegistry>>,
     /// Initialisation of nodes.
     pub nodes: NodeMetrics,
     /// The life-cycle loop.
@@ -98,6 +124,7 @@ impl Metrics {
             health: HealthMetrics::register(&mut slis),
             registry: Mutex::new(registry),
             slis: Mutex::new(slis),
+            shown: Mutex::default(),
         };
         metrics.register(|registry| {
             registry.register_collector(Box::new(process::ProcessMetrics::all()));
@@ -112,16 +139,9 @@ impl Metrics {
         add(&mut lock(&self.registry))
     }
 
-    /// The same for a cloud: where clouds have to be told apart, everything it registers has a label `cloud` with its
-    /// name.
-    pub fn register_for<T>(&self, cloud: Option<&str>, add: impl FnOnce(&mut Registry) -> T) -> T {
-        self.register(|registry| match cloud {
-            Some(name) => {
-                let label = ("cloud".into(), name.to_owned().into());
-                add(registry.sub_registry_with_label(label))
-            }
-            None => add(registry),
-        })
+    /// Shows the families of these clouds, and of no others.
+    pub fn show_clouds(&self, registries: Vec<CloudRegistry>) {
+        *lock(&self.shown) = registries;
     }
 
     /// Publishes `kubernetes_build_info`.
@@ -131,12 +151,16 @@ impl Metrics {
 
     /// Everything on `/metrics`, in that format.
     pub fn encode(&self, format: Format) -> String {
-        text::encode(&lock(&self.registry), format)
+        let mut raw = text::raw(&lock(&self.registry));
+        for cloud in lock(&self.shown).iter() {
+            raw.push_str(&text::raw(&lock(&cloud.0)));
+        }
+        text::encode(&raw, format)
     }
 
     /// Everything on `/metrics/slis`, in that format.
     pub fn encode_slis(&self, format: Format) -> String {
-        text::encode(&lock(&self.slis), format)
+        text::encode(&text::raw(&lock(&self.slis)), format)
     }
 
     /// Everything on `/metrics` as Prometheus text 0.0.4.

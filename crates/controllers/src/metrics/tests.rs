@@ -229,14 +229,19 @@ fn promtool_accepts_the_text() {
 fn clouds_of_one_kind_count_apart_in_one_family() {
     use prometheus_client::metrics::counter::Counter;
     let metrics = Metrics::new();
-    for (cloud, calls) in [(Some("a"), 1), (Some("b"), 2)] {
-        let counter: Counter = metrics.register_for(cloud, |registry| {
+    let registry = |cloud, calls| {
+        let families = CloudRegistry::new(cloud);
+        let counter: Counter = families.register(|registry| {
             let counter = Counter::default();
             registry.register("demo_calls", "Calls", counter.clone());
             counter
         });
         counter.inc_by(calls);
-    }
+        families
+    };
+    metrics.show_clouds(vec![registry(Some("a"), 7)]);
+    // Another line-up: what is not in it is not shown.
+    metrics.show_clouds(vec![registry(Some("a"), 1), registry(Some("b"), 2)]);
     let text = metrics.text();
     let ours: Vec<&str> = text
         .lines()

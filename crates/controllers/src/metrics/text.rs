@@ -54,13 +54,19 @@ struct Sample {
     value: String,
 }
 
-pub(super) fn encode(registry: &Registry, format: Format) -> String {
+/// What the library writes.
+pub(super) fn raw(registry: &Registry) -> String {
     let mut raw = String::new();
     if let Err(error) = encode_registry(&mut raw, registry) {
         tracing::error!(%error, "metrics could not be written");
     }
+    raw
+}
+
+/// What the library wrote, of one registry or of several, in that format.
+pub(super) fn encode(raw: &str, format: Format) -> String {
     let mut out = String::with_capacity(raw.len());
-    let mut families: Vec<_> = (parse(&raw).into_iter())
+    let mut families: Vec<_> = (parse(raw).into_iter())
         .map(|(name, family)| (shown_name(&name, &family, format), name, family))
         .collect();
     families.sort_by(|a, b| a.0.cmp(&b.0));

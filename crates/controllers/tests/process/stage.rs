@@ -8,7 +8,7 @@ use bowline_controllers::clients::{Agent, Clients, Connection, Limits};
 use bowline_controllers::manager::{CloudRules, Manager, ManagerError, Reviews};
 use bowline_controllers::metrics::Metrics;
 use bowline_controllers::options::{self, Options, Request};
-use bowline_controllers::{StopHandle, stop_signal};
+use bowline_controllers::{LineUp, LineUps, StopHandle, stop_signal};
 use bowline_http::{Connector, ProxyRules};
 use bowline_simulator::World;
 use bowline_simulator::cluster::Cluster;

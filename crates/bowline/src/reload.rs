@@ -1,0 +1,335 @@
+//! Follows the configuration while the manager runs: looked at every few seconds, or at once on SIGHUP.
+//!
+//! ```text
+//!  text, secrets ─▶ changed? ─▶ read ─▶ flags ─▶ clouds built ─▶ the manager's next line-up
+//!                                 └───────┴─────────┴─▶ wrong: told, and everything stays as it is
+//! ```
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, anyhow, bail};
+use bowline_controllers::manager::SetVerbosity;
+use bowline_controllers::metrics::Metrics;
+use bowline_controllers::options::{CommandLine, Values};
+use bowline_controllers::{LineUp, LineUpChanger};
+use bowline_core::error_chain;
+use tokio::signal::unix::Signal;
+use tokio::time::{Instant, timeout};
+use tracing::{debug, info, warn};
+
+use crate::config::{self, Configuration, Resolved, Resolver};
+use crate::invocation::Invocation;
+use crate::run;
+use crate::signals;
+use crate::triton::secret::Patience;
+use crate::workshop::Workshop;
+
+/// How often files are looked at: soon enough for somebody who waits for it, and a few system calls.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
+/// How often Secrets of the cluster are read, and a configuration that was refused is tried again: what it lacks may be
+/// elsewhere.
+const ASK_EVERY: Duration = Duration::from_secs(60);
+/// How long building clouds may take. Some ask their API where things are.
+const BUILD_LIMIT: Duration = Duration::from_secs(120);
+
+/// Flags that the file can change while the manager runs. All others are of the process itself.
+const CHANGEABLE: [&str; 20] = [
+    "allocate-node-cidrs",
+    "allow-untagged-cloud",
+    "cidr-allocator-type",
+    "cluster-cidr",
+    "concurrent-node-lifecycle-syncs",
+    "concurrent-node-status-updates",
+    "concurrent-node-syncs",
+    "concurrent-service-syncs",
+    "configure-cloud-routes",
+    "controller-start-interval",
+    "controllers",
+    "node-cidr-mask-size",
+    "node-cidr-mask-size-ipv4",
+    "node-cidr-mask-size-ipv6",
+    "node-monitor-period",
+    "node-status-update-frequency",
+    "remove-orphaned-load-balancers",
+    "route-reconciliation-period",
+    "service-cluster-ip-range",
+    "v",
+];
+
+/// What the manager works with now.
+pub(crate) struct InUse {
+    /// The text of the configuration.
+    pub(crate) text: String,
+    /// The secrets that it mentions.
+    pub(crate) resolved: Resolved,
+    /// The flags.
+    pub(crate) values: Values,
+}
+
+/// What following a configuration needs.
+pub(crate) struct ReloadParts {
+    /// How the program was called.
+    pub(crate) invocation: Invocation,
+    /// Where the configuration is.
+    pub(crate) path: String,
+    /// Builds clouds; those in use are in it.
+    pub(crate) workshop: Workshop,
+    /// Changes the manager's line-up.
+    pub(crate) changer: LineUpChanger,
+    /// Where clouds count.
+    pub(crate) metrics: Arc<Metrics>,
+    /// How much is logged.
+    pub(crate) set_verbosity: SetVerbosity,
+}
+
+/// Follows a configuration.
+pub(crate) struct Reload {
+    parts: ReloadParts,
+    in_use: InUse,
+    /// What was refused last.
+    refused: Option<Refused>,
+    /// When Secrets were last read.
+    asked: Instant,
+}
+
+/// A configuration that is not used.
+struct Refused {
+    /// Its text, or why it cannot be read.
+    text: Result<String, String>,
+    why: String,
+}
+
+/// What came of a look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Looked {
+    /// Nothing is different.
+    Same,
+    /// The manager has another line-up.
+    Changed,
+    /// Something is wrong, and everything stays as it is.
+    Refused,
+}
+
+impl Reload {
+    /// Begins with what the manager works with already.
+    pub(crate) fn new(mut parts: ReloadParts, in_use: InUse) -> Self {
+        // Nobody waits for what is not there: it is looked for again.
+        parts.workshop.surroundings.patience = Patience::None;
+        Self {
+            parts,
+            in_use,
+            refused: None,
+            asked: Instant::now(),
+        }
+    }
+
+    /// Looks again and again; at once when somebody asks for it.
+    pub(crate) async fn run(mut self, mut hangups: Option<Signal>) {
+        loop {
+            let nudged = tokio::select! {
+                biased;
+                () = signals::next(&mut hangups) => true,
+                () = tokio::time::sleep(LOOK_EVERY) => false,
+            };
+            self.look(nudged).await;
+        }
+    }
+
+    /// Looks once. Somebody who nudges wants everything looked at.
+    pub(crate) async fn look(&mut self, nudged: bool) -> Looked {
+        let text = config::command::text(&self.parts.path).map_err(|it| error_chain(it.as_ref()));
+        let due = nudged || self.asked.elapsed() >= ASK_EVERY;
+        let is_refused = self.refused.as_ref().is_some_and(|it| it.text == text);
+        if is_refused && !due {
+            return Looked::Same;
+        }
+        match self.attempt(&text, due).await {
+            Ok(looked) => {
+                self.refused = None;
+                looked
+            }
+            Err(error) => {
+                self.refuse(text, error_chain(error.as_ref()));
+                Looked::Refused
+            }
+        }
+    }
+
+    /// Uses that text if it is different, or its secrets are; `due` if Secrets are to be read again.
+    async fn attempt(&mut self, text: &Result<String, String>, due: bool) -> Result<Looked> {
+        let text = text.as_ref().map_err(|why| anyhow!(why.clone()))?;
+        let is_new = *text != self.in_use.text;
+        let configuration = config::read(text).map_err(|problems| {
+            let path = &self.parts.path;
+            let lines = problems.iter().map(|it| format!("{path}:{it}"));
+            anyhow!(lines.collect::<Vec<_>>().join("; "))
+        })?;
+        let (resolved, missing) = self.resolve(&configuration, due || is_new).await;
+        if !missing.is_empty() {
+            if is_new {
+                bail!("secrets cannot be read: {}", missing.join("; "));
+            }
+            // The cluster may not answer now; what was read before stays good.
+            debug!("secrets cannot be read again: {}", missing.join("; "));
+            return Ok(Looked::Same);
+        }
+        if !is_new && same(&resolved, &self.in_use.resolved) {
+            return Ok(Looked::Same);
+        }
+        let changing = self.change(text, &configuration, resolved);
+        match timeout(BUILD_LIMIT, changing).await {
+            Ok(changed) => changed.map(|()| Looked::Changed),
+            Err(_) => bail!("building its clouds takes more than {BUILD_LIMIT:?}"),
+        }
+    }
+
+    /// The secrets of a configuration. Those in Secrets are asked for only if `fully`.
+    async fn resolve(
+        &mut self,
+        configuration: &Configuration,
+        fully: bool,
+    ) -> (Resolved, Vec<String>) {
+        if fully {
+            self.asked = Instant::now();
+        }
+        let surroundings = &self.parts.workshop.surroundings;
+        let resolver = Resolver {
+            environment: surroundings.environment.clone(),
+            client: Some(surroundings.clients.root(run::SECRETS)),
+            known: if fully {
+                Resolved::new()
+            } else {
+                self.in_use.resolved.clone()
+            },
+        };
+        resolver.try_resolve(&configuration.clouds).await
+    }
+
+    /// Gives the manager another line-up, or says what is wrong; then nothing is different.
+    async fn change(
+        &mut self,
+        text: &str,
+        configuration: &Configuration,
+        resolved: Resolved,
+    ) -> Result<()> {
+        let line = self.parts.invocation.command_line(configuration);
+        let CommandLine {
+            options, values, ..
+        } = line.map_err(|message| anyhow!(message))?;
+        options.validate().context("the flags in it are wrong")?;
+        let flags = changed_flags(&self.in_use.values, &values);
+        check_changeable(&flags)?;
+        if options.election.migration && flags.iter().any(|it| it.name == "controllers") {
+            bail!("with --enable-leader-migration a change of --controllers needs a restart");
+        }
+        let products = self
+            .parts
+            .workshop
+            .build(configuration, &resolved, &options)
+            .await?;
+        let mut differences = self.parts.workshop.differences(&products);
+        differences.extend(flags.iter().map(ToString::to_string));
+        if differences.is_empty() {
+            differences.push("what is configured about clouds and nodes".to_owned());
+        }
+        let summary = differences.join("; ");
+        let line_up = LineUp {
+            generation: self.parts.changer.present().generation + 1,
+            rules: run::rules(configuration),
+            clouds: products.iter().map(|it| it.cloud.clone()).collect(),
+            options,
+            summary: summary.clone(),
+        };
+        if let Some(cloud) = line_up.untagged() {
+            let name = cloud.name();
+            bail!("cloud {name} has no ClusterID, and allow-untagged-cloud is not set");
+        }
+        if flags.iter().any(|it| it.name == "v") {
+            let verbosity = line_up.options.logging.verbosity;
+            (self.parts.set_verbosity)(verbosity).map_err(|why| anyhow!(why))?;
+        }
+        info!(
+            generation = line_up.generation,
+            "the configuration has changed: {summary}"
+        );
+        self.parts.workshop.use_them(products, &self.parts.metrics);
+        self.in_use = InUse {
+            text: text.to_owned(),
+            resolved,
+            values,
+        };
+        self.parts.changer.change(line_up);
+        Ok(())
+    }
+
+    /// Tells once what is wrong.
+    fn refuse(&mut self, text: Result<String, String>, why: String) {
+        if self.refused.as_ref().is_some_and(|it| it.why == why) {
+            debug!(
+                path = self.parts.path,
+                "the configuration is still not used: {why}"
+            );
+        } else {
+            warn!(
+                path = self.parts.path,
+                "the configuration has changed and is not used: {why}"
+            );
+            self.parts.changer.refuse(&why);
+        }
+        self.refused = Some(Refused { text, why });
+    }
+}
+
+/// Whether these are the same secrets.
+fn same(some: &Resolved, others: &Resolved) -> bool {
+    let revealed = |it: &'_ Resolved| -> Vec<String> {
+        let all = it
+            .iter()
+            .map(|(place, secret)| format!("{place}={}", secret.reveal()));
+        all.collect()
+    };
+    revealed(some) == revealed(others)
+}
+
+/// A flag with another value.
+struct ChangedFlag {
+    name: &'static str,
+    before: String,
+    after: String,
+}
+
+impl std::fmt::Display for ChangedFlag {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self {
+            name,
+            before,
+            after,
+        } = self;
+        write!(f, "{name} is {after:?} (it was {before:?})")
+    }
+}
+
+fn changed_flags(before: &Values, after: &Values) -> Vec<ChangedFlag> {
+    let text = |values: &Values, name| {
+        values
+            .get(name)
+            .map(ToString::to_string)
+            .unwrap_or_default()
+    };
+    let all = after.iter().map(|(name, _)| ChangedFlag {
+        name,
+        before: text(before, name),
+        after: text(after, name),
+    });
+    all.filter(|it| it.before != it.after).collect()
+}
+
+fn check_changeable(flags: &[ChangedFlag]) -> Result<()> {
+    let fixed = flags.iter().filter(|it| !CHANGEABLE.contains(&it.name));
+    let fixed: Vec<String> = fixed.map(|it| format!("manager.{it}")).collect();
+    if fixed.is_empty() {
+        return Ok(());
+    }
+    bail!("this needs a restart of the manager: {}", fixed.join("; "))
+}
