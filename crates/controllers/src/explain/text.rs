@@ -69,6 +69,10 @@ impl Explanation {
                  its kubelet without --cloud-provider=external, or take the taint away: kubectl taint node {name} \
                  node.cloudprovider.kubernetes.io/uninitialized-"
             ),
+            Orphan::Departed(cloud) => format!(
+                "Nothing, if it went with cloud {cloud}: it is never touched. Otherwise configure that cloud again; \
+                 another one gets it once it is seen to have the machine."
+            ),
             Orphan::Undescribed(by) => format!(
                 "Cloud {by} owns it and says nothing about its addresses and labels; whoever does must be configured \
                  too."
