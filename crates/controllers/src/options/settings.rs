@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use bowline_core::ipam::IpamFlags;
+use bowline_core::shown::Showing;
 
 use super::Values;
 use super::controllers::ControllerSet;
@@ -98,6 +99,26 @@ impl From<String> for Mode {
     }
 }
 
+/// How it is shown on nodes whose they are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ShowOwners {
+    /// In a way that there is.
+    Known(Showing),
+    /// Something else was written; [`Options::validate`] refuses it.
+    Unknown(String),
+}
+
+impl From<String> for ShowOwners {
+    fn from(text: String) -> Self {
+        match text.as_str() {
+            "none" => Self::Known(Showing::Nothing),
+            "annotation" => Self::Known(Showing::Annotations),
+            "label" => Self::Known(Showing::Labels),
+            _ => Self::Unknown(text),
+        }
+    }
+}
+
 /// Which controllers run, and how.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ControllerOptions {
@@ -123,6 +144,8 @@ pub struct ControllerOptions {
     pub node_status_update_frequency: Duration,
     /// `--node-monitor-period`.
     pub node_monitor_period: Duration,
+    /// `--show-owners`.
+    pub show_owners: ShowOwners,
     /// `--node-sync-period`; only shown.
     pub node_sync_period: Duration,
     /// `--configure-cloud-routes`.
@@ -397,6 +420,7 @@ fn controllers(values: &Values) -> ControllerOptions {
         remove_orphans: values.switch("remove-orphaned-load-balancers"),
         node_status_update_frequency: values.duration("node-status-update-frequency"),
         node_monitor_period: values.duration("node-monitor-period"),
+        show_owners: values.text("show-owners").into(),
         node_sync_period: values.duration("node-sync-period"),
         configure_routes: values.switch("configure-cloud-routes"),
         route_reconciliation_period: values.duration("route-reconciliation-period"),

@@ -389,6 +389,13 @@ pub const FLAGS: &[Flag] = &[
     .ignored()
     .deprecated("it has no effect and can be left out"),
     Flag::new(
+        "show-owners",
+        K::Text,
+        "none",
+        C::Nodes,
+        "Show on each Node whose it is: 'annotation' or 'label' keeps bowline.dev/owner there, and bowline.dev/describer where another cloud describes the node. Nodes of nobody are not written to. 'none' takes back what was shown.",
+    ),
+    Flag::new(
         "concurrent-service-syncs",
         K::Integer32,
         "1",

@@ -3,7 +3,9 @@
 use bowline_core::quote;
 
 use super::controllers::ControllerSet;
-use super::settings::{ClientOptions, ControllerOptions, ElectionOptions, Mode, Options};
+use super::settings::{
+    ClientOptions, ControllerOptions, ElectionOptions, Mode, Options, ShowOwners,
+};
 use super::tls;
 
 /// Acquire attempts are spread over this much more than the retry period, so a renewal deadline
@@ -65,6 +67,12 @@ impl Options {
         if let Mode::Unknown(mode) = &self.controllers.mode {
             let mode = quote(mode);
             problems.push(format!("--mode is {mode}; it must be manage or observe"));
+        }
+        if let ShowOwners::Unknown(how) = &self.controllers.show_owners {
+            let how = quote(how);
+            problems.push(format!(
+                "--show-owners is {how}; it must be none, annotation or label"
+            ));
         }
         if !matches!(self.logging.format.as_str(), "text" | "json") {
             let format = quote(&self.logging.format);
