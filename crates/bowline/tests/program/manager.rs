@@ -202,6 +202,7 @@ async fn whom_a_manager_waits_for_is_told_in_its_log_and_at_readyz() {
         "--bind-address=127.0.0.1",
         &format!("--secure-port={port}"),
         "--hold-leases=cloud-controller-manager-talos",
+        "--authorization-always-allow-paths=/livez,/readyz/held-leases",
     ]);
     stage.join("worker-1");
     let running = logged(running, "waiting for the lease: it is held by original_1").await;
