@@ -231,13 +231,13 @@ impl Owners {
             .collect()
     }
 
-    /// Whose it is by what it carries and what was found out; none if that does not tell.
-    fn ownership(&self, node: &Node) -> Option<Ownership> {
+    /// Whose it is by what it carries and what was found out; none if that does not tell. Makes no call.
+    pub fn ownership(&self, node: &Node) -> Option<Ownership> {
         self.referee.ownership(node)
     }
 
-    /// Who describes it by what it carries; none if that does not tell.
-    fn description(&self, node: &Node) -> Option<Ownership> {
+    /// Who describes it by what it carries; none if that does not tell. Makes no call.
+    pub fn description(&self, node: &Node) -> Option<Ownership> {
         let voices: Vec<(CloudName, Voice)> = self
             .all
             .iter()
