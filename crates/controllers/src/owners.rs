@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use bowline_core::ownership::{self, Recognition};
+use bowline_core::ownership::{self, Orphan, Recognition};
 use bowline_core::{CloudError, CloudName, Lookup, Node, Ownership, Voice};
 use futures::future::join_all;
 use tracing::info;
@@ -144,8 +144,7 @@ impl Owners {
     fn told_describer(&self, node: &Node) -> Option<Ownership> {
         // Several accounts that could have given a provider id can be asked which of them did.
         let is_askable = |decided: &Ownership| {
-            matches!(decided, Ownership::Contested(_))
-                && self.ownership(node).as_ref() == Some(decided)
+            can_be_settled(decided) && self.ownership(node).as_ref() == Some(decided)
         };
         self.description(node).filter(|it| !is_askable(it))
     }
@@ -162,8 +161,9 @@ impl Owners {
     /// Finds out, again and again until `stop`, which cloud has the machines of nodes that nothing else decides:
     /// provider ids that several accounts could have given, and nodes that have none.
     pub async fn keep_settling(self, nodes: Nodes, stop: Stop) {
-        // Where there is one cloud there is nothing to find out.
-        if self.all.len() < 2 || stop.unless_given(nodes.synced()).await.is_none() {
+        // Where there is one cloud, and was no other, there is nothing to find out.
+        let is_alone = self.all.len() < 2 && !self.referee.remembers();
+        if is_alone || stop.unless_given(nodes.synced()).await.is_none() {
             return;
         }
         let said = Mutex::default();
@@ -213,7 +213,7 @@ impl Owners {
 
     /// Whether an initialised node has no owner yet and could have one.
     fn is_open(&self, node: &Node) -> bool {
-        let undecided = matches!(self.ownership(node), None | Some(Ownership::Contested(_)));
+        let undecided = self.ownership(node).as_ref().is_none_or(can_be_settled);
         undecided && !node.is_uninitialized()
     }
 
@@ -252,6 +252,14 @@ impl Owners {
             Ownership::Nobody(_) | Ownership::Contested(_) | Ownership::Undecided(_) => None,
         }
     }
+}
+
+/// Whether clouds can be asked which of them has the machine.
+fn can_be_settled(ownership: &Ownership) -> bool {
+    matches!(
+        ownership,
+        Ownership::Contested(_) | Ownership::Nobody(Orphan::Departed(_))
+    )
 }
 
 fn may_describe(cloud: &Lookups, node: &Node) -> bool {

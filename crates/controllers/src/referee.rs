@@ -77,17 +77,30 @@ impl Referee {
         }))
     }
 
-    /// Decides among other clouds from now on. What was found out about clouds that are the same is still known.
+    /// Decides among other clouds from now on. What was found out about clouds that are the same is still known, and
+    /// so is which of `nodes` were of clouds that are no more: those are not another's for want of claims.
     #[must_use]
-    pub fn followed_by(&self, clouds: &[Arc<dyn Cloud>], rules: Arc<CloudRules>) -> Self {
-        let stays = |name: &CloudName| {
-            let same = |(a, b): (&Arc<dyn Cloud>, &Arc<dyn Cloud>)| Arc::ptr_eq(a, b);
-            let of = |it: &&Arc<dyn Cloud>| it.name() == name;
-            let before = self.0.clouds.iter().find(of);
-            before.zip(clouds.iter().find(of)).is_some_and(same)
+    pub fn followed_by(
+        &self,
+        clouds: &[Arc<dyn Cloud>],
+        rules: Arc<CloudRules>,
+        nodes: &[Arc<Node>],
+    ) -> Self {
+        let of = |name: &CloudName| clouds.iter().find(|it| it.name() == name);
+        let departing = nodes.iter().filter_map(|node| match self.ownership(node) {
+            Some(Ownership::Owned { by, .. }) if of(&by).is_none() => Some((identity(node), by)),
+            _ => None,
+        });
+        let departing: Vec<(Identity, CloudName)> = departing.collect();
+        let is_changed = |before: &Arc<dyn Cloud>| {
+            of(before.name()).is_some_and(|after| !Arc::ptr_eq(before, after))
         };
         let mut found = self.found().clone();
-        found.retain(|_, cloud| stays(cloud));
+        found.retain(|_, cloud| {
+            let before = self.0.clouds.iter().find(|it| it.name() == cloud);
+            !before.is_some_and(is_changed)
+        });
+        found.extend(departing);
         let next = Self::new(clouds, rules);
         *next.found() = found;
         next
@@ -147,6 +160,11 @@ impl Referee {
         let all: Vec<&Candidate> = candidates.iter().filter(claims).collect();
         let left = ownership::left_by_selectors(&all);
         left.into_iter().map(|it| it.name.clone()).collect()
+    }
+
+    /// Whether anything was found out, in the time of an earlier line-up perhaps.
+    pub fn remembers(&self) -> bool {
+        !self.found().is_empty()
     }
 
     /// Remembers that this cloud alone has the machine of a node.

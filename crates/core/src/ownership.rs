@@ -75,6 +75,8 @@ pub enum Orphan {
         /// What is wrong with the id.
         why: String,
     },
+    /// It was this cloud's, which is not configured any more, and no other was seen to have its machine.
+    Departed(CloudName),
     /// It has no provider id, and no cloud has a machine for it.
     Unrecognized,
     /// The cloud that owns it never describes it.
@@ -145,7 +147,11 @@ pub fn decide(
     }
     let all: Vec<&Candidate> = candidates.iter().collect();
     match (candidates, left_by_selectors(&all).as_slice()) {
-        ([only], _) if only.claim == Claim::Mine => Some(owned(only, Basis::MachineId)),
+        ([only], [_])
+            if only.claim == Claim::Mine && departed(candidates, has_machine).is_none() =>
+        {
+            Some(owned(only, Basis::MachineId))
+        }
         // Among several clouds the id of a machine alone tells nothing.
         (_, [one]) if one.claim == Claim::Mine && one.selection == Selection::Meant => {
             Some(owned(one, Basis::Selector))
@@ -179,9 +185,13 @@ fn by_provider_id(candidates: &[Candidate], has_machine: Option<&CloudName>) -> 
     let saying = |what: Claim| -> Vec<&Candidate> {
         candidates.iter().filter(|it| it.claim == what).collect()
     };
+    let departed = || departed(candidates, has_machine).cloned();
     match (saying(Claim::Mine).as_slice(), malformed(candidates)) {
-        ([one], _) => owned(one, Basis::ProviderId),
-        (several @ [_, ..], _) => among(several, has_machine),
+        ([one], _) if one.selection == Selection::NotMeant => {
+            Ownership::Nobody(Orphan::ForeignAccount(names(&[one])))
+        }
+        ([one], _) => sole(one, Basis::ProviderId, departed()),
+        (several @ [_, ..], _) => among(several, has_machine, departed()),
         // Somebody's scheme, if not their id: nobody else's either.
         ([], Some(malformed)) => Ownership::Nobody(malformed),
         ([], None) => match saying(Claim::Leftover).as_slice() {
@@ -195,12 +205,35 @@ fn by_provider_id(candidates: &[Candidate], has_machine: Option<&CloudName>) -> 
     }
 }
 
+/// The cloud that was seen to have the machine, if it is no candidate any more.
+fn departed<'a>(
+    candidates: &[Candidate],
+    has_machine: Option<&'a CloudName>,
+) -> Option<&'a CloudName> {
+    has_machine.filter(|name| candidates.iter().all(|it| it.name != **name))
+}
+
+/// The one cloud that is left; but what was a departed cloud's is another's only if that has the machine, and not
+/// because nobody else is there to claim it.
+fn sole(one: &Candidate, because: Basis, departed: Option<CloudName>) -> Ownership {
+    match departed {
+        Some(departed) if one.selection != Selection::Meant => {
+            Ownership::Nobody(Orphan::Departed(departed))
+        }
+        _ => owned(one, because),
+    }
+}
+
 /// Decides among several clouds of the scheme of a provider id.
-fn among(several: &[&Candidate], has_machine: Option<&CloudName>) -> Ownership {
+fn among(
+    several: &[&Candidate],
+    has_machine: Option<&CloudName>,
+    departed: Option<CloudName>,
+) -> Ownership {
     let rest: Vec<&Candidate> = several.iter().copied().filter(|it| !it.disclaims).collect();
     match rest.as_slice() {
         [] => return Ownership::Nobody(Orphan::ForeignAccount(names(several))),
-        [one] => return owned(one, Basis::Account),
+        [one] => return sole(one, Basis::Account, departed),
         _ => {}
     }
     let left = left_by_selectors(&rest);
@@ -335,6 +368,13 @@ impl fmt::Display for Ownership {
             }
             Self::Nobody(Orphan::Undescribed(by)) => {
                 write!(f, "left alone: {by} owns it and does not describe it")
+            }
+            Self::Nobody(Orphan::Departed(from)) => {
+                write!(
+                    f,
+                    "left alone: it was {from}'s, which is not configured any more, and no other cloud has been \
+                     seen to have its machine"
+                )
             }
             Self::Nobody(Orphan::ForeignProviderId) => {
                 f.write_str("left alone: its provider id is of no configured cloud")

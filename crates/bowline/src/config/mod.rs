@@ -123,8 +123,9 @@ fn fields() -> Vec<Field> {
         Field::new(
             "nodeSelector",
             Kind::Selector,
-            "Nodes with these labels are this cloud's, as far as their provider id does not say \
-             otherwise. No other cloud is asked about them.",
+            "Only nodes with these labels are this cloud's, as far as their provider id does not say \
+             otherwise; clouds of its kind without a selector are not asked about them. Give one to every cloud of \
+             a kind, or to none.",
         ),
         Field::new(
             "guard",

@@ -96,7 +96,8 @@ impl<'a> Work<'a> {
         let mut recorder = None;
         loop {
             let line_up = line_ups.take();
-            referee = referee.followed_by(&line_up.clouds, Arc::new(line_up.rules.clone()));
+            let rules = Arc::new(line_up.rules.clone());
+            referee = referee.followed_by(&line_up.clouds, rules, &self.nodes.all());
             let shift = Shift {
                 work: &self,
                 line_up,

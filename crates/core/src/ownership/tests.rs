@@ -392,3 +392,51 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn what_a_departed_cloud_had_is_anothers_only_if_that_has_the_machine() {
+    let mut node = fresh_node();
+    node.taints.clear();
+    node.provider_id = Some("x://1".into());
+    let candidate = |selection| Candidate {
+        selection,
+        ..Candidate::new(name("a"), Claim::Mine)
+    };
+    let (a, b) = (name("a"), name("b"));
+    let departed = "left alone: it was b's, which is not configured any more, and no other cloud has been seen to \
+                    have its machine";
+    for (selection, has_machine, wanted) in [
+        (Selection::Unsaid, None, "owned by a, by its provider id"),
+        (
+            Selection::Unsaid,
+            Some(&a),
+            "owned by a, by its provider id",
+        ),
+        (Selection::Unsaid, Some(&b), departed),
+        // Somebody says that it is.
+        (Selection::Meant, Some(&b), "owned by a, by its provider id"),
+    ] {
+        let decided = decide(&node, &[candidate(selection)], has_machine).unwrap();
+        assert_eq!(decided.to_string(), wanted, "{selection:?} {has_machine:?}");
+    }
+    // Without a provider id it has to be recognised.
+    node.provider_id = None;
+    let alone = [candidate(Selection::Unsaid)];
+    assert_eq!(decide(&node, &alone, Some(&b)), None);
+    assert!(decide(&node, &alone, Some(&a)).is_some());
+}
+
+#[test]
+fn a_cloud_with_a_selector_has_no_nodes_but_those_it_means() {
+    let mut node = fresh_node();
+    node.taints.clear();
+    let other = [Candidate {
+        selection: Selection::NotMeant,
+        ..Candidate::new(name("a"), Claim::Mine)
+    }];
+    assert_eq!(decide(&node, &other, None), None);
+    node.provider_id = Some("x://1".into());
+    let account = Orphan::ForeignAccount(vec![name("a")]);
+    let nobody = Some(Ownership::Nobody(account));
+    assert_eq!(decide(&node, &other, None), nobody);
+}
