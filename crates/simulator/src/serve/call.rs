@@ -22,6 +22,8 @@ use crate::journal::Entry;
 pub(super) struct Handler {
     pub(super) world: World,
     pub(super) api: Arc<dyn Api>,
+    /// In the journal and in fault rules.
+    pub(super) name: Arc<str>,
     pub(super) body_limit: usize,
     /// HTTP/2 is not spoken.
     pub(super) http1_only: bool,
@@ -75,7 +77,7 @@ impl Handler {
                 let call = self.clone();
                 let running = tokio::spawn(async move { call.run(request, &peer).await });
                 running.await.unwrap_or_else(|failure| {
-                    tracing::error!(server = self.api.name(), %failure, "a simulated API failed");
+                    tracing::error!(server = &*self.name, %failure, "a simulated API failed");
                     let message = serde_json::json!({"detail": "the simulator failed"});
                     let status = StatusCode::INTERNAL_SERVER_ERROR;
                     Outcome::Answered(json(status, &message), None)
@@ -105,7 +107,7 @@ impl Handler {
             ),
         };
         let strike = self.world.faults.strike(&Call {
-            server: self.api.name(),
+            server: &self.name,
             method,
             path,
             query,
@@ -170,7 +172,7 @@ impl Handler {
             time: now,
             arrived: now,
             concurrent,
-            server: self.api.name().to_owned(),
+            server: self.name.as_ref().to_owned(),
             method,
             operation: {
                 let operation = self.api.operation(request.method(), request.uri().path());
@@ -240,7 +242,7 @@ impl Handler {
             return response.map(Served::untouched);
         }
         let mut stopping = self.stopping.clone();
-        let cut = self.world.faults.cut(self.api.name());
+        let cut = self.world.faults.cut(&self.name);
         let end = async move {
             let late = async {
                 match cut_after {

@@ -97,6 +97,7 @@ pub struct Server {
 pub struct ServerBuilder {
     world: World,
     api: Arc<dyn Api>,
+    name: Arc<str>,
     limits: Limits,
     http1_only: bool,
 }
@@ -106,6 +107,7 @@ impl Server {
     pub fn builder(world: &World, api: Arc<dyn Api>) -> ServerBuilder {
         ServerBuilder {
             world: world.clone(),
+            name: api.name().into(),
             api,
             limits: Limits::default(),
             http1_only: false,
@@ -133,6 +135,13 @@ impl Drop for Server {
 }
 
 impl ServerBuilder {
+    /// Under another name than the API's in the journal and in fault rules, where there are several of one kind.
+    #[must_use]
+    pub fn named(mut self, name: &str) -> Self {
+        self.name = name.into();
+        self
+    }
+
     /// With other limits.
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
@@ -206,6 +215,7 @@ impl ServerBuilder {
         let handler = Handler {
             world: self.world,
             api: self.api,
+            name: self.name,
             body_limit: self.limits.body,
             http1_only: self.http1_only,
             under_way: Arc::default(),
@@ -309,7 +319,7 @@ async fn accept(mut listener: Listener, handler: Handler, connections: usize) {
                     open.spawn(serve(connection, handler.clone(), permit));
                 }
                 Some((Err(error), _)) => {
-                    tracing::warn!(server = handler.api.name(), %error, "accepting failed");
+                    tracing::warn!(server = &*handler.name, %error, "accepting failed");
                     tokio::time::sleep(ACCEPT_PAUSE).await;
                 }
                 None => break,

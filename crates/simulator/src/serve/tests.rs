@@ -146,6 +146,24 @@ async fn sockets_and_pipes_answer_alike() {
 }
 
 #[tokio::test]
+async fn two_servers_of_one_kind_are_told_apart_by_their_names() {
+    let world = World::simulated(1);
+    let places = [("one", "one.sim:80"), ("two", "two.sim:80")];
+    let _servers = places.map(|(name, place)| {
+        let builder = Server::builder(&world, Counter::new()).named(name);
+        builder.pipe(place)
+    });
+    let answer = Action::Html { code: 503 };
+    world.faults.add(Rule::new(answer).server("one")).unwrap();
+    for ((name, place), status) in places.into_iter().zip([503, 200]) {
+        let client = Client::new(Place::Pipe(world.clone(), place), None);
+        client.get("/count").await;
+        let answered = Filter::any().server(name).status(status);
+        assert_eq!(world.journal.count(&answered), 1, "{name}");
+    }
+}
+
+#[tokio::test]
 async fn plain_sockets_speak_http2_too() {
     let world = World::simulated(1);
     let (_api, server, client) = on_socket(&world).await;
