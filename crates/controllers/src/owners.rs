@@ -4,7 +4,7 @@
 //! *describer* says what it is: provider id, addresses, labels, marks.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bowline_core::ownership::{self, Orphan, Recognition};
@@ -14,12 +14,16 @@ use tracing::info;
 
 use crate::lookups::Lookups;
 use crate::nodes::Nodes;
-use crate::referee::Referee;
+use crate::queue::Lanes;
+use crate::referee::{Identity, Referee, identity};
 use crate::stop::Stop;
 
 /// How often clouds are asked which of them has the machines of nodes that several could have. Once found, a node
 /// is not asked about again; what remains is a list call of each such cloud.
 const SETTLE_EVERY: Duration = Duration::from_secs(60);
+
+/// What each cloud said when it was last asked whether it has the machines of nodes.
+type Said = BTreeMap<CloudName, BTreeMap<Identity, Recognition>>;
 
 /// All configured clouds that know machines, in configured order.
 #[derive(Clone)]
@@ -79,11 +83,7 @@ impl Owners {
 
     /// Who describes any node, asking the clouds about one without a provider id.
     pub async fn find_describer(&self, node: &Arc<Node>) -> Result<Describer<'_>, Ownership> {
-        // Several accounts that could have given a provider id can be asked which of them did.
-        let is_askable = |decided: &Ownership| {
-            can_be_settled(decided) && self.ownership(node).as_ref() == Some(decided)
-        };
-        if let Some(decided) = self.description(node).filter(|it| !is_askable(it)) {
+        if let Some(decided) = self.told_describer(node) {
             return match self.decided(Some(&decided)) {
                 Some(lookups) => Ok(Describer {
                     lookups,
@@ -92,11 +92,7 @@ impl Owners {
                 None => Err(decided),
             };
         }
-        let askable = self.referee.askable(node);
-        // Who would not describe it has no say in whose it is: it may not even be able to look.
-        let asked: Vec<&Lookups> = (self.all.iter())
-            .filter(|it| may_describe(it, node) && askable.contains(it.cloud().name()))
-            .collect();
+        let asked = self.asked(node);
         let answers = join_all(asked.iter().map(|it| it.ask_one(node.clone()))).await;
         let recognitions: Vec<_> = asked
             .iter()
@@ -135,48 +131,93 @@ impl Owners {
         }
     }
 
+    /// The one cloud that is to be asked what a node is, as far as that can be told without asking any; none if
+    /// nobody is, or several are. Makes no call.
+    pub fn sole_describer(&self, node: &Node) -> Option<CloudName> {
+        let lookups = match self.told_describer(node) {
+            Some(decided) => self.decided(Some(&decided))?,
+            None => match self.asked(node).as_slice() {
+                [only] => *only,
+                _ => return None,
+            },
+        };
+        Some(lookups.cloud().name().clone())
+    }
+
+    /// Lanes for keys that are names of nodes, or lead to one.
+    pub(crate) fn lanes<K>(
+        &self,
+        node: impl Fn(&K) -> Option<Arc<Node>> + Send + Sync + 'static,
+    ) -> Lanes<K> {
+        let names = self.all.iter().map(|it| it.cloud().name().clone());
+        let owners = self.clone();
+        Lanes::of_clouds(names, move |key| owners.sole_describer(&*node(key)?))
+    }
+
+    /// Who describes a node, unless clouds have to be asked.
+    fn told_describer(&self, node: &Node) -> Option<Ownership> {
+        // Several accounts that could have given a provider id can be asked which of them did.
+        let is_askable = |decided: &Ownership| {
+            can_be_settled(decided) && self.ownership(node).as_ref() == Some(decided)
+        };
+        self.description(node).filter(|it| !is_askable(it))
+    }
+
+    /// The clouds that have a say in who describes a node that nothing else decides. Who would not describe it has
+    /// none: it may not even be able to look.
+    fn asked(&self, node: &Node) -> Vec<&Lookups> {
+        let askable = self.referee.askable(node);
+        let all = self.all.iter();
+        all.filter(|it| may_describe(it, node) && askable.contains(it.cloud().name()))
+            .collect()
+    }
+
     /// Finds out, again and again until `stop`, which cloud has the machines of nodes that nothing else decides:
     /// provider ids that several accounts could have given, and nodes that have none.
     pub async fn keep_settling(self, nodes: Nodes, stop: Stop) {
-        // Where there is one cloud there is nothing to find out.
-        if self.all.len() < 2 || stop.unless_given(nodes.synced()).await.is_none() {
+        // Where there is one cloud, and was no other, there is nothing to find out.
+        let is_alone = self.all.len() < 2 && !self.referee.remembers();
+        if is_alone || stop.unless_given(nodes.synced()).await.is_none() {
             return;
         }
-        loop {
-            let round = async {
-                self.settle(&nodes.all()).await;
+        let said = Mutex::default();
+        let rounds = self.all.iter().map(|cloud| async {
+            loop {
+                self.settle(cloud, &nodes.all(), &said).await;
                 tokio::time::sleep(SETTLE_EVERY).await;
-            };
-            if stop.unless_given(round).await.is_none() {
-                return;
             }
-        }
+        });
+        stop.unless_given(join_all(rounds)).await;
     }
 
-    /// Asks every cloud that could have the machines of these nodes, all of its nodes in one question.
-    async fn settle(&self, nodes: &[Arc<Node>]) {
-        let open: Vec<(&Arc<Node>, Vec<CloudName>)> = nodes
-            .iter()
-            .filter(|node| self.is_open(node))
-            .map(|node| (node, self.could_own(node)))
-            .collect();
-        let asked = self.all.iter().map(|it| async {
-            let name = it.cloud().name();
-            let of = open.iter().filter(|(_, askable)| askable.contains(name));
-            let of: Vec<Arc<Node>> = of.map(|(node, _)| Arc::clone(node)).collect();
-            let answers = it.ask_presence(of.clone()).await;
-            let said = of.iter().map(|node| node.uid.clone());
-            let said: BTreeMap<String, Recognition> =
-                said.zip(answers.iter().map(recognition)).collect();
-            (name.clone(), said)
-        });
-        let answers = join_all(asked).await;
+    /// Asks one cloud about all nodes whose machines it could have, in one question, and decides about those that
+    /// all such clouds have answered about. One that does not answer keeps nothing open that it has no part in.
+    async fn settle(&self, cloud: &Lookups, nodes: &[Arc<Node>], said: &Mutex<Said>) {
+        let name = cloud.cloud().name();
+        let lock = || said.lock().unwrap_or_else(PoisonError::into_inner);
+        // Nothing is decided by what a cloud said before, while it may say something else.
+        lock().remove(name);
+        let open = nodes.iter().filter(|node| self.is_open(node));
+        let open: Vec<(&Arc<Node>, Vec<CloudName>)> =
+            open.map(|node| (node, self.could_own(node))).collect();
+        let of = open.iter().filter(|(_, askable)| askable.contains(name));
+        let of: Vec<Arc<Node>> = of.map(|(node, _)| Arc::clone(node)).collect();
+        let answers = cloud.ask_presence(of.clone()).await;
+        let answers = answers.iter().map(recognition);
+        let mut said = lock();
+        said.insert(
+            name.clone(),
+            of.iter().map(|it| identity(it)).zip(answers).collect(),
+        );
         for (node, askable) in open {
-            let recognitions: Vec<(CloudName, Recognition)> = answers
-                .iter()
-                .filter(|(name, _)| askable.contains(name))
-                .filter_map(|(name, said)| Some((name.clone(), said.get(&node.uid)?.clone())))
-                .collect();
+            let recognitions = askable.iter().map(|name| {
+                let answer = said.get(name)?.get(&identity(node))?;
+                Some((name.clone(), answer.clone()))
+            });
+            // None while somebody has not answered yet.
+            let Some(recognitions) = recognitions.collect::<Option<Vec<_>>>() else {
+                continue;
+            };
             if let Ownership::Owned { by, .. } = ownership::by_recognition(&recognitions) {
                 info!(node = node.name, cloud = %by, "the only cloud that has its machine");
                 self.referee.found_at(node, &by);
@@ -198,7 +239,10 @@ impl Owners {
             .map(|it| it.name)
             .collect();
         let askable = self.referee.askable(node).into_iter();
-        askable.filter(|it| claiming.contains(it)).collect()
+        let knows_machines = |name: &CloudName| self.all.iter().any(|it| it.cloud().name() == name);
+        askable
+            .filter(|it| claiming.contains(it) && knows_machines(it))
+            .collect()
     }
 
     /// Whose it is by what it carries and what was found out; none if that does not tell.

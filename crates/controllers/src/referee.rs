@@ -60,9 +60,10 @@ struct Inner {
     found: Mutex<BTreeMap<Identity, CloudName>>,
 }
 
-type Identity = (String, Option<String>);
+/// What a node is known by, for as long as its machine is the same.
+pub(crate) type Identity = (String, Option<String>);
 
-fn identity(node: &Node) -> Identity {
+pub(crate) fn identity(node: &Node) -> Identity {
     (node.uid.clone(), node.provider_id.clone())
 }
 
@@ -159,6 +160,11 @@ impl Referee {
         let all: Vec<&Candidate> = candidates.iter().filter(claims).collect();
         let left = ownership::left_by_selectors(&all);
         left.into_iter().map(|it| it.name.clone()).collect()
+    }
+
+    /// Whether anything was found out, in the time of an earlier line-up perhaps.
+    pub fn remembers(&self) -> bool {
+        !self.found().is_empty()
     }
 
     /// Remembers that this cloud alone has the machine of a node.

@@ -12,6 +12,7 @@ mod time;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bowline_controllers::manager::CloudRules;
 use bowline_controllers::metrics::Metrics;
 use bowline_simulator::World;
 use jiff::Timestamp;
@@ -73,6 +74,7 @@ pub struct Bench {
     pub metrics: Arc<Metrics>,
     config: kube::Config,
     flags: Vec<String>,
+    rules: CloudRules,
     providers: Vec<managers::Provider>,
     program: (&'static str, &'static str),
     running: Option<Replica>,
@@ -122,6 +124,7 @@ impl Bench {
             metrics: Metrics::new(),
             config,
             flags: setup.flags.iter().map(|&flag| flag.to_owned()).collect(),
+            rules: CloudRules::default(),
             providers: Vec::new(),
             program: setup.program,
             running: None,

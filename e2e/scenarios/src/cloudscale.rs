@@ -7,20 +7,18 @@ use std::sync::Arc;
 
 use bowline_cloudscale::{Config, PROVIDER, Surroundings};
 use bowline_controllers::metrics::Metrics;
-use bowline_core::{Cloud, CloudName};
 use bowline_http::Connector;
 use bowline_simulator::World;
 use bowline_simulator::cloudscale::{
     BalancerSpec, Cloudscale, DEFAULT_TOKEN, ListenerSpec, MemberSpec, MonitorSpec, PoolSpec, Scene,
 };
 use bowline_simulator::kubernetes::auth::originals;
-use bowline_simulator::serve::Server;
 use futures::FutureExt;
 use serde_json::{Value, json};
 
 use crate::Bench;
 use crate::objects::service;
-use crate::site::Original;
+use crate::site::{Called, Original, Served};
 
 /// The annotation with a load balancer's uuid.
 pub const UUID: &str = "k8s.cloudscale.ch/loadbalancer-uuid";
@@ -38,7 +36,7 @@ pub const FLAGS: [&str; 4] = [
     "--concurrent-service-syncs=2",
 ];
 /// Where the cloud listens in the pipes.
-const CLOUD: &str = "cloudscale.sim:80";
+const PLACE: &str = "cloudscale.sim";
 /// Who the manager is: the service account of the original's manifest.
 const ACCOUNT: &str = "cloud-controller-manager";
 
@@ -60,18 +58,9 @@ impl Site {
             account: ACCOUNT,
             manifest: &originals::cloudscale(),
         };
-        let open = |bench: &Bench| {
-            let cloud = cloud(bench, fixture);
-            let server = Server::builder(&bench.world, cloud.clone()).pipe(CLOUD);
-            (cloud, server)
-        };
-        let settings = settings(environment);
-        let making = move |world: World, metrics: Arc<Metrics>| {
-            let made = provider(&world, &settings, &metrics);
-            async { Ok(made) }.boxed_local()
-        };
+        let open = |bench: &Bench| serve(bench, None, fixture, environment);
         let flags = [&FLAGS, arguments].concat();
-        Self::open(seed, &flags, &original, open, Box::new(making)).await
+        Self::open(seed, &flags, &original, open).await
     }
 
     /// What the original leaves behind: a Service as it wrote it, and its load balancer, whose uuid
@@ -120,6 +109,37 @@ pub fn pool(node_port: u16, hosts: &[IpAddr]) -> PoolSpec {
     })
 }
 
+/// A cloud with what the fixture describes, for managers with these variables; of that name where there are several.
+pub fn serve(
+    bench: &Bench,
+    name: Option<&str>,
+    fixture: &str,
+    environment: &[(&str, &str)],
+) -> Served<Cloudscale> {
+    let called = Called::only(name, PROVIDER, PLACE);
+    let cloud = cloud(bench, fixture);
+    let server = called.serve(&bench.world, cloud.clone());
+    let settings = settings(&called.host(), environment);
+    let (name, label) = (called.name(), called.label());
+    let making = move |world: World, metrics: Arc<Metrics>| {
+        let metrics = metrics.register_for(label.as_deref(), bowline_cloudscale::register_metrics);
+        let surroundings = Surroundings {
+            name: name.clone(),
+            connector: Connector::simulated(world.pipes.clone()),
+            clock: world.clock.clone(),
+            random: world.random.fork(),
+            metrics: Some(metrics),
+        };
+        let made = bowline_cloudscale::build(&settings, surroundings).unwrap();
+        async { Ok(made) }.boxed_local()
+    };
+    Served {
+        cloud,
+        server,
+        making: Box::new(making),
+    }
+}
+
 /// The cloud of a fixture, whose servers are called what the nodes are called on that API server.
 fn cloud(bench: &Bench, fixture: &str) -> Arc<Cloudscale> {
     let mut scene: Scene = bowline_simulator::fixture::parse("scene", fixture).unwrap();
@@ -129,21 +149,10 @@ fn cloud(bench: &Bench, fixture: &str) -> Arc<Cloudscale> {
     Cloudscale::from_fixture(&bench.world, scene).unwrap()
 }
 
-fn settings(environment: &[(&str, &str)]) -> Config {
-    let url = format!("http://{CLOUD}/");
+fn settings(host: &str, environment: &[(&str, &str)]) -> Config {
+    let url = format!("http://{host}/");
     let mut variables = BTreeMap::from([("CLOUDSCALE_API_URL", url.as_str())]);
     variables.insert("CLOUDSCALE_ACCESS_TOKEN", DEFAULT_TOKEN);
     variables.extend(environment.iter().copied());
     Config::read(|name| variables.get(name).map(ToString::to_string)).unwrap()
-}
-
-fn provider(world: &World, config: &Config, metrics: &Arc<Metrics>) -> Arc<dyn Cloud> {
-    let surroundings = Surroundings {
-        name: CloudName::parse(PROVIDER).unwrap(),
-        connector: Connector::simulated(world.pipes.clone()),
-        clock: world.clock.clone(),
-        random: world.random.fork(),
-        metrics: Some(metrics.register(bowline_cloudscale::register_metrics)),
-    };
-    bowline_cloudscale::build(config, surroundings).unwrap()
 }

@@ -1,29 +1,26 @@
 //! Exoscale on a bench: the real provider, a simulated cloud, and the role of the original's manifest.
 
-use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use bowline_controllers::metrics::Metrics;
-use bowline_core::{Cloud, CloudName};
-use bowline_exoscale::{BuildError, Config, PROVIDER, Surroundings};
+use bowline_exoscale::{Config, PROVIDER, Surroundings};
 use bowline_http::Connector;
 use bowline_simulator::World;
 use bowline_simulator::exoscale::{DEFAULT_KEY, DEFAULT_SECRET, DEFAULT_ZONE, Exoscale, Scene};
 use bowline_simulator::kubernetes::auth::originals;
-use bowline_simulator::serve::Server;
 use futures::{FutureExt, TryFutureExt};
 
 use crate::Bench;
-use crate::site::Original;
+use crate::site::{Called, Original, Served};
 
 /// What annotations of Services begin with.
 pub const PREFIX: &str = "service.beta.kubernetes.io/exoscale-loadbalancer-";
 /// The original's command line; the first is the default of managers, though not of a bench's.
 pub const FLAGS: [&str; 2] = ["--leader-elect=true", "--allow-untagged-cloud"];
 /// Where the cloud listens in the pipes.
-const CLOUD: &str = "exoscale.sim:80";
+const PLACE: &str = "exoscale.sim";
 /// Who the manager is: the service account of the original's manifest.
 const ACCOUNT: &str = "cloud-controller-manager";
 
@@ -47,29 +44,52 @@ impl Site {
             account: ACCOUNT,
             manifest: &originals::exoscale(),
         };
-        let scene: Scene = bowline_simulator::fixture::parse("scene", fixture).unwrap();
-        let config = Rc::new(OnceCell::new());
-        let read = Rc::clone(&config);
-        let open = |bench: &Bench| {
-            let file = file.replace('@', &bench.cluster.names().own(""));
-            config.set(settings(&file, environment)).unwrap();
-            let cloud = Exoscale::from_fixture(&bench.world, scene).unwrap();
-            let server = Server::builder(&bench.world, cloud.clone()).pipe(CLOUD);
-            (cloud, server)
-        };
-        let making = move |world: World, metrics: Arc<Metrics>| {
-            let config = Rc::clone(&read);
-            let made = async move { provider(&world, config.get().unwrap(), &metrics).await };
-            made.map_err(|error| error.to_string()).boxed_local()
-        };
+        let open = |bench: &Bench| serve(bench, None, fixture, file, environment);
         let flags = [&FLAGS, arguments].concat();
-        Self::open(seed, &flags, &original, open, Box::new(making)).await
+        Self::open(seed, &flags, &original, open).await
     }
 }
 
-fn settings(file: &str, environment: &[(&str, &str)]) -> Config {
+/// A cloud with what the fixture describes, for managers with these variables and that cloud config file, in which `@`
+/// stands for what the names of nodes begin with on the server; of that name where there are several.
+pub fn serve(
+    bench: &Bench,
+    name: Option<&str>,
+    fixture: &str,
+    file: &str,
+    environment: &[(&str, &str)],
+) -> Served<Exoscale> {
+    let called = Called::only(name, PROVIDER, PLACE);
+    let scene: Scene = bowline_simulator::fixture::parse("scene", fixture).unwrap();
+    let cloud = Exoscale::from_fixture(&bench.world, scene).unwrap();
+    let server = called.serve(&bench.world, cloud.clone());
+    let file = file.replace('@', &bench.cluster.names().own(""));
+    let config = Rc::new(settings(&called.host(), &file, environment));
+    let (name, label) = (called.name(), called.label());
+    let making = move |world: World, metrics: Arc<Metrics>| {
+        let metrics = metrics.register_for(label.as_deref(), bowline_exoscale::register_metrics);
+        let surroundings = Surroundings {
+            name: name.clone(),
+            connector: Connector::simulated(world.pipes.clone()),
+            clock: world.clock.clone(),
+            random: world.random.fork(),
+            metrics: Some(metrics),
+        };
+        let config = Rc::clone(&config);
+        let made = async move { bowline_exoscale::build(&config, surroundings).await };
+        made.map_err(|error| error.to_string()).boxed_local()
+    };
+    Served {
+        cloud,
+        server,
+        making: Box::new(making),
+    }
+}
+
+fn settings(host: &str, file: &str, environment: &[(&str, &str)]) -> Config {
+    let endpoint = format!("http://{host}/v2");
     let mut variables = BTreeMap::from([
-        ("EXOSCALE_API_ENDPOINT", "http://exoscale.sim/v2"),
+        ("EXOSCALE_API_ENDPOINT", endpoint.as_str()),
         ("EXOSCALE_API_ZONE", DEFAULT_ZONE),
         ("EXOSCALE_API_KEY", DEFAULT_KEY),
         ("EXOSCALE_API_SECRET", DEFAULT_SECRET),
@@ -77,19 +97,4 @@ fn settings(file: &str, environment: &[(&str, &str)]) -> Config {
     variables.extend(environment.iter().copied());
     let variable = |name: &str| variables.get(name).map(ToString::to_string);
     Config::read(variable, Some(file)).unwrap()
-}
-
-async fn provider(
-    world: &World,
-    config: &Config,
-    metrics: &Arc<Metrics>,
-) -> Result<Arc<dyn Cloud>, BuildError> {
-    let surroundings = Surroundings {
-        name: CloudName::parse(PROVIDER).unwrap(),
-        connector: Connector::simulated(world.pipes.clone()),
-        clock: world.clock.clone(),
-        random: world.random.fork(),
-        metrics: Some(metrics.register(bowline_exoscale::register_metrics)),
-    };
-    bowline_exoscale::build(config, surroundings).await
 }

@@ -1,4 +1,5 @@
-//! One simulated cloud on a bench: the real provider, under the role of an original's manifest.
+//! Simulated clouds on a bench, with the real providers: one under the role of an original's manifest, or several at
+//! once.
 
 use std::cell::RefCell;
 use std::ops::{Deref, DerefMut};
@@ -7,10 +8,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bowline_controllers::metrics::Metrics;
-use bowline_core::Cloud;
+use bowline_core::{Cloud, CloudName};
 use bowline_simulator::World;
 use bowline_simulator::journal::{Entry, Filter};
-use bowline_simulator::serve::Server;
+use bowline_simulator::serve::{Api, Server};
 use futures::future::LocalBoxFuture;
 use serde_json::Value;
 
@@ -38,6 +39,140 @@ pub struct Original<'a> {
 pub type Making =
     dyn Fn(World, Arc<Metrics>) -> LocalBoxFuture<'static, Result<Arc<dyn Cloud>, String>>;
 
+/// A simulated cloud where it is served, and how the provider of a manager is made for it.
+pub struct Served<C> {
+    /// The cloud.
+    pub cloud: Arc<C>,
+    /// Where it is served.
+    pub server: Server,
+    /// Makes the provider.
+    pub making: Box<Making>,
+}
+
+/// What a cloud is called where there are several: its own name, which is also that of its server in the journal and
+/// the label of its metrics, or its provider's.
+#[derive(Clone, Copy, Debug)]
+pub struct Called<'a> {
+    name: Option<&'a str>,
+    provider: &'static str,
+    place: &'static str,
+}
+
+impl<'a> Called<'a> {
+    /// The only cloud of that provider, which listens at that place in the pipes.
+    pub(crate) fn only(name: Option<&'a str>, provider: &'static str, place: &'static str) -> Self {
+        Self {
+            name,
+            provider,
+            place,
+        }
+    }
+
+    /// Its name.
+    pub(crate) fn name(&self) -> CloudName {
+        CloudName::parse(self.name.unwrap_or(self.provider)).unwrap()
+    }
+
+    /// The label of its metrics.
+    pub(crate) fn label(&self) -> Option<String> {
+        self.name.map(str::to_owned)
+    }
+
+    /// Where it is on the network.
+    pub(crate) fn host(&self) -> String {
+        let own = self.name.map(|name| format!("{name}.sim"));
+        own.unwrap_or_else(|| self.place.to_owned())
+    }
+
+    /// Serves its API there.
+    pub(crate) fn serve(&self, world: &World, api: Arc<dyn Api>) -> Server {
+        let builder = Server::builder(world, api);
+        let builder = match self.name {
+            Some(name) => builder.named(name),
+            None => builder,
+        };
+        builder.pipe(&format!("{}:80", self.host()))
+    }
+}
+
+/// The place of a cloud among those of a bench: how its providers are made, and the one of the manager that starts
+/// next.
+struct Seat {
+    making: Box<Making>,
+    next: Rc<RefCell<Option<Arc<dyn Cloud>>>>,
+}
+
+impl Seat {
+    fn on(bench: &mut Bench, making: Box<Making>) -> Self {
+        let next: Rc<RefCell<Option<Arc<dyn Cloud>>>> = Rc::default();
+        let ready = Rc::clone(&next);
+        bench.add_provider(move |_| ready.take().expect("the provider was made"));
+        Self { making, next }
+    }
+
+    /// Makes the provider of the next manager, which counts in these metrics; one that cannot start is started again.
+    async fn take(&self, world: &World, metrics: &Arc<Metrics>) {
+        let mut tries = 0;
+        let cloud = loop {
+            tries += 1;
+            match (self.making)(world.clone(), metrics.clone()).await {
+                Ok(cloud) => break cloud,
+                Err(error) if tries == STARTS => panic!("it does not start: {error}"),
+                Err(_) => tokio::time::sleep(RESTART).await,
+            }
+        };
+        self.next.replace(Some(cloud));
+    }
+}
+
+/// A bench whose managers work with several simulated clouds.
+pub struct Several {
+    bench: Bench,
+    seats: Vec<Seat>,
+    servers: Vec<Server>,
+}
+
+impl Deref for Several {
+    type Target = Bench;
+
+    fn deref(&self) -> &Bench {
+        &self.bench
+    }
+}
+
+impl DerefMut for Several {
+    fn deref_mut(&mut self) -> &mut Bench {
+        &mut self.bench
+    }
+}
+
+impl Several {
+    /// No cloud yet.
+    pub fn on(bench: Bench) -> Self {
+        Self {
+            bench,
+            seats: Vec::new(),
+            servers: Vec::new(),
+        }
+    }
+
+    /// One more cloud.
+    pub fn add<C>(&mut self, served: Served<C>) -> Arc<C> {
+        self.seats.push(Seat::on(&mut self.bench, served.making));
+        self.servers.push(served.server);
+        served.cloud
+    }
+
+    /// Starts the manager, as a new process would.
+    pub async fn start(&mut self) {
+        let metrics = Metrics::new();
+        for seat in &self.seats {
+            seat.take(&self.bench.world, &metrics).await;
+        }
+        self.bench.start_with(metrics);
+    }
+}
+
 /// A bench whose managers work with that simulated cloud.
 pub struct Site<C> {
     bench: Bench,
@@ -45,9 +180,7 @@ pub struct Site<C> {
     pub cloud: Arc<C>,
     /// Who the manager is to the API server.
     pub user: String,
-    making: Box<Making>,
-    /// The provider of the manager that starts next.
-    next: Rc<RefCell<Option<Arc<dyn Cloud>>>>,
+    seat: Seat,
     _server: Server,
 }
 
@@ -66,16 +199,15 @@ impl<C> DerefMut for Site<C> {
 }
 
 impl<C> Site<C> {
-    /// A bench with the original's rights, and with the cloud that `open` makes on it and serves. The
-    /// manager is not started yet; `making` makes its provider whenever it is.
+    /// A bench with the original's rights, and with the cloud that `open` serves on it. The manager is not started
+    /// yet.
     pub async fn open(
         seed: u64,
         flags: &[&str],
         original: &Original<'_>,
-        open: impl FnOnce(&Bench) -> (Arc<C>, Server),
-        making: Box<Making>,
+        open: impl FnOnce(&Bench) -> Served<C>,
     ) -> Self {
-        Self::open_on(Sharing::Shared, seed, flags, original, open, making).await
+        Self::open_on(Sharing::Shared, seed, flags, original, open).await
     }
 
     /// The same, on a server of its own if it has to be.
@@ -84,8 +216,7 @@ impl<C> Site<C> {
         seed: u64,
         flags: &[&str],
         original: &Original<'_>,
-        open: impl FnOnce(&Bench) -> (Arc<C>, Server),
-        making: Box<Making>,
+        open: impl FnOnce(&Bench) -> Served<C>,
     ) -> Self {
         let mut bench = Bench::set_up(Setup {
             seed,
@@ -100,17 +231,13 @@ impl<C> Site<C> {
             .grant(original.account, original.manifest)
             .await;
         bench.act_as(config);
-        let (cloud, server) = open(&bench);
-        let next: Rc<RefCell<Option<Arc<dyn Cloud>>>> = Rc::default();
-        let ready = Rc::clone(&next);
-        bench.add_provider(move |_| ready.take().expect("the provider was made"));
+        let served = open(&bench);
         Self {
+            seat: Seat::on(&mut bench, served.making),
             bench,
-            cloud,
+            cloud: served.cloud,
             user,
-            making,
-            next,
-            _server: server,
+            _server: served.server,
         }
     }
 
@@ -130,16 +257,7 @@ impl<C> Site<C> {
     /// The provider of the next manager, which counts in these metrics.
     async fn make_provider(&self) -> Arc<Metrics> {
         let metrics = Metrics::new();
-        let mut tries = 0;
-        let cloud = loop {
-            tries += 1;
-            match (self.making)(self.bench.world.clone(), metrics.clone()).await {
-                Ok(cloud) => break cloud,
-                Err(error) if tries == STARTS => panic!("it does not start: {error}"),
-                Err(_) => tokio::time::sleep(RESTART).await,
-            }
-        };
-        self.next.replace(Some(cloud));
+        self.seat.take(&self.bench.world, &metrics).await;
         metrics
     }
 

@@ -1,10 +1,8 @@
 //! Talos machines on a bench: the real provider, a simulated cluster of them, and the role of the
 //! original's chart.
 
-use std::cell::OnceCell;
 use std::ops::Deref;
 use std::path::PathBuf;
-use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 
 use bowline_controllers::metrics::Metrics;
@@ -21,7 +19,7 @@ use tempfile::TempDir;
 
 pub use bowline_talos::Need;
 
-use crate::site::Original;
+use crate::site::{Called, Original, Served};
 use crate::{Bench, Sharing};
 
 /// The chart's command line, without what a bench gives each manager: ports and names of leases. The first
@@ -169,6 +167,18 @@ impl Machines {
         metrics: &Arc<Metrics>,
         need: Need,
     ) -> Result<Arc<dyn Cloud>, BuildError> {
+        let counted = metrics.register(bowline_talos::register_metrics);
+        let name = CloudName::parse(PROVIDER).unwrap();
+        self.named_cloud(name, world, counted, need)
+    }
+
+    fn named_cloud(
+        &self,
+        name: CloudName,
+        world: &World,
+        counted: bowline_talos::Metrics,
+        need: Need,
+    ) -> Result<Arc<dyn Cloud>, BuildError> {
         let setup = Setup {
             environment: Environment {
                 endpoints: Vec::new(),
@@ -179,13 +189,12 @@ impl Machines {
             need,
         };
         let surroundings = Surroundings {
-            name: CloudName::parse(PROVIDER).unwrap(),
+            name,
             connector: Connector::simulated(world.pipes.clone()),
             clock: world.clock.clone(),
             random: world.random.fork(),
             metrics: None,
         };
-        let counted = metrics.register(bowline_talos::register_metrics);
         bowline_talos::build(setup, surroundings, Some(counted))
     }
 }
@@ -219,23 +228,36 @@ impl Site {
             account: ACCOUNT,
             manifest: &manifest(role),
         };
-        let opened: Rc<OnceCell<Arc<Machines>>> = Rc::default();
-        let found = Rc::clone(&opened);
-        let open = |bench: &Bench| {
-            let machines = Arc::new(Machines::open(&bench.world, cluster, config));
-            let _ = opened.set(machines.clone());
-            // What the sandbox shows; the API itself is where its endpoints are.
-            let control = Control::new(&machines.talos);
-            let server = Server::builder(&bench.world, control).pipe("talos.sim:80");
-            (machines, server)
-        };
-        let making = move |world: World, metrics: Arc<Metrics>| {
-            let machines = Arc::clone(found.get().unwrap());
-            let made = machines.cloud(&world, &metrics, need);
-            async move { made.map_err(|error| error.to_string()) }.boxed_local()
-        };
+        let open = |bench: &Bench| serve(bench, None, cluster, config, need);
         let flags = [&FLAGS, flags].concat();
-        Self::open_on(sharing, seed, &flags, &original, open, Box::new(making)).await
+        Self::open_on(sharing, seed, &flags, &original, open).await
+    }
+}
+
+/// A cluster with what the fixture describes and the machine `cp1`, which does not answer yet, for managers with that
+/// cloud config; of that name where there are several clouds.
+pub fn serve(
+    bench: &Bench,
+    name: Option<&str>,
+    cluster: &str,
+    config: &str,
+    need: Need,
+) -> Served<Machines> {
+    let called = Called::only(name, PROVIDER, "talos.sim");
+    let cloud = Arc::new(Machines::open(&bench.world, cluster, config));
+    // What the sandbox shows; the API itself is where its endpoints are.
+    let server = called.serve(&bench.world, Control::new(&cloud.talos));
+    let machines = Arc::clone(&cloud);
+    let (name, label) = (called.name(), called.label());
+    let making = move |world: World, metrics: Arc<Metrics>| {
+        let metrics = metrics.register_for(label.as_deref(), bowline_talos::register_metrics);
+        let made = machines.named_cloud(name.clone(), &world, metrics, need);
+        async { made.map_err(|error| error.to_string()) }.boxed_local()
+    };
+    Served {
+        cloud,
+        server,
+        making: Box::new(making),
     }
 }
 

@@ -7,23 +7,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bowline_controllers::metrics::Metrics;
-use bowline_core::{Cloud, CloudName};
+use bowline_core::Cloud;
 use bowline_http::Connector;
 use bowline_simulator::World;
 use bowline_simulator::kubernetes::fixture;
-use bowline_simulator::serve::Server;
 use bowline_simulator::triton::{DEFAULT_ACCOUNT, DEFAULT_PRIVATE_KEY, Scene, Triton};
-use bowline_triton::{BuildError, PROVIDER, Sources, Surroundings, TritonMetrics};
+use bowline_triton::{PROVIDER, Sources, Surroundings, TritonMetrics};
 use futures::FutureExt;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::site::Original;
+use crate::site::{Called, Original, Served};
 use crate::{Bench, is_real};
 
 /// Where the data center listens in the pipes.
-const CLOUDAPI: &str = "cloudapi.sim:80";
-const ENDPOINT: &str = "http://cloudapi.sim";
+const PLACE: &str = "cloudapi.sim";
 /// The account of the roles.
 const ACCOUNT: &str = "triton-cloud-controller-manager";
 /// The flag of the lease; a bench has none without it.
@@ -76,24 +74,50 @@ impl Site {
             account: ACCOUNT,
             manifest,
         };
-        let open = |bench: &Bench| {
-            let cloud = Triton::from_fixture(&bench.world, scene).unwrap();
-            cloud.set_throttle(None);
-            if is_real() {
-                hasten(&cloud);
-            }
-            let server = Server::builder(&bench.world, cloud.clone()).pipe(CLOUDAPI);
-            (cloud, server)
-        };
-        let config = ConfigFile::new(file);
         let cluster_name = cluster_name(arguments);
-        let making = move |world: World, metrics: Arc<Metrics>| {
-            let sources = config.sources(&cluster_name);
-            let made = provider(&world, sources, &metrics).map_err(|error| error.to_string());
-            async { made }.boxed_local()
-        };
+        let open = |bench: &Bench| serve(bench, None, scene, file, &cluster_name);
         let flags = [&FLAGS, arguments].concat();
-        Self::open(seed, &flags, &original, open, Box::new(making)).await
+        Self::open(seed, &flags, &original, open).await
+    }
+}
+
+/// A data center with what the scene describes, for managers of that cluster with a cloud config file of these lines; of
+/// that name where there are several.
+pub fn serve(
+    bench: &Bench,
+    name: Option<&str>,
+    scene: Scene,
+    file: &str,
+    cluster_name: &str,
+) -> Served<Triton> {
+    let called = Called::only(name, PROVIDER, PLACE);
+    let cloud = Triton::from_fixture(&bench.world, scene).unwrap();
+    cloud.set_throttle(None);
+    if is_real() {
+        hasten(&cloud);
+    }
+    let server = called.serve(&bench.world, cloud.clone());
+    let config = ConfigFile::new(file, &called.host());
+    let cluster_name = cluster_name.to_owned();
+    let (name, label) = (called.name(), called.label());
+    let making = move |world: World, metrics: Arc<Metrics>| {
+        let metrics = metrics.register_for(label.as_deref(), TritonMetrics::register);
+        let surroundings = Surroundings {
+            name: name.clone(),
+            connector: Connector::simulated(world.pipes.clone()),
+            clock: world.clock.clone(),
+            random: world.random.fork(),
+            metrics: metrics.calls.clone(),
+        };
+        let sources = config.sources(&cluster_name);
+        let made = bowline_triton::build(sources, &surroundings, &metrics);
+        let made = made.map(|cloud| cloud as Arc<dyn Cloud>);
+        async { made.map_err(|error| error.to_string()) }.boxed_local()
+    };
+    Served {
+        cloud,
+        server,
+        making: Box::new(making),
     }
 }
 
@@ -123,46 +147,34 @@ fn cluster_name(arguments: &[&str]) -> String {
 }
 
 /// A cloud config file, for as long as somebody may read it.
-struct ConfigFile(TempDir);
+struct ConfigFile {
+    folder: TempDir,
+    endpoint: String,
+}
 
 impl ConfigFile {
-    fn new(text: &str) -> Self {
+    fn new(text: &str, host: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("cloud.conf"), text).unwrap();
-        Self(folder)
+        let endpoint = format!("http://{host}");
+        Self { folder, endpoint }
     }
 
     fn sources(&self, cluster_name: &str) -> Sources {
         let variables = BTreeMap::from([
-            ("SDC_ENDPOINT", ENDPOINT),
-            ("SDC_ACCOUNT", DEFAULT_ACCOUNT),
-            ("SDC_PRIVATE_KEY", DEFAULT_PRIVATE_KEY),
+            ("SDC_ENDPOINT", self.endpoint.clone()),
+            ("SDC_ACCOUNT", DEFAULT_ACCOUNT.to_owned()),
+            ("SDC_PRIVATE_KEY", DEFAULT_PRIVATE_KEY.to_owned()),
         ]);
         Sources {
             flags: BTreeMap::new(),
-            environment: Arc::new(move |name| variables.get(name).map(ToString::to_string)),
-            file: Some(self.0.path().join("cloud.conf")),
+            environment: Arc::new(move |name| variables.get(name).cloned()),
+            file: Some(self.folder.path().join("cloud.conf")),
             text: None,
             secret: None,
             cluster_name: cluster_name.to_owned(),
         }
     }
-}
-
-fn provider(
-    world: &World,
-    sources: Sources,
-    metrics: &Arc<Metrics>,
-) -> Result<Arc<dyn Cloud>, BuildError> {
-    let metrics = metrics.register(TritonMetrics::register);
-    let surroundings = Surroundings {
-        name: CloudName::parse(PROVIDER).unwrap(),
-        connector: Connector::simulated(world.pipes.clone()),
-        clock: world.clock.clone(),
-        random: world.random.fork(),
-        metrics: metrics.calls.clone(),
-    };
-    Ok(bowline_triton::build(sources, &surroundings, &metrics)?)
 }
 
 /// A section of the cloud config file: its name, and keys with their values.

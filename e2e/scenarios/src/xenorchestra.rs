@@ -3,16 +3,14 @@
 use std::sync::Arc;
 
 use bowline_controllers::metrics::Metrics;
-use bowline_core::{Cloud, CloudName};
 use bowline_http::Connector;
 use bowline_simulator::World;
 use bowline_simulator::kubernetes::auth::originals;
-use bowline_simulator::serve::Server;
 use bowline_simulator::xenorchestra::{DEFAULT_TOKEN, Scene, XenOrchestra};
-use bowline_xenorchestra::{BuildError, Config, PROVIDER, Surroundings};
+use bowline_xenorchestra::{Config, PROVIDER, Surroundings};
 use futures::FutureExt;
 
-use crate::site::Original;
+use crate::site::{Called, Original, Served};
 use crate::{Bench, Sharing};
 
 /// The command line that the original's chart makes for several replicas, but for what a bench says by
@@ -27,7 +25,7 @@ pub const FLAGS: [&str; 4] = [
 /// API server to itself.
 pub const ACCOUNTS: &str = "--use-service-account-credentials";
 /// Where the server listens in the pipes.
-const SERVER: &str = "xo.sim:80";
+const PLACE: &str = "xo.sim";
 /// Who the manager is: the service account of the original's chart.
 const ACCOUNT: &str = "xenorchestra-cloud-controller-manager";
 
@@ -45,39 +43,48 @@ impl Site {
             account: ACCOUNT,
             manifest: &originals::xenorchestra(),
         };
-        let open = |bench: &Bench| {
-            let cloud = XenOrchestra::from_fixture(&bench.world, scene).unwrap();
-            let server = Server::builder(&bench.world, cloud.clone()).pipe(SERVER);
-            (cloud, server)
-        };
-        let file = format!("url: http://xo.sim\ntoken: {DEFAULT_TOKEN}\n{settings}");
-        let config = Config::of_file(&file).unwrap();
-        let making = move |world: World, metrics: Arc<Metrics>| {
-            let made = provider(&world, &config, &metrics).map_err(|error| error.to_string());
-            async { made }.boxed_local()
-        };
+        let open = |bench: &Bench| serve(bench, None, scene, settings);
         let flags = [&FLAGS, arguments].concat();
         let sharing = if flags.contains(&ACCOUNTS) {
             Sharing::Alone
         } else {
             Sharing::Shared
         };
-        Self::open_on(sharing, seed, &flags, &original, open, Box::new(making)).await
+        Self::open_on(sharing, seed, &flags, &original, open).await
     }
 }
 
-fn provider(
-    world: &World,
-    config: &Config,
-    metrics: &Arc<Metrics>,
-) -> Result<Arc<dyn Cloud>, BuildError> {
-    let metrics = metrics.register(bowline_xenorchestra::register_metrics);
-    let surroundings = Surroundings {
-        name: CloudName::parse(PROVIDER).unwrap(),
-        connector: Connector::simulated(world.pipes.clone()),
-        clock: world.clock.clone(),
-        random: world.random.fork(),
-        metrics: Some(metrics.calls),
+/// A server with what the scene describes, for managers with a config file of url, token and these further lines; of
+/// that name where there are several.
+pub fn serve(
+    bench: &Bench,
+    name: Option<&str>,
+    scene: Scene,
+    settings: &str,
+) -> Served<XenOrchestra> {
+    let called = Called::only(name, PROVIDER, PLACE);
+    let cloud = XenOrchestra::from_fixture(&bench.world, scene).unwrap();
+    let server = called.serve(&bench.world, cloud.clone());
+    let host = called.host();
+    let file = format!("url: http://{host}\ntoken: {DEFAULT_TOKEN}\n{settings}");
+    let config = Config::of_file(&file).unwrap();
+    let (name, label) = (called.name(), called.label());
+    let making = move |world: World, metrics: Arc<Metrics>| {
+        let metrics =
+            metrics.register_for(label.as_deref(), bowline_xenorchestra::register_metrics);
+        let surroundings = Surroundings {
+            name: name.clone(),
+            connector: Connector::simulated(world.pipes.clone()),
+            clock: world.clock.clone(),
+            random: world.random.fork(),
+            metrics: Some(metrics.calls),
+        };
+        let made = bowline_xenorchestra::build(&config, &surroundings, &metrics.gauges);
+        async { made.map_err(|error| error.to_string()) }.boxed_local()
     };
-    bowline_xenorchestra::build(config, &surroundings, &metrics.gauges)
+    Served {
+        cloud,
+        server,
+        making: Box::new(making),
+    }
 }

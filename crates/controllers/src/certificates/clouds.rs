@@ -49,6 +49,11 @@ impl Clouds {
         }
     }
 
+    /// Those that approve.
+    pub(super) fn names(&self) -> impl Iterator<Item = CloudName> {
+        self.approving.iter().map(|it| it.name().clone())
+    }
+
     /// The rules that hold before anybody knows whose the node is.
     pub(super) fn first_rules(&self) -> ApprovalRules {
         match &*self.approving {

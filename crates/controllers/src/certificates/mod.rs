@@ -22,7 +22,6 @@ use std::time::Duration;
 
 use bowline_core::{Cloud, node_of};
 use bowline_http::Clock;
-use tokio::task::JoinSet;
 
 use self::clouds::Clouds;
 use self::turn::Outcome;
@@ -30,14 +29,14 @@ use crate::election::Fence;
 use crate::events::Recorder;
 use crate::metrics::Metrics;
 use crate::nodes::{NodeChange, Nodes};
-use crate::queue::{Backoff, Bucket, Work, WorkQueue};
+use crate::queue::{Backoff, Bucket, Lanes, Work, WorkQueue};
 use crate::recent::Recent;
 use crate::referee::Referee;
 use crate::requests::{CertificateRequests, RequestChange};
 use crate::stop::Stop;
 use crate::write::CertificateWriter;
 
-/// Requests that are worked on at the same time: each costs one write, and the questions to a cloud
+/// Requests of one cloud's nodes that are worked on at the same time: each costs one write, and the questions to a cloud
 /// share their answers.
 const IN_FLIGHT_LIMIT: usize = 16;
 /// The first wait for a request that is not right yet; doubles up to [`LONGEST_WAIT`].
@@ -105,11 +104,13 @@ impl CertificateController {
         } = parts;
         let backoff = Backoff::exponential(FIRST_WAIT, LONGEST_WAIT)
             .limited_by(Bucket::new(LOOK_INTERVAL, LOOKS_AT_ONCE));
-        let queue = WorkQueue::new("certificate", backoff, &metrics.queues);
+        let clouds = Clouds::new(referee, is_named, fence);
+        let lanes = lanes(&clouds, &requests, &nodes);
+        let queue = WorkQueue::with_lanes("certificate", backoff, &metrics.queues, lanes);
         Arc::new(Self {
             requests,
             nodes,
-            clouds: Clouds::new(referee, is_named, fence),
+            clouds,
             writer,
             recorder,
             metrics,
@@ -154,17 +155,11 @@ impl CertificateController {
     }
 
     async fn serve_queue(self: Arc<Self>, stop: Stop) {
-        let mut turns = JoinSet::new();
-        while let Some(Some(work)) = stop.unless_given(self.queue.next()).await {
-            while turns.try_join_next().is_some() {}
-            if turns.len() >= IN_FLIGHT_LIMIT {
-                turns.join_next().await;
-            }
+        let turn = |work| {
             let (this, stop) = (self.clone(), stop.clone());
-            turns.spawn(async move { this.take_turn(work, &stop).await });
-        }
-        self.queue.shut_down();
-        while turns.join_next().await.is_some() {}
+            async move { this.take_turn(work, &stop).await }
+        };
+        self.queue.serve(IN_FLIGHT_LIMIT, &stop, turn).await;
     }
 
     async fn take_turn(&self, work: Work<String>, stop: &Stop) {
@@ -190,6 +185,17 @@ impl CertificateController {
             }
         }
     }
+}
+
+/// The lanes of requests: whose node asks.
+fn lanes(clouds: &Clouds, requests: &CertificateRequests, nodes: &Nodes) -> Lanes<String> {
+    let (deciding, requests, nodes) = (clouds.clone(), requests.clone(), nodes.clone());
+    Lanes::of_clouds(clouds.names(), move |name: &String| {
+        let request = requests.get(name)?;
+        let node = node_of(&request.username).and_then(|name| nodes.get(name));
+        let cloud = deciding.spokesman(node.as_deref())?;
+        Some(cloud.name().clone())
+    })
 }
 
 impl Waiting {

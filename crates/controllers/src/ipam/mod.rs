@@ -23,7 +23,6 @@ use std::time::Duration;
 use bowline_core::ipam::{Allocator, IpamFlags};
 use bowline_core::{Cloud, Node, error_chain};
 use tokio::sync::Semaphore;
-use tokio::task::JoinSet;
 use tracing::{debug, info, warn};
 
 use self::turn::{Outcome, TurnError};
@@ -38,9 +37,9 @@ use crate::stop::Stop;
 use crate::turns::Turns;
 use crate::write::NodeWriter;
 
-/// Nodes that are written at the same time, as many as in the originals.
+/// Nodes of one cloud that are written at the same time, as many as in the originals.
 const WRITES_AT_ONCE: usize = 30;
-/// Turns at the same time: most wait for a machine or to be written, and a machine that does not
+/// Turns of one cloud's nodes at the same time: most wait for a machine or to be written, and a machine that does not
 /// answer must keep nobody from its turn. The largest supported cluster.
 const IN_FLIGHT_LIMIT: usize = 5000;
 /// The pause before a start that failed is tried again, as in the originals.
@@ -81,7 +80,8 @@ pub struct IpamParts {
 pub struct IpamController {
     parts: IpamParts,
     queue: WorkQueue<String>,
-    writing: Semaphore,
+    /// For each lane of the queue, who may write.
+    writing: Vec<Semaphore>,
     state: Mutex<State>,
 }
 
@@ -100,10 +100,14 @@ impl IpamController {
     /// A controller that has not started.
     pub fn new(parts: IpamParts) -> Arc<Self> {
         let queues = &parts.metrics.queues;
+        let nodes = parts.nodes.clone();
+        let lanes = parts.owners.lanes(move |name: &String| nodes.get(name));
+        let queue = WorkQueue::with_lanes("cidrallocator_node", Backoff::nodes(), queues, lanes);
+        let writing = (0..queue.lanes()).map(|_| Semaphore::new(WRITES_AT_ONCE));
         Arc::new(Self {
-            queue: WorkQueue::new("cidrallocator_node", Backoff::nodes(), queues),
+            writing: writing.collect(),
+            queue,
             parts,
-            writing: Semaphore::new(WRITES_AT_ONCE),
             state: Mutex::default(),
         })
     }
@@ -131,22 +135,16 @@ impl IpamController {
     }
 
     async fn serve_queue(self: Arc<Self>, stop: Stop) {
-        let mut turns = JoinSet::new();
-        while let Some(Some(work)) = stop.unless_given(self.queue.next()).await {
-            while turns.try_join_next().is_some() {}
-            if turns.len() >= IN_FLIGHT_LIMIT {
-                turns.join_next().await;
-            }
+        let turn = |work| {
             let (this, stop) = (self.clone(), stop.clone());
-            turns.spawn(async move { this.take_turn(work, &stop).await });
-        }
-        self.queue.shut_down();
-        while turns.join_next().await.is_some() {}
+            async move { this.take_turn(work, &stop).await }
+        };
+        self.queue.serve(IN_FLIGHT_LIMIT, &stop, turn).await;
     }
 
     async fn take_turn(&self, work: Work<String>, stop: &Stop) {
         let name = work.key().clone();
-        match self.sync(&name, stop).await {
+        match self.sync(&name, work.lane(), stop).await {
             Ok(Outcome::Done) => work.succeeded(),
             Ok(Outcome::Later) => work.again_after(RETRY_PERIOD),
             Err(error) => {

@@ -46,7 +46,12 @@ pub(super) enum TurnError {
 }
 
 impl IpamController {
-    pub(super) async fn sync(&self, name: &str, stop: &Stop) -> Result<Outcome, TurnError> {
+    pub(super) async fn sync(
+        &self,
+        name: &str,
+        lane: usize,
+        stop: &Stop,
+    ) -> Result<Outcome, TurnError> {
         let node = match self.parts.nodes.find(&name.to_owned()) {
             Found::Object(node) => node,
             Found::Unreadable => {
@@ -74,7 +79,7 @@ impl IpamController {
         let Some(blocks) = self.decide(&node, &networks)? else {
             return Ok(Outcome::Later);
         };
-        let Ok(_turn) = self.writing.acquire().await else {
+        let Ok(_turn) = self.writing[lane].acquire().await else {
             return Ok(Outcome::Later);
         };
         if stop.is_given() {

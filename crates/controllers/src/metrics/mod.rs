@@ -139,6 +139,13 @@ impl Metrics {
         add(&mut lock(&self.registry))
     }
 
+    /// Lets a cloud that stays register its families, which are shown at once; with a label if that has a name.
+    pub fn register_for<T>(&self, cloud: Option<&str>, add: impl FnOnce(&mut Registry) -> T) -> T {
+        let families = CloudRegistry::new(cloud);
+        lock(&self.shown).push(families.clone());
+        families.register(add)
+    }
+
     /// Shows the families of these clouds, and of no others.
     pub fn show_clouds(&self, registries: Vec<CloudRegistry>) {
         *lock(&self.shown) = registries;

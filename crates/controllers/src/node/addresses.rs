@@ -13,13 +13,20 @@ use crate::lookups::Lookups;
 use crate::stop::Stop;
 
 impl NodeController {
-    /// A round right away, and another one a full period after each round ended.
+    /// Rounds of each cloud by itself, so that none waits for another.
     pub(super) async fn keep_addresses(&self, stop: Stop) {
         if stop.unless_given(self.nodes.synced()).await.is_none() {
             return;
         }
+        let rounds = self.owners.all().iter();
+        join_all(rounds.map(|cloud| self.keep_addresses_in(cloud, &stop))).await;
+    }
+
+    /// A round right away, and another one a full period after each round ended.
+    async fn keep_addresses_in(&self, cloud: &Lookups, stop: &Stop) {
         while !stop.is_given() {
-            if stop.unless_given(self.refresh_addresses()).await.is_none() {
+            let round = self.refresh_addresses(cloud);
+            if stop.unless_given(round).await.is_none() {
                 return;
             }
             let pause = tokio::time::sleep(self.options.status_update_frequency);
@@ -29,18 +36,14 @@ impl NodeController {
         }
     }
 
-    async fn refresh_addresses(&self) {
+    async fn refresh_addresses(&self, cloud: &Lookups) {
         let nodes = self.nodes.all();
-        join_all(self.owners.all().iter().map(|cloud| {
-            let settled = || nodes.iter().filter(|node| !node.is_uninitialized());
-            let owned = settled().filter(|node| self.owners.owns(cloud, node));
-            self.metrics
-                .clouds
-                .nodes_owned(cloud.cloud().name().as_str(), owned.count());
-            let described = settled().filter(|node| self.owners.describes(cloud, node));
-            self.refresh_in(cloud, described.cloned().collect())
-        }))
-        .await;
+        let settled = || nodes.iter().filter(|node| !node.is_uninitialized());
+        let owned = settled().filter(|node| self.owners.owns(cloud, node));
+        let clouds = &self.metrics.clouds;
+        clouds.nodes_owned(cloud.cloud().name().as_str(), owned.count());
+        let described = settled().filter(|node| self.owners.describes(cloud, node));
+        self.refresh_in(cloud, described.cloned().collect()).await;
     }
 
     async fn refresh_in(&self, cloud: &Lookups, nodes: Vec<Arc<Node>>) {

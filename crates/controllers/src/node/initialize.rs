@@ -49,6 +49,7 @@ impl NodeController {
     pub(super) async fn initialize(
         &self,
         node: Arc<Node>,
+        lane: usize,
         stop: &Stop,
     ) -> Result<Outcome, SyncError> {
         let Some(gathered) = stop.unless_given(self.gather(&node)).await else {
@@ -57,7 +58,7 @@ impl NodeController {
         let Some((cloud, instance)) = gathered? else {
             return Ok(Outcome::Later);
         };
-        let Ok(_turn) = self.writing.acquire().await else {
+        let Ok(_turn) = self.writing[lane].acquire().await else {
             return Ok(Outcome::Later);
         };
         if stop.is_given() {

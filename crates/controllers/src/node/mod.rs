@@ -18,7 +18,6 @@ use bowline_core::marks::Applied;
 use bowline_core::{Node, error_chain, stable_labels_to_repair};
 use bowline_http::Clock;
 use tokio::sync::Semaphore;
-use tokio::task::JoinSet;
 use tracing::{debug, warn};
 
 use self::initialize::SyncError;
@@ -31,7 +30,7 @@ use crate::recent::Recent;
 use crate::stop::Stop;
 use crate::write::NodeWriter;
 
-/// Nodes whose machines are asked for at the same time. More than the largest cluster has would
+/// Nodes of one cloud whose machines are asked for at the same time. More than the largest cluster has would
 /// only cost memory (about 1 kB each); fewer would split one list call into several.
 const IN_FLIGHT_LIMIT: usize = 5000;
 /// A node that nobody recognises, and one whose turn keeps failing, is looked at this often.
@@ -48,7 +47,7 @@ const APPLIED_LIMIT: usize = 5000;
 /// The settings of the controller.
 #[derive(Clone, Copy, Debug)]
 pub struct NodeOptions {
-    /// Nodes that are written at the same time (`--concurrent-node-syncs`).
+    /// Nodes of one cloud that are written at the same time (`--concurrent-node-syncs`).
     pub concurrent_syncs: usize,
     /// Addresses that are written at the same time (`--concurrent-node-status-updates`).
     pub concurrent_status_updates: usize,
@@ -66,7 +65,8 @@ pub struct NodeController {
     clock: Clock,
     options: NodeOptions,
     queue: WorkQueue<String>,
-    writing: Semaphore,
+    /// For each lane of the queue, who may write.
+    writing: Vec<Semaphore>,
     /// What was told about nodes (by uid) that are left alone, so that it is told once.
     told: Mutex<Recent<String, String>>,
     /// What was applied last to nodes (by uid) whose marks are owned.
@@ -92,8 +92,11 @@ impl NodeController {
         clock: Clock,
         options: NodeOptions,
     ) -> Arc<Self> {
-        let queue = WorkQueue::new("Nodes", Backoff::nodes(), &metrics.queues);
-        let writing = Semaphore::new(options.concurrent_syncs);
+        let known = nodes.clone();
+        let lanes = owners.lanes(move |name: &String| known.get(name));
+        let queue = WorkQueue::with_lanes("Nodes", Backoff::nodes(), &metrics.queues, lanes);
+        let writing = (0..queue.lanes()).map(|_| Semaphore::new(options.concurrent_syncs));
+        let writing = writing.collect();
         Arc::new(Self {
             nodes,
             owners,
@@ -127,22 +130,16 @@ impl NodeController {
     }
 
     async fn serve_queue(self: Arc<Self>, stop: Stop) {
-        let mut turns = JoinSet::new();
-        while let Some(Some(work)) = stop.unless_given(self.queue.next()).await {
-            while turns.try_join_next().is_some() {}
-            if turns.len() >= IN_FLIGHT_LIMIT {
-                turns.join_next().await;
-            }
+        let turn = |work| {
             let (this, stop) = (self.clone(), stop.clone());
-            turns.spawn(async move { this.take_turn(work, &stop).await });
-        }
-        self.queue.shut_down();
-        while turns.join_next().await.is_some() {}
+            async move { this.take_turn(work, &stop).await }
+        };
+        self.queue.serve(IN_FLIGHT_LIMIT, &stop, turn).await;
     }
 
     async fn take_turn(&self, work: Work<String>, stop: &Stop) {
         let name = work.key().clone();
-        match self.sync(&name, stop).await {
+        match self.sync(&name, work.lane(), stop).await {
             Ok(Outcome::Done) => work.succeeded(),
             Ok(Outcome::Later) => work.again_after(STRANGER_PERIOD),
             Err(error) => {
@@ -154,12 +151,12 @@ impl NodeController {
         }
     }
 
-    async fn sync(&self, name: &str, stop: &Stop) -> Result<Outcome, SyncError> {
+    async fn sync(&self, name: &str, lane: usize, stop: &Stop) -> Result<Outcome, SyncError> {
         let Some(node) = self.nodes.get(name) else {
             return Ok(Outcome::Done);
         };
         if node.is_uninitialized() {
-            self.initialize(node, stop).await
+            self.initialize(node, lane, stop).await
         } else {
             // Nobody looks after such a node, also when its machine is gone: people should know.
             if let Some(ownership) = self.owners.doubt(&node) {

@@ -17,6 +17,7 @@ enum Says {
     Has,
     Gone,
     Silent,
+    Nothing,
 }
 
 /// An account of a cloud whose provider ids do not tell accounts apart.
@@ -52,6 +53,9 @@ impl Cloud for Account {
 impl Instances for Account {
     fn lookup<'a>(&'a self, nodes: &'a [Arc<Node>]) -> BoxFuture<'a, Vec<Lookup>> {
         self.questions.fetch_add(1, Ordering::Relaxed);
+        if self.says == Says::Nothing {
+            return Box::pin(std::future::pending());
+        }
         let answer = |_| match self.says {
             Says::Has => Lookup::Found(Box::new(Instance {
                 provider_id: ProviderId::parse("demo://1").ok(),
@@ -67,7 +71,7 @@ impl Instances for Account {
                 text: "404".into(),
                 at: jiff::Timestamp::UNIX_EPOCH,
             }),
-            Says::Silent => {
+            Says::Silent | Says::Nothing => {
                 Lookup::CannotTell(CloudError::new(CloudErrorKind::Unavailable, "down"))
             }
         };
@@ -115,6 +119,13 @@ fn owners(accounts: Vec<Account>, rules: CloudRules, stop: &Stop) -> Owners {
     Owners::new(lookups, referee)
 }
 
+/// One round of every cloud.
+async fn settle(owners: &Owners, nodes: &[Arc<Node>]) {
+    let said = Mutex::default();
+    let rounds = owners.all().iter();
+    join_all(rounds.map(|cloud| owners.settle(cloud, nodes, &said))).await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn the_only_account_that_has_the_machine_owns_a_node_that_several_claim() {
     let (_handle, stop) = stop_signal();
@@ -136,7 +147,7 @@ async fn the_only_account_that_has_the_machine_owns_a_node_that_several_claim() 
             owners.doubt(&node).unwrap().to_string(),
             "left alone: claimed by several clouds (a, b)"
         );
-        owners.settle(std::slice::from_ref(&node)).await;
+        settle(&owners, std::slice::from_ref(&node)).await;
         let owning: Vec<&str> = (owners.all().iter())
             .filter(|it| owners.owns(it, &node))
             .map(|it| it.cloud().name().as_str())
@@ -199,7 +210,7 @@ async fn selectors_and_accounts_decide_without_any_question() {
     ] {
         let owners = owners(accounts.into(), rules(), &stop);
         let node = node(labels);
-        owners.settle(std::slice::from_ref(&node)).await;
+        settle(&owners, std::slice::from_ref(&node)).await;
         let owner = owners.all().iter().find(|it| owners.owns(it, &node));
         assert_eq!(owner.unwrap().cloud().name().as_str(), wanted);
     }
@@ -219,7 +230,7 @@ async fn what_was_found_out_is_not_asked_again() {
     let owners = Owners::new(lookups, referee.clone());
     let nodes = [node(&[])];
     for _ in 0..3 {
-        owners.settle(&nodes).await;
+        settle(&owners, &nodes).await;
     }
     let asked = |it: &Account| it.questions.load(Ordering::Relaxed);
     assert_eq!((asked(&a), asked(&b)), (1, 1));
@@ -230,4 +241,52 @@ async fn what_was_found_out_is_not_asked_again() {
         referee.ownership(&other),
         Some(Ownership::Contested(_))
     ));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cloud_that_hangs_keeps_only_that_open_in_which_it_has_a_part() {
+    for (disclaims, wanted) in [(true, true), (false, false)] {
+        let (_handle, stop) = stop_signal();
+        let hanging = Account {
+            disclaims,
+            ..account("c", Says::Nothing)
+        };
+        let accounts = vec![account("a", Says::Gone), account("b", Says::Has), hanging];
+        let owners = owners(accounts, CloudRules::default(), &stop);
+        let nodes = [node(&[])];
+        // All of them are asked at the same time, and the last one is given up only after two minutes.
+        let round = settle(&owners, &nodes);
+        let second = std::time::Duration::from_secs(1);
+        assert_eq!(tokio::time::timeout(second, round).await.is_ok(), wanted);
+        let b = &owners.all()[1];
+        assert_eq!(owners.owns(b, &nodes[0]), wanted);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_is_of_one_lane_if_only_one_cloud_is_to_be_asked() {
+    let (_handle, stop) = stop_signal();
+    let rules = CloudRules {
+        selectors: BTreeMap::from([(name("b"), Selector::parse("site=b").unwrap())]),
+        ..CloudRules::default()
+    };
+    let accounts = ["a", "b", "c"].map(|it| account(it, Says::Has));
+    let owners = owners(accounts.into(), rules, &stop);
+    let fresh = |labels: &[(&str, &str)]| {
+        let mut fresh = Node::clone(&node(labels));
+        fresh.provider_id = None;
+        fresh.taints = vec![bowline_core::Taint::new(
+            bowline_core::UNINITIALIZED_TAINT,
+            "true",
+            "NoSchedule",
+        )];
+        fresh
+    };
+    let sole = |node: &Node| owners.sole_describer(node).map(|it| it.to_string());
+    assert_eq!(sole(&fresh(&[("site", "b")])).as_deref(), Some("b"));
+    assert_eq!(sole(&node(&[("site", "b")])).as_deref(), Some("b"));
+    assert_eq!(sole(&fresh(&[])), None, "a or c");
+    assert_eq!(sole(&node(&[])), None, "a or c");
+    owners.referee.found_at(&node(&[]), &name("c"));
+    assert_eq!(sole(&node(&[])).as_deref(), Some("c"));
 }

@@ -8,7 +8,7 @@ use super::KEYS_LIMIT;
 use crate::recent::Recent;
 
 /// A token bucket that never refuses: it says how long to wait for one's turn.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Bucket {
     interval: Duration,
     tolerance: Duration,
@@ -51,7 +51,8 @@ impl Bucket {
 pub struct Backoff<K> {
     first: Duration,
     longest: Duration,
-    bucket: Option<Bucket>,
+    /// One for each lane; none where retries are not limited.
+    buckets: Vec<Bucket>,
     /// Bounded, because a key that is never forgotten must not stay for ever.
     failures: Recent<K, u32>,
 }
@@ -62,15 +63,23 @@ impl<K: Ord + Clone> Backoff<K> {
         Self {
             first,
             longest,
-            bucket: None,
+            buckets: Vec::new(),
             failures: Recent::new(KEYS_LIMIT),
         }
     }
 
-    /// And never sooner than a bucket shared by all keys allows.
+    /// And never sooner than a bucket shared by all keys of a lane allows.
     #[must_use]
     pub fn limited_by(mut self, bucket: Bucket) -> Self {
-        self.bucket = Some(bucket);
+        self.buckets = vec![bucket];
+        self
+    }
+
+    /// The same for so many lanes: none uses up what another may need.
+    pub(super) fn for_lanes(mut self, lanes: usize) -> Self {
+        if let Some(bucket) = self.buckets.pop() {
+            self.buckets = vec![bucket; lanes];
+        }
         self
     }
 
@@ -87,12 +96,17 @@ impl<K: Ord + Clone> Backoff<K> {
 
     /// Counts a failure of that key; the answer is how long it has to wait.
     pub fn next(&mut self, key: &K, now: Instant) -> Duration {
+        self.next_in(0, key, now)
+    }
+
+    /// The same for a key of that lane. Its failures are its own, in whichever lane they were.
+    pub(super) fn next_in(&mut self, lane: usize, key: &K, now: Instant) -> Duration {
         let failures = self.failures(key);
         let factor = 2_u32.checked_pow(failures).unwrap_or(u32::MAX);
         self.failures
             .insert(key.clone(), failures.saturating_add(1));
         let own = self.first.saturating_mul(factor).min(self.longest);
-        let shared = self.bucket.as_mut().map(|bucket| bucket.reserve(now));
+        let shared = self.buckets.get_mut(lane).map(|bucket| bucket.reserve(now));
         own.max(shared.unwrap_or_default())
     }
 

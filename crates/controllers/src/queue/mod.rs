@@ -3,8 +3,19 @@
 //! A key is queued at most once, is never with two workers, and a key added while a worker has it
 //! is handed out once more afterwards. Order is first in, first out, and time is tokio's, so that a
 //! simulated run is the same every time.
+//!
+//! ```text
+//!                          ┌─▶ lane of cloud a ──▶ its workers
+//!  add ─▶ line ─▶ sort ────┼─▶ lane of cloud b ──▶ its workers
+//!  delays, retries ─▶┘     └─▶ common lane ──────▶ its workers
+//! ```
+//!
+//! Where there are several clouds, each has a lane ([`Lanes`]) with workers and a retry budget of its own: keys of
+//! a cloud that does not answer wait for each other, and for nobody else.
 
 mod backoff;
+mod lanes;
+mod serve;
 #[cfg(test)]
 mod tests;
 
@@ -18,6 +29,7 @@ use tokio::time::Instant;
 
 use crate::metrics::{QueueMetrics, QueueSeries, UnfinishedWork};
 pub use backoff::{Backoff, Bucket};
+pub use lanes::Lanes;
 
 /// Keys that may wait in one queue, delayed ones included. Twenty times the largest cluster that
 /// Kubernetes supports (5,000 nodes): only a defect gets there, and then memory stays bounded.
@@ -36,18 +48,29 @@ impl<K: Ord + Clone + Debug + Send + 'static> Clone for WorkQueue<K> {
 #[derive(Debug)]
 struct Shared<K> {
     name: &'static str,
+    lanes: Lanes<K>,
+    /// Held while keys are sorted, so that what was decided last counts. Never taken with `state` held: deciding
+    /// reads what others change while they add keys.
+    sorting: Mutex<()>,
     state: Mutex<State<K>>,
-    changed: Notify,
+    /// For each lane, something may have changed for its workers.
+    changed: Vec<Notify>,
     drained: Notify,
     series: QueueSeries,
 }
 
 #[derive(Debug)]
 struct State<K> {
-    ready: VecDeque<K>,
+    /// Keys to be sorted into their lanes, or to be looked at once more because they were asked for again.
+    arrived: VecDeque<K>,
+    /// The keys of each lane, first in, first out.
+    ready: Vec<VecDeque<K>>,
+    /// All keys that wait for a worker.
+    places: BTreeMap<K, Place>,
     /// Keys that need a run, with the moment they were asked for; those being worked on included.
     wanted: BTreeMap<K, Instant>,
-    working: BTreeMap<K, Instant>,
+    /// Keys with a worker, since when, and of which lane.
+    working: BTreeMap<K, (Instant, usize)>,
     delayed: BTreeSet<(Instant, u64, K)>,
     due: BTreeMap<K, (Instant, u64)>,
     sequence: u64,
@@ -55,10 +78,20 @@ struct State<K> {
     stopped: bool,
 }
 
+/// Where a key waits.
+#[derive(Clone, Copy, Debug, Default)]
+struct Place {
+    /// Its lane; none before it was sorted for the first time.
+    lane: Option<usize>,
+    /// Whether it is among those that arrived.
+    arrived: bool,
+}
+
 /// A key in the hands of a worker. Dropping it tells the queue that the worker is done.
 #[derive(Debug)]
 pub struct Work<K: Ord + Clone + Debug + Send + 'static> {
     key: K,
+    lane: usize,
     queue: WorkQueue<K>,
 }
 
@@ -66,6 +99,11 @@ impl<K: Ord + Clone + Debug + Send + 'static> Work<K> {
     /// What is to be worked on.
     pub fn key(&self) -> &K {
         &self.key
+    }
+
+    /// In which lane it is worked on.
+    pub fn lane(&self) -> usize {
+        self.lane
     }
 
     /// The run succeeded: its failures are forgotten.
@@ -92,21 +130,36 @@ impl<K: Ord + Clone + Debug + Send + 'static> Drop for Work<K> {
 }
 
 impl<K: Ord + Clone + Debug + Send + 'static> WorkQueue<K> {
-    /// A queue under that name in the metrics (`Nodes`, `service`, …), with that back-off.
+    /// A queue under that name in the metrics (`Nodes`, `service`, …), with that back-off, of one lane.
     pub fn new(name: &'static str, backoff: Backoff<K>, metrics: &QueueMetrics) -> Self {
+        Self::with_lanes(name, backoff, metrics, Lanes::one())
+    }
+
+    /// The same with these lanes; each has the whole of the back-off's budget.
+    pub fn with_lanes(
+        name: &'static str,
+        backoff: Backoff<K>,
+        metrics: &QueueMetrics,
+        lanes: Lanes<K>,
+    ) -> Self {
+        let count = lanes.count();
         let shared = Arc::new(Shared {
             name,
+            lanes,
+            sorting: Mutex::new(()),
             state: Mutex::new(State {
-                ready: VecDeque::new(),
+                arrived: VecDeque::new(),
+                ready: (0..count).map(|_| VecDeque::new()).collect(),
+                places: BTreeMap::new(),
                 wanted: BTreeMap::new(),
                 working: BTreeMap::new(),
                 delayed: BTreeSet::new(),
                 due: BTreeMap::new(),
                 sequence: 0,
-                backoff,
+                backoff: backoff.for_lanes(count),
                 stopped: false,
             }),
-            changed: Notify::new(),
+            changed: (0..count).map(|_| Notify::new()).collect(),
             drained: Notify::new(),
             series: metrics.series(name),
         });
@@ -124,7 +177,7 @@ impl<K: Ord + Clone + Debug + Send + 'static> WorkQueue<K> {
             true
         };
         drop(state);
-        self.0.changed.notify_one();
+        self.wake_all();
         taken
     }
 
@@ -150,13 +203,17 @@ impl<K: Ord + Clone + Debug + Send + 'static> WorkQueue<K> {
         state.due.insert(key.clone(), (at, sequence));
         state.delayed.insert((at, sequence, key));
         drop(state);
-        self.0.changed.notify_one();
+        self.wake_all();
         true
     }
 
     /// Asks for another run after a failure; the answer is the delay.
     pub fn retry(&self, key: K) -> Duration {
-        let delay = self.state().backoff.next(&key, Instant::now());
+        let delay = {
+            let mut state = self.state();
+            let lane = state.working.get(&key).map_or(0, |(_, lane)| *lane);
+            state.backoff.next_in(lane, &key, Instant::now())
+        };
         self.0.series.retries.inc();
         self.add_after(key, delay);
         delay
@@ -172,11 +229,16 @@ impl<K: Ord + Clone + Debug + Send + 'static> WorkQueue<K> {
         self.state().backoff.failures(key)
     }
 
-    /// Keys ready to be handed out now.
+    /// How many lanes there are.
+    pub fn lanes(&self) -> usize {
+        self.0.lanes.count()
+    }
+
+    /// Keys ready to be handed out now, in whichever lane.
     pub fn len(&self) -> usize {
         let mut state = self.state();
         self.promote(&mut state);
-        state.ready.len()
+        state.places.len()
     }
 
     /// Whether no key is ready to be handed out.
@@ -184,23 +246,28 @@ impl<K: Ord + Clone + Debug + Send + 'static> WorkQueue<K> {
         self.len() == 0
     }
 
-    /// The next key, waiting for one; none when the queue is shut down. Safe to cancel.
+    /// The next key of the first lane, which is the only one unless the queue was made with several.
     pub async fn next(&self) -> Option<Work<K>> {
+        self.next_in(0).await
+    }
+
+    /// The next key of that lane, waiting for one; none when the queue is shut down. Safe to cancel.
+    pub async fn next_in(&self, lane: usize) -> Option<Work<K>> {
         loop {
-            let changed = self.0.changed.notified();
+            let changed = self.0.changed[lane].notified();
+            self.sort();
             let wake = {
                 let mut state = self.state();
                 if state.stopped {
                     return None;
                 }
-                self.promote(&mut state);
-                if let Some(key) = self.take(&mut state) {
-                    if !state.ready.is_empty() || !state.delayed.is_empty() {
-                        self.0.changed.notify_one();
+                if let Some(key) = self.take(&mut state, lane) {
+                    if !state.ready[lane].is_empty() || !state.delayed.is_empty() {
+                        self.0.changed[lane].notify_one();
                     }
                     drop(state);
                     let queue = self.clone();
-                    return Some(Work { key, queue });
+                    return Some(Work { key, lane, queue });
                 }
                 state.delayed.first().map(|(at, ..)| *at)
             };
@@ -221,13 +288,17 @@ impl<K: Ord + Clone + Debug + Send + 'static> WorkQueue<K> {
     pub fn shut_down(&self) {
         let mut state = self.state();
         state.stopped = true;
-        state.ready.clear();
+        state.arrived.clear();
+        state.ready.iter_mut().for_each(VecDeque::clear);
+        state.places.clear();
         state.wanted.clear();
         state.delayed.clear();
         state.due.clear();
         self.0.series.depth.set(0);
         drop(state);
-        self.0.changed.notify_waiters();
+        for lane in &self.0.changed {
+            lane.notify_waiters();
+        }
         self.0.drained.notify_waiters();
     }
 
@@ -273,18 +344,56 @@ impl<K: Ord + Clone + Debug + Send + 'static> WorkQueue<K> {
 
     fn want(&self, state: &mut State<K>, key: K, since: Instant) {
         if state.wanted.contains_key(&key) {
+            // What it is about may have changed, and with that its lane.
+            if state.places.contains_key(&key) {
+                arrive(state, key);
+            }
             return;
         }
         self.0.series.adds.inc();
         state.wanted.insert(key.clone(), since);
         if !state.working.contains_key(&key) {
-            state.ready.push_back(key);
+            arrive(state, key);
             self.show_depth(state);
         }
     }
 
-    fn take(&self, state: &mut State<K>) -> Option<K> {
-        let key = state.ready.pop_front()?;
+    /// Sorts what arrived into lanes. A key that has another lane by now goes to the end of that one.
+    fn sort(&self) {
+        let sorting = self.0.sorting.lock();
+        let _sorting = sorting.unwrap_or_else(PoisonError::into_inner);
+        let arrived = {
+            let mut state = self.state();
+            self.promote(&mut state);
+            let arrived = std::mem::take(&mut state.arrived);
+            for key in &arrived {
+                if let Some(place) = state.places.get_mut(key) {
+                    place.arrived = false;
+                }
+            }
+            arrived
+        };
+        if arrived.is_empty() {
+            return;
+        }
+        let lane_of = |key| (self.0.lanes.of(&key), key);
+        let sorted: Vec<(usize, K)> = arrived.into_iter().map(lane_of).collect();
+        let mut state = self.state();
+        let mut filled = BTreeSet::new();
+        for (lane, key) in sorted {
+            if place(&mut state, key, lane) {
+                filled.insert(lane);
+            }
+        }
+        drop(state);
+        for lane in filled {
+            self.0.changed[lane].notify_one();
+        }
+    }
+
+    fn take(&self, state: &mut State<K>, lane: usize) -> Option<K> {
+        let key = state.ready[lane].pop_front()?;
+        state.places.remove(&key);
         let now = Instant::now();
         if let Some(since) = state.wanted.remove(&key) {
             let waited = now.saturating_duration_since(since);
@@ -293,37 +402,70 @@ impl<K: Ord + Clone + Debug + Send + 'static> WorkQueue<K> {
         if let Some((at, sequence)) = state.due.remove(&key) {
             state.delayed.remove(&(at, sequence, key.clone()));
         }
-        state.working.insert(key.clone(), now);
+        state.working.insert(key.clone(), (now, lane));
         self.show_depth(state);
         Some(key)
     }
 
     fn done(&self, key: &K) {
         let mut state = self.state();
-        if let Some(since) = state.working.remove(key) {
+        if let Some((since, _)) = state.working.remove(key) {
             self.0.series.worked.observe(since.elapsed().as_secs_f64());
         }
         if state.wanted.contains_key(key) {
-            state.ready.push_back(key.clone());
+            arrive(&mut state, key.clone());
             self.show_depth(&state);
         }
         let drained = state.working.is_empty();
         drop(state);
-        self.0.changed.notify_one();
+        self.wake_all();
         if drained {
             self.0.drained.notify_waiters();
         }
     }
 
+    /// One worker of each lane looks: nobody knows the lane of what arrived before it is sorted.
+    fn wake_all(&self) {
+        for lane in &self.0.changed {
+            lane.notify_one();
+        }
+    }
+
     fn show_depth(&self, state: &State<K>) {
-        let depth = i64::try_from(state.ready.len()).unwrap_or(i64::MAX);
+        let depth = i64::try_from(state.places.len()).unwrap_or(i64::MAX);
         self.0.series.depth.set(depth);
     }
 }
 
-impl<K: Send + Debug> UnfinishedWork for Shared<K> {
+/// The key is to be sorted, once.
+fn arrive<K: Ord + Clone>(state: &mut State<K>, key: K) {
+    let place = state.places.entry(key.clone()).or_default();
+    if !std::mem::replace(&mut place.arrived, true) {
+        state.arrived.push_back(key);
+    }
+}
+
+/// Puts a key that waits into that lane; says whether it was not there.
+fn place<K: Ord + Clone>(state: &mut State<K>, key: K, lane: usize) -> bool {
+    // It may have been taken meanwhile.
+    let Some(place) = state.places.get_mut(&key) else {
+        return false;
+    };
+    let former = place.lane.replace(lane);
+    if former == Some(lane) {
+        return false;
+    }
+    if let Some(former) = former {
+        state.ready[former].retain(|it| *it != key);
+    }
+    state.ready[lane].push_back(key);
+    true
+}
+
+impl<K: Send + Debug + 'static> UnfinishedWork for Shared<K> {
     fn ages(&self) -> Vec<Duration> {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        state.working.values().map(Instant::elapsed).collect()
+        let since = state.working.values().map(|(since, _)| since);
+        since.map(Instant::elapsed).collect()
     }
 }

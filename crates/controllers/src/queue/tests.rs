@@ -1,5 +1,6 @@
 use std::time::Duration;
 
+use bowline_core::CloudName;
 use proptest::prelude::*;
 
 use super::*;
@@ -218,12 +219,184 @@ async fn a_full_queue_refuses_further_keys() {
     assert!(queue.add(7), "a known key is no further one");
 }
 
+/// A queue with lanes for the clouds a and b: a key is of the cloud that is written down, or that its name
+/// begins with.
+struct Sorted {
+    queue: WorkQueue<&'static str>,
+    moved: Arc<Mutex<BTreeMap<&'static str, &'static str>>>,
+    metrics: Arc<Metrics>,
+}
+
+const A: usize = 0;
+const B: usize = 1;
+const COMMON: usize = 2;
+
+fn sorted(backoff: Backoff<&'static str>) -> Sorted {
+    let metrics = Metrics::new();
+    let moved = Arc::new(Mutex::new(BTreeMap::new()));
+    let names = ["a", "b"].map(|it| CloudName::parse(it).unwrap());
+    let known = Arc::clone(&moved);
+    let lanes = Lanes::of_clouds(names, move |key: &&'static str| {
+        let cloud = known.lock().unwrap().get(key).copied();
+        CloudName::parse(cloud.unwrap_or(&key[..1])).ok()
+    });
+    let queue = WorkQueue::with_lanes("Nodes", backoff, &metrics.queues, lanes);
+    Sorted {
+        queue,
+        moved,
+        metrics,
+    }
+}
+
+/// The key that the lane hands out now, if any.
+async fn now(queue: &WorkQueue<&'static str>, lane: usize) -> Option<Work<&'static str>> {
+    let next = tokio::time::timeout(Duration::ZERO, queue.next_in(lane));
+    next.await.ok().flatten()
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_cloud_has_a_lane_and_what_is_nobodys_a_common_one() {
+    let Sorted { queue, metrics, .. } = sorted(Backoff::nodes());
+    assert_eq!(queue.lanes(), 3);
+    for key in ["b1", "x1", "a1", "b2"] {
+        queue.add(key);
+    }
+    let depth = |n: usize| format!("workqueue_depth{{name=\"Nodes\"}} {n}\n");
+    assert!(
+        metrics.text().contains(&depth(4)),
+        "all lanes are one queue"
+    );
+    for (lane, expected) in [(B, "b1"), (A, "a1"), (B, "b2"), (COMMON, "x1")] {
+        let work = now(&queue, lane).await.unwrap();
+        assert_eq!((*work.key(), work.lane()), (expected, lane));
+    }
+    assert!(metrics.text().contains(&depth(0)));
+    assert!(now(&queue, A).await.is_none());
+}
+
+#[test]
+fn one_cloud_has_one_lane() {
+    let cloud = CloudName::parse("a").unwrap();
+    assert_eq!(Lanes::<u8>::of_clouds([cloud], |_| None).count(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn turns_of_a_cloud_that_hangs_hold_up_no_other() {
+    let Sorted { queue, .. } = sorted(Backoff::nodes());
+    for key in ["a1", "a2", "a3", "b1", "b2", "x1"] {
+        queue.add(key);
+    }
+    let (handle, stop) = crate::stop::stop_signal();
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let start = Instant::now();
+    let (serving, told) = (queue.clone(), Arc::clone(&seen));
+    let serving = tokio::spawn(async move {
+        let turn = |work: Work<&'static str>| {
+            let told = Arc::clone(&told);
+            async move {
+                let takes = if work.lane() == A { 120 } else { 1 };
+                tokio::time::sleep(Duration::from_secs(takes)).await;
+                let at = start.elapsed().as_secs();
+                told.lock().unwrap().push((at, *work.key()));
+                work.succeeded();
+            }
+        };
+        serving.serve(1, &stop, turn).await;
+    });
+    tokio::time::sleep(Duration::from_secs(300)).await;
+    let expected = [(1, "b1"), (1, "x1"), (2, "b2"), (120, "a1"), (240, "a2")];
+    assert_eq!(*seen.lock().unwrap(), expected);
+    handle.stop();
+    serving.await.unwrap();
+    assert_eq!(seen.lock().unwrap().last(), Some(&(360, "a3")), "finished");
+    assert!(!queue.add("b3"), "it is shut down");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_that_panics_costs_no_worker() {
+    let (queue, _metrics) = queue(Backoff::nodes());
+    queue.add("a");
+    queue.add("b");
+    let (handle, stop) = crate::stop::stop_signal();
+    let handle = Arc::new(Mutex::new(Some(handle)));
+    let turn = |work: Work<&'static str>| {
+        let handle = Arc::clone(&handle);
+        async move {
+            assert_eq!(*work.key(), "b", "the first one fails");
+            handle.lock().unwrap().take();
+        }
+    };
+    queue.serve(1, &stop, turn).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_that_moves_to_another_lane_waits_there_and_is_never_with_two_workers() {
+    let Sorted { queue, moved, .. } = sorted(Backoff::nodes());
+    queue.add("a1");
+    queue.add("a2");
+    let first = now(&queue, A).await.unwrap();
+    moved.lock().unwrap().extend([("a1", "b"), ("a2", "b")]);
+    assert!(now(&queue, B).await.is_none(), "nobody asked for it again");
+    queue.add("a1");
+    queue.add("a2");
+    assert_eq!(queue.len(), 1, "one is being worked on");
+    let second = now(&queue, B).await.unwrap();
+    assert_eq!((*first.key(), *second.key()), ("a1", "a2"));
+    assert!(now(&queue, B).await.is_none(), "the other lane has it");
+    assert!(now(&queue, A).await.is_none());
+    drop(first);
+    assert_eq!(*now(&queue, B).await.unwrap().key(), "a1");
+    assert!(queue.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_that_stays_in_its_lane_keeps_its_place() {
+    let Sorted { queue, .. } = sorted(Backoff::nodes());
+    queue.add("a1");
+    queue.add("a2");
+    assert!(now(&queue, B).await.is_none(), "all is sorted");
+    queue.add("a1");
+    for expected in ["a1", "a2"] {
+        assert_eq!(*now(&queue, A).await.unwrap().key(), expected);
+    }
+    assert!(now(&queue, A).await.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn failures_of_one_cloud_use_up_no_retries_of_another() {
+    let Sorted { queue, .. } = sorted(Backoff::nodes());
+    let mut longest = Duration::ZERO;
+    for _ in 0..200 {
+        queue.add("a1");
+        longest = now(&queue, A).await.unwrap().failed();
+        queue.forget(&"a1");
+    }
+    assert!(longest > Duration::from_secs(9), "{longest:?}");
+    queue.add("b1");
+    let delay = now(&queue, B).await.unwrap().failed();
+    assert_eq!(delay, Duration::from_millis(5));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_delayed_key_wakes_the_workers_of_its_lane() {
+    let Sorted { queue, .. } = sorted(Backoff::nodes());
+    let start = Instant::now();
+    let idle = queue.clone();
+    let idle = tokio::spawn(async move { idle.next_in(A).await.map(|it| *it.key()) });
+    queue.add_after("b1", Duration::from_secs(10));
+    assert_eq!(*queue.next_in(B).await.unwrap().key(), "b1");
+    assert_eq!(start.elapsed(), Duration::from_secs(10));
+    queue.shut_down();
+    assert_eq!(idle.await.unwrap(), None);
+}
+
 /// What somebody does with a queue.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Add(u8),
     AddAfter(u8, u64),
-    Take,
+    Take(usize),
+    Move(u8),
     Finish(usize),
     Fail(usize),
     Wait(u64),
@@ -233,8 +406,9 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
         (0..5_u8).prop_map(Step::Add),
         (0..5_u8, 0..50_u64).prop_map(|(key, delay)| Step::AddAfter(key, delay)),
-        Just(Step::Take),
-        Just(Step::Take),
+        (0..3_usize).prop_map(Step::Take),
+        (0..3_usize).prop_map(Step::Take),
+        (0..5_u8).prop_map(Step::Move),
         (0..3_usize).prop_map(Step::Finish),
         (0..3_usize).prop_map(Step::Fail),
         (0..100_u64).prop_map(Step::Wait),
@@ -245,7 +419,14 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 /// Plays the steps; then finishes everything and says which keys still owe a run.
 async fn play(steps: Vec<Step>) -> BTreeSet<u8> {
     let metrics = Metrics::new();
-    let queue = WorkQueue::new("Nodes", Backoff::nodes(), &metrics.queues);
+    let names = ["a", "b"].map(|it| CloudName::parse(it).unwrap());
+    let moves = Arc::new(Mutex::new([0_usize; 5]));
+    let (clouds, known) = (names.clone(), Arc::clone(&moves));
+    let lanes = Lanes::of_clouds(names, move |key: &u8| {
+        let moved = known.lock().unwrap()[usize::from(*key)];
+        clouds.get((usize::from(*key) + moved) % 3).cloned()
+    });
+    let queue = WorkQueue::with_lanes("Nodes", Backoff::nodes(), &metrics.queues, lanes);
     let mut owed = BTreeSet::new();
     let mut held: Vec<Work<u8>> = Vec::new();
     for step in steps {
@@ -258,8 +439,10 @@ async fn play(steps: Vec<Step>) -> BTreeSet<u8> {
                 queue.add_after(key, Duration::from_millis(delay));
                 owed.insert(key);
             }
-            Step::Take if !queue.is_empty() => {
-                let work = queue.next().await.unwrap();
+            Step::Move(key) => moves.lock().unwrap()[usize::from(key)] += 1,
+            Step::Take(lane) => {
+                let next = tokio::time::timeout(Duration::ZERO, queue.next_in(lane)).await;
+                let Ok(Some(work)) = next else { continue };
                 assert!(
                     held.iter().all(|other| other.key() != work.key()),
                     "two workers"
@@ -274,13 +457,17 @@ async fn play(steps: Vec<Step>) -> BTreeSet<u8> {
                 work.failed();
             }
             Step::Wait(delay) => tokio::time::advance(Duration::from_millis(delay)).await,
-            Step::Take | Step::Finish(_) | Step::Fail(_) => {}
+            Step::Finish(_) | Step::Fail(_) => {}
         }
     }
     held.clear();
-    while let Ok(Some(work)) = tokio::time::timeout(Duration::from_secs(2000), queue.next()).await {
-        owed.remove(work.key());
-        work.succeeded();
+    tokio::time::advance(Duration::from_secs(2000)).await;
+    for lane in 0..queue.lanes() {
+        let next = || tokio::time::timeout(Duration::ZERO, queue.next_in(lane));
+        while let Ok(Some(work)) = next().await {
+            owed.remove(work.key());
+            work.succeeded();
+        }
     }
     owed
 }

@@ -104,9 +104,9 @@ struct State {
     causes: BTreeMap<ServiceKey, Causes>,
 }
 
-/// All of it. Bounded by the Services that live, and those whose removal is under way.
-#[derive(Default)]
-pub(super) struct Memory(Mutex<State>);
+/// All of it; clones share it. Bounded by the Services that live, and those whose removal is under way.
+#[derive(Clone, Default)]
+pub(super) struct Memory(Arc<Mutex<State>>);
 
 impl Memory {
     // Causes.

@@ -8,7 +8,7 @@
 //!                            └───── waits, back-off, next comparison ◀─────┘
 //! ```
 //!
-//! A Service is with one worker at a time, whatever the cause. A step that waits for the cloud
+//! A Service is with one worker at a time, whatever the cause; each cloud has workers of its own ([`lanes`]). A step that waits for the cloud
 //! holds no worker: its run is put aside and gone on with when it is due, unless the Service or
 //! its members have changed meanwhile; then the plan is made anew.
 
@@ -16,6 +16,7 @@ mod audit;
 mod clouds;
 mod conditions;
 mod errors;
+mod lanes;
 mod members;
 mod memory;
 mod needs;
@@ -68,7 +69,7 @@ const VERSION_PAUSE: Duration = Duration::from_secs(1);
 /// The settings of the controller.
 #[derive(Clone, Debug)]
 pub struct ServiceOptions {
-    /// Services that are worked on at the same time (`--concurrent-service-syncs`).
+    /// Services of one cloud that are worked on at the same time (`--concurrent-service-syncs`).
     pub concurrent_syncs: usize,
     /// `--cluster-name`.
     pub cluster_name: String,
@@ -127,13 +128,16 @@ impl ServiceController {
         fence: Fence,
         options: ServiceOptions,
     ) -> Arc<Self> {
-        let queue = WorkQueue::new("service", Backoff::services(), &parts.metrics.queues);
+        let (clouds, memory) = (Clouds::new(referee, fence), Memory::default());
+        let lanes = lanes::of_services(&clouds, &memory, &parts.services);
+        let queues = &parts.metrics.queues;
+        let queue = WorkQueue::with_lanes("service", Backoff::services(), queues, lanes);
         Arc::new(Self {
-            clouds: Clouds::new(referee, fence),
+            clouds,
             parts,
             options,
             queue,
-            memory: Memory::default(),
+            memory,
             known: Known::default(),
             members_changed: Notify::new(),
             has_ip_mode: AtomicBool::new(true),
@@ -151,32 +155,31 @@ impl ServiceController {
         if stop.unless_given(ready).await.is_none() {
             return;
         }
-        let mut workers = JoinSet::new();
-        self.learn_cluster_uid(&mut workers, &stop);
+        let mut learning = JoinSet::new();
+        self.learn_cluster_uid(&mut learning, &stop);
         if stop.unless_given(self.know_soon()).await.is_none() {
             return;
         }
         self.listen();
         self.compare_all();
-        for _ in 0..self.options.concurrent_syncs {
-            workers.spawn(self.clone().serve_queue(stop.clone()));
-        }
+        let turn = |work| {
+            let (this, stop) = (self.clone(), stop.clone());
+            async move { this.take_turn(work, &stop).await }
+        };
+        let at_once = self.options.concurrent_syncs;
         let sweeps = self
             .clouds
             .names()
             .all()
             .iter()
             .map(|it| self.sweep(it, &stop));
-        tokio::join!(self.follow_nodes(&stop), join_all(sweeps));
-        // Both end only when it is time to stop.
-        self.queue.shut_down();
-        while workers.join_next().await.is_some() {}
-    }
-
-    async fn serve_queue(self: Arc<Self>, stop: Stop) {
-        while let Some(Some(work)) = stop.unless_given(self.queue.next()).await {
-            Box::pin(self.take_turn(work, &stop)).await;
-        }
+        // All of them end only when it is time to stop.
+        tokio::join!(
+            self.queue.serve(at_once, &stop, turn),
+            self.follow_nodes(&stop),
+            join_all(sweeps)
+        );
+        while learning.join_next().await.is_some() {}
     }
 
     fn listen(self: &Arc<Self>) {

@@ -135,6 +135,10 @@ impl ServiceController {
                 if let Some(outcome) = gone {
                     return Ok(outcome);
                 }
+                if matches!(&handling, Handling::Ensure(cloud) if !clouds.contains(cloud)) {
+                    // The rest is another cloud's work, for which this one's workers do not wait.
+                    return Ok(Outcome::Again);
+                }
             }
         }
         let Some(service) = service else {

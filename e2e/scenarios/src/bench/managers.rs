@@ -27,6 +27,11 @@ impl Bench {
         self.providers.push(Box::new(build));
     }
 
+    /// What is configured about clouds, from the next start on.
+    pub fn use_rules(&mut self, rules: CloudRules) {
+        self.rules = rules;
+    }
+
     /// Starts the manager, as a new process would. It needs no lease, unless its flags say so.
     pub fn start(&mut self) {
         self.start_with(Metrics::new());
@@ -115,7 +120,7 @@ impl Bench {
         let clouds = scripted.chain(built).collect();
         Manager {
             clients: self.clients(config, limits, accounts, &metrics),
-            line_ups: LineUps::only(LineUp::first(options, clouds, CloudRules::default())),
+            line_ups: LineUps::only(LineUp::first(options, clouds, self.rules.clone())),
             reviews: Reviews::default(),
             metrics,
             clock: self.world.clock.clone(),
