@@ -51,14 +51,18 @@ pub mod secrets;
 pub mod service;
 mod services;
 pub mod serving;
+mod shown;
 mod stop;
 mod store;
 mod trouble;
 mod turns;
+mod wellbeing;
 mod write;
 
 pub use endpoints::{Slice, SliceChange, Slices};
-pub use explain::{Answer, ExplainError, Explanation, Testimony, explain_node};
+pub use explain::{
+    Answer, ExplainError, Explanation, ServiceExplanation, Testimony, explain_node, explain_service,
+};
 pub use line_up::{LineUp, LineUpChanger, LineUps, Notice};
 pub use lookups::Lookups;
 pub use nodes::{NodeChange, Nodes};
@@ -70,4 +74,5 @@ pub use services::{ServiceChange, Services};
 pub use stop::{Stop, StopHandle, stop_signal};
 pub use store::{Change, Found, Sighting, Store, Stored};
 pub use turns::{Turn, Turns};
+pub use wellbeing::{Condition, Purpose, Wellbeing};
 pub use write::{CertificateWriter, Decision, NodeWriter, ServiceWriter, WriteError};

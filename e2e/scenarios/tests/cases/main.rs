@@ -8,6 +8,7 @@
 )]
 
 mod addresses;
+mod apart;
 mod initialization;
 mod initialization_writes;
 mod label_sync;
@@ -16,6 +17,7 @@ mod lifecycle;
 mod lifecycle_guard;
 mod marks;
 mod ownership;
+mod ownership_shown;
 mod seeds;
 mod story;
 mod voices;
