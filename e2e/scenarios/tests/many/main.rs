@@ -7,9 +7,13 @@
     reason = "a test may"
 )]
 
+mod claims;
+mod describing;
 mod failures;
 mod foreign;
 mod machines;
 mod nodes;
+mod quiet;
 mod services;
 mod stage;
+mod starting;
