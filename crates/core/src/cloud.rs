@@ -62,6 +62,9 @@ pub enum Claim {
     Malformed(String),
     /// Its provider id is of another scheme, but this cloud looks after it as long as no other does.
     Leftover,
+    /// The same, though nothing says that the machine is of its kind: it does so only where it is the only cloud, or its
+    /// node selector means the node.
+    Presumed,
     /// Its provider id is of another scheme; or it has none, and nothing else to tell by.
     Foreign,
 }

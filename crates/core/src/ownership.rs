@@ -194,13 +194,25 @@ fn by_provider_id(candidates: &[Candidate], has_machine: Option<&CloudName>) -> 
         (several @ [_, ..], _) => among(several, has_machine, departed()),
         // Somebody's scheme, if not their id: nobody else's either.
         ([], Some(malformed)) => Ownership::Nobody(malformed),
-        ([], None) => match saying(Claim::Leftover).as_slice() {
-            [] => Ownership::Nobody(Orphan::ForeignProviderId),
-            [one] => owned(one, Basis::NobodyElse),
-            several => match left_by_selectors(several).as_slice() {
-                [one] => owned(one, Basis::Selector),
-                _ => Ownership::Contested(names(several)),
-            },
+        ([], None) => by_nobody_else(candidates),
+    }
+}
+
+/// Decides about a provider id that is of none of the clouds.
+fn by_nobody_else(candidates: &[Candidate]) -> Ownership {
+    let takes = |it: &&Candidate| match it.claim {
+        Claim::Leftover => it.selection != Selection::NotMeant,
+        // Among several clouds it may well be somebody's who is not here.
+        Claim::Presumed => candidates.len() == 1 || it.selection == Selection::Meant,
+        Claim::Mine | Claim::Malformed(_) | Claim::Foreign => false,
+    };
+    let takers: Vec<&Candidate> = candidates.iter().filter(takes).collect();
+    match takers.as_slice() {
+        [] => Ownership::Nobody(Orphan::ForeignProviderId),
+        [one] => owned(one, Basis::NobodyElse),
+        several => match left_by_selectors(several).as_slice() {
+            [one] => owned(one, Basis::Selector),
+            _ => Ownership::Contested(names(several)),
         },
     }
 }
@@ -305,7 +317,7 @@ fn malformed(candidates: &[Candidate]) -> Option<Orphan> {
             cloud: it.name.clone(),
             why: why.clone(),
         }),
-        Claim::Mine | Claim::Leftover | Claim::Foreign => None,
+        Claim::Mine | Claim::Leftover | Claim::Presumed | Claim::Foreign => None,
     })
 }
 

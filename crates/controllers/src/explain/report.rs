@@ -77,6 +77,7 @@ fn testimony(said: &Testimony) -> Value {
     let (claim, why) = match &candidate.claim {
         Claim::Mine => ("mine", None),
         Claim::Leftover => ("leftover", None),
+        Claim::Presumed => ("presumed", None),
         Claim::Foreign => ("foreign", None),
         Claim::Malformed(why) => ("malformed", Some(why)),
     };

@@ -121,6 +121,7 @@ impl fmt::Display for Testimony {
         match claim {
             Claim::Malformed(why) => parts.push(format!("the id is not one of its kind: {why}")),
             Claim::Leftover => parts.push("takes what no other cloud has".to_owned()),
+            Claim::Presumed => parts.push("takes it where there is no other cloud".to_owned()),
             // Without an id it is a guess, and the answer counts.
             Claim::Mine | Claim::Foreign if !self.has_id => {}
             Claim::Mine => parts.push("the id is of its kind".to_owned()),

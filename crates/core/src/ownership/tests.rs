@@ -43,6 +43,28 @@ fn the_provider_id_decides_alone() {
         by_provider_id(&with_malformed).to_string(),
         "left alone: its provider id is not one of b: no uuid"
     );
+    let presumed = [(name("a"), Claim::Presumed), (name("b"), Claim::Foreign)];
+    assert_eq!(
+        by_provider_id(&presumed),
+        Ownership::Nobody(Orphan::ForeignProviderId)
+    );
+    assert_eq!(
+        by_provider_id(&presumed[..1]).to_string(),
+        "owned by a, because no other cloud has its provider id"
+    );
+    let mut not_meant = candidates(&[
+        ("a", Claim::Leftover, false, Selection::NotMeant),
+        ("b", Claim::Presumed, false, Selection::Unsaid),
+    ]);
+    let mut node = fresh_node();
+    node.provider_id = Some("elsewhere://1".into());
+    let orphan = Some(Ownership::Nobody(Orphan::ForeignProviderId));
+    assert_eq!(decide(&node, &not_meant, None), orphan);
+    not_meant[1].selection = Selection::Meant;
+    assert_eq!(
+        decide(&node, &not_meant, None).unwrap().to_string(),
+        "owned by b, because no other cloud has its provider id"
+    );
     let two = [(name("a"), Claim::Leftover), (name("b"), Claim::Leftover)];
     assert!(matches!(by_provider_id(&two), Ownership::Contested(_)));
     let bad = [(name("a"), Claim::Malformed("no uuid".into()))];
@@ -248,7 +270,7 @@ fn among_clouds_of_one_scheme_account_then_selectors_then_the_machine_decide() {
             Some("c"),
             "left alone: claimed by several clouds (a, b)",
         ),
-        // Who has a selector has no other nodes, not even as the only cloud of the scheme.
+        // A cloud with a selector has no nodes but those that it means, nor has the only one of its scheme.
         (
             [
                 ("a", Mine, true, NotMeant),

@@ -43,13 +43,14 @@ pub fn voice(node: &Node) -> Voice {
 }
 
 /// Whether this provider answers for the existence of a node: with its own ids, and with those that are
-/// nobody's, unless the machine is known to be of another kind.
+/// nobody's: of Talos machines, and of those of an unknown kind where there is no other cloud.
 pub fn claim(node: &Node) -> Claim {
     let Some(provider_id) = &node.provider_id else {
         return Claim::Foreign;
     };
     match (id::claim(provider_id), kind(&node.os_image)) {
-        (Claim::Foreign, Kind::Talos | Kind::Unknown) => Claim::Leftover,
+        (Claim::Foreign, Kind::Talos) => Claim::Leftover,
+        (Claim::Foreign, Kind::Unknown) => Claim::Presumed,
         (claim, _) => claim,
     }
 }
@@ -82,7 +83,7 @@ mod tests {
             ("talos://metal/10.0.0.5", ours, Claim::Foreign, Some(&talos)),
             ("exoscale://9f", ours, Claim::Mine, Some(&exoscale)),
             ("gce://p/z/n", ours, Claim::Foreign, Some(&talos)),
-            ("gce://p/z/n", "", Claim::Foreign, Some(&talos)),
+            ("gce://p/z/n", "", Claim::Foreign, None),
             ("gce://p/z/n", debian, Claim::Foreign, None),
             ("eu-1.i-7", ours, Claim::Foreign, Some(&talos)),
         ] {
@@ -96,5 +97,16 @@ mod tests {
             };
             assert_eq!(owner.as_ref(), by, "{id} {os_image}");
         }
+    }
+
+    #[test]
+    fn where_talos_is_the_only_cloud_it_answers_for_machines_of_an_unknown_kind() {
+        let talos = CloudName::parse("talos").unwrap();
+        let mut node = crate::testing::node("n1", "10.0.0.5");
+        node.provider_id = Some("gce://p/z/n".into());
+        node.os_image = String::new();
+        let owner = ownership::by_claims(&node, &[(talos.clone(), claim(&node))]);
+        let is_own = matches!(owner, Some(Ownership::Owned { by, .. }) if by == talos);
+        assert!(is_own);
     }
 }

@@ -21,7 +21,7 @@ enum Failure {
     Down,
     /// Answers come, after [`AGES`].
     Slow,
-    /// Whatever is asked is forbidden.
+    /// Whatever is asked is refused: 401 and 403.
     Denying,
 }
 
@@ -33,9 +33,9 @@ const JITTER: Duration = Duration::from_secs(2);
 /// On the real clock, where nothing can be compared: a new node at once, a new Service after some answers of its cloud,
 /// a lost machine after the guard's two looks; and all of it beside others on a busy machine.
 const REAL_LIMITS: [Duration; 3] = [
-    Duration::from_secs(20),
     Duration::from_secs(40),
     Duration::from_secs(60),
+    Duration::from_secs(90),
 ];
 
 /// What came of a cloud's new node, new Service and lost machine, each with the time that it took.
@@ -67,7 +67,10 @@ impl Stage {
         let rules = match failure {
             Failure::Down => vec![Rule::new(status(500)).probability(0.5), Rule::new(reset)],
             Failure::Slow => vec![Rule::new(delay)],
-            Failure::Denying => vec![Rule::new(status(403))],
+            Failure::Denying => vec![
+                Rule::new(status(401)).probability(0.5),
+                Rule::new(status(403)),
+            ],
         };
         for (number, rule) in rules.into_iter().enumerate() {
             let rule = rule.server(cloud).named(&format!("failing-{number}"));
