@@ -150,6 +150,13 @@ fn summary(path: &str, configuration: &Configuration, line: &CommandLine) -> Str
     let names = CONTROLLERS.iter().map(|known| known.name);
     let names: Vec<&str> = names.filter(|name| enabled.enabled(name)).collect();
     lines.push(format!("  controllers {}", names.join(", ")));
+    let election = &line.options.election;
+    let held = election.held_leases();
+    if !held.is_empty() {
+        let held: Vec<String> = held.iter().map(ToString::to_string).collect();
+        let (own, held) = (election.lease(), held.join(", "));
+        lines.push(format!("  lease {own}, held together with {held}"));
+    }
     lines.join("\n")
 }
 

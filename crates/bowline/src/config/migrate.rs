@@ -59,12 +59,10 @@ pub(crate) fn migrate(
     let settings = adopter.settings(original)?;
     let cloud = json!({"name": name, "provider": original.provider, "settings": settings});
     let manager = manager(original.line);
+    let election = &original.line.options.election;
     let mut remarks = adopter.remarks;
     let configuration = match before {
-        Some(before) => {
-            let election = &original.line.options.election;
-            before.with(cloud, (manager, election), &mut remarks)?
-        }
+        Some(before) => before.with(cloud, (manager, election), &mut remarks)?,
         None => {
             let mut configuration = Map::new();
             configuration.insert("clouds".to_owned(), json!([cloud]));

@@ -20,7 +20,7 @@ use bowline_simulator::kubernetes::auth::User;
 use bowline_simulator::kubernetes::kinds;
 use bowline_simulator::monitor::{self, Monitor};
 use bowline_simulator::serve::Server;
-use jiff::Timestamp;
+use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
@@ -35,6 +35,8 @@ const CLOUDS: [&str; 3] = ["a", "b", "c"];
 const MANAGER: &str = "bowline";
 /// How long calls to a cloud may go on after it has left the configuration: a handover, and a call under way.
 const LAST_CALLS: Duration = Duration::from_secs(10);
+/// Long enough for all deletions that the guards' budgets allow one after another.
+const A_LONG_TIME: Duration = Duration::from_secs(2 * 3600);
 const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
 const CLEANUP: &str = "service.kubernetes.io/load-balancer-cleanup";
 const UUID: &str = "k8s.cloudscale.ch/loadbalancer-uuid";
@@ -118,7 +120,7 @@ impl Plan {
         match below(random, 7) {
             0 => format!("{text}]"),
             1 => format!("{text}surprise: 1\n"),
-            2 => text.replace("manager:\n", "manager:\n  secure-port: 10999\n"),
+            2 => text.replace("manager:\n", "manager:\n  kube-api-qps: 33\n"),
             3 => text.replace("token}", "token-that-is-not-there}"),
             4 => "clouds: []\n".to_owned(),
             5 => text.replace("provider: cloudscale", "provider: clodscale"),
@@ -208,6 +210,21 @@ impl Stage {
             world,
             cluster,
         }
+    }
+
+    /// Nodes and Services of each cloud, and nodes of nobody's.
+    async fn populate(&mut self) {
+        let nodes = [
+            foreign("foreign-1", Some("aws:///eu-1/i-1")),
+            foreign("foreign-2", None),
+        ];
+        self.cluster.install(nodes).unwrap();
+        for cloud in CLOUDS {
+            self.add_server(cloud);
+            self.add_server(cloud);
+            self.add_service(cloud);
+        }
+        sleep(Duration::from_secs(60)).await;
     }
 
     fn add_server(&mut self, cloud: &'static str) {
@@ -305,7 +322,7 @@ impl Stage {
         self.cluster.api().get(kind, namespace, name)
     }
 
-    /// Nothing was done that should not have been.
+    /// Nothing was done since the last look that should not have been.
     fn check(&self) {
         assert!(!self.manager.is_finished(), "the manager has ended");
         let deletions = Filter::any().server("kubernetes").method("DELETE");
@@ -328,6 +345,7 @@ impl Stage {
                 "{name} is not configured since {since}: {late:?}"
             );
         }
+        self.world.journal.clear();
         for (name, cloud) in &self.services {
             let Some(service) = self.object("Service", name) else {
                 panic!("Service {name} is gone");
@@ -354,7 +372,12 @@ impl Stage {
             assert!(!taints.contains(UNINITIALIZED), "{name}: {taints}");
         }
         for name in &self.destroyed {
-            assert!(self.object("Node", name).is_none(), "{name} is still there");
+            let Some(node) = self.object("Node", name) else {
+                continue;
+            };
+            // Its cloud was not there between its coming and its going: nobody knows whose it was.
+            let id = &node["spec"]["providerID"];
+            assert!(id.is_null(), "{name} is still there");
         }
         for (name, cloud) in &self.services {
             let service = self.object("Service", name).unwrap();
@@ -481,63 +504,48 @@ fn foreign(name: &str, provider_id: Option<&str>) -> Value {
 
 #[tokio::test(start_paused = true)]
 async fn a_hundred_changes_good_and_bad_restart_nothing_and_do_nothing_wrong() {
-    for seed in [1, 2, 3] {
-        let mut plan = Plan::new();
-        let mut stage = Stage::new(seed, &plan).await;
-        let nodes = [
-            foreign("foreign-1", Some("aws:///eu-1/i-1")),
-            foreign("foreign-2", None),
-        ];
-        stage.cluster.install(nodes).unwrap();
-        for cloud in CLOUDS {
-            stage.add_server(cloud);
-            stage.add_server(cloud);
-            stage.add_service(cloud);
-        }
-        sleep(Duration::from_secs(60)).await;
-        let (mut generation, mut refused, mut same) = (1, 0, 0);
-        for step in 0..100 {
-            stage.live().await;
-            let is_bad = below(&stage.random, 3) == 0;
-            if is_bad {
-                let text = plan.spoiled(&stage.random, stage.folder.path());
-                // What is wrong is told once.
-                let before = stage.reload.refused.as_ref().map(|it| it.why.clone());
-                assert_eq!(stage.write(&text).await, Looked::Refused, "{step}:\n{text}");
-                let after = stage.reload.refused.as_ref().map(|it| it.why.clone());
-                refused += u64::from(before != after);
-            } else {
-                plan = plan.changed(&stage.random);
-                let text = plan.text(stage.folder.path());
-                match stage.write(&text).await {
-                    Looked::Changed => generation += 1,
-                    Looked::Same => same += 1,
-                    Looked::Refused => panic!("{step}: refused:\n{text}"),
-                }
-                stage.note(&plan.clouds);
+    let mut plan = Plan::new();
+    let mut stage = Stage::new(1, &plan).await;
+    stage.populate().await;
+    let (mut generation, mut refused, mut same) = (1, 0, 0);
+    for step in 0..100 {
+        stage.live().await;
+        if below(&stage.random, 3) == 0 {
+            let text = plan.spoiled(&stage.random, stage.folder.path());
+            // What is wrong is told once.
+            let before = stage.reload.refused.as_ref().map(|it| it.why.clone());
+            assert_eq!(stage.write(&text).await, Looked::Refused, "{step}:\n{text}");
+            let after = stage.reload.refused.as_ref().map(|it| it.why.clone());
+            refused += u64::from(before != after);
+        } else {
+            plan = plan.changed(&stage.random);
+            let text = plan.text(stage.folder.path());
+            match stage.write(&text).await {
+                Looked::Changed => generation += 1,
+                Looked::Same => same += 1,
+                Looked::Refused => panic!("{step}: refused:\n{text}"),
             }
-            let pause = Duration::from_secs(1 + u64::from(below(&stage.random, 30)));
-            sleep(pause).await;
-            stage.check();
-            assert_eq!(stage.metric("bowline_configuration_generation"), generation);
+            stage.note(&plan.clouds);
         }
-        assert_eq!(stage.metric("bowline_configuration_refused_total"), refused);
-        assert!(
-            generation > 30 && refused > 10 && same < 40,
-            "{generation} {refused} {same}"
-        );
-        // In the end all is well, and all that was asked for meanwhile is done.
-        plan = Plan::new();
-        plan.syncs = 7;
-        assert_eq!(
-            stage.write(&plan.text(stage.folder.path())).await,
-            Looked::Changed
-        );
-        stage.note(&plan.clouds);
-        sleep(Duration::from_secs(4 * 3600)).await;
+        let pause = Duration::from_secs(1 + u64::from(below(&stage.random, 30)));
+        sleep(pause).await;
         stage.check();
-        stage.check_all();
-        stage.stop.stop();
-        stage.manager.await.unwrap().unwrap();
+        assert_eq!(stage.metric("bowline_configuration_generation"), generation);
     }
+    assert_eq!(stage.metric("bowline_configuration_refused_total"), refused);
+    assert!(
+        generation > 30 && refused > 10 && same < 40,
+        "{generation} {refused} {same}"
+    );
+    // In the end all is well, and all that was asked for meanwhile is done.
+    plan = Plan::new();
+    plan.syncs = 7;
+    let text = plan.text(stage.folder.path());
+    assert_eq!(stage.write(&text).await, Looked::Changed);
+    stage.note(&plan.clouds);
+    sleep(A_LONG_TIME).await;
+    stage.check();
+    stage.check_all();
+    stage.stop.stop();
+    stage.manager.await.unwrap().unwrap();
 }

@@ -99,6 +99,49 @@ fn leases_to_hold_can_stand_in_the_configuration_and_are_checked_there() {
 }
 
 #[test]
+fn the_leases_of_all_migrated_originals_are_held_together() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("bowline.yaml");
+    let into = format!("--into={}", path.display());
+    for (name, original, lease) in [
+        ("a", "cloudscale-cloud-controller-manager", None),
+        (
+            "b",
+            "talos-cloud-controller-manager",
+            Some("--leader-elect-resource-name=cloud-controller-manager-talos"),
+        ),
+        ("c", "cloudscale-cloud-controller-manager", None),
+        (
+            "d",
+            "xenorchestra-cloud-controller-manager",
+            Some("--leader-elect=false"),
+        ),
+    ] {
+        let mut command = bowline(&["config", "migrate", "--name", name, &into, original]);
+        command
+            .args(lease)
+            .env("CLOUDSCALE_ACCESS_TOKEN", "hunter2");
+        command.env("XOA_URL", "https://xoa.example.com");
+        command.env("XOA_TOKEN", "hunter2");
+        let ended = run(command);
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+        let told = match name {
+            "b" => {
+                "kube-system/cloud-controller-manager-talos is held besides kube-system/cloud-controller-manager"
+            }
+            "d" => "this original has --leader-elect=false",
+            _ => "",
+        };
+        assert!(ended.stderr.contains(told), "{name}: {}", ended.stderr);
+    }
+    let checked = check(&path);
+    assert_eq!(checked.code, Some(0), "{checked:?}");
+    let words = "lease kube-system/cloud-controller-manager, held together with \
+                 kube-system/cloud-controller-manager-talos";
+    assert!(checked.stdout.contains(words), "{}", checked.stdout);
+}
+
+#[test]
 fn a_right_configuration_is_told_to_be_so_with_what_it_runs() {
     let text = "clouds:\n- {name: a, provider: cloudscale, settings: {accessToken: {environment: NOT_HERE}}}\n\
                 - {name: b, provider: talos, settings: {}}\nmanager: {controllers: [cloud-node-controller]}\n";

@@ -38,7 +38,7 @@ pub enum Interrupted {
 enum Turn {
     Lost(Lost),
     Stopped,
-    Ours(Held),
+    Ours(Box<Held>),
 }
 
 impl LeaseSet {
@@ -75,7 +75,7 @@ impl LeaseSet {
                 None => &mut [],
             };
             match turn(&mut held, next, rest, stop).await {
-                Turn::Ours(one) => held.0.push(one),
+                Turn::Ours(one) => held.0.push(*one),
                 Turn::Stopped => return Err(Interrupted::Stopped(held)),
                 Turn::Lost(lost) => return Err(Interrupted::Lost(lost)),
             }
@@ -93,7 +93,7 @@ async fn turn(held: &mut HeldSet, next: Elector, rest: &mut [Elector], stop: &St
         biased;
         lost = renewing => Turn::Lost(lost),
         () = stop.given() => Turn::Stopped,
-        one = acquiring => Turn::Ours(one),
+        one = acquiring => Turn::Ours(Box::new(one)),
         never = following => match never {},
     }
 }
