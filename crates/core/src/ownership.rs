@@ -321,6 +321,20 @@ fn malformed(candidates: &[Candidate]) -> Option<Orphan> {
     })
 }
 
+impl Basis {
+    fn words(self) -> &'static str {
+        match self {
+            Self::ProviderId => "by its provider id",
+            Self::Account => "by its provider id, which is of no other account",
+            Self::Selector => "by the configured node selectors",
+            Self::NobodyElse => "because no other cloud has its provider id",
+            Self::OnlyClaim => "the only cloud that has a machine for it",
+            Self::MachineId => "the only cloud, by its machine's id",
+            Self::Voice => "because it describes it",
+        }
+    }
+}
+
 impl fmt::Display for Ownership {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names = |list: &[CloudName]| {
@@ -332,52 +346,9 @@ impl fmt::Display for Ownership {
         match self {
             Self::Owned {
                 by,
-                because: Basis::ProviderId,
-            } => {
-                write!(f, "owned by {by}, by its provider id")
-            }
-            Self::Owned {
-                by,
-                because: Basis::Account,
-            } => {
-                write!(
-                    f,
-                    "owned by {by}, by its provider id, which is of no other account"
-                )
-            }
-            Self::Owned {
-                by,
-                because: Basis::Selector,
-            } => {
-                write!(f, "owned by {by}, by the configured node selectors")
-            }
-            Self::Owned {
-                by,
-                because: Basis::NobodyElse,
-            } => {
-                write!(
-                    f,
-                    "owned by {by}, because no other cloud has its provider id"
-                )
-            }
-            Self::Owned {
-                by,
-                because: Basis::OnlyClaim,
-            } => {
-                write!(f, "owned by {by}, the only cloud that has a machine for it")
-            }
-            Self::Owned {
-                by,
-                because: Basis::MachineId,
-            } => {
-                write!(f, "owned by {by}, the only cloud, by its machine's id")
-            }
-            Self::Owned {
-                by,
                 because: Basis::Voice,
-            } => {
-                write!(f, "described by {by}, whoever owns it")
-            }
+            } => write!(f, "described by {by}, whoever owns it"),
+            Self::Owned { by, because } => write!(f, "owned by {by}, {}", because.words()),
             Self::Nobody(Orphan::Undescribed(by)) => {
                 write!(f, "left alone: {by} owns it and does not describe it")
             }
