@@ -3,7 +3,25 @@ What differs from cloud to cloud: the original's Lease and port; where a Secret 
 in the ConfigMap, the value that says it, and whether the program follows its changes; and what the cloud can do.
 */}}
 {{- define "bowline.cloud" -}}
-{{- if eq .Values.provider "cloudscale" -}}
+{{- if .Values.config -}}
+{{- if .Values.provider -}}
+{{- fail "provider and config exclude each other: the clouds are in config" -}}
+{{- end -}}
+{{- if not .Values.config.clouds -}}
+{{- fail "config.clouds is empty: say which clouds this is for, see docs/reference/configuration.md" -}}
+{{- end -}}
+lease: cloud-controller-manager
+port: 10258
+secretPath: /var/run/secrets/talos.dev
+configValue: config
+{{- if or (include "bowline.uses" (list . "cloudscale")) (include "bowline.uses" (list . "exoscale"))
+          (include "bowline.uses" (list . "triton")) }}
+hasLoadBalancers: true
+{{- end }}
+{{- if include "bowline.uses" (list . "talos") }}
+knowsRanges: true
+{{- end }}
+{{- else if eq .Values.provider "cloudscale" -}}
 lease: cloud-controller-manager
 port: 10258
 secretPath: /etc/bowline/cloudscale
@@ -37,8 +55,53 @@ configFile: cloud.yaml
 configValue: triton.cloudConfig
 hasLoadBalancers: true
 {{- else -}}
-{{- fail "provider is empty: say which cloud this is for, such as provider=cloudscale" -}}
+{{- fail "provider is empty: say which cloud this is for, such as provider=cloudscale, or give config for several" -}}
 {{- end -}}
+{{- end -}}
+
+{{/* Whether a cloud of that kind is there: the chart, and the kind. */}}
+{{- define "bowline.uses" -}}
+{{- $values := (first .).Values -}}
+{{- $provider := last . -}}
+{{- if eq $values.provider $provider -}}yes{{- end -}}
+{{- range get $values.config "clouds" | default list -}}
+{{- if eq (toString .provider) $provider -}}yes{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* The Secrets that a part of config refers to, as NAMESPACE/NAME, one in each line: the part, and our namespace. */}}
+{{- define "bowline.secretsIn" -}}
+{{- $part := first . -}}
+{{- $namespace := last . -}}
+{{- if kindIs "map" $part -}}
+{{- $secret := get $part "secret" -}}
+{{- if and (eq (len $part) 1) (kindIs "map" $secret) -}}
+{{- printf "%s/%s\n" ($secret.namespace | default $namespace) $secret.name -}}
+{{- else -}}
+{{- range $part -}}{{- include "bowline.secretsIn" (list . $namespace) -}}{{- end -}}
+{{- end -}}
+{{- else if kindIs "slice" $part -}}
+{{- range $part -}}{{- include "bowline.secretsIn" (list . $namespace) -}}{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* What has to be read of Secrets, by namespace and verbs: lists of names. */}}
+{{- define "bowline.secretRights" -}}
+{{- $chart := . -}}
+{{- $rights := dict -}}
+{{- range get .Values.config "clouds" | default list -}}
+{{- $followed := dig "settings" "credentialsSecret" "" . -}}
+{{- $read := include "bowline.secretsIn" (list . $chart.Release.Namespace) | trim | splitList "\n" -}}
+{{- range $verbs, $places := dict "get" $read "list, watch" (list $followed) -}}
+{{- range compact $places -}}
+{{- $namespace := dir . -}}
+{{- $here := get $rights $namespace | default dict -}}
+{{- $_ := set $here $verbs (append (get $here $verbs | default list) (base .) | uniq | sortAlpha) -}}
+{{- $_ := set $rights $namespace $here -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- toYaml $rights -}}
 {{- end -}}
 
 {{/* The Secret that is mounted, if one is. */}}
@@ -51,7 +114,7 @@ hasLoadBalancers: true
 {{- with .Values.exoscale.credentials -}}
 {{- if .file -}}{{- .existingSecret -}}{{- end -}}
 {{- end -}}
-{{- else if eq .Values.provider "talos" -}}
+{{- else if include "bowline.uses" (list . "talos") -}}
 {{- .Values.talos.credentials.existingSecret | default (include "bowline.talos.account" .) -}}
 {{- else if and (eq .Values.provider "xenorchestra") (not .Values.xenorchestra.variables.existingSecret) -}}
 {{- .Values.xenorchestra.config.existingSecret -}}
@@ -143,6 +206,9 @@ hasLoadBalancers: true
 {{/* Whether Prometheus is led to the machines' metrics. */}}
 {{- define "bowline.triton.showsMetrics" -}}
 {{- if and (eq .Values.provider "triton") (ne .Values.triton.metrics.mode "off") -}}yes{{- end -}}
+{{- range get .Values.config "clouds" | default list -}}
+{{- if and (eq (toString .provider) "triton") (ne (dig "settings" "metrics" "mode" "off" .) "off") -}}yes{{- end -}}
+{{- end -}}
 {{- end -}}
 
 {{/* Flags of Triton, by the value that each has below `triton`. With a key of yours its id is in the Secret, so that both change
@@ -205,6 +271,15 @@ metrics:
 {{- if ne $values.metrics.mode "off" }}
   mode: {{ $values.metrics.mode }}
 {{- end }}
+{{- end -}}
+
+{{/* The environment configures no cloud of config; it says whom events are about. */}}
+{{- define "bowline.config.env" -}}
+{{- if include "bowline.uses" (list . "xenorchestra") -}}
+{{- include "bowline.xenorchestra.env" . -}}
+{{- else if include "bowline.uses" (list . "triton") -}}
+{{- include "bowline.triton.env" . -}}
+{{- end -}}
 {{- end -}}
 
 {{/* Whom an event is about that is about the manager itself. */}}

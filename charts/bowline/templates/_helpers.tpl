@@ -99,7 +99,13 @@ yes
 {{- end -}}
 
 {{- define "bowline.approvesCertificates" -}}
-{{- if and (eq .Values.provider "exoscale") .Values.exoscale.csrApproval.enabled -}}
+{{- $approving := list -}}
+{{- range get .Values.config "clouds" | default list -}}
+{{- if and (eq (toString .provider) "exoscale") (has "node-csr-validation" (dig "settings" "global" "sksAgentRunners" list .)) -}}
+{{- $approving = append $approving .name -}}
+{{- end -}}
+{{- end -}}
+{{- if or $approving (and (eq .Values.provider "exoscale") .Values.exoscale.csrApproval.enabled) -}}
 yes
 {{- else -}}
 {{- include "bowline.runs" (dict "chart" . "byDefault" false
@@ -133,8 +139,8 @@ maskSizeIPv6: node-cidr-mask-size-ipv6
 {{- define "bowline.checkedArgs" -}}
 {{- $ours := dict "cloud-provider" "provider" "cluster-name" "clusterName" "concurrent-service-syncs" "concurrentServiceSyncs"
       "controllers" "controllers" "leader-elect-resource-name" "leaderElection.name"
-      "leader-elect-resource-namespace" "leaderElection.namespace" "mode" "mode" "secure-port" "securePort" "v" "logLevel"
-      "allocate-node-cidrs" "ipam.enabled" -}}
+      "leader-elect-resource-namespace" "leaderElection.namespace" "hold-leases" "leaderElection.hold" "mode" "mode"
+      "secure-port" "securePort" "v" "logLevel" "allocate-node-cidrs" "ipam.enabled" "config" "config" -}}
 {{- with (include "bowline.cloud" . | fromYaml).configValue -}}
 {{- $_ := set $ours "cloud-config" . -}}
 {{- end -}}
@@ -149,6 +155,11 @@ maskSizeIPv6: node-cidr-mask-size-ipv6
 {{- if .Values.ipam.enabled -}}
 {{- range $value, $flag := include "bowline.ipamFlags" . | fromYaml -}}
 {{- $_ := set $ours $flag (printf "ipam.%s" $value) -}}
+{{- end -}}
+{{- end -}}
+{{- range $flag, $_ := get .Values.config "manager" | default dict -}}
+{{- if hasKey $ours $flag -}}
+{{- fail (printf "config.manager has %s: set the value %s instead" $flag (get $ours $flag)) -}}
 {{- end -}}
 {{- end -}}
 {{- range .Values.extraArgs -}}
@@ -184,7 +195,7 @@ maskSizeIPv6: node-cidr-mask-size-ipv6
 
 {{/* All variables. */}}
 {{- define "bowline.env" -}}
-{{- include (printf "bowline.%s.env" .Values.provider) . -}}
+{{- include (printf "bowline.%s.env" (.Values.provider | default "config")) . -}}
 {{- with .Values.apiServer -}}
 {{- if eq .host "node" -}}
 {{- include "bowline.variable" (dict "name" "KUBERNETES_SERVICE_HOST" "field" "status.hostIP") -}}
@@ -202,7 +213,7 @@ maskSizeIPv6: node-cidr-mask-size-ipv6
 
 {{/* The file of --cloud-config, for a ConfigMap: what is given, and what is switched off. Nothing if all is as without one. */}}
 {{- define "bowline.cloudConfig" -}}
-{{- $values := get .Values .Values.provider -}}
+{{- $values := get .Values (.Values.provider | default "cloudscale") -}}
 {{- $config := deepCopy ($values.cloudConfig | default dict) -}}
 {{- if eq .Values.provider "exoscale" -}}
 {{- range $value, $section := dict "nodes" "instances" "loadBalancer" "loadBalancer" -}}

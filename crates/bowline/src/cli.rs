@@ -20,7 +20,7 @@ const COMMANDS: [(&str, &str); 8] = [
     ),
     (
         "explain",
-        "who looks after a node, and why: explain node NAME",
+        "who looks after a node or a Service, and why: explain node NAME, explain service NAME",
     ),
     (
         "plan",

@@ -78,7 +78,7 @@ pub(crate) struct Arguments {
 
 /// How a plan is shown.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
-enum Output {
+pub(crate) enum Output {
     /// For people
     Text,
     /// For programs
@@ -178,7 +178,10 @@ impl Arguments {
         if self.services.is_empty() {
             return Ok(Asked::OfFiles);
         }
-        let keys = self.services.iter().map(|text| key(text, namespace));
+        let keys = self
+            .services
+            .iter()
+            .map(|text| service_key(text, namespace));
         Ok(Asked::Named(keys.collect::<Result<_>>()?))
     }
 }
@@ -204,7 +207,8 @@ pub(crate) fn told(
     }
 }
 
-fn key(text: &str, namespace: &str) -> Result<ServiceKey> {
+/// The Service that is meant; without a namespace, one of that.
+pub(crate) fn service_key(text: &str, namespace: &str) -> Result<ServiceKey> {
     let (namespace, name) = text.split_once('/').unwrap_or((namespace, text));
     if namespace.is_empty() || name.is_empty() || name.contains('/') {
         bail!("{text:?} is not NAMESPACE/NAME");

@@ -1,10 +1,13 @@
-//! Who looks after a node, and why: what `bowline explain node` asks for. Reads the Node once, then the clouds that
-//! could have its machine; writes nothing.
+//! Who looks after a node or serves a Service, and why: what `bowline explain` asks for. Reads the objects once, and
+//! for a node the clouds that could have its machine; writes nothing.
 
-use std::fmt;
+mod report;
+mod service;
+mod text;
+
 use std::sync::Arc;
 
-use bowline_core::ownership::{self, Candidate, Recognition, Selection};
+use bowline_core::ownership::{self, Candidate, Recognition};
 use bowline_core::{Claim, Cloud, CloudError, CloudName, Lookup, Node, Ownership, Voice};
 use futures::future::join_all;
 use kube::Api;
@@ -15,14 +18,29 @@ use crate::objects::NodeObject;
 use crate::referee::{CloudRules, Referee};
 use crate::stop::stop_signal;
 
-/// Why nothing can be said about a node.
+pub use self::service::{ServiceExplanation, explain_service};
+
+/// Why nothing can be said.
 #[derive(Debug, thiserror::Error)]
-#[error("reading the Node {name} failed")]
-pub struct ExplainError {
-    /// Which node.
-    pub name: String,
-    /// Why.
-    pub source: Box<kube::Error>,
+pub enum ExplainError {
+    /// The API server did not give it.
+    #[error("reading {what} failed")]
+    Read {
+        /// What was read.
+        what: String,
+        /// Why.
+        source: Box<kube::Error>,
+    },
+    /// There is no such object.
+    #[error("there is no {0}")]
+    Missing(String),
+}
+
+fn unread(what: String) -> impl FnOnce(kube::Error) -> ExplainError {
+    move |source| ExplainError::Read {
+        what,
+        source: Box::new(source),
+    }
 }
 
 /// Who looks after a node, and why.
@@ -49,6 +67,8 @@ pub struct Testimony {
     pub candidate: Candidate,
     /// What kind of cloud it is.
     pub provider: &'static str,
+    /// Whether the node has a provider id at all.
+    pub has_id: bool,
     /// Whether it describes the node.
     pub voice: Voice,
     /// What it answered, if it was asked.
@@ -96,11 +116,10 @@ pub async fn explain_node(
     rules: Arc<CloudRules>,
     name: &str,
 ) -> Result<Explanation, ExplainError> {
-    let read = Api::<NodeObject>::all(client.clone()).get(name).await;
-    let object = read.map_err(|source| ExplainError {
-        name: name.to_owned(),
-        source: Box::new(source),
-    })?;
+    let what = format!("Node {name}");
+    let read = Api::<NodeObject>::all(client.clone()).get_opt(name).await;
+    let object = read.map_err(unread(format!("the {what}")))?;
+    let object = object.ok_or(ExplainError::Missing(what))?;
     Ok(explain(&Arc::new(Node::from(object)), clouds, rules).await)
 }
 
@@ -124,6 +143,7 @@ async fn explain(
         Testimony {
             candidate,
             provider: cloud.provider(),
+            has_id: node.provider_id.is_some(),
             voice: cloud.voice(node),
             answer,
         }
@@ -158,62 +178,4 @@ fn decide(node: &Node, referee: &Referee, clouds: &[Testimony]) -> Ownership {
         .filter_map(|it| Some((it.candidate.name.clone(), it.answer.as_ref()?.recognition())))
         .collect();
     ownership::by_recognition(&answers)
-}
-
-impl fmt::Display for Explanation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "Node {}", self.node)?;
-        match &self.provider_id {
-            Some(id) => writeln!(f, "  has the provider id {id}")?,
-            None => writeln!(f, "  has no provider id")?,
-        }
-        if self.waits {
-            writeln!(
-                f,
-                "  waits for a cloud: it has the taint of nodes that are new"
-            )?;
-        }
-        for cloud in &self.clouds {
-            writeln!(f, "  {cloud}")?;
-        }
-        writeln!(f, "Life cycle and load balancers: {}", self.owner)?;
-        if self.describer == self.owner {
-            write!(f, "Addresses and labels: the same")
-        } else {
-            write!(f, "Addresses and labels: {}", self.describer)
-        }
-    }
-}
-
-impl fmt::Display for Testimony {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Candidate {
-            name,
-            claim,
-            disclaims,
-            selection,
-        } = &self.candidate;
-        write!(f, "cloud {name} ({}): ", self.provider)?;
-        match claim {
-            Claim::Mine => f.write_str("its id is of this kind of cloud")?,
-            Claim::Malformed(why) => write!(f, "its id is not one of this kind of cloud: {why}")?,
-            Claim::Leftover => f.write_str("takes it as long as no other cloud has its id")?,
-            Claim::Foreign => f.write_str("its id is not of this kind of cloud")?,
-        }
-        if *disclaims {
-            f.write_str("; what it carries says that it is elsewhere")?;
-        }
-        match selection {
-            Selection::Unsaid => {}
-            Selection::Meant => f.write_str("; the node selector means it")?,
-            Selection::NotMeant => f.write_str("; the node selector does not mean it")?,
-        }
-        match &self.answer {
-            None => Ok(()),
-            Some(Answer::Has) => f.write_str("; has its machine"),
-            Some(Answer::Gone(evidence)) => write!(f, "; its machine is gone: {evidence}"),
-            Some(Answer::NotMine) => f.write_str("; has no machine for it"),
-            Some(Answer::CannotTell(why)) => write!(f, "; cannot tell: {why}"),
-        }
-    }
 }

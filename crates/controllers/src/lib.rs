@@ -51,6 +51,7 @@ pub mod secrets;
 pub mod service;
 mod services;
 pub mod serving;
+mod shown;
 mod stop;
 mod store;
 mod trouble;
@@ -59,7 +60,9 @@ mod wellbeing;
 mod write;
 
 pub use endpoints::{Slice, SliceChange, Slices};
-pub use explain::{Answer, ExplainError, Explanation, Testimony, explain_node};
+pub use explain::{
+    Answer, ExplainError, Explanation, ServiceExplanation, Testimony, explain_node, explain_service,
+};
 pub use line_up::{LineUp, LineUpChanger, LineUps, Notice};
 pub use lookups::Lookups;
 pub use nodes::{NodeChange, Nodes};

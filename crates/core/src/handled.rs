@@ -2,11 +2,12 @@
 //!
 //! A Service without a class belongs to the default cloud; class `bowline.dev/<cloud>` names one, and
 //! some clouds have classes of their own. Any other class, the empty one too, is somebody else's, and
-//! such a Service is never touched, whatever finalizers it has.
+//! such a Service is never touched, whatever finalizers it has. Where no cloud is the default, Services
+//! without a class are somebody else's too, but for those that we have served before: they can go.
 
 use std::collections::BTreeMap;
 
-use crate::{CloudName, Service};
+use crate::{CLEANUP_FINALIZER, CloudName, Service};
 
 /// What a class of ours begins with; the name of a cloud follows.
 pub const CLASS_PREFIX: &str = "bowline.dev/";
@@ -29,6 +30,54 @@ pub enum Handling {
     CleanUp(Vec<CloudName>),
     /// It does not concern us.
     Nothing,
+}
+
+/// Why nobody serves a Service although people may think that we do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unserved {
+    /// Its class names a cloud that is not configured, or that has no load balancers.
+    UnknownCloud {
+        /// The name.
+        cloud: String,
+        /// Whether it is to go and cannot, because of the finalizer.
+        held: bool,
+    },
+    /// It is to go and cannot because of the finalizer, no cloud is the default, and nothing says that it was ours.
+    Held,
+}
+
+impl Unserved {
+    /// What is wrong and the way out, in words.
+    pub fn advice(&self, clouds: &[CloudName]) -> String {
+        let way_out = format!(
+            "or make sure that nothing is left of its load balancer, and remove the finalizer {CLEANUP_FINALIZER} by hand"
+        );
+        match self {
+            Self::UnknownCloud { cloud, held } => {
+                let names: Vec<&str> = clouds.iter().map(CloudName::as_str).collect();
+                let there = match &names[..] {
+                    [] => "there is none".to_owned(),
+                    names => format!("there are {}", names.join(", ")),
+                };
+                let text = format!(
+                    "Class {CLASS_PREFIX}{cloud} names a cloud that is not configured or has no load balancers \
+                     ({there}): nobody serves this Service"
+                );
+                if *held {
+                    format!(
+                        "{text}, and it cannot be deleted. Configure cloud {cloud} again, {way_out}"
+                    )
+                } else {
+                    text
+                }
+            }
+            Self::Held => format!(
+                "It cannot be deleted: it has no class, no cloud is the default, and nothing says that Bowline made its \
+                 load balancer. If somebody else did, it waits for them. If a cloud of Bowline's did, make that cloud the \
+                 default again (services.defaultCloud), {way_out}"
+            ),
+        }
+    }
 }
 
 impl BalancerClouds {
@@ -70,6 +119,10 @@ impl BalancerClouds {
             match self.of_class(service.class.as_deref()) {
                 Some(cloud) if !service.deleting => Handling::Ensure(cloud.clone()),
                 Some(cloud) if service.has_finalizer() => Handling::CleanUp(vec![cloud.clone()]),
+                // Which of them was the default is not known any more.
+                None if is_held(service) && service.was_served_by_us() => {
+                    Handling::CleanUp(self.names.clone())
+                }
                 _ => Handling::Nothing,
             }
         } else if service.has_finalizer() {
@@ -78,6 +131,22 @@ impl BalancerClouds {
         } else {
             Handling::Nothing
         }
+    }
+
+    /// Why nobody serves that Service, if people have to be told.
+    pub fn unserved(&self, service: &Service) -> Option<Unserved> {
+        if !service.is_load_balancer || self.handling(service) != Handling::Nothing {
+            return None;
+        }
+        let Some(class) = &service.class else {
+            return is_held(service).then_some(Unserved::Held);
+        };
+        let unknown = self.of_class(Some(class)).is_none();
+        let cloud = class.strip_prefix(CLASS_PREFIX).filter(|_| unknown)?;
+        Some(Unserved::UnknownCloud {
+            cloud: cloud.to_owned(),
+            held: service.deleting && service.has_finalizer(),
+        })
     }
 
     fn of_class(&self, class: Option<&str>) -> Option<&CloudName> {
@@ -92,11 +161,16 @@ impl BalancerClouds {
     }
 }
 
+/// Whether it has no class, is to go, and cannot.
+fn is_held(service: &Service) -> bool {
+    service.class.is_none() && service.deleting && service.has_finalizer()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::CLEANUP_FINALIZER;
     use crate::service::examples::web;
+    use crate::{Condition, READY_CONDITION};
 
     fn name(text: &str) -> CloudName {
         CloudName::parse(text).unwrap()
@@ -113,6 +187,65 @@ mod tests {
             let clouds = clouds.clone().by_default(said.map(name));
             assert_eq!(clouds.handling(&web()), wanted, "{said:?}");
         }
+    }
+
+    #[test]
+    fn without_a_default_a_service_can_go_that_we_served_and_others_are_left_alone_and_told() {
+        let (east, west) = (name("east"), name("west"));
+        let clouds = BalancerClouds::new([east.clone(), west.clone()]).by_default(None);
+        let all = Handling::CleanUp(vec![east, west]);
+        for (ours, deleting, finalizer, handling, unserved) in [
+            (true, true, true, all, None),
+            (true, false, true, Handling::Nothing, None),
+            (true, true, false, Handling::Nothing, None),
+            (false, true, true, Handling::Nothing, Some(Unserved::Held)),
+            (false, false, true, Handling::Nothing, None),
+        ] {
+            let mut service = web();
+            service.deleting = deleting;
+            if finalizer {
+                service.finalizers = vec![CLEANUP_FINALIZER.into()];
+            }
+            if ours {
+                service.conditions = vec![Condition {
+                    kind: READY_CONDITION.into(),
+                    status: "True".into(),
+                    reason: "Ready".into(),
+                    message: String::new(),
+                }];
+            }
+            let case = format!("{ours} {deleting} {finalizer}");
+            assert_eq!(clouds.handling(&service), handling, "{case}");
+            assert_eq!(clouds.unserved(&service), unserved, "{case}");
+            // A class of somebody else's changes that.
+            service.class = Some("vendor.test/lb".into());
+            assert_eq!(clouds.handling(&service), Handling::Nothing, "{case}");
+            assert_eq!(clouds.unserved(&service), None, "{case}");
+        }
+    }
+
+    #[test]
+    fn a_class_of_a_cloud_that_is_not_there_is_told_with_the_way_out() {
+        let clouds = BalancerClouds::new([name("east")]);
+        let mut service = web();
+        service.class = Some("bowline.dev/gone".into());
+        let unserved = |service: &Service| {
+            assert_eq!(clouds.handling(service), Handling::Nothing);
+            clouds.unserved(service).unwrap().advice(clouds.all())
+        };
+        let text = unserved(&service);
+        assert!(
+            text.contains("bowline.dev/gone") && text.contains("there are east"),
+            "{text}"
+        );
+        assert!(!text.contains("finalizer"), "{text}");
+        service.finalizers = vec![CLEANUP_FINALIZER.into()];
+        service.deleting = true;
+        let text = unserved(&service);
+        assert!(text.contains("Configure cloud gone again"), "{text}");
+        assert!(text.contains(CLEANUP_FINALIZER), "{text}");
+        service.class = Some("bowline.dev/east".into());
+        assert_eq!(clouds.unserved(&service), None);
     }
 
     #[test]

@@ -58,6 +58,7 @@ mod secret;
 mod selector;
 mod service;
 mod setting;
+pub mod shown;
 mod sight;
 mod sketch;
 mod source_ranges;
@@ -82,7 +83,7 @@ pub use cloud::{BoxFuture, Claim, Cloud, CloudName, CloudNameError, Instances, V
 pub use duration::{format_duration, parse_duration};
 pub use error::{CloudError, CloudErrorKind, error_chain};
 pub use guard::{Guard, GuardPolicy, HoldReason, Proof, Verdict};
-pub use handled::{BalancerClouds, CLASS_PREFIX, Handling};
+pub use handled::{BalancerClouds, CLASS_PREFIX, Handling, Unserved};
 pub use ingress::{ingress_to_write, storable_ingress};
 pub use initialize::{Initialization, InitializeError, initialize};
 pub use instance::{Evidence, Instance, Lookup, Power};
@@ -110,8 +111,8 @@ pub use run::{Run, StepState};
 pub use secret::Secret;
 pub use selector::{Selector, SelectorError};
 pub use service::{
-    CLEANUP_FINALIZER, Condition, Ingress, IpMode, Protocol, Service, ServiceKey, ServicePort,
-    TrafficPolicy,
+    CLEANUP_FINALIZER, Condition, Ingress, IpMode, Protocol, READY_CONDITION, Service, ServiceKey,
+    ServicePort, TrafficPolicy,
 };
 pub use setting::{Origin, Setting, SettingError};
 pub use sight::{By, Sight, Unproven};

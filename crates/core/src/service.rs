@@ -7,6 +7,9 @@ use jiff::Timestamp;
 
 /// Keeps a Service in the API until its load balancer is gone.
 pub const CLEANUP_FINALIZER: &str = "service.kubernetes.io/load-balancer-cleanup";
+/// The condition that tells how a Service's load balancer stands. We write it on Services that we serve, and nobody else
+/// does. True: it is as the Service wants it. Unknown: the cloud cannot be read.
+pub const READY_CONDITION: &str = "bowline.dev/LoadBalancerReady";
 
 /// Namespace and name: what a Service is called as long as it lives.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -75,6 +78,12 @@ impl Service {
     /// Whether the cleanup finalizer holds it.
     pub fn has_finalizer(&self) -> bool {
         self.finalizers.iter().any(|it| it == CLEANUP_FINALIZER)
+    }
+
+    /// Whether it carries what only we write on Services that we serve. Others have the same finalizer; and one that was
+    /// right when we took it over carries nothing of ours.
+    pub fn was_served_by_us(&self) -> bool {
+        self.conditions.iter().any(|it| it.kind == READY_CONDITION)
     }
 
     /// The port that health checks of a load balancer must ask, if only nodes with local

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use bowline_core::Secret;
+use bowline_triton::config::table::{CREDENTIALS_SECRET, ROWS};
 
 use super::document::{Place, Shape, Value};
 use super::problem::Problem;
@@ -75,7 +76,10 @@ fn said(provider: &str, given: &Given) -> (Vec<String>, Vec<String>) {
             }
             Err(wrong) => each(vec![wrong.to_string()]),
         },
-        bowline_triton::PROVIDER => triton(&environment, file),
+        bowline_triton::PROVIDER => {
+            let secret = given.flags.get(CREDENTIALS_SECRET.name);
+            triton(&environment, file, secret.map(String::as_str))
+        }
         _ => (Vec::new(), Vec::new()),
     }
 }
@@ -83,6 +87,7 @@ fn said(provider: &str, given: &Given) -> (Vec<String>, Vec<String>) {
 fn triton(
     environment: &dyn Fn(&str) -> Option<String>,
     file: Option<&str>,
+    secret: Option<&str>,
 ) -> (Vec<String>, Vec<String>) {
     use bowline_triton::config::{ConfigError, Given};
     let read = bowline_triton::Config::read(&Given {
@@ -98,18 +103,31 @@ fn triton(
         Ok(config) => return (Vec::new(), config.warnings),
         Err(wrong) => wrong.0,
     };
-    // A file that is not here may be where the manager runs, and a placeholder is no key.
-    let (unknown, wrong): (Vec<_>, Vec<_>) = wrong.into_iter().partition(|it| {
-        matches!(
-            it,
-            ConfigError::Unreadable { .. } | ConfigError::Key { .. } | ConfigError::OtherKey { .. }
-        )
+    // A file that is not here may be where the manager runs, a placeholder is no key, and what is missing may be in the
+    // Secret.
+    let (unknown, wrong): (Vec<_>, Vec<_>) = wrong.into_iter().partition(|it| match it {
+        ConfigError::Unreadable { .. } | ConfigError::Key { .. } | ConfigError::OtherKey { .. } => {
+            true
+        }
+        ConfigError::Missing { names, .. } => secret.is_some() && is_of_connection(names),
+        _ => false,
     });
-    let remarks = unknown.iter().map(|it| format!("not checked: {it}"));
+    let remarks = unknown.iter().map(|it| match (it, secret) {
+        (ConfigError::Missing { what, .. }, Some(secret)) => {
+            format!("not checked: {what}, which has to be in the Secret {secret}")
+        }
+        _ => format!("not checked: {it}"),
+    });
     (
         wrong.iter().map(ToString::to_string).collect(),
         remarks.collect(),
     )
+}
+
+/// Whether a message names a setting of Triton's that the Secret can have.
+fn is_of_connection(names: &str) -> bool {
+    let mut rows = ROWS.iter().filter(|row| row.connection);
+    rows.any(|row| names.contains(row.key()))
 }
 
 /// The place that a message is about: that of the setting with the longest name in it.

@@ -26,10 +26,12 @@ Usage:
       Checks a configuration and tells what it would run. Everything that is wrong is told at
       once, each with line, column and path. Files and variables with secrets are read if they
       are here; neither the cluster nor a cloud is asked.
-  bowline config migrate [--name=NAME] [COMMAND] [FLAG...]
+  bowline config migrate [--name=NAME] [--into=FILE] [COMMAND] [FLAG...]
       Makes a configuration of what an original is told: its command line as it is, the file of
       --cloud-config, and the environment. Secrets stay where they are. COMMAND is the original's
-      name, in the place of --cloud-provider; NAME is what the cloud is to be called.
+      name, in the place of --cloud-provider; NAME is what the cloud is to be called. With --into,
+      the cloud is added to that configuration (made if it is not there; comments in it are lost),
+      so that several originals become one; otherwise the configuration is printed.
   bowline config schema
       Prints the JSON schema.
   bowline config reference
@@ -148,17 +150,28 @@ fn summary(path: &str, configuration: &Configuration, line: &CommandLine) -> Str
     let names = CONTROLLERS.iter().map(|known| known.name);
     let names: Vec<&str> = names.filter(|name| enabled.enabled(name)).collect();
     lines.push(format!("  controllers {}", names.join(", ")));
+    let election = &line.options.election;
+    let held = election.held_leases();
+    if !held.is_empty() {
+        let held: Vec<String> = held.iter().map(ToString::to_string).collect();
+        let (own, held) = (election.lease(), held.join(", "));
+        lines.push(format!("  lease {own}, held together with {held}"));
+    }
     lines.join("\n")
 }
 
 fn migrated(program: &str, words: &[&str]) -> Result<ExitCode> {
-    let mut name = None;
+    let (mut name, mut into) = (None, None);
     let mut rest = words;
     loop {
         match rest {
-            ["--name", text, more @ ..] => (name, rest) = (Some((*text).to_owned()), more),
+            ["--name", text, more @ ..] => (name, rest) = (Some(*text), more),
+            ["--into", text, more @ ..] => (into, rest) = (Some(*text), more),
             [word, more @ ..] if word.starts_with("--name=") => {
-                (name, rest) = (word.strip_prefix("--name=").map(str::to_owned), more);
+                (name, rest) = (word.strip_prefix("--name="), more);
+            }
+            [word, more @ ..] if word.starts_with("--into=") => {
+                (into, rest) = (word.strip_prefix("--into="), more);
             }
             _ => break,
         }
@@ -178,11 +191,13 @@ fn migrated(program: &str, words: &[&str]) -> Result<ExitCode> {
         bail!("the command line does not run a manager");
     };
     let provider = providers::named(&line.options.cloud.provider)?;
-    let name = CloudName::parse(name.as_deref().unwrap_or(provider.name))?;
+    let name = CloudName::parse(name.unwrap_or(provider.name))?;
     let file = match line.options.cloud.config_file.as_str() {
         "" => None,
         path => Some(text(path)?),
     };
+    let before = into.filter(|path| std::path::Path::new(path).exists());
+    let before = before.map(text).transpose()?;
     let made = migrate(
         &Original {
             provider: provider.name,
@@ -191,8 +206,12 @@ fn migrated(program: &str, words: &[&str]) -> Result<ExitCode> {
             file: file.as_deref(),
         },
         &name,
+        before.as_deref(),
     )?;
-    tell(made.text.trim_end());
+    match into {
+        Some(path) if made.problems.is_empty() => replace(path, &made.text)?,
+        _ => tell(made.text.trim_end()),
+    }
     for remark in &made.remarks {
         complain(format_args!("Note: {remark}"));
     }
@@ -204,6 +223,16 @@ fn migrated(program: &str, words: &[&str]) -> Result<ExitCode> {
     } else {
         ExitCode::FAILURE
     })
+}
+
+/// Puts a text into a file, whole or not at all.
+fn replace(path: &str, text: &str) -> Result<()> {
+    let aside = format!("{path}.new");
+    let write = || -> std::io::Result<()> {
+        std::fs::write(&aside, text)?;
+        std::fs::rename(&aside, path)
+    };
+    write().with_context(|| format!("writing {path}"))
 }
 
 /// Why a file is no configuration.

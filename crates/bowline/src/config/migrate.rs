@@ -1,13 +1,18 @@
 //! From an original's command line, environment and file to a configuration that says the same.
 //!
-//! Secrets stay where they are, or are asked to be put into a Secret; none is ever shown.
+//! Secrets stay where they are, or are asked to be put into a Secret; none is ever shown. Several originals become one
+//! configuration by adding each to what was made of those before.
 
+mod hold;
+mod merge;
+
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use anyhow::{Context, Result, anyhow, bail};
 use bowline_controllers::options::{CommandLine, Value as FlagValue};
 use bowline_core::{CloudName, Variable, format_duration};
-use bowline_triton::config::table::ROWS;
+use bowline_triton::config::table::{CREDENTIALS_SECRET, ROWS};
 use serde_json::{Map, Value as Json, json};
 
 use super::document::{self, Shape, Value};
@@ -37,28 +42,42 @@ pub(crate) struct Migrated {
     pub(crate) problems: Vec<Problem>,
 }
 
-/// Makes a configuration with one cloud of that name.
-pub(crate) fn migrate(original: &Original<'_>, name: &CloudName) -> Result<Migrated> {
+/// Makes a configuration with one cloud of that name, or adds that cloud to the configuration `into`.
+pub(crate) fn migrate(
+    original: &Original<'_>,
+    name: &CloudName,
+    into: Option<&str>,
+) -> Result<Migrated> {
+    let before = into.map(merge::Before::read).transpose()?;
     let mut adopter = Adopter {
         name,
+        variables: before
+            .as_ref()
+            .map_or_else(BTreeSet::new, merge::Before::variables),
         remarks: Vec::new(),
     };
     let settings = adopter.settings(original)?;
-    let mut configuration = Map::new();
-    configuration.insert(
-        "clouds".to_owned(),
-        json!([{"name": name, "provider": original.provider, "settings": settings}]),
-    );
+    let cloud = json!({"name": name, "provider": original.provider, "settings": settings});
     let manager = manager(original.line);
-    if !manager.is_empty() {
-        configuration.insert("manager".to_owned(), Json::Object(manager));
-    }
+    let election = &original.line.options.election;
+    let mut remarks = adopter.remarks;
+    let configuration = match before {
+        Some(before) => before.with(cloud, (manager, election), &mut remarks)?,
+        None => {
+            let mut configuration = Map::new();
+            configuration.insert("clouds".to_owned(), json!([cloud]));
+            if !manager.is_empty() {
+                configuration.insert("manager".to_owned(), Json::Object(manager));
+            }
+            configuration
+        }
+    };
     let text = serde_saphyr::to_string(&Json::Object(configuration))
         .map_err(|error| anyhow!("the configuration cannot be written: {error}"))?;
     let problems = super::read(&text).err().unwrap_or_default();
     Ok(Migrated {
         text,
-        remarks: adopter.remarks,
+        remarks,
         problems,
     })
 }
@@ -100,6 +119,8 @@ fn flag_value(value: &FlagValue) -> Json {
 
 struct Adopter<'a> {
     name: &'a CloudName,
+    /// Variables that hold the secrets of other clouds.
+    variables: BTreeSet<String>,
     remarks: Vec<String>,
 }
 
@@ -121,7 +142,7 @@ impl Adopter<'_> {
         for (key, row) in settings::cloudscale_keys() {
             let Some(text) = variable(row) else { continue };
             let value = match key {
-                "accessToken" => json!({"environment": row.name}),
+                "accessToken" => self.variable(row.name, key),
                 "apiTimeout" => number(&text),
                 "matchByAddress" | "ownershipTags" | "serviceSourceRanges" => switch(&text),
                 _ => json!(text),
@@ -148,7 +169,8 @@ impl Adopter<'_> {
             if let Some(text) = set_to(row) {
                 global.remove(key);
                 if !text.trim().is_empty() {
-                    global.insert(key.to_owned(), json!({"environment": row.name}));
+                    let reference = self.variable(row.name, &below("global", key));
+                    global.insert(key.to_owned(), reference);
                 }
             }
         }
@@ -232,7 +254,7 @@ impl Adopter<'_> {
                 continue;
             };
             let value = match key {
-                "token" | "password" => json!({"environment": row.name}),
+                "token" | "password" => self.variable(row.name, key),
                 "insecure" => switch(&text),
                 _ => json!(text),
             };
@@ -249,7 +271,7 @@ impl Adopter<'_> {
         };
         let mut settings = match original.file {
             // Profiles are only in YAML, which has the keys that we have.
-            Some(text) if !text.trim_start().starts_with(['[', '#', ';']) => {
+            Some(text) if is_yaml(text) => {
                 let mut settings = self.file(original)?;
                 settings.retain(|key, _| key == "profiles");
                 settings
@@ -264,16 +286,21 @@ impl Adopter<'_> {
                 .environment
                 .iter()
                 .find(|it| present(original, it).is_some());
+            let path = below(row.section.yaml(), &row.yaml_key());
             let value = if let Some(flag) = flag {
-                json!(flag.to_string())
+                if secret {
+                    self.store(&path)
+                } else {
+                    json!(flag.to_string())
+                }
             } else if let Some(variable) = variable {
                 match (secret, present(original, variable)) {
-                    (true, _) => json!({"environment": variable}),
+                    (true, _) => self.variable(variable, &path),
                     (false, text) => json!(text),
                 }
             } else if let Some(text) = said.get(&(row.section, row.key())) {
                 if secret {
-                    self.store(&below(row.section.yaml(), &row.yaml_key()))
+                    self.store(&path)
                 } else {
                     json!(text)
                 }
@@ -283,6 +310,13 @@ impl Adopter<'_> {
             let section = settings.entry(row.section.yaml());
             let section = section.or_insert_with(|| json!({}));
             section[row.yaml_key()] = value;
+        }
+        if let Some(named) = original.line.options.cloud.own.get(CREDENTIALS_SECRET.name) {
+            settings.insert("credentialsSecret".to_owned(), json!(named));
+            self.remarks.push(format!(
+                "settings.credentialsSecret: what the Secret {named} holds goes before all other settings; flags of the \
+                 original go before it, so take from it what they say otherwise"
+            ));
         }
         Ok(Json::Object(settings))
     }
@@ -363,7 +397,15 @@ impl Adopter<'_> {
         Json::Object(map)
     }
 
-    /// A secret that stands in the original's file, and has to be put elsewhere.
+    /// A secret in a variable: it stays there, unless another cloud has one of that name.
+    fn variable(&mut self, name: &str, path: &str) -> Json {
+        if self.variables.contains(name) {
+            return self.store(path);
+        }
+        json!({"environment": name})
+    }
+
+    /// A secret that the original has in its file or on its command line, or in a variable that is taken.
     fn store(&mut self, path: &str) -> Json {
         let key: String = path
             .chars()
@@ -377,11 +419,18 @@ impl Adopter<'_> {
             .collect();
         let name = self.name;
         self.remarks.push(format!(
-            "settings.{path}: a secret does not stand in a configuration; store the one of the original's file as \
-             key {key} of a Secret {name} in the manager's namespace"
+            "settings.{path}: a secret does not stand in a configuration; store the original's as key {key} of a Secret \
+             {name} in the manager's namespace"
         ));
         json!({"secret": {"name": name, "key": key}})
     }
+}
+
+/// Whether a file of Triton's is YAML, by its first line that is no comment.
+fn is_yaml(text: &str) -> bool {
+    let lines = text.lines().map(str::trim_start);
+    let mut lines = lines.filter(|line| !line.is_empty() && !line.starts_with(['#', ';']));
+    lines.next().is_some_and(|line| !line.starts_with('['))
 }
 
 /// A variable that says something.

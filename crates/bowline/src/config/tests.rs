@@ -416,7 +416,7 @@ fn migrated(
         environment: &variable,
         file,
     };
-    let made = migrate::migrate(&original, &CloudName::parse("mine").unwrap()).unwrap();
+    let made = migrate::migrate(&original, &CloudName::parse("mine").unwrap(), None).unwrap();
     assert_eq!(made.problems, [], "{}", made.text);
     for secret in ["hunter2", "hunter3"] {
         let told = made.remarks.iter().any(|it| it.contains(secret));
@@ -551,4 +551,33 @@ fn every_original_can_be_migrated() {
     ] {
         assert!(file.reveal().contains(words), "{}", file.reveal());
     }
+}
+
+#[test]
+fn a_secret_that_triton_is_to_follow_and_profiles_behind_a_comment_are_migrated() {
+    let made = migrated(
+        "triton-cloud-controller-manager",
+        &[
+            "--triton-credentials-secret=kube-system/triton-credentials",
+            "--triton-account=acme",
+        ],
+        &[],
+        Some(
+            "# Two data centers.\nprofiles:\n- {name: a, tritonEndpoint: 'https://a'}\n- {name: b, tritonEndpoint: 'https://b'}\n",
+        ),
+    );
+    let given = read(&made.text).unwrap().clouds[0].given(&Resolved::new());
+    assert_eq!(
+        given.flags["triton-credentials-secret"],
+        "kube-system/triton-credentials"
+    );
+    let file = given.file.unwrap();
+    for words in ["https://a", "https://b", r#""tritonAccount":"acme""#] {
+        assert!(file.reveal().contains(words), "{}", file.reveal());
+    }
+    let told = made.remarks.iter();
+    assert!(
+        told.clone().any(|it| it.contains("credentialsSecret")),
+        "{told:?}"
+    );
 }

@@ -26,14 +26,14 @@ use crate::process::{Ended, Running, bowline, run};
 /// No wait on the cluster's state is longer. The machine may be busy.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-fn file(text: &str) -> (TempDir, PathBuf) {
+pub(crate) fn file(text: &str) -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("bowline.yaml");
     std::fs::write(&path, text).unwrap();
     (folder, path)
 }
 
-fn check(path: &Path) -> Ended {
+pub(crate) fn check(path: &Path) -> Ended {
     run(bowline(&["config", "check", path.to_str().unwrap()]))
 }
 
@@ -72,6 +72,73 @@ fn values_that_a_provider_refuses_and_flags_that_do_not_fit_together_are_told_to
     for words in ["6:13: clouds[0].settings.apiUrl", "manager: "] {
         assert!(ended.stderr.contains(words), "{words}: {}", ended.stderr);
     }
+}
+
+#[test]
+fn leases_to_hold_can_stand_in_the_configuration_and_are_checked_there() {
+    let cloud = "clouds:\n- {name: a, provider: cloudscale, settings: {accessToken: {environment: NOT_HERE}}}\n";
+    for (manager, wanted) in [
+        ("{hold-leases: [kube-system/one, two]}", None),
+        ("{hold-leases: 'kube-system/one,two'}", None),
+        (
+            "{hold-leases: [kube-system/One]}",
+            Some("3:24: manager.hold-leases: \"kube-system/One\" is not allowed"),
+        ),
+        (
+            "{hold-leases: [one], leader-elect: false}",
+            Some("--hold-leases needs leader election"),
+        ),
+    ] {
+        let (_folder, path) = file(&format!("{cloud}manager: {manager}\n"));
+        let ended = check(&path);
+        let code = i32::from(wanted.is_some());
+        assert_eq!(ended.code, Some(code), "{manager}: {ended:?}");
+        let words = wanted.unwrap_or_default();
+        assert!(ended.stderr.contains(words), "{words}: {}", ended.stderr);
+    }
+}
+
+#[test]
+fn the_leases_of_all_migrated_originals_are_held_together() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("bowline.yaml");
+    let into = format!("--into={}", path.display());
+    for (name, original, lease) in [
+        ("a", "cloudscale-cloud-controller-manager", None),
+        (
+            "b",
+            "talos-cloud-controller-manager",
+            Some("--leader-elect-resource-name=cloud-controller-manager-talos"),
+        ),
+        ("c", "cloudscale-cloud-controller-manager", None),
+        (
+            "d",
+            "xenorchestra-cloud-controller-manager",
+            Some("--leader-elect=false"),
+        ),
+    ] {
+        let mut command = bowline(&["config", "migrate", "--name", name, &into, original]);
+        command
+            .args(lease)
+            .env("CLOUDSCALE_ACCESS_TOKEN", "hunter2");
+        command.env("XOA_URL", "https://xoa.example.com");
+        command.env("XOA_TOKEN", "hunter2");
+        let ended = run(command);
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+        let told = match name {
+            "b" => {
+                "kube-system/cloud-controller-manager-talos is held besides kube-system/cloud-controller-manager"
+            }
+            "d" => "this original has --leader-elect=false",
+            _ => "",
+        };
+        assert!(ended.stderr.contains(told), "{name}: {}", ended.stderr);
+    }
+    let checked = check(&path);
+    assert_eq!(checked.code, Some(0), "{checked:?}");
+    let words = "lease kube-system/cloud-controller-manager, held together with \
+                 kube-system/cloud-controller-manager-talos";
+    assert!(checked.stdout.contains(words), "{}", checked.stdout);
 }
 
 #[test]
@@ -135,17 +202,17 @@ fn secrets_that_cannot_be_read_are_all_named_at_the_start() {
 }
 
 /// Two accounts of one cloud, whose provider ids do not tell them apart, and one cluster.
-struct Stage {
+pub(crate) struct Stage {
     world: World,
-    cluster: Cluster,
-    accounts: [Arc<Exoscale>; 2],
-    fleet: Fleet,
+    pub(crate) cluster: Cluster,
+    pub(crate) accounts: [Arc<Exoscale>; 2],
+    pub(crate) fleet: Fleet,
     folder: TempDir,
     servers: Vec<Server>,
 }
 
 impl Stage {
-    async fn new() -> Self {
+    pub(crate) async fn new() -> Self {
         let world = World::real();
         let any = SocketAddr::from(([127, 0, 0, 1], 0));
         let cluster = Cluster::on_socket(&world, any).await.unwrap();
@@ -174,11 +241,11 @@ impl Stage {
         stage
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
-    fn configuration(&self) -> String {
+    pub(crate) fn configuration(&self) -> String {
         let secrets = [
             "{environment: SECRET_OF_A}".to_owned(),
             format!("{{file: {}}}", self.path("secret").display()),
@@ -196,7 +263,7 @@ impl Stage {
         text
     }
 
-    fn command(&self, words: &[&str]) -> Command {
+    pub(crate) fn command(&self, words: &[&str]) -> Command {
         let mut command = bowline(words);
         command
             .arg(format!("--config={}", self.path("bowline.yaml").display()))

@@ -2,6 +2,7 @@
 //! (That a manifest is what the chart gives, and that an API server takes it, is for `e2e/deploy`.)
 
 mod rights;
+mod several;
 mod shipped;
 
 use std::collections::BTreeMap;

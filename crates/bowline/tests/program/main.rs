@@ -15,12 +15,14 @@ mod config;
 mod configuration;
 mod deploy;
 mod exoscale;
+mod explain;
 #[path = "../../src/flags.rs"]
 #[allow(dead_code, reason = "the program uses the rest")]
 mod flags;
 mod manager;
 #[cfg(feature = "sandbox")]
 mod metrics;
+mod migrate;
 mod process;
 mod replicas;
 #[cfg(feature = "sandbox")]

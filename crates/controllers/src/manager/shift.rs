@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use bowline_core::Cloud;
 use bowline_core::routes::cluster_ranges;
+use bowline_core::shown::Showing;
 use futures::future::BoxFuture;
 use tokio::task::JoinSet;
 use tracing::{error, info, warn};
@@ -25,12 +26,13 @@ use crate::news;
 use crate::node::{NodeController, NodeOptions};
 use crate::options::{
     CERTIFICATES, CHORES, CLOUD_NODE, CLOUD_NODE_LIFECYCLE, KnownController, LABEL_SYNC, NODE_IPAM,
-    ROUTES, SERVICE,
+    ROUTES, SERVICE, ShowOwners,
 };
 use crate::owners::Owners;
 use crate::referee::Referee;
 use crate::routes::{self, RouteController, RouteOptions, RouteParts};
 use crate::service::{ServiceController, ServiceOptions, ServiceParts};
+use crate::shown::Shown;
 use crate::stop::{Stop, StopHandle};
 use crate::trouble;
 use crate::write::{CertificateWriter, NodeWriter, ServiceWriter};
@@ -235,6 +237,7 @@ impl Shift<'_> {
         let writer = self.node_writer(known).await?;
         let (owners, stop) = (owners.clone(), stop.clone());
         let run: BoxFuture<'static, ()> = if known.name == CLOUD_NODE {
+            let shown = self.shown(&owners, &writer);
             let controller = NodeController::new(
                 self.work.nodes.clone(),
                 owners,
@@ -244,7 +247,9 @@ impl Shift<'_> {
                 manager.clock.clone(),
                 self.node_options(),
             );
-            Box::pin(controller.run(stop))
+            Box::pin(async move {
+                tokio::join!(controller.run(stop.clone()), shown.run(stop));
+            })
         } else {
             let controller = LifecycleController::new(
                 self.work.nodes.clone(),
@@ -262,6 +267,18 @@ impl Shift<'_> {
             run,
             recorder,
         })
+    }
+
+    /// What shows on nodes whose they are, or takes it back.
+    fn shown(&self, owners: &Owners, writer: &NodeWriter) -> Shown {
+        let options = &self.line_up.options.controllers;
+        let showing = match options.show_owners {
+            ShowOwners::Known(showing) => showing,
+            // Refused before anything starts.
+            ShowOwners::Unknown(_) => Showing::default(),
+        };
+        let (nodes, workers) = (self.work.nodes.clone(), at_least_one(options.node_syncs));
+        Shown::new(nodes, owners.clone(), writer.clone(), showing, workers)
     }
 
     async fn start_label_sync(

@@ -79,7 +79,7 @@ impl ServiceMetrics {
             orphans: family(
                 registry,
                 "bowline_orphaned_load_balancers",
-                "Load balancers with our mark whose Service does not exist",
+                "Load balancers with our mark whose Service does not exist, or is served by another cloud",
             ),
         }
     }

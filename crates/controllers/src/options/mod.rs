@@ -27,7 +27,7 @@ pub use parse::{UsageError, Values, nearest};
 pub use settings::{
     AuthenticationOptions, AuthorizationOptions, ClientOptions, CloudOptions, ControllerOptions,
     DebuggingOptions, ElectionOptions, IpamOptions, LoggingOptions, Mode, Options, ServingOptions,
-    TlsOptions, WebhookOptions,
+    ShowOwners, TlsOptions, WebhookOptions,
 };
 pub use table::{Category, Effect, FLAGS, Flag, Table};
 pub use tls::SUITES;

@@ -1,13 +1,15 @@
 //! The options, typed and grouped by concern.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::time::Duration;
 
 use bowline_core::ipam::IpamFlags;
+use bowline_core::shown::Showing;
 
 use super::Values;
 use super::controllers::ControllerSet;
+use crate::election::LeaseName;
 
 /// Everything the manager can be told on its command line.
 #[derive(Clone, Debug, PartialEq)]
@@ -97,6 +99,26 @@ impl From<String> for Mode {
     }
 }
 
+/// How it is shown on nodes whose they are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ShowOwners {
+    /// In a way that there is.
+    Known(Showing),
+    /// Something else was written; [`Options::validate`] refuses it.
+    Unknown(String),
+}
+
+impl From<String> for ShowOwners {
+    fn from(text: String) -> Self {
+        match text.as_str() {
+            "none" => Self::Known(Showing::Nothing),
+            "annotation" => Self::Known(Showing::Annotations),
+            "label" => Self::Known(Showing::Labels),
+            _ => Self::Unknown(text),
+        }
+    }
+}
+
 /// Which controllers run, and how.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ControllerOptions {
@@ -122,6 +144,8 @@ pub struct ControllerOptions {
     pub node_status_update_frequency: Duration,
     /// `--node-monitor-period`.
     pub node_monitor_period: Duration,
+    /// `--show-owners`.
+    pub show_owners: ShowOwners,
     /// `--node-sync-period`; only shown.
     pub node_sync_period: Duration,
     /// `--configure-cloud-routes`.
@@ -179,10 +203,30 @@ pub struct ElectionOptions {
     pub resource_name: String,
     /// `--leader-elect-resource-namespace`.
     pub resource_namespace: String,
+    /// `--hold-leases`, as written; see [`held_leases`](Self::held_leases).
+    pub hold: Vec<String>,
     /// `--enable-leader-migration`.
     pub migration: bool,
     /// `--leader-migration-config`; empty for the built-in one.
     pub migration_file: String,
+}
+
+impl ElectionOptions {
+    /// The Lease that replicas compete for.
+    pub fn lease(&self) -> LeaseName {
+        LeaseName {
+            namespace: self.resource_namespace.clone(),
+            name: self.resource_name.clone(),
+        }
+    }
+
+    /// The Leases that are held besides, each once and in order. What is no Lease was refused when the flag was
+    /// read.
+    pub fn held_leases(&self) -> BTreeSet<LeaseName> {
+        let named = self.hold.iter();
+        let named = named.filter_map(|text| LeaseName::parse(text, &self.resource_namespace).ok());
+        named.filter(|lease| *lease != self.lease()).collect()
+    }
 }
 
 /// Certificates and TLS of the HTTPS server.
@@ -376,6 +420,7 @@ fn controllers(values: &Values) -> ControllerOptions {
         remove_orphans: values.switch("remove-orphaned-load-balancers"),
         node_status_update_frequency: values.duration("node-status-update-frequency"),
         node_monitor_period: values.duration("node-monitor-period"),
+        show_owners: values.text("show-owners").into(),
         node_sync_period: values.duration("node-sync-period"),
         configure_routes: values.switch("configure-cloud-routes"),
         route_reconciliation_period: values.duration("route-reconciliation-period"),
@@ -402,6 +447,7 @@ fn election(values: &Values) -> ElectionOptions {
         resource_lock: values.text("leader-elect-resource-lock"),
         resource_name: values.text("leader-elect-resource-name"),
         resource_namespace: values.text("leader-elect-resource-namespace"),
+        hold: values.list("hold-leases"),
         migration: values.switch("enable-leader-migration"),
         migration_file: values.text("leader-migration-config"),
     }

@@ -389,6 +389,13 @@ pub const FLAGS: &[Flag] = &[
     .ignored()
     .deprecated("it has no effect and can be left out"),
     Flag::new(
+        "show-owners",
+        K::Text,
+        "none",
+        C::Nodes,
+        "Show on each Node whose it is: 'annotation' or 'label' keeps bowline.dev/owner there, and bowline.dev/describer where another cloud describes the node. Nodes of nobody are not written to. 'none' takes back what was shown.",
+    ),
+    Flag::new(
         "concurrent-service-syncs",
         K::Integer32,
         "1",
@@ -507,6 +514,13 @@ pub const FLAGS: &[Flag] = &[
         "kube-system",
         C::LeaderElection,
         "Namespace of the Lease.",
+    ),
+    Flag::new(
+        "hold-leases",
+        K::Leases,
+        "",
+        C::LeaderElection,
+        "Leases to have besides, before anything is done: those of the controller managers that this one takes the place of, so that none of them ever works at the same time. NAMESPACE/NAME, or NAME in --leader-elect-resource-namespace; 16 at most. Losing one ends the process; at the end all are given back.",
     ),
     Flag::new(
         "enable-leader-migration",

@@ -1,12 +1,13 @@
-//! Load balancers that carry our mark and whose Service is gone.
+//! Load balancers that carry our mark and whose Service is gone, or is served by another cloud by now.
 //!
-//! They are reported, as an event and a number, and removed only if the operator has said so. A
-//! Service is missing only if two looks agree: one list may be older than what happened since.
+//! They are reported, as an event and a number. The former are removed if the operator has said so; the latter may still
+//! be in use, and never are. A Service is missing only if two looks agree: one list may be older than what
+//! happened since.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use bowline_core::{Balancers, CloudName, Marked, Whose};
+use bowline_core::{Balancers, CloudName, Handling, Marked, Service, ServiceKey, Whose};
 use tracing::{info, warn};
 
 use super::ServiceController;
@@ -18,6 +19,13 @@ use crate::stop::Stop;
 const SECOND_LOOK: Duration = Duration::from_secs(60);
 /// Drawn on top of each period, so that clusters that share an account do not list together.
 const JITTER: f64 = 0.25;
+
+/// A load balancer that no Service uses.
+struct Leftover {
+    marked: Marked,
+    /// The Service it was made for, if that is there, and who serves it instead.
+    misplaced: Option<(ServiceKey, Option<CloudName>)>,
+}
 
 impl ServiceController {
     /// Looks for orphans in one cloud until `stop`.
@@ -46,19 +54,20 @@ impl ServiceController {
                     self.tell_orphan(cloud, orphan);
                 }
                 let remove = self.options.remove_orphans && !self.clouds.is_observing();
-                if remove && orphan.whose == Whose::Ours && !stop.is_given() {
+                let is_orphan = orphan.misplaced.is_none() && orphan.marked.whose == Whose::Ours;
+                if remove && is_orphan && !stop.is_given() {
                     let turn = self.parts.turns.take(format!("orphans of {cloud}"));
                     let Some(_turn) = stop.unless_given(turn).await else {
                         return;
                     };
-                    self.remove(cloud, orphan).await;
+                    self.remove(cloud, &orphan.marked).await;
                 }
             }
         }
     }
 
     /// Those that two looks found without a Service; none if the cloud could not be read.
-    async fn orphans(&self, cloud: &CloudName) -> Option<BTreeMap<String, Marked>> {
+    async fn orphans(&self, cloud: &CloudName) -> Option<BTreeMap<String, Leftover>> {
         let first = self.look(cloud).await?;
         if first.is_empty() {
             return Some(first);
@@ -69,7 +78,7 @@ impl ServiceController {
         Some(second)
     }
 
-    async fn look(&self, cloud: &CloudName) -> Option<BTreeMap<String, Marked>> {
+    async fn look(&self, cloud: &CloudName) -> Option<BTreeMap<String, Leftover>> {
         let roster = self.clouds.roster(cloud, &self.parts.nodes.sighting());
         let (nodes, _) = roster.targets();
         let cluster_name = &self.options.cluster_name;
@@ -85,15 +94,55 @@ impl ServiceController {
             warn!(%cloud, "not looking for orphans: a Service that cannot be read may own one");
             return None;
         }
-        let mut uids = self.memory.uids();
-        uids.extend(services.objects.values().map(|it| it.uid.clone()));
-        let orphans = marked
-            .into_iter()
-            .filter(|it| it.whose != Whose::Foreign && !uids.contains(&it.service_uid));
-        Some(orphans.map(|it| (it.id.clone(), it)).collect())
+        let remembered = self.memory.uids();
+        let there = services.objects.values();
+        let there: BTreeMap<&str, _> = there.map(|it| (it.uid.as_str(), it)).collect();
+        let leftover = |marked: Marked| {
+            let misplaced = match there.get(marked.service_uid.as_str()) {
+                Some(service) => Some((service.key.clone(), self.elsewhere(service, cloud)?)),
+                None if remembered.contains(&marked.service_uid) => return None,
+                None => None,
+            };
+            Some((marked.id.clone(), Leftover { marked, misplaced }))
+        };
+        let ours = marked.into_iter().filter(|it| it.whose != Whose::Foreign);
+        Some(ours.filter_map(leftover).collect())
     }
 
-    fn tell_orphan(&self, cloud: &CloudName, orphan: &Marked) {
+    /// Who serves a Service, if it is not that cloud, and nothing is under way there.
+    #[expect(clippy::option_option, reason = "that nobody does is an answer, too")]
+    fn elsewhere(&self, service: &Service, cloud: &CloudName) -> Option<Option<CloudName>> {
+        let remembered = self.memory.recall(&service.key);
+        if remembered.is_some_and(|(_, clouds)| clouds.contains(cloud)) {
+            return None;
+        }
+        match self.clouds.names().handling(service) {
+            Handling::Ensure(by) => (by != *cloud).then_some(Some(by)),
+            Handling::CleanUp(clouds) => (!clouds.contains(cloud)).then_some(None),
+            Handling::Nothing => Some(None),
+        }
+    }
+
+    fn tell_orphan(&self, cloud: &CloudName, orphan: &Leftover) {
+        let Leftover { marked, misplaced } = orphan;
+        let Some((key, by)) = misplaced else {
+            return self.tell_missing(cloud, marked);
+        };
+        let by = match by {
+            Some(by) => format!("cloud {by} serves now"),
+            None => "no cloud serves now".to_owned(),
+        };
+        let text = format!(
+            "Load balancer {} ({}) in cloud {cloud} was made for Service {key}, which {by}. It is left as it is: remove it \
+             in the cloud when nothing uses it any more, or let {cloud} serve the Service again (services.defaultCloud, \
+             or its class)",
+            marked.name, marked.id
+        );
+        warn!(%cloud, id = marked.id, "{text}");
+        self.tell_on_lease(EventType::Warning, "MisplacedLoadBalancer", text);
+    }
+
+    fn tell_missing(&self, cloud: &CloudName, orphan: &Marked) {
         let doubt = match &orphan.whose {
             Whose::Ours | Whose::Foreign => String::new(),
             Whose::Unclear(why) => {

@@ -46,6 +46,22 @@ impl Trouble for DraftError {
     }
 }
 
+/// The clouds that have load balancers, with their classes and the configured default.
+pub(crate) fn balancer_clouds(referee: &Referee) -> BalancerClouds {
+    let clouds = referee.clouds();
+    let serving = clouds.iter().filter(|it| it.balancers().is_some());
+    let mut names = BalancerClouds::new(serving.map(|it| it.name().clone()));
+    for cloud in clouds {
+        let classes = cloud.balancers().map_or(&[][..], Balancers::classes);
+        names = names.with_classes(cloud.name(), classes);
+    }
+    match &referee.rules().default_cloud {
+        DefaultCloud::First => names,
+        DefaultCloud::Named(cloud) => names.by_default(Some(cloud.clone())),
+        DefaultCloud::None => names.by_default(None),
+    }
+}
+
 /// Whether a call changes anything in the cloud.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Call {
@@ -55,20 +71,8 @@ enum Call {
 
 impl Clouds {
     pub(super) fn new(referee: &Referee, fence: Fence) -> Self {
-        let clouds = referee.clouds();
-        let serving = clouds.iter().filter(|it| it.balancers().is_some());
-        let mut names = BalancerClouds::new(serving.map(|it| it.name().clone()));
-        for cloud in clouds {
-            let classes = cloud.balancers().map_or(&[][..], Balancers::classes);
-            names = names.with_classes(cloud.name(), classes);
-        }
-        let names = match &referee.rules().default_cloud {
-            DefaultCloud::First => names,
-            DefaultCloud::Named(cloud) => names.by_default(Some(cloud.clone())),
-            DefaultCloud::None => names.by_default(None),
-        };
         Self {
-            names: Arc::new(names),
+            names: Arc::new(balancer_clouds(referee)),
             referee: referee.clone(),
             fence,
             wellbeing: Wellbeing::default(),

@@ -6,8 +6,7 @@
 use bowline_core::{Condition, Run, Service, StepId, Verb};
 use jiff::Timestamp;
 
-/// True: the load balancer is as the Service wants it. Unknown: the cloud cannot be read.
-pub(super) const READY: &str = "bowline.dev/LoadBalancerReady";
+pub(super) use bowline_core::READY_CONDITION as READY;
 
 /// All is as wanted.
 pub(super) fn ready() -> Condition {

@@ -25,6 +25,7 @@ mod publish;
 mod removal;
 mod steps;
 mod turn;
+mod unserved;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -38,12 +39,14 @@ use tokio::task::JoinSet;
 use tracing::{info, warn};
 
 use self::clouds::Clouds;
+pub(crate) use self::clouds::balancer_clouds;
 use self::memory::{Causes, Memory};
 use self::needs::Known;
 pub(crate) use self::needs::cluster_uid;
 pub use self::preview::{
     Asked, Document, DocumentError, PreviewError, PreviewParts, documents, preview,
 };
+use self::unserved::Complaints;
 use crate::election::Fence;
 use crate::endpoints::Slices;
 use crate::events::Recorder;
@@ -114,6 +117,7 @@ pub struct ServiceController {
     queue: WorkQueue<ServiceKey>,
     memory: Memory,
     known: Known,
+    complaints: Complaints,
     /// Nodes changed, or the endpoints of a Service.
     members_changed: Notify,
     /// Whether the API server knows `ipMode`.
@@ -140,6 +144,7 @@ impl ServiceController {
             queue,
             memory,
             known: Known::default(),
+            complaints: Complaints::default(),
             members_changed: Notify::new(),
             has_ip_mode: AtomicBool::new(true),
         })
@@ -217,12 +222,15 @@ impl ServiceController {
         let Some(after) = &change.after else {
             return known;
         };
-        let handling = self.clouds.names().handling(after);
+        let names = self.clouds.names();
+        let (handling, unserved) = (names.handling(after), names.unserved(after));
+        let concerned = known || handling != Handling::Nothing || unserved.is_some();
         let Some(before) = &change.before else {
-            return known || handling != Handling::Nothing;
+            return concerned;
         };
-        if self.clouds.names().handling(before) != handling || before.uid != after.uid {
-            return known || handling != Handling::Nothing;
+        let as_before = names.handling(before) == handling && names.unserved(before) == unserved;
+        if !as_before || before.uid != after.uid {
+            return concerned;
         }
         let Handling::Ensure(cloud) = &handling else {
             return false;
@@ -237,7 +245,10 @@ impl ServiceController {
     /// time where it seems to be right.
     fn compare_all(&self) {
         let all = self.parts.services.all();
-        let handled = |it: &&Arc<Service>| self.clouds.names().handling(it) != Handling::Nothing;
+        let names = self.clouds.names();
+        let handled = |it: &&Arc<Service>| {
+            names.handling(it) != Handling::Nothing || names.unserved(it).is_some()
+        };
         let handled: Vec<&Arc<Service>> = all.iter().filter(handled).collect();
         let count = u32::try_from(handled.len()).unwrap_or(u32::MAX);
         let spread = START_SPREAD.saturating_mul(count).min(START_LIMIT);

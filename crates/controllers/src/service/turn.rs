@@ -145,7 +145,7 @@ impl ServiceController {
             return Ok(Outcome::Done);
         };
         match handling {
-            Handling::Nothing => Ok(Outcome::Done),
+            Handling::Nothing => Ok(self.tell_unserved(&service)),
             Handling::Ensure(cloud) => self.ensure(service, &cloud, causes, errand, stop).await,
             Handling::CleanUp(clouds) => self.clean_up(service, clouds, errand, stop).await,
         }

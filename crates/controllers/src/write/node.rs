@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bowline_core::marks::{self, Applied};
+use bowline_core::shown;
 use bowline_core::{Initialization, NetworkCondition, Node, NodeAddress, Taint};
 use bowline_http::Random;
 use jiff::Timestamp;
@@ -180,14 +181,35 @@ impl NodeWriter {
         node: &Node,
         applied: &Applied,
     ) -> Result<Arc<Node>, WriteError> {
-        let what = "applying the marks";
+        self.apply("applying the marks", node, applied, marks::FIELD_MANAGER)
+            .await
+    }
+
+    /// Lets the node show whose it is, and nothing of that kind that was shown before and is not named: as above, under
+    /// a field manager of its own.
+    pub async fn show_owner(
+        &self,
+        node: &Node,
+        applied: &Applied,
+    ) -> Result<Arc<Node>, WriteError> {
+        self.apply("showing the owner", node, applied, shown::FIELD_MANAGER)
+            .await
+    }
+
+    async fn apply(
+        &self,
+        what: &'static str,
+        node: &Node,
+        applied: &Applied,
+        manager: &str,
+    ) -> Result<Arc<Node>, WriteError> {
         let mut metadata = marked(node, &applied.labels, &applied.annotations);
         metadata["name"] = node.name.as_str().into();
         let body = json!({ "apiVersion": "v1", "kind": "Node", "metadata": metadata });
         if self.withholds(what, node, &body) {
             return Ok(Arc::new(node.clone()));
         }
-        let params = PatchParams::apply(marks::FIELD_MANAGER).force();
+        let params = PatchParams::apply(manager).force();
         let patch = Patch::Apply(&body);
         let write = self.api.patch(&node.name, &params, &patch);
         Ok(Arc::new(

@@ -248,7 +248,7 @@ fn among_clouds_of_one_scheme_account_then_selectors_then_the_machine_decide() {
             Some("c"),
             "left alone: claimed by several clouds (a, b)",
         ),
-        // A selector takes no node from the only cloud of its scheme.
+        // Who has a selector has no other nodes, not even as the only cloud of the scheme.
         (
             [
                 ("a", Mine, true, NotMeant),
@@ -256,7 +256,7 @@ fn among_clouds_of_one_scheme_account_then_selectors_then_the_machine_decide() {
                 ("c", Foreign, false, Unsaid),
             ],
             None,
-            "owned by a, by its provider id",
+            "left alone: its provider id is of the kind of a, and none of them has such nodes",
         ),
     ] {
         let decided = decide(&node, &candidates(&all), machine.map(name).as_ref()).unwrap();

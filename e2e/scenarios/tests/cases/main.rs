@@ -17,6 +17,7 @@ mod lifecycle;
 mod lifecycle_guard;
 mod marks;
 mod ownership;
+mod ownership_shown;
 mod seeds;
 mod story;
 mod voices;

@@ -61,7 +61,12 @@ fn a_node_that_two_clouds_recognise_is_nobodys_until_one_lets_go() {
 #[test]
 fn a_provider_id_that_two_clouds_claim_is_nobodys() {
     scenario!(async || {
-        let bench = two("demo", "demo").await;
+        let mut bench = Bench::set_up(Setup {
+            clouds: &[("east", "demo"), ("west", "demo"), ("north", "other")],
+            ..Setup::default()
+        })
+        .await;
+        bench.start();
         for cloud in &bench.clouds {
             cloud.say("n1", found("demo://m-1"));
             cloud.say("n2", Script::Gone);
@@ -72,11 +77,26 @@ fn a_provider_id_that_two_clouds_claim_is_nobodys() {
         bench
             .put(known("n2", "demo://m-2", "Unknown", &[INTERNAL]))
             .await;
+        let begun = bench.world.clock.now();
         bench.long(3600).await;
-        // Both are asked which of them has the machines: both have the one, and none the other.
+        let minutes = usize::try_from(bench.since(begun).as_secs() / 60).unwrap() + 1;
         assert_eq!(bench.calls("n1"), []);
         assert_eq!(bench.calls("n2"), []);
         assert_eq!(bench.told("n1", "NodeContested"), 1);
+        assert_eq!(bench.told("n2", "NodeContested"), 1);
+        // Both are asked which of them has the machines, and nobody else: both have the one, and none the other. Each
+        // is asked about each node once a minute, beside the first tries to initialise the new one.
+        for cloud in &bench.clouds[..2] {
+            for (node, first) in [("n1", 2), ("n2", 1)] {
+                let asked = cloud.asked_about(node).len();
+                assert!(
+                    (1..=minutes + first).contains(&asked),
+                    "{node}: {asked} in {minutes} minutes"
+                );
+            }
+            assert_eq!(cloud.canaries(), 0);
+        }
+        assert_eq!(bench.clouds[2].calls(), 0);
     });
 }
 

@@ -1,6 +1,10 @@
 //! Several clouds in one cluster: whose Service, whose node.
 
-use bowline_scenarios::{Bench, Setup, scenario};
+use std::time::Duration;
+
+use bowline_controllers::manager::{CloudRules, DefaultCloud};
+use bowline_core::{CloudName, READY_CONDITION};
+use bowline_scenarios::{Bench, LEASE, Setup, is_real, only_in_memory, scenario};
 use futures::future::join_all;
 use serde_json::{Value, json};
 
@@ -126,6 +130,134 @@ fn a_service_that_moves_to_another_cloud_leaves_nothing_behind() {
             .await;
         assert_eq!(bench.clouds[1].balancers().all(), []);
         assert_eq!(bench.clouds[0].balancers().members(), ["n1", "n2", "n3"]);
+        assert_eq!(bench.finalizers("web"), [FIN]);
+    });
+}
+
+/// That cloud serves Services without a class, or none does.
+fn by_default(cloud: Option<&str>) -> CloudRules {
+    let named = |name| DefaultCloud::Named(CloudName::parse(name).unwrap());
+    CloudRules {
+        default_cloud: cloud.map_or(DefaultCloud::None, named),
+        ..CloudRules::default()
+    }
+}
+
+/// The Service `web` without a class, served by the cloud `demo`; then a manager with another default.
+async fn served_then(default: Option<&str>) -> Bench {
+    let mut bench = two_clouds().await;
+    for cloud in &bench.clouds {
+        let period = Duration::from_secs(if is_real() { 4 } else { 600 });
+        cloud.balancers().audit_every(period);
+    }
+    create(&bench, "web", None).await;
+    bench.until_told("web", "EnsuredLoadBalancer").await;
+    bench.stop().await;
+    bench.use_rules(by_default(default));
+    bench.start();
+    bench
+}
+
+#[test]
+fn a_load_balancer_that_another_default_leaves_behind_is_told_with_the_way_out_and_never_removed() {
+    scenario!(async || {
+        let mut bench = served_then(Some("west")).await;
+        bench.use_flags(&[crate::stage::ALONE, "--remove-orphaned-load-balancers"]);
+        bench.stop().await;
+        bench.start();
+        bench
+            .until("it is served anew", |it| {
+                it.told("web", "EnsuredLoadBalancer") == 2
+            })
+            .await;
+        assert_eq!(bench.clouds[1].balancers().members(), ["w1"]);
+        bench.until_told(LEASE, "MisplacedLoadBalancer").await;
+        let told = bench.message(LEASE, "MisplacedLoadBalancer").await;
+        for words in [
+            "in cloud demo was made for Service shop/web, which cloud west serves now",
+            "services.defaultCloud",
+        ] {
+            assert!(told.contains(words), "{told}");
+        }
+        let orphans = |cloud: &str| format!("bowline_orphaned_load_balancers{{cloud=\"{cloud}\"}}");
+        assert_eq!(bench.metric(&orphans("demo")), Some(1.0));
+        bench.long(1800).await;
+        assert_eq!(bench.clouds[0].balancers().all().len(), 1);
+        assert_eq!(bench.told(LEASE, "MisplacedLoadBalancer"), 1);
+        assert_eq!(bench.metric(&orphans("west")).unwrap_or(0.0), 0.0);
+    });
+}
+
+#[test]
+fn without_a_default_a_service_that_was_served_can_still_go() {
+    scenario!(async || {
+        let bench = served_then(None).await;
+        let conditions = bench.service("web")["status"]["conditions"].to_string();
+        assert!(conditions.contains(READY_CONDITION), "{conditions}");
+        bench.settle().await;
+        assert_eq!(bench.clouds[0].balancers().all().len(), 1);
+        bench.delete_service("web").await;
+        bench
+            .until("it is gone", |it| it.find_service("web").is_none())
+            .await;
+        assert_eq!(bench.clouds[0].balancers().all(), []);
+    });
+}
+
+#[test]
+fn without_a_default_a_service_that_others_hold_is_left_to_them_and_told_after_a_while() {
+    if !only_in_memory("it waits for five minutes") {
+        return;
+    }
+    scenario!(async || {
+        let mut bench = set_up(Setup::default()).await;
+        bench.use_rules(by_default(None));
+        bench.start();
+        let held = changed("web", |it| it["metadata"]["finalizers"] = json!([FIN]));
+        bench.create_service(held).await;
+        bench.settle().await;
+        let writes = bench.all_service_writes().len();
+        bench.delete_service("web").await;
+        bench.seconds(290).await;
+        assert_eq!(bench.told("web", "DeletionHeld"), 0);
+        bench.until_told("web", "DeletionHeld").await;
+        bench.long(3600).await;
+        let told = bench.message("web", "DeletionHeld").await;
+        assert!(
+            told.contains("services.defaultCloud") && told.contains(FIN),
+            "{told}"
+        );
+        assert_eq!(bench.told("web", "DeletionHeld"), 1);
+        assert_eq!(bench.all_service_writes().len(), writes);
+        assert_eq!(bench.finalizers("web"), [FIN]);
+        assert_eq!(bench.balancers().calls(), [""; 0]);
+    });
+}
+
+#[test]
+fn a_class_of_a_cloud_that_is_not_configured_is_told_and_what_to_do_when_it_cannot_go() {
+    scenario!(async || {
+        let mut bench = two_clouds().await;
+        create(&bench, "web", Some("bowline.dev/west")).await;
+        bench.until_told("web", "EnsuredLoadBalancer").await;
+        bench.stop().await;
+        bench.clouds.pop();
+        bench.start();
+        let told = bench.message("web", "UnknownCloud").await;
+        assert!(
+            told.contains("bowline.dev/west") && told.contains("there are demo"),
+            "{told}"
+        );
+        bench.delete_service("web").await;
+        bench
+            .until("the way out is told", |it| {
+                let told = it.messages("web", "UnknownCloud");
+                told.iter()
+                    .any(|it| it.contains("Configure cloud west again") && it.contains(FIN))
+            })
+            .await;
+        bench.settle().await;
+        assert_eq!(bench.told("web", "UnknownCloud"), 2);
         assert_eq!(bench.finalizers("web"), [FIN]);
     });
 }

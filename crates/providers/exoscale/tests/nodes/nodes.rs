@@ -364,3 +364,38 @@ async fn exoscale_case_97_what_an_answer_lacks_is_an_error_of_that_node() {
     stage.deform(I1, &json!({}));
     found(stage.ask_one(&worker()).await);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_node_whose_labels_say_another_zone_is_disclaimed_unless_the_operator_describes_it() {
+    let stage = Stage::configured("instances: {overrides: [{name: edge-1, external: true}]}").await;
+    const ZONE: &str = "topology.kubernetes.io/zone";
+    const REGION: &str = "topology.kubernetes.io/region";
+    let (here, there) = ("ch-gva-2", "de-fra-1");
+    for (name, labels, disclaimed) in [
+        ("w", &[][..], false),
+        ("w", &[(ZONE, here)], false),
+        ("w", &[(ZONE, there)], true),
+        // The zone counts before the region; an empty one says nothing.
+        ("w", &[(ZONE, here), (REGION, there)], false),
+        ("w", &[(ZONE, ""), (REGION, there)], true),
+        ("w", &[(REGION, here)], false),
+        ("w", &[(REGION, there)], true),
+        // Where the operator says what it is, its labels do not count.
+        ("edge-1", &[(ZONE, there)], false),
+    ] {
+        let mut node = known(name, &format!("exoscale://{I1}"));
+        for key in [ZONE, REGION] {
+            node.labels.remove(key);
+        }
+        let labels = labels.iter();
+        let labels = labels.map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+        node.labels.extend(labels);
+        assert_eq!(
+            stage.cloud.disclaims(&node),
+            disclaimed,
+            "{name} {:?}",
+            node.labels
+        );
+    }
+    assert_eq!(stage.calls(), [""; 0]);
+}

@@ -1,0 +1,111 @@
+//! Explanations for programs: JSON whose keys and words stay as they are. More may be added.
+
+use bowline_core::ownership::{Basis, Orphan, Selection};
+use bowline_core::{Claim, CloudName, Ownership, Voice};
+use serde_json::{Value, json};
+
+use super::{Answer, Explanation, Testimony};
+
+impl Explanation {
+    /// The explanation as JSON: `docs/several-clouds.md` says what is in it.
+    pub fn json(&self) -> Value {
+        let clouds = self.clouds.iter().map(testimony);
+        json!({
+            "node": self.node,
+            "providerID": self.provider_id,
+            "waits": self.waits,
+            "owner": decision(&self.owner),
+            "describer": decision(&self.describer),
+            "clouds": clouds.collect::<Vec<_>>(),
+            "advice": self.advice(),
+        })
+    }
+}
+
+fn decision(decision: &Ownership) -> Value {
+    let (kind, cloud, reason, clouds) = match decision {
+        Ownership::Owned { by, because } => ("owned", Some(by), basis(*because), Vec::new()),
+        Ownership::Nobody(why) => {
+            let (reason, clouds) = orphan(why);
+            ("nobody", None, reason, clouds)
+        }
+        Ownership::Contested(claimants) => (
+            "contested",
+            None,
+            "SeveralClaims",
+            claimants.iter().collect(),
+        ),
+        Ownership::Undecided(silent) => {
+            let silent = silent.iter().map(|(name, _)| name);
+            ("undecided", None, "CannotTell", silent.collect())
+        }
+    };
+    json!({
+        "decision": kind,
+        "cloud": cloud,
+        "reason": reason,
+        "clouds": clouds,
+        "message": decision.to_string(),
+    })
+}
+
+fn basis(basis: Basis) -> &'static str {
+    match basis {
+        Basis::ProviderId => "ProviderID",
+        Basis::Account => "Account",
+        Basis::Selector => "NodeSelector",
+        Basis::OnlyClaim => "OnlyMachine",
+        Basis::NobodyElse => "NobodyElse",
+        Basis::MachineId => "MachineID",
+        Basis::Voice => "DescribesItself",
+    }
+}
+
+fn orphan(orphan: &Orphan) -> (&'static str, Vec<&CloudName>) {
+    match orphan {
+        Orphan::ForeignProviderId => ("ForeignProviderID", Vec::new()),
+        Orphan::ForeignAccount(clouds) => ("ForeignAccount", clouds.iter().collect()),
+        Orphan::MalformedProviderId { cloud, .. } => ("MalformedProviderID", vec![cloud]),
+        Orphan::Unrecognized => ("NoMachine", Vec::new()),
+        Orphan::Departed(cloud) => ("Departed", vec![cloud]),
+        Orphan::Undescribed(cloud) => ("NotDescribed", vec![cloud]),
+    }
+}
+
+fn testimony(said: &Testimony) -> Value {
+    let candidate = &said.candidate;
+    let (claim, why) = match &candidate.claim {
+        Claim::Mine => ("mine", None),
+        Claim::Leftover => ("leftover", None),
+        Claim::Foreign => ("foreign", None),
+        Claim::Malformed(why) => ("malformed", Some(why)),
+    };
+    let selector = match candidate.selection {
+        Selection::Unsaid => "none",
+        Selection::Meant => "matches",
+        Selection::NotMeant => "doesNotMatch",
+    };
+    let describes = match said.voice {
+        Voice::Always => "always",
+        Voice::Owner => "ifOwner",
+        Voice::Never => "never",
+    };
+    let (answer, detail) = match &said.answer {
+        None => ("notAsked", None),
+        Some(Answer::Has) => ("hasMachine", None),
+        Some(Answer::Gone(evidence)) => ("gone", Some(evidence)),
+        Some(Answer::NotMine) => ("noMachine", None),
+        Some(Answer::CannotTell(why)) => ("cannotTell", Some(why)),
+    };
+    json!({
+        "name": candidate.name,
+        "provider": said.provider,
+        "claim": claim,
+        "claimMessage": why,
+        "disclaims": candidate.disclaims,
+        "nodeSelector": selector,
+        "describes": describes,
+        "answer": answer,
+        "answerMessage": detail,
+    })
+}
