@@ -139,7 +139,9 @@ impl Wellbeing {
         };
         let now = Instant::now();
         let failure = watched.failing.entry(purpose).or_insert_with(|| {
-            warn!(cloud = %name, purpose = what, error = error.chain(), "calls fail");
+            // Whoever made the call tells what came back.
+            let kind = error.kind().reason();
+            warn!(cloud = %name, purpose = what, kind, "calls fail");
             Failure {
                 kind: error.kind(),
                 text: String::new(),
