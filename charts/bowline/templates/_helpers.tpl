@@ -139,8 +139,8 @@ maskSizeIPv6: node-cidr-mask-size-ipv6
 {{- define "bowline.checkedArgs" -}}
 {{- $ours := dict "cloud-provider" "provider" "cluster-name" "clusterName" "concurrent-service-syncs" "concurrentServiceSyncs"
       "controllers" "controllers" "leader-elect-resource-name" "leaderElection.name"
-      "leader-elect-resource-namespace" "leaderElection.namespace" "mode" "mode" "secure-port" "securePort" "v" "logLevel"
-      "allocate-node-cidrs" "ipam.enabled" "config" "config" -}}
+      "leader-elect-resource-namespace" "leaderElection.namespace" "hold-leases" "leaderElection.hold" "mode" "mode"
+      "secure-port" "securePort" "v" "logLevel" "allocate-node-cidrs" "ipam.enabled" "config" "config" -}}
 {{- with (include "bowline.cloud" . | fromYaml).configValue -}}
 {{- $_ := set $ours "cloud-config" . -}}
 {{- end -}}

@@ -20,7 +20,7 @@ const COMMANDS: [(&str, &str); 8] = [
     ),
     (
         "explain",
-        "who looks after a node (explain node) or a Service (explain service), and why",
+        "who looks after a node or a Service, and why: explain node NAME, explain service NAME",
     ),
     (
         "plan",

@@ -434,3 +434,76 @@ fn every_case_has_a_test_or_a_reason() {
         );
     }
 }
+
+/// The pages that people read: those at the root, and all below `docs`.
+fn pages() -> Vec<PathBuf> {
+    let mut pages = Vec::new();
+    let mut folders = vec![workspace().join("docs")];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|it| it == "md") {
+                pages.push(path);
+            }
+        }
+    }
+    for entry in std::fs::read_dir(workspace()).unwrap() {
+        let path = entry.unwrap().path();
+        pages.extend(
+            path.extension()
+                .is_some_and(|it| it == "md")
+                .then_some(path),
+        );
+    }
+    pages.sort();
+    pages
+}
+
+/// The anchors of a page, one for each heading.
+fn anchors(text: &str) -> BTreeSet<String> {
+    let headings = text.lines().filter(|line| line.starts_with('#'));
+    let slug = |line: &str| {
+        let title = line.trim_start_matches('#').trim().to_lowercase();
+        let kept = title
+            .chars()
+            .filter(|c| c.is_alphanumeric() || " -_".contains(*c));
+        kept.collect::<String>().replace(' ', "-")
+    };
+    headings.map(slug).collect()
+}
+
+#[test]
+fn every_link_between_pages_leads_somewhere() {
+    let mut wrong = Vec::new();
+    let mut followed = 0;
+    for page in pages() {
+        let text = std::fs::read_to_string(&page).unwrap();
+        for link in text.split("](").skip(1) {
+            let Some((target, _)) = link.split_once(')') else {
+                continue;
+            };
+            if target.contains("://") || target.starts_with("mailto:") || target.contains(' ') {
+                continue;
+            }
+            followed += 1;
+            let (file, anchor) = target.split_once('#').unwrap_or((target, ""));
+            let path = if file.is_empty() {
+                page.clone()
+            } else {
+                page.parent().unwrap().join(file)
+            };
+            let is_there = path.exists();
+            let has_anchor = || {
+                let text = std::fs::read_to_string(&path).unwrap();
+                anchor.is_empty() || anchors(&text).contains(anchor)
+            };
+            if !is_there || (path.is_file() && !has_anchor()) {
+                wrong.push(format!("{}: {target}", page.display()));
+            }
+        }
+    }
+    assert!(followed > 50, "only {followed} links were found");
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}

@@ -103,18 +103,32 @@ impl Owners {
         let Ownership::Owned { by, .. } = &ownership else {
             return Err(ownership);
         };
+        let mut found = asked.into_iter().zip(answers);
+        let found = found.find(|(it, _)| it.cloud().name() == by);
+        let Some((lookups, answer)) = found else {
+            return Err(ownership);
+        };
+        self.remember(node, by, &answer);
+        Ok(Describer {
+            lookups,
+            answer: Some(answer),
+        })
+    }
+
+    /// Remembers which cloud alone has the machine of a node, under the provider id that it has or is about to be given:
+    /// other accounts could have given one like it, and nobody shall wonder whose it is once it is written.
+    fn remember(&self, node: &Node, cloud: &CloudName, answer: &Lookup) {
         if node.provider_id.is_some() {
-            self.referee.found_at(node, by);
+            self.referee.found_at(node, cloud);
+        } else if let Lookup::Found(instance) = answer
+            && let Some(id) = &instance.provider_id
+        {
+            let given = Node {
+                provider_id: Some(id.to_string()),
+                ..node.clone()
+            };
+            self.referee.found_at(&given, cloud);
         }
-        asked
-            .into_iter()
-            .zip(answers)
-            .find(|(it, _)| it.cloud().name() == by)
-            .map(|(lookups, answer)| Describer {
-                lookups,
-                answer: Some(answer),
-            })
-            .ok_or(ownership)
     }
 
     /// The one cloud that is to be asked what a node is, as far as that can be told without asking any; none if

@@ -10,7 +10,7 @@ use bowline_core::{Belonging, Cloud, CloudName, GuardPolicy, Node, Ownership, Se
 const REMEMBERED: usize = 65_536;
 
 /// What is configured about clouds that is not for them.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CloudRules {
     /// Which cloud serves Services without a class.
     pub default_cloud: DefaultCloud,

@@ -44,7 +44,7 @@ fn kind(kind: options::Kind) -> Kind {
         options::Kind::Float => Kind::Number,
         options::Kind::Switch => Kind::Switch,
         options::Kind::Duration => Kind::Duration,
-        options::Kind::List => Kind::Texts,
+        options::Kind::List | options::Kind::Leases => Kind::Texts,
         options::Kind::IntegerList => Kind::Whole(i64::MIN, i64::MAX).list(),
         options::Kind::Repeated => Kind::Text.list(),
         options::Kind::Gates => Kind::Switch.map(),

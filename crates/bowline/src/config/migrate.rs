@@ -3,6 +3,7 @@
 //! Secrets stay where they are, or are asked to be put into a Secret; none is ever shown. Several originals become one
 //! configuration by adding each to what was made of those before.
 
+mod hold;
 mod merge;
 
 use std::collections::BTreeSet;
@@ -60,7 +61,10 @@ pub(crate) fn migrate(
     let manager = manager(original.line);
     let mut remarks = adopter.remarks;
     let configuration = match before {
-        Some(before) => before.with(cloud, manager, &mut remarks)?,
+        Some(before) => {
+            let election = &original.line.options.election;
+            before.with(cloud, (manager, election), &mut remarks)?
+        }
         None => {
             let mut configuration = Map::new();
             configuration.insert("clouds".to_owned(), json!([cloud]));

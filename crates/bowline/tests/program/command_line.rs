@@ -230,20 +230,80 @@ fn a_reader_that_goes_away_is_no_error() {
 }
 
 #[test]
-fn under_an_originals_name_it_is_that_original() {
-    let folder = tempfile::tempdir().unwrap();
-    let link = folder.path().join("cloudscale-cloud-controller-manager");
-    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_bowline"), &link).unwrap();
-    let help = run(program(&link, &["--help"]));
-    assert_eq!(help.code, Some(0));
-    assert!(
-        help.stdout
-            .contains("cloudscale-cloud-controller-manager [flags]")
-    );
-    assert!(help.stdout.contains("(default \"cloudscale\")"));
-    // There are no commands under that name, as in the original.
-    run(program(&link, &["sandbox"])).failed_with(&[
-        "\"cloudscale-cloud-controller-manager\" does not take any arguments, got [\"sandbox\"]",
+fn leases_to_hold_are_refused_with_the_flag_the_value_and_what_is_allowed() {
+    for bad in ["Kube-System/a", "a/b/c", "kube-system/", "a b"] {
+        let ended = run(bowline(&[
+            "--cloud-provider=cloudscale",
+            &format!("--hold-leases=kube-system/fine,{bad}"),
+        ]));
+        let value = format!("\"{bad}\" is no Lease");
+        let words = ["--hold-leases", &value, "must be NAMESPACE/NAME, or NAME"];
+        ended.failed_with(&words);
+        assert!(ended.stderr.starts_with("Usage:"), "{bad}");
+    }
+    run(bowline(&[
+        "--cloud-provider=cloudscale",
+        "--hold-leases=a",
+        "--leader-elect=false",
+    ]))
+    .failed_with(&[
+        "--hold-leases needs leader election",
+        "--leader-elect=false",
     ]);
-    run(program(&link, &["--nonsense"])).failed_with(&["unknown flag: --nonsense"]);
+}
+
+/// The names of the originals, each a link to the program, as in the image.
+fn originals() -> (tempfile::TempDir, Vec<(String, std::path::PathBuf)>) {
+    let folder = tempfile::tempdir().unwrap();
+    let names = include_str!("../../../../deploy/commands").split_whitespace();
+    let link = |name: &str| {
+        let link = folder.path().join(name);
+        std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_bowline"), &link).unwrap();
+        (name.to_owned(), link)
+    };
+    let links: Vec<_> = names.map(link).collect();
+    assert_eq!(links.len(), 5, "five originals");
+    (folder, links)
+}
+
+#[test]
+fn under_an_originals_name_it_is_that_original() {
+    let (_folder, links) = originals();
+    for (name, link) in links {
+        let provider = name.strip_suffix("-cloud-controller-manager").unwrap();
+        let help = run(program(&link, &["--help"]));
+        assert_eq!(help.code, Some(0), "{name}");
+        assert!(help.stdout.contains(&format!("{name} [flags]")));
+        let preset = format!("(default \"{provider}\")");
+        assert!(help.stdout.contains(&preset), "{name}");
+        // There are no commands under that name, as in the original.
+        let refused = format!("\"{name}\" does not take any arguments, got [\"sandbox\"]");
+        run(program(&link, &["sandbox"])).failed_with(&[&refused]);
+        run(program(&link, &["--nonsense"])).failed_with(&["unknown flag: --nonsense"]);
+    }
+}
+
+#[test]
+fn under_an_originals_name_a_configuration_counts_and_not_the_name() {
+    let (folder, links) = originals();
+    let file = folder.path().join("bowline.yaml");
+    let text = "clouds:\n- {name: a, provider: cloudscale, settings: {accessToken: {environment: NOT_HERE}}}\n\
+                - {name: b, provider: exoscale, settings: {global: {zone: ch-gva-2, apiKey: {environment: NOR_HERE}, \
+                apiSecret: {environment: NOR_HERE}}}}\nservices: {defaultCloud: none}\n";
+    std::fs::write(&file, text).unwrap();
+    let config = format!("--config={}", file.display());
+    for (name, link) in links {
+        let ended = run(program(
+            &link,
+            &[&config, "--master=http://127.0.0.1:1", "--secure-port=0"],
+        ));
+        // Both of its clouds are asked for, whatever the name.
+        ended.failed_with(&["NOT_HERE: it is not set", "NOR_HERE: it is not set"]);
+        let provider = name.strip_suffix("-cloud-controller-manager").unwrap();
+        let said = format!("--cloud-provider={provider}");
+        run(program(&link, &[&config, &said]))
+            .failed_with(&["--config and --cloud-provider exclude each other"]);
+        run(program(&link, &[&config, "--cloud-config=/etc/cloud.conf"]))
+            .failed_with(&["--config and --cloud-config exclude each other"]);
+    }
 }

@@ -75,6 +75,30 @@ fn values_that_a_provider_refuses_and_flags_that_do_not_fit_together_are_told_to
 }
 
 #[test]
+fn leases_to_hold_can_stand_in_the_configuration_and_are_checked_there() {
+    let cloud = "clouds:\n- {name: a, provider: cloudscale, settings: {accessToken: {environment: NOT_HERE}}}\n";
+    for (manager, wanted) in [
+        ("{hold-leases: [kube-system/one, two]}", None),
+        ("{hold-leases: 'kube-system/one,two'}", None),
+        (
+            "{hold-leases: [kube-system/One]}",
+            Some("3:24: manager.hold-leases: \"kube-system/One\" is not allowed"),
+        ),
+        (
+            "{hold-leases: [one], leader-elect: false}",
+            Some("--hold-leases needs leader election"),
+        ),
+    ] {
+        let (_folder, path) = file(&format!("{cloud}manager: {manager}\n"));
+        let ended = check(&path);
+        let code = i32::from(wanted.is_some());
+        assert_eq!(ended.code, Some(code), "{manager}: {ended:?}");
+        let words = wanted.unwrap_or_default();
+        assert!(ended.stderr.contains(words), "{words}: {}", ended.stderr);
+    }
+}
+
+#[test]
 fn a_right_configuration_is_told_to_be_so_with_what_it_runs() {
     let text = "clouds:\n- {name: a, provider: cloudscale, settings: {accessToken: {environment: NOT_HERE}}}\n\
                 - {name: b, provider: talos, settings: {}}\nmanager: {controllers: [cloud-node-controller]}\n";

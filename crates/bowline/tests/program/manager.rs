@@ -6,6 +6,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bowline_http::{BaseUrl, Connector, HttpClient, ProxyRules, RetryPolicy, Route, Tls};
 use bowline_simulator::World;
 use bowline_simulator::cloudscale::{Cloudscale, Config, DEFAULT_TOKEN, MachineSpec};
 use bowline_simulator::cluster::Cluster;
@@ -136,6 +137,21 @@ impl Stage {
         )
     }
 
+    /// Somebody else holds that lease from now on, for so many seconds.
+    fn give(&self, lease: &str, holder: &str, seconds: u32) {
+        let now = self.world.clock.now().strftime("%Y-%m-%dT%H:%M:%S%.6fZ");
+        let now = now.to_string();
+        let object = serde_json::json!({
+            "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+            "metadata": {"namespace": LEASE.0, "name": lease},
+            "spec": {
+                "holderIdentity": holder, "leaseDurationSeconds": seconds, "leaseTransitions": 0,
+                "acquireTime": now, "renewTime": now,
+            },
+        });
+        self.cluster.install([object]).unwrap();
+    }
+
     async fn new_holder(&self, old: &str) -> String {
         self.until("somebody leads", |stage| {
             stage
@@ -158,6 +174,54 @@ async fn logged(mut running: Running, text: &'static str) -> Running {
         running
     };
     spawn_blocking(waiting).await.unwrap()
+}
+
+/// What is said at that path of the serving port, after its status.
+async fn asked(port: u16, path: &'static str) -> String {
+    let tls = Tls::new().insecure(true).build().unwrap();
+    let base = BaseUrl::parse(&format!("https://127.0.0.1:{port}")).unwrap();
+    let connector = Connector::real(tls, ProxyRules::default());
+    let client = HttpClient::builder("manager", base, connector);
+    let client = client.retry(RetryPolicy::never()).build();
+    let (status, body) = match client.get(Route::new(path)).send().await {
+        Ok(reply) => (reply.status(), reply.bytes().to_vec()),
+        Err(error) => (error.status().unwrap(), error.body().to_vec()),
+    };
+    format!("{status} {}", String::from_utf8(body).unwrap())
+}
+
+#[tokio::test]
+async fn whom_a_manager_waits_for_is_told_in_its_log_and_at_readyz() {
+    let stage = Stage::new().await;
+    // Longer than the test: only the word of its holder ends it.
+    stage.give("cloud-controller-manager-talos", "original_1", 3600);
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = free.local_addr().unwrap().port();
+    drop(free);
+    let running = stage.start(&[
+        "--bind-address=127.0.0.1",
+        &format!("--secure-port={port}"),
+        "--hold-leases=cloud-controller-manager-talos",
+        "--authorization-always-allow-paths=/livez,/readyz/held-leases",
+    ]);
+    stage.join("worker-1");
+    let running = logged(running, "waiting for the lease: it is held by original_1").await;
+    let path = "readyz/held-leases";
+    let said = asked(port, path).await;
+    let words = "waiting for lease kube-system/cloud-controller-manager-talos (--hold-leases): it is held by original_1";
+    assert!(said.contains(words) && said.starts_with("500 "), "{said}");
+    let said = asked(port, "livez").await;
+    assert!(
+        said.starts_with("200 "),
+        "nothing is wrong with the process: {said}"
+    );
+    // It is given up: then there is something to do.
+    stage.give("cloud-controller-manager-talos", "", 1);
+    stage.initialized("worker-1").await;
+    let said = asked(port, path).await;
+    assert!(said.starts_with("200 "), "{said}");
+    running.signal("TERM");
+    assert_eq!(end(running).await.code, Some(0));
 }
 
 #[tokio::test]

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bowline_http::{Clock, Random};
+use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::api::{ObjectMeta, PostParams};
 use kube::{Api, Client};
@@ -10,7 +11,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 
 use super::fence::Fence;
 use super::record::{Act, Record, Sighting, decide};
-use super::terms::{ElectionError, LeaseName, Loss, Lost, Observer, Timing};
+use super::terms::{ElectionError, LeaseName, Loss, Lost, Observer, Timing, Wait};
 
 /// How far attempts to acquire are spread: standbys shall not all knock at the same moment.
 const JITTER_FACTOR: f64 = 1.2;
@@ -47,6 +48,10 @@ pub struct Elector {
     fence: Fence,
     seen: Option<(Lease, Sighting)>,
     leading: bool,
+    /// Who is known to have ended: its claim counts no more, expired or not.
+    ended: Option<String>,
+    /// From whom the Lease was taken because it did not give it back.
+    predecessor: Option<String>,
 }
 
 /// What one attempt found.
@@ -67,7 +72,7 @@ impl Elector {
             random,
             observer,
         } = candidate;
-        observer.leading(&lease.name, false);
+        observer.leading(&lease, false);
         let fence = Fence::closed(
             lease.to_string(),
             timing.renew_deadline,
@@ -85,6 +90,8 @@ impl Elector {
             fence,
             seen: None,
             leading: false,
+            ended: None,
+            predecessor: None,
         }
     }
 
@@ -98,6 +105,25 @@ impl Elector {
         &self.lease
     }
 
+    /// Lets the claim of that identity count no more: whoever was called so is known to work no longer.
+    pub(super) fn succeed(&mut self, ended: Option<String>) {
+        self.ended = ended;
+    }
+
+    /// Only looks, for ever, so that the Lease of somebody who is gone runs out by our clock.
+    pub(super) async fn follow(&mut self) {
+        loop {
+            if let Err(error) = self.look().await {
+                tracing::debug!(lease = %self.lease, "cannot look at it: {}", error.chain());
+            }
+            self.pause().await;
+        }
+    }
+
+    async fn pause(&self) {
+        sleep(self.random.jitter(self.timing.retry_period, JITTER_FACTOR)).await;
+    }
+
     /// Competes until the Lease is ours. Survives an API server that is away; can be dropped at any
     /// point.
     pub async fn acquire(mut self) -> Held {
@@ -106,8 +132,17 @@ impl Elector {
         loop {
             let (now, sick) = match self.attempt().await {
                 Ok(Attempt::Ours) => break,
-                Ok(Attempt::HeldBy(holder)) => (format!("it is held by {holder}"), false),
-                Err(error) => (error.chain(), true),
+                Ok(Attempt::HeldBy(holder)) => {
+                    let seen = self.seen.as_ref().map(|(lease, _)| lease);
+                    let wait = Wait::HeldBy(&holder);
+                    self.observer.waiting(&self.lease, seen, &wait);
+                    (wait.to_string(), false)
+                }
+                Err(error) => {
+                    let wait = Wait::Failing(error.chain());
+                    self.observer.waiting(&self.lease, None, &wait);
+                    (wait.to_string(), true)
+                }
             };
             // Once per change, not once per attempt: a standby stands by for months.
             if now != told {
@@ -118,7 +153,7 @@ impl Elector {
                 }
                 told = now;
             }
-            sleep(self.random.jitter(self.timing.retry_period, JITTER_FACTOR)).await;
+            self.pause().await;
         }
         self.leading = true;
         self.announce("became leader", true);
@@ -141,14 +176,9 @@ impl Elector {
             // Somebody took it; whether it has expired since is no longer our business.
             return Ok(Attempt::HeldBy(holder.clone()));
         }
-        let is_lost = sighting.is_some_and(|seen| !seen.record.holder.is_empty()) && !self.leading;
-        match decide(
-            sighting,
-            now,
-            date,
-            &self.identity,
-            self.timing.lease_duration,
-        ) {
+        let before = sighting.map(|seen| seen.record.holder.clone());
+        let lost = before.filter(|holder| !holder.is_empty() && !self.leading);
+        match self.decide(now, date) {
             Act::Create(record) => self.write(record, false).await?,
             Act::Update(record) => self.write(record, true).await?,
             Act::Wait => {
@@ -156,10 +186,23 @@ impl Elector {
                 return Ok(Attempt::HeldBy(holder.unwrap_or_default()));
             }
         }
-        if is_lost {
+        if lost.is_some() {
             self.fence.succeed_a_lost_leader();
+            self.predecessor = lost;
         }
         Ok(Attempt::Ours)
+    }
+
+    fn decide(&self, now: Instant, date: Timestamp) -> Act {
+        let sighting = self.seen.as_ref().map(|(_, sighting)| sighting);
+        let (identity, ended) = (&self.identity, self.ended.as_deref());
+        decide(
+            sighting,
+            (now, date),
+            identity,
+            ended,
+            self.timing.lease_duration,
+        )
     }
 
     /// Renews from what we remember, without reading first. False if that did not work and the
@@ -170,21 +213,14 @@ impl Elector {
         if !sighting.is_some_and(|seen| seen.is_valid(now)) {
             return Ok(false);
         }
-        let act = decide(
-            sighting,
-            now,
-            date,
-            &self.identity,
-            self.timing.lease_duration,
-        );
-        let Act::Update(record) = act else {
+        let Act::Update(record) = self.decide(now, date) else {
             return Ok(false);
         };
         match self.write(record, true).await {
             Ok(()) => Ok(true),
             Err(error) => {
                 tracing::debug!(lease = %self.lease, "direct renewal failed: {}", error.chain());
-                self.observer.slow_path(&self.lease.name);
+                self.observer.slow_path(&self.lease);
                 Ok(false)
             }
         }
@@ -261,7 +297,7 @@ impl Elector {
 
     fn announce(&self, what: &str, leading: bool) {
         tracing::info!(lease = %self.lease, identity = self.identity, "{what}");
-        self.observer.leading(&self.lease.name, leading);
+        self.observer.leading(&self.lease, leading);
         if let Some((lease, _)) = &self.seen {
             self.observer
                 .event(lease, &format!("{} {what}", self.identity));
@@ -281,6 +317,11 @@ impl Held {
     /// To be asked before every write.
     pub fn fence(&self) -> Fence {
         self.0.fence()
+    }
+
+    /// From whom it was taken, if that one did not give it back.
+    pub(super) fn predecessor(&self) -> Option<String> {
+        self.0.predecessor.clone()
     }
 
     /// Renews until the Lease is lost. When it returns, the fence is shut. Can be dropped at any
@@ -306,7 +347,7 @@ impl Held {
         elector.fence.shut();
         if std::mem::take(&mut elector.leading) {
             // No event: others may lead by now, and who has lost the Lease writes nothing more.
-            elector.observer.leading(&elector.lease.name, false);
+            elector.observer.leading(&elector.lease, false);
         }
         Lost {
             lease: elector.lease.clone(),

@@ -19,8 +19,8 @@ pub use elector::{Candidate, Elector, Held};
 pub use fence::{Fence, Fenced};
 pub use migration::{BadMigration, Migration, MigrationEntry, Placement};
 pub use record::{Act, Record, Sighting, decide};
-pub use set::{HeldSet, LeaseSet};
-pub use terms::{ElectionError, LeaseName, Loss, Lost, Observer, Timing};
+pub use set::{HeldSet, Interrupted, LeaseSet};
+pub use terms::{ElectionError, LeaseName, Loss, Lost, Observer, Timing, Wait};
 
 use bowline_http::Random;
 

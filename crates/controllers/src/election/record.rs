@@ -100,12 +100,13 @@ pub enum Act {
 
 /// Decides what `identity` does about the Lease it sees (none if there is no such Lease).
 ///
-/// `now` is tokio's clock and judges expiry; `date` is the time of day that is written.
+/// `now` is tokio's clock and judges expiry; `date` is the time of day that is written. The claim of
+/// `ended` does not count: it is known to be over, although the record looks alive.
 pub fn decide(
     seen: Option<&Sighting>,
-    now: Instant,
-    date: Timestamp,
+    (now, date): (Instant, Timestamp),
     identity: &str,
+    ended: Option<&str>,
     lease_duration: Duration,
 ) -> Act {
     let fresh = |acquired, transitions| Record {
@@ -123,7 +124,8 @@ pub fn decide(
     if old.holder == identity {
         return Act::Update(fresh(old.acquired.unwrap_or(date), old.transitions));
     }
-    if !old.holder.is_empty() && seen.is_valid(now) {
+    let counts = !old.holder.is_empty() && ended != Some(old.holder.as_str());
+    if counts && seen.is_valid(now) {
         return Act::Wait;
     }
     Act::Update(fresh(date, old.transitions.saturating_add(1)))
@@ -206,10 +208,15 @@ mod tests {
             ),
         ] {
             assert_eq!(
-                decide(seen.as_ref(), at, today, "me", LEASE),
+                decide(seen.as_ref(), (at, today), "me", None, LEASE),
                 expected,
                 "{name}"
             );
+        }
+        for (ended, expected) in [("they", Act::Update(ours(today, 5))), ("others", Act::Wait)] {
+            let seen = sighting("they");
+            let act = decide(Some(&seen), (start, today), "me", Some(ended), LEASE);
+            assert_eq!(act, expected, "{ended} is known to have ended");
         }
     }
 

@@ -1,6 +1,6 @@
 //! The words of an election: which Lease, which durations, who listens, what goes wrong.
 
-use bowline_core::error_chain;
+use bowline_core::{error_chain, quote};
 use std::time::Duration;
 
 use k8s_openapi::api::coordination::v1::Lease;
@@ -17,6 +17,36 @@ pub struct LeaseName {
     pub namespace: String,
     /// Its name.
     pub name: String,
+}
+
+/// Longest name of a namespace: it is a DNS label.
+const LONGEST_NAMESPACE: usize = 63;
+/// Longest name of a Lease: it is a DNS subdomain.
+const LONGEST_NAME: usize = 253;
+
+impl LeaseName {
+    /// Reads `<namespace>/<name>`, or `<name>` for a Lease of that other namespace.
+    pub fn parse(text: &str, namespace: &str) -> Result<Self, String> {
+        let (namespace, name) = text.split_once('/').unwrap_or((namespace, text));
+        let is_namespace = is_dns_label(namespace) && namespace.len() <= LONGEST_NAMESPACE;
+        if is_namespace && name.len() <= LONGEST_NAME && name.split('.').all(is_dns_label) {
+            Ok(Self {
+                namespace: namespace.to_owned(),
+                name: name.to_owned(),
+            })
+        } else {
+            Err(format!(
+                "{} is no Lease: it must be NAMESPACE/NAME, or NAME in --leader-elect-resource-namespace, of lower-case \
+                 letters, digits, dashes and, in NAME, dots, such as kube-system/cloud-controller-manager-talos",
+                quote(text)
+            ))
+        }
+    }
+}
+
+fn is_dns_label(text: &str) -> bool {
+    let inner = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || c == b'-';
+    !text.is_empty() && !text.starts_with('-') && !text.ends_with('-') && text.bytes().all(inner)
 }
 
 impl std::fmt::Display for LeaseName {
@@ -53,15 +83,38 @@ impl From<&ElectionOptions> for Timing {
     }
 }
 
+/// Why a Lease is not ours yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Wait<'a> {
+    /// Somebody else has it.
+    HeldBy(&'a str),
+    /// It cannot be read or written, for that reason.
+    Failing(String),
+}
+
+impl std::fmt::Display for Wait<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::HeldBy(holder) => write!(f, "it is held by {holder}"),
+            Self::Failing(reason) => f.write_str(reason),
+        }
+    }
+}
+
 /// Hears what happens in an election: for metrics and events.
 pub trait Observer: Send + Sync {
-    /// Whether this process leads under the Lease of that name; also told once at the start.
-    fn leading(&self, lease: &str, leading: bool) {
+    /// Whether this process has that Lease; also told once at the start.
+    fn leading(&self, lease: &LeaseName, leading: bool) {
         let _ = (lease, leading);
     }
 
+    /// An attempt to get that Lease did not succeed; told after each. The object is as it was seen.
+    fn waiting(&self, lease: &LeaseName, seen: Option<&Lease>, wait: &Wait<'_>) {
+        let _ = (lease, seen, wait);
+    }
+
     /// A leader had to read its Lease again because the direct renewal did not work.
-    fn slow_path(&self, lease: &str) {
+    fn slow_path(&self, lease: &LeaseName) {
         let _ = lease;
     }
 
@@ -77,12 +130,12 @@ impl Observer for () {}
 
 /// The metrics alone, without events.
 impl Observer for crate::metrics::Metrics {
-    fn leading(&self, lease: &str, leading: bool) {
-        self.election.leading(lease, leading);
+    fn leading(&self, lease: &LeaseName, leading: bool) {
+        self.election.leading(&lease.name, leading);
     }
 
-    fn slow_path(&self, lease: &str) {
-        self.election.slow_renewal(lease);
+    fn slow_path(&self, lease: &LeaseName) {
+        self.election.slow_renewal(&lease.name);
     }
 }
 
@@ -135,4 +188,43 @@ pub enum Loss {
     /// It could not be renewed in time, or this process was frozen for too long.
     #[error("it was not renewed within the deadline")]
     Deadline,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lease_is_named_with_its_namespace_or_is_in_the_usual_one() {
+        let long = "a".repeat(64);
+        for (text, expected) in [
+            ("ns/name", Some("ns/name")),
+            (
+                "cloud-controller-manager-talos",
+                Some("usual/cloud-controller-manager-talos"),
+            ),
+            ("a.b/c", None),
+            ("ns/a.b-1", Some("ns/a.b-1")),
+            ("", None),
+            ("/name", None),
+            ("ns/", None),
+            ("ns/name/more", None),
+            ("ns/Name", None),
+            ("ns/-name", None),
+            ("ns/name.", None),
+            ("ns / name", None),
+            ("n_s/name", None),
+            (&format!("{long}/name"), None),
+        ] {
+            let parsed = LeaseName::parse(text, "usual");
+            let shown = parsed.as_ref().map(ToString::to_string).ok();
+            assert_eq!(shown.as_deref(), expected, "{text:?}");
+            if let Err(problem) = parsed {
+                assert!(
+                    problem.contains(&quote(text)) && problem.contains("NAMESPACE/NAME"),
+                    "{problem}"
+                );
+            }
+        }
+    }
 }

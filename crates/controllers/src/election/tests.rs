@@ -22,6 +22,8 @@ use tower::BoxError;
 
 use super::*;
 
+mod sets;
+
 const TIMING: Timing = Timing {
     lease_duration: Duration::from_secs(15),
     renew_deadline: Duration::from_secs(10),
@@ -148,17 +150,25 @@ impl World {
     }
 
     fn lease(&self) -> Record {
+        self.lease_of("manager")
+    }
+
+    fn lease_of(&self, name: &str) -> Record {
         let store = self.store.lock().unwrap();
-        let lease = store.leases.get("manager");
+        let lease = store.leases.get(name);
         Record::from_spec(lease.and_then(|lease| lease.spec.as_ref()))
     }
 
     fn write(&self, record: &Record) {
+        self.write_to("manager", record);
+    }
+
+    fn write_to(&self, name: &str, record: &Record) {
         let mut store = self.store.lock().unwrap();
-        let mut lease = store.leases.get("manager").cloned().unwrap_or_default();
-        lease.metadata.name = Some("manager".to_owned());
+        let mut lease = store.leases.get(name).cloned().unwrap_or_default();
+        lease.metadata.name = Some(name.to_owned());
         record.write_to(lease.spec.get_or_insert(LeaseSpec::default()));
-        store.put("manager".to_owned(), lease);
+        store.put(name.to_owned(), lease);
     }
 
     fn calls(&self, name: &str) -> Vec<String> {
@@ -202,19 +212,11 @@ impl World {
         let line = Arc::new(Mutex::new(Line::default()));
         let elector = self.elector(name, "manager", line.clone(), Clock::simulated(today));
         let fence = elector.fence();
-        let thaw = Arc::new(Mutex::new(Instant::now()));
-        let life = async move { elector.acquire().await.renew().await };
-        let frozen = Freezable {
-            life: Box::pin(life),
-            thaw: thaw.clone(),
-            timer: None,
-        };
-        Process {
+        Process::live(
             fence,
             line,
-            thaw,
-            task: tokio::spawn(frozen),
-        }
+            async move { elector.acquire().await.renew().await },
+        )
     }
 }
 
@@ -230,6 +232,44 @@ struct Process {
 }
 
 impl Process {
+    fn live(
+        fence: Fence,
+        line: Arc<Mutex<Line>>,
+        life: impl Future<Output = Lost> + Send + 'static,
+    ) -> Self {
+        let thaw = Arc::new(Mutex::new(Instant::now()));
+        let frozen = Freezable {
+            life: Box::pin(life),
+            thaw: thaw.clone(),
+            timer: None,
+        };
+        Self {
+            fence,
+            line,
+            thaw,
+            task: tokio::spawn(frozen),
+        }
+    }
+
+    /// Something happens to it, or nothing.
+    fn suffer(&self, luck: &Random) {
+        match luck.below(100) {
+            0 => self.freeze(seconds(luck.below(40))),
+            1 => self.line.lock().unwrap().cut = true,
+            2 => *self.line.lock().unwrap() = Line::default(),
+            3 => {
+                let delay = seconds(luck.below(7));
+                *self.line.lock().unwrap() = Line {
+                    cut: false,
+                    delay,
+                    lost: luck.below(500),
+                };
+            }
+            4 => self.task.abort(),
+            _ => {}
+        }
+    }
+
     fn leads(&self) -> bool {
         !self.task.is_finished() && self.fence.check().is_ok()
     }
@@ -514,12 +554,24 @@ async fn renewals_keep_the_date_of_acquisition_and_never_patch() {
 struct Notes(Mutex<Vec<String>>);
 
 impl Observer for Notes {
-    fn leading(&self, lease: &str, leading: bool) {
-        self.0.lock().unwrap().push(format!("{lease} {leading}"));
+    fn leading(&self, lease: &LeaseName, leading: bool) {
+        let name = &lease.name;
+        self.0.lock().unwrap().push(format!("{name} {leading}"));
     }
 
-    fn slow_path(&self, lease: &str) {
-        self.0.lock().unwrap().push(format!("{lease} slow"));
+    fn waiting(&self, lease: &LeaseName, seen: Option<&Lease>, wait: &Wait<'_>) {
+        let uid = seen.map(|seen| seen.metadata.name.clone().unwrap());
+        let name = &lease.name;
+        let line = format!("{name} waits: {wait} ({uid:?})");
+        let mut lines = self.0.lock().unwrap();
+        if lines.last() != Some(&line) {
+            lines.push(line);
+        }
+    }
+
+    fn slow_path(&self, lease: &LeaseName) {
+        let name = &lease.name;
+        self.0.lock().unwrap().push(format!("{name} slow"));
     }
 
     fn event(&self, lease: &Lease, message: &str) {
@@ -563,39 +615,6 @@ async fn an_observer_hears_of_leading_slow_paths_and_events() {
     assert_eq!(heard, expected);
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_set_of_leases_is_held_as_a_whole_and_lost_as_a_whole() {
-    let world = World::new(13);
-    let set = |name: &str| {
-        let clock = Clock::simulated(date("2026-01-01T00:00:00Z"));
-        let elector = |lease: &str| world.elector(name, lease, Arc::default(), clock.clone());
-        LeaseSet::new(vec![elector("zeta"), elector("manager"), elector("zeta")])
-    };
-    let (first, second) = (set("a"), set("b"));
-    let fence = first.fence();
-    let mut held = first.acquire().await.unwrap();
-    fence.check().unwrap();
-    let waiting = tokio::spawn(async move { second.acquire().await.map(|held| held.fence()) });
-    tokio::select! {
-        biased;
-        lost = held.renew() => panic!("{lost}"),
-        () = sleep(seconds(60)) => {}
-    }
-    assert!(!waiting.is_finished());
-    world.write(&held_by("thief"));
-    let lost = held.renew().await;
-    assert_eq!(lost.lease.name, "manager");
-    assert!(fence.check().is_err());
-    held.release().await.unwrap();
-    assert_eq!(
-        world.lease().holder,
-        "thief",
-        "what is lost is not released"
-    );
-    let fence = waiting.await.unwrap().unwrap();
-    fence.check().unwrap();
-}
-
 /// One adventure: candidates crash, freeze, lose their line or get slow ones, and nothing agrees
 /// about the date. At no moment may two of them be past their fences.
 async fn adventure(seed: u64) -> u64 {
@@ -614,21 +633,7 @@ async fn adventure(seed: u64) -> u64 {
         led += u64::from(leaders == 1);
         let name = usize::try_from(luck.below(3)).unwrap();
         let process = &mut processes[name];
-        match luck.below(100) {
-            0 => process.freeze(seconds(luck.below(40))),
-            1 => process.line.lock().unwrap().cut = true,
-            2 => *process.line.lock().unwrap() = Line::default(),
-            3 => {
-                let delay = seconds(luck.below(7));
-                *process.line.lock().unwrap() = Line {
-                    cut: false,
-                    delay,
-                    lost: luck.below(500),
-                };
-            }
-            4 => process.task.abort(),
-            _ => {}
-        }
+        process.suffer(&luck);
         if process.task.is_finished() && luck.below(20) == 0 {
             *process = start(name, tick);
         }

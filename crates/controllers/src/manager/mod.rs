@@ -1,13 +1,14 @@
 //! The manager: one process from start to end.
 //!
 //! ```text
-//!  serve ─▶ compete for the lease ─▶ API server healthy? ─▶ start controllers ─▶ work
-//!    │         (standbys stop here,                                               │
-//!    │          and answer probes)             SIGTERM: stop taking work, finish, ◀┤
-//!    ◀──────────────────────────────────────── release the lease, exit 0          │
-//!                                              lease lost: drop everything, exit 1 ◀
+//!  serve ─▶ compete for the lease ─▶ take others' leases ─▶ API server healthy? ─▶ start controllers ─▶ work
+//!    │         (standbys stop here,    (--hold-leases)                                                 │
+//!    │          and answer probes)                             SIGTERM: stop taking work, finish,      ◀┤
+//!    ◀──────────────────────────────────────────────────────── release the leases, exit 0               │
+//!                                                              a lease lost: drop everything, exit 1    ◀
 //! ```
 
+mod leading;
 mod placement;
 mod serving;
 mod shift;
@@ -18,16 +19,11 @@ use std::time::Duration;
 
 use bowline_core::CloudName;
 use bowline_http::{Clock, Random};
-use k8s_openapi::api::coordination::v1::Lease;
-use tokio::time::timeout;
-use tracing::{error, info, warn};
+use tracing::{info, warn};
 
-use crate::clients::{AccountError, Clients, LEADER_ELECTION, LEADER_EVENTS, Unhealthy};
-use crate::election::{
-    BadMigration, Candidate, Elector, Fence, LeaseName, Lost, Migration, Observer, Timing,
-    hostname, identity,
-};
-use crate::events::{EventContext, EventType, Recorder, lease_reference};
+use crate::clients::{AccountError, Clients, Unhealthy};
+use crate::election::{BadMigration, Fence, LeaseName, Lost, Migration};
+use crate::events::EventContext;
 use crate::line_up::{LineUps, Notice};
 use crate::metrics::Metrics;
 use crate::options::Options;
@@ -41,10 +37,6 @@ const GRACE: Duration = Duration::from_secs(10);
 /// The same for work under the second lease: it is part of the work under the first one, and giving
 /// the second lease back has to fit in as well.
 const SECOND_GRACE: Duration = Duration::from_secs(5);
-/// How long giving the lease back may take; after that it runs out by itself.
-const RELEASE_LIMIT: Duration = Duration::from_secs(3);
-/// How long telling about it may take after that.
-const FAREWELL_LIMIT: Duration = Duration::from_secs(1);
 
 pub use crate::referee::{CloudRules, DefaultCloud};
 
@@ -93,6 +85,11 @@ pub enum ManagerError {
     /// The leader-migration file.
     #[error(transparent)]
     Migration(#[from] BadMigration),
+    /// One lease has two purposes.
+    #[error(
+        "--hold-leases names {0}, which is the second lease of --enable-leader-migration already: name it in one place"
+    )]
+    HeldTwice(LeaseName),
     /// The lease is gone.
     #[error("leaderelection lost")]
     Lost(#[from] Lost),
@@ -159,10 +156,11 @@ impl Manager {
 
     /// A standby whose clouds could not work is no good standby: they count from the start.
     fn watch_clouds(&self, health: &Health) {
-        for cloud in &self.line_ups.present().clouds {
-            let name = check_name(cloud.name());
-            let cloud = Arc::clone(cloud);
-            health.add_ready_check(name, Arc::new(move || cloud.ready()));
+        let line_up = self.line_ups.present();
+        self.metrics.wellbeing.watch(&line_up.clouds);
+        for cloud in &line_up.clouds {
+            let (name, wellbeing) = (cloud.name().clone(), self.metrics.wellbeing.clone());
+            health.add_cloud(check_name(&name), Arc::new(move || wellbeing.of(&name)));
         }
     }
 
@@ -192,8 +190,8 @@ impl Manager {
             let work = Work::new(self, health, Place::Only(migration), fence);
             return finish(work.run(stop.clone()), stop).await;
         }
-        let term = self.term(&election.resource_name, GRACE);
-        let fence = term.elector.fence();
+        let term = self.main_term(health, GRACE);
+        let fence = term.leases.fence();
         health.add_watchdog("leaderElection", Arc::new(move || watchdog(&fence)));
         let leading = self.lead(term, stop, async |fence: Fence, stop: Stop| {
             let work = Work::new(self, health, Place::Main(migration), fence.clone());
@@ -204,7 +202,7 @@ impl Manager {
             let Some(migration) = migration.filter(second) else {
                 return Box::pin(work.run(stop)).await;
             };
-            let second = self.term(&migration.leader_name, SECOND_GRACE);
+            let second = self.second_term(migration, SECOND_GRACE);
             let moved = self.lead(second, &stop, async |own: Fence, stop: Stop| {
                 let work = Work::new(self, health, Place::Migrated(migration), fence.and(&own));
                 Box::pin(work.run(stop)).await
@@ -214,97 +212,6 @@ impl Manager {
                 .map(|_| ())
         });
         Box::pin(leading).await
-    }
-
-    /// Competes for a lease, works while it is held, and gives it back.
-    async fn lead<W>(&self, term: Term, stop: &Stop, work: W) -> Result<(), ManagerError>
-    where
-        W: AsyncFnOnce(Fence, Stop) -> Result<(), ManagerError>,
-    {
-        let Term {
-            elector,
-            events,
-            grace,
-        } = term;
-        let Some(mut held) = stop.unless_given(elector.acquire()).await else {
-            return Ok(());
-        };
-        let (handle, working) = stop_signal();
-        let mut abandoned = false;
-        let ended = {
-            let mut work = std::pin::pin!(work(held.fence(), working));
-            let mut renewing = std::pin::pin!(held.renew());
-            // Losing the lease comes first: then nothing further may be done.
-            let early = tokio::select! {
-                biased;
-                lost = &mut renewing => Some(Err(lost.into())),
-                () = stop.given() => None,
-                ended = &mut work => Some(ended),
-            };
-            if let Some(ended) = early {
-                ended
-            } else {
-                handle.stop();
-                tokio::select! {
-                    biased;
-                    lost = &mut renewing => Err(lost.into()),
-                    finished = timeout(grace, &mut work) => finished.unwrap_or_else(|_| {
-                        abandoned = true;
-                        Ok(())
-                    }),
-                }
-            }
-        };
-        if let Err(ManagerError::Lost(lost)) = &ended {
-            error!(%lost, "leadership is lost; stopping at once");
-            events.abandon();
-            return ended;
-        }
-        if abandoned {
-            // A call that is under way may yet do its work: no other leader is to start before.
-            warn!(
-                ?grace,
-                "work under way was abandoned; the lease runs out by itself"
-            );
-            events.flush(FAREWELL_LIMIT).await;
-            return ended;
-        }
-        match timeout(RELEASE_LIMIT, held.release()).await {
-            Ok(Ok(())) => info!("lease released"),
-            Ok(Err(error)) => warn!(%error, "the lease was not released; it runs out by itself"),
-            Err(_) => warn!("the lease was not released in time; it runs out by itself"),
-        }
-        events.flush(FAREWELL_LIMIT).await;
-        ended
-    }
-
-    fn term(&self, name: &str, grace: Duration) -> Term {
-        let election = &self.options().election;
-        let events = Recorder::new(
-            self.clients.root(LEADER_EVENTS),
-            "cloud-controller-manager",
-            &self.event_context(),
-        );
-        let elector = Elector::new(Candidate {
-            client: self.clients.root(LEADER_ELECTION),
-            lease: LeaseName {
-                namespace: election.resource_namespace.clone(),
-                name: name.to_owned(),
-            },
-            identity: identity(&hostname(), &self.random),
-            timing: Timing::from(election),
-            clock: self.clock.clone(),
-            random: self.random.clone(),
-            observer: Arc::new(Announcer {
-                metrics: self.metrics.clone(),
-                events: events.clone(),
-            }),
-        });
-        Term {
-            elector,
-            events,
-            grace,
-        }
     }
 
     fn event_context(&self) -> EventContext {
@@ -353,23 +260,18 @@ impl Manager {
 
     fn migration(&self) -> Result<Option<Migration>, ManagerError> {
         let election = &self.options().election;
-        Ok(
-            match (election.migration, election.migration_file.as_str()) {
-                (false, _) => None,
-                (true, "") => Some(Migration::default()),
-                (true, file) => Some(Migration::load(file)?),
-            },
-        )
+        let migration = match (election.migration, election.migration_file.as_str()) {
+            (false, _) => return Ok(None),
+            (true, "") => Migration::default(),
+            (true, file) => Migration::load(file)?,
+        };
+        let second = self.second_lease(&migration);
+        if election.held_leases().contains(&second) {
+            // It would wait for itself.
+            return Err(ManagerError::HeldTwice(second));
+        }
+        Ok(Some(migration))
     }
-}
-
-/// One lease to compete for.
-struct Term {
-    elector: Elector,
-    /// Tells about winning it and giving it back.
-    events: Recorder,
-    /// How long work under it may go on after the signal to stop.
-    grace: Duration,
 }
 
 /// Lets work end by itself; after `stop` only for so long.
@@ -395,32 +297,4 @@ fn check_name(cloud: &CloudName) -> String {
 
 fn watchdog(fence: &Fence) -> Result<(), String> {
     fence.health().map_err(|fenced| fenced.to_string())
-}
-
-/// Tells metrics and events who leads.
-struct Announcer {
-    metrics: Arc<Metrics>,
-    events: Recorder,
-}
-
-impl Observer for Announcer {
-    fn leading(&self, lease: &str, leading: bool) {
-        self.metrics.election.leading(lease, leading);
-    }
-
-    fn slow_path(&self, lease: &str) {
-        self.metrics.election.slow_renewal(lease);
-    }
-
-    fn event(&self, lease: &Lease, message: &str) {
-        let meta = &lease.metadata;
-        let reference = lease_reference(
-            meta.namespace.as_deref().unwrap_or_default(),
-            meta.name.as_deref().unwrap_or_default(),
-            meta.uid.as_deref(),
-            meta.resource_version.as_deref(),
-        );
-        self.events
-            .event(&reference, EventType::Normal, "LeaderElection", message);
-    }
 }

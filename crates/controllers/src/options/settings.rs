@@ -1,6 +1,6 @@
 //! The options, typed and grouped by concern.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -9,6 +9,7 @@ use bowline_core::shown::Showing;
 
 use super::Values;
 use super::controllers::ControllerSet;
+use crate::election::LeaseName;
 
 /// Everything the manager can be told on its command line.
 #[derive(Clone, Debug, PartialEq)]
@@ -202,10 +203,30 @@ pub struct ElectionOptions {
     pub resource_name: String,
     /// `--leader-elect-resource-namespace`.
     pub resource_namespace: String,
+    /// `--hold-leases`, as written; see [`held_leases`](Self::held_leases).
+    pub hold: Vec<String>,
     /// `--enable-leader-migration`.
     pub migration: bool,
     /// `--leader-migration-config`; empty for the built-in one.
     pub migration_file: String,
+}
+
+impl ElectionOptions {
+    /// The Lease that replicas compete for.
+    pub fn lease(&self) -> LeaseName {
+        LeaseName {
+            namespace: self.resource_namespace.clone(),
+            name: self.resource_name.clone(),
+        }
+    }
+
+    /// The Leases that are held besides, each once and in order. What is no Lease was refused when the flag was
+    /// read.
+    pub fn held_leases(&self) -> BTreeSet<LeaseName> {
+        let named = self.hold.iter();
+        let named = named.filter_map(|text| LeaseName::parse(text, &self.resource_namespace).ok());
+        named.filter(|lease| *lease != self.lease()).collect()
+    }
 }
 
 /// Certificates and TLS of the HTTPS server.
@@ -426,6 +447,7 @@ fn election(values: &Values) -> ElectionOptions {
         resource_lock: values.text("leader-elect-resource-lock"),
         resource_name: values.text("leader-elect-resource-name"),
         resource_namespace: values.text("leader-elect-resource-namespace"),
+        hold: values.list("hold-leases"),
         migration: values.switch("enable-leader-migration"),
         migration_file: values.text("leader-migration-config"),
     }

@@ -73,6 +73,7 @@ const SPECIFIED: &[(&str, &str)] = &[
     ("external-cloud-volume-plugin", ""),
     ("feature-gates", ""),
     ("help", "false"),
+    ("hold-leases", "[]"),
     ("http2-max-streams-per-connection", "0"),
     ("kube-api-burst", "30"),
     (
@@ -200,6 +201,7 @@ fn other_value(flag: &Flag) -> &'static str {
         Kind::Switch => "true",
         Kind::Duration => "77s",
         Kind::List => "a,b",
+        Kind::Leases => "kube-system/a,b",
         Kind::IntegerList => "23,29",
         Kind::Repeated => "a.crt,a.key:example.test",
         Kind::Gates => "WatchListClient=true",
@@ -634,6 +636,41 @@ fn framework_case_134_several_problems_stand_on_one_line() {
             "--leader-elect-resource-lock=endpoints"
         ]),
         r#"[resourceLock value must be "leases", "bogus" is not in the list of known controllers, "foo" is not in the list of known controllers]"#
+    );
+}
+
+#[test]
+fn leases_that_are_held_besides_are_named_once_and_checked() {
+    let flags = [
+        "--hold-leases=b,other/a,kube-system/b",
+        "--hold-leases=cloud-controller-manager,other/cloud-controller-manager",
+    ];
+    let election = run(&flags).options.election;
+    let held = election.held_leases();
+    let held: Vec<String> = held.iter().map(ToString::to_string).collect();
+    // The own one is held anyway; one of its name elsewhere is another.
+    let expected = ["kube-system/b", "other/a", "other/cloud-controller-manager"];
+    assert_eq!(held, expected);
+    assert_eq!(run(&["--hold-leases="]).options.election.hold.len(), 0);
+    for bad in ["A", "a/b/c", "a,,b", "a, b"] {
+        let told = error(&[&format!("--hold-leases={bad}")]);
+        assert!(told.contains(&format!(
+            "invalid argument {bad:?} for \"--hold-leases\" flag"
+        )));
+        assert!(told.contains("must be NAMESPACE/NAME"), "{told}");
+    }
+    assert_eq!(
+        problems(&["--hold-leases=a", "--leader-elect=false"]),
+        "--hold-leases needs leader election: it cannot be given with --leader-elect=false"
+    );
+    let many: Vec<String> = (0..17).map(|number| format!("l{number}")).collect();
+    assert_eq!(
+        problems(&[&format!("--hold-leases={}", many.join(","))]),
+        "--hold-leases names 17 leases; at most 16 can be held"
+    );
+    assert_eq!(
+        problems(&[&format!("--hold-leases={}", many[1..].join(","))]),
+        ""
     );
 }
 

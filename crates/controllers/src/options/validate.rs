@@ -12,6 +12,10 @@ use super::tls;
 /// must leave room for one of them.
 const JITTER_FACTOR: f64 = 1.2;
 
+/// Leases that can be held besides the own one. Each is renewed every retry period of 2 s: with 16 that is 8
+/// requests a second, within the 20 that a client may send by default. There are five originals.
+const MOST_HELD: usize = 16;
+
 /// The problems, in the order in which they are told. Its text is one bare problem, or several in
 /// brackets on one line.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -132,7 +136,19 @@ fn check_client(client: &ClientOptions, problems: &mut Vec<String>) {
 }
 
 fn check_election(election: &ElectionOptions, problems: &mut Vec<String>) {
+    let held = election.held_leases().len();
+    if held > MOST_HELD {
+        problems.push(format!(
+            "--hold-leases names {held} leases; at most {MOST_HELD} can be held"
+        ));
+    }
     if !election.enabled {
+        if held > 0 {
+            problems.push(
+                "--hold-leases needs leader election: it cannot be given with --leader-elect=false"
+                    .to_owned(),
+            );
+        }
         return;
     }
     if election.lease_duration <= election.renew_deadline {

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use super::gates;
+use crate::election::LeaseName;
 use bowline_core::{format_duration, parse_duration, quote};
 
 /// What a flag takes.
@@ -28,6 +29,8 @@ pub enum Kind {
     IntegerList,
     /// Texts, repeatable, in which a comma has no meaning of its own.
     Repeated,
+    /// Leases, `namespace/name` or `name`, comma separated and repeatable.
+    Leases,
     /// Names of feature gates with true or false.
     Gates,
     /// Patterns with a log level, `pattern=N`.
@@ -53,6 +56,7 @@ impl Kind {
             Self::List => "strings",
             Self::IntegerList => "ints",
             Self::Repeated => "cert,key[:domains]",
+            Self::Leases => "namespace/name,...",
             Self::Gates => "Name=true|false,...",
             Self::Levels => "pattern=N,...",
             Self::Address => "ip",
@@ -78,6 +82,7 @@ impl Kind {
             Self::List => Value::List(joined(before, comma_separated(text)?)),
             Self::IntegerList => Value::IntegerList(joined_numbers(before, numbers(text)?)),
             Self::Repeated => Value::Repeated(joined(before, vec![certificate_pair(text)?])),
+            Self::Leases => Value::List(joined(before, leases(text)?)),
             Self::Gates => Value::Gates(merged(before, gates::read(text)?)),
             Self::Levels => Value::Levels(levels(text)?),
             Self::Address => Value::Address(address(text)?),
@@ -100,7 +105,7 @@ pub enum Value {
     Switch(bool),
     /// Of [`Kind::Duration`].
     Duration(Duration),
-    /// Of [`Kind::List`].
+    /// Of [`Kind::List`] and [`Kind::Leases`].
     List(Vec<String>),
     /// Of [`Kind::IntegerList`].
     IntegerList(Vec<i64>),
@@ -173,6 +178,15 @@ fn merged(before: Option<Value>, more: BTreeMap<String, bool>) -> BTreeMap<Strin
         }
         _ => more,
     }
+}
+
+/// Leases as they are written; a name alone is one in the namespace that another flag says.
+fn leases(text: &str) -> Result<Vec<String>, String> {
+    let items = comma_separated(text)?;
+    for item in &items {
+        LeaseName::parse(item, "any")?;
+    }
+    Ok(items)
 }
 
 pub(super) fn switch(text: &str) -> Result<bool, String> {

@@ -1,7 +1,8 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bowline_core::{
-    BoxFuture, Claim, Cloud, CloudErrorKind, Evidence, Instance, Instances, Marks, Power, Selector,
+    BoxFuture, Claim, Cloud, CloudErrorKind, Evidence, Instance, Instances, Marks, Power,
+    ProviderId, Selector, Taint, UNINITIALIZED_TAINT,
 };
 
 use super::*;
@@ -57,7 +58,7 @@ impl Instances for Account {
         }
         let answer = |_| match self.says {
             Says::Has => Lookup::Found(Box::new(Instance {
-                provider_id: None,
+                provider_id: ProviderId::parse("demo://1").ok(),
                 instance_type: String::new(),
                 zone: String::new(),
                 region: String::new(),
@@ -156,6 +157,27 @@ async fn the_only_account_that_has_the_machine_owns_a_node_that_several_claim() 
         let found = found.ok().map(|it| it.lookups.cloud().name().to_string());
         assert_eq!(found.as_deref(), wanted);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_id_that_was_just_given_is_known_to_be_the_givers() {
+    let (_handle, stop) = stop_signal();
+    let after = node(&[]);
+    let taint = Taint::new(UNINITIALIZED_TAINT, "true", "NoSchedule");
+    let before = Arc::new(Node {
+        provider_id: None,
+        taints: vec![taint],
+        ..(*after).clone()
+    });
+    let accounts = vec![account("a", Says::Gone), account("b", Says::Has)];
+    let owners = owners(accounts, CloudRules::default(), &stop);
+    let found = owners.find_describer(&before).await;
+    assert_eq!(found.ok().unwrap().lookups.cloud().name(), &name("b"));
+    let owned = owners.doubt(&after).unwrap();
+    assert_eq!(
+        owned.to_string(),
+        "owned by b, the only cloud that has a machine for it"
+    );
 }
 
 #[tokio::test(start_paused = true)]

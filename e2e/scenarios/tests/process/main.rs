@@ -10,6 +10,7 @@
 mod accounts;
 mod election;
 mod freeze;
+mod holding;
 mod migration;
 mod starting;
 mod stopping;

@@ -3,8 +3,10 @@
 use std::collections::BTreeSet;
 
 use anyhow::{Result, anyhow, bail};
+use bowline_controllers::options::ElectionOptions;
 use serde_json::{Map, Value as Json, json};
 
+use super::hold;
 use crate::config::reference::Reference;
 use crate::config::{Configuration, WITH_BALANCERS, read};
 
@@ -48,7 +50,7 @@ impl Before {
     pub(super) fn with(
         mut self,
         cloud: Json,
-        manager: Map<String, Json>,
+        (manager, election): (Map<String, Json>, &ElectionOptions),
         remarks: &mut Vec<String>,
     ) -> Result<Map<String, Json>> {
         let name = &cloud["name"];
@@ -72,7 +74,9 @@ impl Before {
         let Json::Object(section) = section else {
             bail!("the configuration to add to has no map manager");
         };
-        for (flag, value) in manager {
+        hold::add(section, election, remarks);
+        let others = manager.into_iter();
+        for (flag, value) in others.filter(|(flag, _)| !hold::is_about_leases(flag)) {
             match section.get(&flag) {
                 None => {
                     section.insert(flag, value);

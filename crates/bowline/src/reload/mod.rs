@@ -5,6 +5,9 @@
 //!                                 └───────┴─────────┴─▶ wrong: told, and everything stays as it is
 //! ```
 
+#[cfg(all(test, feature = "sandbox"))]
+mod tests;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -34,7 +37,7 @@ const ASK_EVERY: Duration = Duration::from_secs(60);
 const BUILD_LIMIT: Duration = Duration::from_secs(120);
 
 /// Flags that the file can change while the manager runs. All others are of the process itself.
-const CHANGEABLE: [&str; 20] = [
+const CHANGEABLE: [&str; 21] = [
     "allocate-node-cidrs",
     "allow-untagged-cloud",
     "cidr-allocator-type",
@@ -54,6 +57,7 @@ const CHANGEABLE: [&str; 20] = [
     "remove-orphaned-load-balancers",
     "route-reconciliation-period",
     "service-cluster-ip-range",
+    "show-owners",
     "v",
 ];
 
@@ -179,7 +183,7 @@ impl Reload {
         }
         let changing = self.change(text, &configuration, resolved);
         match timeout(BUILD_LIMIT, changing).await {
-            Ok(changed) => changed.map(|()| Looked::Changed),
+            Ok(changed) => changed,
             Err(_) => bail!("building its clouds takes more than {BUILD_LIMIT:?}"),
         }
     }
@@ -212,7 +216,7 @@ impl Reload {
         text: &str,
         configuration: &Configuration,
         resolved: Resolved,
-    ) -> Result<()> {
+    ) -> Result<Looked> {
         let line = self.parts.invocation.command_line(configuration);
         let CommandLine {
             options, values, ..
@@ -230,13 +234,14 @@ impl Reload {
             .await?;
         let mut differences = self.parts.workshop.differences(&products);
         differences.extend(flags.iter().map(ToString::to_string));
-        if differences.is_empty() {
-            differences.push("what is configured about clouds and nodes".to_owned());
+        let (present, rules) = (self.parts.changer.present(), run::rules(configuration));
+        if rules != present.rules {
+            differences.push("what is configured about clouds".to_owned());
         }
         let summary = differences.join("; ");
         let line_up = LineUp {
-            generation: self.parts.changer.present().generation + 1,
-            rules: run::rules(configuration),
+            generation: present.generation + 1,
+            rules,
             clouds: products.iter().map(|it| it.cloud.clone()).collect(),
             options,
             summary: summary.clone(),
@@ -249,18 +254,22 @@ impl Reload {
             let verbosity = line_up.options.logging.verbosity;
             (self.parts.set_verbosity)(verbosity).map_err(|why| anyhow!(why))?;
         }
-        info!(
-            generation = line_up.generation,
-            "the configuration has changed: {summary}"
-        );
-        self.parts.workshop.use_them(products, &self.parts.metrics);
         self.in_use = InUse {
             text: text.to_owned(),
             resolved,
             values,
         };
+        if differences.is_empty() {
+            // A remark in the file, or a secret that its cloud follows by itself.
+            return Ok(Looked::Same);
+        }
+        info!(
+            generation = line_up.generation,
+            "the configuration has changed: {summary}"
+        );
+        self.parts.workshop.use_them(products, &self.parts.metrics);
         self.parts.changer.change(line_up);
-        Ok(())
+        Ok(Looked::Changed)
     }
 
     /// Tells once what is wrong.

@@ -1,0 +1,543 @@
+//! A hundred changes of the configuration, good and bad ones, under a manager that has work to do.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::path::Path;
+use std::time::Duration;
+
+use bowline_controllers::clients::{Agent, Clients, Connection, Limits};
+use bowline_controllers::manager::{Manager, ManagerError, Reviews};
+use bowline_controllers::metrics::CloudRegistry;
+use bowline_controllers::options::Request;
+use bowline_controllers::{LineUps, StopHandle, stop_signal};
+use bowline_http::{Connector, Random};
+use bowline_simulator::World;
+use bowline_simulator::cloudscale::{Cloudscale, DEFAULT_TOKEN, MachineSpec, Scene};
+use bowline_simulator::cluster::Cluster;
+use bowline_simulator::fleet::{Fleet, Kubelet, Settings};
+use bowline_simulator::journal::Filter;
+use bowline_simulator::kubernetes::auth::User;
+use bowline_simulator::kubernetes::kinds;
+use bowline_simulator::monitor::{self, Monitor};
+use bowline_simulator::serve::Server;
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::task::JoinHandle;
+use tokio::time::sleep;
+
+use super::*;
+use crate::providers::Surroundings;
+
+/// Three accounts of one kind: their provider ids do not tell whose a node is.
+const CLOUDS: [&str; 3] = ["a", "b", "c"];
+/// Who the manager is in the journal.
+const MANAGER: &str = "bowline";
+/// How long calls to a cloud may go on after it has left the configuration: a handover, and a call under way.
+const LAST_CALLS: Duration = Duration::from_secs(10);
+const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
+const CLEANUP: &str = "service.kubernetes.io/load-balancer-cleanup";
+const UUID: &str = "k8s.cloudscale.ch/loadbalancer-uuid";
+
+/// What a configuration says.
+#[derive(Clone)]
+struct Plan {
+    clouds: BTreeSet<&'static str>,
+    /// Which of its token files each cloud has.
+    tokens: BTreeMap<&'static str, &'static str>,
+    default_cloud: Option<&'static str>,
+    percent: u32,
+    syncs: u32,
+    monitor_period: u32,
+    remark: u32,
+}
+
+impl Plan {
+    fn new() -> Self {
+        Self {
+            clouds: CLOUDS.into(),
+            tokens: CLOUDS.map(|name| (name, "token")).into(),
+            default_cloud: None,
+            percent: 10,
+            syncs: 2,
+            monitor_period: 5,
+            remark: 0,
+        }
+    }
+
+    /// The same with one thing changed.
+    fn changed(&self, random: &Random) -> Self {
+        let mut plan = self.clone();
+        let cloud = pick(random, &CLOUDS);
+        match below(random, 8) {
+            0..=2 if plan.clouds.contains(cloud) && plan.clouds.len() > 1 => {
+                plan.clouds.remove(cloud);
+                plan.default_cloud = plan.default_cloud.filter(|it| *it != cloud);
+            }
+            0..=2 => {
+                plan.clouds.insert(cloud);
+            }
+            3 => {
+                let token = pick(random, &["token", "other-token", "wrong-token"]);
+                plan.tokens.insert(cloud, token);
+            }
+            4 => plan.percent = 10 + below(random, 5),
+            5 => plan.syncs = 1 + below(random, 4),
+            6 => plan.monitor_period = 3 + below(random, 4),
+            _ => plan.default_cloud = plan.clouds.contains(cloud).then_some(cloud),
+        }
+        plan.remark += below(random, 2);
+        plan
+    }
+
+    fn text(&self, folder: &Path) -> String {
+        let mut text = format!("# Remark {}\nclouds:\n", self.remark);
+        for name in &self.clouds {
+            let file = folder.join(self.tokens[name]);
+            let _ = write!(
+                text,
+                "- name: {name}\n  provider: cloudscale\n  settings:\n    accessToken: {{file: {}}}\n    \
+                 apiUrl: http://{name}.sim/\n  guard: {{budgetPercent: {}}}\n",
+                file.display(),
+                self.percent
+            );
+        }
+        let default = self.default_cloud.unwrap_or("none");
+        let _ = write!(
+            text,
+            "services: {{defaultCloud: {default}}}\nmanager:\n  concurrent-service-syncs: {}\n  \
+             node-monitor-period: {}s\n",
+            self.syncs, self.monitor_period
+        );
+        text
+    }
+
+    /// A text that cannot be used, made from it.
+    fn spoiled(&self, random: &Random, folder: &Path) -> String {
+        let text = self.text(folder);
+        match below(random, 7) {
+            0 => format!("{text}]"),
+            1 => format!("{text}surprise: 1\n"),
+            2 => text.replace("manager:\n", "manager:\n  secure-port: 10999\n"),
+            3 => text.replace("token}", "token-that-is-not-there}"),
+            4 => "clouds: []\n".to_owned(),
+            5 => text.replace("provider: cloudscale", "provider: clodscale"),
+            _ => text.replace("node-monitor-period: ", "node-monitor-period: soon "),
+        }
+    }
+}
+
+fn below(random: &Random, limit: u32) -> u32 {
+    (random.unit() * f64::from(limit)) as u32
+}
+
+fn pick<'a>(random: &Random, from: &[&'a str]) -> &'a str {
+    from[below(random, u32::try_from(from.len()).unwrap()) as usize]
+}
+
+struct Stage {
+    world: World,
+    random: Random,
+    cluster: Cluster,
+    clouds: BTreeMap<&'static str, Arc<Cloudscale>>,
+    _servers: Vec<Server>,
+    fleet: Fleet,
+    _monitor: Monitor,
+    folder: TempDir,
+    reload: Reload,
+    metrics: Arc<Metrics>,
+    manager: JoinHandle<Result<(), ManagerError>>,
+    stop: StopHandle,
+    /// Servers that are there, by node: their cloud and uuid.
+    servers: BTreeMap<String, (&'static str, String)>,
+    /// Nodes whose servers are gone.
+    destroyed: BTreeSet<String>,
+    /// Services that are there, each with its cloud.
+    services: BTreeMap<String, &'static str>,
+    /// Since when clouds are not configured.
+    absent: BTreeMap<&'static str, Timestamp>,
+    made: u32,
+}
+
+impl Stage {
+    async fn new(seed: u64, plan: &Plan) -> Self {
+        let world = World::simulated(seed);
+        let cluster = Cluster::on_pipe(&world).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        for (name, token) in [
+            ("token", DEFAULT_TOKEN),
+            ("other-token", "another"),
+            ("wrong-token", "wrong"),
+        ] {
+            std::fs::write(folder.path().join(name), token).unwrap();
+        }
+        let scene = format!("tokens: [{{value: {DEFAULT_TOKEN}}}, {{value: another}}]");
+        let mut clouds = BTreeMap::new();
+        let mut listening = Vec::new();
+        for name in CLOUDS {
+            let scene: Scene = bowline_simulator::fixture::parse("scene", &scene).unwrap();
+            let cloud = Cloudscale::from_fixture(&world, scene).unwrap();
+            let server = Server::builder(&world, cloud.clone()).named(name);
+            listening.push(server.pipe(&format!("{name}.sim:80")));
+            clouds.insert(name, cloud);
+        }
+        let path = folder.path().join("bowline.yaml");
+        std::fs::write(&path, plan.text(folder.path())).unwrap();
+        let (manager, reload, metrics) = start(&world, &cluster, &path).await;
+        let (stop, stopping) = stop_signal();
+        Self {
+            random: Random::seeded(seed ^ 0x5eed),
+            fleet: Fleet::new(&world, cluster.admin().unwrap(), Settings::default()),
+            _monitor: Monitor::start(
+                &world,
+                cluster.admin().unwrap(),
+                monitor::Settings::default(),
+            ),
+            clouds,
+            _servers: listening,
+            folder,
+            reload,
+            metrics,
+            manager: tokio::spawn(manager.run(stopping)),
+            stop,
+            servers: BTreeMap::new(),
+            destroyed: BTreeSet::new(),
+            services: BTreeMap::new(),
+            absent: BTreeMap::new(),
+            made: 0,
+            world,
+            cluster,
+        }
+    }
+
+    fn add_server(&mut self, cloud: &'static str) {
+        self.made += 1;
+        let name = format!("{cloud}-{}", self.made);
+        let uuid = self.clouds[cloud].add_server(&MachineSpec::named(&name));
+        let uuid = uuid.unwrap();
+        let kubelet = Kubelet {
+            node_name: name.clone(),
+            machine_id: format!("cloudscale://{uuid}"),
+            ..Kubelet::default()
+        };
+        self.fleet.join(kubelet).unwrap();
+        self.servers.insert(name, (cloud, uuid));
+    }
+
+    fn destroy_server(&mut self) {
+        let Some(name) = self.servers.keys().next().cloned() else {
+            return;
+        };
+        let (cloud, uuid) = self.servers.remove(&name).unwrap();
+        self.clouds[cloud].destroy(&uuid).unwrap();
+        self.destroyed.insert(name);
+    }
+
+    fn add_service(&mut self, cloud: &'static str) {
+        self.made += 1;
+        let name = format!("s{}", self.made);
+        let service = json!({
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": { "namespace": "default", "name": name, "uid": self.world.random.uuid() },
+            "spec": {
+                "type": "LoadBalancer",
+                "loadBalancerClass": format!("bowline.dev/{cloud}"),
+                "ports": [{ "name": "http", "protocol": "TCP", "port": 80, "targetPort": 8080,
+                            "nodePort": 30_000 + self.made }],
+            },
+        });
+        self.cluster.install([service]).unwrap();
+        self.services.insert(name, cloud);
+    }
+
+    async fn delete_service(&mut self) {
+        use k8s_openapi::api::core::v1::Service;
+        let Some(name) = self.services.keys().next().cloned() else {
+            return;
+        };
+        self.services.remove(&name);
+        let api: kube::Api<Service> =
+            kube::Api::namespaced(self.cluster.admin().unwrap(), "default");
+        api.delete(&name, &kube::api::DeleteParams::default())
+            .await
+            .unwrap();
+    }
+
+    /// Something happens in the world.
+    async fn live(&mut self) {
+        let cloud = pick(&self.random, &CLOUDS);
+        match below(&self.random, 6) {
+            0 | 1 => self.add_server(cloud),
+            2 if self.servers.len() > 4 => self.destroy_server(),
+            3 => self.add_service(cloud),
+            4 if self.services.len() > 3 => self.delete_service().await,
+            _ => {}
+        }
+    }
+
+    /// Writes a configuration as an editor does, and lets it be looked at.
+    async fn write(&mut self, text: &str) -> Looked {
+        let (path, next) = (
+            self.folder.path().join("bowline.yaml"),
+            self.folder.path().join("next"),
+        );
+        std::fs::write(&next, text).unwrap();
+        std::fs::rename(next, path).unwrap();
+        self.reload.look(true).await
+    }
+
+    /// Notes which clouds are configured from now on.
+    fn note(&mut self, clouds: &BTreeSet<&'static str>) {
+        let now = self.world.clock.now();
+        for name in CLOUDS {
+            if clouds.contains(name) {
+                self.absent.remove(name);
+            } else {
+                self.absent.entry(name).or_insert(now);
+            }
+        }
+    }
+
+    fn object(&self, kind: &str, name: &str) -> Option<Value> {
+        let namespace = if kind == "Service" { "default" } else { "" };
+        let kind = kinds::by_kind("", "v1", kind).unwrap();
+        self.cluster.api().get(kind, namespace, name)
+    }
+
+    /// Nothing was done that should not have been.
+    fn check(&self) {
+        assert!(!self.manager.is_finished(), "the manager has ended");
+        let deletions = Filter::any().server("kubernetes").method("DELETE");
+        for entry in self.world.journal.matching(&deletions.caller(MANAGER)) {
+            let Some(name) = entry.path.strip_prefix("/api/v1/nodes/") else {
+                continue;
+            };
+            assert!(self.destroyed.contains(name), "node {name} was deleted");
+        }
+        let foreign = Filter::any().path("/api/v1/nodes/foreign-*").mutating();
+        let touched = self.world.journal.matching(&foreign.caller(MANAGER));
+        assert!(touched.is_empty(), "{touched:?}");
+        for (name, since) in &self.absent {
+            let calls = self.world.journal.matching(&Filter::any().server(name));
+            let late = calls.iter().find(|it| {
+                it.arrived.duration_since(*since).unsigned_abs() > LAST_CALLS && it.arrived > *since
+            });
+            assert!(
+                late.is_none(),
+                "{name} is not configured since {since}: {late:?}"
+            );
+        }
+        for (name, cloud) in &self.services {
+            let Some(service) = self.object("Service", name) else {
+                panic!("Service {name} is gone");
+            };
+            let balancers = self.clouds[cloud].balancers();
+            let uid = service["metadata"]["uid"].as_str().unwrap();
+            let own = format!("k8s-service-{uid}");
+            let made = balancers.iter().filter(|it| it.name == own).count();
+            assert!(made <= 1, "Service {name} has {made} load balancers");
+            if let Some(uuid) = service["metadata"]["annotations"][UUID].as_str() {
+                let there = balancers.iter().any(|it| it.uuid == uuid);
+                assert!(there, "the load balancer of Service {name} is gone");
+            }
+        }
+    }
+
+    /// Everything is as it should be, long after the last change.
+    fn check_all(&self) {
+        for (name, (_, uuid)) in &self.servers {
+            let node = self.object("Node", name).unwrap();
+            let id = format!("cloudscale://{uuid}");
+            assert_eq!(node["spec"]["providerID"], json!(id), "{name}");
+            let taints = node["spec"]["taints"].to_string();
+            assert!(!taints.contains(UNINITIALIZED), "{name}: {taints}");
+        }
+        for name in &self.destroyed {
+            assert!(self.object("Node", name).is_none(), "{name} is still there");
+        }
+        for (name, cloud) in &self.services {
+            let service = self.object("Service", name).unwrap();
+            let ingress = &service["status"]["loadBalancer"]["ingress"];
+            assert!(ingress.is_array(), "Service {name} of {cloud}: {service:#}");
+            assert_eq!(service["metadata"]["finalizers"], json!([CLEANUP]));
+        }
+        for (name, cloud) in &self.clouds {
+            let wanted = self.services.values().filter(|it| *it == name).count();
+            assert_eq!(cloud.balancers().len(), wanted, "load balancers of {name}");
+        }
+    }
+
+    fn metric(&self, name: &str) -> u64 {
+        let text = self.metrics.text();
+        let line = text.lines().find_map(|line| line.strip_prefix(name));
+        let value: f64 = line.map_or(0.0, |it| it.trim().parse().unwrap());
+        value as u64
+    }
+}
+
+/// A manager of the configuration in that file, and what follows it.
+async fn start(world: &World, cluster: &Cluster, path: &Path) -> (Manager, Reload, Arc<Metrics>) {
+    let invocation = Invocation {
+        program: "bowline".to_owned(),
+        provider: None,
+        arguments: [
+            format!("--config={}", path.display()),
+            "--secure-port=0".to_owned(),
+            "--leader-elect=false".to_owned(),
+        ]
+        .into(),
+    };
+    let (asked, configuration) = invocation.read().unwrap();
+    let (Ok(Request::Run(line)), Some(configuration)) = (asked, configuration) else {
+        panic!("not a manager");
+    };
+    let metrics = Metrics::new();
+    let user = User::new(MANAGER, &["system:masters"]);
+    let config = cluster.config_of(user).unwrap();
+    let connector = Connector::simulated(world.pipes.clone());
+    let clients = Clients::new(
+        Connection::over(&config, connector.clone()).unwrap(),
+        Agent {
+            program: "bowline".into(),
+            version: "v0".into(),
+            commit: "test".into(),
+        },
+        Limits::from(&line.options.client),
+        world.clock.clone(),
+        metrics.clone(),
+        false,
+    );
+    let surroundings = Surroundings {
+        name: None,
+        environment: Arc::new(|_| None),
+        connector,
+        clock: world.clock.clone(),
+        random: world.random.fork(),
+        registry: CloudRegistry::new(None),
+        config_file: String::new(),
+        config_text: None,
+        needs_machines: false,
+        cluster_name: String::new(),
+        flags: BTreeMap::new(),
+        clients: clients.clone(),
+        patience: Patience::None,
+    };
+    let mut workshop = Workshop {
+        surroundings,
+        products: Vec::new(),
+    };
+    let resolver = Resolver {
+        environment: Arc::new(|_| None),
+        client: None,
+        known: Resolved::new(),
+    };
+    let resolved = resolver.resolve(&configuration.clouds).await.unwrap();
+    let products = workshop
+        .build(&configuration, &resolved, &line.options)
+        .await;
+    workshop.use_them(products.unwrap(), &metrics);
+    let clouds = workshop.products.iter().map(|it| it.cloud.clone());
+    let first = LineUp::first(line.options, clouds.collect(), run::rules(&configuration));
+    let (changer, line_ups) = LineUps::beginning_with(first);
+    let manager = Manager {
+        line_ups,
+        clients,
+        reviews: Reviews::default(),
+        metrics: metrics.clone(),
+        clock: world.clock.clone(),
+        random: world.random.fork(),
+        set_verbosity: Arc::new(|_| Ok(())),
+    };
+    let parts = ReloadParts {
+        invocation,
+        path: path.to_str().unwrap().to_owned(),
+        workshop,
+        changer,
+        metrics: metrics.clone(),
+        set_verbosity: Arc::new(|_| Ok(())),
+    };
+    let in_use = InUse {
+        text: configuration.text,
+        resolved,
+        values: line.values,
+    };
+    (manager, Reload::new(parts, in_use), metrics)
+}
+
+fn foreign(name: &str, provider_id: Option<&str>) -> Value {
+    let mut node = json!({
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": { "name": name },
+        "spec": {},
+        "status": { "conditions": [{ "type": "Ready", "status": "Unknown" }] },
+    });
+    if let Some(id) = provider_id {
+        node["spec"]["providerID"] = id.into();
+    }
+    node
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hundred_changes_good_and_bad_restart_nothing_and_do_nothing_wrong() {
+    for seed in [1, 2, 3] {
+        let mut plan = Plan::new();
+        let mut stage = Stage::new(seed, &plan).await;
+        let nodes = [
+            foreign("foreign-1", Some("aws:///eu-1/i-1")),
+            foreign("foreign-2", None),
+        ];
+        stage.cluster.install(nodes).unwrap();
+        for cloud in CLOUDS {
+            stage.add_server(cloud);
+            stage.add_server(cloud);
+            stage.add_service(cloud);
+        }
+        sleep(Duration::from_secs(60)).await;
+        let (mut generation, mut refused, mut same) = (1, 0, 0);
+        for step in 0..100 {
+            stage.live().await;
+            let is_bad = below(&stage.random, 3) == 0;
+            if is_bad {
+                let text = plan.spoiled(&stage.random, stage.folder.path());
+                // What is wrong is told once.
+                let before = stage.reload.refused.as_ref().map(|it| it.why.clone());
+                assert_eq!(stage.write(&text).await, Looked::Refused, "{step}:\n{text}");
+                let after = stage.reload.refused.as_ref().map(|it| it.why.clone());
+                refused += u64::from(before != after);
+            } else {
+                plan = plan.changed(&stage.random);
+                let text = plan.text(stage.folder.path());
+                match stage.write(&text).await {
+                    Looked::Changed => generation += 1,
+                    Looked::Same => same += 1,
+                    Looked::Refused => panic!("{step}: refused:\n{text}"),
+                }
+                stage.note(&plan.clouds);
+            }
+            let pause = Duration::from_secs(1 + u64::from(below(&stage.random, 30)));
+            sleep(pause).await;
+            stage.check();
+            assert_eq!(stage.metric("bowline_configuration_generation"), generation);
+        }
+        assert_eq!(stage.metric("bowline_configuration_refused_total"), refused);
+        assert!(
+            generation > 30 && refused > 10 && same < 40,
+            "{generation} {refused} {same}"
+        );
+        // In the end all is well, and all that was asked for meanwhile is done.
+        plan = Plan::new();
+        plan.syncs = 7;
+        assert_eq!(
+            stage.write(&plan.text(stage.folder.path())).await,
+            Looked::Changed
+        );
+        stage.note(&plan.clouds);
+        sleep(Duration::from_secs(4 * 3600)).await;
+        stage.check();
+        stage.check_all();
+        stage.stop.stop();
+        stage.manager.await.unwrap().unwrap();
+    }
+}

@@ -1,0 +1,15 @@
+//! Many clouds in one cluster: all five kinds, two accounts of one of them, and machines that belong to nobody; the
+//! real providers and the real manager between an API server and simulated clouds.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test may"
+)]
+
+mod failures;
+mod foreign;
+mod machines;
+mod nodes;
+mod services;
+mod stage;
