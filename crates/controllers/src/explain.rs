@@ -8,7 +8,9 @@ mod text;
 use std::sync::Arc;
 
 use bowline_core::ownership::{self, Candidate, Recognition};
-use bowline_core::{Claim, Cloud, CloudError, CloudName, Lookup, Node, Ownership, Voice};
+use bowline_core::{
+    Claim, Cloud, CloudError, CloudName, Lookup, Node, Ownership, Voice, error_chain,
+};
 use futures::future::join_all;
 use kube::Api;
 
@@ -24,12 +26,12 @@ pub use self::service::{ServiceExplanation, explain_service};
 #[derive(Debug, thiserror::Error)]
 pub enum ExplainError {
     /// The API server did not give it.
-    #[error("reading {what} failed")]
+    #[error("reading {what} failed: {why}")]
     Read {
         /// What was read.
         what: String,
         /// Why.
-        source: Box<kube::Error>,
+        why: String,
     },
     /// There is no such object.
     #[error("there is no {0}")]
@@ -37,9 +39,13 @@ pub enum ExplainError {
 }
 
 fn unread(what: String) -> impl FnOnce(kube::Error) -> ExplainError {
-    move |source| ExplainError::Read {
+    move |error| ExplainError::Read {
         what,
-        source: Box::new(source),
+        why: match error {
+            // With all that the API server says beside it, nobody would find the message.
+            kube::Error::Api(status) => status.message,
+            other => error_chain(&other),
+        },
     }
 }
 

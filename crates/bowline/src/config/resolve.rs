@@ -88,7 +88,11 @@ impl Resolver {
         };
         let namespace = namespace.unwrap_or_else(|| client.default_namespace());
         let api: Api<SecretObject> = Api::namespaced(client.clone(), namespace);
-        let object = api.get(name).await?;
+        let object = api.get(name).await.map_err(|error| match error {
+            // With all that the API server says beside it, nobody would find the message.
+            kube::Error::Api(status) => anyhow!("{}", status.message),
+            other => other.into(),
+        })?;
         let data = object.data.unwrap_or_default();
         let Some(value) = data.get(key) else {
             let keys: Vec<&str> = data.keys().map(String::as_str).collect();

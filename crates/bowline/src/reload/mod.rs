@@ -37,7 +37,7 @@ const ASK_EVERY: Duration = Duration::from_secs(60);
 const BUILD_LIMIT: Duration = Duration::from_secs(120);
 
 /// Flags that the file can change while the manager runs. All others are of the process itself.
-const CHANGEABLE: [&str; 20] = [
+const CHANGEABLE: [&str; 21] = [
     "allocate-node-cidrs",
     "allow-untagged-cloud",
     "cidr-allocator-type",
@@ -57,6 +57,7 @@ const CHANGEABLE: [&str; 20] = [
     "remove-orphaned-load-balancers",
     "route-reconciliation-period",
     "service-cluster-ip-range",
+    "show-owners",
     "v",
 ];
 

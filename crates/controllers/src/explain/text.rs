@@ -92,10 +92,12 @@ impl fmt::Display for Explanation {
                 "  waits to be initialised: it has the taint of new nodes"
             )?;
         }
-        if self.describer == self.owner {
-            writeln!(f, "  addresses and labels: the same")?;
-        } else {
-            writeln!(f, "  addresses and labels: {}", self.describer)?;
+        match (&self.owner, &self.describer) {
+            (Ownership::Owned { .. }, describer) if *describer == self.owner => {
+                writeln!(f, "  addresses and labels: from the same cloud")?;
+            }
+            (owner, describer) if owner == describer => {}
+            (_, describer) => writeln!(f, "  addresses and labels: {describer}")?,
         }
         write!(f, "What each cloud says")?;
         for cloud in &self.clouds {
