@@ -55,6 +55,7 @@ mod stop;
 mod store;
 mod trouble;
 mod turns;
+mod wellbeing;
 mod write;
 
 pub use endpoints::{Slice, SliceChange, Slices};
@@ -70,4 +71,5 @@ pub use services::{ServiceChange, Services};
 pub use stop::{Stop, StopHandle, stop_signal};
 pub use store::{Change, Found, Sighting, Store, Stored};
 pub use turns::{Turn, Turns};
+pub use wellbeing::{Condition, Purpose, Wellbeing};
 pub use write::{CertificateWriter, Decision, NodeWriter, ServiceWriter, WriteError};

@@ -10,13 +10,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bowline_core::{Cloud, CloudError, CloudErrorKind, Instances, Lookup, Node};
+use bowline_core::{Cloud, CloudError, CloudErrorKind, Lookup, Node};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use tracing::debug;
 
 use crate::election::{Fence, Fenced};
 use crate::stop::Stop;
+use crate::wellbeing::{Purpose, Wellbeing, answers_apart};
 
 /// How long the first question waits for company. A person does not notice it; a cluster whose
 /// nodes all come up at once fits into it.
@@ -47,37 +48,53 @@ struct Question {
 /// Asks one cloud about machines. Clones share its flights.
 #[derive(Clone)]
 pub struct Lookups {
-    cloud: Arc<dyn Cloud>,
-    fence: Fence,
+    desk: Desk,
     metadata: mpsc::Sender<Question>,
     presence: mpsc::Sender<Question>,
+}
+
+/// Where questions to one cloud are asked.
+#[derive(Clone)]
+struct Desk {
+    cloud: Arc<dyn Cloud>,
+    fence: Fence,
+    wellbeing: Wellbeing,
 }
 
 impl Lookups {
     /// Starts the flights to one cloud. They end with `stop`, or when nobody can ask any more.
     pub fn start(cloud: Arc<dyn Cloud>, fence: Fence, stop: &Stop) -> Self {
-        let apart = cloud.instances().is_some_and(Instances::answers_apart);
+        Self::noting(Wellbeing::default(), cloud, fence, stop)
+    }
+
+    /// The same, noting there how the cloud is.
+    pub fn noting(wellbeing: Wellbeing, cloud: Arc<dyn Cloud>, fence: Fence, stop: &Stop) -> Self {
+        let apart = answers_apart(&cloud);
+        let desk = Desk {
+            cloud,
+            fence,
+            wellbeing,
+        };
         let flights = |kind| {
             let (questions, waiting) = mpsc::channel(QUEUE_LIMIT);
-            let (cloud, fence, stop) = (cloud.clone(), fence.clone(), stop.clone());
+            let (desk, stop) = (desk.clone(), stop.clone());
             if apart {
-                tokio::spawn(fly_apart(kind, cloud, fence, waiting, stop));
+                tokio::spawn(fly_apart(kind, desk, waiting, stop));
             } else {
-                tokio::spawn(fly(kind, cloud, fence, waiting, stop));
+                tokio::spawn(fly(kind, desk, waiting, stop));
             }
             questions
         };
         Self {
             metadata: flights(Kind::Metadata),
             presence: flights(Kind::Presence),
-            cloud,
-            fence,
+            desk,
         }
     }
 
     /// The cloud that is asked.
     pub fn cloud(&self) -> &Arc<dyn Cloud> {
-        &self.cloud
+        &self.desk.cloud
     }
 
     /// What is known about the machines: one answer for each node, in the same order.
@@ -106,15 +123,18 @@ impl Lookups {
 
     /// The cloud's check read; without a valid lease it is not made.
     pub async fn canary(&self) -> Result<(), CloudError> {
-        let Some(instances) = self.cloud.instances() else {
+        let desk = &self.desk;
+        let Some(instances) = desk.cloud.instances() else {
             return Ok(());
         };
         let check = async { tokio::time::timeout(FLIGHT_DEADLINE, instances.canary()).await };
-        let checked = self.fence.during(check).await.map_err(not_asked)?;
-        checked.unwrap_or_else(|_| {
-            let text = format!("the check read of {} takes too long", self.cloud.name());
+        let checked = desk.fence.during(check).await.map_err(not_asked)?;
+        let checked = checked.unwrap_or_else(|_| {
+            let text = format!("the check read of {} takes too long", desk.cloud.name());
             Err(CloudError::new(CloudErrorKind::Unavailable, text))
-        })
+        });
+        desk.note(checked.as_ref().err());
+        checked
     }
 
     /// The answer for one node.
@@ -124,22 +144,16 @@ impl Lookups {
 }
 
 /// Lets each question travel by itself, to a cloud whose machines answer for themselves.
-async fn fly_apart(
-    kind: Kind,
-    cloud: Arc<dyn Cloud>,
-    fence: Fence,
-    mut waiting: mpsc::Receiver<Question>,
-    stop: Stop,
-) {
+async fn fly_apart(kind: Kind, desk: Desk, mut waiting: mpsc::Receiver<Question>, stop: Stop) {
     let mut flights = JoinSet::new();
     while let Some(Some(Question { nodes, reply })) = stop.unless_given(waiting.recv()).await {
         while flights.try_join_next().is_some() {}
         if flights.len() >= QUEUE_LIMIT {
             flights.join_next().await;
         }
-        let (cloud, fence, stop) = (cloud.clone(), fence.clone(), stop.clone());
+        let (desk, stop) = (desk.clone(), stop.clone());
         flights.spawn(async move {
-            let flight = look(kind, &*cloud, &fence, &nodes);
+            let flight = desk.look(kind, &nodes);
             if let Some(answers) = stop.unless_given(flight).await {
                 // Whoever asked may have given up; then nobody reads the answer.
                 let _ = reply.send(answers);
@@ -148,13 +162,7 @@ async fn fly_apart(
     }
 }
 
-async fn fly(
-    kind: Kind,
-    cloud: Arc<dyn Cloud>,
-    fence: Fence,
-    mut waiting: mpsc::Receiver<Question>,
-    stop: Stop,
-) {
+async fn fly(kind: Kind, desk: Desk, mut waiting: mpsc::Receiver<Question>, stop: Stop) {
     loop {
         let Some(Some(first)) = stop.unless_given(waiting.recv()).await else {
             return;
@@ -168,9 +176,9 @@ async fn fly(
             size += next.nodes.len();
             questions.push(next);
         }
-        debug!(cloud = %cloud.name(), nodes = size, questions = questions.len(), ?kind, "looking up machines");
+        debug!(cloud = %desk.cloud.name(), nodes = size, questions = questions.len(), ?kind, "looking up machines");
         let nodes: Vec<Arc<Node>> = questions.iter().flat_map(|q| q.nodes.clone()).collect();
-        let Some(answers) = stop.unless_given(look(kind, &*cloud, &fence, &nodes)).await else {
+        let Some(answers) = stop.unless_given(desk.look(kind, &nodes)).await else {
             return;
         };
         let mut answers = answers.into_iter();
@@ -181,35 +189,52 @@ async fn fly(
     }
 }
 
-async fn look(kind: Kind, cloud: &dyn Cloud, fence: &Fence, nodes: &[Arc<Node>]) -> Vec<Lookup> {
-    let all = |make: &dyn Fn() -> Lookup| (0..nodes.len()).map(|_| make()).collect::<Vec<_>>();
-    let Some(instances) = cloud.instances() else {
-        return all(&|| Lookup::NotMine);
-    };
-    let flight = async {
-        let answers = match kind {
-            Kind::Metadata => instances.lookup(nodes),
-            Kind::Presence => instances.presence(nodes),
+impl Desk {
+    async fn look(&self, kind: Kind, nodes: &[Arc<Node>]) -> Vec<Lookup> {
+        let all = |make: &dyn Fn() -> Lookup| (0..nodes.len()).map(|_| make()).collect::<Vec<_>>();
+        let Some(instances) = self.cloud.instances() else {
+            return all(&|| Lookup::NotMine);
         };
-        tokio::time::timeout(FLIGHT_DEADLINE, answers).await
-    };
-    match fence.during(flight).await {
-        Err(fenced) => all(&|| Lookup::CannotTell(not_asked(fenced.clone()))),
-        Ok(Err(_)) => {
-            let text = format!("looking up machines in {} takes too long", cloud.name());
-            all(&|| Lookup::CannotTell(CloudError::new(CloudErrorKind::Unavailable, &*text)))
-        }
-        Ok(Ok(mut answers)) => {
-            // A provider that answers too little has not answered about the rest.
-            while answers.len() < nodes.len() {
-                let text = format!("{} gave no answer about this node", cloud.name());
-                answers.push(Lookup::CannotTell(CloudError::new(
-                    CloudErrorKind::Unknown,
-                    text,
-                )));
+        let flight = async {
+            let answers = match kind {
+                Kind::Metadata => instances.lookup(nodes),
+                Kind::Presence => instances.presence(nodes),
+            };
+            tokio::time::timeout(FLIGHT_DEADLINE, answers).await
+        };
+        let name = self.cloud.name();
+        let answers = match self.fence.during(flight).await {
+            Err(fenced) => return all(&|| Lookup::CannotTell(not_asked(fenced.clone()))),
+            Ok(Err(_)) => {
+                let text = format!("looking up machines in {name} takes too long");
+                all(&|| Lookup::CannotTell(CloudError::new(CloudErrorKind::Unavailable, &*text)))
             }
-            answers
+            Ok(Ok(mut answers)) => {
+                // A provider that answers too little has not answered about the rest.
+                while answers.len() < nodes.len() {
+                    let text = format!("{name} gave no answer about this node");
+                    answers.push(Lookup::CannotTell(CloudError::new(
+                        CloudErrorKind::Unknown,
+                        text,
+                    )));
+                }
+                answers
+            }
+        };
+        // Trouble with one machine is not the cloud's.
+        if !answers_apart(&self.cloud) {
+            let trouble = answers.iter().map(|it| match it {
+                Lookup::CannotTell(error) => Some(error),
+                _ => None,
+            });
+            let trouble: Option<Vec<&CloudError>> = trouble.collect();
+            self.note(trouble.and_then(|all| all.first().copied()));
         }
+        answers
+    }
+
+    fn note(&self, trouble: Option<&CloudError>) {
+        self.wellbeing.note(&self.cloud, Purpose::Machines, trouble);
     }
 }
 

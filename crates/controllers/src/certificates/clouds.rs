@@ -13,6 +13,7 @@ use futures::future::join_all;
 
 use crate::election::Fence;
 use crate::referee::Referee;
+use crate::wellbeing::{Purpose, Wellbeing, answers_apart};
 
 /// No question takes longer. Each call inside has a shorter deadline of its own; this one is for a
 /// provider that forgot it.
@@ -24,6 +25,7 @@ pub(super) struct Clouds {
     referee: Referee,
     approving: Arc<[Arc<dyn Cloud>]>,
     fence: Fence,
+    wellbeing: Wellbeing,
 }
 
 /// Who speaks for a node.
@@ -46,7 +48,13 @@ impl Clouds {
             approving: referee.clouds().iter().filter(is_on).cloned().collect(),
             referee: referee.clone(),
             fence,
+            wellbeing: Wellbeing::default(),
         }
+    }
+
+    /// The same, noting there how clouds are.
+    pub(super) fn noting(self, wellbeing: Wellbeing) -> Self {
+        Self { wellbeing, ..self }
     }
 
     /// Those that approve.
@@ -137,7 +145,7 @@ impl Clouds {
 
     fn speakers(&self, node: Option<&Node>) -> Speakers<'_> {
         let Some(ownership) = node.and_then(|node| self.referee.ownership(node)) else {
-            return Speakers::Among(self.approving.iter().collect());
+            return Speakers::Among(self.askable(node));
         };
         let owner = match &ownership {
             Ownership::Owned { by, .. } => self.approving.iter().find(|it| it.name() == by),
@@ -152,6 +160,16 @@ impl Clouds {
                     .collect(),
             ),
         }
+    }
+
+    /// Who could speak for a node that nothing else decides about, as far as node selectors leave them.
+    fn askable(&self, node: Option<&Node>) -> Vec<&Arc<dyn Cloud>> {
+        let askable = node.map(|node| self.referee.askable(node));
+        let is_left = |cloud: &&Arc<dyn Cloud>| {
+            let named = askable.as_ref().is_none_or(|it| it.contains(cloud.name()));
+            named || speaks_for_all(cloud)
+        };
+        self.approving.iter().filter(is_left).collect()
     }
 
     async fn question(
@@ -172,7 +190,7 @@ impl Clouds {
         let question = async { certificates.machine(name, node).await };
         let work = tokio::time::timeout(CALL_DEADLINE, question);
         let error = |text: String| CloudError::new(CloudErrorKind::Unavailable, text);
-        match fence.during(work).await {
+        let answer = match fence.during(work).await {
             Ok(Ok(answer)) => answer,
             Ok(Err(_)) => {
                 let cloud = cloud.name();
@@ -181,9 +199,18 @@ impl Clouds {
             }
             Err(fenced) => {
                 let error = error("no cloud is called".to_owned());
-                MachineAnswer::CannotTell(error.caused_by(fenced))
+                return MachineAnswer::CannotTell(error.caused_by(fenced));
             }
+        };
+        // Trouble with one machine is not the cloud's.
+        if !answers_apart(cloud) {
+            let trouble = match &answer {
+                MachineAnswer::CannotTell(error) => Some(error),
+                _ => None,
+            };
+            self.wellbeing.note(cloud, Purpose::Certificates, trouble);
         }
+        answer
     }
 }
 

@@ -104,7 +104,7 @@ impl CertificateController {
         } = parts;
         let backoff = Backoff::exponential(FIRST_WAIT, LONGEST_WAIT)
             .limited_by(Bucket::new(LOOK_INTERVAL, LOOKS_AT_ONCE));
-        let clouds = Clouds::new(referee, is_named, fence);
+        let clouds = Clouds::new(referee, is_named, fence).noting(metrics.wellbeing.clone());
         let lanes = lanes(&clouds, &requests, &nodes);
         let queue = WorkQueue::with_lanes("certificate", backoff, &metrics.queues, lanes);
         Arc::new(Self {

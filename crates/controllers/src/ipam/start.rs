@@ -10,11 +10,12 @@ use std::time::Duration;
 use bowline_core::ipam::{
     Allocator, AllocatorKind, ClusterRanges, IPV6_MASK, LayoutError, Misfit, layout,
 };
-use bowline_core::{CloudError, CloudErrorKind, Node, error_chain};
+use bowline_core::{Cloud, CloudError, CloudErrorKind, Node, error_chain};
 use futures::{StreamExt, TryStreamExt, stream};
 use tracing::{error, warn};
 
 use super::{IpamController, START_PAUSE, WRITES_AT_ONCE};
+use crate::wellbeing::{Purpose, answers_apart};
 use crate::write::WriteError;
 
 /// The longest question to a cloud; each call in it has a shorter deadline of its own.
@@ -96,7 +97,7 @@ impl IpamController {
                 continue;
             };
             let name = || cloud.name().to_string();
-            let asked = self.question(name(), networks.cluster_ranges()).await;
+            let asked = self.question(cloud, networks.cluster_ranges()).await;
             let known = asked.map_err(|source| StartError::Ranges {
                 cloud: name(),
                 source,
@@ -112,16 +113,27 @@ impl IpamController {
     /// Asks a cloud something, as long as the lease is ours and it does not take too long.
     pub(super) async fn question<T>(
         &self,
-        cloud: String,
+        cloud: &Arc<dyn Cloud>,
         call: impl Future<Output = Result<T, CloudError>>,
     ) -> Result<T, CloudError> {
         let unavailable = |text: String| CloudError::new(CloudErrorKind::Unavailable, text);
         let call = async { tokio::time::timeout(QUESTION_DEADLINE, call).await };
-        match self.parts.fence.during(call).await {
+        let answer = match self.parts.fence.during(call).await {
             Ok(Ok(answer)) => answer,
-            Ok(Err(_)) => Err(unavailable(format!("{cloud} takes too long to answer"))),
-            Err(fenced) => Err(unavailable("no cloud is asked".to_owned()).caused_by(fenced)),
+            Ok(Err(_)) => {
+                let name = cloud.name();
+                Err(unavailable(format!("{name} takes too long to answer")))
+            }
+            Err(fenced) => {
+                return Err(unavailable("no cloud is asked".to_owned()).caused_by(fenced));
+            }
+        };
+        // Trouble with one machine is not the cloud's.
+        if !answers_apart(cloud) {
+            let wellbeing = &self.parts.metrics.wellbeing;
+            wellbeing.note(cloud, Purpose::Networks, answer.as_ref().err());
         }
+        answer
     }
 
     /// Gives nodes without pod ranges another version, if a leader was lost who may have written

@@ -116,7 +116,7 @@ impl IpamController {
         };
         let ips = node_ips(node)?;
         let call = networks.machine_addresses(node);
-        let asked = self.question(cloud.name().to_string(), call).await;
+        let asked = self.question(&cloud, call).await;
         let addresses = asked.map_err(|source| TurnError::Networks {
             node: node.name.clone(),
             source,

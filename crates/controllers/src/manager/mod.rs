@@ -159,10 +159,11 @@ impl Manager {
 
     /// A standby whose clouds could not work is no good standby: they count from the start.
     fn watch_clouds(&self, health: &Health) {
-        for cloud in &self.line_ups.present().clouds {
-            let name = check_name(cloud.name());
-            let cloud = Arc::clone(cloud);
-            health.add_ready_check(name, Arc::new(move || cloud.ready()));
+        let line_up = self.line_ups.present();
+        self.metrics.wellbeing.watch(&line_up.clouds);
+        for cloud in &line_up.clouds {
+            let (name, wellbeing) = (cloud.name().clone(), self.metrics.wellbeing.clone());
+            health.add_cloud(check_name(&name), Arc::new(move || wellbeing.of(&name)));
         }
     }
 

@@ -153,7 +153,9 @@ impl Shift<'_> {
             .iter()
             .filter(|cloud| cloud.instances().is_some());
         let fence = self.questions();
-        let lookups = knowing.map(|cloud| Lookups::start(cloud.clone(), fence.clone(), stop));
+        let wellbeing = &self.work.manager.metrics.wellbeing;
+        let lookups = knowing
+            .map(|cloud| Lookups::noting(wellbeing.clone(), cloud.clone(), fence.clone(), stop));
         Owners::new(lookups, self.referee.clone())
     }
 

@@ -15,10 +15,13 @@ mod queues;
 mod routes;
 mod services;
 mod text;
+mod wellbeing;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use prometheus_client::registry::Registry;
+
+use crate::wellbeing::Wellbeing;
 
 pub use calls::{BuildInfo, DelegatedMetrics, EventMetrics, HealthMetrics, RestMetrics};
 pub use certificates::CertificateMetrics;
@@ -80,6 +83,8 @@ pub struct Metrics {
     pub certificates: CertificateMetrics,
     /// What each cloud owns and what is held back there.
     pub clouds: CloudMetrics,
+    /// How each cloud is.
+    pub wellbeing: Wellbeing,
     /// Which controllers run.
     pub controllers: ControllerMetrics,
     /// Which configuration is in use.
@@ -112,6 +117,7 @@ impl Metrics {
             labels: LabelMetrics::register(&mut registry),
             certificates: CertificateMetrics::register(&mut registry),
             clouds: CloudMetrics::register(&mut registry),
+            wellbeing: wellbeing::register(&mut registry),
             controllers: ControllerMetrics::register(&mut registry),
             configuration: ConfigurationMetrics::register(&mut registry),
             election: ElectionMetrics::register(&mut registry),

@@ -123,7 +123,9 @@ fn a_labelled_family_appears_with_its_first_observation() {
         "leader_election",
         "workqueue",
         "rest_client",
-        "bowline_",
+        "bowline_cloud",
+        "bowline_guard",
+        "bowline_node",
     ] {
         assert!(!text.contains(name), "{name}\n{text}");
     }

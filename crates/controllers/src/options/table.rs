@@ -349,21 +349,21 @@ pub const FLAGS: &[Flag] = &[
         K::Integer32,
         "1",
         C::Nodes,
-        "How many nodes are initialised at the same time. Must be positive.",
+        "How many nodes of one cloud are initialised at the same time. Must be positive.",
     ),
     Flag::new(
         "concurrent-node-status-updates",
         K::Integer32,
         "0",
         C::Nodes,
-        "How many nodes' addresses are refreshed at the same time. 0 means as many as --concurrent-node-syncs.",
+        "How many nodes of one cloud have their addresses refreshed at the same time. 0 means as many as --concurrent-node-syncs.",
     ),
     Flag::new(
         "concurrent-node-lifecycle-syncs",
         K::Integer32,
         "1",
         C::Nodes,
-        "How many nodes are checked against the cloud at the same time. Must be positive.",
+        "How many nodes of one cloud are checked against it at the same time. Must be positive.",
     ),
     Flag::new(
         "node-status-update-frequency",
@@ -393,7 +393,7 @@ pub const FLAGS: &[Flag] = &[
         K::Integer32,
         "1",
         C::Services,
-        "How many Services are worked on at the same time. More means faster load balancers and more load on API server and cloud.",
+        "How many Services of one cloud are worked on at the same time: no cloud waits for another. More means faster load balancers and more load on API server and cloud.",
     ),
     Flag::new(
         "remove-orphaned-load-balancers",

@@ -16,12 +16,13 @@
 mod publish;
 mod steps;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bowline_core::routes::{Allowance, HeldBack, Neighbourhood, Question, Routes, Survey, decide};
-use bowline_core::{Cloud, CloudError, CloudErrorKind, CloudName, Node};
+use bowline_core::{Cloud, CloudError, CloudErrorKind, Node};
 use bowline_http::{Clock, Random};
 use futures::FutureExt as _;
 use futures::future::join_all;
@@ -41,6 +42,7 @@ use crate::referee::{CloudRules, Referee};
 use crate::serving::Readiness;
 use crate::stop::Stop;
 use crate::turns::Turns;
+use crate::wellbeing::Purpose;
 use crate::write::NodeWriter;
 
 /// The component of events, as people filter by it.
@@ -82,7 +84,7 @@ pub struct RouteParts {
     pub clock: Clock,
     /// Jitter.
     pub random: Random,
-    /// Whether all clouds' routes were seen once.
+    /// Whether any cloud's routes were seen once.
     pub readiness: Readiness,
     /// What went so far of what nobody needs: a change of configuration gives nobody a new allowance.
     pub allowances: PerCloud<Allowance>,
@@ -107,8 +109,8 @@ pub struct RouteOptions {
 pub struct RouteController {
     parts: RouteParts,
     options: RouteOptions,
-    /// Clouds whose routes were never seen.
-    unseen: Mutex<BTreeSet<CloudName>>,
+    /// Whether the routes of any cloud were ever seen. The others are told about by themselves.
+    is_seen: AtomicBool,
 }
 
 /// What is remembered about one cloud from round to round.
@@ -148,16 +150,10 @@ impl RouteController {
 
     /// A controller that has not started.
     pub fn new(parts: RouteParts, options: RouteOptions) -> Self {
-        let with_routes = parts
-            .referee
-            .clouds()
-            .iter()
-            .filter(|it| it.routes().is_some());
-        let unseen = with_routes.map(|it| it.name().clone()).collect();
         Self {
             parts,
             options,
-            unseen: Mutex::new(unseen),
+            is_seen: AtomicBool::new(false),
         }
     }
 
@@ -281,7 +277,12 @@ impl RouteController {
 
     async fn look(&self, desk: &Desk<'_>, question: &Question) -> Result<Survey, CloudError> {
         let survey = desk.routes.survey(question);
-        guarded(&self.parts.questions, "looking at the routes", survey).await?
+        let seen = guarded(&self.parts.questions, "looking at the routes", survey).await;
+        let seen = seen.flatten();
+        // Also that there can be none: somebody has asked for routes.
+        let wellbeing = &self.parts.metrics.wellbeing;
+        wellbeing.note_as_it_is(desk.cloud, Purpose::Routes, seen.as_ref().err());
+        seen
     }
 
     fn note_seen(&self, desk: &mut Desk<'_>) {
@@ -289,15 +290,8 @@ impl RouteController {
             info!(cloud = %desk.cloud.name(), "routes can be seen again");
             desk.trouble.clear();
         }
-        let mut unseen = self.unseen();
-        unseen.remove(desk.cloud.name());
-        if unseen.is_empty() {
-            self.parts.readiness.ready();
-        }
-    }
-
-    fn unseen(&self) -> MutexGuard<'_, BTreeSet<CloudName>> {
-        self.unseen.lock().unwrap_or_else(PoisonError::into_inner)
+        self.is_seen.store(true, Ordering::Relaxed);
+        self.parts.readiness.ready();
     }
 
     /// The cloud could not be asked, or says that there can be no routes.
@@ -309,8 +303,8 @@ impl RouteController {
         } else {
             warn!(%cloud, error = text, "routes cannot be seen; nothing is changed");
         }
-        if self.unseen().contains(cloud) {
-            self.parts.readiness.not_ready(text.clone());
+        if !self.is_seen.load(Ordering::Relaxed) {
+            self.parts.readiness.not_ready(format!("{cloud}: {text}"));
         }
         desk.trouble = text;
         if error.kind() == CloudErrorKind::Invalid {

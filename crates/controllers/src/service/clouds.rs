@@ -4,13 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bowline_core::{
-    BalancerClouds, Balancers, CloudError, CloudErrorKind, CloudName, Draft, DraftError, Executor,
-    Goal, Marked, Needs, Node, Progress, Roster, StepId, Wish,
+    BalancerClouds, Balancers, Cloud, CloudError, CloudErrorKind, CloudName, Draft, DraftError,
+    Executor, Goal, Marked, Needs, Node, Progress, Roster, StepId, Wish,
 };
 
 use crate::election::{Fence, Fenced};
 use crate::referee::{DefaultCloud, Referee};
 use crate::store::Sighting;
+use crate::wellbeing::{Purpose, Wellbeing};
 
 /// No look at a cloud and no step takes longer. Each call inside has a shorter deadline of its own;
 /// this one is for a provider that forgot it.
@@ -22,6 +23,27 @@ pub(super) struct Clouds {
     referee: Referee,
     names: Arc<BalancerClouds>,
     fence: Fence,
+    wellbeing: Wellbeing,
+}
+
+/// What may be wrong with the cloud itself.
+trait Trouble {
+    fn trouble(&self) -> Option<&CloudError>;
+}
+
+impl Trouble for CloudError {
+    fn trouble(&self) -> Option<&CloudError> {
+        Some(self)
+    }
+}
+
+impl Trouble for DraftError {
+    fn trouble(&self) -> Option<&CloudError> {
+        match self {
+            Self::Cloud(error) => Some(error),
+            Self::Elsewhere | Self::Later { .. } => None,
+        }
+    }
 }
 
 /// Whether a call changes anything in the cloud.
@@ -49,7 +71,13 @@ impl Clouds {
             names: Arc::new(names),
             referee: referee.clone(),
             fence,
+            wellbeing: Wellbeing::default(),
         }
+    }
+
+    /// The same, noting there how clouds are.
+    pub(super) fn noting(self, wellbeing: Wellbeing) -> Self {
+        Self { wellbeing, ..self }
     }
 
     /// Whether nothing may be changed, by whomever.
@@ -63,9 +91,12 @@ impl Clouds {
     }
 
     pub(super) fn balancers(&self, name: &CloudName) -> Option<&dyn Balancers> {
+        self.cloud(name)?.balancers()
+    }
+
+    fn cloud(&self, name: &CloudName) -> Option<&Arc<dyn Cloud>> {
         let mut clouds = self.referee.clouds().iter();
-        let cloud = clouds.find(|it| it.name() == name)?;
-        cloud.balancers()
+        clouds.find(|it| it.name() == name)
     }
 
     /// What that cloud needs to know besides Services and nodes.
@@ -102,7 +133,7 @@ impl Clouds {
         let balancers = self.named(name)?;
         let call = async { balancers.draft(wish).await };
         let what = "looking at the load balancer";
-        let mut draft = self.guarded(Call::Read, what, call).await?;
+        let mut draft = self.guarded(name, Call::Read, what, call).await?;
         if wish.goal == Goal::Present {
             draft.plan.notices.extend(wish.census.notices());
         }
@@ -111,11 +142,12 @@ impl Clouds {
 
     pub(super) async fn carry_out(
         &self,
+        name: &CloudName,
         executor: &mut dyn Executor,
         step: StepId,
     ) -> Result<Progress, CloudError> {
         let call = async { executor.carry_out(step).await };
-        self.guarded(Call::Write, "a step", call).await
+        self.guarded(name, Call::Write, "a step", call).await
     }
 
     pub(super) async fn marked(
@@ -126,7 +158,7 @@ impl Clouds {
     ) -> Result<Vec<Marked>, CloudError> {
         let balancers = self.named(name)?;
         let call = async { balancers.marked(cluster_name, nodes).await };
-        self.guarded(Call::Read, "listing load balancers", call)
+        self.guarded(name, Call::Read, "listing load balancers", call)
             .await
     }
 
@@ -137,7 +169,7 @@ impl Clouds {
     ) -> Result<(), CloudError> {
         let balancers = self.named(name)?;
         let call = async { balancers.remove_orphan(orphan).await };
-        self.guarded(Call::Write, "removing a load balancer", call)
+        self.guarded(name, Call::Write, "removing a load balancer", call)
             .await
     }
 
@@ -149,18 +181,24 @@ impl Clouds {
     }
 
     /// Calls a cloud for as long as the lease is certain, and not without end.
-    async fn guarded<T, E: From<CloudError>>(
+    async fn guarded<T, E: From<CloudError> + Trouble>(
         &self,
+        name: &CloudName,
         kind: Call,
         what: &str,
         call: impl Future<Output = Result<T, E>>,
     ) -> Result<T, E> {
         let work = tokio::time::timeout(CALL_DEADLINE, call);
         let done = self.fence_of(kind).during(work).await;
-        match done.map_err(fenced)? {
+        let done = match done.map_err(fenced)? {
             Ok(done) => done,
             Err(_) => Err(late(what).into()),
+        };
+        if let Some(cloud) = self.cloud(name) {
+            let trouble = done.as_ref().err().and_then(Trouble::trouble);
+            self.wellbeing.note(cloud, Purpose::Balancers, trouble);
         }
+        done
     }
 
     /// An observer may ask as much as it likes.

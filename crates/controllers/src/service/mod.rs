@@ -128,7 +128,8 @@ impl ServiceController {
         fence: Fence,
         options: ServiceOptions,
     ) -> Arc<Self> {
-        let (clouds, memory) = (Clouds::new(referee, fence), Memory::default());
+        let clouds = Clouds::new(referee, fence).noting(parts.metrics.wellbeing.clone());
+        let memory = Memory::default();
         let lanes = lanes::of_services(&clouds, &memory, &parts.services);
         let queues = &parts.metrics.queues;
         let queue = WorkQueue::with_lanes("service", Backoff::services(), queues, lanes);

@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use bowline_core::{CloudName, DraftError, Fingerprint, Goal, Roster, Service, ServiceKey};
+use futures::StreamExt as _;
+use futures::stream::FuturesUnordered;
 
 use super::ServiceController;
 use super::errors::TurnError;
@@ -90,6 +92,7 @@ impl ServiceController {
         stop: &Stop,
     ) -> Result<TornDown, TurnError> {
         let mut withdrawn = BTreeSet::new();
+        let errand = errand.filter(|it| clouds.contains(&it.cloud));
         let mut errand = match self.still_good(errand, Goal::Absent) {
             Some(errand) => match self.not_yet(errand) {
                 Ok(errand) => Some(errand),
@@ -97,19 +100,36 @@ impl ServiceController {
             },
             None => None,
         };
-        for cloud in clouds {
-            let errand = match errand.take_if(|it| it.cloud == *cloud) {
-                Some(errand) => errand,
-                None => match self.draft_removal(service, cloud).await {
-                    Ok(errand) => errand,
-                    Err(DraftError::Elsewhere) => continue,
-                    Err(DraftError::Later { what, after }) => {
-                        self.tell_waiting(service, &format!("waiting for {what}"))
-                            .await;
-                        return Ok(TornDown::NotYet(Outcome::Later(after)));
-                    }
-                    Err(DraftError::Cloud(error)) => return Err(TurnError::Check(error)),
+        let waiting = errand.as_ref().map(|it| it.cloud.clone());
+        // All of them are looked at together: one that does not answer keeps none of the others waiting, and what is
+        // wrong with one is told when the others are done.
+        let mut looks: FuturesUnordered<_> = clouds
+            .iter()
+            .filter(|cloud| waiting.as_ref() != Some(*cloud))
+            .map(|cloud| self.draft_removal(service, cloud))
+            .collect();
+        let mut open = None;
+        loop {
+            let looked = match errand.take() {
+                Some(errand) => Ok(errand),
+                None => match looks.next().await {
+                    Some(looked) => looked,
+                    None => break,
                 },
+            };
+            let errand = match looked {
+                Ok(errand) => errand,
+                Err(DraftError::Elsewhere) => continue,
+                Err(DraftError::Later { what, after }) => {
+                    self.tell_waiting(service, &format!("waiting for {what}"))
+                        .await;
+                    open.get_or_insert(Ok(Outcome::Later(after)));
+                    continue;
+                }
+                Err(DraftError::Cloud(error)) => {
+                    open.get_or_insert(Err(TurnError::Check(error)));
+                    continue;
+                }
             };
             if self.clouds.is_observing() {
                 self.show(&errand);
@@ -124,7 +144,10 @@ impl ServiceController {
                 }
             }
         }
-        Ok(TornDown::Entirely(withdrawn))
+        match open {
+            None => Ok(TornDown::Entirely(withdrawn)),
+            Some(open) => Ok(TornDown::NotYet(open?)),
+        }
     }
 
     async fn draft_removal(

@@ -58,7 +58,8 @@ impl ServiceController {
     }
 
     async fn carry_out(&self, errand: &mut Errand, step: StepId) -> Result<Progress, TurnError> {
-        let done = self.clouds.carry_out(&mut *errand.executor, step).await;
+        let (cloud, executor) = (&errand.cloud, &mut *errand.executor);
+        let done = self.clouds.carry_out(cloud, executor, step).await;
         let planned = errand.run.step(step);
         let result = match &done {
             Ok(Progress::Done) => "done",

@@ -1,13 +1,34 @@
 //! Health checks, added while the process runs, and what `/healthz`, `/livez` and `/readyz` say.
 //!
 //! A check answers from memory: it never asks a cloud or the API server.
+//!
+//! Clouds count together. A process with several clouds works for all but one while that one is unhappy, and being
+//! taken out of readiness for it would help nobody: a rollout would wait for an account that somebody locked, and the
+//! metrics that tell about it would be gone from their Service. So `/readyz` fails because of clouds only when none of
+//! them has what it needs to work; a process with one cloud is not ready without it. Calls that fail never count: the
+//! process is as good as any that would take its place. All of it is said by name in any case, and `/readyz/cloud-<name>`
+//! answers for one cloud.
 
 use std::fmt;
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::wellbeing::Condition;
+
+/// Everybody may ask; why something is wrong is told to those who may ask about it alone.
+const WITHHELD: &str = "reason withheld";
+
 /// Looks at one thing; an error says what is wrong with it.
 pub type Check = Arc<dyn Fn() -> Result<(), String> + Send + Sync>;
+
+/// Looks at a cloud.
+pub type CloudCheck = Arc<dyn Fn() -> Condition + Send + Sync>;
+
+#[derive(Clone)]
+enum Look {
+    Plain(Check),
+    Cloud(CloudCheck),
+}
 
 /// Which of the three questions is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +58,7 @@ struct Named {
     healthz: bool,
     livez: bool,
     readyz: bool,
-    check: Check,
+    check: Look,
 }
 
 /// The checks of the process; clones share them.
@@ -69,6 +90,24 @@ pub struct Finding {
     pub error: Option<String>,
     /// Left out on request.
     pub excluded: bool,
+    /// What is wrong is told, and the answer to the whole is good all the same. What may be said of it to everybody.
+    pub tolerated: Option<String>,
+}
+
+impl Finding {
+    fn new(name: String, excluded: bool) -> Self {
+        Self {
+            name,
+            error: None,
+            excluded,
+            tolerated: None,
+        }
+    }
+
+    /// Whether it makes the answer to the whole a bad one.
+    pub fn is_fatal(&self) -> bool {
+        self.error.is_some() && self.tolerated.is_none()
+    }
 }
 
 impl Health {
@@ -79,7 +118,7 @@ impl Health {
             healthz: true,
             livez: true,
             readyz: false,
-            check,
+            check: Look::Plain(check),
         });
     }
 
@@ -90,7 +129,7 @@ impl Health {
             healthz: true,
             livez: false,
             readyz: false,
-            check,
+            check: Look::Plain(check),
         });
     }
 
@@ -108,19 +147,19 @@ impl Health {
             healthz: false,
             livez: false,
             readyz: true,
-            check: Arc::new(move || lock(&state.0).clone().map_or(Ok(()), Err)),
+            check: Look::Plain(Arc::new(move || lock(&state.0).clone().map_or(Ok(()), Err))),
         });
         readiness
     }
 
-    /// Adds a check of `/readyz`, for what knows by itself whether it is ready.
-    pub fn add_ready_check(&self, name: impl Into<String>, check: Check) {
+    /// Adds a cloud to `/readyz`.
+    pub fn add_cloud(&self, name: impl Into<String>, check: CloudCheck) {
         self.push(Named {
             name: name.into(),
             healthz: false,
             livez: false,
             readyz: true,
-            check,
+            check: Look::Cloud(check),
         });
     }
 
@@ -147,23 +186,38 @@ impl Health {
                 healthz: true,
                 livez: true,
                 readyz: true,
-                check: Arc::new(|| Ok(())),
+                check: Look::Plain(Arc::new(|| Ok(()))),
             };
             checks.insert(0, ping);
         }
-        let finding = |check: Named| {
+        let mut findings: Vec<Finding> = Vec::new();
+        let (mut lacking, mut working) = (Vec::new(), false);
+        for check in checks {
             let excluded = excluded.contains(&check.name);
-            Finding {
-                error: if excluded {
-                    None
-                } else {
-                    (check.check)().err()
+            let mut finding = Finding::new(check.name, excluded);
+            match check.check {
+                _ if excluded => {}
+                Look::Plain(check) => finding.error = check().err(),
+                Look::Cloud(check) => match check() {
+                    Condition::Well => working = true,
+                    Condition::Failing { kinds, text } => {
+                        (finding.error, finding.tolerated) = (Some(text), Some(kinds));
+                        working = true;
+                    }
+                    Condition::Lacking(lack) => {
+                        finding.error = Some(lack);
+                        lacking.push(findings.len());
+                    }
                 },
-                name: check.name,
-                excluded,
             }
-        };
-        checks.into_iter().map(finding).collect()
+            findings.push(finding);
+        }
+        if working {
+            for index in lacking {
+                findings[index].tolerated = Some(WITHHELD.to_owned());
+            }
+        }
+        findings
     }
 
     /// A check of the same name takes the place of the former.
@@ -197,8 +251,9 @@ pub(super) fn report(
     excluded: &[String],
     verbose: bool,
 ) -> (bool, String) {
-    let good = findings.iter().all(|finding| finding.error.is_none());
-    if good && !verbose {
+    let good = !findings.iter().any(Finding::is_fatal);
+    let all_well = findings.iter().all(|finding| finding.error.is_none());
+    if all_well && !verbose {
         return (true, "ok".to_owned());
     }
     let mut text = String::new();
@@ -208,7 +263,11 @@ pub(super) fn report(
         let _ = match finding {
             Finding { excluded: true, .. } => writeln!(text, "[+]{name} excluded: ok"),
             Finding { error: None, .. } => writeln!(text, "[+]{name} ok"),
-            Finding { .. } => writeln!(text, "[-]{name} failed: reason withheld"),
+            Finding {
+                tolerated: Some(what),
+                ..
+            } => writeln!(text, "[!]{name} unhappy: {what}"),
+            Finding { .. } => writeln!(text, "[-]{name} failed: {WITHHELD}"),
         };
     }
     let unknown: Vec<String> = (excluded.iter())
@@ -296,5 +355,62 @@ mod tests {
         assert!(!said(&health, Endpoint::Readyz, &[], false).0);
         health.remove("caches");
         assert!(said(&health, Endpoint::Readyz, &[], false).0);
+    }
+
+    fn cloud(health: &Health, name: &str, condition: Condition) {
+        health.add_cloud(name, Arc::new(move || condition.clone()));
+    }
+
+    #[test]
+    fn one_unhappy_cloud_of_several_is_named_and_the_rest_goes_on() {
+        let health = Health::default();
+        cloud(&health, "cloud-a", Condition::Well);
+        assert_eq!(said(&health, Endpoint::Readyz, &[], false).1, "ok");
+        let failing = Condition::Failing {
+            kinds: "Denied (machines)".to_owned(),
+            text: "machines for 5s: listing servers at 10.0.0.1".to_owned(),
+        };
+        cloud(&health, "cloud-b", failing);
+        cloud(&health, "cloud-c", Condition::Lacking("secret".to_owned()));
+        for verbose in [false, true] {
+            let (good, text) = said(&health, Endpoint::Readyz, &[], verbose);
+            let expected = "[+]ping ok\n[+]cloud-a ok\n[!]cloud-b unhappy: Denied (machines)\n\
+                            [!]cloud-c unhappy: reason withheld\nreadyz check passed\n";
+            assert_eq!((good, text.as_str()), (true, expected));
+        }
+        assert_eq!(said(&health, Endpoint::Healthz, &[], false).1, "ok");
+        let findings = health.examine(Endpoint::Readyz, &[]);
+        let errors: Vec<&str> = findings
+            .iter()
+            .filter_map(|it| it.error.as_deref())
+            .collect();
+        assert_eq!(
+            errors,
+            ["machines for 5s: listing servers at 10.0.0.1", "secret"]
+        );
+    }
+
+    #[test]
+    fn without_any_cloud_that_has_what_it_needs_the_process_is_not_ready() {
+        let lacking = || Condition::Lacking("secret".to_owned());
+        let health = Health::default();
+        cloud(&health, "cloud-a", lacking());
+        let (good, text) = said(&health, Endpoint::Readyz, &[], false);
+        let expected = "[+]ping ok\n[-]cloud-a failed: reason withheld\nreadyz check failed\n";
+        assert_eq!((good, text.as_str()), (false, expected));
+        cloud(&health, "cloud-b", lacking());
+        assert!(!said(&health, Endpoint::Readyz, &[], false).0, "both");
+        assert!(
+            !said(&health, Endpoint::Readyz, &["cloud-a"], false).0,
+            "the other"
+        );
+        let all = ["cloud-a", "cloud-b"];
+        assert!(said(&health, Endpoint::Readyz, &all, false).0, "asked for");
+        let failing = Condition::Failing {
+            kinds: "Unavailable (machines)".to_owned(),
+            text: String::new(),
+        };
+        cloud(&health, "cloud-b", failing);
+        assert!(said(&health, Endpoint::Readyz, &[], false).0, "an outage");
     }
 }

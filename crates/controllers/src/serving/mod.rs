@@ -44,7 +44,7 @@ use authorities::Trust;
 use certificates::Certificates;
 pub use error::ServingError;
 use gate::check_allowed_paths;
-pub use health::{Check, Endpoint, Finding, Health, Readiness};
+pub use health::{Check, CloudCheck, Endpoint, Finding, Health, Readiness};
 use identity::AnyClient;
 pub use options::{
     AuthenticationOptions, AuthorizationOptions, CertificateOptions, NamedPair, RequestHeaders,

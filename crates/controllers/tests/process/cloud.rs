@@ -37,8 +37,12 @@ struct State {
 
 impl Demo {
     pub(crate) fn new(clock: &Clock) -> Arc<Self> {
+        Self::named("demo", clock)
+    }
+
+    pub(crate) fn named(name: &str, clock: &Clock) -> Arc<Self> {
         Arc::new(Self {
-            name: CloudName::parse("demo").unwrap(),
+            name: CloudName::parse(name).unwrap(),
             clock: clock.clone(),
             state: Mutex::default(),
         })

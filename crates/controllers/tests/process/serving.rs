@@ -8,6 +8,7 @@ use bowline_simulator::journal::Filter;
 use bowline_simulator::kubernetes::auth::originals;
 use serde_json::{Value, json};
 
+use crate::cloud::Demo;
 use crate::https::{call, free_port, get, serving_flags};
 use crate::stage::{LEASE, Replica, Stage};
 
@@ -162,6 +163,41 @@ async fn readyz_waits_for_a_cloud_that_lacks_something() {
     assert_eq!(get(port, "/healthz", None).await.body, "ok");
     stage.cloud.lack(None);
     while get(port, "/readyz", Some(&token)).await.status != 200 {}
+    manager.stop().await.0.unwrap();
+}
+
+#[tokio::test]
+async fn readyz_names_the_unhappy_one_of_several_clouds_and_is_good() {
+    let mut stage = Stage::on_socket().await;
+    let west = Demo::named("west", &stage.world.clock);
+    stage.others.push(west.clone());
+    west.lack(Some("no credentials yet"));
+    let config = stage.administrator("manager");
+    let token = config_token(&config);
+    let (manager, port) = serve(&stage, &config, &[]);
+    until_working(&stage).await;
+    while get(port, "/readyz", None).await.status != 200 {}
+    let said = get(port, "/readyz", None).await.body;
+    let unhappy = "[+]cloud-demo ok\n[!]cloud-west unhappy: reason withheld\n";
+    assert!(said.contains(unhappy), "{said}");
+    assert!(!said.contains("credentials"), "{said}");
+    let said = get(port, "/readyz/cloud-west", Some(&token)).await;
+    let why = "internal server error: no credentials yet\n";
+    assert_eq!((said.status, said.body.as_str()), (500, why));
+    assert_eq!(get(port, "/readyz/cloud-west", None).await.status, 403);
+    let demo = get(port, "/readyz/cloud-demo", Some(&token)).await;
+    assert_eq!(demo.status, 200);
+    let ready = |cloud: &str, value: u8| {
+        let line = format!("bowline_cloud_ready{{cloud=\"{cloud}\"}} {value}\n");
+        manager.metrics.text().contains(&line)
+    };
+    assert!(ready("demo", 1) && ready("west", 0));
+    stage.cloud.lack(Some("nothing works"));
+    assert_eq!(get(port, "/readyz", None).await.status, 500, "none is left");
+    stage.cloud.lack(None);
+    west.lack(None);
+    assert_eq!(get(port, "/readyz", None).await.body, "ok");
+    assert!(ready("demo", 1) && ready("west", 1));
     manager.stop().await.0.unwrap();
 }
 

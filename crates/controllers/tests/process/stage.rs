@@ -9,6 +9,7 @@ use bowline_controllers::manager::{CloudRules, Manager, ManagerError, Reviews};
 use bowline_controllers::metrics::Metrics;
 use bowline_controllers::options::{self, Options, Request};
 use bowline_controllers::{LineUp, LineUps, StopHandle, stop_signal};
+use bowline_core::Cloud;
 use bowline_http::{Connector, ProxyRules};
 use bowline_simulator::World;
 use bowline_simulator::cluster::Cluster;
@@ -32,6 +33,8 @@ pub(crate) struct Stage {
     pub(crate) world: World,
     pub(crate) cluster: Cluster,
     pub(crate) cloud: Arc<Demo>,
+    /// Further clouds of managers that are started from now on.
+    pub(crate) others: Vec<Arc<Demo>>,
 }
 
 /// One running manager.
@@ -51,6 +54,7 @@ impl Stage {
             world,
             cluster,
             cloud,
+            others: Vec::new(),
         }
     }
 
@@ -64,6 +68,7 @@ impl Stage {
             world,
             cluster,
             cloud,
+            others: Vec::new(),
         }
     }
 
@@ -83,6 +88,11 @@ impl Stage {
     pub(crate) fn account(&self, name: &str) -> kube::Config {
         let token = self.cluster.account_token("kube-system", name).unwrap();
         self.cluster.config_with(&token).unwrap()
+    }
+
+    fn clouds(&self) -> Vec<Arc<dyn Cloud>> {
+        let all = [&self.cloud].into_iter().chain(&self.others);
+        all.map(|cloud| cloud.clone() as Arc<dyn Cloud>).collect()
     }
 
     /// A manager that has not started.
@@ -116,11 +126,7 @@ impl Stage {
                 authentication: Some(reviews.root("authentication")),
                 authorization: Some(reviews.root("authorization")),
             },
-            line_ups: LineUps::only(LineUp::first(
-                options,
-                vec![self.cloud.clone()],
-                CloudRules::default(),
-            )),
+            line_ups: LineUps::only(LineUp::first(options, self.clouds(), CloudRules::default())),
             metrics: metrics.clone(),
             clock: self.world.clock.clone(),
             random: self.world.random.fork(),

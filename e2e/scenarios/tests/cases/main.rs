@@ -8,6 +8,7 @@
 )]
 
 mod addresses;
+mod apart;
 mod initialization;
 mod initialization_writes;
 mod label_sync;

@@ -178,3 +178,36 @@ fn a_cloud_that_speaks_for_all_speaks_for_nodes_of_nobody_here() {
         );
     });
 }
+
+#[test]
+fn requests_of_one_clouds_nodes_do_not_wait_for_another_that_hangs() {
+    scenario!(async || {
+        let mut bench = two(&[ALONE]).await;
+        bench.start();
+        // More than are worked on at once.
+        for number in 0..20 {
+            let name = format!("d{number}");
+            bench.clouds[0].say(&name, Script::Hang);
+            bench
+                .put(stage::node(&name, &["InternalIP:10.0.0.7"]))
+                .await;
+            bench
+                .put_request(&Ask::new(&name, &name, &["10.0.0.7"]))
+                .await;
+        }
+        bench.settle().await;
+        let addresses = ["InternalIP:10.0.0.9", "Hostname:o1"];
+        bench
+            .put(known("o1", "other://o1", "True", &addresses))
+            .await;
+        bench.clouds[1].say("o1", runs("o1", "10.0.0.9"));
+        let begun = bench.world.clock.now();
+        bench.put_request(&Ask::new("o", "o1", &["10.0.0.9"])).await;
+        assert_eq!(bench.until_decided("o").await, [APPROVED]);
+        let took = bench.since(begun);
+        assert!(
+            took <= std::time::Duration::from_secs(1) + bench.slack(),
+            "{took:?}"
+        );
+    });
+}

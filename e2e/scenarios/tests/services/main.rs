@@ -7,6 +7,7 @@
     reason = "a test may"
 )]
 
+mod apart;
 mod audit;
 mod changes;
 mod deletion;
