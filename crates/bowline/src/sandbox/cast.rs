@@ -133,7 +133,7 @@ impl Plot {
         format!(
             "clouds:\n{sections}services:\n  defaultCloud: {DEFAULT}\n\
              manager:\n  kubeconfig: {kubeconfig}\n  bind-address: 127.0.0.1\n  secure-port: {port}\n  \
-             node-monitor-period: {MONITOR_PERIOD}\n  v: 4\n"
+             node-monitor-period: {MONITOR_PERIOD}\n"
         )
     }
 

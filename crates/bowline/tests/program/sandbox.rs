@@ -370,20 +370,26 @@ fn what_is_proposed_after_the_story_of_several_clouds_works() {
     running.says("The sandbox stays up until Ctrl-C");
     let line = running.says("get nodes --label-columns site");
     assert!(line.trim_start().starts_with("kubectl --kubeconfig "));
-    for (words, code, told) in [
+    for (words, codes, told) in [
         (
             "explain node under-the-desk --config",
-            Some(2),
+            &[2][..],
             "left alone: no configured cloud has a machine for it",
         ),
-        ("plan --all --config", Some(0), "web-partner"),
+        // Something may be to do: a load balancer may still be at work on its new member.
+        (
+            "plan --all --config",
+            &[0, 2],
+            "web-partner, in cloud partner: nothing to do",
+        ),
     ] {
         let line = running.says(words);
         let mut words = line.split_whitespace();
         let path = Path::new(words.next().unwrap());
         let words: Vec<&str> = words.collect();
         let ended = run(program(path, &words));
-        assert_eq!(ended.code, code, "{line}: {ended:?}");
+        let code = ended.code.unwrap();
+        assert!(codes.contains(&code), "{line}: {ended:?}");
         assert!(ended.stdout.contains(told), "{line}: {}", ended.stdout);
     }
     running.says("curl --insecure https://127.0.0.1:");
