@@ -28,7 +28,7 @@ const COMMANDS: [(&str, &str); 8] = [
     ),
     (
         "sandbox",
-        "a cluster and a cloud on loopback, and Bowline at work on them (no set-up)",
+        "a cluster and clouds on loopback, and Bowline at work on them (no set-up)",
     ),
     (
         "simulate",

@@ -1,8 +1,9 @@
 //! `bowline sandbox`: no cluster, no account, no set-up.
 //!
-//! A cluster and a cloud come up on loopback, the real manager works on them, and a short story is
-//! played. Afterwards the stage stays, so that people can look around with `kubectl`.
+//! A cluster and all clouds, or one, come up on loopback, the real manager works on them, and a short
+//! story is played. Afterwards the stage stays, so that people can look around with `kubectl`.
 
+mod cast;
 mod clouds;
 mod display;
 mod observer;
@@ -14,10 +15,11 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use bowline_controllers::stop_signal;
 use clap::builder::PossibleValuesParser;
 
+use self::cast::Cast;
 use self::display::{Display, Mark};
 use self::observer::Observer;
 use self::stage::Stage;
@@ -27,45 +29,66 @@ use crate::{logging, run, signals};
 /// The exit status of a story that was not played to its end: 128 + SIGINT, as shells report it.
 const INTERRUPTED: u8 = 130;
 
-/// A cluster and a cloud on loopback, and Bowline at work on them.
+/// The log in the sandbox's folder.
+const LOG: &str = "bowline.log";
+/// Machines of one cloud, unless said otherwise.
+const NODES: u32 = 3;
+/// Machines of each of several clouds, unless said otherwise; and the most: what is too many for a
+/// screen is one cloud's story.
+const NODES_OF_EACH: u32 = 2;
+const MOST_OF_EACH: u32 = 300;
+
+/// A cluster and clouds on loopback, and Bowline at work on them.
 ///
 /// Everything is simulated and in memory: no cluster, no account and no set-up is needed, and
-/// nothing outside this machine is touched. A short story is played (nodes join, a Service gets its
+/// nothing outside this machine is touched. A short story is played, every step is shown as it
+/// happens, and then the sandbox stays up for kubectl until Ctrl-C.
+///
+/// Without --cloud, all clouds are in one cluster, one of them with two accounts, and one manager
+/// looks after all by one configuration: each node is initialised by its own cloud and foreign ones
+/// are left alone, each cloud serves its Services with its own nodes, and one cloud fails while
+/// the others go on.
+///
+/// With --cloud, the manager is told as that cloud's original is: nodes join, a Service gets its
 /// address, a machine stops, a node is replaced, a machine is destroyed, the Service is deleted, a
 /// foreign node is left alone; where there are pools of hosts, a machine migrates, and a pool is
-/// disconnected), every step is shown as it happens, and then the sandbox stays up for kubectl until
-/// Ctrl-C.
+/// disconnected.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// Play the story, print a summary and exit; non-zero if an expectation was not met
     #[arg(long)]
     once: bool,
-    /// How many machines join, from 2 to 2000; above 12 only numbers are shown
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(2..=2000))]
-    nodes: u32,
+    /// How many machines join, from 2 to 2000 (3 unless given), or each of several clouds, from 2 to
+    /// 300 (2 unless given); above 12 only numbers are shown
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=2000))]
+    nodes: Option<u32>,
     /// Draw names and addresses from this seed, so that they are the same in every run
     #[arg(long, value_name = "S")]
     seed: Option<u64>,
-    /// Which cloud to simulate
+    /// Which cloud to simulate; all of them unless given
     #[arg(
         long,
         value_name = "NAME",
-        default_value = clouds::DEFAULT,
         value_parser = PossibleValuesParser::new(clouds::names())
     )]
-    cloud: String,
+    cloud: Option<String>,
     /// The port of the Kubernetes API on 127.0.0.1; 0 picks a free one
     #[arg(long, value_name = "PORT", default_value_t = 0)]
     port: u16,
-    /// Where to put kubeconfig, token and log; a temporary folder unless given
+    /// Where to put kubeconfig, configuration, secrets and log; a temporary folder unless given
     #[arg(long, value_name = "FOLDER")]
     folder: Option<PathBuf>,
 }
 
 /// Runs the sandbox.
 pub(crate) fn main(arguments: &Arguments) -> Result<ExitCode> {
+    if arguments.cloud.is_none() && arguments.nodes.is_some_and(|it| it > MOST_OF_EACH) {
+        bail!(
+            "--nodes: each of several clouds has at most {MOST_OF_EACH} machines; name one with --cloud"
+        );
+    }
     let folder = Folder::make(arguments.folder.clone())?;
-    logging::start_to_file(&folder.path.join("bowline.log"))?;
+    logging::start_to_file(&folder.path.join(LOG))?;
     run::block_on(play(arguments, &folder))
 }
 
@@ -73,9 +96,15 @@ async fn play(arguments: &Arguments, folder: &Folder) -> Result<ExitCode> {
     let display = Arc::new(Display::stdout());
     let (handle, stop) = stop_signal();
     signals::listen(handle).context("listening for signals")?;
-    display.say("Bowline sandbox: a simulated cluster and cloud, and the real controller manager");
-    let entry = clouds::named(&arguments.cloud)?;
-    let stage = Stage::set_up(entry, &folder.path, arguments.seed, arguments.port).await?;
+    let cast = Cast::of(arguments.cloud.as_deref())?;
+    let (clouds, nodes) = match cast {
+        Cast::One(_) => ("cloud", NODES),
+        Cast::Several => ("clouds", NODES_OF_EACH),
+    };
+    display.say(&format!(
+        "Bowline sandbox: a simulated cluster and {clouds}, and the real controller manager"
+    ));
+    let stage = Stage::set_up(cast, &folder.path, arguments.seed, arguments.port).await?;
     for line in stage.addresses() {
         display.say(&format!("  {line}"));
     }
@@ -83,9 +112,15 @@ async fn play(arguments: &Arguments, folder: &Folder) -> Result<ExitCode> {
     if !arguments.once {
         display.say(&format!("  look around      {kubectl} get nodes --watch"));
     }
-    let nodes = usize::try_from(arguments.nodes).unwrap_or(usize::MAX);
-    let cloud = (entry, stage.cloud());
-    let observer = Observer::start(&stage.admin()?, cloud, display.clone(), nodes, &stop);
+    let nodes = arguments.nodes.unwrap_or(nodes);
+    let nodes = usize::try_from(nodes).unwrap_or(usize::MAX);
+    let observer = Observer::start(
+        &stage.admin()?,
+        stage.sites(),
+        display.clone(),
+        nodes,
+        &stop,
+    );
     let mut story = Story::new(stage, observer, display.clone(), nodes);
     let played = stop.unless_given(story.play()).await;
     let stage = story.into_stage();
@@ -104,8 +139,8 @@ async fn play(arguments: &Arguments, folder: &Folder) -> Result<ExitCode> {
     };
     if !arguments.once {
         display.chapter("The sandbox stays up until Ctrl-C");
-        for example in examples(&stage) {
-            display.say(&format!("  {kubectl} {example}"));
+        for example in examples(&stage)? {
+            display.say(&format!("  {example}"));
         }
         if let Some(error) = stop.unless_given(stage.manager_ended()).await {
             return Err(error);
@@ -119,21 +154,38 @@ async fn play(arguments: &Arguments, folder: &Folder) -> Result<ExitCode> {
     })
 }
 
-/// What people may like to try.
-fn examples(stage: &Stage) -> Vec<String> {
-    let mut examples = vec!["get nodes -o wide".to_owned()];
-    examples.extend(
-        stage
-            .machines()
-            .first()
-            .map(|name| format!("describe node {name}")),
-    );
+/// What people may like to try: command lines.
+fn examples(stage: &Stage) -> Result<Vec<String>> {
+    let kubectl = stage.kubectl();
+    let mut examples = match stage.cast() {
+        Cast::One(_) => vec![format!("{kubectl} get nodes -o wide")],
+        Cast::Several => vec![format!("{kubectl} get nodes --label-columns site")],
+    };
+    let node = stage.machines().first();
+    examples.extend(node.map(|name| format!("{kubectl} describe node {name}")));
     if stage.entry().balancer.is_some() {
-        examples.push("create service loadbalancer shop --tcp=80:8080".to_owned());
-        examples.push("get services --watch".to_owned());
+        examples.push(format!(
+            "{kubectl} create service loadbalancer shop --tcp=80:8080"
+        ));
+        examples.push(format!("{kubectl} get services --watch"));
     }
-    examples.push("get events".to_owned());
-    examples
+    examples.push(format!("{kubectl} get events"));
+    if matches!(stage.cast(), Cast::Several) {
+        let program = std::env::current_exe().context("finding the program itself")?;
+        let (program, config) = (program.display(), stage.configuration());
+        let config = config.display();
+        examples.push(format!(
+            "{program} explain node under-the-desk --config {config}"
+        ));
+        examples.push(format!("{program} plan --all --config {config}"));
+        examples.push(format!("curl --insecure {}", stage.readiness_url()));
+        examples.push(format!(
+            "edit {config}: take a cloud out, change defaultCloud, or break it; within seconds it is in use, or \
+             refused with the reason in {log}",
+            log = stage.log().display(),
+        ));
+    }
+    Ok(examples)
 }
 
 async fn tear_down(stage: Stage, display: &Display) -> Result<()> {
@@ -160,6 +212,10 @@ impl Folder {
         builder
             .create(&path)
             .with_context(|| format!("making the sandbox's folder {}", path.display()))?;
+        // What stands in files has to be found from everywhere.
+        let path = path
+            .canonicalize()
+            .with_context(|| format!("finding the sandbox's folder {}", path.display()))?;
         Ok(Self { path, temporary })
     }
 }

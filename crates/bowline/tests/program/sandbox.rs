@@ -1,13 +1,95 @@
 //! `bowline sandbox`, from its first line to its last.
 
-use crate::process::{Running, bowline, run};
+use std::path::Path;
 
-/// Takes about a minute of real time: the guard deletes no node that is younger than that, and the
-/// story has one deleted.
+use crate::process::{Running, bowline, program, run};
+
+/// All clouds in one cluster, and one manager with one configuration. Takes half a minute of real time:
+/// a kubelet's silence, and the guard's two looks.
 #[test]
-fn the_story_is_told_to_its_end() {
+fn the_story_of_several_clouds_is_told_to_its_end() {
     let in_order = [
-        "Bowline sandbox",
+        "Bowline sandbox: a simulated cluster and clouds, and the real controller manager",
+        "zurich           http://127.0.0.1:",
+        "(cloudscale API, simulated)",
+        "partner          http://127.0.0.1:",
+        "metal            https://127.0.0.1:",
+        "Bowline          as service account kube-system/bowline",
+        "1. One manager, one configuration, 5 clouds",
+        "$ cat ",
+        "- name: zurich\n",
+        "provider: cloudscale\n",
+        "nodeSelector: site=zurich\n",
+        "accessToken: {file: ",
+        "defaultCloud: zurich\n",
+        "2. 2 machines boot in each cloud, and 3 nodes join that are nobody's",
+        "zurich (cloudscale) has initialised zurich-1, zurich-2, zurich-3; they are Ready",
+        "geneva (exoscale) has initialised geneva-1, geneva-2; they are Ready",
+        "metal (talos) has initialised metal-1, metal-2; they are Ready",
+        "lab (xenorchestra) has initialised lab-1, lab-2; they are Ready",
+        "campus (triton) has initialised campus-1, campus-2; they are Ready",
+        "zurich-3 was described by metal, with the id that zurich gave it",
+        "partner-1, partner-2 wait, too",
+        "elsewhere, mainframe, under-the-desk still wait for somebody else",
+        "Bowline wrote to none of them",
+        "3. partner, a second account, comes into the file; the manager is not restarted",
+        "apiSecret: {fiel: ",
+        "ConfigurationRefused: The configuration stays as it is: ",
+        "clouds[2].settings.global.apiSecret.fiel: is no key here",
+        "apiSecret: {file: ",
+        "event ConfigurationChanged: Generation 2: added partner",
+        "partner-1 initialised: exoscale://",
+        "partner (exoscale) has initialised partner-1, partner-2; they are Ready",
+        "4. Whose is zurich-3, and why?",
+        "$ bowline explain node zurich-3 --config ",
+        "Life cycle and load balancers: owned by zurich",
+        "Addresses and labels: described by metal",
+        "zurich looks after it, and metal describes it",
+        "5. Services: one for each cloud",
+        "web-zurich has a load balancer at zurich, before zurich-1, zurich-2, zurich-3 and nobody else",
+        "web-geneva has a network load balancer at geneva, before geneva-1, geneva-2 and nobody else",
+        "web-partner has a network load balancer at partner, before partner-1, partner-2 and nobody else",
+        "web-campus has a load balancer at campus, before campus-1, campus-2 and nobody else",
+        "web has a load balancer at zurich, before zurich-1, zurich-2, zurich-3 and nobody else",
+        "no cloud has a load balancer for another",
+        "web-inside was left alone",
+        "6. zurich fails: its API answers 503 to everything",
+        "/readyz: [!]cloud-zurich unhappy",
+        "/readyz: [+]cloud-geneva ok",
+        "readiness names zurich, and no other cloud",
+        "campus (triton) has initialised campus-1, campus-2, campus-3; they are Ready",
+        "late-geneva has a network load balancer at geneva, before geneva-2, geneva-3 and nobody else",
+        "the Node of geneva-1 goes, on proof by geneva",
+        "zurich-4 waits for zurich, whose nodes and load balancers are as they were",
+        "Bowline wrote to none of them",
+        "7. zurich answers again",
+        "zurich (cloudscale) has initialised zurich-1 to zurich-4; they are Ready",
+        "web has a load balancer at zurich, before zurich-1, zurich-2, zurich-3, zurich-4 and nobody else",
+        "readiness has nothing to say against any cloud",
+        "calls to clouds: zurich ",
+        "everything happened as expected",
+        "stopped cleanly: work finished, lease released",
+    ];
+    let somewhere = [
+        "zurich-1 initialised: cloudscale://",
+        "geneva-1 initialised: exoscale://",
+        "metal-1 initialised: talos://metal/10.30.0.2 (metal-16, hall-1, ",
+        "lab-1 initialised: xenorchestra://",
+        "campus-1 initialised: triton://",
+        "Service web-geneva got its address: 203.0.113.1",
+        "Service web-partner got its address: 203.0.113.2",
+        "Service web-campus got its address: web-campus.default.svc.",
+        "event DeletingNode: Deleting node geneva-1",
+    ];
+    tells_of(&[], &in_order, &somewhere);
+}
+
+/// One that is told as its original is. Takes about a minute of real time: the guard deletes no node
+/// that is younger than that, and the story has one deleted.
+#[test]
+fn the_story_of_cloudscale_is_told_to_its_end() {
+    let in_order = [
+        "Bowline sandbox: a simulated cluster and cloud, and",
         "Kubernetes API   https://127.0.0.1:",
         "1. 3 machines boot",
         "worker-1 registered, tainted as uninitialized",
@@ -49,7 +131,7 @@ fn the_story_is_told_to_its_end() {
         "got health monitor tcp",
         "event UpdatedLoadBalancer: Updated load balancer with new hosts",
     ];
-    tells(&[], &in_order, &somewhere);
+    tells(&["--cloud", "cloudscale"], &in_order, &somewhere);
 }
 
 /// The same at Exoscale, whose load balancers follow instance pools.
@@ -75,6 +157,26 @@ fn the_story_of_exoscale_is_told_to_its_end() {
         "everything happened as expected",
     ];
     tells(&["--cloud", "exoscale"], &in_order, &[]);
+}
+
+/// The same with Talos, whose machines are asked themselves: nobody knows when they cannot be.
+#[test]
+fn the_story_of_talos_is_told_to_its_end() {
+    let in_order = [
+        "Talos API        https://127.0.0.1:",
+        "1. 3 machines boot",
+        "worker-1 initialised: talos://metal/10.30.0.2 (metal-16, hall-1, InternalIP 10.30.0.2)",
+        "the foreign node still waits for its own cloud",
+        "2. worker-1 is replaced by a new machine",
+        "worker-4 joins, and is Ready",
+        "worker-1 is gone from the cluster",
+        "3. worker-2 is powered off, and on again",
+        "worker-2 is NotReady",
+        "it was kept, and is Ready again",
+        "everything happened as expected",
+        "stopped cleanly: work finished, lease released",
+    ];
+    tells_of(&["--cloud", "talos"], &in_order, &[]);
 }
 
 /// The same with Xen Orchestra, which has no load balancers, and machines that move.
@@ -197,7 +299,7 @@ async fn without_once_it_stays_for_kubectl_until_ctrl_c() {
     use kube::runtime::wait::await_condition;
 
     let folder = tempfile::tempdir().unwrap();
-    let mut command = bowline(&["sandbox", "--nodes", "2"]);
+    let mut command = bowline(&["sandbox", "--cloud", "cloudscale", "--nodes", "2"]);
     command.env("TMPDIR", folder.path());
     let mut running = Running::start(command);
     running.says("everything happened as expected");
@@ -256,14 +358,71 @@ async fn without_once_it_stays_for_kubectl_until_ctrl_c() {
     );
 }
 
+/// The commands that it proposes after the story of several clouds. Takes as long as that story, beside
+/// which it runs.
+#[test]
+fn what_is_proposed_after_the_story_of_several_clouds_works() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = bowline(&["sandbox"]);
+    command.env("TMPDIR", folder.path());
+    let mut running = Running::start(command);
+    running.says("everything happened as expected");
+    running.says("The sandbox stays up until Ctrl-C");
+    let line = running.says("get nodes --label-columns site");
+    assert!(line.trim_start().starts_with("kubectl --kubeconfig "));
+    for (words, codes, told) in [
+        (
+            "explain node under-the-desk --config",
+            &[2][..],
+            "left alone: no configured cloud has a machine for it",
+        ),
+        // Something may be to do: a load balancer may still be at work on its new member.
+        (
+            "plan --all --config",
+            &[0, 2],
+            "web-partner, in cloud partner: nothing to do",
+        ),
+    ] {
+        let line = running.says(words);
+        let mut words = line.split_whitespace();
+        let path = Path::new(words.next().unwrap());
+        let words: Vec<&str> = words.collect();
+        let ended = run(program(path, &words));
+        let code = ended.code.unwrap();
+        assert!(codes.contains(&code), "{line}: {ended:?}");
+        assert!(ended.stdout.contains(told), "{line}: {}", ended.stdout);
+    }
+    running.says("curl --insecure https://127.0.0.1:");
+    let line = running.says("edit ");
+    let file = line
+        .split_whitespace()
+        .nth(1)
+        .unwrap()
+        .trim_end_matches(':');
+    let text = std::fs::read_to_string(file).unwrap();
+    std::fs::write(file, text.replace("nodeAge: 10s", "nodeAge: 1m")).unwrap();
+    running.says("event ConfigurationChanged: Generation 3");
+    running.signal("INT");
+    let ended = running.end();
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
 #[test]
 fn an_interrupted_story_is_taken_down_cleanly() {
-    for signal in ["INT", "TERM"] {
+    for (signal, arguments, line) in [
+        (
+            "INT",
+            &["--cloud", "cloudscale"][..],
+            "worker-2 initialised",
+        ),
+        ("TERM", &[], "lab-2 initialised"),
+    ] {
         let folder = tempfile::tempdir().unwrap();
         let mut command = bowline(&["sandbox", "--nodes", "2"]);
-        command.env("TMPDIR", folder.path());
+        command.args(arguments).env("TMPDIR", folder.path());
         let mut running = Running::start(command);
-        running.says("worker-2 initialised");
+        running.says(line);
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
         running.signal(signal);
         running.says("Interrupted before the story was over");
@@ -291,6 +450,10 @@ fn bad_arguments_of_the_sandbox_are_told() {
             &["'1'", "--nodes", "2..=2000"][..],
         ),
         (&["sandbox", "--nodes", "many"], &["'many'", "--nodes"]),
+        (
+            &["sandbox", "--nodes", "301"],
+            &["at most 300", "--nodes", "--cloud"],
+        ),
         (&["sandbox", "--seed", "-1"], &["-1"]),
         (
             &["sandbox", "--cloud", "bigcorp"],

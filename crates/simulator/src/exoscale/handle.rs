@@ -272,6 +272,11 @@ impl Exoscale {
         self.change_keys(|key| key.denied.clear());
     }
 
+    /// Leaves out so many addresses that load balancers would get next: accounts of one cloud share none.
+    pub fn skip_balancer_addresses(&self, count: u32) {
+        self.with(|cloud| cloud.addresses.skip_balancers(count));
+    }
+
     /// Changes how long things take from now on.
     pub fn set_timings(&self, change: impl FnOnce(&mut Timings)) {
         self.with(|cloud| change(&mut cloud.timings));

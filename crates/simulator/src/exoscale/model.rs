@@ -297,6 +297,11 @@ impl Addresses {
         }
     }
 
+    /// Leaves out so many addresses of load balancers.
+    pub(super) fn skip_balancers(&mut self, count: u32) {
+        self.balancers = self.balancers.saturating_add(count);
+    }
+
     /// An address for a load balancer; none if all are taken.
     pub(super) fn balancer(&mut self) -> Option<Ipv4Addr> {
         loop {

@@ -18,7 +18,9 @@ use bowline_simulator::serve::Server;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 
-use super::{Balancer, Balancers, Entry, Running, Settings, SimulatedCloud, Words};
+use super::{
+    Account, Balancer, Balancers, Entry, Running, Section, Settings, SimulatedCloud, Words,
+};
 
 /// cloudscale.ch.
 pub(super) const ENTRY: Entry = Entry {
@@ -30,6 +32,7 @@ pub(super) const ENTRY: Entry = Entry {
         behind: "with every node of this cloud as a member",
         follows: "The members follow the nodes",
     }),
+    knows_power: true,
     account: ("kube-system", "cloud-controller-manager"),
     grant: |cluster| cluster.install(originals::cloudscale()),
     start,
@@ -39,7 +42,7 @@ const PREFIX: &str = "cloudscale://";
 /// The private network of all machines: members of load balancers have an address in one.
 const NETWORK: &str = "nodes";
 /// Room for the largest sandbox.
-const RANGE: &str = "10.20.0.0/16";
+const RANGE: &str = "10.10.0.0/16";
 /// What a write to a load balancer takes. In the largest sandbox there are thousands, one after the
 /// other, and the people in front of it should not wait for minutes.
 const CALL: Duration = Duration::from_millis(5);
@@ -52,7 +55,7 @@ struct Simulated {
     machines: Mutex<BTreeMap<IpAddr, String>>,
 }
 
-fn start(world: &World, address: SocketAddr) -> BoxFuture<'_, Result<Running>> {
+fn start(world: &World, account: Account) -> BoxFuture<'_, Result<Running>> {
     async move {
         let balancers = BalancerTimings {
             call: CALL,
@@ -67,15 +70,19 @@ fn start(world: &World, address: SocketAddr) -> BoxFuture<'_, Result<Running>> {
         };
         let cloud = Cloudscale::new(world, config);
         cloud.add_network(&NetworkSpec::named(NETWORK).subnet(RANGE.parse()?))?;
-        let server = Server::builder(world, cloud.clone());
-        let server = server.plain(address).await?;
+        let server = Server::builder(world, cloud.clone()).named(&account.name);
+        let server = server.plain(account.address).await?;
         let address = server.local_addr().context("the cloud has no address")?;
         let cloud = Arc::new(Simulated {
             cloud,
             address,
             machines: Mutex::default(),
         });
-        Ok(Running { cloud, server })
+        Ok(Running {
+            cloud,
+            server,
+            recorded_as: account.name,
+        })
     }
     .boxed()
 }
@@ -96,6 +103,13 @@ impl SimulatedCloud for Simulated {
             ]),
             arguments: Vec::new(),
         }
+    }
+
+    fn section(&self, name: &str, folder: &Path) -> Section {
+        let url = format!("http://{}/", self.address);
+        Section::with_secret(folder, format!("{name}.token"), DEFAULT_TOKEN, |token| {
+            format!("apiUrl: {url}\naccessToken: {token}\n")
+        })
     }
 
     fn boot(&self, machine: &str) -> Result<Kubelet> {
@@ -122,6 +136,17 @@ impl SimulatedCloud for Simulated {
 
     fn destroy(&self, machine: &str) -> Result<()> {
         Ok(self.cloud.destroy(machine)?)
+    }
+
+    fn addresses(&self, machine: &str) -> Vec<IpAddr> {
+        let all = self.cloud.servers().into_iter();
+        let mut found = all
+            .filter(|it| it.name == machine)
+            .flat_map(|it| it.addresses);
+        let mut addresses: Vec<IpAddr> = found.by_ref().collect();
+        // Its interface in the private network is the last.
+        addresses.reverse();
+        addresses
     }
 
     fn balancers(&self) -> Balancers {

@@ -1,15 +1,15 @@
-//! Exoscale in the sandbox: one zone, one instance pool.
+//! Exoscale in the sandbox: one zone, one instance pool in each account.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use anyhow::{Context, Result};
 use bowline_simulator::World;
 use bowline_simulator::exoscale::{
-    BalancerInfo, Config, DEFAULT_KEY, DEFAULT_SECRET, DEFAULT_ZONE, Exoscale, InstanceInfo,
-    InstanceSpec, PoolSpec,
+    BalancerInfo, Config, DEFAULT_ZONE, Exoscale, InstanceInfo, InstanceSpec, Key, PoolSpec,
 };
 use bowline_simulator::fleet::Kubelet;
 use bowline_simulator::kubernetes::auth::originals;
@@ -17,7 +17,9 @@ use bowline_simulator::serve::Server;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 
-use super::{Balancer, Balancers, Entry, Running, Settings, SimulatedCloud, Words};
+use super::{
+    Account, Balancer, Balancers, Entry, Running, Section, Settings, SimulatedCloud, Words,
+};
 
 /// Exoscale.
 pub(super) const ENTRY: Entry = Entry {
@@ -29,6 +31,7 @@ pub(super) const ENTRY: Entry = Entry {
         behind: "that sends to the instance pool of the nodes",
         follows: "The load balancer follows the pool by itself",
     }),
+    knows_power: true,
     account: ("kube-system", "cloud-controller-manager"),
     grant: |cluster| cluster.install(originals::exoscale()),
     start,
@@ -37,21 +40,50 @@ pub(super) const ENTRY: Entry = Entry {
 /// The pool of all machines: a load balancer sends to pools.
 const POOL: &str = "nodes";
 
+/// Where machines have their addresses (of the range for benchmarks, as those for documentation are too
+/// small), and how many of them each account has: more than the machines of the largest sandbox.
+const RANGE: Ipv4Addr = Ipv4Addr::new(198, 19, 0, 0);
+const ADDRESSES: u32 = 1 << 12;
+/// Addresses of load balancers that each account has for itself.
+const BALANCERS: u32 = 100;
+
 /// The simulated Exoscale of a sandbox.
 struct Simulated {
     cloud: Arc<Exoscale>,
     address: SocketAddr,
+    /// The API key of the account, and its secret.
+    key: (String, String),
+    /// The last address that a machine got. Accounts share a cloud's addresses, not its machines.
+    last: AtomicU32,
 }
 
-fn start(world: &World, address: SocketAddr) -> BoxFuture<'_, Result<Running>> {
+fn start(world: &World, account: Account) -> BoxFuture<'_, Result<Running>> {
     async move {
-        let cloud = Exoscale::new(world, Config::default());
+        let name = format!("EXO{:024x}", account.number);
+        let key = (name, format!("secret-of-{}", account.name));
+        let config = Config {
+            keys: [(key.0.clone(), Key::new(&key.1))].into(),
+            ..Config::default()
+        };
+        let first = u32::try_from(account.number)? * ADDRESSES;
+        let first = u32::from(RANGE) + first;
+        let cloud = Exoscale::new(world, config);
+        cloud.skip_balancer_addresses(u32::try_from(account.number)? * BALANCERS);
         cloud.add_pool(&PoolSpec::named(POOL, 0))?;
-        let server = Server::builder(world, cloud.clone());
-        let server = server.plain(address).await?;
+        let server = Server::builder(world, cloud.clone()).named(&account.name);
+        let server = server.plain(account.address).await?;
         let address = server.local_addr().context("the cloud has no address")?;
-        let cloud = Arc::new(Simulated { cloud, address });
-        Ok(Running { cloud, server })
+        let cloud = Arc::new(Simulated {
+            cloud,
+            address,
+            key,
+            last: AtomicU32::new(first),
+        });
+        Ok(Running {
+            cloud,
+            server,
+            recorded_as: account.name,
+        })
     }
     .boxed()
 }
@@ -62,8 +94,9 @@ impl SimulatedCloud for Simulated {
     }
 
     fn settings(&self, folder: &Path) -> Settings {
+        let (key, secret) = &self.key;
         let pair = format!(
-            "{{\"name\": \"sandbox\", \"api_key\": \"{DEFAULT_KEY}\", \"api_secret\": \"{DEFAULT_SECRET}\"}}\n"
+            "{{\"name\": \"sandbox\", \"api_key\": \"{key}\", \"api_secret\": \"{secret}\"}}\n"
         );
         let file = folder.join("credentials.json").display().to_string();
         Settings {
@@ -77,9 +110,20 @@ impl SimulatedCloud for Simulated {
         }
     }
 
+    fn section(&self, name: &str, folder: &Path) -> Section {
+        let (url, (key, secret)) = (self.url(), &self.key);
+        Section::with_secret(folder, format!("{name}.secret"), secret, |secret| {
+            format!(
+                "global:\n  zone: {DEFAULT_ZONE}\n  apiEndpoint: {url}\n  apiKey: {key}\n  \
+                 apiSecret: {secret}\n"
+            )
+        })
+    }
+
     fn boot(&self, machine: &str) -> Result<Kubelet> {
-        self.cloud
-            .add_instance(&InstanceSpec::named(machine).pool(POOL))?;
+        let address = self.last.fetch_add(1, Ordering::Relaxed) + 1;
+        let spec = InstanceSpec::named(machine).pool(POOL);
+        self.cloud.add_instance(&spec.public_ip(address.into()))?;
         Ok(self.cloud.kubelet(machine)?)
     }
 

@@ -3,15 +3,16 @@
 
 mod cloudscale;
 mod exoscale;
+mod talos;
 mod triton;
 mod xenorchestra;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use bowline_simulator::World;
 use bowline_simulator::cluster::{Cluster, ClusterError};
 use bowline_simulator::fleet::Kubelet;
@@ -22,16 +23,15 @@ use futures::future::BoxFuture;
 const CLOUDS: &[Entry] = &[
     cloudscale::ENTRY,
     exoscale::ENTRY,
+    talos::ENTRY,
     xenorchestra::ENTRY,
     triton::ENTRY,
 ];
-/// The one that is played unless another is named.
-pub(super) const DEFAULT: &str = cloudscale::ENTRY.name;
 
 /// One cloud of the sandbox.
 #[derive(Clone, Copy)]
 pub(super) struct Entry {
-    /// Its name: in `--cloud`, in `--cloud-provider`, and in the journal.
+    /// Its name: in `--cloud`, in `--cloud-provider`, and in `provider` of a configuration.
     pub name: &'static str,
     /// What its API is called.
     pub api: &'static str,
@@ -39,12 +39,25 @@ pub(super) struct Entry {
     pub provider_id: &'static str,
     /// How its load balancers are spoken of; none if it has none.
     pub balancer: Option<Words>,
+    /// Whether it can say that a machine is off or gone.
+    pub knows_power: bool,
     /// Namespace and name of the service account in the original's manifest.
     pub account: (&'static str, &'static str),
     /// Gives a cluster that account and its roles.
     pub grant: fn(&Cluster) -> Result<(), ClusterError>,
-    /// Starts its simulator on that address.
-    pub start: for<'a> fn(&'a World, SocketAddr) -> BoxFuture<'a, Result<Running>>,
+    /// Starts its simulator.
+    pub start: for<'a> fn(&'a World, Account) -> BoxFuture<'a, Result<Running>>,
+}
+
+/// Which account of a cloud a simulator is for.
+#[derive(Clone, Debug)]
+pub(super) struct Account {
+    /// What it is called: in the configuration, and in the journal.
+    pub name: String,
+    /// How many clouds there are before it.
+    pub number: usize,
+    /// Where its API is to be.
+    pub address: SocketAddr,
 }
 
 /// How load balancers are spoken of.
@@ -64,6 +77,8 @@ pub(super) struct Running {
     pub cloud: Arc<dyn SimulatedCloud>,
     /// What serves the API.
     pub server: Server,
+    /// What the server is called in the journal and in fault rules.
+    pub recorded_as: String,
 }
 
 /// What the sandbox does to a simulated cloud, and sees of it, behind everybody's back.
@@ -71,8 +86,11 @@ pub(super) trait SimulatedCloud: Send + Sync {
     /// Where its API is, for people.
     fn url(&self) -> String;
 
-    /// What its provider is told. Files go into that folder.
+    /// What its provider is told as its original is. Files go into that folder.
     fn settings(&self, folder: &Path) -> Settings;
+
+    /// What its provider is told in Bowline's own configuration, where the cloud has that name.
+    fn section(&self, name: &str, folder: &Path) -> Section;
 
     /// Makes a machine that runs, and gives the kubelet on it.
     fn boot(&self, machine: &str) -> Result<Kubelet>;
@@ -85,6 +103,17 @@ pub(super) trait SimulatedCloud: Send + Sync {
 
     /// Destroys a machine.
     fn destroy(&self, machine: &str) -> Result<()>;
+
+    /// The addresses of a machine, the one inside first; none if nobody has to know them.
+    fn addresses(&self, machine: &str) -> Vec<IpAddr> {
+        let _ = machine;
+        Vec::new()
+    }
+
+    /// Runs on a machine of another cloud, and gives the kubelet there. Few clouds are such systems.
+    fn run_on(&self, host: &Host) -> Result<Kubelet> {
+        bail!("{} is a machine of its own cloud alone", host.name)
+    }
 
     /// The load balancers there are, by id.
     fn balancers(&self) -> Balancers {
@@ -125,6 +154,18 @@ pub(super) trait Pools {
     fn connect(&self) -> Result<()>;
 }
 
+/// A machine of another cloud.
+pub(super) struct Host {
+    /// Its name.
+    pub name: String,
+    /// The kubelet that its cloud would have there.
+    pub kubelet: Kubelet,
+    /// What kind of cloud it is.
+    pub platform: &'static str,
+    /// Its addresses, the one inside first.
+    pub addresses: Vec<IpAddr>,
+}
+
 /// What a cloud has that others have not.
 #[derive(Clone)]
 pub(super) struct Extras {
@@ -146,6 +187,41 @@ pub(super) struct Settings {
     pub environment: BTreeMap<String, String>,
     /// Further arguments of its command line.
     pub arguments: Vec<String>,
+}
+
+/// What a provider is told in Bowline's own configuration.
+pub(super) struct Section {
+    /// Files of the sandbox's folder: name and content.
+    pub files: Vec<(String, String)>,
+    /// Its settings, as lines of YAML.
+    pub settings: String,
+}
+
+impl Section {
+    /// Settings with one secret, in a file of its own: `settings` gets the reference to it.
+    pub(super) fn with_secret(
+        folder: &Path,
+        file: String,
+        secret: &str,
+        settings: impl FnOnce(&str) -> String,
+    ) -> Self {
+        let reference = format!("{{file: {}}}", written(&folder.join(&file)));
+        Self {
+            files: vec![(file, format!("{secret}\n"))],
+            settings: settings(&reference),
+        }
+    }
+}
+
+/// A path as YAML has it: in quotes where it could be misread.
+pub(super) fn written(path: &Path) -> String {
+    let text = path.display().to_string();
+    let is_plain = |it: char| it.is_ascii_alphanumeric() || "/._-".contains(it);
+    if text.starts_with('/') && text.chars().all(is_plain) {
+        text
+    } else {
+        serde_json::Value::String(text).to_string()
+    }
 }
 
 /// Load balancers by id.
@@ -191,5 +267,17 @@ mod tests {
             );
         }
         assert!(named("bigcorp").is_err());
+        assert_eq!(CLOUDS.len(), providers::PROVIDERS.len());
+    }
+
+    #[test]
+    fn a_path_that_could_be_misread_stands_in_quotes() {
+        for (path, wanted) in [
+            ("/tmp/bowline-1/zurich.token", "/tmp/bowline-1/zurich.token"),
+            ("/tmp/a, b}/t", "\"/tmp/a, b}/t\""),
+            ("sand/t", "\"sand/t\""),
+        ] {
+            assert_eq!(written(Path::new(path)), wanted);
+        }
     }
 }

@@ -19,7 +19,9 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
 
-use super::{Balancer, Balancers, Entry, Extras, Running, Settings, SimulatedCloud, Words};
+use super::{
+    Account, Balancer, Balancers, Entry, Extras, Running, Section, Settings, SimulatedCloud, Words,
+};
 
 /// Triton.
 pub(super) const ENTRY: Entry = Entry {
@@ -31,6 +33,7 @@ pub(super) const ENTRY: Entry = Entry {
         behind: "that is a DNS name of all nodes",
         follows: "The DNS name follows the nodes",
     }),
+    knows_power: true,
     account: ("kube-system", "bowline"),
     grant,
     start,
@@ -69,7 +72,7 @@ struct Simulated {
     names: Dns,
 }
 
-fn start(world: &World, address: SocketAddr) -> BoxFuture<'_, Result<Running>> {
+fn start(world: &World, account: Account) -> BoxFuture<'_, Result<Running>> {
     async move {
         let scene = Scene {
             unlimited: true,
@@ -86,8 +89,8 @@ fn start(world: &World, address: SocketAddr) -> BoxFuture<'_, Result<Running>> {
             timings.appliance = Duration::from_secs(1);
         });
         cloud.set_routes(FABRIC, &[FOREIGN])?;
-        let server = Server::builder(world, cloud.clone());
-        let server = server.plain(address).await?;
+        let server = Server::builder(world, cloud.clone()).named(&account.name);
+        let server = server.plain(account.address).await?;
         let address = server.local_addr().context("the cloud has no address")?;
         let names = Dns::serve(&cloud, SocketAddr::new(address.ip(), 0)).await?;
         let cloud = Arc::new(Simulated {
@@ -95,7 +98,11 @@ fn start(world: &World, address: SocketAddr) -> BoxFuture<'_, Result<Running>> {
             address,
             names,
         });
-        Ok(Running { cloud, server })
+        Ok(Running {
+            cloud,
+            server,
+            recorded_as: account.name,
+        })
     }
     .boxed()
 }
@@ -128,6 +135,16 @@ impl SimulatedCloud for Simulated {
             environment: BTreeMap::new(),
             arguments: arguments.to_vec(),
         }
+    }
+
+    fn section(&self, name: &str, folder: &Path) -> Section {
+        let url = self.url();
+        Section::with_secret(folder, format!("{name}.key"), DEFAULT_PRIVATE_KEY, |key| {
+            format!(
+                "global:\n  tritonEndpoint: {url}\n  tritonAccount: {DEFAULT_ACCOUNT}\n  \
+                 tritonPrivateKey: {key}\n"
+            )
+        })
     }
 
     fn boot(&self, machine: &str) -> Result<Kubelet> {

@@ -1,9 +1,10 @@
 //! Xen Orchestra in the sandbox: one pool of two hosts.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use anyhow::{Context, Result};
 use bowline_simulator::World;
@@ -16,7 +17,7 @@ use bowline_simulator::xenorchestra::{
 use futures::FutureExt;
 use futures::future::BoxFuture;
 
-use super::{Entry, Pools, Running, Settings, SimulatedCloud};
+use super::{Account, Entry, Pools, Running, Section, Settings, SimulatedCloud};
 
 /// Xen Orchestra.
 pub(super) const ENTRY: Entry = Entry {
@@ -24,6 +25,7 @@ pub(super) const ENTRY: Entry = Entry {
     api: "Xen Orchestra",
     provider_id: "xenorchestra://",
     balancer: None,
+    knows_power: true,
     account: ("kube-system", "xenorchestra-cloud-controller-manager"),
     grant: |cluster| cluster.install(originals::xenorchestra()),
     start,
@@ -34,24 +36,38 @@ const POOL: &str = "lab";
 /// Its hosts.
 const HOSTS: [&str; 2] = ["xcp-1", "xcp-2"];
 
+/// Where machines have their addresses: no other cloud of the sandbox has any there.
+const RANGE: Ipv4Addr = Ipv4Addr::new(10, 40, 0, 0);
+
 /// The simulated Xen Orchestra of a sandbox.
 struct Simulated {
     cloud: Arc<XenOrchestra>,
     address: SocketAddr,
+    /// How many machines got an address.
+    numbered: AtomicU32,
 }
 
-fn start(world: &World, address: SocketAddr) -> BoxFuture<'_, Result<Running>> {
+fn start(world: &World, account: Account) -> BoxFuture<'_, Result<Running>> {
     async move {
         let cloud = XenOrchestra::new(world, Config::default());
         cloud.add_pool(&PoolSpec::named(POOL))?;
         for host in HOSTS {
             cloud.add_host(&HostSpec::named(host, POOL))?;
         }
-        let server = Server::builder(world, cloud.clone());
-        let server = server.plain(address).await?;
+        let server = Server::builder(world, cloud.clone()).named(&account.name);
+        let server = server.plain(account.address).await?;
         let address = server.local_addr().context("the cloud has no address")?;
-        let cloud = Arc::new(Simulated { cloud, address });
-        Ok(Running { cloud, server })
+        let numbered = AtomicU32::new(0);
+        let cloud = Arc::new(Simulated {
+            cloud,
+            address,
+            numbered,
+        });
+        Ok(Running {
+            cloud,
+            server,
+            recorded_as: account.name,
+        })
     }
     .boxed()
 }
@@ -74,8 +90,18 @@ impl SimulatedCloud for Simulated {
         }
     }
 
+    fn section(&self, name: &str, folder: &Path) -> Section {
+        let url = self.url();
+        Section::with_secret(folder, format!("{name}.token"), DEFAULT_TOKEN, |token| {
+            format!("url: {url}\ntoken: {token}\n")
+        })
+    }
+
     fn boot(&self, machine: &str) -> Result<Kubelet> {
-        self.cloud.add_vm(&VmSpec::named(machine).pool(POOL))?;
+        let number = self.numbered.fetch_add(1, Ordering::Relaxed) + 1;
+        let address = Ipv4Addr::from(u32::from(RANGE) + number).to_string();
+        let spec = VmSpec::named(machine).pool(POOL).ip(&address);
+        self.cloud.add_vm(&spec)?;
         Ok(self.cloud.kubelet(machine)?)
     }
 

@@ -39,6 +39,20 @@ pub(super) fn differences(
         .collect()
 }
 
+/// What matters of that: that it comes and goes, and its members.
+pub(super) fn main_differences(
+    word: &str,
+    before: Option<&Balancer>,
+    after: Option<&Balancer>,
+) -> Vec<String> {
+    let without_parts = |balancer: &Balancer| Balancer {
+        parts: BTreeSet::new(),
+        ..balancer.clone()
+    };
+    let (before, after) = (before.map(without_parts), after.map(without_parts));
+    differences(word, before.as_ref(), after.as_ref(), false)
+}
+
 /// The members that only the first set has; nothing if there are none.
 fn members(verb: &str, these: &BTreeSet<String>, those: &BTreeSet<String>) -> Option<String> {
     let names: Vec<&str> = these.difference(those).map(String::as_str).collect();
@@ -111,5 +125,13 @@ mod tests {
         ] {
             assert_eq!(differences("NLB", before, after, many), wanted);
         }
+        assert_eq!(
+            main_differences("a: NLB", Some(&whole), Some(&changed)),
+            ["a: NLB lb-1 got member w-3", "a: NLB lb-1 lost member w-1"]
+        );
+        assert_eq!(
+            main_differences("a: NLB", None, Some(&whole)),
+            ["a: NLB lb-1 is there", "a: NLB lb-1 got members w-1, w-2"]
+        );
     }
 }

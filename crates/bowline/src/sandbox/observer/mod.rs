@@ -1,4 +1,4 @@
-//! Watches the sandbox's cluster as a user would, looks at its cloud, tells what happens, and keeps
+//! Watches the sandbox's cluster as a user would, looks at its clouds, tells what happens, and keeps
 //! the latest view.
 
 mod balancers;
@@ -22,8 +22,9 @@ use kube::{Api, ResourceExt};
 use tokio::sync::watch;
 use tokio::time::MissedTickBehavior;
 
-use super::clouds::{Balancer, Balancers, Entry, SimulatedCloud};
+use super::clouds::{Balancer, Balancers, SimulatedCloud};
 use super::display::{Display, Mark};
+use super::stage::Site;
 pub(super) use nodes::NodeView;
 pub(super) use services::ServiceView;
 
@@ -32,6 +33,20 @@ const NAMED_NODES: usize = 12;
 /// How often the cloud is looked at, which tells nobody what changes: for a person this is at once.
 const LOOK: Duration = Duration::from_millis(100);
 
+/// What events about the manager's configuration are about.
+pub(super) const CONFIGURATION: &str = "the configuration";
+
+/// How much is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Detail {
+    /// Every change.
+    Every,
+    /// What matters where there are several clouds, each with its name.
+    Main,
+    /// Nothing about single nodes: there are too many.
+    Numbers,
+}
+
 /// What there is.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Views {
@@ -39,26 +54,37 @@ pub(super) struct Views {
     pub nodes: BTreeMap<String, NodeView>,
     /// Services that want a load balancer, by name.
     pub services: BTreeMap<String, ServiceView>,
-    /// The cloud's load balancers by id.
-    pub balancers: Balancers,
-    /// The cloud's routes: where packets for each range go.
+    /// The load balancers of each cloud by id.
+    pub balancers: BTreeMap<&'static str, Balancers>,
+    /// The first cloud's routes: where packets for each range go.
     pub routes: BTreeMap<String, String>,
-    /// The reasons of events about Services, each with the name of its Service.
+    /// The reasons of events about Services, each with the name of its Service, and about the configuration.
     pub told: BTreeSet<(String, String)>,
 }
 
 impl Views {
-    /// Whether there was an event of that reason about that Service.
-    pub(super) fn has_told(&self, service: &str, reason: &str) -> bool {
-        let told = |(about, why): &(String, String)| about == service && why == reason;
+    /// Whether there was an event of that reason about that Service, or about the configuration.
+    pub(super) fn has_told(&self, about: &str, reason: &str) -> bool {
+        let told = |(what, why): &(String, String)| what == about && why == reason;
         self.told.iter().any(told)
     }
 
     /// The id of the load balancer whose address that Service shows, and the load balancer.
     pub(super) fn balancer_of(&self, service: &str) -> Option<(&String, &Balancer)> {
+        let mut clouds = self.balancers.keys();
+        clouds.find_map(|cloud| self.balancer_at(cloud, service))
+    }
+
+    /// The same, if it is that cloud's: several may have given the same address.
+    pub(super) fn balancer_at(&self, cloud: &str, service: &str) -> Option<(&String, &Balancer)> {
         let addresses = &self.services.get(service)?.addresses;
-        let mut all = self.balancers.iter();
+        let mut all = self.balancers.get(cloud)?.iter();
         all.find(|(_, it)| addresses.iter().any(|one| it.addresses.contains(one)))
+    }
+
+    /// Whether some cloud has a load balancer of that id.
+    pub(super) fn has_balancer(&self, id: &str) -> bool {
+        self.balancers.values().any(|all| all.contains_key(id))
     }
 }
 
@@ -68,29 +94,42 @@ pub(super) struct Observer(Arc<Inner>);
 
 struct Inner {
     views: watch::Sender<Views>,
-    cloud: Arc<dyn SimulatedCloud>,
-    /// What the cloud calls a load balancer, if it has any.
-    balancer: Option<&'static str>,
+    clouds: Vec<Watched>,
     display: Arc<Display>,
-    /// Whether there are too many nodes to tell about each.
-    many: bool,
+    detail: Detail,
+}
+
+/// A cloud that is looked at.
+struct Watched {
+    name: &'static str,
+    cloud: Arc<dyn SimulatedCloud>,
+    /// What it calls a load balancer, if it has any.
+    balancer: Option<&'static str>,
 }
 
 impl Observer {
     /// Starts to watch until `stop`.
     pub(super) fn start(
         client: &kube::Client,
-        (entry, cloud): (&Entry, Arc<dyn SimulatedCloud>),
+        sites: &[Site],
         display: Arc<Display>,
         nodes: usize,
         stop: &Stop,
     ) -> Self {
+        let clouds = sites.iter().map(|site| Watched {
+            name: site.name,
+            cloud: site.cloud().clone(),
+            balancer: site.entry.balancer.map(|words| words.name),
+        });
         let inner = Arc::new(Inner {
             views: watch::Sender::default(),
-            cloud,
-            balancer: entry.balancer.map(|words| words.name),
+            clouds: clouds.collect(),
             display,
-            many: nodes > NAMED_NODES,
+            detail: match sites.len() {
+                _ if nodes > NAMED_NODES => Detail::Numbers,
+                1 => Detail::Every,
+                _ => Detail::Main,
+            },
         });
         let see = inner.clone();
         follow(client, stop, move |it: &Node, there| see.node(it, there));
@@ -126,9 +165,12 @@ impl Inner {
     fn node(&self, node: &Node, there: bool) {
         let (name, new) = (node.name_any(), there.then(|| nodes::view(node)));
         let old = self.views.borrow().nodes.get(&name).cloned();
-        if !self.many {
-            self.show(nodes::differences(&name, old.as_ref(), new.as_ref()));
-        }
+        let lines = match self.detail {
+            Detail::Every => nodes::differences(&name, old.as_ref(), new.as_ref()),
+            Detail::Main => nodes::main_differences(&name, old.as_ref(), new.as_ref()),
+            Detail::Numbers => Vec::new(),
+        };
+        self.show(lines);
         self.views
             .send_modify(|views| set(&mut views.nodes, name, new));
     }
@@ -149,9 +191,15 @@ impl Inner {
         let reason = event.reason.clone().unwrap_or_default();
         let warning = event.type_.as_deref() == Some("Warning");
         let service = services::told_about(event);
-        if !there || !(warning || reason == "DeletingNode" || service.is_some()) {
+        let configuration = reason.starts_with("Configuration");
+        let matters = warning || configuration || reason == "DeletingNode";
+        if !there || !(matters || service.is_some()) {
             return;
         }
+        // Where there are several clouds, what a Service got says enough, and one warning of a kind does.
+        let again = event.count.is_some_and(|count| count > 1);
+        let routine = !warning && service.is_some();
+        let silent = self.detail != Detail::Every && (routine || again);
         let mark = if warning {
             Mark::Warning
         } else {
@@ -159,9 +207,12 @@ impl Inner {
         };
         let text = event.message.as_deref().unwrap_or_default();
         self.look();
-        self.show(vec![(mark, format!("event {reason}: {text}"))]);
-        if let Some(service) = service {
-            let told = (service, reason);
+        if !silent {
+            self.show(vec![(mark, format!("event {reason}: {text}"))]);
+        }
+        let about = service.or_else(|| configuration.then(|| CONFIGURATION.to_owned()));
+        if let Some(about) = about {
+            let told = (about, reason);
             self.views.send_if_modified(|views| views.told.insert(told));
         }
     }
@@ -174,15 +225,21 @@ impl Inner {
         }
     }
 
-    /// Looks at the cloud. Done before anything else is told as well, so that what happened first is
+    /// Looks at the clouds. Done before anything else is told as well, so that what happened first is
     /// told first.
     fn look(&self) {
         self.look_at_routes();
-        let Some(word) = self.balancer else {
-            return;
-        };
-        let mut new = self.cloud.balancers();
-        let old = self.views.borrow().balancers.clone();
+        for watched in &self.clouds {
+            if let Some(word) = watched.balancer {
+                self.look_at_balancers(watched, word);
+            }
+        }
+    }
+
+    fn look_at_balancers(&self, watched: &Watched, word: &str) {
+        let mut new = watched.cloud.balancers();
+        let old = self.views.borrow().balancers.get(watched.name).cloned();
+        let old = old.unwrap_or_default();
         for (id, balancer) in &mut new {
             // A change of a load balancer does not unmake it.
             balancer.is_made |= old.get(id).is_some_and(|it| it.is_made);
@@ -194,22 +251,33 @@ impl Inner {
             .keys()
             .chain(new.keys().filter(|it| !old.contains_key(*it)));
         for id in ids {
-            let lines = balancers::differences(word, old.get(id), new.get(id), self.many);
+            let (before, after) = (old.get(id), new.get(id));
+            let lines = match self.detail {
+                Detail::Every => balancers::differences(word, before, after, false),
+                Detail::Numbers => balancers::differences(word, before, after, true),
+                Detail::Main => {
+                    let word = format!("{}: {word}", watched.name);
+                    balancers::main_differences(&word, before, after)
+                }
+            };
             let lines = lines.into_iter().map(|text| (Mark::Happened, text));
             self.show(lines.collect());
         }
-        self.views.send_modify(|views| views.balancers = new);
+        self.views.send_modify(|views| {
+            views.balancers.insert(watched.name, new);
+        });
     }
 
     fn look_at_routes(&self) {
-        let Some(new) = self.cloud.routes() else {
+        let first = self.clouds.first();
+        let Some(new) = first.and_then(|it| it.cloud.routes()) else {
             return;
         };
         let old = self.views.borrow().routes.clone();
         if new == old {
             return;
         }
-        if !self.many {
+        if self.detail == Detail::Every {
             self.show(routes::differences(&old, &new));
         }
         self.views.send_modify(|views| views.routes = new);

@@ -33,7 +33,7 @@ pub(super) fn view(node: &Node) -> NodeView {
         .addresses
         .iter()
         .flatten()
-        .filter(|address| address.type_ != "Hostname")
+        .filter(|address| address.type_.ends_with("IP"))
         .map(|address| format!("{} {}", address.type_, address.address))
         .collect();
     let ready = status
@@ -112,6 +112,26 @@ pub(super) fn differences(
     lines
 }
 
+/// What matters of that: not that a node comes, but what became of it.
+pub(super) fn main_differences(
+    name: &str,
+    before: Option<&NodeView>,
+    after: Option<&NodeView>,
+) -> Vec<(Mark, String)> {
+    match (before, after) {
+        (None, _) => Vec::new(),
+        (Some(old), Some(new)) if new.ready == "True" => {
+            // Ready is what a node is that nobody talks about.
+            let old = NodeView {
+                ready: new.ready.clone(),
+                ..old.clone()
+            };
+            differences(name, Some(&old), after)
+        }
+        _ => differences(name, before, after),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -157,5 +177,24 @@ mod tests {
         );
         assert_eq!(told(Some(&off), None), ["w is gone"]);
         assert_eq!(told(Some(&done), Some(&done)), [""; 0]);
+        for (before, after, wanted) in [
+            (None, Some(&fresh), &[][..]),
+            (
+                Some(&fresh),
+                Some(&done),
+                &["w initialised: demo://1 (c2, z1, InternalIP 10.0.0.1)"],
+            ),
+            (
+                Some(&done),
+                Some(&off),
+                &["w is NotReady", "w got the shutdown taint"],
+            ),
+            (Some(&off), Some(&done), &["w lost the shutdown taint"]),
+            (Some(&off), None, &["w is gone"]),
+        ] {
+            let lines = main_differences("w", before, after).into_iter();
+            let lines: Vec<String> = lines.map(|(_, text)| text).collect();
+            assert_eq!(lines, wanted);
+        }
     }
 }

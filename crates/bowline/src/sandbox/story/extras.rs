@@ -61,7 +61,7 @@ impl Story {
         let id = before.balancer_of(SHOP).map(|(id, _)| id.clone());
         self.stage.delete_service(SHOP).await?;
         self.expect("the machine goes, and the Service after it", move |views| {
-            let gone = |id: &String| !views.balancers.contains_key(id);
+            let gone = |id: &String| !views.has_balancer(id);
             !views.services.contains_key(SHOP) && id.as_ref().is_none_or(gone)
         })
         .await;
@@ -122,7 +122,7 @@ impl Story {
         let begun = Instant::now();
         while begun.elapsed() < PATIENCE {
             self.display.waiting(page, begun.elapsed());
-            if let Ok(text) = self.stage.page(page).await
+            if let Ok((true, text)) = self.stage.page(page).await
                 && !ids.is_empty()
                 && ids.iter().all(|id| text.contains(id.as_str()))
             {

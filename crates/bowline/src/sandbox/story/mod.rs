@@ -4,6 +4,7 @@ mod extras;
 mod nodes;
 mod pools;
 mod services;
+mod several;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,6 +12,7 @@ use std::time::Duration;
 use anyhow::Result;
 use tokio::time::{Instant, MissedTickBehavior};
 
+use super::cast::Cast;
 use super::display::{Display, Mark};
 use super::observer::{Observer, Views};
 use super::stage::Stage;
@@ -67,10 +69,19 @@ impl Story {
         self.stage
     }
 
-    /// A cloud without load balancers, or without what only some have, has a shorter story.
     async fn chapters(&mut self) -> Result<usize> {
-        let balancer = self.stage.entry().balancer;
-        let cloud = self.stage.cloud();
+        match self.stage.cast() {
+            Cast::One(_) => self.of_one_cloud().await?,
+            Cast::Several => self.of_several_clouds().await?,
+        }
+        self.summary();
+        Ok(self.failures)
+    }
+
+    /// A cloud without load balancers, or without what only some have, has a shorter story.
+    async fn of_one_cloud(&mut self) -> Result<()> {
+        let (entry, cloud) = (self.stage.entry(), self.stage.cloud());
+        let balancer = entry.balancer;
         self.nodes_join().await?;
         if let Some(balancer) = balancer {
             self.a_service_is_created(balancer).await?;
@@ -84,12 +95,18 @@ impl Story {
         if let Some(pools) = cloud.pools() {
             self.a_machine_moves(pools).await?;
         }
-        self.a_machine_stops().await?;
+        if entry.knows_power {
+            self.a_machine_stops().await?;
+        }
         self.a_node_is_replaced(balancer).await?;
         if let Some(pools) = cloud.pools() {
             self.the_pool_is_disconnected(pools).await?;
         }
-        self.a_machine_is_destroyed(balancer).await?;
+        if entry.knows_power {
+            self.a_machine_is_destroyed(balancer).await?;
+        } else {
+            self.a_machine_falls_silent().await?;
+        }
         if cloud.extras().is_some() {
             self.routes_have_followed().await;
             self.the_machine_goes().await?;
@@ -97,18 +114,26 @@ impl Story {
         if let Some(balancer) = balancer {
             self.the_service_is_deleted(balancer).await?;
         }
-        self.summary();
-        Ok(self.failures)
+        Ok(())
     }
 
     fn summary(&mut self) {
         self.display.chapter("What it took");
         let costs = self.stage.costs();
+        let calls = match costs.cloud_calls.as_slice() {
+            [(_, calls)] => format!("{calls} calls to the cloud"),
+            several => {
+                let each = several
+                    .iter()
+                    .map(|(name, calls)| format!("{name} {calls}"));
+                format!("calls to clouds: {}", each.collect::<Vec<_>>().join(", "))
+            }
+        };
         self.display.line(
             Mark::Happened,
             &format!(
-                "{} calls to the cloud; by Bowline {} writes to Node objects, {} to Services, {} events",
-                costs.cloud_calls, costs.node_writes, costs.service_writes, costs.events
+                "{calls}; by Bowline {} writes to Node objects, {} to Services, {} events",
+                costs.node_writes, costs.service_writes, costs.events
             ),
         );
         if self.failures == 0 {

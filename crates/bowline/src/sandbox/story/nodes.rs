@@ -23,7 +23,7 @@ impl Story {
         for _ in 0..count {
             self.stage.boot_machine()?;
         }
-        self.stage.join_stranger(STRANGER, STRANGER_ID)?;
+        self.stage.join_stranger(STRANGER, Some(STRANGER_ID))?;
         let provider_id = self.stage.entry().provider_id;
         self.expect(
             "every node gets its provider id, labels and addresses, and loses the taint",
@@ -78,6 +78,32 @@ impl Story {
         Ok(())
     }
 
+    /// For a cloud that cannot say whether a machine is off, or gone: it cannot be asked then.
+    pub(super) async fn a_machine_falls_silent(&mut self) -> Result<()> {
+        let Some(name) = self.stage.machines().first().cloned() else {
+            return Ok(());
+        };
+        self.begin(
+            &format!("{name} is powered off, and on again"),
+            &[
+                "The machine itself is what could be asked, so that nobody knows more than that it is",
+                "silent. That is no reason to do anything to its Node.",
+            ],
+        );
+        self.stage.stop(&name)?;
+        self.expect("the node is NotReady", |views| {
+            views.nodes.get(&name).is_some_and(|it| it.ready != "True")
+        })
+        .await;
+        self.stage.start(&name)?;
+        self.expect("it was kept, and is Ready again", |views| {
+            let node = views.nodes.get(&name);
+            node.is_some_and(|it| !it.shut_down && it.ready == "True")
+        })
+        .await;
+        Ok(())
+    }
+
     pub(super) async fn a_machine_is_destroyed(&mut self, balancer: Option<Words>) -> Result<()> {
         let name = format!("worker-{}", self.nodes);
         let guard = GuardPolicy::default();
@@ -97,7 +123,7 @@ impl Story {
         );
         let before = self.observer.now();
         let stranger = before.nodes.get(STRANGER).cloned().unwrap_or_default();
-        self.stage.silence_stranger();
+        self.stage.silence_strangers();
         self.stage.destroy(&name)?;
         self.expect(
             "the Node goes, once two looks and a check between them have proven it",

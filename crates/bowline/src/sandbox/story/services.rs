@@ -93,7 +93,7 @@ impl Story {
         self.expect(
             &format!("the {balancer} goes, and the Service after it"),
             move |views| {
-                let gone = |id: &String| !views.balancers.contains_key(id);
+                let gone = |id: &String| !views.has_balancer(id);
                 !views.services.contains_key(SERVICE)
                     && id.as_ref().is_none_or(gone)
                     && views.has_told(SERVICE, "DeletedLoadBalancer")

@@ -48,6 +48,10 @@ async fn a_load_balancer_is_made_gets_its_address_late_and_is_deleted() {
     scenery.balancer("k8s-1").await;
     // Not given out again.
     assert_eq!(scenery.cloud.balancers()[0].ip.to_string(), "203.0.113.2");
+    scenery.cloud.skip_balancer_addresses(7);
+    scenery.balancer("k8s-2").await;
+    let all = scenery.cloud.balancers();
+    assert!(all.iter().any(|it| it.ip.to_string() == "203.0.113.10"));
 }
 
 #[tokio::test(start_paused = true)]
