@@ -29,6 +29,7 @@ pub mod events;
 mod explain;
 pub mod ipam;
 pub mod labels;
+mod left_alone;
 pub mod lifecycle;
 mod line_up;
 mod lookups;

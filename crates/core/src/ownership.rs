@@ -335,6 +335,35 @@ impl Basis {
     }
 }
 
+impl Ownership {
+    /// The word for a node of which nobody knows yet whose it is.
+    pub const UNIDENTIFIED: &'static str = "unidentified";
+    /// Every word for why a node has no owner.
+    pub const UNOWNED: [&'static str; 7] = [
+        "contested",
+        "departed",
+        "foreign",
+        "foreign-account",
+        "malformed",
+        "undecided",
+        Self::UNIDENTIFIED,
+    ];
+
+    /// Why nobody owns the node, in a stable word; none if somebody does.
+    pub fn unowned(&self) -> Option<&'static str> {
+        match self {
+            Self::Owned { .. } | Self::Nobody(Orphan::Undescribed(_)) => None,
+            Self::Contested(_) => Some("contested"),
+            Self::Undecided(_) => Some("undecided"),
+            Self::Nobody(Orphan::Departed(_)) => Some("departed"),
+            Self::Nobody(Orphan::ForeignProviderId) => Some("foreign"),
+            Self::Nobody(Orphan::ForeignAccount(_)) => Some("foreign-account"),
+            Self::Nobody(Orphan::MalformedProviderId { .. }) => Some("malformed"),
+            Self::Nobody(Orphan::Unrecognized) => Some(Self::UNIDENTIFIED),
+        }
+    }
+}
+
 impl fmt::Display for Ownership {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names = |list: &[CloudName]| {

@@ -18,6 +18,7 @@ use bowline_simulator::fleet::{Fleet, Kubelet, Settings};
 use bowline_simulator::journal::Filter;
 use bowline_simulator::kubernetes::auth::User;
 use bowline_simulator::kubernetes::kinds;
+use bowline_simulator::kubernetes::store::Objects as _;
 use bowline_simulator::monitor::{self, Monitor};
 use bowline_simulator::serve::Server;
 use k8s_openapi::jiff::Timestamp;
@@ -375,9 +376,10 @@ impl Stage {
             let Some(node) = self.object("Node", name) else {
                 continue;
             };
-            // Its cloud was not there between its coming and its going: nobody knows whose it was.
-            let id = &node["spec"]["providerID"];
-            assert!(id.is_null(), "{name} is still there");
+            // Its cloud was not there between its coming and its going, or had other settings: nobody knows whose it
+            // was, and nobody has its machine. It is left alone, and people are told.
+            let is_new = node["spec"]["providerID"].is_null();
+            assert!(is_new || self.is_told(name), "{name} is still there");
         }
         for (name, cloud) in &self.services {
             let service = self.object("Service", name).unwrap();
@@ -385,10 +387,30 @@ impl Stage {
             assert!(ingress.is_array(), "Service {name} of {cloud}: {service:#}");
             assert_eq!(service["metadata"]["finalizers"], json!([CLEANUP]));
         }
+        let left = self.destroyed.iter();
+        let left = left
+            .filter(|name| self.object("Node", name).is_some())
+            .count();
+        assert!(
+            left * 4 < self.destroyed.len(),
+            "{left} of {}",
+            self.destroyed.len()
+        );
         for (name, cloud) in &self.clouds {
             let wanted = self.services.values().filter(|it| *it == name).count();
             assert_eq!(cloud.balancers().len(), wanted, "load balancers of {name}");
         }
+    }
+
+    /// Whether people were told that nobody looks after a node.
+    fn is_told(&self, node: &str) -> bool {
+        let kind = kinds::by_kind("", "v1", "Event").unwrap();
+        let events = self.cluster.api().store().list(kind, None);
+        events.iter().any(|it| {
+            let reason = it["reason"].as_str().unwrap_or_default();
+            let tells = ["NodeContested", "NodeOfDepartedCloud"].contains(&reason);
+            tells && it["involvedObject"]["name"] == node
+        })
     }
 
     fn metric(&self, name: &str) -> u64 {

@@ -19,6 +19,7 @@ use crate::election::Fence;
 use crate::events::Recorder;
 use crate::ipam::{self, IpamController, IpamParts};
 use crate::labels::{LabelController, LabelOptions};
+use crate::left_alone;
 use crate::lifecycle::{LifecycleController, LifecycleOptions};
 use crate::line_up::LineUp;
 use crate::lookups::Lookups;
@@ -92,6 +93,9 @@ impl Shift<'_> {
         let mut tasks = JoinSet::new();
         let nodes = self.work.nodes.clone();
         tasks.spawn(owners.clone().keep_settling(nodes, stop.clone()));
+        let (nodes, metrics) = (self.work.nodes.clone(), self.work.manager.metrics.clone());
+        let reporting = left_alone::report(self.referee.clone(), nodes, metrics, stop.clone());
+        tasks.spawn(reporting);
         self.tell_troubles(&mut tasks, stop);
         let mut recorders = self.tell_news(&mut tasks, stop);
         let mut names = Vec::new();

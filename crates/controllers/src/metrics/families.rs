@@ -172,6 +172,7 @@ pub struct CloudMetrics {
     held: Family<CloudReasonLabels, Gauge>,
     failures: Family<CloudReasonLabels, Counter>,
     owned: Family<CloudLabels, Gauge>,
+    left_alone: Family<WhyLabels, Gauge>,
 }
 
 impl CloudMetrics {
@@ -192,6 +193,11 @@ impl CloudMetrics {
                 "bowline_nodes_owned",
                 "Nodes that a cloud is responsible for",
             ),
+            left_alone: family(
+                registry,
+                "bowline_nodes_left_alone",
+                "Nodes that no cloud is responsible for, by why; only with several clouds",
+            ),
         }
     }
 
@@ -209,6 +215,12 @@ impl CloudMetrics {
         self.failures.get_or_create(&labels).inc();
     }
 
+    /// How many nodes no cloud is responsible for, for that reason.
+    pub fn left_alone(&self, why: &'static str, nodes: usize) {
+        let series = self.left_alone.get_or_create(&WhyLabels { why });
+        series.set(count(nodes));
+    }
+
     /// How many nodes that cloud is responsible for.
     pub fn nodes_owned(&self, cloud: &str, nodes: usize) {
         let cloud = cloud.to_owned();
@@ -216,6 +228,11 @@ impl CloudMetrics {
             .get_or_create(&CloudLabels { cloud })
             .set(count(nodes));
     }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct WhyLabels {
+    why: &'static str,
 }
 
 fn count(number: usize) -> i64 {

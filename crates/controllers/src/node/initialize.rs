@@ -182,6 +182,7 @@ impl NodeController {
                 let cloud = all.find(|it| it.name() == cloud);
                 cloud.map_or("MalformedProviderID", |it| it.malformed_reason())
             }
+            Ownership::Nobody(Orphan::Departed(_)) => "NodeOfDepartedCloud",
             Ownership::Owned { .. } => return,
             Ownership::Nobody(_) | Ownership::Undecided(_) => {
                 debug!(node = node.name, "{ownership}");
