@@ -1,6 +1,6 @@
 //! The story of several clouds in one cluster, which one manager looks after.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 use std::time::Duration;
 
@@ -260,7 +260,7 @@ impl Story {
             .map(|(site, _)| (*site, if *site == DEFAULT { 2 } else { 1 }))
             .collect();
         self.expect("no cloud has a load balancer for another", |views| {
-            let has = |site: &str| views.balancers.get(site).map_or(0, |it| it.len());
+            let has = |site: &str| views.balancers.get(site).map_or(0, BTreeMap::len);
             counted.iter().all(|(site, count)| has(site) == *count)
         })
         .await;
