@@ -27,12 +27,11 @@ fn node(name: &str, provider_id: Option<&str>) -> Value {
         "metadata": {"name": name, "labels": {"pool": name}},
         "spec": {},
     });
-    match provider_id {
-        Some(id) => node["spec"]["providerID"] = json!(id),
-        None => {
-            let taint = json!({"key": WAITING, "value": "true", "effect": "NoSchedule"});
-            node["spec"]["taints"] = json!([taint]);
-        }
+    if let Some(id) = provider_id {
+        node["spec"]["providerID"] = json!(id);
+    } else {
+        let taint = json!({"key": WAITING, "value": "true", "effect": "NoSchedule"});
+        node["spec"]["taints"] = json!([taint]);
     }
     node
 }

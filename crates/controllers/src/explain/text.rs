@@ -136,7 +136,7 @@ impl fmt::Display for Testimony {
             Selection::Unsaid => {}
             Selection::Meant => parts.push("its node selector means the node".to_owned()),
             Selection::NotMeant => {
-                parts.push("its node selector does not mean the node".to_owned())
+                parts.push("its node selector does not mean the node".to_owned());
             }
         }
         parts.push(match &self.answer {
