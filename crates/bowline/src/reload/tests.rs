@@ -16,9 +16,8 @@ use bowline_simulator::cloudscale::{Cloudscale, DEFAULT_TOKEN, MachineSpec, Scen
 use bowline_simulator::cluster::Cluster;
 use bowline_simulator::fleet::{Fleet, Kubelet, Settings};
 use bowline_simulator::journal::Filter;
-use bowline_simulator::kubernetes::auth::User;
+use bowline_simulator::kubernetes::auth::{Objects as _, User};
 use bowline_simulator::kubernetes::kinds;
-use bowline_simulator::kubernetes::store::Objects as _;
 use bowline_simulator::monitor::{self, Monitor};
 use bowline_simulator::serve::Server;
 use k8s_openapi::jiff::Timestamp;

@@ -106,10 +106,10 @@ impl Manager {
     pub async fn run(self, stop: Stop) -> Result<(), ManagerError> {
         self.check_cluster_ids()?;
         let migration = self.migration()?;
-        self.tell_elsewhere(migration.as_ref());
+        placement::tell_elsewhere(self.line_ups.first(), migration.as_ref());
         let health = Health::default();
         self.watch_clouds(&health);
-        let options = serving::options(&self.options())?;
+        let options = serving::options(self.options())?;
         let (serving_handle, serving_stop) = stop_signal();
         let binding = Server::bind(options, self.serving_parts(&health, migration.as_ref()));
         let Some(server) = stop.unless_given(Box::pin(binding)).await else {
@@ -197,7 +197,7 @@ impl Manager {
             let work = Work::new(self, health, Place::Main(migration), fence.clone());
             let second = |it: &&Migration| {
                 let place = Place::Migrated(it);
-                !self.placed(self.line_ups.first(), place).is_empty()
+                !placement::placed(self.line_ups.first(), place).is_empty()
             };
             let Some(migration) = migration.filter(second) else {
                 return Box::pin(work.run(stop)).await;

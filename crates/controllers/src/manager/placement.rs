@@ -2,7 +2,6 @@
 
 use tracing::info;
 
-use super::Manager;
 use crate::certificates::CertificateController;
 use crate::election::{Migration, Placement};
 use crate::line_up::LineUp;
@@ -37,22 +36,16 @@ impl Place<'_> {
     }
 }
 
-impl Manager {
-    /// The controllers of a line-up that run in a place.
-    pub(super) fn placed(
-        &self,
-        line_up: &LineUp,
-        place: Place<'_>,
-    ) -> Vec<&'static KnownController> {
-        enabled(line_up).filter(|known| place.has(known)).collect()
-    }
+/// The controllers of a line-up that run in a place.
+pub(super) fn placed(line_up: &LineUp, place: Place<'_>) -> Vec<&'static KnownController> {
+    enabled(line_up).filter(|known| place.has(known)).collect()
+}
 
-    /// Tells which controllers run in another component.
-    pub(super) fn tell_elsewhere(&self, migration: Option<&Migration>) {
-        for known in enabled(self.line_ups.first()).filter(|it| !Place::Only(migration).has(it)) {
-            let controller = known.name;
-            info!(controller, "runs in another component; not started here");
-        }
+/// Tells which controllers of a line-up run in another component.
+pub(super) fn tell_elsewhere(line_up: &LineUp, migration: Option<&Migration>) {
+    for known in enabled(line_up).filter(|it| !Place::Only(migration).has(it)) {
+        let controller = known.name;
+        info!(controller, "runs in another component; not started here");
     }
 }
 

@@ -11,6 +11,7 @@ use tokio::task::JoinSet;
 use tracing::{error, info, warn};
 
 use super::ManagerError;
+use super::placement::placed;
 use super::work::Work;
 use crate::certificates::{CertificateController, CertificateParts};
 use crate::chores::{ChoresController, ChoresParts};
@@ -100,7 +101,7 @@ impl Shift<'_> {
         let mut recorders = self.tell_news(&mut tasks, stop);
         let mut names = Vec::new();
         let manager = self.work.manager;
-        for known in manager.placed(&self.line_up, self.work.place) {
+        for known in placed(&self.line_up, self.work.place) {
             self.pause(stop).await;
             let Some(started) = self.start_one(known, &owners, stop).await? else {
                 continue;

@@ -367,9 +367,9 @@ async fn exoscale_case_97_what_an_answer_lacks_is_an_error_of_that_node() {
 
 #[tokio::test(start_paused = true)]
 async fn a_node_whose_labels_say_another_zone_is_disclaimed_unless_the_operator_describes_it() {
-    let stage = Stage::configured("instances: {overrides: [{name: edge-1, external: true}]}").await;
     const ZONE: &str = "topology.kubernetes.io/zone";
     const REGION: &str = "topology.kubernetes.io/region";
+    let stage = Stage::configured("instances: {overrides: [{name: edge-1, external: true}]}").await;
     let (here, there) = ("ch-gva-2", "de-fra-1");
     for (name, labels, disclaimed) in [
         ("w", &[][..], false),
