@@ -61,16 +61,15 @@ pub(crate) fn migrate(
     let manager = manager(original.line);
     let election = &original.line.options.election;
     let mut remarks = adopter.remarks;
-    let configuration = match before {
-        Some(before) => before.with(cloud, (manager, election), &mut remarks)?,
-        None => {
-            let mut configuration = Map::new();
-            configuration.insert("clouds".to_owned(), json!([cloud]));
-            if !manager.is_empty() {
-                configuration.insert("manager".to_owned(), Json::Object(manager));
-            }
-            configuration
+    let configuration = if let Some(before) = before {
+        before.with(cloud, (manager, election), &mut remarks)?
+    } else {
+        let mut configuration = Map::new();
+        configuration.insert("clouds".to_owned(), json!([cloud]));
+        if !manager.is_empty() {
+            configuration.insert("manager".to_owned(), Json::Object(manager));
         }
+        configuration
     };
     let text = serde_saphyr::to_string(&Json::Object(configuration))
         .map_err(|error| anyhow!("the configuration cannot be written: {error}"))?;

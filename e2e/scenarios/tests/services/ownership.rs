@@ -184,7 +184,7 @@ fn a_load_balancer_that_another_default_leaves_behind_is_told_with_the_way_out_a
         bench.long(1800).await;
         assert_eq!(bench.clouds[0].balancers().all().len(), 1);
         assert_eq!(bench.told(LEASE, "MisplacedLoadBalancer"), 1);
-        assert_eq!(bench.metric(&orphans("west")).unwrap_or(0.0), 0.0);
+        assert!(bench.metric(&orphans("west")).unwrap_or(0.0) < 0.5);
     });
 }
 
