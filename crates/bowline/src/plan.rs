@@ -25,6 +25,8 @@ const IDENTITY: &str = "plan";
 const MOST_BYTES: u64 = 16 * 1024 * 1024;
 /// The exit code for changes. That for errors and problems is 1, that for nothing to do is 0.
 const CHANGES: u8 = 2;
+/// Flags in the configuration that are for the manager alone: how much it logs is not how much a command tells.
+const MANAGERS_OWN: [&str; 2] = ["v", "vmodule"];
 
 /// What would be done about Services, without doing it
 ///
@@ -198,8 +200,12 @@ pub(crate) fn told(
     };
     let configuration = config.map(load).transpose()?;
     line.extend(config.map(|path| format!("--config={path}")));
-    let presets = configuration.as_ref().map_or(&[][..], |it| &it.manager);
-    match options::parse_over(flags::table(), (program, None), presets, &line)? {
+    let presets = configuration.iter().flat_map(|it| &it.manager);
+    let presets: Vec<_> = presets
+        .filter(|(name, _)| !MANAGERS_OWN.contains(name))
+        .cloned()
+        .collect();
+    match options::parse_over(flags::table(), (program, None), &presets, &line)? {
         Request::Run(line) => Ok((line.options, configuration)),
         Request::Help(_) | Request::Version | Request::RawVersion => {
             bail!("the command line asks for something else")
@@ -241,4 +247,25 @@ fn read(from: impl std::io::Read) -> Result<String> {
         bail!("it is larger than {MOST_BYTES} bytes");
     }
     Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn how_much_is_logged_is_told_by_the_command_and_never_by_the_configuration() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let text = "clouds: [{name: t, provider: talos, settings: {endpoints: a}}]
+manager: {v: 9, vmodule: {owners: 5}, cluster-name: blue}
+";
+        std::fs::write(file.path(), text).unwrap();
+        for (line, verbosity) in [(vec![], 0), (vec!["--v=2".to_owned()], 2)] {
+            let path = file.path().to_str().unwrap();
+            let (options, _) = told("bowline", Some(path), line).unwrap();
+            assert_eq!(options.logging.verbosity, verbosity);
+            assert_eq!(options.logging.modules, []);
+            assert_eq!(options.cloud.cluster_name, "blue");
+        }
+    }
 }

@@ -8,15 +8,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bowline_core::ownership::{self, Orphan, Recognition};
-use bowline_core::{CloudError, CloudName, Lookup, Node, Ownership, Voice};
+use bowline_core::{Cloud, CloudError, CloudName, Lookup, Node, Ownership, Voice};
 use futures::future::join_all;
 use tracing::info;
 
+use crate::election::Fence;
 use crate::lookups::Lookups;
 use crate::nodes::Nodes;
 use crate::queue::Lanes;
 use crate::referee::{Identity, Referee, identity};
 use crate::stop::Stop;
+use crate::wellbeing::Wellbeing;
 
 /// How often clouds are asked which of them has the machines of nodes that several could have. Once found, a node
 /// is not asked about again; what remains is a list call of each such cloud.
@@ -47,6 +49,19 @@ impl Owners {
             all: lookups.into_iter().collect(),
             referee,
         }
+    }
+
+    /// All clouds of `referee` that know machines; `fence` is in front of the questions to them, and what becomes of
+    /// those is noted in `wellbeing`.
+    pub fn asking(referee: &Referee, wellbeing: &Wellbeing, fence: &Fence, stop: &Stop) -> Self {
+        let knowing = referee
+            .clouds()
+            .iter()
+            .filter(|it| it.instances().is_some());
+        let lookups = knowing.map(|cloud: &Arc<dyn Cloud>| {
+            Lookups::noting(wellbeing.clone(), cloud.clone(), fence.clone(), stop)
+        });
+        Self::new(lookups, referee.clone())
     }
 
     /// All clouds.
@@ -175,24 +190,57 @@ impl Owners {
     /// Finds out, again and again until `stop`, which cloud has the machines of nodes that nothing else decides:
     /// provider ids that several accounts could have given, and nodes that have none.
     pub async fn keep_settling(self, nodes: Nodes, stop: Stop) {
-        // Where there is one cloud, and was no other, there is nothing to find out.
-        let is_alone = self.all.len() < 2 && !self.referee.remembers();
-        if is_alone || stop.unless_given(nodes.synced()).await.is_none() {
+        if self.is_alone() || stop.unless_given(nodes.synced()).await.is_none() {
             return;
         }
         let said = Mutex::default();
         let rounds = self.all.iter().map(|cloud| async {
             loop {
-                self.settle(cloud, &nodes.all(), &said).await;
+                for (node, verdict) in self.settle(cloud, &nodes.all(), &said).await {
+                    if let Ownership::Owned { by, .. } = verdict {
+                        info!(node = node.name, cloud = %by, "the only cloud that has its machine");
+                    }
+                }
                 tokio::time::sleep(SETTLE_EVERY).await;
             }
         });
         stop.unless_given(join_all(rounds)).await;
     }
 
+    /// Finds the same out once, for who looks at a cluster only once. Gives those of `nodes` that several clouds
+    /// claim nevertheless, in the same order, with what came of asking.
+    pub async fn settle_once(&self, nodes: &[Arc<Node>]) -> Vec<(Arc<Node>, Ownership)> {
+        let mut verdicts = BTreeMap::new();
+        if !self.is_alone() {
+            let said = Mutex::default();
+            let rounds = self.all.iter();
+            let rounds = join_all(rounds.map(|cloud| self.settle(cloud, nodes, &said))).await;
+            let decided = rounds.into_iter().flatten();
+            verdicts.extend(decided.map(|(node, verdict)| (identity(&node), verdict)));
+        }
+        let contested = nodes.iter().filter_map(|node| match self.ownership(node) {
+            Some(claimed @ Ownership::Contested(_)) => {
+                let verdict = verdicts.remove(&identity(node));
+                Some((Arc::clone(node), verdict.unwrap_or(claimed)))
+            }
+            _ => None,
+        });
+        contested.collect()
+    }
+
+    /// Where there is one cloud, and was no other, there is nothing to find out.
+    fn is_alone(&self) -> bool {
+        self.all.len() < 2 && !self.referee.remembers()
+    }
+
     /// Asks one cloud about all nodes whose machines it could have, in one question, and decides about those that
     /// all such clouds have answered about. One that does not answer keeps nothing open that it has no part in.
-    async fn settle(&self, cloud: &Lookups, nodes: &[Arc<Node>], said: &Mutex<Said>) {
+    async fn settle(
+        &self,
+        cloud: &Lookups,
+        nodes: &[Arc<Node>],
+        said: &Mutex<Said>,
+    ) -> Vec<(Arc<Node>, Ownership)> {
         let name = cloud.cloud().name();
         let lock = || said.lock().unwrap_or_else(PoisonError::into_inner);
         // Nothing is decided by what a cloud said before, while it may say something else.
@@ -209,6 +257,7 @@ impl Owners {
             name.clone(),
             of.iter().map(|it| identity(it)).zip(answers).collect(),
         );
+        let mut verdicts = Vec::new();
         for (node, askable) in open {
             let recognitions = askable.iter().map(|name| {
                 let answer = said.get(name)?.get(&identity(node))?;
@@ -218,11 +267,13 @@ impl Owners {
             let Some(recognitions) = recognitions.collect::<Option<Vec<_>>>() else {
                 continue;
             };
-            if let Ownership::Owned { by, .. } = ownership::by_recognition(&recognitions) {
-                info!(node = node.name, cloud = %by, "the only cloud that has its machine");
-                self.referee.found_at(node, &by);
+            let verdict = ownership::by_recognition(&recognitions);
+            if let Ownership::Owned { by, .. } = &verdict {
+                self.referee.found_at(node, by);
             }
+            verdicts.push((Arc::clone(node), verdict));
         }
+        verdicts
     }
 
     /// Whether an initialised node has no owner yet and could have one.

@@ -23,7 +23,6 @@ use crate::labels::{LabelController, LabelOptions};
 use crate::left_alone;
 use crate::lifecycle::{LifecycleController, LifecycleOptions};
 use crate::line_up::LineUp;
-use crate::lookups::Lookups;
 use crate::news;
 use crate::node::{NodeController, NodeOptions};
 use crate::options::{
@@ -154,16 +153,8 @@ impl Shift<'_> {
     }
 
     fn owners(&self, stop: &Stop) -> Owners {
-        let knowing = self
-            .line_up
-            .clouds
-            .iter()
-            .filter(|cloud| cloud.instances().is_some());
-        let fence = self.questions();
         let wellbeing = &self.work.manager.metrics.wellbeing;
-        let lookups = knowing
-            .map(|cloud| Lookups::noting(wellbeing.clone(), cloud.clone(), fence.clone(), stop));
-        Owners::new(lookups, self.referee.clone())
+        Owners::asking(&self.referee, wellbeing, &self.questions(), stop)
     }
 
     /// The fence in front of questions to clouds: an observer may ask as much as it likes.

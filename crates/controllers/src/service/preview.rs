@@ -10,7 +10,7 @@ use std::sync::Arc;
 use bowline_core::{
     Applied, CLEANUP_FINALIZER, Change, Cloud, CloudName, DraftError, Endpoints, Goal, Handling,
     Ingress, Newcomer, Node, Outlook, Plan, Preview, Previews, Publication, Roster, Service,
-    ServiceKey, Wish, as_applied, ingress_to_write,
+    ServiceKey, Wish, as_applied, ingress_to_write, name_list,
 };
 use bowline_http::Clock;
 use futures::{StreamExt as _, stream};
@@ -23,8 +23,11 @@ use super::clouds::Clouds;
 use crate::election::Fence;
 use crate::endpoints::{Slice, depends_on_endpoints, endpoints};
 use crate::objects::ServiceObject;
+use crate::owners::Owners;
 use crate::referee::{CloudRules, Referee};
+use crate::stop::stop_signal;
 use crate::store::Sighting;
+use crate::wellbeing::Wellbeing;
 
 /// Services that are planned at the same time: clouds answer them from the same lists.
 const AT_ONCE: usize = 8;
@@ -63,7 +66,8 @@ pub async fn preview(
 ) -> Result<Previews, PreviewError> {
     let referee = Referee::new(&parts.clouds, parts.rules.clone());
     let clouds = Clouds::new(&referee, Fence::observing());
-    let seen = cluster::read(&parts.client, clouds.all_needs()).await?;
+    let mut seen = cluster::read(&parts.client, clouds.all_needs()).await?;
+    seen.remarks.extend(settle(&referee, &seen.nodes).await);
     let mut stage = Stage::new(parts, clouds, seen);
     stage.apply(files, &parts.clock)?;
     let keys = stage.keys(asked)?;
@@ -74,6 +78,26 @@ pub async fn preview(
         .await;
     let previews = previews.into_iter().flatten().collect();
     Ok(Previews::new(previews, stage.remarks))
+}
+
+/// Asks the clouds whose nodes are, where several claim them, as the manager does; says what stays open.
+async fn settle(referee: &Referee, nodes: &Sighting<Node>) -> Vec<String> {
+    let (_handle, stop) = stop_signal();
+    // Who only looks may ask as much as it likes.
+    let owners = Owners::asking(referee, &Wellbeing::default(), &Fence::open(), &stop);
+    let nodes: Vec<Arc<Node>> = nodes.objects.values().cloned().collect();
+    let mut open: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for (node, why) in owners.settle_once(&nodes).await {
+        let alike = open.entry(why.to_string()).or_default();
+        alike.push(node.name.clone());
+    }
+    let remark = |(why, nodes): (String, Vec<String>)| {
+        let nodes = name_list(nodes.iter().map(String::as_str));
+        format!(
+            "it cannot be told which cloud has nodes [{nodes}], so that they count as unreadable: {why}"
+        )
+    };
+    open.into_iter().map(remark).collect()
 }
 
 /// One Service of the stage.

@@ -1,9 +1,12 @@
 //! Several clouds in one cluster: whose Service, whose node.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bowline_controllers::manager::{CloudRules, DefaultCloud};
-use bowline_core::{CloudName, READY_CONDITION};
+use bowline_controllers::service::{Asked, PreviewParts, preview};
+use bowline_core::{Cloud, CloudName, NODE_UNREADABLE, Previews, READY_CONDITION};
+use bowline_scenarios::cloud::runs;
 use bowline_scenarios::{Bench, LEASE, Setup, is_real, only_in_memory, scenario};
 use futures::future::join_all;
 use serde_json::{Value, json};
@@ -259,5 +262,95 @@ fn a_class_of_a_cloud_that_is_not_configured_is_told_and_what_to_do_when_it_cann
         bench.settle().await;
         assert_eq!(bench.told("web", "UnknownCloud"), 2);
         assert_eq!(bench.finalizers("web"), [FIN]);
+    });
+}
+
+/// Two accounts of one kind, each with its machines, and a Service of each; no manager.
+async fn two_accounts() -> Bench {
+    let bench = set_up(Setup {
+        clouds: &[("demo", "demo"), ("west", "demo")],
+        ..Setup::default()
+    })
+    .await;
+    bench.put(node("n4", "demo://n4")).await;
+    for (account, nodes) in [(0, &["n1", "n3"]), (1, &["n2", "n4"])] {
+        for node in nodes {
+            let address = node.replace('n', "10.0.0.");
+            bench.clouds[account].say(node, runs(node, &address));
+        }
+    }
+    create(&bench, "east", Some("bowline.dev/demo")).await;
+    create(&bench, "west", Some("bowline.dev/west")).await;
+    bench
+}
+
+async fn previews(bench: &Bench) -> Previews {
+    let clouds = bench.clouds.iter().cloned();
+    let parts = PreviewParts {
+        rules: Arc::default(),
+        client: bench.cluster.client(bench.cluster.manager("planner").await),
+        clouds: clouds.map(|it| it as Arc<dyn Cloud>).collect(),
+        cluster_name: "kubernetes".to_owned(),
+        clock: bench.world.clock.clone(),
+    };
+    preview(&parts, &Asked::All, &[]).await.unwrap()
+}
+
+/// The members of each Service that is planned, without the names around them.
+fn planned(bench: &Bench, previews: &Previews) -> Vec<Vec<String>> {
+    let services = previews.services.iter().zip(["east", "west"]);
+    let members = services.map(|(it, service)| {
+        let steps = it.plan.steps.iter();
+        let members = steps.filter(|it| it.object.kind == "member");
+        let all = members.map(|it| it.object.name.clone());
+        let plain = ["n1", "n2", "n3", "n4"].into_iter().filter(|node| {
+            let own = bench.cluster.names().own(&format!("{service} {node}"));
+            all.clone().any(|it| it == format!("shop/{own}"))
+        });
+        let plain: Vec<String> = plain.map(str::to_owned).collect();
+        assert_eq!(plain.len(), all.count());
+        plain
+    });
+    members.collect()
+}
+
+#[test]
+fn a_preview_asks_which_of_two_accounts_has_which_nodes() {
+    scenario!(async || {
+        let bench = two_accounts().await;
+        let previews = previews(&bench).await;
+        assert_eq!(planned(&bench, &previews), [["n1", "n3"], ["n2", "n4"]]);
+        assert_eq!(previews.remarks, [""; 0]);
+        let notices = previews.services.iter().flat_map(|it| &it.plan.notices);
+        assert!(notices.clone().all(|it| it.reason != NODE_UNREADABLE));
+        // One question to each, whatever the number of Services and nodes.
+        assert_eq!(bench.clouds.iter().map(|it| it.calls()).sum::<usize>(), 2);
+        assert_eq!(bench.all_service_writes().len(), 0);
+    });
+}
+
+#[test]
+fn a_preview_says_that_it_cannot_tell_whose_nodes_are_while_an_account_does_not_answer() {
+    scenario!(async || {
+        let bench = two_accounts().await;
+        bench.clouds[1].fail_with(1.0);
+        let previews = previews(&bench).await;
+        assert_eq!(planned(&bench, &previews), [[""; 0], [""; 0]]);
+        let [remark] = &previews.remarks[..] else {
+            panic!("{:?}", previews.remarks);
+        };
+        for words in [
+            "it cannot be told which cloud has nodes [",
+            "not decided: west could not answer: trouble",
+        ] {
+            assert!(remark.contains(words), "{remark}");
+        }
+        for node in ["n1", "n2", "n3", "n4"] {
+            assert!(
+                remark.contains(&bench.cluster.names().own(node)),
+                "{remark}"
+            );
+        }
+        assert!(previews.text().contains(remark), "{}", previews.text());
     });
 }
