@@ -17,6 +17,7 @@ mod signals;
 #[cfg(feature = "sandbox")]
 mod simulate;
 mod triton;
+mod unbuilt;
 mod workshop;
 
 use std::process::ExitCode;

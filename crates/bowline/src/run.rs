@@ -14,7 +14,7 @@ use bowline_core::Cloud;
 use bowline_http::{Background, Clock, Connector, ProxyRules, Random, Tls};
 use tracing::{info, warn};
 
-use crate::config::{self, Configuration, Resolved};
+use crate::config::{Configuration, Resolved};
 use crate::invocation::Invocation;
 use crate::output::{complain, fail, tell};
 use crate::providers::{self, Environment, Surroundings};
@@ -219,7 +219,8 @@ pub(crate) fn rules(configuration: &Configuration) -> CloudRules {
 }
 
 /// Sets up the ways to the cluster and to the clouds. The cluster is called only for credentials that are there, a
-/// cloud only if it has to be asked where its API is.
+/// cloud only if it has to be asked where its API is. With endless patience, one of several clouds that cannot be built now
+/// has a stand-in.
 pub(crate) async fn reach(
     program: &str,
     (options, configuration): (&Options, Option<&Configuration>),
@@ -262,15 +263,16 @@ pub(crate) async fn reach(
         products: Vec::new(),
     };
     let (products, resolved) = match configuration {
+        // The other clouds do not wait for one: what is not there is looked for again while they work.
+        Some(configuration) if patience == Patience::Endless => {
+            workshop.surroundings.patience = Patience::None;
+            workshop.begin(configuration, options).await?
+        }
         Some(configuration) => {
-            let surroundings = &workshop.surroundings;
-            let resolver = config::Resolver {
-                environment: surroundings.environment.clone(),
-                client: Some(surroundings.clients.root(SECRETS)),
-                known: Resolved::new(),
-            };
+            let resolver = workshop.resolver(Resolved::new());
             let resolved = resolver.resolve(&configuration.clouds).await?;
-            let products = workshop.build(configuration, &resolved, options).await?;
+            let secrets = (&resolved, [].as_slice());
+            let products = workshop.build(configuration, secrets, options).await?;
             (products, resolved)
         }
         None => (vec![workshop.build_named(options).await?], Resolved::new()),

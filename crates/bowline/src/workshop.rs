@@ -3,17 +3,27 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use bowline_controllers::metrics::{CloudRegistry, Metrics};
 use bowline_controllers::options::{CLOUD_NODE, CLOUD_NODE_LIFECYCLE, NODE_IPAM, Options};
-use bowline_core::{Cloud, CloudName};
+use bowline_core::{Cloud, CloudName, error_chain};
+use futures::future::join_all;
+use tokio::time::timeout;
+use tracing::warn;
 
-use crate::config::{CloudEntry, Configuration, Resolved};
+use crate::config::{CloudEntry, Configuration, Missing, Reference, Resolved, Resolver, check};
 use crate::providers::{self, Environment, Surroundings};
+use crate::run;
+use crate::unbuilt::Unbuilt;
 
 /// Variables that say which pod this is, and nothing about a cloud.
 const POD: [&str; 3] = ["POD_NAME", "POD_NAMESPACE", "POD_UID"];
+
+/// How long building a cloud may take that others wait for: a call or two to an API that answers. One that takes longer is
+/// tried again.
+const TRY_LIMIT: Duration = Duration::from_secs(30);
 
 /// A cloud, and what it was built of.
 #[derive(Clone)]
@@ -22,10 +32,12 @@ pub(crate) struct Product {
     /// The cloud.
     pub(crate) cloud: Arc<dyn Cloud>,
     registry: CloudRegistry,
+    /// The cloud again, if it stands in for one that cannot be built yet.
+    stand_in: Option<Arc<Unbuilt>>,
 }
 
 /// Everything that a cloud is built of and that can differ. It holds secrets, and so is never shown.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq)]
 struct Recipe {
     name: Option<CloudName>,
     provider: String,
@@ -34,6 +46,8 @@ struct Recipe {
     flags: BTreeMap<String, String>,
     needs_machines: bool,
     cluster_name: String,
+    /// Where its secrets are, in the place of the secrets, for one that is not built yet.
+    references: Vec<Reference>,
 }
 
 /// Where clouds are built.
@@ -55,29 +69,54 @@ impl Workshop {
             flags: options.cloud.own.clone(),
             needs_machines: needs_machines(options),
             cluster_name: options.cloud.cluster_name.clone(),
+            references: Vec::new(),
         };
         let environment = self.surroundings.environment.clone();
         self.make(recipe, environment).await
     }
 
+    /// Gets the secrets of a configuration; those in Secrets that are known already are not asked for.
+    pub(crate) fn resolver(&self, known: Resolved) -> Resolver {
+        let surroundings = &self.surroundings;
+        Resolver {
+            environment: surroundings.environment.clone(),
+            client: Some(surroundings.clients.root(run::SECRETS)),
+            known,
+        }
+    }
+
+    /// The clouds that a manager begins with, and their secrets. One that cannot be built now has a stand-in; one whose
+    /// settings are wrong is an error.
+    pub(crate) async fn begin(
+        &self,
+        configuration: &Configuration,
+        options: &Options,
+    ) -> Result<(Vec<Product>, Resolved)> {
+        let resolver = self.resolver(Resolved::new());
+        let (resolved, missing) = resolver.try_resolve(&configuration.clouds).await;
+        let secrets = (&resolved, missing.as_slice());
+        let beginning = configuration.clouds.iter();
+        let beginning = beginning.map(|entry| self.begin_with(entry, secrets, options));
+        let products: Result<Vec<Product>> = join_all(beginning).await.into_iter().collect();
+        Ok((products?, resolved))
+    }
+
     /// The clouds of a configuration, each with what its original would have been given. Those in use that are made of
-    /// the same are among them.
+    /// the same are among them, and so are stand-ins, if they still cannot be built.
     pub(crate) async fn build(
         &self,
         configuration: &Configuration,
-        resolved: &Resolved,
+        secrets: (&Resolved, &[Missing]),
         options: &Options,
     ) -> Result<Vec<Product>> {
-        let mut products = Vec::new();
-        for entry in &configuration.clouds {
-            let recipe = recipe(entry, resolved, options);
-            let product = match self.products.iter().find(|it| it.recipe == recipe) {
-                Some(product) => product.clone(),
-                None => self.make_configured(recipe).await?,
-            };
-            products.push(product);
-        }
-        Ok(products)
+        let building = configuration.clouds.iter();
+        let building = building.map(|entry| self.build_one(entry, secrets, options));
+        join_all(building).await.into_iter().collect()
+    }
+
+    /// Whether some clouds cannot be built yet.
+    pub(crate) fn has_stand_ins(&self) -> bool {
+        self.products.iter().any(|it| it.stand_in.is_some())
     }
 
     /// Uses these from now on.
@@ -94,16 +133,106 @@ impl Workshop {
         };
         let added = after.keys().filter(|it| !before.contains_key(*it));
         let removed = before.keys().filter(|it| !after.contains_key(*it));
-        let changed = after.iter().filter(|(name, after)| {
-            let before = before.get(*name);
-            before.is_some_and(|before| !Arc::ptr_eq(&before.cloud, &after.cloud))
+        let others = after.iter().filter_map(|(name, after)| {
+            let before = before.get(name)?;
+            let differs = !Arc::ptr_eq(&before.cloud, &after.cloud);
+            differs.then_some((*name, before.stand_in.is_some()))
         });
+        let (built, changed): (Vec<_>, Vec<_>) =
+            others.partition(|(_, was_stand_in)| *was_stand_in);
         let all = [
             said("added", added.copied().collect()),
-            said("changed", changed.map(|(name, _)| *name).collect()),
+            said("built", built.into_iter().map(|it| it.0).collect()),
+            said("changed", changed.into_iter().map(|it| it.0).collect()),
             said("removed", removed.copied().collect()),
         ];
         all.into_iter().flatten().collect()
+    }
+
+    async fn begin_with(
+        &self,
+        entry: &CloudEntry,
+        secrets: (&Resolved, &[Missing]),
+        options: &Options,
+    ) -> Result<Product> {
+        let (name, provider) = (&entry.name, entry.provider.name);
+        let wrong = check::settings_of(entry, secrets.0).problems;
+        if !wrong.is_empty() {
+            let all: Vec<String> = wrong.iter().map(ToString::to_string).collect();
+            bail!(
+                "cloud {name} ({provider}) could not be initialized: {}",
+                all.join("; ")
+            );
+        }
+        match self.try_now(entry, secrets, options).await {
+            Err(error) if !check::is_refusal(entry, &error) => {
+                let why = error_chain(error.as_ref());
+                warn!(cloud = %name, "it cannot be built now, and is left alone until it can: {why}");
+                Ok(stand_in(entry, why))
+            }
+            made => made,
+        }
+    }
+
+    async fn build_one(
+        &self,
+        entry: &CloudEntry,
+        secrets: (&Resolved, &[Missing]),
+        options: &Options,
+    ) -> Result<Product> {
+        let recipe = recipe(entry, secrets.0, options);
+        let mut built = self.products.iter().filter(|it| it.stand_in.is_none());
+        if let Some(product) = built.find(|it| it.recipe == recipe)
+            && lacking(entry, secrets.1).is_empty()
+        {
+            return Ok(product.clone());
+        }
+        let blank = blank(entry);
+        let mut stand_ins = self.products.iter();
+        let known = stand_ins.find_map(|it| {
+            let unbuilt = it.stand_in.as_ref()?;
+            (it.recipe == blank).then_some((it, unbuilt))
+        });
+        let Some((product, unbuilt)) = known else {
+            return self.make_with(entry, secrets, options).await;
+        };
+        match self.try_now(entry, secrets, options).await {
+            Ok(built) => Ok(built),
+            Err(error) => {
+                let why = error_chain(error.as_ref());
+                if unbuilt.still(why.clone()) {
+                    warn!(cloud = %entry.name, "it still cannot be built: {why}");
+                }
+                Ok(product.clone())
+            }
+        }
+    }
+
+    async fn try_now(
+        &self,
+        entry: &CloudEntry,
+        secrets: (&Resolved, &[Missing]),
+        options: &Options,
+    ) -> Result<Product> {
+        let making = self.make_with(entry, secrets, options);
+        match timeout(TRY_LIMIT, making).await {
+            Ok(made) => made,
+            Err(_) => bail!("building it takes more than {TRY_LIMIT:?}"),
+        }
+    }
+
+    async fn make_with(
+        &self,
+        entry: &CloudEntry,
+        (resolved, missing): (&Resolved, &[Missing]),
+        options: &Options,
+    ) -> Result<Product> {
+        let lacking = lacking(entry, missing);
+        if !lacking.is_empty() {
+            bail!("secrets cannot be read: {}", lacking.join("; "));
+        }
+        let recipe = recipe(entry, resolved, options);
+        self.make_configured(recipe).await
     }
 
     async fn make_configured(&self, recipe: Recipe) -> Result<Product> {
@@ -134,6 +263,7 @@ impl Workshop {
             recipe,
             cloud,
             registry,
+            stand_in: None,
         })
     }
 }
@@ -143,7 +273,47 @@ fn by_name(products: &[Product]) -> BTreeMap<&str, &Product> {
     all.map(|it| (it.cloud.name().as_str(), it)).collect()
 }
 
+/// What stands in for a cloud that cannot be built.
+fn stand_in(entry: &CloudEntry, why: String) -> Product {
+    let (name, provider) = (entry.name.clone(), entry.provider.name);
+    let unbuilt = Arc::new(Unbuilt::new(name, provider, why));
+    Product {
+        recipe: blank(entry),
+        cloud: unbuilt.clone(),
+        registry: CloudRegistry::new(Some(entry.name.as_str())),
+        stand_in: Some(unbuilt),
+    }
+}
+
+/// Secrets of a cloud that are missing, for people.
+fn lacking(entry: &CloudEntry, missing: &[Missing]) -> Vec<String> {
+    let is_its = |it: &&Missing| {
+        let mut mentions = entry.mentions.iter();
+        mentions.any(|mention| mention.reference == it.reference)
+    };
+    let its = missing.iter().filter(is_its);
+    its.map(ToString::to_string).collect()
+}
+
+/// What a cloud is built of.
 fn recipe(entry: &CloudEntry, resolved: &Resolved, options: &Options) -> Recipe {
+    Recipe {
+        needs_machines: needs_machines(options),
+        cluster_name: options.cloud.cluster_name.clone(),
+        ..settings(entry, resolved)
+    }
+}
+
+/// What tells a cloud from others while it cannot be built: what is written about it.
+fn blank(entry: &CloudEntry) -> Recipe {
+    let mentions = entry.mentions.iter();
+    Recipe {
+        references: mentions.map(|it| it.reference.clone()).collect(),
+        ..settings(entry, &Resolved::new())
+    }
+}
+
+fn settings(entry: &CloudEntry, resolved: &Resolved) -> Recipe {
     let given = entry.given(resolved);
     let variables = given.environment.into_iter();
     Recipe {
@@ -154,8 +324,7 @@ fn recipe(entry: &CloudEntry, resolved: &Resolved, options: &Options) -> Recipe 
             .map(|(name, value)| (name, value.reveal().to_owned()))
             .collect(),
         flags: given.flags,
-        needs_machines: needs_machines(options),
-        cluster_name: options.cloud.cluster_name.clone(),
+        ..Recipe::default()
     }
 }
 

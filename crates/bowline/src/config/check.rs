@@ -43,6 +43,26 @@ pub(crate) fn settings_of(entry: &CloudEntry, resolved: &Resolved) -> Findings {
     findings
 }
 
+/// Whether an error of building a cloud, all of whose secrets are there, is about its settings, so that it comes again.
+/// Those that are not here have passed the check.
+pub(crate) fn is_refusal(entry: &CloudEntry, error: &anyhow::Error) -> bool {
+    use bowline_triton::config::{ConfigError, ConfigErrors};
+    let has_secret = entry.settings.get("credentialsSecret").is_some();
+    let wrong = error.downcast_ref::<ConfigErrors>();
+    wrong.is_some_and(|wrong| {
+        wrong.0.iter().any(|it| match it {
+            // Files and the Secret of the cluster can come and change at any time.
+            ConfigError::Unreadable { .. } => false,
+            ConfigError::Missing { .. }
+            | ConfigError::Key { .. }
+            | ConfigError::KeyId { .. }
+            | ConfigError::OtherKey { .. }
+            | ConfigError::Url { .. } => !has_secret,
+            _ => true,
+        })
+    })
+}
+
 /// What a provider finds wrong with its settings, and what it finds odd.
 fn said(provider: &str, given: &Given) -> (Vec<String>, Vec<String>) {
     let environment = |name: &str| {

@@ -9,7 +9,7 @@
 //! are told at once, each with its line, column and path. The check, the JSON schema and the reference page are made
 //! of one tree ([`schema`]).
 
-mod check;
+pub(crate) mod check;
 pub(crate) mod command;
 mod document;
 mod flags;
@@ -34,8 +34,8 @@ use schema::{Field, Kind};
 
 pub(crate) use flags::Preset;
 pub(crate) use problem::Problem;
-pub(crate) use reference::Mention;
-pub(crate) use resolve::Resolver;
+pub(crate) use reference::{Mention, Reference};
+pub(crate) use resolve::{Missing, Resolver};
 pub(crate) use settings::{Given, Resolved};
 
 /// The version of the format.
@@ -47,7 +47,7 @@ const MOST_CLOUDS: usize = 64;
 /// The word for no cloud, where one can be named.
 const NO_CLOUD: &str = "none";
 /// Providers with load balancers: Services have to know which of them is meant.
-const WITH_BALANCERS: [&str; 3] = [
+pub(crate) const WITH_BALANCERS: [&str; 3] = [
     bowline_cloudscale::PROVIDER,
     bowline_exoscale::PROVIDER,
     bowline_triton::PROVIDER,

@@ -1,5 +1,6 @@
 //! Gets secrets from where they are.
 
+use std::fmt;
 use std::path::Path;
 
 use anyhow::{Result, anyhow, bail};
@@ -25,6 +26,20 @@ pub(crate) struct Resolver {
     pub(crate) known: Resolved,
 }
 
+/// A secret that cannot be got.
+pub(crate) struct Missing {
+    /// Where it should be.
+    pub(crate) reference: Reference,
+    /// For which field, and why not.
+    said: String,
+}
+
+impl fmt::Display for Missing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.said)
+    }
+}
+
 impl Resolver {
     /// Everything that these clouds mention, or all that cannot be got.
     pub(crate) async fn resolve(&self, clouds: &[CloudEntry]) -> Result<Resolved> {
@@ -37,7 +52,7 @@ impl Resolver {
     }
 
     /// What can be got, and what cannot.
-    pub(crate) async fn try_resolve(&self, clouds: &[CloudEntry]) -> (Resolved, Vec<String>) {
+    pub(crate) async fn try_resolve(&self, clouds: &[CloudEntry]) -> (Resolved, Vec<Missing>) {
         let (mut resolved, mut missing) = (Resolved::new(), Vec::new());
         for mention in clouds.iter().flat_map(|cloud| &cloud.mentions) {
             if resolved.contains_key(&mention.reference) {
@@ -50,7 +65,10 @@ impl Resolver {
                 Err(error) => {
                     let (path, place) = (&mention.path, &mention.reference);
                     let why = error_chain(error.as_ref());
-                    missing.push(format!("{path}: {place}: {why}"));
+                    missing.push(Missing {
+                        reference: mention.reference.clone(),
+                        said: format!("{path}: {place}: {why}"),
+                    });
                 }
             }
         }

@@ -4,6 +4,8 @@
 //!  text, secrets ─▶ changed? ─▶ read ─▶ flags ─▶ clouds built ─▶ the manager's next line-up
 //!                                 └───────┴─────────┴─▶ wrong: told, and everything stays as it is
 //! ```
+//!
+//! Clouds that could not be built at the start are tried again at each look.
 
 #[cfg(all(test, feature = "sandbox"))]
 mod tests;
@@ -21,7 +23,7 @@ use tokio::signal::unix::Signal;
 use tokio::time::{Instant, timeout};
 use tracing::{debug, info, warn};
 
-use crate::config::{self, Configuration, Resolved, Resolver};
+use crate::config::{self, Configuration, Missing, Resolved};
 use crate::invocation::Invocation;
 use crate::run;
 use crate::signals;
@@ -146,7 +148,7 @@ impl Reload {
         let due = nudged || self.asked.elapsed() >= ASK_EVERY;
         let is_refused = self.refused.as_ref().is_some_and(|it| it.text == text);
         if is_refused && !due {
-            return Looked::Same;
+            return self.mend().await;
         }
         match self.attempt(&text, due).await {
             Ok(looked) => {
@@ -160,6 +162,18 @@ impl Reload {
         }
     }
 
+    /// Tries clouds again that could not be built, while there is a text that is not used.
+    async fn mend(&mut self) -> Looked {
+        if !self.parts.workshop.has_stand_ins() {
+            return Looked::Same;
+        }
+        let text = Ok(self.in_use.text.clone());
+        self.attempt(&text, false).await.unwrap_or_else(|error| {
+            debug!("clouds cannot be built: {}", error_chain(error.as_ref()));
+            Looked::Same
+        })
+    }
+
     /// Uses that text if it is different, or its secrets are; `due` if Secrets are to be read again.
     async fn attempt(&mut self, text: &Result<String, String>, due: bool) -> Result<Looked> {
         let text = text.as_ref().map_err(|why| anyhow!(why.clone()))?;
@@ -169,19 +183,23 @@ impl Reload {
             let lines = problems.iter().map(|it| format!("{path}:{it}"));
             anyhow!(lines.collect::<Vec<_>>().join("; "))
         })?;
-        let (resolved, missing) = self.resolve(&configuration, due || is_new).await;
-        if !missing.is_empty() {
-            if is_new {
-                bail!("secrets cannot be read: {}", missing.join("; "));
-            }
+        let (mut resolved, mut missing) = self.resolve(&configuration, due || is_new).await;
+        if !is_new {
             // The cluster may not answer now; what was read before stays good.
-            debug!("secrets cannot be read again: {}", missing.join("; "));
-            return Ok(Looked::Same);
+            missing.retain(|it| {
+                let known = self.in_use.resolved.get(&it.reference);
+                if let Some(secret) = known {
+                    debug!("a secret cannot be read again: {it}");
+                    resolved.insert(it.reference.clone(), secret.clone());
+                }
+                known.is_none()
+            });
+            let has_stand_ins = self.parts.workshop.has_stand_ins();
+            if !has_stand_ins && same(&resolved, &self.in_use.resolved) {
+                return Ok(Looked::Same);
+            }
         }
-        if !is_new && same(&resolved, &self.in_use.resolved) {
-            return Ok(Looked::Same);
-        }
-        let changing = self.change(text, &configuration, resolved);
+        let changing = self.change(text, &configuration, (resolved, missing));
         match timeout(BUILD_LIMIT, changing).await {
             Ok(changed) => changed,
             Err(_) => bail!("building its clouds takes more than {BUILD_LIMIT:?}"),
@@ -193,20 +211,16 @@ impl Reload {
         &mut self,
         configuration: &Configuration,
         fully: bool,
-    ) -> (Resolved, Vec<String>) {
+    ) -> (Resolved, Vec<Missing>) {
         if fully {
             self.asked = Instant::now();
         }
-        let surroundings = &self.parts.workshop.surroundings;
-        let resolver = Resolver {
-            environment: surroundings.environment.clone(),
-            client: Some(surroundings.clients.root(run::SECRETS)),
-            known: if fully {
-                Resolved::new()
-            } else {
-                self.in_use.resolved.clone()
-            },
+        let known = if fully {
+            Resolved::new()
+        } else {
+            self.in_use.resolved.clone()
         };
+        let resolver = self.parts.workshop.resolver(known);
         resolver.try_resolve(&configuration.clouds).await
     }
 
@@ -215,7 +229,7 @@ impl Reload {
         &mut self,
         text: &str,
         configuration: &Configuration,
-        resolved: Resolved,
+        (resolved, missing): (Resolved, Vec<Missing>),
     ) -> Result<Looked> {
         let line = self.parts.invocation.command_line(configuration);
         let CommandLine {
@@ -230,7 +244,7 @@ impl Reload {
         let products = self
             .parts
             .workshop
-            .build(configuration, &resolved, &options)
+            .build(configuration, (&resolved, &missing), &options)
             .await?;
         let mut differences = self.parts.workshop.differences(&products);
         differences.extend(flags.iter().map(ToString::to_string));

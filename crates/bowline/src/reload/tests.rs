@@ -8,6 +8,8 @@
     reason = "a test may"
 )]
 
+mod unbuilt;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::Path;
@@ -462,16 +464,9 @@ async fn start(world: &World, cluster: &Cluster, path: &Path) -> (Manager, Reloa
         surroundings,
         products: Vec::new(),
     };
-    let resolver = Resolver {
-        environment: Arc::new(|_| None),
-        client: None,
-        known: Resolved::new(),
-    };
-    let resolved = resolver.resolve(&configuration.clouds).await.unwrap();
-    let products = workshop
-        .build(&configuration, &resolved, &line.options)
-        .await;
-    workshop.use_them(products.unwrap(), &metrics);
+    let begun = workshop.begin(&configuration, &line.options).await;
+    let (products, resolved) = begun.unwrap();
+    workshop.use_them(products, &metrics);
     let clouds = workshop.products.iter().map(|it| it.cloud.clone());
     let first = LineUp::first(line.options, clouds.collect(), run::rules(&configuration));
     let (changer, line_ups) = LineUps::beginning_with(first);

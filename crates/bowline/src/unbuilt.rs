@@ -1,0 +1,219 @@
+//! Stands in for a cloud that cannot be built yet, so that the others can work: it knows its own nodes, and answers
+//! nothing about them. Nothing of its is another's meanwhile, and nothing is concluded.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use bowline_core::{
+    Balancers, BoxFuture, CLASS_PREFIX, Claim, Cloud, CloudError, CloudErrorKind, CloudName, Draft,
+    DraftError, Instances, Lookup, Marked, Node, Service, Voice, Wish,
+};
+
+use crate::config::WITH_BALANCERS;
+
+/// A cloud that cannot be built yet.
+pub(crate) struct Unbuilt {
+    name: CloudName,
+    provider: &'static str,
+    why: Mutex<String>,
+}
+
+impl Unbuilt {
+    /// In the place of that cloud.
+    pub(crate) fn new(name: CloudName, provider: &'static str, why: String) -> Self {
+        Self {
+            name,
+            provider,
+            why: Mutex::new(why),
+        }
+    }
+
+    /// Why it cannot be built.
+    pub(crate) fn why(&self) -> String {
+        let why = self.why.lock();
+        why.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// It still cannot be built. Says whether that is for another reason than before.
+    pub(crate) fn still(&self, why: String) -> bool {
+        let mut known = self.why.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_new = *known != why;
+        *known = why;
+        is_new
+    }
+
+    fn error(&self) -> CloudError {
+        let message = format!("cloud {} cannot be built yet: {}", self.name, self.why());
+        CloudError::new(CloudErrorKind::Unavailable, message)
+    }
+}
+
+impl Cloud for Unbuilt {
+    fn name(&self) -> &CloudName {
+        &self.name
+    }
+
+    fn provider(&self) -> &'static str {
+        self.provider
+    }
+
+    /// By the kind of its provider id alone: whether it is well formed is for the cloud itself to say.
+    fn claim(&self, node: &Node) -> Claim {
+        let Some(id) = node.provider_id.as_deref() else {
+            return Claim::Foreign;
+        };
+        let is_mine = match self.provider {
+            bowline_talos::PROVIDER => return bowline_talos::ownership::claim(node),
+            // It takes an id without a scheme for its own, too.
+            bowline_exoscale::PROVIDER if bowline_exoscale::id::instance_id(id).is_some() => true,
+            provider => id
+                .strip_prefix(provider)
+                .is_some_and(|it| it.starts_with("://")),
+        };
+        if is_mine { Claim::Mine } else { Claim::Foreign }
+    }
+
+    /// Nobody else describes a machine that would be asked itself.
+    fn voice(&self, node: &Node) -> Voice {
+        match self.provider {
+            bowline_talos::PROVIDER => bowline_talos::ownership::voice(node),
+            _ => Voice::Owner,
+        }
+    }
+
+    fn ready(&self) -> Result<(), String> {
+        Err(format!("it cannot be built yet: {}", self.why()))
+    }
+
+    fn instances(&self) -> Option<&dyn Instances> {
+        Some(self)
+    }
+
+    fn balancers(&self) -> Option<&dyn Balancers> {
+        let has_balancers = WITH_BALANCERS.contains(&self.provider);
+        has_balancers.then_some(self as &dyn Balancers)
+    }
+}
+
+impl Instances for Unbuilt {
+    fn lookup<'a>(&'a self, nodes: &'a [Arc<Node>]) -> BoxFuture<'a, Vec<Lookup>> {
+        let answer = |_| Lookup::CannotTell(self.error());
+        Box::pin(async move { nodes.iter().map(answer).collect() })
+    }
+
+    fn canary(&self) -> BoxFuture<'_, Result<(), CloudError>> {
+        Box::pin(async { Err(self.error()) })
+    }
+}
+
+impl Balancers for Unbuilt {
+    fn draft<'a>(&'a self, _: &'a Wish) -> BoxFuture<'a, Result<Draft, DraftError>> {
+        Box::pin(async { Err(self.error().into()) })
+    }
+
+    fn own_annotations(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// Only a Service that names it is held for it: it may have its load balancers switched off, and then a Service
+    /// without a class is somebody else's. What is held already waits, and is told why.
+    fn serves(&self, service: &Service) -> bool {
+        let class = service.class.as_deref();
+        class.and_then(|it| it.strip_prefix(CLASS_PREFIX)) == Some(self.name.as_str())
+    }
+
+    /// Whether they are is not known, and nothing would be done about it.
+    fn has_members(&self) -> bool {
+        false
+    }
+
+    fn audit_period(&self) -> Option<Duration> {
+        None
+    }
+
+    fn marked<'a>(
+        &'a self,
+        _: &'a str,
+        _: &'a [Arc<Node>],
+    ) -> BoxFuture<'a, Result<Vec<Marked>, CloudError>> {
+        Box::pin(async { Err(self.error()) })
+    }
+
+    fn remove_orphan<'a>(&'a self, _: &'a Marked) -> BoxFuture<'a, Result<(), CloudError>> {
+        Box::pin(async { Err(self.error()) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use bowline_core::Ready;
+    use k8s_openapi::jiff::Timestamp;
+
+    use super::*;
+
+    fn unbuilt(provider: &'static str) -> Unbuilt {
+        Unbuilt::new(CloudName::parse("east").unwrap(), provider, "no key".into())
+    }
+
+    fn node(provider_id: &str) -> Node {
+        Node {
+            name: "n".into(),
+            uid: "u".into(),
+            resource_version: "1".into(),
+            created: Timestamp::UNIX_EPOCH,
+            deleting: false,
+            labels: BTreeMap::new(),
+            annotations: BTreeMap::new(),
+            provider_id: (!provider_id.is_empty()).then(|| provider_id.to_owned()),
+            pod_cidrs: Vec::new(),
+            taints: Vec::new(),
+            addresses: Vec::new(),
+            ready: Ready::True,
+            network: None,
+            system_uuid: String::new(),
+            os_image: String::new(),
+        }
+    }
+
+    #[test]
+    fn it_claims_the_nodes_of_its_kind_and_no_others() {
+        let uuid = "5b1e2d3c-0000-4000-8000-000000000001";
+        for (provider, id) in [
+            ("cloudscale", format!("cloudscale://{uuid}")),
+            ("exoscale", format!("exoscale://{uuid}")),
+            ("exoscale", uuid.to_owned()),
+            ("talos", "talos://metal/10.0.0.5".to_owned()),
+            ("triton", format!("triton://{uuid}")),
+            ("xenorchestra", format!("xenorchestra://{uuid}/{uuid}")),
+        ] {
+            assert_eq!(unbuilt(provider).claim(&node(&id)), Claim::Mine, "{id}");
+        }
+        for provider in ["cloudscale", "exoscale", "triton", "xenorchestra"] {
+            for id in ["", "aws:///eu-1/i-1", "tritonic://x", "cloudscale-2://x"] {
+                let claim = unbuilt(provider).claim(&node(id));
+                assert_eq!(claim, Claim::Foreign, "{provider}: {id:?}");
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn it_can_tell_nothing_and_says_why() {
+        let cloud = unbuilt("exoscale");
+        let nodes = [Arc::new(node("exoscale://x"))];
+        let instances = cloud.instances().unwrap();
+        let answers = instances.lookup(&nodes).await;
+        let [Lookup::CannotTell(error)] = answers.as_slice() else {
+            panic!("{answers:?}");
+        };
+        assert_eq!(error.kind(), CloudErrorKind::Unavailable);
+        assert!(error.chain().contains("no key"), "{error}");
+        assert!(instances.canary().await.is_err());
+        let balancers = cloud.balancers().unwrap();
+        assert!(balancers.marked("", &nodes).await.is_err());
+        assert!(!cloud.still("no key".into()) && cloud.still("no zone".into()));
+        assert!(cloud.ready().unwrap_err().contains("no zone"));
+        assert!(unbuilt("talos").balancers().is_none());
+    }
+}
