@@ -220,9 +220,8 @@ impl Story {
         let text = String::from_utf8_lossy(&answer.stdout);
         self.show_lines(&text);
         let wanted = [
-            format!("Life cycle and load balancers: owned by {DEFAULT}"),
-            "Addresses and labels: ".to_owned(),
-            GUEST.to_owned(),
+            format!("Node {name}: owned by {DEFAULT}"),
+            format!("addresses and labels: described by {GUEST}"),
         ];
         let right = answer.status.success() && wanted.iter().all(|it| text.contains(it));
         let what = format!("{DEFAULT} looks after it, and {GUEST} describes it");
