@@ -50,6 +50,13 @@ struct Recipe {
     references: Vec<Reference>,
 }
 
+impl Product {
+    /// Why it could not be built, if it is a stand-in.
+    fn why_not(&self) -> Option<String> {
+        self.stand_in.as_ref()?.ready().err()
+    }
+}
+
 /// Where clouds are built.
 pub(crate) struct Workshop {
     /// What all of them have in common.
@@ -85,8 +92,8 @@ impl Workshop {
         }
     }
 
-    /// The clouds that a manager begins with, and their secrets. One that cannot be built now has a stand-in; one whose
-    /// settings are wrong is an error.
+    /// The clouds that a manager begins with, and their secrets. One that cannot be built now has a stand-in, unless
+    /// none can; one whose settings are wrong is an error.
     pub(crate) async fn begin(
         &self,
         configuration: &Configuration,
@@ -98,7 +105,14 @@ impl Workshop {
         let beginning = configuration.clouds.iter();
         let beginning = beginning.map(|entry| self.begin_with(entry, secrets, options));
         let products: Result<Vec<Product>> = join_all(beginning).await.into_iter().collect();
-        Ok((products?, resolved))
+        let products = products?;
+        let why = |it: &Product| Some(format!("{}: {}", it.cloud.name(), it.why_not()?));
+        let lacking: Vec<String> = products.iter().filter_map(why).collect();
+        if lacking.len() == products.len() {
+            // There is nothing that a manager could do meanwhile, and somebody may be waiting for the message.
+            bail!("none of its clouds can be built: {}", lacking.join("; "));
+        }
+        Ok((products, resolved))
     }
 
     /// The clouds of a configuration, each with what its original would have been given. Those in use that are made of
