@@ -7,7 +7,7 @@ use bowline_core::ownership::{self, Candidate, Selection};
 use bowline_core::{Belonging, Cloud, CloudName, GuardPolicy, Node, Ownership, Selector};
 
 /// Nodes whose machine's cloud is remembered: far above the largest supported cluster (5,000 nodes).
-const REMEMBERED: usize = 65_536;
+pub(crate) const REMEMBERED: usize = 65_536;
 
 /// What is configured about clouds that is not for them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -171,8 +171,8 @@ impl Referee {
     pub fn found_at(&self, node: &Node, cloud: &CloudName) {
         let mut found = self.found();
         if found.len() >= REMEMBERED {
-            // Whatever is needed is found out again.
-            found.clear();
+            // Whatever is needed is found out again, but for what clouds had that nobody can ask any more.
+            found.retain(|_, name| self.0.clouds.iter().all(|it| it.name() != name));
         }
         found.insert(identity(node), cloud.clone());
     }

@@ -134,17 +134,10 @@ impl Shift<'_> {
 
     /// Tells the news of clouds, likewise; gives what writes them.
     fn tell_news(&self, running: &mut JoinSet<()>, stop: &Stop) -> Vec<Recorder> {
-        let manager = self.work.manager;
-        let context = manager.event_context();
         let lease = self.work.lease();
         let tell = |cloud: &Arc<dyn Cloud>| {
             let name = cloud.provider();
-            let recorder = if self.work.fence.is_observing() {
-                Recorder::observing(name, &context)
-            } else {
-                let client = manager.clients.with_own_rights(name, &self.work.fence);
-                Recorder::new(client, name, &context)
-            };
+            let recorder = self.recorder_of_its_own(name, name);
             let (cloud, stop) = (Arc::clone(cloud), stop.clone());
             running.spawn(news::tell(cloud, recorder.clone(), lease.clone(), stop));
             recorder
@@ -423,19 +416,12 @@ impl Shift<'_> {
 
     fn start_for_certificates(&self, known: &'static KnownController, stop: &Stop) -> Started {
         let manager = self.work.manager;
-        // The rights are the deployment's own: nobody binds roles to an account of this name.
-        let client = || {
-            manager
-                .clients
-                .with_own_rights(known.identity, &self.work.fence)
-        };
-        let context = manager.event_context();
-        let (recorder, writer) = if self.work.fence.is_observing() {
-            let recorder = Recorder::observing(known.name, &context);
-            (recorder, CertificateWriter::observing(client()))
+        let recorder = self.recorder_of_its_own(known.identity, known.name);
+        let client = self.client_of_its_own(known.identity);
+        let writer = if self.work.fence.is_observing() {
+            CertificateWriter::observing(client)
         } else {
-            let recorder = Recorder::new(client(), known.name, &context);
-            (recorder, CertificateWriter::new(client()))
+            CertificateWriter::new(client)
         };
         let parts = CertificateParts {
             requests: self.work.requests.clone(),
@@ -456,20 +442,8 @@ impl Shift<'_> {
     }
 
     fn start_chores(&self, known: &'static KnownController, stop: &Stop) -> Started {
-        let manager = self.work.manager;
-        // The rights are the deployment's own: nobody binds roles to an account of this name.
-        let client = || {
-            manager
-                .clients
-                .with_own_rights(known.identity, &self.work.fence)
-        };
-        let context = manager.event_context();
+        let recorder = self.recorder_of_its_own(known.identity, known.name);
         let is_observing = self.work.fence.is_observing();
-        let recorder = if is_observing {
-            Recorder::observing(known.name, &context)
-        } else {
-            Recorder::new(client(), known.name, &context)
-        };
         let options = &self.line_up.options;
         // Where the program's other object is: the deployment has rights there.
         let namespace = options.election.resource_namespace.clone();
@@ -480,7 +454,7 @@ impl Shift<'_> {
             lease: self.work.lease(),
             namespace,
             nodes: self.work.nodes.clone(),
-            client: client(),
+            client: self.client_of_its_own(known.identity),
             recorder: recorder.clone(),
             questions: self.questions(),
             is_observing,
@@ -497,6 +471,21 @@ impl Shift<'_> {
     /// Whether the command line starts that controller, and not only a cloud's configuration.
     fn is_named(&self, known: &KnownController) -> bool {
         self.line_up.options.controllers.set().enabled(known.name)
+    }
+
+    /// A client with the rights of the deployment: nobody binds roles to an account of this name.
+    fn client_of_its_own(&self, identity: &'static str) -> kube::Client {
+        let clients = &self.work.manager.clients;
+        clients.with_own_rights(identity, &self.work.fence)
+    }
+
+    /// Events, likewise.
+    fn recorder_of_its_own(&self, identity: &'static str, component: &'static str) -> Recorder {
+        let context = self.work.manager.event_context();
+        if self.work.fence.is_observing() {
+            return Recorder::observing(component, &context);
+        }
+        Recorder::new(self.client_of_its_own(identity), component, &context)
     }
 
     /// Another client than that of the writes, so that events never use up their rate.

@@ -300,3 +300,22 @@ async fn a_node_is_of_one_lane_if_only_one_cloud_is_to_be_asked() {
     owners.referee.found_at(&node(&[]), &name("c"));
     assert_eq!(sole(&node(&[])).as_deref(), Some("c"));
 }
+
+#[test]
+fn what_departed_clouds_had_is_remembered_however_much_is_found_out_after() {
+    let cloud = |name| -> Arc<dyn Cloud> { Arc::new(account(name, Says::Gone)) };
+    let (stays, leaves) = (cloud("stays"), cloud("leaves"));
+    let node = node(&[]);
+    let before = Referee::new(&[stays.clone(), leaves.clone()], Arc::default());
+    before.found_at(&node, leaves.name());
+    let after = before.followed_by(&[stays.clone()], Arc::default(), &[node.clone()]);
+    for number in 0..=crate::referee::REMEMBERED {
+        let other = Node {
+            uid: number.to_string(),
+            ..Node::clone(&node)
+        };
+        after.found_at(&other, stays.name());
+    }
+    let departed = Ownership::Nobody(Orphan::Departed(leaves.name().clone()));
+    assert_eq!(after.ownership(&node), Some(departed));
+}
