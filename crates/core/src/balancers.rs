@@ -7,7 +7,8 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::{
-    BoxFuture, Census, CloudError, Ingress, Node, Notice, Plan, Service, ServiceKey, StepId,
+    BoxFuture, Census, CloudError, Condition, Ingress, Node, Notice, Plan, Service, ServiceKey,
+    StepId,
 };
 
 /// What is wanted for a Service.
@@ -43,9 +44,18 @@ pub struct Wish {
     pub cluster_name: String,
     /// Whether the API server knows `ipMode` (1.30 and later).
     pub has_ip_mode: bool,
-    /// The uid of the namespace `kube-system`, which tells clusters of one name apart; none if the cloud does
-    /// not need it ([`Balancers::needs`]).
+    /// The uid of the namespace `kube-system`, or what the operator says instead (`clusterUid`): it tells
+    /// clusters of one name apart. None if the cloud does not ask for it ([`Balancers::needs`]), or if it may
+    /// not be read; then nothing that rests on "the same cluster" may happen by itself.
     pub cluster_uid: Option<String>,
+    /// The uids of all Services of the cluster by a complete, consistent list; none if nobody has made one. Only
+    /// by this may anybody conclude that a Service does not exist. A draft that has to conclude that and finds
+    /// none here ends with [`DraftError::NeedsServices`], and is asked for again with it.
+    pub living: Option<Arc<BTreeSet<String>>>,
+    /// What the operator allows Services to do in this cloud.
+    pub rules: Arc<BalancerRules>,
+    /// Whether the credentials in use are known to see the cluster's account.
+    pub account: AccountState,
     /// Where the ready endpoints of Services are; none if the cloud does not need that.
     pub endpoints: Option<Arc<Endpoints>>,
 }
@@ -58,8 +68,8 @@ pub type Endpoints = BTreeMap<ServiceKey, BTreeSet<String>>;
 /// that no right for it is needed either.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Needs {
-    /// [`Wish::cluster_uid`]. Until it is known nothing is drafted.
-    pub cluster_uid: bool,
+    /// [`Wish::cluster_uid`].
+    pub cluster_uid: Need,
     /// [`Wish::endpoints`]. Until they are known nothing is drafted. When those of a Service with
     /// `externalTrafficPolicy: Local` move to other nodes, it is drafted anew.
     pub endpoints: bool,
@@ -73,11 +83,78 @@ impl Needs {
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self {
-            cluster_uid: self.cluster_uid || other.cluster_uid,
+            cluster_uid: self.cluster_uid.max(other.cluster_uid),
             endpoints: self.endpoints || other.endpoints,
             readiness: self.readiness || other.readiness,
         }
     }
+}
+
+/// How much something is needed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Need {
+    /// Not at all: it is not read.
+    #[default]
+    No,
+    /// It is used where it may be read. Where it may not, work goes on without it.
+    IfAllowed,
+    /// Until it is known nothing is drafted.
+    Required,
+}
+
+/// What an operator allows Services to do in one cloud.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BalancerRules {
+    /// Whose Services may adopt a load balancer that no Service of this cluster owns (`loadBalancers.adoption`).
+    pub adoption: NamespaceRule,
+    /// Whose Services may attach ports to a load balancer that is not theirs (`loadBalancers.externalBalancers`).
+    pub external: NamespaceRule,
+    /// Whose Services may move a floating IP that points to something else (`loadBalancers.floatingIps`).
+    pub floating_ips: NamespaceRule,
+}
+
+impl Default for BalancerRules {
+    fn default() -> Self {
+        Self {
+            adoption: NamespaceRule::Never,
+            external: NamespaceRule::Any,
+            floating_ips: NamespaceRule::Never,
+        }
+    }
+}
+
+/// The namespaces whose Services may do something.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NamespaceRule {
+    /// None.
+    Never,
+    /// All.
+    Any,
+    /// These.
+    Only(BTreeSet<String>),
+}
+
+impl NamespaceRule {
+    /// Whether Services of that namespace may.
+    pub fn allows(&self, namespace: &str) -> bool {
+        match self {
+            Self::Never => false,
+            Self::Any => true,
+            Self::Only(namespaces) => namespaces.contains(namespace),
+        }
+    }
+}
+
+/// Whether credentials are known to see the account that the cluster lives in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AccountState {
+    /// They do: what they do not see does not exist.
+    #[default]
+    Proven,
+    /// Nobody knows: nothing may be concluded from what they do not see.
+    Unproven,
+    /// They see another account: nothing is created, and no deletion begins.
+    Contradicted,
 }
 
 /// A plan, with what its cloud needs to carry it out.
@@ -86,6 +163,20 @@ pub struct Draft {
     pub plan: Plan,
     /// Who does it.
     pub executor: Box<dyn Executor>,
+    /// Whether a load balancer with the Service's uid in its mark or name was found: credentials that see it see
+    /// the cluster's account.
+    pub proves_account: bool,
+}
+
+impl Draft {
+    /// A draft that proves nothing about the account.
+    pub fn new(plan: Plan, executor: Box<dyn Executor>) -> Self {
+        Self {
+            plan,
+            executor,
+            proves_account: false,
+        }
+    }
 }
 
 /// Carries out the steps of one plan. Makes no choices: a step is done as it was planned.
@@ -130,6 +221,9 @@ pub struct Publication {
     pub withdrawn: BTreeSet<String>,
     /// Where the load balancer is entered, when all steps are done.
     pub ingress: Vec<Ingress>,
+    /// Conditions in the Service's status that remember what annotations must not: tenants write those. Written
+    /// like annotations, before the first and after every step.
+    pub records: Vec<Condition>,
 }
 
 /// Why there is no plan.
@@ -141,6 +235,9 @@ pub enum DraftError {
     /// Another program serves this Service; that is fine.
     #[error("another program serves it")]
     Elsewhere,
+    /// It depends on which Services exist: a consistent list of them is needed ([`Wish::living`]).
+    #[error("a consistent list of Services is needed")]
+    NeedsServices,
     /// Not now; that is no failure.
     #[error("waiting for {what}")]
     Later {

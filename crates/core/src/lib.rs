@@ -69,8 +69,8 @@ mod variable;
 pub use addresses::{AddressError, addresses_differ, desired_addresses};
 pub use annotation::{TAKE_OVER, nearest, unknown_annotations};
 pub use balancers::{
-    Balancers, Draft, DraftError, Endpoints, Executor, Goal, Marked, Needs, Progress, Publication,
-    Whose, Wish, names_a_cluster,
+    AccountState, BalancerRules, Balancers, Draft, DraftError, Endpoints, Executor, Goal, Marked,
+    NamespaceRule, Need, Needs, Progress, Publication, Whose, Wish, names_a_cluster,
 };
 pub use certificates::{
     ApprovalRules, Candidate, CertificateRequest, Counted, Fault, Finding, KUBELET_SERVING,

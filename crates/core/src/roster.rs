@@ -97,6 +97,7 @@ impl Roster {
         });
         let census = Census {
             excluded,
+            held: Vec::new(),
             stale: self.stale,
             unknown: self.unknown,
             left_out: self.left_out,
@@ -106,13 +107,16 @@ impl Roster {
 }
 
 /// What there is to know about the nodes of a cluster beside those that may be members.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Census {
     /// Nodes of this cloud that cannot be read, by name: they are taken as they were last known.
     pub stale: Vec<String>,
     /// Nodes that cannot be read and never could, by name. A member that the cloud has, and that is
     /// of no known node, may be one of theirs: it must stay.
     pub unknown: Vec<String>,
+    /// Nodes that keep the targets they have and get no others: whether they are still eligible is not proven
+    /// either way.
+    pub held: Vec<Arc<Node>>,
     /// The provider ids of this cloud's nodes that are no targets: they are nodes all the same.
     pub excluded: BTreeSet<String>,
     /// How many others are no targets, and why.

@@ -41,7 +41,7 @@ impl Trouble for DraftError {
     fn trouble(&self) -> Option<&CloudError> {
         match self {
             Self::Cloud(error) => Some(error),
-            Self::Elsewhere | Self::Later { .. } => None,
+            Self::Elsewhere | Self::NeedsServices | Self::Later { .. } => None,
         }
     }
 }
@@ -307,6 +307,9 @@ mod tests {
                 cluster_name: String::new(),
                 has_ip_mode: true,
                 cluster_uid: None,
+                living: None,
+                rules: Arc::default(),
+                account: bowline_core::AccountState::Proven,
                 endpoints: None,
             };
             let orphan = Marked {

@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use bowline_core::{CloudName, DraftError, Endpoints, error_chain};
+use bowline_core::{CloudName, DraftError, Endpoints, Need, error_chain};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::Api;
 use tokio::sync::watch;
@@ -55,7 +55,7 @@ impl ServiceController {
     /// Whether all is known that this cloud needs; otherwise nothing can be drafted.
     pub(super) fn check_known(&self, cloud: &CloudName) -> Result<(), DraftError> {
         let needs = self.clouds.needs(cloud);
-        let what = if needs.cluster_uid && self.cluster_uid().is_none() {
+        let what = if needs.cluster_uid == Need::Required && self.cluster_uid().is_none() {
             format!("the uid of namespace {SYSTEM}")
         } else if needs.endpoints && !self.parts.slices.is_synced() {
             "the endpoints of Services".to_owned()
@@ -109,7 +109,7 @@ impl ServiceController {
 
     /// Begins to learn the uid of the cluster, if somebody needs it.
     pub(super) fn learn_cluster_uid(self: &Arc<Self>, tasks: &mut JoinSet<()>, stop: &Stop) {
-        if self.clouds.all_needs().cluster_uid {
+        if self.clouds.all_needs().cluster_uid > Need::No {
             let (this, stop) = (self.clone(), stop.clone());
             tasks.spawn(async move {
                 stop.unless_given(this.until_cluster_uid()).await;
@@ -153,7 +153,7 @@ impl ServiceController {
     pub(super) async fn know_soon(&self) {
         let needs = self.clouds.all_needs();
         let known = async {
-            if needs.cluster_uid {
+            if needs.cluster_uid == Need::Required {
                 let mut uid = self.known.cluster_uid.subscribe();
                 // The sender lives as long as `self`.
                 let _ = uid.wait_for(Option::is_some).await;

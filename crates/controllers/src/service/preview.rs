@@ -8,9 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bowline_core::{
-    Applied, CLEANUP_FINALIZER, Change, Cloud, CloudName, DraftError, Endpoints, Goal, Handling,
-    Ingress, Newcomer, Node, Outlook, Plan, Preview, Previews, Publication, Roster, Service,
-    ServiceKey, Wish, as_applied, ingress_to_write, name_list,
+    AccountState, Applied, CLEANUP_FINALIZER, Change, Cloud, CloudName, DraftError, Endpoints,
+    Goal, Handling, Ingress, Need, Newcomer, Node, Outlook, Plan, Preview, Previews, Publication,
+    Roster, Service, ServiceKey, Wish, as_applied, ingress_to_write, name_list,
 };
 use bowline_http::Clock;
 use futures::{StreamExt as _, stream};
@@ -258,7 +258,7 @@ impl Stage {
             Err(DraftError::Elsewhere) => {
                 blank.without_plan(Outlook::NotOurs, DraftError::Elsewhere.to_string())
             }
-            Err(later @ DraftError::Later { .. }) => {
+            Err(later @ (DraftError::NeedsServices | DraftError::Later { .. })) => {
                 blank.without_plan(Outlook::Problems, later.to_string())
             }
             Err(DraftError::Cloud(error)) => {
@@ -287,7 +287,13 @@ impl Stage {
             all_known: self.services.values().all(|it| it.service.is_ok()),
             cluster_name: self.cluster_name.clone(),
             has_ip_mode: self.has_ip_mode,
-            cluster_uid: self.cluster_uid.clone().filter(|_| needs.cluster_uid),
+            cluster_uid: self
+                .cluster_uid
+                .clone()
+                .filter(|_| needs.cluster_uid > Need::No),
+            living: None,
+            rules: Arc::default(),
+            account: AccountState::Proven,
             endpoints: needs.endpoints.then(|| Arc::new(self.endpoints())),
         }
     }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bowline_core::{CloudName, DraftError, Fingerprint, Goal, Roster, Service, ServiceKey};
 use futures::StreamExt as _;
@@ -124,6 +125,10 @@ impl ServiceController {
                     self.tell_waiting(service, &format!("waiting for {what}"))
                         .await;
                     open.get_or_insert(Ok(Outcome::Later(after)));
+                    continue;
+                }
+                Err(DraftError::NeedsServices) => {
+                    open.get_or_insert(Ok(Outcome::Later(Duration::from_secs(1))));
                     continue;
                 }
                 Err(DraftError::Cloud(error)) => {

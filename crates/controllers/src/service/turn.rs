@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bowline_core::{
-    Balancers, CloudName, Draft, DraftError, Fingerprint, Goal, Handling, Roster, Run, Service,
-    ServiceKey, Wish,
+    AccountState, Balancers, CloudName, Draft, DraftError, Fingerprint, Goal, Handling, Need,
+    Roster, Run, Service, ServiceKey, Wish,
 };
 use tokio::time::Instant;
 use tracing::{debug, warn};
@@ -185,6 +185,7 @@ impl ServiceController {
                         .await;
                     return Ok(Outcome::Later(after));
                 }
+                Err(DraftError::NeedsServices) => return Ok(Outcome::Later(SOONEST_RETRY)),
                 Err(DraftError::Cloud(error)) => return Err(TurnError::Look(error)),
             },
         };
@@ -259,7 +260,10 @@ impl ServiceController {
             all_known: seen.unreadable.values().all(Option::is_some),
             cluster_name: self.options.cluster_name.clone(),
             has_ip_mode: self.has_ip_mode(),
-            cluster_uid: self.cluster_uid().filter(|_| needs.cluster_uid),
+            cluster_uid: self.cluster_uid().filter(|_| needs.cluster_uid > Need::No),
+            living: None,
+            rules: Arc::default(),
+            account: AccountState::Proven,
             endpoints: needs.endpoints.then(|| self.endpoints()),
         }
     }

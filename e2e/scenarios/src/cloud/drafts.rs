@@ -71,7 +71,7 @@ impl Balancers for ScriptedBalancers {
                 plan: plan.clone(),
                 deeds,
             });
-            Ok(Draft { plan, executor })
+            Ok(Draft::new(plan, executor))
         })
     }
 

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use bowline_controllers::service::{Asked, PreviewParts, preview};
-use bowline_core::{Cloud, Needs};
+use bowline_core::{Cloud, Need, Needs};
 use bowline_scenarios::objects::service;
 use bowline_scenarios::{Bench, LEASE, refuse, scenario};
 use bowline_simulator::journal::Filter;
@@ -20,17 +20,17 @@ const SLICES: &str = "/apis/discovery.k8s.io/v1/endpointslices";
 
 const ENDPOINTS: Needs = Needs {
     endpoints: true,
-    cluster_uid: false,
+    cluster_uid: Need::No,
     readiness: false,
 };
 const CLUSTER_UID: Needs = Needs {
     endpoints: false,
-    cluster_uid: true,
+    cluster_uid: Need::Required,
     readiness: false,
 };
 const READINESS: Needs = Needs {
     endpoints: false,
-    cluster_uid: false,
+    cluster_uid: Need::No,
     readiness: true,
 };
 

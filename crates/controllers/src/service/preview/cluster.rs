@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use bowline_core::{Needs, Node, ServiceKey};
+use bowline_core::{Need, Needs, Node, ServiceKey};
 use kube::api::{ApiResource, DynamicObject, ListParams};
 use kube::core::{DeserializeGuard, GroupVersionKind, ObjectList};
 use kube::{Api, Resource as _, ResourceExt as _};
@@ -75,7 +75,7 @@ pub(super) async fn read(client: &kube::Client, needs: Needs) -> Result<Seen, Pr
     let nodes = Api::<DeserializeGuard<NodeObject>>::all(client.clone());
     let nodes = sort(list(nodes, "nodes").await?, &mut remarks);
     let mut cluster_uid = None;
-    if needs.cluster_uid {
+    if needs.cluster_uid == Need::Required {
         cluster_uid = Some(read_uid(client).await?);
     }
     let mut slices = None;

@@ -122,10 +122,7 @@ impl LoadBalancers {
         let shared = Arc::clone(&self.shared);
         let uid = service.uid.clone();
         let hands = Hands::new(shared, uid, &sketch, balancer, publisher);
-        Draft {
-            plan: sketch.plan,
-            executor: Box::new(hands),
-        }
+        Draft::new(sketch.plan, Box::new(hands))
     }
 
     /// Which load balancer is the Service's.

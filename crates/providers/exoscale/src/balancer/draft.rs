@@ -150,10 +150,7 @@ impl LoadBalancers {
     ) -> Draft {
         let shared = Arc::clone(&self.shared);
         let hands = Hands::new(shared, wish, &sketch, balancer, remembered, publisher);
-        Draft {
-            plan: sketch.plan,
-            executor: Box::new(hands),
-        }
+        Draft::new(sketch.plan, Box::new(hands))
     }
 
     pub(super) async fn plan_absent(&self, wish: &Wish) -> Result<Draft, DraftError> {

@@ -34,7 +34,7 @@ pub(super) fn chain(first: Draft, others: impl IntoIterator<Item = Draft>) -> Dr
         plan.notices.extend(other.plan.notices);
     }
     let executor = Box::new(Chain { parts, again: None });
-    Draft { plan, executor }
+    Draft::new(plan, executor)
 }
 
 /// The same plan, and another one after that time.

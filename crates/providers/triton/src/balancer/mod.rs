@@ -27,7 +27,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bowline_core::{
-    Balancers, BoxFuture, CloudError, Draft, DraftError, Executor, Goal, Marked, Needs, Node,
+    Balancers, BoxFuture, CloudError, Draft, DraftError, Executor, Goal, Marked, Need, Needs, Node,
     Notice, Plan, Problem, Progress, Publication, Service, StepId, Wish, ingress_to_write,
 };
 
@@ -192,7 +192,7 @@ fn refusal(wish: &Wish, faults: Vec<Fault>, notices: Vec<Notice>) -> Draft {
         ingress: wish.service.ingress.clone(),
         ..Publication::default()
     }));
-    Draft { plan, executor }
+    Draft::new(plan, executor)
 }
 
 /// Does nothing, and shows what is shown.
@@ -219,7 +219,7 @@ impl Balancers for Balancing {
 
     fn needs(&self) -> Needs {
         Needs {
-            cluster_uid: true,
+            cluster_uid: Need::Required,
             endpoints: true,
             readiness: true,
         }

@@ -167,6 +167,9 @@ impl Shop {
             cluster_name: "kubernetes".to_owned(),
             has_ip_mode: true,
             cluster_uid: Some(CLUSTER.to_owned()),
+            living: None,
+            rules: Arc::default(),
+            account: bowline_core::AccountState::Proven,
             endpoints: Some(Arc::new(Endpoints::new())),
         }
     }
@@ -210,7 +213,7 @@ impl Shop {
                 outcome.hint = match &error {
                     DraftError::Later { after, .. } => Some(*after),
                     DraftError::Cloud(error) => error.retry_hint(),
-                    DraftError::Elsewhere => None,
+                    DraftError::Elsewhere | DraftError::NeedsServices => None,
                 };
                 outcome.error = Some(match error {
                     DraftError::Cloud(error) => error.chain(),
@@ -222,7 +225,9 @@ impl Shop {
     }
 
     async fn carry_out(&mut self, draft: Draft, looks: Option<u64>) -> Outcome {
-        let Draft { plan, mut executor } = draft;
+        let Draft {
+            plan, mut executor, ..
+        } = draft;
         let mut outcome = Outcome::new(plan.clone());
         let mut run = Run::new(plan);
         let mut left = looks;

@@ -199,6 +199,9 @@ impl Shop {
             cluster_name: "kubernetes".to_owned(),
             has_ip_mode: self.has_ip_mode,
             cluster_uid: Some(CLUSTER.to_owned()),
+            living: None,
+            rules: Arc::default(),
+            account: bowline_core::AccountState::Proven,
             endpoints: Some(Arc::new(self.endpoints.clone())),
         }
     }
@@ -240,7 +243,9 @@ impl Shop {
 
     /// The same until the process dies after that many looks at steps. Says whether it ended before.
     pub(crate) async fn until_crash(&mut self, name: &str, goal: Goal, looks: u64) -> bool {
-        let Draft { plan, mut executor } = self.draft(name, goal).await.unwrap();
+        let Draft {
+            plan, mut executor, ..
+        } = self.draft(name, goal).await.unwrap();
         let mut run = Run::new(plan);
         for _ in 0..looks {
             let Some(step) = run.next_step() else {
@@ -269,7 +274,9 @@ impl Shop {
     }
 
     async fn carry_out(&mut self, name: &str, draft: Draft) -> Outcome {
-        let Draft { plan, mut executor } = draft;
+        let Draft {
+            plan, mut executor, ..
+        } = draft;
         let mut outcome = Outcome {
             notices: plan.notices.clone(),
             plan: plan.clone(),

@@ -130,6 +130,9 @@ impl Shop {
             cluster_name: self.cluster_name.clone(),
             has_ip_mode: self.has_ip_mode,
             cluster_uid: None,
+            living: None,
+            rules: Arc::default(),
+            account: bowline_core::AccountState::Proven,
             endpoints: None,
         }
     }
@@ -168,7 +171,9 @@ impl Shop {
     }
 
     pub(crate) async fn carry_out(&mut self, draft: Draft) -> Outcome {
-        let Draft { plan, mut executor } = draft;
+        let Draft {
+            plan, mut executor, ..
+        } = draft;
         let mut outcome = Outcome {
             notices: plan.notices.clone(),
             plan: plan.clone(),

@@ -128,6 +128,9 @@ impl Shop {
             cluster_name: self.cluster_name.clone(),
             has_ip_mode: true,
             cluster_uid: None,
+            living: None,
+            rules: Arc::default(),
+            account: bowline_core::AccountState::Proven,
             endpoints: None,
         }
     }
@@ -176,7 +179,9 @@ impl Shop {
     }
 
     async fn carry_out(&mut self, draft: Draft, looks: Option<u64>) -> Outcome {
-        let Draft { plan, mut executor } = draft;
+        let Draft {
+            plan, mut executor, ..
+        } = draft;
         let mut outcome = Outcome {
             notices: plan.notices.clone(),
             plan: plan.clone(),

@@ -116,10 +116,7 @@ pub(super) fn hands(scene: &Scene<'_>, planned: Planned, told: Told) -> Draft {
     let Planned { sketch, again } = planned;
     let Sketch { plan, actions } = sketch;
     let hands = Hands::new(scene, &plan, actions, told, again);
-    Draft {
-        plan,
-        executor: Box::new(hands),
-    }
+    Draft::new(plan, Box::new(hands))
 }
 
 /// The firewall rules that have to change.

@@ -567,10 +567,7 @@ impl<'a> Making<'a> {
             told: BTreeSet::new(),
             settled: BTreeMap::new(),
         };
-        Draft {
-            plan,
-            executor: Box::new(hands),
-        }
+        Draft::new(plan, Box::new(hands))
     }
 }
 

@@ -24,6 +24,9 @@ fn wish(service: &Service, others: &[Service], goal: Goal) -> Wish {
         cluster_name: "kubernetes".to_owned(),
         has_ip_mode: true,
         cluster_uid: Some(CLUSTER.to_owned()),
+        living: None,
+        rules: Arc::default(),
+        account: bowline_core::AccountState::Proven,
         endpoints: None,
     }
 }

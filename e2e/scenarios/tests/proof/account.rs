@@ -1,0 +1,1 @@
+//! Whether credentials see the cluster's account.

@@ -1,0 +1,1 @@
+//! Who may have which names and addresses in a certificate.

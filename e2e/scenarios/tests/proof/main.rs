@@ -1,0 +1,18 @@
+//! What must be known before anything is destroyed, taken or certified: the numbered cases of that specification
+//! that need a manager, end to end.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test may"
+)]
+
+mod account;
+mod balancers;
+mod certificates;
+mod exoscale;
+mod services;
+mod serving;
+mod stores;
+mod targets;
+mod triton;

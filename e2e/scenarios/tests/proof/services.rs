@@ -1,0 +1,1 @@
+//! Services in the small: order, pace and what is reported.

@@ -1,0 +1,1 @@
+//! The serving port, leases and the smaller promises.

@@ -1,0 +1,1 @@
+//! What a list that lacks something proves.

@@ -1,0 +1,1 @@
+//! When a node stops being a target.

@@ -1,0 +1,1 @@
+//! Triton: every write is a step of the plan.
