@@ -23,6 +23,7 @@
 pub mod certificates;
 pub mod chores;
 pub mod clients;
+mod consistent;
 pub mod election;
 mod endpoints;
 pub mod events;

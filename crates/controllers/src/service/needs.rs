@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use bowline_core::{CloudName, DraftError, Endpoints, Need, error_chain};
+use bowline_core::{CloudName, Draft, DraftError, Endpoints, Need, Service, Wish, error_chain};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::Api;
 use tokio::sync::watch;
@@ -13,6 +13,7 @@ use tokio::time::timeout;
 use tracing::{info, warn};
 
 use super::ServiceController;
+use crate::consistent;
 use crate::endpoints::{SliceChange, concerned, depends_on_endpoints, endpoints};
 use crate::events::EventType;
 use crate::services::ServiceChange;
@@ -29,6 +30,9 @@ const TRY: Duration = Duration::from_secs(30);
 const SOON: Duration = Duration::from_secs(10);
 /// After what time a Service is looked at again that waits for it.
 const LATER: Duration = Duration::from_secs(5);
+
+/// After what time a Service is looked at again for which all Services could not be listed.
+pub(super) const SERVICES_PAUSE: Duration = Duration::from_secs(5);
 
 /// What is known of it.
 #[derive(Default)]
@@ -63,6 +67,35 @@ impl ServiceController {
             return Ok(());
         };
         Err(DraftError::Later { what, after: LATER })
+    }
+
+    /// What is to be done, by a cloud that is given a consistent list of Services if it asks for one.
+    pub(super) async fn drafted(
+        &self,
+        cloud: &CloudName,
+        wish: &mut Wish,
+    ) -> Result<Draft, DraftError> {
+        match self.clouds.draft(cloud, wish).await {
+            Err(needs @ DraftError::NeedsServices) if wish.living.is_none() => {
+                let list = consistent::uids::<Service>(&self.parts.reader);
+                match timeout(TRY, list).await {
+                    Ok(Ok(uids)) => wish.living = Some(Arc::new(uids.into_values().collect())),
+                    Ok(Err(error)) => {
+                        warn!(
+                            error = error_chain(&error),
+                            "Services not listed; trying again"
+                        );
+                        return Err(needs);
+                    }
+                    Err(_) => {
+                        warn!("listing Services takes longer than {TRY:?}; trying again");
+                        return Err(needs);
+                    }
+                }
+                self.clouds.draft(cloud, wish).await
+            }
+            drafted => drafted,
+        }
     }
 
     /// The uid of the cluster, once it is known.

@@ -291,11 +291,23 @@ impl Stage {
                 .cluster_uid
                 .clone()
                 .filter(|_| needs.cluster_uid > Need::No),
-            living: None,
+            living: Some(Arc::new(self.living())),
             rules: Arc::default(),
             account: AccountState::Proven,
             endpoints: needs.endpoints.then(|| Arc::new(self.endpoints())),
         }
+    }
+
+    /// The uids of all Services: the cluster was listed for this plan, consistently.
+    fn living(&self) -> BTreeSet<String> {
+        let listed = self.raw.values();
+        let listed = listed.filter_map(|it| it["metadata"]["uid"].as_str());
+        let given = self
+            .services
+            .values()
+            .filter_map(|it| it.service.as_ref().ok());
+        let given = given.map(|service| service.uid.as_str());
+        listed.chain(given).map(str::to_owned).collect()
     }
 
     fn endpoints(&self) -> Endpoints {

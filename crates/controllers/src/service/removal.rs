@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
 
 use bowline_core::{CloudName, DraftError, Fingerprint, Goal, Roster, Service, ServiceKey};
 use futures::StreamExt as _;
@@ -11,6 +10,7 @@ use futures::stream::FuturesUnordered;
 use super::ServiceController;
 use super::errors::TurnError;
 use super::memory::{Causes, Errand};
+use super::needs::SERVICES_PAUSE;
 use super::turn::{Outcome, Ran};
 use crate::events::EventType;
 use crate::stop::Stop;
@@ -128,7 +128,7 @@ impl ServiceController {
                     continue;
                 }
                 Err(DraftError::NeedsServices) => {
-                    open.get_or_insert(Ok(Outcome::Later(Duration::from_secs(1))));
+                    open.get_or_insert(Ok(Outcome::Later(SERVICES_PAUSE)));
                     continue;
                 }
                 Err(DraftError::Cloud(error)) => {
@@ -161,8 +161,8 @@ impl ServiceController {
         cloud: &CloudName,
     ) -> Result<Errand, DraftError> {
         self.check_known(cloud)?;
-        let wish = self.wish(service.clone(), Goal::Absent, cloud, Roster::default());
-        let draft = self.clouds.draft(cloud, &wish).await?;
+        let mut wish = self.wish(service.clone(), Goal::Absent, cloud, Roster::default());
+        let draft = self.drafted(cloud, &mut wish).await?;
         let errand = self.errand(
             wish,
             cloud,

@@ -14,6 +14,7 @@ use super::ServiceController;
 use super::conditions;
 use super::errors::TurnError;
 use super::memory::{Causes, Errand};
+use super::needs::SERVICES_PAUSE;
 use crate::queue::Work;
 use crate::stop::Stop;
 use crate::store::Found;
@@ -180,12 +181,12 @@ impl ServiceController {
                     debug!(service = %service.key, "another program serves it");
                     return Ok(Outcome::Done);
                 }
+                Err(DraftError::NeedsServices) => return Ok(Outcome::Later(SERVICES_PAUSE)),
                 Err(DraftError::Later { what, after }) => {
                     self.tell_waiting(&service, &format!("waiting for {what}"))
                         .await;
                     return Ok(Outcome::Later(after));
                 }
-                Err(DraftError::NeedsServices) => return Ok(Outcome::Later(SOONEST_RETRY)),
                 Err(DraftError::Cloud(error)) => return Err(TurnError::Look(error)),
             },
         };
@@ -211,8 +212,8 @@ impl ServiceController {
         let members = self.fingerprint(service, cloud, &roster);
         let remembered = Some(members.clone());
         self.memory.set_members(&service.key, remembered);
-        let wish = self.wish(service.clone(), Goal::Present, cloud, roster);
-        let draft = self.clouds.draft(cloud, &wish).await?;
+        let mut wish = self.wish(service.clone(), Goal::Present, cloud, roster);
+        let draft = self.drafted(cloud, &mut wish).await?;
         let errand = self.errand(wish, cloud, members, draft, causes);
         self.tell_plan(service, &errand);
         Ok(errand)
