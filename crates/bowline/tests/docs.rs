@@ -231,7 +231,9 @@ fn metrics_of_triton() -> String {
            labels `node`, `machine`, `brand` and `compute_node` are added; Prometheus needs neither certificate nor DNS names.\n\
            `triton_cmon_up` tells whose metrics could be read. Series that cannot be read are left out and counted\n\
            (`triton_cmon_series_dropped_total` at `/metrics`). A process that does not lead shows nothing.\n\n\
-         Both pages are for those who have the right to get their path (`nonResourceURLs`), as `/metrics` is. In the two pages' paths,\n\
+         Both pages are for those who have the permission to get their path (`nonResourceURLs`), as `/metrics` is. The manager asks the\n\
+         API server who a caller is only with `--authentication-kubeconfig` (and `--authorization-kubeconfig`): without them every\n\
+         caller is anonymous and gets 403, an administrator too. In the two pages' paths,\n\
          `triton` is the name of the cloud. An object of one of these names without the label\n\
          `app.kubernetes.io/managed-by: bowline` is somebody else's: it is left alone.\n\n\
          | Event | |\n|---|---|\n\
@@ -349,7 +351,8 @@ fn the_page_of_triton_is_what_its_tables_say() {
              the account's own, or its user in the role `administrator`.\n\n\
              ## Storing credentials\n\n\
              `bowline triton credentials` proves a key and stores it as a Secret; `--rotate` makes a new one, waits\n\
-             until a manager tells that it uses it, and removes the old one. `--help` tells the rest.\n"
+             until a manager reports that it uses it, and removes the old one if this command made it. A key with another\n\
+             name may be somebody's own and stays, with a warning, unless `--remove-old-key` is given. `--help` tells the rest.\n"
         ),
     );
 }

@@ -19,6 +19,9 @@ pub struct RetryPolicy {
     /// A server that asks for a longer wait than this gets no second attempt from here: the caller
     /// hears the hint and has better things to do than to stand in line.
     pub longest_hint: Duration,
+    /// The same for a write that is answered with 503: a server in maintenance says so to every write, and the others
+    /// need not ask.
+    pub longest_outage: Duration,
 }
 
 impl Default for RetryPolicy {
@@ -30,6 +33,7 @@ impl Default for RetryPolicy {
             longest_wait: Duration::from_secs(30),
             jitter: 0.5,
             longest_hint: Duration::from_secs(60),
+            longest_outage: Duration::from_secs(60),
         }
     }
 }
@@ -114,7 +118,11 @@ pub fn decide(
                 408 | 500..=599 => effect != Effect::Write,
                 _ => false,
             };
-            let patient = hint.is_none_or(|hint| hint <= policy.longest_hint);
+            let patience = match (status, effect) {
+                (503, Effect::Write | Effect::Repeatable) => policy.longest_outage,
+                _ => policy.longest_hint,
+            };
+            let patient = hint.is_none_or(|hint| hint <= patience);
             (again && patient, hint.map_or(wait, |hint| hint.max(wait)))
         }
     };

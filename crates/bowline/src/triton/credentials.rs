@@ -24,6 +24,8 @@ use super::key::{Found, find, passphrase};
 use super::store::{Content, Store, manifest};
 use crate::output::{complain, tell};
 
+/// What the names of keys begin with that this command makes.
+const MADE: &str = "bowline-";
 /// How often a new key is tried: what the server knows about keys takes seconds to be known everywhere.
 const TRIES: u32 = 10;
 const BETWEEN_TRIES: Duration = Duration::from_secs(2);
@@ -76,9 +78,13 @@ pub(crate) struct Arguments {
     /// Make a new key, add it to the account with the given one, and store the new one
     #[arg(long)]
     generate: bool,
-    /// Like --generate with the key that is stored now, and remove that once a manager uses the new one
+    /// Like --generate with the key that is stored now, and remove that, if this command made it, once a manager uses
+    /// the new one
     #[arg(long, conflicts_with_all = ["generate", "skip_verify", "dry_run"])]
     rotate: bool,
+    /// With --rotate, remove the old key also if this command did not make it: it may be somebody's own
+    #[arg(long, requires = "rotate")]
+    remove_old_key: bool,
     /// Do not ask CloudAPI
     #[arg(long, conflicts_with = "generate")]
     skip_verify: bool,
@@ -354,7 +360,7 @@ impl Arguments {
         let key = Arc::new(key);
         let fingerprint = key.fingerprint().md5();
         let api = api(connection, setting)?;
-        let name = format!("bowline-{}", self.cluster_name);
+        let name = format!("{MADE}{}", self.cluster_name);
         let taken = api
             .keys()
             .await
@@ -401,7 +407,18 @@ impl Arguments {
                 self.namespace, self.name
             )));
         }
-        let deleted = api(new, setting)?.delete_key(old).await;
+        let api = api(new, setting)?;
+        let keys = api.keys().await.map_err(|error| refused(new, &error))?;
+        let name = keys.iter().find(|key| key.fingerprint == old);
+        let name = name.map_or("", |key| key.name.as_str());
+        if !self.remove_old_key && !name.starts_with(MADE) {
+            complain(format_args!(
+                "Warning: the key {old} ({name:?}) was not made by this command and may be somebody's own: it stays on the \
+                 account. Remove it there once nobody uses it"
+            ));
+            return Ok(());
+        }
+        let deleted = api.delete_key(old).await;
         deleted.map_err(|error| refused(new, &error))?;
         tell(format_args!("removed the key {old} from the account"));
         Ok(())

@@ -39,14 +39,16 @@ pub(super) fn find(
     }
     let folder = home.map(|home| home.join(".ssh"));
     let Some(folder) = folder.filter(|folder| folder.is_dir()) else {
-        return Err(Failure::Key(
-            "there is no ~/.ssh: give --key-file".to_owned(),
-        ));
+        let text = "there is no ~/.ssh: give --key-file".to_owned();
+        return Err(match id {
+            Some(_) => Failure::Key(text),
+            None => Failure::Usage(text),
+        });
     };
     let first = folder.join("id_rsa");
     let Some(id) = id else {
         let text = read(&first).map_err(|_| {
-            Failure::Key("give --key-id or --key-file: there is no ~/.ssh/id_rsa".to_owned())
+            Failure::Usage("give --key-id or --key-file: there is no ~/.ssh/id_rsa".to_owned())
         })?;
         return Ok(Found { path: first, text });
     };

@@ -104,6 +104,7 @@ pub(super) async fn compare(
             .env("SDC_ACCOUNT", "acme")
             .env("SDC_PRIVATE_KEY", DEFAULT_PRIVATE_KEY)
             .env("TRITON_LB_PACKAGE", "lb1.small")
+            .env("TRITON_LB_ALLOWED_PACKAGES", "g4-highcpu-1G")
             .current_dir(folder)
             .stdin(Stdio::null())
             .arg("plan")

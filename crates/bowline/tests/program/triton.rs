@@ -295,7 +295,7 @@ async fn a_manager_waits_for_its_secret_and_a_rotated_key_is_taken_on_without_a_
     })
     .await
     .unwrap();
-    let ended = ran(stage.tool(&["--rotate"])).await;
+    let ended = ran(stage.tool(&["--rotate", "--remove-old-key"])).await;
     assert_eq!(ended.code, Some(0), "{ended:?}");
     let removed = format!("removed the key {DEFAULT_FINGERPRINT}");
     assert!(ended.stdout.contains(&removed), "{ended:?}");

@@ -50,6 +50,8 @@ pub fn retry_policy() -> RetryPolicy {
         longest_wait: Duration::from_secs(15),
         jitter: 1.0,
         longest_hint: Duration::from_secs(60),
+        // No write is sent in a maintenance, however short it is.
+        longest_outage: Duration::ZERO,
     }
 }
 
@@ -143,7 +145,9 @@ impl Client {
             return Err(error);
         };
         let seconds = offset.as_secs();
-        warn!("this clock is {seconds} s behind CloudAPI's; requests are dated accordingly");
+        let side = if seconds < 0 { "ahead of" } else { "behind" };
+        let seconds = seconds.abs();
+        warn!("this clock is {seconds} s {side} CloudAPI's; requests are dated accordingly");
         Ok(make(self).send().await?)
     }
 }

@@ -316,6 +316,18 @@ async fn triton_case_76_no_write_before_maintenance_ends_and_reads_go_on() {
     api.delete_tag(ID, "a").await.unwrap_err();
     assert_eq!(stage.lines().len(), 3, "it is tried again after that");
 
+    // Nor in a short one.
+    let stage = Stage::new(|_| {
+        let refused = refusal(503, "ServiceUnavailableError", "maintenance");
+        with(refused, "retry-after", "20")
+    });
+    let api = stage.api(&[]);
+    for _ in 0..3 {
+        api.delete_tag(ID, "a").await.unwrap_err();
+        tokio::time::advance(Duration::from_secs(6)).await;
+    }
+    assert_eq!(stage.lines().len(), 1, "one write, and then none");
+
     // Without an end it is tried as anything else, and the next write is sent.
     let stage = Stage::new(|_| refusal(503, "ServiceUnavailableError", "maintenance"));
     let api = stage.api(&[]);

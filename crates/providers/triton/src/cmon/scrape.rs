@@ -10,7 +10,7 @@ use futures::{StreamExt as _, stream};
 use http::HeaderValue;
 use http::header::ACCEPT;
 use tokio::time::{MissedTickBehavior, interval};
-use tracing::{debug, warn};
+use tracing::warn;
 use uuid::Uuid;
 
 use super::certificate::ClientCertificate;
@@ -38,6 +38,9 @@ struct Line {
     machines: BTreeMap<Uuid, HttpClient>,
 }
 
+/// Machines without metrics, and why: each reason is logged once.
+type Silent = BTreeMap<String, String>;
+
 /// What came of one machine.
 enum Fetched {
     Read(Exposition),
@@ -50,8 +53,8 @@ enum Fetched {
 struct Errand {
     site: usize,
     source: Source,
-    /// None where there is no way to ask.
-    client: Option<HttpClient>,
+    /// The way to ask, or why there is none.
+    client: Result<HttpClient, &'static str>,
 }
 
 impl Cmon {
@@ -63,6 +66,7 @@ impl Cmon {
         // Without either there is nothing to fetch; the board lives as long as this.
         let _ = views.wait_for(Option::is_some).await;
         let _ = ready.wait_for(|all| all.iter().any(Option::is_some)).await;
+        let mut silent = Silent::default();
         let mut ticks = interval(EVERY);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
@@ -70,13 +74,13 @@ impl Cmon {
             let errands = self.errands(board, &mut lines);
             let fetched: Vec<(usize, Source, Fetched)> = stream::iter(errands)
                 .map(|errand| async move {
-                    let fetched = fetch(errand.client.as_ref()).await;
+                    let fetched = fetch(errand.client).await;
                     (errand.site, errand.source, fetched)
                 })
                 .buffered(AT_ONCE)
                 .collect()
                 .await;
-            self.show_metrics(cluster, fetched);
+            self.show_metrics(cluster, fetched, &mut silent);
         }
     }
 
@@ -88,7 +92,7 @@ impl Cmon {
         let certificates = board.certificates.borrow().clone();
         let mut errands = Vec::new();
         for (at, (site, line)) in view.sites.iter().zip(lines).enumerate() {
-            let members: Vec<&Member> = site.members.iter().filter(|it| it.runs()).collect();
+            let members: Vec<&Member> = site.members.iter().collect();
             let endpoint = site.endpoint.as_ref();
             let certificate = certificates.get(at).and_then(Option::as_ref);
             self.renew_line(at, line, endpoint.zip(certificate));
@@ -98,7 +102,13 @@ impl Cmon {
             errands.extend(members.into_iter().map(|member| Errand {
                 site: at,
                 source: member.source(),
-                client: line.as_mut().and_then(|it| it.client_of(member.machine.id)),
+                client: if member.runs() {
+                    let line = line.as_mut();
+                    let client = line.and_then(|it| it.client_of(member.machine.id));
+                    client.ok_or("there is no certificate or no metrics service")
+                } else {
+                    Err("the machine does not run")
+                },
             }));
         }
         errands
@@ -160,7 +170,13 @@ impl Cmon {
         Ok(connector.found_at(&endpoint.host).deadline(PATIENCE))
     }
 
-    fn show_metrics(&self, cluster: &dyn Cluster, fetched: Vec<(usize, Source, Fetched)>) {
+    fn show_metrics(
+        &self,
+        cluster: &dyn Cluster,
+        fetched: Vec<(usize, Source, Fetched)>,
+        silent: &mut Silent,
+    ) {
+        silent.retain(|machine, _| fetched.iter().any(|it| it.1.machine == *machine));
         let mut unauthorized = BTreeSet::new();
         let mut dropped = 0;
         let mut all = Vec::with_capacity(fetched.len());
@@ -168,6 +184,7 @@ impl Cmon {
             let read = match fetched {
                 Fetched::Read(read) => {
                     dropped += read.dropped;
+                    silent.remove(&source.machine);
                     Some(read)
                 }
                 Fetched::Unauthorized => {
@@ -175,7 +192,10 @@ impl Cmon {
                     None
                 }
                 Fetched::Failed(error) => {
-                    debug!(node = source.node, error, "no metrics of a machine");
+                    let before = silent.insert(source.machine.clone(), error.clone());
+                    if before.as_ref() != Some(&error) {
+                        warn!(node = source.node, error, "no metrics of a machine");
+                    }
                     None
                 }
             };
@@ -220,9 +240,10 @@ impl Line {
     }
 }
 
-async fn fetch(client: Option<&HttpClient>) -> Fetched {
-    let Some(client) = client else {
-        return Fetched::Failed("there is no certificate or no metrics service".to_owned());
+async fn fetch(client: Result<HttpClient, &'static str>) -> Fetched {
+    let client = match client {
+        Ok(client) => client,
+        Err(why) => return Fetched::Failed(why.to_owned()),
     };
     match client.get(Route::new("metrics")).send().await {
         Ok(reply) => match std::str::from_utf8(reply.bytes()) {

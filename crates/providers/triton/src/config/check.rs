@@ -357,6 +357,7 @@ impl<'a> Checker<'a> {
         let firewall = self.choice(&table::FIREWALL, &[("auto", true), ("never", false)]);
         let image = self.text(&table::CLB_IMAGE);
         let timeout = Duration::from_secs(300);
+        let replicas = self.number(&table::CLB_REPLICAS, 1, 1..=8);
         LoadBalancerConfig {
             mode,
             public_network: self.text(&table::PUBLIC_NETWORK),
@@ -369,7 +370,10 @@ impl<'a> Checker<'a> {
             firewall: firewall.unwrap_or(true),
             clb_image: image.unwrap_or_else(|| "cloud-load-balancer".to_owned()),
             clb_package,
-            clb_replicas: self.number(&table::CLB_REPLICAS, 1, 1..=8),
+            clb_replicas: replicas,
+            allowed_images: self.list(&table::ALLOWED_IMAGES),
+            allowed_packages: self.list(&table::ALLOWED_PACKAGES),
+            max_replicas: self.number(&table::MAX_REPLICAS, replicas.max(2), 1..=8),
             provision_timeout: self.duration(&table::PROVISION_TIMEOUT, timeout),
             delete_timeout: self.duration(&table::DELETE_TIMEOUT, timeout),
             clb_deletion_protection: self.boolean(&table::CLB_DELETION_PROTECTION, false),

@@ -199,6 +199,12 @@ pub struct LoadBalancerConfig {
     pub clb_package: Option<String>,
     /// Machines of each Service.
     pub clb_replicas: u8,
+    /// Images beside that one that Services may ask for.
+    pub allowed_images: Vec<String>,
+    /// Packages beside that one that Services may ask for.
+    pub allowed_packages: Vec<String>,
+    /// The most machines that a Service may ask for.
+    pub max_replicas: u8,
     /// How long a machine may take to run.
     pub provision_timeout: Duration,
     /// How long a machine may take to be gone.

@@ -499,6 +499,32 @@ pub const CLB_REPLICAS: Row = balancer(
     "1 to 8",
     "Load balancer machines of each Service.",
 );
+/// Images that Services may name.
+pub const ALLOWED_IMAGES: Row = balancer(
+    "allowed-images",
+    "none but `clb-image`",
+    "names or UUIDs of images, separated by commas",
+    "The images that Services may ask for beside the configured one.",
+)
+.environment(&["TRITON_LB_ALLOWED_IMAGES"])
+.list();
+/// Packages that Services may name.
+pub const ALLOWED_PACKAGES: Row = balancer(
+    "allowed-packages",
+    "none but `clb-package`",
+    "names or UUIDs of packages, separated by commas",
+    "The packages that Services may ask for beside the configured one.",
+)
+.environment(&["TRITON_LB_ALLOWED_PACKAGES"])
+.list();
+/// How many appliances a Service may have.
+pub const MAX_REPLICAS: Row = balancer(
+    "max-replicas",
+    "2, or `clb-replicas` if that is more",
+    "1 to 8",
+    "The most load balancer machines that a Service may ask for.",
+)
+.environment(&["TRITON_LB_MAX_REPLICAS"]);
 /// How long a machine may take to come up.
 pub const PROVISION_TIMEOUT: Row = balancer(
     "provision-timeout",
@@ -575,7 +601,7 @@ pub fn flags() -> impl Iterator<Item = (&'static str, bool, &'static str)> {
 }
 
 /// All of them, in the order of the reference page.
-pub const ROWS: [Row; 43] = [
+pub const ROWS: [Row; 46] = [
     ENDPOINT,
     ACCOUNT,
     USER,
@@ -612,6 +638,9 @@ pub const ROWS: [Row; 43] = [
     CLB_IMAGE,
     CLB_PACKAGE,
     CLB_REPLICAS,
+    ALLOWED_IMAGES,
+    ALLOWED_PACKAGES,
+    MAX_REPLICAS,
     PROVISION_TIMEOUT,
     DELETE_TIMEOUT,
     CLB_DELETION_PROTECTION,

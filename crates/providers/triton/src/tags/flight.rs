@@ -6,6 +6,7 @@ use tokio::time::Instant;
 
 use super::Tags;
 use super::arithmetic::{Change, GROUP_LIST, Overwritten, SERVICE_LIST, Wanted, change};
+use super::keeper::About;
 
 /// How long a write may take to show; a job takes one to ten seconds, and gives up after two minutes.
 /// After this the machine counts as unwritable, which is also how often it is tried again.
@@ -95,6 +96,13 @@ impl Flight {
         } else {
             Look::Waiting
         }
+    }
+
+    /// Whether it was made for the same of that.
+    pub(super) fn carries(&self, wanted: &Wanted, about: About<'_>) -> bool {
+        let carried = self.wanted.only(about);
+        (&carried.labels, &carried.groups, carried.released)
+            == (&wanted.labels, &wanted.groups, wanted.released)
     }
 
     /// Whether all of ours is there.

@@ -175,6 +175,18 @@ impl Keeper {
         told.is_some_and(|told| matches!(told.get(label), Some(Some(_))))
     }
 
+    /// Whether a write that is on its way to a machine carries what is wanted by now of that.
+    pub fn is_on_its_way(&self, machine: Uuid, about: About<'_>) -> bool {
+        let machines = self.lock();
+        let Some(known) = machines.get(&machine) else {
+            return false;
+        };
+        // Whoever is at work there may be writing what was wanted before.
+        let work = known.work.try_lock();
+        let flight = work.as_ref().ok().and_then(|work| work.flight.as_ref());
+        flight.is_some_and(|flight| flight.carries(&known.wanted.only(about), about))
+    }
+
     /// The same about groups.
     pub fn shows_groups(&self, (machine, tags): (Uuid, &Tags), groups: &BTreeSet<String>) -> bool {
         let there = holds_groups(tags, groups);

@@ -57,7 +57,9 @@ async fn triton_case_46_a_service_gets_one_machine_that_knows_its_nodes() {
     assert_eq!(
         steps(&outcome.plan),
         [
-            "update DNS service k8s-nodes-cccccccc".to_owned(),
+            "update machine k8s-1".to_owned(),
+            "update machine k8s-2".to_owned(),
+            "update machine k8s-3".to_owned(),
             format!("create machine {NAME}"),
             "create firewall rule front-tcp".to_owned(),
         ]
@@ -104,7 +106,7 @@ fn plain_networks() -> Vec<bowline_simulator::triton::NetworkSpec> {
 #[tokio::test(start_paused = true)]
 async fn triton_case_47_after_a_crash_the_machine_is_found_again() {
     let mut before = Vec::new();
-    for looks in [1, 2, 8, 9, 10, 12] {
+    for looks in [1, 2, 8, 12, 14, 16] {
         let mut shop = Shop::new();
         shop.until_crash(Goal::Present, looks).await;
         before.extend(shop.names());
@@ -224,6 +226,9 @@ async fn triton_case_53_machines_that_fail_are_replaced_but_not_without_end() {
     };
     assert_eq!(failures, 2);
     assert_eq!(outcome.reasons(), ["CLBProvisionFailed"]);
+    // The next plan destroys the last one.
+    let outcome = shop.ensure().await;
+    assert_eq!(outcome.problems(), ["CLBProvisionFailed"]);
     assert_eq!((shop.shown(), shop.machines().len()), (String::new(), 0));
     let writes = shop.writes();
     let count = |name: &str| writes.iter().filter(|it| *it == name).count();
@@ -235,9 +240,29 @@ async fn triton_case_53_machines_that_fail_are_replaced_but_not_without_end() {
     // One try, and again a pause.
     let outcome = shop.ensure().await;
     assert_eq!(outcome.reasons(), ["CLBProvisionFailed"]);
+    assert_eq!(shop.ensure().await.problems(), ["CLBProvisionFailed"]);
     let later = shop.ensure().await;
     tokio::time::sleep(later.hint.unwrap()).await;
     shop.ensure().await.good();
+    assert_eq!(shop.names(), [NAME]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn proof_case_45_a_machine_that_failed_is_destroyed_by_a_step_of_its_own() {
+    let mut shop = Shop::new();
+    shop.sim.fail_provisions(1);
+    let outcome = shop.ensure().await;
+    let error = outcome.error.unwrap();
+    assert!(error.contains("has failed; it is destroyed"), "{error}");
+    let writes = shop.writes();
+    assert!(!writes.contains(&"deletemachine".to_owned()), "{writes:?}");
+    let outcome = shop.ensure().await;
+    outcome.good();
+    let destroying = |step: &&bowline_core::Step| step.impact == Impact::Destroys;
+    let destroyed: Vec<_> = outcome.plan.steps.iter().filter(destroying).collect();
+    assert_eq!(destroyed.len(), 1);
+    assert_eq!(destroyed[0].object.name, NAME);
+    assert_eq!(destroyed[0].reason.as_deref(), Some("it has failed"));
     assert_eq!(shop.names(), [NAME]);
 }
 
@@ -249,7 +274,6 @@ async fn a_machine_that_does_not_run_in_time_is_replaced() {
     let outcome = shop.ensure().await;
     let error = outcome.error.unwrap();
     assert!(error.contains("did not run in time"), "{error}");
-    assert_eq!(shop.machines(), []);
     shop.sim
         .set_timings(|it| it.provision = Duration::from_secs(3));
     shop.ensure().await.good();

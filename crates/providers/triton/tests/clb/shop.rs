@@ -111,7 +111,10 @@ impl Shop {
             sim.add_machine(&machine).unwrap();
         }
         let server = Server::builder(&world, sim.clone()).pipe(AUTHORITY);
-        let file = format!("[LoadBalancer]\nmode = clb\nclb-package = lb1.small\n{lines}\n");
+        let allowed = "allowed-packages = g4-highcpu-1G\nallowed-images = nonesuch, \
+                       33333333-3333-4333-8333-444444444444";
+        let file =
+            format!("[LoadBalancer]\nmode = clb\nclb-package = lb1.small\n{allowed}\n{lines}\n");
         let folder = tempfile::tempdir().unwrap();
         Self {
             cloud: provider(&world, &file, &folder),

@@ -78,8 +78,6 @@ pub(crate) struct Hands {
     told: Told,
     /// When steps were begun.
     begun: BTreeMap<StepId, Instant>,
-    /// Seats whose machines came to nothing and are being destroyed, and what was wrong with them.
-    doomed: BTreeMap<u8, &'static str>,
     /// Turns on shared port maps, while a change of ours is under way.
     turns: BTreeMap<StepId, Turn>,
     again: Option<Duration>,
@@ -106,7 +104,6 @@ impl Hands {
             actions,
             told,
             begun: BTreeMap::new(),
-            doomed: BTreeMap::new(),
             turns: BTreeMap::new(),
             again,
         }
@@ -138,12 +135,13 @@ impl Hands {
     async fn act(&mut self, step: StepId, action: &Action) -> Result<Progress, CloudError> {
         match action {
             Action::EnableNames => self.enable_names().await,
-            Action::Label(labelling) => self.label(step, labelling).await,
+            Action::Label { id, label, change } => self.label(*id, label, *change).await,
+            Action::AwaitLabels(labelling) => self.await_labels(labelling).await,
             Action::AwaitName => Ok(self.await_name(step).await),
             Action::Adopt { id, tags } => self.adopt(step, *id, tags).await,
             Action::Rename { id, name } => self.rename(step, *id, name).await,
             Action::Create { seat } => self.create(*seat).await,
-            Action::AwaitRunning { seat } => self.await_running(step, *seat).await,
+            Action::AwaitRunning { seat } => self.await_running(*seat).await,
             Action::Start { seat } => self.start(*seat).await,
             Action::Tag { id, tags } => self.tag(step, *id, tags).await,
             Action::Metadata { id, difference } => self.metadata(step, *id, difference).await,

@@ -82,6 +82,8 @@ pub(crate) struct Leaving {
     pub(crate) why: String,
     /// Whether another one takes its place.
     pub(crate) is_replaced: bool,
+    /// Whether it never served and never will: it goes first, and without a farewell from DNS.
+    pub(crate) is_ruined: bool,
 }
 
 /// The machines of a Service by what becomes of them.
@@ -144,6 +146,7 @@ impl Blueprint {
                 machine: machine.clone(),
                 why,
                 is_replaced,
+                is_ruined: false,
             };
             if let Some(why) = self.misfit(machine, networks) {
                 lineup.leaving.push(leave(why, true));
@@ -177,6 +180,7 @@ impl Blueprint {
                 machine: it.clone(),
                 why: format!("only {} are wanted", self.replicas),
                 is_replaced: false,
+                is_ruined: false,
             }));
         lineup
     }

@@ -51,6 +51,8 @@ struct Remembered {
     drained: BTreeMap<Uuid, Instant>,
     /// Since when machines are being made.
     made: BTreeMap<Uuid, Instant>,
+    /// Machines that came to nothing and are still to be destroyed, and what was wrong with them.
+    ruined: BTreeMap<Uuid, &'static str>,
     /// Since when the name of the backends that is in use is missing.
     missed: Option<Instant>,
 }
@@ -91,12 +93,23 @@ impl Memory {
         });
     }
 
-    /// Another machine has failed; says how many by now.
-    pub(crate) fn failed(&self, uid: &str) -> u32 {
+    /// A machine came to nothing; says how many have by now.
+    pub(crate) fn failed(&self, uid: &str, machine: Uuid, what: &'static str) -> u32 {
         self.of(uid, |it| {
+            it.ruined.insert(machine, what);
             it.failures += 1;
             it.failures
         })
+    }
+
+    /// Machines that came to nothing, and what was wrong with them.
+    pub(crate) fn ruined(&self, uid: &str) -> BTreeMap<Uuid, &'static str> {
+        self.of(uid, |it| it.ruined.clone())
+    }
+
+    /// A machine that came to nothing is gone.
+    pub(crate) fn is_gone(&self, uid: &str, machine: Uuid) {
+        self.of(uid, |it| it.ruined.remove(&machine));
     }
 
     /// A machine runs.
@@ -175,11 +188,15 @@ mod tests {
         tokio::time::advance(Duration::from_secs(1)).await;
         assert_eq!(memory.hold("u", "a"), None);
         memory.refuse("u", "QuotaExceeded", "too many".to_owned());
-        assert_eq!(memory.failed("u"), 1);
+        let failed = || memory.failed("u", Uuid::nil(), "has failed");
+        assert_eq!(failed(), 1);
         assert_eq!(memory.hold("u", "b"), None, "another machine is wanted");
-        assert_eq!(memory.failed("u"), 1, "counted anew");
+        assert_eq!(failed(), 1, "counted anew");
         memory.succeeded("u", Uuid::nil());
-        assert_eq!(memory.failed("u"), 1);
+        assert_eq!(failed(), 1);
+        assert_eq!(memory.ruined("u").len(), 1);
+        memory.is_gone("u", Uuid::nil());
+        assert_eq!(memory.ruined("u").len(), 0);
     }
 
     #[tokio::test(start_paused = true)]

@@ -19,6 +19,7 @@ mod draft;
 #[cfg(test)]
 pub(crate) mod examples;
 mod execute;
+mod limits;
 mod machines;
 pub(crate) mod memory;
 mod metadata;

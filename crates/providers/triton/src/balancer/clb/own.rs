@@ -19,8 +19,8 @@ use super::place::{Placed, Question};
 use super::plan::{self, Planned, Rules, Wanted};
 use super::portmap::{self, Entry};
 use super::publish::{Publisher, ports};
-use super::{behind, observe, share};
-use crate::api::Machine;
+use super::{behind, limits, observe, share};
+use crate::api::{Machine, MachineState};
 use crate::balancer::scene::Scene;
 use crate::balancer::settings::{Publish, table};
 use crate::balancer::{cns, names};
@@ -36,6 +36,8 @@ pub(super) struct Making<'a> {
     /// Those of the Service, and one that is taken over.
     machines: Vec<Machine>,
     adopted: BTreeSet<Uuid>,
+    /// Those that came to nothing.
+    ruined: Vec<Leaving>,
     members: Vec<Machine>,
     names: BTreeMap<Uuid, Vec<String>>,
     notices: Vec<Notice>,
@@ -87,10 +89,12 @@ impl<'a> Making<'a> {
             scene,
             machines: observe::own(site, scene.cluster, &service.uid).await?,
             adopted: BTreeSet::new(),
+            ruined: Vec::new(),
             members: behind::members(scene).await?,
             names: BTreeMap::new(),
             notices: scene.nodes.notices().into_iter().collect(),
         };
+        making.look_for_ruins().await?;
         if making.machines.is_empty() && scene.shared.config.adopt_legacy {
             making.look_for_legacy().await?;
         }
@@ -99,6 +103,26 @@ impl<'a> Making<'a> {
         let is_there = |id: Uuid| making.machines.iter().any(|it| it.id == id);
         scene.shared.clb.keep(&service.uid, is_there);
         Ok(making)
+    }
+
+    /// Machines that came to nothing are on no list, and are not counted on.
+    async fn look_for_ruins(&mut self) -> Result<(), DraftError> {
+        let (shared, service) = (self.scene.shared, &self.scene.wish.service);
+        for (id, what) in shared.clb.ruined(&service.uid) {
+            self.machines.retain(|it| it.id != id);
+            match observe::one(&shared.site, id).await? {
+                Some(machine) if machine.state != MachineState::Deleted => {
+                    self.ruined.push(Leaving {
+                        machine,
+                        why: format!("it {what}"),
+                        is_replaced: true,
+                        is_ruined: true,
+                    });
+                }
+                _ => shared.clb.is_gone(&service.uid, id),
+            }
+        }
+        Ok(())
     }
 
     async fn look_for_legacy(&mut self) -> Result<(), DraftError> {
@@ -229,6 +253,9 @@ impl<'a> Making<'a> {
     ) -> Result<Result<(Blueprint, Option<Hold>), Problem>, CloudError> {
         let scene = self.scene;
         let (shared, config, clb) = (scene.shared, &scene.shared.config, &scene.settings.clb);
+        if let Some(problem) = limits::excess(clb, config) {
+            return Ok(Err(problem));
+        }
         let Some(package) = clb.package.as_ref().or(config.clb_package.as_ref()) else {
             return Ok(Err(Problem {
                 reason: "CLBPackageRequired",
@@ -294,6 +321,7 @@ impl<'a> Making<'a> {
         let own = self.machines.iter().filter(|it| !is_adopted(it));
         let own: Vec<Machine> = own.cloned().collect();
         let mut lineup = blueprint.lineup(&own, &self.scene.networks);
+        lineup.leaving.extend(self.ruined.iter().cloned());
         for machine in self.machines.iter().filter(is_adopted) {
             if !lineup.missing.is_empty() {
                 let seat = lineup.missing.remove(0);

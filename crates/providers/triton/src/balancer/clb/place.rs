@@ -148,8 +148,14 @@ impl Question<'_> {
             Choice::Unclear(zones) => {
                 let zones: Vec<String> = zones.into_iter().collect();
                 let text = format!("the nodes are in several DNS zones ({})", zones.join(", "));
-                Err(ambiguous(&text, "cns-suffix-private"))
+                Err(ambiguous(&text, "private-network"))
             }
+            Choice::Unknown if self.members.is_empty() => Err(Problem {
+                reason: "NoValidNodes",
+                message: "no node is known yet: the network of the load balancer machines is chosen by the nodes' \
+                          machines"
+                    .to_owned(),
+            }),
             Choice::Unknown => Err(self.ambiguous(false, "the network of the nodes is not known")),
         }
     }

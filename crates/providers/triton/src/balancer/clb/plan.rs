@@ -6,7 +6,7 @@
 
 mod reconcile;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bowline_core::{Change, Impact, Notice, Object, Remark, StepId, Thing};
@@ -30,8 +30,14 @@ pub(crate) const RULE: &str = "firewall rule";
 /// What a step does.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Action {
-    /// Puts the label of the backends on nodes, and takes it from others.
-    Label(Labelling),
+    /// Puts the label of the backends on a node's machine, or takes it away.
+    Label {
+        id: Uuid,
+        label: String,
+        change: LabelChange,
+    },
+    /// Until the nodes show it.
+    AwaitLabels(Labelling),
     /// Switches the name service on for the account.
     EnableNames,
     /// Until the name of the backends is published, for a while.
@@ -98,6 +104,17 @@ pub(crate) struct Labelling {
     pub(crate) left: BTreeMap<Uuid, String>,
 }
 
+/// What becomes of the label on one machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LabelChange {
+    /// It gets it.
+    On,
+    /// It loses it.
+    Off,
+    /// It has left the cluster, and everything of ours goes.
+    Left,
+}
+
 /// What came of planning beside the plan.
 #[derive(Debug, Default)]
 pub(crate) struct Planned {
@@ -145,7 +162,7 @@ pub(crate) fn change(field: &str, before: impl Into<Value>, after: impl Into<Val
     }
 }
 
-/// The steps of the label on nodes.
+/// The steps of the label on nodes, a machine each: says the step after which they show it.
 pub(crate) fn push_label(sketch: &mut Sketch, labelling: &Labelling, why: &str) -> Option<StepId> {
     let Labelling {
         label,
@@ -156,22 +173,43 @@ pub(crate) fn push_label(sketch: &mut Sketch, labelling: &Labelling, why: &str) 
     if on.is_empty() && off.is_empty() && left.is_empty() {
         return None;
     }
-    let names = |machines: &BTreeMap<Uuid, String>| -> Value {
-        let names: BTreeSet<&String> = machines.values().collect();
-        json!(names)
-    };
-    let mut changes = Vec::new();
-    if !on.is_empty() {
-        changes.push(change("added to", Value::Null, names(on)));
+    let all = [
+        (LabelChange::On, on),
+        (LabelChange::Off, off),
+        (LabelChange::Left, left),
+    ];
+    for (what, (id, name)) in all
+        .into_iter()
+        .flat_map(|(it, of)| of.iter().map(move |m| (it, m)))
+    {
+        let (before, after) = match what {
+            LabelChange::On => (Value::Null, json!(label)),
+            LabelChange::Off | LabelChange::Left => (json!(label), Value::Null),
+        };
+        let object = Object {
+            kind: MACHINE,
+            name: name.clone(),
+            id: Some(id.to_string()),
+        };
+        let why = match what {
+            LabelChange::On | LabelChange::Off => why,
+            LabelChange::Left => "the machine is no node of the cluster any more",
+        };
+        let action = Action::Label {
+            id: *id,
+            label: label.clone(),
+            change: what,
+        };
+        let remark = remark(Impact::InPlace, Some(why), &[]);
+        sketch.change(object, vec![change(LABEL, before, after)], &remark, action);
     }
-    for (field, machines) in [("removed from", off), ("left the cluster", left)] {
-        if !machines.is_empty() {
-            changes.push(change(field, names(machines), Value::Null));
-        }
-    }
-    let action = Action::Label(labelling.clone());
-    let remark = remark(Impact::InPlace, Some(why), &[]);
-    Some(sketch.change(new(LABEL, label), changes, &remark, action))
+    let remark = remark(
+        Impact::None,
+        Some("machines show it some seconds later"),
+        &[],
+    );
+    let action = Action::AwaitLabels(labelling.clone());
+    Some(sketch.wait(new(LABEL, label), &remark, action))
 }
 
 /// Changes of firewall rules, and the texts that rules have now.

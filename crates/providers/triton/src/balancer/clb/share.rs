@@ -334,6 +334,7 @@ async fn plan_own_machines(scene: &Scene<'_>, planned: &mut Planned) -> Result<(
             machine,
             why: "the Service names another machine".to_owned(),
             is_replaced: false,
+            is_ruined: false,
         })
         .collect();
     let out_of_dns = leaving

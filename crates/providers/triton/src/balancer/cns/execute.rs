@@ -30,8 +30,10 @@ pub(crate) const SOON: Duration = Duration::from_secs(1);
 pub(crate) enum Action {
     /// Switches the name service on.
     EnableNames,
-    /// Brings a machine to what is wanted on it: the number of the work.
+    /// Writes the tags of a machine: the number of the work.
     Tags(usize),
+    /// Until the machines show their tags: those that get something, or those that lose it.
+    AwaitTags { puts: bool },
     /// Changes a firewall rule.
     Rule(RuleChange),
     /// Waits until one of these machines has the name.
@@ -62,8 +64,11 @@ pub(crate) struct Hands {
     /// What may be said before all is done.
     pub(crate) before: Publication,
     pub(crate) ending: Ending,
-    pub(crate) told: BTreeSet<bool>,
+    /// Works that the keeper knows of.
+    pub(crate) told: BTreeSet<usize>,
     pub(crate) settled: BTreeMap<Question, Settled>,
+    /// Whether a machine could not be read or written.
+    pub(crate) has_failed: bool,
     pub(crate) finished: bool,
 }
 
@@ -75,7 +80,8 @@ impl Hands {
         };
         let progress = match action {
             Action::EnableNames => self.enable_names().await?,
-            Action::Tags(number) => self.bring(number).await?,
+            Action::Tags(number) => self.write(number).await?,
+            Action::AwaitTags { puts } => self.await_tags(puts).await?,
             Action::Rule(change) => {
                 change.carry_out(&self.shared.site.api).await?;
                 self.shared.rules.forget().await;
@@ -100,30 +106,89 @@ impl Hands {
         Ok(Progress::Done)
     }
 
-    /// Brings one machine to what is wanted; the others like it go along.
-    async fn bring(&mut self, number: usize) -> Result<Progress, CloudError> {
+    /// Writes the tags of one machine, and of no other: it is over when the write is on its way.
+    async fn write(&mut self, number: usize) -> Result<Progress, CloudError> {
         let Some(work) = self.works.get(number).cloned() else {
             return Ok(Progress::Done);
         };
-        if self.told.insert(work.puts()) {
-            self.tell(work.puts());
+        if self.told.insert(number) {
+            self.tell(&work);
         }
-        let mut failed = BTreeMap::new();
-        if work.questions().iter().any(|it| self.is_open(it)) {
-            failed = self.settle(work.puts()).await;
-        }
+        let keeper = Arc::clone(&self.shared.keeper);
         let mut wait: Option<Duration> = None;
         for question in work.questions() {
-            if let Some(error) = failed.remove(&question) {
+            if !self.is_open(&question) {
+                continue;
+            }
+            let about = about(&question);
+            let answer = keeper.settle(&self.cluster, work.machine, about).await;
+            if let Some(error) = self.note(&question, answer) {
                 return self.failed(&work, error);
             }
-            match self.settled.get(&question) {
-                Some(Settled::Working { after }) => wait = sooner(wait, *after),
-                Some(Settled::Refused(words)) => {
-                    return Ok(Progress::Skipped(refused(&work, words)));
+            if let Some(Settled::Working { after }) = self.settled.get(&question)
+                && !keeper.is_on_its_way(work.machine, about)
+            {
+                wait = sooner(wait, *after);
+            }
+        }
+        Ok(match (self.refusal(&work), wait) {
+            (Some(notice), _) => Progress::Skipped(notice),
+            (None, Some(after)) => Progress::Wait {
+                what: format!("machine {} to be free for a change", work.name),
+                after,
+            },
+            (None, None) => Progress::Done,
+        })
+    }
+
+    /// Waits until what was written shows. What somebody else has overwritten meanwhile is written once more.
+    async fn await_tags(&mut self, puts: bool) -> Result<Progress, CloudError> {
+        let works = self.works.iter().filter(|it| it.puts() == puts);
+        let works: Vec<Work> = works.cloned().collect();
+        let mut failed = self.settle(puts).await;
+        let mut wait: Option<Duration> = None;
+        for work in &works {
+            for question in work.questions() {
+                if let Some(error) = failed.remove(&question) {
+                    return self.failed(work, error);
                 }
+                if let Some(Settled::Working { after }) = self.settled.get(&question) {
+                    wait = sooner(wait, *after);
+                }
+            }
+        }
+        if let Some(after) = wait {
+            let what = "the machines to show their tags".to_owned();
+            return Ok(Progress::Wait { what, after });
+        }
+        let refused = works.iter().find_map(|work| self.refusal(work));
+        Ok(refused.map_or(Progress::Done, Progress::Skipped))
+    }
+
+    /// Keeps what came of a look at a machine; the answer is what failed.
+    fn note(
+        &mut self,
+        question: &Question,
+        answer: Result<Settled, CloudError>,
+    ) -> Option<CloudError> {
+        let settled = match answer {
+            Ok(settled) => settled,
+            Err(error) => return Some(error),
+        };
+        if settled == Settled::Done {
+            self.shared.memory.note_written(question.0);
+        }
+        self.settled.insert(question.clone(), settled);
+        None
+    }
+
+    /// Why the tags of a machine cannot be as they are wanted, if people have to be told.
+    fn refusal(&mut self, work: &Work) -> Option<Notice> {
+        for question in work.questions() {
+            match self.settled.get(&question) {
+                Some(Settled::Refused(words)) => return Some(refused(work, words)),
                 Some(Settled::Bad(bad)) if work.puts() => {
-                    return Ok(Progress::Skipped(bad_tag(&work.name, &bad.problem)));
+                    return Some(bad_tag(&work.name, &bad.problem));
                 }
                 Some(Settled::Pending { .. }) => {
                     // Nobody waits for it; the next plan tells it, once.
@@ -133,42 +198,36 @@ impl Hands {
                 }
                 // What is not ours, or cannot be understood, holds up no removal.
                 Some(
-                    Settled::Done | Settled::Gone | Settled::OtherCluster(_) | Settled::Bad(_),
+                    Settled::Done
+                    | Settled::Gone
+                    | Settled::Working { .. }
+                    | Settled::OtherCluster(_)
+                    | Settled::Bad(_),
                 )
                 | None => {}
             }
         }
-        Ok(match wait {
-            Some(after) => Progress::Wait {
-                what: format!("machine {} to show its tags", work.name),
-                after,
-            },
-            None => Progress::Done,
-        })
+        None
     }
 
-    /// Tells the keeper what is wanted on all machines that get something, or on all that lose it.
-    fn tell(&self, puts: bool) {
+    /// Tells the keeper what is wanted on a machine.
+    fn tell(&self, work: &Work) {
         let keeper = &self.shared.keeper;
-        for work in self.works.iter().filter(|it| it.puts() == puts) {
-            if work.release {
-                keeper.release(work.machine);
+        if work.release {
+            return keeper.release(work.machine);
+        }
+        if work.take_over {
+            keeper.take_over(work.machine);
+        }
+        let uid = &self.service.uid;
+        for (label, ports) in &work.labels {
+            if ports.is_some() {
+                self.shared.memory.holds(uid, label);
+            } else if work.stale.contains(label) && is_held(&self.shared, uid, work.machine, label)
+            {
                 continue;
             }
-            if work.take_over {
-                keeper.take_over(work.machine);
-            }
-            let uid = &self.service.uid;
-            for (label, ports) in &work.labels {
-                if ports.is_some() {
-                    self.shared.memory.holds(uid, label);
-                } else if work.stale.contains(label)
-                    && is_held(&self.shared, uid, work.machine, label)
-                {
-                    continue;
-                }
-                keeper.tell(work.machine, label, ports.clone());
-            }
+            keeper.tell(work.machine, label, ports.clone());
         }
     }
 
@@ -196,28 +255,21 @@ impl Hands {
             let answers = keeper.settle_all(&self.cluster, &machines, about).await;
             for (machine, answer) in answers {
                 let question = (machine, label.clone());
-                match answer {
-                    Ok(settled) => {
-                        if settled == Settled::Done {
-                            self.shared.memory.note_written(machine);
-                        }
-                        self.settled.insert(question, settled);
-                    }
-                    Err(error) => {
-                        failed.insert(question, error);
-                    }
+                if let Some(error) = self.note(&question, answer) {
+                    failed.insert(question, error);
                 }
             }
         }
         failed
     }
 
-    /// A machine that cannot be read or written holds up no other; if none can be, something else is
-    /// wrong.
-    fn failed(&self, work: &Work, error: CloudError) -> Result<Progress, CloudError> {
-        let mut settled = self.settled.values();
-        let some_are_well = settled.any(|it| *it == Settled::Done) || self.has_members;
-        if !work.puts() || !some_are_well {
+    /// A machine that cannot be read or written holds up no other; if the next one cannot be either, or there is
+    /// none, something else is wrong.
+    fn failed(&mut self, work: &Work, error: CloudError) -> Result<Progress, CloudError> {
+        let is_well = |it: &Settled| matches!(it, Settled::Done | Settled::Working { .. });
+        let some_are_well = self.settled.values().any(is_well) || self.has_members;
+        let is_first = !std::mem::replace(&mut self.has_failed, true) && self.works.len() > 1;
+        if !work.puts() || !(some_are_well || is_first) {
             return Err(error);
         }
         Ok(Progress::Skipped(Notice {
@@ -267,6 +319,10 @@ impl Executor for Hands {
     fn again(&self) -> Option<Duration> {
         self.ending.again
     }
+}
+
+fn about(question: &Question) -> About<'_> {
+    question.1.as_deref().map_or(About::Machine, About::Label)
 }
 
 /// Whether a label was put on a machine by another Service, which a plan need not know of: it may be newer.

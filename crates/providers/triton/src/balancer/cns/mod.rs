@@ -381,6 +381,7 @@ impl<'a> Making<'a> {
         });
         let mut bad = Vec::new();
         for work in works {
+            self.await_tags_before(Some(&work));
             let machine = scene.listing.machines.get(&work.machine);
             let tags = machine.map(|it| it.tags.clone()).unwrap_or_default();
             match plan::preview(&tags, &work, scene.cluster) {
@@ -403,6 +404,7 @@ impl<'a> Making<'a> {
                 }
             }
         }
+        self.await_tags_before(None);
         let text = format!("tag {SERVICES} of its machine cannot be understood and is left alone");
         if scene.wish.goal == Goal::Present {
             scene.shared.tell_nodes("BadCNSTag", &bad, &text);
@@ -410,6 +412,28 @@ impl<'a> Making<'a> {
         let members = labels.values().flat_map(BTreeMap::keys);
         let written: BTreeSet<Uuid> = self.works.iter().map(|it| it.machine).collect();
         self.has_members = members.into_iter().any(|id| !written.contains(id));
+    }
+
+    /// What machines get shows before others lose it, and all of it before the plan ends.
+    fn await_tags_before(&mut self, next: Option<&Work>) {
+        let Some(puts) = self.works.last().map(Work::puts) else {
+            return;
+        };
+        if next.is_some_and(|next| next.puts() == puts) {
+            return;
+        }
+        let object = Object {
+            kind: "DNS service",
+            name: self.scene.label.clone(),
+            id: None,
+        };
+        let remark = Remark {
+            impact: Impact::None,
+            reason: Some("machines show their tags some seconds later"),
+            needs: &[],
+        };
+        self.sketch
+            .wait(object, &remark, Action::AwaitTags { puts });
     }
 
     /// The name, where it is published, and what is shown of it.
@@ -566,6 +590,7 @@ impl<'a> Making<'a> {
             ending: self.ending,
             told: BTreeSet::new(),
             settled: BTreeMap::new(),
+            has_failed: false,
         };
         Draft::new(plan, Box::new(hands))
     }

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bowline_core::{
-    BoxFuture, Cloud as _, Cluster, ClusterError, Goal, Kept, KeptKind, KeptObject, News, Node,
-    Secret,
+    BoxFuture, Cloud as _, Cluster, ClusterError, Draft, Goal, Kept, KeptKind, KeptObject, News,
+    Node, Progress, Run, Secret, Verb,
 };
 use serde_json::json;
 
@@ -77,14 +77,42 @@ async fn while_the_name_service_is_down_nothing_is_begun_and_removals_wait() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn proof_case_45_a_step_writes_one_machine_and_a_wait_writes_none() {
+    let mut shop = Shop::new();
+    shop.add("web");
+    let Draft {
+        plan, mut executor, ..
+    } = shop.draft("web", Goal::Present).await.unwrap();
+    let mut run = Run::new(plan.clone());
+    shop.changes();
+    let mut written = 0;
+    while let Some(step) = run.next_step() {
+        let progress = executor.carry_out(step).await.unwrap();
+        let changes = shop.changes().len();
+        let most = usize::from(plan.steps[step].verb != Verb::Wait);
+        assert!(changes <= most, "{:?}: {changes}", plan.steps[step]);
+        written += changes;
+        match progress {
+            Progress::Done => run.done(step),
+            Progress::Wait { after, .. } => tokio::time::sleep(after).await,
+            Progress::Skipped(notice) => panic!("{notice:?}"),
+        }
+    }
+    assert_eq!(shop.tags(), ["web.prod:30080"; 3]);
+    assert!(written >= 3, "{written}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_service_that_goes_while_its_tags_are_on_their_way_leaves_nothing() {
     let mut shop = Shop::new();
     shop.cloud
         .set_timings(|it| it.job = std::time::Duration::from_secs(5));
     shop.add("web");
     let mut draft = shop.draft("web", Goal::Present).await.unwrap();
-    draft.executor.carry_out(0).await.unwrap();
-    assert_eq!(shop.changes().len(), 3);
+    for step in 0..3 {
+        draft.executor.carry_out(step).await.unwrap();
+        assert_eq!(shop.changes().len(), 1, "one step, one machine");
+    }
     assert_eq!(shop.tags(), [""; 3]);
     shop.delete("web").await.good();
     shop.wait(60).await;

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use bowline_core::{CloudError, CloudErrorKind, Notice, Progress, StepId};
+use bowline_core::{CloudError, CloudErrorKind, Notice, Progress};
 use uuid::Uuid;
 
 use super::{Hands, POLL, error};
 use crate::api::{ApiError, Machine, MachineAction, MachineState, NewMachine};
-use crate::balancer::clb::machines::{Blueprint, is_ours};
+use crate::balancer::clb::machines::{Blueprint, is_ours, runs};
 use crate::balancer::clb::memory::MOST_FAILURES;
 use crate::balancer::clb::{metadata, observe, portmap};
 
@@ -108,78 +108,52 @@ impl Hands {
         })
     }
 
-    /// Until the machine in that seat runs; one that fails, or takes too long, is destroyed.
-    pub(super) async fn await_running(
-        &mut self,
-        step: StepId,
-        seat: u8,
-    ) -> Result<Progress, CloudError> {
+    /// Until the machine in that seat runs. One that fails, or takes too long, goes with the next plan.
+    pub(super) async fn await_running(&mut self, seat: u8) -> Result<Progress, CloudError> {
         let Some(id) = self.told.seats.get(&seat).map(|it| it.id) else {
             let message = format!("there is no machine in seat {seat} yet");
             return Err(error(CloudErrorKind::Invalid, message));
         };
-        let machine = observe::one(&self.shared.site, id).await?;
-        if let Some(what) = self.doomed.get(&seat).copied() {
-            return self.await_end(step, seat, machine, what);
-        }
-        let Some(machine) = machine else {
+        let Some(machine) = observe::one(&self.shared.site, id).await? else {
             self.told.seats.remove(&seat);
             let message = format!("machine {id} is gone before it ran");
             let lost = error(CloudErrorKind::Unavailable, message);
             return Err(lost.retry_after(Some(NEXT_TRY)));
         };
         let memory = &self.shared.clb;
+        if runs(&machine) {
+            memory.succeeded(&self.service.uid, id);
+            self.shared.site.roll.invalidate();
+            self.told.seats.insert(seat, machine);
+            return Ok(Progress::Done);
+        }
         let lasting = memory.in_the_making(&self.service.uid, id);
         let too_long = lasting >= self.shared.config.provision_timeout;
-        let what = match machine.state {
-            MachineState::Running => {
-                memory.succeeded(&self.service.uid, id);
-                self.shared.site.roll.invalidate();
-                self.told.seats.insert(seat, machine);
-                return Ok(Progress::Done);
+        match machine.state {
+            MachineState::Failed | MachineState::Deleted => {
+                self.ruined(seat, &machine, "has failed")
             }
-            MachineState::Failed | MachineState::Deleted => "has failed",
-            MachineState::Provisioning if too_long => "did not run in time",
-            _ => {
-                return Ok(Progress::Wait {
-                    what: format!("machine {} to run", machine.name),
-                    after: POLL,
-                });
+            MachineState::Provisioning if too_long => {
+                self.ruined(seat, &machine, "did not run in time")
             }
-        };
-        self.destroy(&machine).await?;
-        self.doomed.insert(seat, what);
-        self.begun.remove(&step);
-        self.await_end(step, seat, Some(machine), what)
+            _ => Ok(Progress::Wait {
+                what: format!("machine {} to run", machine.name),
+                after: POLL,
+            }),
+        }
     }
 
-    /// A machine that came to nothing goes, and another one is made when its name is free; but not without
-    /// end.
-    fn await_end(
+    /// A machine came to nothing. The next plan destroys it and makes another one; but not without end.
+    fn ruined(
         &mut self,
-        step: StepId,
         seat: u8,
-        machine: Option<Machine>,
-        what: &str,
+        machine: &Machine,
+        what: &'static str,
     ) -> Result<Progress, CloudError> {
-        self.is_new(step);
-        let limit = self.shared.config.delete_timeout;
-        let left = machine.filter(|it| !it.state.is_over());
-        if let Some(left) = left.filter(|_| self.lasting(step) < limit) {
-            return Ok(Progress::Wait {
-                what: format!("machine {}, which {what}, to be gone", left.name),
-                after: POLL,
-            });
-        }
-        self.doomed.remove(&seat);
-        let name = self.blueprint()?.name(seat);
-        let id = self
-            .told
-            .seats
-            .remove(&seat)
-            .map(|it| it.id)
-            .unwrap_or_default();
-        let count = self.shared.clb.failed(&self.service.uid);
+        self.told.seats.remove(&seat);
+        self.shared.site.roll.invalidate();
+        let Machine { name, id, .. } = machine;
+        let count = self.shared.clb.failed(&self.service.uid, *id, what);
         if count >= MOST_FAILURES {
             let message = format!(
                 "machine {name} ({id}) {what}, as {} before it; the next try is in five minutes",
@@ -187,7 +161,8 @@ impl Hands {
             );
             return Ok(self.hold("CLBProvisionFailed", message));
         }
-        let message = format!("machine {name} ({id}) {what}; another one is made");
+        let message =
+            format!("machine {name} ({id}) {what}; it is destroyed, and another one is made");
         let failed = error(CloudErrorKind::Unavailable, message);
         Err(failed.retry_after(Some(NEXT_TRY)))
     }

@@ -1,6 +1,7 @@
 //! The nodes behind: their label and their name.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bowline_core::{CloudError, Progress, StepId};
@@ -9,7 +10,7 @@ use uuid::Uuid;
 
 use super::Hands;
 use crate::balancer::clb::backend::Form;
-use crate::balancer::clb::plan::Labelling;
+use crate::balancer::clb::plan::{LabelChange, Labelling};
 use crate::balancer::names;
 use crate::tags::{About, Settled};
 
@@ -31,11 +32,48 @@ impl Hands {
         Ok(Progress::Done)
     }
 
-    /// Tells the keeper, and asks it until all is so, or cannot be for now: nobody waits for a machine whose
-    /// compute node is down.
+    /// Writes the label of one machine, and of no other: it is over when the write is on its way, or cannot be made for
+    /// now.
     pub(super) async fn label(
         &mut self,
-        step: StepId,
+        id: Uuid,
+        label: &str,
+        change: LabelChange,
+    ) -> Result<Progress, CloudError> {
+        let keeper = Arc::clone(&self.shared.keeper);
+        let about = match change {
+            LabelChange::On => {
+                keeper.tell(id, label, Some(BTreeSet::from([None])));
+                About::Label(label)
+            }
+            LabelChange::Off => {
+                keeper.tell(id, label, None);
+                About::Label(label)
+            }
+            LabelChange::Left => {
+                keeper.release(id);
+                About::Machine
+            }
+        };
+        match keeper.settle(&self.cluster, id, about).await {
+            Ok(Settled::Working { after }) if !keeper.is_on_its_way(id, about) => {
+                Ok(Progress::Wait {
+                    what: format!("machine {id} to be free for a change"),
+                    after,
+                })
+            }
+            Ok(_) => Ok(Progress::Done),
+            Err(error) => {
+                // Whether the others can be labelled is seen at the end.
+                warn!(machine = %id, label, error = error.chain(), "its label is not changed yet");
+                Ok(Progress::Done)
+            }
+        }
+    }
+
+    /// Asks until all nodes show it, or cannot for now: nobody waits for a machine whose compute node is down.
+    pub(super) async fn await_labels(
+        &mut self,
         labelling: &Labelling,
     ) -> Result<Progress, CloudError> {
         let Labelling {
@@ -44,19 +82,7 @@ impl Hands {
             off,
             left,
         } = labelling;
-        if self.is_new(step) {
-            let keeper = &self.shared.keeper;
-            for id in on.keys() {
-                keeper.tell(*id, label, Some(BTreeSet::from([None])));
-            }
-            for id in off.keys() {
-                keeper.tell(*id, label, None);
-            }
-            for id in left.keys() {
-                keeper.release(*id);
-            }
-        }
-        let keeper = std::sync::Arc::clone(&self.shared.keeper);
+        let keeper = Arc::clone(&self.shared.keeper);
         let machines: BTreeSet<Uuid> = on.keys().chain(off.keys()).copied().collect();
         let about = About::Label(label);
         let mut answers = keeper.settle_all(&self.cluster, &machines, about).await;

@@ -4,7 +4,6 @@ use bowline_core::{CloudError, CloudErrorKind, Notice, Progress, StepId};
 use uuid::Uuid;
 
 use super::{Hands, POLL, error};
-use crate::api::Machine;
 use crate::balancer::clb::machines::is_ours;
 use crate::balancer::clb::{observe, plan};
 
@@ -32,22 +31,16 @@ impl Hands {
                 message,
             }));
         }
-        self.destroy(&machine).await?;
-        Ok(Progress::Done)
-    }
-
-    /// `machine` must have been read right before.
-    pub(super) async fn destroy(&self, machine: &Machine) -> Result<(), CloudError> {
-        let Machine { id, name, .. } = machine;
-        if !is_ours(machine, &self.cluster, &self.service.uid) {
+        if !is_ours(&machine, &self.cluster, &self.service.uid) {
+            let name = &machine.name;
             let message = format!(
                 "machine {name} ({id}) does not say any more that it is this Service's, and stays"
             );
             return Err(error(CloudErrorKind::Conflict, message));
         }
-        self.shared.site.api.delete_machine(*id).await?;
+        self.shared.site.api.delete_machine(id).await?;
         self.shared.site.roll.invalidate();
-        Ok(())
+        Ok(Progress::Done)
     }
 
     pub(super) async fn await_gone(
@@ -56,12 +49,11 @@ impl Hands {
         id: Uuid,
     ) -> Result<Progress, CloudError> {
         self.is_new(step);
-        let Some(machine) = observe::one(&self.shared.site, id).await? else {
+        let machine = observe::one(&self.shared.site, id).await?;
+        let Some(machine) = machine.filter(|it| !it.state.is_over()) else {
+            self.shared.clb.is_gone(&self.service.uid, id);
             return Ok(Progress::Done);
         };
-        if machine.state.is_over() {
-            return Ok(Progress::Done);
-        }
         let limit = self.shared.config.delete_timeout;
         if self.lasting(step) >= limit {
             let message = format!(

@@ -48,7 +48,7 @@ pub(crate) fn reconcile(wanted: &Wanted<'_>, lineup: &Lineup) -> Planned {
         ready: Vec::new(),
     };
     planner.label();
-    planner.make_room_for_the_address();
+    planner.make_room();
     planner.missing();
     planner.kept();
     planner.rules();
@@ -86,11 +86,16 @@ impl<'a> Planner<'a> {
         self.base.extend(step);
     }
 
-    /// An address that only one machine can have is free before the next one is made.
-    fn make_room_for_the_address(&mut self) {
+    /// An address that only one machine can have, and the name of one that came to nothing, are free before the next
+    /// one is made.
+    fn make_room(&mut self) {
         let wanted = self.wanted;
         for leaving in self.in_the_way() {
-            let why = format!("{}, and its successor gets its address", leaving.why);
+            let why = if leaving.is_ruined {
+                leaving.why.clone()
+            } else {
+                format!("{}, and its successor gets its address", leaving.why)
+            };
             let (machine, base) = (&leaving.machine, self.base.clone());
             let gone = push_removal(self.sketch(), machine, &why, wanted.may_unprotect, &base);
             match gone {
@@ -100,10 +105,12 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// Machines that go and have the one address.
+    /// Machines that go and have the one address, or came to nothing.
     fn in_the_way(&self) -> Vec<&'a Leaving> {
         let (blueprint, lineup) = (self.wanted.blueprint, self.lineup);
-        let taken = |it: &&Leaving| it.is_replaced && blueprint.has_the_address(&it.machine);
+        let taken = |it: &&Leaving| {
+            it.is_ruined || it.is_replaced && blueprint.has_the_address(&it.machine)
+        };
         lineup.leaving.iter().filter(taken).collect()
     }
 
