@@ -103,6 +103,7 @@ impl Redactor {
     pub fn body(&self, body: &[u8]) -> String {
         match page_title(body) {
             Some(title) => {
+                let title = hide_pairs(&self.values(&title));
                 let title = excerpt(&self.text(&title), TITLE_EXCERPT);
                 let titled = match title.as_str() {
                     "" => String::new(),

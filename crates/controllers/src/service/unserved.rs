@@ -86,6 +86,7 @@ impl ServiceController {
             Due::Now => {
                 let text = unserved.advice(self.clouds.names().all());
                 self.tell(service, EventType::Warning, reason, &text);
+                self.parts.metrics.services.unserved(reason);
                 Outcome::Done
             }
             Due::In(left) => Outcome::Later(left),

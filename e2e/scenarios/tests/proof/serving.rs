@@ -37,9 +37,13 @@ fn proof_case_41_of_two_managers_that_hold_each_other_s_lease_one_leads() {
         bench.cloud().say("n1", runs("n1", "10.0.0.1"));
         bench.put(fresh("n1")).await;
         bench.until_initialized("n1").await;
-        assert!(first.leads() != second.leads());
+        let has = |manager: &Replica, lease: &str| {
+            let series = format!("leader_election_master_status{{name=\"{lease}\"}}");
+            manager.metric(&series) == Some(1.0)
+        };
+        assert!(LEASES.into_iter().all(|it| has(&first, it) != has(&second, it)));
         // The other one takes its turn.
-        let (leader, standby) = if first.leads() {
+        let (leader, standby) = if has(&first, a) {
             (first, second)
         } else {
             (second, first)
