@@ -43,7 +43,10 @@ fn what_is_not_json_is_hidden_by_pairs() {
             "Authorization: Bearer abc\r\nServer: x",
             "Authorization: [secret]\r\nServer: x",
         ),
-        ("a page: <p>password = hunter2</p>", "a page: <p>password = [secret]</p>"),
+        (
+            "a page: <p>password = hunter2</p>",
+            "a page: <p>password = [secret]</p>",
+        ),
         (
             "<title>password = hunter2</title> password = hunter3",
             r#"a page of 52 bytes titled "password = [secret]""#,

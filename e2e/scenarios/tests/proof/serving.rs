@@ -41,7 +41,11 @@ fn proof_case_41_of_two_managers_that_hold_each_other_s_lease_one_leads() {
             let series = format!("leader_election_master_status{{name=\"{lease}\"}}");
             manager.metric(&series) == Some(1.0)
         };
-        assert!(LEASES.into_iter().all(|it| has(&first, it) != has(&second, it)));
+        assert!(
+            LEASES
+                .into_iter()
+                .all(|it| has(&first, it) != has(&second, it))
+        );
         // The other one takes its turn.
         let (leader, standby) = if has(&first, a) {
             (first, second)
