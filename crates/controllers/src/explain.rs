@@ -73,6 +73,8 @@ pub struct Testimony {
     pub candidate: Candidate,
     /// What kind of cloud it is.
     pub provider: &'static str,
+    /// How it recognises machines, if not by name.
+    pub recognises_by: Option<&'static str>,
     /// Whether the node has a provider id at all.
     pub has_id: bool,
     /// Whether it describes the node.
@@ -149,6 +151,7 @@ async fn explain(
         Testimony {
             candidate,
             provider: cloud.provider(),
+            recognises_by: cloud.recognises_by(),
             has_id: node.provider_id.is_some(),
             voice: cloud.voice(node),
             answer,

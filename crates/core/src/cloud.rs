@@ -130,6 +130,12 @@ pub trait Cloud: Send + Sync + 'static {
         Box::pin(std::future::pending())
     }
 
+    /// How a new node's machine is recognised, and what to check if it is not: for a cloud that goes by something else
+    /// than names, and whose nodes are its own, so that one that it does not know is told.
+    fn recognises_by(&self) -> Option<&'static str> {
+        None
+    }
+
     /// The reason of the event about a node whose provider id is [`Claim::Malformed`].
     fn malformed_reason(&self) -> &'static str {
         "MalformedProviderID"

@@ -44,6 +44,8 @@ pub enum Unserved {
     },
     /// It is to go and cannot because of the finalizer, no cloud is the default, and nothing says that it was ours.
     Held,
+    /// It is no longer of type `LoadBalancer`, has the finalizer, and nothing says that we put it there.
+    Unproven,
 }
 
 impl Unserved {
@@ -75,6 +77,12 @@ impl Unserved {
                 "It cannot be deleted: it has no class, no cloud is the default, and nothing says that Bowline made its \
                  load balancer. If somebody else did, it waits for them. If a cloud of Bowline's did, make that cloud the \
                  default again (services.defaultCloud), {way_out}"
+            ),
+            Self::Unproven => format!(
+                "The finalizer {CLEANUP_FINALIZER} stays: the Service is no longer of type LoadBalancer, and neither its \
+                 conditions nor any configured cloud show that Bowline made a load balancer for it. If another controller \
+                 did, it removes the finalizer when it runs. Otherwise make sure that nothing is left of the load \
+                 balancer, and remove the finalizer by hand"
             ),
         }
     }
@@ -126,7 +134,8 @@ impl BalancerClouds {
                 _ => Handling::Nothing,
             }
         } else if service.has_finalizer() {
-            // The API server forgets the class with the type: any of ours may have served it.
+            // The API server forgets the class with the type: any of ours may have served it, or none, which only
+            // the clouds can tell if nothing else does.
             Handling::CleanUp(self.names.clone())
         } else {
             Handling::Nothing

@@ -111,8 +111,8 @@ pub use run::{Run, StepState};
 pub use secret::Secret;
 pub use selector::{Selector, SelectorError};
 pub use service::{
-    CLEANUP_FINALIZER, Condition, Ingress, IpMode, Protocol, READY_CONDITION, Service, ServiceKey,
-    ServicePort, TrafficPolicy,
+    CLEANUP_FINALIZER, Condition, Ingress, IpMode, Protocol, READY_CONDITION, REMOVED_REASON,
+    Service, ServiceKey, ServicePort, TrafficPolicy,
 };
 pub use setting::{Origin, Setting, SettingError};
 pub use sight::{By, Sight, Unproven};

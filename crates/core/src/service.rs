@@ -10,6 +10,8 @@ pub const CLEANUP_FINALIZER: &str = "service.kubernetes.io/load-balancer-cleanup
 /// The condition that tells how a Service's load balancer stands. We write it on Services that we serve, and nobody else
 /// does. True: it is as the Service wants it. Unknown: the cloud cannot be read.
 pub const READY_CONDITION: &str = "bowline.dev/LoadBalancerReady";
+/// Its reason once the load balancer is gone: from then on the finalizer is that of whoever serves the Service next.
+pub const REMOVED_REASON: &str = "Removed";
 
 /// Namespace and name: what a Service is called as long as it lives.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -83,7 +85,8 @@ impl Service {
     /// Whether it carries what only we write on Services that we serve. Others have the same finalizer; and one that was
     /// right when we took it over carries nothing of ours.
     pub fn was_served_by_us(&self) -> bool {
-        self.conditions.iter().any(|it| it.kind == READY_CONDITION)
+        let ours = |it: &Condition| it.kind == READY_CONDITION && it.reason != REMOVED_REASON;
+        self.conditions.iter().any(ours)
     }
 
     /// The port that health checks of a load balancer must ask, if only nodes with local

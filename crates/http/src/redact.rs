@@ -18,6 +18,8 @@ use crate::route::SEGMENT;
 pub const HIDDEN: &str = "[secret]";
 /// How much of a body that is not understood goes into an error.
 pub const BODY_EXCERPT: usize = 300;
+/// How much of a page's title goes there.
+const TITLE_EXCERPT: usize = 80;
 /// How much of a body is looked at to make the excerpt: far more than it can show.
 const BODY_EXAMINED: usize = 256 * 1024;
 /// Forms of secrets remembered. A token renewed every hour leaves about six forms each time, so
@@ -96,9 +98,21 @@ impl Redactor {
         hide_query(&hide_userinfo(&text))
     }
 
-    /// A body for people: at most [`BODY_EXCERPT`] bytes, nothing secret in it.
+    /// A body for people: at most [`BODY_EXCERPT`] bytes, nothing secret in it. Of a page, as a proxy in between sends
+    /// it, only the title and the length: its tags help nobody.
     pub fn body(&self, body: &[u8]) -> String {
-        self.body_up_to(body, BODY_EXCERPT)
+        match page_title(body) {
+            Some(title) => {
+                let title = hide_pairs(&self.values(&title));
+                let title = excerpt(&self.text(&title), TITLE_EXCERPT);
+                let titled = match title.as_str() {
+                    "" => String::new(),
+                    title => format!(" titled {title:?}"),
+                };
+                format!("a page of {} bytes{titled}", body.len())
+            }
+            None => self.body_up_to(body, BODY_EXCERPT),
+        }
     }
 
     /// The same with another length.
@@ -317,6 +331,24 @@ fn value_length(separator: &str, value: &str) -> usize {
 }
 
 /// The beginning of a text, cut between characters.
+/// The title of a page in HTML or XML, empty if it has none; none if the body is no page.
+fn page_title(body: &[u8]) -> Option<String> {
+    let text = String::from_utf8_lossy(&body[..body.len().min(BODY_EXAMINED)]);
+    let text = text.trim_start_matches(|c: char| c.is_whitespace() || c == '\u{feff}');
+    if !text.starts_with('<') {
+        return None;
+    }
+    // Of the same length, so that places in one are places in the other.
+    let lower = text.to_ascii_lowercase();
+    let title = lower.find("<title").and_then(|tag| {
+        let start = tag + lower[tag..].find('>')? + 1;
+        let end = start + lower[start..].find("</")?;
+        Some(&text[start..end])
+    });
+    let words: Vec<&str> = title.unwrap_or_default().split_whitespace().collect();
+    Some(words.join(" "))
+}
+
 pub(crate) fn excerpt(text: &str, limit: usize) -> String {
     if text.len() <= limit {
         return text.to_owned();

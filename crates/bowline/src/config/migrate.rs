@@ -401,28 +401,32 @@ impl Adopter<'_> {
         if self.variables.contains(name) {
             return self.store(path);
         }
+        let (key, cloud) = (secret_key(path), self.name);
+        self.remarks.push(format!(
+            "settings.{path}: a reference to the variable {name}, which the manager's own process must have (with the \
+             chart: extraEnv), and which is read once. Better, store it as key {key} of a Secret {cloud} in the \
+             manager's namespace, and write {{secret: {{name: {cloud}, key: {key}}}}}: a changed Secret is used without a restart"
+        ));
         json!({"environment": name})
     }
 
     /// A secret that the original has in its file or on its command line, or in a variable that is taken.
     fn store(&mut self, path: &str) -> Json {
-        let key: String = path
-            .chars()
-            .map(|c| {
-                if c.is_ascii_alphanumeric() || c == '.' {
-                    c
-                } else {
-                    '-'
-                }
-            })
-            .collect();
-        let name = self.name;
+        let (key, name) = (secret_key(path), self.name);
         self.remarks.push(format!(
             "settings.{path}: a secret does not stand in a configuration; store the original's as key {key} of a Secret \
              {name} in the manager's namespace"
         ));
         json!({"secret": {"name": name, "key": key}})
     }
+}
+
+/// The key of a Secret for what stands at that path.
+fn secret_key(path: &str) -> String {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || c == '.';
+    path.chars()
+        .map(|c| if allowed(c) { c } else { '-' })
+        .collect()
 }
 
 /// Whether a file of Triton's is YAML, by its first line that is no comment.

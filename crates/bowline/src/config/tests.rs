@@ -504,6 +504,17 @@ fn every_original_can_be_migrated() {
     assert!(
         made.text.contains("CLOUDSCALE_ACCESS_TOKEN") && made.text.contains("ownershipTags: false")
     );
+    let [remark] = made.remarks.as_slice() else {
+        panic!("{:?}", made.remarks);
+    };
+    for words in [
+        "settings.accessToken",
+        "the variable CLOUDSCALE_ACCESS_TOKEN",
+        "extraEnv",
+        "{secret: {name: mine, key: accessToken}}",
+    ] {
+        assert!(remark.contains(words), "{remark}");
+    }
 
     let made = migrated(
         "xenorchestra-cloud-controller-manager",

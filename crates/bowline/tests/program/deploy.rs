@@ -62,6 +62,16 @@ fn cloudscale_defect_d24_the_program_understands_the_arguments_and_variables() {
 }
 
 #[test]
+fn proof_case_39_no_manifest_opens_metrics_to_everybody_on_the_host_s_network() {
+    let several = file("deploy/several.yaml");
+    let manifests = SHIPPED.iter().map(|shipped| file(shipped.path));
+    for text in manifests.chain([several]) {
+        assert!(text.contains("hostNetwork: true"));
+        assert!(!text.contains("always-allow-paths"), "{text}");
+    }
+}
+
+#[test]
 fn cloudscale_defect_d24_the_credentials_come_from_the_originals_secret() {
     for shipped in SHIPPED {
         let env = shipped.container().env.unwrap();

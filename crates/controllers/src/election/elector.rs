@@ -1,6 +1,7 @@
 //! Runs the election against the API server: acquire, renew, release.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use bowline_http::{Clock, Random};
 use jiff::Timestamp;
@@ -17,6 +18,9 @@ use super::terms::{ElectionError, LeaseName, Loss, Lost, Observer, Timing, Wait}
 const JITTER_FACTOR: f64 = 1.2;
 /// Looks at the Lease while giving it back; each needs one GET and one PUT.
 const RELEASE_TRIES: u32 = 2;
+/// Retry periods beyond a lease duration that others are kept waiting for a further Lease: one that runs out is seen to
+/// have done so at the next look, and the longest pause before it is a little more than two of them.
+const PATIENCE_RETRIES: u32 = 3;
 
 /// Who competes for which Lease, and how.
 pub struct Candidate {
@@ -52,6 +56,26 @@ pub struct Elector {
     ended: Option<String>,
     /// From whom the Lease was taken because it did not give it back.
     predecessor: Option<String>,
+    kin: Kin,
+    /// Whether it is the Lease that replicas compete for, and not one that is needed besides.
+    own: bool,
+}
+
+/// Who holds the Lease that replicas compete for, once it was looked at: who holds a further Lease as well is one of them,
+/// and no stranger that people would have to hear of.
+#[derive(Clone, Default)]
+pub(super) struct Kin(Arc<Mutex<Option<String>>>);
+
+impl Kin {
+    fn holder(&self) -> Option<String> {
+        let holder = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        holder.clone()
+    }
+
+    fn note(&self, holder: &str) {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        *known = Some(holder.to_owned());
+    }
 }
 
 /// What one attempt found.
@@ -92,7 +116,27 @@ impl Elector {
             leading: false,
             ended: None,
             predecessor: None,
+            kin: Kin::default(),
+            own: true,
         }
+    }
+
+    /// The same, as one of several: those have the replicas' own Lease in common.
+    #[must_use]
+    pub(super) fn of(mut self, kin: &Kin, own: bool) -> Self {
+        self.kin = kin.clone();
+        self.own = own;
+        self
+    }
+
+    /// Whether it is the Lease that replicas compete for.
+    pub(super) fn is_own(&self) -> bool {
+        self.own
+    }
+
+    /// How long others are kept waiting for this Lease.
+    pub(super) fn patience(&self) -> Duration {
+        self.timing.lease_duration + PATIENCE_RETRIES * self.timing.retry_period
     }
 
     /// The fence of this Lease: shut until it is held. Its health belongs into `/healthz`.
@@ -120,23 +164,53 @@ impl Elector {
         }
     }
 
-    async fn pause(&self) {
+    /// Looks at the Lease, and tells whom it waits for if it is not to be had.
+    pub(super) async fn is_free(&mut self) -> bool {
+        if let Err(error) = self.look().await {
+            let wait = Wait::Failing(error.chain());
+            self.observer.waiting(&self.lease, None, &wait);
+            return false;
+        }
+        let free = self.decide(Instant::now(), self.clock.now()) != Act::Wait;
+        if let Some((lease, seen)) = self.seen.as_ref().filter(|_| !free) {
+            self.report(lease, &seen.record.holder);
+        }
+        free
+    }
+
+    /// Tells who has the Lease, unless it is one of us, or may be.
+    fn report(&self, lease: &Lease, holder: &str) {
+        let wait = Wait::HeldBy(holder);
+        match self.kin.holder() {
+            Some(kin) if !self.own && kin == holder => self.observer.standing_by(&self.lease),
+            None if !self.own => {}
+            _ => self.observer.waiting(&self.lease, Some(lease), &wait),
+        }
+    }
+
+    pub(super) async fn pause(&self) {
         sleep(self.random.jitter(self.timing.retry_period, JITTER_FACTOR)).await;
     }
 
     /// Competes until the Lease is ours. Survives an API server that is away; can be dropped at any
     /// point.
     pub async fn acquire(mut self) -> Held {
+        self.compete().await;
+        self.hold()
+    }
+
+    /// What [`acquire`](Self::acquire) waits for.
+    pub(super) async fn compete(&mut self) {
         tracing::info!(lease = %self.lease, identity = self.identity, "competing for the lease");
         let mut told = String::new();
         loop {
             let (now, sick) = match self.attempt().await {
                 Ok(Attempt::Ours) => break,
                 Ok(Attempt::HeldBy(holder)) => {
-                    let seen = self.seen.as_ref().map(|(lease, _)| lease);
-                    let wait = Wait::HeldBy(&holder);
-                    self.observer.waiting(&self.lease, seen, &wait);
-                    (wait.to_string(), false)
+                    if let Some((lease, _)) = &self.seen {
+                        self.report(lease, &holder);
+                    }
+                    (Wait::HeldBy(&holder).to_string(), false)
                 }
                 Err(error) => {
                     let wait = Wait::Failing(error.chain());
@@ -155,6 +229,10 @@ impl Elector {
             }
             self.pause().await;
         }
+    }
+
+    /// To be called right after [`compete`](Self::compete).
+    pub(super) fn hold(mut self) -> Held {
         self.leading = true;
         self.announce("became leader", true);
         Held(self)
@@ -236,7 +314,15 @@ impl Elector {
             let record = Record::from_spec(lease.spec.as_ref());
             (lease, Sighting::look(before, record, Instant::now()))
         });
+        self.note_kin();
         Ok(())
+    }
+
+    fn note_kin(&self) {
+        let holder = self.seen.as_ref().map(|(_, seen)| &seen.record.holder);
+        if self.own {
+            self.kin.note(holder.map_or("", String::as_str));
+        }
     }
 
     /// Creates or replaces the Lease; the resource version guards against anybody in between.
@@ -251,6 +337,7 @@ impl Elector {
                 since: sent,
             },
         ));
+        self.note_kin();
         // An answer that came after the deadline is no leadership; the fence knows.
         if self.fence.renew(sent, date).is_err() {
             let limit = self.timing.renew_deadline;
@@ -358,7 +445,20 @@ impl Held {
     /// Gives the Lease back, so that another replica can lead at once. Only after all work stopped:
     /// the fence shuts first. A Lease that is no longer ours is left alone.
     pub async fn release(self) -> Result<(), ElectionError> {
+        self.give_back().await.1
+    }
+
+    /// The same, and the candidate may compete again.
+    pub(super) async fn give_back(self) -> (Elector, Result<(), ElectionError>) {
         let Self(mut elector) = self;
+        let released = elector.release().await;
+        (elector, released)
+    }
+}
+
+impl Elector {
+    async fn release(&mut self) -> Result<(), ElectionError> {
+        let elector = self;
         elector.fence.shut();
         elector.leading = false;
         let mut result = Ok(());

@@ -2,9 +2,11 @@
 //!
 //! ```text
 //!  compete for the first ─▶ then for each of the others in order ─▶ all are held ─▶ work
-//!                            (those held are renewed, those whose        │
-//!                             turn has not come are looked at)           ▼
-//!                                          one is lost: all is over · the end: given back, last first
+//!        ▲                   (those held are renewed, those whose        │
+//!        │                    turn has not come are looked at)           ▼
+//!        │                          │                one is lost: all is over · the end: given back, last first
+//!        │                          ▼
+//!        └── until all are free ◀── one takes too long: given back
 //! ```
 
 use std::collections::VecDeque;
@@ -13,8 +15,9 @@ use std::future::pending;
 use std::pin::pin;
 
 use futures::future::{join_all, select_all};
+use tokio::time::sleep;
 
-use super::elector::{Elector, Held};
+use super::elector::{Elector, Held, Kin};
 use super::fence::Fence;
 use super::terms::{ElectionError, Lost};
 use crate::stop::Stop;
@@ -38,18 +41,24 @@ pub enum Interrupted {
 enum Turn {
     Lost(Lost),
     Stopped,
-    Ours(Box<Held>),
+    Ours,
+    TooLong,
 }
 
 impl LeaseSet {
-    /// The Lease that replicas compete for, and those that its holder has to have besides. The others
-    /// are acquired in the order of their names, so that two processes that want the same Leases
-    /// never wait for each other; one Lease counts once.
-    pub fn new(first: Elector, mut others: Vec<Elector>) -> Self {
-        others.sort_by(|a, b| a.lease().cmp(b.lease()));
-        others.dedup_by(|a, b| a.lease() == b.lease());
-        others.retain(|other| other.lease() != first.lease());
-        Self(std::iter::once(first).chain(others).collect())
+    /// The Lease that replicas compete for, and those that its holder has to have besides. All are acquired in the
+    /// order of their names, whichever is whose own: so two processes never wait for each other. One Lease counts once.
+    pub fn new(own: Elector, others: Vec<Elector>) -> Self {
+        let kin = Kin::default();
+        let others = others
+            .into_iter()
+            .filter(|other| other.lease() != own.lease())
+            .map(|other| other.of(&kin, false));
+        let mut all: Vec<Elector> = others.collect();
+        all.push(own.of(&kin, true));
+        all.sort_by(|a, b| a.lease().cmp(b.lease()));
+        all.dedup_by(|a, b| a.lease() == b.lease());
+        Self(all.into())
     }
 
     /// All fences in one, shut until all Leases are held.
@@ -58,43 +67,90 @@ impl LeaseSet {
         fences.fold(Fence::open(), |all, fence| all.and(&fence))
     }
 
-    /// Competes for one Lease after the other while renewing those already held.
-    ///
-    /// Whoever lost the first Lease has lost the right to work, whatever else it still holds: what it
-    /// left behind is taken over at once, instead of waiting for each to run out.
+    /// Competes until all are held. Who has some and waits too long for another gives them back: a process that goes
+    /// by another order may need them. It takes none again before all can be had.
     pub async fn acquire(self, stop: &Stop) -> Result<HeldSet, Interrupted> {
         let Self(mut waiting) = self;
-        let mut held = HeldSet(Vec::new());
-        while let Some(mut next) = waiting.pop_front() {
-            let rest = match held.0.first() {
-                Some(first) => {
-                    next.succeed(first.predecessor());
-                    waiting.make_contiguous()
-                }
-                // A standby looks at nothing but the first.
-                None => &mut [],
-            };
-            match turn(&mut held, next, rest, stop).await {
-                Turn::Ours(one) => held.0.push(*one),
+        loop {
+            let mut held = HeldSet(Vec::new());
+            match take(&mut held, &mut waiting, stop).await {
+                Turn::Ours => return Ok(held),
                 Turn::Stopped => return Err(Interrupted::Stopped(held)),
                 Turn::Lost(lost) => return Err(Interrupted::Lost(lost)),
+                Turn::TooLong => {}
+            }
+            for elector in held.give_back().await {
+                waiting.push_front(elector);
+            }
+            let free = until_free(waiting.make_contiguous());
+            if stop.unless_given(free).await.is_none() {
+                return Err(Interrupted::Stopped(HeldSet(Vec::new())));
             }
         }
-        Ok(held)
     }
 }
 
-async fn turn(held: &mut HeldSet, next: Elector, rest: &mut [Elector], stop: &Stop) -> Turn {
+/// Competes for one Lease after the other while renewing those already held.
+///
+/// Whoever lost the first Lease has lost the right to work, whatever else it still holds: what it
+/// left behind is taken over at once, instead of waiting for each to run out.
+async fn take(held: &mut HeldSet, waiting: &mut VecDeque<Elector>, stop: &Stop) -> Turn {
+    while let Some(mut next) = waiting.pop_front() {
+        next.succeed(held.0.first().and_then(Held::predecessor));
+        let rest = if held.is_empty() && next.is_own() {
+            // A standby looks at nothing but its own.
+            &mut []
+        } else {
+            waiting.make_contiguous()
+        };
+        match turn(held, &mut next, rest, stop).await {
+            Turn::Ours => held.0.push(next.hold()),
+            ended => {
+                if matches!(ended, Turn::TooLong) {
+                    tracing::info!(lease = %next.lease(), "it takes too long: what is held is given back");
+                }
+                waiting.push_front(next);
+                return ended;
+            }
+        }
+    }
+    Turn::Ours
+}
+
+async fn turn(held: &mut HeldSet, next: &mut Elector, rest: &mut [Elector], stop: &Stop) -> Turn {
+    let patience = (!held.is_empty()).then(|| next.patience());
     let renewing = pin!(held.renew());
     let following = pin!(follow(rest));
-    let acquiring = pin!(next.acquire());
+    let competing = pin!(next.compete());
+    let too_long = pin!(async {
+        match patience {
+            Some(patience) => sleep(patience).await,
+            None => pending().await,
+        }
+    });
     tokio::select! {
         // Losing one matters more than gaining another.
         biased;
         lost = renewing => Turn::Lost(lost),
         () = stop.given() => Turn::Stopped,
-        one = acquiring => Turn::Ours(Box::new(one)),
+        () = competing => Turn::Ours,
+        () = too_long => Turn::TooLong,
         never = following => match never {},
+    }
+}
+
+/// Looks at all Leases until none is anybody else's.
+async fn until_free(electors: &mut [Elector]) {
+    loop {
+        let looks = electors.iter_mut().map(|elector| {
+            elector.succeed(None);
+            elector.is_free()
+        });
+        let free = join_all(looks).await;
+        match electors.first() {
+            Some(first) if free.contains(&false) => first.pause().await,
+            _ => return,
+        }
     }
 }
 
@@ -137,5 +193,19 @@ impl HeldSet {
             result = result.and(released);
         }
         result
+    }
+
+    /// The same, and the candidates may compete again. One that cannot be given back runs out.
+    async fn give_back(self) -> Vec<Elector> {
+        self.fence().shut();
+        let mut electors = Vec::new();
+        for held in self.0.into_iter().rev() {
+            let (elector, released) = held.give_back().await;
+            if let Err(error) = released {
+                tracing::warn!("a lease was not given back: {}", error.chain());
+            }
+            electors.push(elector);
+        }
+        electors
     }
 }

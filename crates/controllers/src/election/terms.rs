@@ -113,6 +113,11 @@ pub trait Observer: Send + Sync {
         let _ = (lease, seen, wait);
     }
 
+    /// Another replica of this manager has that Lease, as it should; told after each attempt.
+    fn standing_by(&self, lease: &LeaseName) {
+        let _ = lease;
+    }
+
     /// A leader had to read its Lease again because the direct renewal did not work.
     fn slow_path(&self, lease: &LeaseName) {
         let _ = lease;

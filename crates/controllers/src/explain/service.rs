@@ -129,6 +129,12 @@ impl ServiceExplanation {
                 text: format!("served by cloud {cloud}, {by}"),
                 cloud: Some(cloud),
             },
+            Handling::CleanUp(_) if self.is_unproven() => none(
+                "cleanedUpIfOurs",
+                "not of type LoadBalancer any more; its finalizer goes only if a configured cloud has a load balancer \
+                 of this Service: nothing on it says that Bowline made one"
+                    .to_owned(),
+            ),
             Handling::CleanUp(clouds) => {
                 let names: Vec<&str> = clouds.iter().map(CloudName::as_str).collect();
                 let names = names.join(", ");
@@ -143,6 +149,11 @@ impl ServiceExplanation {
             ),
             Handling::Nothing => self.unserved(),
         }
+    }
+
+    /// Whether the finalizer may be another controller's.
+    fn is_unproven(&self) -> bool {
+        !self.service.is_load_balancer && !self.service.was_served_by_us()
     }
 
     fn unserved(&self) -> Verdict {

@@ -1,5 +1,6 @@
 //! Explanations for people: first what holds, then why, then what to do.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use bowline_core::ownership::{Candidate, Orphan, Selection};
@@ -43,8 +44,20 @@ impl Explanation {
             Answer::NotMine if self.provider_id.is_some() => Some(format!(
                 "Cloud {owner} does not find the machine, and that does not prove that it is gone: the Node stays."
             )),
-            Answer::Has | Answer::NotMine => None,
+            Answer::NotMine => of_owner?.recognises_by.map(|hint| format!("{hint}.")),
+            Answer::Has => None,
         }
+    }
+
+    /// What makes the machine known, in the words of each cloud.
+    fn ways_to_be_recognised(&self) -> String {
+        let by_name = self.clouds.iter().any(|it| it.recognises_by.is_none());
+        let by_name = by_name.then_some("give the machine the Node's name there");
+        let others: BTreeSet<&str> = (self.clouds.iter())
+            .filter_map(|it| it.recognises_by)
+            .collect();
+        let all: Vec<&str> = by_name.into_iter().chain(others).collect();
+        all.join(". ")
     }
 
     fn advice_to_nobody(&self, orphan: &Orphan) -> String {
@@ -65,9 +78,10 @@ impl Explanation {
                  --provider-id, or with a right one: kubectl delete node {name}"
             ),
             Orphan::Unrecognized => format!(
-                "If a configured cloud has its machine: give the machine the Node's name there. If none has: start \
+                "If a configured cloud has its machine: {}. If none has: start \
                  its kubelet without --cloud-provider=external, or take the taint away: kubectl taint node {name} \
-                 node.cloudprovider.kubernetes.io/uninitialized-"
+                 node.cloudprovider.kubernetes.io/uninitialized-",
+                self.ways_to_be_recognised()
             ),
             Orphan::Departed(cloud) => format!(
                 "Nothing, if it went with cloud {cloud}: it is never touched. Otherwise configure that cloud again; \

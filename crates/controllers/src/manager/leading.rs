@@ -299,6 +299,10 @@ impl Observer for Holder {
         self.readiness.not_ready(what);
     }
 
+    fn standing_by(&self, _: &LeaseName) {
+        self.readiness.ready();
+    }
+
     fn slow_path(&self, lease: &LeaseName) {
         self.announcer.slow_path(lease);
     }

@@ -8,7 +8,7 @@ use bowline_core::routes::cluster_ranges;
 use bowline_core::shown::Showing;
 use futures::future::BoxFuture;
 use tokio::task::JoinSet;
-use tracing::{error, info, warn};
+use tracing::{debug, error, info, warn};
 
 use super::ManagerError;
 use super::placement::placed;
@@ -26,8 +26,8 @@ use crate::line_up::LineUp;
 use crate::news;
 use crate::node::{NodeController, NodeOptions};
 use crate::options::{
-    CERTIFICATES, CHORES, CLOUD_NODE, CLOUD_NODE_LIFECYCLE, KnownController, LABEL_SYNC, NODE_IPAM,
-    ROUTES, SERVICE, ShowOwners,
+    CERTIFICATES, CHORES, CLOUD_NODE, CLOUD_NODE_LIFECYCLE, ControllerOptions, KnownController,
+    LABEL_SYNC, NODE_IPAM, ROUTES, SERVICE, ShowOwners,
 };
 use crate::owners::Owners;
 use crate::referee::Referee;
@@ -168,7 +168,7 @@ impl Shift<'_> {
     ) -> Result<Option<Started>, ManagerError> {
         match known.name {
             CLOUD_NODE | CLOUD_NODE_LIFECYCLE if owners.all().is_empty() => {
-                not_supported(known);
+                not_supported(known, &self.line_up.options.controllers);
                 Ok(None)
             }
             CLOUD_NODE | CLOUD_NODE_LIFECYCLE => {
@@ -209,7 +209,7 @@ impl Shift<'_> {
                 Ok(Some(self.start_chores(known, stop)))
             }
             _ => {
-                not_supported(known);
+                not_supported(known, &self.line_up.options.controllers);
                 Ok(None)
             }
         }
@@ -549,7 +549,7 @@ impl Shift<'_> {
 
 /// Tells that no configured cloud offers what a controller needs, in the words of the framework, which
 /// people and test suites look for.
-fn not_supported(known: &KnownController) {
+fn not_supported(known: &KnownController, options: &ControllerOptions) {
     let controller = known.name;
     match controller {
         CLOUD_NODE => warn!(
@@ -566,10 +566,12 @@ fn not_supported(known: &KnownController) {
             "failed to start service controller: the cloud provider does not support external \
              load balancers"
         ),
-        ROUTES => warn!(
+        ROUTES if options.routes_asked_for => warn!(
             controller,
             "--configure-cloud-routes is set, but no configured cloud has routes; none are made"
         ),
+        // It is on by default, and nobody misses it.
+        ROUTES => debug!(controller, "not started: no configured cloud has routes"),
         _ => info!(
             controller,
             "not started: no configured cloud offers what it needs"

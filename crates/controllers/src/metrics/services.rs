@@ -28,6 +28,11 @@ struct CloudLabels {
     cloud: String,
 }
 
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ReasonLabels {
+    reason: &'static str,
+}
+
 /// Load balancers of Services.
 #[derive(Clone, Debug)]
 pub struct ServiceMetrics {
@@ -41,6 +46,7 @@ pub struct ServiceMetrics {
     pub host_latency: Histogram,
     steps: Family<StepLabels, Counter>,
     orphans: Family<CloudLabels, Gauge>,
+    unserved: Family<ReasonLabels, Counter>,
 }
 
 impl ServiceMetrics {
@@ -81,6 +87,11 @@ impl ServiceMetrics {
                 "bowline_orphaned_load_balancers",
                 "Load balancers with our mark whose Service does not exist, or is served by another cloud",
             ),
+            unserved: family(
+                registry,
+                "bowline_services_unserved",
+                "Services reported as served by nobody, or held by a finalizer that is not ours, by reason",
+            ),
         }
     }
 
@@ -98,6 +109,11 @@ impl ServiceMetrics {
             verb,
         };
         self.steps.get_or_create(&labels).inc();
+    }
+
+    /// Counts a Service that was reported for that reason.
+    pub fn unserved(&self, reason: &'static str) {
+        self.unserved.get_or_create(&ReasonLabels { reason }).inc();
     }
 
     /// How many orphans that cloud has.

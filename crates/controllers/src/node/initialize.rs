@@ -2,9 +2,12 @@
 //! marks before.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bowline_core::ownership::Orphan;
-use bowline_core::{CloudError, InitializeError, Instance, Lookup, Node, Ownership, initialize};
+use bowline_core::{
+    Cloud, CloudError, InitializeError, Instance, Lookup, Node, Ownership, initialize,
+};
 use tracing::{debug, info, warn};
 
 use super::{NodeController, Outcome};
@@ -12,6 +15,9 @@ use crate::events::EventType;
 use crate::lookups::Lookups;
 use crate::stop::Stop;
 use crate::write::WriteError;
+
+/// How old a new node is before people hear that its machine is not known.
+const UNRECOGNISED_PATIENCE: Duration = Duration::from_secs(60);
 
 /// Why a turn failed; it is tried again.
 #[derive(Debug, thiserror::Error)]
@@ -118,6 +124,7 @@ impl NodeController {
             }),
             Lookup::NotMine => {
                 debug!(node = node.name, cloud, "the cloud leaves this node alone");
+                self.tell_unrecognised(node, &[describer.lookups.cloud()]);
                 Ok(None)
             }
             Lookup::Gone(evidence) => {
@@ -173,6 +180,30 @@ impl NodeController {
         info!(node = node.name, cloud, "initialised");
     }
 
+    /// Tells people once that clouds do not know the machine of a new node, if they should. Not at once: it may be
+    /// another controller manager's, who initialises it meanwhile.
+    fn tell_unrecognised(&self, node: &Node, clouds: &[&Arc<dyn Cloud>]) {
+        let mut hints = clouds.iter().filter_map(|cloud| cloud.recognises_by());
+        let known_by_id = node.provider_id.is_some() || node.system_uuid.is_empty();
+        let Some(hint) = hints.next().filter(|_| !known_by_id) else {
+            return;
+        };
+        if self.clock.since(node.created) < UNRECOGNISED_PATIENCE {
+            return;
+        }
+        let names: Vec<&str> = clouds.iter().map(|cloud| cloud.name().as_str()).collect();
+        let text = format!(
+            "Cloud {} has no machine for node {} (system UUID {}), so the node is not initialised. {hint}",
+            names.join(", "),
+            node.name,
+            node.system_uuid
+        );
+        if self.is_news(node, &text) {
+            warn!(node = node.name, "{text}");
+            self.tell(node, EventType::Warning, "MachineNotFound", &text);
+        }
+    }
+
     /// Tells people once about a node nobody will touch, where they can do something about it.
     pub(super) fn leave_alone(&self, node: &Node, ownership: &Ownership) {
         let reason = match ownership {
@@ -183,6 +214,11 @@ impl NodeController {
                 cloud.map_or("MalformedProviderID", |it| it.malformed_reason())
             }
             Ownership::Nobody(Orphan::Departed(_)) => "NodeOfDepartedCloud",
+            Ownership::Nobody(Orphan::Unrecognized) => {
+                debug!(node = node.name, "{ownership}");
+                let clouds: Vec<_> = self.owners.all().iter().map(Lookups::cloud).collect();
+                return self.tell_unrecognised(node, &clouds);
+            }
             Ownership::Owned { .. } => return,
             Ownership::Nobody(_) | Ownership::Undecided(_) => {
                 debug!(node = node.name, "{ownership}");

@@ -150,6 +150,8 @@ pub struct ControllerOptions {
     pub node_sync_period: Duration,
     /// `--configure-cloud-routes`.
     pub configure_routes: bool,
+    /// Whether somebody gave that flag: it is on by default, also where no cloud has routes.
+    pub routes_asked_for: bool,
     /// `--route-reconciliation-period`.
     pub route_reconciliation_period: Duration,
 }
@@ -423,6 +425,7 @@ fn controllers(values: &Values) -> ControllerOptions {
         show_owners: values.text("show-owners").into(),
         node_sync_period: values.duration("node-sync-period"),
         configure_routes: values.switch("configure-cloud-routes"),
+        routes_asked_for: values.given("configure-cloud-routes"),
         route_reconciliation_period: values.duration("route-reconciliation-period"),
     }
 }

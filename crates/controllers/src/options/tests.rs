@@ -569,6 +569,21 @@ fn the_help_text_names_every_flag_once_and_fits() {
 }
 
 #[test]
+fn proof_case_46_an_unknown_controller_is_an_error_that_names_the_nearest() {
+    for (given, meant) in [
+        ("cloud-node-lifecycel", "cloud-node-lifecycle"),
+        ("-cloud-node-lifecycel", "cloud-node-lifecycle"),
+        ("service-lb-controler", "service-lb-controller"),
+    ] {
+        let name = given.trim_start_matches('-');
+        assert_eq!(
+            problems(&[&format!("--controllers=*,{given}")]),
+            format!("{name:?} is not in the list of known controllers; did you mean {meant}?")
+        );
+    }
+}
+
+#[test]
 fn framework_case_113_an_unknown_controller_is_an_error() {
     assert_eq!(
         problems(&["--controllers=bogus"]),

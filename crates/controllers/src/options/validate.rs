@@ -2,7 +2,8 @@
 
 use bowline_core::quote;
 
-use super::controllers::ControllerSet;
+use super::controllers::{CONTROLLERS, ControllerSet};
+use super::parse::nearest;
 use super::settings::{
     ClientOptions, ControllerOptions, ElectionOptions, Mode, Options, ShowOwners,
 };
@@ -43,8 +44,11 @@ impl Options {
             problems.push(r#"resourceLock value must be "leases""#.to_owned());
         }
         for name in ControllerSet::unknown(&self.controllers.selection) {
+            let names = CONTROLLERS.iter().flat_map(|it| [it.alias, it.name]);
+            let meant = nearest(&name, names);
+            let meant = meant.map_or_else(String::new, |it| format!("; did you mean {it}?"));
             problems.push(format!(
-                "{} is not in the list of known controllers",
+                "{} is not in the list of known controllers{meant}",
                 quote(&name)
             ));
         }

@@ -7,6 +7,7 @@ use bowline_core::{Condition, Run, Service, StepId, Verb};
 use jiff::Timestamp;
 
 pub(super) use bowline_core::READY_CONDITION as READY;
+use bowline_core::REMOVED_REASON;
 
 /// All is as wanted.
 pub(super) fn ready() -> Condition {
@@ -15,7 +16,12 @@ pub(super) fn ready() -> Condition {
 
 /// There is no load balancer any more.
 pub(super) fn removed() -> Condition {
-    condition("False", "Removed", "There is no load balancer".into())
+    condition("False", REMOVED_REASON, "There is no load balancer".into())
+}
+
+/// The load balancer goes, because the Service is of another type by now.
+pub(super) fn removing() -> Condition {
+    condition("False", "Removing", "Its load balancer is removed".into())
 }
 
 /// Something is being waited for.

@@ -3,11 +3,14 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use bowline_core::{CloudName, DraftError, Fingerprint, Goal, Roster, Service, ServiceKey};
+use bowline_core::{
+    CloudName, DraftError, Fingerprint, Goal, Roster, Service, ServiceKey, Unserved,
+};
 use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
 
 use super::ServiceController;
+use super::conditions;
 use super::errors::TurnError;
 use super::memory::{Causes, Errand};
 use super::needs::SERVICES_PAUSE;
@@ -33,8 +36,17 @@ impl ServiceController {
         stop: &Stop,
     ) -> Result<Outcome, TurnError> {
         // Where it was made is better known to us than to a Service that lost its class.
-        let clouds = self.memory.recall(&service.key).map_or(clouds, |it| it.1);
+        let recalled = self.memory.recall(&service.key).map(|it| it.1);
+        let known = recalled.is_some() || service.is_load_balancer || service.was_served_by_us();
+        let clouds = recalled.unwrap_or(clouds);
+        if !known && let Some(outcome) = self.unless_found(&service, &clouds).await? {
+            return Ok(outcome);
+        }
         self.memory.remember(&service, &clouds);
+        if !service.is_load_balancer && !service.was_served_by_us() {
+            // Who goes on after a crash finds no load balancer any more, and has to know whose finalizer it is.
+            self.tell_state(&service, conditions::removing()).await;
+        }
         self.memory.set_members(&service.key, None);
         let withdrawn = match self.tear_down(&service, &clouds, errand, stop).await? {
             TornDown::NotYet(outcome) => return Ok(outcome),
@@ -56,6 +68,34 @@ impl ServiceController {
         );
         self.forget(&service.key);
         Ok(Outcome::Done)
+    }
+
+    /// Nothing, if one of these clouds has something that it would remove for that Service. Otherwise the finalizer
+    /// is somebody else's, or that is not known yet.
+    async fn unless_found(
+        &self,
+        service: &Arc<Service>,
+        clouds: &[CloudName],
+    ) -> Result<Option<Outcome>, TurnError> {
+        let look = async |cloud: &CloudName| {
+            self.check_known(cloud)?;
+            let mut wish = self.wish(service.clone(), Goal::Absent, cloud, Roster::default());
+            self.drafted(cloud, &mut wish).await
+        };
+        // Together: one that does not answer keeps nobody waiting for what another has.
+        let mut looks: FuturesUnordered<_> = clouds.iter().map(look).collect();
+        let mut open = None;
+        while let Some(drafted) = looks.next().await {
+            match drafted {
+                Ok(draft) if !draft.plan.is_empty() => return Ok(None),
+                Ok(_) | Err(DraftError::Elsewhere) => {}
+                Err(DraftError::Later { after, .. }) => open = Some(Ok(Outcome::Later(after))),
+                Err(DraftError::NeedsServices) => open = Some(Ok(Outcome::Later(SERVICES_PAUSE))),
+                Err(DraftError::Cloud(error)) => open = Some(Err(TurnError::Check(error))),
+            }
+        }
+        let open = open.unwrap_or_else(|| Ok(self.complain(service, &Unserved::Unproven)));
+        open.map(Some)
     }
 
     /// Removes the load balancer of a Service that vanished, or that another one of the same name

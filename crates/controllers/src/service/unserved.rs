@@ -11,7 +11,7 @@ use super::turn::Outcome;
 use crate::events::EventType;
 use crate::recent::Recent;
 
-/// How long a Service without a class may be held before people are told: whoever serves it takes some time to remove
+/// How long a Service without a class, or with a finalizer that is not ours, may be held before people are told: whoever serves it takes some time to remove
 /// what it has. Longer than a removal that goes well.
 const HELD_PATIENCE: Duration = Duration::from_secs(300);
 /// Services that are remembered. One that is forgotten is told about again.
@@ -71,17 +71,22 @@ impl Complaints {
 impl ServiceController {
     /// Tells once why nobody serves a Service that is not handled, if people have to know.
     pub(super) fn tell_unserved(&self, service: &Service) -> Outcome {
-        let Some(unserved) = self.clouds.names().unserved(service) else {
-            return Outcome::Done;
-        };
+        let unserved = self.clouds.names().unserved(service);
+        unserved.map_or(Outcome::Done, |it| self.complain(service, &it))
+    }
+
+    /// Tells once what is wrong with a Service that nobody serves.
+    pub(super) fn complain(&self, service: &Service, unserved: &Unserved) -> Outcome {
         let (reason, patience) = match unserved {
             Unserved::UnknownCloud { .. } => ("UnknownCloud", Duration::ZERO),
             Unserved::Held => ("DeletionHeld", HELD_PATIENCE),
+            Unserved::Unproven => ("FinalizerNotOurs", HELD_PATIENCE),
         };
-        match self.complaints.due(&service.uid, &unserved, patience) {
+        match self.complaints.due(&service.uid, unserved, patience) {
             Due::Now => {
                 let text = unserved.advice(self.clouds.names().all());
                 self.tell(service, EventType::Warning, reason, &text);
+                self.parts.metrics.services.unserved(reason);
                 Outcome::Done
             }
             Due::In(left) => Outcome::Later(left),

@@ -16,6 +16,8 @@ mod health;
 mod identity;
 mod options;
 mod paths;
+mod patience;
+mod places;
 mod reviews;
 #[cfg(test)]
 mod tests;
@@ -23,7 +25,7 @@ mod tls;
 
 use std::fmt;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -34,9 +36,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::server::graceful::GracefulShutdown;
 use rustls_pki_types::CertificateDer;
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, TcpSocket};
-use tokio::sync::Semaphore;
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio_rustls::TlsAcceptor;
 
 use crate::metrics::Metrics;
@@ -51,21 +51,21 @@ pub use options::{
     ServingOptions, TlsOptions,
 };
 use paths::Answer;
+use places::{Place, Places};
 use reviews::Reviews;
 pub use tls::check as check_tls;
 
-/// Connections at the same time. Probes and scrapers need a handful; a further caller waits.
-const CONNECTIONS_LIMIT: usize = 256;
-/// How long a caller may take to agree on TLS.
-const HANDSHAKE_LIMIT: Duration = Duration::from_secs(10);
-/// How long a caller may take to send its request's head, or be idle before it.
-const HEAD_LIMIT: Duration = Duration::from_secs(32);
 /// How often an idle HTTP/2 connection is asked for a sign of life.
 const ALIVE_INTERVAL: Duration = Duration::from_secs(30);
 /// How long open requests may take when the server stops.
 const STOP_LIMIT: Duration = Duration::from_secs(5);
-/// Connections that may wait to be accepted.
-const BACKLOG: u32 = 128;
+/// Connections that may wait to be accepted, as Go's listeners have it: in a flood, who does not fit into a short queue
+/// is heard only when it tries again, a second later.
+const BACKLOG: u32 = 4096;
+/// The head of a request, and what is read ahead of it. Tokens are the largest that is sent to us.
+const HEAD_SIZE_LIMIT: usize = 128 * 1024;
+/// Bodies that nobody has read yet, for each stream and connection of HTTP/2; ours are a few bytes.
+const HTTP2_WINDOW: u32 = 64 * 1024;
 /// The pause after a failed accept, which is usually a lack of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -116,6 +116,8 @@ pub struct Server {
     acceptor: TlsAcceptor,
     http: auto::Builder<TokioExecutor>,
     shared: Arc<Shared>,
+    /// Whether a caller is on this host.
+    is_local: fn(IpAddr) -> bool,
 }
 
 struct Shared {
@@ -173,6 +175,7 @@ impl Server {
                 trust,
                 reviews,
             }),
+            is_local: places::is_local,
         })
     }
 
@@ -183,26 +186,19 @@ impl Server {
 
     /// Answers until `stop` is done, then lets open requests finish for a moment.
     pub async fn run(self, stop: impl Future<Output = ()>) {
-        let connections = Arc::new(Semaphore::new(CONNECTIONS_LIMIT));
+        let places = Arc::new(Places::default());
         let graceful = GracefulShutdown::new();
         let keep_fresh = self.shared.keep_fresh();
         tokio::pin!(stop, keep_fresh);
         loop {
-            let next = async {
-                let permit = Arc::clone(&connections).acquire_owned().await;
-                (permit, self.listener.accept().await)
-            };
             tokio::select! {
                 biased;
                 () = &mut stop => break,
                 () = &mut keep_fresh => {}
-                (permit, accepted) = next => match accepted {
-                    Ok((stream, _)) => {
-                        let serving = self.connection(stream, graceful.watcher());
-                        tokio::spawn(async move {
-                            serving.await;
-                            drop(permit);
-                        });
+                accepted = self.listener.accept() => match accepted {
+                    Ok((stream, from)) => {
+                        let place = places.take((self.is_local)(from.ip()));
+                        tokio::spawn(self.connection(stream, place, graceful.watcher()));
                     }
                     Err(error) => {
                         tracing::warn!(%error, "accepting a connection");
@@ -216,34 +212,51 @@ impl Server {
         let _ = tokio::time::timeout(STOP_LIMIT, graceful.shutdown()).await;
     }
 
-    fn connection<S>(
+    /// One connection, from its handshake to its end, which comes when it takes too long or loses its place.
+    fn connection(
         &self,
-        stream: S,
+        stream: TcpStream,
+        place: Place,
         watcher: hyper_util::server::graceful::Watcher,
-    ) -> impl Future<Output = ()> + Send + use<S>
-    where
-        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    {
+    ) -> impl Future<Output = ()> + Send + use<> {
         let handshake = self.acceptor.accept(stream);
         let (http, shared) = (self.http.clone(), Arc::clone(&self.shared));
-        async move {
-            let Ok(Ok(stream)) = tokio::time::timeout(HANDSHAKE_LIMIT, handshake).await else {
-                tracing::debug!("TLS handshake failed");
-                return;
+        let tracker = place.tracker.clone();
+        let serving = async move {
+            let stream = match handshake.await {
+                Ok(stream) => stream,
+                Err(error) => return tracing::debug!(%error, "TLS handshake failed"),
             };
-            let chain = stream.get_ref().1.peer_certificates();
+            let session = stream.get_ref().1;
+            let chain = session.peer_certificates();
             let chain: Arc<[CertificateDer<'static>]> = chain.unwrap_or_default().into();
+            let http2 = session.alpn_protocol() == Some(b"h2");
+            tracker.shaken(http2);
+            let stream = TokioIo::new(tracker.listen(stream));
             let service = hyper::service::service_fn(move |request| {
                 let (shared, chain) = (Arc::clone(&shared), Arc::clone(&chain));
+                let open = tracker.asked();
                 async move {
                     let head = request.method() == http::Method::HEAD;
                     let answer = shared.answer(request, &chain).await;
-                    Ok::<_, std::convert::Infallible>(paths::without_body_if(head, answer))
+                    let answer = paths::without_body_if(head, answer);
+                    Ok::<_, std::convert::Infallible>(answer.map(|body| open.until_sent(body)))
                 }
             });
-            let connection = http.serve_connection(TokioIo::new(stream), service);
+            let http = if http2 {
+                http.http2_only()
+            } else {
+                http.http1_only()
+            };
+            let connection = http.serve_connection(stream, service);
             if let Err(error) = watcher.watch(connection.into_owned()).await {
                 tracing::debug!(error = %error, "connection ended");
+            }
+        };
+        async move {
+            tokio::select! {
+                () = serving => {}
+                () = place.tracker.overdue() => tracing::debug!("connection closed: it took too long"),
             }
         }
     }
@@ -301,20 +314,19 @@ fn http_builder(options: &ServingOptions) -> auto::Builder<TokioExecutor> {
     let mut builder = auto::Builder::new(TokioExecutor::new());
     builder
         .http1()
-        .timer(TokioTimer::new())
-        .header_read_timeout(HEAD_LIMIT);
+        .max_buf_size(HEAD_SIZE_LIMIT)
+        // How long it may take is known better by `patience`.
+        .header_read_timeout(None);
     builder
         .http2()
         .timer(TokioTimer::new())
-        .keep_alive_interval(ALIVE_INTERVAL);
+        .keep_alive_interval(ALIVE_INTERVAL)
+        .initial_stream_window_size(HTTP2_WINDOW)
+        .initial_connection_window_size(HTTP2_WINDOW);
     if options.http2_max_streams > 0 {
         builder
             .http2()
             .max_concurrent_streams(options.http2_max_streams);
     }
-    if options.disable_http2 {
-        builder.http1_only()
-    } else {
-        builder
-    }
+    builder
 }

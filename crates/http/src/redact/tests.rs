@@ -43,7 +43,14 @@ fn what_is_not_json_is_hidden_by_pairs() {
             "Authorization: Bearer abc\r\nServer: x",
             "Authorization: [secret]\r\nServer: x",
         ),
-        ("<p>password = hunter2</p>", "<p>password = [secret]</p>"),
+        (
+            "a page: <p>password = hunter2</p>",
+            "a page: <p>password = [secret]</p>",
+        ),
+        (
+            "<title>password = hunter2</title> password = hunter3",
+            r#"a page of 52 bytes titled "password = [secret]""#,
+        ),
         (
             "go to https://u:p@h/x?otp=12&a=b",
             "go to https://[secret]@h/x?otp=[secret]&a=b",

@@ -182,6 +182,14 @@ impl Cloud for XenOrchestra {
         id::claim(node)
     }
 
+    fn recognises_by(&self) -> Option<&'static str> {
+        Some(
+            "Xen Orchestra recognises a VM by its UUID, which the kubelet reports as system UUID. Check that Xen \
+             Orchestra shows a VM with that UUID, that its pool is connected, and that the user of the token may see \
+             it; a VM that was copied or restored has another UUID",
+        )
+    }
+
     /// `--allow-untagged-cloud` is taken and not needed.
     fn has_cluster_id(&self) -> bool {
         true

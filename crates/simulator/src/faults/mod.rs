@@ -68,6 +68,8 @@ pub enum Fate {
     Reset,
     /// The API does what it was asked to, and then the connection is cut.
     LostAnswer,
+    /// The API does what it was asked to, and no answer ever comes.
+    Silence,
     /// The API does what it was asked to, and the first half of its answer is sent.
     Truncated,
     /// No answer, ever.
@@ -83,6 +85,8 @@ pub enum FaultBody {
     Json(serde_json::Value),
     /// A page, as a proxy in between would send it.
     Html(String),
+    /// As it is written.
+    Text(String),
 }
 
 /// The shared table of faults.
@@ -372,7 +376,10 @@ impl Fate {
             } => Self::Answer {
                 code: *code,
                 headers: headers.clone().into_iter().collect(),
-                body: body.clone().map(FaultBody::Json),
+                body: body.clone().map(|body| match body {
+                    serde_json::Value::String(text) => FaultBody::Text(text),
+                    value => FaultBody::Json(value),
+                }),
             },
             Action::Html { code } => Self::Answer {
                 code: *code,
@@ -383,6 +390,7 @@ impl Fate {
             },
             Action::Reset => Self::Reset,
             Action::LostAnswer => Self::LostAnswer,
+            Action::Silence => Self::Silence,
             Action::Truncated => Self::Truncated,
             Action::Hang => Self::Hang,
             Action::CutStream { after } => Self::CutStream(*after),

@@ -61,8 +61,10 @@ pub enum Action {
         /// The status.
         code: u16,
     },
-    /// Never answers.
+    /// Never answers, and does nothing.
     Hang,
+    /// Does what it was asked to, and never answers.
+    Silence,
     /// Lets the API answer with a list as it was that long ago.
     StaleList {
         /// How old.

@@ -9,8 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use super::rule::{Action, Rule, RuleError};
 
 /// The names of all actions, for messages.
-pub(super) const ACTIONS: &str =
-    "status, delay, reset, lost-answer, truncated, html, hang, stale-list, throttle, cut-stream";
+pub(super) const ACTIONS: &str = "status, delay, reset, lost-answer, truncated, html, hang, silence, stale-list, throttle, cut-stream";
 
 /// A rule as people write it: flat, with an action by name and the keys of that action.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
@@ -94,6 +93,7 @@ impl RawRule {
             "truncated" => ("truncated", &[]),
             "html" => ("html", &["code"]),
             "hang" => ("hang", &[]),
+            "silence" => ("silence", &[]),
             "stale-list" => ("stale-list", &["age"]),
             "throttle" => ("throttle", &["per_second"]),
             "cut-stream" => ("cut-stream", &["delay"]),
@@ -131,6 +131,7 @@ impl RawRule {
                 code: self.code.unwrap_or(502),
             },
             "hang" => Action::Hang,
+            "silence" => Action::Silence,
             "stale-list" => Action::StaleList {
                 age: self.age.ok_or_else(|| missing("age"))?.least,
             },
@@ -184,6 +185,7 @@ impl From<&Rule> for RawRule {
                 "html"
             }
             Action::Hang => "hang",
+            Action::Silence => "silence",
             Action::StaleList { age } => {
                 raw.age = Some(Span::exactly(*age));
                 "stale-list"

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     kinds::{KINDS, Kind, Role},
-    openapi,
+    openapi, store,
 };
 
 const JSON: &str = "application/json";
@@ -285,7 +285,8 @@ fn resource(kind: &Kind) -> Value {
 
 /// A short name for the form in which objects of a kind are stored.
 fn storage_version_hash(kind: &Kind) -> String {
-    let form = format!("{}/{}/{}", kind.group, kind.version, kind.kind);
+    let (group, _) = store::resource(kind);
+    let form = format!("{group}/{}/{}", kind.version, kind.kind);
     let digest = ring::digest::digest(&ring::digest::SHA256, form.as_bytes());
     STANDARD.encode(&digest.as_ref()[..8])
 }

@@ -98,6 +98,7 @@ const AUTHZ: &str = "authorization.k8s.io";
 const CERTIFICATES: &str = "certificates.k8s.io";
 const COORDINATION: &str = "coordination.k8s.io";
 const DISCOVERY: &str = "discovery.k8s.io";
+const EVENTS: &str = super::events::GROUP;
 const RBAC: &str = "rbac.authorization.k8s.io";
 
 /// Every served kind, core group first, then in the order in which a real server lists them.
@@ -147,6 +148,10 @@ pub const KINDS: &[Kind] = &[
         categories: &["all"],
         subresources: &["status"],
         ..stored("", "Service", "services", "service", true)
+    },
+    Kind {
+        short: &["ev"],
+        ..stored(EVENTS, "Event", "events", "event", true)
     },
     review(
         AUTHN,

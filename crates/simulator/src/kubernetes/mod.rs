@@ -16,6 +16,7 @@ pub mod auth;
 pub mod bootstrap;
 pub mod certificates;
 pub mod discovery;
+pub mod events;
 pub mod fixture;
 pub mod health;
 pub mod kinds;

@@ -13,6 +13,7 @@ use bowline_http::{Clock, Random};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
+use super::events;
 use super::kinds::{self, Kind};
 use super::object::{seconds, text};
 use pulse::Pulses;
@@ -28,9 +29,13 @@ pub const EVENT_LIFE: SignedDuration = SignedDuration::from_hours(1);
 /// Names a resource: API group and plural.
 pub type Resource = (&'static str, &'static str);
 
-/// The resource of a kind.
+/// The resource of a kind. Events are one, whatever their form.
 pub fn resource(kind: &Kind) -> Resource {
-    (kind.group, kind.plural)
+    if events::is_newer(kind) {
+        ("", kind.plural)
+    } else {
+        (kind.group, kind.plural)
+    }
 }
 
 /// The place of an object within its resource, in the order in which etcd sorts keys.
@@ -212,11 +217,9 @@ impl State {
 
     /// One object.
     pub fn get(&self, kind: &Kind, path: &str) -> Option<Arc<Value>> {
-        self.shelves
-            .get(&resource(kind))?
-            .objects
-            .get(path)
-            .cloned()
+        let shelf = self.shelves.get(&resource(kind))?;
+        let kept = shelf.objects.get(path)?;
+        Some(events::shown(kind, kept))
     }
 
     /// All objects of a kind, in one namespace or everywhere, by key.
@@ -229,7 +232,7 @@ impl State {
             .objects
             .range(prefix.clone()..)
             .take_while(|(path, _)| path.starts_with(&prefix))
-            .map(|(_, object)| Arc::clone(object))
+            .map(|(_, object)| events::shown(kind, object))
             .collect()
     }
 
@@ -249,7 +252,7 @@ impl State {
             .objects
             .range(prefix.clone()..)
             .take_while(|(path, _)| path.starts_with(&prefix))
-            .map(|(path, object)| (path.clone(), Arc::clone(object)))
+            .map(|(path, object)| (path.clone(), events::shown(kind, object)))
             .collect();
         for change in shelf.history.iter().rev() {
             if change.revision <= revision {
@@ -257,7 +260,9 @@ impl State {
             }
             if change.path.starts_with(&prefix) {
                 match &change.before {
-                    Some(before) => objects.insert(change.path.clone(), Arc::clone(before)),
+                    Some(before) => {
+                        objects.insert(change.path.clone(), events::shown(kind, before))
+                    }
                     None => objects.remove(&change.path),
                 };
             }
@@ -278,7 +283,18 @@ impl State {
             .iter()
             .skip(first)
             .take(limit)
-            .cloned()
+            .map(|change| {
+                let shown = |object: &Option<Arc<Value>>| {
+                    let object = object.as_ref();
+                    object.map(|object| events::shown(kind, object))
+                };
+                Change {
+                    revision: change.revision,
+                    path: change.path.clone(),
+                    before: shown(&change.before),
+                    after: shown(&change.after),
+                }
+            })
             .collect()
     }
 
@@ -286,7 +302,7 @@ impl State {
     pub fn save(&mut self, kind: &Kind, path: &str, mut object: Value) -> Arc<Value> {
         self.revision += 1;
         object["metadata"]["resourceVersion"] = self.revision.to_string().into();
-        let object = Arc::new(object);
+        let object = Arc::new(events::kept(kind, object));
         if resource(kind) == ("", "events") {
             self.fresh_events.push((path.to_owned(), self.revision));
         }
@@ -298,7 +314,7 @@ impl State {
             before,
             after: Some(Arc::clone(&object)),
         });
-        object
+        events::shown(kind, &object)
     }
 
     /// Removes an object under the next revision and returns its last state.
@@ -312,7 +328,7 @@ impl State {
             before: Some(Arc::clone(&before)),
             after: None,
         });
-        Some(before)
+        Some(events::shown(kind, &before))
     }
 
     /// Lets go of the events whose life is over.

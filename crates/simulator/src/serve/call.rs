@@ -125,6 +125,10 @@ impl Handler {
                 let answer = self.api.answer(request, peer).await;
                 (Outcome::Cut, 0, answer.caller)
             }
+            Some(Fate::Silence) => {
+                let answer = self.api.answer(request, peer).await;
+                (Outcome::NeverAnswered, 0, answer.caller)
+            }
             Some(Fate::Truncated) => {
                 let mut answer = self.api.answer(request, peer).await;
                 answer.response = halved(answer.response).await;
@@ -197,6 +201,7 @@ impl Handler {
         let status = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let mut response = match body {
             Some(FaultBody::Html(page)) => of_type(status, "text/html", page),
+            Some(FaultBody::Text(text)) => of_type(status, type_of(&text), text),
             Some(FaultBody::Json(value)) => json(status, &value),
             None => {
                 let reason = status.canonical_reason().unwrap_or("Simulated fault");
@@ -262,6 +267,15 @@ impl Handler {
 }
 
 /// The first half of an answer, as if that were all of it.
+/// What a text that somebody wrote as a body looks like; a header of the rule says otherwise.
+fn type_of(text: &str) -> &'static str {
+    match text.trim_start().bytes().next() {
+        Some(b'<') => "text/html",
+        Some(b'{' | b'[') => "application/json",
+        _ => "text/plain; charset=utf-8",
+    }
+}
+
 async fn halved(response: Response<Body>) -> Response<Body> {
     let (head, body) = response.into_parts();
     // A body from memory comes without fail; of one that does not, nothing is left to send.

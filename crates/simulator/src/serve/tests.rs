@@ -342,6 +342,32 @@ async fn each_fault_does_what_it_says() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn silence_comes_after_the_deed_and_a_body_that_is_a_text_is_sent_as_written() {
+    let world = World::simulated(1);
+    let (api, _server, client) = on_pipe(&world);
+    let rule = |text: Value| {
+        let raw: crate::faults::RawRule = serde_json::from_value(text).unwrap();
+        world.faults.add(Rule::try_from(raw).unwrap()).unwrap();
+    };
+    rule(json!({"action": "silence", "path": "/silent"}));
+    let silent = client.attempt("POST", "/silent", "");
+    let patience = Duration::from_secs(600);
+    assert!(tokio::time::timeout(patience, silent).await.is_err());
+    assert_eq!(*api.calls.borrow(), 1, "it was carried out");
+    for (body, content_type, sent) in [
+        (json!("<h1>no</h1>"), "text/html", "<h1>no</h1>"),
+        (json!("busy"), "text/plain; charset=utf-8", "busy"),
+        (json!(r#"{"a": 1}"#), "application/json", r#"{"a": 1}"#),
+        (json!({"a": 1}), "application/json", r#"{"a":1}"#),
+    ] {
+        rule(json!({"action": "status", "name": "s", "code": 503, "path": "/s", "body": body}));
+        let reply = client.get("/s").await;
+        assert_eq!((reply.status, reply.text().as_ref()), (503, sent), "{body}");
+        assert_eq!(reply.headers["content-type"], content_type, "{body}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_abandoned_call_is_carried_out_all_the_same() {
     let world = World::simulated(1);
     let (api, _server, client) = on_pipe(&world);

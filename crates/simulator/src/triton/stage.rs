@@ -213,7 +213,9 @@ impl Triton {
         };
         let mut owner = spec.owner.clone();
         if let Some(vlan) = spec.vlan_id {
-            let first = cloud.accounts.keys().next().cloned();
+            // As they are written, and not by name.
+            let first = self.scene.accounts.first().map(|it| it.login.clone());
+            let first = first.or_else(|| cloud.accounts.keys().next().cloned());
             owner = owner.or(first);
             let account = owner
                 .as_ref()

@@ -146,6 +146,25 @@ fn xenorchestra_case_30_a_node_that_tells_nothing_waits_and_costs_no_request() {
 }
 
 #[test]
+fn a_node_whose_vm_is_not_known_is_told_once_with_what_to_check() {
+    scenario!(async || {
+        let stage = Stage::polling().await;
+        let mut node = fresh(NODE);
+        node["status"]["nodeInfo"] = info(NOBODY);
+        stage.create(node).await;
+        stage.until_told(NODE, "MachineNotFound").await;
+        let told = stage.message(NODE, "MachineNotFound").await;
+        for words in [NOBODY, "by its UUID", "pool is connected"] {
+            assert!(told.contains(words), "{told}");
+        }
+        stage.long(A_WHILE).await;
+        assert_eq!(stage.told(NODE, "MachineNotFound"), 1);
+        assert!(is_uninitialized(&stage.node(NODE)));
+        stage.end().await;
+    });
+}
+
+#[test]
 fn xenorchestra_case_41_a_foreign_node_keeps_its_taint_and_is_not_touched() {
     scenario!(async || {
         let stage = Stage::polling().await;

@@ -138,7 +138,6 @@ pub(super) const EXOSCALE: Shipped = Shipped {
 
 /// What a chart of the usual shape knows its pods by.
 const OF_A_CHART: &[&str] = &["app.kubernetes.io/name", "app.kubernetes.io/instance"];
-const ALL_MAY_READ: &str = "--authorization-always-allow-paths=/healthz,/livez,/readyz,/metrics";
 
 pub(super) const TALOS: Shipped = Shipped {
     path: "deploy/talos.yaml",
@@ -152,7 +151,6 @@ pub(super) const TALOS: Shipped = Shipped {
         "--v=2",
         "--controllers=cloud-node,node-csr-approval",
         "--secure-port=10458",
-        ALL_MAY_READ,
     ],
     warnings: &[],
     variables: || vec!["TALOS_ENDPOINTS"],
@@ -183,7 +181,6 @@ pub(super) const XENORCHESTRA: Shipped = Shipped {
         "--controllers=cloud-node,cloud-node-lifecycle,cloud-node-label-sync",
         "--cloud-config=/etc/xenorchestra/config.yaml",
         "--secure-port=10258",
-        ALL_MAY_READ,
     ],
     warnings: &[],
     variables: || vec!["POD_NAME", "POD_NAMESPACE", "POD_UID"],

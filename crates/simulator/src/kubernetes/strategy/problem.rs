@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use crate::kubernetes::kinds::Kind;
 use crate::kubernetes::status::Refusal;
+use crate::kubernetes::store::resource;
 
 /// One thing wrong with one field.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,7 +77,9 @@ impl Problem {
 
 /// 422 with one cause per problem, about an object of a served kind.
 pub fn invalid(kind: &Kind, name: &str, problems: &[Problem]) -> Refusal {
-    invalid_of(kind.group, kind.kind, name, problems)
+    // By the form in which it is kept.
+    let (group, _) = resource(kind);
+    invalid_of(group, kind.kind, name, problems)
 }
 
 /// 422 about anything that has a group and a kind: an object or the options of a request.

@@ -9,6 +9,7 @@ use super::{
     age::{human_duration, since},
     pod,
 };
+use crate::kubernetes::events;
 use crate::kubernetes::kinds::Kind;
 use crate::kubernetes::object::{list, text};
 
@@ -31,7 +32,7 @@ pub(super) fn cells(kind: &Kind, object: &Value, now: Timestamp) -> Vec<Value> {
     let age = since(&object["metadata"]["creationTimestamp"], now);
     let texts = match kind.kind {
         "Node" => node(object, name, age),
-        "Event" => return event(object, name, now),
+        "Event" => return event(&events::kept(kind, object.clone()), name, now),
         "Service" => service(object, name, age),
         "Pod" => pod::cells(object, name, age, now),
         "RoleBinding" | "ClusterRoleBinding" => binding(object, name, age),

@@ -365,3 +365,15 @@ machines:
     );
     assert!(it.cloud.appliance("n1").is_none());
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_fabric_of_nobody_goes_to_the_account_that_is_written_first() {
+    let it = Scenery::with("accounts: [{login: zulu}, {login: acme}]");
+    let owner = |id: &str| {
+        it.cloud
+            .with(|cloud| cloud.networks.get(id).and_then(|it| it.owner.clone()))
+    };
+    assert_eq!(owner(FABRIC).as_deref(), Some("zulu"));
+    let fabrics = it.get("/acme/networks?fabric=true").await;
+    assert_eq!(fabrics, json!([]), "they are zulu's");
+}

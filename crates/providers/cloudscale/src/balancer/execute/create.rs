@@ -64,6 +64,11 @@ impl Hands {
         match api.create_member(pool, body).await {
             Ok(_) => Ok(Progress::Done),
             Err(error) if is_refused(&error) && after_delete => self.wait_for_room(step, error),
+            // Refused because it is there, perhaps by a request whose answer got lost.
+            Err(error) if is_refused(&error) && find::is_member(api, pool, body).await => {
+                tracing::debug!(%error, node, "it is a member already");
+                Ok(Progress::Done)
+            }
             Err(error) if is_refused(&error) => {
                 let name = body.get("name").and_then(Value::as_str).unwrap_or_default();
                 Ok(Progress::Skipped(Notice {

@@ -70,19 +70,23 @@ pub(super) async fn member(
     body: &Map<String, Value>,
     error: CallError,
 ) -> Result<Progress, CloudError> {
-    if is_lost(&error)
-        && let Ok(list) = api.members(pool).await
-        && list.items.iter().any(|it| {
-            it.address == text(body, "address")
-                && Some(u64::from(it.protocol_port)) == port(body)
-                && it.monitor_port.map(u64::from)
-                    == body.get("monitor_port").and_then(Value::as_u64)
-                && it.subnet == id(body, "subnet")
-        })
-    {
+    if is_lost(&error) && is_member(api, pool, body).await {
         return Ok(Progress::Done);
     }
     Err(error.into())
+}
+
+/// Whether the pool has a member like that.
+pub(super) async fn is_member(api: &Api, pool: Uuid, body: &Map<String, Value>) -> bool {
+    let Ok(list) = api.members(pool).await else {
+        return false;
+    };
+    list.items.iter().any(|it| {
+        it.address == text(body, "address")
+            && Some(u64::from(it.protocol_port)) == port(body)
+            && it.monitor_port.map(u64::from) == body.get("monitor_port").and_then(Value::as_u64)
+            && it.subnet == id(body, "subnet")
+    })
 }
 
 /// The listener that was to be made.

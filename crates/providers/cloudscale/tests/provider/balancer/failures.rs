@@ -62,6 +62,42 @@ async fn lost_answers_make_nothing_twice() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_lost_answer_to_a_change_is_no_failure_if_the_change_was_made() {
+    for action in [Action::LostAnswer, Action::Silence] {
+        let mut shop = Shop::new();
+        shop.ensure().await.good();
+        shop.set("health-monitor-delay-s", "7")
+            .set("listener-timeout-client-data-ms", "40000");
+        shop.fault("PATCH", "*", 9, action.clone());
+        shop.ensure().await.good();
+        assert!(monitor(&shop.pool()).contains(" 7/"), "{action:?}");
+        assert!(shop.ensure().await.good().plan.is_empty(), "{action:?}");
+    }
+    // One that was not made is.
+    let mut shop = Shop::new();
+    shop.ensure().await.good();
+    shop.set("health-monitor-delay-s", "7");
+    shop.fault("PATCH", "*", 9, Action::Reset);
+    assert!(shop.ensure().await.error.is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_target_that_is_refused_because_it_is_there_is_no_warning() {
+    let mut shop = Shop::new();
+    let second = shop.nodes.pop().unwrap();
+    shop.ensure().await.good();
+    shop.nodes.push(second);
+    let draft = shop.draft(Goal::Present).await.unwrap();
+    // Somebody, perhaps a request whose answer got lost, is faster.
+    shop.ensure().await.good();
+    let exists = refused(json!({"detail": "address and port exist already"}));
+    shop.fault("POST", "/v1/load-balancers/pools/*/members", 1, exists);
+    let outcome = shop.carry_out(draft).await;
+    assert_eq!(outcome.good().reasons(), [""; 0]);
+    assert_eq!(shop.pool().members.len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
 async fn cloudscale_case_63_deletion_waits_while_the_load_balancer_changes() {
     let mut shop = Shop::new();
     let uuid = shop.place_originals();
