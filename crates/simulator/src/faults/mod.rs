@@ -81,6 +81,8 @@ pub enum Fate {
 pub enum FaultBody {
     /// JSON.
     Json(serde_json::Value),
+    /// Several documents of JSON, each in a line of its own.
+    Lines(Vec<serde_json::Value>),
     /// A page, as a proxy in between would send it.
     Html(String),
 }
@@ -373,6 +375,11 @@ impl Fate {
                 code: *code,
                 headers: headers.clone().into_iter().collect(),
                 body: body.clone().map(FaultBody::Json),
+            },
+            Action::Events { events } => Self::Answer {
+                code: 200,
+                headers: Vec::new(),
+                body: Some(FaultBody::Lines(events.clone())),
             },
             Action::Html { code } => Self::Answer {
                 code: *code,

@@ -197,6 +197,10 @@ impl Handler {
         let status = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let mut response = match body {
             Some(FaultBody::Html(page)) => of_type(status, "text/html", page),
+            Some(FaultBody::Lines(lines)) => {
+                let lines: Vec<String> = lines.iter().map(ToString::to_string).collect();
+                of_type(status, "application/json", lines.join("\n") + "\n")
+            }
             Some(FaultBody::Json(value)) => json(status, &value),
             None => {
                 let reason = status.canonical_reason().unwrap_or("Simulated fault");
