@@ -7,7 +7,7 @@ use bowline_core::{Endpoints, Service, ServiceKey, TrafficPolicy};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use crate::objects::SliceObject;
-use crate::services::namespace_and_name;
+use crate::services::{namespace_and_name, selector_of};
 use crate::store::{Change, Sighting, Store, Stored};
 
 /// The slices as last seen, by namespace and name.
@@ -35,6 +35,10 @@ impl Stored for Slice {
     type Key = ServiceKey;
     type Object = SliceObject;
     const PLURAL: &'static str = "endpoint slices";
+
+    fn selector(key: &ServiceKey) -> String {
+        selector_of(key)
+    }
 
     fn key_in(metadata: &ObjectMeta) -> ServiceKey {
         namespace_and_name(metadata)

@@ -25,6 +25,10 @@ impl Stored for Node {
     type Object = NodeObject;
     const PLURAL: &'static str = "nodes";
 
+    fn selector(name: &String) -> String {
+        format!("metadata.name={name}")
+    }
+
     fn key_in(metadata: &ObjectMeta) -> String {
         metadata.name.clone().unwrap_or_default()
     }

@@ -58,6 +58,10 @@ impl Stored for Requested {
         Some(format!("spec.signerName={KUBELET_SERVING}"))
     }
 
+    fn selector(name: &String) -> String {
+        format!("metadata.name={name},spec.signerName={KUBELET_SERVING}")
+    }
+
     fn key_in(metadata: &ObjectMeta) -> String {
         metadata.name.clone().unwrap_or_default()
     }

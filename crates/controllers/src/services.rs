@@ -20,10 +20,22 @@ pub(crate) fn namespace_and_name(metadata: &ObjectMeta) -> ServiceKey {
     }
 }
 
+/// The field selector for one of them.
+pub(crate) fn selector_of(key: &ServiceKey) -> String {
+    format!(
+        "metadata.namespace={},metadata.name={}",
+        key.namespace, key.name
+    )
+}
+
 impl Stored for Service {
     type Key = ServiceKey;
     type Object = ServiceObject;
     const PLURAL: &'static str = "services";
+
+    fn selector(key: &ServiceKey) -> String {
+        selector_of(key)
+    }
 
     fn key_in(metadata: &ObjectMeta) -> ServiceKey {
         namespace_and_name(metadata)

@@ -1,32 +1,33 @@
 //! All objects of one kind, kept by one watch and shared by all controllers.
+//!
+//! A store does not go back in time, and nothing leaves it on doubt ([`follow`]): whoever finds nothing under a key
+//! may act on it.
 
+mod failure;
+mod follow;
+mod listed;
 #[cfg(test)]
 mod tests;
+mod versions;
 
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
-use bowline_core::error_chain;
 use bowline_http::Random;
-use futures::StreamExt;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::DeserializeGuard;
-use kube::runtime::watcher::{self, Event};
 use kube::{Api, Resource};
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
-use tracing::{debug, info, warn};
+use tracing::{debug, warn};
 
+use self::follow::Follower;
+use self::listed::{Listed, Standing};
+use self::versions::{is_newer, number};
+use crate::metrics::StoreMetrics;
 use crate::stop::Stop;
-
-/// The first wait after a failed list or watch; doubles up to [`LONGEST_WAIT`].
-const FIRST_WAIT: Duration = Duration::from_millis(500);
-/// Long enough to spare a struggling server, short enough to be back soon after it is.
-const LONGEST_WAIT: Duration = Duration::from_secs(20);
 
 /// What can be kept in a store.
 pub trait Stored: Clone + PartialEq + Send + Sync + Sized + 'static {
@@ -48,6 +49,9 @@ pub trait Stored: Clone + PartialEq + Send + Sync + Sized + 'static {
     fn fields() -> Option<String> {
         None
     }
+
+    /// A field selector for the one with that key, among those that [`fields`](Self::fields) leaves in.
+    fn selector(key: &Self::Key) -> String;
 
     /// The key in an object's metadata.
     fn key_in(metadata: &ObjectMeta) -> Self::Key;
@@ -92,9 +96,12 @@ type Listener<T> = Box<dyn Fn(&Change<T>) + Send + Sync>;
 pub struct Sighting<T: Stored> {
     /// The objects, by key.
     pub objects: BTreeMap<T::Key, Arc<T>>,
-    /// There, but not understood: not among the objects, and yet not gone. Each with what was last
-    /// known of it, if it ever could be read.
+    /// There, but not understood, or [lost](Self::lost): not among the objects, and yet not gone. Each with what
+    /// was last known of it, if it ever could be read.
     pub unreadable: BTreeMap<T::Key, Option<Arc<T>>>,
+    /// The uids of objects that the API server lacks since it was restored to an earlier state, with their keys.
+    /// Nobody deleted them: nothing that was made for them is destroyed.
+    pub lost: BTreeMap<String, T::Key>,
 }
 
 impl<T: Stored> Default for Sighting<T> {
@@ -102,6 +109,7 @@ impl<T: Stored> Default for Sighting<T> {
         Self {
             objects: BTreeMap::new(),
             unreadable: BTreeMap::new(),
+            lost: BTreeMap::new(),
         }
     }
 }
@@ -113,7 +121,9 @@ pub enum Found<T> {
     Object(Arc<T>),
     /// One that cannot be read. Nobody may take it for gone.
     Unreadable,
-    /// Nothing.
+    /// Nothing since the API server was restored to an earlier state. Nobody deleted it.
+    Lost,
+    /// Nothing: it was deleted, or never there.
     Nothing,
 }
 
@@ -121,11 +131,32 @@ pub enum Found<T> {
 pub struct Store<T: Stored>(Arc<Shared<T>>);
 
 struct Shared<T: Stored> {
-    /// Under one lock: whoever looks sees an object in one of the two, never in neither because it
+    /// Under one lock: whoever looks sees an object in one of its maps, never in none because it
     /// is on its way from one to the other.
-    contents: Mutex<Sighting<T>>,
+    contents: Mutex<Contents<T>>,
     listeners: Mutex<Vec<Listener<T>>>,
     synced: watch::Sender<bool>,
+}
+
+struct Contents<T: Stored> {
+    seen: Sighting<T>,
+    /// The newest version that anything had: a list, an event, the answer to a write. 0 before the first.
+    newest: u64,
+}
+
+impl<T: Stored> Default for Contents<T> {
+    fn default() -> Self {
+        Self {
+            seen: Sighting::default(),
+            newest: 0,
+        }
+    }
+}
+
+impl<T: Stored> Contents<T> {
+    fn note_version(&mut self, version: &str) {
+        self.newest = self.newest.max(number(version).unwrap_or(0));
+    }
 }
 
 impl<T: Stored> Clone for Store<T> {
@@ -139,7 +170,7 @@ impl<T: Stored> fmt::Debug for Store<T> {
         write!(
             f,
             "Store({} {}, synced: {})",
-            self.contents().objects.len(),
+            self.contents().seen.objects.len(),
             T::PLURAL,
             *self.0.synced.borrow()
         )
@@ -163,27 +194,34 @@ impl<T: Stored> Store<T> {
         T::Key: Borrow<Q>,
         Q: Ord + ?Sized,
     {
-        self.contents().objects.get(key).cloned()
+        self.contents().seen.objects.get(key).cloned()
     }
 
     /// All objects, by key.
     pub fn all(&self) -> Vec<Arc<T>> {
-        self.contents().objects.values().cloned().collect()
+        self.contents().seen.objects.values().cloned().collect()
     }
 
     /// What there is under that key, which may be something that cannot be read.
     pub fn find(&self, key: &T::Key) -> Found<T> {
         let contents = self.contents();
-        match contents.objects.get(key) {
+        let seen = &contents.seen;
+        match seen.objects.get(key) {
             Some(object) => Found::Object(object.clone()),
-            None if contents.unreadable.contains_key(key) => Found::Unreadable,
-            None => Found::Nothing,
+            None if !seen.unreadable.contains_key(key) => Found::Nothing,
+            None if seen.lost.values().any(|it| it == key) => Found::Lost,
+            None => Found::Unreadable,
         }
+    }
+
+    /// Whether the object of that uid is lost (see [`Sighting::lost`]), also if there is another of its name by now.
+    pub fn is_lost(&self, uid: &str) -> bool {
+        self.contents().seen.lost.contains_key(uid)
     }
 
     /// Everything, what cannot be read included.
     pub fn sighting(&self) -> Sighting<T> {
-        self.contents().clone()
+        self.contents().seen.clone()
     }
 
     /// Calls `listener` for every later change. It must not block.
@@ -208,6 +246,7 @@ impl<T: Stored> Store<T> {
     /// once more. Nothing happens if a later version is known, or none: then it is gone already,
     /// and must not come back.
     pub fn note(&self, object: Arc<T>) {
+        self.contents().note_version(object.resource_version());
         let known = self.get(&object.key());
         if known.is_some_and(|known| known.uid() == object.uid() && !is_newer(&*known, &object)) {
             self.put(object);
@@ -227,91 +266,49 @@ impl<T: Stored> Store<T> {
     }
 
     /// Keeps the objects in step with the API server until `stop`.
-    pub async fn follow(&self, client: kube::Client, random: Random, stop: Stop) {
-        let mut mode = Mode::Streaming;
-        let mut failures = 0;
-        while !stop.is_given() {
-            let api: Api<DeserializeGuard<T::Object>> = Api::all(client.clone());
-            let mut events = pin!(watcher::watcher(api, mode.config(T::fields())));
-            let mut arriving = Arriving::default();
-            loop {
-                match stop.unless_given(events.next()).await {
-                    None => return,
-                    Some(None) => break,
-                    Some(Some(Ok(event))) => {
-                        failures = 0;
-                        self.take(event, &mut arriving);
-                    }
-                    Some(Some(Err(error))) => {
-                        if mode == Mode::Streaming && refuses_streaming(&error) {
-                            info!("the API server has no streaming lists; listing in pages");
-                            mode = Mode::Paged;
-                            break;
-                        }
-                        if is_expired(&error) {
-                            // The server is well; it only wants the list to be made anew.
-                            failures = 0;
-                        }
-                        let wait = wait_after(failures, &random);
-                        failures += 1;
-                        let what = T::PLURAL;
-                        warn!(error = %error_chain(&error), ?wait, "watching {what} failed; trying again");
-                        if stop.unless_given(tokio::time::sleep(wait)).await.is_none() {
-                            return;
-                        }
-                    }
-                }
-            }
-        }
+    pub async fn follow(
+        &self,
+        client: kube::Client,
+        random: Random,
+        metrics: &StoreMetrics,
+        stop: Stop,
+    ) {
+        let api: Api<DeserializeGuard<T::Object>> = Api::all(client);
+        let follower = Follower::new(self, api, random, metrics);
+        stop.unless_given(follower.run()).await;
     }
 
-    fn take(&self, event: Event<DeserializeGuard<T::Object>>, arriving: &mut Arriving<T>) {
-        match event {
-            Event::Init => *arriving = Arriving::default(),
-            Event::InitApply(object) => {
-                let key = T::key_in(object.meta());
-                match decode::<T>(object) {
-                    Ok(object) => drop(arriving.objects.insert(key, object)),
-                    Err(uid) => drop(arriving.unreadable.insert(key, uid)),
-                }
-            }
-            Event::InitDone => {
-                debug!(count = arriving.objects.len(), "listed all {}", T::PLURAL);
-                self.replace(std::mem::take(arriving));
-                self.0.synced.send_replace(true);
-            }
-            Event::Apply(object) => {
-                let key = T::key_in(object.meta());
-                match decode::<T>(object) {
-                    Ok(object) => self.see(object),
-                    Err(uid) => self.lose_sight(&key, &uid),
-                }
-            }
-            Event::Delete(object) => self.remove(&T::key_in(object.meta())),
+    /// Takes what the watch brought, readable or not.
+    fn take(&self, object: DeserializeGuard<T::Object>) {
+        let key = T::key_in(object.meta());
+        match decode::<T>(object) {
+            Ok(object) => self.see(object),
+            Err(uid) => self.lose_sight(&key, &uid),
         }
     }
 
     /// Takes an object that the watch brought. One that is older than what is known (by the answer
     /// to a write) is passed over.
     fn see(&self, object: Arc<T>) {
+        self.contents().note_version(object.resource_version());
         let known = self.get(&object.key());
         if !known.is_some_and(|known| is_newer(&*known, &object)) {
             self.put(object);
         }
     }
 
-    fn replace(&self, listed: Arriving<T>) {
+    /// Takes a list for what there is.
+    fn replace(&self, listed: Listed<T>, standing: Standing) {
+        debug!(count = listed.objects.len(), "listed all {}", T::PLURAL);
         let (before, after) = {
             let mut contents = self.contents();
-            let unreadable = listed.unreadable.into_iter().map(|(key, uid)| {
-                let last = contents.last_known(&key, &uid);
-                (key, last)
-            });
-            let after = Sighting {
-                unreadable: unreadable.collect(),
-                objects: listed.objects,
-            };
-            (std::mem::replace(&mut *contents, after.clone()), after)
+            if standing == Standing::Restored {
+                contents.newest = 0;
+            }
+            contents.note_version(&listed.version);
+            let after = listed.over(&contents.seen, standing);
+            let before = std::mem::replace(&mut contents.seen, after.clone());
+            (before, after)
         };
         for (key, object) in &before.objects {
             if !after.objects.contains_key(key) {
@@ -327,23 +324,37 @@ impl<T: Stored> Store<T> {
             let before = before.objects.get(&key).cloned();
             self.tell_of(&key, before, Some(object));
         }
+        self.0.synced.send_replace(true);
     }
 
     fn put(&self, object: Arc<T>) {
         let key = object.key();
         let before = {
-            let mut contents = self.contents();
-            contents.unreadable.remove(&key);
-            contents.objects.insert(key.clone(), object.clone())
+            let seen = &mut self.contents().seen;
+            seen.unreadable.remove(&key);
+            seen.lost.remove(object.uid());
+            seen.objects.insert(key.clone(), object.clone())
         };
         self.tell_of(&key, before, Some(object));
     }
 
-    fn remove(&self, key: &T::Key) {
+    /// The object of that uid was deleted. Another one of its name is not.
+    fn remove(&self, key: &T::Key, uid: &str, version: &str) {
         let (before, unreadable) = {
             let mut contents = self.contents();
-            let unreadable = contents.unreadable.remove(key).is_some();
-            (contents.objects.remove(key), unreadable)
+            contents.note_version(version);
+            let seen = &mut contents.seen;
+            let known = seen.objects.get(key).map(|it| it.uid());
+            let last = seen.unreadable.get(key).and_then(Option::as_ref);
+            if known
+                .or(last.map(|it| it.uid()))
+                .is_some_and(|it| it != uid)
+            {
+                return;
+            }
+            seen.lost.remove(uid);
+            let unreadable = seen.unreadable.remove(key).is_some();
+            (seen.objects.remove(key), unreadable)
         };
         if before.is_some() || unreadable {
             self.tell_of(key, before, None);
@@ -354,12 +365,13 @@ impl<T: Stored> Store<T> {
     /// of it is kept for those who would otherwise have to.
     fn lose_sight(&self, key: &T::Key, uid: &str) {
         let (before, is_news) = {
-            let mut contents = self.contents();
-            let last = contents.last_known(key, uid);
+            let seen = &mut self.contents().seen;
+            let last = seen.last_known(key, uid);
             let known = last.is_some();
-            let earlier = contents.unreadable.insert(key.clone(), last);
+            seen.lost.remove(uid);
+            let earlier = seen.unreadable.insert(key.clone(), last);
             let is_news = earlier.is_none_or(|earlier| earlier.is_some() != known);
-            (contents.objects.remove(key), is_news)
+            (seen.objects.remove(key), is_news)
         };
         if is_news {
             self.tell_of(key, before, None);
@@ -384,13 +396,22 @@ impl<T: Stored> Store<T> {
         }
     }
 
-    fn contents(&self) -> MutexGuard<'_, Sighting<T>> {
+    fn contents(&self) -> MutexGuard<'_, Contents<T>> {
         let contents = self.0.contents.lock();
         contents.unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl<T: Stored> Sighting<T> {
+    /// Whether there is something that cannot be read; what is lost apart.
+    pub fn has_unreadable(&self) -> bool {
+        let mut unreadable = self.unreadable.values();
+        unreadable.any(|last| match last {
+            Some(last) => !self.lost.contains_key(last.uid()),
+            None => true,
+        })
+    }
+
     fn has(&self, key: &T::Key) -> bool {
         self.objects.contains_key(key) || self.unreadable.contains_key(key)
     }
@@ -401,77 +422,6 @@ impl<T: Stored> Sighting<T> {
         let known = self.objects.get(key).or_else(unreadable);
         known.filter(|it| it.uid() == uid).cloned()
     }
-}
-
-/// A list that is not whole yet.
-struct Arriving<T: Stored> {
-    objects: BTreeMap<T::Key, Arc<T>>,
-    /// The uids of those that cannot be read.
-    unreadable: BTreeMap<T::Key, String>,
-}
-
-impl<T: Stored> Default for Arriving<T> {
-    fn default() -> Self {
-        Self {
-            objects: BTreeMap::new(),
-            unreadable: BTreeMap::new(),
-        }
-    }
-}
-
-/// Whether `a` is a later version of the same object than `b`; false if that cannot be told.
-fn is_newer<T: Stored>(a: &T, b: &T) -> bool {
-    let version = |it: &T| it.resource_version().parse::<u64>().ok();
-    a.uid() == b.uid() && version(a).zip(version(b)).is_some_and(|(a, b)| a > b)
-}
-
-/// How the first list is asked for.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Mode {
-    /// As a stream: the server holds no page and we hold no list.
-    Streaming,
-    /// In pages, as servers before 1.32 need it.
-    Paged,
-}
-
-impl Mode {
-    fn config(self, field_selector: Option<String>) -> watcher::Config {
-        let config = watcher::Config {
-            field_selector,
-            ..watcher::Config::default()
-        };
-        match self {
-            Self::Streaming => config.streaming_lists(),
-            Self::Paged => config.any_semantic(),
-        }
-    }
-}
-
-/// A server that knows no streaming lists says that the request is wrong.
-fn refuses_streaming(error: &watcher::Error) -> bool {
-    matches!(code(error), Some(400 | 422))
-}
-
-/// The version to watch from is forgotten: the list is made anew.
-fn is_expired(error: &watcher::Error) -> bool {
-    code(error) == Some(410)
-}
-
-/// What the API server answered, if that is the error.
-fn code(error: &watcher::Error) -> Option<u16> {
-    match error {
-        watcher::Error::WatchStartFailed(kube::Error::Api(status))
-        | watcher::Error::InitialListFailed(kube::Error::Api(status))
-        | watcher::Error::WatchError(status) => Some(status.code),
-        _ => None,
-    }
-}
-
-fn wait_after(failures: u32, random: &Random) -> Duration {
-    let wait = FIRST_WAIT
-        .saturating_mul(1 << failures.min(10))
-        .min(LONGEST_WAIT);
-    random.jitter(wait, 0.5)
 }
 
 /// The object, or the uid of one that cannot be read.

@@ -33,6 +33,7 @@ use crate::plane::ControlPlane;
 use crate::play;
 pub(crate) use certificates::REQUEST;
 pub(crate) use remains::Remains;
+pub use server::Backup;
 
 /// Tries of a change that somebody else's changes come in between of.
 const MOST_CONFLICTS: usize = 50;

@@ -47,6 +47,7 @@
 )]
 
 mod bench;
+pub mod cache;
 pub mod certificates;
 pub mod cloud;
 pub mod cloudscale;

@@ -39,12 +39,12 @@ pub(crate) struct Mirror {
     events: Kept,
     leases: Kept,
     pulse: watch::Sender<()>,
-    tasks: [JoinHandle<()>; 5],
+    tasks: Mutex<Vec<JoinHandle<()>>>,
 }
 
 impl Drop for Mirror {
     fn drop(&mut self) {
-        self.tasks.iter().for_each(JoinHandle::abort);
+        self.end();
     }
 }
 
@@ -66,61 +66,71 @@ struct State {
 impl Mirror {
     /// Watches what is the scenario's; returns when it is known.
     pub(crate) async fn start(client: Client, names: &Names) -> Self {
-        let (nodes, services) = (Kept::default(), Kept::default());
-        let (events, leases) = (Kept::default(), Kept::default());
-        let pulse = watch::Sender::default();
-        let config = watcher::Config {
-            label_selector: names.selector(),
-            ..watcher::Config::default()
-        };
-        let all = Api::all_with(client.clone(), &ApiResource::erase::<Node>(&()));
-        let nodes_task = follow(all, "Node", config.clone(), &nodes, names, &pulse);
-        let all = Api::all_with(client.clone(), &ApiResource::erase::<Service>(&()));
-        let services_task = follow(all, "Service", config.clone(), &services, names, &pulse);
-        let requests = Kept::default();
-        let resource = ApiResource::erase::<CertificateSigningRequest>(&());
-        let all = Api::all_with(client.clone(), &resource);
-        let requests_task = follow(all, REQUEST, config, &requests, names, &pulse);
-        let all = Api::all_with(client.clone(), &ApiResource::erase::<KubeEvent>(&()));
-        let events_task = follow(
-            all,
-            "Event",
-            watcher::Config::default(),
-            &events,
-            names,
-            &pulse,
-        );
-        let resource = ApiResource::erase::<Lease>(&());
-        let all = Api::namespaced_with(client.clone(), LEASES, &resource);
-        let config = watcher::Config::default();
-        let leases_task = follow(all, "Lease", config, &leases, names, &pulse);
         let mirror = Self {
             client,
             names: names.clone(),
-            nodes,
-            services,
-            requests,
-            events,
-            leases,
-            pulse,
-            tasks: [
-                nodes_task,
-                services_task,
-                requests_task,
-                events_task,
-                leases_task,
-            ],
+            nodes: Kept::default(),
+            services: Kept::default(),
+            requests: Kept::default(),
+            events: Kept::default(),
+            leases: Kept::default(),
+            pulse: watch::Sender::default(),
+            tasks: Mutex::default(),
         };
-        let all = [
-            &mirror.nodes,
-            &mirror.services,
-            &mirror.requests,
-            &mirror.events,
-            &mirror.leases,
-        ];
-        let complete = || all.iter().all(|kept| kept.lock().is_complete);
-        mirror.until("the first lists are here", complete).await;
+        mirror.begin().await;
         mirror
+    }
+
+    /// Begins anew with a server that was restored to an earlier state: a watch from a later version would be silent.
+    pub(crate) async fn begin_anew(&self) {
+        self.end();
+        for kept in self.all() {
+            *kept.lock() = State::default();
+        }
+        self.begin().await;
+    }
+
+    fn end(&self) {
+        for task in self.tasks.lock().unwrap().drain(..) {
+            task.abort();
+        }
+    }
+
+    fn all(&self) -> [&Kept; 5] {
+        [
+            &self.nodes,
+            &self.services,
+            &self.requests,
+            &self.events,
+            &self.leases,
+        ]
+    }
+
+    async fn begin(&self) {
+        let own = watcher::Config {
+            label_selector: self.names.selector(),
+            ..watcher::Config::default()
+        };
+        let every = watcher::Config::default();
+        let request = ApiResource::erase::<CertificateSigningRequest>(&());
+        let kinds = [
+            (ApiResource::erase::<Node>(&()), "Node", &own),
+            (ApiResource::erase::<Service>(&()), "Service", &own),
+            (request, REQUEST, &own),
+            (ApiResource::erase::<KubeEvent>(&()), "Event", &every),
+            (ApiResource::erase::<Lease>(&()), "Lease", &every),
+        ];
+        let tasks = kinds.into_iter().zip(self.all());
+        let tasks = tasks.map(|((resource, kind, config), kept)| {
+            let api = match kind {
+                "Lease" => Api::namespaced_with(self.client.clone(), LEASES, &resource),
+                _ => Api::all_with(self.client.clone(), &resource),
+            };
+            follow(api, kind, config.clone(), kept, &self.names, &self.pulse)
+        });
+        self.tasks.lock().unwrap().extend(tasks);
+        let complete = || self.all().iter().all(|kept| kept.lock().is_complete);
+        self.until("the first lists are here", complete).await;
     }
 
     /// Changes with everything that is seen.

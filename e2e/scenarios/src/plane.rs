@@ -96,6 +96,11 @@ impl ControlPlane {
         self.ready[key].as_str().unwrap_or_default()
     }
 
+    /// Where etcd keeps everything.
+    pub(crate) fn data(&self) -> PathBuf {
+        PathBuf::from(self.said("folder")).join("etcd")
+    }
+
     /// The version of Kubernetes: `v1.36.4`.
     pub fn version(&self) -> &str {
         self.said("version")

@@ -78,6 +78,7 @@ impl IpamController {
             // What it had when it was last read it still has: pod ranges cannot change.
             match last {
                 Some(node) if !node.pod_cidrs.is_empty() => see(&mut allocator, node)?,
+                Some(node) if sighting.lost.contains_key(&node.uid) => {}
                 _ => return Err(StartError::Unread(name.clone())),
             }
         }

@@ -58,6 +58,8 @@ impl IpamController {
                 self.note_unread(name);
                 return Ok(Outcome::Done);
             }
+            // Its machine may still use what it had.
+            Found::Lost => return Ok(Outcome::Done),
             Found::Nothing => {
                 self.note_read(name);
                 self.release(|allocator| allocator.gone(name));

@@ -246,9 +246,10 @@ impl<'a> Work<'a> {
         });
         let (store, random) = (store.clone(), self.manager.random.fork());
         let (client, stop) = (self.manager.clients.root(INFORMERS), stop.clone());
+        let metrics = self.manager.metrics.stores.clone();
         followers
             .tasks
-            .spawn(async move { store.follow(client, random, stop).await });
+            .spawn(async move { store.follow(client, random, &metrics, stop).await });
     }
 }
 

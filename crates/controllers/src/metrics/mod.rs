@@ -14,6 +14,7 @@ mod process;
 mod queues;
 mod routes;
 mod services;
+mod stores;
 mod text;
 mod wellbeing;
 
@@ -34,6 +35,7 @@ pub use labels::LabelMetrics;
 pub use queues::{QueueMetrics, QueueSeries, UnfinishedWork};
 pub use routes::RouteMetrics;
 pub use services::ServiceMetrics;
+pub use stores::StoreMetrics;
 pub use text::Format;
 
 /// The families of one cloud. They are shown once [`Metrics::show_clouds`] is given them: a cloud that is being built
@@ -71,6 +73,8 @@ pub struct Metrics {
     pub nodes: NodeMetrics,
     /// The life-cycle loop.
     pub lifecycle: LifecycleMetrics,
+    /// What is known of the cluster.
+    pub stores: StoreMetrics,
     /// Load balancers of Services.
     pub services: ServiceMetrics,
     /// Pod ranges of nodes.
@@ -111,6 +115,7 @@ impl Metrics {
         let metrics = Self {
             nodes: NodeMetrics::register(&mut registry),
             lifecycle: LifecycleMetrics::register(&mut registry),
+            stores: StoreMetrics::register(&mut registry),
             services: ServiceMetrics::register(&mut registry),
             ipam: IpamMetrics::register(&mut registry),
             routes: RouteMetrics::register(&mut registry),

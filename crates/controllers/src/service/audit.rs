@@ -54,7 +54,9 @@ impl ServiceController {
                     self.tell_orphan(cloud, orphan);
                 }
                 let remove = self.options.remove_orphans && !self.clouds.is_observing();
-                let is_orphan = orphan.misplaced.is_none() && orphan.marked.whose == Whose::Ours;
+                let is_lost = self.parts.services.is_lost(&orphan.marked.service_uid);
+                let is_orphan =
+                    orphan.misplaced.is_none() && orphan.marked.whose == Whose::Ours && !is_lost;
                 if remove && is_orphan && !stop.is_given() {
                     let turn = self.parts.turns.take(format!("orphans of {cloud}"));
                     let Some(_turn) = stop.unless_given(turn).await else {
@@ -90,7 +92,7 @@ impl ServiceController {
             }
         };
         let services = self.parts.services.sighting();
-        if !services.unreadable.is_empty() {
+        if services.has_unreadable() {
             warn!(%cloud, "not looking for orphans: a Service that cannot be read may own one");
             return None;
         }

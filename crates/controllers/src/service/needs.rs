@@ -79,7 +79,11 @@ impl ServiceController {
             Err(needs @ DraftError::NeedsServices) if wish.living.is_none() => {
                 let list = consistent::uids::<Service>(&self.parts.reader);
                 match timeout(TRY, list).await {
-                    Ok(Ok(uids)) => wish.living = Some(Arc::new(uids.into_values().collect())),
+                    Ok(Ok(uids)) => {
+                        // Nobody deleted those that a restored API server lacks.
+                        let lost = self.parts.services.sighting().lost.into_keys();
+                        wish.living = Some(Arc::new(uids.into_values().chain(lost).collect()));
+                    }
                     Ok(Err(error)) => {
                         warn!(
                             error = error_chain(&error),

@@ -8,6 +8,7 @@ use bowline_core::{
 };
 use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
+use tracing::warn;
 
 use super::ServiceController;
 use super::conditions;
@@ -212,6 +213,28 @@ impl ServiceController {
         );
         self.tell_plan(service, &errand);
         Ok(errand)
+    }
+
+    /// Forgets a Service that the API server lacks since it was restored to an earlier state: nobody deleted it, so
+    /// that its load balancer stays, and is reported like one without a Service. Says whether there was one.
+    pub(super) fn let_go_of_lost(&self, key: &ServiceKey) -> bool {
+        let Some((old, clouds)) = self.memory.recall(key) else {
+            return false;
+        };
+        if !self.parts.services.is_lost(&old.uid) {
+            return false;
+        }
+        self.memory.forget(key);
+        let clouds: Vec<&str> = clouds.iter().map(CloudName::as_str).collect();
+        let text = format!(
+            "Service {key} (uid {}) is missing since the API server was restored to an earlier state. Its load balancer in \
+             cloud {} is kept: apply the Service again, or remove the load balancer in the cloud",
+            old.uid,
+            clouds.join(", ")
+        );
+        warn!(service = %key, "{text}");
+        self.tell_on_lease(EventType::Warning, "ServiceLost", text);
+        true
     }
 
     /// Forgets a Service whose load balancer is gone. What it used may be what others lacked (an

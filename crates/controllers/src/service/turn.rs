@@ -114,6 +114,10 @@ impl ServiceController {
         let service = match self.parts.services.find(key) {
             Found::Object(service) => Some(service),
             Found::Nothing => None,
+            Found::Lost => {
+                self.let_go_of_lost(key);
+                return Ok(Outcome::Done);
+            }
             Found::Unreadable => {
                 warn!(service = %key, "it cannot be read; its load balancer stays as it is");
                 return Ok(Outcome::Done);
@@ -122,7 +126,7 @@ impl ServiceController {
         let handling = service.as_ref().map_or(Handling::Nothing, |service| {
             self.clouds.names().handling(service)
         });
-        let mut errand = errand;
+        let mut errand = errand.filter(|_| !self.let_go_of_lost(key));
         if let Some((old, mut clouds)) = self.memory.recall(key) {
             let same = service.as_ref().is_some_and(|it| it.uid == old.uid);
             match &handling {

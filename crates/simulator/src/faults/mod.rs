@@ -83,6 +83,8 @@ pub enum Fate {
 pub enum FaultBody {
     /// JSON.
     Json(serde_json::Value),
+    /// Several documents of JSON, each in a line of its own.
+    Lines(Vec<serde_json::Value>),
     /// A page, as a proxy in between would send it.
     Html(String),
     /// As it is written.
@@ -380,6 +382,11 @@ impl Fate {
                     serde_json::Value::String(text) => FaultBody::Text(text),
                     value => FaultBody::Json(value),
                 }),
+            },
+            Action::Events { events } => Self::Answer {
+                code: 200,
+                headers: Vec::new(),
+                body: Some(FaultBody::Lines(events.clone())),
             },
             Action::Html { code } => Self::Answer {
                 code: *code,

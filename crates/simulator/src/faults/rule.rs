@@ -43,6 +43,11 @@ pub enum Action {
         /// The body; none: an error body in the API's own form.
         body: Option<serde_json::Value>,
     },
+    /// Answers a watch with these events, and ends it.
+    Events {
+        /// The events, as the API would send them.
+        events: Vec<serde_json::Value>,
+    },
     /// Waits, between `least` and `most`, before the call is handled.
     Delay {
         /// At least so long.

@@ -177,6 +177,7 @@ fn rules_are_listed_replaced_by_name_and_removed() {
 fn every_action_survives_being_written_and_read() {
     for text in [
         r#"{"name":"x","action":"status","code":503,"headers":{"Retry-After":"7"},"body":{"a":1}}"#,
+        r#"{"action":"events","events":[{"type":"BOOKMARK"},{"type":"ERROR"}]}"#,
         r#"{"action":"delay","delay":"1s..3s","times":2}"#,
         r#"{"action":"delay","delay":"500ms","times":"unlimited"}"#,
         r#"{"action":"reset","probability":0.25}"#,

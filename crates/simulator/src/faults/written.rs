@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use super::rule::{Action, Rule, RuleError};
 
 /// The names of all actions, for messages.
-pub(super) const ACTIONS: &str = "status, delay, reset, lost-answer, truncated, html, hang, silence, stale-list, throttle, cut-stream";
+pub(super) const ACTIONS: &str = "status, events, delay, reset, lost-answer, truncated, html, hang, silence, stale-list, throttle, cut-stream";
 
 /// A rule as people write it: flat, with an action by name and the keys of that action.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
@@ -50,6 +50,9 @@ pub struct RawRule {
     /// For `status`: the body.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub body: Option<serde_json::Value>,
+    /// For `events`: them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub events: Option<Vec<serde_json::Value>>,
     /// For `delay`: `500ms`, or a range `1s..3s`. For `cut-stream`: when.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delay: Option<Span>,
@@ -87,6 +90,7 @@ impl RawRule {
     fn action(&self) -> Result<Action, RuleError> {
         let (name, keys): (&'static str, &[&str]) = match self.action.as_str() {
             "status" => ("status", &["code", "headers", "body"]),
+            "events" => ("events", &["events"]),
             "delay" => ("delay", &["delay"]),
             "reset" => ("reset", &[]),
             "lost-answer" => ("lost-answer", &[]),
@@ -103,6 +107,7 @@ impl RawRule {
             ("code", self.code.is_some()),
             ("headers", self.headers.is_some()),
             ("body", self.body.is_some()),
+            ("events", self.events.is_some()),
             ("delay", self.delay.is_some()),
             ("age", self.age.is_some()),
             ("per_second", self.per_second.is_some()),
@@ -116,6 +121,9 @@ impl RawRule {
                 code: self.code.ok_or_else(|| missing("code"))?,
                 headers: self.headers.clone().unwrap_or_default(),
                 body: self.body.clone(),
+            },
+            "events" => Action::Events {
+                events: self.events.clone().ok_or_else(|| missing("events"))?,
             },
             "delay" => {
                 let span = self.delay.ok_or_else(|| missing("delay"))?;
@@ -169,6 +177,10 @@ impl From<&Rule> for RawRule {
                 raw.headers = (!headers.is_empty()).then(|| headers.clone());
                 raw.body.clone_from(body);
                 "status"
+            }
+            Action::Events { events } => {
+                raw.events = Some(events.clone());
+                "events"
             }
             Action::Delay { least, most } => {
                 raw.delay = Some(Span {

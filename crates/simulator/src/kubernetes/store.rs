@@ -149,6 +149,20 @@ impl Store {
         self.with(State::compact);
     }
 
+    /// Goes back to an earlier revision, like an etcd that is restored from a backup, and ends every watch. Tells
+    /// whether that was possible: not to a revision that is forgotten, or has not been yet.
+    pub fn restore(&self, revision: u64) -> bool {
+        let mut state = self.lock();
+        if !state.restore(revision) {
+            return false;
+        }
+        self.pulse.modify(|pulse| {
+            pulse.revision = revision;
+            pulse.breaks += 1;
+        });
+        true
+    }
+
     /// Stores an object as it is, without admission or validation; fills in what every object
     /// has (uid, creation time) if it is missing.
     pub fn put(&self, kind: &Kind, mut object: Value) -> Value {
@@ -351,6 +365,27 @@ impl State {
                 self.remove(kind, &path);
             }
         }
+    }
+
+    fn restore(&mut self, revision: u64) -> bool {
+        let is_forgotten = self.shelves.values().any(|it| revision < it.forgotten);
+        if is_forgotten || revision > self.revision {
+            return false;
+        }
+        for shelf in self.shelves.values_mut() {
+            let kept = shelf.history.partition_point(|it| it.revision <= revision);
+            for change in shelf.history.drain(kept..).rev() {
+                match change.before {
+                    Some(before) => shelf.objects.insert(change.path, before),
+                    None => shelf.objects.remove(&change.path),
+                };
+            }
+            shelf.floor = shelf.floor.min(revision);
+        }
+        self.fresh_events.retain(|(_, it)| *it <= revision);
+        self.expiries.retain(|(.., it)| *it <= revision);
+        self.revision = revision;
+        true
     }
 
     fn compact(&mut self) {

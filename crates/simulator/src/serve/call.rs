@@ -202,6 +202,10 @@ impl Handler {
         let mut response = match body {
             Some(FaultBody::Html(page)) => of_type(status, "text/html", page),
             Some(FaultBody::Text(text)) => of_type(status, type_of(&text), text),
+            Some(FaultBody::Lines(lines)) => {
+                let lines: Vec<String> = lines.iter().map(ToString::to_string).collect();
+                of_type(status, "application/json", lines.join("\n") + "\n")
+            }
             Some(FaultBody::Json(value)) => json(status, &value),
             None => {
                 let reason = status.canonical_reason().unwrap_or("Simulated fault");

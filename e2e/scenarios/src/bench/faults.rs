@@ -1,12 +1,11 @@
 //! Calls that go wrong.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bowline_simulator::faults::{Action, Rule};
-use serde_json::json;
 
 use super::{Bench, PATIENCE, REAL_PATIENCE};
+use crate::cache::expired;
 use crate::play::is_real;
 
 impl Bench {
@@ -22,15 +21,8 @@ impl Bench {
         if !self.is_running() {
             return changes().await;
         }
-        // What a real server says to a watch from a version that it has forgotten.
-        let expired = json!({ "type": "ERROR", "object": {
-            "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 410,
-            "reason": "Expired", "message": "too old resource version",
-        } });
-        let action = Action::Status {
-            code: 200,
-            headers: BTreeMap::default(),
-            body: Some(expired),
+        let action = Action::Events {
+            events: vec![expired()],
         };
         let expired = Rule::new(action)
             .server("kubernetes")

@@ -93,6 +93,11 @@ impl KubernetesApi {
         self.store.break_watches();
     }
 
+    /// Goes back to an earlier revision; see [`Store::restore`].
+    pub fn restore(&self, revision: u64) -> bool {
+        self.store.restore(revision)
+    }
+
     /// Forgets all history.
     pub fn compact(&self) {
         self.store.compact();
@@ -121,6 +126,12 @@ impl Api for KubernetesApi {
         match verb {
             "break-watches" => self.break_watches(),
             "compact" => self.compact(),
+            "restore" => {
+                let revision = body["revision"].as_u64();
+                if !revision.is_some_and(|it| self.restore(it)) {
+                    return Err("restore needs a revision that is still known".to_owned());
+                }
+            }
             "put" => {
                 let kind = kinds::of_document(body)?;
                 return Ok(self.put(kind, body.clone()));
@@ -133,7 +144,7 @@ impl Api for KubernetesApi {
             }
             other => {
                 return Err(format!(
-                    "unknown control verb {other:?}; known are break-watches, compact, put, delete"
+                    "unknown control verb {other:?}; known are break-watches, compact, restore, put, delete"
                 ));
             }
         }

@@ -27,6 +27,32 @@ fn every_write_gets_the_next_revision() {
 }
 
 #[test]
+fn a_restore_goes_back_to_an_earlier_revision_and_on_from_there() {
+    let store = store();
+    let mut pulse = store.subscribe();
+    store.put(nodes(), named("a"));
+    store.put(nodes(), named("b"));
+    let mut changed = named("a");
+    changed["spec"] = json!({ "unschedulable": true });
+    store.put(nodes(), changed);
+    store.remove(nodes(), "", "b");
+    store.put(nodes(), named("c"));
+    assert!(!store.restore(7), "there was none yet");
+    pulse.mark_unchanged();
+    assert!(store.restore(3));
+    assert_eq!(store.revision(), 3);
+    assert_eq!((pulse.current().revision, pulse.current().breaks), (3, 1));
+    let listed = Objects::list(&store, nodes(), None);
+    let names: Vec<&str> = listed.iter().map(|it| text(it, "/metadata/name")).collect();
+    assert_eq!(names, ["a", "b"]);
+    assert_eq!(listed[0].get("spec"), None);
+    let next = store.put(nodes(), named("d"));
+    assert_eq!(next["metadata"]["resourceVersion"], "4");
+    store.compact();
+    assert!(!store.restore(3), "it is forgotten");
+}
+
+#[test]
 fn the_past_can_be_listed_until_it_is_compacted() {
     let store = store();
     store.put(nodes(), named("a"));
