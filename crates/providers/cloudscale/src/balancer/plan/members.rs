@@ -1,5 +1,5 @@
-//! Members of a pool: new ones, after each of them one that nobody wants, then those that are
-//! replaced, one at a time, then the rest of those that nobody wants.
+//! Members of a pool: new ones, after each of them one that nobody wants if others stay, then those
+//! that are replaced, one at a time, then the rest of those that nobody wants.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -37,8 +37,11 @@ impl<'a> Planner<'a> {
         let mut leave = there.iter().filter(|it| !known.contains(&it.uuid));
         for member in come {
             self.create_member(place, member, &place.needs, false);
-            // The address of a machine that is gone may be another's soon: it does not wait for all the others.
-            if let Some(old) = leave.next() {
+            // The address of a machine that is gone may be another's soon: it does not wait for all the others. Where
+            // nothing else stays, traffic needs the old ones until all new ones are there.
+            if !stay.is_empty()
+                && let Some(old) = leave.next()
+            {
                 self.delete_member(place, old, &place.needs, "no node wants it");
             }
         }

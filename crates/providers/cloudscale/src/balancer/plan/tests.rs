@@ -386,17 +386,36 @@ fn exchanged_port_names_beside_a_wrong_setting_bring_no_members() {
     );
 }
 
-/// Nodes are exchanged: a target that is gone waits for one new target, not for all of them.
+/// Nodes are exchanged: a target that is gone waits for one new target, not for all of them. Without any that stays, traffic
+/// needs the old ones until the new ones are there.
 #[test]
-fn members_leave_beside_those_that_come() {
+fn members_leave_beside_those_that_come_if_others_stay() {
     let wanted = fixture(|_| {});
     let mut model = Model::default();
     carry_all_out(&wanted, &mut model);
-    for member in &mut model.pools_mut().next().unwrap().members {
+    let mut others = model.clone();
+    let members =
+        |model: &mut Model| std::mem::take(&mut model.pools_mut().next().unwrap().members);
+    let old = members(&mut others);
+    let moved = old.into_iter().map(|mut member| {
         member.address = member.address.replace("10.20.0.1", "10.20.0.9");
+        member.uuid = id_of(&member.address);
+        member
+    });
+    let moved: Vec<_> = moved.collect();
+    others.pools_mut().next().unwrap().members = moved.clone();
+    let (come, leave) = ("create member", "delete member");
+    assert_eq!(kinds(&wanted, &others), [come, come, leave, leave]);
+    let mut more = wanted.clone();
+    for number in ["21", "22"] {
+        let mut member = wanted.pools[0].members[0].clone();
+        member.address = format!("10.20.0.{number}");
+        member.ip = member.address.parse().unwrap();
+        member.name = format!("{}:31080", member.address);
+        more.pools[0].members.push(member);
     }
-    let pair = ["create member", "delete member"];
-    assert_eq!(kinds(&wanted, &model), pair.repeat(2));
+    model.pools_mut().next().unwrap().members.extend(moved);
+    assert_eq!(kinds(&more, &model), [come, leave, come, leave]);
 }
 
 #[test]
