@@ -3,8 +3,8 @@
 use super::value::{Kind, Value};
 
 /// Services of one cloud that are reconciled at the same time unless somebody says otherwise. The framework's 1 lets
-/// every Service wait for the slowest; each of these makes one call at a time, and the clients of all clouds allow
-/// more than that at once.
+/// every Service wait for the slowest. A plan is carried out one call at a time, so that five stay below what the
+/// clients of the clouds allow at once, and leave room for the nodes.
 const SERVICE_SYNCS: &str = "5";
 
 /// One flag.
