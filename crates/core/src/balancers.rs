@@ -221,6 +221,9 @@ pub struct Publication {
     pub withdrawn: BTreeSet<String>,
     /// Where the load balancer is entered, when all steps are done.
     pub ingress: Vec<Ingress>,
+    /// Whether it is certain that traffic has no target although nodes may be eligible: none of them has an
+    /// address that can be one, say. Clouds whose targets are exactly the eligible nodes need not say so.
+    pub without_targets: bool,
     /// Conditions in the Service's status that remember what annotations must not: tenants write those. Written
     /// like annotations, before the first and after every step.
     pub records: Vec<Condition>,

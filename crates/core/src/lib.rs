@@ -12,7 +12,7 @@
 //!                                                               └─▶ guard      ─▶ delete, or hold
 //!
 //!  a Service ──▶ handled ── whose is it? ──▶ the cloud's Draft ──▶ plan ──▶ run ──▶ publication
-//!                needs_update, members
+//!                needs_update, change_event, members
 //!
 //!  a kubelet's request ──▶ recognise ── well formed? ──▶ the cloud's MachineAnswer ──▶ decide ──▶ verdict
 //!  for a certificate
@@ -27,6 +27,7 @@ mod addresses;
 mod annotation;
 mod balancers;
 mod certificates;
+mod change_event;
 mod chores;
 mod cloud;
 mod duration;
@@ -78,6 +79,7 @@ pub use certificates::{
     ServingCertificates, Verdict as CertificateVerdict, Words, decide as decide_certificate,
     node_of, recognise as recognise_certificate,
 };
+pub use change_event::change_event;
 pub use chores::{Chores, Cluster, ClusterError, KEPT_BY_LABEL, Kept, KeptKind, KeptObject, Page};
 pub use cloud::{BoxFuture, Claim, Cloud, CloudName, CloudNameError, Instances, Voice};
 pub use duration::{format_duration, parse_duration};

@@ -68,6 +68,13 @@ impl Fingerprint {
         self.serving = Some(nodes);
         self
     }
+
+    /// Whether a node of it is not in `now`, or is another machine there: its targets are to be removed.
+    pub fn loses_to(&self, now: &Self) -> bool {
+        let there: BTreeSet<_> = now.members.iter().map(|(name, id, _)| (name, id)).collect();
+        let mut members = self.members.iter();
+        members.any(|(name, id, _)| !there.contains(&(name, id)))
+    }
 }
 
 /// Whether a change of a node could change any fingerprint, some of which have readiness in them or
@@ -112,6 +119,25 @@ mod tests {
             provider_id: Some(format!("demo://{name}")),
             addresses: addresses(&["InternalIP:10.0.0.5"]),
             ..fresh_node()
+        }
+    }
+
+    #[test]
+    fn a_node_that_is_gone_or_another_machine_is_a_loss_and_a_new_one_is_none() {
+        let of = |nodes: &[Node]| Fingerprint::of(nodes, []);
+        let (one, two) = (node("n1"), node("n2"));
+        let mut reborn = one.clone();
+        reborn.provider_id = Some("demo://other".into());
+        let mut moved = one.clone();
+        moved.addresses.clear();
+        for (before, now, loses) in [
+            (vec![], vec![one.clone()], false),
+            (vec![one.clone()], vec![one.clone(), two.clone()], false),
+            (vec![one.clone(), two.clone()], vec![two], true),
+            (vec![one.clone()], vec![reborn], true),
+            (vec![one], vec![moved], false),
+        ] {
+            assert_eq!(of(&before).loses_to(&of(&now)), loses, "{before:?} {now:?}");
         }
     }
 

@@ -47,6 +47,8 @@ pub struct Service {
     pub finalizers: Vec<String>,
     /// Whether `spec.type` is `LoadBalancer`.
     pub is_load_balancer: bool,
+    /// `spec.type` as it is written: for messages, decisions need only the line before.
+    pub type_name: String,
     /// `spec.loadBalancerClass`; an empty text is a class too.
     pub class: Option<String>,
     /// `spec.ports`, in order.
@@ -105,6 +107,16 @@ pub enum TrafficPolicy {
     Cluster,
     /// Only nodes with an endpoint of their own.
     Local,
+}
+
+impl TrafficPolicy {
+    /// The name in the Kubernetes API.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Cluster => "Cluster",
+            Self::Local => "Local",
+        }
+    }
 }
 
 /// A port of a Service.
@@ -235,6 +247,7 @@ pub(crate) mod examples {
             annotations: None,
             finalizers: Vec::new(),
             is_load_balancer: true,
+            type_name: "LoadBalancer".into(),
             class: None,
             ports: vec![ServicePort {
                 name: "http".into(),

@@ -157,6 +157,7 @@ impl From<ServiceObject> for Service {
             annotations: metadata.annotations,
             finalizers: metadata.finalizers.unwrap_or_default(),
             is_load_balancer: spec.r#type == "LoadBalancer",
+            type_name: spec.r#type.clone(),
             client_affinity: client_affinity(&spec),
             class: spec.load_balancer_class,
             ports: spec.ports.into_iter().map(ServicePort::from).collect(),

@@ -2,6 +2,11 @@
 
 use super::value::{Kind, Value};
 
+/// Services of one cloud that are reconciled at the same time unless somebody says otherwise. The framework's 1 lets
+/// every Service wait for the slowest. A plan is carried out one call at a time, so that five stay below what the
+/// clients of the clouds allow at once, and leave room for the nodes.
+const SERVICE_SYNCS: &str = "5";
+
 /// One flag.
 #[derive(Clone, Copy, Debug)]
 pub struct Flag {
@@ -398,9 +403,9 @@ pub const FLAGS: &[Flag] = &[
     Flag::new(
         "concurrent-service-syncs",
         K::Integer32,
-        "1",
+        SERVICE_SYNCS,
         C::Services,
-        "How many Services of one cloud are worked on at the same time: no cloud waits for another. More means faster load balancers and more load on API server and cloud.",
+        "How many Services of one cloud are reconciled at the same time; each cloud has workers of its own. More means faster load balancers and more load on API server and cloud. Calls to a cloud stay within its own limits in any case.",
     ),
     Flag::new(
         "remove-orphaned-load-balancers",

@@ -63,7 +63,8 @@ const SPECIFIED: &[(&str, &str)] = &[
     ("concurrent-node-lifecycle-syncs", "1"),
     ("concurrent-node-status-updates", "0"),
     ("concurrent-node-syncs", "1"),
-    ("concurrent-service-syncs", "1"),
+    // The framework's is 1: one slow load balancer holds up all others.
+    ("concurrent-service-syncs", "5"),
     ("configure-cloud-routes", "true"),
     ("contention-profiling", "false"),
     ("controller-start-interval", "0s"),

@@ -67,6 +67,8 @@ struct State<K> {
     ready: Vec<VecDeque<K>>,
     /// All keys that wait for a worker.
     places: BTreeMap<K, Place>,
+    /// Keys whose next run comes before those of all others.
+    urgent: BTreeSet<K>,
     /// Keys that need a run, with the moment they were asked for; those being worked on included.
     wanted: BTreeMap<K, Instant>,
     /// Keys with a worker, since when, and of which lane.
@@ -85,6 +87,8 @@ struct Place {
     lane: Option<usize>,
     /// Whether it is among those that arrived.
     arrived: bool,
+    /// Whether it waits before those that are not urgent.
+    first: bool,
 }
 
 /// A key in the hands of a worker. Dropping it tells the queue that the worker is done.
@@ -151,6 +155,7 @@ impl<K: Ord + Clone + Debug + Send + 'static> WorkQueue<K> {
                 arrived: VecDeque::new(),
                 ready: (0..count).map(|_| VecDeque::new()).collect(),
                 places: BTreeMap::new(),
+                urgent: BTreeSet::new(),
                 wanted: BTreeMap::new(),
                 working: BTreeMap::new(),
                 delayed: BTreeSet::new(),
@@ -171,8 +176,21 @@ impl<K: Ord + Clone + Debug + Send + 'static> WorkQueue<K> {
     /// Asks for a run of that key as soon as a worker is free. Says whether the queue took it:
     /// not when it is shut down or full.
     pub fn add(&self, key: K) -> bool {
+        self.ask(key, false)
+    }
+
+    /// The same, before all keys of its lane that are not urgent, also if it waits already. Urgent keys keep the
+    /// order in which they came.
+    pub fn add_urgent(&self, key: K) -> bool {
+        self.ask(key, true)
+    }
+
+    fn ask(&self, key: K, urgent: bool) -> bool {
         let mut state = self.state();
         let taken = self.admit(&mut state, &key) && {
+            if urgent {
+                state.urgent.insert(key.clone());
+            }
             self.want(&mut state, key, Instant::now());
             true
         };
@@ -291,6 +309,7 @@ impl<K: Ord + Clone + Debug + Send + 'static> WorkQueue<K> {
         state.arrived.clear();
         state.ready.iter_mut().for_each(VecDeque::clear);
         state.places.clear();
+        state.urgent.clear();
         state.wanted.clear();
         state.delayed.clear();
         state.due.clear();
@@ -394,6 +413,7 @@ impl<K: Ord + Clone + Debug + Send + 'static> WorkQueue<K> {
     fn take(&self, state: &mut State<K>, lane: usize) -> Option<K> {
         let key = state.ready[lane].pop_front()?;
         state.places.remove(&key);
+        state.urgent.remove(&key);
         let now = Instant::now();
         if let Some(since) = state.wanted.remove(&key) {
             let waited = now.saturating_duration_since(since);
@@ -445,20 +465,27 @@ fn arrive<K: Ord + Clone>(state: &mut State<K>, key: K) {
     }
 }
 
-/// Puts a key that waits into that lane; says whether it was not there.
+/// Puts a key that waits into that lane; says whether it was not there, or further back.
 fn place<K: Ord + Clone>(state: &mut State<K>, key: K, lane: usize) -> bool {
     // It may have been taken meanwhile.
     let Some(place) = state.places.get_mut(&key) else {
         return false;
     };
+    let urgent = state.urgent.contains(&key);
     let former = place.lane.replace(lane);
-    if former == Some(lane) {
+    let was_first = std::mem::replace(&mut place.first, urgent);
+    if former == Some(lane) && was_first == urgent {
         return false;
     }
     if let Some(former) = former {
         state.ready[former].retain(|it| *it != key);
     }
-    state.ready[lane].push_back(key);
+    let line = &mut state.ready[lane];
+    let others = line.iter().position(|it| !state.urgent.contains(it));
+    match others {
+        Some(at) if urgent => line.insert(at, key),
+        _ => line.push_back(key),
+    }
     true
 }
 

@@ -363,6 +363,37 @@ async fn a_key_that_stays_in_its_lane_keeps_its_place() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn urgent_keys_come_first_in_their_order_also_those_that_wait_already() {
+    let Sorted { queue, .. } = sorted(Backoff::nodes());
+    for key in ["a1", "a2", "a3", "b1"] {
+        queue.add(key);
+    }
+    assert!(now(&queue, COMMON).await.is_none(), "all is sorted");
+    queue.add_urgent("a3");
+    assert!(now(&queue, COMMON).await.is_none(), "and again");
+    queue.add_urgent("a4");
+    queue.add("a3");
+    let working = now(&queue, A).await.unwrap();
+    assert_eq!(*working.key(), "a3");
+    queue.add_urgent("a3");
+    queue.add_urgent("b2");
+    drop(working);
+    for (lane, expected) in [
+        (A, "a4"),
+        (A, "a3"),
+        (A, "a1"),
+        (A, "a2"),
+        (B, "b2"),
+        (B, "b1"),
+    ] {
+        assert_eq!(*now(&queue, lane).await.unwrap().key(), expected);
+    }
+    queue.add("a1");
+    queue.add("a3");
+    assert_eq!(*now(&queue, A).await.unwrap().key(), "a1", "urgent once");
+}
+
+#[tokio::test(start_paused = true)]
 async fn failures_of_one_cloud_use_up_no_retries_of_another() {
     let Sorted { queue, .. } = sorted(Backoff::nodes());
     let mut longest = Duration::ZERO;
@@ -394,6 +425,7 @@ async fn a_delayed_key_wakes_the_workers_of_its_lane() {
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Add(u8),
+    AddUrgent(u8),
     AddAfter(u8, u64),
     Take(usize),
     Move(u8),
@@ -405,6 +437,7 @@ enum Step {
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
         (0..5_u8).prop_map(Step::Add),
+        (0..5_u8).prop_map(Step::AddUrgent),
         (0..5_u8, 0..50_u64).prop_map(|(key, delay)| Step::AddAfter(key, delay)),
         (0..3_usize).prop_map(Step::Take),
         (0..3_usize).prop_map(Step::Take),
@@ -433,6 +466,10 @@ async fn play(steps: Vec<Step>) -> BTreeSet<u8> {
         match step {
             Step::Add(key) => {
                 queue.add(key);
+                owed.insert(key);
+            }
+            Step::AddUrgent(key) => {
+                queue.add_urgent(key);
                 owed.insert(key);
             }
             Step::AddAfter(key, delay) => {

@@ -14,6 +14,17 @@ pub(super) fn ready() -> Condition {
     condition("True", "Ready", String::new())
 }
 
+/// All is as wanted, but traffic goes nowhere. `reasons` say why nodes are no targets.
+pub(super) fn no_targets(reasons: &[String]) -> Condition {
+    let why = if reasons.is_empty() {
+        String::new()
+    } else {
+        format!(" (nodes left out: {})", reasons.join(", "))
+    };
+    let message = format!("The load balancer has no targets{why}");
+    condition("False", "NoTargets", message)
+}
+
 /// There is no load balancer any more.
 pub(super) fn removed() -> Condition {
     condition("False", REMOVED_REASON, "There is no load balancer".into())

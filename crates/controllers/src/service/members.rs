@@ -99,14 +99,20 @@ impl ServiceController {
             let Some((service, (_, roster))) = self.parts.services.get(&key).zip(roster) else {
                 continue;
             };
-            if self.fingerprint(&service, &cloud, roster) != before {
+            let now = self.fingerprint(&service, &cloud, roster);
+            if now != before {
                 debug!(service = %key, "its members changed");
                 let cause = Causes {
                     service: false,
                     nodes: Some(pass.clone()),
                 };
                 self.memory.add_cause(&key, cause);
-                self.queue.add(key);
+                // Addresses of deleted machines are given to others: they go before new ones come elsewhere.
+                if before.loses_to(&now) {
+                    self.queue.add_urgent(key);
+                } else {
+                    self.queue.add(key);
+                }
             }
         }
     }

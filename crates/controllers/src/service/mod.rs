@@ -31,7 +31,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use bowline_core::{Handling, Service, ServiceKey, needs_update};
+use bowline_core::{Handling, Service, ServiceKey, change_event, needs_update};
 use bowline_http::{Clock, Random};
 use futures::future::join_all;
 use tokio::sync::Notify;
@@ -49,7 +49,7 @@ pub use self::preview::{
 use self::unserved::Complaints;
 use crate::election::Fence;
 use crate::endpoints::Slices;
-use crate::events::Recorder;
+use crate::events::{EventType, Recorder};
 use crate::metrics::Metrics;
 use crate::nodes::Nodes;
 use crate::queue::{Backoff, WorkQueue};
@@ -193,6 +193,7 @@ impl ServiceController {
         self.parts.services.on_change(move |change| {
             let Some(this) = this.upgrade() else { return };
             this.forget_endpoints_of(change);
+            this.tell_change(change);
             if this.concerns_us(change) {
                 this.memory.add_cause(&change.key, Causes::service());
                 this.queue.add(change.key.clone());
@@ -239,6 +240,21 @@ impl ServiceController {
         let published = self.memory.published(&change.key);
         let stripped = before.has_finalizer() && !after.has_finalizer();
         stripped || needs_update(before, after, own, &published)
+    }
+
+    /// Reports what the framework reports about a change, whether or not it asks for a turn.
+    fn tell_change(&self, change: &ServiceChange) {
+        let (Some(before), Some(after)) = (&change.before, &change.after) else {
+            return;
+        };
+        let names = self.clouds.names();
+        let ours = |service| matches!(names.handling(service), Handling::Ensure(_));
+        if !ours(before) && !ours(after) || self.clouds.is_observing() {
+            return;
+        }
+        if let Some((reason, text)) = change_event(before, after) {
+            self.tell(after, EventType::Normal, reason, &text);
+        }
     }
 
     /// Queues every Service at the start: at once where something is to be done, spread over some

@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use bowline_core::{
-    CLEANUP_FINALIZER, Condition, Goal, Ingress, Node, Notice, Service, ServiceKey, Verb,
-    ingress_to_write, name_list,
+    Balancers, CLEANUP_FINALIZER, Condition, Goal, Ingress, Node, Notice, Service, ServiceKey,
+    Verb, ingress_to_write, name_list,
 };
 use tracing::{debug, info};
 
@@ -122,11 +122,16 @@ impl ServiceController {
         let Some(service) = self.current(&errand.wish.service) else {
             return Ok(Outcome::Again);
         };
-        let wanted = errand.executor.publication().ingress;
-        let ingress = ingress_to_write(&service.ingress, &wanted, self.has_ip_mode());
+        let publication = errand.executor.publication();
+        let wanted = &publication.ingress;
+        let ingress = ingress_to_write(&service.ingress, wanted, self.has_ip_mode());
         // What works is not taken away because something else is wrong.
         let ingress = ingress.filter(|it| reached.is_ok() || !it.is_empty());
         let condition = match (&reached, &ingress) {
+            (Ok(()), _) if publication.without_targets || self.is_without_targets(&errand) => {
+                let reasons = errand.wish.census.reasons();
+                conditions::if_news(&service, conditions::no_targets(&reasons))
+            }
             (Ok(()), Some(_)) => conditions::if_news(&service, conditions::ready()),
             (Ok(()), None) => conditions::if_there(&service, conditions::ready()),
             (Err(_), _) => None,
@@ -360,7 +365,16 @@ impl ServiceController {
         let balancers = self.clouds.balancers(&errand.cloud);
         let wish = &errand.wish;
         let selects = |node: &Node| balancers.is_none_or(|it| it.selects(&wish.service, node));
-        wish.census.unknown.is_empty() && !wish.nodes.iter().any(|node| selects(node))
+        let census = &wish.census;
+        let certain = census.unknown.is_empty() && census.held.is_empty();
+        certain && !wish.nodes.iter().any(|node| selects(node))
+    }
+
+    /// Whether it is certain that traffic has no target. A cloud whose load balancers follow machines by
+    /// themselves is not judged by the nodes.
+    fn is_without_targets(&self, errand: &Errand) -> bool {
+        let balancers = self.clouds.balancers(&errand.cloud);
+        balancers.is_none_or(Balancers::has_members) && self.is_without_members(errand)
     }
 
     /// Tells that work begins; once until it has ended.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bowline_core::{
-    CloudError, Goal, Handling, Impact, Problem, Progress, Step, StepId, format_duration,
+    CloudError, Goal, Handling, Impact, Problem, Progress, Step, StepId, Verb, format_duration,
     needs_update,
 };
 use tokio::time::Instant;
@@ -82,7 +82,14 @@ impl ServiceController {
         progress: Progress,
     ) -> Result<Option<Duration>, TurnError> {
         match progress {
-            Progress::Done => errand.run.done(step),
+            Progress::Done => {
+                errand.run.done(step);
+                // What has come further is tried again soon, however often it failed before. To have waited is
+                // no progress: a cloud that is at work after every failure would be tried without a pause.
+                if errand.run.step(step).verb != Verb::Wait {
+                    self.queue.forget(&errand.wish.service.key);
+                }
+            }
             Progress::Skipped(notice) => {
                 errand.run.skip(step);
                 self.tell_notice(&errand.wish.service, &notice);

@@ -72,6 +72,61 @@ fn framework_case_071_annotations_and_ports_count_and_labels_and_selectors_do_no
 }
 
 #[test]
+fn changes_are_reported_with_the_reasons_and_texts_of_the_framework() {
+    scenario!(async || {
+        let bench = settled().await;
+        let spec = |spec: Value| json!({ "spec": spec });
+        for (change, reason, text) in [
+            (
+                json!({ "externalTrafficPolicy": "Local" }),
+                "ExternalTrafficPolicy",
+                "Cluster -> Local",
+            ),
+            (
+                json!({ "loadBalancerSourceRanges": ["10.0.0.0/8", "192.0.2.0/24"] }),
+                "LoadBalancerSourceRanges",
+                "[] -> [10.0.0.0/8 192.0.2.0/24]",
+            ),
+            (
+                json!({ "loadBalancerIP": "192.0.2.1" }),
+                "LoadbalancerIP",
+                " -> 192.0.2.1",
+            ),
+            (
+                json!({ "externalIPs": ["192.0.2.7"] }),
+                "ExternalIP",
+                "Count: 0 -> 1",
+            ),
+            (
+                json!({ "externalIPs": ["192.0.2.8"] }),
+                "ExternalIP",
+                "Added: 192.0.2.8",
+            ),
+            (
+                json!({ "type": "NodePort", "loadBalancerSourceRanges": null,
+                        "loadBalancerIP": null, "allocateLoadBalancerNodePorts": null,
+                        "externalTrafficPolicy": "Cluster", "healthCheckNodePort": null }),
+                "Type",
+                "LoadBalancer -> NodePort",
+            ),
+        ] {
+            let told = format!("Normal {reason}: {text}");
+            let before = bench.news("web").len();
+            bench.patch_service("web", spec(change)).await;
+            bench
+                .until(&told, |it| it.news("web").contains(&told))
+                .await;
+            bench.settle().await;
+            let changes = bench.news("web").split_off(before);
+            let others = changes
+                .iter()
+                .filter(|it| it.contains(" -> ") || it.contains("Added"));
+            assert_eq!(others.collect::<Vec<_>>(), [&told], "one for each change");
+        }
+    });
+}
+
+#[test]
 fn framework_case_072_the_traffic_policy_counts_and_the_members_stay() {
     scenario!(async || {
         let bench = settled().await;

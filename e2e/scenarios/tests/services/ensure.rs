@@ -163,6 +163,8 @@ fn framework_case_084_a_service_without_nodes_is_made_and_that_is_told() {
             ]
         );
         assert_eq!(bench.balancers().members(), [""; 0]);
+        assert!(bench.condition("web").starts_with("False NoTargets: "));
+        assert_eq!(bench.entrances("web").len(), 1);
     });
 }
 

@@ -96,6 +96,28 @@ fn framework_case_067_failures_wait_from_5_to_300_seconds_and_an_edit_runs_at_on
 }
 
 #[test]
+fn the_back_off_starts_anew_after_progress_and_doubles_without() {
+    scenario!(async || {
+        let bench = stage::new().await;
+        let quota = || Trouble::Error("quota");
+        for (step, times) in [
+            ("create port", 1),
+            ("create member shop/web n1", 1),
+            ("create member shop/web n2", 1),
+            ("create member shop/web n3", 3),
+        ] {
+            bench.balancers().fail(step, quota(), times);
+        }
+        bench.create_service(service("web")).await;
+        bench.until_told("web", "EnsuredLoadBalancer").await;
+        // Each of the first four tries comes one step further, the others do not.
+        let looks = bench.balancers().times("look at");
+        bench.assert_apart(&looks, &[5, 5, 5, 5, 10, 20]);
+        assert_eq!(bench.told("web", "SyncLoadBalancerFailed"), 6);
+    });
+}
+
+#[test]
 fn a_failed_step_is_told_with_how_far_it_came_and_nothing_is_made_twice() {
     scenario!(async || {
         let bench = stage::new().await;

@@ -278,6 +278,112 @@ fn a_service_whose_last_node_goes_has_no_members_and_that_is_told_once() {
 }
 
 #[test]
+fn a_load_balancer_without_targets_is_not_ready_and_keeps_its_address() {
+    scenario!(async || {
+        let bench = settled().await;
+        let shown = bench.entrances("web");
+        assert_eq!(bench.condition("web"), "True Ready");
+        label(&bench, "n1", json!({ EXCLUDE: "" })).await;
+        for name in ["n2", "n3"] {
+            bench.delete(name).await;
+        }
+        until_members(&bench, &[]).await;
+        let empty = "False NoTargets: The load balancer has no targets";
+        bench
+            .until("that is shown", |it| it.condition("web").starts_with(empty))
+            .await;
+        assert_eq!(bench.entrances("web"), shown);
+        let writes = bench.service_writes("web").len();
+        bench.settle().await;
+        assert_eq!(bench.service_writes("web").len(), writes, "shown once");
+        join(&bench, "n4").await;
+        bench
+            .until("it is ready again", |it| {
+                it.condition("web") == "True Ready"
+            })
+            .await;
+        assert_eq!(bench.balancers().members(), ["n4"]);
+        assert_eq!(bench.entrances("web"), shown);
+    });
+}
+
+#[test]
+fn services_do_not_wait_for_each_other_unless_they_are_told_to() {
+    scenario!(async || {
+        let story = async |flags: &[&str], at_once: bool| {
+            let bench = stage::with(flags).await;
+            bench.balancers().take(Duration::from_secs(2));
+            let names = ["s1", "s2", "s3", "s4", "s5"];
+            for name in names {
+                bench.create_service(service(name)).await;
+            }
+            for name in names {
+                bench.until_told(name, "EnsuredLoadBalancer").await;
+            }
+            let looks = bench.balancers().times("look at");
+            assert_eq!(looks.len(), 5);
+            // One look and five steps of two seconds each.
+            let apart = Duration::try_from(looks[4].duration_since(looks[0])).unwrap();
+            let together = apart < Duration::from_secs(10);
+            assert_eq!(together, at_once, "{flags:?}: {apart:?}");
+        };
+        story(&[], true).await;
+        story(&["--concurrent-service-syncs=1"], false).await;
+    });
+}
+
+#[test]
+fn targets_of_deleted_nodes_go_before_others_come() {
+    scenario!(async || {
+        let bench = stage::with(&["--concurrent-service-syncs=1"]).await;
+        let gains = ["s1", "s2", "s3", "s4"];
+        let of = |name: &str, pool: &str| {
+            let mut it = service(name);
+            it["metadata"]["annotations"][SELECTOR] = format!("pool={pool}").into();
+            it
+        };
+        for (name, pool) in [("n1", "a"), ("n2", "b"), ("n3", "b")] {
+            label(&bench, name, json!({ "pool": pool })).await;
+        }
+        bench.settle().await;
+        for name in gains {
+            bench.create_service(of(name, "a")).await;
+        }
+        bench.create_service(of("web", "b")).await;
+        for name in gains.iter().chain(&["web"]) {
+            bench.until_told(name, "EnsuredLoadBalancer").await;
+        }
+        bench.settle().await;
+        bench.balancers().clear();
+        bench.balancers().take(Duration::from_secs(2));
+        let mut fourth = node("n4", "demo://n4");
+        fourth["metadata"]["labels"] = json!({ "pool": "a" });
+        bench.put(fourth).await;
+        bench
+            .until("the first gains", |it| {
+                it.balancers().count("create member") == 1
+            })
+            .await;
+        bench.delete("n3").await;
+        bench
+            .until("all have gained", |it| {
+                it.balancers().count("create member") == 4
+            })
+            .await;
+        bench
+            .until("the target is gone", |it| {
+                it.balancers().count("delete member") == 1
+            })
+            .await;
+        let writes = bench.balancers().writes();
+        let gone = writes
+            .iter()
+            .position(|it| it == "delete member shop/web n3");
+        assert!(gone.unwrap() < 3, "{writes:?}");
+    });
+}
+
+#[test]
 fn framework_case_085_members_that_cannot_be_updated_are_told_and_the_service_tried_at_once() {
     scenario!(async || {
         let bench = settled().await;

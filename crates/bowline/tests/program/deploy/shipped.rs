@@ -70,7 +70,7 @@ pub(super) const CLOUDSCALE: Shipped = Shipped {
     account: "cloud-controller-manager",
     lease: "cloud-controller-manager",
     labels: &["k8s-app"],
-    flags: &["--v=3", "--concurrent-service-syncs=2"],
+    flags: &["--v=3"],
     warnings: &[],
     variables: || {
         let all = bowline_cloudscale::config::VARIABLES.iter();

@@ -41,6 +41,13 @@ pub(crate) struct Wanted {
     pub(crate) filtered_by_service: BTreeSet<String>,
 }
 
+impl Wanted {
+    /// Whether there are ports, and nothing behind any of them.
+    pub(crate) fn has_no_members(&self) -> bool {
+        !self.pools.is_empty() && self.pools.iter().all(|pool| pool.members.is_empty())
+    }
+}
+
 /// In which zone the load balancer belongs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ZoneWish {

@@ -344,6 +344,7 @@ impl Ground<'_> {
             hostname: settings.force_hostname.clone(),
             ip_mode: self.wish.has_ip_mode.then_some(settings.ip_mode),
             floating_ips: floating.to_vec(),
+            without_targets: self.desire.wanted.has_no_members(),
         }
     }
 

@@ -23,6 +23,7 @@ pub(super) fn service() -> Service {
         annotations: None,
         finalizers: Vec::new(),
         is_load_balancer: true,
+        type_name: "LoadBalancer".into(),
         class: None,
         ports: vec![port("http", "TCP", 80, 31080)],
         client_affinity: None,

@@ -98,7 +98,14 @@ impl Hands {
         drop(turn);
         let progress = progress?;
         match progress {
-            Progress::Done => self.run.done(step),
+            Progress::Done => {
+                self.run.done(step);
+                // Another Service may ask for the same name or id at once: no list that still shows what is gone
+                // says that it is somebody else's.
+                if action == Action::AwaitItsEnd {
+                    self.shared.observer.forget();
+                }
+            }
             Progress::Skipped(_) => self.run.skip(step),
             Progress::Wait { .. } => {}
         }

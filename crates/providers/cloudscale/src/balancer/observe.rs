@@ -111,7 +111,8 @@ impl Observer {
         writes.insert(service_uid.to_owned(), (number, now));
     }
 
-    /// Forgets what another token saw.
+    /// No list from before now is used again, for whichever Service: another token saw it, or it shows what is
+    /// gone.
     pub(crate) fn forget(&self) {
         let number = self.now.fetch_add(1, Ordering::SeqCst) + 1;
         self.oldest.store(number, Ordering::SeqCst);

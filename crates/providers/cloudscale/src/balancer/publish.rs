@@ -23,6 +23,8 @@ pub(crate) enum Publisher {
         ip_mode: Option<IpMode>,
         /// Shown after its own addresses.
         floating_ips: Vec<IpAddr>,
+        /// Whether no pool has a member.
+        without_targets: bool,
     },
 }
 
@@ -58,6 +60,13 @@ impl Publisher {
         Publication {
             annotations,
             ingress,
+            without_targets: matches!(
+                self,
+                Self::Entrances {
+                    without_targets: true,
+                    ..
+                }
+            ),
             ..Publication::default()
         }
     }

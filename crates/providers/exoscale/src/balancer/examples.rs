@@ -34,6 +34,7 @@ pub(super) fn named(name: &str, uid: &str) -> Service {
         annotations: None,
         finalizers: Vec::new(),
         is_load_balancer: true,
+        type_name: "LoadBalancer".into(),
         class: None,
         ports: vec![port("TCP", 80, 30080)],
         client_affinity: None,

@@ -16,6 +16,7 @@ pub(crate) fn web() -> Service {
         annotations: None,
         finalizers: Vec::new(),
         is_load_balancer: true,
+        type_name: "LoadBalancer".into(),
         class: None,
         ports: vec![ServicePort {
             name: "http".to_owned(),

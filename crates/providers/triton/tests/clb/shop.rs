@@ -422,6 +422,7 @@ pub(crate) fn named(name: &str, uid: &str, ports: &[(u16, u16)]) -> Service {
         annotations: None,
         finalizers: vec![bowline_core::CLEANUP_FINALIZER.to_owned()],
         is_load_balancer: true,
+        type_name: "LoadBalancer".into(),
         class: None,
         ports: ports.iter().map(|(a, b)| port("TCP", *a, *b)).collect(),
         client_affinity: None,

@@ -461,6 +461,7 @@ fn service(name: &str) -> Service {
         annotations: None,
         finalizers: vec![bowline_core::CLEANUP_FINALIZER.to_owned()],
         is_load_balancer: true,
+        type_name: "LoadBalancer".into(),
         class: None,
         ports: vec![port("TCP", 80, 30080)],
         client_affinity: None,

@@ -1,12 +1,12 @@
 //! A Service changes: its type, its floating IPs, annotations that others write.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use bowline_scenarios::objects::{annotated, entrances, finalizers, service, text};
 use bowline_scenarios::scenario;
-use bowline_simulator::cloudscale::{FloatingIpSpec, MemberInfo};
-use serde_json::Value;
+use bowline_simulator::cloudscale::{BalancerInfo, FloatingIpSpec, MemberInfo};
+use serde_json::{Value, json};
 
 use super::shop::{FINALIZER, Shop, UUID, annotation};
 
@@ -162,4 +162,103 @@ fn condition(service: &Value) -> Value {
     let mut all = all.into_iter().flatten();
     let own = all.find(|it| it["type"] == "bowline.dev/LoadBalancerReady");
     own.cloned().unwrap_or_default()
+}
+
+/// Names of ports are exchanged: pools are called by them, and while a listener leads to a pool, no targets of another
+/// port come there.
+#[test]
+fn exchanged_port_names_never_lead_a_port_to_the_targets_of_the_other() {
+    scenario!(async || {
+        let shop = Shop::open().await;
+        let mut web = service("web");
+        let port =
+            |name: &str, port: u16| json!({ "name": name, "port": port, "targetPort": 8080 });
+        web["spec"]["ports"] = json!([port("http", 80), port("https", 443)]);
+        shop.create_service(web).await;
+        shop.until_ensured("web").await;
+        let (before, mark) = (shop.balancer(), shop.mark());
+        shop.change_service("web", |it| {
+            it["spec"]["ports"][0]["name"] = "https".into();
+            it["spec"]["ports"][1]["name"] = "http".into();
+        })
+        .await;
+        let targets = |balancer: &BalancerInfo| -> BTreeMap<u16, BTreeSet<u16>> {
+            let pools = balancer.pools.iter();
+            let targets = pools.flat_map(|pool| {
+                let ports: BTreeSet<u16> = pool.members.iter().map(|it| it.protocol_port).collect();
+                let listeners = pool.listeners.iter();
+                listeners.map(move |it| (it.protocol_port, ports.clone()))
+            });
+            targets.collect()
+        };
+        let names = |balancer: &BalancerInfo| -> BTreeSet<(String, u16)> {
+            let pools = balancer.pools.iter();
+            let named = pools.flat_map(|pool| {
+                let listeners = pool.listeners.iter();
+                listeners.map(|it| (pool.name.clone(), it.protocol_port))
+            });
+            named.collect()
+        };
+        let wanted = [("tcp/https".to_owned(), 80), ("tcp/http".to_owned(), 443)];
+        shop.until("the names are exchanged", |_| {
+            names(&shop.balancer()) == wanted.clone().into() && shop.balancer().pools.len() == 2
+        })
+        .await;
+        // Each port leads where it led.
+        assert_eq!(targets(&shop.balancer()), targets(&before));
+        let old: Vec<&str> = before.pools.iter().map(|it| it.uuid.as_str()).collect();
+        let entries = shop.entries().into_iter().skip(mark);
+        let brought = entries.filter(|it| it.method == "POST" && it.path.ends_with("/members"));
+        let brought: Vec<String> = brought.map(|it| it.path).collect();
+        assert_eq!(brought.len(), 4, "{brought:?}");
+        let to_old = |path: &&String| old.iter().any(|id| path.contains(id));
+        assert_eq!(brought.iter().find(to_old), None);
+        shop.close().await;
+    });
+}
+
+/// The health check port is served only while the policy is `Local`: whatever checks targets there goes before they are
+/// checked elsewhere, and its successor comes when all of them are.
+#[test]
+fn another_traffic_policy_moves_the_targets_between_the_old_monitor_and_the_new_one() {
+    scenario!(async || {
+        let shop = Shop::open().await;
+        let mut web = service("web");
+        web["spec"]["externalTrafficPolicy"] = "Local".into();
+        shop.create_service(web).await;
+        let shown = shop.until_ensured("web").await;
+        let health = shown["spec"]["healthCheckNodePort"].as_u64();
+        let checked = |shop: &Shop| -> BTreeSet<Option<u64>> {
+            let pool = shop.balancer().pools.remove(0);
+            let ports = pool.members.iter().map(|it| it.monitor_port.map(u64::from));
+            ports.collect()
+        };
+        assert_eq!(checked(&shop), [health].into());
+        let replaced = ["DELETE members", "POST members"].repeat(2);
+        for (policy, first, last) in [
+            (
+                "Cluster",
+                &["DELETE health-monitors"][..],
+                &["POST health-monitors"][..],
+            ),
+            (
+                "Local",
+                &[],
+                &["DELETE health-monitors", "POST health-monitors"],
+            ),
+        ] {
+            let mark = shop.mark();
+            let change = json!({ "spec": { "externalTrafficPolicy": policy } });
+            shop.patch_service("web", change).await;
+            shop.until_asked(mark, "POST health-monitors").await;
+            shop.settle().await;
+            let mut changes = shop.changes_from(mark);
+            // What takes the place of something waits until that has gone.
+            changes.retain(|it| !it.ends_with(" -> 400"));
+            assert_eq!(changes, [first, &replaced, last].concat());
+        }
+        let monitor = shop.balancer().pools.remove(0).monitor;
+        assert_eq!(monitor.unwrap().kind, "http");
+        shop.close().await;
+    });
 }

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use bowline_scenarios::objects::finalizers;
+use bowline_scenarios::objects::{annotated, finalizers};
 use bowline_scenarios::{scenario, status};
 use bowline_simulator::cloudscale::BalancerTimings;
 use bowline_simulator::faults::Rule;
 
-use super::shop::{FINALIZER, Shop};
+use super::shop::{FINALIZER, Shop, UUID};
 
 #[test]
 fn cloudscale_case_63_a_load_balancer_that_is_changing_is_deleted_afterwards() {
@@ -77,6 +77,30 @@ fn cloudscale_case_81_what_is_gone_already_is_not_deleted() {
         shop.message("web", "DeletedLoadBalancer").await;
         assert_eq!(shop.told("web", "DeletingLoadBalancer"), 0);
         assert_eq!(shop.changes_from(mark), [""; 0]);
+        shop.close().await;
+    });
+}
+
+/// As from a backup: the same name in the cloud, and the annotation with the id of what is gone.
+#[test]
+fn a_service_restored_right_after_its_deletion_is_not_told_that_another_owns_its_load_balancer() {
+    scenario!(async || {
+        let shop = Shop::open().await;
+        let named = |more: &[(&str, &str)]| {
+            let name = [("k8s.cloudscale.ch/loadbalancer-name", "shop")];
+            annotated("web", &[&name, more].concat())
+        };
+        shop.create_service(named(&[])).await;
+        shop.until_ensured("web").await;
+        let first = shop.balancer().uuid;
+        shop.delete_service("web").await;
+        shop.until_service_gone("web").await;
+        shop.create_service(named(&[(UUID, &first)])).await;
+        shop.until_published("web").await;
+        assert_ne!(shop.balancer().uuid, first);
+        shop.settle().await;
+        let news = shop.news("web");
+        assert!(!news.iter().any(|it| it.starts_with("Warning")), "{news:?}");
         shop.close().await;
     });
 }

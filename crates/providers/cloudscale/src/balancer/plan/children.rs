@@ -44,14 +44,41 @@ impl<'a> Planner<'a> {
         of_pools.chain(loose).collect()
     }
 
-    pub(super) fn listener(&mut self, place: &Place<'a>) {
+    /// What of a pool does not suit the members that are to come goes before them: listeners of other ports if
+    /// these come at another port of the nodes, and a monitor that is replaced anyway if it asks for more than a
+    /// connection, which they would not answer where it is not for them. Without one, all members are up.
+    pub(super) fn unfit(&mut self, place: &Place<'a>) {
+        let Some(there) = place.there else {
+            return;
+        };
+        let wanted = place.wanted;
+        if wanted.brings_node_port(there) {
+            self.other_listeners(place);
+        }
+        if wanted.brings_monitor_port(there) && kept_monitor(&wanted.monitor, Some(there)).is_none()
+        {
+            let suits_all = |it: &&Monitor| matches!(it.kind.as_str(), "tcp" | "ping");
+            for monitor in there.monitors.iter().filter(|it| !suits_all(it)) {
+                self.delete_monitor(place, monitor);
+            }
+        }
+    }
+
+    /// The listeners of the pool that are not the wanted one go.
+    fn other_listeners(&mut self, place: &Place<'a>) {
         let wanted = &place.wanted.listener;
         let own: &[Listener] = place.there.map_or(&[], |there| &there.listeners);
-        let kept = own.iter().find(|listener| wanted.is(listener));
         for listener in own.iter().filter(|listener| !wanted.is(listener)) {
             let why = "its port is not a port of the Service";
             self.delete_listener(listener, why, Impact::Interrupts);
         }
+    }
+
+    pub(super) fn listener(&mut self, place: &Place<'a>) {
+        let wanted = &place.wanted.listener;
+        let own: &[Listener] = place.there.map_or(&[], |there| &there.listeners);
+        let kept = own.iter().find(|listener| wanted.is(listener));
+        self.other_listeners(place);
         if kept.is_some() {
             return;
         }
@@ -73,6 +100,18 @@ impl<'a> Planner<'a> {
         self.sketch.create(object, &body, &why, action);
     }
 
+    fn delete_monitor(&mut self, place: &Place<'a>, monitor: &Monitor) -> StepId {
+        if let Some(step) = self.deleted.get(&monitor.uuid) {
+            return *step;
+        }
+        let object = seen(MONITOR, &place.wanted.name, monitor.uuid);
+        let why = remark(Impact::InPlace, Some("it cannot be changed"), &place.needs);
+        let action = Action::DeleteMonitor(monitor.uuid);
+        let step = self.sketch.delete(object, &why, action);
+        self.deleted.insert(monitor.uuid, step);
+        step
+    }
+
     /// The monitor is replaced where it cannot be changed.
     pub(super) fn monitor(&mut self, place: &Place<'a>) {
         let wanted = &place.wanted.monitor;
@@ -83,10 +122,7 @@ impl<'a> Planner<'a> {
             if kept.is_some_and(|kept| kept.uuid == monitor.uuid) {
                 continue;
             }
-            let object = seen(MONITOR, &place.wanted.name, monitor.uuid);
-            let why = remark(Impact::InPlace, Some("it cannot be changed"), &place.needs);
-            let action = Action::DeleteMonitor(monitor.uuid);
-            needs.push(self.sketch.delete(object, &why, action));
+            needs.push(self.delete_monitor(place, monitor));
         }
         if kept.is_some() {
             return;
@@ -115,7 +151,7 @@ pub(super) fn kept_monitor<'a>(
 impl WantedMonitor {
     /// Whether a monitor has what cannot be changed: its type, the version of HTTP, and that it
     /// asks for no host if none is wanted.
-    fn can_become(&self, monitor: &Monitor) -> bool {
+    pub(super) fn can_become(&self, monitor: &Monitor) -> bool {
         let Some(http) = &self.http else {
             return monitor.kind == self.kind;
         };

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use super::SeenPool;
-use crate::api::{Listener, LoadBalancer, Pool};
-use crate::balancer::desire::{Wanted, WantedListener, ZoneWish};
+use crate::api::{Listener, LoadBalancer, Member, Pool};
+use crate::balancer::desire::{Wanted, WantedListener, WantedPool, ZoneWish};
 use crate::balancer::settings::table::{FLAVOR, VIP_ADDRESSES, ZONE};
 use crate::balancer::settings::{Fault, INVALID, VipWish};
 
@@ -64,15 +64,49 @@ impl WantedListener {
     }
 }
 
+impl WantedPool {
+    /// Whether members at a port of the nodes come that no member of that pool has.
+    pub(super) fn brings_node_port(&self, pool: &SeenPool) -> bool {
+        let known: BTreeSet<u16> = pool.members.iter().map(|it| it.protocol_port).collect();
+        let mut members = self.members.iter();
+        members.any(|member| !known.contains(&member.protocol_port))
+    }
+
+    /// Whether members come that are checked at a port at which no member of that pool is.
+    pub(super) fn brings_monitor_port(&self, pool: &SeenPool) -> bool {
+        let checked = |it: &Member| it.monitor_port.unwrap_or(it.protocol_port);
+        let known: BTreeSet<u16> = pool.members.iter().map(checked).collect();
+        let mut members = self.members.iter();
+        members.any(|member| !known.contains(&member.monitor_port))
+    }
+
+    /// Whether the pool has listeners of other ports.
+    pub(super) fn shares(&self, pool: &SeenPool) -> bool {
+        let mut listeners = pool.listeners.iter();
+        listeners.any(|listener| !self.listener.is(listener))
+    }
+}
+
+/// Whether the pool can become the wanted one where it is. Not while another port that stays leads to it, and other
+/// members come (names of ports were exchanged, say): its clients would be led to them. Then a new pool is made
+/// beside it, and each listener moves to where its members are.
+fn can_become(all: &Wanted, wanted: &WantedPool, pool: &SeenPool) -> bool {
+    let moves = |listener: &Listener| {
+        let mut others = all.pools.iter().filter(|it| it.name != wanted.name);
+        others.any(|other| other.listener.is(listener))
+    };
+    !wanted.brings_node_port(pool) || !pool.listeners.iter().any(moves)
+}
+
 /// For each wanted pool the one that is there for it: of those with the same key, that with the
-/// listener, or else with any, or else the oldest.
+/// listener, or else with any, or else the oldest. `exactly`: it can become the wanted one.
 pub(super) fn choose<'a>(
     wanted: &Wanted,
     there: &'a [SeenPool],
     exactly: bool,
 ) -> Vec<Option<&'a SeenPool>> {
     let mut used = BTreeSet::new();
-    let pools = wanted.pools.iter();
+    let (all, pools) = (wanted, wanted.pools.iter());
     pools
         .map(|wanted| {
             let same = |pool: &Pool| {
@@ -81,7 +115,7 @@ pub(super) fn choose<'a>(
             let best = there
                 .iter()
                 .filter(|it| it.pool.name == wanted.name && !used.contains(&it.pool.uuid))
-                .filter(|it| !exactly || same(&it.pool))
+                .filter(|it| !exactly || same(&it.pool) && can_become(all, wanted, it))
                 .min_by_key(|it| {
                     let right = it.listeners.iter().any(|it| wanted.listener.is(it));
                     let created = it.pool.created_at.clone();

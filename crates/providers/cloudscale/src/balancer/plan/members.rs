@@ -1,5 +1,5 @@
-//! Members of a pool: new ones first, then those that are replaced, one at a time, then those that
-//! nobody wants.
+//! Members of a pool: new ones, after each of them one that nobody wants if others stay, then those
+//! that are replaced, one at a time, then the rest of those that nobody wants.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -21,14 +21,28 @@ impl<'a> Planner<'a> {
                 places.entry((ip, member.protocol_port)).or_insert(member);
             }
         }
-        let (mut stay, mut replaced) = (Vec::new(), Vec::new());
+        let (mut stay, mut replaced, mut come) = (Vec::new(), Vec::new(), Vec::new());
         for member in &place.wanted.members {
             match places.get(&(member.ip, member.protocol_port)) {
                 Some(old) if member.is(old) => stay.push((member, *old)),
                 Some(old) => replaced.push((member, *old)),
-                None => {
-                    self.create_member(place, member, &place.needs, false);
-                }
+                None => come.push(member),
+            }
+        }
+        let known: BTreeSet<Uuid> = stay
+            .iter()
+            .chain(&replaced)
+            .map(|(_, old)| old.uuid)
+            .collect();
+        let mut leave = there.iter().filter(|it| !known.contains(&it.uuid));
+        for member in come {
+            self.create_member(place, member, &place.needs, false);
+            // The address of a machine that is gone may be another's soon: it does not wait for all the others. Where
+            // nothing else stays, traffic needs the old ones until all new ones are there.
+            if !stay.is_empty()
+                && let Some(old) = leave.next()
+            {
+                self.delete_member(place, old, &place.needs, "no node wants it");
             }
         }
         let mut needs = place.needs.clone();
@@ -40,16 +54,21 @@ impl<'a> Planner<'a> {
             needs.clone_from(&place.needs);
             needs.push(made);
         }
-        let known: BTreeSet<Uuid> = stay
-            .iter()
-            .chain(&replaced)
-            .map(|(_, old)| old.uuid)
-            .collect();
-        for member in there.iter().filter(|it| !known.contains(&it.uuid)) {
+        for member in leave {
             self.delete_member(place, member, &place.needs, "no node wants it");
         }
         for (wanted, member) in stay {
             self.change_member(place, wanted, member);
+        }
+    }
+
+    /// Only the members of addresses that nobody wants go.
+    pub(super) fn members_that_leave(&mut self, place: &Place<'a>) {
+        let wanted: BTreeSet<IpAddr> = place.wanted.members.iter().map(|it| it.ip).collect();
+        let there: &[Member] = place.there.map_or(&[], |there| &there.members);
+        let leaves = |it: &&Member| it.ip().is_none_or(|ip| !wanted.contains(&ip));
+        for member in there.iter().filter(leaves) {
+            self.delete_member(place, member, &place.needs, "no node wants it");
         }
     }
 

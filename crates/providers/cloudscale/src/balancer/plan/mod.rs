@@ -3,8 +3,8 @@
 //! The order is the specification's: rename; pools that nobody wants and that hold no wanted port;
 //! listeners without a pool that hold one; new pools; in each pool members (new ones first), the
 //! listener, the monitor; pools that held a wanted port until now; attributes; floating IPs; tags.
-//! So a new pool is complete before the listener moves to it, and a pool is never without members
-//! because of us as long as others are wanted.
+//! So a new pool is complete before the listener moves to it, a pool is never without members
+//! because of us as long as others are wanted, and no port ever leads to members of another.
 
 mod attributes;
 mod children;
@@ -293,19 +293,12 @@ impl<'a> Planner<'a> {
             .collect()
     }
 
-    /// Members, listener and monitor of one pool. The monitor comes before the members if its new
-    /// form suits the old members as well: a connection can be made to any port, while a page is
-    /// served only at one.
+    /// Members, listener and monitor of one pool. A new monitor comes after the members that it is for.
     fn children(&mut self, place: &Place<'a>) {
-        let early = matches!(place.wanted.monitor.kind.as_str(), "tcp" | "ping");
-        if early && place.there.is_some() {
-            self.monitor(place);
-        }
+        self.unfit(place);
         self.members(place);
         self.listener(place);
-        if !early || place.there.is_none() {
-            self.monitor(place);
-        }
+        self.monitor(place);
     }
 
     /// Members of pools that exist, whatever is wrong with the rest.
@@ -315,12 +308,18 @@ impl<'a> Planner<'a> {
             let Some(there) = there else {
                 continue;
             };
-            self.members(&Place {
+            let place = Place {
                 wanted,
                 there: Some(there),
                 pool: PoolRef::Seen(there.pool.uuid),
                 needs: self.base.clone(),
-            });
+            };
+            // Its listeners stay as they are: no other port is led to new members.
+            if wanted.shares(there) && wanted.brings_node_port(there) {
+                self.members_that_leave(&place);
+            } else {
+                self.members(&place);
+            }
         }
     }
 

@@ -2,6 +2,7 @@
 //! happens in between, and touches nothing else.
 
 mod model;
+mod paths;
 mod scenes;
 
 use bowline_core::Impact;
@@ -12,6 +13,7 @@ use crate::balancer::examples::{host, service};
 use crate::balancer::settings::Settings;
 use crate::balancer::{desire::desire, ownership};
 use model::Model;
+use paths::Paths;
 use scenes::{Case, case};
 
 fn around(model: &Model) -> Circumstances<'_> {
@@ -34,6 +36,7 @@ fn planned(wanted: &Wanted, model: &Model) -> Sketch {
 fn carry_out(wanted: &Wanted, model: &mut Model, steps: usize) {
     let sketch = planned(wanted, model);
     let before = model.members_by_pool();
+    let paths = Paths::of(wanted, model);
     for (number, action) in sketch.actions.iter().enumerate().take(steps) {
         let refused = model.apply(number, action);
         assert_eq!(
@@ -41,6 +44,7 @@ fn carry_out(wanted: &Wanted, model: &mut Model, steps: usize) {
             "step {number} {action:?} of {:#?}",
             sketch.plan.steps
         );
+        paths.check(model, number);
         for (pool, count) in model.members_by_pool() {
             let had = before.get(&pool).copied().unwrap_or_default();
             let wants = model.wanted_members(wanted, pool);
@@ -273,26 +277,145 @@ fn settings_of_a_single_port_touch_only_what_belongs_to_it() {
     }
 }
 
+/// The kinds of the steps, in their order: `create member`.
+fn kinds(wanted: &Wanted, model: &Model) -> Vec<String> {
+    let steps = planned(wanted, model).plan.steps;
+    let real = steps
+        .iter()
+        .filter(|step| step.verb != bowline_core::Verb::Wait);
+    real.map(|step| format!("{} {}", step.verb, step.object.kind))
+        .collect()
+}
+
+/// A page is served only at the health check port of a Service with the policy `Local`: it is asked for neither before the
+/// members are checked there, nor once they no longer are. A connection can be made to any port.
 #[test]
-fn the_monitor_changes_before_the_members_only_if_it_suits_the_old_ones() {
+fn a_new_monitor_comes_after_the_members_that_it_is_for() {
     let local = fixture(|service| {
         service.traffic_policy = bowline_core::TrafficPolicy::Local;
         service.health_check_node_port = Some(32100);
     });
     let cluster = fixture(|_| {});
-    for (from, to, monitor_first) in [(&cluster, &local, false), (&local, &cluster, true)] {
+    let members = ["delete member", "create member"].repeat(2);
+    let (gone, made) = (["delete health monitor"], ["create health monitor"]);
+    let last = [&members[..], &gone, &made].concat();
+    let around = [&gone[..], &members, &made].concat();
+    for (from, to, expected) in [(&cluster, &local, last), (&local, &cluster, around)] {
         let mut model = Model::default();
         carry_all_out(from, &mut model);
-        let actions = planned(to, &model).actions;
-        let monitor = actions
-            .iter()
-            .position(|it| matches!(it, Action::DeleteMonitor(_)));
-        let member = actions
-            .iter()
-            .position(|it| matches!(it, Action::DeleteMember { .. }));
-        assert_eq!(monitor < member, monitor_first);
-        assert!(monitor.is_some() && member.is_some());
+        assert_eq!(kinds(to, &model), expected);
+        carry_all_out(to, &mut model);
+        check(to, &model, &model);
     }
+}
+
+/// A Service with two named ports.
+fn two_ports(names: [&str; 2], numbers: [u16; 2]) -> Wanted {
+    fixture(|service| {
+        let port = crate::balancer::examples::port;
+        service.ports = vec![
+            port(names[0], "TCP", numbers[0], 31080),
+            port(names[1], "TCP", numbers[1], 31443),
+        ];
+    })
+}
+
+#[test]
+fn exchanged_port_names_lead_to_new_pools_and_exchanged_numbers_to_new_listeners() {
+    let (names, numbers) = (["http", "https"], [80, 443]);
+    let before = two_ports(names, numbers);
+    let pools = ["create pool"; 2];
+    let filled = [
+        "create member",
+        "create member",
+        "delete listener",
+        "create listener",
+        "create health monitor",
+    ];
+    let emptied = ["delete pool"; 2];
+    let renamed = [&pools[..], &filled, &filled, &emptied].concat();
+    let moved = vec![
+        "delete listener",
+        "delete listener",
+        "create listener",
+        "create listener",
+    ];
+    for (after, expected) in [
+        (two_ports(["https", "http"], numbers), renamed),
+        (two_ports(names, [443, 80]), moved),
+    ] {
+        let mut model = Model::default();
+        carry_all_out(&before, &mut model);
+        assert_eq!(kinds(&after, &model), expected);
+        // Whatever is done by then, the next plan goes on from there.
+        for crash in 0..expected.len() {
+            let mut model = model.clone();
+            carry_out(&after, &mut model, crash);
+            carry_all_out(&after, &mut model);
+            check(&after, &model, &model);
+        }
+    }
+}
+
+/// Another setting is wrong: of pools that would have to be replaced, members of nodes that are gone leave, and no other
+/// comes.
+#[test]
+fn exchanged_port_names_beside_a_wrong_setting_bring_no_members() {
+    let mut model = Model::default();
+    carry_all_out(&two_ports(["http", "https"], [80, 443]), &mut model);
+    let mut after = two_ports(["https", "http"], [80, 443]);
+    for pool in &mut after.pools {
+        pool.members.truncate(1);
+    }
+    let there = model.there.clone().unwrap();
+    let around = Circumstances {
+        scope: Scope::Members,
+        ..around(&model)
+    };
+    let steps = reconcile(&after, &there, around).plan.steps;
+    let steps: Vec<String> = steps
+        .iter()
+        .map(|step| format!("{} {}", step.verb, step.object))
+        .collect();
+    assert_eq!(
+        &steps[..steps.len() - 1],
+        [
+            "delete member 10.20.0.12:31443 in tcp/https",
+            "delete member 10.20.0.12:31080 in tcp/http",
+        ]
+    );
+}
+
+/// Nodes are exchanged: a target that is gone waits for one new target, not for all of them. Without any that stays, traffic
+/// needs the old ones until the new ones are there.
+#[test]
+fn members_leave_beside_those_that_come_if_others_stay() {
+    let wanted = fixture(|_| {});
+    let mut model = Model::default();
+    carry_all_out(&wanted, &mut model);
+    let mut others = model.clone();
+    let members =
+        |model: &mut Model| std::mem::take(&mut model.pools_mut().next().unwrap().members);
+    let old = members(&mut others);
+    let moved = old.into_iter().map(|mut member| {
+        member.address = member.address.replace("10.20.0.1", "10.20.0.9");
+        member.uuid = id_of(&member.address);
+        member
+    });
+    let moved: Vec<_> = moved.collect();
+    others.pools_mut().next().unwrap().members = moved.clone();
+    let (come, leave) = ("create member", "delete member");
+    assert_eq!(kinds(&wanted, &others), [come, come, leave, leave]);
+    let mut more = wanted.clone();
+    for number in ["21", "22"] {
+        let mut member = wanted.pools[0].members[0].clone();
+        member.address = format!("10.20.0.{number}");
+        member.ip = member.address.parse().unwrap();
+        member.name = format!("{}:31080", member.address);
+        more.pools[0].members.push(member);
+    }
+    model.pools_mut().next().unwrap().members.extend(moved);
+    assert_eq!(kinds(&more, &model), [come, leave, come, leave]);
 }
 
 #[test]

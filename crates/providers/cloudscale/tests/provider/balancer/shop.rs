@@ -381,6 +381,7 @@ pub(crate) fn named(name: &str, uid: &str) -> Service {
         annotations: None,
         finalizers: vec![bowline_core::CLEANUP_FINALIZER.to_owned()],
         is_load_balancer: true,
+        type_name: "LoadBalancer".into(),
         class: None,
         ports: vec![port("http", "TCP", 80, 31080)],
         client_affinity: None,
