@@ -41,6 +41,7 @@ pub struct ServiceMetrics {
     pub host_latency: Histogram,
     steps: Family<StepLabels, Counter>,
     orphans: Family<CloudLabels, Gauge>,
+    held: Family<CloudLabels, Gauge>,
 }
 
 impl ServiceMetrics {
@@ -81,6 +82,11 @@ impl ServiceMetrics {
                 "bowline_orphaned_load_balancers",
                 "Load balancers with our mark whose Service does not exist, or is served by another cloud",
             ),
+            held: family(
+                registry,
+                "bowline_targets_held",
+                "Nodes whose targets stay because nobody can tell whether they are still wanted",
+            ),
         }
     }
 
@@ -98,6 +104,13 @@ impl ServiceMetrics {
             verb,
         };
         self.steps.get_or_create(&labels).inc();
+    }
+
+    /// For how many nodes targets stay in that cloud.
+    pub fn targets_held(&self, cloud: &str, nodes: usize) {
+        let cloud = cloud.to_owned();
+        let count = i64::try_from(nodes).unwrap_or(i64::MAX);
+        self.held.get_or_create(&CloudLabels { cloud }).set(count);
     }
 
     /// How many orphans that cloud has.

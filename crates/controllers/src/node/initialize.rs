@@ -1,7 +1,8 @@
 //! One fresh node: who describes it, what that cloud knows, and the writes that finish it: two, and those of its
 //! marks before.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
 
 use bowline_core::ownership::Orphan;
 use bowline_core::{CloudError, InitializeError, Instance, Lookup, Node, Ownership, initialize};
@@ -12,6 +13,12 @@ use crate::events::EventType;
 use crate::lookups::Lookups;
 use crate::stop::Stop;
 use crate::write::WriteError;
+
+/// The reason of events about a machine that two Nodes show.
+const CLAIMED_TWICE: &str = "ProviderIDClaimedTwice";
+/// For so long after its creation a node that says itself which machine it has waits for older ones to be asked about. One
+/// question is answered sooner, and a cloud that does not answer holds up nobody for longer.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Why a turn failed; it is tried again.
 #[derive(Debug, thiserror::Error)]
@@ -28,6 +35,9 @@ pub(super) enum SyncError {
     /// The API server.
     #[error(transparent)]
     Write(#[from] WriteError),
+    /// Labels of an initialised node could not be repaired.
+    #[error(transparent)]
+    Repair(WriteError),
 }
 
 impl SyncError {
@@ -36,7 +46,7 @@ impl SyncError {
             Self::Lookup { source, .. } => source.kind().reason(),
             Self::Undecided { .. } => "OwnerUndecided",
             Self::Initialize(error) => error.reason(),
-            Self::Write(_) => "WriteFailed",
+            Self::Write(_) | Self::Repair(_) => "WriteFailed",
         }
     }
 
@@ -52,9 +62,17 @@ impl NodeController {
         lane: usize,
         stop: &Stop,
     ) -> Result<Outcome, SyncError> {
+        if self.waits_for_older(&node) {
+            return Ok(Outcome::Soon);
+        }
         let Some(gathered) = stop.unless_given(self.gather(&node)).await else {
             return Ok(Outcome::Later);
         };
+        if node.provider_id.is_none() {
+            let asked = self.asked.lock();
+            let mut asked = asked.unwrap_or_else(PoisonError::into_inner);
+            asked.insert(node.uid.clone(), ());
+        }
         let Some((cloud, instance)) = gathered? else {
             return Ok(Outcome::Later);
         };
@@ -111,7 +129,13 @@ impl NodeController {
             None => describer.lookups.ask_one(node.clone()).await,
         };
         match answer {
-            Lookup::Found(instance) => Ok(Some((cloud, instance))),
+            Lookup::Found(instance) => match self.holder(node, &instance) {
+                None => Ok(Some((cloud, instance))),
+                Some(older) => {
+                    self.leave_alone(node, &Ownership::Nobody(Orphan::ClaimedTwice(older)));
+                    Ok(None)
+                }
+            },
             Lookup::CannotTell(source) => Err(SyncError::Lookup {
                 node: node.name.clone(),
                 source,
@@ -130,6 +154,30 @@ impl NodeController {
                 Ok(None)
             }
         }
+    }
+
+    /// Another Node that has the machine found for this one; whoever comes later is told from now on that this one has
+    /// it.
+    fn holder(&self, node: &Node, instance: &Instance) -> Option<String> {
+        let id = instance.provider_id.as_ref()?.to_string();
+        let machines = self.owners.machines();
+        let holder = machines.holder(&id, node);
+        if holder.is_none() && node.provider_id.is_none() {
+            machines.expect(&id, node);
+        }
+        holder
+    }
+
+    /// Whether a node that says itself which machine it has waits until clouds were asked about an older one that does not:
+    /// it may be that one's.
+    fn waits_for_older(&self, node: &Node) -> bool {
+        let waited = self.clock.since(node.created);
+        if node.provider_id.is_none() || waited >= PATIENCE {
+            return false;
+        }
+        let older = self.owners.machines().older_fresh(node);
+        let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        older.iter().any(|uid| asked.get_mut(uid).is_none())
     }
 
     /// Marks and addresses first: a node is never schedulable without them, nor for a moment without a taint
@@ -173,6 +221,20 @@ impl NodeController {
         info!(node = node.name, cloud, "initialised");
     }
 
+    /// Tells people once on the Node that has the machine that another one shows it too.
+    fn tell_older(&self, node: &Node, older: &str) {
+        let Some(older) = self.nodes.get(older) else {
+            return;
+        };
+        let text = format!(
+            "Node {} shows this Node's provider id and is left alone until one of them is gone",
+            node.name
+        );
+        if self.is_news(&older, &text) {
+            self.tell(&older, EventType::Warning, CLAIMED_TWICE, &text);
+        }
+    }
+
     /// Tells people once about a node nobody will touch, where they can do something about it.
     pub(super) fn leave_alone(&self, node: &Node, ownership: &Ownership) {
         let reason = match ownership {
@@ -183,6 +245,10 @@ impl NodeController {
                 cloud.map_or("MalformedProviderID", |it| it.malformed_reason())
             }
             Ownership::Nobody(Orphan::Departed(_)) => "NodeOfDepartedCloud",
+            Ownership::Nobody(Orphan::ClaimedTwice(older)) => {
+                self.tell_older(node, older);
+                CLAIMED_TWICE
+            }
             Ownership::Owned { .. } => return,
             Ownership::Nobody(_) | Ownership::Undecided(_) => {
                 debug!(node = node.name, "{ownership}");

@@ -224,6 +224,7 @@ impl ServiceController {
         let plan = errand.run.plan();
         self.memory
             .set_troubled(&service.key, !plan.problems.is_empty());
+        self.note_held(&service.key, &errand.cloud, &plan.held);
         if !plan.is_empty() {
             match errand.wish.goal {
                 Goal::Absent => {
@@ -360,7 +361,10 @@ impl ServiceController {
         let balancers = self.clouds.balancers(&errand.cloud);
         let wish = &errand.wish;
         let selects = |node: &Node| balancers.is_none_or(|it| it.selects(&wish.service, node));
-        wish.census.unknown.is_empty() && !wish.nodes.iter().any(|node| selects(node))
+        let plan = errand.run.plan();
+        wish.census.unknown.is_empty()
+            && plan.held.is_empty()
+            && !wish.nodes.iter().any(|node| selects(node))
     }
 
     /// Tells that work begins; once until it has ended.
