@@ -14,6 +14,7 @@ use bowline_core::{
 use futures::future::join_all;
 use kube::Api;
 use kube::api::ListParams;
+use kube::core::DeserializeGuard;
 
 use crate::election::Fence;
 use crate::machines::Machines;
@@ -126,10 +127,23 @@ pub async fn explain_node(
     name: &str,
 ) -> Result<Explanation, ExplainError> {
     // All of them: another Node may show the same machine.
-    let api = Api::<NodeObject>::all(client.clone());
+    let api = Api::<DeserializeGuard<NodeObject>>::all(client.clone());
     let read = api.list(&ListParams::default()).await;
     let objects = read.map_err(unread("the Nodes".to_owned()))?.items;
-    let nodes: Vec<Arc<Node>> = objects.into_iter().map(|it| Arc::new(it.into())).collect();
+    let mut nodes: Vec<Arc<Node>> = Vec::new();
+    for object in objects {
+        match object.0 {
+            Ok(object) => nodes.push(Arc::new(object.into())),
+            // Another one that cannot be read is no reason to say nothing about this one.
+            Err(broken) if broken.metadata.name.as_deref() == Some(name) => {
+                return Err(ExplainError::Read {
+                    what: format!("the Node {name}"),
+                    why: broken.error,
+                });
+            }
+            Err(_) => {}
+        }
+    }
     let node = nodes.iter().find(|it| it.name == name);
     let node = node.ok_or_else(|| ExplainError::Missing(format!("Node {name}")))?;
     let referee = Referee::seeing(clouds, rules, Machines::of(&nodes));

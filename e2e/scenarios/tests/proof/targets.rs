@@ -380,7 +380,10 @@ fn proof_case_47_explain_and_the_manager_agree_about_random_nodes() {
                 let address = format!("InternalIP:10.0.0.{number}");
                 known(&name, "demo://x", "True", &[&address])
             };
-            node["spec"]["providerID"] = id.into();
+            match id {
+                Some(id) => node["spec"]["providerID"] = id.into(),
+                None => drop(node["spec"].as_object_mut().unwrap().remove("providerID")),
+            }
             bench.put(node).await;
         }
         bench.start();
