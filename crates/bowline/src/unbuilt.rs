@@ -4,6 +4,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use bowline_core::ipam::{ClusterRanges, MachineAddress, Networks};
 use bowline_core::{
     Balancers, BoxFuture, CLASS_PREFIX, Claim, Cloud, CloudError, CloudErrorKind, CloudName, Draft,
     DraftError, Instances, Lookup, Marked, Node, Service, Voice, Wish,
@@ -89,9 +90,28 @@ impl Cloud for Unbuilt {
         Some(self)
     }
 
+    /// No range is guessed while a cloud that knows cannot be asked.
+    fn networks(&self) -> Option<&dyn Networks> {
+        let knows_networks = self.provider == bowline_talos::PROVIDER;
+        knows_networks.then_some(self as &dyn Networks)
+    }
+
     fn balancers(&self) -> Option<&dyn Balancers> {
         let has_balancers = WITH_BALANCERS.contains(&self.provider);
         has_balancers.then_some(self as &dyn Balancers)
+    }
+}
+
+impl Networks for Unbuilt {
+    fn cluster_ranges(&self) -> BoxFuture<'_, Result<ClusterRanges, CloudError>> {
+        Box::pin(async { Err(self.error()) })
+    }
+
+    fn machine_addresses<'a>(
+        &'a self,
+        _: &'a Node,
+    ) -> BoxFuture<'a, Result<Vec<MachineAddress>, CloudError>> {
+        Box::pin(async { Err(self.error()) })
     }
 }
 
@@ -215,5 +235,15 @@ mod tests {
         assert!(!cloud.still("no key".into()) && cloud.still("no zone".into()));
         assert!(cloud.ready().unwrap_err().contains("no zone"));
         assert!(unbuilt("talos").balancers().is_none());
+    }
+
+    #[tokio::test]
+    async fn proof_case_44_it_guesses_no_range_of_pods() {
+        let cloud = unbuilt("talos");
+        let networks = cloud.networks().unwrap();
+        assert!(networks.cluster_ranges().await.is_err());
+        let node = node("");
+        assert!(networks.machine_addresses(&node).await.is_err());
+        assert!(unbuilt("cloudscale").networks().is_none());
     }
 }

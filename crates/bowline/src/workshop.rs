@@ -50,6 +50,19 @@ struct Recipe {
     references: Vec<Reference>,
 }
 
+impl Recipe {
+    /// Whether it is the same account, endpoint and zone, with the same credentials, whatever it is called.
+    fn is_same_account(&self, other: &Self) -> bool {
+        let essence = |it: &Self| Self {
+            name: None,
+            needs_machines: false,
+            cluster_name: String::new(),
+            ..it.clone()
+        };
+        essence(self) == essence(other)
+    }
+}
+
 impl Product {
     /// Why it could not be built, if it is a stand-in.
     fn why_not(&self) -> Option<String> {
@@ -139,14 +152,49 @@ impl Workshop {
         self.products = products;
     }
 
+    /// Clouds that are in use under another name and made of the same: that name, and the new one. Where several could
+    /// be meant, none is.
+    pub(crate) fn renamed(&self, products: &[Product]) -> BTreeMap<CloudName, CloudName> {
+        let (before, after) = (by_name(&self.products), by_name(products));
+        let gone = before.iter().filter(|(name, _)| !after.contains_key(*name));
+        let gone: Vec<&Product> = gone.map(|(_, it)| *it).collect();
+        let new = after.iter().filter(|(name, _)| !before.contains_key(*name));
+        let new: Vec<&Product> = new.map(|(_, it)| *it).collect();
+        let like = |one: &Product, among: &[&Product]| -> Vec<CloudName> {
+            let alike = among
+                .iter()
+                .filter(|it| it.recipe.is_same_account(&one.recipe));
+            alike.map(|it| it.cloud.name().clone()).collect()
+        };
+        let renamed = gone.iter().filter_map(|it| {
+            let [now] = <[CloudName; 1]>::try_from(like(it, &new)).ok()?;
+            (like(it, &gone).len() == 1).then(|| (it.cloud.name().clone(), now))
+        });
+        renamed.collect()
+    }
+
     /// What is different about these, for people; empty if nothing is.
-    pub(crate) fn differences(&self, products: &[Product]) -> Vec<String> {
+    pub(crate) fn differences(
+        &self,
+        products: &[Product],
+        renamed: &BTreeMap<CloudName, CloudName>,
+    ) -> Vec<String> {
         let (before, after) = (by_name(&self.products), by_name(products));
         let said = |what: &str, names: Vec<&str>| {
             (!names.is_empty()).then(|| format!("{what} {}", names.join(", ")))
         };
-        let added = after.keys().filter(|it| !before.contains_key(*it));
-        let removed = before.keys().filter(|it| !after.contains_key(*it));
+        let was = |name: &&&str| renamed.keys().any(|it| it.as_str() == **name);
+        let is = |name: &&&str| renamed.values().any(|it| it.as_str() == **name);
+        let added = after
+            .keys()
+            .filter(|it| !before.contains_key(*it) && !is(it));
+        let removed = before
+            .keys()
+            .filter(|it| !after.contains_key(*it) && !was(it));
+        let other_names: Vec<String> = renamed
+            .iter()
+            .map(|(before, now)| format!("{before} to {now}"))
+            .collect();
         let others = after.iter().filter_map(|(name, after)| {
             let before = before.get(name)?;
             let differs = !Arc::ptr_eq(&before.cloud, &after.cloud);
@@ -159,6 +207,7 @@ impl Workshop {
             said("built", built.into_iter().map(|it| it.0).collect()),
             said("changed", changed.into_iter().map(|it| it.0).collect()),
             said("removed", removed.copied().collect()),
+            said("renamed", other_names.iter().map(String::as_str).collect()),
         ];
         all.into_iter().flatten().collect()
     }

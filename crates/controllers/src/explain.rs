@@ -7,18 +7,22 @@ mod text;
 
 use std::sync::Arc;
 
-use bowline_core::ownership::{self, Candidate, Recognition};
+use bowline_core::ownership::{Candidate, Recognition};
 use bowline_core::{
     Claim, Cloud, CloudError, CloudName, Lookup, Node, Ownership, Voice, error_chain,
 };
 use futures::future::join_all;
 use kube::Api;
+use kube::api::ListParams;
+use kube::core::DeserializeGuard;
 
 use crate::election::Fence;
-use crate::lookups::Lookups;
+use crate::machines::Machines;
 use crate::objects::NodeObject;
+use crate::owners::Owners;
 use crate::referee::{CloudRules, Referee};
-use crate::stop::stop_signal;
+use crate::stop::{Stop, stop_signal};
+use crate::wellbeing::Wellbeing;
 
 pub use self::service::{ServiceExplanation, explain_service};
 
@@ -124,29 +128,48 @@ pub async fn explain_node(
     rules: Arc<CloudRules>,
     name: &str,
 ) -> Result<Explanation, ExplainError> {
-    let what = format!("Node {name}");
-    let read = Api::<NodeObject>::all(client.clone()).get_opt(name).await;
-    let object = read.map_err(unread(format!("the {what}")))?;
-    let object = object.ok_or(ExplainError::Missing(what))?;
-    Ok(explain(&Arc::new(Node::from(object)), clouds, rules).await)
+    // All of them: another Node may show the same machine.
+    let api = Api::<DeserializeGuard<NodeObject>>::all(client.clone());
+    let read = api.list(&ListParams::default()).await;
+    let objects = read.map_err(unread("the Nodes".to_owned()))?.items;
+    let mut nodes: Vec<Arc<Node>> = Vec::new();
+    for object in objects {
+        match object.0 {
+            Ok(object) => nodes.push(Arc::new(object.into())),
+            // Another one that cannot be read is no reason to say nothing about this one.
+            Err(broken) if broken.metadata.name.as_deref() == Some(name) => {
+                return Err(ExplainError::Read {
+                    what: format!("the Node {name}"),
+                    why: broken.error,
+                });
+            }
+            Err(_) => {}
+        }
+    }
+    let node = nodes.iter().find(|it| it.name == name);
+    let node = node.ok_or_else(|| ExplainError::Missing(format!("Node {name}")))?;
+    let referee = Referee::seeing(clouds, rules, Machines::of(&nodes));
+    Ok(explain(node, &referee).await)
 }
 
-async fn explain(
-    node: &Arc<Node>,
-    clouds: &[Arc<dyn Cloud>],
-    rules: Arc<CloudRules>,
-) -> Explanation {
-    let referee = Referee::new(clouds, rules);
+/// Those who decide for the manager, for who looks at a cluster only once.
+fn owners(referee: &Referee, stop: &Stop) -> Owners {
+    Owners::asking(referee, &Wellbeing::default(), &Fence::open(), stop)
+}
+
+async fn explain(node: &Arc<Node>, referee: &Referee) -> Explanation {
     let (_handle, stop) = stop_signal();
-    let testimonies = clouds.iter().zip(referee.candidates(node));
+    let owners = owners(referee, &stop);
+    let asked: Vec<CloudName> = owners.asked_about(node);
+    let testimonies = referee.clouds().iter().zip(referee.candidates(node));
     let testimonies = testimonies.map(|(cloud, candidate)| async {
-        let asked = cloud.instances().is_some()
-            && (candidate.claim == Claim::Mine || node.provider_id.is_none());
-        let answer = if asked {
-            let lookups = Lookups::start(cloud.clone(), Fence::open(), &stop);
-            Some(lookups.ask_one(node.clone()).await.into())
-        } else {
-            None
+        let is_asked = asked.contains(&candidate.name)
+            || candidate.claim == Claim::Mine
+            || node.provider_id.is_none();
+        let lookups = owners.of(&candidate.name).filter(|_| is_asked);
+        let answer = match lookups {
+            Some(lookups) => Some(lookups.ask_one(node.clone()).await.into()),
+            None => None,
         };
         Testimony {
             candidate,
@@ -158,33 +181,22 @@ async fn explain(
         }
     });
     let clouds = join_all(testimonies).await;
-    let owner = decide(node, &referee, &clouds);
-    let voices: Vec<(CloudName, Voice)> = clouds
+    let answer = |name: &CloudName| {
+        let said = clouds.iter().find(|it| it.candidate.name == *name)?;
+        Some(said.answer.as_ref()?.recognition())
+    };
+    let answers: Vec<(CloudName, Recognition)> = asked
         .iter()
-        .map(|it| (it.candidate.name.clone(), it.voice))
+        .filter_map(|name| Some((name.clone(), answer(name)?)))
         .collect();
-    let describer = ownership::describer(&voices, Some(owner.clone()));
+    let owner = owners.verdict(node, &answers);
+    let describer = owners.describer_given(node, &owner);
     Explanation {
         node: node.name.clone(),
         provider_id: node.provider_id.as_ref().map(ToString::to_string),
         waits: node.is_uninitialized(),
-        describer: describer.unwrap_or_else(|| owner.clone()),
+        describer,
         owner,
         clouds,
     }
-}
-
-/// As the manager decides, once it has asked.
-fn decide(node: &Node, referee: &Referee, clouds: &[Testimony]) -> Ownership {
-    match referee.ownership(node) {
-        Some(decided) if !matches!(decided, Ownership::Contested(_)) => return decided,
-        _ => {}
-    }
-    let askable = referee.askable(node);
-    let answers: Vec<(CloudName, Recognition)> = clouds
-        .iter()
-        .filter(|it| askable.contains(&it.candidate.name))
-        .filter_map(|it| Some((it.candidate.name.clone(), it.answer.as_ref()?.recognition())))
-        .collect();
-    ownership::by_recognition(&answers)
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bowline_core::{Node, Ownership};
+use tokio::time::timeout;
 use tracing::info;
 
 use crate::metrics::Metrics;
@@ -17,12 +18,15 @@ const LOOK_EVERY: Duration = Duration::from_secs(60);
 /// Nodes that one line of the log names.
 const NAMED_LIMIT: usize = 20;
 
-/// Reports until `stop`, in line-ups of several clouds: where there is one, nodes of others are no surprise.
+/// Reports until `stop`, in line-ups of several clouds: where there is one, and was no other, nodes of others are no
+/// surprise.
 pub(crate) async fn report(referee: Referee, nodes: Nodes, metrics: Arc<Metrics>, stop: Stop) {
-    if referee.clouds().len() < 2 || stop.unless_given(nodes.synced()).await.is_none() {
+    let is_alone = referee.clouds().len() < 2 && !referee.remembers();
+    if is_alone || stop.unless_given(nodes.synced()).await.is_none() {
         return;
     }
     let mut told = BTreeMap::new();
+    let mut news = referee.news();
     loop {
         let all = left_alone(&referee, &nodes.all());
         for why in Ownership::UNOWNED {
@@ -43,7 +47,8 @@ pub(crate) async fn report(referee: Referee, nodes: Nodes, metrics: Arc<Metrics>
             );
         }
         told = all;
-        let pause = tokio::time::sleep(LOOK_EVERY);
+        // Owners that were found out are counted at once.
+        let pause = timeout(LOOK_EVERY, news.changed());
         if stop.unless_given(pause).await.is_none() {
             return;
         }
@@ -53,7 +58,7 @@ pub(crate) async fn report(referee: Referee, nodes: Nodes, metrics: Arc<Metrics>
 /// The names of nodes that have no owner, by why.
 fn left_alone(referee: &Referee, nodes: &[Arc<Node>]) -> BTreeMap<&'static str, Vec<String>> {
     let mut all: BTreeMap<&'static str, Vec<String>> = BTreeMap::new();
-    for node in nodes {
+    for node in nodes.iter().filter(|it| !referee.is_to_be_asked(it)) {
         let why = match referee.ownership(node) {
             Some(ownership) => ownership.unowned(),
             None => Some(Ownership::UNIDENTIFIED),

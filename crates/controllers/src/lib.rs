@@ -34,6 +34,7 @@ mod left_alone;
 pub mod lifecycle;
 mod line_up;
 mod lookups;
+mod machines;
 pub mod manager;
 pub mod metrics;
 mod news;

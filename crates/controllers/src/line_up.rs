@@ -1,8 +1,9 @@
 //! What a manager works with at one time, and how that changes while it runs.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use bowline_core::Cloud;
+use bowline_core::{Cloud, CloudName};
 use tokio::sync::watch;
 
 use crate::options::{Mode, Options};
@@ -23,6 +24,8 @@ pub struct LineUp {
     pub rules: CloudRules,
     /// What is new in it, for people.
     pub summary: String,
+    /// What its clouds were called before: each former name, and the present one.
+    pub renamed: BTreeMap<CloudName, CloudName>,
 }
 
 impl LineUp {
@@ -34,6 +37,7 @@ impl LineUp {
             clouds,
             rules,
             summary: String::new(),
+            renamed: BTreeMap::new(),
         }
     }
 
@@ -128,8 +132,19 @@ impl LineUpChanger {
         self.present.borrow().clone()
     }
 
-    /// Puts another one in the place of the present one.
-    pub fn change(&self, line_up: LineUp) {
+    /// Puts another one in the place of the present one. What clouds were called before is not forgotten: whoever works
+    /// with line-ups may miss some.
+    pub fn change(&self, mut line_up: LineUp) {
+        let mut renamed = self.present().renamed.clone();
+        for now in renamed.values_mut() {
+            if let Some(later) = line_up.renamed.get(now) {
+                now.clone_from(later);
+            }
+        }
+        renamed.append(&mut line_up.renamed);
+        let has = |name: &CloudName| line_up.clouds.iter().any(|it| it.name() == name);
+        renamed.retain(|before, now| !has(before) && has(now));
+        line_up.renamed = renamed;
         self.present.send_replace(Arc::new(line_up));
     }
 

@@ -107,6 +107,15 @@ impl Lookups {
         Self::question(&self.presence, nodes).await
     }
 
+    /// The same beside everything that is asked meanwhile: about machines that could not be told about before, so that
+    /// nobody else waits for them.
+    pub async fn ask_presence_beside(&self, nodes: Vec<Arc<Node>>) -> Vec<Lookup> {
+        if nodes.is_empty() {
+            return Vec::new();
+        }
+        self.desk.answers(Kind::Presence, &nodes).await
+    }
+
     async fn question(questions: &mpsc::Sender<Question>, nodes: Vec<Arc<Node>>) -> Vec<Lookup> {
         let count = nodes.len();
         if count == 0 {
@@ -190,7 +199,22 @@ async fn fly(kind: Kind, desk: Desk, mut waiting: mpsc::Receiver<Question>, stop
 }
 
 impl Desk {
+    /// What the cloud answers, which tells how it is.
     async fn look(&self, kind: Kind, nodes: &[Arc<Node>]) -> Vec<Lookup> {
+        let answers = self.answers(kind, nodes).await;
+        // Trouble with one machine is not the cloud's.
+        if !answers_apart(&self.cloud) {
+            let trouble = answers.iter().map(|it| match it {
+                Lookup::CannotTell(error) => Some(error),
+                _ => None,
+            });
+            let trouble: Option<Vec<&CloudError>> = trouble.collect();
+            self.note(trouble.and_then(|all| all.first().copied()));
+        }
+        answers
+    }
+
+    async fn answers(&self, kind: Kind, nodes: &[Arc<Node>]) -> Vec<Lookup> {
         let all = |make: &dyn Fn() -> Lookup| (0..nodes.len()).map(|_| make()).collect::<Vec<_>>();
         let Some(instances) = self.cloud.instances() else {
             return all(&|| Lookup::NotMine);
@@ -203,8 +227,8 @@ impl Desk {
             tokio::time::timeout(FLIGHT_DEADLINE, answers).await
         };
         let name = self.cloud.name();
-        let answers = match self.fence.during(flight).await {
-            Err(fenced) => return all(&|| Lookup::CannotTell(not_asked(fenced.clone()))),
+        match self.fence.during(flight).await {
+            Err(fenced) => all(&|| Lookup::CannotTell(not_asked(fenced.clone()))),
             Ok(Err(_)) => {
                 let text = format!("looking up machines in {name} takes too long");
                 all(&|| Lookup::CannotTell(CloudError::new(CloudErrorKind::Unavailable, &*text)))
@@ -220,17 +244,7 @@ impl Desk {
                 }
                 answers
             }
-        };
-        // Trouble with one machine is not the cloud's.
-        if !answers_apart(&self.cloud) {
-            let trouble = answers.iter().map(|it| match it {
-                Lookup::CannotTell(error) => Some(error),
-                _ => None,
-            });
-            let trouble: Option<Vec<&CloudError>> = trouble.collect();
-            self.note(trouble.and_then(|all| all.first().copied()));
         }
-        answers
     }
 
     fn note(&self, trouble: Option<&CloudError>) {

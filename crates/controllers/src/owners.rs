@@ -14,6 +14,7 @@ use tracing::info;
 
 use crate::election::Fence;
 use crate::lookups::Lookups;
+use crate::machines::Machines;
 use crate::nodes::Nodes;
 use crate::queue::Lanes;
 use crate::referee::{Identity, Referee, identity};
@@ -23,6 +24,9 @@ use crate::wellbeing::Wellbeing;
 /// How often clouds are asked which of them has the machines of nodes that several could have. Once found, a node
 /// is not asked about again; what remains is a list call of each such cloud.
 const SETTLE_EVERY: Duration = Duration::from_secs(60);
+/// The first pause before a cloud is asked again that could not answer; it doubles up to that one. Load balancers keep
+/// targets meanwhile that nobody may want.
+const SETTLE_AGAIN: Duration = Duration::from_secs(1);
 
 /// What each cloud said when it was last asked whether it has the machines of nodes.
 type Said = BTreeMap<CloudName, BTreeMap<Identity, Recognition>>;
@@ -91,6 +95,7 @@ impl Owners {
     /// is contested, or else whose it is. Makes no call.
     pub fn doubt(&self, node: &Node) -> Option<Ownership> {
         match self.description(node) {
+            _ if self.referee.is_to_be_asked(node) => None,
             contested @ Some(Ownership::Contested(_)) => contested,
             _ => self.ownership(node),
         }
@@ -187,6 +192,37 @@ impl Owners {
             .collect()
     }
 
+    /// The clouds whose answers decide whose a node is; none if that is decided without asking.
+    pub(crate) fn asked_about(&self, node: &Node) -> Vec<CloudName> {
+        if !self.ownership(node).as_ref().is_none_or(can_be_settled) {
+            return Vec::new();
+        }
+        if node.is_uninitialized() {
+            let asked = self.asked(node).into_iter();
+            return asked.map(|it| it.cloud().name().clone()).collect();
+        }
+        self.could_own(node)
+    }
+
+    /// Whose a node is, given what those clouds answered.
+    pub(crate) fn verdict(&self, node: &Node, answers: &[(CloudName, Recognition)]) -> Ownership {
+        match self.ownership(node) {
+            Some(decided) if !can_be_settled(&decided) => decided,
+            _ => ownership::by_recognition(answers),
+        }
+    }
+
+    /// Who describes a node whose owner is known.
+    pub(crate) fn describer_given(&self, node: &Node, owner: &Ownership) -> Ownership {
+        let describer = ownership::describer(&self.voices(node), Some(owner.clone()));
+        describer.unwrap_or_else(|| owner.clone())
+    }
+
+    /// How to ask that cloud.
+    pub(crate) fn of(&self, cloud: &CloudName) -> Option<&Lookups> {
+        self.all.iter().find(|it| it.cloud().name() == cloud)
+    }
+
     /// Finds out, again and again until `stop`, which cloud has the machines of nodes that nothing else decides:
     /// provider ids that several accounts could have given, and nodes that have none.
     pub async fn keep_settling(self, nodes: Nodes, stop: Stop) {
@@ -195,16 +231,46 @@ impl Owners {
         }
         let said = Mutex::default();
         let rounds = self.all.iter().map(|cloud| async {
+            let mut again = SETTLE_AGAIN;
             loop {
-                for (node, verdict) in self.settle(cloud, &nodes.all(), &said).await {
+                let verdicts = self.settle(cloud, &nodes.all(), &said).await;
+                let mut is_news = false;
+                for (node, verdict) in &verdicts {
+                    is_news |= self.referee.note_asked(node);
                     if let Ownership::Owned { by, .. } = verdict {
+                        is_news = true;
                         info!(node = node.name, cloud = %by, "the only cloud that has its machine");
                     }
                 }
-                tokio::time::sleep(SETTLE_EVERY).await;
+                if is_news {
+                    self.referee.tell_news();
+                }
+                let pause = if is_silent(&said, cloud.cloud().name()) {
+                    again
+                } else {
+                    again = SETTLE_AGAIN;
+                    SETTLE_EVERY
+                };
+                tokio::time::sleep(pause).await;
+                again = (2 * again).min(SETTLE_EVERY);
             }
         });
         stop.unless_given(join_all(rounds)).await;
+    }
+
+    /// Whether clouds were asked whose a node is.
+    pub(crate) fn was_asked(&self, node: &Node) -> bool {
+        self.referee.was_asked(node)
+    }
+
+    /// Hears of it when owners were found out.
+    pub fn news(&self) -> tokio::sync::watch::Receiver<u64> {
+        self.referee.news()
+    }
+
+    /// Which Nodes show which machine.
+    pub(crate) fn machines(&self) -> &Machines {
+        self.referee.machines()
     }
 
     /// Finds the same out once, for who looks at a cluster only once. Gives those of `nodes` that several clouds
@@ -303,12 +369,13 @@ impl Owners {
 
     /// Who describes it by what it carries; none if that does not tell. Makes no call.
     pub fn description(&self, node: &Node) -> Option<Ownership> {
-        let voices: Vec<(CloudName, Voice)> = self
-            .all
-            .iter()
-            .map(|it| (it.cloud().name().clone(), it.cloud().voice(node)))
-            .collect();
-        ownership::describer(&voices, self.ownership(node))
+        ownership::describer(&self.voices(node), self.ownership(node))
+    }
+
+    fn voices(&self, node: &Node) -> Vec<(CloudName, Voice)> {
+        let all = self.all.iter();
+        all.map(|it| (it.cloud().name().clone(), it.cloud().voice(node)))
+            .collect()
     }
 
     fn decided(&self, decided: Option<&Ownership>) -> Option<&Lookups> {
@@ -325,6 +392,13 @@ fn can_be_settled(ownership: &Ownership) -> bool {
         ownership,
         Ownership::Contested(_) | Ownership::Nobody(Orphan::Departed(_))
     )
+}
+
+/// Whether that cloud could not answer about some node when it was last asked.
+fn is_silent(said: &Mutex<Said>, cloud: &CloudName) -> bool {
+    let said = said.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut answers = said.get(cloud).into_iter().flat_map(BTreeMap::values);
+    answers.any(|it| matches!(it, Recognition::CannotTell(_)))
 }
 
 fn may_describe(cloud: &Lookups, node: &Node) -> bool {

@@ -17,6 +17,16 @@ impl<T> PerCloud<T> {
         let one = all.entry(cloud.clone());
         one.or_insert_with(|| Arc::new(Mutex::new(make()))).clone()
     }
+
+    /// What was remembered about clouds under their former names is remembered under the new ones.
+    pub fn rename(&self, renamed: &BTreeMap<CloudName, CloudName>) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let moving: Vec<_> = renamed
+            .iter()
+            .filter_map(|(before, now)| Some((now.clone(), all.remove(before)?)))
+            .collect();
+        all.extend(moving);
+    }
 }
 
 impl<T> Clone for PerCloud<T> {

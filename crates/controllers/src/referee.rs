@@ -1,10 +1,15 @@
 //! Whose nodes are: one decision for everything in the process that asks, with what is configured about clouds.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use bowline_core::ownership::{self, Candidate, Selection};
-use bowline_core::{Belonging, Cloud, CloudName, GuardPolicy, Node, Ownership, Selector};
+use bowline_core::ownership::{self, Candidate, Orphan, Selection};
+use bowline_core::{
+    Belonging, Claim, Cloud, CloudName, GuardPolicy, Node, Ownership, Selector, targets,
+};
+use tokio::sync::watch;
+
+use crate::machines::Machines;
 
 /// Nodes whose machine's cloud is remembered: far above the largest supported cluster (5,000 nodes).
 pub(crate) const REMEMBERED: usize = 65_536;
@@ -58,6 +63,14 @@ struct Inner {
     rules: Arc<CloudRules>,
     /// Who alone had the machine of a node, by the node's uid and provider id: a machine does not change its account.
     found: Mutex<BTreeMap<Identity, CloudName>>,
+    /// Nodes that all clouds which could have them were asked about: before that nobody need hear that nobody has them.
+    asked: Mutex<BTreeSet<Identity>>,
+    /// Which Nodes show which machine.
+    machines: Machines,
+    /// Former names of clouds, and what they are called now.
+    former: BTreeMap<CloudName, CloudName>,
+    /// How often something was found out.
+    news: watch::Sender<u64>,
 }
 
 /// What a node is known by, for as long as its machine is the same.
@@ -70,21 +83,37 @@ pub(crate) fn identity(node: &Node) -> Identity {
 impl Referee {
     /// Decides among these clouds.
     pub fn new(clouds: &[Arc<dyn Cloud>], rules: Arc<CloudRules>) -> Self {
+        Self::seeing(clouds, rules, Machines::default())
+    }
+
+    /// The same where Nodes show those machines.
+    pub(crate) fn seeing(
+        clouds: &[Arc<dyn Cloud>],
+        rules: Arc<CloudRules>,
+        machines: Machines,
+    ) -> Self {
         Self(Arc::new(Inner {
             clouds: clouds.to_vec(),
             rules,
             found: Mutex::default(),
+            asked: Mutex::default(),
+            machines,
+            former: BTreeMap::new(),
+            news: watch::Sender::new(0),
         }))
     }
 
-    /// Decides among other clouds from now on. What was found out about clouds that are the same is still known, and
-    /// so is which of `nodes` were of clouds that are no more: those are not another's for want of claims.
+    /// Decides among other clouds from now on, of which `renamed` says what they were called before. What was found out
+    /// about clouds that are the same is still known, and so is which of `nodes` were of clouds that are no more: those
+    /// are not another's for want of claims.
     #[must_use]
-    pub fn followed_by(
+    pub(crate) fn followed_by(
         &self,
         clouds: &[Arc<dyn Cloud>],
         rules: Arc<CloudRules>,
+        renamed: &BTreeMap<CloudName, CloudName>,
         nodes: &[Arc<Node>],
+        machines: Machines,
     ) -> Self {
         let of = |name: &CloudName| clouds.iter().find(|it| it.name() == name);
         let departing = nodes.iter().filter_map(|node| match self.ownership(node) {
@@ -101,9 +130,64 @@ impl Referee {
             !before.is_some_and(is_changed)
         });
         found.extend(departing);
-        let next = Self::new(clouds, rules);
-        *next.found() = found;
-        next
+        for cloud in found.values_mut() {
+            if let Some(now) = renamed.get(cloud) {
+                cloud.clone_from(now);
+            }
+        }
+        Self(Arc::new(Inner {
+            clouds: clouds.to_vec(),
+            rules,
+            found: Mutex::new(found),
+            asked: Mutex::default(),
+            machines,
+            former: renamed.clone(),
+            news: watch::Sender::new(0),
+        }))
+    }
+
+    /// Former names of clouds, and what they are called now.
+    pub(crate) fn former(&self) -> &BTreeMap<CloudName, CloudName> {
+        &self.0.former
+    }
+
+    /// Which Nodes show which machine.
+    pub(crate) fn machines(&self) -> &Machines {
+        &self.0.machines
+    }
+
+    /// Hears of it when the owners of nodes were found out.
+    pub(crate) fn news(&self) -> watch::Receiver<u64> {
+        self.0.news.subscribe()
+    }
+
+    /// Tells that owners of nodes were found out, or could not be.
+    pub(crate) fn tell_news(&self) {
+        self.0.news.send_modify(|count| *count += 1);
+    }
+
+    /// All clouds that could have a node's machine were asked. Says whether for the first time.
+    pub(crate) fn note_asked(&self, node: &Node) -> bool {
+        let mut asked = self.asked();
+        if asked.len() >= REMEMBERED {
+            asked.clear();
+        }
+        asked.insert(identity(node))
+    }
+
+    /// Whether they were.
+    pub(crate) fn was_asked(&self, node: &Node) -> bool {
+        self.asked().contains(&identity(node))
+    }
+
+    /// Whether it is too early to say that several clouds claim a node: they are only about to be asked.
+    pub(crate) fn is_to_be_asked(&self, node: &Node) -> bool {
+        let contested = matches!(self.ownership(node), Some(Ownership::Contested(_)));
+        contested && !self.was_asked(node)
+    }
+
+    fn asked(&self) -> MutexGuard<'_, BTreeSet<Identity>> {
+        self.0.asked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// All clouds, in configured order.
@@ -129,25 +213,18 @@ impl Referee {
 
     /// Whose a node is by what it carries, what is configured and what was found out; none if that does not tell.
     pub fn ownership(&self, node: &Node) -> Option<Ownership> {
+        if let Some(older) = self.0.machines.of_another(node) {
+            return Some(Ownership::Nobody(Orphan::ClaimedTwice(older)));
+        }
         let found = self.found().get(&identity(node)).cloned();
         ownership::decide(node, &self.candidates(node), found.as_ref())
     }
 
     /// Whether a node is that cloud's.
     pub fn belonging(&self, node: &Node, cloud: &CloudName) -> Belonging {
-        match self.ownership(node) {
-            Some(Ownership::Owned { by, .. }) if by == *cloud => Belonging::Own,
-            Some(_) => Belonging::Foreign,
-            None => Belonging::Unidentified,
-        }
-    }
-
-    /// Whether a node may be that cloud's or another's, and nobody knows yet.
-    pub fn is_contested(&self, node: &Node, cloud: &CloudName) -> bool {
-        match self.ownership(node) {
-            Some(Ownership::Contested(claimants)) => claimants.contains(cloud),
-            _ => false,
-        }
+        let known = self.0.clouds.iter().find(|it| it.name() == cloud);
+        let claim = known.map_or(Claim::Foreign, |it| it.claim(node));
+        targets::belonging(node, cloud, &claim, self.ownership(node).as_ref())
     }
 
     /// The clouds to ask about a node that nothing else decides. Those of its provider id's scheme, or all if it has
@@ -155,7 +232,7 @@ impl Referee {
     pub fn askable(&self, node: &Node) -> Vec<CloudName> {
         let candidates = self.candidates(node);
         let claims = |it: &&Candidate| {
-            node.provider_id.is_none() || it.claim == bowline_core::Claim::Mine && !it.disclaims
+            node.provider_id.is_none() || it.claim == Claim::Mine && !it.disclaims
         };
         let all: Vec<&Candidate> = candidates.iter().filter(claims).collect();
         let left = ownership::left_by_selectors(&all);

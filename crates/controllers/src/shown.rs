@@ -14,7 +14,7 @@ use bowline_core::marks::Applied;
 use bowline_core::shown::{Showing, is_needed, wanted};
 use bowline_core::{Node, error_chain};
 use futures::{StreamExt as _, stream};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 use tracing::{info, warn};
 
 use crate::nodes::{NodeChange, Nodes};
@@ -95,16 +95,22 @@ impl Shown {
         if stop.unless_given(self.nodes.synced()).await.is_none() {
             return;
         }
-        while stop.unless_given(self.round()).await.is_some() {}
+        let mut news = self.owners.news();
+        while stop.unless_given(self.round(&mut news)).await.is_some() {}
     }
 
-    /// Looks at all nodes, then at each that changes, for one period.
-    async fn round(&self) {
+    /// Looks at all nodes, then at each that changes, for one period, or until owners are found out.
+    async fn round(&self, news: &mut watch::Receiver<u64>) {
         self.changed.take();
         self.look_at(self.nodes.all()).await;
         let end = tokio::time::Instant::now() + PERIOD;
-        let changed = || tokio::time::timeout_at(end, self.changed.notify.notified());
-        while changed().await.is_ok() {
+        loop {
+            tokio::select! {
+                biased;
+                () = self.changed.notify.notified() => {}
+                Ok(()) = news.changed() => return,
+                () = tokio::time::sleep_until(end) => return,
+            }
             tokio::time::sleep(GATHERING).await;
             let names = self.changed.take();
             let nodes = names.iter().filter_map(|name| self.nodes.get(name));

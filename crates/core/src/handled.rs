@@ -19,6 +19,8 @@ pub struct BalancerClouds {
     default: Option<CloudName>,
     /// The classes that clouds call their own, each with the first cloud that does.
     classes: BTreeMap<&'static str, CloudName>,
+    /// What clouds were called before, each with its present name.
+    former: BTreeMap<CloudName, CloudName>,
 }
 
 /// What is to be done about a Service, judged by itself alone.
@@ -96,6 +98,7 @@ impl BalancerClouds {
             default: names.first().cloned(),
             names,
             classes: BTreeMap::new(),
+            former: BTreeMap::new(),
         }
     }
 
@@ -112,6 +115,15 @@ impl BalancerClouds {
         for class in classes {
             let owner = self.classes.entry(class);
             owner.or_insert_with(|| cloud.clone());
+        }
+        self
+    }
+
+    /// The same, and that cloud was called otherwise before: Services cannot change their class.
+    #[must_use]
+    pub fn formerly(mut self, before: &CloudName, now: &CloudName) -> Self {
+        if self.names.contains(now) && !self.names.contains(before) {
+            self.former.insert(before.clone(), now.clone());
         }
         self
     }
@@ -166,7 +178,9 @@ impl BalancerClouds {
             return Some(cloud);
         }
         let name = class.strip_prefix(CLASS_PREFIX)?;
-        self.names.iter().find(|cloud| cloud.as_str() == name)
+        let mut former = self.former.iter();
+        let named = self.names.iter().find(|cloud| cloud.as_str() == name);
+        named.or_else(|| Some(former.find(|(before, _)| before.as_str() == name)?.1))
     }
 }
 

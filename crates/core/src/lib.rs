@@ -64,6 +64,7 @@ mod sight;
 mod sketch;
 mod source_ranges;
 mod taints;
+pub mod targets;
 mod trouble;
 mod variable;
 
@@ -108,7 +109,7 @@ pub use plan::{Change, Impact, Notice, Object, Plan, Problem, Step, StepId, Thin
 pub use preview::{Applied, Newcomer, Outlook, Preview, Previews, as_applied};
 pub use provider_id::{ProviderId, ProviderIdError};
 pub use quote::quote;
-pub use roster::{Belonging, Census, NODE_UNREADABLE, Roster};
+pub use roster::{Census, NODE_UNREADABLE, Roster};
 pub use run::{Run, StepState};
 pub use secret::Secret;
 pub use selector::{Selector, SelectorError};
@@ -121,5 +122,6 @@ pub use sight::{By, Sight, Unproven};
 pub use sketch::{Remark, Sketch};
 pub use source_ranges::{SOURCE_RANGES_ANNOTATION, allows_all, source_ranges};
 pub use taints::{with_shutdown, without_shutdown, without_uninitialized};
+pub use targets::{Belonging, TARGETS_HELD, TargetGuard};
 pub use trouble::{Regarding, Trouble};
 pub use variable::{Variable, variable_table};

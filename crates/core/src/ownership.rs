@@ -79,6 +79,8 @@ pub enum Orphan {
     Departed(CloudName),
     /// It has no provider id, and no cloud has a machine for it.
     Unrecognized,
+    /// Its machine is that of another Node, of that name.
+    ClaimedTwice(String),
     /// The cloud that owns it never describes it.
     Undescribed(CloudName),
 }
@@ -297,6 +299,8 @@ pub fn describer(voices: &[(CloudName, Voice)], ownership: Option<Ownership>) ->
         .map(|(name, _)| name.clone())
         .collect();
     match (always.as_slice(), ownership) {
+        // What its machine says would be said about another Node's.
+        (_, twice @ Some(Ownership::Nobody(Orphan::ClaimedTwice(_)))) => twice,
         ([one], _) => Some(Ownership::Owned {
             by: one.clone(),
             because: Basis::Voice,
@@ -309,6 +313,16 @@ pub fn describer(voices: &[(CloudName, Voice)], ownership: Option<Ownership>) ->
         }
         ([], ownership) => ownership,
     }
+}
+
+/// What tells the machine of a provider id from others, however the id is written: the uuid that it ends with, or all
+/// of it.
+pub fn machine_key(id: &str) -> String {
+    let id = id.trim().to_ascii_lowercase();
+    let last = id.rsplit('/').next().unwrap_or_default();
+    let digits = last.bytes().filter(u8::is_ascii_hexdigit).count();
+    let is_uuid = digits == 32 && last.bytes().all(|it| it.is_ascii_hexdigit() || it == b'-');
+    if is_uuid { last.replace('-', "") } else { id }
 }
 
 fn malformed(candidates: &[Candidate]) -> Option<Orphan> {
@@ -339,7 +353,8 @@ impl Ownership {
     /// The word for a node of which nobody knows yet whose it is.
     pub const UNIDENTIFIED: &'static str = "unidentified";
     /// Every word for why a node has no owner.
-    pub const UNOWNED: [&'static str; 7] = [
+    pub const UNOWNED: [&'static str; 8] = [
+        "claimed-twice",
         "contested",
         "departed",
         "foreign",
@@ -360,6 +375,7 @@ impl Ownership {
             Self::Nobody(Orphan::ForeignAccount(_)) => Some("foreign-account"),
             Self::Nobody(Orphan::MalformedProviderId { .. }) => Some("malformed"),
             Self::Nobody(Orphan::Unrecognized) => Some(Self::UNIDENTIFIED),
+            Self::Nobody(Orphan::ClaimedTwice(_)) => Some("claimed-twice"),
         }
     }
 }
@@ -406,6 +422,12 @@ impl fmt::Display for Ownership {
             }
             Self::Nobody(Orphan::Unrecognized) => {
                 f.write_str("left alone: no configured cloud has a machine for it")
+            }
+            Self::Nobody(Orphan::ClaimedTwice(node)) => {
+                write!(
+                    f,
+                    "left alone: its provider id is that of node {node}'s machine"
+                )
             }
             Self::Contested(clouds) => {
                 write!(

@@ -176,6 +176,9 @@ pub struct Plan {
     pub problems: Vec<Problem>,
     /// What else there is to tell.
     pub notices: Vec<Notice>,
+    /// The nodes whose targets stay only because nobody can tell whether they are still wanted, by name.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub held: Vec<String>,
 }
 
 impl Plan {

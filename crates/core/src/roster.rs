@@ -6,21 +6,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::{Exclusion, Fingerprint, Node, Notice, exclusion, name_list};
+use crate::{AddressKind, Belonging, Exclusion, Fingerprint, Node, Notice, exclusion, name_list};
 
 /// The reason of events about nodes that cannot be read.
 pub const NODE_UNREADABLE: &str = "NodeUnreadable";
-
-/// Whose a node is, seen from one cloud.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Belonging {
-    /// This cloud's.
-    Own,
-    /// Another's, or nobody's.
-    Foreign,
-    /// It has no provider id, so that nobody can tell without asking.
-    Unidentified,
-}
 
 /// All nodes of a cluster, as far as they matter to the load balancers of one cloud.
 #[derive(Clone, Debug, Default)]
@@ -31,11 +20,16 @@ pub struct Roster {
     stale: Vec<String>,
     /// Nodes that cannot be read and never could: whose they are is not known either.
     unknown: Vec<String>,
+    /// Nodes that keep the targets they have: whose they are is open.
+    open: Vec<Arc<Node>>,
+    /// The same until a second look: they are nobody's.
+    unowned: Vec<Arc<Node>>,
     left_out: BTreeMap<Exclusion, usize>,
 }
 
 impl Roster {
-    /// Of those that can be read, and those that cannot, each with what was last known of it.
+    /// Of those that can be read, and those that cannot, each with what was last known of it. A node that is nobody's
+    /// is [unowned](Belonging::Unowned) only for as long as it keeps its targets.
     pub fn new<'a>(
         readable: impl IntoIterator<Item = &'a Arc<Node>>,
         unreadable: &BTreeMap<String, Option<Arc<Node>>>,
@@ -65,11 +59,32 @@ impl Roster {
             }
             Belonging::Foreign => Some(Exclusion::Foreign),
             Belonging::Unidentified => Some(Exclusion::Unidentified),
+            Belonging::Open | Belonging::Unowned => {
+                self.hold(node, belonging);
+                exclusion(node)
+            }
         };
         if let Some(why) = excluded {
             *self.left_out.entry(why).or_default() += 1;
         }
         belonging == Belonging::Own
+    }
+
+    /// Keeps the targets of a node of which nobody can tell whether it may be one. Where even its addresses are not
+    /// known, any may be its own.
+    fn hold(&mut self, node: &Arc<Node>, belonging: Belonging) {
+        let is_ip =
+            |kind: &AddressKind| matches!(kind, AddressKind::InternalIp | AddressKind::ExternalIp);
+        let mut kinds = node.addresses.iter().map(|it| &it.kind);
+        if exclusion(node).is_some() {
+            // Unwanted, whoever has it.
+        } else if !kinds.any(is_ip) {
+            self.unknown.push(node.name.clone());
+        } else if belonging == Belonging::Open {
+            self.open.push(node.clone());
+        } else {
+            self.unowned.push(node.clone());
+        }
     }
 
     /// What tells its members apart from others, among those nodes that `selects` leaves in; with
@@ -78,7 +93,9 @@ impl Roster {
         let selected = self.own.iter().map(|node| &**node);
         let selected = selected.filter(|node| selects(node));
         let unreadable = self.stale.iter().chain(&self.unknown);
-        let print = Fingerprint::of(selected.clone(), unreadable.map(String::as_str));
+        let open = self.open.iter().map(|node| &node.name);
+        let unreadable = unreadable.chain(open).map(String::as_str);
+        let print = Fingerprint::of(selected.clone(), unreadable);
         if readiness {
             print.with_readiness(selected)
         } else {
@@ -97,7 +114,7 @@ impl Roster {
         });
         let census = Census {
             excluded,
-            held: Vec::new(),
+            held: [self.open, self.unowned].concat(),
             stale: self.stale,
             unknown: self.unknown,
             left_out: self.left_out,
@@ -130,8 +147,13 @@ impl Census {
         let mut reasons: Vec<String> = left_out
             .map(|(why, count)| format!("{count} {why}"))
             .collect();
-        if !self.unknown.is_empty() {
-            reasons.push(format!("{} that cannot be read", self.unknown.len()));
+        for (nodes, why) in [
+            (self.held.len(), "whose owner is not known for the moment"),
+            (self.unknown.len(), "that cannot be read"),
+        ] {
+            if nodes > 0 {
+                reasons.push(format!("{nodes} {why}"));
+            }
         }
         reasons
     }

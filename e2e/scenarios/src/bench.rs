@@ -9,9 +9,11 @@ mod nodes;
 mod services;
 mod time;
 
+use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bowline_controllers::LineUpChanger;
 use bowline_controllers::manager::CloudRules;
 use bowline_controllers::metrics::Metrics;
 use bowline_simulator::World;
@@ -78,6 +80,8 @@ pub struct Bench {
     providers: Vec<managers::Provider>,
     program: (&'static str, &'static str),
     running: Option<Replica>,
+    /// Of the manager that was started last.
+    changer: RefCell<Option<LineUpChanger>>,
 }
 
 impl Bench {
@@ -128,6 +132,7 @@ impl Bench {
             providers: Vec::new(),
             program: setup.program,
             running: None,
+            changer: RefCell::new(None),
             world: cluster.world.clone(),
             cluster,
         }

@@ -146,6 +146,17 @@ impl ScriptedCloud {
         })
     }
 
+    /// The same account under another name: its load balancers are the same, and it knows no machine yet.
+    #[must_use]
+    pub fn renamed(&self, name: &str, world: &World) -> Arc<Self> {
+        let mut other = Self::new(name, &self.scheme, &self.names, world);
+        if let Some(it) = Arc::get_mut(&mut other) {
+            it.balancers = self.balancers.clone();
+        }
+        other.offer_balancers();
+        other
+    }
+
     /// From the next start of a manager on it has load balancers, too.
     pub fn offer_balancers(&self) {
         self.state().has_balancers = true;

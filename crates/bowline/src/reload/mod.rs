@@ -157,7 +157,14 @@ impl Reload {
             }
             Err(error) => {
                 self.refuse(text, error_chain(error.as_ref()));
-                Looked::Refused
+                if due {
+                    // Also where it did not come to that: what waits meanwhile is not tried less often.
+                    self.asked = Instant::now();
+                }
+                match self.mend().await {
+                    Looked::Changed => Looked::Changed,
+                    Looked::Same | Looked::Refused => Looked::Refused,
+                }
             }
         }
     }
@@ -246,7 +253,8 @@ impl Reload {
             .workshop
             .build(configuration, (&resolved, &missing), &options)
             .await?;
-        let mut differences = self.parts.workshop.differences(&products);
+        let renamed = self.parts.workshop.renamed(&products);
+        let mut differences = self.parts.workshop.differences(&products, &renamed);
         differences.extend(flags.iter().map(ToString::to_string));
         let (present, rules) = (self.parts.changer.present(), run::rules(configuration));
         if rules != present.rules {
@@ -259,6 +267,7 @@ impl Reload {
             clouds: products.iter().map(|it| it.cloud.clone()).collect(),
             options,
             summary: summary.clone(),
+            renamed,
         };
         if let Some(cloud) = line_up.untagged() {
             let name = cloud.name();

@@ -8,6 +8,7 @@
     reason = "a test may"
 )]
 
+mod renamed;
 mod unbuilt;
 
 use std::collections::{BTreeMap, BTreeSet};

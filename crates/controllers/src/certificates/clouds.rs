@@ -147,6 +147,10 @@ impl Clouds {
         let Some(ownership) = node.and_then(|node| self.referee.ownership(node)) else {
             return Speakers::Among(self.askable(node));
         };
+        if let Ownership::Nobody(ownership::Orphan::ClaimedTwice(_)) = ownership {
+            // Whatever was said would be about another Node's machine.
+            return Speakers::Among(Vec::new());
+        }
         let owner = match &ownership {
             Ownership::Owned { by, .. } => self.approving.iter().find(|it| it.name() == by),
             Ownership::Nobody(_) | Ownership::Contested(_) | Ownership::Undecided(_) => None,

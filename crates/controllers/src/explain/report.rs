@@ -67,6 +67,7 @@ fn orphan(orphan: &Orphan) -> (&'static str, Vec<&CloudName>) {
         Orphan::ForeignAccount(clouds) => ("ForeignAccount", clouds.iter().collect()),
         Orphan::MalformedProviderId { cloud, .. } => ("MalformedProviderID", vec![cloud]),
         Orphan::Unrecognized => ("NoMachine", Vec::new()),
+        Orphan::ClaimedTwice(_) => ("ProviderIDClaimedTwice", Vec::new()),
         Orphan::Departed(cloud) => ("Departed", vec![cloud]),
         Orphan::Undescribed(cloud) => ("NotDescribed", vec![cloud]),
     }

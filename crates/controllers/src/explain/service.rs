@@ -6,16 +6,18 @@ use std::sync::Arc;
 
 use bowline_core::{
     BalancerClouds, CLASS_PREFIX, Cloud, CloudName, Handling, Node, Ownership, Roster, Service,
-    ServiceKey,
+    ServiceKey, name_list,
 };
 use kube::Api;
 use kube::api::ListParams;
 use serde_json::{Value, json};
 
 use super::{ExplainError, unread};
+use crate::machines::Machines;
 use crate::objects::{NodeObject, ServiceObject};
 use crate::referee::{CloudRules, Referee};
 use crate::service::balancer_clouds;
+use crate::stop::stop_signal;
 
 /// Which cloud serves a Service, and why.
 #[derive(Clone, Debug)]
@@ -25,8 +27,17 @@ pub struct ServiceExplanation {
     /// Whether the cloud that serves it by its class leaves it alone for another reason.
     left_alone: bool,
     /// Nodes that may be members, and why others may not.
-    members: Option<(usize, Vec<String>)>,
+    members: Option<Members>,
     nodes: Nodes,
+}
+
+/// Who may be targets, and who may not.
+#[derive(Clone, Debug)]
+struct Members {
+    count: usize,
+    left_out: Vec<String>,
+    /// Nodes that keep the targets they have, by name.
+    held: Vec<String>,
 }
 
 /// How many nodes there are, by who has them.
@@ -56,7 +67,10 @@ pub async fn explain_service(
     let nodes = api.list(&ListParams::default()).await;
     let nodes = nodes.map_err(unread("the Nodes".to_owned()))?.items;
     let nodes: Vec<Arc<Node>> = nodes.into_iter().map(|it| Arc::new(it.into())).collect();
-    let referee = Referee::new(clouds, rules);
+    let referee = Referee::seeing(clouds, rules, Machines::of(&nodes));
+    let (_handle, stop) = stop_signal();
+    let owners = super::owners(&referee, &stop);
+    owners.settle_once(&nodes).await;
     Ok(explain(Arc::new(service.into()), &nodes, &referee))
 }
 
@@ -80,7 +94,12 @@ fn explain(service: Arc<Service>, nodes: &[Arc<Node>], referee: &Referee) -> Ser
         let belonging = |node: &Node| referee.belonging(node, cloud);
         let roster = Roster::new(nodes, &BTreeMap::new(), belonging);
         let (members, census) = roster.targets();
-        (members.len(), census.reasons())
+        let held = census.held.iter().map(|it| it.name.clone()).collect();
+        Members {
+            count: members.len(),
+            left_out: census.reasons(),
+            held,
+        }
     });
     let balancers = serving.as_ref().and_then(|name| {
         let cloud = referee.clouds().iter().find(|it| it.name() == name)?;
@@ -186,7 +205,8 @@ impl ServiceExplanation {
     pub fn advice(&self) -> Option<String> {
         let unserved = self.clouds.unserved(&self.service);
         let told = unserved.map(|it| it.advice(self.clouds.all()));
-        let no_members = matches!(&self.members, Some((0, _))).then(|| {
+        let has_none = self.members.as_ref().is_some_and(|it| it.count == 0);
+        let no_members = has_none.then(|| {
             "No node of this cloud may be a member: see whose they are with bowline explain node NAME".to_owned()
         });
         told.or(no_members)
@@ -196,10 +216,8 @@ impl ServiceExplanation {
     pub fn json(&self) -> Value {
         let verdict = self.verdict();
         let key = &self.service.key;
-        let (members, left_out) = match &self.members {
-            Some((count, left_out)) => (Some(count), left_out.as_slice()),
-            None => (None, &[][..]),
-        };
+        let members = self.members.as_ref();
+        let names = |of: fn(&Members) -> &Vec<String>| members.map(of).cloned().unwrap_or_default();
         json!({
             "namespace": key.namespace,
             "name": key.name,
@@ -210,8 +228,9 @@ impl ServiceExplanation {
             "cloud": verdict.cloud,
             "message": verdict.text,
             "classes": self.classes(),
-            "members": members,
-            "leftOut": left_out,
+            "members": members.map(|it| it.count),
+            "leftOut": names(|it| &it.left_out),
+            "targetsHeld": names(|it| &it.held),
             "nodes": {
                 "byCloud": self.nodes.owned,
                 "nobodys": self.nodes.nobodys,
@@ -239,11 +258,18 @@ impl fmt::Display for ServiceExplanation {
             )?,
             classes => writeln!(f, "  classes there are: {}", classes.join(", "))?,
         }
-        if let Some((count, left_out)) = &self.members {
-            write!(f, "  nodes that may be members: {count}")?;
-            match left_out.as_slice() {
+        if let Some(members) = &self.members {
+            write!(f, "  nodes that may be members: {}", members.count)?;
+            match members.left_out.as_slice() {
                 [] => writeln!(f)?,
                 reasons => writeln!(f, "; not {}", reasons.join(", "))?,
+            }
+            if !members.held.is_empty() {
+                let held = name_list(members.held.iter().map(String::as_str));
+                writeln!(
+                    f,
+                    "  targets held: those of nodes [{held}] stay, and none are added, until it is known whose they are"
+                )?;
             }
         }
         write!(f, "Nodes by cloud")?;

@@ -83,6 +83,10 @@ impl Explanation {
                  node.cloudprovider.kubernetes.io/uninitialized-",
                 self.ways_to_be_recognised()
             ),
+            Orphan::ClaimedTwice(older) => format!(
+                "Find out which of the two runs on that machine. Delete the other Node, and check the credentials of \
+                 its kubelet: kubectl delete node {name}, or kubectl delete node {older}"
+            ),
             Orphan::Departed(cloud) => format!(
                 "Nothing, if it went with cloud {cloud}: it is never touched. Otherwise configure that cloud again; \
                  another one gets it once it is seen to have the machine."

@@ -59,6 +59,8 @@ pub struct CloudState {
     cloud: Weak<dyn Cloud>,
     /// Nodes (by uid) whose deletion was announced.
     announced: BTreeSet<String>,
+    /// Nodes (by uid) about which the cloud could not tell when it was last asked.
+    silent: BTreeSet<String>,
 }
 
 impl CloudState {
@@ -67,6 +69,7 @@ impl CloudState {
             guard: Guard::default(),
             cloud: Arc::downgrade(cloud),
             announced: BTreeSet::new(),
+            silent: BTreeSet::new(),
         }
     }
 

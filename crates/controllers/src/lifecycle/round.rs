@@ -18,6 +18,9 @@ use crate::lookups::Lookups;
 use crate::stop::Stop;
 use crate::write::WriteError;
 
+/// So many nodes are asked about beside the others.
+const SILENT_LIMIT: usize = 10;
+
 impl LifecycleController {
     /// Takes the shutdown taint from nodes that are Ready; no cloud is asked.
     pub(super) async fn clear_ready(&self, cloud: &Lookups, stop: &Stop) {
@@ -37,11 +40,59 @@ impl LifecycleController {
         let count = nodes.len();
         let suspects: Vec<Arc<Node>> = nodes.into_iter().filter(|it| needs_look(it)).collect();
         self.forget_others(cloud, &suspects);
-        let looked = suspects.clone();
-        let Some(answers) = stop.unless_given(cloud.ask_presence(looked)).await else {
+        let (silent, others) = self.apart(cloud, suspects);
+        tokio::join!(
+            self.look_at(
+                cloud,
+                (others.clone(), count),
+                cloud.ask_presence(others),
+                stop
+            ),
+            self.look_at(
+                cloud,
+                (silent.clone(), count),
+                cloud.ask_presence_beside(silent),
+                stop
+            )
+        );
+        if stop.is_given() {
+            return;
+        }
+        self.check_cloud(cloud, stop).await;
+        self.publish_held(cloud);
+    }
+
+    /// The few nodes that the cloud could not tell about when it was last asked, and the others: those do not wait for
+    /// them. Where there are many, it is the cloud, and one question is enough.
+    fn apart(&self, cloud: &Lookups, suspects: Vec<Arc<Node>>) -> (Vec<Arc<Node>>, Vec<Arc<Node>>) {
+        let state = self.state(cloud);
+        if state.silent.len() > SILENT_LIMIT {
+            return (Vec::new(), suspects);
+        }
+        let is_silent = |it: &Arc<Node>| state.silent.contains(&it.uid);
+        suspects.into_iter().partition(is_silent)
+    }
+
+    /// Does what follows from the answers about these nodes, of so many that the cloud has.
+    async fn look_at(
+        &self,
+        cloud: &Lookups,
+        (nodes, count): (Vec<Arc<Node>>, usize),
+        asking: impl Future<Output = Vec<Lookup>>,
+        stop: &Stop,
+    ) {
+        let Some(answers) = stop.unless_given(asking).await else {
             return;
         };
-        stream::iter(suspects.into_iter().zip(answers))
+        for (node, answer) in nodes.iter().zip(&answers) {
+            let mut state = self.state(cloud);
+            if matches!(answer, Lookup::CannotTell(_)) {
+                state.silent.insert(node.uid.clone());
+            } else {
+                state.silent.remove(&node.uid);
+            }
+        }
+        stream::iter(nodes.into_iter().zip(answers))
             .for_each_concurrent(self.options.concurrent_syncs, |(node, answer)| async move {
                 self.count(&answer);
                 if !stop.is_given() {
@@ -50,8 +101,6 @@ impl LifecycleController {
                 }
             })
             .await;
-        self.check_cloud(cloud, stop).await;
-        self.publish_held(cloud);
     }
 
     fn owned(&self, cloud: &Lookups) -> Vec<Arc<Node>> {
@@ -194,6 +243,7 @@ impl LifecycleController {
         let mut state = self.state(cloud);
         state.guard.retain(&uids);
         state.announced.retain(|uid| uids.contains(uid.as_str()));
+        state.silent.retain(|uid| uids.contains(uid.as_str()));
     }
 
     fn publish_held(&self, cloud: &Lookups) {

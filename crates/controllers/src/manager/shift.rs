@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bowline_core::Cloud;
 use bowline_core::routes::cluster_ranges;
 use bowline_core::shown::Showing;
+use bowline_core::{Cloud, error_chain};
 use futures::future::BoxFuture;
 use tokio::task::JoinSet;
 use tracing::{debug, error, info, warn};
@@ -38,6 +38,8 @@ use crate::stop::{Stop, StopHandle};
 use crate::trouble;
 use crate::write::{CertificateWriter, NodeWriter, ServiceWriter};
 
+/// The pause between two tries to sign a controller in after a change of configuration: each makes several requests.
+const SIGN_IN_PAUSE: Duration = Duration::from_secs(5);
 /// How long the last events may take to be written when a shift ends.
 const FLUSH_LIMIT: Duration = Duration::from_secs(2);
 
@@ -46,6 +48,8 @@ pub(super) struct Shift<'a> {
     pub(super) work: &'a Work<'a>,
     pub(super) line_up: Arc<LineUp>,
     pub(super) referee: Referee,
+    /// When the leader is to end.
+    pub(super) stop: Stop,
 }
 
 /// A shift that works.
@@ -400,6 +404,7 @@ impl Shift<'_> {
             clock: manager.clock.clone(),
             random: manager.random.fork(),
             turns: self.work.turns.clone(),
+            targets: self.work.targets.clone(),
         };
         let controller = ServiceController::new(
             parts,
@@ -504,9 +509,22 @@ impl Shift<'_> {
 
     async fn client(&self, known: &KnownController) -> Result<kube::Client, ManagerError> {
         let clients = &self.work.manager.clients;
-        Ok(clients
-            .for_controller(known.identity, &self.work.fence)
-            .await?)
+        loop {
+            let made = clients.for_controller(known.identity, &self.work.fence);
+            match made.await {
+                // A manager that starts says what is wrong, and ends. One that leads goes on.
+                Err(error) if self.line_up.generation > 1 && !self.stop.is_given() => {
+                    let error = error_chain(&error);
+                    warn!(
+                        controller = known.name,
+                        error, "signing in failed; trying again"
+                    );
+                    let pause = tokio::time::sleep(SIGN_IN_PAUSE);
+                    self.stop.unless_given(pause).await;
+                }
+                made => return Ok(made?),
+            }
+        }
     }
 
     fn service_options(&self) -> ServiceOptions {

@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bowline_core::TargetGuard;
 use bowline_core::routes::Allowance;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
@@ -23,6 +24,7 @@ use crate::endpoints::Slices;
 use crate::events::{EventType, Recorder, lease_reference};
 use crate::lifecycle::Guards;
 use crate::line_up::{LineUps, Notice};
+use crate::machines::Machines;
 use crate::nodes::Nodes;
 use crate::options::{CERTIFICATES, CONTROLLERS, SERVICE};
 use crate::per_cloud::PerCloud;
@@ -56,6 +58,8 @@ pub(super) struct Work<'a> {
     pub(super) guards: Guards,
     /// The same for routes.
     pub(super) allowances: PerCloud<Allowance>,
+    /// Which nodes have lost their owners, for the targets of load balancers.
+    pub(super) targets: PerCloud<TargetGuard>,
     pub(super) turns: Turns,
 }
 
@@ -77,6 +81,7 @@ impl<'a> Work<'a> {
             requests: CertificateRequests::default(),
             guards: Guards::default(),
             allowances: PerCloud::default(),
+            targets: PerCloud::default(),
             turns: Turns::default(),
         }
     }
@@ -97,13 +102,25 @@ impl<'a> Work<'a> {
         loop {
             let line_up = line_ups.take();
             let rules = Arc::new(line_up.rules.clone());
-            referee = referee.followed_by(&line_up.clouds, rules, &self.nodes.all());
+            let renamed = &line_up.renamed;
+            self.guards.rename(renamed);
+            self.allowances.rename(renamed);
+            self.targets.rename(renamed);
+            // Before anybody else listens: whoever decides goes by it.
+            let machines = Machines::following(&self.nodes);
+            let nodes = self.nodes.all();
+            referee = referee.followed_by(&line_up.clouds, rules, renamed, &nodes, machines);
             let shift = Shift {
                 work: &self,
                 line_up,
                 referee: referee.clone(),
+                stop: stop.clone(),
             };
-            let running = shift.start(&stop).await?;
+            let running = match shift.start(&stop).await {
+                // It could not begin before its time was over.
+                Err(_) if stop.is_given() => break,
+                started => started?,
+            };
             self.show(&running);
             self.follow_what_it_reads(&running, &mut followers, &stop);
             let waiting = self.wait_for_another(&mut line_ups, &mut recorder);

@@ -47,6 +47,7 @@ pub struct ServiceMetrics {
     steps: Family<StepLabels, Counter>,
     orphans: Family<CloudLabels, Gauge>,
     unserved: Family<ReasonLabels, Counter>,
+    held: Family<CloudLabels, Gauge>,
 }
 
 impl ServiceMetrics {
@@ -92,6 +93,11 @@ impl ServiceMetrics {
                 "bowline_services_unserved",
                 "Services reported as served by nobody, or held by a finalizer that is not ours, by reason",
             ),
+            held: family(
+                registry,
+                "bowline_targets_held",
+                "Nodes whose targets stay because nobody can tell whether they are still wanted",
+            ),
         }
     }
 
@@ -114,6 +120,13 @@ impl ServiceMetrics {
     /// Counts a Service that was reported for that reason.
     pub fn unserved(&self, reason: &'static str) {
         self.unserved.get_or_create(&ReasonLabels { reason }).inc();
+    }
+
+    /// For how many nodes targets stay in that cloud.
+    pub fn targets_held(&self, cloud: &str, nodes: usize) {
+        let cloud = cloud.to_owned();
+        let count = i64::try_from(nodes).unwrap_or(i64::MAX);
+        self.held.get_or_create(&CloudLabels { cloud }).set(count);
     }
 
     /// How many orphans that cloud has.

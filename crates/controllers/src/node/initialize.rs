@@ -1,7 +1,7 @@
 //! One fresh node: who describes it, what that cloud knows, and the writes that finish it: two, and those of its
 //! marks before.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use bowline_core::ownership::Orphan;
@@ -18,6 +18,11 @@ use crate::write::WriteError;
 
 /// How old a new node is before people hear that its machine is not known.
 const UNRECOGNISED_PATIENCE: Duration = Duration::from_secs(60);
+/// The reason of events about a machine that two Nodes show.
+const CLAIMED_TWICE: &str = "ProviderIDClaimedTwice";
+/// For so long after its creation a node that says itself which machine it has waits for older ones to be asked about. One
+/// question is answered sooner, and a cloud that does not answer holds up nobody for longer.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Why a turn failed; it is tried again.
 #[derive(Debug, thiserror::Error)]
@@ -34,6 +39,9 @@ pub(super) enum SyncError {
     /// The API server.
     #[error(transparent)]
     Write(#[from] WriteError),
+    /// Labels of an initialised node could not be repaired.
+    #[error(transparent)]
+    Repair(WriteError),
 }
 
 impl SyncError {
@@ -42,7 +50,7 @@ impl SyncError {
             Self::Lookup { source, .. } => source.kind().reason(),
             Self::Undecided { .. } => "OwnerUndecided",
             Self::Initialize(error) => error.reason(),
-            Self::Write(_) => "WriteFailed",
+            Self::Write(_) | Self::Repair(_) => "WriteFailed",
         }
     }
 
@@ -58,9 +66,17 @@ impl NodeController {
         lane: usize,
         stop: &Stop,
     ) -> Result<Outcome, SyncError> {
+        if self.waits_for_older(&node) {
+            return Ok(Outcome::Soon);
+        }
         let Some(gathered) = stop.unless_given(self.gather(&node)).await else {
             return Ok(Outcome::Later);
         };
+        if node.provider_id.is_none() {
+            let asked = self.asked.lock();
+            let mut asked = asked.unwrap_or_else(PoisonError::into_inner);
+            asked.insert(node.uid.clone(), ());
+        }
         let Some((cloud, instance)) = gathered? else {
             return Ok(Outcome::Later);
         };
@@ -117,7 +133,13 @@ impl NodeController {
             None => describer.lookups.ask_one(node.clone()).await,
         };
         match answer {
-            Lookup::Found(instance) => Ok(Some((cloud, instance))),
+            Lookup::Found(instance) => match self.holder(node, &instance) {
+                None => Ok(Some((cloud, instance))),
+                Some(older) => {
+                    self.leave_alone(node, &Ownership::Nobody(Orphan::ClaimedTwice(older)));
+                    Ok(None)
+                }
+            },
             Lookup::CannotTell(source) => Err(SyncError::Lookup {
                 node: node.name.clone(),
                 source,
@@ -137,6 +159,30 @@ impl NodeController {
                 Ok(None)
             }
         }
+    }
+
+    /// Another Node that has the machine found for this one; whoever comes later is told from now on that this one has
+    /// it.
+    fn holder(&self, node: &Node, instance: &Instance) -> Option<String> {
+        let id = instance.provider_id.as_ref()?.to_string();
+        let machines = self.owners.machines();
+        let holder = machines.holder(&id, node);
+        if holder.is_none() && node.provider_id.is_none() {
+            machines.expect(&id, node);
+        }
+        holder
+    }
+
+    /// Whether a node that says itself which machine it has waits until clouds were asked about an older one that does not:
+    /// it may be that one's.
+    fn waits_for_older(&self, node: &Node) -> bool {
+        let waited = self.clock.since(node.created);
+        if node.provider_id.is_none() || waited >= PATIENCE {
+            return false;
+        }
+        let older = self.owners.machines().older_fresh(node);
+        let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        older.iter().any(|uid| asked.get_mut(uid).is_none())
     }
 
     /// Marks and addresses first: a node is never schedulable without them, nor for a moment without a taint
@@ -204,6 +250,20 @@ impl NodeController {
         }
     }
 
+    /// Tells people once on the Node that has the machine that another one shows it too.
+    fn tell_older(&self, node: &Node, older: &str) {
+        let Some(older) = self.nodes.get(older) else {
+            return;
+        };
+        let text = format!(
+            "Node {} shows this Node's provider id and is left alone until one of them is gone",
+            node.name
+        );
+        if self.is_news(&older, &text) {
+            self.tell(&older, EventType::Warning, CLAIMED_TWICE, &text);
+        }
+    }
+
     /// Tells people once about a node nobody will touch, where they can do something about it.
     pub(super) fn leave_alone(&self, node: &Node, ownership: &Ownership) {
         let reason = match ownership {
@@ -218,6 +278,10 @@ impl NodeController {
                 debug!(node = node.name, "{ownership}");
                 let clouds: Vec<_> = self.owners.all().iter().map(Lookups::cloud).collect();
                 return self.tell_unrecognised(node, &clouds);
+            }
+            Ownership::Nobody(Orphan::ClaimedTwice(older)) => {
+                self.tell_older(node, older);
+                CLAIMED_TWICE
             }
             Ownership::Owned { .. } => return,
             Ownership::Nobody(_) | Ownership::Undecided(_) => {

@@ -18,10 +18,12 @@ use bowline_core::marks::Applied;
 use bowline_core::{Node, error_chain, stable_labels_to_repair};
 use bowline_http::Clock;
 use tokio::sync::Semaphore;
+use tokio::time::Instant;
 use tracing::{debug, warn};
 
 use self::initialize::SyncError;
 use crate::events::{EventType, Recorder, node_reference};
+use crate::machines::Machines;
 use crate::metrics::Metrics;
 use crate::nodes::{NodeChange, Nodes};
 use crate::owners::Owners;
@@ -35,6 +37,11 @@ use crate::write::NodeWriter;
 const IN_FLIGHT_LIMIT: usize = 5000;
 /// A node that nobody recognises, and one whose turn keeps failing, is looked at this often.
 const STRANGER_PERIOD: Duration = Duration::from_secs(60);
+/// How often people are told at most that initialising a node fails for one reason: each heartbeat of its kubelet tries
+/// it again.
+const FAILURE_PERIOD: Duration = Duration::from_secs(60);
+/// After what time a node is looked at again that waits for an older one to be asked about.
+const SOON: Duration = Duration::from_millis(200);
 /// Failures in a row after which people are told: about five seconds of trying.
 const FAILURES_BEFORE_WARNING: u32 = 10;
 
@@ -71,6 +78,10 @@ pub struct NodeController {
     told: Mutex<Recent<String, String>>,
     /// What was applied last to nodes (by uid) whose marks are owned.
     applied: Mutex<Recent<String, Applied>>,
+    /// When people were last told that initialising a node (by uid) fails, by reason.
+    failures: Mutex<Recent<(String, &'static str), Instant>>,
+    /// Fresh nodes without a provider id (by uid) about which clouds were asked.
+    asked: Mutex<Recent<String, ()>>,
 }
 
 /// What became of one turn.
@@ -79,6 +90,8 @@ enum Outcome {
     Done,
     /// Nothing can be done now; look again soon.
     Later,
+    /// Another node is to be asked about first.
+    Soon,
 }
 
 impl NodeController {
@@ -109,15 +122,20 @@ impl NodeController {
             writing,
             told: Mutex::new(Recent::new(TOLD_LIMIT)),
             applied: Mutex::new(Recent::new(APPLIED_LIMIT)),
+            failures: Mutex::new(Recent::new(TOLD_LIMIT)),
+            asked: Mutex::new(Recent::new(TOLD_LIMIT)),
         })
     }
 
     /// Works until `stop`, then finishes what is under way.
     pub async fn run(self: Arc<Self>, stop: Stop) {
-        let queue = self.queue.clone();
+        let (queue, machines) = (self.queue.clone(), self.owners.machines().clone());
         self.nodes.on_change(move |change| {
             if concerns_us(change) {
                 queue.add(change.key.clone());
+            }
+            for rival in rivals(&machines, change) {
+                queue.add(rival);
             }
         });
         for node in self.nodes.all() {
@@ -125,8 +143,21 @@ impl NodeController {
         }
         tokio::join!(
             self.clone().serve_queue(stop.clone()),
-            self.keep_addresses(stop)
+            self.follow_owners(&stop),
+            self.keep_addresses(stop.clone())
         );
+    }
+
+    /// Looks again at nodes whose owners were found out, or could not be.
+    async fn follow_owners(&self, stop: &Stop) {
+        let mut news = self.owners.news();
+        while let Some(Ok(())) = stop.unless_given(news.changed()).await {
+            for node in self.nodes.all() {
+                if self.owners.was_asked(&node) {
+                    self.queue.add(node.name.clone());
+                }
+            }
+        }
     }
 
     async fn serve_queue(self: Arc<Self>, stop: Stop) {
@@ -142,6 +173,7 @@ impl NodeController {
         match self.sync(&name, work.lane(), stop).await {
             Ok(Outcome::Done) => work.succeeded(),
             Ok(Outcome::Later) => work.again_after(STRANGER_PERIOD),
+            Ok(Outcome::Soon) => work.again_after(SOON),
             Err(error) => {
                 let failures = self.queue.failures(&name) + 1;
                 self.report(&name, &error, failures);
@@ -176,12 +208,22 @@ impl NodeController {
         debug!(node = node.name, labels = ?repairs, "repairing paired labels");
         match self.writer.set_labels(node, &repairs).await {
             Err(error) if error.is_not_found() => Ok(()),
-            done => Ok(done.map(|_| ())?),
+            done => done.map(|_| ()).map_err(SyncError::Repair),
         }
     }
 
     fn report(&self, name: &str, error: &SyncError, failures: u32) {
         let text = error_chain(error);
+        if let SyncError::Repair(_) = error {
+            // The node is initialised, and works.
+            warn!(
+                node = name,
+                failures,
+                error = text,
+                "labels not repaired; trying again"
+            );
+            return;
+        }
         let cloud = self
             .nodes
             .get(name)
@@ -204,7 +246,8 @@ impl NodeController {
             error = text,
             "initialising keeps failing"
         );
-        if let Some(node) = self.nodes.get(name) {
+        let node = self.nodes.get(name);
+        if let Some(node) = node.filter(|it| self.is_due(it, error.reason())) {
             let message = format!("Initialising keeps failing: {text}");
             self.tell(
                 &node,
@@ -218,6 +261,18 @@ impl NodeController {
     fn tell(&self, node: &Node, kind: EventType, reason: &'static str, message: &str) {
         let reference = node_reference(&node.name, &node.uid, Some(&node.resource_version));
         self.recorder.event(&reference, kind, reason, message);
+    }
+
+    /// Whether people are to be told again that initialising a node fails for that reason.
+    fn is_due(&self, node: &Node, reason: &'static str) -> bool {
+        let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = (node.uid.clone(), reason);
+        let before = failures.get_mut(&key).copied();
+        let is_due = before.is_none_or(|it| it.elapsed() >= FAILURE_PERIOD);
+        if is_due {
+            failures.insert(key, Instant::now());
+        }
+        is_due
     }
 
     /// Whether this is news about that node.
@@ -235,6 +290,16 @@ impl NodeController {
             .describer(node)
             .map(|it| it.cloud().name().to_string())
     }
+}
+
+/// The Nodes that show a machine which another one has begun or ceased to show.
+fn rivals(machines: &Machines, change: &NodeChange) -> Vec<String> {
+    let id = |node: &Option<Arc<Node>>| node.as_ref()?.provider_id.clone();
+    if id(&change.before) == id(&change.after) {
+        return Vec::new();
+    }
+    let shown = [&change.before, &change.after].into_iter().flatten();
+    shown.flat_map(|node| machines.rivals(node)).collect()
 }
 
 /// An initialised node matters when something changed that labels depend on; a fresh one every

@@ -309,7 +309,13 @@ fn what_departed_clouds_had_is_remembered_however_much_is_found_out_after() {
     let before = Referee::new(&[stays.clone(), leaves.clone()], Arc::default());
     before.found_at(&node, leaves.name());
     let (left, nodes) = ([stays.clone()], [node.clone()]);
-    let after = before.followed_by(&left, Arc::default(), &nodes);
+    let after = before.followed_by(
+        &left,
+        Arc::default(),
+        &BTreeMap::new(),
+        &nodes,
+        Machines::default(),
+    );
     for number in 0..=crate::referee::REMEMBERED {
         let other = Node {
             uid: number.to_string(),

@@ -1,14 +1,19 @@
 //! The clouds with load balancers: called with a valid lease only, and never without end.
 
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use bowline_core::{
-    BalancerClouds, Balancers, Cloud, CloudError, CloudErrorKind, CloudName, Draft, DraftError,
-    Executor, Goal, Marked, Needs, Node, Progress, Roster, StepId, Wish,
+    BalancerClouds, Balancers, Belonging, Cloud, CloudError, CloudErrorKind, CloudName, Draft,
+    DraftError, Executor, Goal, Marked, Needs, Node, Progress, Roster, StepId, TargetGuard, Wish,
+    targets,
 };
+use tokio::sync::{Notify, watch};
+use tokio::time::Instant;
 
 use crate::election::{Fence, Fenced};
+use crate::per_cloud::PerCloud;
 use crate::referee::{DefaultCloud, Referee};
 use crate::store::Sighting;
 use crate::wellbeing::{Purpose, Wellbeing};
@@ -24,6 +29,9 @@ pub(super) struct Clouds {
     names: Arc<BalancerClouds>,
     fence: Fence,
     wellbeing: Wellbeing,
+    guards: PerCloud<TargetGuard>,
+    /// A node has lost its owner, and is to be looked at again.
+    doubts: Arc<Notify>,
 }
 
 /// What may be wrong with the cloud itself.
@@ -55,6 +63,9 @@ pub(crate) fn balancer_clouds(referee: &Referee) -> BalancerClouds {
         let classes = cloud.balancers().map_or(&[][..], Balancers::classes);
         names = names.with_classes(cloud.name(), classes);
     }
+    for (before, now) in referee.former() {
+        names = names.formerly(before, now);
+    }
     match &referee.rules().default_cloud {
         DefaultCloud::First => names,
         DefaultCloud::Named(cloud) => names.by_default(Some(cloud.clone())),
@@ -76,7 +87,14 @@ impl Clouds {
             referee: referee.clone(),
             fence,
             wellbeing: Wellbeing::default(),
+            guards: PerCloud::default(),
+            doubts: Arc::default(),
         }
+    }
+
+    /// The same, knowing which nodes have lost their owners.
+    pub(super) fn guarding(self, guards: PerCloud<TargetGuard>) -> Self {
+        Self { guards, ..self }
     }
 
     /// The same, noting there how clouds are.
@@ -122,14 +140,58 @@ impl Clouds {
 
     /// The nodes of the cluster, as this cloud's load balancers see them.
     pub(super) fn roster(&self, name: &CloudName, nodes: &Sighting<Node>) -> Roster {
-        // Nobody takes a member away while it is not known whose it is.
-        let mut unreadable = nodes.unreadable.clone();
-        let objects = nodes.objects.values();
-        let (contested, objects): (Vec<_>, Vec<_>) =
-            objects.partition(|node| self.referee.is_contested(node, name));
-        unreadable.extend(contested.iter().map(|node| (node.name.clone(), None)));
-        let belonging = |node: &Node| self.referee.belonging(node, name);
-        Roster::new(objects, &unreadable, belonging)
+        let last_known = nodes.unreadable.values().flatten();
+        let all = nodes.objects.values().chain(last_known);
+        let whose: BTreeMap<&str, (&Arc<Node>, Belonging)> = all
+            .map(|node| (&*node.name, (node, self.referee.belonging(node, name))))
+            .collect();
+        let guard = self.guards.of(name, TargetGuard::default);
+        let mut guard = guard.lock().unwrap_or_else(PoisonError::into_inner);
+        let unowned = whose.values().filter(|it| it.1 == Belonging::Unowned);
+        let unowned = unowned.map(|(node, _)| &*node.uid);
+        if guard.look(unowned, Instant::now().into_std()) {
+            self.doubts.notify_one();
+        }
+        Roster::new(nodes.objects.values(), &nodes.unreadable, |node| {
+            let whose = whose.get(&*node.name).map(|it| it.1);
+            match whose.unwrap_or(Belonging::Foreign) {
+                Belonging::Unowned if !guard.holds(&node.uid) => Belonging::Foreign,
+                whose => whose,
+            }
+        })
+    }
+
+    /// Waits until some node that has lost its owner is to be looked at again.
+    pub(super) async fn until_second_look(&self) {
+        loop {
+            let due = self.names.all().iter().filter_map(|name| {
+                let guard = self.guards.of(name, TargetGuard::default);
+                guard.lock().unwrap_or_else(PoisonError::into_inner).due()
+            });
+            match due.min() {
+                Some(due) => return tokio::time::sleep_until(due.into()).await,
+                None => self.doubts.notified().await,
+            }
+        }
+    }
+
+    /// A second look at nodes that have lost their owners, `living` being all nodes there are, by uid. Says whether some
+    /// keep their targets no more.
+    pub(super) fn look_again(&self, nodes: &Sighting<Node>, living: &BTreeSet<&str>) -> bool {
+        let mut changed = false;
+        for name in self.names.all() {
+            // As it is now; whoever has an owner again is not among them.
+            let _ = self.roster(name, nodes);
+            let guard = self.guards.of(name, TargetGuard::default);
+            let mut guard = guard.lock().unwrap_or_else(PoisonError::into_inner);
+            changed |= guard.confirm(living, Instant::now().into_std());
+        }
+        changed
+    }
+
+    /// Hears of it when the owners of nodes were found out.
+    pub(super) fn news(&self) -> watch::Receiver<u64> {
+        self.referee.news()
     }
 
     /// What is to be done, and what there is to tell about nodes that cannot be read.
@@ -140,6 +202,8 @@ impl Clouds {
         let mut draft = self.guarded(name, Call::Read, what, call).await?;
         if wish.goal == Goal::Present {
             draft.plan.notices.extend(wish.census.notices());
+            let held = targets::held_notice(&draft.plan.held);
+            draft.plan.notices.extend(held);
         }
         Ok(draft)
     }

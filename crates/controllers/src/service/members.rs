@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bowline_core::{CloudName, Fingerprint, Handling, Node, Roster, Service, ServiceKey};
-use tokio::time::Instant;
-use tracing::debug;
+use tokio::time::{Instant, sleep, timeout};
+use tracing::{debug, warn};
 
 use super::ServiceController;
 use super::memory::{Causes, Pass};
+use crate::consistent;
 use crate::endpoints::depends_on_endpoints;
 use crate::stop::Stop;
 
@@ -18,6 +19,11 @@ use crate::stop::Stop;
 const QUIET: Duration = Duration::from_secs(1);
 /// But it waits no longer than this for quiet.
 const LONGEST_UNREST: Duration = Duration::from_secs(5);
+
+/// How long reading all nodes may take: the client itself would wait for ever on a half-open connection.
+const READ_LIMIT: Duration = Duration::from_secs(30);
+/// The pause between two such reads: one list of metadata.
+const READ_PAUSE: Duration = Duration::from_secs(5);
 
 impl ServiceController {
     /// What tells the members of that Service apart from others.
@@ -53,11 +59,69 @@ impl ServiceController {
         nodes
     }
 
-    /// Gathers changes of nodes and endpoints, and queues the Services whose members they changed.
+    /// Gathers changes of nodes and endpoints, and queues the Services whose members they changed. Owners that were
+    /// found out are no unrest: somebody waits for them.
     pub(super) async fn follow_nodes(&self, stop: &Stop) {
-        while stop.unless_given(self.unrest()).await.is_some() {
+        let mut news = self.clouds.news();
+        loop {
+            let change = async {
+                tokio::select! {
+                    biased;
+                    () = self.unrest() => {}
+                    Ok(()) = news.changed() => {}
+                }
+            };
+            if stop.unless_given(change).await.is_none() {
+                return;
+            }
             self.look_at_members();
         }
+    }
+
+    /// Looks a second time at nodes that have lost their owners, with a read that no cache answers, and queues the Services
+    /// that have kept targets because of them.
+    pub(super) async fn look_twice(&self, stop: &Stop) {
+        loop {
+            if stop
+                .unless_given(self.clouds.until_second_look())
+                .await
+                .is_none()
+            {
+                return;
+            }
+            let reading = timeout(READ_LIMIT, consistent::uids::<Node>(&self.parts.reader));
+            let Some(read) = stop.unless_given(reading).await else {
+                return;
+            };
+            let Ok(Ok(living)) = read else {
+                warn!("nodes not listed for a second look; targets stay meanwhile");
+                if stop.unless_given(sleep(READ_PAUSE)).await.is_none() {
+                    return;
+                }
+                continue;
+            };
+            let living = living.values().map(String::as_str).collect();
+            if self
+                .clouds
+                .look_again(&self.parts.nodes.sighting(), &living)
+            {
+                for key in self.memory.holding() {
+                    self.memory.add_cause(&key, Causes::service());
+                    self.queue.add(key);
+                }
+            }
+            // Whoever was not listed is looked at again.
+            if stop.unless_given(sleep(READ_PAUSE)).await.is_none() {
+                return;
+            }
+        }
+    }
+
+    /// Notes for which nodes targets of a Service stay, and counts them.
+    pub(super) fn note_held(&self, key: &ServiceKey, cloud: &CloudName, held: &[String]) {
+        let nodes = self.memory.set_held(key, cloud, held);
+        let metrics = &self.parts.metrics.services;
+        metrics.targets_held(cloud.as_str(), nodes);
     }
 
     /// Waits for a change, and then for quiet.

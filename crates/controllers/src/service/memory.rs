@@ -83,6 +83,8 @@ struct Known {
     clouds: Vec<CloudName>,
     /// Of the members it was last planned with; none before the first plan, and in a clean-up.
     members: Option<Fingerprint>,
+    /// The nodes whose targets stayed in the last plan because nobody can tell whether they are still wanted.
+    held: BTreeSet<String>,
     /// The annotations we wrote.
     published: BTreeMap<String, String>,
     /// The plan that waits for the cloud.
@@ -146,6 +148,7 @@ impl Memory {
             service: service.clone(),
             clouds: clouds.to_vec(),
             members: None,
+            held: BTreeSet::new(),
             published: BTreeMap::new(),
             errand: None,
             troubled: false,
@@ -196,6 +199,23 @@ impl Memory {
             Some((key.clone(), cloud.clone(), members))
         });
         planned.collect()
+    }
+
+    /// Remembers for which nodes targets of a Service stay. Says how many nodes that are at that cloud.
+    pub(super) fn set_held(&self, key: &ServiceKey, cloud: &CloudName, held: &[String]) -> usize {
+        self.with(key, |known| known.held = held.iter().cloned().collect());
+        let state = self.state();
+        let there = state.known.values();
+        let there = there.filter(|known| known.clouds.first() == Some(cloud));
+        let nodes: BTreeSet<&String> = there.flat_map(|known| &known.held).collect();
+        nodes.len()
+    }
+
+    /// The Services that keep targets because nobody can tell whether they are still wanted.
+    pub(super) fn holding(&self) -> Vec<ServiceKey> {
+        let state = self.state();
+        let holding = state.known.iter().filter(|(_, it)| !it.held.is_empty());
+        holding.map(|(key, _)| key.clone()).collect()
     }
 
     // What we wrote.

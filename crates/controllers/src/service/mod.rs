@@ -31,7 +31,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use bowline_core::{Handling, Service, ServiceKey, change_event, needs_update};
+use bowline_core::{Handling, Service, ServiceKey, TargetGuard, change_event, needs_update};
 use bowline_http::{Clock, Random};
 use futures::future::join_all;
 use tokio::sync::Notify;
@@ -52,6 +52,7 @@ use crate::endpoints::Slices;
 use crate::events::{EventType, Recorder};
 use crate::metrics::Metrics;
 use crate::nodes::Nodes;
+use crate::per_cloud::PerCloud;
 use crate::queue::{Backoff, WorkQueue};
 use crate::referee::Referee;
 use crate::services::{ServiceChange, Services};
@@ -107,6 +108,8 @@ pub struct ServiceParts {
     pub random: Random,
     /// Two shifts do not work on one Service at once.
     pub turns: Turns,
+    /// Which nodes have lost their owners.
+    pub targets: PerCloud<TargetGuard>,
 }
 
 /// The controller.
@@ -132,7 +135,9 @@ impl ServiceController {
         fence: Fence,
         options: ServiceOptions,
     ) -> Arc<Self> {
-        let clouds = Clouds::new(referee, fence).noting(parts.metrics.wellbeing.clone());
+        let clouds = Clouds::new(referee, fence)
+            .noting(parts.metrics.wellbeing.clone())
+            .guarding(parts.targets.clone());
         let memory = Memory::default();
         let lanes = lanes::of_services(&clouds, &memory, &parts.services);
         let queues = &parts.metrics.queues;
@@ -183,6 +188,7 @@ impl ServiceController {
         tokio::join!(
             self.queue.serve(at_once, &stop, turn),
             self.follow_nodes(&stop),
+            self.look_twice(&stop),
             join_all(sweeps)
         );
         while learning.join_next().await.is_some() {}

@@ -22,6 +22,7 @@ pub use self::documents::{Document, DocumentError, documents};
 use super::clouds::Clouds;
 use crate::election::Fence;
 use crate::endpoints::{Slice, depends_on_endpoints, endpoints};
+use crate::machines::Machines;
 use crate::objects::ServiceObject;
 use crate::owners::Owners;
 use crate::referee::{CloudRules, Referee};
@@ -65,8 +66,11 @@ pub async fn preview(
     files: &[Document],
 ) -> Result<Previews, PreviewError> {
     let referee = Referee::new(&parts.clouds, parts.rules.clone());
+    let needs = Clouds::new(&referee, Fence::observing()).all_needs();
+    let mut seen = cluster::read(&parts.client, needs).await?;
+    let machines = Machines::of(seen.nodes.objects.values());
+    let referee = Referee::seeing(&parts.clouds, parts.rules.clone(), machines);
     let clouds = Clouds::new(&referee, Fence::observing());
-    let mut seen = cluster::read(&parts.client, clouds.all_needs()).await?;
     seen.remarks.extend(settle(&referee, &seen.nodes).await);
     let mut stage = Stage::new(parts, clouds, seen);
     stage.apply(files, &parts.clock)?;
@@ -94,7 +98,7 @@ async fn settle(referee: &Referee, nodes: &Sighting<Node>) -> Vec<String> {
     let remark = |(why, nodes): (String, Vec<String>)| {
         let nodes = name_list(nodes.iter().map(String::as_str));
         format!(
-            "it cannot be told which cloud has nodes [{nodes}], so that they count as unreadable: {why}"
+            "it cannot be told which cloud has nodes [{nodes}], so that they keep the targets they have: {why}"
         )
     };
     open.into_iter().map(remark).collect()

@@ -229,6 +229,7 @@ impl ServiceController {
         let plan = errand.run.plan();
         self.memory
             .set_troubled(&service.key, !plan.problems.is_empty());
+        self.note_held(&service.key, &errand.cloud, &plan.held);
         if !plan.is_empty() {
             match errand.wish.goal {
                 Goal::Absent => {
@@ -365,8 +366,7 @@ impl ServiceController {
         let balancers = self.clouds.balancers(&errand.cloud);
         let wish = &errand.wish;
         let selects = |node: &Node| balancers.is_none_or(|it| it.selects(&wish.service, node));
-        let census = &wish.census;
-        let certain = census.unknown.is_empty() && census.held.is_empty();
+        let certain = wish.census.unknown.is_empty() && errand.run.plan().held.is_empty();
         certain && !wish.nodes.iter().any(|node| selects(node))
     }
 

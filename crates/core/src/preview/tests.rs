@@ -238,6 +238,7 @@ fn full_plan() -> Plan {
         ],
         found,
         unread: false,
+        held: Vec::new(),
         steps: vec![
             step(
                 Verb::Wait,

@@ -34,7 +34,10 @@ impl Neighbourhood {
         for node in readable {
             let to = match belonging(node) {
                 Belonging::Own => &mut sorted.own,
-                Belonging::Foreign | Belonging::Unidentified => &mut sorted.others,
+                Belonging::Foreign
+                | Belonging::Unidentified
+                | Belonging::Open
+                | Belonging::Unowned => &mut sorted.others,
             };
             to.insert(node.name.clone(), node.clone());
         }

@@ -8,7 +8,7 @@ use bowline_controllers::manager::{CloudRules, Manager, Reviews};
 use bowline_controllers::metrics::Metrics;
 use bowline_controllers::options::{self, Options, Request, Table};
 use bowline_controllers::{LineUp, LineUps};
-use bowline_core::Cloud;
+use bowline_core::{Cloud, CloudName};
 use bowline_http::Connector;
 
 use super::{Bench, LEASE, MANAGER};
@@ -30,6 +30,25 @@ impl Bench {
     /// What is configured about clouds, from the next start on.
     pub fn use_rules(&mut self, rules: CloudRules) {
         self.rules = rules;
+    }
+
+    /// Gives the manager that was started last another line-up, as a changed configuration does. `renamed` says what
+    /// clouds were called before.
+    pub fn reload(&self, clouds: Vec<Arc<dyn Cloud>>, rules: CloudRules, renamed: &[(&str, &str)]) {
+        let changer = self.changer.borrow();
+        let changer = changer.as_ref().unwrap();
+        let name = |text: &str| CloudName::parse(text).unwrap();
+        let present = changer.present();
+        changer.change(LineUp {
+            generation: present.generation + 1,
+            clouds,
+            rules,
+            renamed: renamed
+                .iter()
+                .map(|(before, now)| (name(before), name(now)))
+                .collect(),
+            ..LineUp::clone(&present)
+        });
     }
 
     /// Starts the manager, as a new process would. It needs no lease, unless its flags say so.
@@ -118,9 +137,12 @@ impl Bench {
         let scripted = scripted.map(|cloud| cloud as Arc<dyn Cloud>);
         let built = self.providers.iter().map(|build| build(&metrics));
         let clouds = scripted.chain(built).collect();
+        let first = LineUp::first(options, clouds, self.rules.clone());
+        let (changer, line_ups) = LineUps::beginning_with(first);
+        self.changer.replace(Some(changer));
         Manager {
             clients: self.clients(config, limits, accounts, &metrics),
-            line_ups: LineUps::only(LineUp::first(options, clouds, self.rules.clone())),
+            line_ups,
             reviews: Reviews::default(),
             metrics,
             clock: self.world.clock.clone(),

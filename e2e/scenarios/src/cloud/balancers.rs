@@ -85,7 +85,8 @@ pub(super) struct State {
     needs: Needs,
 }
 
-/// The load balancers of one cloud.
+/// The load balancers of one cloud. Clones share them.
+#[derive(Clone)]
 pub struct ScriptedBalancers(pub(super) Arc<Inner>);
 
 pub(super) struct Inner {

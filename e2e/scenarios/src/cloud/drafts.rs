@@ -187,7 +187,16 @@ impl ScriptedBalancers {
             Impact::Interrupts,
             (Deed::AddPort, Deed::RemovePort),
         );
-        let members = members(wish, self.0.needs(), &self.0.names);
+        let mut members = members(wish, self.0.needs(), &self.0.names);
+        for node in &wish.census.held {
+            let begin = format!("{} ", self.0.names.plain(&node.name));
+            let has = seen.members.iter().filter(|it| it.starts_with(&begin));
+            let has: Vec<String> = has.cloned().collect();
+            if !has.is_empty() && is_selected(service, node) {
+                members.extend(has);
+                made.plan.held.push(node.name.clone());
+            }
+        }
         let deeds: Deeds = (Deed::AddMember, Deed::RemoveMember);
         made.sets("member", &members, &seen.members, Impact::InPlace, deeds);
         (made.plan, made.deeds)

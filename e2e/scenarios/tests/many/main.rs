@@ -17,3 +17,4 @@ mod quiet;
 mod services;
 mod stage;
 mod starting;
+mod twice;

@@ -246,3 +246,23 @@ async fn settings_that_are_wrong_end_the_start() {
         assert!(error.contains(said), "{error}");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn proof_case_44_a_file_that_cannot_be_parsed_keeps_no_placeholder_from_being_built() {
+    let mut scenery = Scenery::new();
+    scenery.give_secret();
+    let path = scenery.write(&scenery.text(""));
+    let (_manager, mut reload, _metrics) = start(&scenery.world, &scenery.cluster, &path).await;
+    scenery.write("clouds: [");
+    assert_eq!(reload.look(false).await, Looked::Refused);
+    for _ in 0..60 {
+        sleep(LOOK_EVERY).await;
+        assert_ne!(reload.look(false).await, Looked::Changed);
+    }
+    scenery.begin_to_answer();
+    sleep(LOOK_EVERY).await;
+    assert_eq!(reload.look(false).await, Looked::Changed);
+    let present = reload.parts.changer.present();
+    assert_eq!(present.summary, "built exo");
+    assert_eq!(present.clouds[1].ready(), Ok(()));
+}

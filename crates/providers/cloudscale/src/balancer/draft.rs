@@ -1,5 +1,6 @@
 //! From one Service to its plan: gather, decide, and hand over to who carries it out.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -10,7 +11,7 @@ use futures::try_join;
 
 use super::LoadBalancers;
 use super::desire::{Desire, Host, ZoneWish, desire};
-use super::doubt;
+use super::doubt::{self, Doubtful};
 use super::execute::Hands;
 use super::inventory;
 use super::observe::{Freshness, Identity};
@@ -18,8 +19,8 @@ use super::ownership::{self, Cluster, SERVICE_TAG, Standing};
 use super::plan::{self, Action, Circumstances, Scope, Seen, Sketch};
 use super::publish::Publisher;
 use super::remarks::{
-    OWNED_BY_OTHER, duplicates, floating_ip_conflict, hosts_without_address, no_valid_nodes,
-    only_problem, private_vips_stay, problem, unknown_floating_ips,
+    NO_VALID_NODES, OWNED_BY_OTHER, duplicates, floating_ip_conflict, hosts_without_address,
+    no_valid_nodes, only_problem, private_vips_stay, problem, unknown_floating_ips,
 };
 use super::settings::table::ZONE;
 use super::settings::{self, Fault, INVALID, Settings};
@@ -35,6 +36,8 @@ struct Ground<'a> {
     by_service: bool,
     /// What is told about members that stay because some nodes are unknown.
     kept: Option<Problem>,
+    /// The nodes whose members stay because their owner is not known.
+    held: Vec<String>,
     notices: Vec<Notice>,
     cluster: Option<String>,
     floating_ips: Vec<FloatingIp>,
@@ -104,7 +107,12 @@ impl LoadBalancers {
         let publisher = ground.publisher(&sketch);
         // Nothing else has to wait for these nodes.
         sketch.plan.problems.extend(ground.kept);
+        sketch.plan.held = ground.held;
         let mut notices = ground.notices;
+        if !sketch.plan.held.is_empty() {
+            // Some serve it all the same.
+            notices.retain(|notice| notice.reason != NO_VALID_NODES);
+        }
         let is_problem = |reason| sketch.plan.problems.iter().any(|it| it.reason == reason);
         notices.retain(|notice| !is_problem(notice.reason));
         notices.append(&mut sketch.plan.notices);
@@ -182,7 +190,8 @@ impl LoadBalancers {
         let mut cluster = None;
         if self.ownership_tags {
             let key = &self.cluster_name_annotation;
-            let named = Cluster::of(&wish.cluster_name, &wish.nodes, key);
+            let all = [wish.nodes.as_slice(), &wish.census.held].concat();
+            let named = Cluster::of(&wish.cluster_name, &all, key);
             notices.extend(named.notice(key));
             (desire.wanted.tags, desire.wanted.child_tags) = ownership::tags(service, named.name());
             cluster = named.name().map(str::to_owned);
@@ -194,6 +203,7 @@ impl LoadBalancers {
             desire,
             by_service,
             kept: None,
+            held: Vec::new(),
             notices,
             cluster,
             floating_ips,
@@ -249,15 +259,25 @@ impl LoadBalancers {
 }
 
 impl Ground<'_> {
-    /// While some nodes are unknown, members that may be theirs are wanted as well.
+    /// While some nodes are unknown, or have no known owner, members that may be theirs are wanted as well.
     fn keep_members(&mut self, there: &Seen) {
-        let unknown = &self.wish.census.unknown;
-        if unknown.is_empty() {
+        let census = &self.wish.census;
+        let held = census.held.iter().map(|node| &**node);
+        let selector = &self.settings.selector;
+        let doubtful = Doubtful {
+            unknown: &census.unknown,
+            held: held.filter(|it| selector.matches(&it.labels)).collect(),
+        };
+        let strangers = doubt::strangers(there, &self.hosts, &doubtful);
+        if strangers.is_empty() {
             return;
         }
-        let strangers = doubt::strangers(there, &self.hosts, unknown);
-        self.kept = doubt::kept(&strangers, unknown);
-        let hosts = [self.hosts.as_slice(), &strangers].concat();
+        self.kept = doubt::kept(&strangers, &census.unknown);
+        let held = strangers.iter().filter(|it| it.is_held);
+        let held: BTreeSet<&String> = held.map(|it| &it.host.node).collect();
+        self.held = held.into_iter().cloned().collect();
+        let strangers = strangers.into_iter().map(|it| it.host);
+        let hosts: Vec<Host> = self.hosts.iter().cloned().chain(strangers).collect();
         let service = &self.wish.service;
         let desire = desire(service, &self.settings, &hosts, self.by_service);
         self.desire.wanted.pools = desire.wanted.pools;

@@ -14,7 +14,7 @@ use crate::api::{FloatingIp, LoadBalancer};
 /// The reason of events about load balancers that are not ours.
 pub(super) const OWNED_BY_OTHER: &str = "LoadBalancerOwnedByOther";
 /// The reason of events about Services that no node serves.
-const NO_VALID_NODES: &str = "NoValidNodes";
+pub(super) const NO_VALID_NODES: &str = "NoValidNodes";
 /// The reason of events about nodes that are no members.
 pub(super) const NODE_SKIPPED: &str = "NodeSkipped";
 

@@ -32,6 +32,7 @@ pub(super) fn chain(first: Draft, others: impl IntoIterator<Item = Draft>) -> Dr
         plan.found.extend(other.plan.found);
         plan.problems.extend(other.plan.problems);
         plan.notices.extend(other.plan.notices);
+        plan.held.extend(other.plan.held);
     }
     let executor = Box::new(Chain { parts, again: None });
     Draft::new(plan, executor)

@@ -32,6 +32,8 @@ pub(crate) struct Member {
     pub(crate) machine: Machine,
     /// Whether its machine is taken over from another cluster.
     pub(crate) take_over: bool,
+    /// Whether its owner is not known for the moment: it serves where it does already, and nowhere else.
+    pub(crate) held: bool,
 }
 
 /// The nodes that may be targets, with their machines.
@@ -66,11 +68,30 @@ impl Nodes {
                     node: node.clone(),
                     machine: machine.clone(),
                     take_over: others,
+                    held: false,
                 };
                 found.ours.insert(machine.id, member);
             }
         }
         found
+    }
+
+    /// With those of nodes whose owner is not known for the moment.
+    #[must_use]
+    pub(crate) fn with_held(
+        mut self,
+        nodes: &[Arc<Node>],
+        listing: &Listing,
+        cluster: &str,
+    ) -> Self {
+        for (id, member) in Self::new(nodes, listing, cluster).ours {
+            let held = Member {
+                held: true,
+                ..member
+            };
+            self.ours.entry(id).or_insert(held);
+        }
+        self
     }
 
     /// What there is to tell about machines of other clusters.
@@ -137,6 +158,9 @@ pub(crate) fn choose(nodes: &Nodes, here: Circumstances<'_>) -> Chosen {
             continue;
         }
         if machine.state != MachineState::Running {
+            continue;
+        }
+        if member.held && !carries(&machine.tags, here.label) {
             continue;
         }
         if node.ready != Ready::True {

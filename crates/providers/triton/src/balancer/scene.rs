@@ -10,7 +10,7 @@ use futures::try_join;
 use uuid::Uuid;
 
 use super::Shared;
-use super::members::{Chosen, Nodes};
+use super::members::{Chosen, Member, Nodes, carries};
 use super::naming::label_of;
 use super::settings::Settings;
 use crate::api::{Account, Machine, Network, TagValue};
@@ -63,6 +63,9 @@ impl<'a> Scene<'a> {
             try_join!(site.account(), networks, site.roll.recent(LIST_AGE))?;
         let targets = wish.nodes.iter().filter_map(|it| it.provider_id.as_deref());
         let others = wish.census.excluded.iter().map(String::as_str);
+        let held = wish.census.held.iter();
+        let held = held.filter_map(|it| it.provider_id.as_deref());
+        let others = others.chain(held);
         let node_machines = targets.chain(others).filter_map(machine_id).collect();
         let (style, name) = (shared.config.cns_label_style, &shared.cluster_name);
         Ok(Self {
@@ -73,7 +76,11 @@ impl<'a> Scene<'a> {
             settings,
             account,
             networks,
-            nodes: Nodes::new(&wish.nodes, &listing, cluster),
+            nodes: Nodes::new(&wish.nodes, &listing, cluster).with_held(
+                &wish.census.held,
+                &listing,
+                cluster,
+            ),
             listing,
             node_machines,
         })
@@ -106,12 +113,26 @@ impl<'a> Scene<'a> {
         self.strangers().collect()
     }
 
-    /// Machines that may be of a node that is not known.
+    /// Machines that may be of a node that is not known, and those of nodes that keep what they have.
     pub(crate) fn unclear(&self) -> BTreeSet<Uuid> {
+        let mut unclear: BTreeSet<Uuid> = self.held().map(|it| it.machine.id).collect();
         if self.has_unknown_nodes() {
-            return self.strangers().collect();
+            unclear.extend(self.strangers());
         }
-        BTreeSet::new()
+        unclear
+    }
+
+    /// The names of nodes that keep that label although their owner is not known for the moment.
+    pub(crate) fn holding(&self, label: &str) -> Vec<String> {
+        let holding = self.held().filter(|it| carries(&it.machine.tags, label));
+        holding.map(|it| it.node.name.clone()).collect()
+    }
+
+    /// Nodes whose owner is not known for the moment, as far as the Service's own settings leave them in.
+    fn held(&self) -> impl Iterator<Item = &Member> {
+        let selector = &self.settings.node_selector;
+        let all = self.nodes.ours.values();
+        all.filter(move |it| it.held && selector.matches(&it.node.labels))
     }
 
     /// The network that somebody named, and where; none: in the Service's annotation.

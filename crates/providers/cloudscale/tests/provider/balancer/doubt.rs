@@ -1,6 +1,8 @@
 //! Nodes that cannot be read: whose members they are nobody knows, so that none goes.
 
-use bowline_core::{Census, TrafficPolicy, Verb};
+use std::sync::Arc;
+
+use bowline_core::{AddressKind, Census, Node, NodeAddress, TrafficPolicy, Verb};
 
 use super::shop::{Shop, members, open, steps};
 
@@ -109,4 +111,37 @@ async fn such_members_follow_the_ports_of_the_service() {
     let outcome = shop.ensure().await;
     assert_eq!(steps(&outcome.plan), [""; 0]);
     assert!(!outcome.plan.steps.iter().any(|it| it.verb == Verb::Delete));
+}
+
+#[tokio::test(start_paused = true)]
+async fn proof_case_05_a_node_whose_owner_is_not_known_keeps_its_members_and_gets_no_others() {
+    let mut shop = open().await;
+    let mut away = shop.nodes.pop().unwrap();
+    away.addresses = vec![NodeAddress::new(AddressKind::InternalIp, "10.20.0.12")];
+    let hold = |node: &Node| Census {
+        held: vec![Arc::new(node.clone())],
+        ..Census::default()
+    };
+    shop.census = hold(&away);
+    let outcome = shop.ensure().await;
+    assert_eq!(
+        (outcome.plan.held.as_slice(), steps(&outcome.plan).len()),
+        (&["worker-b".to_owned()][..], 0)
+    );
+    assert_eq!(outcome.plan.problems, []);
+    assert_eq!(members(&shop.pool()), BOTH);
+    // All of them: nothing goes, and nobody says that there is no node.
+    let first = shop.nodes.pop().unwrap();
+    let mut own = first.clone();
+    own.addresses = vec![NodeAddress::new(AddressKind::InternalIp, "10.20.0.11")];
+    shop.census.held.push(Arc::new(own));
+    let outcome = shop.ensure().await;
+    assert_eq!(outcome.good().reasons(), [""; 0]);
+    assert_eq!(members(&shop.pool()), BOTH);
+    // Where its members are not, none come; and what is of nobody goes.
+    away.addresses = vec![NodeAddress::new(AddressKind::InternalIp, "10.20.0.99")];
+    shop.nodes.push(first);
+    shop.census = hold(&away);
+    shop.ensure().await.good();
+    assert_eq!(members(&shop.pool()), ["10.20.0.11:31080"]);
 }

@@ -49,7 +49,10 @@ pub(crate) fn labels(scene: &Scene<'_>) -> BTreeSet<String> {
 pub(crate) async fn members(scene: &Scene<'_>) -> Result<Vec<Machine>, CloudError> {
     let selector = &scene.settings.node_selector;
     let nodes = scene.nodes.ours.values();
+    let label = label(scene);
+    let stays = |it: &&Member| !it.held || carries(&it.machine.tags, &label);
     let selected = nodes.filter(|it| selector.matches(&it.node.labels));
+    let selected = selected.filter(stays);
     let site = &scene.shared.site;
     try_join_all(selected.map(|Member { machine, .. }| site.with_nics(machine))).await
 }

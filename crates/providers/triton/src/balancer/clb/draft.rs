@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use bowline_core::{
-    CloudError, CloudErrorKind, Draft, DraftError, Impact, Notice, Object, Problem, Publication,
-    Remark, source_ranges,
+    CloudError, CloudErrorKind, Draft, DraftError, Goal, Impact, Notice, Object, Problem,
+    Publication, Remark, source_ranges,
 };
 use ipnet::IpNet;
 
@@ -114,7 +114,10 @@ fn enable_names(scene: &Scene<'_>) -> Draft {
 /// A draft of that plan.
 pub(super) fn hands(scene: &Scene<'_>, planned: Planned, told: Told) -> Draft {
     let Planned { sketch, again } = planned;
-    let Sketch { plan, actions } = sketch;
+    let Sketch { mut plan, actions } = sketch;
+    if scene.wish.goal == Goal::Present {
+        plan.held = scene.holding(&behind::label(scene));
+    }
     let hands = Hands::new(scene, &plan, actions, told, again);
     Draft::new(plan, Box::new(hands))
 }

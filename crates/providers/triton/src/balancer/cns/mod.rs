@@ -570,7 +570,10 @@ impl<'a> Making<'a> {
 
     fn done(self) -> Draft {
         let scene = self.scene;
-        let Sketch { plan, actions } = self.sketch;
+        let Sketch { mut plan, actions } = self.sketch;
+        if scene.wish.goal == Goal::Present {
+            plan.held = scene.holding(&scene.label);
+        }
         let mut run = Run::new(plan.clone());
         let before = Publication {
             ingress: scene.wish.service.ingress.clone(),

@@ -1,0 +1,70 @@
+//! A cloud that is called otherwise is the same cloud.
+
+use bowline_simulator::faults::{Action, Rule};
+
+use super::*;
+
+fn targets(stage: &Stage) -> usize {
+    let balancers = stage.clouds["a"].balancers();
+    let pools = balancers.iter().flat_map(|it| &it.pools);
+    pools.map(|it| it.members.len()).sum()
+}
+
+#[tokio::test(start_paused = true)]
+async fn proof_case_05_a_renamed_cloud_keeps_its_targets_while_its_servers_cannot_be_listed() {
+    let plan = Plan {
+        clouds: ["a"].into(),
+        ..Plan::new()
+    };
+    let mut stage = Stage::new(5, &plan).await;
+    for _ in 0..3 {
+        stage.add_server("a");
+        stage.add_service("a");
+    }
+    sleep(Duration::from_secs(180)).await;
+    assert_eq!(targets(&stage), 9);
+
+    let unavailable = Action::Status {
+        code: 503,
+        headers: BTreeMap::default(),
+        body: None,
+    };
+    let down = Rule::new(unavailable).server("a").on("GET", "/v1/servers*");
+    stage.world.faults.add(down.named("down")).unwrap();
+    stage.world.journal.clear();
+    let text = plan.text(stage.folder.path());
+    let text = text.replace("- name: a\n", "- name: zurich\n");
+    assert_eq!(stage.write(&text).await, Looked::Changed);
+    let present = stage.reload.parts.changer.present();
+    assert_eq!(present.summary, "renamed a to zurich");
+    sleep(Duration::from_secs(600)).await;
+    assert_eq!(targets(&stage), 9, "none went");
+    let deleted = Filter::any().server("a").method("DELETE");
+    assert_eq!(stage.world.journal.count(&deleted), 0);
+
+    // Their class has the former name, and cannot be changed.
+    stage.world.faults.clear();
+    stage.add_server("a");
+    sleep(Duration::from_secs(300)).await;
+    assert_eq!(targets(&stage), 12);
+    stage.stop.stop();
+    stage.manager.await.unwrap().unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cloud_with_other_credentials_is_another_one() {
+    let plan = Plan {
+        clouds: ["a", "b"].into(),
+        ..Plan::new()
+    };
+    let mut stage = Stage::new(6, &plan).await;
+    let text = plan.text(stage.folder.path());
+    let text = text.replace("- name: a\n", "- name: zurich\n");
+    let text = text.replacen("/token}", "/other-token}", 1);
+    assert_eq!(stage.write(&text).await, Looked::Changed);
+    let present = stage.reload.parts.changer.present();
+    assert_eq!(present.summary, "added zurich; removed a");
+    assert!(present.renamed.is_empty());
+    stage.stop.stop();
+    stage.manager.await.unwrap().unwrap();
+}
