@@ -15,6 +15,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use tracing::debug;
 
+use crate::accounts::{AccountKey, Accounts};
 use crate::election::{Fence, Fenced};
 use crate::stop::Stop;
 use crate::wellbeing::{Purpose, Wellbeing, answers_apart};
@@ -59,21 +60,30 @@ struct Desk {
     cloud: Arc<dyn Cloud>,
     fence: Fence,
     wellbeing: Wellbeing,
+    accounts: Accounts,
 }
 
 impl Lookups {
     /// Starts the flights to one cloud. They end with `stop`, or when nobody can ask any more.
     pub fn start(cloud: Arc<dyn Cloud>, fence: Fence, stop: &Stop) -> Self {
-        Self::noting(Wellbeing::default(), cloud, fence, stop)
+        let (wellbeing, accounts) = (Wellbeing::default(), Accounts::default());
+        Self::noting(wellbeing, accounts, cloud, fence, stop)
     }
 
-    /// The same, noting there how the cloud is.
-    pub fn noting(wellbeing: Wellbeing, cloud: Arc<dyn Cloud>, fence: Fence, stop: &Stop) -> Self {
+    /// The same, noting there how the cloud is, and what is seen of its account.
+    pub fn noting(
+        wellbeing: Wellbeing,
+        accounts: Accounts,
+        cloud: Arc<dyn Cloud>,
+        fence: Fence,
+        stop: &Stop,
+    ) -> Self {
         let apart = answers_apart(&cloud);
         let desk = Desk {
             cloud,
             fence,
             wellbeing,
+            accounts,
         };
         let flights = |kind| {
             let (questions, waiting) = mpsc::channel(QUEUE_LIMIT);
@@ -203,6 +213,7 @@ impl Desk {
             tokio::time::timeout(FLIGHT_DEADLINE, answers).await
         };
         let name = self.cloud.name();
+        let account = AccountKey::of(&self.cloud);
         let answers = match self.fence.during(flight).await {
             Err(fenced) => return all(&|| Lookup::CannotTell(not_asked(fenced.clone()))),
             Ok(Err(_)) => {
@@ -221,6 +232,7 @@ impl Desk {
                 answers
             }
         };
+        self.accounts.saw(&self.cloud, account, nodes, &answers);
         // Trouble with one machine is not the cloud's.
         if !answers_apart(&self.cloud) {
             let trouble = answers.iter().map(|it| match it {

@@ -10,6 +10,7 @@ use kube::{Api, Client};
 use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 
 use super::fence::Fence;
+use super::notes::LeaseNotes;
 use super::record::{Act, Record, Sighting, decide};
 use super::terms::{ElectionError, LeaseName, Loss, Lost, Observer, Timing, Wait};
 
@@ -34,6 +35,8 @@ pub struct Candidate {
     pub random: Random,
     /// Hears what happens.
     pub observer: Arc<dyn Observer>,
+    /// What the Lease carries besides.
+    pub notes: LeaseNotes,
 }
 
 /// Competes for one Lease.
@@ -45,6 +48,7 @@ pub struct Elector {
     clock: Clock,
     random: Random,
     observer: Arc<dyn Observer>,
+    notes: LeaseNotes,
     fence: Fence,
     seen: Option<(Lease, Sighting)>,
     leading: bool,
@@ -71,6 +75,7 @@ impl Elector {
             clock,
             random,
             observer,
+            notes,
         } = candidate;
         observer.leading(&lease, false);
         let fence = Fence::closed(
@@ -87,6 +92,7 @@ impl Elector {
             clock,
             random,
             observer,
+            notes,
             fence,
             seen: None,
             leading: false,
@@ -233,6 +239,7 @@ impl Elector {
             .await?;
         let before = self.seen.take().map(|(_, sighting)| sighting);
         self.seen = found.map(|lease| {
+            self.notes.learn(&lease);
             let record = Record::from_spec(lease.spec.as_ref());
             (lease, Sighting::look(before, record, Instant::now()))
         });
@@ -272,6 +279,7 @@ impl Elector {
             },
         };
         record.write_to(lease.spec.get_or_insert_default());
+        self.notes.write_to(&mut lease);
         let parameters = PostParams::default();
         if exists {
             let request = self.api.replace(&self.lease.name, &parameters, &lease);

@@ -4,7 +4,9 @@
 use std::sync::Arc;
 
 use bowline_core::ownership::Orphan;
-use bowline_core::{CloudError, InitializeError, Instance, Lookup, Node, Ownership, initialize};
+use bowline_core::{
+    AccountState, Cloud, CloudError, InitializeError, Instance, Lookup, Node, Ownership, initialize,
+};
 use tracing::{debug, info, warn};
 
 use super::{NodeController, Outcome};
@@ -12,6 +14,9 @@ use crate::events::EventType;
 use crate::lookups::Lookups;
 use crate::stop::Stop;
 use crate::write::WriteError;
+
+/// Who describes a node, and what it knows.
+type Described = (Arc<dyn Cloud>, Box<Instance>);
 
 /// Why a turn failed; it is tried again.
 #[derive(Debug, thiserror::Error)]
@@ -68,7 +73,7 @@ impl NodeController {
         let written = Box::pin(self.writer.retry_conflicts(
             node.clone(),
             SyncError::is_conflict,
-            |node| self.execute(node, &instance),
+            |node| self.execute(node, &cloud, &instance),
         ))
         .await;
         match written {
@@ -76,7 +81,7 @@ impl NodeController {
             Ok(Some(written)) => {
                 // Noted before the watch brings it, so that no further turn works on the old one.
                 self.nodes.note(written);
-                self.publish(&node, &cloud);
+                self.publish(&node, cloud.name().as_str());
             }
             Ok(None) => {}
             Err(SyncError::Write(error)) if error.is_not_found() => {
@@ -91,7 +96,7 @@ impl NodeController {
     }
 
     /// The name of who describes the node and what it knows; none if the node is to be left alone.
-    async fn gather(&self, node: &Arc<Node>) -> Result<Option<(String, Box<Instance>)>, SyncError> {
+    async fn gather(&self, node: &Arc<Node>) -> Result<Option<Described>, SyncError> {
         let describer = match self.owners.find_describer(node).await {
             Ok(describer) => describer,
             Err(ownership @ Ownership::Undecided(_)) => {
@@ -105,13 +110,17 @@ impl NodeController {
                 return Ok(None);
             }
         };
-        let cloud = describer.lookups.cloud().name().to_string();
+        let described_by = describer.lookups.cloud();
+        let cloud = described_by.name().as_str();
         let answer = match describer.answer {
             Some(answer) => answer,
             None => describer.lookups.ask_one(node.clone()).await,
         };
         match answer {
-            Lookup::Found(instance) => Ok(Some((cloud, instance))),
+            Lookup::Found(instance) => Ok(self
+                .is_the_clusters(node, described_by)
+                .await
+                .then(|| (described_by.clone(), instance))),
             Lookup::CannotTell(source) => Err(SyncError::Lookup {
                 node: node.name.clone(),
                 source,
@@ -132,11 +141,29 @@ impl NodeController {
         }
     }
 
+    /// Whether nothing says that the account in which its machine was found is another cluster's. People are told once.
+    async fn is_the_clusters(&self, node: &Node, cloud: &Arc<dyn Cloud>) -> bool {
+        if self.metrics.accounts.first_look(cloud).await != AccountState::Contradicted {
+            return true;
+        }
+        let text = format!(
+            "Node is not initialised: the credentials of cloud {} seem to be of another account, which event \
+             AccountContradicted on the lease explains",
+            cloud.name()
+        );
+        if self.is_news(node, &text) {
+            warn!(node = node.name, "{text}");
+            self.tell(node, EventType::Warning, "AccountContradicted", &text);
+        }
+        false
+    }
+
     /// Marks and addresses first: a node is never schedulable without them, nor for a moment without a taint
     /// that keeps pods away.
     async fn execute(
         &self,
         node: Arc<Node>,
+        cloud: &Arc<dyn Cloud>,
         instance: &Instance,
     ) -> Result<Option<Arc<Node>>, SyncError> {
         if !node.is_uninitialized() {
@@ -156,6 +183,9 @@ impl NodeController {
                 ?label,
                 "a label of the cloud is not put on the node"
             );
+        }
+        if let Some(id) = &change.provider_id {
+            self.metrics.accounts.gives(cloud, id);
         }
         Ok(Some(self.writer.initialize(&node, &change).await?))
     }

@@ -18,6 +18,14 @@ pub(super) fn removed() -> Condition {
     condition("False", "Removed", "There is no load balancer".into())
 }
 
+/// The reason that announces a removal.
+pub(super) const REMOVING: &str = "Removing";
+
+/// The load balancer is about to be removed.
+pub(super) fn removing() -> Condition {
+    condition("False", REMOVING, "Deleting load balancer".into())
+}
+
 /// Something is being waited for.
 pub(super) fn waiting(message: String) -> Condition {
     condition("False", "Waiting", message)

@@ -12,6 +12,7 @@
 //! holds no worker: its run is put aside and gone on with when it is due, unless the Service or
 //! its members have changed meanwhile; then the plan is made anew.
 
+mod account;
 mod audit;
 mod clouds;
 mod conditions;
@@ -183,6 +184,7 @@ impl ServiceController {
         tokio::join!(
             self.queue.serve(at_once, &stop, turn),
             self.follow_nodes(&stop),
+            self.follow_accounts(&stop),
             join_all(sweeps)
         );
         while learning.join_next().await.is_some() {}
