@@ -37,6 +37,8 @@ pub(crate) struct KeeperParts {
     pub(crate) wellbeing: Wellbeing,
     pub(crate) recorder: Recorder,
     pub(crate) random: Random,
+    /// The fingerprints that the operator confirms.
+    pub(crate) confirmed: Vec<String>,
     /// Namespace and name of the lease, where events are shown.
     pub(crate) lease: (String, String),
 }
@@ -101,8 +103,8 @@ impl Keeper {
     fn vouched(&self, key: AccountKey) -> Option<ProvenBy> {
         let name = self.parts.cloud.name();
         let last = self.parts.accounts.notes().get(name.as_str());
-        let configured = self.parts.referee.rules().accounts.get(name);
-        if configured.is_some_and(|it| key.is_like(it)) {
+        let mut confirmed = self.parts.confirmed.iter();
+        if confirmed.any(|it| key.is_like(it)) {
             Some(ProvenBy::Operator)
         } else {
             let is_same = last.is_some_and(|it| key.is_like(&it));
@@ -200,7 +202,7 @@ impl Keeper {
         let text = format!(
             "Nothing proves yet that the credentials of cloud {name} see the account of this cluster. Until then no node \
              is deleted because its instance is not found, and a Service whose load balancer is not found keeps what it \
-             has. If the credentials are right, set account: {} for the cloud",
+             has. If the credentials are right, set account: {} for the cloud (--account-fingerprint without --config)",
             key.fingerprint(&self.parts.random)
         );
         warn!(cloud = %name, "{text}");
@@ -212,7 +214,7 @@ impl Keeper {
         let text = format!(
             "The credentials of cloud {name} seem to be of another account, project or zone: it does not know \
              {contradiction}. Nothing is created or deleted there, and no node is initialised. Correct the credentials, \
-             or if they are right, set account: {} for the cloud",
+             or if they are right, set account: {} for the cloud (--account-fingerprint without --config)",
             key.fingerprint(&self.parts.random)
         );
         warn!(cloud = %name, "{text}");

@@ -115,8 +115,13 @@ impl ServiceController {
             Handling::CleanUp(clouds) => clouds.as_slice() == [cloud.clone()],
             Handling::Nothing => false,
         };
+        // One that the cloud leaves to another program is never looked for.
+        let balancers = self.clouds.balancers(cloud);
+        let is_served = |service: &Service| {
+            service.has_finalizer() || balancers.is_some_and(|it| it.serves(service))
+        };
         let all = self.parts.services.all().into_iter();
-        all.filter(|it| remembers(it, own) && is_there(it))
+        all.filter(|it| remembers(it, own) && is_there(it) && is_served(it))
             .map(|it| it.uid.clone())
             .collect()
     }
