@@ -7,8 +7,8 @@ use std::path::PathBuf;
 
 use bowline_core::CONFIRM_GONE;
 use bowline_scenarios::cloud::Script;
-use bowline_scenarios::cloudscale::{FINALIZER, Site};
-use bowline_scenarios::objects::{known, service, silent, text};
+use bowline_scenarios::cloudscale::{FINALIZER, Site, ZONE};
+use bowline_scenarios::objects::{annotated, known, service, silent, text};
 use bowline_scenarios::{Bench, LEASE, Setup, only_in_memory, scenario};
 use bowline_simulator::cloudscale::DEFAULT_TOKEN;
 use bowline_simulator::journal::Filter;
@@ -56,6 +56,10 @@ tokens:
 - value: simulated-token
 - {value: rotated-token}
 - {value: token-of-another-project, project: elsewhere}
+networks:
+- name: k8s
+  subnets:
+  - {cidr: 10.20.0.0/24, uuid: 7d1f0c9a-2b34-4c56-8d78-9e0f1a2b3c4d}
 ";
 
 /// A manager whose token is in a file, under the role of the original's manifest.
@@ -249,11 +253,13 @@ fn proof_case_10_the_token_of_another_project_touches_no_load_balancer_and_the_r
 fn proof_case_10_without_nodes_of_the_cloud_missing_load_balancers_contradict() {
     scenario!(async || {
         let mut stage = Stage::idle(EMPTY, DEFAULT_TOKEN).await;
-        let hosts: [IpAddr; 1] = ["203.0.113.11".parse().unwrap()];
+        let hosts: [IpAddr; 1] = ["10.20.0.11".parse().unwrap()];
         stage.leave("s1", &hosts).await;
         stage.leave("s2", &hosts).await;
         let before = ["s1", "s2"].map(|name| stage.memory(name));
-        stage.create_service(service("late")).await;
+        stage
+            .create_service(annotated("late", &[(ZONE, "rma1")]))
+            .await;
         stage.delete_service("s2").await;
         stage.use_token(ELSEWHERE);
         stage.start().await;
@@ -275,7 +281,10 @@ fn proof_case_11_the_first_service_in_an_empty_project_gets_its_load_balancer() 
     scenario!(async || {
         let mut stage = Stage::idle(EMPTY, DEFAULT_TOKEN).await;
         stage.start().await;
-        stage.create_service(service("web")).await;
+        // Without nodes nobody else says where.
+        stage
+            .create_service(annotated("web", &[(ZONE, "rma1")]))
+            .await;
         stage.until_published("web").await;
         assert_eq!(stage.told_of_account("AccountUnproven"), 0, "nothing waits");
         stage.delete_service("web").await;
@@ -414,7 +423,7 @@ fn proof_case_15_a_cluster_with_load_balancers_only_is_proven_by_them() {
         stage
             .put(known("n1", "bigcorp://n1", "True", &addresses))
             .await;
-        let hosts: [IpAddr; 1] = ["203.0.113.11".parse().unwrap()];
+        let hosts: [IpAddr; 1] = ["10.20.0.11".parse().unwrap()];
         stage.leave("s1", &hosts).await;
         stage.leave("s2", &hosts).await;
         stage.start().await;
@@ -431,7 +440,7 @@ fn proof_case_15_a_cluster_with_load_balancers_only_is_proven_by_them() {
 fn proof_case_15_the_only_service_can_go_although_nothing_else_proves_the_account() {
     scenario!(async || {
         let mut stage = Stage::idle(EMPTY, DEFAULT_TOKEN).await;
-        let hosts: [IpAddr; 1] = ["203.0.113.11".parse().unwrap()];
+        let hosts: [IpAddr; 1] = ["10.20.0.11".parse().unwrap()];
         stage.leave("web", &hosts).await;
         stage.delete_service("web").await;
         stage.start().await;
