@@ -210,6 +210,9 @@ pub(crate) fn rules(configuration: &Configuration) -> CloudRules {
     };
     for cloud in &configuration.clouds {
         rules.guards.insert(cloud.name.clone(), cloud.guard.clone());
+        if let Some(account) = cloud.account.clone() {
+            rules.accounts.insert(cloud.name.clone(), account);
+        }
         if let Some(selector) = &cloud.selector {
             let selector = selector.clone();
             rules.selectors.insert(cloud.name.clone(), selector);

@@ -20,6 +20,7 @@
 //!
 //! Start reading at [`manager`].
 
+pub mod accounts;
 pub mod certificates;
 pub mod chores;
 pub mod clients;

@@ -15,6 +15,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use tracing::debug;
 
+use crate::accounts::{AccountKey, Accounts};
 use crate::election::{Fence, Fenced};
 use crate::stop::Stop;
 use crate::wellbeing::{Purpose, Wellbeing, answers_apart};
@@ -59,21 +60,30 @@ struct Desk {
     cloud: Arc<dyn Cloud>,
     fence: Fence,
     wellbeing: Wellbeing,
+    accounts: Accounts,
 }
 
 impl Lookups {
     /// Starts the flights to one cloud. They end with `stop`, or when nobody can ask any more.
     pub fn start(cloud: Arc<dyn Cloud>, fence: Fence, stop: &Stop) -> Self {
-        Self::noting(Wellbeing::default(), cloud, fence, stop)
+        let (wellbeing, accounts) = (Wellbeing::default(), Accounts::default());
+        Self::noting(wellbeing, accounts, cloud, fence, stop)
     }
 
-    /// The same, noting there how the cloud is.
-    pub fn noting(wellbeing: Wellbeing, cloud: Arc<dyn Cloud>, fence: Fence, stop: &Stop) -> Self {
+    /// The same, noting there how the cloud is, and what is seen of its account.
+    pub fn noting(
+        wellbeing: Wellbeing,
+        accounts: Accounts,
+        cloud: Arc<dyn Cloud>,
+        fence: Fence,
+        stop: &Stop,
+    ) -> Self {
         let apart = answers_apart(&cloud);
         let desk = Desk {
             cloud,
             fence,
             wellbeing,
+            accounts,
         };
         let flights = |kind| {
             let (questions, waiting) = mpsc::channel(QUEUE_LIMIT);
@@ -227,8 +237,9 @@ impl Desk {
             tokio::time::timeout(FLIGHT_DEADLINE, answers).await
         };
         let name = self.cloud.name();
-        match self.fence.during(flight).await {
-            Err(fenced) => all(&|| Lookup::CannotTell(not_asked(fenced.clone()))),
+        let account = AccountKey::of(&self.cloud);
+        let answers = match self.fence.during(flight).await {
+            Err(fenced) => return all(&|| Lookup::CannotTell(not_asked(fenced.clone()))),
             Ok(Err(_)) => {
                 let text = format!("looking up machines in {name} takes too long");
                 all(&|| Lookup::CannotTell(CloudError::new(CloudErrorKind::Unavailable, &*text)))
@@ -244,7 +255,9 @@ impl Desk {
                 }
                 answers
             }
-        }
+        };
+        self.accounts.saw(&self.cloud, account, nodes, &answers);
+        answers
     }
 
     fn note(&self, trouble: Option<&CloudError>) {

@@ -12,6 +12,7 @@ use bowline_core::{Cloud, CloudError, CloudName, Lookup, Node, Ownership, Voice}
 use futures::future::join_all;
 use tracing::info;
 
+use crate::accounts::Accounts;
 use crate::election::Fence;
 use crate::lookups::Lookups;
 use crate::machines::Machines;
@@ -56,14 +57,21 @@ impl Owners {
     }
 
     /// All clouds of `referee` that know machines; `fence` is in front of the questions to them, and what becomes of
-    /// those is noted in `wellbeing`.
-    pub fn asking(referee: &Referee, wellbeing: &Wellbeing, fence: &Fence, stop: &Stop) -> Self {
+    /// those is noted in `wellbeing` and `accounts`.
+    pub fn asking(
+        referee: &Referee,
+        wellbeing: &Wellbeing,
+        accounts: &Accounts,
+        fence: &Fence,
+        stop: &Stop,
+    ) -> Self {
         let knowing = referee
             .clouds()
             .iter()
             .filter(|it| it.instances().is_some());
         let lookups = knowing.map(|cloud: &Arc<dyn Cloud>| {
-            Lookups::noting(wellbeing.clone(), cloud.clone(), fence.clone(), stop)
+            let (wellbeing, accounts) = (wellbeing.clone(), accounts.clone());
+            Lookups::noting(wellbeing, accounts, cloud.clone(), fence.clone(), stop)
         });
         Self::new(lookups, referee.clone())
     }

@@ -23,6 +23,8 @@ pub struct CloudRules {
     pub guard: GuardPolicy,
     /// What the deletion guards of these clouds insist on.
     pub guards: BTreeMap<CloudName, GuardPolicy>,
+    /// The fingerprints of the accounts of these clouds, as the operator says (`account`).
+    pub accounts: BTreeMap<CloudName, String>,
     /// The nodes of these clouds.
     pub selectors: BTreeMap<CloudName, Selector>,
 }

@@ -77,6 +77,8 @@ struct Failure {
 struct Watched {
     cloud: Weak<dyn Cloud>,
     failing: BTreeMap<Purpose, Failure>,
+    /// What contradicts that its account is the cluster's.
+    contradiction: Option<String>,
 }
 
 /// How all clouds of the process are. Clones share it.
@@ -94,6 +96,7 @@ impl Wellbeing {
             let watched = same.unwrap_or_else(|| Watched {
                 cloud: Arc::downgrade(cloud),
                 failing: BTreeMap::new(),
+                contradiction: None,
             });
             all.insert(cloud.name().clone(), watched);
         }
@@ -152,6 +155,16 @@ impl Wellbeing {
         (failure.kind, failure.text, failure.last) = (error.kind(), error.chain(), now);
     }
 
+    /// What contradicts that the account of that cloud is the cluster's; none if nothing does.
+    pub fn note_account(&self, cloud: &Arc<dyn Cloud>, contradiction: Option<String>) {
+        let mut all = self.lock();
+        let watched = all.get_mut(cloud.name());
+        if let Some(watched) = watched.filter(|it| Weak::ptr_eq(&it.cloud, &Arc::downgrade(cloud)))
+        {
+            watched.contradiction = contradiction;
+        }
+    }
+
     /// How that cloud is.
     pub fn of(&self, cloud: &CloudName) -> Condition {
         match self.lock().get(cloud) {
@@ -180,20 +193,25 @@ impl Watched {
         }
         let heard = |it: &(&Purpose, &Failure)| it.1.last.elapsed() <= FORGOTTEN_AFTER;
         let failing: Vec<_> = self.failing.iter().filter(heard).collect();
-        if failing.is_empty() {
+        if failing.is_empty() && self.contradiction.is_none() {
             return Condition::Well;
         }
-        let kinds: Vec<String> = failing
+        let kinds = failing
             .iter()
-            .map(|(purpose, it)| format!("{} ({})", it.kind.reason(), purpose.words()))
+            .map(|(purpose, it)| format!("{} ({})", it.kind.reason(), purpose.words()));
+        let contradicted = self.contradiction.iter();
+        let kinds: Vec<String> = kinds
+            .chain(
+                contradicted
+                    .clone()
+                    .map(|_| "AccountContradicted".to_owned()),
+            )
             .collect();
-        let text: Vec<String> = failing
-            .iter()
-            .map(|(purpose, it)| {
-                let lasting = age(it.since);
-                format!("{} for {lasting}: {}", purpose.words(), it.text)
-            })
-            .collect();
+        let text = failing.iter().map(|(purpose, it)| {
+            let lasting = age(it.since);
+            format!("{} for {lasting}: {}", purpose.words(), it.text)
+        });
+        let text: Vec<String> = text.chain(contradicted.cloned()).collect();
         Condition::Failing {
             kinds: kinds.join(", "),
             text: text.join("; "),

@@ -241,6 +241,15 @@ pub enum DraftError {
     /// It depends on which Services exist: a consistent list of them is needed ([`Wish::living`]).
     #[error("a consistent list of Services is needed")]
     NeedsServices,
+    /// What it rests on is not proven: the credentials may see another account. Given by whoever asked for the draft,
+    /// not by a cloud.
+    #[error("waiting for {what}")]
+    Account {
+        /// What for, in words that follow "waiting for".
+        what: String,
+        /// When to try again.
+        after: Duration,
+    },
     /// Not now; that is no failure.
     #[error("waiting for {what}")]
     Later {

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use crate::ipam::Networks;
 use crate::routes::Routes;
 use crate::{
-    Balancers, Chores, CloudError, LabelSync, Lookup, News, Node, Page, ServingCertificates,
-    Trouble,
+    Balancers, Chores, CloudError, LabelSync, Lookup, News, Node, Page, Secret,
+    ServingCertificates, Trouble,
 };
 
 /// A future of a capability's method; capabilities are used behind pointers.
@@ -116,6 +116,13 @@ pub trait Cloud: Send + Sync + 'static {
         Ok(())
     }
 
+    /// What tells its account from others: endpoint, zone, project and as much of the credentials as that takes (made by
+    /// [`account_identity`](crate::account_identity)). It changes with the credentials in use, not before what they
+    /// sign. None if it has no account. Answers from memory.
+    fn account(&self) -> Option<Secret> {
+        None
+    }
+
     /// The next thing that people should hear of after the one of that number; the manager writes an
     /// event about it. Waits for as long as there is none.
     fn next_trouble(&self, after: u64) -> BoxFuture<'_, Trouble> {
@@ -205,7 +212,15 @@ pub trait Instances: Send + Sync {
         self.lookup(nodes)
     }
 
-    /// A cheap read that succeeds only if the cloud answers and the credentials hold.
+    /// Whether the operator describes the machine of that node, so that nobody asks for it: what is said about it
+    /// then proves nothing about the account. Makes no call.
+    fn is_declared(&self, node: &Node) -> bool {
+        let _ = node;
+        false
+    }
+
+    /// A cheap read that succeeds only if the cloud answers and the credentials hold. Whether they see the right
+    /// account is not its business.
     fn canary(&self) -> BoxFuture<'_, Result<(), CloudError>>;
 }
 

@@ -8,14 +8,25 @@
 //!              ├── machine seen again ──▶ forgotten                   └──▶ hold, with the reason
 //!              └── no answer, or the canary failed ──▶ the look no longer counts
 //! ```
+//!
+//! While the [account](crate::AccountProof) is not proven, nothing is gone; unless all machines of the cloud are, and a
+//! long proof ([`LONG_LOOKS`]) says so. Looks and budget are measured in monotonic time, which the caller gives: a clock
+//! on the wall that jumps makes nothing happen earlier or later. Only the age of a node when it is first suspected is a
+//! matter of dates.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 use std::time::Duration;
 
-use jiff::Timestamp;
-
+use crate::account::{CONFIRM_GONE, Trust};
 use crate::{Evidence, Node, Ready};
+
+/// Looks of the long proof: what an account that is not proven has to say again and again …
+pub const LONG_LOOKS: u32 = 10;
+/// … over so long …
+pub const LONG_TIME: Duration = Duration::from_secs(10 * 60);
+/// … in looks that count only if they are so far apart: a check read belongs to each.
+pub const LONG_APART: Duration = Duration::from_secs(60);
 
 /// What the guard insists on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,6 +64,17 @@ impl GuardPolicy {
         self.budget_floor
             .max(nodes.saturating_mul(self.budget_percent) / 100)
     }
+}
+
+/// A look at a cloud, which said that a machine is gone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Look {
+    /// What it said; its date is for people.
+    pub evidence: Evidence,
+    /// When, in monotonic time since any beginning that all looks of the guard share.
+    pub at: Duration,
+    /// How far that is to be trusted.
+    pub trust: Trust,
 }
 
 /// What the guard says about a node whose machine seems to be gone.
@@ -93,16 +115,25 @@ pub enum HoldReason {
     NodeTooYoung,
     /// Too many nodes were deleted in the last minutes.
     BudgetSpent,
+    /// Nothing proves that the credentials see the cluster's account.
+    AccountUnproven,
+    /// They see another account.
+    AccountContradicted,
+    /// All machines of an account that is not proven seem to be gone, but not for long enough.
+    LongProofPending,
 }
 
 impl HoldReason {
     /// All of them.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 8] = [
         Self::SecondLookPending,
         Self::CloudUnproven,
         Self::NodeReady,
         Self::NodeTooYoung,
         Self::BudgetSpent,
+        Self::AccountUnproven,
+        Self::AccountContradicted,
+        Self::LongProofPending,
     ];
 
     /// A stable name for events and metric labels.
@@ -113,6 +144,9 @@ impl HoldReason {
             Self::NodeReady => "NodeReady",
             Self::NodeTooYoung => "NodeTooYoung",
             Self::BudgetSpent => "BudgetSpent",
+            Self::AccountUnproven => "AccountUnproven",
+            Self::AccountContradicted => "AccountContradicted",
+            Self::LongProofPending => "LongProofPending",
         }
     }
 
@@ -124,7 +158,25 @@ impl HoldReason {
 
 impl fmt::Display for HoldReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let long = LONG_TIME.as_secs() / 60;
         f.write_str(match self {
+            Self::AccountUnproven => {
+                "nothing proves that the credentials see the cluster's account, which event \
+                 AccountUnproven on the lease explains"
+            }
+            Self::AccountContradicted => {
+                "the credentials see another account, which event AccountContradicted on the \
+                 lease explains"
+            }
+            Self::LongProofPending => {
+                return write!(
+                    f,
+                    "the account is not proven, and all instances of the cloud seem to be gone: \
+                     {LONG_LOOKS} looks over at least {long} minutes have to confirm it; if you \
+                     know that the instance is gone, set annotation {CONFIRM_GONE} to \"true\" on \
+                     the node, and two looks are enough"
+                );
+            }
             Self::SecondLookPending => "a second look has to confirm it",
             Self::CloudUnproven => "the cloud did not answer a check read since the first look",
             Self::NodeReady => "the node is Ready",
@@ -140,15 +192,59 @@ pub struct Guard {
     policy: GuardPolicy,
     suspicions: BTreeMap<String, Suspicion>,
     /// Nodes (by uid) that were deleted, or may have been, and when; oldest first.
-    deletions: VecDeque<(Timestamp, String)>,
+    deletions: VecDeque<(Duration, String)>,
 }
 
 /// What is held against one node (by uid).
 #[derive(Clone, Debug)]
 struct Suspicion {
     first: Evidence,
+    /// When that was, in monotonic time.
+    since: Duration,
+    /// How old the node was then.
+    age: Duration,
     canary_passed: bool,
+    long: Option<LongProof>,
     told: Option<HoldReason>,
+}
+
+/// How far a long proof is.
+#[derive(Clone, Copy, Debug)]
+struct LongProof {
+    since: Duration,
+    last: Duration,
+    looks: u32,
+}
+
+impl Suspicion {
+    fn new(node: &Node, look: &Look) -> Self {
+        let age = look.evidence.at.duration_since(node.created);
+        Self {
+            first: look.evidence.clone(),
+            since: look.at,
+            // A node of the future is as young as can be.
+            age: Duration::try_from(age).unwrap_or_default(),
+            canary_passed: false,
+            long: None,
+            told: None,
+        }
+    }
+
+    /// Counts a look of the long proof; each wants a check read of its own.
+    fn count_long_look(&mut self, now: Duration) -> LongProof {
+        let long = self.long.get_or_insert(LongProof {
+            since: now,
+            last: now,
+            looks: 0,
+        });
+        let is_due = self.canary_passed && now.saturating_sub(long.last) >= LONG_APART;
+        if long.looks == 0 || is_due {
+            long.looks += 1;
+            long.last = now;
+            self.canary_passed = false;
+        }
+        *long
+    }
 }
 
 impl Guard {
@@ -174,22 +270,19 @@ impl Guard {
     ///
     /// A verdict to delete takes the node's share of the budget at once, and a further one for the
     /// same node no second share; [`Guard::refund`] gives it back.
-    pub fn gone(&mut self, node: &Node, evidence: Evidence, nodes: usize) -> Verdict {
-        let now = evidence.at;
+    pub fn gone(&mut self, node: &Node, look: Look, nodes: usize) -> Verdict {
+        let now = look.at;
         let suspicion = self
             .suspicions
             .entry(node.uid.clone())
-            .or_insert_with(|| Suspicion {
-                first: evidence.clone(),
-                canary_passed: false,
-                told: None,
-            });
-        if let Some((reason, wait)) = hold(&self.policy, node, suspicion, now) {
+            .or_insert_with(|| Suspicion::new(node, &look));
+        if let Some((reason, wait)) = hold(&self.policy, node, suspicion, &look) {
             return tell(suspicion, reason, wait);
         }
         let window = self.policy.budget_window;
-        self.deletions.retain(|(at, _)| !older(*at, now, window));
-        let is_other = |(_, uid): &(Timestamp, String)| *uid != node.uid;
+        self.deletions
+            .retain(|(at, _)| now.saturating_sub(*at) < window);
+        let is_other = |(_, uid): &(Duration, String)| *uid != node.uid;
         let others = self.deletions.iter().filter(|it| is_other(it)).count();
         if others >= self.policy.budget(nodes) {
             let oldest = self.deletions.iter().find(|it| is_other(it));
@@ -200,7 +293,7 @@ impl Guard {
         self.deletions.push_back((now, node.uid.clone()));
         Verdict::Delete(Proof {
             first: suspicion.first.clone(),
-            second: evidence,
+            second: look.evidence,
         })
     }
 
@@ -261,21 +354,41 @@ impl Guard {
 fn hold(
     policy: &GuardPolicy,
     node: &Node,
-    suspicion: &Suspicion,
-    now: Timestamp,
+    suspicion: &mut Suspicion,
+    look: &Look,
 ) -> Option<(HoldReason, Option<Duration>)> {
+    let now = look.at;
+    if look.trust != Trust::Long {
+        suspicion.long = None;
+    }
     let least_age = if node.is_uninitialized() {
         policy.uninitialized_age
     } else {
         policy.node_age
     };
+    let age = suspicion.age + now.saturating_sub(suspicion.since);
     if node.ready == Ready::True {
-        Some((HoldReason::NodeReady, None))
-    } else if !older(node.created, now, least_age) {
-        let wait = left(node.created, now, least_age);
-        Some((HoldReason::NodeTooYoung, Some(wait)))
-    } else if !older(suspicion.first.at, now, policy.looks_apart) {
-        let wait = left(suspicion.first.at, now, policy.looks_apart);
+        return Some((HoldReason::NodeReady, None));
+    }
+    if age < least_age {
+        return Some((
+            HoldReason::NodeTooYoung,
+            Some(least_age.saturating_sub(age)),
+        ));
+    }
+    match look.trust {
+        Trust::Unproven => return Some((HoldReason::AccountUnproven, None)),
+        Trust::Contradicted => return Some((HoldReason::AccountContradicted, None)),
+        Trust::Long => {
+            let long = suspicion.count_long_look(now);
+            let wait = left(long.since, now, LONG_TIME);
+            let is_over = long.looks >= LONG_LOOKS && wait.is_zero();
+            return (!is_over).then_some((HoldReason::LongProofPending, Some(wait)));
+        }
+        Trust::Full | Trust::Confirmed => {}
+    }
+    let wait = left(suspicion.since, now, policy.looks_apart);
+    if !wait.is_zero() {
         Some((HoldReason::SecondLookPending, Some(wait)))
     } else if !suspicion.canary_passed {
         Some((HoldReason::CloudUnproven, None))
@@ -291,14 +404,8 @@ fn tell(suspicion: &mut Suspicion, reason: HoldReason, wait: Option<Duration>) -
 }
 
 /// How long until `then` lies at least `age` before `now`.
-fn left(then: Timestamp, now: Timestamp, age: Duration) -> Duration {
-    let passed = Duration::try_from(now.duration_since(then)).unwrap_or_default();
-    age.saturating_sub(passed)
-}
-
-/// Whether `then` lies at least `age` before `now`.
-fn older(then: Timestamp, now: Timestamp, age: Duration) -> bool {
-    Duration::try_from(now.duration_since(then)).is_ok_and(|passed| passed >= age)
+fn left(then: Duration, now: Duration, age: Duration) -> Duration {
+    age.saturating_sub(now.saturating_sub(then))
 }
 
 #[cfg(test)]

@@ -23,6 +23,7 @@
 //! A provider implements [`Cloud`] and its capabilities; it never sees a Kubernetes client. The
 //! controllers ask and write; they never see a cloud's API.
 
+mod account;
 mod addresses;
 mod annotation;
 mod balancers;
@@ -60,7 +61,6 @@ mod selector;
 mod service;
 mod setting;
 pub mod shown;
-mod sight;
 mod sketch;
 mod source_ranges;
 mod taints;
@@ -68,6 +68,10 @@ pub mod targets;
 mod trouble;
 mod variable;
 
+pub use account::{
+    AccountHold, AccountProof, CONFIRM_GONE, FoundBy, Known, Looked, PlanBasis, ProvenBy, Trust,
+    account_hold, account_identity, remembers, trust,
+};
 pub use addresses::{AddressError, addresses_differ, desired_addresses};
 pub use annotation::{TAKE_OVER, nearest, unknown_annotations};
 pub use balancers::{
@@ -85,7 +89,9 @@ pub use chores::{Chores, Cluster, ClusterError, KEPT_BY_LABEL, Kept, KeptKind, K
 pub use cloud::{BoxFuture, Claim, Cloud, CloudName, CloudNameError, Instances, Voice};
 pub use duration::{format_duration, parse_duration};
 pub use error::{CloudError, CloudErrorKind, error_chain};
-pub use guard::{Guard, GuardPolicy, HoldReason, Proof, Verdict};
+pub use guard::{
+    Guard, GuardPolicy, HoldReason, LONG_APART, LONG_LOOKS, LONG_TIME, Look, Proof, Verdict,
+};
 pub use handled::{BalancerClouds, CLASS_PREFIX, Handling, Unserved};
 pub use ingress::{ingress_to_write, storable_ingress};
 pub use initialize::{Initialization, InitializeError, initialize};
@@ -118,7 +124,6 @@ pub use service::{
     Service, ServiceKey, ServicePort, TrafficPolicy,
 };
 pub use setting::{Origin, Setting, SettingError};
-pub use sight::{By, Sight, Unproven};
 pub use sketch::{Remark, Sketch};
 pub use source_ranges::{SOURCE_RANGES_ANNOTATION, allows_all, source_ranges};
 pub use taints::{with_shutdown, without_shutdown, without_uninitialized};

@@ -97,6 +97,22 @@ impl Thing {
             && self.object.name == wanted.object.name
             && covers(&self.attributes, &wanted.attributes)
     }
+
+    /// Whether its name or one of its attributes contains that text.
+    pub fn carries(&self, text: &str) -> bool {
+        let in_name = self.object.name.contains(text);
+        in_name || self.attributes.values().any(|it| has_text(it, text))
+    }
+}
+
+/// Whether a text is somewhere in there.
+fn has_text(value: &Value, text: &str) -> bool {
+    match value {
+        Value::String(it) => it.contains(text),
+        Value::Array(all) => all.iter().any(|it| has_text(it, text)),
+        Value::Object(all) => all.values().any(|it| has_text(it, text)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => false,
+    }
 }
 
 fn covers(found: &Map<String, Value>, wanted: &Map<String, Value>) -> bool {

@@ -1,8 +1,10 @@
 //! The one wall-clock handle. Everything else about time comes from tokio's clock.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 /// Tells the time of day.
 ///
@@ -17,6 +19,8 @@ enum Source {
     Simulated {
         start: Timestamp,
         origin: tokio::time::Instant,
+        /// How far somebody has set it, in seconds.
+        set: Arc<AtomicI64>,
     },
 }
 
@@ -31,7 +35,16 @@ impl Clock {
         Self(Source::Simulated {
             start,
             origin: tokio::time::Instant::now(),
+            set: Arc::default(),
         })
+    }
+
+    /// Sets a simulated clock, and all clones of it, forward or back by so many seconds, as somebody might do with that
+    /// of a machine. Does nothing to the clock of the machine.
+    pub fn set_by(&self, seconds: i64) {
+        if let Source::Simulated { set, .. } = &self.0 {
+            set.fetch_add(seconds, Ordering::Relaxed);
+        }
     }
 
     /// The time of day.
@@ -39,8 +52,11 @@ impl Clock {
         match &self.0 {
             #[expect(clippy::disallowed_methods, reason = "this is the one place that may")]
             Source::System => Timestamp::now(),
-            Source::Simulated { start, origin } => start
+            Source::Simulated { start, origin, set } => start
                 .saturating_add(origin.elapsed())
+                .and_then(|now| {
+                    now.saturating_add(SignedDuration::from_secs(set.load(Ordering::Relaxed)))
+                })
                 .unwrap_or(Timestamp::MAX),
         }
     }

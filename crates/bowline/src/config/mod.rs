@@ -76,6 +76,8 @@ pub(crate) struct CloudEntry {
     pub(crate) selector: Option<Selector>,
     /// What its deletion guard insists on.
     pub(crate) guard: GuardPolicy,
+    /// The fingerprint of its account, if the operator says that it is the right one.
+    pub(crate) account: Option<String>,
     /// Where its secrets are.
     pub(crate) mentions: Vec<Mention>,
     /// Where its settings are in the file.
@@ -131,6 +133,12 @@ fn fields() -> Vec<Field> {
             "guard",
             Kind::Object(guard::fields()),
             "What the deletion guard insists on before a Node of this cloud is deleted.",
+        ),
+        Field::new(
+            "account",
+            Kind::Text,
+            "The fingerprint of the cloud's account, which events `AccountUnproven` and `AccountContradicted` \
+             show: with it you confirm that the credentials in use see the account of this cluster.",
         ),
     ]);
     let services = Kind::object([Field::new(
@@ -233,6 +241,7 @@ fn cloud(
         provider: provider?,
         selector: text("nodeSelector").and_then(|it| Selector::parse(it).ok()),
         guard: value.get("guard").map(guard::read).unwrap_or_default(),
+        account: text("account").map(str::to_owned),
         mentions,
         path: format!("{path}.settings"),
         settings: settings?.clone(),

@@ -408,6 +408,7 @@ fn election(server: &Server) -> Elector {
         clock: Clock::simulated("2026-01-01T00:00:00Z".parse().unwrap()),
         random: Random::seeded(1),
         observer: Arc::new(()),
+        notes: crate::election::LeaseNotes::default(),
     })
 }
 

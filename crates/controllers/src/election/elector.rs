@@ -11,6 +11,7 @@ use kube::{Api, Client};
 use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 
 use super::fence::Fence;
+use super::notes::LeaseNotes;
 use super::record::{Act, Record, Sighting, decide};
 use super::terms::{ElectionError, LeaseName, Loss, Lost, Observer, Timing, Wait};
 
@@ -38,6 +39,8 @@ pub struct Candidate {
     pub random: Random,
     /// Hears what happens.
     pub observer: Arc<dyn Observer>,
+    /// What the Lease carries besides.
+    pub notes: LeaseNotes,
 }
 
 /// Competes for one Lease.
@@ -49,6 +52,7 @@ pub struct Elector {
     clock: Clock,
     random: Random,
     observer: Arc<dyn Observer>,
+    notes: LeaseNotes,
     fence: Fence,
     seen: Option<(Lease, Sighting)>,
     leading: bool,
@@ -95,6 +99,7 @@ impl Elector {
             clock,
             random,
             observer,
+            notes,
         } = candidate;
         observer.leading(&lease, false);
         let fence = Fence::closed(
@@ -111,6 +116,7 @@ impl Elector {
             clock,
             random,
             observer,
+            notes,
             fence,
             seen: None,
             leading: false,
@@ -311,6 +317,7 @@ impl Elector {
             .await?;
         let before = self.seen.take().map(|(_, sighting)| sighting);
         self.seen = found.map(|lease| {
+            self.notes.learn(&lease);
             let record = Record::from_spec(lease.spec.as_ref());
             (lease, Sighting::look(before, record, Instant::now()))
         });
@@ -359,6 +366,7 @@ impl Elector {
             },
         };
         record.write_to(lease.spec.get_or_insert_default());
+        self.notes.write_to(&mut lease);
         let parameters = PostParams::default();
         if exists {
             let request = self.api.replace(&self.lease.name, &parameters, &lease);

@@ -8,6 +8,7 @@
 mod elector;
 mod fence;
 mod migration;
+mod notes;
 mod record;
 mod set;
 mod terms;
@@ -18,6 +19,7 @@ mod tests;
 pub use elector::{Candidate, Elector, Held};
 pub use fence::{Fence, Fenced};
 pub use migration::{BadMigration, Migration, MigrationEntry, Placement};
+pub use notes::{LeaseNotes, NOTES};
 pub use record::{Act, Record, Sighting, decide};
 pub use set::{HeldSet, Interrupted, LeaseSet};
 pub use terms::{ElectionError, LeaseName, Loss, Lost, Observer, Timing, Wait};

@@ -200,6 +200,7 @@ impl World {
             clock,
             random: self.random.fork(),
             observer,
+            notes: LeaseNotes::default(),
         })
     }
 

@@ -33,11 +33,12 @@ impl Explanation {
             .iter()
             .find(|it| it.candidate.name.as_str() == owner);
         match of_owner?.answer.as_ref()? {
-            Answer::Gone(_) => Some(
+            Answer::Gone(_) => Some(format!(
                 "The Node is deleted when the deletion guard is satisfied: it is NotReady, and the cloud has said \
-                 twice that the machine is gone. Events on the Node tell what holds it back."
-                    .to_owned(),
-            ),
+                 twice that the machine is gone. Events on the Node tell what holds it back. If its machine is alive, \
+                 the credentials of cloud {owner} are of another account, project or zone; then events \
+                 AccountContradicted or AccountUnproven on the lease say so, and nothing is deleted."
+            )),
             Answer::CannotTell(_) => Some(format!(
                 "Let cloud {owner} answer again: credentials, network, quota. Until then the node stays as it is."
             )),

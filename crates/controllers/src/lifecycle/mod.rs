@@ -15,6 +15,7 @@ use bowline_core::{Cloud, CloudName, Guard, GuardPolicy};
 use futures::future::join_all;
 use tokio::time::Instant;
 
+use crate::accounts::AccountKey;
 use crate::events::Recorder;
 use crate::lookups::Lookups;
 use crate::metrics::Metrics;
@@ -57,6 +58,10 @@ pub struct CloudState {
     guard: Guard,
     /// Whom the guard's looks were at.
     cloud: Weak<dyn Cloud>,
+    /// With which credentials.
+    account: Option<AccountKey>,
+    /// When the guard's time began.
+    begun: Instant,
     /// Nodes (by uid) whose deletion was announced.
     announced: BTreeSet<String>,
     /// Nodes (by uid) about which the cloud could not tell when it was last asked.
@@ -68,6 +73,8 @@ impl CloudState {
         Self {
             guard: Guard::default(),
             cloud: Arc::downgrade(cloud),
+            account: AccountKey::of(cloud),
+            begun: Instant::now(),
             announced: BTreeSet::new(),
             silent: BTreeSet::new(),
         }
@@ -80,6 +87,14 @@ impl CloudState {
         if !Weak::ptr_eq(&self.cloud, &cloud) {
             self.guard.forget_looks();
             self.cloud = cloud;
+        }
+    }
+
+    /// These credentials are in use. What others did not see says nothing.
+    fn look_with(&mut self, account: Option<AccountKey>) {
+        if self.account != account {
+            self.guard.forget_looks();
+            self.account = account;
         }
     }
 }

@@ -5,14 +5,15 @@ use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
 use bowline_core::{
-    Evidence, HoldReason, LifecycleAction, Lookup, Node, Proof, Taint, Verdict, error_chain,
-    needs_look, when_not_ready, with_shutdown, without_shutdown,
+    Evidence, HoldReason, LifecycleAction, Look, Lookup, Node, Proof, Taint, Trust, Verdict,
+    error_chain, needs_look, trust, when_not_ready, with_shutdown, without_shutdown,
 };
 use futures::StreamExt;
 use futures::stream;
 use tracing::{debug, info, warn};
 
 use super::{CloudState, LifecycleController, lock};
+use crate::accounts::AccountKey;
 use crate::events::{EventType, node_reference};
 use crate::lookups::Lookups;
 use crate::stop::Stop;
@@ -20,6 +21,14 @@ use crate::write::WriteError;
 
 /// So many nodes are asked about beside the others.
 const SILENT_LIMIT: usize = 10;
+/// What a round found besides the node itself.
+#[derive(Clone, Copy)]
+struct Base {
+    /// Nodes of the cloud.
+    count: usize,
+    /// Whether the machines of all of them seem to be gone.
+    all_gone: bool,
+}
 
 impl LifecycleController {
     /// Takes the shutdown taint from nodes that are Ready; no cloud is asked.
@@ -40,6 +49,8 @@ impl LifecycleController {
         let count = nodes.len();
         let suspects: Vec<Arc<Node>> = nodes.into_iter().filter(|it| needs_look(it)).collect();
         self.forget_others(cloud, &suspects);
+        let account = AccountKey::of(cloud.cloud());
+        self.state(cloud).look_with(account);
         let (silent, others) = self.apart(cloud, suspects);
         tokio::join!(
             self.look_at(
@@ -81,9 +92,17 @@ impl LifecycleController {
         asking: impl Future<Output = Vec<Lookup>>,
         stop: &Stop,
     ) {
+        let account = AccountKey::of(cloud.cloud());
         let Some(answers) = stop.unless_given(asking).await else {
             return;
         };
+        if AccountKey::of(cloud.cloud()) != account {
+            // Nobody knows whose answers these are.
+            return;
+        }
+        let is_gone = |it: &Lookup| matches!(it, Lookup::Gone(_));
+        let all_gone = nodes.len() == count && answers.iter().all(is_gone);
+        let base = Base { count, all_gone };
         for (node, answer) in nodes.iter().zip(&answers) {
             let mut state = self.state(cloud);
             if matches!(answer, Lookup::CannotTell(_)) {
@@ -97,7 +116,7 @@ impl LifecycleController {
                 self.count(&answer);
                 if !stop.is_given() {
                     let action = when_not_ready(&node, answer);
-                    self.act(cloud, node, action, count).await;
+                    self.act(cloud, node, action, base).await;
                 }
             })
             .await;
@@ -108,7 +127,7 @@ impl LifecycleController {
         nodes.filter(|it| self.owners.owns(cloud, it)).collect()
     }
 
-    async fn act(&self, cloud: &Lookups, node: Arc<Node>, action: LifecycleAction, nodes: usize) {
+    async fn act(&self, cloud: &Lookups, node: Arc<Node>, action: LifecycleAction, base: Base) {
         match action {
             LifecycleAction::Nothing => self.state(cloud).guard.present(&node.uid),
             LifecycleAction::Inconclusive => self.state(cloud).guard.inconclusive(&node.uid),
@@ -117,13 +136,28 @@ impl LifecycleController {
                 self.set_taints(node, taints).await;
             }
             LifecycleAction::Suspect(evidence) => {
-                self.judge(cloud, &node, evidence, nodes).await;
+                self.judge(cloud, &node, evidence, base).await;
             }
         }
     }
 
-    async fn judge(&self, cloud: &Lookups, node: &Node, evidence: Evidence, nodes: usize) {
-        let verdict = self.state(cloud).guard.gone(node, evidence, nodes);
+    async fn judge(&self, cloud: &Lookups, node: &Node, evidence: Evidence, base: Base) {
+        let accounts = &self.metrics.accounts;
+        let state = accounts.state(cloud.cloud());
+        let is_other = accounts.is_other(cloud.cloud());
+        let trust = trust(state, node, base.all_gone, is_other);
+        if trust != Trust::Full {
+            accounts.want(cloud.cloud());
+        }
+        let verdict = {
+            let mut state = self.state(cloud);
+            let look = Look {
+                evidence,
+                at: state.begun.elapsed(),
+                trust,
+            };
+            state.guard.gone(node, look, base.count)
+        };
         match verdict {
             Verdict::Hold { reason, news, wait } => {
                 if !news || reason.is_routine() {

@@ -10,8 +10,8 @@ use tracing::{error, info, warn};
 use super::{Manager, ManagerError};
 use crate::clients::{LEADER_ELECTION, LEADER_EVENTS};
 use crate::election::{
-    Candidate, Elector, Fence, HeldSet, Interrupted, LeaseName, LeaseSet, Lost, Migration,
-    Observer, Timing, Wait, hostname, identity,
+    Candidate, Elector, Fence, HeldSet, Interrupted, LeaseName, LeaseNotes, LeaseSet, Lost,
+    Migration, Observer, Timing, Wait, hostname, identity,
 };
 use crate::events::{EventType, Recorder, lease_reference};
 use crate::metrics::Metrics;
@@ -43,7 +43,8 @@ impl Manager {
         let election = &self.options().election;
         let held = election.held_leases();
         let term = self.candidacy();
-        let first = term.elector(self, election.lease(), Arc::new(term.announcer()));
+        let notes = self.metrics.accounts.notes();
+        let first = term.elector(self, election.lease(), Arc::new(term.announcer()), notes);
         let others = if held.is_empty() {
             Vec::new()
         } else {
@@ -56,7 +57,8 @@ impl Manager {
                 readiness,
                 told: Mutex::default(),
             });
-            let elector = |lease| term.elector(self, lease, holder.clone());
+            let notes = LeaseNotes::default;
+            let elector = |lease| term.elector(self, lease, holder.clone(), notes());
             held.into_iter().map(elector).collect()
         };
         Term {
@@ -70,7 +72,8 @@ impl Manager {
     pub(super) fn second_term(&self, migration: &Migration, grace: Duration) -> Term {
         let term = self.candidacy();
         let lease = self.second_lease(migration);
-        let elector = term.elector(self, lease, Arc::new(term.announcer()));
+        let notes = LeaseNotes::default();
+        let elector = term.elector(self, lease, Arc::new(term.announcer()), notes);
         Term {
             leases: LeaseSet::new(elector, Vec::new()),
             events: term.events,
@@ -188,7 +191,13 @@ struct Candidacy {
 }
 
 impl Candidacy {
-    fn elector(&self, manager: &Manager, lease: LeaseName, observer: Arc<dyn Observer>) -> Elector {
+    fn elector(
+        &self,
+        manager: &Manager,
+        lease: LeaseName,
+        observer: Arc<dyn Observer>,
+        notes: LeaseNotes,
+    ) -> Elector {
         Elector::new(Candidate {
             client: manager.clients.root(LEADER_ELECTION),
             lease,
@@ -197,6 +206,7 @@ impl Candidacy {
             clock: manager.clock.clone(),
             random: manager.random.clone(),
             observer,
+            notes,
         })
     }
 

@@ -13,6 +13,7 @@ use tracing::{debug, error, info, warn};
 use super::ManagerError;
 use super::placement::placed;
 use super::work::Work;
+use crate::accounts::{Keeper, KeeperParts};
 use crate::certificates::{CertificateController, CertificateParts};
 use crate::chores::{ChoresController, ChoresParts};
 use crate::clients::INFORMERS;
@@ -102,6 +103,7 @@ impl Shift<'_> {
         tasks.spawn(reporting);
         self.tell_troubles(&mut tasks, stop);
         let mut recorders = self.tell_news(&mut tasks, stop);
+        recorders.extend(self.keep_accounts(&owners, &mut tasks, stop));
         let mut names = Vec::new();
         let manager = self.work.manager;
         for known in placed(&self.line_up, self.work.place) {
@@ -149,9 +151,54 @@ impl Shift<'_> {
         self.line_up.clouds.iter().map(tell).collect()
     }
 
+    /// Looks at the accounts of clouds until they are proven; gives what writes about them.
+    fn keep_accounts(
+        &self,
+        owners: &Owners,
+        running: &mut JoinSet<()>,
+        stop: &Stop,
+    ) -> Vec<Recorder> {
+        if !self.work.place.speaks_for_the_manager() {
+            return Vec::new();
+        }
+        let manager = self.work.manager;
+        let clouds = self.line_up.clouds.iter();
+        let keep = |cloud: &Arc<dyn Cloud>| {
+            let mut all = owners.all().iter();
+            let recorder = self.recorder_of_its_own(cloud.provider(), "bowline");
+            let keeper = Keeper::new(KeeperParts {
+                cloud: cloud.clone(),
+                lookups: all.find(|it| it.cloud().name() == cloud.name()).cloned(),
+                referee: self.referee.clone(),
+                nodes: self.work.nodes.clone(),
+                accounts: manager.metrics.accounts.clone(),
+                wellbeing: manager.metrics.wellbeing.clone(),
+                recorder: recorder.clone(),
+                random: manager.random.fork(),
+                confirmed: self.confirmed(cloud),
+                lease: self.work.lease(),
+            });
+            running.spawn(keeper.run(stop.clone()));
+            recorder
+        };
+        clouds
+            .filter(|it| it.account().is_some())
+            .map(keep)
+            .collect()
+    }
+
+    /// The fingerprints that the operator confirms. One of a flag fits no other cloud's credentials.
+    fn confirmed(&self, cloud: &Arc<dyn Cloud>) -> Vec<String> {
+        let configured = self.line_up.rules.accounts.get(cloud.name());
+        let flag = &self.line_up.options.cloud.account_fingerprint;
+        let all = configured.into_iter().chain([flag]);
+        all.filter(|it| !it.is_empty()).cloned().collect()
+    }
+
     fn owners(&self, stop: &Stop) -> Owners {
         let wellbeing = &self.work.manager.metrics.wellbeing;
-        Owners::asking(&self.referee, wellbeing, &self.questions(), stop)
+        let accounts = &self.work.manager.metrics.accounts;
+        Owners::asking(&self.referee, wellbeing, accounts, &self.questions(), stop)
     }
 
     /// The fence in front of questions to clouds: an observer may ask as much as it likes.

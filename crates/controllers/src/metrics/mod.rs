@@ -4,6 +4,7 @@
 //! [`Metrics::new`] says so; a cloud's HTTP client registers its own through
 //! [`CloudRegistry`].
 
+mod accounts;
 mod calls;
 mod certificates;
 mod configuration;
@@ -22,6 +23,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use prometheus_client::registry::Registry;
 
+use crate::accounts::Accounts;
 use crate::wellbeing::Wellbeing;
 
 pub use calls::{BuildInfo, DelegatedMetrics, EventMetrics, HealthMetrics, RestMetrics};
@@ -89,6 +91,8 @@ pub struct Metrics {
     pub clouds: CloudMetrics,
     /// How each cloud is.
     pub wellbeing: Wellbeing,
+    /// Whose accounts the clouds' credentials see.
+    pub accounts: Accounts,
     /// Which controllers run.
     pub controllers: ControllerMetrics,
     /// Which configuration is in use.
@@ -123,6 +127,7 @@ impl Metrics {
             certificates: CertificateMetrics::register(&mut registry),
             clouds: CloudMetrics::register(&mut registry),
             wellbeing: wellbeing::register(&mut registry),
+            accounts: accounts::register(&mut registry),
             controllers: ControllerMetrics::register(&mut registry),
             configuration: ConfigurationMetrics::register(&mut registry),
             election: ElectionMetrics::register(&mut registry),

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bowline_core::ownership::Orphan;
 use bowline_core::{
-    Cloud, CloudError, InitializeError, Instance, Lookup, Node, Ownership, initialize,
+    AccountState, Cloud, CloudError, InitializeError, Instance, Lookup, Node, Ownership, initialize,
 };
 use tracing::{debug, info, warn};
 
@@ -23,6 +23,8 @@ const CLAIMED_TWICE: &str = "ProviderIDClaimedTwice";
 /// For so long after its creation a node that says itself which machine it has waits for older ones to be asked about. One
 /// question is answered sooner, and a cloud that does not answer holds up nobody for longer.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// Who describes a node, and what it knows.
+type Described = (Arc<dyn Cloud>, Box<Instance>);
 
 /// Why a turn failed; it is tried again.
 #[derive(Debug, thiserror::Error)]
@@ -90,7 +92,7 @@ impl NodeController {
         let written = Box::pin(self.writer.retry_conflicts(
             node.clone(),
             SyncError::is_conflict,
-            |node| self.execute(node, &instance),
+            |node| self.execute(node, &cloud, &instance),
         ))
         .await;
         match written {
@@ -98,7 +100,7 @@ impl NodeController {
             Ok(Some(written)) => {
                 // Noted before the watch brings it, so that no further turn works on the old one.
                 self.nodes.note(written);
-                self.publish(&node, &cloud);
+                self.publish(&node, cloud.name().as_str());
             }
             Ok(None) => {}
             Err(SyncError::Write(error)) if error.is_not_found() => {
@@ -113,7 +115,7 @@ impl NodeController {
     }
 
     /// The name of who describes the node and what it knows; none if the node is to be left alone.
-    async fn gather(&self, node: &Arc<Node>) -> Result<Option<(String, Box<Instance>)>, SyncError> {
+    async fn gather(&self, node: &Arc<Node>) -> Result<Option<Described>, SyncError> {
         let describer = match self.owners.find_describer(node).await {
             Ok(describer) => describer,
             Err(ownership @ Ownership::Undecided(_)) => {
@@ -127,14 +129,16 @@ impl NodeController {
                 return Ok(None);
             }
         };
-        let cloud = describer.lookups.cloud().name().to_string();
+        let described_by = describer.lookups.cloud();
+        let cloud = described_by.name().as_str();
         let answer = match describer.answer {
             Some(answer) => answer,
             None => describer.lookups.ask_one(node.clone()).await,
         };
         match answer {
+            Lookup::Found(_) if !self.is_the_clusters(node, described_by).await => Ok(None),
             Lookup::Found(instance) => match self.holder(node, &instance) {
-                None => Ok(Some((cloud, instance))),
+                None => Ok(Some((described_by.clone(), instance))),
                 Some(older) => {
                     self.leave_alone(node, &Ownership::Nobody(Orphan::ClaimedTwice(older)));
                     Ok(None)
@@ -185,11 +189,29 @@ impl NodeController {
         older.iter().any(|uid| asked.get_mut(uid).is_none())
     }
 
+    /// Whether nothing says that the account in which its machine was found is another cluster's. People are told once.
+    async fn is_the_clusters(&self, node: &Node, cloud: &Arc<dyn Cloud>) -> bool {
+        if self.metrics.accounts.first_look(cloud).await != AccountState::Contradicted {
+            return true;
+        }
+        let text = format!(
+            "Node is not initialised: the credentials of cloud {} seem to be of another account, which event \
+             AccountContradicted on the lease explains",
+            cloud.name()
+        );
+        if self.is_news(node, &text) {
+            warn!(node = node.name, "{text}");
+            self.tell(node, EventType::Warning, "AccountContradicted", &text);
+        }
+        false
+    }
+
     /// Marks and addresses first: a node is never schedulable without them, nor for a moment without a taint
     /// that keeps pods away.
     async fn execute(
         &self,
         node: Arc<Node>,
+        cloud: &Arc<dyn Cloud>,
         instance: &Instance,
     ) -> Result<Option<Arc<Node>>, SyncError> {
         if !node.is_uninitialized() {
@@ -209,6 +231,9 @@ impl NodeController {
                 ?label,
                 "a label of the cloud is not put on the node"
             );
+        }
+        if let Some(id) = &change.provider_id {
+            self.metrics.accounts.gives(cloud, id);
         }
         Ok(Some(self.writer.initialize(&node, &change).await?))
     }

@@ -51,6 +51,8 @@ pub struct CloudOptions {
     pub config_file: String,
     /// `--cluster-name`.
     pub cluster_name: String,
+    /// `--account-fingerprint`.
+    pub account_fingerprint: String,
     /// `--cluster-cidr`, as written.
     pub cluster_cidr: String,
     /// `--allow-untagged-cloud`.
@@ -391,6 +393,7 @@ fn cloud(values: &Values) -> CloudOptions {
         provider: values.text("cloud-provider"),
         config_file: values.text("cloud-config"),
         cluster_name: values.text("cluster-name"),
+        account_fingerprint: values.text("account-fingerprint"),
         cluster_cidr: values.text("cluster-cidr"),
         allow_untagged: values.switch("allow-untagged-cloud"),
         external_volume_plugin: values.text("external-cloud-volume-plugin"),

@@ -247,6 +247,13 @@ pub const FLAGS: &[Flag] = &[
         "Path of the cloud provider's configuration file. Empty for none.",
     ),
     Flag::new(
+        "account-fingerprint",
+        K::Text,
+        "",
+        C::Cloud,
+        "The fingerprint that event AccountUnproven or AccountContradicted on the lease shows: with it you confirm that the cloud's credentials see the account of this cluster. With --config, set account of the cloud instead.",
+    ),
+    Flag::new(
         "cluster-name",
         K::Text,
         "kubernetes",

@@ -22,7 +22,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bowline_core::routes::{Allowance, HeldBack, Neighbourhood, Question, Routes, Survey, decide};
-use bowline_core::{Cloud, CloudError, CloudErrorKind, Node};
+use bowline_core::{AccountState, Cloud, CloudError, CloudErrorKind, Node};
 use bowline_http::{Clock, Random};
 use futures::FutureExt as _;
 use futures::future::join_all;
@@ -276,6 +276,12 @@ impl RouteController {
     }
 
     async fn look(&self, desk: &Desk<'_>, question: &Question) -> Result<Survey, CloudError> {
+        let accounts = &self.parts.metrics.accounts;
+        if accounts.first_look(desk.cloud).await == AccountState::Contradicted {
+            let text = "the credentials seem to be of another account, which event \
+                        AccountContradicted on the lease explains";
+            return Err(CloudError::new(CloudErrorKind::Unavailable, text));
+        }
         let survey = desk.routes.survey(question);
         let seen = guarded(&self.parts.questions, "looking at the routes", survey).await;
         let seen = seen.flatten();

@@ -7,7 +7,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use bowline_core::{Balancers, CloudName, Handling, Marked, Service, ServiceKey, Whose};
+use bowline_core::{
+    AccountState, Balancers, CloudName, Handling, Marked, Service, ServiceKey, Whose,
+};
 use tracing::{info, warn};
 
 use super::ServiceController;
@@ -53,7 +55,8 @@ impl ServiceController {
                 if told.insert(id.clone()) {
                     self.tell_orphan(cloud, orphan);
                 }
-                let remove = self.options.remove_orphans && !self.clouds.is_observing();
+                let is_ours = self.account_state(cloud) != AccountState::Contradicted;
+                let remove = self.options.remove_orphans && !self.clouds.is_observing() && is_ours;
                 let is_lost = self.parts.services.is_lost(&orphan.marked.service_uid);
                 let is_orphan =
                     orphan.misplaced.is_none() && orphan.marked.whose == Whose::Ours && !is_lost;

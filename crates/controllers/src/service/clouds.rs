@@ -49,7 +49,9 @@ impl Trouble for DraftError {
     fn trouble(&self) -> Option<&CloudError> {
         match self {
             Self::Cloud(error) => Some(error),
-            Self::Elsewhere | Self::NeedsServices | Self::Later { .. } => None,
+            Self::Elsewhere | Self::NeedsServices | Self::Account { .. } | Self::Later { .. } => {
+                None
+            }
         }
     }
 }
@@ -116,7 +118,7 @@ impl Clouds {
         self.cloud(name)?.balancers()
     }
 
-    fn cloud(&self, name: &CloudName) -> Option<&Arc<dyn Cloud>> {
+    pub(super) fn cloud(&self, name: &CloudName) -> Option<&Arc<dyn Cloud>> {
         let mut clouds = self.referee.clouds().iter();
         clouds.find(|it| it.name() == name)
     }

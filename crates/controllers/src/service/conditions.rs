@@ -35,6 +35,14 @@ pub(super) fn removing() -> Condition {
     condition("False", "Removing", "Its load balancer is removed".into())
 }
 
+/// The reason that announces a removal.
+pub(super) const REMOVING: &str = "Removing";
+
+/// The load balancer is about to be removed.
+pub(super) fn removing() -> Condition {
+    condition("False", REMOVING, "Deleting load balancer".into())
+}
+
 /// Something is being waited for.
 pub(super) fn waiting(message: String) -> Condition {
     condition("False", "Waiting", message)

@@ -92,6 +92,8 @@ struct Known {
     /// Whether the last plan found something wrong with what is wanted, or failed for
     /// what may be a lack.
     troubled: bool,
+    /// Whether the removal of its load balancer was begun.
+    removing: bool,
     /// The work that was announced and has not ended yet, by the reason of its event.
     announced: Option<&'static str>,
     /// What was told when a plan was last carried out to its end.
@@ -152,6 +154,7 @@ impl Memory {
             published: BTreeMap::new(),
             errand: None,
             troubled: false,
+            removing: false,
             announced: None,
             told: BTreeSet::new(),
             telling: BTreeSet::new(),
@@ -172,6 +175,14 @@ impl Memory {
             .values()
             .map(|it| it.service.uid.clone())
             .collect()
+    }
+
+    pub(super) fn set_removing(&self, key: &ServiceKey, removing: bool) {
+        self.with(key, |known| known.removing = removing);
+    }
+
+    pub(super) fn is_removing(&self, key: &ServiceKey) -> bool {
+        self.with(key, |known| known.removing).unwrap_or_default()
     }
 
     pub(super) fn set_troubled(&self, key: &ServiceKey, troubled: bool) {

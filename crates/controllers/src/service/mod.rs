@@ -12,6 +12,7 @@
 //! holds no worker: its run is put aside and gone on with when it is due, unless the Service or
 //! its members have changed meanwhile; then the plan is made anew.
 
+mod account;
 mod audit;
 mod clouds;
 mod conditions;
@@ -189,6 +190,7 @@ impl ServiceController {
             self.queue.serve(at_once, &stop, turn),
             self.follow_nodes(&stop),
             self.look_twice(&stop),
+            self.follow_accounts(&stop),
             join_all(sweeps)
         );
         while learning.join_next().await.is_some() {}

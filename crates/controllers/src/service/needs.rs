@@ -13,6 +13,7 @@ use tokio::time::timeout;
 use tracing::{info, warn};
 
 use super::ServiceController;
+use crate::accounts::AccountKey;
 use crate::consistent;
 use crate::endpoints::{SliceChange, concerned, depends_on_endpoints, endpoints};
 use crate::events::EventType;
@@ -69,12 +70,23 @@ impl ServiceController {
         Err(DraftError::Later { what, after: LATER })
     }
 
-    /// What is to be done, by a cloud that is given a consistent list of Services if it asks for one.
+    /// What is to be done, unless that would rest on an account that is not proven.
     pub(super) async fn drafted(
         &self,
-        cloud: &CloudName,
+        name: &CloudName,
         wish: &mut Wish,
     ) -> Result<Draft, DraftError> {
+        let Some(cloud) = self.clouds.cloud(name) else {
+            return self.draft_knowing(name, wish).await;
+        };
+        let key = AccountKey::of(cloud);
+        wish.account = self.accounts().state(cloud);
+        let drafted = self.draft_knowing(name, wish).await;
+        self.check_account(cloud, wish, key, drafted)
+    }
+
+    /// What is to be done, by a cloud that is given a consistent list of Services if it asks for one.
+    async fn draft_knowing(&self, cloud: &CloudName, wish: &mut Wish) -> Result<Draft, DraftError> {
         match self.clouds.draft(cloud, wish).await {
             Err(needs @ DraftError::NeedsServices) if wish.living.is_none() => {
                 let list = consistent::uids::<Service>(&self.parts.reader);

@@ -20,6 +20,7 @@ pub use self::cluster::PreviewError;
 use self::cluster::Seen;
 pub use self::documents::{Document, DocumentError, documents};
 use super::clouds::Clouds;
+use crate::accounts::Accounts;
 use crate::election::Fence;
 use crate::endpoints::{Slice, depends_on_endpoints, endpoints};
 use crate::machines::Machines;
@@ -88,7 +89,8 @@ pub async fn preview(
 async fn settle(referee: &Referee, nodes: &Sighting<Node>) -> Vec<String> {
     let (_handle, stop) = stop_signal();
     // Who only looks may ask as much as it likes.
-    let owners = Owners::asking(referee, &Wellbeing::default(), &Fence::open(), &stop);
+    let (wellbeing, accounts) = (Wellbeing::default(), Accounts::default());
+    let owners = Owners::asking(referee, &wellbeing, &accounts, &Fence::open(), &stop);
     let nodes: Vec<Arc<Node>> = nodes.objects.values().cloned().collect();
     let mut open: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for (node, why) in owners.settle_once(&nodes).await {
@@ -262,9 +264,11 @@ impl Stage {
             Err(DraftError::Elsewhere) => {
                 blank.without_plan(Outlook::NotOurs, DraftError::Elsewhere.to_string())
             }
-            Err(later @ (DraftError::NeedsServices | DraftError::Later { .. })) => {
-                blank.without_plan(Outlook::Problems, later.to_string())
-            }
+            Err(
+                later @ (DraftError::NeedsServices
+                | DraftError::Account { .. }
+                | DraftError::Later { .. }),
+            ) => blank.without_plan(Outlook::Problems, later.to_string()),
             Err(DraftError::Cloud(error)) => {
                 let message = format!("the cloud could not be read: {}", error.chain());
                 blank.without_plan(Outlook::Failed, message)

@@ -384,7 +384,13 @@ impl ServiceController {
         }
     }
 
-    fn tell_once(&self, service: &Service, kind: EventType, reason: &'static str, text: &str) {
+    pub(super) fn tell_once(
+        &self,
+        service: &Service,
+        kind: EventType,
+        reason: &'static str,
+        text: &str,
+    ) {
         if self.memory.is_news(&service.key, reason, text) {
             self.tell(service, kind, reason, text);
         }

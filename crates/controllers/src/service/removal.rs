@@ -150,7 +150,7 @@ impl ServiceController {
             .filter(|cloud| waiting.as_ref() != Some(*cloud))
             .map(|cloud| self.draft_removal(service, cloud))
             .collect();
-        let mut open = None;
+        let (mut open, mut held, mut is_found) = (None, None, false);
         loop {
             let looked = match errand.take() {
                 Some(errand) => Ok(errand),
@@ -168,6 +168,10 @@ impl ServiceController {
                     open.get_or_insert(Ok(Outcome::Later(after)));
                     continue;
                 }
+                Err(DraftError::Account { what, after }) => {
+                    held.get_or_insert((what, after));
+                    continue;
+                }
                 Err(DraftError::NeedsServices) => {
                     open.get_or_insert(Ok(Outcome::Later(SERVICES_PAUSE)));
                     continue;
@@ -177,6 +181,7 @@ impl ServiceController {
                     continue;
                 }
             };
+            is_found |= !errand.run.plan().found.is_empty();
             if self.clouds.is_observing() {
                 self.show(&errand);
                 continue;
@@ -189,6 +194,12 @@ impl ServiceController {
                     withdrawn.extend(errand.executor.publication().withdrawn);
                 }
             }
+        }
+        // One of several clouds had it: the others need not be asked whether they would know it.
+        if let Some((what, after)) = held.filter(|_| !is_found) {
+            self.tell_waiting(service, &format!("waiting for {what}"))
+                .await;
+            open.get_or_insert(Ok(Outcome::Later(after)));
         }
         match open {
             None => Ok(TornDown::Entirely(withdrawn)),

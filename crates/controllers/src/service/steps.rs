@@ -32,6 +32,10 @@ impl ServiceController {
         let mut errand = errand;
         // What was found before anything is done is worth as much as what comes of doing it.
         self.publish_annotations(&mut errand).await?;
+        if errand.wish.goal == Goal::Absent && errand.run.next_step().is_some() {
+            let (service, cloud) = (errand.wish.service.clone(), errand.cloud.clone());
+            self.announce_removal(&service, &cloud).await;
+        }
         while let Some(step) = errand.run.next_step() {
             if stop.is_given() {
                 return Ok(Ran::Not(Outcome::Stopped));

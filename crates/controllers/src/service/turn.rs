@@ -170,6 +170,7 @@ impl ServiceController {
         }
         self.memory.remember(&service, std::slice::from_ref(cloud));
         let service = self.hold(service).await?;
+        self.memory.set_removing(&service.key, false);
         let waiting = match self.still_good(errand, Goal::Present) {
             Some(errand) => match self.not_yet(errand) {
                 Ok(errand) => Some(errand),
@@ -186,7 +187,7 @@ impl ServiceController {
                     return Ok(Outcome::Done);
                 }
                 Err(DraftError::NeedsServices) => return Ok(Outcome::Later(SERVICES_PAUSE)),
-                Err(DraftError::Later { what, after }) => {
+                Err(DraftError::Later { what, after } | DraftError::Account { what, after }) => {
                     self.tell_waiting(&service, &format!("waiting for {what}"))
                         .await;
                     return Ok(Outcome::Later(after));

@@ -1,5 +1,6 @@
 use super::*;
 use crate::node::examples::fresh_node;
+use jiff::Timestamp;
 use proptest::prelude::*;
 
 const HOUR: i64 = 3600;
@@ -9,10 +10,22 @@ fn at(seconds: i64) -> Timestamp {
     Timestamp::new(seconds, 0).unwrap()
 }
 
-fn gone(seconds: i64) -> Evidence {
-    Evidence {
-        text: "GET server answered 404".into(),
-        at: at(seconds),
+fn gone(seconds: i64) -> Look {
+    Look {
+        evidence: Evidence {
+            text: "GET server answered 404".into(),
+            at: at(seconds),
+        },
+        at: Duration::from_secs(seconds.unsigned_abs()),
+        trust: Trust::Full,
+    }
+}
+
+/// The same, trusted only so far.
+fn trusted(trust: Trust, seconds: i64) -> Look {
+    Look {
+        trust,
+        ..gone(seconds)
     }
 }
 
@@ -48,8 +61,8 @@ fn two_looks_and_a_check_between_them_are_proof() {
         HoldReason::SecondLookPending
     );
     let proof = Proof {
-        first: gone(HOUR),
-        second: gone(HOUR + 10),
+        first: gone(HOUR).evidence,
+        second: gone(HOUR + 10).evidence,
     };
     assert_eq!(
         guard.gone(&node, gone(HOUR + 10), 1),
@@ -261,6 +274,99 @@ fn a_hold_says_how_long_it_lasts_where_that_is_a_matter_of_time() {
         wait(&mut guard, HOUR + 80, "d"),
         (HoldReason::BudgetSpent, Some(540))
     );
+}
+
+#[test]
+fn proof_case_40_a_clock_that_jumps_makes_nothing_happen_earlier_or_later() {
+    for jump in [-HOUR, 0, HOUR, 24 * HOUR] {
+        let mut guard = Guard::default();
+        let node = silent_node("u");
+        let jumped = |seconds: i64| {
+            let mut look = gone(seconds);
+            look.evidence.at = at(seconds + jump);
+            look
+        };
+        guard.gone(&node, gone(HOUR), 1);
+        guard.canary(true);
+        let second = guard.gone(&node, jumped(HOUR + 9), 1);
+        assert_eq!(held(second), HoldReason::SecondLookPending, "{jump}");
+        let third = guard.gone(&node, jumped(HOUR + 10), 1);
+        assert!(matches!(third, Verdict::Delete(_)), "{jump}: {third:?}");
+        // The budget: three in ten minutes, whatever the date is meanwhile.
+        for uid in ["v", "w", "x"] {
+            guard.gone(&silent_node(uid), jumped(HOUR + 20), 1);
+        }
+        guard.canary(true);
+        for uid in ["v", "w"] {
+            guard.gone(&silent_node(uid), jumped(HOUR + 30), 1);
+        }
+        let spent = guard.gone(&silent_node("x"), gone(HOUR + 30), 1);
+        assert_eq!(held(spent), HoldReason::BudgetSpent);
+        let spent = guard.gone(&silent_node("x"), jumped(HOUR + 609), 1);
+        assert_eq!(held(spent), HoldReason::BudgetSpent);
+        let freed = guard.gone(&silent_node("x"), jumped(HOUR + 610), 1);
+        assert!(matches!(freed, Verdict::Delete(_)), "{freed:?}");
+    }
+}
+
+#[test]
+fn an_account_that_is_not_proven_proves_nothing_gone() {
+    let mut guard = Guard::default();
+    let node = silent_node("u");
+    for (trust, reason) in [
+        (Trust::Unproven, HoldReason::AccountUnproven),
+        (Trust::Contradicted, HoldReason::AccountContradicted),
+    ] {
+        for round in 0..200 {
+            let look = trusted(trust, HOUR + 60 * round);
+            assert_eq!(held(guard.gone(&node, look, 1)), reason);
+            guard.canary(true);
+        }
+    }
+    // Looks of an account that is proven later were true all the same.
+    let verdict = guard.gone(&node, gone(10 * HOUR), 1);
+    assert!(matches!(verdict, Verdict::Delete(_)));
+}
+
+#[test]
+fn proof_case_12_a_long_proof_takes_ten_looks_over_ten_minutes_with_a_check_each() {
+    let mut guard = Guard::default();
+    let node = silent_node("u");
+    let long = |guard: &mut Guard, seconds: i64| {
+        guard.gone(&node, trusted(Trust::Long, HOUR + seconds), 1)
+    };
+    for round in 0..120 {
+        let verdict = long(&mut guard, 5 * round);
+        assert_eq!(held(verdict), HoldReason::LongProofPending, "{round}");
+        guard.canary(true);
+    }
+    assert!(matches!(long(&mut guard, 600), Verdict::Delete(_)));
+
+    // Without its check a look does not count, and a look that is not trusted begins anew.
+    let mut guard = Guard::default();
+    for round in 0..400 {
+        let verdict = long(&mut guard, 60 * round);
+        assert_eq!(held(verdict), HoldReason::LongProofPending, "{round}");
+    }
+    guard.canary(true);
+    for round in 0..9 {
+        long(&mut guard, 30_000 + 60 * round);
+        guard.canary(true);
+    }
+    guard.gone(&node, trusted(Trust::Unproven, HOUR + 30_560), 1);
+    for round in 0..10 {
+        let verdict = long(&mut guard, 30_600 + 60 * round);
+        assert_eq!(held(verdict), HoldReason::LongProofPending, "{round}");
+        guard.canary(true);
+    }
+    assert!(matches!(long(&mut guard, 31_200), Verdict::Delete(_)));
+    let mut guard = Guard::default();
+    let look = trusted(Trust::Confirmed, HOUR);
+    let first = guard.gone(&node, look, 1);
+    assert_eq!(held(first), HoldReason::SecondLookPending);
+    guard.canary(true);
+    let look = trusted(Trust::Confirmed, HOUR + 10);
+    assert!(matches!(guard.gone(&node, look, 1), Verdict::Delete(_)));
 }
 
 /// One thing that can happen to the guard in a property test.

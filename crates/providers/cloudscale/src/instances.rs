@@ -22,12 +22,11 @@ mod examples;
 mod recognise;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use bowline_core::{
-    BoxFuture, By, CloudError, CloudErrorKind, Evidence, Instances, Lookup, Node, Sight, Unproven,
-};
+use bowline_core::{BoxFuture, CloudError, CloudErrorKind, Evidence, Instances, Lookup, Node};
 use bowline_http::Clock;
 use futures::{StreamExt as _, stream};
 use tokio::time::Instant;
@@ -57,7 +56,8 @@ pub(crate) struct Servers {
     match_by_address: bool,
     /// Held while a list is on its way: whoever comes meanwhile gets the same one.
     listing: tokio::sync::Mutex<Option<Listing>>,
-    sight: Mutex<Sight<ServerId>>,
+    /// Counts the tokens. What one answered is void once the number has changed.
+    token: AtomicU64,
     said: Mutex<BTreeSet<String>>,
 }
 
@@ -76,35 +76,36 @@ impl Servers {
             clock,
             match_by_address,
             listing: tokio::sync::Mutex::new(None),
-            sight: Mutex::default(),
+            token: AtomicU64::new(0),
             said: Mutex::default(),
         }
     }
 
     /// Forgets what another token said.
     pub(crate) fn token_changed(&self) {
-        self.sight().credentials_changed();
+        self.token.fetch_add(1, Ordering::AcqRel);
+    }
+
+    fn token(&self) -> u64 {
+        self.token.load(Ordering::Acquire)
     }
 
     async fn answers(&self, nodes: &[Arc<Node>]) -> Vec<Lookup> {
-        let token = self.sight().credentials();
         let questions: Vec<Question> = nodes.iter().map(|node| question(node)).collect();
         let knowledge = self.gather(nodes, &questions).await;
         let index = knowledge.index(self.match_by_address);
-        let (mut answers, mut seen) = (Vec::with_capacity(nodes.len()), Vec::new());
-        for (node, question) in nodes.iter().zip(&questions) {
-            answers.push(match knowledge.server(index.as_ref(), node, question) {
-                Ok(server) => {
-                    let by_id = matches!(question, Question::About(_));
-                    seen.push((server.id, if by_id { By::Id } else { By::Likeness }));
-                    self.tell_renamed(server, node);
-                    found(server, node)
-                }
-                Err(answer) => answer,
-            });
-        }
-        self.sight().saw(token, seen);
-        answers
+        let asked = nodes.iter().zip(&questions);
+        asked
+            .map(
+                |(node, question)| match knowledge.server(index.as_ref(), node, question) {
+                    Ok(server) => {
+                        self.tell_renamed(server, node);
+                        found(server, node)
+                    }
+                    Err(answer) => answer,
+                },
+            )
+            .collect()
     }
 
     /// The servers themselves, for those who need more than a node is told. Always from the list,
@@ -190,7 +191,7 @@ impl Servers {
 
     /// The last list, if it is recent enough. One that is on its way is not waited for.
     fn recent(&self, now: Instant) -> Option<Listing> {
-        let token = self.sight().credentials();
+        let token = self.token();
         let listing = self.listing.try_lock().ok()?.clone();
         listing.filter(|known| known.token == token && now - known.asked <= LIST_AGE)
     }
@@ -198,7 +199,7 @@ impl Servers {
     /// A list that was asked for at `not_before` or later: the last one, or a new one.
     async fn list(&self, not_before: Instant) -> Result<Listing, CloudError> {
         let mut last = self.listing.lock().await;
-        let token = self.sight().credentials();
+        let token = self.token();
         if let Some(known) = last.as_ref()
             && known.token == token
             && known.asked >= not_before
@@ -262,35 +263,13 @@ impl Servers {
         said.insert(text.to_owned())
     }
 
-    async fn prove(&self) -> Result<(), CloudError> {
+    async fn check(&self) -> Result<(), CloudError> {
         let listing = self.list(Instant::now()).await?;
-        let mut sight = self.sight();
-        if listing.token != sight.credentials() {
+        if listing.token != self.token() {
             let text = "the API token changed while GET v1/servers was under way";
             return Err(CloudError::new(CloudErrorKind::Unavailable, text));
         }
-        let list = &listing.list;
-        let any = !list.servers.is_empty() || !list.unreadable.is_empty();
-        sight
-            .judge(any, |id| list.servers.contains_key(id))
-            .map_err(|why| CloudError::new(CloudErrorKind::Unknown, unproven(why)))
-    }
-
-    fn sight(&self) -> MutexGuard<'_, Sight<ServerId>> {
-        self.sight.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Why the token proves nothing, for people.
-fn unproven(why: Unproven) -> String {
-    match why {
-        Unproven::Empty => {
-            "the project of the API token has no servers at all; is it the right project?"
-                .to_owned()
-        }
-        Unproven::Elsewhere(count) => format!(
-            "the API token shows none of the {count} servers seen before; is it of the same project?"
-        ),
+        Ok(())
     }
 }
 
@@ -317,11 +296,9 @@ impl Instances for Servers {
         Box::pin(self.answers(nodes))
     }
 
-    /// Lists the servers, always anew. A read of flavours or regions would prove only that some
-    /// token is valid; the list shows the project, and [`Sight::judge`] says whether it can be the
-    /// cluster's.
+    /// Lists the servers, always anew: what the deletion of a node rests on must be readable.
     fn canary(&self) -> BoxFuture<'_, Result<(), CloudError>> {
-        Box::pin(self.prove())
+        Box::pin(self.check())
     }
 }
 

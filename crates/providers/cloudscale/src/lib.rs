@@ -48,9 +48,9 @@ pub mod id;
 mod instances;
 mod token;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use bowline_core::{Balancers, Claim, Cloud, CloudName, Instances, Node, Secret};
+use bowline_core::{Balancers, Claim, Cloud, CloudName, Instances, Node, Secret, account_identity};
 pub use bowline_http::Surroundings;
 use bowline_http::{Bearer, CallMetrics, DEFAULT_BUCKETS, HttpClient, RetryPolicy};
 use prometheus_client::registry::Registry;
@@ -122,11 +122,18 @@ pub fn build(config: &Config, surroundings: Surroundings) -> Result<Arc<dyn Clou
     ));
     let api = Api::new(http.clone());
     let balancers = Arc::new(LoadBalancers::new(api, Arc::clone(&servers), config));
-    let watch = token.follow(&config.token, http, &servers, &balancers);
+    let url = config.api_url.value.to_string();
+    let project = Arc::new(Project {
+        url,
+        token: Mutex::new(token.value.clone()),
+    });
+    let follower = Arc::clone(&project);
+    let watch = token.follow(&config.token, http, &servers, &balancers, follower);
     Ok(Arc::new(Cloudscale {
         name,
         servers,
         balancers,
+        project,
         _watch: watch,
     }))
 }
@@ -176,6 +183,7 @@ impl Token {
         http: HttpClient,
         servers: &Arc<Servers>,
         balancers: &Arc<LoadBalancers>,
+        project: Arc<Project>,
     ) -> Option<TokenWatch> {
         let TokenSource::File { path, .. } = source else {
             return None;
@@ -183,7 +191,8 @@ impl Token {
         let current = self.from_file.then_some(self.value);
         let (servers, balancers) = (Arc::downgrade(servers), Arc::downgrade(balancers));
         let watch = TokenWatch::start(path.clone(), current, move |token| {
-            http.set_auth(Bearer(token));
+            http.set_auth(Bearer(token.clone()));
+            project.has_token(token);
             if let Some(servers) = servers.upgrade() {
                 servers.token_changed();
             }
@@ -195,11 +204,29 @@ impl Token {
     }
 }
 
+/// What is known of a project. The API does not say which one a token belongs to, but a token never changes it.
+struct Project {
+    url: String,
+    token: Mutex<Secret>,
+}
+
+impl Project {
+    fn has_token(&self, token: Secret) {
+        *self.token.lock().unwrap_or_else(PoisonError::into_inner) = token;
+    }
+
+    fn identity(&self) -> Secret {
+        let token = self.token.lock().unwrap_or_else(PoisonError::into_inner);
+        account_identity([PROVIDER, &self.url, token.reveal()])
+    }
+}
+
 /// One project at cloudscale.ch.
 struct Cloudscale {
     name: CloudName,
     servers: Arc<Servers>,
     balancers: Arc<LoadBalancers>,
+    project: Arc<Project>,
     /// Ends with the cloud.
     _watch: Option<TokenWatch>,
 }
@@ -221,6 +248,11 @@ impl Cloud for Cloudscale {
     /// `--allow-untagged-cloud` is taken and not needed.
     fn has_cluster_id(&self) -> bool {
         true
+    }
+
+    /// The token with its endpoint: a new one of the same project has to show that it is.
+    fn account(&self) -> Option<Secret> {
+        Some(self.project.identity())
     }
 
     fn instances(&self) -> Option<&dyn Instances> {

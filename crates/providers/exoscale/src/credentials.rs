@@ -216,7 +216,7 @@ impl CredentialsFile {
     pub(crate) async fn follow(
         path: PathBuf,
         http: HttpClient,
-        changed: impl Fn() + Send + 'static,
+        changed: impl Fn(&str) + Send + 'static,
     ) -> Self {
         http.set_auth(NotYet);
         let ready = Arc::new(Mutex::new(Err("no valid API credentials yet".to_owned())));
@@ -253,7 +253,7 @@ struct Follower<F> {
     ready: Arc<Mutex<Result<(), String>>>,
 }
 
-impl<F: Fn() + Send> Follower<F> {
+impl<F: Fn(&str) + Send> Follower<F> {
     /// Reads the file, tries what is new in it, and uses it if it is accepted.
     async fn look(&mut self) {
         let named = match NamedPair::read(self.file.read().await) {
@@ -274,7 +274,7 @@ impl<F: Fn() + Send> Follower<F> {
             Verdict::Accepted => {
                 self.http.set_auth(pair);
                 self.set_ready(Ok(()));
-                (self.changed)();
+                (self.changed)(&key);
                 info!("Exoscale API credentials refreshed, now using {name} ({key})");
             }
             Verdict::Refused(reason) => {

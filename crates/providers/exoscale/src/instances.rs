@@ -24,12 +24,11 @@ mod question;
 mod types;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use bowline_core::{
-    BoxFuture, By, CloudError, CloudErrorKind, Evidence, Instances, Lookup, Node, Sight, Unproven,
-};
+use bowline_core::{BoxFuture, CloudError, CloudErrorKind, Evidence, Instances, Lookup, Node};
 use bowline_http::Clock;
 use futures::{StreamExt as _, stream};
 use tokio::time::Instant;
@@ -54,7 +53,7 @@ const READS_AT_ONCE: usize = 8;
 /// How long single reads are begun in one look-up where nothing can be listed. At 100 ms each, 4,800
 /// instances fit in, and the look-up ends before its own limit of two minutes.
 const READING_TIME: Duration = Duration::from_secs(60);
-/// Instances seen before of which the check read asks for, where nothing can be listed.
+/// Instances found lately that are remembered for the check read, where nothing can be listed.
 const WITNESSES: usize = 3;
 /// Things that are said only once; then everything may be said again.
 const SAID: usize = 1024;
@@ -69,7 +68,10 @@ pub(crate) struct Machines {
     may_list: Permission,
     /// Held while a list is on its way: whoever comes meanwhile gets the same one.
     listing: tokio::sync::Mutex<Option<Listing>>,
-    sight: Mutex<Sight<Uuid>>,
+    /// Counts the credentials. What some answered is void once the number has changed.
+    credentials: AtomicU64,
+    /// Instances that were found lately.
+    witnesses: Mutex<BTreeSet<Uuid>>,
     said: Mutex<BTreeSet<String>>,
 }
 
@@ -77,8 +79,6 @@ pub(crate) struct Machines {
 #[derive(Clone)]
 struct Listing {
     instances: Arc<BTreeMap<Uuid, Instance>>,
-    /// Whether there is anything in it, readable or not.
-    any: bool,
     asked: Instant,
     credentials: u64,
 }
@@ -93,14 +93,16 @@ impl Machines {
             types: Types::default(),
             may_list: Permission::new("list-instances", "instances are read one by one"),
             listing: tokio::sync::Mutex::new(None),
-            sight: Mutex::default(),
+            credentials: AtomicU64::new(0),
+            witnesses: Mutex::default(),
             said: Mutex::default(),
         }
     }
 
     /// Forgets what other credentials said, and what their role did not allow.
     pub(crate) fn credentials_changed(&self) {
-        self.sight().credentials_changed();
+        self.credentials.fetch_add(1, Ordering::AcqRel);
+        self.witnesses().clear();
         self.may_list.ask_again();
         self.types.credentials_changed();
     }
@@ -122,7 +124,6 @@ impl Machines {
     }
 
     async fn answers(&self, nodes: &[Arc<Node>]) -> Vec<Lookup> {
-        let credentials = self.sight().credentials();
         let questions: Vec<Question<'_>> = nodes
             .iter()
             .map(|node| question(node, &self.config))
@@ -131,10 +132,10 @@ impl Machines {
         let wanted = knowledge.types_wanted(&questions);
         knowledge.types = self.types.learn(&self.api, &wanted).await;
         let seen = questions.iter().filter_map(|question| match question {
-            Question::About { id, .. } => knowledge.instance(*id).ok().map(|_| (*id, By::Id)),
+            Question::About { id, .. } => knowledge.instance(*id).ok().map(|_| *id),
             _ => None,
         });
-        self.sight().saw(credentials, seen.collect::<Vec<_>>());
+        self.remember(seen.take(WITNESSES).collect());
         let asked = nodes.iter().zip(&questions);
         asked
             .map(|(node, question)| knowledge.answer(node, question, &self.zone))
@@ -207,7 +208,7 @@ impl Machines {
 
     /// The last list, if it is recent enough. One that is on its way is not waited for.
     fn recent(&self, now: Instant) -> Option<Listing> {
-        let credentials = self.sight().credentials();
+        let credentials = self.credentials();
         let listing = self.listing.try_lock().ok()?.clone();
         listing.filter(|it| it.credentials == credentials && now - it.asked <= LIST_AGE)
     }
@@ -215,7 +216,7 @@ impl Machines {
     /// A list that was asked for at `not_before` or later: the last one, or a new one.
     async fn list(&self, not_before: Instant) -> Result<Listing, CloudError> {
         let mut last = self.listing.lock().await;
-        let credentials = self.sight().credentials();
+        let credentials = self.credentials();
         if let Some(known) = last.as_ref()
             && known.credentials == credentials
             && known.asked >= not_before
@@ -230,11 +231,9 @@ impl Machines {
                 warn!(error = text, "leaving an instance out of the list");
             }
         }
-        let any = !list.items.is_empty() || !list.bad.is_empty();
         let items = list.items.into_iter();
         let listing = Listing {
             instances: Arc::new(items.map(|it| (it.id, it)).collect()),
-            any,
             asked,
             credentials,
         };
@@ -286,56 +285,57 @@ impl Machines {
 
     /// Whether the zone answers, and shows the cluster's organisation. A list shows that; where the
     /// role allows none, an instance that was seen before does.
-    async fn prove(&self) -> Result<(), CloudError> {
+    async fn check(&self) -> Result<(), CloudError> {
         // Nothing is asked, and nothing is ever gone.
         if self.config.external_only {
             return Ok(());
         }
         if self.may_list.is_given() {
             match self.list(Instant::now()).await {
-                Ok(listing) => return self.judge(&listing),
+                Ok(listing) => return self.is_current(&listing),
                 Err(error) if error.kind() == CloudErrorKind::Denied => {}
                 Err(error) => return Err(error),
             }
         }
-        self.prove_by_id().await
+        self.check_by_id().await
     }
 
-    fn judge(&self, listing: &Listing) -> Result<(), CloudError> {
-        let mut sight = self.sight();
-        if listing.credentials != sight.credentials() {
-            let text = "the API credentials changed while GET instance was under way";
-            return Err(CloudError::new(CloudErrorKind::Unavailable, text));
-        }
-        let shows = |id: &Uuid| listing.instances.contains_key(id);
-        let judged = sight.judge(listing.any, shows);
-        judged.map_err(|why| CloudError::new(CloudErrorKind::Unknown, unproven(why)))
-    }
-
-    async fn prove_by_id(&self) -> Result<(), CloudError> {
-        let (credentials, witnesses) = {
-            let sight = self.sight();
-            let witnesses: Vec<Uuid> = sight.seen().take(WITNESSES).collect();
-            (sight.credentials(), witnesses)
-        };
-        for &id in &witnesses {
-            match self.api.instance(id).await {
-                Ok(_) => {
-                    self.sight().saw(credentials, [(id, By::Id)]);
-                    return Ok(());
-                }
-                Err(error) if error.kind() == CloudErrorKind::NotFound => {}
-                Err(error) => return Err(error),
-            }
-        }
-        let sight = self.sight();
-        let asked = !witnesses.is_empty() && credentials == sight.credentials();
-        if asked && sight.is_proven() {
+    fn is_current(&self, listing: &Listing) -> Result<(), CloudError> {
+        if listing.credentials == self.credentials() {
             return Ok(());
         }
-        let text = "the role of the API key does not allow list-instances, and none of the \
-                    instances seen before shows that the key is of the right organisation";
-        Err(CloudError::new(CloudErrorKind::Unknown, text))
+        let text = "the API credentials changed while GET instance was under way";
+        Err(CloudError::new(CloudErrorKind::Unavailable, text))
+    }
+
+    /// Reads an instance that was found before. That it is gone is an answer, too.
+    async fn check_by_id(&self) -> Result<(), CloudError> {
+        let witness = self.witnesses().first().copied();
+        let Some(witness) = witness else {
+            let text = "the role of the API key does not allow list-instances, and no instance was \
+                        found yet that could be read instead";
+            return Err(CloudError::new(CloudErrorKind::Unknown, text));
+        };
+        match self.api.instance(witness).await {
+            Ok(_) => Ok(()),
+            Err(error) if error.kind() == CloudErrorKind::NotFound => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn remember(&self, found: BTreeSet<Uuid>) {
+        if !found.is_empty() {
+            *self.witnesses() = found;
+        }
+    }
+
+    fn witnesses(&self) -> MutexGuard<'_, BTreeSet<Uuid>> {
+        let witnesses = self.witnesses.lock();
+        witnesses.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn credentials(&self) -> u64 {
+        self.credentials.load(Ordering::Acquire)
     }
 
     /// Whether this is said for the first time.
@@ -345,10 +345,6 @@ impl Machines {
             said.clear();
         }
         said.insert(text.to_owned())
-    }
-
-    fn sight(&self) -> MutexGuard<'_, Sight<Uuid>> {
-        self.sight.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -376,27 +372,17 @@ fn is_destroyed(instance: &Instance) -> bool {
     matches!(instance.state, Destroyed | Expunging)
 }
 
-/// Why the key proves nothing, for people.
-fn unproven(why: Unproven) -> String {
-    match why {
-        Unproven::Empty => "the organisation of the API key has no instances in this zone at all; \
-                            are key and zone the right ones?"
-            .to_owned(),
-        Unproven::Elsewhere(count) => format!(
-            "the API key shows none of the {count} instances seen before; is it of the same \
-             organisation?"
-        ),
-    }
-}
-
 impl Instances for Machines {
     fn lookup<'a>(&'a self, nodes: &'a [Arc<Node>]) -> BoxFuture<'a, Vec<Lookup>> {
         Box::pin(self.answers(nodes))
     }
 
-    /// Lists the instances, always anew: a key of another organisation answers too, and
-    /// [`Sight::judge`] says whether it can be the cluster's.
+    fn is_declared(&self, node: &Node) -> bool {
+        matches!(question(node, &self.config), Question::External(_))
+    }
+
+    /// Lists the instances, always anew.
     fn canary(&self) -> BoxFuture<'_, Result<(), CloudError>> {
-        Box::pin(self.prove())
+        Box::pin(self.check())
     }
 }

@@ -52,9 +52,12 @@ mod testing;
 mod tests;
 mod zone;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use bowline_core::{Balancers, Claim, Cloud, CloudName, Instances, Node, ServingCertificates};
+use bowline_core::{
+    Balancers, Claim, Cloud, CloudName, Instances, Node, Secret, ServingCertificates,
+    account_identity,
+};
 pub use bowline_http::Surroundings;
 use bowline_http::{BaseUrl, CallMetrics, DEFAULT_BUCKETS, HttpClient};
 use http::HeaderValue;
@@ -109,6 +112,10 @@ pub async fn build(
     let client = |base| client(config, &surroundings, base);
     let base = zone::endpoint(&config.endpoint, &zone, client).await?;
     info!(cloud = surroundings.name.as_str(), zone, api = %base, "serving one zone");
+    let account = Account {
+        place: [base.to_string(), zone.clone()],
+        key: Arc::default(),
+    };
     let http = client(base);
     let machines = Arc::new(Machines::new(
         Api::new(http.clone()),
@@ -122,11 +129,14 @@ pub async fn build(
     let credentials = match &config.credentials {
         CredentialSource::Given(pair) => {
             http.set_auth(pair.clone());
+            account.has_key(&pair.key);
             None
         }
         CredentialSource::File(path) => {
             let followers = (Arc::downgrade(&machines), balancers.clone());
-            let changed = move || {
+            let followed = account.clone();
+            let changed = move |key: &str| {
+                followed.has_key(key);
                 if let Some(machines) = followers.0.upgrade() {
                     machines.credentials_changed();
                 }
@@ -144,6 +154,7 @@ pub async fn build(
         certificates: Certificates::new(machines.clone(), config.node_csr_validation),
         machines,
         balancers,
+        account,
         credentials,
     }))
 }
@@ -183,6 +194,32 @@ struct Exoscale {
     certificates: Certificates,
     /// Ends with the cloud.
     credentials: Option<CredentialsFile>,
+    account: Account,
+}
+
+/// Which organisation is seen, and where. A key belongs to one organisation for ever, and no secret is needed to tell
+/// it from others. A new key of the same organisation has to show that it is.
+#[derive(Clone)]
+struct Account {
+    /// The endpoint and the zone.
+    place: [String; 2],
+    /// The key in use; empty as long as there is none.
+    key: Arc<Mutex<String>>,
+}
+
+impl Account {
+    fn has_key(&self, key: &str) {
+        key.clone_into(&mut self.key());
+    }
+
+    fn key(&self) -> MutexGuard<'_, String> {
+        self.key.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn identity(&self) -> Secret {
+        let [endpoint, zone] = &self.place;
+        account_identity([PROVIDER, endpoint, zone, &self.key()])
+    }
 }
 
 impl Cloud for Exoscale {
@@ -209,6 +246,10 @@ impl Cloud for Exoscale {
 
     fn balancers(&self) -> Option<&dyn Balancers> {
         self.balancers.as_deref().map(|it| it as _)
+    }
+
+    fn account(&self) -> Option<Secret> {
+        Some(self.account.identity())
     }
 
     fn ready(&self) -> Result<(), String> {

@@ -57,7 +57,7 @@ use std::time::Duration;
 use bowline_core::routes::Routes;
 use bowline_core::{
     Balancers, BoxFuture, Chores, Claim, Cloud, CloudName, Cluster, Fact, Following, Hold,
-    Instances, LabelSync, News, Node, Page,
+    Instances, LabelSync, News, Node, Page, Secret, account_identity,
 };
 pub use bowline_http::Surroundings;
 use bowline_http::{Background, Clock};
@@ -74,6 +74,7 @@ use instances::Machines;
 use interest::Interest;
 use news::NewsDesk;
 use routes::FabricRoutes;
+use signature::Owner;
 use tags::Keeper;
 
 pub use balancer::table as annotations;
@@ -318,6 +319,21 @@ impl Cloud for Triton {
 
     fn claim(&self, node: &Node) -> Claim {
         id::claim(node)
+    }
+
+    /// The account's own name, and where it is: another key of the same account sees the same.
+    fn account(&self) -> Option<Secret> {
+        let mut parts = vec![PROVIDER.to_owned()];
+        for site in &self.sites {
+            let client = site.api.client();
+            let connection = client.connection();
+            let Owner { account, user } = &connection.owner;
+            let account = connection.act_as.as_ref().unwrap_or(account);
+            parts.extend([connection.endpoint.to_string(), account.clone()]);
+            parts.push(user.clone().unwrap_or_default());
+            parts.push(connection.roles.join(" "));
+        }
+        Some(account_identity(parts.iter().map(String::as_str)))
     }
 
     fn next_news(&self) -> BoxFuture<'_, News> {

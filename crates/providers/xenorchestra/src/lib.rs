@@ -52,7 +52,8 @@ mod testing;
 use std::sync::Arc;
 
 use bowline_core::{
-    BoxFuture, Claim, Cloud, CloudName, Fact, Following, Hold, Instances, LabelSync, Node, Trouble,
+    BoxFuture, Claim, Cloud, CloudName, Fact, Following, Hold, Instances, LabelSync, Node, Secret,
+    Trouble, account_identity,
 };
 pub use bowline_http::Surroundings;
 use bowline_http::{Background, TlsError};
@@ -106,6 +107,7 @@ pub fn build(
     }
     let reload = Reload::new(config, sessions.clone()).map(Arc::new);
     let changed = Arc::new(Notify::new());
+    let known = sessions.clone();
     let servers: Vec<Arc<Server>> = sessions
         .into_iter()
         .map(|session| {
@@ -154,6 +156,7 @@ pub fn build(
         machines,
         checks,
         changed,
+        sessions: known,
         _tasks: tasks,
     }))
 }
@@ -165,6 +168,7 @@ struct XenOrchestra {
     checks: Arc<Checks>,
     /// Told when a server's events say something new.
     changed: Arc<Notify>,
+    sessions: Vec<Arc<Session>>,
     /// They end with the cloud.
     _tasks: Vec<Background>,
 }
@@ -193,6 +197,13 @@ impl Cloud for XenOrchestra {
     /// `--allow-untagged-cloud` is taken and not needed.
     fn has_cluster_id(&self) -> bool {
         true
+    }
+
+    fn account(&self) -> Option<Secret> {
+        let parts = self.sessions.iter().flat_map(|it| it.identity());
+        let parts: Vec<Secret> = parts.collect();
+        let parts = parts.iter().map(Secret::reveal);
+        Some(account_identity(std::iter::once(PROVIDER).chain(parts)))
     }
 
     fn ready(&self) -> Result<(), String> {

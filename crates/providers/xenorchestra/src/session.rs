@@ -102,6 +102,16 @@ impl Session {
         self.way().config.name
     }
 
+    /// Where it is, and who we are there. Of a user the name is enough, and says nothing about the password.
+    pub(crate) fn identity(&self) -> [Secret; 2] {
+        let ServerConfig { url, login, .. } = self.way().config;
+        let who = match login {
+            Login::Token(token) => token,
+            Login::Password { user, .. } => Secret::new(user),
+        };
+        [Secret::new(url.to_string()), who]
+    }
+
     /// How a request can be sent: signs in first if that is needed.
     pub(crate) async fn access(&self) -> Result<Access, CloudError> {
         let way = self.way();

@@ -24,6 +24,7 @@ fn seconds_between(first: &str, second: &str) -> i64 {
 fn cloudscale_case_04_a_node_whose_server_is_gone_is_deleted_after_the_guards_proof() {
     scenario!(async || {
         let stage = Stage::new().await;
+        stage.witness().await;
         let gone = format!("cloudscale://{NOBODY}");
         stage.put_aged(silent("x", Some(&gone)), 0).await;
         let node = stage.node("x");
@@ -81,6 +82,7 @@ fn cloudscale_case_05_while_the_api_fails_or_hangs_nothing_is_deleted() {
     scenario!(async || {
         let story = async |fault| {
             let stage = Stage::new().await;
+            stage.witness().await;
             stage.fail("*", fault);
             let gone = format!("cloudscale://{NOBODY}");
             stage.silent_node("x", Some(&gone)).await;

@@ -4,6 +4,7 @@
 use std::ops::Deref;
 
 use bowline_scenarios::cloudscale::Site;
+use bowline_scenarios::objects::known;
 use bowline_scenarios::{Bench, Setup};
 use bowline_simulator::cloudscale::MachineSpec;
 use bowline_simulator::faults::{Action, Rule};
@@ -125,6 +126,13 @@ impl Stage {
         let mut spec = spec.clone();
         spec.name = self.cluster.names().own(&spec.name);
         spec
+    }
+
+    /// A node that is well and was initialised before: its server proves that the token is of the cluster's project.
+    pub(crate) async fn witness(&self) {
+        let id = format!("cloudscale://{B}");
+        let host = "Hostname:witness";
+        self.put(known("witness", &id, "True", &[host])).await;
     }
 
     /// A kubelet on that server, as the node of that name.

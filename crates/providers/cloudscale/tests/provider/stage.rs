@@ -140,6 +140,11 @@ impl Stage {
         self.ask(std::slice::from_ref(node)).await.remove(0)
     }
 
+    /// What tells the account in use from others.
+    pub(crate) fn account(&self) -> bowline_core::Secret {
+        self.cloud.account().unwrap()
+    }
+
     /// The canary's word.
     pub(crate) async fn canary(&self) -> Result<(), CloudError> {
         self.cloud.instances().unwrap().canary().await

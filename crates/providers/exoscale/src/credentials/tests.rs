@@ -31,7 +31,7 @@ impl Bench {
     }
 
     async fn follow(&self) -> CredentialsFile {
-        CredentialsFile::follow(self.path(), self.http.clone(), || {}).await
+        CredentialsFile::follow(self.path(), self.http.clone(), |_| {}).await
     }
 
     /// The key that the next call carries; none if it fails.

@@ -19,12 +19,13 @@ mod tests;
 mod vanishing;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bowline_core::{
-    BoxFuture, By, CloudError, CloudErrorKind, Evidence, Instance, Instances, Lookup, Marks, Node,
-    Regarding, Sight, Unproven,
+    BoxFuture, CloudError, CloudErrorKind, Evidence, Instance, Instances, Lookup, Marks, Node,
+    Regarding,
 };
 use bowline_http::Clock;
 use futures::{StreamExt as _, stream};
@@ -82,7 +83,8 @@ pub(crate) struct Machines {
     /// What was told about nodes (by uid) that several machines fit, so that it is told once.
     ambiguous: Mutex<BTreeMap<String, String>>,
     vanishing: Mutex<Vanishing>,
-    sight: Mutex<Sight<Uuid>>,
+    /// Counts the credentials. What some answered is void once the number has changed.
+    credentials: AtomicU64,
     names: Mutex<BTreeMap<Uuid, (Instant, Vec<String>)>>,
 }
 
@@ -113,21 +115,20 @@ impl Machines {
             news,
             ambiguous: Mutex::default(),
             vanishing: Mutex::default(),
-            sight: Mutex::default(),
+            credentials: AtomicU64::new(0),
             names: Mutex::default(),
         }
     }
 
-    /// Other credentials have to prove that they see the cluster's machines.
+    /// Forgets what other credentials showed.
     pub(crate) fn credentials_changed(&self) {
-        self.sight().credentials_changed();
+        self.credentials.fetch_add(1, Ordering::AcqRel);
         self.lock_names().clear();
     }
 
     /// One answer for each node. `whole`: with addresses and labels, not only whether it is there.
     async fn answers(&self, nodes: &[Arc<Node>], whole: bool) -> Vec<Lookup> {
         self.interest.show();
-        let credentials = self.sight().credentials();
         let questions: Vec<Question> = nodes.iter().map(|node| question(node)).collect();
         let mut answers: Vec<Option<Lookup>> = questions.iter().map(settled).collect();
         let regions = self.regions().await;
@@ -155,7 +156,6 @@ impl Machines {
             .into_iter()
             .map(|answer| answer.unwrap_or(Lookup::NotMine))
             .collect();
-        self.remember(credentials, nodes, &questions, &answers);
         self.hold_vanishing(&questions, answers)
     }
 
@@ -456,29 +456,6 @@ impl Machines {
         known
     }
 
-    fn remember(
-        &self,
-        credentials: u64,
-        nodes: &[Arc<Node>],
-        questions: &[Question],
-        answers: &[Lookup],
-    ) {
-        let all = nodes.iter().zip(questions).zip(answers);
-        let seen = all.filter_map(|((_, question), answer)| {
-            let Lookup::Found(instance) = answer else {
-                return None;
-            };
-            let id = instance.provider_id.as_ref()?;
-            let id = crate::id::machine_id(id.as_str())?;
-            let by = match question {
-                Question::Machine(_) => By::Id,
-                _ => By::Likeness,
-            };
-            Some((id, by))
-        });
-        self.sight().saw(credentials, seen);
-    }
-
     /// Believes that machines are gone, unless they are too many at once.
     fn hold_vanishing(&self, questions: &[Question], answers: Vec<Lookup>) -> Vec<Lookup> {
         let seen = questions
@@ -523,28 +500,19 @@ impl Machines {
         answers.into_iter().map(held).collect()
     }
 
-    /// Whether every data center answers, and shows the cluster's account.
-    async fn prove(&self) -> Result<(), CloudError> {
-        let credentials = self.sight().credentials();
-        let mut listings = Vec::new();
+    /// Whether every data center answers.
+    async fn check(&self) -> Result<(), CloudError> {
+        let credentials = self.credentials.load(Ordering::Acquire);
         for site in &self.sites {
             let now = Instant::now();
-            listings.push(site.roll.since(now).await?);
+            site.roll.since(now).await?;
             site.account_since(Some(now)).await?;
         }
-        let mut sight = self.sight();
-        if credentials != sight.credentials() {
+        if credentials != self.credentials.load(Ordering::Acquire) {
             let text = "the credentials changed while machines were listed";
             return Err(CloudError::new(CloudErrorKind::Unavailable, text));
         }
-        let any = listings.iter().any(|it| !it.machines.is_empty());
-        let shows = |id: &Uuid| listings.iter().any(|it| it.machines.contains_key(id));
-        let judged = sight.judge(any, shows);
-        judged.map_err(|why| CloudError::new(CloudErrorKind::Unknown, unproven(why)))
-    }
-
-    fn sight(&self) -> MutexGuard<'_, Sight<Uuid>> {
-        self.sight.lock().unwrap_or_else(PoisonError::into_inner)
+        Ok(())
     }
 
     fn lock_names(&self) -> MutexGuard<'_, BTreeMap<Uuid, (Instant, Vec<String>)>> {
@@ -562,7 +530,7 @@ impl Instances for Machines {
     }
 
     fn canary(&self) -> BoxFuture<'_, Result<(), CloudError>> {
-        Box::pin(self.prove())
+        Box::pin(self.check())
     }
 }
 
@@ -613,14 +581,5 @@ fn presence_of(machine: &Machine) -> Instance {
         power: power(&machine.state),
         extra_labels: BTreeMap::new(),
         marks: Marks::default(),
-    }
-}
-
-fn unproven(why: Unproven) -> String {
-    match why {
-        Unproven::Empty => "the account has no machines at all; is it the right one?".to_owned(),
-        Unproven::Elsewhere(count) => format!(
-            "the account shows none of the {count} machines seen before; is it the same one?"
-        ),
     }
 }

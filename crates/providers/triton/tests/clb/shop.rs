@@ -214,7 +214,9 @@ impl Shop {
             Err(error) => {
                 let mut outcome = Outcome::new(Plan::default());
                 outcome.hint = match &error {
-                    DraftError::Later { after, .. } => Some(*after),
+                    DraftError::Later { after, .. } | DraftError::Account { after, .. } => {
+                        Some(*after)
+                    }
                     DraftError::Cloud(error) => error.retry_hint(),
                     DraftError::Elsewhere | DraftError::NeedsServices => None,
                 };

@@ -1,0 +1,204 @@
+//! Plans wait for the account: what is not found in one that is not proven may well be there.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bowline_core::{
+    AccountHold, AccountState, Cloud, CloudName, Draft, DraftError, Handling, Known, PlanBasis,
+    READY_CONDITION, Service, Wish, account_hold, remembers,
+};
+
+use super::ServiceController;
+use super::conditions::{self, REMOVING};
+use super::memory::Causes;
+use crate::accounts::{AccountKey, Accounts, BalancerLook};
+use crate::events::EventType;
+use crate::stop::Stop;
+
+/// When a Service is looked at again that waits for the account. When the account changes it is at once.
+const HELD_PAUSE: Duration = Duration::from_secs(30);
+/// The same before the first look at the account, which takes a moment.
+const SETTLING_PAUSE: Duration = Duration::from_secs(1);
+
+impl ServiceController {
+    pub(super) fn accounts(&self) -> &Accounts {
+        &self.parts.metrics.accounts
+    }
+
+    /// Whether that cloud's credentials see the cluster's account.
+    pub(super) fn account_state(&self, cloud: &CloudName) -> AccountState {
+        let cloud = self.clouds.cloud(cloud);
+        cloud.map_or(AccountState::Proven, |it| self.accounts().state(it))
+    }
+
+    /// Lets a draft pass, if nothing in it rests on what an account says that is not proven. `key` is that of the
+    /// credentials with which it was begun.
+    pub(super) fn check_account(
+        &self,
+        cloud: &Arc<dyn Cloud>,
+        wish: &Wish,
+        key: Option<AccountKey>,
+        drafted: Result<Draft, DraftError>,
+    ) -> Result<Draft, DraftError> {
+        if self.accounts().state(cloud) == AccountState::Proven {
+            return drafted;
+        }
+        let (service, name) = (&wish.service, cloud.name());
+        let began = self.removal_began(service);
+        let remembering = self.remembering(name);
+        let (state, is_settling) = {
+            let (known, is_certain) = noted(service, &drafted);
+            // Where several clouds may have it, one that has it not proves nothing.
+            let is_its_own = remembering.contains(&service.uid) || known != Known::Missing;
+            let known = match known {
+                Known::Missing if began || !is_its_own => Known::Unclear,
+                known => known,
+            };
+            let look = BalancerLook {
+                service,
+                known,
+                is_certain,
+                remembering: &remembering,
+            };
+            self.accounts().saw_balancer(cloud, key, &look)
+        };
+        let draft = drafted?;
+        let basis = PlanBasis {
+            goal: wish.goal,
+            balancer: if draft.plan.unread {
+                Known::Unclear
+            } else if draft.plan.found.is_empty() {
+                Known::Missing
+            } else {
+                Known::Found
+            },
+            remembers: remembers(service, self.clouds.own_annotations(name)),
+            removal_began: began,
+            is_settling,
+        };
+        match account_hold(state, basis) {
+            None => Ok(draft),
+            Some(hold) => Err(self.held(cloud, service, hold)),
+        }
+    }
+
+    fn held(&self, cloud: &Arc<dyn Cloud>, service: &Service, hold: AccountHold) -> DraftError {
+        let name = cloud.name();
+        let what = match hold {
+            AccountHold::Contradicted => format!(
+                "the right credentials: those of cloud {name} seem to be of another account, which event \
+                 AccountContradicted on the lease explains"
+            ),
+            AccountHold::Unproven => format!(
+                "proof that the credentials of cloud {name} see the account of this cluster: the load balancer that the \
+                 Service had is not found there, which event AccountUnproven on the lease explains"
+            ),
+            AccountHold::Settling => format!("the first look at the account of cloud {name}"),
+        };
+        let after = if hold == AccountHold::Settling {
+            SETTLING_PAUSE
+        } else {
+            self.accounts().want(cloud);
+            let text = format!("Waiting for {what}");
+            self.tell_once(service, EventType::Warning, hold.reason(), &text);
+            HELD_PAUSE
+        };
+        DraftError::Account { what, after }
+    }
+
+    /// The uids of Services that had a load balancer in that cloud, by their own word.
+    fn remembering(&self, cloud: &CloudName) -> BTreeSet<String> {
+        let own = self.clouds.own_annotations(cloud);
+        let is_there = |service: &Service| match self.clouds.names().handling(service) {
+            Handling::Ensure(by) => by == *cloud,
+            Handling::CleanUp(clouds) => clouds.as_slice() == [cloud.clone()],
+            Handling::Nothing => false,
+        };
+        // One that the cloud leaves to another program is never looked for.
+        let balancers = self.clouds.balancers(cloud);
+        let is_served = |service: &Service| {
+            service.has_finalizer() || balancers.is_some_and(|it| it.serves(service))
+        };
+        let all = self.parts.services.all().into_iter();
+        all.filter(|it| remembers(it, own) && is_there(it) && is_served(it))
+            .map(|it| it.uid.clone())
+            .collect()
+    }
+
+    /// Whether we began to remove its load balancer, as we remember or as its condition tells.
+    fn removal_began(&self, service: &Service) -> bool {
+        let current = self.current(service);
+        let conditions = current
+            .as_ref()
+            .map_or(&service.conditions, |it| &it.conditions);
+        let mut told = conditions.iter();
+        self.memory.is_removing(&service.key)
+            || told.any(|it| it.kind == READY_CONDITION && it.reason == REMOVING)
+    }
+
+    /// Announces a removal before its first step: should it be cut off, whoever goes on with it knows why nothing is
+    /// left. Where the account is proven nobody needs to know.
+    pub(super) async fn announce_removal(&self, service: &Service, cloud: &CloudName) {
+        if self.memory.is_removing(&service.key) {
+            return;
+        }
+        self.memory.set_removing(&service.key, true);
+        if self.account_state(cloud) != AccountState::Proven {
+            self.tell_state(service, conditions::removing()).await;
+        }
+    }
+
+    /// Looks again at all Services of clouds whose account is another by now.
+    pub(super) async fn follow_accounts(&self, stop: &Stop) {
+        let mut changes = self.accounts().changes();
+        let names = self.clouds.names().all();
+        let states = || -> Vec<AccountState> {
+            let all = names.iter();
+            all.map(|it| self.account_state(it)).collect()
+        };
+        let mut before = states();
+        while let Some(Ok(())) = stop.unless_given(changes.changed()).await {
+            let after = states();
+            for (cloud, changed) in names.iter().zip(before.iter().zip(&after)) {
+                if changed.0 != changed.1 {
+                    self.look_again_in(cloud);
+                }
+            }
+            before = after;
+        }
+        stop.given().await;
+    }
+
+    fn look_again_in(&self, cloud: &CloudName) {
+        for service in self.parts.services.all() {
+            let concerned = match self.clouds.names().handling(&service) {
+                Handling::Ensure(by) => by == *cloud,
+                Handling::CleanUp(clouds) => clouds.contains(cloud),
+                Handling::Nothing => false,
+            };
+            // Those that have not had their turn yet have it anyway.
+            if concerned && self.memory.knows(&service.key) {
+                self.memory.add_cause(&service.key, Causes::service());
+                self.queue.add(service.key.clone());
+            }
+        }
+    }
+}
+
+/// What a draft says about the load balancer of a Service, and whether it is certainly the Service's.
+fn noted(service: &Service, drafted: &Result<Draft, DraftError>) -> (Known, bool) {
+    let Ok(draft) = drafted else {
+        return (Known::Unclear, false);
+    };
+    let plan = &draft.plan;
+    let carries_uid = plan.found.iter().any(|it| it.carries(&service.uid));
+    let known = match (plan.unread, plan.found.is_empty()) {
+        (true, _) => Known::Unclear,
+        (false, false) => Known::Found,
+        // What is wrong may be the reason why nothing was looked for.
+        (false, true) if !plan.problems.is_empty() => Known::Unclear,
+        (false, true) => Known::Missing,
+    };
+    (known, draft.proves_account || carries_uid)
+}
