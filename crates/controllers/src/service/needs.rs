@@ -51,6 +51,17 @@ enum ClusterUid {
     Known(String),
 }
 
+impl ClusterUid {
+    /// Whether work has to wait for more.
+    fn is_too_little_for(&self, need: Need) -> bool {
+        match (need, self) {
+            (Need::No, _) | (_, Self::Known(_)) => false,
+            (Need::IfAllowed, known) => *known == Self::Open,
+            (Need::Required, _) => true,
+        }
+    }
+}
+
 /// What is known of it.
 #[derive(Default)]
 pub(super) struct Known {
@@ -125,11 +136,7 @@ impl ServiceController {
 
     /// Whether work has to wait for the uid of the cluster.
     fn lacks_cluster_uid(&self, need: Need) -> bool {
-        match (need, &*self.known.cluster_uid.borrow()) {
-            (Need::No, _) | (_, ClusterUid::Known(_)) => false,
-            (Need::IfAllowed, known) => *known == ClusterUid::Open,
-            (Need::Required, _) => true,
-        }
+        self.known.cluster_uid.borrow().is_too_little_for(need)
     }
 
     /// Where the endpoints of Services are, as far as that matters.
@@ -232,7 +239,7 @@ impl ServiceController {
         let known = async {
             let mut uid = self.known.cluster_uid.subscribe();
             // The sender lives as long as `self`.
-            let enough = uid.wait_for(|_| !self.lacks_cluster_uid(needs.cluster_uid));
+            let enough = uid.wait_for(|known| !known.is_too_little_for(needs.cluster_uid));
             let _ = enough.await;
             if needs.endpoints {
                 self.parts.slices.synced().await;

@@ -194,7 +194,7 @@ fn proof_case_18_a_load_balancer_of_another_cluster_is_not_proven_by_a_port() {
         site.until_published("web").await;
         let port = site.service("web")["spec"]["ports"][0]["nodePort"].as_u64();
         let port = u16::try_from(port.unwrap()).unwrap();
-        let pool = cloudscale::pool(port, &[[10, 99, 0, 1].into()]);
+        let pool = cloudscale::pool(port, &[[10, 20, 0, 99].into()]);
         let other = BalancerSpec::named("other").pool(pool);
         let id = site.cloud.add_balancer(&other).unwrap();
         let (before, mark) = (find(&site, &id), site.mark());
@@ -300,6 +300,9 @@ fn proof_case_22_under_the_originals_role_work_goes_on_and_what_is_missing_is_to
         let site = open(OFTEN, &[]).await;
         site.create_service(service("web")).await;
         site.until_published("web").await;
+        for line in site.metrics.text().lines().filter(|it| it.contains("event")) {
+            eprintln!("DEBUG {line}");
+        }
         let told = site.message(LEASE, "ClusterUIDForbidden").await;
         assert!(told.contains("--cluster-uid"), "{told}");
         let tags = site.cloud.balancers()[0].tags.clone();

@@ -44,14 +44,7 @@ pub(super) async fn balancer(
     if let Some(bad) = bad.find(|bad| bad.name.as_deref().is_none_or(|it| it == name)) {
         return Err(bad.into());
     }
-    // One with another Service's mark is in nobody's way.
-    let marked = mark(body);
-    let is_anothers = |it: &LoadBalancer| {
-        let theirs = it.tags.get(SERVICE_TAG).map(String::as_str);
-        marked.is_some() && theirs.is_some() && theirs != marked
-    };
-    let named = list.items.into_iter().filter(|it| it.name == name);
-    let mut named = named.filter(|it| !is_anothers(it));
+    let mut named = list.items.into_iter().filter(|it| it.name == name);
     match (named.next(), named.next()) {
         (one, None) => Ok(one),
         (_, Some(_)) => Err(CloudError::new(

@@ -58,7 +58,7 @@ async fn proof_case_16_what_was_made_by_hand_is_left_alone_however_it_is_named()
 #[tokio::test(start_paused = true)]
 async fn proof_case_17_the_originals_custom_name_is_proven_by_status_or_by_targets_and_marked_first()
  {
-    for (address, shown) in [("10.20.0.11", false), ("10.99.0.1", true)] {
+    for (address, shown) in [("10.20.0.11", false), ("10.20.0.99", true)] {
         let mut shop = Shop::new();
         shop.nodes.truncate(1);
         let uuid = shop.place(edge(address, 31080));
@@ -92,7 +92,7 @@ async fn proof_case_17_the_originals_custom_name_is_proven_by_status_or_by_targe
 #[tokio::test(start_paused = true)]
 async fn proof_case_18_a_node_port_that_another_cluster_uses_proves_nothing() {
     let mut shop = Shop::new();
-    let uuid = shop.place(edge("10.99.0.1", 31080));
+    let uuid = shop.place(edge("10.20.0.99", 31080));
     shop.set("name", "edge").set("uuid", &uuid);
     shop.ensure().await.problem("LoadBalancerNotOurs");
     assert_eq!(
@@ -196,7 +196,7 @@ async fn proof_case_20_an_adopted_load_balancer_keeps_what_others_made_on_it() {
 #[tokio::test(start_paused = true)]
 async fn proof_case_20_a_foreign_listener_at_a_wanted_port_gives_way_and_its_pool_stays() {
     let mut shop = Shop::new();
-    let uuid = shop.place(edge("10.99.0.1", 31999));
+    let uuid = shop.place(edge("10.20.0.99", 31999));
     shop.set("bowline.dev/take-over", &uuid);
     shop.rules.adoption = NamespaceRule::Any;
     shop.ensure().await.good();
