@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bowline_core::ownership::{self, Candidate, Orphan, Selection};
 use bowline_core::{
-    Belonging, Claim, Cloud, CloudName, GuardPolicy, Node, Ownership, Selector, targets,
+    BalancerRules, Belonging, Claim, Cloud, CloudName, GuardPolicy, Node, Ownership, Selector,
+    targets,
 };
 use tokio::sync::watch;
 
@@ -25,6 +26,10 @@ pub struct CloudRules {
     pub guards: BTreeMap<CloudName, GuardPolicy>,
     /// The fingerprints of the accounts of these clouds, as the operator says (`account`).
     pub accounts: BTreeMap<CloudName, String>,
+    /// What Services may do in clouds of which nothing else is said (`--load-balancer-adoption`).
+    pub balancers: Arc<BalancerRules>,
+    /// What Services may do in these clouds.
+    pub balancers_by_cloud: BTreeMap<CloudName, Arc<BalancerRules>>,
     /// The nodes of these clouds.
     pub selectors: BTreeMap<CloudName, Selector>,
 }
@@ -45,6 +50,12 @@ impl CloudRules {
     /// What the deletion guard of that cloud insists on.
     pub fn guard_of(&self, cloud: &CloudName) -> &GuardPolicy {
         self.guards.get(cloud).unwrap_or(&self.guard)
+    }
+
+    /// What Services may do in that cloud.
+    pub fn balancers_of(&self, cloud: &CloudName) -> Arc<BalancerRules> {
+        let said = self.balancers_by_cloud.get(cloud);
+        said.unwrap_or(&self.balancers).clone()
     }
 
     fn selection(&self, cloud: &CloudName, node: &Node) -> Selection {

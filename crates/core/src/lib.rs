@@ -63,6 +63,7 @@ mod setting;
 pub mod shown;
 mod sketch;
 mod source_ranges;
+mod standing;
 mod taints;
 pub mod targets;
 mod trouble;
@@ -75,8 +76,8 @@ pub use account::{
 pub use addresses::{AddressError, addresses_differ, desired_addresses};
 pub use annotation::{TAKE_OVER, nearest, unknown_annotations};
 pub use balancers::{
-    AccountState, BalancerRules, Balancers, Draft, DraftError, Endpoints, Executor, Goal, Marked,
-    NamespaceRule, Need, Needs, Progress, Publication, Whose, Wish, names_a_cluster,
+    AccountState, BalancerRules, Balancers, ClusterMarks, Draft, DraftError, Endpoints, Executor,
+    Goal, Marked, NamespaceRule, Need, Needs, Progress, Publication, Whose, Wish, names_a_cluster,
 };
 pub use certificates::{
     ApprovalRules, Candidate, CertificateRequest, Counted, Fault, Finding, KUBELET_SERVING,
@@ -92,7 +93,7 @@ pub use error::{CloudError, CloudErrorKind, error_chain};
 pub use guard::{
     Guard, GuardPolicy, HoldReason, LONG_APART, LONG_LOOKS, LONG_TIME, Look, Proof, Verdict,
 };
-pub use handled::{BalancerClouds, CLASS_PREFIX, Handling, Unserved};
+pub use handled::{BalancerClouds, CLASS_PREFIX, CLOUD, Handling, Unserved};
 pub use ingress::{ingress_to_write, storable_ingress};
 pub use initialize::{Initialization, InitializeError, initialize};
 pub use instance::{Evidence, Instance, Lookup, Power};
@@ -120,12 +121,16 @@ pub use run::{Run, StepState};
 pub use secret::Secret;
 pub use selector::{Selector, SelectorError};
 pub use service::{
-    CLEANUP_FINALIZER, Condition, Ingress, IpMode, Protocol, READY_CONDITION, REMOVED_REASON,
-    Service, ServiceKey, ServicePort, TrafficPolicy,
+    CLEANUP_FINALIZER, CLOUD_CONDITION, CONDITION_PREFIX, Condition, Ingress, IpMode, Protocol,
+    READY_CONDITION, REMOVED_REASON, Service, ServiceKey, ServicePort, TrafficPolicy,
 };
 pub use setting::{Origin, Setting, SettingError};
 pub use sketch::{Remark, Sketch};
 pub use source_ranges::{SOURCE_RANGES_ANNOTATION, allows_all, source_ranges};
+pub use standing::{
+    ADOPTED_MARK, BalancerMark, CLUSTER_UID_MARK, Candidature, HAND_OVER, NOT_OURS, SERVICE_MARK,
+    Standing, consent, hands_over_to, not_ours, service_mark, standing, unproven, whose_by_uid,
+};
 pub use taints::{with_shutdown, without_shutdown, without_uninitialized};
 pub use targets::{Belonging, TARGETS_HELD, TargetGuard};
 pub use trouble::{Regarding, Trouble};

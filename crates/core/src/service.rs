@@ -12,6 +12,11 @@ pub const CLEANUP_FINALIZER: &str = "service.kubernetes.io/load-balancer-cleanup
 pub const READY_CONDITION: &str = "bowline.dev/LoadBalancerReady";
 /// Its reason once the load balancer is gone: from then on the finalizer is that of whoever serves the Service next.
 pub const REMOVED_REASON: &str = "Removed";
+/// What the types of our conditions begin with.
+pub const CONDITION_PREFIX: &str = "bowline.dev/";
+/// The condition that remembers which cloud a Service's load balancer is in, where that is not the default; the name
+/// of the cloud is its message.
+pub const CLOUD_CONDITION: &str = "bowline.dev/Cloud";
 
 /// Namespace and name: what a Service is called as long as it lives.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -5,9 +5,9 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use bowline_core::{
-    BalancerClouds, Balancers, Belonging, Cloud, CloudError, CloudErrorKind, CloudName, Draft,
-    DraftError, Executor, Goal, Marked, Needs, Node, Progress, Roster, StepId, TargetGuard, Wish,
-    targets,
+    BalancerClouds, BalancerRules, Balancers, Belonging, Cloud, CloudError, CloudErrorKind,
+    CloudName, ClusterMarks, Draft, DraftError, Executor, Goal, Marked, Needs, Node, Progress,
+    Roster, StepId, TargetGuard, Wish, targets,
 };
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
@@ -210,6 +210,23 @@ impl Clouds {
         Ok(draft)
     }
 
+    /// Whether the load balancer that the Service's status shows is there.
+    pub(super) async fn recognises(
+        &self,
+        name: &CloudName,
+        wish: &Wish,
+    ) -> Result<bool, DraftError> {
+        let balancers = self.named(name)?;
+        let call = async { balancers.recognises(wish).await };
+        let what = "looking for the load balancer of a Service";
+        self.guarded(name, Call::Read, what, call).await
+    }
+
+    /// What the operator allows Services to do there.
+    pub(super) fn rules(&self, name: &CloudName) -> Arc<BalancerRules> {
+        self.referee.rules().balancers_of(name)
+    }
+
     pub(super) async fn carry_out(
         &self,
         name: &CloudName,
@@ -223,11 +240,10 @@ impl Clouds {
     pub(super) async fn marked(
         &self,
         name: &CloudName,
-        cluster_name: &str,
-        nodes: &[Arc<Node>],
+        cluster: ClusterMarks<'_>,
     ) -> Result<Vec<Marked>, CloudError> {
         let balancers = self.named(name)?;
-        let call = async { balancers.marked(cluster_name, nodes).await };
+        let call = async { balancers.marked(cluster).await };
         self.guarded(name, Call::Read, "listing load balancers", call)
             .await
     }
@@ -342,8 +358,7 @@ mod tests {
 
         fn marked<'a>(
             &'a self,
-            _: &'a str,
-            _: &'a [Arc<Node>],
+            _: ClusterMarks<'a>,
         ) -> BoxFuture<'a, Result<Vec<Marked>, CloudError>> {
             Box::pin(async { self.count(Ok(Vec::new())) })
         }
@@ -386,7 +401,10 @@ mod tests {
             };
             let drafted = clouds.draft(&name, &wish).await;
             assert_eq!(matches!(drafted, Err(DraftError::Elsewhere)), calls > 0);
-            assert_eq!(clouds.marked(&name, "", &[]).await.is_ok(), calls > 0);
+            assert_eq!(
+                clouds.marked(&name, ClusterMarks::default()).await.is_ok(),
+                calls > 0
+            );
             assert_eq!(
                 clouds.remove_orphan(&name, &orphan).await.is_ok(),
                 calls > 2

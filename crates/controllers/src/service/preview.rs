@@ -10,7 +10,7 @@ use std::sync::Arc;
 use bowline_core::{
     AccountState, Applied, CLEANUP_FINALIZER, Change, Cloud, CloudName, DraftError, Endpoints,
     Goal, Handling, Ingress, Need, Newcomer, Node, Outlook, Plan, Preview, Previews, Publication,
-    Roster, Service, ServiceKey, Wish, as_applied, ingress_to_write, name_list,
+    Service, ServiceKey, Wish, as_applied, ingress_to_write, name_list,
 };
 use bowline_http::Clock;
 use futures::{StreamExt as _, stream};
@@ -55,6 +55,8 @@ pub struct PreviewParts {
     pub rules: Arc<CloudRules>,
     /// `--cluster-name`.
     pub cluster_name: String,
+    /// `--cluster-uid`.
+    pub cluster_uid: Option<String>,
     /// When a Service that is new would be made.
     pub clock: Clock,
 }
@@ -68,7 +70,7 @@ pub async fn preview(
 ) -> Result<Previews, PreviewError> {
     let referee = Referee::new(&parts.clouds, parts.rules.clone());
     let needs = Clouds::new(&referee, Fence::observing()).all_needs();
-    let mut seen = cluster::read(&parts.client, needs).await?;
+    let mut seen = cluster::read(&parts.client, needs, parts.cluster_uid.as_deref()).await?;
     let machines = Machines::of(seen.nodes.objects.values());
     let referee = Referee::seeing(&parts.clouds, parts.rules.clone(), machines);
     let clouds = Clouds::new(&referee, Fence::observing());
@@ -225,7 +227,7 @@ impl Stage {
             Err(message) => return vec![blank.without_plan(Outlook::Failed, message.clone())],
         };
         let (goal, clouds) = match self.clouds.names().handling(service) {
-            Handling::Ensure(cloud) => (Goal::Present, vec![cloud]),
+            Handling::Ensure(cloud) => return self.of_served(blank, service, cloud).await,
             Handling::CleanUp(clouds) => (Goal::Absent, clouds),
             Handling::Nothing => {
                 return vec![blank.without_plan(Outlook::NotOurs, not_ours(service))];
@@ -235,6 +237,44 @@ impl Stage {
         for cloud in clouds {
             previews.push(self.of_cloud(blank.clone(), service, goal, cloud).await);
         }
+        previews
+    }
+
+    /// The preview of a Service that is to have a load balancer: where it is, or where a person wants it to be.
+    async fn of_served(
+        &self,
+        blank: Preview,
+        service: &Arc<Service>,
+        cloud: CloudName,
+    ) -> Vec<Preview> {
+        let mut cloud = cloud;
+        let mut previews = Vec::new();
+        if self.clouds.is_home_open(service) {
+            let wish = |cloud: &CloudName| self.wish(service, Goal::Present, cloud);
+            match self.clouds.home(&cloud, wish).await {
+                Ok(home) => cloud = home.unwrap_or(cloud),
+                Err(DraftError::Cloud(error)) => {
+                    let message = format!(
+                        "it is not known in which cloud its load balancer is: {}",
+                        error.chain()
+                    );
+                    return vec![blank.without_plan(Outlook::Failed, message)];
+                }
+                Err(_) => {}
+            }
+        } else if let Some(former) = self
+            .clouds
+            .names()
+            .recorded(service)
+            .filter(|it| **it != cloud)
+        {
+            let former = former.clone();
+            previews.push(
+                self.of_cloud(blank.clone(), service, Goal::Absent, former)
+                    .await,
+            );
+        }
+        previews.push(self.of_cloud(blank, service, Goal::Present, cloud).await);
         previews
     }
 
@@ -278,10 +318,7 @@ impl Stage {
 
     /// The same wish that the controller has.
     fn wish(&self, service: &Arc<Service>, goal: Goal, cloud: &CloudName) -> Wish {
-        let roster = match goal {
-            Goal::Present => self.clouds.roster(cloud, &self.nodes),
-            Goal::Absent => Roster::default(),
-        };
+        let roster = self.clouds.roster(cloud, &self.nodes);
         let (nodes, census) = roster.targets();
         let needs = self.clouds.needs(cloud);
         let all = self.services.values();
@@ -300,7 +337,7 @@ impl Stage {
                 .clone()
                 .filter(|_| needs.cluster_uid > Need::No),
             living: Some(Arc::new(self.living())),
-            rules: Arc::default(),
+            rules: self.clouds.rules(cloud),
             account: AccountState::Proven,
             endpoints: needs.endpoints.then(|| Arc::new(self.endpoints())),
         }

@@ -3,9 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use bowline_core::{
-    CloudName, DraftError, Fingerprint, Goal, Roster, Service, ServiceKey, Unserved,
-};
+use bowline_core::{CloudName, DraftError, Fingerprint, Goal, Service, ServiceKey, Unserved};
 use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
 use tracing::warn;
@@ -213,7 +211,9 @@ impl ServiceController {
         cloud: &CloudName,
     ) -> Result<Errand, DraftError> {
         self.check_known(cloud)?;
-        let mut wish = self.wish(service.clone(), Goal::Absent, cloud, Roster::default());
+        // Also of what goes the targets say whose it is.
+        let roster = self.clouds.roster(cloud, &self.parts.nodes.sighting());
+        let mut wish = self.wish(service.clone(), Goal::Absent, cloud, roster);
         let draft = self.drafted(cloud, &mut wish).await?;
         let errand = self.errand(
             wish,

@@ -13,6 +13,7 @@ use tracing::{debug, warn};
 use super::ServiceController;
 use super::conditions;
 use super::errors::TurnError;
+use super::home;
 use super::memory::{Causes, Errand};
 use super::needs::SERVICES_PAUSE;
 use crate::queue::Work;
@@ -126,6 +127,10 @@ impl ServiceController {
         let handling = service.as_ref().map_or(Handling::Nothing, |service| {
             self.clouds.names().handling(service)
         });
+        let handling = match &service {
+            Some(service) => self.at_home(service, handling).await?,
+            None => handling,
+        };
         let mut errand = errand.filter(|_| !self.let_go_of_lost(key));
         if let Some((old, mut clouds)) = self.memory.recall(key) {
             let same = service.as_ref().is_some_and(|it| it.uid == old.uid);
@@ -149,6 +154,18 @@ impl ServiceController {
         let Some(service) = service else {
             return Ok(Outcome::Done);
         };
+        if let Some(former) = self.former_home(&service, &handling) {
+            let former = std::slice::from_ref(&former);
+            if let Some(outcome) = self
+                .remove_old(&service, former, errand.take(), stop)
+                .await?
+            {
+                return Ok(outcome);
+            }
+            if let Handling::Ensure(cloud) = &handling {
+                self.record(&service, vec![home::record(cloud)]).await?;
+            }
+        }
         match handling {
             Handling::Nothing => Ok(self.tell_unserved(&service)),
             Handling::Ensure(cloud) => self.ensure(service, &cloud, causes, errand, stop).await,
@@ -268,7 +285,7 @@ impl ServiceController {
             has_ip_mode: self.has_ip_mode(),
             cluster_uid: self.cluster_uid().filter(|_| needs.cluster_uid > Need::No),
             living: None,
-            rules: Arc::default(),
+            rules: self.clouds.rules(cloud),
             account: AccountState::Proven,
             endpoints: needs.endpoints.then(|| self.endpoints()),
         }

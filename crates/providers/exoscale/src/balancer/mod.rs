@@ -27,7 +27,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bowline_core::{
-    Balancers, BoxFuture, CloudError, CloudErrorKind, Draft, DraftError, Goal, Marked, Node, Wish,
+    Balancers, BoxFuture, CloudError, CloudErrorKind, ClusterMarks, Draft, DraftError, Goal,
+    Marked, Need, Needs, Wish,
 };
 use bowline_http::Turns;
 use uuid::Uuid;
@@ -93,6 +94,13 @@ impl Balancers for LoadBalancers {
         }
     }
 
+    fn needs(&self) -> Needs {
+        Needs {
+            cluster_uid: Need::IfAllowed,
+            ..Needs::default()
+        }
+    }
+
     fn own_annotations(&self) -> &'static [&'static str] {
         &OWN_ANNOTATIONS
     }
@@ -108,8 +116,7 @@ impl Balancers for LoadBalancers {
 
     fn marked<'a>(
         &'a self,
-        cluster_name: &'a str,
-        _: &'a [Arc<Node>],
+        cluster: ClusterMarks<'a>,
     ) -> BoxFuture<'a, Result<Vec<Marked>, CloudError>> {
         Box::pin(async move {
             let Some(list) = self.shared.observer.all_if_allowed().await? else {
@@ -118,7 +125,7 @@ impl Balancers for LoadBalancers {
             let marked = list.items.into_iter().filter_map(|it| {
                 Some(Marked {
                     service_uid: it.labels.get(SERVICE_LABEL)?.clone(),
-                    whose: whose_cluster(cluster_name, &it),
+                    whose: whose_cluster(cluster.name, &it),
                     id: it.id.to_string(),
                     name: it.name,
                 })

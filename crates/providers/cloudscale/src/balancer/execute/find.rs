@@ -6,6 +6,7 @@ use bowline_http::CallError;
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
+use super::super::ownership::SERVICE_TAG;
 use super::is_lost;
 use crate::api::{Api, LoadBalancer};
 
@@ -19,6 +20,17 @@ fn id(body: &Map<String, Value>, key: &str) -> Option<Uuid> {
 
 fn port(body: &Map<String, Value>) -> Option<u64> {
     body.get("protocol_port").and_then(Value::as_u64)
+}
+
+/// The Service in the mark of what is to be made.
+fn mark(body: &Map<String, Value>) -> Option<&str> {
+    body.get("tags")?.get(SERVICE_TAG)?.as_str()
+}
+
+/// Whether a load balancer has the mark that was asked for, if one was.
+pub(super) fn carries(balancer: &LoadBalancer, body: &Map<String, Value>) -> bool {
+    let theirs = balancer.tags.get(SERVICE_TAG).map(String::as_str);
+    mark(body).is_none_or(|ours| theirs == Some(ours))
 }
 
 /// The load balancer of that name, by a list of this very moment.

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bowline_core::{
-    Balancers, Census, Draft, DraftError, Goal, Ingress, IpMode, Marked, Node, Notice, Plan,
-    Progress, Protocol, Run, Service, ServiceKey, ServicePort, TrafficPolicy, Verb, Wish,
+    BalancerRules, Balancers, Census, ClusterMarks, Draft, DraftError, Goal, Ingress, IpMode,
+    Marked, Node, Notice, Plan, Progress, Protocol, Run, Service, ServiceKey, ServicePort,
+    TrafficPolicy, Verb, Wish,
 };
 use bowline_simulator::cloudscale::{BalancerInfo, BalancerSpec, PoolInfo};
 use bowline_simulator::faults::{Action, Rule};
@@ -35,6 +36,9 @@ pub(crate) struct Shop {
     /// Whether these are all.
     pub(crate) all_known: bool,
     pub(crate) cluster_name: String,
+    pub(crate) cluster_uid: Option<String>,
+    /// What the operator allows.
+    pub(crate) rules: BalancerRules,
     pub(crate) has_ip_mode: bool,
 }
 
@@ -91,6 +95,8 @@ impl Shop {
             others: Vec::new(),
             all_known: true,
             cluster_name: "kubernetes".into(),
+            cluster_uid: None,
+            rules: BalancerRules::default(),
             has_ip_mode: true,
         }
     }
@@ -129,9 +135,9 @@ impl Shop {
             all_known: self.all_known,
             cluster_name: self.cluster_name.clone(),
             has_ip_mode: self.has_ip_mode,
-            cluster_uid: None,
+            cluster_uid: self.cluster_uid.clone(),
             living: None,
-            rules: Arc::default(),
+            rules: Arc::new(self.rules.clone()),
             account: bowline_core::AccountState::Proven,
             endpoints: None,
         }
@@ -139,17 +145,27 @@ impl Shop {
 
     /// The load balancers that carry the mark of a Service.
     pub(crate) async fn marked(&self) -> Vec<Marked> {
-        let Wish {
-            cluster_name,
-            nodes,
-            ..
-        } = self.wish(Goal::Present);
-        let marked = self.balancers().marked(&cluster_name, &nodes).await;
+        let wish = self.wish(Goal::Present);
+        let marks = ClusterMarks {
+            name: &wish.cluster_name,
+            uid: wish.cluster_uid.as_deref(),
+            nodes: &wish.nodes,
+        };
+        let marked = self.balancers().marked(marks).await;
         marked.unwrap()
     }
 
     pub(crate) async fn draft(&self, goal: Goal) -> Result<Draft, DraftError> {
-        self.balancers().draft(&self.wish(goal)).await
+        let mut wish = self.wish(goal);
+        match self.balancers().draft(&wish).await {
+            // As the controller does it: all that are known exist.
+            Err(DraftError::NeedsServices) if self.all_known => {
+                let uids = wish.all.iter().map(|it| it.uid.clone());
+                wish.living = Some(Arc::new(uids.collect()));
+                self.balancers().draft(&wish).await
+            }
+            drafted => drafted,
+        }
     }
 
     /// Plans and carries out; what is to be published is written to the Service.
