@@ -1,6 +1,6 @@
 //! Several Services on one load balancer, and load balancers whose Service is gone.
 
-use bowline_core::{Goal, Progress};
+use bowline_core::{Condition, Goal, NamespaceRule, Progress};
 
 use super::shop::{L1, OTHER, Shop, UID, named, open, port, set};
 
@@ -16,7 +16,10 @@ async fn two(external: bool) -> Shop {
     if external {
         shop.set("external", "true");
     } else {
-        shop.set("bowline.dev/take-over", L1);
+        // Made for this one, whatever its name.
+        let labels = [("bowline-service-uid", UID)];
+        shop.stage.sim.label_balancer(L1, &labels).unwrap();
+        shop.set("name", "shared");
     }
     shop
 }
@@ -68,24 +71,31 @@ async fn a_managed_load_balancer_keeps_services_of_others_and_says_so() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_service_that_another_remembers_is_that_ones() {
+async fn a_service_that_another_remembers_is_that_ones_and_annotations_say_nothing() {
     let mut shop = Shop::new().await;
-    shop.place("shared", &[("x", 80)]);
-    let id = shop.listener().id;
+    shop.place("shared", &[("x", 80), ("y", 443)]);
+    let ids: Vec<String> = shop
+        .balancer()
+        .services
+        .into_iter()
+        .map(|it| it.id)
+        .collect();
     let mut other = named("other", OTHER);
-    set(&mut other, "bowline.dev/exoscale-nlb-service-ids", &id);
+    other.conditions.push(Condition {
+        kind: bowline_exoscale::RECORD.into(),
+        status: "True".into(),
+        reason: "Remembered".into(),
+        message: format!("owned NLB services: {}", ids[0]),
+    });
     shop.others = vec![other];
     shop.set("id", L1).set("external", "true");
-    assert!(shop.ensure().await.problem().contains("default/other"));
-    // Both do, since somebody copied the Service: the older one has it.
-    shop.set("bowline.dev/exoscale-nlb-service-ids", &id);
-    shop.others[0].created = "2026-01-01T00:00:00Z".parse().unwrap();
+    shop.set("bowline.dev/exoscale-nlb-service-ids", &ids.join(","));
     assert!(shop.ensure().await.problem().contains("default/other"));
     assert_eq!(shop.get("bowline.dev/exoscale-nlb-service-ids"), "");
-    shop.set("bowline.dev/exoscale-nlb-service-ids", &id);
-    shop.others[0].created = "2026-03-01T00:00:00Z".parse().unwrap();
-    shop.ensure().await.good();
-    assert_eq!(shop.listener().name, format!("{UID}-80"));
+    assert_eq!(shop.writes(), [""; 0]);
+    shop.set("bowline.dev/exoscale-nlb-service-ids", &ids.join(","));
+    shop.delete().await.good();
+    assert_eq!(shop.listeners().len(), 2);
 }
 
 #[tokio::test(start_paused = true)]
@@ -147,17 +157,16 @@ async fn a_load_balancer_without_its_service_is_found_by_its_labels() {
 async fn what_may_be_that_of_a_service_that_cannot_be_read_is_left_alone() {
     for external in [true, false] {
         let mut shop = two(external).await;
-        shop.others.clear();
+        // It cannot be read, and is in the list of uids all the same.
+        shop.unreadable = shop.others.drain(..).map(|it| it.uid).collect();
         shop.all_known = false;
         shop.service.ports = vec![port("TCP", 443, 30999), port("TCP", 80, 30080)];
-        let outcome = shop.ensure().await;
-        assert!(outcome.problem().contains("cannot be read"));
-        assert_eq!(shop.listeners().len(), 2);
-        let error = shop.delete().await.error.unwrap();
-        assert!(error.contains("cannot be read"), "{error}");
-        assert_eq!(shop.listeners().len(), 2);
-        // What is at other ports stays, whosever it is.
-        shop.service.ports.remove(0);
+        for rule in [NamespaceRule::Never, NamespaceRule::Any] {
+            shop.rules.adoption = rule;
+            let outcome = shop.ensure().await;
+            assert!(outcome.problem().contains("443/tcp"));
+            assert_eq!(shop.listeners().len(), 2);
+        }
         shop.delete().await.good();
         assert_eq!(shop.listener().name, format!("{OTHER}-443"));
     }

@@ -1,0 +1,223 @@
+//! Whose is a load balancer? What all clouds decide alike, from marks, names and what people have said.
+//!
+//! ```text
+//!  marked with this Service's uid ───────────────────────────────▶ Ours            (1)
+//!  unmarked, and this Service's uid in its name ─────────────────▶ Ours            (2)
+//!  unmarked, named by the Service, and nothing foreign on it ────▶ Ours            (3, judged by its cloud)
+//!  marked for a Service of this name that is proven gone ────────▶ Returned        (4)
+//!  its owner, alive, hands it over ──────────────────────────────▶ HandedOver
+//!  the operator allows adoption, and the Service asks for it ────▶ Adopted
+//!  anything else ────────────────────────────────────────────────▶ NotOurs
+//! ```
+
+use std::sync::Arc;
+
+use ring::digest::{SHA256, digest};
+
+use bowline_core::{DraftError, Notice, Problem, Service, ServiceKey, Whose, Wish};
+
+/// The mark with the uid of the cluster.
+pub(crate) const CLUSTER_UID_MARK: &str = "k8s-cluster-uid";
+/// The mark with namespace and name of the Service ([`service_mark`]).
+pub(crate) const SERVICE_MARK: &str = "k8s-service";
+/// The mark of a load balancer that no controller had made: it outlives its Service.
+pub(crate) const ADOPTED_MARK: &str = "bowline-adopted";
+/// The annotation by which the owner of a load balancer gives it to another Service: `<namespace>/<name>`.
+pub(crate) const HAND_OVER: &str = "bowline.dev/hand-over";
+/// The reason of events about load balancers that a Service names and must not have.
+pub(crate) const NOT_OURS: &str = "LoadBalancerNotOurs";
+
+/// The longest value of a mark that every cloud takes.
+const LONGEST_MARK: usize = 63;
+/// What a hashed value begins with: no name of a Service with its namespace does, since those have a dot.
+const HASHED: &str = "sha256-";
+
+/// What [`SERVICE_MARK`] says of a Service: `<namespace>.<name>`, hashed where that is too long.
+pub(crate) fn service_mark(key: &ServiceKey) -> String {
+    let plain = format!("{}.{}", key.namespace, key.name);
+    if plain.len() <= LONGEST_MARK {
+        return plain;
+    }
+    let hash = digest(&SHA256, plain.as_bytes());
+    let hex = hash.as_ref().iter().map(|byte| format!("{byte:02x}"));
+    let mut mark = HASHED.to_owned();
+    mark.extend(hex);
+    mark.truncate(LONGEST_MARK);
+    mark
+}
+
+/// The Service to which that one gives its load balancer.
+pub(crate) fn hands_over_to(owner: &Service) -> Option<ServiceKey> {
+    let (namespace, name) = owner.annotation(HAND_OVER)?.trim().split_once('/')?;
+    Some(ServiceKey {
+        namespace: namespace.to_owned(),
+        name: name.to_owned(),
+    })
+}
+
+/// Whose a marked load balancer is by the uids of clusters alone; none where one of them is not known.
+pub(crate) fn whose_by_uid(marked: Option<&str>, cluster: Option<&str>) -> Option<Whose> {
+    let same = marked? == cluster?;
+    Some(if same { Whose::Ours } else { Whose::Foreign })
+}
+
+/// A mark of ours on a load balancer.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct BalancerMark {
+    /// The uid of the Service.
+    pub(crate) service_uid: String,
+    /// The uid of the cluster, if whoever marked it knew that.
+    pub(crate) cluster_uid: Option<String>,
+    /// Namespace and name of the Service ([`service_mark`]).
+    pub(crate) service: Option<String>,
+}
+
+/// A load balancer that may be a Service's, as far as its own words go.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Candidature<'a> {
+    /// Its mark.
+    pub(crate) mark: Option<BalancerMark>,
+    /// The uid in its name, if it has the name that controllers give where nobody gives one.
+    pub(crate) uid_in_name: Option<&'a str>,
+    /// Whether the Service asks for it by [`TAKE_OVER`].
+    pub(crate) asked_for: bool,
+    /// The other Service of this cluster that has it by the third rule: nothing on it is anybody else's.
+    pub(crate) used_by: Option<&'a Arc<Service>>,
+}
+
+/// What a Service may do with a load balancer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// It is this Service's by its mark or by its name.
+    Ours,
+    /// It has neither mark nor name of anybody's: what is on it decides, or the operator ([`unproven`]).
+    Unproven,
+    /// It was made for a Service of this namespace and name that is gone, in this cluster.
+    Returned,
+    /// Its owner gives it to this Service.
+    HandedOver(ServiceKey),
+    /// The operator lets this Service have it.
+    Adopted,
+    /// It is somebody else's.
+    NotOurs,
+}
+
+/// Whether that Service may have that load balancer, by what the load balancer says of itself. Whoever gets
+/// [`Standing::Unproven`] looks at what is on it, and asks [`unproven`] if that proves nothing.
+pub(crate) fn standing(candidate: &Candidature<'_>, wish: &Wish) -> Result<Standing, DraftError> {
+    let service = &wish.service;
+    let Some(mark) = &candidate.mark else {
+        return match candidate.uid_in_name {
+            Some(uid) if uid == service.uid => Ok(Standing::Ours),
+            Some(uid) => anothers(candidate, uid, wish),
+            None => Ok(Standing::Unproven),
+        };
+    };
+    let whose = whose_by_uid(mark.cluster_uid.as_deref(), wish.cluster_uid.as_deref());
+    if whose == Some(Whose::Foreign) {
+        // Also with this Service's own uid: clones of a cluster share those.
+        return Ok(adopted(candidate, wish));
+    }
+    if mark.service_uid == service.uid {
+        return Ok(Standing::Ours);
+    }
+    let is_same_name = mark.service.as_deref() == Some(&service_mark(&service.key));
+    if whose == Some(Whose::Ours) && is_same_name && owner(wish, &mark.service_uid).is_none() {
+        let gone = !is_living(wish, &mark.service_uid)?;
+        return Ok(if gone {
+            Standing::Returned
+        } else {
+            Standing::NotOurs
+        });
+    }
+    anothers(candidate, &mark.service_uid, wish)
+}
+
+/// Whether that Service may have a load balancer that has no mark, no name of anybody's, and something foreign on it.
+pub(crate) fn unproven(candidate: &Candidature<'_>, wish: &Wish) -> Standing {
+    match candidate.used_by {
+        Some(owner) => handed_over(owner, wish),
+        None => adopted(candidate, wish),
+    }
+}
+
+/// A load balancer of the Service with that uid, which may be gone.
+fn anothers(candidate: &Candidature<'_>, uid: &str, wish: &Wish) -> Result<Standing, DraftError> {
+    if let Some(owner) = owner(wish, uid) {
+        return Ok(handed_over(owner, wish));
+    }
+    let adopted = adopted(candidate, wish);
+    // Never one whose Service lives in this cluster, also if that cannot be read.
+    if adopted == Standing::Adopted && is_living(wish, uid)? {
+        return Ok(Standing::NotOurs);
+    }
+    Ok(adopted)
+}
+
+fn owner<'a>(wish: &'a Wish, uid: &str) -> Option<&'a Arc<Service>> {
+    wish.all.iter().find(|it| it.uid == uid)
+}
+
+fn handed_over(owner: &Service, wish: &Wish) -> Standing {
+    if hands_over_to(owner).as_ref() == Some(&wish.service.key) {
+        Standing::HandedOver(owner.key.clone())
+    } else {
+        Standing::NotOurs
+    }
+}
+
+fn adopted(candidate: &Candidature<'_>, wish: &Wish) -> Standing {
+    let namespace = &wish.service.key.namespace;
+    if candidate.asked_for && wish.rules.adoption.allows(namespace) {
+        Standing::Adopted
+    } else {
+        Standing::NotOurs
+    }
+}
+
+/// Whether a Service exists, by a consistent list.
+fn is_living(wish: &Wish, uid: &str) -> Result<bool, DraftError> {
+    let living = wish.living.as_ref().ok_or(DraftError::NeedsServices)?;
+    Ok(living.contains(uid))
+}
+
+/// What a Service is told that names a load balancer which is not its own: by which annotation it does, and nothing
+/// that it does not know already.
+pub(crate) fn not_ours(annotation: &str, value: &str) -> Problem {
+    Problem {
+        reason: NOT_OURS,
+        message: format!(
+            "annotation {annotation}: {value:?} names a load balancer that is not this Service's, and that is left as it \
+             is. Remove the annotation, or ask the operator of the cluster: its owner can hand it over, and the operator \
+             can allow its adoption"
+        ),
+    }
+}
+
+/// What is told when a load balancer becomes a Service's by somebody's consent, or returns to it; none otherwise.
+pub(crate) fn consent(standing: &Standing, name: &str) -> Option<Notice> {
+    let (reason, message) = match standing {
+        Standing::Ours | Standing::Unproven | Standing::NotOurs => return None,
+        Standing::Returned => (
+            "LoadBalancerTakenOver",
+            format!(
+                "load balancer {name:?} was made for an earlier Service of this name, which is gone; it is this Service's now"
+            ),
+        ),
+        Standing::HandedOver(from) => (
+            "LoadBalancerTakenOver",
+            format!("Service {from} has handed load balancer {name:?} over to this Service"),
+        ),
+        Standing::Adopted => (
+            "LoadBalancerAdopted",
+            format!(
+                "load balancer {name:?} is this Service's now; the operator allows adoption in this namespace"
+            ),
+        ),
+    };
+    Some(Notice {
+        warning: false,
+        reason,
+        message,
+    })
+}
