@@ -143,7 +143,7 @@ pub(crate) fn main(program: &str, given: &Arguments, own: &[String]) -> Result<E
             .clients
             .for_controller(IDENTITY, &Fence::observing())
             .await?;
-        let rules = Arc::new(configuration.as_ref().map(run::rules).unwrap_or_default());
+        let rules = Arc::new(run::rules(configuration.as_ref(), &options));
         Ok(match given {
             Arguments::Node(NodeArguments { name, .. }) => {
                 explain_node(&client, &clouds, rules, name).await?.into()

@@ -116,8 +116,9 @@ pub(crate) fn main(program: &str, given: &Arguments, own: &[String]) -> Result<E
         let parts = PreviewParts {
             client,
             clouds,
-            rules: Arc::new(configuration.as_ref().map(run::rules).unwrap_or_default()),
+            rules: Arc::new(run::rules(configuration.as_ref(), &options)),
             cluster_name: options.cloud.cluster_name.clone(),
+            cluster_uid: options.cloud.cluster_uid().map(str::to_owned),
             clock,
         };
         Ok(preview(&parts, &asked, &files).await?)

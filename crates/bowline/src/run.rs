@@ -10,7 +10,7 @@ use bowline_controllers::manager::{CloudRules, DefaultCloud, Manager, Reviews, S
 use bowline_controllers::metrics::{BuildInfo, CloudRegistry, Metrics};
 use bowline_controllers::options::{self, CommandLine, Options, Request};
 use bowline_controllers::{LineUp, LineUps, Stop, stop_signal};
-use bowline_core::Cloud;
+use bowline_core::{BalancerRules, Cloud};
 use bowline_http::{Background, Clock, Connector, ProxyRules, Random, Tls};
 use tracing::{info, warn};
 
@@ -147,7 +147,7 @@ async fn build(
     )
     .await?;
     let path = options.cloud.config.clone();
-    let rules = configuration.as_ref().map(rules).unwrap_or_default();
+    let rules = rules(configuration.as_ref(), &options);
     let first = LineUp::first(options, reached.clouds(), rules);
     let (changer, line_ups) = LineUps::beginning_with(first);
     let manager = Manager {
@@ -200,16 +200,27 @@ impl Reached {
 }
 
 /// What the configuration says about clouds that is not for them.
-pub(crate) fn rules(configuration: &Configuration) -> CloudRules {
+pub(crate) fn rules(configuration: Option<&Configuration>, options: &Options) -> CloudRules {
     let mut rules = CloudRules {
-        default_cloud: match configuration.default_cloud.clone() {
-            Some(name) => DefaultCloud::Named(name),
-            None => DefaultCloud::None,
-        },
+        balancers: Arc::new(BalancerRules {
+            adoption: options.controllers.adoption.clone(),
+            ..BalancerRules::default()
+        }),
         ..CloudRules::default()
+    };
+    let Some(configuration) = configuration else {
+        return rules;
+    };
+    rules.default_cloud = match configuration.default_cloud.clone() {
+        Some(name) => DefaultCloud::Named(name),
+        None => DefaultCloud::None,
     };
     for cloud in &configuration.clouds {
         rules.guards.insert(cloud.name.clone(), cloud.guard.clone());
+        if let Some(said) = cloud.balancers.clone() {
+            let said = Arc::new(said);
+            rules.balancers_by_cloud.insert(cloud.name.clone(), said);
+        }
         if let Some(selector) = &cloud.selector {
             let selector = selector.clone();
             rules.selectors.insert(cloud.name.clone(), selector);

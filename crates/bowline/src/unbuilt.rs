@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bowline_core::{
-    Balancers, BoxFuture, CLASS_PREFIX, Claim, Cloud, CloudError, CloudErrorKind, CloudName, Draft,
-    DraftError, Instances, Lookup, Marked, Node, Service, Voice, Wish,
+    Balancers, BoxFuture, CLASS_PREFIX, Claim, Cloud, CloudError, CloudErrorKind, CloudName,
+    ClusterMarks, Draft, DraftError, Instances, Lookup, Marked, Node, Service, Voice, Wish,
 };
 
 use crate::config::WITH_BALANCERS;
@@ -131,11 +131,11 @@ impl Balancers for Unbuilt {
         None
     }
 
-    fn marked<'a>(
-        &'a self,
-        _: &'a str,
-        _: &'a [Arc<Node>],
-    ) -> BoxFuture<'a, Result<Vec<Marked>, CloudError>> {
+    fn recognises<'a>(&'a self, _: &'a Wish) -> BoxFuture<'a, Result<bool, CloudError>> {
+        Box::pin(async { Err(self.error()) })
+    }
+
+    fn marked<'a>(&'a self, _: ClusterMarks<'a>) -> BoxFuture<'a, Result<Vec<Marked>, CloudError>> {
         Box::pin(async { Err(self.error()) })
     }
 
@@ -211,7 +211,7 @@ mod tests {
         assert!(error.chain().contains("no key"), "{error}");
         assert!(instances.canary().await.is_err());
         let balancers = cloud.balancers().unwrap();
-        assert!(balancers.marked("", &nodes).await.is_err());
+        assert!(balancers.marked(ClusterMarks::default()).await.is_err());
         assert!(!cloud.still("no key".into()) && cloud.still("no zone".into()));
         assert!(cloud.ready().unwrap_err().contains("no zone"));
         assert!(unbuilt("talos").balancers().is_none());

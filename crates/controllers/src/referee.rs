@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bowline_core::ownership::{self, Candidate, Selection};
-use bowline_core::{Belonging, Cloud, CloudName, GuardPolicy, Node, Ownership, Selector};
+use bowline_core::{
+    BalancerRules, Belonging, Cloud, CloudName, GuardPolicy, Node, Ownership, Selector,
+};
 
 /// Nodes whose machine's cloud is remembered: far above the largest supported cluster (5,000 nodes).
 pub(crate) const REMEMBERED: usize = 65_536;
@@ -18,6 +20,10 @@ pub struct CloudRules {
     pub guard: GuardPolicy,
     /// What the deletion guards of these clouds insist on.
     pub guards: BTreeMap<CloudName, GuardPolicy>,
+    /// What Services may do in clouds of which nothing else is said (`--load-balancer-adoption`).
+    pub balancers: Arc<BalancerRules>,
+    /// What Services may do in these clouds.
+    pub balancers_by_cloud: BTreeMap<CloudName, Arc<BalancerRules>>,
     /// The nodes of these clouds.
     pub selectors: BTreeMap<CloudName, Selector>,
 }
@@ -38,6 +44,12 @@ impl CloudRules {
     /// What the deletion guard of that cloud insists on.
     pub fn guard_of(&self, cloud: &CloudName) -> &GuardPolicy {
         self.guards.get(cloud).unwrap_or(&self.guard)
+    }
+
+    /// What Services may do in that cloud.
+    pub fn balancers_of(&self, cloud: &CloudName) -> Arc<BalancerRules> {
+        let said = self.balancers_by_cloud.get(cloud);
+        said.unwrap_or(&self.balancers).clone()
     }
 
     fn selection(&self, cloud: &CloudName, node: &Node) -> Selection {

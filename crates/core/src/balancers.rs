@@ -135,6 +135,23 @@ pub enum NamespaceRule {
 }
 
 impl NamespaceRule {
+    /// `never`, `any`, or namespaces separated by commas.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        match text.trim() {
+            "never" | "" => return Ok(Self::Never),
+            "any" => return Ok(Self::Any),
+            _ => {}
+        }
+        let names = text.split(',').map(str::trim);
+        let names: BTreeSet<String> = names.map(str::to_owned).collect();
+        match names.iter().find(|it| !is_namespace(it)) {
+            None => Ok(Self::Only(names)),
+            Some(wrong) => Err(format!(
+                "{wrong:?} is not the name of a namespace; allowed is never, any, or namespaces separated by commas"
+            )),
+        }
+    }
+
     /// Whether Services of that namespace may.
     pub fn allows(&self, namespace: &str) -> bool {
         match self {
@@ -143,6 +160,16 @@ impl NamespaceRule {
             Self::Only(namespaces) => namespaces.contains(namespace),
         }
     }
+}
+
+/// Whether a namespace can have that name.
+fn is_namespace(name: &str) -> bool {
+    let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
+    let bytes = name.as_bytes();
+    bytes.len() <= 63
+        && bytes.iter().all(|b| plain(*b) || *b == b'-')
+        && bytes.first().is_some_and(|b| plain(*b))
+        && bytes.last().is_some_and(|b| plain(*b))
 }
 
 /// Whether credentials are known to see the account that the cluster lives in.
@@ -277,6 +304,17 @@ pub struct Marked {
     pub whose: Whose,
 }
 
+/// What marks of this cluster are made from: as in a [`Wish`].
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ClusterMarks<'a> {
+    /// `--cluster-name`.
+    pub name: &'a str,
+    /// [`Wish::cluster_uid`].
+    pub uid: Option<&'a str>,
+    /// The nodes of the cloud: some have the cluster's name in an annotation.
+    pub nodes: &'a [Arc<Node>],
+}
+
 /// Load balancers of a cloud.
 pub trait Balancers: Send + Sync {
     /// Reads the cloud, compares it with what is wanted, and says what is to be done. Writes
@@ -319,12 +357,18 @@ pub trait Balancers: Send + Sync {
     /// changed; none for never.
     fn audit_period(&self) -> Option<Duration>;
 
-    /// All load balancers with the mark of a Service, by one list call. `cluster_name` and `nodes` are
-    /// those of a [`Wish`]: what marks are made from.
+    /// Whether the Service's status shows an address of a load balancer here that is this Service's without asking
+    /// anybody (its mark, its name, what is on it). Such a Service belongs to this cloud, whichever is the default.
+    /// Writes nothing.
+    fn recognises<'a>(&'a self, wish: &'a Wish) -> BoxFuture<'a, Result<bool, CloudError>> {
+        let _ = wish;
+        Box::pin(std::future::ready(Ok(false)))
+    }
+
+    /// All load balancers with the mark of a Service, by one list call.
     fn marked<'a>(
         &'a self,
-        cluster_name: &'a str,
-        nodes: &'a [Arc<Node>],
+        cluster: ClusterMarks<'a>,
     ) -> BoxFuture<'a, Result<Vec<Marked>, CloudError>>;
 
     /// Removes a load balancer that is ours and whose Service is gone; only called when the operator

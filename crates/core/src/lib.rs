@@ -62,6 +62,7 @@ pub mod shown;
 mod sight;
 mod sketch;
 mod source_ranges;
+mod standing;
 mod taints;
 mod trouble;
 mod variable;
@@ -69,8 +70,8 @@ mod variable;
 pub use addresses::{AddressError, addresses_differ, desired_addresses};
 pub use annotation::{TAKE_OVER, nearest, unknown_annotations};
 pub use balancers::{
-    AccountState, BalancerRules, Balancers, Draft, DraftError, Endpoints, Executor, Goal, Marked,
-    NamespaceRule, Need, Needs, Progress, Publication, Whose, Wish, names_a_cluster,
+    AccountState, BalancerRules, Balancers, ClusterMarks, Draft, DraftError, Endpoints, Executor,
+    Goal, Marked, NamespaceRule, Need, Needs, Progress, Publication, Whose, Wish, names_a_cluster,
 };
 pub use certificates::{
     ApprovalRules, Candidate, CertificateRequest, Counted, Fault, Finding, KUBELET_SERVING,
@@ -111,13 +112,17 @@ pub use run::{Run, StepState};
 pub use secret::Secret;
 pub use selector::{Selector, SelectorError};
 pub use service::{
-    CLEANUP_FINALIZER, Condition, Ingress, IpMode, Protocol, READY_CONDITION, Service, ServiceKey,
-    ServicePort, TrafficPolicy,
+    CLEANUP_FINALIZER, CLOUD_CONDITION, CONDITION_PREFIX, Condition, Ingress, IpMode, Protocol,
+    READY_CONDITION, Service, ServiceKey, ServicePort, TrafficPolicy,
 };
 pub use setting::{Origin, Setting, SettingError};
 pub use sight::{By, Sight, Unproven};
 pub use sketch::{Remark, Sketch};
 pub use source_ranges::{SOURCE_RANGES_ANNOTATION, allows_all, source_ranges};
+pub use standing::{
+    ADOPTED_MARK, BalancerMark, CLUSTER_UID_MARK, Candidature, HAND_OVER, NOT_OURS, SERVICE_MARK,
+    Standing, consent, hands_over_to, not_ours, service_mark, standing, unproven, whose_by_uid,
+};
 pub use taints::{with_shutdown, without_shutdown, without_uninitialized};
 pub use trouble::{Regarding, Trouble};
 pub use variable::{Variable, variable_table};

@@ -10,6 +10,11 @@ pub const CLEANUP_FINALIZER: &str = "service.kubernetes.io/load-balancer-cleanup
 /// The condition that tells how a Service's load balancer stands. We write it on Services that we serve, and nobody else
 /// does. True: it is as the Service wants it. Unknown: the cloud cannot be read.
 pub const READY_CONDITION: &str = "bowline.dev/LoadBalancerReady";
+/// What the types of our conditions begin with.
+pub const CONDITION_PREFIX: &str = "bowline.dev/";
+/// The condition that remembers which cloud a Service's load balancer is in, where that is not the default; the name
+/// of the cloud is its message.
+pub const CLOUD_CONDITION: &str = "bowline.dev/Cloud";
 
 /// Namespace and name: what a Service is called as long as it lives.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

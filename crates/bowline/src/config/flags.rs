@@ -8,11 +8,13 @@ use super::schema::{Field, Kind, below};
 
 /// Flags that say what the file says otherwise, or that make no sense in it. Flags of single clouds are not among those
 /// of the framework.
-const ELSEWHERE: [&str; 5] = [
+const ELSEWHERE: [&str; 7] = [
     "config",
     "cloud-provider",
     "cloud-config",
+    "cluster-uid",
     "help",
+    "load-balancer-adoption",
     "version",
 ];
 
@@ -51,6 +53,7 @@ fn kind(kind: options::Kind) -> Kind {
         options::Kind::Levels => Kind::Whole(0, i32::MAX.into()).map(),
         options::Kind::Text
         | options::Kind::Address
+        | options::Kind::Namespaces
         | options::Kind::Size
         | options::Kind::Version => Kind::Text,
     }

@@ -9,6 +9,7 @@
 //! are told at once, each with its line, column and path. The check, the JSON schema and the reference page are made
 //! of one tree ([`schema`]).
 
+mod balancers;
 pub(crate) mod check;
 pub(crate) mod command;
 mod document;
@@ -26,7 +27,7 @@ mod tests;
 
 use std::collections::BTreeMap;
 
-use bowline_core::{CloudName, GuardPolicy, Selector};
+use bowline_core::{BalancerRules, CloudName, GuardPolicy, Selector};
 
 use crate::providers::{PROVIDERS, Provider};
 use document::{Place, Shape, Value};
@@ -76,6 +77,8 @@ pub(crate) struct CloudEntry {
     pub(crate) selector: Option<Selector>,
     /// What its deletion guard insists on.
     pub(crate) guard: GuardPolicy,
+    /// What Services may do there; none if nothing is said.
+    pub(crate) balancers: Option<BalancerRules>,
     /// Where its secrets are.
     pub(crate) mentions: Vec<Mention>,
     /// Where its settings are in the file.
@@ -132,15 +135,29 @@ fn fields() -> Vec<Field> {
             Kind::Object(guard::fields()),
             "What the deletion guard insists on before a Node of this cloud is deleted.",
         ),
+        Field::new(
+            "loadBalancers",
+            Kind::Object(balancers::fields()),
+            "What Services may do with load balancers of this cloud that are not theirs.",
+        ),
     ]);
-    let services = Kind::object([Field::new(
+    let services = Kind::object([
+        Field::new(
+            "clusterUid",
+            Kind::Text,
+            "What tells this cluster from others in the marks of its load balancers (`--cluster-uid`). Give one \
+             where clusters were cloned from one etcd, since those share all uids.",
+        )
+        .or("the uid of namespace `kube-system`"),
+        Field::new(
         "defaultCloud",
         Kind::Text,
         "The cloud that serves Services without a class, or `none`. Required where several clouds have \
          load balancers.",
     )
     .or("the only cloud with load balancers")
-    .allows("the name of a cloud, or none")]);
+    .allows("the name of a cloud, or none"),
+    ]);
     vec![
         Field::new(
             "apiVersion",
@@ -182,10 +199,14 @@ pub(crate) fn read(text: &str) -> Result<Configuration, Vec<Problem>> {
         problems.push(Problem::at(list.place, "clouds", what));
     }
     let default_cloud = default_cloud(&value, &clouds, &mut problems);
-    let manager = value
+    let mut manager = value
         .get("manager")
         .map(|it| flags::read(it, &mut problems))
         .unwrap_or_default();
+    let uid = value.get("services").and_then(|it| it.get("clusterUid"));
+    if let Some(uid) = uid.and_then(Value::text) {
+        manager.push(("cluster-uid", vec![uid.to_owned()]));
+    }
     if problems.is_empty() {
         return Ok(Configuration {
             text: text.to_owned(),
@@ -233,6 +254,7 @@ fn cloud(
         provider: provider?,
         selector: text("nodeSelector").and_then(|it| Selector::parse(it).ok()),
         guard: value.get("guard").map(guard::read).unwrap_or_default(),
+        balancers: value.get("loadBalancers").map(balancers::read),
         mentions,
         path: format!("{path}.settings"),
         settings: settings?.clone(),

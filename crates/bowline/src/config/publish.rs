@@ -69,7 +69,7 @@ fn of(kind: &Kind) -> Json {
             "anyOf": [{"type": ["string", "number"]}, {"$ref": "#/$defs/reference"}],
         }),
         Kind::List(inner) => json!({"type": "array", "items": of(inner)}),
-        Kind::Texts => json!({
+        Kind::Texts | Kind::Namespaces => json!({
             "anyOf": [of(&Kind::Text), {"type": "array", "items": of(&Kind::Text)}],
         }),
         Kind::Map(inner) => json!({"type": "object", "additionalProperties": of(inner)}),

@@ -1,6 +1,6 @@
 //! What may stand where, as a tree: the check, the JSON schema and the reference page are made of it.
 
-use bowline_core::{CloudName, Selector, parse_duration};
+use bowline_core::{CloudName, NamespaceRule, Selector, parse_duration};
 
 use super::document::{Entry, Shape, Value};
 use super::problem::Problem;
@@ -33,6 +33,8 @@ pub(crate) enum Kind {
     List(Box<Kind>),
     /// Texts: a list, or one text with commas.
     Texts,
+    /// `never`, `any`, or namespaces: a list, or one text with commas.
+    Namespaces,
     /// Keys that are the operator's own.
     Map(Box<Kind>),
     /// These keys.
@@ -112,6 +114,11 @@ pub(crate) fn check(value: &Value, kind: &Kind, path: &str, problems: &mut Vec<P
         Kind::Texts if matches!(value.shape, Shape::List(_)) => {
             check(value, &Kind::List(Box::new(Kind::Text)), path, problems);
         }
+        Kind::Namespaces => {
+            if let Some(wrong) = namespaces(value).err() {
+                problems.push(Problem::at(value.place, path, wrong));
+            }
+        }
         Kind::Map(inner) => {
             let Shape::Map(entries) = &value.shape else {
                 return problems.push(unfit(value, path, "keys and values"));
@@ -144,6 +151,32 @@ pub(crate) fn check(value: &Value, kind: &Kind, path: &str, problems: &mut Vec<P
         )),
         _ => check_scalar(value, kind, path, problems),
     }
+}
+
+/// The namespaces that a value says.
+pub(crate) fn namespaces(value: &Value) -> Result<NamespaceRule, String> {
+    let text = match &value.shape {
+        Shape::List(items) if !items.is_empty() => {
+            let names: Vec<&str> = items.iter().map(|it| it.text().unwrap_or("")).collect();
+            // The words are no names: a list of them would be mistaken for what they say alone.
+            if names.iter().any(|it| matches!(*it, "never" | "any" | "")) {
+                return Err(format!(
+                    "a list has names of namespaces; allowed is {}",
+                    Kind::Namespaces.allowed()
+                ));
+            }
+            names.join(",")
+        }
+        Shape::Scalar { text, .. } => text.clone(),
+        Shape::Nothing | Shape::List(_) => "never".to_owned(),
+        Shape::Map(_) => {
+            return Err(format!(
+                "keys and values cannot stand here; allowed is {}",
+                Kind::Namespaces.allowed()
+            ));
+        }
+    };
+    NamespaceRule::parse(&text)
 }
 
 fn check_keys(
@@ -270,6 +303,7 @@ impl Kind {
                 Self::Object(_) => "a list".to_owned(),
                 inner => format!("a list; each {}", inner.allowed()),
             },
+            Self::Namespaces => "never, any, or a list of namespaces".to_owned(),
             Self::Texts => "a list of texts, or texts separated by commas".to_owned(),
             Self::Map(_) | Self::Object(_) | Self::Settings => "keys and values".to_owned(),
         }

@@ -39,11 +39,12 @@ const ASK_EVERY: Duration = Duration::from_secs(60);
 const BUILD_LIMIT: Duration = Duration::from_secs(120);
 
 /// Flags that the file can change while the manager runs. All others are of the process itself.
-const CHANGEABLE: [&str; 21] = [
+const CHANGEABLE: [&str; 22] = [
     "allocate-node-cidrs",
     "allow-untagged-cloud",
     "cidr-allocator-type",
     "cluster-cidr",
+    "cluster-uid",
     "concurrent-node-lifecycle-syncs",
     "concurrent-node-status-updates",
     "concurrent-node-syncs",
@@ -248,7 +249,8 @@ impl Reload {
             .await?;
         let mut differences = self.parts.workshop.differences(&products);
         differences.extend(flags.iter().map(ToString::to_string));
-        let (present, rules) = (self.parts.changer.present(), run::rules(configuration));
+        let present = self.parts.changer.present();
+        let rules = run::rules(Some(configuration), &options);
         if rules != present.rules {
             differences.push("what is configured about clouds".to_owned());
         }

@@ -468,7 +468,8 @@ async fn start(world: &World, cluster: &Cluster, path: &Path) -> (Manager, Reloa
     let (products, resolved) = begun.unwrap();
     workshop.use_them(products, &metrics);
     let clouds = workshop.products.iter().map(|it| it.cloud.clone());
-    let first = LineUp::first(line.options, clouds.collect(), run::rules(&configuration));
+    let rules = run::rules(Some(&configuration), &line.options);
+    let first = LineUp::first(line.options, clouds.collect(), rules);
     let (changer, line_ups) = LineUps::beginning_with(first);
     let manager = Manager {
         line_ups,

@@ -514,6 +514,7 @@ impl Shift<'_> {
         ServiceOptions {
             concurrent_syncs: at_least_one(options.controllers.service_syncs),
             cluster_name: options.cloud.cluster_name.clone(),
+            cluster_uid: options.cloud.cluster_uid().map(str::to_owned),
             remove_orphans: options.controllers.remove_orphans,
             lease: self.work.lease(),
         }

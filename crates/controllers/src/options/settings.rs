@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::time::Duration;
 
+use bowline_core::NamespaceRule;
 use bowline_core::ipam::IpamFlags;
 use bowline_core::shown::Showing;
 
@@ -51,6 +52,8 @@ pub struct CloudOptions {
     pub config_file: String,
     /// `--cluster-name`.
     pub cluster_name: String,
+    /// `--cluster-uid`; empty for that of a namespace.
+    pub cluster_uid: String,
     /// `--cluster-cidr`, as written.
     pub cluster_cidr: String,
     /// `--allow-untagged-cloud`.
@@ -59,6 +62,13 @@ pub struct CloudOptions {
     pub external_volume_plugin: String,
     /// What was given of the flags that only single clouds have, by name.
     pub own: BTreeMap<String, String>,
+}
+
+impl CloudOptions {
+    /// What the operator says that the cluster's uid is.
+    pub fn cluster_uid(&self) -> Option<&str> {
+        Some(self.cluster_uid.trim()).filter(|it| !it.is_empty())
+    }
 }
 
 /// How the API server is reached.
@@ -138,6 +148,8 @@ pub struct ControllerOptions {
     pub lifecycle_syncs: i32,
     /// `--concurrent-service-syncs`.
     pub service_syncs: i32,
+    /// `--load-balancer-adoption`.
+    pub adoption: NamespaceRule,
     /// `--remove-orphaned-load-balancers`.
     pub remove_orphans: bool,
     /// `--node-status-update-frequency`.
@@ -389,6 +401,7 @@ fn cloud(values: &Values) -> CloudOptions {
         provider: values.text("cloud-provider"),
         config_file: values.text("cloud-config"),
         cluster_name: values.text("cluster-name"),
+        cluster_uid: values.text("cluster-uid"),
         cluster_cidr: values.text("cluster-cidr"),
         allow_untagged: values.switch("allow-untagged-cloud"),
         external_volume_plugin: values.text("external-cloud-volume-plugin"),
@@ -417,6 +430,9 @@ fn controllers(values: &Values) -> ControllerOptions {
         node_status_updates: small(values, "concurrent-node-status-updates"),
         lifecycle_syncs: small(values, "concurrent-node-lifecycle-syncs"),
         service_syncs: small(values, "concurrent-service-syncs"),
+        // What cannot be read was refused with the flag.
+        adoption: NamespaceRule::parse(&values.text("load-balancer-adoption"))
+            .unwrap_or(NamespaceRule::Never),
         remove_orphans: values.switch("remove-orphaned-load-balancers"),
         node_status_update_frequency: values.duration("node-status-update-frequency"),
         node_monitor_period: values.duration("node-monitor-period"),

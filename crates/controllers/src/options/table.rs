@@ -249,6 +249,13 @@ pub const FLAGS: &[Flag] = &[
         "Name of the cluster, handed to the cloud with every load balancer and route.",
     ),
     Flag::new(
+        "cluster-uid",
+        K::Text,
+        "",
+        C::Cloud,
+        "What tells this cluster from others in the marks of its load balancers. Empty for the uid of namespace kube-system. Give one where clusters were cloned from one etcd, since those share all uids.",
+    ),
+    Flag::new(
         "cluster-cidr",
         K::Text,
         "",
@@ -403,11 +410,18 @@ pub const FLAGS: &[Flag] = &[
         "How many Services of one cloud are worked on at the same time: no cloud waits for another. More means faster load balancers and more load on API server and cloud.",
     ),
     Flag::new(
+        "load-balancer-adoption",
+        K::Namespaces,
+        "never",
+        C::Services,
+        "Whose Services may adopt a load balancer that no Service of this cluster owns, by annotation bowline.dev/take-over: 'never', 'any', or a list of namespaces. For a single cloud; with --config, loadBalancers.adoption of each cloud goes before.",
+    ),
+    Flag::new(
         "remove-orphaned-load-balancers",
         K::Switch,
         "false",
         C::Services,
-        "Remove load balancers that carry this cluster's mark (its name, by --cluster-name or as the cloud learns it) and whose Service does not exist. Without it they are only reported: Warning OrphanedLoadBalancer on the lease, and a metric.",
+        "Remove load balancers that carry this cluster's mark (the uid of namespace kube-system, or --cluster-uid) and whose Service does not exist. Without it they are only reported: Warning OrphanedLoadBalancer on the lease, and a metric.",
     ),
     Flag::new(
         "configure-cloud-routes",

@@ -202,6 +202,7 @@ fn other_value(flag: &Flag) -> &'static str {
         Kind::Duration => "77s",
         Kind::List => "a,b",
         Kind::Leases => "kube-system/a,b",
+        Kind::Namespaces => "infra,edge",
         Kind::IntegerList => "23,29",
         Kind::Repeated => "a.crt,a.key:example.test",
         Kind::Gates => "WatchListClient=true",

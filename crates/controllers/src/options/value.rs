@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::gates;
 use crate::election::LeaseName;
-use bowline_core::{format_duration, parse_duration, quote};
+use bowline_core::{NamespaceRule, format_duration, parse_duration, quote};
 
 /// What a flag takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +31,8 @@ pub enum Kind {
     Repeated,
     /// Leases, `namespace/name` or `name`, comma separated and repeatable.
     Leases,
+    /// `never`, `any`, or namespaces, comma separated.
+    Namespaces,
     /// Names of feature gates with true or false.
     Gates,
     /// Patterns with a log level, `pattern=N`.
@@ -57,6 +59,7 @@ impl Kind {
             Self::IntegerList => "ints",
             Self::Repeated => "cert,key[:domains]",
             Self::Leases => "namespace/name,...",
+            Self::Namespaces => "never|any|namespace,...",
             Self::Gates => "Name=true|false,...",
             Self::Levels => "pattern=N,...",
             Self::Address => "ip",
@@ -83,6 +86,10 @@ impl Kind {
             Self::IntegerList => Value::IntegerList(joined_numbers(before, numbers(text)?)),
             Self::Repeated => Value::Repeated(joined(before, vec![certificate_pair(text)?])),
             Self::Leases => Value::List(joined(before, leases(text)?)),
+            Self::Namespaces => {
+                NamespaceRule::parse(text)?;
+                Value::Text(text.to_owned())
+            }
             Self::Gates => Value::Gates(merged(before, gates::read(text)?)),
             Self::Levels => Value::Levels(levels(text)?),
             Self::Address => Value::Address(address(text)?),
@@ -95,7 +102,7 @@ impl Kind {
 /// The value of one flag.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
-    /// Of [`Kind::Text`], [`Kind::Size`] and [`Kind::Version`].
+    /// Of [`Kind::Text`], [`Kind::Namespaces`], [`Kind::Size`] and [`Kind::Version`].
     Text(String),
     /// Of [`Kind::Integer`] and [`Kind::Integer32`].
     Integer(i64),

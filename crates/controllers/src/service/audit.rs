@@ -7,7 +7,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use bowline_core::{Balancers, CloudName, Handling, Marked, Service, ServiceKey, Whose};
+use bowline_core::{
+    Balancers, CloudName, ClusterMarks, Handling, Marked, Service, ServiceKey, Whose,
+};
 use tracing::{info, warn};
 
 use super::ServiceController;
@@ -81,8 +83,13 @@ impl ServiceController {
     async fn look(&self, cloud: &CloudName) -> Option<BTreeMap<String, Leftover>> {
         let roster = self.clouds.roster(cloud, &self.parts.nodes.sighting());
         let (nodes, _) = roster.targets();
-        let cluster_name = &self.options.cluster_name;
-        let marked = match self.clouds.marked(cloud, cluster_name, &nodes).await {
+        let uid = self.cluster_uid();
+        let cluster = ClusterMarks {
+            name: &self.options.cluster_name,
+            uid: uid.as_deref(),
+            nodes: &nodes,
+        };
+        let marked = match self.clouds.marked(cloud, cluster).await {
             Ok(marked) => marked,
             Err(error) => {
                 warn!(%cloud, error = error.chain(), "load balancers not listed");

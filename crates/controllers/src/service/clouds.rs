@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bowline_core::{
-    BalancerClouds, Balancers, Cloud, CloudError, CloudErrorKind, CloudName, Draft, DraftError,
-    Executor, Goal, Marked, Needs, Node, Progress, Roster, StepId, Wish,
+    BalancerClouds, BalancerRules, Balancers, Cloud, CloudError, CloudErrorKind, CloudName,
+    ClusterMarks, Draft, DraftError, Executor, Goal, Marked, Needs, Node, Progress, Roster, StepId,
+    Wish,
 };
 
 use crate::election::{Fence, Fenced};
@@ -144,6 +145,11 @@ impl Clouds {
         Ok(draft)
     }
 
+    /// What the operator allows Services to do there.
+    pub(super) fn rules(&self, name: &CloudName) -> Arc<BalancerRules> {
+        self.referee.rules().balancers_of(name)
+    }
+
     pub(super) async fn carry_out(
         &self,
         name: &CloudName,
@@ -157,11 +163,10 @@ impl Clouds {
     pub(super) async fn marked(
         &self,
         name: &CloudName,
-        cluster_name: &str,
-        nodes: &[Arc<Node>],
+        cluster: ClusterMarks<'_>,
     ) -> Result<Vec<Marked>, CloudError> {
         let balancers = self.named(name)?;
-        let call = async { balancers.marked(cluster_name, nodes).await };
+        let call = async { balancers.marked(cluster).await };
         self.guarded(name, Call::Read, "listing load balancers", call)
             .await
     }
@@ -276,8 +281,7 @@ mod tests {
 
         fn marked<'a>(
             &'a self,
-            _: &'a str,
-            _: &'a [Arc<Node>],
+            _: ClusterMarks<'a>,
         ) -> BoxFuture<'a, Result<Vec<Marked>, CloudError>> {
             Box::pin(async { self.count(Ok(Vec::new())) })
         }
@@ -320,7 +324,10 @@ mod tests {
             };
             let drafted = clouds.draft(&name, &wish).await;
             assert_eq!(matches!(drafted, Err(DraftError::Elsewhere)), calls > 0);
-            assert_eq!(clouds.marked(&name, "", &[]).await.is_ok(), calls > 0);
+            assert_eq!(
+                clouds.marked(&name, ClusterMarks::default()).await.is_ok(),
+                calls > 0
+            );
             assert_eq!(
                 clouds.remove_orphan(&name, &orphan).await.is_ok(),
                 calls > 2

@@ -76,6 +76,8 @@ pub struct ServiceOptions {
     pub concurrent_syncs: usize,
     /// `--cluster-name`.
     pub cluster_name: String,
+    /// What the operator says instead of the uid of a namespace (`--cluster-uid`).
+    pub cluster_uid: Option<String>,
     /// Whether load balancers with our mark and without a Service are removed
     /// (`--remove-orphaned-load-balancers`).
     pub remove_orphans: bool,

@@ -34,10 +34,27 @@ const LATER: Duration = Duration::from_secs(5);
 /// After what time a Service is looked at again for which all Services could not be listed.
 pub(super) const SERVICES_PAUSE: Duration = Duration::from_secs(5);
 
+/// What is told where the uid of the cluster may not be read and work goes on without.
+pub(super) const WITHOUT_UID: &str = "The uid of namespace kube-system may not be read, so that load balancers are marked \
+     with the name of the cluster alone: none is taken over from an earlier Service of the same name, and none whose \
+     Service is gone is removed. Grant the right to get that namespace, or set --cluster-uid";
+
+/// What is known of the cluster's uid.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+enum ClusterUid {
+    /// Nothing yet.
+    #[default]
+    Open,
+    /// It may not be read.
+    Refused,
+    /// This is it.
+    Known(String),
+}
+
 /// What is known of it.
 #[derive(Default)]
 pub(super) struct Known {
-    cluster_uid: watch::Sender<Option<String>>,
+    cluster_uid: watch::Sender<ClusterUid>,
     /// Made when it is asked for, and void when a slice or a Service changes.
     endpoints: Mutex<Option<Arc<Endpoints>>>,
 }
@@ -59,7 +76,7 @@ impl ServiceController {
     /// Whether all is known that this cloud needs; otherwise nothing can be drafted.
     pub(super) fn check_known(&self, cloud: &CloudName) -> Result<(), DraftError> {
         let needs = self.clouds.needs(cloud);
-        let what = if needs.cluster_uid == Need::Required && self.cluster_uid().is_none() {
+        let what = if self.lacks_cluster_uid(needs.cluster_uid) {
             format!("the uid of namespace {SYSTEM}")
         } else if needs.endpoints && !self.parts.slices.is_synced() {
             "the endpoints of Services".to_owned()
@@ -100,7 +117,19 @@ impl ServiceController {
 
     /// The uid of the cluster, once it is known.
     pub(super) fn cluster_uid(&self) -> Option<String> {
-        self.known.cluster_uid.borrow().clone()
+        match &*self.known.cluster_uid.borrow() {
+            ClusterUid::Known(uid) => Some(uid.clone()),
+            ClusterUid::Open | ClusterUid::Refused => None,
+        }
+    }
+
+    /// Whether work has to wait for the uid of the cluster.
+    fn lacks_cluster_uid(&self, need: Need) -> bool {
+        match (need, &*self.known.cluster_uid.borrow()) {
+            (Need::No, _) | (_, ClusterUid::Known(_)) => false,
+            (Need::IfAllowed, known) => *known == ClusterUid::Open,
+            (Need::Required, _) => true,
+        }
     }
 
     /// Where the endpoints of Services are, as far as that matters.
@@ -142,7 +171,10 @@ impl ServiceController {
 
     /// Begins to learn the uid of the cluster, if somebody needs it.
     pub(super) fn learn_cluster_uid(self: &Arc<Self>, tasks: &mut JoinSet<()>, stop: &Stop) {
-        if self.clouds.all_needs().cluster_uid > Need::No {
+        if let Some(uid) = &self.options.cluster_uid {
+            let known = ClusterUid::Known(uid.clone());
+            self.known.cluster_uid.send_replace(known);
+        } else if self.clouds.all_needs().cluster_uid > Need::No {
             let (this, stop) = (self.clone(), stop.clone());
             tasks.spawn(async move {
                 stop.unless_given(this.until_cluster_uid()).await;
@@ -151,20 +183,23 @@ impl ServiceController {
     }
 
     async fn until_cluster_uid(&self) {
-        let mut is_told = false;
+        let need = self.clouds.all_needs().cluster_uid;
         loop {
             match timeout(TRY, cluster_uid(&self.parts.reader)).await {
                 Ok(Ok(Some(uid))) => {
                     info!(uid, "the cluster's uid");
-                    self.known.cluster_uid.send_replace(Some(uid));
+                    let known = ClusterUid::Known(uid);
+                    self.known.cluster_uid.send_replace(known);
                     return;
                 }
                 Ok(Ok(None)) => warn!("namespace {SYSTEM} has no uid"),
                 Err(_) => warn!("reading namespace {SYSTEM} takes longer than {TRY:?}"),
                 Ok(Err(error)) => {
-                    if is_refused(&error) && !is_told {
-                        is_told = true;
-                        self.tell_refusal();
+                    if is_refused(&error) {
+                        self.tell_refusal(need);
+                        if need < Need::Required {
+                            return;
+                        }
                     }
                     let error = error_chain(&error);
                     warn!(error, pause = ?PAUSE, "namespace {SYSTEM} is not read; trying again");
@@ -174,11 +209,20 @@ impl ServiceController {
         }
     }
 
-    fn tell_refusal(&self) {
-        let text = format!(
-            "Load balancers wait for the uid of namespace {SYSTEM}, which may not be read: grant the right to \
-             get namespaces"
-        );
+    /// Tells it once. Those that can do without go on.
+    fn tell_refusal(&self, need: Need) {
+        if self.known.cluster_uid.send_replace(ClusterUid::Refused) == ClusterUid::Refused {
+            return;
+        }
+        let text = if need == Need::Required {
+            format!(
+                "Load balancers wait for the uid of namespace {SYSTEM}, which may not be read: grant the right to \
+                 get namespaces"
+            )
+        } else {
+            WITHOUT_UID.to_owned()
+        };
+        warn!("{text}");
         self.tell_on_lease(EventType::Warning, "ClusterUIDForbidden", text);
     }
 
@@ -186,11 +230,10 @@ impl ServiceController {
     pub(super) async fn know_soon(&self) {
         let needs = self.clouds.all_needs();
         let known = async {
-            if needs.cluster_uid == Need::Required {
-                let mut uid = self.known.cluster_uid.subscribe();
-                // The sender lives as long as `self`.
-                let _ = uid.wait_for(Option::is_some).await;
-            }
+            let mut uid = self.known.cluster_uid.subscribe();
+            // The sender lives as long as `self`.
+            let enough = uid.wait_for(|_| !self.lacks_cluster_uid(needs.cluster_uid));
+            let _ = enough.await;
             if needs.endpoints {
                 self.parts.slices.synced().await;
             }
@@ -201,6 +244,7 @@ impl ServiceController {
     }
 }
 
-fn is_refused(error: &kube::Error) -> bool {
+/// Whether the API server says that we may not.
+pub(super) fn is_refused(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == 403)
 }

@@ -53,6 +53,8 @@ pub struct PreviewParts {
     pub rules: Arc<CloudRules>,
     /// `--cluster-name`.
     pub cluster_name: String,
+    /// `--cluster-uid`.
+    pub cluster_uid: Option<String>,
     /// When a Service that is new would be made.
     pub clock: Clock,
 }
@@ -66,7 +68,12 @@ pub async fn preview(
 ) -> Result<Previews, PreviewError> {
     let referee = Referee::new(&parts.clouds, parts.rules.clone());
     let clouds = Clouds::new(&referee, Fence::observing());
-    let mut seen = cluster::read(&parts.client, clouds.all_needs()).await?;
+    let mut seen = cluster::read(
+        &parts.client,
+        clouds.all_needs(),
+        parts.cluster_uid.as_deref(),
+    )
+    .await?;
     seen.remarks.extend(settle(&referee, &seen.nodes).await);
     let mut stage = Stage::new(parts, clouds, seen);
     stage.apply(files, &parts.clock)?;
@@ -292,7 +299,7 @@ impl Stage {
                 .clone()
                 .filter(|_| needs.cluster_uid > Need::No),
             living: Some(Arc::new(self.living())),
-            rules: Arc::default(),
+            rules: self.clouds.rules(cloud),
             account: AccountState::Proven,
             endpoints: needs.endpoints.then(|| Arc::new(self.endpoints())),
         }

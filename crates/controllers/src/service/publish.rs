@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use bowline_core::{
-    CLEANUP_FINALIZER, Condition, Goal, Ingress, Node, Notice, Service, ServiceKey, Verb,
-    ingress_to_write, name_list,
+    CLEANUP_FINALIZER, CONDITION_PREFIX, Condition, Goal, Ingress, Node, Notice, READY_CONDITION,
+    Service, ServiceKey, Verb, ingress_to_write, name_list,
 };
 use tracing::{debug, info};
 
@@ -57,7 +57,29 @@ impl ServiceController {
         };
         let ingress: Option<&[Ingress]> = (!service.ingress.is_empty()).then_some(&[]);
         let condition = conditions::if_there(&service, conditions::removed());
-        self.set_status(&service, ingress, condition.as_ref()).await
+        self.set_status(&service, ingress, condition.as_slice())
+            .await?;
+        self.withdraw_records(&service).await
+    }
+
+    /// What was remembered in conditions is about a load balancer that is gone.
+    async fn withdraw_records(&self, service: &Service) -> Result<(), TurnError> {
+        let records = service.conditions.iter().map(|it| &it.kind);
+        let records =
+            records.filter(|it| it.starts_with(CONDITION_PREFIX) && *it != READY_CONDITION);
+        let records: Vec<String> = records.cloned().collect();
+        if records.is_empty() || self.clouds.is_observing() {
+            return Ok(());
+        }
+        let writer = &self.parts.writer;
+        match writer.remove_conditions(service, &records).await {
+            Ok(written) => {
+                self.parts.services.note(written);
+                Ok(())
+            }
+            Err(error) if error.is_not_found() => Ok(()),
+            Err(error) => Err(TurnError::Status(error)),
+        }
     }
 
     /// Writes what the cloud wants to be remembered, as soon as it is known.
@@ -68,7 +90,9 @@ impl ServiceController {
         let Some(service) = self.current(&errand.wish.service) else {
             return Ok(());
         };
-        let mut annotations = errand.executor.publication().annotations;
+        let publication = errand.executor.publication();
+        self.record(&service, publication.records).await?;
+        let mut annotations = publication.annotations;
         annotations.retain(|key, value| service.annotation(key) != Some(value));
         if annotations.is_empty() {
             return Ok(());
@@ -84,6 +108,16 @@ impl ServiceController {
         debug!(service = %service.key, ?annotations, "annotated");
         self.parts.services.note(written);
         Ok(())
+    }
+
+    /// Writes what has to be remembered and what tenants must not write, if it is not there.
+    pub(super) async fn record(
+        &self,
+        service: &Service,
+        mut records: Vec<Condition>,
+    ) -> Result<(), TurnError> {
+        records.retain(|it| !service.conditions.contains(it));
+        self.set_status(service, None, &records).await
     }
 
     /// Takes away, from a Service that stays, the annotations that name what is gone.
@@ -131,7 +165,7 @@ impl ServiceController {
             (Ok(()), None) => conditions::if_there(&service, conditions::ready()),
             (Err(_), _) => None,
         };
-        self.set_status(&service, ingress.as_deref(), condition.as_ref())
+        self.set_status(&service, ingress.as_deref(), condition.as_slice())
             .await?;
         self.tell_end(&service, &errand, reached.is_ok());
         reached.map(|()| Outcome::Reached(errand.executor.again()))
@@ -142,7 +176,7 @@ impl ServiceController {
         let Some(condition) = conditions::if_news(service, condition) else {
             return;
         };
-        if let Err(error) = self.set_status(service, None, Some(&condition)).await {
+        if let Err(error) = self.set_status(service, None, &[condition]).await {
             debug!(service = %service.key, error = error.text(), "condition not written");
         }
     }
@@ -151,14 +185,14 @@ impl ServiceController {
         &self,
         service: &Service,
         ingress: Option<&[Ingress]>,
-        condition: Option<&Condition>,
+        conditions: &[Condition],
     ) -> Result<(), TurnError> {
-        if ingress.is_none() && condition.is_none() || self.clouds.is_observing() {
+        if ingress.is_none() && conditions.is_empty() || self.clouds.is_observing() {
             return Ok(());
         }
         let now = self.parts.clock.now();
         let writer = &self.parts.writer;
-        match writer.set_status(service, ingress, condition, now).await {
+        match writer.set_status(service, ingress, conditions, now).await {
             Ok(written) => {
                 if let Some(ingress) = ingress {
                     let shown: Vec<String> = ingress.iter().map(ToString::to_string).collect();

@@ -263,7 +263,7 @@ impl ServiceController {
             has_ip_mode: self.has_ip_mode(),
             cluster_uid: self.cluster_uid().filter(|_| needs.cluster_uid > Need::No),
             living: None,
-            rules: Arc::default(),
+            rules: self.clouds.rules(cloud),
             account: AccountState::Proven,
             endpoints: needs.endpoints.then(|| self.endpoints()),
         }

@@ -73,24 +73,40 @@ impl ServiceWriter {
         Ok(Arc::new(object.into()))
     }
 
-    /// Writes the entrances (none: they stay as they are) and a condition (the same).
+    /// Writes the entrances (none: they stay as they are) and conditions; those of other types stay.
     pub async fn set_status(
         &self,
         service: &Service,
         ingress: Option<&[Ingress]>,
-        condition: Option<&Condition>,
+        conditions: &[Condition],
         now: Timestamp,
     ) -> Result<Arc<Service>, WriteError> {
         let mut status = Map::new();
         if let Some(ingress) = ingress {
             status.insert("loadBalancer".into(), json!({ "ingress": list(ingress) }));
         }
-        if let Some(condition) = condition {
-            let merged = [condition_object(service, condition, now)];
-            status.insert("conditions".into(), json!(merged));
+        if !conditions.is_empty() {
+            let merged = conditions.iter();
+            let merged = merged.map(|it| condition_object(service, it, now));
+            status.insert("conditions".into(), merged.collect());
         }
         let body = json!({ "metadata": { "uid": service.uid }, "status": status });
         self.patch_status("writing the status", service, &body)
+            .await
+    }
+
+    /// Takes conditions of these types away; all others stay.
+    pub async fn remove_conditions(
+        &self,
+        service: &Service,
+        kinds: &[String],
+    ) -> Result<Arc<Service>, WriteError> {
+        let gone = kinds.iter();
+        let gone: Value = gone
+            .map(|kind| json!({ "type": kind, "$patch": "delete" }))
+            .collect();
+        let body = json!({ "metadata": { "uid": service.uid }, "status": { "conditions": gone } });
+        self.patch_status("removing conditions", service, &body)
             .await
     }
 

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bowline_core::{
-    Balancers, BoxFuture, Change, CloudError, CloudErrorKind, Draft, DraftError, Executor, Goal,
-    Impact, Ingress, IpMode, Marked, Needs, Node, Notice, Object, Plan, Problem, Progress,
-    Publication, Ready, Service, Step, StepId, TrafficPolicy, Verb, Whose, Wish, names_a_cluster,
+    Balancers, BoxFuture, Change, CloudError, CloudErrorKind, ClusterMarks, Draft, DraftError,
+    Executor, Goal, Impact, Ingress, IpMode, Marked, Needs, Node, Notice, Object, Plan, Problem,
+    Progress, Publication, Ready, Service, Step, StepId, TrafficPolicy, Verb, Whose, Wish,
+    names_a_cluster,
 };
 use serde_json::Value;
 
@@ -93,8 +94,7 @@ impl Balancers for ScriptedBalancers {
 
     fn marked<'a>(
         &'a self,
-        cluster_name: &'a str,
-        _: &'a [Arc<Node>],
+        cluster: ClusterMarks<'a>,
     ) -> BoxFuture<'a, Result<Vec<Marked>, CloudError>> {
         Box::pin(async move {
             self.0.record("list load balancers".to_owned());
@@ -108,7 +108,7 @@ impl Balancers for ScriptedBalancers {
                 service_uid: uid.clone(),
                 whose: match &it.cluster {
                     None => Whose::Unclear("names no cluster"),
-                    Some(name) if name != cluster_name => Whose::Foreign,
+                    Some(name) if name != cluster.name => Whose::Foreign,
                     Some(name) if !names_a_cluster(name) => {
                         Whose::Unclear("has the name that every cluster has by default")
                     }

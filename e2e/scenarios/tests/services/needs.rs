@@ -293,6 +293,7 @@ fn a_preview_knows_the_same() {
             client: bench.cluster.client(bench.cluster.manager("planner").await),
             clouds: clouds.map(|it| it as std::sync::Arc<dyn Cloud>).collect(),
             cluster_name: "kubernetes".to_owned(),
+            cluster_uid: None,
             clock: bench.world.clock.clone(),
         };
         let previews = preview(&parts, &Asked::All, &[]).await.unwrap();

@@ -291,6 +291,7 @@ async fn previews(bench: &Bench) -> Previews {
         client: bench.cluster.client(bench.cluster.manager("planner").await),
         clouds: clouds.map(|it| it as Arc<dyn Cloud>).collect(),
         cluster_name: "kubernetes".to_owned(),
+        cluster_uid: None,
         clock: bench.world.clock.clone(),
     };
     preview(&parts, &Asked::All, &[]).await.unwrap()

@@ -67,17 +67,21 @@ pub(super) struct Seen {
     pub(super) remarks: Vec<String>,
 }
 
-pub(super) async fn read(client: &kube::Client, needs: Needs) -> Result<Seen, PreviewError> {
+pub(super) async fn read(
+    client: &kube::Client,
+    needs: Needs,
+    said_uid: Option<&str>,
+) -> Result<Seen, PreviewError> {
     let mut remarks = Vec::new();
     let kind = ApiResource::from_gvk(&GroupVersionKind::gvk("", "v1", "Service"));
     let services = Api::<DynamicObject>::all_with(client.clone(), &kind);
     let services = list(services, "Services").await?;
     let nodes = Api::<DeserializeGuard<NodeObject>>::all(client.clone());
     let nodes = sort(list(nodes, "nodes").await?, &mut remarks);
-    let mut cluster_uid = None;
-    if needs.cluster_uid == Need::Required {
-        cluster_uid = Some(read_uid(client).await?);
-    }
+    let cluster_uid = match said_uid {
+        Some(uid) => Some(uid.to_owned()),
+        None => read_uid(client, needs.cluster_uid, &mut remarks).await?,
+    };
     let mut slices = None;
     if needs.endpoints {
         let api = Api::<DeserializeGuard<SliceObject>>::all(client.clone());
@@ -109,13 +113,27 @@ pub(super) async fn read(client: &kube::Client, needs: Needs) -> Result<Seen, Pr
     })
 }
 
-async fn read_uid(client: &kube::Client) -> Result<String, PreviewError> {
-    let uid = needs::cluster_uid(client).await;
-    let uid = uid.map_err(|source| PreviewError::Cluster {
-        what: "the uid",
-        source: Box::new(source),
-    })?;
-    uid.ok_or(PreviewError::NoUid)
+/// The uid of the cluster, as far as it is needed and may be read.
+async fn read_uid(
+    client: &kube::Client,
+    need: Need,
+    remarks: &mut Vec<String>,
+) -> Result<Option<String>, PreviewError> {
+    if need == Need::No {
+        return Ok(None);
+    }
+    match needs::cluster_uid(client).await {
+        Ok(Some(uid)) => Ok(Some(uid)),
+        Ok(None) => Err(PreviewError::NoUid),
+        Err(error) if need == Need::IfAllowed && needs::is_refused(&error) => {
+            remarks.push(needs::WITHOUT_UID.to_owned());
+            Ok(None)
+        }
+        Err(source) => Err(PreviewError::Cluster {
+            what: "the uid",
+            source: Box::new(source),
+        }),
+    }
 }
 
 fn sort<T: Stored>(

@@ -25,8 +25,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bowline_core::{
-    Balancers, BoxFuture, CloudError, CloudErrorKind, Draft, DraftError, Goal, Marked, Node,
-    Service, Wish,
+    Balancers, BoxFuture, CloudError, CloudErrorKind, ClusterMarks, Draft, DraftError, Goal,
+    Marked, Need, Needs, Node, Service, Wish,
 };
 use uuid::Uuid;
 
@@ -89,6 +89,13 @@ impl Balancers for LoadBalancers {
         }
     }
 
+    fn needs(&self) -> Needs {
+        Needs {
+            cluster_uid: Need::IfAllowed,
+            ..Needs::default()
+        }
+    }
+
     fn own_annotations(&self) -> &'static [&'static str] {
         &OWN_ANNOTATIONS
     }
@@ -103,14 +110,13 @@ impl Balancers for LoadBalancers {
 
     fn marked<'a>(
         &'a self,
-        cluster_name: &'a str,
-        nodes: &'a [Arc<Node>],
+        marks: ClusterMarks<'a>,
     ) -> BoxFuture<'a, Result<Vec<Marked>, CloudError>> {
         Box::pin(async move {
             if !self.ownership_tags {
                 return Ok(Vec::new());
             }
-            let cluster = Cluster::of(cluster_name, nodes, &self.cluster_name_annotation);
+            let cluster = Cluster::of(marks.name, marks.nodes, &self.cluster_name_annotation);
             let list = self.shared.api.load_balancers().await?;
             let marked = list.items.into_iter().filter_map(|it| {
                 Some(Marked {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use bowline_core::{Draft, DraftError, Notice, Problem, Verb, Wish};
+use bowline_core::{ADOPTED_MARK, Draft, DraftError, Notice, Problem, Verb, Wish};
 use futures::try_join;
 use uuid::Uuid;
 
@@ -14,7 +14,6 @@ use super::desire::{WantedService, desire};
 use super::execute::Hands;
 use super::find::{Doomed, Found, Knowledge};
 use super::inventory;
-use super::kit::ADOPTED_MARK;
 use super::observe::readable;
 use super::ownership::{Family, Whose};
 use super::plan::{self, Action, Managed, Sketch, Wanted};

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use bowline_core::{DraftError, Notice, TAKE_OVER, Wish};
+use bowline_core::{
+    CloudError, DraftError, Notice, Standing, TAKE_OVER, Wish, consent, hands_over_to, not_ours,
+};
 use uuid::Uuid;
 
 use super::LoadBalancers;
-use super::kit::{self, Standing};
 use super::observe::all_readable;
-use super::ownership::{By, Claim, Family, Lack, is_adopted, is_unmarked};
+use super::ownership::{By, Claim, Family, Lack, is_adopted, is_unmarked, shows};
 use super::record::{MOST_ATTACHED, Record};
 use super::remarks::{self, external_is_gone, external_named};
 use super::settings::table::{ID, NAME};
@@ -62,15 +63,15 @@ impl Found {
         let by_hand = *by == By::Consent(Standing::Adopted)
             && is_unmarked(&balancer)
             && settings::uid_in_name(&balancer.name).is_none();
-        let consent = match by {
-            By::Consent(standing) => kit::consent(standing, &balancer.name),
+        let told = match by {
+            By::Consent(standing) => consent(standing, &balancer.name),
             _ => None,
         };
         Self {
             manages: true,
             mark_first: by.needs_mark(),
             is_adopted: by_hand || is_adopted(&balancer),
-            notices: consent.into_iter().collect(),
+            notices: told.into_iter().collect(),
             balancer: Some(balancer),
             left: Vec::new(),
         }
@@ -136,10 +137,10 @@ impl LoadBalancers {
                 Claim::HandedAway => {}
                 // Asking for one is not using it.
                 Claim::NotOurs | Claim::Attached if row == TAKE_OVER => {
-                    refusal = Some(kit::not_ours(row, &balancer.id.to_string()));
+                    refusal = Some(not_ours(row, &balancer.id.to_string()));
                 }
                 Claim::Attached => {
-                    let found = attach(known, balancer, None);
+                    let found = attach(known, balancer, refusal.map(remarks::told));
                     return self.with_left(known, found).await;
                 }
                 Claim::NotOurs => {
@@ -248,15 +249,46 @@ impl LoadBalancers {
         if all.iter().any(|it| it.name == name) {
             let (key, value) = (NAME.key, settings.name.clone());
             let value = value.unwrap_or_else(|| default_name(&service.uid));
-            return Ok(Err(Fault::from(kit::not_ours(key, &value))));
+            return Ok(Err(Fault::from(not_ours(key, &value))));
         }
-        let is_lost = !service.ingress.is_empty() && kit::hands_over_to(service).is_none();
+        let is_lost = !service.ingress.is_empty() && hands_over_to(service).is_none();
         let lost = settings.id.filter(|_| is_lost);
         Ok(Ok(Found {
             manages: true,
             notices: lost.map(remarks::recreated).into_iter().collect(),
             ..Found::default()
         }))
+    }
+
+    /// Whether the Service's status shows the address of a load balancer here that is its own, or has services of its
+    /// own.
+    pub(super) async fn has_what_is_shown(&self, wish: &Wish) -> Result<bool, CloudError> {
+        let (settings, _) = Settings::read(&wish.service);
+        let mut known = Knowledge::new(wish);
+        let named = match settings.id {
+            Some(id) => self.shared.observer.read(id).await?,
+            None => None,
+        };
+        let candidates = if let Some(one) = named {
+            vec![one]
+        } else {
+            let all = self.shared.observer.all_if_allowed().await?;
+            all.map(|it| it.items).unwrap_or_default()
+        };
+        for balancer in candidates.iter().filter(|it| shows(&wish.service, it)) {
+            let mut services = balancer.services.items.iter();
+            if services.any(|it| known.family(false).is_surely_ours(it)) {
+                return Ok(true);
+            }
+            let claim = |it: Family<'_>| it.claim(balancer, &settings);
+            match self.decide(&mut known, true, claim).await {
+                Ok(Claim::Managed(By::Mark | By::Name | By::Services)) => return Ok(true),
+                Ok(_) | Err(DraftError::NeedsServices) => {}
+                Err(DraftError::Cloud(error)) => return Err(error),
+                Err(_) => return Ok(false),
+            }
+        }
+        Ok(false)
     }
 
     /// Everything that the Service has in the cloud.
@@ -314,12 +346,13 @@ impl LoadBalancers {
         let claim = self
             .decide(known, true, |it| it.claim(balancer, settings))
             .await?;
-        Ok(match claim {
-            // What it was allowed to take and has not taken yet stays whose it is.
-            Claim::Managed(By::Consent(Standing::HandedOver(_) | Standing::Adopted)) => false,
-            Claim::Managed(_) => !is_adopted(balancer),
-            Claim::Attached | Claim::HandedAway | Claim::NotOurs => false,
-        })
+        // What it was allowed to take and has not taken yet stays whose it is.
+        let untaken = |by: &By| {
+            let consents =
+                |it: &Standing| matches!(it, Standing::HandedOver(_) | Standing::Adopted);
+            matches!(by, By::Consent(standing) if consents(standing))
+        };
+        Ok(matches!(claim, Claim::Managed(by) if !untaken(&by) && !is_adopted(balancer)))
     }
 }
 

@@ -14,7 +14,6 @@ mod examples;
 mod execute;
 mod find;
 mod inventory;
-mod kit;
 mod observe;
 mod ownership;
 mod plan;
@@ -29,7 +28,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bowline_core::{
-    Balancers, BoxFuture, CloudError, CloudErrorKind, Draft, DraftError, Goal, Marked, Node, Wish,
+    Balancers, BoxFuture, CloudError, CloudErrorKind, ClusterMarks, Draft, DraftError, Goal,
+    Marked, Need, Needs, Wish,
 };
 use bowline_http::Turns;
 use uuid::Uuid;
@@ -98,6 +98,13 @@ impl Balancers for LoadBalancers {
         }
     }
 
+    fn needs(&self) -> Needs {
+        Needs {
+            cluster_uid: Need::IfAllowed,
+            ..Needs::default()
+        }
+    }
+
     fn own_annotations(&self) -> &'static [&'static str] {
         &OWN_ANNOTATIONS
     }
@@ -111,10 +118,13 @@ impl Balancers for LoadBalancers {
         Some(AUDIT_PERIOD)
     }
 
+    fn recognises<'a>(&'a self, wish: &'a Wish) -> BoxFuture<'a, Result<bool, CloudError>> {
+        Box::pin(self.has_what_is_shown(wish))
+    }
+
     fn marked<'a>(
         &'a self,
-        cluster_name: &'a str,
-        _: &'a [Arc<Node>],
+        cluster: ClusterMarks<'a>,
     ) -> BoxFuture<'a, Result<Vec<Marked>, CloudError>> {
         Box::pin(async move {
             let Some(list) = self.shared.observer.all_if_allowed().await? else {
@@ -124,7 +134,7 @@ impl Balancers for LoadBalancers {
             let marked = marked.filter_map(|it| {
                 Some(Marked {
                     service_uid: it.labels.get(SERVICE_LABEL)?.clone(),
-                    whose: whose_cluster(cluster_name, None, &it),
+                    whose: whose_cluster(cluster.name, cluster.uid, &it),
                     id: it.id.to_string(),
                     name: it.name,
                 })

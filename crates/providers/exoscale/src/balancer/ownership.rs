@@ -11,14 +11,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use bowline_core::{DraftError, Service, ServicePort, Wish, names_a_cluster};
+use bowline_core::{
+    ADOPTED_MARK, BalancerMark, CLUSTER_UID_MARK, Candidature, DraftError, SERVICE_MARK, Service,
+    ServicePort, Standing, Wish, hands_over_to, names_a_cluster, service_mark, standing, unproven,
+    whose_by_uid,
+};
 use uuid::Uuid;
 
 use super::desire::entrance;
-use super::kit::{
-    ADOPTED_MARK, BalancerMark, CLUSTER_UID_MARK, Candidature, SERVICE_MARK, Standing,
-    hands_over_to, service_mark, standing, unproven, whose_by_uid,
-};
 use super::record::Record;
 use super::settings::{
     External, Settings, default_name, external, id_of, may_be_ours, take_over, uid_in_name,
@@ -387,7 +387,7 @@ fn has(other: &Arc<Service>, balancer: &LoadBalancer) -> bool {
 }
 
 /// Whether the status of that Service shows the load balancer's address.
-fn shows(service: &Service, balancer: &LoadBalancer) -> bool {
+pub(crate) fn shows(service: &Service, balancer: &LoadBalancer) -> bool {
     let Some(address) = balancer.address() else {
         return false;
     };

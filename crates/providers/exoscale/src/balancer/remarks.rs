@@ -1,10 +1,9 @@
 //! What people are told about a Service beside its steps. Pure. Nothing here tells an id or an address that the Service
 //! did not name itself.
 
-use bowline_core::{Notice, Problem};
+use bowline_core::{NOT_OURS, Notice, Problem};
 use uuid::Uuid;
 
-use super::kit::NOT_OURS;
 use super::record::MOST_ATTACHED;
 use super::settings::Fault;
 use super::settings::table::{EXTERNAL, ID, INSTANCE_POOL};

@@ -27,8 +27,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bowline_core::{
-    Balancers, BoxFuture, CloudError, Draft, DraftError, Executor, Goal, Marked, Need, Needs, Node,
-    Notice, Plan, Problem, Progress, Publication, Service, StepId, Wish, ingress_to_write,
+    Balancers, BoxFuture, CloudError, ClusterMarks, Draft, DraftError, Executor, Goal, Marked,
+    Need, Needs, Node, Notice, Plan, Problem, Progress, Publication, Service, StepId, Wish,
+    ingress_to_write,
 };
 
 use crate::TritonMetrics;
@@ -241,11 +242,7 @@ impl Balancers for Balancing {
         Some(self.resync)
     }
 
-    fn marked<'a>(
-        &'a self,
-        _: &'a str,
-        _: &'a [Arc<Node>],
-    ) -> BoxFuture<'a, Result<Vec<Marked>, CloudError>> {
+    fn marked<'a>(&'a self, _: ClusterMarks<'a>) -> BoxFuture<'a, Result<Vec<Marked>, CloudError>> {
         Box::pin(async {
             let mut marked = clb::marked(&self.shared).await?;
             marked.extend(cns::marked(&self.shared).await?);

@@ -102,7 +102,11 @@ async fn orphans_are_ours_by_the_uid_of_the_cluster_and_go_only_unprotected() {
         .tag("bowline.clb", "dddddddd-0000-4000-8000-00000000000d")
         .tag("bowline.uid", "u");
     shop.sim.add_machine(&foreign).unwrap();
-    let marked = shop.balancers().marked("kubernetes", &[]).await.unwrap();
+    let marked = shop
+        .balancers()
+        .marked(bowline_core::ClusterMarks::default())
+        .await
+        .unwrap();
     let of = |name: &str| marked.iter().find(|it| it.name == name).unwrap();
     assert_eq!(
         (of(NAME).service_uid.as_str(), &of(NAME).whose),
@@ -120,7 +124,11 @@ async fn orphans_are_ours_by_the_uid_of_the_cluster_and_go_only_unprotected() {
     assert_eq!(shop.names(), ["other-clb-0"]);
     let fresh = Shop::new();
     fresh.sim.add_machine(&foreign).unwrap();
-    let marked = fresh.balancers().marked("kubernetes", &[]).await.unwrap();
+    let marked = fresh
+        .balancers()
+        .marked(bowline_core::ClusterMarks::default())
+        .await
+        .unwrap();
     assert!(
         matches!(marked[0].whose, Whose::Unclear(_)),
         "no uid is known yet"

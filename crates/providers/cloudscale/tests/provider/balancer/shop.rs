@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bowline_core::{
-    Balancers, Census, Draft, DraftError, Goal, Ingress, IpMode, Marked, Node, Notice, Plan,
-    Progress, Protocol, Run, Service, ServiceKey, ServicePort, TrafficPolicy, Verb, Wish,
+    Balancers, Census, ClusterMarks, Draft, DraftError, Goal, Ingress, IpMode, Marked, Node,
+    Notice, Plan, Progress, Protocol, Run, Service, ServiceKey, ServicePort, TrafficPolicy, Verb,
+    Wish,
 };
 use bowline_simulator::cloudscale::{BalancerInfo, BalancerSpec, PoolInfo};
 use bowline_simulator::faults::{Action, Rule};
@@ -139,12 +140,13 @@ impl Shop {
 
     /// The load balancers that carry the mark of a Service.
     pub(crate) async fn marked(&self) -> Vec<Marked> {
-        let Wish {
-            cluster_name,
-            nodes,
-            ..
-        } = self.wish(Goal::Present);
-        let marked = self.balancers().marked(&cluster_name, &nodes).await;
+        let wish = self.wish(Goal::Present);
+        let marks = ClusterMarks {
+            name: &wish.cluster_name,
+            uid: wish.cluster_uid.as_deref(),
+            nodes: &wish.nodes,
+        };
+        let marked = self.balancers().marked(marks).await;
         marked.unwrap()
     }
 

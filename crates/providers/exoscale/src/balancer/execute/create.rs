@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
-use bowline_core::{CloudError, CloudErrorKind};
+use bowline_core::{CloudError, CloudErrorKind, not_ours};
 
 use super::{Hands, Started, is_lost, is_refused};
 use crate::api::NewLoadBalancer;
-use crate::balancer::kit;
 use crate::balancer::publish::Known;
 use crate::balancer::settings::table::NAME;
 
@@ -51,7 +50,7 @@ impl Hands {
             }
             None => match named.filter(|_| taken) {
                 Some(named) => {
-                    let message = kit::not_ours(NAME.key, &named.name).message;
+                    let message = not_ours(NAME.key, &named.name).message;
                     Err(CloudError::new(CloudErrorKind::Conflict, message).caused_by(error))
                 }
                 None => Err(error.into()),

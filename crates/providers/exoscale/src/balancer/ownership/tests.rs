@@ -1,4 +1,4 @@
-use bowline_core::{NamespaceRule, TAKE_OVER};
+use bowline_core::{HAND_OVER, NamespaceRule, TAKE_OVER};
 use serde_json::{Value, json};
 
 use super::*;
@@ -6,7 +6,6 @@ use crate::balancer::examples::{
     Around, L1, OTHER, P1, P2, UID, annotated, balancer, listener, named, port, read_listener,
     service,
 };
-use crate::balancer::kit::HAND_OVER;
 
 /// A uid that no Service has.
 const GONE: &str = "22222222-6a53-4f6e-9a3d-1f2e3d4c5b6a";

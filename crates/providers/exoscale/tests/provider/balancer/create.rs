@@ -22,8 +22,9 @@ async fn exoscale_case_39_a_new_service_gets_a_whole_load_balancer() {
     );
     assert_eq!(
         *balancer,
-        json!({"name": NAME, "labels": {"bowline-service-uid": UID,
-               "bowline-service": "default.web", "bowline-cluster": "kubernetes"}})
+        json!({"name": NAME, "labels": {"bowline-service-uid": UID, "k8s-service": "default.web",
+               "bowline-service": "default.web", "bowline-cluster": "kubernetes",
+               "k8s-cluster-uid": "blue"}})
     );
     assert_eq!(
         *service,
@@ -207,7 +208,7 @@ async fn exoscale_case_48_nodes_of_other_clouds_and_zones_do_not_count() {
     ];
     shop.ensure().await.good();
     assert_eq!(shop.listener().pool, P1);
-    let lists = |it: &&Entry| it.path.contains("/instance");
+    let lists = |it: &&Entry| it.operation == "list-instances";
     assert_eq!(shop.calls().iter().filter(lists).count(), 1);
 }
 

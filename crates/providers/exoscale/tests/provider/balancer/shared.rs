@@ -131,7 +131,11 @@ async fn one_change_at_a_time_for_each_load_balancer_and_nobody_is_held() {
 async fn a_load_balancer_without_its_service_is_found_by_its_labels() {
     let mut shop = open().await;
     shop.place("by-hand", &[]);
-    let marked = shop.balancers().marked("kubernetes", &[]).await.unwrap();
+    let marked = shop
+        .balancers()
+        .marked(bowline_core::ClusterMarks::default())
+        .await
+        .unwrap();
     let [one] = marked.as_slice() else {
         panic!("{marked:?}");
     };

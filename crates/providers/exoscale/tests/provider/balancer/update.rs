@@ -1,6 +1,6 @@
 //! Cases on changing load balancers.
 
-use bowline_core::{Impact, NamespaceRule};
+use bowline_core::{ClusterMarks, Impact, NamespaceRule};
 use serde_json::json;
 
 use super::shop::{L1, NAME, Shop, UID, open, port, steps};
@@ -158,7 +158,7 @@ async fn exoscale_case_60_and_proof_case_20_a_foreign_load_balancer_is_attached_
     shop.delete().await.good();
     assert_eq!(shop.listener().name, "theirs");
     assert!(shop.delete().await.good().plan.is_empty());
-    let marked = shop.balancers().marked("kubernetes", &[]).await;
+    let marked = shop.balancers().marked(ClusterMarks::default()).await;
     assert_eq!(marked.unwrap(), []);
 }
 

@@ -117,7 +117,10 @@ async fn labels_without_a_service_are_told_and_removed_if_that_is_wanted() {
     shop.add("web");
     shop.ensure("web").await.good();
     assert_eq!(
-        shop.balancers().marked("kubernetes", &[]).await.unwrap(),
+        shop.balancers()
+            .marked(bowline_core::ClusterMarks::default())
+            .await
+            .unwrap(),
         []
     );
     shop.delete("web").await.good();
@@ -129,7 +132,11 @@ async fn labels_without_a_service_are_told_and_removed_if_that_is_wanted() {
         shop.cloud.set_tag(&id(2), key, Some(json!(value))).unwrap();
     }
     shop.wait(60).await;
-    let marked = shop.balancers().marked("kubernetes", &[]).await.unwrap();
+    let marked = shop
+        .balancers()
+        .marked(bowline_core::ClusterMarks::default())
+        .await
+        .unwrap();
     let [orphan] = marked.as_slice() else {
         panic!("{marked:?}");
     };

@@ -14,18 +14,18 @@ use std::sync::Arc;
 
 use ring::digest::{SHA256, digest};
 
-use bowline_core::{DraftError, Notice, Problem, Service, ServiceKey, Whose, Wish};
+use crate::{DraftError, Notice, Problem, Service, ServiceKey, Whose, Wish};
 
 /// The mark with the uid of the cluster.
-pub(crate) const CLUSTER_UID_MARK: &str = "k8s-cluster-uid";
+pub const CLUSTER_UID_MARK: &str = "k8s-cluster-uid";
 /// The mark with namespace and name of the Service ([`service_mark`]).
-pub(crate) const SERVICE_MARK: &str = "k8s-service";
+pub const SERVICE_MARK: &str = "k8s-service";
 /// The mark of a load balancer that no controller had made: it outlives its Service.
-pub(crate) const ADOPTED_MARK: &str = "bowline-adopted";
+pub const ADOPTED_MARK: &str = "bowline-adopted";
 /// The annotation by which the owner of a load balancer gives it to another Service: `<namespace>/<name>`.
-pub(crate) const HAND_OVER: &str = "bowline.dev/hand-over";
+pub const HAND_OVER: &str = "bowline.dev/hand-over";
 /// The reason of events about load balancers that a Service names and must not have.
-pub(crate) const NOT_OURS: &str = "LoadBalancerNotOurs";
+pub const NOT_OURS: &str = "LoadBalancerNotOurs";
 
 /// The longest value of a mark that every cloud takes.
 const LONGEST_MARK: usize = 63;
@@ -33,7 +33,7 @@ const LONGEST_MARK: usize = 63;
 const HASHED: &str = "sha256-";
 
 /// What [`SERVICE_MARK`] says of a Service: `<namespace>.<name>`, hashed where that is too long.
-pub(crate) fn service_mark(key: &ServiceKey) -> String {
+pub fn service_mark(key: &ServiceKey) -> String {
     let plain = format!("{}.{}", key.namespace, key.name);
     if plain.len() <= LONGEST_MARK {
         return plain;
@@ -47,7 +47,7 @@ pub(crate) fn service_mark(key: &ServiceKey) -> String {
 }
 
 /// The Service to which that one gives its load balancer.
-pub(crate) fn hands_over_to(owner: &Service) -> Option<ServiceKey> {
+pub fn hands_over_to(owner: &Service) -> Option<ServiceKey> {
     let (namespace, name) = owner.annotation(HAND_OVER)?.trim().split_once('/')?;
     Some(ServiceKey {
         namespace: namespace.to_owned(),
@@ -56,38 +56,38 @@ pub(crate) fn hands_over_to(owner: &Service) -> Option<ServiceKey> {
 }
 
 /// Whose a marked load balancer is by the uids of clusters alone; none where one of them is not known.
-pub(crate) fn whose_by_uid(marked: Option<&str>, cluster: Option<&str>) -> Option<Whose> {
+pub fn whose_by_uid(marked: Option<&str>, cluster: Option<&str>) -> Option<Whose> {
     let same = marked? == cluster?;
     Some(if same { Whose::Ours } else { Whose::Foreign })
 }
 
 /// A mark of ours on a load balancer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct BalancerMark {
+pub struct BalancerMark {
     /// The uid of the Service.
-    pub(crate) service_uid: String,
+    pub service_uid: String,
     /// The uid of the cluster, if whoever marked it knew that.
-    pub(crate) cluster_uid: Option<String>,
+    pub cluster_uid: Option<String>,
     /// Namespace and name of the Service ([`service_mark`]).
-    pub(crate) service: Option<String>,
+    pub service: Option<String>,
 }
 
 /// A load balancer that may be a Service's, as far as its own words go.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Candidature<'a> {
+pub struct Candidature<'a> {
     /// Its mark.
-    pub(crate) mark: Option<BalancerMark>,
+    pub mark: Option<BalancerMark>,
     /// The uid in its name, if it has the name that controllers give where nobody gives one.
-    pub(crate) uid_in_name: Option<&'a str>,
-    /// Whether the Service asks for it by [`TAKE_OVER`].
-    pub(crate) asked_for: bool,
+    pub uid_in_name: Option<&'a str>,
+    /// Whether the Service asks for it by [`TAKE_OVER`](crate::TAKE_OVER).
+    pub asked_for: bool,
     /// The other Service of this cluster that has it by the third rule: nothing on it is anybody else's.
-    pub(crate) used_by: Option<&'a Arc<Service>>,
+    pub used_by: Option<&'a Arc<Service>>,
 }
 
 /// What a Service may do with a load balancer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Standing {
+pub enum Standing {
     /// It is this Service's by its mark or by its name.
     Ours,
     /// It has neither mark nor name of anybody's: what is on it decides, or the operator ([`unproven`]).
@@ -104,7 +104,7 @@ pub(crate) enum Standing {
 
 /// Whether that Service may have that load balancer, by what the load balancer says of itself. Whoever gets
 /// [`Standing::Unproven`] looks at what is on it, and asks [`unproven`] if that proves nothing.
-pub(crate) fn standing(candidate: &Candidature<'_>, wish: &Wish) -> Result<Standing, DraftError> {
+pub fn standing(candidate: &Candidature<'_>, wish: &Wish) -> Result<Standing, DraftError> {
     let service = &wish.service;
     let Some(mark) = &candidate.mark else {
         return match candidate.uid_in_name {
@@ -134,7 +134,7 @@ pub(crate) fn standing(candidate: &Candidature<'_>, wish: &Wish) -> Result<Stand
 }
 
 /// Whether that Service may have a load balancer that has no mark, no name of anybody's, and something foreign on it.
-pub(crate) fn unproven(candidate: &Candidature<'_>, wish: &Wish) -> Standing {
+pub fn unproven(candidate: &Candidature<'_>, wish: &Wish) -> Standing {
     match candidate.used_by {
         Some(owner) => handed_over(owner, wish),
         None => adopted(candidate, wish),
@@ -183,7 +183,7 @@ fn is_living(wish: &Wish, uid: &str) -> Result<bool, DraftError> {
 
 /// What a Service is told that names a load balancer which is not its own: by which annotation it does, and nothing
 /// that it does not know already.
-pub(crate) fn not_ours(annotation: &str, value: &str) -> Problem {
+pub fn not_ours(annotation: &str, value: &str) -> Problem {
     Problem {
         reason: NOT_OURS,
         message: format!(
@@ -195,7 +195,7 @@ pub(crate) fn not_ours(annotation: &str, value: &str) -> Problem {
 }
 
 /// What is told when a load balancer becomes a Service's by somebody's consent, or returns to it; none otherwise.
-pub(crate) fn consent(standing: &Standing, name: &str) -> Option<Notice> {
+pub fn consent(standing: &Standing, name: &str) -> Option<Notice> {
     let (reason, message) = match standing {
         Standing::Ours | Standing::Unproven | Standing::NotOurs => return None,
         Standing::Returned => (
@@ -221,3 +221,6 @@ pub(crate) fn consent(standing: &Standing, name: &str) -> Option<Notice> {
         message,
     })
 }
+
+#[cfg(test)]
+mod tests;

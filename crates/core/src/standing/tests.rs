@@ -1,0 +1,199 @@
+use std::collections::BTreeSet;
+
+use super::*;
+use crate::service::examples::web;
+use crate::{AccountState, BalancerRules, Census, Goal, NamespaceRule};
+
+const OURS: &str = "cluster-a";
+const OTHER: &str = "uid-of-another";
+
+fn key(text: &str) -> ServiceKey {
+    let (namespace, name) = text.split_once('/').unwrap();
+    ServiceKey {
+        namespace: namespace.into(),
+        name: name.into(),
+    }
+}
+
+/// The Service `shop/web` in cluster a.
+fn wish() -> Wish {
+    Wish {
+        service: Arc::new(web()),
+        goal: Goal::Present,
+        nodes: Vec::new(),
+        census: Census::default(),
+        all: Arc::new(vec![Arc::new(web())]),
+        all_known: true,
+        cluster_name: "kubernetes".into(),
+        has_ip_mode: true,
+        cluster_uid: Some(OURS.into()),
+        living: None,
+        rules: Arc::default(),
+        account: AccountState::Proven,
+        endpoints: None,
+    }
+}
+
+/// Another Service lives, which may hand its load balancer over.
+fn with_owner(mut wish: Wish, hand_over: Option<&str>) -> Wish {
+    let mut owner = web();
+    owner.key = key("infra/edge");
+    owner.uid = OTHER.into();
+    owner.annotations = hand_over.map(|to| [(HAND_OVER.into(), to.into())].into());
+    let mut all = wish.all.to_vec();
+    all.push(Arc::new(owner));
+    wish.all = Arc::new(all);
+    with_living(wish, &[OTHER])
+}
+
+fn with_living(mut wish: Wish, uids: &[&str]) -> Wish {
+    let mut uids: BTreeSet<String> = uids.iter().map(|it| (*it).to_owned()).collect();
+    uids.insert(web().uid);
+    wish.living = Some(Arc::new(uids));
+    wish
+}
+
+fn with_adoption(mut wish: Wish, adoption: NamespaceRule) -> Wish {
+    wish.rules = Arc::new(BalancerRules {
+        adoption,
+        ..BalancerRules::default()
+    });
+    wish
+}
+
+fn marked(uid: &str, cluster: Option<&str>, service: &str) -> Candidature<'static> {
+    Candidature {
+        mark: Some(BalancerMark {
+            service_uid: uid.into(),
+            cluster_uid: cluster.map(str::to_owned),
+            service: Some(service.into()),
+        }),
+        asked_for: true,
+        ..Candidature::default()
+    }
+}
+
+fn judged(candidate: &Candidature<'_>, wish: &Wish) -> Standing {
+    standing(candidate, wish).unwrap()
+}
+
+#[test]
+fn proof_case_17_the_uid_in_mark_or_name_says_whose_it_is() {
+    let uid = web().uid;
+    for (cluster, wanted) in [
+        (Some(OURS), Standing::Ours),
+        (None, Standing::Ours),
+        // A clone of this cluster.
+        (Some("cluster-b"), Standing::NotOurs),
+    ] {
+        let candidate = marked(&uid, cluster, "shop.web");
+        assert_eq!(judged(&candidate, &wish()), wanted, "{cluster:?}");
+    }
+    let mut unnamed = wish();
+    unnamed.cluster_uid = None;
+    let candidate = marked(&uid, Some("cluster-b"), "shop.web");
+    assert_eq!(judged(&candidate, &unnamed), Standing::Ours);
+    let named = Candidature {
+        uid_in_name: Some(&uid),
+        ..Candidature::default()
+    };
+    assert_eq!(judged(&named, &wish()), Standing::Ours);
+    assert_eq!(judged(&Candidature::default(), &wish()), Standing::Unproven);
+}
+
+#[test]
+fn proof_case_19_a_living_owner_alone_can_hand_it_over() {
+    let any = || NamespaceRule::Any;
+    for (to, wanted) in [
+        (None, Standing::NotOurs),
+        (Some("shop/other"), Standing::NotOurs),
+        (Some("web"), Standing::NotOurs),
+        (Some("shop/web"), Standing::HandedOver(key("infra/edge"))),
+    ] {
+        // Not even the operator's adoption covers it.
+        let wish = with_adoption(with_owner(wish(), to), any());
+        let by_mark = marked(OTHER, Some(OURS), "infra.edge");
+        assert_eq!(judged(&by_mark, &wish), wanted, "{to:?}");
+        let by_name = Candidature {
+            uid_in_name: Some(OTHER),
+            asked_for: true,
+            ..Candidature::default()
+        };
+        assert_eq!(judged(&by_name, &wish), wanted, "{to:?}, by name");
+        let by_use = Candidature {
+            asked_for: true,
+            used_by: wish.all.get(1),
+            ..Candidature::default()
+        };
+        assert_eq!(unproven(&by_use, &wish), wanted, "{to:?}, by what is on it");
+    }
+}
+
+#[test]
+fn proof_case_20_adoption_is_the_operator_s_word_and_has_to_be_asked_for() {
+    let only = |name: &str| NamespaceRule::Only([name.to_owned()].into());
+    for (adoption, asked_for, wanted) in [
+        (NamespaceRule::Never, true, Standing::NotOurs),
+        (only("infra"), true, Standing::NotOurs),
+        (only("shop"), true, Standing::Adopted),
+        (only("shop"), false, Standing::NotOurs),
+        (NamespaceRule::Any, true, Standing::Adopted),
+    ] {
+        let text = format!("{adoption:?} {asked_for}");
+        let wish = with_adoption(with_living(wish(), &[]), adoption);
+        let mut hand_made = Candidature {
+            asked_for,
+            ..Candidature::default()
+        };
+        assert_eq!(unproven(&hand_made, &wish), wanted, "{text}");
+        hand_made.uid_in_name = Some(OTHER);
+        assert_eq!(judged(&hand_made, &wish), wanted, "{text}, named");
+        let mut of_others = marked(OTHER, Some("cluster-b"), "shop.web");
+        of_others.asked_for = asked_for;
+        assert_eq!(judged(&of_others, &wish), wanted, "{text}, marked");
+    }
+    // One whose Service lives, although nobody could read it.
+    let wish = with_adoption(with_living(wish(), &[OTHER]), NamespaceRule::Any);
+    let candidate = marked(OTHER, None, "infra.edge");
+    assert_eq!(judged(&candidate, &wish), Standing::NotOurs);
+}
+
+#[test]
+fn proof_case_23_a_restored_service_gets_back_what_was_made_for_its_name() {
+    for (cluster, service, wanted) in [
+        (Some(OURS), "shop.web", Standing::Returned),
+        (Some(OURS), "infra.web", Standing::NotOurs),
+        (Some("cluster-b"), "shop.web", Standing::NotOurs),
+        (None, "shop.web", Standing::NotOurs),
+    ] {
+        let candidate = marked(OTHER, cluster, service);
+        let gone = with_living(wish(), &[]);
+        assert_eq!(judged(&candidate, &gone), wanted, "{cluster:?} {service}");
+        let living = with_living(wish(), &[OTHER]);
+        assert_eq!(judged(&candidate, &living), Standing::NotOurs);
+        let mut nameless = gone;
+        nameless.cluster_uid = None;
+        assert_eq!(judged(&candidate, &nameless), Standing::NotOurs);
+    }
+    // Nobody concludes from a store that may lag behind.
+    let candidate = marked(OTHER, Some(OURS), "shop.web");
+    let asked = standing(&candidate, &wish());
+    assert!(matches!(asked, Err(DraftError::NeedsServices)));
+}
+
+#[test]
+fn marks_of_services_fit_into_63_characters_and_stay_apart() {
+    assert_eq!(service_mark(&key("shop/web")), "shop.web");
+    let long = |last: &str| key(&format!("{}/{}{last}", "n".repeat(40), "s".repeat(40)));
+    let (a, b) = (service_mark(&long("a")), service_mark(&long("b")));
+    assert_eq!((a.len(), b.len()), (63, 63));
+    assert_ne!(a, b);
+    assert!(a.starts_with("sha256-") && !a.contains('.'), "{a}");
+}
+
+#[test]
+fn proof_case_30_a_refusal_tells_nothing_that_the_service_did_not_name() {
+    let told = not_ours("bowline.dev/take-over", "my guess");
+    assert_eq!(told.reason, "LoadBalancerNotOurs");
+    assert!(told.message.contains("\"my guess\"") && told.message.contains("operator"));
+}
