@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use bowline_core::{CloudName, DraftError, Fingerprint, Goal, Roster, Service, ServiceKey};
+use bowline_core::{CloudName, DraftError, Fingerprint, Goal, Service, ServiceKey};
 use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
 
@@ -161,7 +161,9 @@ impl ServiceController {
         cloud: &CloudName,
     ) -> Result<Errand, DraftError> {
         self.check_known(cloud)?;
-        let mut wish = self.wish(service.clone(), Goal::Absent, cloud, Roster::default());
+        // Some load balancers are known by the machines behind them.
+        let roster = self.clouds.roster(cloud, &self.parts.nodes.sighting());
+        let mut wish = self.wish(service.clone(), Goal::Absent, cloud, roster);
         let draft = self.drafted(cloud, &mut wish).await?;
         let errand = self.errand(
             wish,

@@ -265,6 +265,7 @@ fn what_a_service_of_the_same_name_left_returns_on_proof() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "one table")]
 fn a_service_of_a_load_balancer_is_known_by_its_name_the_record_or_what_it_serves() {
     let remember = |service: &mut Service| {
         let record = Record {

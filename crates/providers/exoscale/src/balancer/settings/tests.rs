@@ -167,6 +167,22 @@ fn settings_are_compared_with_each_other() {
 }
 
 #[test]
+fn proof_case_24_the_name_of_another_services_load_balancer_is_refused() {
+    let own = format!("k8s-{}", service().uid);
+    let others = "k8s-11111111-6a53-4f6e-9a3d-1f2e3d4c5b6a";
+    assert_eq!(read("name", &own).1, []);
+    assert_eq!(read("name", "k8s-edge").1, []);
+    assert!(
+        read("name", others).1[0]
+            .message
+            .contains("another Service")
+    );
+    // To use one as it is, any may be named.
+    let external = annotated(&[("name", others), ("external", "true")]);
+    assert_eq!(Settings::read(&external).1, []);
+}
+
+#[test]
 fn all_that_is_wrong_is_told_at_once() {
     let pairs = [
         ("id", "x"),
