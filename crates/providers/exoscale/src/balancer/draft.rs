@@ -59,7 +59,8 @@ impl LoadBalancers {
             }
         };
         notices.append(&mut found.notices);
-        for there in found.balancer.iter().chain(&found.left) {
+        let seen = found.balancer.iter().chain(&found.left);
+        for there in seen.chain(&found.handed_away) {
             readable(there)?;
             self.know_services(&mut known, there, true).await?;
         }
@@ -129,6 +130,9 @@ impl LoadBalancers {
         };
         for left in &found.left {
             plan::remove(&mut sketch, known.family(false), left, true);
+        }
+        if let Some(handed_away) = &found.handed_away {
+            plan::remove(&mut sketch, known.family(false), handed_away, false);
         }
         let seen = found.balancer.iter().chain(&found.left);
         sketch.plan.found = seen.flat_map(inventory::found).collect();

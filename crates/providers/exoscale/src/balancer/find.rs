@@ -55,6 +55,8 @@ pub(super) struct Found {
     pub(super) is_adopted: bool,
     /// Load balancers that were made for the Service and that it has left.
     pub(super) left: Vec<LoadBalancer>,
+    /// The one that the Service has given to another: only what it still has there goes.
+    pub(super) handed_away: Option<LoadBalancer>,
     pub(super) notices: Vec<Notice>,
 }
 
@@ -73,7 +75,7 @@ impl Found {
             is_adopted: by_hand || is_adopted(&balancer),
             notices: told.into_iter().collect(),
             balancer: Some(balancer),
-            left: Vec::new(),
+            ..Self::default()
         }
     }
 
@@ -117,7 +119,7 @@ impl LoadBalancers {
             let found = there.and_then(|it| attach(known, it, None));
             return self.with_left(known, found).await;
         }
-        let mut refusal = None;
+        let (mut refusal, mut handed_away) = (None, None);
         for (row, id) in [
             (TAKE_OVER, settings::take_over(service)),
             (ID.key, settings.id),
@@ -134,7 +136,7 @@ impl LoadBalancers {
                     found.notices.extend(refusal.map(remarks::told));
                     return self.with_left(known, Ok(found)).await;
                 }
-                Claim::HandedAway => {}
+                Claim::HandedAway => handed_away = Some(balancer),
                 // Asking for one is not using it.
                 Claim::NotOurs | Claim::Attached if row == TAKE_OVER => {
                     refusal = Some(not_ours(row, &balancer.id.to_string()));
@@ -150,7 +152,10 @@ impl LoadBalancers {
                 }
             }
         }
-        self.adopt(known, settings, refusal.map(Fault::from)).await
+        let found = self
+            .adopt(known, settings, refusal.map(Fault::from))
+            .await?;
+        Ok(found.map(|it| Found { handed_away, ..it }))
     }
 
     async fn named(&self, id: Option<Uuid>) -> Result<Option<LoadBalancer>, DraftError> {

@@ -9,7 +9,7 @@ use bowline_simulator::exoscale::BalancerInfo;
 use bowline_simulator::faults::{Action, Rule};
 
 use super::shop::{L1, Shop, port};
-use crate::stage::{P1, P2};
+use crate::stage::{I3, P1, P2, of};
 
 /// Seeds that are tried; a failure names its own.
 const SEEDS: u64 = 25;
@@ -96,6 +96,9 @@ fn change(shop: &mut Shop, random: &Random) {
 async fn run(seed: u64) -> String {
     let mut shop = Shop::seeded(seed, "").await;
     let random = Random::seeded(seed);
+    // Both pools have nodes of the cluster.
+    shop.nodes.push(of(I3));
+    shop.set("service-instancepool-id", P1);
     shop.place("theirs", &[("a", 80), ("b", 443)]);
     let theirs = |shop: &Shop| -> BalancerInfo {
         let mut all = shop.all().into_iter();
