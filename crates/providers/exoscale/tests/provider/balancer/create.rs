@@ -244,6 +244,26 @@ async fn exoscale_case_49_a_nodepool_names_the_pool() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn nothing_is_made_for_a_pool_that_does_not_exist_and_one_without_nodes_is_reported() {
+    let mut shop = Shop::new().await;
+    let nowhere = "00000000-0000-4000-8000-000000000001";
+    shop.set("service-instancepool-id", nowhere);
+    let outcome = shop.ensure().await;
+    assert!(outcome.problem().contains(nowhere));
+    assert_eq!(shop.writes(), [""; 0]);
+    // A role that cannot look is enough, as for the original.
+    shop.stage.sim.deny(&["get-instance-pool"]);
+    shop.set("service-instancepool-id", P2);
+    assert_eq!(shop.ensure().await.good().reasons(), [""; 0]);
+    let mut shop = Shop::new().await;
+    shop.set("service-instancepool-id", P2);
+    let outcome = shop.ensure().await;
+    assert_eq!(outcome.good().reasons(), ["InstancePoolWithoutNodes"]);
+    assert!(outcome.notices[0].warning && outcome.notices[0].message.contains(P2));
+    assert_eq!(shop.listener().pool, P2);
+}
+
+#[tokio::test(start_paused = true)]
 async fn exoscale_case_50_a_nodepool_needs_its_cluster() {
     let mut shop = Shop::new().await;
     shop.set("service-sks-nodepool-name", "web");
