@@ -131,8 +131,8 @@ impl Balancers for Unbuilt {
         None
     }
 
-    fn recognises<'a>(&'a self, _: &'a Wish) -> BoxFuture<'a, Result<bool, CloudError>> {
-        Box::pin(async { Err(self.error()) })
+    fn recognises<'a>(&'a self, _: &'a Wish) -> BoxFuture<'a, Result<bool, DraftError>> {
+        Box::pin(async { Err(self.error().into()) })
     }
 
     fn marked<'a>(&'a self, _: ClusterMarks<'a>) -> BoxFuture<'a, Result<Vec<Marked>, CloudError>> {

@@ -347,6 +347,13 @@ pub trait Balancers: Send + Sync {
         true
     }
 
+    /// What the Service asks for that only one Service can have. When that changes, others that ask for the same are
+    /// looked at as well. Makes no call.
+    fn contends_for(&self, service: &Service) -> BTreeSet<String> {
+        let _ = service;
+        BTreeSet::new()
+    }
+
     /// Whether nodes are members. If not, the load balancers follow the machines by themselves, and
     /// a change of nodes changes nothing.
     fn has_members(&self) -> bool {
@@ -360,7 +367,7 @@ pub trait Balancers: Send + Sync {
     /// Whether the Service's status shows an address of a load balancer here that is this Service's without asking
     /// anybody (its mark, its name, what is on it). Such a Service belongs to this cloud, whichever is the default.
     /// Writes nothing.
-    fn recognises<'a>(&'a self, wish: &'a Wish) -> BoxFuture<'a, Result<bool, CloudError>> {
+    fn recognises<'a>(&'a self, wish: &'a Wish) -> BoxFuture<'a, Result<bool, DraftError>> {
         let _ = wish;
         Box::pin(std::future::ready(Ok(false)))
     }

@@ -7,8 +7,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::{CLEANUP_FINALIZER, CloudName, Service};
+use crate::{CLEANUP_FINALIZER, CLOUD_CONDITION, CloudName, Service};
 
+/// The annotation by which a person says which cloud serves a Service without a class.
+pub const CLOUD: &str = "bowline.dev/cloud";
 /// What a class of ours begins with; the name of a cloud follows.
 pub const CLASS_PREFIX: &str = "bowline.dev/";
 
@@ -116,8 +118,12 @@ impl BalancerClouds {
     /// What is to be done about that Service.
     pub fn handling(&self, service: &Service) -> Handling {
         if service.is_load_balancer {
-            match self.of_class(service.class.as_deref()) {
+            match self.of_service(service) {
                 Some(cloud) if !service.deleting => Handling::Ensure(cloud.clone()),
+                // Nothing of ours says where its load balancer is: it may be in any of them.
+                Some(_) if service.has_finalizer() && self.is_anywhere(service) => {
+                    Handling::CleanUp(self.names.clone())
+                }
                 Some(cloud) if service.has_finalizer() => Handling::CleanUp(vec![cloud.clone()]),
                 // Which of them was the default is not known any more.
                 None if is_held(service) && service.was_served_by_us() => {
@@ -147,6 +153,38 @@ impl BalancerClouds {
             cloud: cloud.to_owned(),
             held: service.deleting && service.has_finalizer(),
         })
+    }
+
+    /// The cloud that serves a Service: by its class, or else by a person's word, by what is remembered, by default.
+    fn of_service(&self, service: &Service) -> Option<&CloudName> {
+        match service.class.as_deref() {
+            Some(class) => self.of_class(Some(class)),
+            None => self
+                .named(service.annotation(CLOUD).map(str::trim))
+                .or_else(|| self.recorded(service))
+                .or(self.default.as_ref()),
+        }
+    }
+
+    fn named(&self, name: Option<&str>) -> Option<&CloudName> {
+        self.names.iter().find(|cloud| Some(cloud.as_str()) == name)
+    }
+
+    /// The cloud in which the Service's load balancer was found, as remembered in its status.
+    pub fn recorded(&self, service: &Service) -> Option<&CloudName> {
+        let mut records = service.conditions.iter();
+        let record = records.find(|it| it.kind == CLOUD_CONDITION)?;
+        self.named(Some(&record.message))
+    }
+
+    /// Whether nothing about the Service itself says which cloud it is.
+    pub fn names_no_cloud(&self, service: &Service) -> bool {
+        let said = self.named(service.annotation(CLOUD).map(str::trim));
+        service.class.is_none() && said.is_none() && self.recorded(service).is_none()
+    }
+
+    fn is_anywhere(&self, service: &Service) -> bool {
+        self.names_no_cloud(service) && !service.was_served_by_us()
     }
 
     fn of_class(&self, class: Option<&str>) -> Option<&CloudName> {
@@ -268,12 +306,79 @@ mod tests {
             // A foreign class is left alone in every state.
             service.finalizers = vec![CLEANUP_FINALIZER.into()];
             service.deleting = true;
-            let wanted = cloud.map_or(Handling::Nothing, |it| Handling::CleanUp(vec![name(it)]));
+            let wanted = cloud.map_or(Handling::Nothing, |it| match class {
+                // Whose it was before us is not known.
+                None => Handling::CleanUp(clouds.all().to_vec()),
+                Some(_) => Handling::CleanUp(vec![name(it)]),
+            });
             assert_eq!(clouds.handling(&service), wanted, "{class:?}, deleting");
         }
         assert_eq!(
             BalancerClouds::default().handling(&web()),
             Handling::Nothing
+        );
+    }
+
+    fn condition(kind: &str, message: &str) -> Condition {
+        Condition {
+            kind: kind.into(),
+            status: "True".into(),
+            reason: "R".into(),
+            message: message.into(),
+        }
+    }
+
+    #[test]
+    fn proof_case_31_a_service_stays_where_it_was_found_until_a_person_moves_it() {
+        let clouds = BalancerClouds::new([name("east"), name("west"), name("south")]);
+        for (recorded, said, class, cloud) in [
+            (None, None, None, "east"),
+            (Some("west"), None, None, "west"),
+            (Some("gone"), None, None, "east"),
+            (Some("west"), Some("south"), None, "south"),
+            (Some("west"), Some("nowhere"), None, "west"),
+            (Some("west"), Some("east"), None, "east"),
+            (
+                Some("west"),
+                Some("east"),
+                Some("bowline.dev/south"),
+                "south",
+            ),
+        ] {
+            let mut service = web();
+            service.class = class.map(str::to_owned);
+            let record = recorded.map(|it| condition(CLOUD_CONDITION, it));
+            service.conditions = record.into_iter().collect();
+            service.annotations = said.map(|it: &str| [(CLOUD.to_owned(), it.to_owned())].into());
+            let text = format!("{recorded:?} {said:?} {class:?}");
+            assert_eq!(
+                clouds.handling(&service),
+                Handling::Ensure(name(cloud)),
+                "{text}"
+            );
+            assert_eq!(
+                clouds.names_no_cloud(&service),
+                cloud == "east" && said.is_none(),
+                "{text}"
+            );
+        }
+        // What we served goes where it was; what we never saw is looked for everywhere.
+        let mut service = web();
+        service.deleting = true;
+        service.finalizers = vec![CLEANUP_FINALIZER.into()];
+        assert_eq!(
+            clouds.handling(&service),
+            Handling::CleanUp(clouds.all().to_vec())
+        );
+        service.conditions = vec![condition(READY_CONDITION, "")];
+        assert_eq!(
+            clouds.handling(&service),
+            Handling::CleanUp(vec![name("east")])
+        );
+        service.conditions.push(condition(CLOUD_CONDITION, "west"));
+        assert_eq!(
+            clouds.handling(&service),
+            Handling::CleanUp(vec![name("west")])
         );
     }
 
@@ -285,7 +390,12 @@ mod tests {
             (false, true, false, Handling::Nothing),
             (true, true, false, Handling::Nothing),
             (true, false, true, Handling::Ensure(name("east"))),
-            (true, true, true, Handling::CleanUp(vec![name("east")])),
+            (
+                true,
+                true,
+                true,
+                Handling::CleanUp(vec![name("east"), name("west")]),
+            ),
             (
                 false,
                 false,

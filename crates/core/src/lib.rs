@@ -84,7 +84,7 @@ pub use cloud::{BoxFuture, Claim, Cloud, CloudName, CloudNameError, Instances, V
 pub use duration::{format_duration, parse_duration};
 pub use error::{CloudError, CloudErrorKind, error_chain};
 pub use guard::{Guard, GuardPolicy, HoldReason, Proof, Verdict};
-pub use handled::{BalancerClouds, CLASS_PREFIX, Handling, Unserved};
+pub use handled::{BalancerClouds, CLASS_PREFIX, CLOUD, Handling, Unserved};
 pub use ingress::{ingress_to_write, storable_ingress};
 pub use initialize::{Initialization, InitializeError, initialize};
 pub use instance::{Evidence, Instance, Lookup, Power};

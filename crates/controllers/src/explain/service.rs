@@ -5,8 +5,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use bowline_core::{
-    BalancerClouds, CLASS_PREFIX, Cloud, CloudName, Handling, Node, Ownership, Roster, Service,
-    ServiceKey,
+    BalancerClouds, CLASS_PREFIX, CLOUD, CLOUD_CONDITION, Cloud, CloudName, Handling, Node,
+    Ownership, Roster, Service, ServiceKey,
 };
 use kube::Api;
 use kube::api::ListParams;
@@ -117,7 +117,13 @@ impl ServiceExplanation {
         };
         let by = match &self.service.class {
             Some(class) => format!("by its class {class}"),
-            None => "the default for Services without a class".to_owned(),
+            None if self.clouds.names_no_cloud(&self.service) => {
+                "the default for Services without a class".to_owned()
+            }
+            None if self.service.annotation(CLOUD).is_some() => {
+                format!("by its annotation {CLOUD}")
+            }
+            None => format!("where its load balancer was found (condition {CLOUD_CONDITION})"),
         };
         match self.clouds.handling(&self.service) {
             Handling::Ensure(cloud) if self.left_alone => none(

@@ -145,6 +145,18 @@ impl Clouds {
         Ok(draft)
     }
 
+    /// Whether the load balancer that the Service's status shows is there.
+    pub(super) async fn recognises(
+        &self,
+        name: &CloudName,
+        wish: &Wish,
+    ) -> Result<bool, DraftError> {
+        let balancers = self.named(name)?;
+        let call = async { balancers.recognises(wish).await };
+        let what = "looking for the load balancer of a Service";
+        self.guarded(name, Call::Read, what, call).await
+    }
+
     /// What the operator allows Services to do there.
     pub(super) fn rules(&self, name: &CloudName) -> Arc<BalancerRules> {
         self.referee.rules().balancers_of(name)

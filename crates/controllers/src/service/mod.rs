@@ -16,6 +16,7 @@ mod audit;
 mod clouds;
 mod conditions;
 mod errors;
+mod home;
 mod lanes;
 mod members;
 mod memory;
@@ -27,6 +28,7 @@ mod steps;
 mod turn;
 mod unserved;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -195,6 +197,7 @@ impl ServiceController {
         self.parts.services.on_change(move |change| {
             let Some(this) = this.upgrade() else { return };
             this.forget_endpoints_of(change);
+            this.wake_rivals(change);
             if this.concerns_us(change) {
                 this.memory.add_cause(&change.key, Causes::service());
                 this.queue.add(change.key.clone());
@@ -216,6 +219,34 @@ impl ServiceController {
                 this.members_changed.notify_one();
             }
         });
+    }
+
+    /// What only one Service can have is asked for, or not any more: whoever asks for the same hears of it.
+    fn wake_rivals(&self, change: &ServiceChange) {
+        let claims = |service: Option<&Arc<Service>>| match service
+            .map(|it| (it, self.clouds.names().handling(it)))
+        {
+            Some((service, Handling::Ensure(cloud))) => {
+                let balancers = self.clouds.balancers(&cloud);
+                balancers.map_or_else(BTreeSet::new, |it| it.contends_for(service))
+            }
+            _ => BTreeSet::new(),
+        };
+        let (before, after) = (
+            claims(change.before.as_ref()),
+            claims(change.after.as_ref()),
+        );
+        if before == after {
+            return;
+        }
+        let changed: BTreeSet<&String> = before.symmetric_difference(&after).collect();
+        for other in self.parts.services.all() {
+            let same = claims(Some(&other)).iter().any(|it| changed.contains(it));
+            if same && other.key != change.key {
+                self.memory.add_cause(&other.key, Causes::service());
+                self.queue.add(other.key.clone());
+            }
+        }
     }
 
     /// Whether a change of a Service asks for a turn. What we write ourselves does not.

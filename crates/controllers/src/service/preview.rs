@@ -10,7 +10,7 @@ use std::sync::Arc;
 use bowline_core::{
     AccountState, Applied, CLEANUP_FINALIZER, Change, Cloud, CloudName, DraftError, Endpoints,
     Goal, Handling, Ingress, Need, Newcomer, Node, Outlook, Plan, Preview, Previews, Publication,
-    Roster, Service, ServiceKey, Wish, as_applied, ingress_to_write, name_list,
+    Service, ServiceKey, Wish, as_applied, ingress_to_write, name_list,
 };
 use bowline_http::Clock;
 use futures::{StreamExt as _, stream};
@@ -226,7 +226,7 @@ impl Stage {
             Err(message) => return vec![blank.without_plan(Outlook::Failed, message.clone())],
         };
         let (goal, clouds) = match self.clouds.names().handling(service) {
-            Handling::Ensure(cloud) => (Goal::Present, vec![cloud]),
+            Handling::Ensure(cloud) => return self.of_served(blank, service, cloud).await,
             Handling::CleanUp(clouds) => (Goal::Absent, clouds),
             Handling::Nothing => {
                 return vec![blank.without_plan(Outlook::NotOurs, not_ours(service))];
@@ -236,6 +236,44 @@ impl Stage {
         for cloud in clouds {
             previews.push(self.of_cloud(blank.clone(), service, goal, cloud).await);
         }
+        previews
+    }
+
+    /// The preview of a Service that is to have a load balancer: where it is, or where a person wants it to be.
+    async fn of_served(
+        &self,
+        blank: Preview,
+        service: &Arc<Service>,
+        cloud: CloudName,
+    ) -> Vec<Preview> {
+        let mut cloud = cloud;
+        let mut previews = Vec::new();
+        if self.clouds.is_home_open(service) {
+            let wish = |cloud: &CloudName| self.wish(service, Goal::Present, cloud);
+            match self.clouds.home(&cloud, wish).await {
+                Ok(home) => cloud = home.unwrap_or(cloud),
+                Err(DraftError::Cloud(error)) => {
+                    let message = format!(
+                        "it is not known in which cloud its load balancer is: {}",
+                        error.chain()
+                    );
+                    return vec![blank.without_plan(Outlook::Failed, message)];
+                }
+                Err(_) => {}
+            }
+        } else if let Some(former) = self
+            .clouds
+            .names()
+            .recorded(service)
+            .filter(|it| **it != cloud)
+        {
+            let former = former.clone();
+            previews.push(
+                self.of_cloud(blank.clone(), service, Goal::Absent, former)
+                    .await,
+            );
+        }
+        previews.push(self.of_cloud(blank, service, Goal::Present, cloud).await);
         previews
     }
 
@@ -277,10 +315,7 @@ impl Stage {
 
     /// The same wish that the controller has.
     fn wish(&self, service: &Arc<Service>, goal: Goal, cloud: &CloudName) -> Wish {
-        let roster = match goal {
-            Goal::Present => self.clouds.roster(cloud, &self.nodes),
-            Goal::Absent => Roster::default(),
-        };
+        let roster = self.clouds.roster(cloud, &self.nodes);
         let (nodes, census) = roster.targets();
         let needs = self.clouds.needs(cloud);
         let all = self.services.values();

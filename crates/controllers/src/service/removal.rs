@@ -161,7 +161,7 @@ impl ServiceController {
         cloud: &CloudName,
     ) -> Result<Errand, DraftError> {
         self.check_known(cloud)?;
-        // Some load balancers are known by the machines behind them.
+        // Also of what goes the targets say whose it is.
         let roster = self.clouds.roster(cloud, &self.parts.nodes.sighting());
         let mut wish = self.wish(service.clone(), Goal::Absent, cloud, roster);
         let draft = self.drafted(cloud, &mut wish).await?;

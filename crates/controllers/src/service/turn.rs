@@ -13,6 +13,7 @@ use tracing::{debug, warn};
 use super::ServiceController;
 use super::conditions;
 use super::errors::TurnError;
+use super::home;
 use super::memory::{Causes, Errand};
 use super::needs::SERVICES_PAUSE;
 use crate::queue::Work;
@@ -122,6 +123,10 @@ impl ServiceController {
         let handling = service.as_ref().map_or(Handling::Nothing, |service| {
             self.clouds.names().handling(service)
         });
+        let handling = match &service {
+            Some(service) => self.at_home(service, handling).await?,
+            None => handling,
+        };
         let mut errand = errand;
         if let Some((old, mut clouds)) = self.memory.recall(key) {
             let same = service.as_ref().is_some_and(|it| it.uid == old.uid);
@@ -145,6 +150,18 @@ impl ServiceController {
         let Some(service) = service else {
             return Ok(Outcome::Done);
         };
+        if let Some(former) = self.former_home(&service, &handling) {
+            let former = std::slice::from_ref(&former);
+            if let Some(outcome) = self
+                .remove_old(&service, former, errand.take(), stop)
+                .await?
+            {
+                return Ok(outcome);
+            }
+            if let Handling::Ensure(cloud) = &handling {
+                self.record(&service, vec![home::record(cloud)]).await?;
+            }
+        }
         match handling {
             Handling::Nothing => Ok(self.tell_unserved(&service)),
             Handling::Ensure(cloud) => self.ensure(service, &cloud, causes, errand, stop).await,

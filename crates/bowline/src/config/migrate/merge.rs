@@ -105,10 +105,10 @@ impl Before {
             let services = self.document.entry("services");
             services.or_insert_with(|| json!({}))["defaultCloud"] = json!(default);
             remarks.push(format!(
-                "services.defaultCloud: {default} goes on serving Services without a class; those that {} is to serve \
-                 need the class bowline.dev/{}",
-                cloud["name"].as_str().unwrap_or_default(),
-                cloud["name"].as_str().unwrap_or_default(),
+                "services.defaultCloud: {default} goes on serving Services without a class; those whose status shows a load \
+                 balancer of {name} stay there (bowline plan --all tells), and new ones that {name} is to serve need the \
+                 class bowline.dev/{name}",
+                name = cloud["name"].as_str().unwrap_or_default(),
             ));
         }
     }

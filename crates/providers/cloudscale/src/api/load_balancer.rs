@@ -22,6 +22,9 @@ pub(crate) struct LoadBalancer {
     pub(crate) uuid: Uuid,
     #[serde(default, deserialize_with = "or_default")]
     pub(crate) name: String,
+    /// RFC 3339 in UTC with microseconds: texts that sort as times.
+    #[serde(default, deserialize_with = "or_default")]
+    pub(crate) created_at: String,
     #[serde(default, deserialize_with = "or_default")]
     status: String,
     #[serde(default, deserialize_with = "slug")]

@@ -1,5 +1,7 @@
 //! Pools of load balancers.
 
+use std::collections::BTreeMap;
+
 use bowline_core::CloudError;
 use bowline_http::{CallError, Route};
 use serde::Deserialize;
@@ -29,6 +31,8 @@ pub(crate) struct Pool {
     pub(crate) algorithm: String,
     #[serde(default, deserialize_with = "or_default")]
     pub(crate) protocol: String,
+    #[serde(default, deserialize_with = "or_default")]
+    pub(crate) tags: BTreeMap<String, String>,
 }
 
 impl Resource for Pool {

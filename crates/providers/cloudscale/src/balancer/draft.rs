@@ -2,28 +2,36 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bowline_core::{
-    CloudError, CloudErrorKind, Draft, DraftError, Node, Notice, Problem, Service, Step, Wish,
+    ADOPTED_MARK, CloudError, Draft, DraftError, Node, Notice, Problem, Service, Standing, Step,
+    Wish, consent, hands_over_to,
 };
 use futures::try_join;
+use uuid::Uuid;
 
 use super::LoadBalancers;
+use super::claim::{Claimed, Claims};
 use super::desire::{Desire, Host, ZoneWish, desire};
 use super::doubt;
 use super::execute::Hands;
+use super::floating::{self, Granted};
 use super::inventory;
-use super::observe::{Freshness, Identity};
-use super::ownership::{self, Cluster, SERVICE_TAG, Standing};
+use super::observe::Freshness;
+use super::ownership::{self, Cluster, SERVICE_TAG, is_shown, uid_in_name};
 use super::plan::{self, Action, Circumstances, Scope, Seen, Sketch};
-use super::publish::Publisher;
+use super::publish::{Publisher, Showing};
 use super::remarks::{
-    OWNED_BY_OTHER, duplicates, floating_ip_conflict, hosts_without_address, no_valid_nodes,
-    only_problem, private_vips_stay, problem, unknown_floating_ips,
+    DUPLICATE, duplicates, hosts_without_address, more_than_one, no_valid_nodes, only_problem,
+    private_vips_stay, problem, unknown_floating_ips,
 };
 use super::settings::table::ZONE;
 use super::settings::{self, Fault, INVALID, Settings};
 use crate::api::{FloatingIp, LoadBalancer};
+
+/// How soon it is looked whether a load balancer that is handed over was taken: its former owner gets a new one.
+const HAND_OVER_PERIOD: Duration = Duration::from_secs(10);
 
 /// Everything that is known about one Service when its plan is made.
 struct Ground<'a> {
@@ -36,80 +44,157 @@ struct Ground<'a> {
     /// What is told about members that stay because some nodes are unknown.
     kept: Option<Problem>,
     notices: Vec<Notice>,
-    cluster: Option<String>,
     floating_ips: Vec<FloatingIp>,
+    /// Which of them it may have.
+    floating: Granted,
 }
 
 impl LoadBalancers {
     pub(super) async fn plan_absent(&self, wish: &Wish) -> Result<Draft, DraftError> {
         let service = &wish.service;
         let fresh = self.shared.observer.freshness(&service.uid);
-        let name = settings::name_of(service);
+        let claims = self.claims(wish, fresh).await?;
         let mut sketch = Sketch::default();
-        let mut balancer = None;
-        match self.identify(service, &name, fresh).await? {
-            Identity::Absent => {}
-            Identity::Unclear(message) => {
-                return Err(CloudError::new(CloudErrorKind::Conflict, message).into());
-            }
-            Identity::One(found, others) => match self.standing(&found, wish, None) {
-                Standing::Other(message) => {
-                    sketch.plan.found = vec![inventory::found_balancer(&found)];
-                    sketch.plan.notices.push(Notice {
-                        warning: true,
-                        reason: OWNED_BY_OTHER,
-                        message: format!("{message}; it stays"),
-                    });
-                }
-                Standing::Ours | Standing::TakenOver(_) => {
-                    sketch = plan::remove(&found);
-                    sketch.plan.found = vec![inventory::found_balancer(&found)];
-                    sketch.plan.notices.extend(duplicates(&name, &others));
-                    balancer = Some(*found);
-                }
-            },
+        sketch.plan.notices = claims.warnings();
+        let all: Vec<Claimed> = claims
+            .one
+            .into_iter()
+            .chain(claims.doubles)
+            .chain(claims.others)
+            .collect();
+        for one in &all {
+            self.plan_end(&mut sketch, one, &service.uid, fresh).await?;
+            sketch
+                .plan
+                .found
+                .push(inventory::found_balancer(&one.balancer));
         }
-        Ok(self.draft_of(service, sketch, balancer, Publisher::Silent))
+        let mut draft = self.draft_of(service, sketch, None, Publisher::new(Showing::Silent));
+        draft.proves_account = all.iter().any(|it| it.proves_account(service));
+        Ok(draft)
+    }
+
+    /// The end of a load balancer that is the Service's; of one that was there before, only of what we made on it.
+    async fn plan_end(
+        &self,
+        sketch: &mut Sketch,
+        one: &Claimed,
+        service_uid: &str,
+        fresh: Freshness,
+    ) -> Result<(), CloudError> {
+        if one.is_adopted() {
+            let whole = self.shared.observer.whole(one.balancer.clone(), fresh);
+            let there = Box::pin(whole).await?;
+            plan::release(sketch, &there, service_uid);
+        } else {
+            plan::remove(sketch, &one.balancer);
+        }
+        Ok(())
     }
 
     pub(super) async fn plan_present(&self, wish: &Wish) -> Result<Draft, DraftError> {
         let service = &wish.service;
         let fresh = self.shared.observer.freshness(&service.uid);
         let (settings, faults) = Settings::read(service);
-        let (mut ground, identity) = try_join!(
-            self.ground(wish, settings.clone(), faults, fresh),
-            self.identify(service, &settings.name, fresh),
-        )?;
-        let (mut sketch, balancer) = match identity {
-            Identity::Absent => (ground.plan_new(), None),
-            Identity::Unclear(message) => (only_problem(INVALID, message), None),
-            Identity::One(found, others) => {
-                let standing = self.standing(&found, wish, ground.cluster.as_deref());
-                if let Standing::Other(message) = standing {
-                    let mut sketch = only_problem(OWNED_BY_OTHER, message);
-                    sketch.plan.found = vec![inventory::found_balancer(&found)];
-                    (sketch, None)
-                } else {
-                    let existing = self.plan_existing(&mut ground, &found, standing, fresh);
-                    let mut sketch = existing.await?;
-                    let name = &ground.settings.name;
-                    sketch.plan.notices.extend(duplicates(name, &others));
-                    (sketch, Some(*found))
-                }
+        let ground = async {
+            let ground = self.ground(wish, settings, faults, fresh).await;
+            ground.map_err(DraftError::from)
+        };
+        let (mut ground, claims) = try_join!(ground, self.claims(wish, fresh))?;
+        let own = claims.one.as_ref().map(|it| it.balancer.uuid);
+        ground.grant_floating_ips(&self.shared.observer.balancers(fresh).await?.items, own);
+        let mut sketch = match &claims.one {
+            None if claims.is_unclear() => only_problem(INVALID, more_than_one(&claims.others)),
+            None if !claims.refused.is_empty() => {
+                let mut sketch = Sketch::default();
+                sketch.plan.problems.clone_from(&claims.refused);
+                sketch
+            }
+            None => ground.plan_new(),
+            Some(one) => {
+                let mut sketch = self.plan_existing(&mut ground, one, fresh).await?;
+                sketch.plan.notices.extend(claims.warnings());
+                let namesakes = claims.namesakes + claims.others.len();
+                let name = &ground.settings.name;
+                sketch.plan.notices.extend(duplicates(name, namesakes));
+                self.plan_doubles(&mut sketch, &claims, wish, fresh).await?;
+                sketch
             }
         };
         if sketch.plan.problems.is_empty() {
             sketch.plan.wanted = inventory::wanted(&ground.desire.wanted);
         }
         let publisher = ground.publisher(&sketch);
-        // Nothing else has to wait for these nodes.
+        // Nothing else has to wait for these nodes, nor for floating IPs.
         sketch.plan.problems.extend(ground.kept);
+        if claims.one.is_some() || !sketch.actions.is_empty() {
+            sketch.plan.problems.append(&mut ground.floating.refused);
+        }
         let mut notices = ground.notices;
+        notices.append(&mut ground.floating.notices);
         let is_problem = |reason| sketch.plan.problems.iter().any(|it| it.reason == reason);
         notices.retain(|notice| !is_problem(notice.reason));
         notices.append(&mut sketch.plan.notices);
         sketch.plan.notices = notices;
-        Ok(self.draft_of(service, sketch, balancer, publisher))
+        let record = claims.one.as_ref().filter(|_| !self.ownership_tags);
+        let record = record.and_then(Claimed::record);
+        let proves_account = claims
+            .one
+            .as_ref()
+            .is_some_and(|it| it.proves_account(service));
+        let balancer = claims.one.map(|it| it.balancer);
+        let waits = balancer.is_some() && is_handing_over(wish);
+        let publisher = publisher
+            .recording(record)
+            .again(waits.then_some(HAND_OVER_PERIOD));
+        let mut draft = self.draft_of(service, sketch, balancer, publisher);
+        draft.proves_account = proves_account;
+        Ok(draft)
+    }
+
+    /// Others with the Service's own mark go when the one in use is as it should be.
+    async fn plan_doubles(
+        &self,
+        sketch: &mut Sketch,
+        claims: &Claims,
+        wish: &Wish,
+        fresh: Freshness,
+    ) -> Result<(), CloudError> {
+        if claims.doubles.is_empty() || !sketch.plan.problems.is_empty() {
+            return Ok(());
+        }
+        let names = claims.doubles.iter().map(|it| it.balancer.uuid.to_string());
+        let names: Vec<String> = names.collect();
+        sketch.plan.notices.push(Notice {
+            warning: true,
+            reason: DUPLICATE,
+            message: format!(
+                "more than one load balancer was made for this Service; those that are not in use are removed: {}",
+                names.join(", ")
+            ),
+        });
+        for double in &claims.doubles {
+            self.plan_end(sketch, double, &wish.service.uid, fresh)
+                .await?;
+        }
+        Ok(())
+    }
+
+    /// Whether the Service's status shows a load balancer here that is its own without asking anybody.
+    pub(super) async fn shows_own(&self, wish: &Wish) -> Result<bool, DraftError> {
+        let service = &wish.service;
+        let fresh = self.shared.observer.freshness(&service.uid);
+        let claims = self.claims(wish, fresh).await?;
+        let by_name = service.ingress.iter().all(|it| it.ip.is_none());
+        let mut all = claims
+            .one
+            .iter()
+            .chain(&claims.doubles)
+            .chain(&claims.others);
+        Ok(!service.ingress.is_empty()
+            && all.any(|it| {
+                it.standing == Standing::Ours && (by_name || is_shown(service, &it.balancer))
+            }))
     }
 
     fn draft_of(
@@ -123,29 +208,6 @@ impl LoadBalancers {
         let uid = service.uid.clone();
         let hands = Hands::new(shared, uid, &sketch, balancer, publisher);
         Draft::new(sketch.plan, Box::new(hands))
-    }
-
-    /// Which load balancer is the Service's.
-    async fn identify(
-        &self,
-        service: &Service,
-        name: &str,
-        fresh: Freshness,
-    ) -> Result<Identity, CloudError> {
-        let uuid = settings::uuid_of(service);
-        let observer = &self.shared.observer;
-        let candidates = observer.candidates(fresh, uuid, name).await?;
-        Ok(candidates.identify(name, |balancer| {
-            self.ownership_tags && balancer.tags.get(SERVICE_TAG) == Some(&service.uid)
-        }))
-    }
-
-    fn standing(&self, found: &LoadBalancer, wish: &Wish, cluster: Option<&str>) -> Standing {
-        if self.ownership_tags {
-            ownership::judge(found, wish, cluster)
-        } else {
-            Standing::Ours
-        }
     }
 
     /// What is wanted, which takes a look at servers and, if some are wanted, at floating IPs.
@@ -171,7 +233,6 @@ impl LoadBalancers {
         let mut desire = desire(service, &settings, &hosts, by_service);
         let mut all = faults;
         all.append(&mut desire.faults);
-        all.extend(floating_ip_conflict(wish, &settings));
         all.extend(unknown_floating_ips(&settings, &floating_ips));
         desire.faults = all;
         notices.append(&mut desire.notices);
@@ -179,13 +240,12 @@ impl LoadBalancers {
             notices.push(no_valid_nodes(wish, &settings));
         }
         notices.extend(hosts_without_address(&settings, &hosts));
-        let mut cluster = None;
         if self.ownership_tags {
             let key = &self.cluster_name_annotation;
             let named = Cluster::of(&wish.cluster_name, &wish.nodes, key);
             notices.extend(named.notice(key));
-            (desire.wanted.tags, desire.wanted.child_tags) = ownership::tags(service, named.name());
-            cluster = named.name().map(str::to_owned);
+            (desire.wanted.tags, desire.wanted.child_tags) =
+                ownership::tags(service, named.name(), wish.cluster_uid.as_deref());
         }
         Ok(Ground {
             wish,
@@ -195,23 +255,27 @@ impl LoadBalancers {
             by_service,
             kept: None,
             notices,
-            cluster,
             floating_ips,
+            floating: Granted::default(),
         })
     }
 
-    /// The plan for a load balancer that is there and the Service's.
+    /// The plan for a load balancer that is there and the Service's. Before anything else is written it is marked.
     async fn plan_existing(
         &self,
         ground: &mut Ground<'_>,
-        found: &LoadBalancer,
-        standing: Standing,
+        one: &Claimed,
         fresh: Freshness,
     ) -> Result<Sketch, CloudError> {
-        let told = match standing {
-            Standing::TakenOver(notice) => Some(notice),
-            Standing::Ours | Standing::Other(_) => None,
-        };
+        let found = &one.balancer;
+        let told = consent(&one.standing, &found.name);
+        if one.is_adopted() {
+            ground.adopt(found);
+        }
+        let service = &ground.wish.service;
+        let is_marked = found.tags.get(SERVICE_TAG) == Some(&service.uid);
+        // One with this Service's uid in its name is proven whatever becomes of it.
+        let is_urgent = uid_in_name(&found.name) != Some(&service.uid);
         let mut faults = ground.desire.faults.clone();
         faults.extend(plan::refusals(&ground.desire.wanted, found));
         let mut sketch = if faults.iter().any(|fault| fault.about_members) {
@@ -219,7 +283,12 @@ impl LoadBalancers {
             sketch.plan.found = vec![inventory::found_balancer(found)];
             sketch
         } else {
-            let there: Seen = Box::pin(self.shared.observer.whole(found.clone(), fresh)).await?;
+            let mut there: Seen =
+                Box::pin(self.shared.observer.whole(found.clone(), fresh)).await?;
+            let whole = inventory::found(&there, &ground.floating_ips);
+            if one.is_adopted() {
+                there = ownership::own_part(there, &service.uid, &ground.desire.wanted);
+            }
             ground.keep_members(&there);
             let scope = if faults.is_empty() {
                 Scope::Everything
@@ -228,11 +297,11 @@ impl LoadBalancers {
             };
             let around = Circumstances {
                 scope,
-                taking_over: told.is_some(),
+                marking: !is_marked && (is_urgent || scope == Scope::Everything),
                 floating_ips: &ground.floating_ips,
             };
             let mut sketch = plan::reconcile(&ground.desire.wanted, &there, around);
-            sketch.plan.found = inventory::found(&there, &ground.floating_ips);
+            sketch.plan.found = whole;
             sketch
         };
         let notices = &mut sketch.plan.notices;
@@ -248,7 +317,35 @@ impl LoadBalancers {
     }
 }
 
+/// Whether a Service that is there may take this one's load balancer any moment.
+fn is_handing_over(wish: &Wish) -> bool {
+    let to = hands_over_to(&wish.service);
+    let mut all = wish.all.iter();
+    to.is_some_and(|to| all.any(|it| it.key == to && it.uid != wish.service.uid))
+}
+
 impl Ground<'_> {
+    /// Settles which floating IPs the Service may have.
+    fn grant_floating_ips(&mut self, balancers: &[LoadBalancer], own: Option<Uuid>) {
+        let wanted = &self.desire.wanted.floating_ips;
+        self.floating = floating::grant(self.wish, wanted, &self.floating_ips, balancers, own);
+        self.desire
+            .wanted
+            .floating_ips
+            .clone_from(&self.floating.addresses);
+    }
+
+    /// A load balancer that no controller made keeps its name, and what we make on it is marked.
+    fn adopt(&mut self, found: &LoadBalancer) {
+        let wanted = &mut self.desire.wanted;
+        wanted.name.clone_from(&found.name);
+        wanted
+            .tags
+            .insert(ADOPTED_MARK.to_owned(), "true".to_owned());
+        let uid = self.wish.service.uid.clone();
+        wanted.child_tags.insert(SERVICE_TAG.to_owned(), uid);
+    }
+
     /// While some nodes are unknown, members that may be theirs are wanted as well.
     fn keep_members(&mut self, there: &Seen) {
         let unknown = &self.wish.census.unknown;
@@ -277,6 +374,7 @@ impl Ground<'_> {
             Sketch::default()
         };
         if let Some(lost) = settings::uuid_of(service)
+            && hands_over_to(service).is_none()
             && !service.ingress.is_empty()
             && problems.is_empty()
         {
@@ -331,20 +429,20 @@ impl Ground<'_> {
     fn publisher(&self, sketch: &Sketch) -> Publisher {
         let before = self.wish.service.ingress.clone();
         if !sketch.plan.problems.is_empty() {
-            return Publisher::AsBefore(before);
+            return Publisher::new(Showing::AsBefore(before));
         }
         let settings = &self.settings;
         let floating: &[IpAddr] = if settings.publish_floating_ips {
-            &settings.floating_ips
+            &self.floating.addresses
         } else {
             &[]
         };
-        Publisher::Entrances {
+        Publisher::new(Showing::Entrances {
             before,
             hostname: settings.force_hostname.clone(),
             ip_mode: self.wish.has_ip_mode.then_some(settings.ip_mode),
             floating_ips: floating.to_vec(),
-        }
+        })
     }
 
     /// Says it when the Service's source ranges take effect.

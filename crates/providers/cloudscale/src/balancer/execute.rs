@@ -87,8 +87,9 @@ impl Hands {
         if *self.run.state(step) == StepState::Done {
             return Ok(Progress::Done);
         }
-        let turn = match &self.balancer {
-            Some(balancer) if action.writes() => Some(self.shared.turns.of(balancer.uuid).await),
+        let own = self.balancer.as_ref().map(|balancer| balancer.uuid);
+        let turn = match action.balancer().or(own) {
+            Some(id) if action.writes() => Some(self.shared.turns.of(id).await),
             _ => None,
         };
         let progress = self.act(step, &action).await;
@@ -111,16 +112,16 @@ impl Hands {
         let api = &shared.api;
         match action {
             Action::CreateBalancer(body) => self.create_balancer(body).await,
-            Action::AwaitBalancer => self.look(step, false).await,
-            Action::AwaitBalancerOrItsEnd => self.look(step, true).await,
-            Action::AwaitItsEnd => self.look_for_the_end(step).await,
+            Action::AwaitBalancer => self.look(step).await,
+            Action::AwaitBalancerOrItsEnd(id) => self.look_at(step, *id).await,
+            Action::AwaitItsEnd(id) => self.look_for_the_end(step, *id).await,
             Action::ChangeBalancer(body) => {
                 changed(api.change_load_balancer(self.balancer_id()?, body).await)
             }
-            Action::DeleteBalancer => {
-                let result = api.delete_load_balancer(self.balancer_id()?).await;
-                self.deleted(step, result)
+            Action::ReleaseBalancer { id, body } => {
+                changed(api.change_load_balancer(*id, body).await)
             }
+            Action::DeleteBalancer(id) => self.deleted(step, api.delete_load_balancer(*id).await),
             Action::CreatePool(body) => self.create_pool(step, body).await,
             Action::DeletePool(id) => self.deleted(step, api.delete_pool(*id).await),
             Action::CreateMember {
@@ -167,12 +168,9 @@ impl Hands {
     }
 
     /// Looks whether the cloud is still at work.
-    async fn look(&mut self, step: StepId, gone_is_fine: bool) -> Result<Progress, CloudError> {
+    async fn look(&mut self, step: StepId) -> Result<Progress, CloudError> {
         let id = self.balancer_id()?;
         let Some(balancer) = self.shared.observer.read(id).await? else {
-            if gone_is_fine {
-                return Ok(Progress::Done);
-            }
             if self.is_new && self.waits(step) < POLLS.len() {
                 let what = format!("load balancer {id} to be seen");
                 return Ok(self.wait(step, what, &POLLS));
@@ -180,18 +178,27 @@ impl Hands {
             let message = format!("load balancer {id} is gone; the plan is made anew");
             return Err(CloudError::new(CloudErrorKind::Conflict, message));
         };
-        let progress = if balancer.is_changing() {
-            let what = format!("load balancer {:?}, which is changing", balancer.name);
-            self.wait(step, what, &POLLS)
-        } else {
-            Progress::Done
-        };
+        let progress = self.until_unchanging(step, &balancer);
         self.balancer = Some(balancer);
         Ok(progress)
     }
 
-    async fn look_for_the_end(&mut self, step: StepId) -> Result<Progress, CloudError> {
-        let id = self.balancer_id()?;
+    /// The same of one that is about to go: gone is as good.
+    async fn look_at(&mut self, step: StepId, id: Uuid) -> Result<Progress, CloudError> {
+        let found = self.shared.observer.read(id).await?;
+        Ok(found.map_or(Progress::Done, |it| self.until_unchanging(step, &it)))
+    }
+
+    fn until_unchanging(&mut self, step: StepId, balancer: &LoadBalancer) -> Progress {
+        if balancer.is_changing() {
+            let what = format!("load balancer {:?}, which is changing", balancer.name);
+            self.wait(step, what, &POLLS)
+        } else {
+            Progress::Done
+        }
+    }
+
+    async fn look_for_the_end(&mut self, step: StepId, id: Uuid) -> Result<Progress, CloudError> {
         Ok(match self.shared.observer.read(id).await? {
             None => Progress::Done,
             Some(balancer) => {
@@ -263,14 +270,26 @@ impl Executor for Hands {
         let balancer = self.balancer.as_ref();
         self.publisher.publication(balancer, self.finished)
     }
+
+    fn again(&self) -> Option<Duration> {
+        self.publisher.again
+    }
 }
 
 impl Action {
     fn writes(&self) -> bool {
         !matches!(
             self,
-            Self::AwaitBalancer | Self::AwaitBalancerOrItsEnd | Self::AwaitItsEnd
+            Self::AwaitBalancer | Self::AwaitBalancerOrItsEnd(_) | Self::AwaitItsEnd(_)
         )
+    }
+
+    /// The load balancer that it is about, if that is not the plan's own.
+    fn balancer(&self) -> Option<Uuid> {
+        match self {
+            Self::ReleaseBalancer { id, .. } | Self::DeleteBalancer(id) => Some(*id),
+            _ => None,
+        }
     }
 }
 

@@ -6,12 +6,14 @@
 //!  the API ─▶ observe ─▶ ownership ──────┘  (pure)   (writes)   (annotations, ingress)
 //! ```
 
+mod claim;
 mod desire;
 mod doubt;
 mod draft;
 #[cfg(test)]
 mod examples;
 mod execute;
+mod floating;
 mod gather;
 mod inventory;
 mod observe;
@@ -21,6 +23,7 @@ mod publish;
 mod remarks;
 pub(crate) mod settings;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -36,7 +39,7 @@ use crate::instances::Servers;
 use bowline_http::Turns;
 use observe::Observer;
 pub use observe::SNAPSHOT_AGE;
-use ownership::{CLUSTER_TAG, Cluster, SERVICE_TAG};
+use ownership::{Cluster, SERVICE_TAG, is_adopted};
 use settings::table::{CONFIG_VERSION, UUID, ZONE};
 
 /// The annotations that are written back.
@@ -100,6 +103,14 @@ impl Balancers for LoadBalancers {
         &OWN_ANNOTATIONS
     }
 
+    fn contends_for(&self, service: &Service) -> BTreeSet<String> {
+        settings::contends_for(service)
+    }
+
+    fn recognises<'a>(&'a self, wish: &'a Wish) -> BoxFuture<'a, Result<bool, DraftError>> {
+        Box::pin(self.shows_own(wish))
+    }
+
     fn selects(&self, service: &Service, node: &Node) -> bool {
         settings::selector_of(service).is_none_or(|selector| selector.matches(&node.labels))
     }
@@ -118,10 +129,12 @@ impl Balancers for LoadBalancers {
             }
             let cluster = Cluster::of(marks.name, marks.nodes, &self.cluster_name_annotation);
             let list = self.shared.api.load_balancers().await?;
-            let marked = list.items.into_iter().filter_map(|it| {
+            // One that was there before its Service outlives it.
+            let marked = list.items.into_iter().filter(|it| !is_adopted(it));
+            let marked = marked.filter_map(|it| {
                 Some(Marked {
                     service_uid: it.tags.get(SERVICE_TAG)?.clone(),
-                    whose: cluster.whose(it.tags.get(CLUSTER_TAG).map(String::as_str)),
+                    whose: cluster.whose(&it.tags, marks.uid),
                     id: it.uuid.to_string(),
                     name: it.name,
                 })
@@ -150,7 +163,7 @@ impl LoadBalancers {
             let message = format!("load balancer {:?} ({id}) {why}", found.name);
             CloudError::new(CloudErrorKind::Conflict, message)
         };
-        if found.tags.get(SERVICE_TAG) != Some(&orphan.service_uid) {
+        if found.tags.get(SERVICE_TAG) != Some(&orphan.service_uid) || is_adopted(&found) {
             return Err(busy("has another mark now and stays"));
         }
         if found.is_changing() {

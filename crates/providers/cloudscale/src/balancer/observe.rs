@@ -150,34 +150,24 @@ impl Observer {
         self.floating_ips.get(fresh, &self.now, fetch).await
     }
 
-    /// Load balancers that may be the one: that with the uuid, and those with the name.
+    /// Load balancers that may be a Service's: those with these ids, and those that `may_be` says, which looks at names
+    /// and marks. One that cannot be read, and may have one of these names, is an error.
     pub(crate) async fn candidates(
         &self,
         fresh: Freshness,
-        uuid: Option<Uuid>,
-        name: &str,
-    ) -> Result<Candidates, CloudError> {
+        ids: &[Uuid],
+        names: &[&str],
+        may_be: impl Fn(&LoadBalancer) -> bool,
+    ) -> Result<Vec<LoadBalancer>, CloudError> {
         let list = self.balancers(fresh).await?;
-        let suspect = |bad: &&BadItem| {
-            let named = bad.name.as_deref();
-            named.is_none_or(|it| it == name) || (uuid.is_some() && bad.uuid == uuid)
-        };
-        if let Some(bad) = list.bad.iter().find(suspect) {
-            return Err(bad.into());
+        let mut found = may_be_wanted(&list, ids, names, may_be)?;
+        for id in ids {
+            // Lists can be stale and lose items.
+            if found.iter().all(|it| it.uuid != *id) {
+                found.extend(self.read(*id).await?);
+            }
         }
-        let by_name = list.items.iter().filter(|it| it.name == name).cloned();
-        let by_uuid = match uuid {
-            None => None,
-            Some(uuid) => match list.items.iter().find(|it| it.uuid == uuid) {
-                Some(listed) => Some(listed.clone()),
-                // Lists can be stale and lose items.
-                None => self.read(uuid).await?,
-            },
-        };
-        Ok(Candidates {
-            by_uuid,
-            by_name: by_name.collect(),
-        })
+        Ok(found)
     }
 
     /// A load balancer by its id; none only if the cloud said so about this very one.
@@ -253,65 +243,20 @@ impl Observer {
     }
 }
 
-/// Load balancers that may be a Service's.
-pub(crate) struct Candidates {
-    pub(crate) by_uuid: Option<LoadBalancer>,
-    pub(crate) by_name: Vec<LoadBalancer>,
-}
-
-/// Which of them it is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Identity {
-    /// None is there.
-    Absent,
-    /// This one; the others have the same name and are not touched.
-    One(Box<LoadBalancer>, Vec<Uuid>),
-    /// It cannot be said; a person has to decide.
-    Unclear(String),
-}
-
-impl Candidates {
-    /// Which load balancer is the Service's. `is_marked` says whether one carries its mark.
-    pub(crate) fn identify(
-        self,
-        name: &str,
-        is_marked: impl Fn(&LoadBalancer) -> bool,
-    ) -> Identity {
-        let uuids = |list: &[LoadBalancer]| list.iter().map(|it| it.uuid).collect::<Vec<_>>();
-        let Some(by_uuid) = self.by_uuid else {
-            let marked: Vec<usize> = (0..self.by_name.len())
-                .filter(|at| is_marked(&self.by_name[*at]))
-                .collect();
-            let mut all = self.by_name;
-            return match (all.len(), marked.as_slice()) {
-                (0, _) => Identity::Absent,
-                (1, _) => Identity::One(Box::new(all.remove(0)), Vec::new()),
-                (_, [at]) => {
-                    let one = all.remove(*at);
-                    let rest = uuids(&all);
-                    Identity::One(Box::new(one), rest)
-                }
-                _ => Identity::Unclear(more_than_one(name, &uuids(&all))),
-            };
-        };
-        let mut others = self.by_name;
-        others.retain(|it| it.uuid != by_uuid.uuid);
-        if others.is_empty() || by_uuid.name == name {
-            let others = uuids(&others);
-            return Identity::One(Box::new(by_uuid), others);
-        }
-        others.insert(0, by_uuid);
-        Identity::Unclear(more_than_one(name, &uuids(&others)))
+/// Those of a list that are wanted; an error if one of them cannot be read.
+fn may_be_wanted(
+    list: &Listing<LoadBalancer>,
+    ids: &[Uuid],
+    names: &[&str],
+    may_be: impl Fn(&LoadBalancer) -> bool,
+) -> Result<Vec<LoadBalancer>, CloudError> {
+    let suspect = |bad: &&BadItem| {
+        let named = bad.name.as_deref();
+        named.is_none_or(|it| names.contains(&it)) || bad.uuid.is_some_and(|it| ids.contains(&it))
+    };
+    if let Some(bad) = list.bad.iter().find(suspect) {
+        return Err(bad.into());
     }
-}
-
-/// How many load balancers in question are written out.
-const NAMED: usize = 5;
-
-fn more_than_one(name: &str, uuids: &[Uuid]) -> String {
-    let shown: Vec<String> = uuids.iter().take(NAMED).map(Uuid::to_string).collect();
-    format!(
-        "found more than one load balancer by uuid and by the name {name:?}: {}",
-        shown.join(", ")
-    )
+    let wanted = |it: &&LoadBalancer| ids.contains(&it.uuid) || may_be(it);
+    Ok(list.items.iter().filter(wanted).cloned().collect())
 }

@@ -1,29 +1,24 @@
-//! Whose load balancer is it? Pure. See `CLOUDSCALE_OWNERSHIP_TAGS`: without it nobody asks.
+//! Whose load balancer is it? Pure. What all clouds decide alike is in `core::standing`.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 use std::sync::Arc;
 
-use bowline_core::{Node, Notice, Service, Whose, Wish, names_a_cluster};
+use bowline_core::{
+    ADOPTED_MARK, BalancerMark, CLUSTER_UID_MARK, Node, Notice, SERVICE_MARK, Service, Whose,
+    names_a_cluster, service_mark, whose_by_uid,
+};
 use uuid::Uuid;
 
-use super::settings::{TAKE_OVER, default_name, may_be_ours, name_of, uuid_of};
-use crate::api::LoadBalancer;
+use super::desire::Wanted;
+use super::plan::{Seen, SeenPool};
+use super::settings::{DEFAULT_NAME, name_of, uuid_of};
+use crate::api::{Listener, LoadBalancer, Member};
 
 /// The tag with the uid of the Service, on load balancers alone.
 pub(crate) const SERVICE_TAG: &str = "k8s-service-uid";
 /// The tag with the name of the cluster.
 pub(crate) const CLUSTER_TAG: &str = "k8s-cluster-name";
-
-/// What a Service may do with a load balancer.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Standing {
-    /// Its own, or nobody's.
-    Ours,
-    /// Another Service's until now, which is gone, or a person has said so.
-    TakenOver(Notice),
-    /// Another's: hands off. Says why.
-    Other(String),
-}
 
 /// The name of the cluster, as far as it is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,18 +75,24 @@ impl Cluster {
         })
     }
 
-    /// Whose a load balancer is that a Service of the cluster `tag` was made for. A cluster without
-    /// a name does not take one for its own that names another; there may be many.
-    pub(crate) fn whose(&self, tag: Option<&str>) -> Whose {
-        let Some(tag) = tag else {
+    /// Whose a marked load balancer is. Only the uid of the cluster makes it ours: names are given twice. A cluster
+    /// without a name does not take one for its own that names another; there may be many.
+    pub(crate) fn whose(&self, tags: &BTreeMap<String, String>, uid: Option<&str>) -> Whose {
+        let of = |key: &str| tags.get(key).map(String::as_str);
+        if let Some(whose) = whose_by_uid(of(CLUSTER_UID_MARK), uid) {
+            return whose;
+        }
+        let Some(name) = of(CLUSTER_TAG) else {
             return Whose::Unclear("names no cluster");
         };
-        if !names_a_cluster(tag) {
+        if !names_a_cluster(name) {
             return Whose::Unclear("has the name that every cluster has by default");
         }
         match self {
-            Self::Named(name) if name == tag => Whose::Ours,
-            Self::Ambiguous(names) if names.contains(tag) => {
+            Self::Named(own) if own == name => {
+                Whose::Unclear("has the name of this cluster, but not its uid")
+            }
+            Self::Ambiguous(names) if names.contains(name) => {
                 Whose::Unclear("has one of several names that nodes of this cluster give it")
             }
             Self::Named(_) | Self::Ambiguous(_) | Self::Nameless => Whose::Foreign,
@@ -103,6 +104,7 @@ impl Cluster {
 pub(crate) fn tags(
     service: &Service,
     cluster: Option<&str>,
+    cluster_uid: Option<&str>,
 ) -> (BTreeMap<String, String>, BTreeMap<String, String>) {
     let children: BTreeMap<String, String> = cluster
         .map(|name| (CLUSTER_TAG.to_owned(), name.to_owned()))
@@ -110,103 +112,139 @@ pub(crate) fn tags(
         .collect();
     let mut own = children.clone();
     own.insert(SERVICE_TAG.to_owned(), service.uid.clone());
+    own.insert(SERVICE_MARK.to_owned(), service_mark(&service.key));
+    if let Some(uid) = cluster_uid {
+        own.insert(CLUSTER_UID_MARK.to_owned(), uid.to_owned());
+    }
     (own, children)
 }
 
-/// Whether that Service may have that load balancer.
-pub(crate) fn judge(balancer: &LoadBalancer, wish: &Wish, cluster: Option<&str>) -> Standing {
-    let (service, all) = (&*wish.service, &wish.all);
-    let told = service
-        .annotation(TAKE_OVER)
-        .and_then(|text| Uuid::try_parse(text.trim()).ok());
-    let told = told == Some(balancer.uuid);
-    match balancer.tags.get(SERVICE_TAG) {
-        Some(uid) if *uid == service.uid => Standing::Ours,
-        Some(uid) => {
-            let theirs = balancer.tags.get(CLUSTER_TAG).map(String::as_str);
-            let same_cluster = cluster.is_some() && theirs == cluster;
-            let orphaned = wish.all_known && all.iter().all(|other| other.uid != *uid);
-            let orphaned = same_cluster && orphaned;
-            if told || orphaned {
-                Standing::TakenOver(taken_over(balancer, uid))
-            } else {
-                Standing::Other(owned_by_other(balancer, uid, service))
-            }
-        }
-        None if told => Standing::Ours,
-        None => match older(balancer, service, all) {
-            Some(other) => Standing::Other(format!(
-                "load balancer {:?} ({}) has no tag {SERVICE_TAG}, and Service {}, which is older, \
-                 refers to it; annotation {TAKE_OVER}: {} says that it is this Service's",
-                balancer.name, balancer.uuid, other.key, balancer.uuid
-            )),
-            None => Standing::Ours,
-        },
+/// The mark of a load balancer.
+pub(crate) fn mark_of(balancer: &LoadBalancer) -> Option<BalancerMark> {
+    let of = |key: &str| balancer.tags.get(key).cloned();
+    Some(BalancerMark {
+        service_uid: of(SERVICE_TAG)?,
+        cluster_uid: of(CLUSTER_UID_MARK),
+        service: of(SERVICE_MARK),
+    })
+}
+
+/// What is left of its tags when it is nobody's any more.
+pub(crate) fn without_mark(balancer: &LoadBalancer) -> BTreeMap<String, String> {
+    let mut tags = balancer.tags.clone();
+    for key in [
+        SERVICE_TAG,
+        CLUSTER_TAG,
+        SERVICE_MARK,
+        CLUSTER_UID_MARK,
+        ADOPTED_MARK,
+    ] {
+        tags.remove(key);
     }
+    tags
 }
 
-fn taken_over(balancer: &LoadBalancer, uid: &str) -> Notice {
-    Notice {
-        warning: false,
-        reason: "LoadBalancerTakenOver",
-        message: format!(
-            "load balancer {:?} ({}) belonged to the Service with uid {uid} and is this Service's now",
-            balancer.name, balancer.uuid
-        ),
-    }
+/// Whether it was there before any controller, and outlives its Service.
+pub(crate) fn is_adopted(balancer: &LoadBalancer) -> bool {
+    balancer.tags.contains_key(ADOPTED_MARK)
 }
 
-fn owned_by_other(balancer: &LoadBalancer, uid: &str, service: &Service) -> String {
-    format!(
-        "load balancer {:?} ({}) belongs to another Service: its tag {SERVICE_TAG} is {uid}, and this \
-         Service's uid is {}; annotation {TAKE_OVER}: {} says that it is this Service's",
-        balancer.name, balancer.uuid, service.uid, balancer.uuid
-    )
+/// The uid in the name that controllers give by default.
+pub(crate) fn uid_in_name(name: &str) -> Option<&str> {
+    let uid = name.strip_prefix(DEFAULT_NAME)?;
+    Uuid::try_parse(uid).is_ok().then_some(uid)
 }
 
-/// The oldest other Service that refers to the load balancer, if it is older than this one. The uid
-/// decides between Services of one second.
-fn older<'a>(
-    balancer: &LoadBalancer,
+/// Whether the Service's status shows one of its addresses.
+pub(crate) fn is_shown(service: &Service, balancer: &LoadBalancer) -> bool {
+    let shown = service.ingress.iter().filter_map(|it| it.ip.as_deref());
+    let shown: Vec<IpAddr> = shown.filter_map(|it| it.parse().ok()).collect();
+    let mut own = balancer.vip_addresses.iter();
+    own.any(|vip| vip.address.parse().is_ok_and(|ip| shown.contains(&ip)))
+}
+
+/// Whether nothing on an unmarked load balancer is anybody else's than that Service's: the third rule. Every member is at
+/// the Service's node ports, everything is called as the original calls it, and either a member is a node of this
+/// cluster or the Service's status shows the load balancer. A tenant can choose ports and annotations, but neither.
+pub(crate) fn is_proven(
     service: &Service,
-    all: &'a [Arc<Service>],
-) -> Option<&'a Arc<Service>> {
-    let age = |service: &Service| (service.created, service.uid.clone());
-    all.iter()
-        .filter(|other| other.uid != service.uid && may_be_ours(other))
-        .filter(|other| other.is_load_balancer || other.has_finalizer())
-        .filter(|other| age(other) < age(service))
-        .filter(|other| {
-            uuid_of(other) == Some(balancer.uuid)
-                || name_of(other) == balancer.name
-                || default_name(&other.uid) == balancer.name
+    there: &Seen,
+    nodes: &BTreeSet<IpAddr>,
+    all: &[Arc<Service>],
+) -> bool {
+    let members = || there.pools.iter().flat_map(|pool| &pool.members);
+    let is_node = |it: &Member| it.ip().is_some_and(|ip| nodes.contains(&ip));
+    let own: BTreeSet<u16> = node_ports(service).collect();
+    let fits = if own.is_empty() {
+        // Another type by now: its node ports were given back, and its status is empty.
+        let taken = all.iter().filter(|it| it.uid != service.uid);
+        let taken: BTreeSet<u16> = taken.flat_map(|it| node_ports(it)).collect();
+        let ports: Vec<u16> = service.ports.iter().map(|it| it.port).collect();
+        !service.is_load_balancer
+            && listeners(there).all(|it| ports.contains(&it.protocol_port))
+            && members().all(|it| is_node(it) && !taken.contains(&it.protocol_port))
+    } else {
+        members().all(|it| own.contains(&it.protocol_port))
+    };
+    fits && members().next().is_some()
+        && is_called_as_the_originals(there)
+        && (members().any(is_node) || is_shown(service, &there.balancer))
+}
+
+fn node_ports(service: &Service) -> impl Iterator<Item = u16> + '_ {
+    let ports = service.ports.iter().map(|it| it.node_port);
+    ports.filter(|port| *port != 0)
+}
+
+fn listeners(there: &Seen) -> impl Iterator<Item = &Listener> {
+    let of_pools = there.pools.iter().flat_map(|pool| &pool.listeners);
+    of_pools.chain(&there.loose)
+}
+
+fn is_called_as_the_originals(there: &Seen) -> bool {
+    let pool = |name: &str| {
+        let kind = name.split_once('/').map_or(name, |it| it.0);
+        matches!(kind, "tcp" | "udp")
+    };
+    let member = |it: &Member| match it.ip() {
+        Some(IpAddr::V4(_)) => it.name == format!("{}:{}", it.address, it.protocol_port),
+        Some(IpAddr::V6(_)) => it.name == format!("[{}]:{}", it.address, it.protocol_port),
+        None => false,
+    };
+    let listener =
+        |it: &Listener| it.name == format!("{}/{}", it.protocol, it.protocol_port).to_lowercase();
+    there
+        .pools
+        .iter()
+        .all(|it| pool(&it.pool.name) && it.members.iter().all(member))
+        && listeners(there).all(listener)
+}
+
+/// Whether that Service names that load balancer, by id or by name.
+pub(crate) fn is_named_by(service: &Service, balancer: &LoadBalancer) -> bool {
+    uuid_of(service) == Some(balancer.uuid) || name_of(service) == balancer.name
+}
+
+/// What is ours on an adopted load balancer: the pools that we made. Of the others only the listeners at wanted ports
+/// are shown, as if they had no pool.
+pub(crate) fn own_part(there: Seen, service_uid: &str, wanted: &Wanted) -> Seen {
+    let is_ours =
+        |it: &SeenPool| it.pool.tags.get(SERVICE_TAG).map(String::as_str) == Some(service_uid);
+    let (pools, others): (Vec<_>, Vec<_>) = there.pools.into_iter().partition(is_ours);
+    let mut loose = there.loose;
+    let in_the_way = others.into_iter().flat_map(|it| it.listeners);
+    loose.extend(in_the_way.filter(|listener| {
+        let mut wanted = wanted.pools.iter().map(|it| &it.listener);
+        wanted.any(|it| {
+            it.protocol == listener.protocol && it.protocol_port == listener.protocol_port
         })
-        .min_by_key(|other| age(other))
+    }));
+    Seen {
+        balancer: there.balancer,
+        pools,
+        loose,
+    }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_mark_is_ours_by_the_name_that_marks_are_made_with() {
-        let named = || Cluster::Named("prod-1".into());
-        let several = || Cluster::Ambiguous(["prod-1".to_owned(), "prod-2".to_owned()].into());
-        let unnamed = Whose::Unclear("names no cluster");
-        let default = Whose::Unclear("has the name that every cluster has by default");
-        let one_of = Whose::Unclear("has one of several names that nodes of this cluster give it");
-        for (cluster, tag, whose) in [
-            (named(), Some("prod-1"), Whose::Ours),
-            (named(), Some("prod-2"), Whose::Foreign),
-            (named(), Some("kubernetes"), default.clone()),
-            (named(), None, unnamed.clone()),
-            (several(), Some("prod-2"), one_of),
-            (several(), Some("prod-3"), Whose::Foreign),
-            (Cluster::Nameless, Some("prod-1"), Whose::Foreign),
-            (Cluster::Nameless, Some("kubernetes"), default),
-            (Cluster::Nameless, None, unnamed),
-        ] {
-            assert_eq!(cluster.whose(tag), whose, "{cluster:?} {tag:?}");
-        }
-    }
-}
+mod tests;

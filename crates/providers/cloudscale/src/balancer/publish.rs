@@ -2,15 +2,24 @@
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::time::Duration;
 
-use bowline_core::{Ingress, IpMode, Publication};
+use bowline_core::{Condition, Ingress, IpMode, Publication};
 
 use super::settings::table::{CONFIG_VERSION, UUID, ZONE};
 use crate::api::LoadBalancer;
 
+/// What a Service is told, and when it is looked at again.
+#[derive(Clone, Debug)]
+pub(crate) struct Publisher {
+    showing: Showing,
+    record: Option<Condition>,
+    pub(crate) again: Option<Duration>,
+}
+
 /// How a load balancer is shown.
 #[derive(Clone, Debug)]
-pub(crate) enum Publisher {
+pub(crate) enum Showing {
     /// It is being removed: nothing is said.
     Silent,
     /// Something is wrong: who it is may be said, and the entrances stay as they are.
@@ -27,12 +36,38 @@ pub(crate) enum Publisher {
 }
 
 impl Publisher {
+    pub(crate) fn new(showing: Showing) -> Self {
+        Self {
+            showing,
+            record: None,
+            again: None,
+        }
+    }
+
+    /// The same, with what has to be remembered.
+    pub(crate) fn recording(self, record: Option<Condition>) -> Self {
+        Self { record, ..self }
+    }
+
+    /// The same, looking again after a while.
+    pub(crate) fn again(self, again: Option<Duration>) -> Self {
+        Self { again, ..self }
+    }
+
     /// What may be said by now.
     pub(crate) fn publication(
         &self,
         balancer: Option<&LoadBalancer>,
         finished: bool,
     ) -> Publication {
+        let mut publication = self.showing.publication(balancer, finished);
+        publication.records.extend(self.record.clone());
+        publication
+    }
+}
+
+impl Showing {
+    fn publication(&self, balancer: Option<&LoadBalancer>, finished: bool) -> Publication {
         let mut annotations = BTreeMap::new();
         let mut say = |key: &str, value: &str| {
             annotations.insert(key.to_owned(), value.to_owned());

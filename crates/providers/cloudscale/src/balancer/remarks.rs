@@ -5,14 +5,17 @@ use std::net::IpAddr;
 use bowline_core::{Notice, Problem, Wish, name_list};
 use uuid::Uuid;
 
+use super::claim::Claimed;
 use super::desire::Host;
 use super::plan::Sketch;
-use super::settings::table::{ALLOWED_SUBNETS, FLOATING_IPS, NODE_SELECTOR, VIP_ADDRESSES};
-use super::settings::{self, Fault, INVALID, Settings, VipWish};
+use super::settings::table::{ALLOWED_SUBNETS, FLOATING_IPS, NODE_SELECTOR, UUID, VIP_ADDRESSES};
+use super::settings::{Fault, INVALID, Settings, VipWish};
 use crate::api::{FloatingIp, LoadBalancer};
 
-/// The reason of events about load balancers that are not ours.
-pub(super) const OWNED_BY_OTHER: &str = "LoadBalancerOwnedByOther";
+/// The reason of events about Services with more than one load balancer.
+pub(super) const DUPLICATE: &str = "DuplicateLoadBalancer";
+/// How many load balancers in question are written out.
+const NAMED: usize = 5;
 /// The reason of events about Services that no node serves.
 const NO_VALID_NODES: &str = "NoValidNodes";
 /// The reason of events about nodes that are no members.
@@ -35,42 +38,29 @@ pub(super) fn only_problem(reason: &'static str, message: String) -> Sketch {
     sketch
 }
 
-/// Other load balancers of the same name are told and left alone.
-pub(super) fn duplicates(name: &str, others: &[Uuid]) -> Option<Notice> {
-    let shown: Vec<String> = others.iter().map(Uuid::to_string).collect();
-    (!others.is_empty()).then(|| Notice {
+/// Other load balancers of the same name are told and left alone. They may be anybody's: nothing else is said of them.
+pub(super) fn duplicates(name: &str, others: usize) -> Option<Notice> {
+    (others > 0).then(|| Notice {
         warning: true,
-        reason: "DuplicateLoadBalancer",
+        reason: DUPLICATE,
         message: format!(
-            "other load balancers have the name {name:?} and are left alone: {}",
-            shown.join(", ")
+            "other load balancers ({others}) have the name {name:?} or are this Service's as well; they are left alone"
         ),
     })
 }
 
-/// Other Services that want the same floating IPs.
-pub(super) fn floating_ip_conflict(wish: &Wish, settings: &Settings) -> Option<Fault> {
-    let service = &wish.service;
-    let mut taken = Vec::new();
-    for address in &settings.floating_ips {
-        let others = wish.all.iter().filter(|other| {
-            other.uid != service.uid
-                && other.is_load_balancer
-                && !other.deleting
-                && settings::may_be_ours(other)
-        });
-        let mut holders = others.filter(|it| settings::floating_ips_of(it).contains(address));
-        taken.extend(holders.next().map(|it| format!("{address}->{}", it.key)));
-    }
-    (!taken.is_empty()).then(|| Fault {
-        reason: "FloatingIPConflict",
-        message: format!(
-            "annotation {}: assigned to another service: {}",
-            FLOATING_IPS.key,
-            taken.join(", ")
-        ),
-        about_members: false,
-    })
+/// Several are the Service's own, and nothing tells which one is in use.
+pub(super) fn more_than_one(all: &[Claimed]) -> String {
+    let shown = all
+        .iter()
+        .take(NAMED)
+        .map(|it| it.balancer.uuid.to_string());
+    let shown: Vec<String> = shown.collect();
+    format!(
+        "found more than one load balancer of this Service: {}; annotation {} says which one is in use",
+        shown.join(", "),
+        UUID.key
+    )
 }
 
 pub(super) fn unknown_floating_ips(settings: &Settings, there: &[FloatingIp]) -> Option<Fault> {

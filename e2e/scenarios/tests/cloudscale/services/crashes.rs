@@ -28,7 +28,7 @@ fn shape(balancer: &BalancerInfo) -> Vec<String> {
 const WANTED: [&str; 6] = [
     "10.20.0.11",
     "10.20.0.12",
-    "rma1 1",
+    "rma1 2",
     "tcp",
     "tcp/80",
     "tcp/http",

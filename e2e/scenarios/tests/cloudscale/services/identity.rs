@@ -19,7 +19,9 @@ fn cloudscale_case_72_the_originals_load_balancer_is_taken_over_with_one_tag_and
         assert_eq!(shop.changes_from(mark), ["PATCH load-balancers"]);
         let patch = &shop.cloud_calls(&format!("/v1/load-balancers/{id}"));
         let patch = patch.iter().find(|it| it.method == "PATCH").unwrap();
-        assert_eq!(patch.body, json!({ "tags": { "k8s-service-uid": uid } }));
+        let named = format!("shop.{}", shop.cluster.names().own("web"));
+        let tags = json!({ "k8s-service": named, "k8s-service-uid": uid });
+        assert_eq!(patch.body, json!({ "tags": tags }));
         assert_eq!(shop.written_from(mark), []);
         assert_eq!(shop.service("web"), before);
         shop.close().await;
@@ -50,15 +52,17 @@ fn tags(shop: &Shop, id: &str, tags: Value) {
 }
 
 #[test]
-fn cloudscale_case_74_another_services_load_balancer_is_left_alone_until_its_tag_is_gone() {
+fn cloudscale_case_74_proof_case_30_another_services_load_balancer_is_left_alone_until_its_tag_is_gone()
+ {
     scenario!(async || {
         let mut shop = Shop::idle(&[], &[]).await;
         let id = shop.leave("web", &[11, 12]).await;
         tags(&shop, &id, json!({ "k8s-service-uid": OTHER }));
         let mark = shop.mark();
         shop.start().await;
-        let message = shop.message("web", "LoadBalancerOwnedByOther").await;
-        assert!(message.contains("bowline.dev/take-over"), "{message}");
+        let message = shop.message("web", "LoadBalancerNotOurs").await;
+        assert!(message.contains("operator"), "{message}");
+        assert!(!message.contains(OTHER), "{message}");
         shop.seconds(3).await;
         assert_eq!(shop.changes_from(mark), [""; 0]);
         tags(&shop, &id, json!({}));
@@ -78,7 +82,7 @@ fn cloudscale_case_74_a_service_that_goes_leaves_another_services_load_balancer(
         tags(&shop, &id, json!({ "k8s-service-uid": OTHER }));
         let (before, mark) = (shop.balancer(), shop.mark());
         shop.start().await;
-        shop.message("web", "LoadBalancerOwnedByOther").await;
+        shop.message("web", "LoadBalancerNotOurs").await;
         let web = shop.service("web");
         assert_eq!(annotation(&web, UUID), id);
         assert_eq!(finalizers(&web), [FINALIZER]);
@@ -101,7 +105,7 @@ fn two_services_that_want_one_name_do_not_fight_and_the_second_goes_alone() {
         let (before, mark) = (shop.balancer(), shop.mark());
         shop.create_service(annotated("other", &[(key, "shared")]))
             .await;
-        shop.message("other", "LoadBalancerOwnedByOther").await;
+        shop.message("other", "LoadBalancerNotOurs").await;
         shop.delete_service("other").await;
         shop.until_service_gone("other").await;
         assert_eq!(shop.changes_from(mark), [""; 0]);

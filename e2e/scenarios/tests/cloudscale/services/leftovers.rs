@@ -82,7 +82,11 @@ fn a_service_that_vanishes_while_nobody_looks_is_told_as_an_orphan_and_left() {
 #[test]
 fn an_orphan_of_this_cluster_is_removed_if_the_operator_said_so_and_others_stay() {
     scenario!(async || {
-        let flags = ["--cluster-name=prod-1", "--remove-orphaned-load-balancers"];
+        let flags = [
+            "--cluster-name=prod-1",
+            "--cluster-uid=one",
+            "--remove-orphaned-load-balancers",
+        ];
         let mut shop = Shop::with(&[PERIOD], &flags).await;
         shop.serve().await;
         let ours = shop.balancer();
@@ -104,7 +108,7 @@ fn an_orphan_of_this_cluster_is_removed_if_the_operator_said_so_and_others_stay(
 }
 
 #[test]
-fn an_orphan_of_a_cluster_that_is_named_by_its_nodes_alone_is_told_and_removed() {
+fn proof_case_22_an_orphan_that_only_names_the_cluster_is_told_and_stays() {
     scenario!(async || {
         let flags = ["--remove-orphaned-load-balancers"];
         let mut shop = Shop::idle(&[PERIOD], &flags).await;
@@ -126,9 +130,11 @@ fn an_orphan_of_a_cluster_that_is_named_by_its_nodes_alone_is_told_and_removed()
         shop.start().await;
         let message = shop.message(LEASE, "OrphanedLoadBalancer").await;
         assert!(message.contains(&ours.uuid), "{message}");
-        assert!(!message.contains("another cluster"), "{message}");
-        shop.message(LEASE, "RemovedOrphan").await;
-        assert_eq!(shop.balancer().uuid, other);
+        assert!(message.contains("not its uid"), "{message}");
+        let mark = shop.mark();
+        shop.long(300).await;
+        assert_eq!(shop.changes_from(mark), [""; 0]);
+        assert!(shop.cloud.balancers().iter().any(|it| it.uuid == other));
         shop.close().await;
     });
 }

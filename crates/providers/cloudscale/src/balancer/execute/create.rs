@@ -18,16 +18,16 @@ impl Hands {
         let api = &self.shared.api;
         if let Some(there) = find::balancer(api, body).await? {
             let message = format!(
-                "load balancer {:?} ({}) has appeared since the plan was made; it is made anew",
-                there.name, there.uuid
+                "load balancer {:?} has appeared since the plan was made; it is made anew",
+                there.name
             );
             return Err(CloudError::new(CloudErrorKind::Conflict, message));
         }
         let balancer = match api.create_load_balancer(body).await {
             Ok(balancer) => balancer,
             Err(error) if is_lost(&error) => match find::balancer(api, body).await {
-                Ok(Some(balancer)) => balancer,
-                Ok(None) | Err(_) => return Err(error.into()),
+                Ok(Some(balancer)) if find::carries(&balancer, body) => balancer,
+                Ok(_) | Err(_) => return Err(error.into()),
             },
             Err(error) => return Err(error.into()),
         };

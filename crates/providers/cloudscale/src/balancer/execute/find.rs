@@ -6,6 +6,7 @@ use bowline_http::CallError;
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
+use super::super::ownership::SERVICE_TAG;
 use super::is_lost;
 use crate::api::{Api, LoadBalancer};
 
@@ -21,6 +22,17 @@ fn port(body: &Map<String, Value>) -> Option<u64> {
     body.get("protocol_port").and_then(Value::as_u64)
 }
 
+/// The Service in the mark of what is to be made.
+fn mark(body: &Map<String, Value>) -> Option<&str> {
+    body.get("tags")?.get(SERVICE_TAG)?.as_str()
+}
+
+/// Whether a load balancer has the mark that was asked for, if one was.
+pub(super) fn carries(balancer: &LoadBalancer, body: &Map<String, Value>) -> bool {
+    let theirs = balancer.tags.get(SERVICE_TAG).map(String::as_str);
+    mark(body).is_none_or(|ours| theirs == Some(ours))
+}
+
 /// The load balancer of that name, by a list of this very moment.
 pub(super) async fn balancer(
     api: &Api,
@@ -32,7 +44,14 @@ pub(super) async fn balancer(
     if let Some(bad) = bad.find(|bad| bad.name.as_deref().is_none_or(|it| it == name)) {
         return Err(bad.into());
     }
-    let mut named = list.items.into_iter().filter(|it| it.name == name);
+    // One with another Service's mark is in nobody's way.
+    let marked = mark(body);
+    let is_anothers = |it: &LoadBalancer| {
+        let theirs = it.tags.get(SERVICE_TAG).map(String::as_str);
+        marked.is_some() && theirs.is_some() && theirs != marked
+    };
+    let named = list.items.into_iter().filter(|it| it.name == name);
+    let mut named = named.filter(|it| !is_anothers(it));
     match (named.next(), named.next()) {
         (one, None) => Ok(one),
         (_, Some(_)) => Err(CloudError::new(

@@ -15,7 +15,12 @@ impl<'a> Planner<'a> {
             let wanted = &self.wanted.pools;
             if wanted.iter().any(|pool| pool.listener.is(listener)) {
                 let why = "it has no pool and holds a port of the Service";
-                self.delete_listener(listener, why, Impact::None);
+                // One that has a pool is somebody's, on a load balancer that was adopted.
+                let (why, impact) = match listener.pool {
+                    None => (why, Impact::None),
+                    Some(_) => ("it holds a port of the Service", Impact::Interrupts),
+                };
+                self.delete_listener(listener, why, impact);
             }
         }
     }

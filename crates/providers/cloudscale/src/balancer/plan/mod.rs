@@ -21,6 +21,7 @@ use serde_json::json;
 use uuid::Uuid;
 
 use super::desire::{Wanted, WantedPool};
+use super::ownership::{SERVICE_TAG, without_mark};
 use crate::api::{FloatingIp, Listener, LoadBalancer, Member, Monitor, Pool};
 use bowline_core::Remark;
 use compare::choose;
@@ -72,8 +73,8 @@ pub(crate) enum Scope {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Circumstances<'a> {
     pub(crate) scope: Scope,
-    /// Tags come first: the load balancer was another Service's.
-    pub(crate) taking_over: bool,
+    /// Tags come first: nothing says yet that the load balancer is this Service's.
+    pub(crate) marking: bool,
     /// The floating IPs of the project, if some are wanted.
     pub(crate) floating_ips: &'a [FloatingIp],
 }
@@ -112,7 +113,7 @@ pub(crate) fn reconcile(wanted: &Wanted, there: &Seen, around: Circumstances<'_>
     }
     let waits = sketch.actions.len();
     let mut planner = Planner::new(wanted, Some(there), &mut sketch, needs);
-    if around.taking_over {
+    if around.marking {
         planner.tags();
     }
     if around.scope == Scope::Members {
@@ -122,7 +123,7 @@ pub(crate) fn reconcile(wanted: &Wanted, there: &Seen, around: Circumstances<'_>
         planner.pools();
         planner.attributes();
         planner.floating_ips(around.floating_ips);
-        if !around.taking_over {
+        if !around.marking {
             planner.tags();
         }
     }
@@ -132,21 +133,53 @@ pub(crate) fn reconcile(wanted: &Wanted, there: &Seen, around: Circumstances<'_>
     sketch
 }
 
-/// The plan for a load balancer that nobody wants any more.
-pub(crate) fn remove(balancer: &LoadBalancer) -> Sketch {
-    let mut sketch = Sketch::default();
-    let object = || seen(BALANCER, &balancer.name, balancer.uuid);
-    let mut needs = Vec::new();
+/// Adds the end of a load balancer that nobody wants any more, after everything else.
+pub(crate) fn remove(sketch: &mut Sketch, balancer: &LoadBalancer) {
+    let id = balancer.uuid;
+    let object = || seen(BALANCER, &balancer.name, id);
+    let mut needs: Vec<StepId> = (0..sketch.actions.len()).collect();
     if balancer.is_changing() {
-        let why = remark(Impact::None, Some("the cloud is at work on it"), &[]);
-        needs.push(sketch.wait(object(), &why, Action::AwaitBalancerOrItsEnd));
+        let why = remark(Impact::None, Some("the cloud is at work on it"), &needs);
+        needs.push(sketch.wait(object(), &why, Action::AwaitBalancerOrItsEnd(id)));
     }
     let why = remark(Impact::Destroys, Some("no Service wants it"), &needs);
-    let deleted = sketch.delete(object(), &why, Action::DeleteBalancer);
+    let deleted = sketch.delete(object(), &why, Action::DeleteBalancer(id));
     let needs = [deleted];
     let after = remark(Impact::None, Some("it is being removed"), &needs);
-    sketch.wait(object(), &after, Action::AwaitItsEnd);
-    sketch
+    sketch.wait(object(), &after, Action::AwaitItsEnd(id));
+}
+
+/// Adds the end of what we made on a load balancer that was there before, and stays. The mark goes last.
+pub(crate) fn release(sketch: &mut Sketch, there: &Seen, service_uid: &str) {
+    let balancer = &there.balancer;
+    let object = || seen(BALANCER, &balancer.name, balancer.uuid);
+    let mut needs: Vec<StepId> = (0..sketch.actions.len()).collect();
+    if balancer.is_changing() {
+        let why = remark(Impact::None, Some("the cloud is at work on it"), &needs);
+        needs.push(sketch.wait(object(), &why, Action::AwaitBalancerOrItsEnd(balancer.uuid)));
+    }
+    let is_ours =
+        |it: &&SeenPool| it.pool.tags.get(SERVICE_TAG).map(String::as_str) == Some(service_uid);
+    let pools: Vec<&SeenPool> = there.pools.iter().filter(is_ours).collect();
+    let reason = Some("it was made for the Service on a load balancer that stays");
+    for pool in pools {
+        for listener in &pool.listeners {
+            let object = seen(LISTENER, &listener.name, listener.uuid);
+            let why = remark(Impact::Interrupts, reason, &needs);
+            let action = Action::DeleteListener(listener.uuid);
+            needs.push(sketch.delete(object, &why, action));
+        }
+        let object = seen(POOL, &pool.pool.name, pool.pool.uuid);
+        let why = remark(Impact::None, reason, &needs);
+        let action = Action::DeletePool(pool.pool.uuid);
+        needs.push(sketch.delete(object, &why, action));
+    }
+    let (before, after) = (json!(balancer.tags), json!(without_mark(balancer)));
+    let (change, body) = attribute("tags", before, after);
+    let why = remark(Impact::None, Some("it is nobody's any more"), &needs);
+    let id = balancer.uuid;
+    let action = Action::ReleaseBalancer { id, body };
+    sketch.change(object(), vec![change], &why, action);
 }
 
 /// Everything is done only when the cloud has done it.

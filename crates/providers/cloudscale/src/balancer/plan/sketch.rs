@@ -18,12 +18,17 @@ pub(crate) enum PoolRef {
 pub(crate) enum Action {
     CreateBalancer(Map<String, Value>),
     ChangeBalancer(Map<String, Value>),
-    DeleteBalancer,
+    /// The load balancer is another's again.
+    ReleaseBalancer {
+        id: Uuid,
+        body: Map<String, Value>,
+    },
+    DeleteBalancer(Uuid),
     /// Until the cloud is no longer at work on it.
     AwaitBalancer,
     /// The same before a deletion: gone is as good.
-    AwaitBalancerOrItsEnd,
-    AwaitItsEnd,
+    AwaitBalancerOrItsEnd(Uuid),
+    AwaitItsEnd(Uuid),
     CreatePool(Map<String, Value>),
     DeletePool(Uuid),
     CreateMember {

@@ -17,7 +17,7 @@ use scenes::{Case, case};
 fn around(model: &Model) -> Circumstances<'_> {
     Circumstances {
         scope: Scope::Everything,
-        taking_over: false,
+        marking: false,
         floating_ips: &model.floating_ips,
     }
 }
@@ -149,7 +149,7 @@ fn fixture(change: impl FnOnce(&mut bowline_core::Service)) -> Wanted {
         host(2, "rma1", &["10.20.0.12"]),
     ];
     let mut wanted = desire(&service, &settings, &hosts, true).wanted;
-    (wanted.tags, wanted.child_tags) = ownership::tags(&service, None);
+    (wanted.tags, wanted.child_tags) = ownership::tags(&service, None, None);
     wanted
 }
 
@@ -221,7 +221,9 @@ fn steps_say_what_they_mean_for_traffic() {
     let gone = fixture(|service| service.ports[0].name = "x".into());
     assert_eq!(planned(&gone, &model).plan.impact(), Impact::Interrupts);
     let balancer = &model.there.as_ref().unwrap().balancer;
-    assert_eq!(remove(balancer).plan.impact(), Impact::Destroys);
+    let mut sketch = Sketch::default();
+    remove(&mut sketch, balancer);
+    assert_eq!(sketch.plan.impact(), Impact::Destroys);
 }
 
 #[test]

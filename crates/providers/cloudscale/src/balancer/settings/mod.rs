@@ -14,9 +14,10 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 pub(crate) use bowline_core::TAKE_OVER;
-use bowline_core::{IpMode, Notice, Selector, Service, unknown_annotations};
+use bowline_core::{HAND_OVER, IpMode, Notice, Selector, Service, unknown_annotations};
 use uuid::Uuid;
 
+use super::ownership::uid_in_name;
 pub(crate) use http::HttpOptions;
 pub(crate) use port::{MonitorWish, PortSettings};
 use read::Reader;
@@ -70,9 +71,17 @@ pub(crate) struct Fault {
     pub(crate) about_members: bool,
 }
 
+/// What the name of a load balancer begins with if nobody gives it one; the Service's uid follows.
+pub(crate) const DEFAULT_NAME: &str = "k8s-service-";
+
 /// The name that a load balancer has if nobody gives it one.
 pub(crate) fn default_name(service_uid: &str) -> String {
-    format!("k8s-service-{service_uid}")
+    format!("{DEFAULT_NAME}{service_uid}")
+}
+
+/// Whether people may give a load balancer that name: not an empty one, and not the default name of another Service's.
+fn is_name(name: &str, service_uid: &str) -> bool {
+    !name.is_empty() && uid_in_name(name).is_none_or(|uid| uid == service_uid)
 }
 
 /// The value of the annotation with the uuid, if it is one.
@@ -80,11 +89,11 @@ pub(crate) fn uuid_of(service: &Service) -> Option<Uuid> {
     Uuid::try_parse(service.annotation(UUID.key)?.trim()).ok()
 }
 
-/// The name of a Service's load balancer, for those who only look for it: an empty one counts as
-/// absent.
+/// The name of a Service's load balancer, for those who only look for it: one that cannot be used counts
+/// as absent.
 pub(crate) fn name_of(service: &Service) -> String {
     match service.annotation(NAME.key) {
-        Some(name) if !name.is_empty() => name.to_owned(),
+        Some(name) if is_name(name, &service.uid) => name.to_owned(),
         _ => default_name(&service.uid),
     }
 }
@@ -101,6 +110,17 @@ pub(crate) fn floating_ips_of(service: &Service) -> Vec<IpAddr> {
     read::floating_ips(text).unwrap_or_default()
 }
 
+/// What a Service asks for that only one Service can have: floating IPs, and what others hand over.
+pub(crate) fn contends_for(service: &Service) -> BTreeSet<String> {
+    let addresses = floating_ips_of(service);
+    let mut all: BTreeSet<String> = addresses.iter().map(IpAddr::to_string).collect();
+    let handed = |to: &str| format!("{HAND_OVER} {to}");
+    all.extend(service.annotation(HAND_OVER).map(|to| handed(to.trim())));
+    let takes = service.annotation(TAKE_OVER);
+    all.extend(takes.map(|_| handed(&service.key.to_string())));
+    all
+}
+
 /// The node selector; none if it cannot be read.
 pub(crate) fn selector_of(service: &Service) -> Option<Selector> {
     let text = service.annotation(NODE_SELECTOR.key).unwrap_or_default();
@@ -114,7 +134,11 @@ impl Settings {
         let settings = Self {
             uuid: uuid_of(service),
             zone: reader.text(ZONE),
-            name: reader.required(NAME, || default_name(&service.uid)),
+            name: reader.value(
+                NAME,
+                || default_name(&service.uid),
+                |text| is_name(text, &service.uid).then(|| text.to_owned()),
+            ),
             flavor: reader.required(FLAVOR, || FLAVOR.default.to_owned()),
             vips: reader.value(VIP_ADDRESSES, Vec::new, read::vips),
             floating_ips: reader.value(FLOATING_IPS, Vec::new, read::floating_ips),

@@ -141,9 +141,9 @@ pub const ZONE: Annotation = Annotation {
 /// What it is called.
 pub const NAME: Annotation = Annotation {
     default: "k8s-service-<uid of the Service>",
-    allowed: "any text that is not empty",
-    meaning: "Name of the load balancer. An existing one of that name is adopted, unless it belongs \
-              to another Service.",
+    allowed: "any text that is not empty, and not the default name of another Service's load balancer",
+    meaning: "Name of the load balancer. An existing one of that name is used only if it is this \
+              Service's already.",
     ..row("k8s.cloudscale.ch/loadbalancer-name", TEXT)
 };
 

@@ -270,10 +270,10 @@ async fn cloudscale_defect_d16_two_services_of_one_name_do_not_fight() {
     let first = std::mem::replace(&mut shop.service, other);
     shop.others = vec![first];
     shop.calls();
-    shop.ensure().await.problem("LoadBalancerOwnedByOther");
+    shop.ensure().await.problem("LoadBalancerNotOurs");
     assert_eq!(
         shop.delete().await.good().reasons(),
-        ["LoadBalancerOwnedByOther"]
+        ["LoadBalancerNotOurs"]
     );
     assert_eq!(shop.writes(), [""; 0]);
     assert_eq!(shop.pool().uuid, before.uuid);

@@ -10,6 +10,7 @@ mod inventory;
 mod left_out;
 mod monitors;
 mod ports;
+mod proof;
 mod seeds;
 mod shop;
 mod update;

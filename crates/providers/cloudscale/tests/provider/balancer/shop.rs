@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bowline_core::{
-    Balancers, Census, ClusterMarks, Draft, DraftError, Goal, Ingress, IpMode, Marked, Node,
-    Notice, Plan, Progress, Protocol, Run, Service, ServiceKey, ServicePort, TrafficPolicy, Verb,
-    Wish,
+    BalancerRules, Balancers, Census, ClusterMarks, Draft, DraftError, Goal, Ingress, IpMode,
+    Marked, Node, Notice, Plan, Progress, Protocol, Run, Service, ServiceKey, ServicePort,
+    TrafficPolicy, Verb, Wish,
 };
 use bowline_simulator::cloudscale::{BalancerInfo, BalancerSpec, PoolInfo};
 use bowline_simulator::faults::{Action, Rule};
@@ -36,6 +36,9 @@ pub(crate) struct Shop {
     /// Whether these are all.
     pub(crate) all_known: bool,
     pub(crate) cluster_name: String,
+    pub(crate) cluster_uid: Option<String>,
+    /// What the operator allows.
+    pub(crate) rules: BalancerRules,
     pub(crate) has_ip_mode: bool,
 }
 
@@ -92,6 +95,8 @@ impl Shop {
             others: Vec::new(),
             all_known: true,
             cluster_name: "kubernetes".into(),
+            cluster_uid: None,
+            rules: BalancerRules::default(),
             has_ip_mode: true,
         }
     }
@@ -130,9 +135,9 @@ impl Shop {
             all_known: self.all_known,
             cluster_name: self.cluster_name.clone(),
             has_ip_mode: self.has_ip_mode,
-            cluster_uid: None,
+            cluster_uid: self.cluster_uid.clone(),
             living: None,
-            rules: Arc::default(),
+            rules: Arc::new(self.rules.clone()),
             account: bowline_core::AccountState::Proven,
             endpoints: None,
         }
@@ -151,7 +156,16 @@ impl Shop {
     }
 
     pub(crate) async fn draft(&self, goal: Goal) -> Result<Draft, DraftError> {
-        self.balancers().draft(&self.wish(goal)).await
+        let mut wish = self.wish(goal);
+        match self.balancers().draft(&wish).await {
+            // As the controller does it: all that are known exist.
+            Err(DraftError::NeedsServices) if self.all_known => {
+                let uids = wish.all.iter().map(|it| it.uid.clone());
+                wish.living = Some(Arc::new(uids.collect()));
+                self.balancers().draft(&wish).await
+            }
+            drafted => drafted,
+        }
     }
 
     /// Plans and carries out; what is to be published is written to the Service.

@@ -300,43 +300,58 @@ async fn cloudscale_case_56_floating_ips_are_moved_and_stay() {
     assert_eq!(shop.writes(), [""; 0]);
 }
 
+/// Case 57 of cloudscale froze both; case 25 of the proof lets one have it and the rest of both go on.
 #[tokio::test(start_paused = true)]
-async fn cloudscale_case_57_two_services_cannot_have_one_floating_ip() {
+async fn cloudscale_case_57_proof_case_25_two_services_cannot_have_one_floating_ip() {
     let mut shop = open().await;
     shop.set("floating-ips", r#"["203.0.113.77/32"]"#);
     let mut other = named("api", "b0000000-0000-4000-8000-000000000002");
+    other.ports[0].node_port = 31081;
     set(&mut other, "floating-ips", r#"["203.0.113.77"]"#);
     let mut broken = named("broken", "b0000000-0000-4000-8000-000000000003");
     set(&mut broken, "floating-ips", r#"["203.0.113.77"#);
     shop.others = vec![other.clone(), broken];
-    for _ in 0..2 {
-        let outcome = shop.ensure().await;
-        let problem = outcome.problem("FloatingIPConflict");
-        assert!(problem.contains("assigned to another service"), "{problem}");
-        assert!(
-            !shop
-                .writes()
-                .iter()
-                .any(|call| call.contains("floating-ips"))
-        );
-        // The same from the other side.
-        let theirs = shop.others.remove(0);
-        let ours = std::mem::replace(&mut shop.service, theirs);
-        shop.others.insert(0, ours);
-    }
+    // Nobody holds it: the older one gets it, and hears of the other.
+    let outcome = shop.ensure().await;
+    assert_eq!(outcome.good().reasons(), ["FloatingIPConflict"]);
+    assert!(outcome.notices[0].message.contains("shop/api"));
+    assert_eq!(shop.writes(), ["PATCH /v1/floating-ips/203.0.113.77"]);
+    // The other is refused that one, and has its load balancer all the same.
+    let web = std::mem::replace(&mut shop.service, other);
+    shop.others[0] = web.clone();
+    let outcome = shop.ensure().await;
+    let problem = outcome.problem("FloatingIPConflict");
+    assert!(problem.contains("assigned to another service"), "{problem}");
+    assert!(
+        !shop
+            .writes()
+            .iter()
+            .any(|call| call.contains("floating-ips"))
+    );
+    assert_eq!(shop.all().len(), 2);
+    // An older one does not take it from the holder.
+    shop.service.created = "2026-01-01T00:00:00Z".parse().unwrap();
     shop.others[0].class = Some("bowline.dev/cloudscale".into());
     shop.ensure().await.problem("FloatingIPConflict");
+    // In the same namespace what nobody wants any more can be had; from elsewhere it cannot.
+    let mut elsewhere = web.clone();
+    set(&mut elsewhere, "floating-ips", "[]");
+    elsewhere.key.namespace = "infra".into();
+    shop.others[0] = elsewhere;
+    shop.ensure().await.problem("FloatingIPInUse");
+    assert_eq!(shop.writes(), [""; 0]);
     for change in [
         |it: &mut bowline_core::Service| it.deleting = true,
         |it: &mut bowline_core::Service| it.is_load_balancer = false,
         |it: &mut bowline_core::Service| it.class = Some("other".into()),
     ] {
-        let mut harmless = other.clone();
+        let mut harmless = web.clone();
         change(&mut harmless);
         shop.others[0] = harmless;
         shop.ensure().await.good();
     }
-    assert_eq!(shop.balancer().floating_ips.len(), 1);
+    let held = shop.all().into_iter().map(|it| it.floating_ips.len());
+    assert_eq!(held.sum::<usize>(), 1);
 }
 
 #[tokio::test(start_paused = true)]

@@ -136,7 +136,7 @@ fn want(mut service: Service, hosts: &[&str], annotations: &[(&str, &str)]) -> W
         .map(|(number, address)| host(number, "rma1", &[address]))
         .collect();
     let mut wanted = desire(&service, &settings, &hosts, true).wanted;
-    (wanted.tags, wanted.child_tags) = ownership::tags(&service, Some("prod-1"));
+    (wanted.tags, wanted.child_tags) = ownership::tags(&service, Some("prod-1"), Some("uid-1"));
     wanted
 }
 

@@ -1,0 +1,291 @@
+//! Whose is a load balancer? The cases of the proof that one provider can show by itself.
+
+use bowline_core::{NamespaceRule, Verb};
+use bowline_simulator::cloudscale::BalancerInfo;
+use serde_json::{Value, json};
+
+use super::shop::{Shop, UID, named, port, proxied, set, steps};
+use crate::stage::A;
+
+const OTHER_UID: &str = "0d9b1f6e-1111-4a3f-8f6e-3b9d2a7c1e55";
+
+/// What somebody made by hand for the API server.
+fn kube_api() -> Value {
+    json!({"name": "kube-api", "pools": [{
+        "name": "kube-api",
+        "members": [{"address": "10.20.0.11", "protocol_port": 6443, "name": "cp-1"}],
+        "listeners": [{"name": "kube-api", "protocol_port": 6443}],
+    }]})
+}
+
+/// The load balancer `edge` as the original makes it for a Service with that node port, on that machine.
+fn edge(address: &str, node_port: u16) -> Value {
+    json!({"name": "edge", "pools": [{
+        "name": "tcp/http",
+        "members": [{"address": address, "protocol_port": node_port, "monitor_port": node_port,
+                     "name": format!("{address}:{node_port}")}],
+        "listeners": [{"name": "tcp/80", "protocol_port": 80}],
+        "monitor": {"type": "tcp"},
+    }]})
+}
+
+fn find(shop: &Shop, uuid: &str) -> BalancerInfo {
+    let all = shop.all().into_iter();
+    all.clone().find(|it| it.uuid == uuid).unwrap_or_else(|| {
+        panic!("{uuid} is gone: {:?}", all.collect::<Vec<_>>());
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn proof_case_16_what_was_made_by_hand_is_left_alone_however_it_is_named() {
+    for how in ["name", "uuid", "bowline.dev/take-over"] {
+        let mut shop = Shop::new();
+        let uuid = shop.place(kube_api());
+        let before = shop.balancer();
+        let value = if how == "name" { "kube-api" } else { &uuid };
+        shop.set(how, value);
+        let outcome = shop.ensure().await;
+        let problem = outcome.problem("LoadBalancerNotOurs");
+        assert_eq!(problem.contains(&uuid), how != "name", "{problem}");
+        let outcome = shop.delete().await;
+        assert_eq!(outcome.good().reasons(), ["LoadBalancerNotOurs"], "{how}");
+        assert!(outcome.plan.is_empty(), "the Service can go");
+        assert_eq!(shop.writes(), [""; 0], "{how}");
+        assert_eq!(shop.balancer(), before);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn proof_case_17_the_originals_custom_name_is_proven_by_status_or_by_targets_and_marked_first()
+ {
+    for (address, shown) in [("10.20.0.11", false), ("10.99.0.1", true)] {
+        let mut shop = Shop::new();
+        shop.nodes.truncate(1);
+        let uuid = shop.place(edge(address, 31080));
+        shop.set("name", "edge").set("uuid", &uuid);
+        if shown {
+            let vips = shop.balancer().vip_addresses;
+            shop.service.ingress = vips.iter().map(|ip| proxied(&ip.to_string())).collect();
+        } else {
+            shop.set("force-hostname", "edge.example.org");
+        }
+        shop.ensure().await.good();
+        let writes = shop.changes();
+        assert!(
+            writes[0].starts_with("PATCH load-balancers {\"tags\":"),
+            "{writes:?}"
+        );
+        let others = writes.iter().filter(|it| !it.contains("members"));
+        assert_eq!(others.count(), 1, "{writes:?}");
+        assert_eq!(shop.balancer().tags["k8s-service-uid"], UID);
+    }
+    // The type is changed in the very moment of the switch: node ports and status are gone.
+    let mut shop = Shop::new();
+    let uuid = shop.place(edge("10.20.0.11", 31080));
+    shop.set("name", "edge").set("uuid", &uuid);
+    shop.service.is_load_balancer = false;
+    shop.service.ports = vec![port("http", "TCP", 80, 0)];
+    shop.delete().await.good();
+    assert_eq!(shop.all(), []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn proof_case_18_a_node_port_that_another_cluster_uses_proves_nothing() {
+    let mut shop = Shop::new();
+    let uuid = shop.place(edge("10.99.0.1", 31080));
+    shop.set("name", "edge").set("uuid", &uuid);
+    shop.ensure().await.problem("LoadBalancerNotOurs");
+    assert_eq!(
+        shop.delete().await.good().reasons(),
+        ["LoadBalancerNotOurs"]
+    );
+    assert_eq!(shop.writes(), [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn proof_case_17_without_tags_a_condition_remembers_what_was_proven() {
+    let mut shop = Shop::with(&[("CLOUDSCALE_OWNERSHIP_TAGS", "false")]);
+    let uuid = shop.place(edge("10.20.0.11", 31080));
+    shop.set("name", "edge").set("uuid", &uuid);
+    let draft = shop.draft(bowline_core::Goal::Present).await.unwrap();
+    let records = draft.executor.publication().records;
+    assert_eq!(records[0].message, uuid);
+    // Its ports change: what is on it proves nothing any more.
+    shop.service.ports = vec![port("http", "TCP", 80, 32_000)];
+    shop.ensure().await.problem("LoadBalancerNotOurs");
+    shop.service.conditions = records;
+    shop.ensure().await.good();
+    assert_eq!(shop.balancer().uuid, uuid);
+    assert!(shop.balancer().tags.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn proof_case_19_a_living_services_load_balancer_moves_by_its_own_word_alone() {
+    let mut shop = Shop::new();
+    shop.ensure().await.good();
+    let web_s = shop.balancer();
+    let mut thief = named("thief", OTHER_UID);
+    thief.key.namespace = "infra".into();
+    thief.ports[0].node_port = 31081;
+    set(&mut thief, "bowline.dev/take-over", &web_s.uuid);
+    let web = std::mem::replace(&mut shop.service, thief);
+    shop.others = vec![web];
+    shop.rules.adoption = NamespaceRule::Any;
+    shop.calls();
+    shop.settle().await;
+    shop.ensure().await.problem("LoadBalancerNotOurs");
+    shop.delete().await.good();
+    assert_eq!(shop.writes(), [""; 0]);
+    assert_eq!(shop.balancer().tags, web_s.tags);
+    // The owner hands it over.
+    set(&mut shop.others[0], "bowline.dev/hand-over", "infra/thief");
+    // What is not taken yet does not go with the other.
+    assert!(shop.delete().await.good().plan.is_empty());
+    let outcome = shop.ensure().await;
+    assert_eq!(outcome.good().reasons(), ["LoadBalancerTakenOver"]);
+    assert_eq!(shop.balancer().uuid, web_s.uuid);
+    assert_eq!(shop.balancer().tags["k8s-service-uid"], OTHER_UID);
+    // The former owner gets a new one, and leaves the other alone when it goes.
+    let web = shop.others.remove(0);
+    let thief = std::mem::replace(&mut shop.service, web);
+    shop.others = vec![thief];
+    shop.settle().await;
+    shop.ensure().await.good();
+    assert_eq!(shop.all().len(), 2);
+    assert_ne!(shop.get("uuid"), web_s.uuid);
+    shop.delete().await.good();
+    assert_eq!(shop.balancer().uuid, web_s.uuid);
+}
+
+#[tokio::test(start_paused = true)]
+async fn proof_case_20_an_adopted_load_balancer_keeps_what_others_made_on_it() {
+    let mut shop = Shop::new();
+    let uuid = shop.place(kube_api());
+    let before = shop.balancer();
+    shop.set("bowline.dev/take-over", &uuid);
+    shop.rules.adoption = NamespaceRule::Only(["infra".to_owned()].into());
+    shop.ensure().await.problem("LoadBalancerNotOurs");
+    shop.rules.adoption = NamespaceRule::Only(["shop".to_owned()].into());
+    let outcome = shop.ensure().await;
+    assert_eq!(outcome.good().reasons(), ["LoadBalancerAdopted"]);
+    let writes = shop.changes();
+    assert!(
+        writes[0].starts_with("PATCH load-balancers {\"tags\":"),
+        "{writes:?}"
+    );
+    let adopted = shop.balancer();
+    assert_eq!(adopted.tags["bowline-adopted"], "true");
+    assert_eq!(adopted.name, "kube-api");
+    assert_eq!(adopted.pools[0], before.pools[0], "untouched");
+    assert_eq!(adopted.pools[1].listeners[0].protocol_port, 80);
+    // Nothing is left to be done, also without the operator's word.
+    shop.rules.adoption = NamespaceRule::Never;
+    shop.settle().await;
+    assert!(shop.ensure().await.good().plan.is_empty());
+    // With its Service only what was made for it goes.
+    let plan = shop.delete().await.good().plan.clone();
+    assert!(
+        !steps(&plan)
+            .iter()
+            .any(|it| it.starts_with("delete load balancer"))
+    );
+    let after = shop.balancer();
+    assert_eq!((after.pools, after.tags), (before.pools, before.tags));
+}
+
+#[tokio::test(start_paused = true)]
+async fn proof_case_20_a_foreign_listener_at_a_wanted_port_gives_way_and_its_pool_stays() {
+    let mut shop = Shop::new();
+    let uuid = shop.place(edge("10.99.0.1", 31999));
+    shop.set("bowline.dev/take-over", &uuid);
+    shop.rules.adoption = NamespaceRule::Any;
+    shop.ensure().await.good();
+    let pools = shop.balancer().pools;
+    assert_eq!(pools.len(), 2);
+    assert_eq!(pools[0].members.len(), 1, "the other's pool stays as it is");
+    assert_eq!((pools[0].listeners.len(), pools[1].listeners.len()), (0, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn proof_case_21_two_clusters_of_one_name_with_one_manifest_do_not_meet() {
+    let mut shop = Shop::new();
+    shop.cluster_uid = Some("a".into());
+    shop.set("name", "fixed").ensure().await.good();
+    let first = shop.balancer();
+    // The same manifest in the other cluster; also a clone, where the Service has the same uid.
+    for uid in [OTHER_UID, UID] {
+        let mut service = named("web", uid);
+        set(&mut service, "name", "fixed");
+        shop.service = service;
+        shop.cluster_uid = Some("b".into());
+        shop.settle().await;
+        shop.calls();
+        shop.ensure().await.problem("LoadBalancerNotOurs");
+        shop.delete().await.good();
+        assert_eq!(shop.writes(), [""; 0]);
+        let marked = shop.marked().await;
+        assert_eq!(marked[0].whose, bowline_core::Whose::Foreign);
+    }
+    assert_eq!(shop.balancer().tags, first.tags);
+}
+
+#[tokio::test(start_paused = true)]
+async fn proof_case_24_the_default_name_of_anothers_is_refused_as_a_setting() {
+    let mut shop = Shop::new();
+    let uuid = shop.place(json!({"name": format!("k8s-service-{OTHER_UID}")}));
+    shop.set("name", &format!("k8s-service-{OTHER_UID}"));
+    let outcome = shop.ensure().await;
+    let problem = outcome.problem("InvalidLoadBalancerConfig");
+    assert!(problem.contains("loadbalancer-name"), "{problem}");
+    assert!(shop.delete().await.good().plan.is_empty());
+    assert_eq!(shop.writes(), [""; 0]);
+    assert_eq!(shop.balancer().uuid, uuid);
+    shop.set("name", &format!("k8s-service-{UID}"));
+    shop.ensure().await.good();
+}
+
+#[tokio::test(start_paused = true)]
+async fn proof_case_25_a_floating_ip_on_a_server_is_not_moved_unless_the_operator_says_so() {
+    let mut shop = Shop::new();
+    let address = "203.0.113.77".parse().unwrap();
+    shop.stage.sim.assign_floating_ip(address, Some(A)).unwrap();
+    shop.set("floating-ips", r#"["203.0.113.77"]"#);
+    let outcome = shop.ensure().await;
+    let problem = outcome.problem("FloatingIPInUse");
+    assert!(
+        problem.contains("203.0.113.77") && !problem.contains(A),
+        "{problem}"
+    );
+    assert_eq!(shop.pool().members.len(), 2, "the rest goes on");
+    assert_eq!(shop.balancer().floating_ips.len(), 0);
+    shop.rules.floating_ips = NamespaceRule::Only(["shop".to_owned()].into());
+    shop.ensure().await.good();
+    assert_eq!(shop.balancer().floating_ips.len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn proof_case_29_doubles_with_our_own_mark_go_when_the_one_in_use_is_good() {
+    let mut shop = Shop::new();
+    shop.cluster_uid = Some("a".into());
+    shop.ensure().await.good();
+    let ours = shop.balancer();
+    let double = json!({"name": ours.name, "tags": ours.tags});
+    let late = shop.place(double.clone());
+    shop.settle().await;
+    shop.calls();
+    let outcome = shop.ensure().await;
+    assert_eq!(outcome.good().reasons(), ["DuplicateLoadBalancer"]);
+    let last = outcome
+        .plan
+        .steps
+        .iter()
+        .rfind(|it| it.verb == Verb::Delete);
+    assert_eq!(last.unwrap().object.id.as_deref(), Some(late.as_str()));
+    assert_eq!(shop.writes(), [format!("DELETE /v1/load-balancers/{late}")]);
+    assert_eq!(find(&shop, &ours.uuid).uuid, ours.uuid);
+    // With the Service all of them go.
+    shop.place(double);
+    shop.settle().await;
+    shop.delete().await.good();
+    assert_eq!(shop.all(), []);
+}
