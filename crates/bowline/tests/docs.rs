@@ -80,6 +80,7 @@ fn the_page_of_exoscale_is_what_its_tables_say() {
         bowline_exoscale::annotations::PREFIX,
         bowline_exoscale::annotations::OWNED_SERVICES,
     );
+    let record = bowline_exoscale::RECORD;
     let (few, most) = (bowline_exoscale::FEW, bowline_exoscale::CONFIRMATIONS);
     let age = bowline_exoscale::LIST_AGE.as_secs();
     compare(
@@ -105,10 +106,13 @@ fn the_page_of_exoscale_is_what_its_tables_say() {
              allowed is told in events `InvalidLoadBalancerConfig`, and nothing is changed until it is put\n\
              right.\n\n\
              {annotations}\n\
-             `bowline.dev/take-over: <id>` says that the load balancer with that id is this Service's,\n\
-             whatever its name and labels say.\n\n\
-             `{remembered}` is written by the manager: the ids of services of\n\
-             load balancers that are this Service's although their names do not begin with its uid.\n"
+             `bowline.dev/take-over: <id>` asks for the load balancer with that id. Its owner must hand it\n\
+             over (`bowline.dev/hand-over: <namespace>/<name>` on the owning Service), or the operator must\n\
+             allow adoption in the namespace (`loadBalancers.adoption`).\n\n\
+             The condition `{record}` in the Service's status records what\n\
+             annotations cannot prove: load balancers of others that the Service is attached to, owned NLB\n\
+             services whose names do not begin with its uid, and which descriptions annotations have set.\n\
+             `{remembered}`, which earlier versions wrote, is emptied.\n"
         ),
     );
 }

@@ -20,7 +20,7 @@ pub const PREFIX: &str = "service.beta.kubernetes.io/exoscale-loadbalancer-";
 /// The original's command line; the first is the default of managers, though not of a bench's.
 pub const FLAGS: [&str; 2] = ["--leader-elect=true", "--allow-untagged-cloud"];
 /// Where the cloud listens in the pipes.
-const PLACE: &str = "exoscale.sim";
+const PLACE: &str = "exoscale.localhost";
 /// Who the manager is: the service account of the original's manifest.
 const ACCOUNT: &str = "cloud-controller-manager";
 

@@ -80,7 +80,7 @@ impl<'a> Called<'a> {
 
     /// Where it is on the network.
     pub(crate) fn host(&self) -> String {
-        let own = self.name.map(|name| format!("{name}.sim"));
+        let own = self.name.map(|name| format!("{name}.localhost"));
         own.unwrap_or_else(|| self.place.to_owned())
     }
 

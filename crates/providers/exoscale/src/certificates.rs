@@ -2,20 +2,24 @@
 //!
 //! A kubelet may ask before it has a Node, so a Node is not needed. Where there is one that names its
 //! instance, that one alone counts; else any instance of the node's name, since names are not unique.
+//! Addresses of private networks are in no instance: a managed network knows to whom it has leased those of its range.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use bowline_core::{
-    ApprovalRules, BoxFuture, Fault, Finding, MachineAnswer, MachineIdentity, Node, NodePart,
-    ServingCertificates, Words,
+    ApprovalRules, BoxFuture, CloudError, CloudErrorKind, Fault, Finding, MachineAnswer,
+    MachineIdentity, Node, NodePart, ServingCertificates, Words,
 };
 use uuid::Uuid;
 
-use crate::api::{Instance, InstanceState};
+use crate::api::{Instance, InstanceState, PrivateNetwork};
 use crate::id::instance_id;
 use crate::instances::Machines;
+
+/// Private networks that one question reads. An instance is in a few; several of one name do not have many more.
+const MOST_NETWORKS: usize = 64;
 
 /// Says which addresses the instances of one zone have.
 pub(crate) struct Certificates {
@@ -55,8 +59,8 @@ impl ServingCertificates for Certificates {
         node: Option<&'a Node>,
     ) -> BoxFuture<'a, MachineAnswer> {
         Box::pin(async move {
-            match self.machines.all().await {
-                Ok(instances) => answer(name, node, &instances),
+            match self.answer(name, node).await {
+                Ok(answer) => answer,
                 Err(error) => MachineAnswer::CannotTell(error),
             }
         })
@@ -82,8 +86,54 @@ impl ServingCertificates for Certificates {
     }
 }
 
+impl Certificates {
+    async fn answer(&self, name: &str, node: Option<&Node>) -> Result<MachineAnswer, CloudError> {
+        let all = self.machines.all().await?;
+        let meant = meant(name, node, &all);
+        let told = told(node);
+        let networks = meant
+            .iter()
+            .flat_map(|it| it.private_networks.iter().flatten());
+        let networks: BTreeSet<Uuid> = networks.copied().filter(|_| !told.is_empty()).collect();
+        if networks.len() > MOST_NETWORKS {
+            let message = format!(
+                "instances of node {name} are in {} private networks, and {MOST_NETWORKS} are read at most",
+                networks.len()
+            );
+            return Err(CloudError::new(CloudErrorKind::Invalid, message));
+        }
+        let mut known = BTreeMap::new();
+        for id in networks {
+            if let Some(network) = self.machines.private_network(id).await? {
+                known.insert(id, network);
+            }
+        }
+        let said = self.machines.said_addresses(name, node);
+        let machines: Vec<MachineIdentity> = meant
+            .into_iter()
+            .map(|it| {
+                let mut addresses = addresses(it, &told, &all, &known);
+                addresses.extend(&said);
+                MachineIdentity {
+                    addresses,
+                    names: Vec::new(),
+                }
+            })
+            .collect();
+        Ok(if machines.is_empty() {
+            MachineAnswer::Unknown
+        } else {
+            MachineAnswer::Machines(machines)
+        })
+    }
+}
+
 /// The instances that may be the node's.
-fn answer(name: &str, node: Option<&Node>, all: &BTreeMap<Uuid, Instance>) -> MachineAnswer {
+fn meant<'a>(
+    name: &str,
+    node: Option<&Node>,
+    all: &'a BTreeMap<Uuid, Instance>,
+) -> Vec<&'a Instance> {
     let id = node.and_then(|it| it.provider_id.as_deref());
     let is_meant = |it: &&Instance| match id {
         Some(id) => instance_id(id) == Some(it.id),
@@ -93,39 +143,43 @@ fn answer(name: &str, node: Option<&Node>, all: &BTreeMap<Uuid, Instance>) -> Ma
             .is_some_and(|it| it.eq_ignore_ascii_case(name)),
     };
     let there = all.values().filter(|it| is_there(it));
-    let machines: Vec<MachineIdentity> = there
-        .filter(is_meant)
-        .map(|it| MachineIdentity {
-            addresses: addresses(it, node, all),
-            names: Vec::new(),
-        })
-        .collect();
-    if machines.is_empty() {
-        MachineAnswer::Unknown
-    } else {
-        MachineAnswer::Machines(machines)
-    }
+    there.filter(is_meant).collect()
+}
+
+/// The addresses that the kubelet was told, by its own word.
+fn told(node: Option<&Node>) -> Vec<IpAddr> {
+    let told = node.and_then(Node::provided_node_ip).unwrap_or_default();
+    let told = told.split(',').filter_map(|it| it.trim().parse().ok());
+    told.collect()
 }
 
 /// Public addresses, and what the kubelet was told if there is a private network to have it in.
 ///
-/// The kubelet writes that annotation itself, so what is another instance's public address does not
-/// become its own by it.
+/// The kubelet writes that annotation itself, so what is another instance's public address does not become its own by
+/// it, and what a managed private network gives out is its own only if the network says so. Of the rest the cloud knows
+/// nothing: what other Nodes show decides.
 fn addresses(
     instance: &Instance,
-    node: Option<&Node>,
+    told: &[IpAddr],
     all: &BTreeMap<Uuid, Instance>,
+    networks: &BTreeMap<Uuid, PrivateNetwork>,
 ) -> Vec<IpAddr> {
     let mut addresses = public(instance);
-    let told = node.and_then(Node::provided_node_ip);
-    if let Some(told) = told.filter(|_| !instance.private_networks.is_empty()) {
-        let is_anothers = |address: &IpAddr| {
-            let mut others = all.values().filter(|it| it.id != instance.id);
-            others.any(|it| public(it).contains(address))
-        };
-        let told = told.split(',').filter_map(|it| it.trim().parse().ok());
-        addresses.extend(told.filter(|it| !is_anothers(it)));
+    if instance.private_networks.is_empty() {
+        return addresses;
     }
+    let is_anothers = |address: &IpAddr| {
+        let mut others = all.values().filter(|it| it.id != instance.id);
+        others.any(|it| public(it).contains(address))
+    };
+    let own = instance.private_networks.iter().flatten();
+    let own: Vec<&PrivateNetwork> = own.filter_map(|id| networks.get(id)).collect();
+    let is_leased = |address: &IpAddr| {
+        let mut giving = own.iter().filter(|it| it.gives_out(*address)).peekable();
+        giving.peek().is_none() || giving.any(|it| it.has_leased(*address, instance.id))
+    };
+    let told = told.iter().filter(|it| !is_anothers(it) && is_leased(it));
+    addresses.extend(told);
     addresses
 }
 

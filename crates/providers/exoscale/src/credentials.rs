@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  read the file ─▶ new pair? ─▶ try it: GET zone, then GET instance ─┬─ accepted ─▶ in use
-//!    ▲ every 5 s                                                      ├─ refused ──▶ keep the old one
+//!    ▲ every second                                                   ├─ refused ──▶ keep the old one
 //!    └────────────────────────────────────────────────────────────────┴─ undecided ─▶ try again
 //! ```
 //!
@@ -26,9 +26,11 @@ use tracing::{error, info, warn};
 
 pub use crate::api::KeyPair;
 
-/// How often the file is read. Reading by its name covers renamed files, turned links (mounted
-/// Secrets) and relative paths alike, and misses no event.
-pub const CREDENTIALS_POLL: Duration = Duration::from_secs(5);
+/// How often the file is read: a few hundred bytes, from memory. Reading by its name covers renamed files, turned links
+/// (mounted Secrets) and relative paths alike, and misses no event. What is new in it is tried at once.
+pub const CREDENTIALS_POLL: Duration = Duration::from_secs(1);
+/// The wait before a pair is tried for the second time; each further one is twice as long.
+const FIRST_WAIT: Duration = Duration::from_secs(10);
 /// The file is a few hundred bytes long.
 const LONGEST_FILE: usize = 64 * 1024;
 /// How long the first look at the file may hold up the start; it goes on after that all the same.
@@ -164,7 +166,7 @@ impl Decisions {
             Verdict::Undecided(_) => LONGEST_UNDECIDED,
         };
         let doublings = trials.min(16);
-        let wait = CREDENTIALS_POLL.saturating_mul(1 << doublings).min(longest);
+        let wait = FIRST_WAIT.saturating_mul(1 << doublings).min(longest);
         let news = said.as_ref() != Some(verdict);
         self.trial = Some(Trial {
             pair: pair.clone(),

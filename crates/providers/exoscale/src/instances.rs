@@ -24,6 +24,7 @@ mod question;
 mod types;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -35,7 +36,7 @@ use tokio::time::Instant;
 use tracing::warn;
 use uuid::Uuid;
 
-use crate::api::{Api, Instance, InstanceState};
+use crate::api::{Api, Instance, InstanceState, PrivateNetwork};
 use crate::config::InstanceConfig;
 use answer::{Knowledge, Reading};
 use permission::Permission;
@@ -121,6 +122,30 @@ impl Machines {
         let now = Instant::now();
         let oldest = now.checked_sub(LIST_AGE).unwrap_or(now);
         Ok(self.list(oldest).await?.instances)
+    }
+
+    /// A private network; none if there is none of that id, or if the role does not allow to read it, as the original's
+    /// does not.
+    pub(crate) async fn private_network(
+        &self,
+        id: Uuid,
+    ) -> Result<Option<PrivateNetwork>, CloudError> {
+        match self.api.private_network(id).await {
+            Ok(network) => Ok(Some(network)),
+            Err(error) => match error.kind() {
+                CloudErrorKind::NotFound | CloudErrorKind::Denied => Ok(None),
+                _ => Err(error),
+            },
+        }
+    }
+
+    /// The addresses that the operator gives to an instance's node, instead of what the cloud knows.
+    pub(crate) fn said_addresses(&self, name: &str, node: Option<&Node>) -> Vec<IpAddr> {
+        let id = node.and_then(|it| it.provider_id.as_deref());
+        let said = self.config.overrides.find(name, id);
+        let addresses = said.filter(|it| !it.external).map(|it| &it.addresses);
+        let addresses = addresses.into_iter().flatten();
+        addresses.filter_map(|it| it.address.parse().ok()).collect()
     }
 
     async fn answers(&self, nodes: &[Arc<Node>]) -> Vec<Lookup> {

@@ -73,6 +73,7 @@ use credentials::CredentialsFile;
 use instances::Machines;
 use zone::Machine;
 
+pub use balancer::record::RECORD;
 pub use balancer::settings::table as annotations;
 pub use config::{Config, ConfigErrors};
 pub use credentials::{CREDENTIALS_POLL, KeyPair};

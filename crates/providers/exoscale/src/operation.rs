@@ -21,24 +21,25 @@ pub(crate) const LIMIT: Duration = Duration::from_secs(600);
 /// So many looks in a row may fail, whatever the error: the official clients' patience, and enough
 /// for a change of credentials.
 pub(crate) const FAILED_LOOKS: u32 = 5;
-/// The vendor's cadence begins here; before, looks come sooner, as most operations take seconds.
+/// Up to here it is looked at every second: most operations take a few seconds, and the original's looks every three
+/// seconds are not to find out sooner.
+const SOON: Duration = Duration::from_secs(6);
+/// The vendor's cadence begins here; before, looks come sooner.
 const VENDORS_CADENCE: Duration = Duration::from_secs(30);
 
 /// How long to wait before the next look, given the time since the start; none when it is over.
 ///
-/// After 0.5 s, 1 s and 2 s, then every 3 s. From 30 s on as the vendor's clients do it: 3 s, rising
+/// Every second up to 6 s, then every 3 s. From 30 s on as the vendor's clients do it: 3 s, rising
 /// to 60 s at 15 minutes. The last look comes at the limit.
 pub(crate) fn next_look(elapsed: Duration) -> Option<Duration> {
     let left = LIMIT.checked_sub(elapsed).filter(|left| !left.is_zero())?;
-    let wait = match elapsed.as_millis() {
-        0..500 => Duration::from_millis(500),
-        500..1_500 => Duration::from_secs(1),
-        1_500..3_500 => Duration::from_secs(2),
-        _ if elapsed < VENDORS_CADENCE => Duration::from_secs(3),
-        _ => {
-            let since = elapsed.as_secs() - VENDORS_CADENCE.as_secs();
-            Duration::from_secs((3 + since * 57 / 870).min(60))
-        }
+    let wait = if elapsed < SOON {
+        Duration::from_secs(1)
+    } else if elapsed < VENDORS_CADENCE {
+        Duration::from_secs(3)
+    } else {
+        let since = elapsed.as_secs() - VENDORS_CADENCE.as_secs();
+        Duration::from_secs((3 + since * 57 / 870).min(60))
     };
     Some(wait.min(left))
 }

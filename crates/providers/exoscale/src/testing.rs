@@ -23,8 +23,8 @@ use tracing_subscriber::fmt::MakeWriter;
 use crate::{KeyPair, Surroundings};
 
 /// Where it listens.
-pub(crate) const AUTHORITY: &str = "api.sim:80";
-pub(crate) const ENDPOINT: &str = "http://api.sim/v2";
+pub(crate) const AUTHORITY: &str = "api.localhost:80";
+pub(crate) const ENDPOINT: &str = "http://api.localhost/v2";
 
 /// What the API knows.
 #[derive(Default)]

@@ -76,7 +76,7 @@ async fn exoscale_case_13_pre_production_lists_its_zones() {
     let stage = Stage::new();
     let authority = "ppapi-ch-gva-2.exoscale.com:443";
     let _server = Server::builder(&stage.world, stage.desk.clone()).pipe(authority);
-    let zones = json!([{"name": "ch-gva-2", "api-endpoint": "http://api.sim/v2"}]);
+    let zones = json!([{"name": "ch-gva-2", "api-endpoint": "http://api.localhost/v2"}]);
     stage.desk.set_zones(zones);
     let config = config(&[&KEYED[..], &[("EXOSCALE_API_ENVIRONMENT", "ppapi")]].concat());
     build(&config, stage.surroundings()).await.unwrap();
@@ -253,7 +253,7 @@ async fn a_trace_shows_calls_and_no_credentials() {
         Api::new(http).create_load_balancer(&body).await.unwrap();
         let text = log.text();
         for part in [
-            "http://api.sim/v2/load-balancer",
+            "http://api.localhost/v2/load-balancer",
             "k8s-x",
             "success",
             "bowline/",

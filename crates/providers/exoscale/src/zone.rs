@@ -14,6 +14,7 @@ use http::HeaderValue;
 use http::header::ACCEPT;
 use thiserror::Error;
 use tokio::time::timeout;
+use url::Host;
 
 use crate::api::{Api, Listing, Zone};
 use crate::config::{Config, Endpoint};
@@ -75,6 +76,15 @@ pub enum ZoneError {
         zone: String,
         /// Why.
         source: BaseUrlError,
+    },
+    /// The endpoint of the zone is not encrypted: requests to it, and what they are signed with, could be read.
+    #[error(
+        "could not create Exoscale client: the list of zones gives zone {zone:?} an endpoint that is not https, which is \
+         used only if the configured endpoint is http on loopback"
+    )]
+    Plain {
+        /// The zone.
+        zone: String,
     },
 }
 
@@ -192,18 +202,40 @@ pub(crate) async fn endpoint(
     zone: &str,
     client: impl FnOnce(BaseUrl) -> HttpClient,
 ) -> Result<BaseUrl, ZoneError> {
-    let text = match configured {
-        Endpoint::OfZone { environment } => format!("https://{environment}-{zone}.exoscale.com/v2"),
+    let (text, may_be_plain) = match configured {
+        Endpoint::OfZone { environment } => {
+            let text = format!("https://{environment}-{zone}.exoscale.com/v2");
+            (text, false)
+        }
         Endpoint::Listing(url) => {
             let api = Api::new(client(url.clone()));
             let zones = api.zones().await.map_err(ZoneError::List)?;
-            listed(&zones, zone)?
+            (listed(&zones, zone)?, is_plain_loopback(url))
         }
     };
-    BaseUrl::parse(&text).map_err(|source| ZoneError::Endpoint {
+    let base = BaseUrl::parse(&text).map_err(|source| ZoneError::Endpoint {
         zone: zone.to_owned(),
         source,
-    })
+    })?;
+    if base.url().scheme() == "https" || may_be_plain {
+        Ok(base)
+    } else {
+        Err(ZoneError::Plain {
+            zone: zone.to_owned(),
+        })
+    }
+}
+
+/// Whether that is an API of this very machine without TLS: a simulator or a tunnel, whose zones may be so as well.
+fn is_plain_loopback(configured: &BaseUrl) -> bool {
+    let url = configured.url();
+    let is_here = match url.host() {
+        Some(Host::Ipv4(address)) => address.is_loopback(),
+        Some(Host::Ipv6(address)) => address.is_loopback(),
+        Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
+        None => false,
+    };
+    url.scheme() == "http" && is_here
 }
 
 /// The endpoint of the one zone of that name (or with that endpoint).

@@ -140,6 +140,27 @@ impl Exoscale {
         })
     }
 
+    /// Leases an address of a private network (by id or name) to an instance.
+    pub fn lease(
+        &self,
+        network: &str,
+        machine: &str,
+        address: Ipv4Addr,
+    ) -> Result<(), HandleError> {
+        let found = self.with(|cloud| cloud.find(machine, Sort::Instance));
+        let (_, instance) = found.ok_or_else(|| HandleError {
+            task: "lease an address to",
+            object: format!("the instance {machine:?}"),
+            reason: "there is no such instance".to_owned(),
+        })?;
+        self.change("lease an address of", Sort::Network, network, |zone, id| {
+            let network = zone.networks.get_mut(id)?;
+            network.leases.retain(|it| it.0 != address);
+            network.leases.push((address, instance));
+            Some(())
+        })
+    }
+
     /// Puts an instance into a pool (by id or name), or out of any.
     pub fn set_pool_of(&self, machine: &str, pool: Option<&str>) -> Result<(), HandleError> {
         let pool = match pool {

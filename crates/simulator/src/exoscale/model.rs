@@ -188,6 +188,8 @@ pub(super) struct Network {
     pub(super) start: Option<Ipv4Addr>,
     pub(super) end: Option<Ipv4Addr>,
     pub(super) netmask: Option<Ipv4Addr>,
+    /// Addresses that instances have, by the id of the instance.
+    pub(super) leases: Vec<(Ipv4Addr, String)>,
 }
 
 /// One zone: what is in it is nowhere else.

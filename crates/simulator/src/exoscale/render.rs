@@ -215,7 +215,10 @@ impl View<'_> {
     }
 
     pub(super) fn network(&self, network: &Network) -> Value {
-        let mut shown = json!({ "id": network.id, "name": network.name, "leases": [] });
+        let leases = network.leases.iter();
+        let leases = leases.map(|(ip, instance)| json!({ "ip": ip, "instance-id": instance }));
+        let leases: Vec<Value> = leases.collect();
+        let mut shown = json!({ "id": network.id, "name": network.name, "leases": leases });
         for (name, value) in [
             ("start-ip", network.start),
             ("end-ip", network.end),

@@ -94,6 +94,7 @@ impl Exoscale {
                 start: spec.start_ip,
                 end: spec.end_ip,
                 netmask: spec.netmask,
+                leases: Vec::new(),
             };
             let zone = cloud.zones.get_mut(&zone).ok_or("there is no such zone")?;
             zone.networks.insert(&id, network);

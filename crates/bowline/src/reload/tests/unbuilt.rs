@@ -44,7 +44,7 @@ impl Scenery {
 
     fn begin_to_answer(&mut self) {
         let server = Server::builder(&self.world, self.exoscale.clone()).named("exo");
-        self.servers.push(server.pipe("exo.sim:80"));
+        self.servers.push(server.pipe("exo.localhost:80"));
     }
 
     fn text(&self, more: &str) -> String {
@@ -53,7 +53,7 @@ impl Scenery {
             "clouds:\n- name: a\n  provider: cloudscale\n  nodeSelector: site=a\n  settings:\n    \
              accessToken: {{file: {folder}/token}}\n    apiUrl: http://a.sim/\n\
              - name: exo\n  provider: exoscale\n  nodeSelector: site=exo\n  settings:\n    global:\n      \
-             zone: {DEFAULT_ZONE}\n      apiEndpoint: http://exo.sim/v2\n      apiKey: {DEFAULT_KEY}\n      \
+             zone: {DEFAULT_ZONE}\n      apiEndpoint: http://exo.localhost/v2\n      apiKey: {DEFAULT_KEY}\n      \
              apiSecret: {{file: {folder}/secret}}\n{more}services: {{defaultCloud: a}}\n"
         )
     }
@@ -232,7 +232,7 @@ async fn settings_that_are_wrong_end_the_start() {
             "a (cloudscale)",
         ),
         (
-            scenery.text("").replace("http://exo.sim/v2", "'%'"),
+            scenery.text("").replace("http://exo.localhost/v2", "'%'"),
             "exo (exoscale)",
         ),
         (scenery.text(&triton), "t (triton)"),

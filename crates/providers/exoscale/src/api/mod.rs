@@ -10,6 +10,7 @@ mod instance_type;
 mod load_balancer;
 mod load_balancer_service;
 mod operation;
+mod private_network;
 mod resource;
 mod signature;
 mod sks;
@@ -34,6 +35,7 @@ pub(crate) use load_balancer_service::{
     HealthCheck, LoadBalancerService, NewService, Reference, ServiceChange, ServiceState,
 };
 pub(crate) use operation::{Operation, OperationReference, OperationState};
+pub(crate) use private_network::PrivateNetwork;
 pub(crate) use resource::Listing;
 pub use signature::KeyPair;
 pub(crate) use sks::SksCluster;

@@ -5,22 +5,24 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use bowline_core::{CloudError, CloudErrorKind, Draft, DraftError, Notice, Problem, Wish};
+use bowline_core::{ADOPTED_MARK, Draft, DraftError, Notice, Problem, Verb, Wish};
 use futures::try_join;
 use uuid::Uuid;
 
 use super::LoadBalancers;
 use super::desire::{WantedService, desire};
 use super::execute::Hands;
-use super::find::{Doomed, Found, family};
+use super::find::{Doomed, Found, Knowledge};
 use super::inventory;
 use super::observe::readable;
-use super::ownership::Whose;
-use super::plan::{self, Managed, Sketch, Wanted};
-use super::pool::Target;
+use super::ownership::{Family, Whose};
+use super::plan::{self, Action, Managed, Sketch, Wanted};
+use super::pool::{Sight, Target};
 use super::publish::{Known, Publisher};
+use super::record::Record;
+use super::remarks;
 use super::settings::table::{ID, OWNED_SERVICES};
-use super::settings::{self, Fault, Settings};
+use super::settings::{self, External, Fault, Settings};
 use crate::api::{LoadBalancer, LoadBalancerState};
 
 /// When to look again at a load balancer that the cloud is at work on.
@@ -33,16 +35,17 @@ impl LoadBalancers {
         let mut desire = desire(service, &settings, self.local_check);
         faults.append(&mut desire.faults);
         let mut notices = settings::unknown_keys(service);
+        notices.extend(settings::external_notice(service));
         notices.append(&mut desire.notices);
         if !faults.is_empty() {
             let mut refusal = self.refusal(wish, faults, notices, None);
             refusal.plan.unread = true;
             return Ok(refusal);
         }
-        let (target, found) = try_join!(
-            self.pools.resolve(&settings.pool, &wish.nodes),
-            self.find(wish, &settings)
-        )?;
+        let mut known = Knowledge::new(wish);
+        let target = self.pools.resolve(&settings.pool, &wish.nodes);
+        let target = async { target.await.map_err(DraftError::from) };
+        let (target, found) = try_join!(target, self.find(&mut known, &settings))?;
         let (target, mut found) = match (target, found) {
             (Ok(target), Ok(found)) => (target, found),
             (target, found) => {
@@ -56,27 +59,57 @@ impl LoadBalancers {
             }
         };
         notices.append(&mut found.notices);
-        let mut draft = self.plan_found(wish, &settings, &desire.services, target, &found)?;
+        let seen = found.balancer.iter().chain(&found.left);
+        for there in seen.chain(&found.handed_away) {
+            readable(there)?;
+            self.know_services(&mut known, there, true).await?;
+        }
+        let mut draft = self.plan_found(&known, &settings, &desire.services, target, &found)?;
+        let adds = |draft: &Draft| draft.plan.steps.iter().any(|it| it.verb == Verb::Create);
+        if adds(&draft) {
+            match self.pools.look_at(target.pool, wish).await? {
+                Some(Sight::Missing) => {
+                    let fault = remarks::no_such_pool(target.pool);
+                    return Ok(self.refusal(wish, vec![fault], notices, None));
+                }
+                Some(Sight::WithoutNodes) => {
+                    notices.push(remarks::pool_without_nodes(target.pool));
+                }
+                Some(Sight::HasNodes) | None => {}
+            }
+        }
         notices.append(&mut draft.plan.notices);
         draft.plan.notices = notices;
         Ok(draft)
     }
 
+    /// Makes sure that it can be said of every service of that load balancer whose it is.
+    async fn know_services(
+        &self,
+        known: &mut Knowledge<'_>,
+        there: &LoadBalancer,
+        by_ports: bool,
+    ) -> Result<(), DraftError> {
+        for service in &there.services.items {
+            let judge = |it: Family<'_>| it.judge(service).map(|_| ());
+            self.decide(known, by_ports, judge).await?;
+        }
+        Ok(())
+    }
+
     /// The plan, once everything is known.
     fn plan_found(
         &self,
-        wish: &Wish,
+        known: &Knowledge<'_>,
         settings: &Settings,
         services: &[WantedService],
         target: Target,
         found: &Found,
     ) -> Result<Draft, DraftError> {
-        let family = family(wish);
-        let managed = Managed {
-            name: settings.balancer_name(&wish.service),
-            description: settings.description.clone(),
-            labels: family.labels(),
-        };
+        let family = known.family(true);
+        let wish = family.wish;
+        let mut managed = managed(family, settings, found);
+        managed.mark_first &= !self.shared.labels_refused.load(Ordering::Relaxed);
         let wanted = Wanted {
             family,
             managed: found.manages.then_some(&managed),
@@ -87,7 +120,6 @@ impl LoadBalancers {
         let mut sketch = match &found.balancer {
             None => plan::build(&wanted, &managed),
             Some(there) => {
-                readable(there)?;
                 let sketch = plan::reconcile(&wanted, there);
                 let busy = !sketch.actions.is_empty() && plan::is_unsettled(&wanted, there);
                 if busy || there.state == LoadBalancerState::Deleting {
@@ -97,28 +129,26 @@ impl LoadBalancers {
             }
         };
         for left in &found.left {
-            readable(left)?;
-            plan::remove(&mut sketch, family, left, true, &[]);
+            plan::remove(&mut sketch, known.family(false), left, true);
+        }
+        if let Some(handed_away) = &found.handed_away {
+            plan::remove(&mut sketch, known.family(false), handed_away, false);
         }
         let seen = found.balancer.iter().chain(&found.left);
         sketch.plan.found = seen.flat_map(inventory::found).collect();
         if sketch.plan.problems.is_empty() {
             sketch.plan.wanted = inventory::wanted(wanted.managed, services, target.pool);
         }
-        let remembered = found.balancer.as_ref().map(|it| remembered(&wanted, it));
         let publisher = Publisher::Present {
             before: wish.service.ingress.clone(),
             pool: target.found_out.then_some(target.pool),
-            remembers: wish.service.annotation(OWNED_SERVICES).is_some(),
         };
-        let known = found.balancer.as_ref().map(Known::from);
-        Ok(self.draft_of(
-            wish,
-            sketch,
-            known,
-            remembered.unwrap_or_default(),
-            publisher,
-        ))
+        let record = record(&wanted, found, &sketch);
+        let balancer = found.balancer.as_ref().map(Known::from);
+        let mut draft = self.draft_of(wish, sketch, balancer, record, publisher);
+        let mut seen = found.balancer.iter().chain(&found.left);
+        draft.proves_account = seen.any(|it| family.is_own(it));
+        Ok(draft)
     }
 
     /// Nothing is done while a person has to put something right.
@@ -135,9 +165,9 @@ impl LoadBalancers {
         let publisher = Publisher::Present {
             before: wish.service.ingress.clone(),
             pool: target.filter(|it| it.found_out).map(|it| it.pool),
-            remembers: false,
         };
-        self.draft_of(wish, sketch, None, BTreeSet::new(), publisher)
+        let record = Record::of(&wish.service);
+        self.draft_of(wish, sketch, None, record, publisher)
     }
 
     fn draft_of(
@@ -145,46 +175,95 @@ impl LoadBalancers {
         wish: &Wish,
         sketch: Sketch,
         balancer: Option<Known>,
-        remembered: BTreeSet<Uuid>,
+        record: Record,
         publisher: Publisher,
     ) -> Draft {
         let shared = Arc::clone(&self.shared);
-        let hands = Hands::new(shared, wish, &sketch, balancer, remembered, publisher);
+        let hands = Hands::new(shared, wish, &sketch, balancer, record, publisher);
         Draft::new(sketch.plan, Box::new(hands))
     }
 
     pub(super) async fn plan_absent(&self, wish: &Wish) -> Result<Draft, DraftError> {
         let (settings, _) = Settings::read(&wish.service);
-        let family = family(wish);
-        let entrances = plan::entrances(&wish.service);
+        let mut known = Knowledge::new(wish);
         let mut sketch = Sketch::default();
         let mut withdrawn = BTreeSet::from([OWNED_SERVICES.to_owned()]);
-        if !settings.external {
+        if settings.external == External::No {
             withdrawn.insert(ID.key.to_owned());
         }
-        for doomed in self.doomed(wish, &settings).await? {
+        let mut proves_account = false;
+        for doomed in self.doomed(&mut known, &settings).await? {
             let Doomed {
                 balancer: there,
                 manages,
                 by_ports,
             } = &doomed;
             readable(there)?;
+            self.know_services(&mut known, there, *by_ports).await?;
+            let family = known.family(*by_ports);
+            proves_account |= family.is_own(there);
             if there.state != LoadBalancerState::Deleting && plan::is_at_work(family, there) {
                 return Err(unsettled(there));
             }
-            let entrances: &[_] = if *by_ports { &entrances } else { &[] };
-            if plan::is_in_doubt(family, there, entrances) {
-                return Err(in_doubt(there).into());
-            }
-            plan::remove(&mut sketch, family, there, *manages, entrances);
+            plan::remove(&mut sketch, family, there, *manages);
             sketch.plan.found.extend(inventory::found(there));
             if settings.id == Some(there.id) && !manages {
                 withdrawn.remove(ID.key);
             }
         }
         let publisher = Publisher::Farewell(withdrawn);
-        Ok(self.draft_of(wish, sketch, None, BTreeSet::new(), publisher))
+        let mut draft = self.draft_of(wish, sketch, None, known.record.clone(), publisher);
+        draft.proves_account = proves_account;
+        Ok(draft)
     }
+}
+
+/// What a load balancer of the Service's is to be.
+fn managed(family: Family<'_>, settings: &Settings, found: &Found) -> Managed {
+    let mut labels = family.labels();
+    let mut name = settings.balancer_name(&family.wish.service);
+    if found.is_adopted {
+        labels.insert(ADOPTED_MARK.to_owned(), "true".to_owned());
+        // Somebody gave it a name; only a Service that says another one changes it.
+        let there = found.balancer.as_ref().filter(|_| settings.name.is_none());
+        name = there.map_or(name, |it| it.name.clone());
+    }
+    Managed {
+        name,
+        description: settings.description.clone(),
+        labels,
+        mark_first: found.mark_first,
+    }
+}
+
+/// What is to be remembered before the first step.
+fn record(wanted: &Wanted<'_>, found: &Found, sketch: &Sketch) -> Record {
+    let mut record = wanted.family.record.clone();
+    let there = found.balancer.as_ref();
+    record.services = there.map(|it| remembered(wanted, it)).unwrap_or_default();
+    // Before their names cease to say it.
+    record
+        .services
+        .extend(sketch.actions.iter().filter_map(|it| match it {
+            Action::ChangeService { id, change } => {
+                let name = change.name.as_deref()?;
+                wanted.family.nameless([(name, *id)]).into_iter().next()
+            }
+            _ => None,
+        }));
+    let does = |wanted: fn(&Action) -> bool| sketch.actions.iter().any(wanted);
+    let described = wanted.managed.is_some_and(|it| !it.description.is_empty());
+    record.describes_balancer =
+        described || record.describes_balancer && does(|it| matches!(it, Action::ResetDescription));
+    let described = wanted.services.iter().any(|it| !it.description.is_empty());
+    record.describes_services = described
+        || record.describes_services && does(|it| matches!(it, Action::ResetServiceDescription(_)));
+    // Somebody's consent ends it, as soon as the mark says so.
+    let is_marked = |it: &&LoadBalancer| wanted.family.is_marked(it);
+    if let Some(ours) = there.filter(|_| found.manages).filter(is_marked) {
+        record.attached.remove(&ours.id);
+    }
+    record
 }
 
 /// The services that are the Service's although their names do not say so.
@@ -196,21 +275,14 @@ fn remembered(wanted: &Wanted<'_>, there: &LoadBalancer) -> BTreeSet<Uuid> {
             .any(|it| plan::is_at(service, &it.entrance) && it.name == service.name);
         match wanted.family.whose(service) {
             Whose::Ours => true,
-            Whose::Foreign => named_so,
-            Whose::Another(_) | Whose::Unclear => false,
+            // It has taken its place.
+            Whose::LeftOver => named_so,
+            Whose::Foreign => named_so && wanted.family.may_replace(),
+            Whose::Another(_) => false,
         }
     });
     let ours = ours.map(|it| (it.name.as_str(), it.id));
     wanted.family.nameless(ours)
-}
-
-/// What is not known to be nobody's must not be left behind, and must not go either.
-fn in_doubt(there: &LoadBalancer) -> CloudError {
-    let message = format!(
-        "load balancer {:?} ({}) has a service at a port of this Service that may be that of one that cannot be read",
-        there.name, there.id
-    );
-    CloudError::new(CloudErrorKind::Conflict, message)
 }
 
 fn unsettled(there: &LoadBalancer) -> DraftError {

@@ -2,10 +2,15 @@
 
 use std::sync::Arc;
 
-use bowline_core::{Protocol, Service, ServiceKey, ServicePort, TrafficPolicy};
+use std::collections::BTreeSet;
+
+use bowline_core::{
+    AccountState, Census, Goal, Protocol, Service, ServiceKey, ServicePort, TrafficPolicy, Wish,
+};
 use serde_json::{Value, json};
 
 use super::ownership::Family;
+use super::record::Record;
 use super::settings::table::PREFIX;
 use crate::api::{LoadBalancer, LoadBalancerService};
 
@@ -97,12 +102,48 @@ pub(super) fn balancer(name: &str, labels: &Value, services: &[Value]) -> LoadBa
     serde_json::from_value(value).unwrap()
 }
 
-/// The Service among these.
-pub(super) fn family<'a>(service: &'a Service, all: &'a [Arc<Service>]) -> Family<'a> {
-    Family {
-        service,
-        all,
+/// What the Service wants, among these, in cluster `blue` with the uid `blue-uid`.
+pub(super) fn wish(service: &Service, all: &[Arc<Service>]) -> Wish {
+    Wish {
+        service: Arc::new(service.clone()),
+        goal: Goal::Present,
+        nodes: Vec::new(),
+        census: Census::default(),
+        all: Arc::new(all.to_vec()),
         all_known: true,
-        cluster_name: "blue",
+        cluster_name: "blue".into(),
+        has_ip_mode: true,
+        cluster_uid: Some("blue-uid".into()),
+        living: None,
+        rules: Arc::default(),
+        account: AccountState::Proven,
+        endpoints: None,
+    }
+}
+
+/// What is known about a Service: what is remembered, and which pools have nodes.
+pub(super) struct Around {
+    pub(super) wish: Wish,
+    pub(super) record: Record,
+    pub(super) pools: Option<BTreeSet<uuid::Uuid>>,
+}
+
+impl Around {
+    /// With nodes in pool P1.
+    pub(super) fn new(service: &Service, all: &[Arc<Service>]) -> Self {
+        Self {
+            wish: wish(service, all),
+            record: Record::of(service),
+            pools: Some([P1.parse().unwrap()].into()),
+        }
+    }
+
+    pub(super) fn family(&self) -> Family<'_> {
+        Family {
+            wish: &self.wish,
+            record: &self.record,
+            pools: self.pools.as_ref(),
+            by_ports: true,
+        }
     }
 }

@@ -4,7 +4,7 @@
 mod create;
 mod sight;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -21,7 +21,8 @@ use super::Shared;
 use super::ownership::Family;
 use super::plan::{Action, Sketch, cannot_reset};
 use super::publish::{Known, Publisher};
-use crate::api::Operation;
+use super::record::Record;
+use crate::api::{LoadBalancerChange, Operation};
 use crate::operation::{Waited, Waiting};
 
 /// When to ask again for the turn on a load balancer that another Service is changing.
@@ -42,7 +43,8 @@ pub(crate) struct Hands {
     /// The cloud takes no labels.
     unlabelled: bool,
     under_way: BTreeMap<StepId, UnderWay>,
-    remembered: BTreeSet<Uuid>,
+    /// What is to be remembered by now.
+    record: Record,
     publisher: Publisher,
 }
 
@@ -71,14 +73,13 @@ enum Started {
 }
 
 impl Hands {
-    /// `balancer` is the one that exists; `remembered` are services of it that are the Service's
-    /// although their names do not say so.
+    /// `balancer` is the one that exists; `record` is what is to be remembered before the first step.
     pub(crate) fn new(
         shared: Arc<Shared>,
         wish: &Wish,
         sketch: &Sketch,
         balancer: Option<Known>,
-        remembered: BTreeSet<Uuid>,
+        record: Record,
         publisher: Publisher,
     ) -> Self {
         let mut run = Run::new(sketch.plan.clone());
@@ -92,17 +93,17 @@ impl Hands {
             is_new: false,
             unlabelled: false,
             under_way: BTreeMap::new(),
-            remembered,
+            record,
             publisher,
         }
     }
 
     fn family(&self) -> Family<'_> {
         Family {
-            service: &self.wish.service,
-            all: &self.wish.all,
-            all_known: self.wish.all_known,
-            cluster_name: &self.wish.cluster_name,
+            wish: &self.wish,
+            record: &self.record,
+            pools: None,
+            by_ports: false,
         }
     }
 
@@ -200,7 +201,22 @@ impl Hands {
                 Ok(Outcome::Done)
             }
             Action::DeleteService { id, .. } => {
-                self.remembered.remove(id);
+                self.record.services.remove(id);
+                Ok(Outcome::Done)
+            }
+            Action::ResetDescription => {
+                self.record.describes_balancer = false;
+                Ok(Outcome::Done)
+            }
+            Action::ResetServiceDescription(_) => {
+                self.record.describes_services = false;
+                Ok(Outcome::Done)
+            }
+            // The mark says from now on whose it is.
+            Action::MarkBalancer(_) => {
+                if let Some(balancer) = &self.balancer {
+                    self.record.attached.remove(&balancer.id);
+                }
                 Ok(Outcome::Done)
             }
             _ => Ok(Outcome::Done),
@@ -210,8 +226,8 @@ impl Hands {
     /// Keeps the id of a service whose name does not say whose it is.
     fn remember(&mut self, name: &str, id: Uuid) {
         let nameless = self.family().nameless([(name, id)]);
-        self.remembered.remove(&id);
-        self.remembered.extend(nameless);
+        self.record.services.remove(&id);
+        self.record.services.extend(nameless);
     }
 
     /// Which load balancer a step changes.
@@ -230,6 +246,19 @@ impl Hands {
         let result = match action {
             Action::CreateBalancer(body) => return self.create(body).await,
             Action::AwaitAddress | Action::AwaitEnd(_) => return Ok(Started::Nothing),
+            Action::MarkBalancer(labels) => {
+                let change = LoadBalancerChange {
+                    labels: Some(labels.clone()),
+                    ..LoadBalancerChange::default()
+                };
+                match api.update_load_balancer(self.balancer_id()?, &change).await {
+                    Err(error) if is_refused(&error) => {
+                        self.shared.labels_refused.store(true, Ordering::Relaxed);
+                        return Ok(Started::Nothing);
+                    }
+                    result => result,
+                }
+            }
             Action::ChangeBalancer(change) => {
                 let id = self.balancer_id()?;
                 let mut change = change.clone();
@@ -313,8 +342,9 @@ impl Executor for Hands {
 
     fn publication(&self) -> Publication {
         let balancer = self.balancer.as_ref();
+        let service = &self.wish.service;
         self.publisher
-            .publication(balancer, &self.remembered, self.finished)
+            .publication(service, balancer, &self.record, self.finished)
     }
 }
 

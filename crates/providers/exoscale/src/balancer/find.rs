@@ -1,13 +1,47 @@
 //! Which load balancers are a Service's.
 
-use bowline_core::{CloudError, Notice, Wish};
+use std::collections::BTreeSet;
+
+use bowline_core::{
+    CloudError, DraftError, Notice, Standing, TAKE_OVER, Wish, consent, hands_over_to, not_ours,
+};
+use uuid::Uuid;
 
 use super::LoadBalancers;
 use super::observe::all_readable;
-use super::ownership::{Family, Whose, not_ours};
+use super::ownership::{By, Claim, Family, Lack, is_adopted, is_unmarked, shows};
+use super::record::{MOST_ATTACHED, Record};
 use super::remarks::{self, external_is_gone, external_named};
-use super::settings::{self, Fault, Settings};
+use super::settings::table::{ID, NAME};
+use super::settings::{self, External, Fault, Settings, default_name};
 use crate::api::LoadBalancer;
+
+/// What is known beside what the wish says; more is read when a decision lacks it.
+pub(super) struct Knowledge<'a> {
+    wish: &'a Wish,
+    pub(super) record: Record,
+    pools: Option<BTreeSet<Uuid>>,
+}
+
+impl<'a> Knowledge<'a> {
+    pub(super) fn new(wish: &'a Wish) -> Self {
+        Self {
+            wish,
+            record: Record::of(&wish.service),
+            pools: None,
+        }
+    }
+
+    /// The Service among others; `by_ports` as in [`Family`].
+    pub(super) fn family(&self, by_ports: bool) -> Family<'_> {
+        Family {
+            wish: self.wish,
+            record: &self.record,
+            pools: self.pools.as_ref(),
+            by_ports,
+        }
+    }
+}
 
 /// What was found for a Service that is to have a load balancer.
 #[derive(Default)]
@@ -15,82 +49,160 @@ pub(super) struct Found {
     pub(super) balancer: Option<LoadBalancer>,
     /// Whether the Service may do with it, or with one to be made, as it likes.
     pub(super) manages: bool,
+    /// Whether it is to be marked before anything else happens to it.
+    pub(super) mark_first: bool,
+    /// Whether no controller has made it.
+    pub(super) is_adopted: bool,
     /// Load balancers that were made for the Service and that it has left.
     pub(super) left: Vec<LoadBalancer>,
+    /// The one that the Service has given to another: only what it still has there goes.
+    pub(super) handed_away: Option<LoadBalancer>,
     pub(super) notices: Vec<Notice>,
 }
 
 impl Found {
-    fn managed(balancer: LoadBalancer, notice: Option<Notice>) -> Self {
+    fn managed(balancer: LoadBalancer, by: &By) -> Self {
+        let by_hand = *by == By::Consent(Standing::Adopted)
+            && is_unmarked(&balancer)
+            && settings::uid_in_name(&balancer.name).is_none();
+        let told = match by {
+            By::Consent(standing) => consent(standing, &balancer.name),
+            _ => None,
+        };
         Self {
-            balancer: Some(balancer),
             manages: true,
-            notices: notice.into_iter().collect(),
+            mark_first: by.needs_mark(),
+            is_adopted: by_hand || is_adopted(&balancer),
+            notices: told.into_iter().collect(),
+            balancer: Some(balancer),
             ..Self::default()
         }
     }
 
-    fn external(balancer: LoadBalancer, notice: Option<Notice>) -> Self {
+    fn attached(balancer: LoadBalancer, notice: Option<Notice>) -> Self {
         Self {
-            manages: false,
-            ..Self::managed(balancer, notice)
+            balancer: Some(balancer),
+            notices: notice.into_iter().collect(),
+            ..Self::default()
         }
     }
 }
 
 impl LoadBalancers {
+    /// What is decided, with all that has to be known for it.
+    pub(super) async fn decide<T>(
+        &self,
+        known: &mut Knowledge<'_>,
+        by_ports: bool,
+        decision: impl Fn(Family<'_>) -> Result<T, Lack>,
+    ) -> Result<T, DraftError> {
+        loop {
+            match decision(known.family(by_ports)) {
+                Ok(decided) => return Ok(decided),
+                Err(Lack::Pools) if known.pools.is_none() => {
+                    known.pools = Some(self.pools.of_cluster(known.wish).await?);
+                }
+                Err(_) => return Err(DraftError::NeedsServices),
+            }
+        }
+    }
+
     /// Which load balancer is the Service's, and whether it may manage it.
     pub(super) async fn find(
         &self,
-        wish: &Wish,
+        known: &mut Knowledge<'_>,
         settings: &Settings,
-    ) -> Result<Result<Found, Fault>, CloudError> {
-        let family = family(wish);
-        let observer = &self.shared.observer;
-        let found = if settings.external {
-            match self.find_external(settings).await? {
-                Ok(balancer) => Found::external(balancer, None),
-                Err(fault) => return Ok(Err(fault)),
-            }
-        } else {
-            let name = settings.balancer_name(&wish.service);
-            let said = match settings.id {
-                Some(id) => observer.read(id).await?,
-                None => None,
-            };
-            match said {
-                Some(balancer) if family.may_manage(&balancer, &name) => {
-                    Found::managed(balancer, None)
-                }
-                Some(balancer) => {
-                    let notice = not_ours(&balancer);
-                    Found::external(balancer, Some(notice))
-                }
-                None => return self.adopt(wish, settings, &name).await,
-            }
-        };
-        let mut found = found;
-        let own = found.balancer.as_ref().is_some_and(|it| family.is_own(it));
-        if !own && let Some(all) = observer.all_if_allowed().await? {
-            let id = found.balancer.as_ref().map(|it| it.id);
-            let left = all.items.into_iter();
-            found.left = left
-                .filter(|it| Some(it.id) != id && family.is_labelled(it))
-                .collect();
+    ) -> Result<Result<Found, Fault>, DraftError> {
+        let service = &known.wish.service;
+        if settings.external == External::Yes {
+            let there = self.find_external(settings).await?;
+            let found = there.and_then(|it| attach(known, it, None));
+            return self.with_left(known, found).await;
         }
+        let (mut refusal, mut handed_away) = (None, None);
+        for (row, id) in [
+            (TAKE_OVER, settings::take_over(service)),
+            (ID.key, settings.id),
+        ] {
+            let Some(balancer) = self.named(id).await? else {
+                continue;
+            };
+            let claim = self
+                .decide(known, true, |it| it.claim(&balancer, settings))
+                .await?;
+            match claim {
+                Claim::Managed(by) => {
+                    let mut found = Found::managed(balancer, &by);
+                    found.notices.extend(refusal.map(remarks::told));
+                    return self.with_left(known, Ok(found)).await;
+                }
+                Claim::HandedAway => handed_away = Some(balancer),
+                // Asking for one is not using it.
+                Claim::NotOurs | Claim::Attached if row == TAKE_OVER => {
+                    refusal = Some(not_ours(row, &balancer.id.to_string()));
+                }
+                Claim::Attached => {
+                    let found = attach(known, balancer, refusal.map(remarks::told));
+                    return self.with_left(known, found).await;
+                }
+                Claim::NotOurs => {
+                    let notice = remarks::attached(row, &balancer);
+                    let found = attach(known, balancer, Some(notice));
+                    return self.with_left(known, found).await;
+                }
+            }
+        }
+        let found = self
+            .adopt(known, settings, refusal.map(Fault::from))
+            .await?;
+        Ok(found.map(|it| Found { handed_away, ..it }))
+    }
+
+    async fn named(&self, id: Option<Uuid>) -> Result<Option<LoadBalancer>, DraftError> {
+        Ok(match id {
+            Some(id) => self.shared.observer.read(id).await?,
+            None => None,
+        })
+    }
+
+    /// Adds doubles and what the Service had before. They are looked for as long as it shows no address, and wherever
+    /// the one in use was not made for it.
+    async fn with_left(
+        &self,
+        known: &Knowledge<'_>,
+        found: Result<Found, Fault>,
+    ) -> Result<Result<Found, Fault>, DraftError> {
+        let Ok(mut found) = found else {
+            return Ok(found);
+        };
+        let family = known.family(false);
+        let own = found.balancer.as_ref().is_some_and(|it| family.is_own(it));
+        if own && !known.wish.service.ingress.is_empty() {
+            return Ok(Ok(found));
+        }
+        let Some(all) = self.shared.observer.all_if_allowed().await? else {
+            return Ok(Ok(found));
+        };
+        let id = found.balancer.as_ref().map(|it| it.id);
+        let left = all.items.into_iter();
+        found.left = left
+            .filter(|it| Some(it.id) != id && is_left(known, it))
+            .collect();
         Ok(Ok(found))
     }
 
     async fn find_external(
         &self,
         settings: &Settings,
-    ) -> Result<Result<LoadBalancer, Fault>, CloudError> {
+    ) -> Result<Result<LoadBalancer, Fault>, DraftError> {
         let observer = &self.shared.observer;
         if let Some(id) = settings.id {
             let there = observer.read(id).await?;
             return Ok(there.ok_or_else(|| external_is_gone(id)));
         }
-        let name = settings.name.as_deref().unwrap_or_default();
+        let Some(name) = settings.name.as_deref() else {
+            return Ok(Err(Fault::invalid(settings::nothing_to_attach_to())));
+        };
         let all = observer.all().await?;
         let named = external_named(&all.items, name).cloned();
         if named.is_err() {
@@ -99,39 +211,53 @@ impl LoadBalancers {
         Ok(named)
     }
 
-    /// The load balancer of a Service whose annotation names none that exists: one that was made for
-    /// it, or that a person says is its own, or none yet.
+    /// The load balancer of a Service whose annotations name none that exists and that it may have: one that was made
+    /// for it, or none yet.
     async fn adopt(
         &self,
-        wish: &Wish,
+        known: &mut Knowledge<'_>,
         settings: &Settings,
-        name: &str,
-    ) -> Result<Result<Found, Fault>, CloudError> {
-        let (service, family) = (&wish.service, family(wish));
-        let observer = &self.shared.observer;
-        if let Some(id) = settings::take_over(service).filter(|id| settings.id != Some(*id))
-            && let Some(balancer) = observer.read(id).await?
-        {
-            let notice = remarks::taken_over(&balancer);
-            return Ok(Ok(Found::managed(balancer, Some(notice))));
-        }
-        let all = observer.all_if_allowed().await?;
+        refusal: Option<Fault>,
+    ) -> Result<Result<Found, Fault>, DraftError> {
+        let service = &known.wish.service;
+        let name = settings.balancer_name(service);
+        let all = self.shared.observer.all_if_allowed().await?;
         let all = all.map(|it| it.items).unwrap_or_default();
-        let best = all
+        let mut ours = Vec::new();
+        for balancer in &all {
+            let claim = self
+                .decide(known, true, |it| it.claim(balancer, settings))
+                .await?;
+            if let Claim::Managed(by) = claim {
+                ours.push((balancer, by));
+            }
+        }
+        let best = ours
             .iter()
-            .filter(|it| family.is_own(it))
-            .min_by_key(|it| (it.name != name, !family.is_labelled(it), it.id));
-        if let Some(best) = best {
-            let notice = remarks::adopted(best);
-            let mut found = Found::managed(best.clone(), Some(notice));
+            .min_by_key(|(it, by)| (it.name != name, *by != By::Mark, it.id));
+        if let Some((best, by)) = best {
+            let mut found = Found::managed((*best).clone(), by);
+            if found.notices.is_empty() {
+                found.notices.push(remarks::adopted(best));
+            }
             let left = all.iter().filter(|it| it.id != best.id);
-            found.left = left.filter(|it| family.is_labelled(it)).cloned().collect();
+            found.left = left.filter(|it| is_left(known, it)).cloned().collect();
             return Ok(Ok(found));
         }
-        if let Some(other) = all.iter().find(|it| it.name == name) {
-            return Ok(Err(remarks::name_taken(other)));
+        if let Some(refusal) = refusal {
+            return Ok(Err(refusal));
         }
-        let lost = settings.id.filter(|_| !service.ingress.is_empty());
+        if settings.external == External::Misread {
+            let there = self.find_external(settings).await?;
+            return Ok(there.and_then(|it| attach(known, it, None)));
+        }
+        if all.iter().any(|it| it.name == name) {
+            let (key, value) = (NAME.key, settings.name.clone());
+            let value = value.unwrap_or_else(|| default_name(&service.uid));
+            return Ok(Err(Fault::from(not_ours(key, &value))));
+        }
+        let is_lost = !service.ingress.is_empty() && hands_over_to(service).is_none();
+        let lost = settings.id.filter(|_| is_lost);
         Ok(Ok(Found {
             manages: true,
             notices: lost.map(remarks::recreated).into_iter().collect(),
@@ -139,51 +265,125 @@ impl LoadBalancers {
         }))
     }
 
+    /// Whether the Service's status shows the address of a load balancer here that is its own, or has services of its
+    /// own.
+    pub(super) async fn has_what_is_shown(&self, wish: &Wish) -> Result<bool, CloudError> {
+        let (settings, _) = Settings::read(&wish.service);
+        let mut known = Knowledge::new(wish);
+        let named = match settings.id {
+            Some(id) => self.shared.observer.read(id).await?,
+            None => None,
+        };
+        let candidates = if let Some(one) = named {
+            vec![one]
+        } else {
+            let all = self.shared.observer.all_if_allowed().await?;
+            all.map(|it| it.items).unwrap_or_default()
+        };
+        for balancer in candidates.iter().filter(|it| shows(&wish.service, it)) {
+            let mut services = balancer.services.items.iter();
+            if services.any(|it| known.family(false).is_surely_ours(it)) {
+                return Ok(true);
+            }
+            let claim = |it: Family<'_>| it.claim(balancer, &settings);
+            match self.decide(&mut known, true, claim).await {
+                Ok(Claim::Managed(By::Mark | By::Name | By::Services)) => return Ok(true),
+                Ok(_) | Err(DraftError::NeedsServices) => {}
+                Err(DraftError::Cloud(error)) => return Err(error),
+                Err(_) => return Ok(false),
+            }
+        }
+        Ok(false)
+    }
+
     /// Everything that the Service has in the cloud.
     pub(super) async fn doomed(
         &self,
-        wish: &Wish,
+        known: &mut Knowledge<'_>,
         settings: &Settings,
-    ) -> Result<Vec<Doomed>, CloudError> {
-        let family = family(wish);
-        let name = settings.balancer_name(&wish.service);
-        let observer = &self.shared.observer;
+    ) -> Result<Vec<Doomed>, DraftError> {
         let mut doomed = Vec::new();
-        let said = settings.id.or_else(|| settings::take_over(&wish.service));
-        if let Some(id) = said
-            && let Some(balancer) = observer.read(id).await?
-        {
-            let manages = !settings.external && family.may_manage(&balancer, &name);
-            if manages && family.is_own(&balancer) {
-                return Ok(vec![Doomed::named(balancer, manages)]);
-            }
-            doomed.push(Doomed::named(balancer, manages));
+        if let Some(balancer) = self.named(settings.id).await? {
+            let manages = self.goes(known, &balancer, settings).await?;
+            doomed.push(Doomed {
+                balancer,
+                manages,
+                by_ports: true,
+            });
         }
-        let Some(all) = observer.all_if_allowed().await? else {
+        let Some(all) = self.shared.observer.all_if_allowed().await? else {
             return Ok(doomed);
         };
         if doomed.is_empty() {
             // One that cannot be read may be the Service's.
             all_readable("load balancer", &all)?;
         }
-        let known = doomed.first().map(|it| it.balancer.id);
-        let others = all.items.into_iter().filter(|it| Some(it.id) != known);
-        doomed.extend(others.filter_map(|it| {
-            let is_meant = settings.external && known.is_none() && it.name == name;
-            let has_ours = |it: &LoadBalancer| {
-                let mut all = it.services.items.iter();
-                all.any(|service| family.whose(service) == Whose::Ours)
-            };
-            if family.is_own(&it) {
-                Some(Doomed::left(it, true))
-            } else if is_meant {
-                Some(Doomed::named(it, false))
-            } else {
-                has_ours(&it).then(|| Doomed::left(it, false))
+        let named = doomed.first().map(|it| it.balancer.id);
+        let is_named = |it: &LoadBalancer| {
+            let by_name = settings.external != External::No && named.is_none();
+            by_name && settings.name.as_deref() == Some(&it.name)
+        };
+        for balancer in all.items {
+            if Some(balancer.id) == named {
+                continue;
             }
-        }));
+            let manages = self.goes(known, &balancer, settings).await?;
+            let by_ports = manages || is_named(&balancer);
+            let mut services = balancer.services.items.iter();
+            if by_ports || services.any(|it| known.family(false).is_surely_ours(it)) {
+                doomed.push(Doomed {
+                    balancer,
+                    manages,
+                    by_ports,
+                });
+            }
+        }
         Ok(doomed)
     }
+
+    /// Whether that load balancer goes with its Service.
+    async fn goes(
+        &self,
+        known: &mut Knowledge<'_>,
+        balancer: &LoadBalancer,
+        settings: &Settings,
+    ) -> Result<bool, DraftError> {
+        let claim = self
+            .decide(known, true, |it| it.claim(balancer, settings))
+            .await?;
+        // What it was allowed to take and has not taken yet stays whose it is.
+        let untaken = |by: &By| {
+            let consents =
+                |it: &Standing| matches!(it, Standing::HandedOver(_) | Standing::Adopted);
+            matches!(by, By::Consent(standing) if consents(standing))
+        };
+        Ok(matches!(claim, Claim::Managed(by) if !untaken(&by) && !is_adopted(balancer)))
+    }
+}
+
+/// The ports of the Service go to a load balancer of somebody else's, if the operator allows that. That is remembered before
+/// anything is done.
+fn attach(
+    known: &mut Knowledge<'_>,
+    balancer: LoadBalancer,
+    notice: Option<Notice>,
+) -> Result<Found, Fault> {
+    let namespace = &known.wish.service.key.namespace;
+    if !known.wish.rules.external.allows(namespace) {
+        return Err(remarks::attaching_is_not_allowed());
+    }
+    known.record.attached.insert(balancer.id);
+    if known.record.attached.len() > MOST_ATTACHED {
+        return Err(remarks::attached_too_often());
+    }
+    Ok(Found::attached(balancer, notice))
+}
+
+/// Whether it was made for the Service, so that it goes when the Service uses another one.
+fn is_left(known: &Knowledge<'_>, balancer: &LoadBalancer) -> bool {
+    known.family(false).is_marked(balancer)
+        && !known.record.attached.contains(&balancer.id)
+        && !is_adopted(balancer)
 }
 
 /// A load balancer that the Service leaves.
@@ -191,35 +391,6 @@ pub(super) struct Doomed {
     pub(super) balancer: LoadBalancer,
     /// Whether it goes as a whole.
     pub(super) manages: bool,
-    /// Whether what is at the Service's ports goes, whatever its name.
+    /// Whether what serves the Service's ports there is its own, as in [`Family`].
     pub(super) by_ports: bool,
-}
-
-impl Doomed {
-    /// The one that the Service names.
-    fn named(balancer: LoadBalancer, manages: bool) -> Self {
-        Self {
-            balancer,
-            manages,
-            by_ports: true,
-        }
-    }
-
-    /// Another one with something of the Service's.
-    fn left(balancer: LoadBalancer, manages: bool) -> Self {
-        Self {
-            balancer,
-            manages,
-            by_ports: manages,
-        }
-    }
-}
-
-pub(super) fn family(wish: &Wish) -> Family<'_> {
-    Family {
-        service: &wish.service,
-        all: &wish.all,
-        all_known: wish.all_known,
-        cluster_name: &wish.cluster_name,
-    }
 }

@@ -19,6 +19,7 @@ mod ownership;
 mod plan;
 mod pool;
 mod publish;
+pub(crate) mod record;
 mod remarks;
 pub(crate) mod settings;
 
@@ -37,7 +38,7 @@ use crate::api::{Api, LoadBalancer};
 use crate::config::{LoadBalancerConfig, LocalPolicyHealthCheck};
 use crate::id::hyphenated;
 use observe::Observer;
-use ownership::{SERVICE_LABEL, whose_cluster};
+use ownership::{SERVICE_LABEL, is_adopted, whose_cluster};
 use pool::Pools;
 use settings::table::{ID, INSTANCE_POOL, OWNED_SERVICES};
 
@@ -55,6 +56,8 @@ pub(crate) struct Shared {
     turns: Turns<Uuid>,
     /// The role does not allow to empty descriptions.
     resets_denied: AtomicBool,
+    /// The cloud takes no labels.
+    labels_refused: AtomicBool,
 }
 
 /// Network load balancers of one zone.
@@ -72,6 +75,7 @@ impl LoadBalancers {
                 api: api.clone(),
                 turns: Turns::default(),
                 resets_denied: AtomicBool::new(false),
+                labels_refused: AtomicBool::new(false),
             }),
             pools: Pools::new(api, config.default_instance_pool),
             local_check: config.local_policy_health_check,
@@ -114,6 +118,10 @@ impl Balancers for LoadBalancers {
         Some(AUDIT_PERIOD)
     }
 
+    fn recognises<'a>(&'a self, wish: &'a Wish) -> BoxFuture<'a, Result<bool, CloudError>> {
+        Box::pin(self.has_what_is_shown(wish))
+    }
+
     fn marked<'a>(
         &'a self,
         cluster: ClusterMarks<'a>,
@@ -122,10 +130,11 @@ impl Balancers for LoadBalancers {
             let Some(list) = self.shared.observer.all_if_allowed().await? else {
                 return Ok(Vec::new());
             };
-            let marked = list.items.into_iter().filter_map(|it| {
+            let marked = list.items.into_iter().filter(|it| !is_adopted(it));
+            let marked = marked.filter_map(|it| {
                 Some(Marked {
                     service_uid: it.labels.get(SERVICE_LABEL)?.clone(),
-                    whose: whose_cluster(cluster.name, &it),
+                    whose: whose_cluster(cluster.name, cluster.uid, &it),
                     id: it.id.to_string(),
                     name: it.name,
                 })
@@ -166,6 +175,8 @@ fn reason_to_stay(found: &LoadBalancer, uid: &str) -> Option<&'static str> {
     let mut services = found.services.items.iter();
     if found.labels.get(SERVICE_LABEL).map(String::as_str) != Some(uid) {
         Some("has another mark now")
+    } else if is_adopted(found) {
+        Some("was made by no controller")
     } else if !found.services.bad.is_empty()
         || services.any(|service| !service.name.starts_with(&prefix))
     {

@@ -1,14 +1,30 @@
 //! Whose load balancer, and whose service of it? Pure.
+//!
+//! ```text
+//!  a load balancer ─▶ external? attached? ─▶ mark, name, consent (core) ─▶ what is on it ─▶ Claim
+//!  a service of it ─▶ its name ─▶ what is remembered ─▶ does it serve a port of ours? left over? ─▶ Whose
+//! ```
+//!
+//! What a judgement lacks ([`Lack`]) is read only then: which pools the cluster's nodes are in, and which Services
+//! exist.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use bowline_core::{Notice, Service, TAKE_OVER, names_a_cluster};
+use bowline_core::{
+    ADOPTED_MARK, BalancerMark, CLUSTER_UID_MARK, Candidature, DraftError, SERVICE_MARK, Service,
+    ServicePort, Standing, Wish, hands_over_to, names_a_cluster, service_mark, standing, unproven,
+    whose_by_uid,
+};
 use uuid::Uuid;
 
-use super::settings::table::EXTERNAL;
-use super::settings::{default_name, may_be_ours, owned_services, take_over};
+use super::desire::entrance;
+use super::record::Record;
+use super::settings::{
+    External, Settings, default_name, external, id_of, may_be_ours, take_over, uid_in_name,
+};
 use crate::api::{LoadBalancer, LoadBalancerService};
+use crate::id::hyphenated;
 
 /// The label with the uid of the Service.
 pub(crate) const SERVICE_LABEL: &str = "bowline-service-uid";
@@ -16,19 +32,76 @@ pub(crate) const SERVICE_LABEL: &str = "bowline-service-uid";
 const NAME_LABEL: &str = "bowline-service";
 /// The label with the name of the cluster.
 pub(crate) const CLUSTER_LABEL: &str = "bowline-cluster";
+/// What says that a controller of ours has made it, or has it.
+const MARKS: [&str; 5] = [
+    SERVICE_LABEL,
+    NAME_LABEL,
+    CLUSTER_LABEL,
+    CLUSTER_UID_MARK,
+    SERVICE_MARK,
+];
 /// The longest value of a label.
 const LONGEST_VALUE: usize = 63;
 
 /// Who we are, and who else is there.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Family<'a> {
-    pub(crate) service: &'a Service,
-    /// All Services of the cluster, this one included.
-    pub(crate) all: &'a [Arc<Service>],
-    /// Whether these are really all.
-    pub(crate) all_known: bool,
-    /// `--cluster-name`.
-    pub(crate) cluster_name: &'a str,
+    pub(crate) wish: &'a Wish,
+    /// What is remembered about the Service.
+    pub(crate) record: &'a Record,
+    /// The pools that the cluster's nodes are in; none as long as nobody has looked.
+    pub(crate) pools: Option<&'a BTreeSet<Uuid>>,
+    /// Whether it is about a load balancer that the Service names or has: what serves its ports there is its own.
+    pub(crate) by_ports: bool,
+}
+
+/// What must be known before it can be said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lack {
+    /// The pools of the cluster's nodes.
+    Pools,
+    /// A consistent list of Services.
+    Services,
+}
+
+impl From<DraftError> for Lack {
+    /// Decisions about marks lack nothing else.
+    fn from(_: DraftError) -> Self {
+        Self::Services
+    }
+}
+
+/// What a Service may do with a load balancer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Claim {
+    /// It is this Service's.
+    Managed(By),
+    /// It is somebody else's, and the Service has its own ports on it.
+    Attached,
+    /// It was this Service's, and another one has it by now, as this one wanted.
+    HandedAway,
+    /// It is somebody else's.
+    NotOurs,
+}
+
+/// Why a load balancer is this Service's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum By {
+    /// Its mark.
+    Mark,
+    /// Its name, which only controllers give.
+    Name,
+    /// What is on it: the original made it, with a name of its user's.
+    Services,
+    /// Somebody's consent, or the end of a Service of the same name; it has another mark, or none.
+    Consent(Standing),
+}
+
+impl By {
+    /// Whether the load balancer must be marked before anything else happens: only then it is known again.
+    pub(crate) fn needs_mark(&self) -> bool {
+        matches!(self, Self::Services | Self::Consent(_))
+    }
 }
 
 /// Whose a service of a load balancer is.
@@ -38,21 +111,31 @@ pub(crate) enum Whose<'a> {
     Ours,
     /// That of another Service, which exists.
     Another(&'a Service),
-    /// Nobody's that is known here.
+    /// That of a Service of this cluster which is proven not to exist: it may be replaced.
+    LeftOver,
+    /// Somebody else's, or perhaps somebody else's.
     Foreign,
-    /// Nobody's that is known here, or that of a Service that cannot be read.
-    Unclear,
 }
 
 impl<'a> Family<'a> {
-    /// The labels of a load balancer that is made for the Service.
+    fn service(&self) -> &'a Service {
+        &self.wish.service
+    }
+
+    /// The labels of a load balancer that is this Service's.
     pub(crate) fn labels(&self) -> BTreeMap<String, String> {
-        let key = &self.service.key;
+        let key = &self.service().key;
         let name = format!("{}.{}", key.namespace, key.name);
+        let mark = service_mark(key);
         [
-            (SERVICE_LABEL, self.service.uid.as_str()),
+            (SERVICE_LABEL, self.service().uid.as_str()),
             (NAME_LABEL, name.as_str()),
-            (CLUSTER_LABEL, self.cluster_name),
+            (SERVICE_MARK, mark.as_str()),
+            (CLUSTER_LABEL, self.wish.cluster_name.as_str()),
+            (
+                CLUSTER_UID_MARK,
+                self.wish.cluster_uid.as_deref().unwrap_or_default(),
+            ),
         ]
         .into_iter()
         .filter(|(_, value)| !value.is_empty())
@@ -60,71 +143,215 @@ impl<'a> Family<'a> {
         .collect()
     }
 
-    /// Whether the labels say that it was made for this Service, in this cluster.
-    pub(crate) fn is_labelled(&self, balancer: &LoadBalancer) -> bool {
-        balancer.labels.get(SERVICE_LABEL) == Some(&label_value(&self.service.uid))
+    /// Whether it is, beyond doubt, one that was made for this Service: by its mark or its name.
+    pub(crate) fn is_own(&self, balancer: &LoadBalancer) -> bool {
+        self.is_marked(balancer) || self.has_our_name(balancer)
+    }
+
+    /// Whether it carries this Service's mark, and nothing says that this is another cluster's Service.
+    pub(crate) fn is_marked(&self, balancer: &LoadBalancer) -> bool {
+        balancer.labels.get(SERVICE_LABEL) == Some(&label_value(&self.service().uid))
             && self.is_of_cluster(balancer)
     }
 
-    /// Whether nothing says that it is another cluster's.
+    fn has_our_name(&self, balancer: &LoadBalancer) -> bool {
+        is_unmarked(balancer) && balancer.name == default_name(&self.service().uid)
+    }
+
+    /// Whether nothing says that it is another cluster's. Names count only where a uid is not known.
     fn is_of_cluster(&self, balancer: &LoadBalancer) -> bool {
-        let ours = label_value(self.cluster_name);
+        let marked = balancer.labels.get(CLUSTER_UID_MARK).map(String::as_str);
+        let ours = self.wish.cluster_uid.as_deref().map(label_value);
+        if let Some(whose) = whose_by_uid(marked, ours.as_deref()) {
+            return whose == bowline_core::Whose::Ours;
+        }
+        let ours = label_value(&self.wish.cluster_name);
         balancer
             .labels
             .get(CLUSTER_LABEL)
             .is_none_or(|it| !names_a_cluster(it) || !names_a_cluster(&ours) || *it == ours)
     }
 
-    /// Whether it is, beyond doubt, one that was made for this Service.
-    pub(crate) fn is_own(&self, balancer: &LoadBalancer) -> bool {
-        balancer.name == default_name(&self.service.uid) || self.is_labelled(balancer)
-    }
-
-    /// Whether the Service may manage a load balancer that its annotation names: `wanted` is the
-    /// name that it would have. Otherwise only its own services on it are looked after.
-    pub(crate) fn may_manage(&self, balancer: &LoadBalancer, wanted: &str) -> bool {
-        let told = take_over(self.service) == Some(balancer.id);
-        if told || self.is_own(balancer) {
-            return true;
+    /// What the Service may do with that load balancer.
+    pub(crate) fn claim(
+        &self,
+        balancer: &LoadBalancer,
+        settings: &Settings,
+    ) -> Result<Claim, Lack> {
+        if settings.external == External::Yes {
+            return Ok(Claim::Attached);
         }
-        balancer.name == wanted && !self.is_held(balancer) && self.is_of_cluster(balancer)
+        let candidate = self.candidature(balancer);
+        let standing = if !is_unmarked(balancer) && !self.is_of_cluster(balancer) {
+            unproven(&candidate, self.wish)
+        } else {
+            standing(&candidate, self.wish)?
+        };
+        let is_attached = self.record.attached.contains(&balancer.id);
+        Ok(match standing {
+            consent @ (Standing::HandedOver(_) | Standing::Adopted) => {
+                Claim::Managed(By::Consent(consent))
+            }
+            // It was ours once; what is on it now may be others'.
+            Standing::Ours
+                if is_attached && unproven(&candidate, self.wish) == Standing::Adopted =>
+            {
+                Claim::Managed(By::Consent(Standing::Adopted))
+            }
+            Standing::Unproven => match unproven(&candidate, self.wish) {
+                Standing::NotOurs if is_attached => Claim::Attached,
+                Standing::NotOurs if self.is_the_originals(balancer, settings)? => {
+                    Claim::Managed(By::Services)
+                }
+                Standing::NotOurs => Claim::NotOurs,
+                consent => Claim::Managed(By::Consent(consent)),
+            },
+            _ if is_attached => Claim::Attached,
+            Standing::Ours if is_unmarked(balancer) => Claim::Managed(By::Name),
+            Standing::Ours => Claim::Managed(By::Mark),
+            Standing::Returned => Claim::Managed(By::Consent(Standing::Returned)),
+            Standing::NotOurs if self.is_handed_away(balancer) => Claim::HandedAway,
+            Standing::NotOurs => Claim::NotOurs,
+        })
     }
 
-    /// Whether it carries the labels of another Service that exists, or may.
-    fn is_held(&self, balancer: &LoadBalancer) -> bool {
+    /// What the load balancer says of itself.
+    fn candidature<'b>(&'b self, balancer: &'b LoadBalancer) -> Candidature<'b> {
+        let label = |key: &str| balancer.labels.get(key).cloned();
+        let cluster = self.wish.cluster_uid.clone();
+        let mark = (!is_unmarked(balancer)).then(|| BalancerMark {
+            service_uid: label(SERVICE_LABEL).unwrap_or_default(),
+            // As it was before it became a label.
+            cluster_uid: label(CLUSTER_UID_MARK)
+                .map(|it| cluster.filter(|ours| label_value(ours) == it).unwrap_or(it)),
+            service: label(SERVICE_MARK),
+        });
+        let users = self.wish.all.iter();
+        let mut users = users.filter(|it| it.uid != self.service().uid && may_be_ours(it));
+        Candidature {
+            mark,
+            uid_in_name: uid_in_name(&balancer.name),
+            asked_for: take_over(self.service()) == Some(balancer.id),
+            used_by: users.find(|it| has(it, balancer)),
+        }
+    }
+
+    /// Whether the original made it for this Service, with a name that its user chose: all that is on it is this
+    /// Service's, and only this Service's controllers could have put it there, or say so in its status.
+    fn is_the_originals(&self, balancer: &LoadBalancer, settings: &Settings) -> Result<bool, Lack> {
+        let services = &balancer.services;
+        let is_named = settings.name.as_deref() == Some(&balancer.name)
+            && settings.id.is_none_or(|id| id == balancer.id);
+        if !is_named || services.items.is_empty() || !services.bad.is_empty() {
+            return Ok(false);
+        }
+        let has_our_uid = |it: &LoadBalancerService| is_named_by(it, &self.service().uid);
+        let is_as_named = |it: &LoadBalancerService| {
+            settings.service_name.as_deref() == Some(&it.name) && self.serves_us(it)
+        };
+        if !services
+            .items
+            .iter()
+            .all(|it| has_our_uid(it) || is_as_named(it))
+        {
+            return Ok(false);
+        }
+        if shows(self.service(), balancer) {
+            return Ok(true);
+        }
+        // Names that users choose prove nothing, and uids are nobody's choice.
+        let pools = self.pools.ok_or(Lack::Pools)?;
+        let mut ours = services.items.iter().filter(|it| has_our_uid(it));
+        Ok(ours.any(|it| it.instance_pool.is_some_and(|pool| pools.contains(&pool))))
+    }
+
+    /// Whether the Service to which this one gives its load balancer has it.
+    fn is_handed_away(&self, balancer: &LoadBalancer) -> bool {
+        let Some(heir) = hands_over_to(self.service()) else {
+            return false;
+        };
         let uid = balancer.labels.get(SERVICE_LABEL);
-        uid.is_some_and(|uid| !self.all_known || self.others().any(|it| it.uid == *uid))
+        let mut all = self.wish.all.iter();
+        all.any(|it| it.key == heir && Some(&it.uid) == uid)
     }
 
     fn others(&self) -> impl Iterator<Item = &'a Service> + use<'a> {
-        let uid = self.service.uid.as_str();
-        let all = self.all.iter().map(|it| &**it);
+        let uid = self.service().uid.as_str();
+        let all = self.wish.all.iter().map(|it| &**it);
         all.filter(move |it| it.uid != uid && may_be_ours(it))
     }
 
-    /// Whose that service is: its name says so, or else the Services do.
+    /// Whose that service is. What cannot be said without more is nobody's to touch.
     pub(crate) fn whose(&self, service: &LoadBalancerService) -> Whose<'a> {
-        let named = |uid: &str| {
-            let rest = service.name.strip_prefix(uid);
-            !uid.is_empty() && rest.is_some_and(|rest| rest.starts_with('-'))
+        self.judge(service).unwrap_or(Whose::Foreign)
+    }
+
+    /// Whether it is this Service's by its name or by what is remembered, wherever it is.
+    pub(crate) fn is_surely_ours(&self, service: &LoadBalancerService) -> bool {
+        let family = Self {
+            by_ports: false,
+            ..*self
         };
-        if named(&self.service.uid) {
-            return Whose::Ours;
+        family.whose(service) == Whose::Ours
+    }
+
+    /// Whose that service is, or what must be known first.
+    pub(crate) fn judge(&self, service: &LoadBalancerService) -> Result<Whose<'a>, Lack> {
+        if is_named_by(service, &self.service().uid) {
+            return Ok(Whose::Ours);
         }
-        if let Some(other) = self.others().find(|it| named(&it.uid)) {
-            return Whose::Another(other);
+        if let Some(other) = self.others().find(|it| is_named_by(service, &it.uid)) {
+            return Ok(Whose::Another(other));
         }
-        let age = |it: &Service| (it.created, it.uid.clone());
-        let claims = |it: &&Service| owned_services(it).contains(&service.id);
-        let other = self.others().filter(claims).min_by_key(|it| age(it));
-        match (claims(&self.service), other) {
-            // Somebody has copied a Service with its annotations: the older one has it.
-            (true, Some(other)) if age(other) < age(self.service) => Whose::Another(other),
-            (true, _) => Whose::Ours,
-            (false, Some(other)) => Whose::Another(other),
-            (false, None) if self.all_known => Whose::Foreign,
-            (false, None) => Whose::Unclear,
+        if self.record.services.contains(&service.id) {
+            return Ok(Whose::Ours);
         }
+        let remembers = |it: &&Service| Record::of(it).services.contains(&service.id);
+        if let Some(other) = self.others().find(remembers) {
+            return Ok(Whose::Another(other));
+        }
+        if !self.by_ports || self.port_of(service).is_none() {
+            return Ok(Whose::Foreign);
+        }
+        let uid = uid_in(&service.name);
+        if uid.is_none() && !self.serves_us(service) {
+            return Ok(Whose::Foreign);
+        }
+        let pools = self.pools.ok_or(Lack::Pools)?;
+        if !service.instance_pool.is_some_and(|it| pools.contains(&it)) {
+            return Ok(Whose::Foreign);
+        }
+        let Some(uid) = uid else {
+            return Ok(Whose::Ours);
+        };
+        let living = self.wish.living.as_ref().ok_or(Lack::Services)?;
+        Ok(if living.contains(uid) {
+            Whose::Foreign
+        } else {
+            Whose::LeftOver
+        })
+    }
+
+    /// The Service's port that clients of that service enter.
+    fn port_of(&self, service: &LoadBalancerService) -> Option<&'a ServicePort> {
+        let mut ports = self.service().ports.iter();
+        ports.find(|port| {
+            let entrance = entrance(port);
+            entrance.is_some_and(|it| it.port == service.port && it.protocol == service.protocol)
+        })
+    }
+
+    /// Whether that service sends what enters a port of the Service to this port's node port.
+    fn serves_us(&self, service: &LoadBalancerService) -> bool {
+        let port = self.port_of(service);
+        port.is_some_and(|port| port.node_port != 0 && port.node_port == service.target_port)
+    }
+
+    /// Whether a foreign service at a wanted port may be replaced: the operator lets Services of this namespace adopt,
+    /// and no Service is missing whose it could be.
+    pub(crate) fn may_replace(&self) -> bool {
+        let namespace = &self.service().key.namespace;
+        self.wish.all_known && self.wish.rules.adoption.allows(namespace)
     }
 
     /// The ids to be remembered of services that are ours although their names do not say so.
@@ -132,7 +359,7 @@ impl<'a> Family<'a> {
         &self,
         services: impl IntoIterator<Item = (&'b str, Uuid)>,
     ) -> BTreeSet<Uuid> {
-        let prefix = format!("{}-", self.service.uid);
+        let prefix = format!("{}-", self.service().uid);
         let nameless = services
             .into_iter()
             .filter(|(name, _)| !name.starts_with(&prefix));
@@ -140,32 +367,69 @@ impl<'a> Family<'a> {
     }
 }
 
-/// Whose cluster's a load balancer is, by its label.
-pub(crate) fn whose_cluster(cluster_name: &str, balancer: &LoadBalancer) -> bowline_core::Whose {
-    use bowline_core::Whose::{Foreign, Ours, Unclear};
+/// Whether no controller of ours has marked it.
+pub(crate) fn is_unmarked(balancer: &LoadBalancer) -> bool {
+    !MARKS.iter().any(|it| balancer.labels.contains_key(*it))
+}
+
+/// Whether no controller has made it: it outlives its Service, and keeps its name.
+pub(crate) fn is_adopted(balancer: &LoadBalancer) -> bool {
+    balancer.labels.contains_key(ADOPTED_MARK)
+}
+
+/// Whether another Service has it without a mark, as those that the original made: it names it, and its status shows
+/// its address.
+fn has(other: &Arc<Service>, balancer: &LoadBalancer) -> bool {
+    id_of(other) == Some(balancer.id)
+        && shows(other, balancer)
+        && external(other) != External::Yes
+        && !Record::of(other).attached.contains(&balancer.id)
+}
+
+/// Whether the status of that Service shows the load balancer's address.
+pub(crate) fn shows(service: &Service, balancer: &LoadBalancer) -> bool {
+    let Some(address) = balancer.address() else {
+        return false;
+    };
+    let mut shown = service.ingress.iter().filter_map(|it| it.ip.as_deref());
+    shown.any(|it| it.parse() == Ok(address))
+}
+
+fn is_named_by(service: &LoadBalancerService, uid: &str) -> bool {
+    let rest = service.name.strip_prefix(uid);
+    !uid.is_empty() && rest.is_some_and(|rest| rest.starts_with('-'))
+}
+
+/// The uid that the name of a service begins with, if a controller gave it that name.
+fn uid_in(name: &str) -> Option<&str> {
+    let uid = name.get(..36)?;
+    let is_uid = hyphenated(uid).is_some() && name.get(36..)?.starts_with('-');
+    is_uid.then_some(uid)
+}
+
+/// Whose cluster's a load balancer is, by its labels.
+pub(crate) fn whose_cluster(
+    cluster_name: &str,
+    cluster_uid: Option<&str>,
+    balancer: &LoadBalancer,
+) -> bowline_core::Whose {
+    use bowline_core::Whose::{Foreign, Unclear};
+    let marked = balancer.labels.get(CLUSTER_UID_MARK).map(String::as_str);
+    let uid = cluster_uid.map(label_value);
+    if let Some(whose) = whose_by_uid(marked, uid.as_deref()) {
+        return whose;
+    }
     match balancer.labels.get(CLUSTER_LABEL) {
         None => Unclear("names no cluster"),
         Some(label) if !names_a_cluster(label) => {
             Unclear("has the name that every cluster has by default")
         }
-        Some(label) if names_a_cluster(cluster_name) && *label == label_value(cluster_name) => Ours,
+        Some(label) if names_a_cluster(cluster_name) && *label == label_value(cluster_name) => {
+            Unclear(
+                "names this cluster and not its uid, which another cluster of that name may have",
+            )
+        }
         Some(_) => Foreign,
-    }
-}
-
-/// What is said when the Service's annotation names a load balancer that is not its own.
-pub(crate) fn not_ours(balancer: &LoadBalancer) -> Notice {
-    Notice {
-        warning: true,
-        reason: "LoadBalancerNotOurs",
-        message: format!(
-            "load balancer {:?} ({id}) was not made for this Service: only the services of its ports are \
-             looked after; annotation {}: \"true\" says that this is meant, and {TAKE_OVER}: {id} that it \
-             is this Service's from now on",
-            balancer.name,
-            EXTERNAL.key,
-            id = balancer.id
-        ),
     }
 }
 

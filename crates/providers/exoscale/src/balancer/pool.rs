@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use bowline_core::{CloudError, CloudErrorKind, Node};
+use bowline_core::{CloudError, CloudErrorKind, Node, Wish};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use tracing::info;
 use uuid::Uuid;
@@ -13,7 +13,7 @@ use super::observe::all_readable;
 use super::settings::table::INSTANCE_POOL;
 use super::settings::{Fault, INVALID, PoolSetting};
 use crate::api::{Api, Instance, Listing, SksCluster};
-use crate::id::instance_of;
+use crate::id::{instance_id, instance_of};
 
 /// Reads of single instances at the same time, where they cannot be listed.
 const READS_AT_ONCE: usize = 8;
@@ -24,6 +24,14 @@ pub(crate) struct Target {
     pub(crate) pool: Uuid,
     /// Whether it was found out, so that the Service is to remember it.
     pub(crate) found_out: bool,
+}
+
+/// What a look at a pool has shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sight {
+    Missing,
+    HasNodes,
+    WithoutNodes,
 }
 
 /// Finds pools.
@@ -90,9 +98,41 @@ impl Pools {
         })
     }
 
+    /// The pools that instances of the cluster's nodes are members of, targets or not.
+    pub(crate) async fn of_cluster(&self, wish: &Wish) -> Result<BTreeSet<Uuid>, CloudError> {
+        self.pools_with(instances_of(wish)).await
+    }
+
+    /// Whether that pool exists, and has a node of the cluster. None if the role does not allow to look.
+    pub(crate) async fn look_at(
+        &self,
+        pool: Uuid,
+        wish: &Wish,
+    ) -> Result<Option<Sight>, CloudError> {
+        let found = match self.api.instance_pool(pool).await {
+            Ok(found) => found,
+            Err(error) if error.kind() == CloudErrorKind::NotFound => {
+                return Ok(Some(Sight::Missing));
+            }
+            Err(error) if error.kind() == CloudErrorKind::Denied => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let nodes = instances_of(wish);
+        let mut members = found.instances.iter().flatten();
+        Ok(Some(if members.any(|it| nodes.contains(it)) {
+            Sight::HasNodes
+        } else {
+            Sight::WithoutNodes
+        }))
+    }
+
     /// The pools that the instances of these nodes are members of.
     async fn pools_of(&self, nodes: &[Arc<Node>]) -> Result<BTreeSet<Uuid>, CloudError> {
-        let ids: BTreeSet<Uuid> = nodes.iter().filter_map(|node| instance_of(node)).collect();
+        let ids = nodes.iter().filter_map(|node| instance_of(node)).collect();
+        self.pools_with(ids).await
+    }
+
+    async fn pools_with(&self, ids: BTreeSet<Uuid>) -> Result<BTreeSet<Uuid>, CloudError> {
         if ids.is_empty() {
             return Ok(BTreeSet::new());
         }
@@ -141,6 +181,17 @@ impl Pools {
         });
         text.collect::<Vec<_>>().join(", ")
     }
+}
+
+/// The instances of the cluster's nodes: those that are targets, and those that are not.
+fn instances_of(wish: &Wish) -> BTreeSet<Uuid> {
+    let nodes = wish.nodes.iter().chain(&wish.census.held);
+    let excluded = wish.census.excluded.iter();
+    let excluded = excluded.filter_map(|it| instance_id(it));
+    nodes
+        .filter_map(|it| instance_of(it))
+        .chain(excluded)
+        .collect()
 }
 
 /// The pools of those instances, which are all in the list but for those of other zones.

@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use bowline_core::{Ingress, Publication};
+use bowline_core::{Ingress, Publication, Service};
 use uuid::Uuid;
 
+use super::record::Record;
 use super::settings::table::{ID, INSTANCE_POOL, OWNED_SERVICES};
 use crate::api::LoadBalancer;
 
@@ -19,32 +20,26 @@ pub(crate) enum Publisher {
         before: Vec<Ingress>,
         /// The pool, if it was found out.
         pool: Option<Uuid>,
-        /// Whether the Service remembers ids of services.
-        remembers: bool,
     },
 }
 
 impl Publisher {
-    /// What may be said by now. `remembered` are the services that are the Service's although their
-    /// names do not say so.
+    /// What may be said by now of that Service.
     pub(crate) fn publication(
         &self,
+        service: &Service,
         balancer: Option<&Known>,
-        remembered: &BTreeSet<Uuid>,
+        record: &Record,
         finished: bool,
     ) -> Publication {
-        let (before, pool, remembers) = match self {
+        let (before, pool) = match self {
             Self::Farewell(withdrawn) => {
                 return Publication {
                     withdrawn: withdrawn.clone(),
                     ..Publication::default()
                 };
             }
-            Self::Present {
-                before,
-                pool,
-                remembers,
-            } => (before, pool, *remembers),
+            Self::Present { before, pool } => (before, pool),
         };
         let mut annotations = BTreeMap::new();
         let mut say = |key: &str, value: String| {
@@ -56,9 +51,9 @@ impl Publisher {
         if let Some(balancer) = balancer {
             say(ID.key, balancer.id.to_string());
         }
-        if remembers || !remembered.is_empty() {
-            let ids: Vec<String> = remembered.iter().map(Uuid::to_string).collect();
-            say(OWNED_SERVICES, ids.join(","));
+        // What was right of it is remembered in the condition.
+        if service.annotation(OWNED_SERVICES).is_some() {
+            say(OWNED_SERVICES, String::new());
         }
         let ip = balancer.and_then(|it| it.ip.clone());
         let ingress = match ip.filter(|_| finished) {
@@ -71,6 +66,7 @@ impl Publisher {
         Publication {
             annotations,
             ingress,
+            records: record.condition(service).into_iter().collect(),
             ..Publication::default()
         }
     }

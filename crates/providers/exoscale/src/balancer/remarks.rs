@@ -1,30 +1,21 @@
-//! What people are told about a Service beside its steps. Pure.
+//! What people are told about a Service beside its steps. Pure. Nothing here tells an id or an address that the Service
+//! did not name itself.
 
-use bowline_core::{Notice, TAKE_OVER};
+use bowline_core::{NOT_OURS, Notice, Problem};
 use uuid::Uuid;
 
+use super::record::MOST_ATTACHED;
 use super::settings::Fault;
-use super::settings::table::{EXTERNAL, ID, NAME};
+use super::settings::table::{EXTERNAL, ID, INSTANCE_POOL};
 use crate::api::LoadBalancer;
 
 pub(super) fn adopted(balancer: &LoadBalancer) -> Notice {
     Notice {
         warning: false,
-        reason: "LoadBalancerAdopted",
+        reason: "LoadBalancerFound",
         message: format!(
-            "load balancer {:?} ({}) was made for this Service and is used",
-            balancer.name, balancer.id
-        ),
-    }
-}
-
-pub(super) fn taken_over(balancer: &LoadBalancer) -> Notice {
-    Notice {
-        warning: false,
-        reason: "LoadBalancerTakenOver",
-        message: format!(
-            "load balancer {:?} ({}) is this Service's now, as annotation {TAKE_OVER} says",
-            balancer.name, balancer.id
+            "load balancer {:?} was made for this Service and is used",
+            balancer.name
         ),
     }
 }
@@ -37,17 +28,60 @@ pub(super) fn recreated(lost: Uuid) -> Notice {
     }
 }
 
-/// A load balancer of the wanted name exists and is not ours.
-pub(super) fn name_taken(balancer: &LoadBalancer) -> Fault {
-    Fault {
-        reason: "LoadBalancerNameTaken",
+/// The Service names a load balancer that is not its own, by its id.
+pub(super) fn attached(annotation: &str, balancer: &LoadBalancer) -> Notice {
+    Notice {
+        warning: true,
+        reason: NOT_OURS,
         message: format!(
-            "load balancer {:?} ({id}) exists and was not made for this Service; annotation {}: \"true\" \
-             uses it as it is, {TAKE_OVER}: {id} makes it this Service's, and another {} avoids it",
-            balancer.name,
-            EXTERNAL.key,
-            NAME.key,
-            id = balancer.id
+            "annotation {annotation}: {} names a load balancer that is not this Service's. Bowline adds services for \
+             this Service's ports where they are free and changes nothing else of it; annotation {}: \"true\" says that \
+             this is intended. The operator of the cluster can allow its adoption",
+            balancer.id, EXTERNAL.key
+        ),
+    }
+}
+
+/// A refusal that keeps nothing else from being done.
+pub(super) fn told(refusal: Problem) -> Notice {
+    Notice {
+        warning: true,
+        reason: refusal.reason,
+        message: refusal.message,
+    }
+}
+
+pub(super) fn attaching_is_not_allowed() -> Fault {
+    Fault {
+        reason: NOT_OURS,
+        message: "the load balancer that this Service names is not its own, and the operator of the cluster does not \
+                  allow Services of this namespace to use load balancers of others (loadBalancers.externalBalancers)"
+            .to_owned(),
+    }
+}
+
+pub(super) fn attached_too_often() -> Fault {
+    Fault::invalid(format!(
+        "this Service has used {MOST_ATTACHED} load balancers of others, and cannot use another one; a new Service can"
+    ))
+}
+
+/// The pool that is to get the traffic does not exist.
+pub(super) fn no_such_pool(pool: Uuid) -> Fault {
+    Fault::invalid(format!(
+        "there is no instance pool {pool} in this zone (annotation {}): nothing is created for it",
+        INSTANCE_POOL.key
+    ))
+}
+
+/// None of the pool's instances is a node of the cluster.
+pub(super) fn pool_without_nodes(pool: Uuid) -> Notice {
+    Notice {
+        warning: true,
+        reason: "InstancePoolWithoutNodes",
+        message: format!(
+            "instance pool {pool} has no node of this cluster: the load balancer sends traffic to instances that do \
+             not serve this Service"
         ),
     }
 }
@@ -75,14 +109,10 @@ pub(super) fn external_named<'a>(
         [] => Err(Fault::invalid(format!(
             "NLB instance is marked external by name \"{name}\", but no matching NLB was found"
         ))),
-        several => {
-            let ids: Vec<String> = several.iter().map(|it| it.id.to_string()).collect();
-            Err(Fault::invalid(format!(
-                "NLB instance is marked external by name \"{name}\", and several match: annotation {} says \
-                 which ({})",
-                ID.key,
-                ids.join(", ")
-            )))
-        }
+        several => Err(Fault::invalid(format!(
+            "NLB instance is marked external by name \"{name}\", and {} match: annotation {} says which",
+            several.len(),
+            ID.key,
+        ))),
     }
 }

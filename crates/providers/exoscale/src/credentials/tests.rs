@@ -140,6 +140,23 @@ async fn exoscale_case_98_a_refused_pair_at_the_start_is_waited_out() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_refused_pair_is_tried_ever_more_rarely_and_a_new_one_at_once() {
+    let bench = Bench::new();
+    bench.stage.desk.allow("EXOk", "right", &[]);
+    bench.write("first", "EXOk", "wrong");
+    let file = bench.follow().await;
+    let calls = |before: usize| bench.stage.calls().len() - before;
+    assert_eq!(calls(0), 2, "zones, then instances");
+    sleep(Duration::from_secs(3600)).await;
+    // After 10, 20, 40, 80, 160 s, and then every five minutes.
+    let trials = calls(0) / 2;
+    assert!((14..=17).contains(&trials), "{trials} trials in an hour");
+    bench.write("second", "EXOk", "right");
+    sleep(CREDENTIALS_POLL + Duration::from_millis(100)).await;
+    assert_eq!(file.ready(), Ok(()));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_missing_or_unreadable_file_at_the_start_is_waited_for() {
     let (log, _guard) = Log::keep();
     let bench = Bench::new();

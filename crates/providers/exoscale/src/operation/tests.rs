@@ -12,13 +12,12 @@ fn pending() -> Operation {
 }
 
 #[test]
-fn looks_come_soon_at_first_and_then_as_the_vendor_does_it() {
+fn looks_come_every_second_at_first_and_then_as_the_vendor_does_it() {
     for (elapsed, wanted) in [
-        (0, Some(500)),
-        (499, Some(500)),
-        (500, Some(1_000)),
-        (1_500, Some(2_000)),
-        (3_500, Some(3_000)),
+        (0, Some(1_000)),
+        (1_000, Some(1_000)),
+        (5_999, Some(1_000)),
+        (6_000, Some(3_000)),
         (29_999, Some(3_000)),
         (30_000, Some(3_000)),
         (60_999, Some(4_000)),

@@ -5,7 +5,7 @@ use serde_json::json;
 fn machine(stage: &Stage, cdrom: &Path) -> Machine {
     Machine {
         cdrom: cdrom.to_owned(),
-        metadata: "http://api.sim".to_owned(),
+        metadata: "http://api.localhost".to_owned(),
         connector: stage.connector(),
     }
 }
@@ -105,6 +105,36 @@ async fn a_listed_zone_is_served_where_the_list_says() {
             text.contains(said) && text.contains(&format!("{zone:?}")),
             "{text}"
         );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_endpoint_of_the_list_is_https_unless_the_configured_one_is_http_on_loopback() {
+    let stage = Stage::new();
+    for (configured, listed, wanted) in [
+        ("http://127.0.0.1:9000/v2", "http://gva.sim/v2", true),
+        ("http://[::1]/v2", "http://gva.sim/v2", true),
+        ("http://localhost/v2", "http://gva.sim/v2", true),
+        ("http://api.localhost/v2", "https://gva.sim/v2", true),
+        (
+            "http://localhost.example.org/v2",
+            "http://gva.sim/v2",
+            false,
+        ),
+        ("http://api.example.org/v2", "http://gva.sim/v2", false),
+        ("http://api.example.org/v2", "https://gva.sim/v2", true),
+        ("https://127.0.0.1/v2", "http://gva.sim/v2", false),
+        ("https://api.example.org/v2", "https://gva.sim/v2", true),
+    ] {
+        let zones = json!([{"name": "ch-gva-2", "api-endpoint": listed}]);
+        stage.desk.set_zones(zones);
+        let endpoint_of = Endpoint::Listing(BaseUrl::parse(configured).unwrap());
+        let client = |_| stage.client(Some(("EXOk", "s")));
+        let found = endpoint(&endpoint_of, "ch-gva-2", client).await;
+        assert_eq!(found.is_ok(), wanted, "{configured} {listed}");
+        if let Err(error) = found {
+            assert!(error.to_string().contains("not https"), "{error}");
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bowline_core::{Fault, Finding, MachineAnswer, Node, NodePart};
 use bowline_exoscale::LIST_AGE;
-use bowline_simulator::exoscale::{InstanceSpec, State};
+use bowline_simulator::exoscale::{InstanceSpec, NetworkSpec, State};
 
 use crate::stage::{I1, NOBODY, Stage, known, status, told};
 
@@ -74,6 +74,74 @@ async fn what_the_kubelet_was_told_counts_in_a_private_network_and_is_nobody_els
     let all = [public[0], "10.0.0.7", "fd00::7"];
     assert_eq!(machines(&stage, name, Some(&node)).await, [all]);
     assert_eq!(machines(&stage, name, None).await.len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn proof_case_37_an_address_of_a_managed_network_must_be_leased_to_the_instance() {
+    let stage = Stage::new().await;
+    stage.sim.add_instance(&other()).unwrap();
+    let managed = NetworkSpec {
+        name: "managed".into(),
+        start_ip: "10.0.0.10".parse().ok(),
+        end_ip: "10.0.0.99".parse().ok(),
+        netmask: "255.255.255.0".parse().ok(),
+        ..NetworkSpec::default()
+    };
+    stage.sim.add_private_network(&managed).unwrap();
+    for instance in [I1, OTHER] {
+        let networks = ["inside", "managed"];
+        stage.sim.set_private_networks(instance, &networks).unwrap();
+    }
+    let lease = |machine, address: &str| {
+        let address = address.parse().unwrap();
+        stage.sim.lease("managed", machine, address).unwrap();
+    };
+    lease(I1, "10.0.0.11");
+    lease(OTHER, "10.0.0.12");
+    let name = "pool-a1b2c-xyz";
+    let node = |address| told(known(name, &format!("exoscale://{I1}")), address);
+    let mine = "198.51.100.21";
+    for (readable, address, counts) in [
+        (true, "10.0.0.11", true),
+        (true, "10.0.0.12", false),
+        (true, "10.0.0.13", false),
+        (true, "10.0.0.100", true),
+        (true, "192.168.7.7", true),
+        (true, "fd00::7", true),
+        // What nobody may read decides nothing; what other Nodes show does.
+        (false, "10.0.0.12", true),
+        (false, "10.0.0.13", true),
+        (false, "198.51.100.99", false),
+    ] {
+        if !readable {
+            stage.sim.deny(&["get-private-network"]);
+        }
+        let all = machines(&stage, name, Some(&node(address))).await;
+        let wanted = if counts {
+            vec![mine, address]
+        } else {
+            vec![mine]
+        };
+        assert_eq!(all, [wanted], "{address}, readable: {readable}");
+    }
+    // A cloud that does not answer is no answer.
+    stage.sim.permit_all();
+    stage.fault("/v2/private-network/*", status(500));
+    let certificates = stage.cloud.serving_certificates().unwrap();
+    let answer = certificates.machine(name, Some(&node("10.0.0.12"))).await;
+    assert!(matches!(answer, MachineAnswer::CannotTell(_)), "{answer:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn proof_case_37_addresses_that_the_operator_gives_count() {
+    let file = "instances: {overrides: [{name: pool-a1b2c-xyz, addresses: [{type: InternalIP, \
+                address: 10.7.0.7}]}]}";
+    let stage = Stage::configured(file).await;
+    let name = "pool-a1b2c-xyz";
+    let node = known(name, &format!("exoscale://{I1}"));
+    let wanted = ["198.51.100.21", "10.7.0.7"];
+    assert_eq!(machines(&stage, name, Some(&node)).await, [wanted]);
+    assert_eq!(machines(&stage, "other", None).await.len(), 0);
 }
 
 #[tokio::test(start_paused = true)]

@@ -19,7 +19,7 @@ use bowline_simulator::serve::Server;
 use serde_json::{Value, json};
 
 /// Where the simulated API listens in the pipes.
-const AUTHORITY: &str = "exoscale.sim:80";
+const AUTHORITY: &str = "exoscale.localhost:80";
 /// The instance of the cases.
 pub(crate) const I1: &str = "6f1d2c3b-7a55-4e0c-9b61-2d3e4f5a6b7c";
 /// An instance that never was.

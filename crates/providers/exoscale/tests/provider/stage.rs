@@ -13,7 +13,7 @@ use bowline_simulator::exoscale::{
 use bowline_simulator::serve::Server;
 
 /// Where the simulated API listens in the pipes.
-const AUTHORITY: &str = "exoscale.sim:80";
+const AUTHORITY: &str = "exoscale.localhost:80";
 /// Pool `workers`.
 pub(crate) const P1: &str = "0f0e0d0c-0b0a-4908-8706-050403020100";
 /// Pool `others`.
@@ -84,7 +84,7 @@ async fn provider(world: &World, file: &str) -> Arc<dyn Cloud> {
             "EXOSCALE_API_KEY" => DEFAULT_KEY,
             "EXOSCALE_API_SECRET" => DEFAULT_SECRET,
             "EXOSCALE_API_ZONE" => DEFAULT_ZONE,
-            "EXOSCALE_API_ENDPOINT" => "http://exoscale.sim/v2",
+            "EXOSCALE_API_ENDPOINT" => "http://exoscale.localhost/v2",
             _ => return None,
         };
         Some(value.to_owned())

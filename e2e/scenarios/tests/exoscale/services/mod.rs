@@ -6,3 +6,5 @@ mod faults;
 mod rotation;
 mod seeds;
 mod shop;
+
+use crate::stage;

@@ -9,7 +9,7 @@ use bowline_simulator::exoscale::BalancerInfo;
 use bowline_simulator::journal::Entry;
 use serde_json::Value;
 
-use crate::stage::{I1, I2, Stage};
+use super::stage::{I1, I2, Stage};
 
 pub(crate) const FINALIZER: &str = "service.kubernetes.io/load-balancer-cleanup";
 

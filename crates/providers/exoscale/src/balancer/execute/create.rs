@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use bowline_core::{CloudError, CloudErrorKind};
+use bowline_core::{CloudError, CloudErrorKind, not_ours};
 
 use super::{Hands, Started, is_lost, is_refused};
 use crate::api::NewLoadBalancer;
 use crate::balancer::publish::Known;
-use crate::balancer::remarks;
+use crate::balancer::settings::table::NAME;
 
 impl Hands {
     /// Makes a load balancer; without labels if the cloud takes none. One that is there already, and
@@ -50,7 +50,7 @@ impl Hands {
             }
             None => match named.filter(|_| taken) {
                 Some(named) => {
-                    let message = remarks::name_taken(&named).message;
+                    let message = not_ours(NAME.key, &named.name).message;
                     Err(CloudError::new(CloudErrorKind::Conflict, message).caused_by(error))
                 }
                 None => Err(error.into()),

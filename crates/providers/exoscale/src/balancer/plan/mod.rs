@@ -11,7 +11,7 @@ mod tests;
 
 use std::collections::BTreeMap;
 
-use bowline_core::{Change, Impact, Notice, Object, Problem, Remark, StepId};
+use bowline_core::{Change, Impact, Notice, Object, Problem, Remark, ServiceKey, StepId};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -23,7 +23,7 @@ use crate::api::{
     NewService, ServiceChange, ServiceState,
 };
 use compare::compare;
-pub(crate) use remove::{entrances, is_in_doubt, remove};
+pub(crate) use remove::remove;
 
 // What things are called.
 pub(crate) const BALANCER: &str = "load balancer";
@@ -31,8 +31,8 @@ pub(crate) const SERVICE: &str = "service";
 
 /// The reason of events about load balancers that several Services use.
 const SHARED: &str = "LoadBalancerShared";
-/// The reason of events about ports that another Service has.
-const PORT_TAKEN: &str = "PortTaken";
+/// The reason of events about ports of a load balancer that somebody else has.
+const PORT_IN_USE: &str = "PortInUse";
 
 /// What a step does.
 #[derive(Clone, Debug, PartialEq)]
@@ -42,6 +42,8 @@ pub(crate) enum Action {
     AwaitAddress,
     /// Until it is gone.
     AwaitEnd(Uuid),
+    /// Gives it these labels, all of them.
+    MarkBalancer(BTreeMap<String, String>),
     ChangeBalancer(LoadBalancerChange),
     ResetDescription,
     DeleteBalancer(Uuid),
@@ -67,6 +69,9 @@ pub(crate) struct Managed {
     pub(crate) description: String,
     /// Those of ours; others stay.
     pub(crate) labels: BTreeMap<String, String>,
+    /// Whether it gets them before anything else happens. Otherwise they come with the next change: what the original
+    /// made is ours without them.
+    pub(crate) mark_first: bool,
 }
 
 /// What is wanted.
@@ -172,6 +177,16 @@ impl Planner<'_> {
     fn balancer(&mut self, managed: &Managed) {
         let there = self.there;
         let object = || seen(BALANCER, &there.name, there.id);
+        let mut labels = there.labels.clone();
+        labels.extend(managed.labels.clone());
+        let is_marked = labels == there.labels;
+        if managed.mark_first && !is_marked {
+            let changes = vec![change("labels", json!(there.labels), json!(labels))];
+            let why = remark(Impact::None, Some("it is this Service's"), &self.base);
+            let action = Action::MarkBalancer(labels.clone());
+            let marked = self.sketch.change(object(), changes, &why, action);
+            self.base.push(marked);
+        }
         let mut body = LoadBalancerChange::default();
         let mut changes = Vec::new();
         if there.name != managed.name {
@@ -185,10 +200,7 @@ impl Planner<'_> {
             body.description = Some(managed.description.clone());
         }
         if !changes.is_empty() {
-            // No write for their sake alone: what the original made is ours without them.
-            let mut labels = there.labels.clone();
-            labels.extend(managed.labels.clone());
-            if labels != there.labels {
+            if !is_marked && !managed.mark_first {
                 changes.push(change("labels", json!(there.labels), json!(labels)));
                 body.labels = Some(labels);
             }
@@ -196,7 +208,9 @@ impl Planner<'_> {
             let action = Action::ChangeBalancer(body);
             self.sketch.change(object(), changes, &why, action);
         }
-        if !described && !there.description.is_empty() {
+        // One that no annotation asked for is somebody else's words.
+        let is_ours = self.wanted.family.record.describes_balancer;
+        if !described && is_ours && !there.description.is_empty() {
             let changes = vec![change("description", &*there.description, Value::Null)];
             self.reset(object(), changes, Action::ResetDescription);
         }
@@ -220,16 +234,16 @@ impl Planner<'_> {
             if is_wanted(service) {
                 continue;
             }
-            match (self.wanted.family.whose(service), self.wanted.managed) {
-                (Whose::Ours, _) | (Whose::Foreign, Some(_)) => {
+            match self.wanted.family.whose(service) {
+                Whose::Ours => {
                     let why = "no port of the Service wants it";
                     self.delete(service, why, Impact::Interrupts);
                 }
-                (Whose::Another(other), Some(_)) => {
-                    let notice = shared(self.there, service, &other.key.to_string());
+                Whose::Another(other) if self.wanted.managed.is_some() => {
+                    let notice = shared(self.there, service, &other.key);
                     self.sketch.plan.notices.push(notice);
                 }
-                (Whose::Another(_) | Whose::Foreign, None) | (Whose::Unclear, _) => {}
+                Whose::Another(_) | Whose::LeftOver | Whose::Foreign => {}
             }
         }
     }
@@ -252,16 +266,17 @@ impl Planner<'_> {
                 add(self.sketch, &body, None, &self.base);
                 continue;
             };
-            let holder = match self.wanted.family.whose(there) {
-                Whose::Another(other) => format!("that of Service {}", other.key),
-                Whose::Unclear => "perhaps that of a Service that cannot be read".to_owned(),
-                Whose::Ours | Whose::Foreign => {
-                    self.service(wanted, there);
-                    continue;
-                }
+            let family = self.wanted.family;
+            let problem = match family.whose(there) {
+                Whose::Ours | Whose::LeftOver => None,
+                Whose::Foreign if family.may_replace() => None,
+                Whose::Foreign => Some(in_use(there, None)),
+                Whose::Another(other) => Some(in_use(there, Some(&other.key))),
             };
-            let problem = taken(self.there, there, &holder);
-            self.sketch.plan.problems.push(problem);
+            match problem {
+                Some(problem) => self.sketch.plan.problems.push(problem),
+                None => self.service(wanted, there),
+            }
         }
     }
 
@@ -286,7 +301,8 @@ impl Planner<'_> {
             let changes = difference.changes;
             self.sketch.change(object(), changes, &why, action);
         }
-        if wanted.description.is_empty() && !there.description.is_empty() {
+        let is_ours = self.wanted.family.record.describes_services;
+        if wanted.description.is_empty() && is_ours && !there.description.is_empty() {
             let changes = vec![change("description", &*there.description, Value::Null)];
             self.reset(object(), changes, Action::ResetServiceDescription(there.id));
         }
@@ -329,23 +345,30 @@ pub(crate) fn cannot_reset(object: &Object) -> Notice {
     }
 }
 
-fn shared(there: &LoadBalancer, service: &LoadBalancerService, other: &str) -> Notice {
+fn shared(there: &LoadBalancer, service: &LoadBalancerService, other: &ServiceKey) -> Notice {
+    let LoadBalancerService { port, protocol, .. } = service;
     Notice {
         warning: true,
         reason: SHARED,
         message: format!(
-            "load balancer {:?} ({}) has service {} of Service {other}, which stays",
-            there.name, there.id, service.name
+            "load balancer {:?} serves port {port}/{protocol} of Service {other}, which stays",
+            there.name
         ),
     }
 }
 
-fn taken(there: &LoadBalancer, service: &LoadBalancerService, holder: &str) -> Problem {
+/// What a Service is told about a port that somebody else has: nothing of what that is.
+fn in_use(service: &LoadBalancerService, holder: Option<&ServiceKey>) -> Problem {
+    let holder = holder.map_or_else(
+        || "something that is not this Service's".to_owned(),
+        |key| format!("Service {key}"),
+    );
+    let LoadBalancerService { port, protocol, .. } = service;
     Problem {
-        reason: PORT_TAKEN,
+        reason: PORT_IN_USE,
         message: format!(
-            "port {}/{} of load balancer {:?} ({}) is {holder} (service {})",
-            service.port, service.protocol, there.name, there.id, service.name
+            "port {port}/{protocol} of the load balancer is used by {holder}, and stays so; the other ports of this \
+             Service are served. Use another port, or remove what is there"
         ),
     }
 }

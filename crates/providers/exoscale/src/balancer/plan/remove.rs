@@ -2,20 +2,12 @@
 
 use bowline_core::{Impact, Notice};
 
-use super::{Action, BALANCER, SERVICE, SHARED, Sketch, is_at, remark, seen};
+use super::{Action, BALANCER, SERVICE, SHARED, Sketch, remark, seen};
 use crate::api::{LoadBalancer, LoadBalancerState};
-use crate::balancer::desire::{Entrance, entrance};
 use crate::balancer::ownership::{Family, Whose};
 
-/// Adds the removal of a load balancer, as far as it is the Service's, to a plan. `entrances` are
-/// those of the Service's ports: what is there counts as its own unless another Service has it.
-pub(crate) fn remove(
-    sketch: &mut Sketch,
-    family: Family<'_>,
-    there: &LoadBalancer,
-    manages: bool,
-    entrances: &[Entrance],
-) {
+/// Adds the removal of a load balancer, as far as it is the Service's, to a plan.
+pub(crate) fn remove(sketch: &mut Sketch, family: Family<'_>, there: &LoadBalancer, manages: bool) {
     let object = || seen(BALANCER, &there.name, there.id);
     if manages && there.state == LoadBalancerState::Deleting {
         let why = remark(Impact::None, Some("it is being removed"), &[]);
@@ -23,15 +15,16 @@ pub(crate) fn remove(
         return;
     }
     let mut needs = Vec::new();
-    let mut stay = Vec::new();
+    let mut stay = 0_usize;
     for service in &there.services.items {
         let goes = match family.whose(service) {
             Whose::Ours => true,
-            Whose::Another(_) | Whose::Unclear => false,
-            Whose::Foreign => entrances.iter().any(|it| is_at(service, it)),
+            // Left by an earlier Service on what is this one's.
+            Whose::LeftOver => manages,
+            Whose::Another(_) | Whose::Foreign => false,
         };
         if !goes {
-            stay.push(service.name.as_str());
+            stay += 1;
             continue;
         }
         let why = remark(Impact::Interrupts, Some("no Service wants it"), &[]);
@@ -42,7 +35,7 @@ pub(crate) fn remove(
         let service = seen(SERVICE, &service.name, service.id);
         needs.push(sketch.delete(service, &why, action));
     }
-    if manages && stay.is_empty() {
+    if manages && stay == 0 {
         let why = remark(Impact::Destroys, Some("no Service wants it"), &needs);
         sketch.delete(object(), &why, Action::DeleteBalancer(there.id));
     } else if manages {
@@ -50,29 +43,9 @@ pub(crate) fn remove(
             warning: true,
             reason: SHARED,
             message: format!(
-                "load balancer {:?} ({}) stays: it has services that are not this Service's ({})",
+                "load balancer {:?} stays: it has services that are not this Service's ({stay})",
                 there.name,
-                there.id,
-                stay.join(", ")
             ),
         });
     }
-}
-
-/// The entrances of a Service's ports.
-pub(crate) fn entrances(service: &bowline_core::Service) -> Vec<Entrance> {
-    service.ports.iter().filter_map(entrance).collect()
-}
-
-/// Whether it cannot be told whose a service at these entrances is: it must neither go nor be left
-/// behind.
-pub(crate) fn is_in_doubt(
-    family: Family<'_>,
-    there: &LoadBalancer,
-    entrances: &[Entrance],
-) -> bool {
-    let mut all = there.services.items.iter();
-    all.any(|it| {
-        entrances.iter().any(|entrance| is_at(it, entrance)) && family.whose(it) == Whose::Unclear
-    })
 }

@@ -7,7 +7,7 @@ use serde_json::json;
 use super::*;
 use crate::balancer::desire::desire;
 use crate::balancer::examples::{
-    L1, OTHER, P1, P2, UID, annotated, balancer, family, listener, named, port,
+    Around, L1, OTHER, P1, P2, UID, annotated, balancer, listener, named, port,
 };
 use crate::balancer::settings::Settings;
 use crate::config::LocalPolicyHealthCheck;
@@ -31,14 +31,21 @@ fn managed(service: &Service) -> Managed {
         name: settings.balancer_name(service),
         description: settings.description,
         labels: BTreeMap::from([("bowline-service-uid".to_owned(), service.uid.clone())]),
+        mark_first: false,
     }
 }
 
 fn plan(service: &Service, all: &[Arc<Service>], there: &LoadBalancer, manages: bool) -> Sketch {
+    let around = Around::new(service, all);
+    plan_in(&around, there, manages)
+}
+
+fn plan_in(around: &Around, there: &LoadBalancer, manages: bool) -> Sketch {
+    let service = &around.wish.service;
     let managed = managed(service);
     let services = services(service);
     let wanted = Wanted {
-        family: family(service, all),
+        family: around.family(),
         managed: manages.then_some(&managed),
         services: &services,
         pool: P1.parse().unwrap(),
@@ -89,9 +96,9 @@ fn each_difference_has_its_impact() {
             update("in place"),
         ),
         (
-            "description",
+            "a description that no annotation asked for",
             at(|it| it["description"] = json!("d")),
-            update("no impact"),
+            vec![],
         ),
         (
             "more of the pool",
@@ -116,7 +123,7 @@ fn each_difference_has_its_impact() {
 }
 
 #[test]
-fn only_what_is_ours_goes_from_an_external_load_balancer() {
+fn only_what_is_ours_goes_from_a_load_balancer_managed_or_not() {
     let service = annotated(&[]);
     let all = [Arc::new(service.clone()), Arc::new(named("other", OTHER))];
     let there = balancer(
@@ -140,19 +147,102 @@ fn only_what_is_ours_goes_from_an_external_load_balancer() {
         names.map(at).collect()
     };
     assert_eq!(deleted(&plan(&service, &all, &there, false)), [81]);
-    // A managed one has what its Service wants, and what other Services have.
-    assert_eq!(deleted(&plan(&service, &all, &there, true)), [81, 83]);
-    let entrances = entrances(&service);
-    let mut sketch = Sketch::default();
-    remove(
-        &mut sketch,
-        family(&service, &all),
-        &there,
-        true,
-        &entrances,
+    assert_eq!(deleted(&plan(&service, &all, &there, true)), [81]);
+    for manages in [true, false] {
+        let mut sketch = Sketch::default();
+        let around = Around::new(&service, &all);
+        remove(&mut sketch, around.family(), &there, manages);
+        assert_eq!(deleted(&sketch), [80, 81]);
+        assert_eq!(sketch.plan.notices.len(), usize::from(manages));
+    }
+}
+
+#[test]
+fn a_mark_that_is_needed_comes_before_everything_else() {
+    let service = annotated(&[("name", "edge"), ("description", "d")]);
+    let there = balancer("other", &json!({"team": "a"}), &[ours(80)]);
+    let (services, around) = (services(&service), Around::new(&service, &[]));
+    let reconciled = |mark_first, there: &LoadBalancer| {
+        let managed = Managed {
+            mark_first,
+            ..managed(&service)
+        };
+        let wanted = Wanted {
+            family: around.family(),
+            managed: Some(&managed),
+            services: &services,
+            pool: P2.parse().unwrap(),
+            may_reset: true,
+        };
+        reconcile(&wanted, there)
+    };
+    let unhurried = reconciled(false, &there);
+    let Action::ChangeBalancer(change) = &unhurried.actions[0] else {
+        panic!("{:?}", unhurried.actions);
+    };
+    assert_eq!(change.labels.as_ref().map(BTreeMap::len), Some(2));
+    let sketch = reconciled(true, &there);
+    let Action::MarkBalancer(labels) = &sketch.actions[0] else {
+        panic!("{:?}", sketch.actions);
+    };
+    assert_eq!((labels["team"].as_str(), labels.len()), ("a", 2));
+    assert!(
+        sketch.plan.steps[1..]
+            .iter()
+            .all(|it| it.needs.contains(&0))
     );
-    assert_eq!(deleted(&sketch), [80, 81]);
-    assert_eq!(sketch.plan.notices.len(), 1);
+    assert_eq!(sketch.actions.len(), 4);
+    let marked = balancer("edge", &json!(labels), &[ours(80)]);
+    let sketch = reconciled(true, &marked);
+    assert!(
+        !sketch
+            .actions
+            .iter()
+            .any(|it| matches!(it, Action::MarkBalancer(_)))
+    );
+}
+
+#[test]
+fn a_port_that_somebody_else_has_is_refused_and_the_others_are_served() {
+    let mut service = annotated(&[]);
+    service.ports = vec![
+        port("TCP", 80, 30080),
+        port("TCP", 81, 30081),
+        port("TCP", 82, 30082),
+    ];
+    let all = [Arc::new(service.clone()), Arc::new(named("other", OTHER))];
+    let there = balancer(
+        &format!("k8s-{UID}"),
+        &json!({}),
+        &[
+            listener(1, "theirs", 80, 31111),
+            listener(2, &format!("{OTHER}-81"), 81, 30081),
+        ],
+    );
+    let mut around = Around::new(&service, &all);
+    for manages in [true, false] {
+        let sketch = plan_in(&around, &there, manages);
+        assert_eq!(
+            steps(&sketch),
+            [format!("create service {UID}-82: no impact")]
+        );
+        let reasons: Vec<&str> = sketch.plan.problems.iter().map(|it| it.reason).collect();
+        assert_eq!(reasons, ["PortInUse"; 2]);
+        for problem in &sketch.plan.problems {
+            let text = &problem.message;
+            assert!(
+                !text.contains("theirs") && !text.contains(L1) && !text.contains(OTHER),
+                "{text}"
+            );
+        }
+    }
+    // The operator lets the namespace adopt: what no Service has is replaced.
+    let rules = Arc::make_mut(&mut around.wish.rules);
+    rules.adoption = bowline_core::NamespaceRule::Only(["default".to_owned()].into());
+    let sketch = plan_in(&around, &there, false);
+    assert_eq!(sketch.plan.problems.len(), 1);
+    assert!(sketch.plan.problems[0].message.contains("default/other"));
+    assert_eq!(steps(&sketch)[0], "update service theirs: in place");
 }
 
 #[test]
@@ -169,8 +259,8 @@ fn a_load_balancer_that_is_being_deleted_is_waited_for() {
     let mut there = balancer("x", &json!({}), &[ours(80)]);
     there.state = LoadBalancerState::Deleting;
     let mut sketch = Sketch::default();
-    let service = annotated(&[]);
-    remove(&mut sketch, family(&service, &[]), &there, true, &[]);
+    let around = Around::new(&annotated(&[]), &[]);
+    remove(&mut sketch, around.family(), &there, true);
     assert_eq!(sketch.actions, [Action::AwaitEnd(L1.parse().unwrap())]);
 }
 
@@ -180,16 +270,25 @@ fn descriptions_stay_where_they_cannot_be_emptied() {
     let mut there = balancer(&format!("k8s-{UID}"), &json!({}), &[ours(80)]);
     there.description = "d".into();
     let (managed, services) = (managed(&service), services(&service));
-    let wanted = Wanted {
-        family: family(&service, &[]),
-        managed: Some(&managed),
-        services: &services,
-        pool: P1.parse().unwrap(),
-        may_reset: false,
+    let mut around = Around::new(&service, &[]);
+    let sketch = |around: &Around, may_reset| {
+        let wanted = Wanted {
+            family: around.family(),
+            managed: Some(&managed),
+            services: &services,
+            pool: P1.parse().unwrap(),
+            may_reset,
+        };
+        reconcile(&wanted, &there)
     };
-    let sketch = reconcile(&wanted, &there);
-    assert!(sketch.plan.is_empty());
-    assert_eq!(sketch.plan.notices[0].reason, "DescriptionStays");
+    // Nobody knows whose words these are.
+    let unasked = sketch(&around, true);
+    assert!(unasked.plan.is_empty() && unasked.plan.notices.is_empty());
+    around.record.describes_balancer = true;
+    assert_eq!(sketch(&around, true).actions, [Action::ResetDescription]);
+    let denied = sketch(&around, false);
+    assert!(denied.plan.is_empty());
+    assert_eq!(denied.plan.notices[0].reason, "DescriptionStays");
 }
 
 /// What the cloud does with an action, as far as plans can see it.
@@ -315,12 +414,9 @@ proptest! {
         service in any_service(), there in any_there(), manages: bool, crash in 0_usize..6,
     ) {
         let all = [Arc::new(service.clone()), Arc::new(named("other", OTHER))];
-        let theirs = |there: &LoadBalancer| -> Vec<LoadBalancerService> {
-            let prefix = format!("{OTHER}-");
-            let all = there.services.items.iter();
-            all.filter(|it| it.name.starts_with(&prefix)).cloned().collect()
-        };
-        let untouched = theirs(&there);
+        let around = Around::new(&service, &all);
+        let foreign: Vec<LoadBalancerService> = there.services.items.iter()
+            .filter(|it| around.family().whose(it) != Whose::Ours).cloned().collect();
         let mut number = 100;
         let mut now = there.clone();
         for action in plan(&service, &all, &now, manages).actions.iter().take(crash) {
@@ -332,7 +428,9 @@ proptest! {
         }
         let last = plan(&service, &all, &now, manages);
         prop_assert!(last.plan.is_empty(), "{:?}", last.plan.steps);
-        prop_assert_eq!(theirs(&now), untouched);
+        for it in &foreign {
+            prop_assert!(now.services.items.contains(it), "{it:?}");
+        }
         if !manages {
             prop_assert_eq!(&now.name, &there.name);
             prop_assert_eq!(&now.description, &there.description);
@@ -341,7 +439,8 @@ proptest! {
         let refused = last.plan.problems.len();
         let wanted = services(&service);
         let served = wanted.iter().filter(|it| {
-            now.services.items.iter().any(|there| is_at(there, &it.entrance) && there.name == it.name)
+            let mut all = now.services.items.iter();
+            all.any(|there| is_at(there, &it.entrance) && there.name == it.name && !foreign.contains(there))
         });
         prop_assert_eq!(served.count() + refused, wanted.len());
     }

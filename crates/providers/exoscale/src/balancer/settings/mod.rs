@@ -6,16 +6,14 @@ pub mod table;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeSet;
-
 use bowline_core::{CLASS_PREFIX, Notice, Problem, Service, TAKE_OVER, unknown_annotations};
 use uuid::Uuid;
 
 use read::Reader;
 use table::{
     CHECK_INTERVAL, CHECK_MODE, CHECK_PORT, CHECK_RETRIES, CHECK_SNI, CHECK_TIMEOUT, CHECK_URI,
-    DESCRIPTION, EXTERNAL, ID, INSTANCE_POOL, NAME, OWNED_SERVICES, SERVICE_DESCRIPTION,
-    SERVICE_NAME, SKS_CLUSTER, SKS_NODEPOOL, STRATEGY,
+    DESCRIPTION, EXTERNAL, ID, INSTANCE_POOL, NAME, SERVICE_DESCRIPTION, SERVICE_NAME, SKS_CLUSTER,
+    SKS_NODEPOOL, STRATEGY,
 };
 
 /// The reason of events about settings that cannot be used.
@@ -32,7 +30,7 @@ pub(crate) struct Settings {
     pub(crate) id: Option<Uuid>,
     pub(crate) name: Option<String>,
     pub(crate) description: String,
-    pub(crate) external: bool,
+    pub(crate) external: External,
     pub(crate) strategy: String,
     /// None unless the Service has exactly one port.
     pub(crate) service_name: Option<String>,
@@ -40,6 +38,17 @@ pub(crate) struct Settings {
     pub(crate) service_description: String,
     pub(crate) pool: PoolSetting,
     pub(crate) check: CheckSettings,
+}
+
+/// Whether somebody else looks after the load balancer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum External {
+    /// Nobody says so.
+    No,
+    /// The Service says so.
+    Yes,
+    /// The Service says something that means neither: nothing changes by it.
+    Misread,
 }
 
 /// What is said about the target.
@@ -84,6 +93,13 @@ impl Fault {
     }
 }
 
+impl From<Problem> for Fault {
+    fn from(problem: Problem) -> Self {
+        let Problem { reason, message } = problem;
+        Self { reason, message }
+    }
+}
+
 impl From<Fault> for Problem {
     fn from(fault: Fault) -> Self {
         let Fault { reason, message } = fault;
@@ -99,7 +115,7 @@ impl Settings {
             id: reader.uuid(ID),
             name: reader.text(NAME),
             description: reader.text(DESCRIPTION).unwrap_or_default(),
-            external: is_external(service),
+            external: external(service),
             strategy: reader
                 .choice(STRATEGY, &["round-robin", "source-hash", "maglev-hash"])
                 .unwrap_or_else(|| STRATEGY.default.to_owned()),
@@ -126,11 +142,16 @@ impl Settings {
                 SKS_NODEPOOL.key, SKS_CLUSTER.key
             ));
         }
-        if settings.external && settings.name.is_none() && read::said(service, ID).is_none() {
+        let is_external = settings.external == External::Yes;
+        if is_external && settings.name.is_none() && read::said(service, ID).is_none() {
+            reader.fault(nothing_to_attach_to());
+        }
+        if let Some(name) = settings.name.as_deref().filter(|_| !is_external)
+            && is_anothers_name(name, &service.uid)
+        {
             reader.fault(format!(
-                "NLB instance marked as external in Service annotations, but no ID or name specified: \
-                 annotation {} needs {} or {}",
-                EXTERNAL.key, ID.key, NAME.key
+                "annotation {}: {name:?} is not allowed: that is how the load balancer of another Service is named",
+                NAME.key
             ));
         }
         (settings, reader.faults)
@@ -184,26 +205,66 @@ fn check(reader: &mut Reader<'_>) -> CheckSettings {
     check
 }
 
+/// What the name of a load balancer begins with that nobody gave one; the uid of its Service follows.
+const DEFAULT_PREFIX: &str = "k8s-";
+
 /// The name that a load balancer has if nobody gives it one.
 pub(crate) fn default_name(service_uid: &str) -> String {
-    format!("k8s-{service_uid}")
+    format!("{DEFAULT_PREFIX}{service_uid}")
+}
+
+/// The uid in the name of a load balancer that nobody gave one.
+pub(crate) fn uid_in_name(name: &str) -> Option<&str> {
+    let uid = name.strip_prefix(DEFAULT_PREFIX)?;
+    read::uuid(uid).map(|_| uid)
+}
+
+/// Whether that is the default name of another Service's load balancer.
+fn is_anothers_name(name: &str, service_uid: &str) -> bool {
+    uid_in_name(name).is_some_and(|uid| !uid.eq_ignore_ascii_case(service_uid))
+}
+
+/// What a Service is told that is to be attached and does not say to what.
+pub(crate) fn nothing_to_attach_to() -> String {
+    format!(
+        "NLB instance marked as external in Service annotations, but no ID or name specified: annotation {} needs \
+         {} or {}",
+        EXTERNAL.key, ID.key, NAME.key
+    )
 }
 
 /// Whether somebody else looks after the load balancer.
-pub(crate) fn is_external(service: &Service) -> bool {
-    read::said(service, EXTERNAL).is_some_and(|text| text.trim().eq_ignore_ascii_case("true"))
+pub(crate) fn external(service: &Service) -> External {
+    match read::said(service, EXTERNAL).map(str::trim) {
+        None => External::No,
+        Some(text) if text.eq_ignore_ascii_case("true") => External::Yes,
+        Some(text) if text.eq_ignore_ascii_case("false") => External::No,
+        Some(_) => External::Misread,
+    }
+}
+
+/// What there is to say about a value that means nothing.
+pub(crate) fn external_notice(service: &Service) -> Option<Notice> {
+    let misread = external(service) == External::Misread;
+    let text = read::said(service, EXTERNAL).filter(|_| misread)?;
+    Some(Notice {
+        warning: true,
+        reason: INVALID,
+        message: format!(
+            "annotation {}: {text:?} is not allowed and changes nothing; allowed is {}",
+            EXTERNAL.key, EXTERNAL.allowed
+        ),
+    })
+}
+
+/// The load balancer that the Service names by its id.
+pub(crate) fn id_of(service: &Service) -> Option<Uuid> {
+    read::uuid(read::said(service, ID)?)
 }
 
 /// The load balancer that a person says is this Service's.
 pub(crate) fn take_over(service: &Service) -> Option<Uuid> {
     read::uuid(service.annotation(TAKE_OVER)?)
-}
-
-/// The services of load balancers that are this Service's although their names do not say so. What
-/// cannot be read is nothing.
-pub(crate) fn owned_services(service: &Service) -> BTreeSet<Uuid> {
-    let text = service.annotation(OWNED_SERVICES).unwrap_or_default();
-    text.split(',').filter_map(read::uuid).collect()
 }
 
 /// Whether another Service may be one of ours: it has no class, or one that names a cloud of ours.

@@ -6,7 +6,8 @@ use std::fmt::Write as _;
 /// What all keys begin with.
 pub const PREFIX: &str = "service.beta.kubernetes.io/exoscale-loadbalancer-";
 
-/// The ids of services of load balancers that are a Service's although their names do not say so.
+/// The ids of services of load balancers that are a Service's although their names do not say so, as they were remembered
+/// before there was a condition for it. What it says proves nothing; it is emptied.
 pub const OWNED_SERVICES: &str = "bowline.dev/exoscale-nlb-service-ids";
 
 /// What a change of the value does to a load balancer that is in use.
@@ -103,9 +104,10 @@ pub const DESCRIPTION: Annotation = Annotation {
 /// Whether somebody else looks after it.
 pub const EXTERNAL: Annotation = Annotation {
     default: "false",
-    allowed: "true in any case; anything else is false",
-    meaning: "The load balancer is somebody else's: it is never made, renamed, described or deleted, and \
-              only the services of this Service's ports are looked after.",
+    allowed: "true or false in any case; anything else is reported and changes nothing",
+    meaning: "The load balancer is somebody else's: it is never made, renamed, described or deleted. Bowline \
+              manages only the services of this Service's ports, on ports that are free. Dropping it later does \
+              not change that.",
     effect: Effect::Relinks,
     ..row(key!("external"), TEXT)
 };

@@ -16,7 +16,7 @@ fn without_annotations_the_defaults_are_those_of_the_original() {
     );
     assert_eq!(
         (&*settings.strategy, settings.external),
-        ("round-robin", false)
+        ("round-robin", External::No)
     );
     let check = &settings.check;
     assert_eq!((check.interval, check.timeout, check.retries), (10, 5, 1));
@@ -60,7 +60,18 @@ fn what_the_original_takes_is_taken() {
             .interval,
         5
     );
-    assert!(read("external", "TrUe").0.external);
+    for (text, wanted) in [
+        ("TrUe", External::Yes),
+        (" true ", External::Yes),
+        ("False", External::No),
+        ("", External::No),
+        ("yes", External::Misread),
+        ("1", External::Misread),
+    ] {
+        assert_eq!(read("external", text).0.external, wanted, "{text:?}");
+        let told = external_notice(&annotated(&[("external", text)])).is_some();
+        assert_eq!(told, wanted == External::Misread, "{text:?}");
+    }
 }
 
 #[test]
@@ -142,6 +153,10 @@ fn settings_are_compared_with_each_other() {
             "without SKS cluster name",
         ),
         (vec![("external", "true")], "but no ID or name specified"),
+        (
+            vec![("name", "k8s-11111111-6a53-4f6e-9a3d-1f2e3d4c5b6a")],
+            "another Service",
+        ),
     ] {
         let (_, faults) = Settings::read(&annotated(&pairs));
         let [fault] = faults.as_slice() else {
@@ -149,6 +164,22 @@ fn settings_are_compared_with_each_other() {
         };
         assert!(fault.message.contains(text), "{}", fault.message);
     }
+}
+
+#[test]
+fn proof_case_24_the_name_of_another_services_load_balancer_is_refused() {
+    let own = format!("k8s-{}", service().uid);
+    let others = "k8s-11111111-6a53-4f6e-9a3d-1f2e3d4c5b6a";
+    assert_eq!(read("name", &own).1, []);
+    assert_eq!(read("name", "k8s-edge").1, []);
+    assert!(
+        read("name", others).1[0]
+            .message
+            .contains("another Service")
+    );
+    // To use one as it is, any may be named.
+    let external = annotated(&[("name", others), ("external", "true")]);
+    assert_eq!(Settings::read(&external).1, []);
 }
 
 #[test]
@@ -175,10 +206,7 @@ fn what_only_one_port_can_have_is_not_read_with_several() {
 }
 
 #[test]
-fn remembered_ids_are_read_as_far_as_they_can_be() {
-    let list = format!("{L1}, nonsense,,{L1}");
-    let service = annotated(&[(OWNED_SERVICES, &list)]);
-    assert_eq!(owned_services(&service), [L1.parse().unwrap()].into());
+fn what_a_person_asks_for_is_read_as_far_as_it_can_be() {
     assert_eq!(
         take_over(&annotated(&[(TAKE_OVER, L1)])),
         Some(L1.parse().unwrap())

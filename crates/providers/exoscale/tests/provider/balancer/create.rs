@@ -22,8 +22,9 @@ async fn exoscale_case_39_a_new_service_gets_a_whole_load_balancer() {
     );
     assert_eq!(
         *balancer,
-        json!({"name": NAME, "labels": {"bowline-service-uid": UID,
-               "bowline-service": "default.web", "bowline-cluster": "kubernetes"}})
+        json!({"name": NAME, "labels": {"bowline-service-uid": UID, "k8s-service": "default.web",
+               "bowline-service": "default.web", "bowline-cluster": "kubernetes",
+               "k8s-cluster-uid": "blue"}})
     );
     assert_eq!(
         *service,
@@ -94,10 +95,7 @@ async fn exoscale_case_42_one_port_may_have_a_name_of_its_own_and_is_remembered(
     shop.ensure().await.good();
     let listener = shop.listener();
     assert_eq!(listener.name, "x");
-    assert_eq!(
-        shop.get("bowline.dev/exoscale-nlb-service-ids"),
-        listener.id
-    );
+    assert!(shop.record().contains(&listener.id), "{}", shop.record());
     assert!(shop.ensure().await.good().plan.is_empty());
 }
 
@@ -210,7 +208,7 @@ async fn exoscale_case_48_nodes_of_other_clouds_and_zones_do_not_count() {
     ];
     shop.ensure().await.good();
     assert_eq!(shop.listener().pool, P1);
-    let lists = |it: &&Entry| it.path.contains("/instance");
+    let lists = |it: &&Entry| it.operation == "list-instances";
     assert_eq!(shop.calls().iter().filter(lists).count(), 1);
 }
 
@@ -243,6 +241,26 @@ async fn exoscale_case_49_a_nodepool_names_the_pool() {
     // Without a nodepool the name of the cluster means nothing.
     shop.unset("service-sks-nodepool-name");
     assert!(shop.ensure().await.good().plan.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_made_for_a_pool_that_does_not_exist_and_one_without_nodes_is_reported() {
+    let mut shop = Shop::new().await;
+    let nowhere = "00000000-0000-4000-8000-000000000001";
+    shop.set("service-instancepool-id", nowhere);
+    let outcome = shop.ensure().await;
+    assert!(outcome.problem().contains(nowhere));
+    assert_eq!(shop.writes(), [""; 0]);
+    // A role that cannot look is enough, as for the original.
+    shop.stage.sim.deny(&["get-instance-pool"]);
+    shop.set("service-instancepool-id", P2);
+    assert_eq!(shop.ensure().await.good().reasons(), [""; 0]);
+    let mut shop = Shop::new().await;
+    shop.set("service-instancepool-id", P2);
+    let outcome = shop.ensure().await;
+    assert_eq!(outcome.good().reasons(), ["InstancePoolWithoutNodes"]);
+    assert!(outcome.notices[0].warning && outcome.notices[0].message.contains(P2));
+    assert_eq!(shop.listener().pool, P2);
 }
 
 #[tokio::test(start_paused = true)]

@@ -3,18 +3,18 @@
 use std::time::Duration;
 
 use bowline_core::{Goal, Progress};
-use bowline_simulator::exoscale::Ending;
+use bowline_simulator::exoscale::{BalancerSpec, Ending, ServiceSpec};
 use bowline_simulator::faults::Action;
 
-use super::shop::{L1, NAME, Shop, UID, open, status};
-use crate::stage::P1;
+use super::shop::{L1, NAME, Shop, UID, open, port, status, steps};
+use crate::stage::{P1, P2};
 
 #[tokio::test(start_paused = true)]
 async fn exoscale_case_61_a_load_balancer_of_our_name_is_adopted() {
     let mut shop = Shop::new().await;
     shop.place(NAME, &[]);
     let outcome = shop.ensure().await;
-    assert_eq!(outcome.good().reasons(), ["LoadBalancerAdopted"]);
+    assert_eq!(outcome.good().reasons(), ["LoadBalancerFound"]);
     assert!(!outcome.notices[0].warning);
     assert_eq!((shop.get("id"), &*shop.balancer().id), (L1, L1));
     assert_eq!(shop.writes(), ["add-service-to-load-balancer"]);
@@ -38,20 +38,94 @@ async fn one_with_our_labels_is_adopted_whatever_its_name() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_name_that_somebody_else_has_is_told_and_not_tried_again_and_again() {
+async fn proof_case_16_what_somebody_else_made_is_untouched_by_name_id_and_take_over() {
+    for pair in [
+        ("name", "kube-api"),
+        ("id", L1),
+        ("bowline.dev/take-over", L1),
+    ] {
+        let mut shop = Shop::new().await;
+        shop.place("kube-api", &[("api", 6443)]);
+        shop.service.ports = vec![port("TCP", 6443, 30111)];
+        shop.set(pair.0, pair.1);
+        let before = shop.balancer();
+        let outcome = shop.ensure().await;
+        let said: Vec<&str> = outcome.plan.problems.iter().map(|it| it.reason).collect();
+        let told = [said, outcome.reasons()].concat();
+        assert!(told.contains(&"LoadBalancerNotOurs"), "{pair:?}: {told:?}");
+        assert_eq!(shop.writes(), [""; 0], "{pair:?}");
+        // Nobody learns what he did not know.
+        let texts = outcome.plan.problems.iter().map(|it| &it.message);
+        for text in texts.chain(outcome.notices.iter().map(|it| &it.message)) {
+            let knows = pair.1 == L1;
+            assert!(knows || !text.contains(L1), "proof case 30: {text}");
+            assert!(!text.contains("203.0.113"), "proof case 30: {text}");
+        }
+        shop.delete().await.good();
+        assert_eq!(shop.balancer(), before, "{pair:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn proof_case_17_the_originals_with_a_name_of_its_own_is_marked_first_and_only_that() {
+    for shown in [true, false] {
+        let mut shop = Shop::new().await;
+        shop.place("edge", &[(&format!("{UID}-80"), 80)]);
+        shop.stage.sim.describe_balancer(L1, "by hand").unwrap();
+        shop.set("name", "edge").set("id", L1);
+        shop.set("service-instancepool-id", P1);
+        let address = if shown {
+            "203.0.113.80"
+        } else {
+            "198.51.100.1"
+        };
+        shop.service.ingress = vec![bowline_core::Ingress {
+            ip: Some(address.into()),
+            ..bowline_core::Ingress::default()
+        }];
+        // Its type may have changed in the moment of the switch.
+        let mut leaving = shop.draft(Goal::Absent).await.unwrap().plan;
+        assert_eq!(steps(&leaving).pop().unwrap(), "delete load balancer edge");
+        leaving.steps.clear();
+        let outcome = shop.ensure().await;
+        assert_eq!(outcome.good().reasons(), [""; 0]);
+        let changes = shop.changes();
+        let [(operation, body)] = changes.as_slice() else {
+            panic!("{changes:?}");
+        };
+        assert_eq!(operation, "update-load-balancer");
+        assert_eq!(body.as_object().unwrap().len(), 1, "{body}");
+        assert_eq!(body["labels"]["bowline-service-uid"], UID);
+        assert_eq!(body["labels"]["k8s-cluster-uid"], "blue");
+        assert_eq!(body["labels"]["k8s-service"], "default.web");
+        assert_eq!(shop.balancer().description.as_deref(), Some("by hand"));
+        assert!(shop.ensure().await.good().plan.is_empty());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn proof_case_18_the_load_balancer_of_another_cluster_is_not_ours() {
     let mut shop = Shop::new().await;
-    shop.place("edge", &[]);
-    shop.set("name", "edge");
-    let outcome = shop.ensure().await;
-    let problem = outcome.problem();
-    for way_out in ["external: \"true\"", "take-over: 7d2f7f4e", "another"] {
-        assert!(problem.contains(way_out), "{problem}");
+    // Same port and node port, to a pool without a node of this cluster.
+    let foreign = ServiceSpec::new("web", P2, 80, 30080);
+    let spec = BalancerSpec::named("edge").id(L1).service(foreign);
+    shop.stage.sim.add_balancer(&spec).unwrap();
+    shop.set("name", "edge").set("service-name", "web");
+    for id in [false, true] {
+        if id {
+            shop.set("id", L1);
+        }
+        let outcome = shop.ensure().await;
+        let wanted = if id {
+            "PortInUse"
+        } else {
+            "LoadBalancerNotOurs"
+        };
+        assert_eq!(outcome.plan.problems[0].reason, wanted);
     }
     assert_eq!(shop.writes(), [""; 0]);
-    shop.set("bowline.dev/take-over", L1);
-    let outcome = shop.ensure().await;
-    assert_eq!(outcome.good().reasons(), ["LoadBalancerTakenOver"]);
-    assert_eq!(shop.get("id"), L1);
+    shop.delete().await.good();
+    assert_eq!(shop.listener().pool, P2);
 }
 
 #[tokio::test(start_paused = true)]

@@ -2,6 +2,8 @@
 
 use bowline_core::{CLEANUP_FINALIZER, Goal, Impact};
 
+use bowline_simulator::exoscale::{BalancerSpec, ServiceSpec};
+
 use super::shop::{L1, NAME, Shop, UID, key, open, port};
 use crate::stage::P1;
 
@@ -29,18 +31,25 @@ async fn exoscale_case_70_a_load_balancer_with_foreign_services_stays() {
     assert_eq!(shop.listener().name, "theirs");
 }
 
+/// What serves this Service's node port is its own; exoscale case 71 has less to go than before, by proof case 28.
 #[tokio::test(start_paused = true)]
-async fn exoscale_case_71_an_external_load_balancer_stays() {
-    let mut shop = Shop::new().await;
-    shop.place("shared", &[("old", 80), ("api", 6443)]);
-    shop.set("id", L1).set("external", "true");
-    shop.ensure().await.good();
-    shop.calls();
-    let outcome = shop.delete().await;
-    outcome.good();
-    assert_eq!(shop.writes(), ["delete-load-balancer-service"]);
-    assert_eq!(shop.listener().name, "api");
-    assert_eq!(outcome.withdrawn, ["bowline.dev/exoscale-nlb-service-ids"]);
+async fn exoscale_case_71_and_proof_case_28_an_external_load_balancer_stays() {
+    for (target, writes) in [(30080, 1), (30999, 0)] {
+        let mut shop = Shop::new().await;
+        let old = ServiceSpec::new("old", P1, 80, target);
+        let api = ServiceSpec::new("api", P1, 6443, 30443);
+        let spec = BalancerSpec::named("shared").id(L1).service(old);
+        shop.stage.sim.add_balancer(&spec.service(api)).unwrap();
+        shop.set("id", L1).set("external", "true");
+        let outcome = shop.ensure().await;
+        assert_eq!(outcome.plan.problems.len(), 1 - writes);
+        shop.calls();
+        let outcome = shop.delete().await;
+        outcome.good();
+        assert_eq!(shop.writes(), vec!["delete-load-balancer-service"; writes]);
+        assert_eq!(shop.balancer().services.len(), 2 - writes);
+        assert_eq!(outcome.withdrawn, ["bowline.dev/exoscale-nlb-service-ids"]);
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,6 +1,6 @@
 //! Several Services on one load balancer, and load balancers whose Service is gone.
 
-use bowline_core::{Goal, Progress};
+use bowline_core::{Condition, Goal, NamespaceRule, Progress};
 
 use super::shop::{L1, OTHER, Shop, UID, named, open, port, set};
 
@@ -16,7 +16,10 @@ async fn two(external: bool) -> Shop {
     if external {
         shop.set("external", "true");
     } else {
-        shop.set("bowline.dev/take-over", L1);
+        // Made for this one, whatever its name.
+        let labels = [("bowline-service-uid", UID)];
+        shop.stage.sim.label_balancer(L1, &labels).unwrap();
+        shop.set("name", "shared");
     }
     shop
 }
@@ -68,24 +71,106 @@ async fn a_managed_load_balancer_keeps_services_of_others_and_says_so() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_service_that_another_remembers_is_that_ones() {
+async fn a_service_that_another_remembers_is_that_ones_and_annotations_say_nothing() {
     let mut shop = Shop::new().await;
-    shop.place("shared", &[("x", 80)]);
-    let id = shop.listener().id;
+    shop.place("shared", &[("x", 80), ("y", 443)]);
+    let ids: Vec<String> = shop
+        .balancer()
+        .services
+        .into_iter()
+        .map(|it| it.id)
+        .collect();
     let mut other = named("other", OTHER);
-    set(&mut other, "bowline.dev/exoscale-nlb-service-ids", &id);
+    other.conditions.push(Condition {
+        kind: bowline_exoscale::RECORD.into(),
+        status: "True".into(),
+        reason: "Remembered".into(),
+        message: format!("owned NLB services: {}", ids[0]),
+    });
     shop.others = vec![other];
     shop.set("id", L1).set("external", "true");
-    assert!(shop.ensure().await.problem().contains("default/other"));
-    // Both do, since somebody copied the Service: the older one has it.
-    shop.set("bowline.dev/exoscale-nlb-service-ids", &id);
-    shop.others[0].created = "2026-01-01T00:00:00Z".parse().unwrap();
+    shop.set("bowline.dev/exoscale-nlb-service-ids", &ids.join(","));
     assert!(shop.ensure().await.problem().contains("default/other"));
     assert_eq!(shop.get("bowline.dev/exoscale-nlb-service-ids"), "");
-    shop.set("bowline.dev/exoscale-nlb-service-ids", &id);
-    shop.others[0].created = "2026-03-01T00:00:00Z".parse().unwrap();
+    assert_eq!(shop.writes(), [""; 0]);
+    shop.set("bowline.dev/exoscale-nlb-service-ids", &ids.join(","));
+    shop.delete().await.good();
+    assert_eq!(shop.listeners().len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn proof_case_19_a_living_services_load_balancer_moves_only_by_its_owners_word() {
+    let mut shop = open().await;
+    let id = shop.get("id").to_owned();
+    let owner = shop.service.clone();
+    for namespace in ["default", "elsewhere"] {
+        let mut thief = named("thief", OTHER);
+        thief.key.namespace = namespace.into();
+        thief.ports = vec![port("TCP", 443, 30443)];
+        set(&mut thief, "bowline.dev/take-over", &id);
+        (shop.service, shop.others) = (thief, vec![owner.clone()]);
+        for rule in [NamespaceRule::Never, NamespaceRule::Any] {
+            shop.rules.adoption = rule;
+            let outcome = shop.ensure().await;
+            assert_eq!(outcome.plan.problems[0].reason, "LoadBalancerNotOurs");
+            assert!(!outcome.plan.problems[0].message.contains("default/web"));
+            assert_eq!(shop.writes(), [""; 0]);
+        }
+        shop.rules.adoption = NamespaceRule::Never;
+        shop.delete().await.good();
+        assert_eq!(shop.writes(), [""; 0]);
+    }
+    // The owner says so.
+    let heir = "elsewhere/thief";
+    set(&mut shop.others[0], "bowline.dev/hand-over", heir);
+    let outcome = shop.ensure().await;
+    let told = outcome.good().reasons();
+    assert_eq!(told, ["LoadBalancerTakenOver", "LoadBalancerShared"]);
+    let moved = shop.balancer();
+    assert_eq!(
+        (&*moved.id, &*moved.labels["bowline-service-uid"]),
+        (&*id, OTHER)
+    );
+    assert_eq!(moved.name, format!("k8s-{OTHER}"));
+    // The former owner gets a new one, and what it had there goes.
+    let owner = shop.others.remove(0);
+    shop.others = vec![std::mem::replace(&mut shop.service, owner)];
     shop.ensure().await.good();
-    assert_eq!(shop.listener().name, format!("{UID}-80"));
+    assert_ne!(shop.get("id"), id);
+    let all = shop.all();
+    assert_eq!(all.len(), 2);
+    let of = |uid: &str| {
+        let mut all = all.iter();
+        all.find(|it| it.labels["bowline-service-uid"] == uid)
+            .unwrap()
+    };
+    assert_eq!(of(UID).services[0].name, format!("{UID}-80"));
+    let kept = of(OTHER).services.iter().map(|it| it.name.as_str());
+    assert_eq!(kept.collect::<Vec<_>>(), [format!("{OTHER}-443")]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn proof_case_29_doubles_go_while_it_is_made_and_with_the_service() {
+    let mut shop = Shop::new().await;
+    let double = |shop: &Shop| {
+        shop.place("double", &[]);
+        let labels = [("bowline-service-uid", UID), ("k8s-cluster-uid", "blue")];
+        shop.stage.sim.label_balancer(L1, &labels).unwrap();
+    };
+    // Killed after the request, before anything was published; what it made shows up under an earlier name.
+    shop.until_crash(Goal::Present, 1).await;
+    double(&shop);
+    shop.stage.restart().await;
+    shop.ensure().await.good();
+    assert_eq!(shop.all().len(), 1, "{:?}", shop.all());
+    assert_eq!(shop.get("id"), shop.balancer().id);
+    // One that shows up later goes with the Service.
+    if shop.balancer().id == L1 {
+        return;
+    }
+    double(&shop);
+    shop.delete().await.good();
+    assert_eq!(shop.all().len(), 0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -151,17 +236,16 @@ async fn a_load_balancer_without_its_service_is_found_by_its_labels() {
 async fn what_may_be_that_of_a_service_that_cannot_be_read_is_left_alone() {
     for external in [true, false] {
         let mut shop = two(external).await;
-        shop.others.clear();
+        // It cannot be read, and is in the list of uids all the same.
+        shop.unreadable = shop.others.drain(..).map(|it| it.uid).collect();
         shop.all_known = false;
         shop.service.ports = vec![port("TCP", 443, 30999), port("TCP", 80, 30080)];
-        let outcome = shop.ensure().await;
-        assert!(outcome.problem().contains("cannot be read"));
-        assert_eq!(shop.listeners().len(), 2);
-        let error = shop.delete().await.error.unwrap();
-        assert!(error.contains("cannot be read"), "{error}");
-        assert_eq!(shop.listeners().len(), 2);
-        // What is at other ports stays, whosever it is.
-        shop.service.ports.remove(0);
+        for rule in [NamespaceRule::Never, NamespaceRule::Any] {
+            shop.rules.adoption = rule;
+            let outcome = shop.ensure().await;
+            assert!(outcome.problem().contains("443/tcp"));
+            assert_eq!(shop.listeners().len(), 2);
+        }
         shop.delete().await.good();
         assert_eq!(shop.listener().name, format!("{OTHER}-443"));
     }

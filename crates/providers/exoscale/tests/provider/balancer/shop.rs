@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bowline_core::{
-    Balancers, Census, Draft, DraftError, Goal, Node, Notice, Plan, Progress, Protocol, Run,
-    Service, ServiceKey, ServicePort, TrafficPolicy, Verb, Wish,
+    BalancerRules, Balancers, Census, Draft, DraftError, Goal, Node, Notice, Plan, Progress,
+    Protocol, Publication, Run, Service, ServiceKey, ServicePort, TrafficPolicy, Verb, Wish,
 };
 use bowline_simulator::exoscale::{BalancerInfo, BalancerSpec, ServiceInfo, ServiceSpec};
 use bowline_simulator::faults::{Action, Rule};
@@ -31,9 +31,14 @@ pub(crate) struct Shop {
     pub(crate) nodes: Vec<Node>,
     /// The other Services of the cluster.
     pub(crate) others: Vec<Service>,
+    /// The uids of Services that cannot be read.
+    pub(crate) unreadable: Vec<String>,
     /// Whether no Service is missing.
     pub(crate) all_known: bool,
     pub(crate) cluster_name: String,
+    pub(crate) cluster_uid: Option<String>,
+    /// What the operator allows.
+    pub(crate) rules: BalancerRules,
 }
 
 /// What came of one try.
@@ -88,8 +93,11 @@ impl Shop {
             service: named("web", UID),
             nodes: vec![of(I1), of(I2)],
             others: Vec::new(),
+            unreadable: Vec::new(),
             all_known: true,
             cluster_name: "kubernetes".into(),
+            cluster_uid: Some("blue".into()),
+            rules: BalancerRules::default(),
         }
     }
 
@@ -127,9 +135,9 @@ impl Shop {
             all_known: self.all_known,
             cluster_name: self.cluster_name.clone(),
             has_ip_mode: true,
-            cluster_uid: None,
+            cluster_uid: self.cluster_uid.clone(),
             living: None,
-            rules: Arc::default(),
+            rules: Arc::new(self.rules.clone()),
             account: bowline_core::AccountState::Proven,
             endpoints: None,
         }
@@ -138,8 +146,14 @@ impl Shop {
     /// A plan, as soon as the cloud is settled enough for one.
     pub(crate) async fn draft(&self, goal: Goal) -> Result<Draft, DraftError> {
         let start = Instant::now();
+        let mut wish = self.wish(goal);
         loop {
-            match self.balancers().draft(&self.wish(goal)).await {
+            match self.balancers().draft(&wish).await {
+                Err(DraftError::NeedsServices) if wish.living.is_none() => {
+                    let uids = wish.all.iter().map(|it| it.uid.clone());
+                    let uids = uids.chain(self.unreadable.iter().cloned());
+                    wish.living = Some(Arc::new(uids.collect()));
+                }
                 Err(DraftError::Later { after, .. }) if start.elapsed() < PATIENCE => {
                     tokio::time::sleep(after).await;
                 }
@@ -191,7 +205,7 @@ impl Shop {
         let mut run = Run::new(plan);
         let mut left = looks;
         let start = Instant::now();
-        self.publish(&executor.publication().annotations);
+        self.publish(&executor.publication());
         while let Some(step) = run.next_step() {
             if left == Some(0) {
                 outcome.error = Some("the process died".to_owned());
@@ -203,7 +217,7 @@ impl Shop {
                 Ok(Progress::Wait { what, after }) => {
                     run.wait(step, what.clone(), self.stage.world.clock.now());
                     // An id is there before it is waited for.
-                    self.publish(&executor.publication().annotations);
+                    self.publish(&executor.publication());
                     if start.elapsed() > PATIENCE {
                         outcome.error = Some(format!("still waiting for {what}"));
                         return outcome;
@@ -215,12 +229,12 @@ impl Shop {
                     run.skip(step);
                 }
                 Err(error) => {
-                    self.publish(&executor.publication().annotations);
+                    self.publish(&executor.publication());
                     outcome.error = Some(error.chain());
                     return outcome;
                 }
             }
-            self.publish(&executor.publication().annotations);
+            self.publish(&executor.publication());
         }
         let publication = executor.publication();
         self.service.ingress = publication.ingress;
@@ -228,9 +242,20 @@ impl Shop {
         outcome
     }
 
-    fn publish(&mut self, annotations: &BTreeMap<String, String>) {
+    fn publish(&mut self, publication: &Publication) {
         let map = self.service.annotations.get_or_insert_default();
-        map.extend(annotations.clone());
+        map.extend(publication.annotations.clone());
+        for record in &publication.records {
+            self.service.conditions.retain(|it| it.kind != record.kind);
+            self.service.conditions.push(record.clone());
+        }
+    }
+
+    /// What the Service's status remembers.
+    pub(crate) fn record(&self) -> &str {
+        let mut all = self.service.conditions.iter();
+        let record = all.find(|it| it.kind == bowline_exoscale::RECORD);
+        record.map(|it| it.message.as_str()).unwrap_or_default()
     }
 
     pub(crate) async fn wait(&self, seconds: u64) {
