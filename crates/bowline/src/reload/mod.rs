@@ -39,7 +39,7 @@ const ASK_EVERY: Duration = Duration::from_secs(60);
 const BUILD_LIMIT: Duration = Duration::from_secs(120);
 
 /// Flags that the file can change while the manager runs. All others are of the process itself.
-const CHANGEABLE: [&str; 21] = [
+const CHANGEABLE: [&str; 22] = [
     "allocate-node-cidrs",
     "allow-untagged-cloud",
     "cidr-allocator-type",
@@ -57,6 +57,7 @@ const CHANGEABLE: [&str; 21] = [
     "node-monitor-period",
     "node-status-update-frequency",
     "remove-orphaned-load-balancers",
+    "reserved-names",
     "route-reconciliation-period",
     "service-cluster-ip-range",
     "show-owners",

@@ -96,8 +96,9 @@ fn answer(name: &str, node: Option<&Node>, all: &BTreeMap<Uuid, Instance>) -> Ma
     let machines: Vec<MachineIdentity> = there
         .filter(is_meant)
         .map(|it| MachineIdentity {
-            addresses: addresses(it, node, all),
-            names: Vec::new(),
+            addresses: public(it),
+            claimed_addresses: claimed(it, node, all),
+            ..MachineIdentity::default()
         })
         .collect();
     if machines.is_empty() {
@@ -107,26 +108,25 @@ fn answer(name: &str, node: Option<&Node>, all: &BTreeMap<Uuid, Instance>) -> Ma
     }
 }
 
-/// Public addresses, and what the kubelet was told if there is a private network to have it in.
+/// What the kubelet was told, if there is a private network to have it in.
 ///
 /// The kubelet writes that annotation itself, so what is another instance's public address does not
 /// become its own by it.
-fn addresses(
+fn claimed(
     instance: &Instance,
     node: Option<&Node>,
     all: &BTreeMap<Uuid, Instance>,
 ) -> Vec<IpAddr> {
-    let mut addresses = public(instance);
     let told = node.and_then(Node::provided_node_ip);
-    if let Some(told) = told.filter(|_| !instance.private_networks.is_empty()) {
-        let is_anothers = |address: &IpAddr| {
-            let mut others = all.values().filter(|it| it.id != instance.id);
-            others.any(|it| public(it).contains(address))
-        };
-        let told = told.split(',').filter_map(|it| it.trim().parse().ok());
-        addresses.extend(told.filter(|it| !is_anothers(it)));
-    }
-    addresses
+    let Some(told) = told.filter(|_| !instance.private_networks.is_empty()) else {
+        return Vec::new();
+    };
+    let is_anothers = |address: &IpAddr| {
+        let mut others = all.values().filter(|it| it.id != instance.id);
+        others.any(|it| public(it).contains(address))
+    };
+    let told = told.split(',').filter_map(|it| it.trim().parse().ok());
+    told.filter(|it| !is_anothers(it)).collect()
 }
 
 /// The API has shown the absent address as 0.0.0.0.
