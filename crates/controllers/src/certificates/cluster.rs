@@ -22,11 +22,15 @@ use crate::clients::ServerNames;
 
 /// How long what was read counts: addresses of the API server change when machines of the control plane do.
 const FRESH: Duration = Duration::from_secs(60);
+/// The same where the role allows none of it: it is asked again in case that changes.
+const FRESH_IF_REFUSED: Duration = Duration::from_secs(600);
 /// Where the API server's Service is, and its name.
 const NAMESPACE: &str = "default";
 const SERVICE: &str = "kubernetes";
 /// The endpoints of that Service.
 const ITS_SLICES: &str = "kubernetes.io/service-name=kubernetes";
+/// How many places it is read from.
+const SOURCES: usize = 3;
 /// More than anybody has of slices of one Service, or of Service ranges.
 const MOST_OBJECTS: u32 = 100;
 
@@ -43,7 +47,8 @@ pub(super) struct ClusterReader {
 #[derive(Default)]
 struct Kept {
     sources: Sources,
-    read: Option<Instant>,
+    /// When it is read again.
+    due: Option<Instant>,
     is_told: bool,
 }
 
@@ -76,9 +81,9 @@ impl ClusterReader {
     /// All that is the cluster's own, or why nobody can tell.
     pub(super) async fn names(&self) -> Result<Arc<ClusterNames>, String> {
         let mut kept = self.kept.lock().await;
-        if kept.read.is_none_or(|read| read.elapsed() >= FRESH) {
-            self.read(&mut kept).await?;
-            kept.read = Some(Instant::now());
+        if kept.due.is_none_or(|due| due <= Instant::now()) {
+            let fresh = self.read(&mut kept).await?;
+            kept.due = Some(Instant::now() + fresh);
         }
         let mut api_server = self.server.all();
         let mut reserved = self.reserved.clone();
@@ -101,7 +106,8 @@ impl ClusterReader {
         }))
     }
 
-    async fn read(&self, kept: &mut Kept) -> Result<(), String> {
+    /// Reads all of it; for how long that counts.
+    async fn read(&self, kept: &mut Kept) -> Result<Duration, String> {
         let (endpoints, service, ranges, of_clouds) = tokio::join!(
             self.endpoints(),
             self.service(),
@@ -142,7 +148,8 @@ impl ClusterReader {
                  the API server's certificate, of other Nodes and in --reserved-names are refused all the same"
             );
         }
-        Ok(())
+        let is_any_read = refused.len() < SOURCES;
+        Ok(if is_any_read { FRESH } else { FRESH_IF_REFUSED })
     }
 
     async fn endpoints(&self) -> kube::Result<Names> {

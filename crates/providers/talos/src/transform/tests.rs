@@ -259,8 +259,12 @@ fn talos_case_37_the_later_rule_wins() {
 
 #[test]
 fn talos_case_38_fields_that_cannot_be_set() {
-    let rules = "- platformMetadata: {hostname: x, Platform: y, wrong: \"{{ .Nope }}\"}";
-    let error = apply(rules, &metadata()).unwrap_err();
+    let wrong = "platformMetadata: {hostname: x, Platform: y, wrong: \"{{ .Nope }}\"}";
+    // For every machine it is found when the rules are read.
+    let error = refused(&format!("- {wrong}"));
+    assert!(error.contains("can't evaluate field Nope"), "{error}");
+    let selector = "nodeSelector: [{matchExpressions: [{key: platform, operator: Exists}]}]";
+    let error = apply(&format!("- {selector}\n  {wrong}"), &metadata()).unwrap_err();
     assert!(
         error.contains("failed to transformer platform metadata \"wrong\""),
         "{error}"
