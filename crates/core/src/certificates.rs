@@ -4,11 +4,14 @@
 //!  a request ──▶ recognise ── is it a kubelet's, well formed, about itself? ──▶ Candidate
 //!                                                                                  │
 //!  the node's cloud ──▶ MachineAnswer ── which names and addresses are its own? ──▶ decide ──▶ Verdict
+//!                                                                                  │
+//!  the cluster, all other Nodes ──▶ claims ── does anybody else have them? ────────┘
 //! ```
 //!
 //! Who asks is decided by [`CertificateRequest::username`] alone, which the API server has
 //! authenticated; everything else in a request is only what somebody would like to be.
 
+mod claims;
 mod decide;
 mod finding;
 mod recognise;
@@ -19,6 +22,7 @@ use std::net::IpAddr;
 
 use crate::{BoxFuture, CloudError, Node};
 
+pub use claims::{Asked, ClusterNames, Names, clusters_own, is_proven, rivals, settle};
 pub use decide::{Verdict, decide};
 pub use finding::{Fault, Finding};
 pub use recognise::{Candidate, Recognised, recognise};
@@ -134,6 +138,8 @@ pub enum MachineAnswer {
     Machines(Vec<MachineIdentity>),
     /// No machine of this cloud is that node's.
     Unknown,
+    /// Who answers where the node says it is says that it is another one; the text says which.
+    NotItsMachine(String),
     /// The cloud positively says that what is asked for is not the machine's, now or ever; the text
     /// says why.
     Refused(String),
@@ -144,10 +150,15 @@ pub enum MachineAnswer {
 /// What a machine may show a certificate for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MachineIdentity {
-    /// Its addresses.
+    /// Its addresses, by what machine or cloud say.
     pub addresses: Vec<IpAddr>,
-    /// Its DNS names, beside the node's own name.
+    /// Its DNS names, beside the node's own name, likewise.
     pub names: Vec<String>,
+    /// Addresses that only its Node shows: its kubelet writes those, so they are its own as long as nobody else shows
+    /// them.
+    pub claimed_addresses: Vec<IpAddr>,
+    /// DNS names, likewise.
+    pub claimed_names: Vec<String>,
 }
 
 /// What became of a request, for those who count.
@@ -157,8 +168,6 @@ pub enum Counted {
     Approved,
     /// A denial was written.
     Denied,
-    /// It is left pending for the first time, because something it asks for is not its own.
-    Mismatched,
 }
 
 /// Serving certificates of kubelets as a capability of a cloud: it says which names and addresses

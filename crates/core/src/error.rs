@@ -45,6 +45,7 @@ pub struct CloudError {
     kind: CloudErrorKind,
     message: String,
     retry_after: Option<Duration>,
+    event: Option<&'static str>,
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
 
@@ -55,6 +56,7 @@ impl CloudError {
             kind,
             message: message.into(),
             retry_after: None,
+            event: None,
             source: None,
         }
     }
@@ -73,6 +75,18 @@ impl CloudError {
         self
     }
 
+    /// With the reason of an event that people hear of it by at once, and not only after it went on for a while.
+    #[must_use]
+    pub fn reported_as(mut self, event: &'static str) -> Self {
+        self.event = Some(event);
+        self
+    }
+
+    /// The reason of that event, if there is one.
+    pub fn event(&self) -> Option<&'static str> {
+        self.event
+    }
+
     /// Which of the closed list.
     pub fn kind(&self) -> CloudErrorKind {
         self.kind
@@ -87,7 +101,10 @@ impl CloudError {
     /// message.
     #[must_use]
     pub fn copy(&self) -> Self {
-        Self::new(self.kind, self.chain()).retry_after(self.retry_after)
+        Self {
+            event: self.event,
+            ..Self::new(self.kind, self.chain()).retry_after(self.retry_after)
+        }
     }
 
     /// The message and the messages of all causes, on one line.

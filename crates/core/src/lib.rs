@@ -80,10 +80,11 @@ pub use balancers::{
     Goal, Marked, NamespaceRule, Need, Needs, Progress, Publication, Whose, Wish, names_a_cluster,
 };
 pub use certificates::{
-    ApprovalRules, Candidate, CertificateRequest, Counted, Fault, Finding, KUBELET_SERVING,
-    MachineAnswer, MachineIdentity, NODE_USER_PREFIX, NodePart, Recognised, RequestContent,
-    ServingCertificates, Verdict as CertificateVerdict, Words, decide as decide_certificate,
-    node_of, recognise as recognise_certificate,
+    ApprovalRules, Asked, Candidate, CertificateRequest, ClusterNames, Counted, Fault, Finding,
+    KUBELET_SERVING, MachineAnswer, MachineIdentity, NODE_USER_PREFIX, Names, NodePart, Recognised,
+    RequestContent, ServingCertificates, Verdict as CertificateVerdict, Words, clusters_own,
+    decide as decide_certificate, is_proven, node_of, recognise as recognise_certificate, rivals,
+    settle as settle_claims,
 };
 pub use change_event::change_event;
 pub use chores::{Chores, Cluster, ClusterError, KEPT_BY_LABEL, Kept, KeptKind, KeptObject, Page};
@@ -108,8 +109,8 @@ pub use membership::{AUTOSCALER_TAINT, EXCLUSION_LABEL, Exclusion, exclusion};
 pub use needs_update::needs_update;
 pub use news::News;
 pub use node::{
-    AddressKind, NetworkCondition, Node, NodeAddress, PROVIDED_NODE_IP, Ready, SHUTDOWN_TAINT,
-    Taint, UNINITIALIZED_TAINT,
+    AddressKind, CONTROL_PLANE_LABEL, NetworkCondition, Node, NodeAddress, PROVIDED_NODE_IP, Ready,
+    SHUTDOWN_TAINT, Taint, UNINITIALIZED_TAINT,
 };
 pub use ownership::Ownership;
 pub use plan::{Change, Impact, Notice, Object, Plan, Problem, Step, StepId, Thing, Verb};

@@ -9,6 +9,8 @@ use jiff::Timestamp;
 pub const UNINITIALIZED_TAINT: &str = "node.cloudprovider.kubernetes.io/uninitialized";
 /// Marks a node whose machine is powered off.
 pub const SHUTDOWN_TAINT: &str = "node.cloudprovider.kubernetes.io/shutdown";
+/// Marks a node of the control plane. The API server lets no kubelet set or remove it.
+pub const CONTROL_PLANE_LABEL: &str = "node-role.kubernetes.io/control-plane";
 /// The kubelet's `--node-ip`, written by the kubelet.
 pub const PROVIDED_NODE_IP: &str = "alpha.kubernetes.io/provided-node-ip";
 

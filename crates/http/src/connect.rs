@@ -19,6 +19,7 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tower::{Service, ServiceExt as _};
 
+use crate::peers::PeerCertificates;
 use crate::pipe::Pipes;
 use crate::proxy::{ProxyRules, ProxyUrl};
 use crate::stream::{Stream, Wire};
@@ -102,6 +103,8 @@ enum Network {
 #[derive(Clone, Debug)]
 struct Real {
     tcp: HttpConnector,
+    /// Keeps what servers show.
+    shown: Option<PeerCertificates>,
     tls: Arc<ClientConfig>,
     /// With proxies: they are not shown the identity that is meant for whoever is behind them.
     proxy_tls: Arc<ClientConfig>,
@@ -118,6 +121,7 @@ impl Connector {
         Self {
             network: Network::Real(Arc::new(Real {
                 tcp,
+                shown: None,
                 proxy_tls: Arc::clone(&tls),
                 tls,
                 proxies,
@@ -125,6 +129,15 @@ impl Connector {
             deadline: CONNECT_DEADLINE,
             place: None,
         }
+    }
+
+    /// The same, keeping there the certificates that servers show. Pipes show none.
+    #[must_use]
+    pub fn noting(mut self, shown: &PeerCertificates) -> Self {
+        if let Network::Real(real) = &mut self.network {
+            Arc::make_mut(real).shown = Some(shown.clone());
+        }
+        self
     }
 
     /// The same network without its proxies, for addresses that only mean something from here, such
@@ -213,7 +226,7 @@ impl Connector {
                     let pipe = pipe.map_err(|error| unreachable(&to, error))?;
                     match tls {
                         Some(tls) if uri.scheme_str() == Some("https") => {
-                            secure(tls, pipe, &uri, &to).await
+                            secure(tls, pipe, &uri, &to, None).await
                         }
                         _ => Ok(Stream::new(pipe)),
                     }
@@ -269,14 +282,14 @@ impl Real {
             None => {
                 let tcp = self.dial(place.clone(), to).await?;
                 if is_secure {
-                    secure(&self.tls, tcp, uri, to).await
+                    secure(&self.tls, tcp, uri, to, self.shown.as_ref()).await
                 } else {
                     Ok(Stream::new(tcp))
                 }
             }
             Some(proxy) if is_secure => {
                 let tunnel = self.tunnel(proxy, place, to).await?;
-                secure(&self.tls, tunnel.into_wire(), uri, to).await
+                secure(&self.tls, tunnel.into_wire(), uri, to, self.shown.as_ref()).await
             }
             Some(proxy) => {
                 let mut stream = self.reach_proxy(proxy).await?;
@@ -297,7 +310,7 @@ impl Real {
         let to = authority(uri)?;
         let tcp = self.dial(uri.clone(), &to).await?;
         if uri.scheme_str() == Some("https") {
-            secure(&self.proxy_tls, tcp, uri, &to).await
+            secure(&self.proxy_tls, tcp, uri, &to, None).await
         } else {
             Ok(Stream::new(tcp))
         }
@@ -333,6 +346,7 @@ async fn secure(
     wire: impl Wire + 'static,
     uri: &Uri,
     to: &str,
+    shown: Option<&PeerCertificates>,
 ) -> Result<Stream, ConnectError> {
     let host = uri.host().unwrap_or_default();
     let host = host.trim_start_matches('[').trim_end_matches(']');
@@ -341,7 +355,11 @@ async fn secure(
     let connector = TlsConnector::from(Arc::clone(tls));
     let secured = connector.connect(name, wire).await;
     let secured = secured.map_err(|error| handshake_error(to, error))?;
-    let http2 = secured.get_ref().1.alpn_protocol() == Some(b"h2");
+    let session = secured.get_ref().1;
+    if let (Some(shown), Some([leaf, ..])) = (shown, session.peer_certificates()) {
+        shown.note(leaf);
+    }
+    let http2 = session.alpn_protocol() == Some(b"h2");
     let mut stream = Stream::new(secured);
     stream.http2 = http2;
     Ok(stream)

@@ -110,6 +110,11 @@ pub struct RenderError {
 }
 
 impl RenderError {
+    /// Whether it looks for a field that the data does not have, whatever the others say.
+    pub fn is_unknown_field(&self) -> bool {
+        self.message.contains("can't evaluate field")
+    }
+
     pub(crate) fn at(source: &str, at: usize, message: String) -> Self {
         let (line, column) = position(source, at);
         Self {

@@ -16,6 +16,7 @@ use std::time::Duration;
 use bowline_controllers::LineUpChanger;
 use bowline_controllers::manager::CloudRules;
 use bowline_controllers::metrics::Metrics;
+use bowline_http::PeerCertificates;
 use bowline_simulator::World;
 use jiff::Timestamp;
 use serde_json::Value;
@@ -75,6 +76,8 @@ pub struct Bench {
     /// Of the manager that was started last.
     pub metrics: Arc<Metrics>,
     config: kube::Config,
+    /// The certificates that the API server shows to managers.
+    shown: PeerCertificates,
     flags: Vec<String>,
     rules: CloudRules,
     providers: Vec<managers::Provider>,
@@ -127,6 +130,7 @@ impl Bench {
             clouds,
             metrics: Metrics::new(),
             config,
+            shown: PeerCertificates::default(),
             flags: setup.flags.iter().map(|&flag| flag.to_owned()).collect(),
             rules: CloudRules::default(),
             providers: Vec::new(),
@@ -141,6 +145,13 @@ impl Bench {
     /// The manager calls as somebody else from its next start on.
     pub fn act_as(&mut self, config: kube::Config) {
         self.config = config;
+    }
+
+    /// The API server shows managers a certificate with these names and addresses. There is no TLS on pipes.
+    pub fn api_server_shows(&self, names: &[&str]) {
+        let names: Vec<String> = names.iter().map(|&it| it.to_owned()).collect();
+        let made = rcgen::generate_simple_self_signed(names).unwrap();
+        self.shown.note(made.cert.der());
     }
 
     /// The manager has these flags from its next start on.

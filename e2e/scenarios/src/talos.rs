@@ -46,6 +46,8 @@ pub enum Role {
     Chart,
     /// The same, and it may delete nodes, which the chart leaves to another account.
     Deleting,
+    /// The same, and it may read what is the cluster's own, as our chart allows it.
+    Reading,
 }
 
 /// How a site begins.
@@ -115,6 +117,12 @@ impl Machines {
         machines.give(&Access::reader(&[ENDPOINT]));
         machines.configure(config);
         machines
+    }
+
+    /// Lets machines say the names of their Nodes as that bench's server knows them.
+    pub fn name_nodes_for(&self, bench: &Bench) {
+        let prefix = bench.cluster.names().own("");
+        self.set_node_prefix(&prefix).unwrap();
     }
 
     /// Adds a worker on that platform.
@@ -245,6 +253,7 @@ pub fn serve(
 ) -> Served<Machines> {
     let called = Called::only(name, PROVIDER, "talos.sim");
     let cloud = Arc::new(Machines::open(&bench.world, cluster, config));
+    cloud.name_nodes_for(bench);
     // What the sandbox shows; the API itself is where its endpoints are.
     let server = called.serve(&bench.world, Control::new(&cloud.talos));
     let machines = Arc::clone(&cloud);
@@ -264,21 +273,29 @@ pub fn serve(
 /// The objects of the chart, and what else the role has.
 fn manifest(role: Role) -> Vec<Value> {
     let mut objects = originals::talos();
-    if role == Role::Deleting {
-        let name = "node-deletion";
-        let group = "rbac.authorization.k8s.io";
-        let version = format!("{group}/v1");
-        objects.push(json!({
-            "apiVersion": version, "kind": "ClusterRole", "metadata": { "name": name },
-            "rules": [{ "apiGroups": [""], "resources": ["nodes"], "verbs": ["delete"] }],
-        }));
-        objects.push(json!({
-            "apiVersion": version, "kind": "ClusterRoleBinding", "metadata": { "name": name },
-            "roleRef": { "apiGroup": group, "kind": "ClusterRole", "name": name },
-            "subjects": [{
-                "kind": "ServiceAccount", "name": ACCOUNT, "namespace": "kube-system",
-            }],
-        }));
-    }
+    let rule = |group: &str, resource: &str, verb: &str| json!({ "apiGroups": [group], "resources": [resource], "verbs": [verb] });
+    let rules = match role {
+        Role::Chart => return objects,
+        Role::Deleting => vec![rule("", "nodes", "delete")],
+        Role::Reading => vec![
+            rule("", "services", "get"),
+            rule("discovery.k8s.io", "endpointslices", "list"),
+            rule("networking.k8s.io", "servicecidrs", "list"),
+        ],
+    };
+    let name = "further-rights";
+    let group = "rbac.authorization.k8s.io";
+    let version = format!("{group}/v1");
+    objects.push(json!({
+        "apiVersion": version, "kind": "ClusterRole", "metadata": { "name": name },
+        "rules": rules,
+    }));
+    objects.push(json!({
+        "apiVersion": version, "kind": "ClusterRoleBinding", "metadata": { "name": name },
+        "roleRef": { "apiGroup": group, "kind": "ClusterRole", "name": name },
+        "subjects": [{
+            "kind": "ServiceAccount", "name": ACCOUNT, "namespace": "kube-system",
+        }],
+    }));
     objects
 }

@@ -58,6 +58,7 @@ const CHANGEABLE: [&str; 22] = [
     "node-monitor-period",
     "node-status-update-frequency",
     "remove-orphaned-load-balancers",
+    "reserved-names",
     "route-reconciliation-period",
     "service-cluster-ip-range",
     "show-owners",

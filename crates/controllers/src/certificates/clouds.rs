@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use bowline_core::ownership::{self, Recognition};
 use bowline_core::{
-    ApprovalRules, Cloud, CloudError, CloudErrorKind, CloudName, Finding, MachineAnswer, Node,
-    Ownership, ServingCertificates,
+    ApprovalRules, Cloud, CloudError, CloudErrorKind, CloudName, Finding, MachineAnswer, Names,
+    Node, Ownership, ServingCertificates,
 };
 use futures::future::join_all;
+use tokio::time::timeout;
 
 use crate::election::Fence;
 use crate::referee::Referee;
@@ -18,6 +19,9 @@ use crate::wellbeing::{Purpose, Wellbeing, answers_apart};
 /// No question takes longer. Each call inside has a shorter deadline of its own; this one is for a
 /// provider that forgot it.
 const CALL_DEADLINE: Duration = Duration::from_secs(120);
+
+/// The same for the ranges of Services, without which the other rules decide.
+const RANGES_DEADLINE: Duration = Duration::from_secs(10);
 
 /// The clouds that approve, among all that own nodes.
 #[derive(Clone)]
@@ -143,6 +147,31 @@ impl Clouds {
         }
     }
 
+    /// The ranges of Service addresses that clouds which approve know of; who cannot say says nothing.
+    pub(super) async fn service_ranges(&self) -> Names {
+        let fence = self.questions();
+        let asked = self.approving.iter().filter_map(|it| it.networks());
+        let asked = asked.map(|it| fence.during(timeout(RANGES_DEADLINE, it.cluster_ranges())));
+        let mut ranges = Names::default();
+        for answer in join_all(asked).await {
+            if let Ok(Ok(Ok(known))) = answer {
+                for range in known.services {
+                    ranges.insert_range(range);
+                }
+            }
+        }
+        ranges
+    }
+
+    /// The fence in front of questions: an observer may ask as much as it likes.
+    fn questions(&self) -> Fence {
+        if self.fence.is_observing() {
+            Fence::open()
+        } else {
+            self.fence.clone()
+        }
+    }
+
     fn speakers(&self, node: Option<&Node>) -> Speakers<'_> {
         let Some(ownership) = node.and_then(|node| self.referee.ownership(node)) else {
             return Speakers::Among(self.askable(node));
@@ -185,12 +214,7 @@ impl Clouds {
         let Some(certificates) = cloud.serving_certificates() else {
             return MachineAnswer::Unknown;
         };
-        // An observer may ask as much as it likes.
-        let fence = if self.fence.is_observing() {
-            Fence::open()
-        } else {
-            self.fence.clone()
-        };
+        let fence = self.questions();
         let question = async { certificates.machine(name, node).await };
         let work = tokio::time::timeout(CALL_DEADLINE, question);
         let error = |text: String| CloudError::new(CloudErrorKind::Unavailable, text);
@@ -233,7 +257,7 @@ fn recognition(answer: &MachineAnswer) -> Recognition {
     match answer {
         MachineAnswer::Machines(machines) if machines.is_empty() => Recognition::NotMine,
         MachineAnswer::Machines(_) | MachineAnswer::Refused(_) => Recognition::Mine,
-        MachineAnswer::Unknown => Recognition::NotMine,
+        MachineAnswer::Unknown | MachineAnswer::NotItsMachine(_) => Recognition::NotMine,
         MachineAnswer::CannotTell(error) => Recognition::CannotTell(error.chain()),
     }
 }

@@ -12,6 +12,7 @@
 //! rules say so denies.
 
 mod clouds;
+mod cluster;
 mod publish;
 mod read;
 mod turn;
@@ -24,7 +25,9 @@ use bowline_core::{Cloud, node_of};
 use bowline_http::Clock;
 
 use self::clouds::Clouds;
+use self::cluster::ClusterReader;
 use self::turn::Outcome;
+use crate::clients::ServerNames;
 use crate::election::Fence;
 use crate::events::Recorder;
 use crate::metrics::Metrics;
@@ -41,8 +44,8 @@ use crate::write::CertificateWriter;
 const IN_FLIGHT_LIMIT: usize = 16;
 /// The first wait for a request that is not right yet; doubles up to [`LONGEST_WAIT`].
 const FIRST_WAIT: Duration = Duration::from_millis(200);
-/// A kubelet waits for 15 minutes, people for one.
-const LONGEST_WAIT: Duration = Duration::from_secs(60);
+/// A kubelet waits for 15 minutes, people for one; machines that were silent are asked again so often.
+const LONGEST_WAIT: Duration = Duration::from_secs(10);
 /// Looks at requests that were not right before: ten a second, a hundred at once.
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 const LOOKS_AT_ONCE: u32 = 100;
@@ -55,6 +58,12 @@ pub struct CertificateParts {
     pub requests: CertificateRequests,
     /// The nodes, likewise.
     pub nodes: Nodes,
+    /// Reads what is the cluster's own.
+    pub reader: kube::Client,
+    /// What the API server is called.
+    pub server: ServerNames,
+    /// What the operator reserves (`--reserved-names`).
+    pub reserved: Vec<String>,
     /// Writes decisions.
     pub writer: CertificateWriter,
     /// Writes events.
@@ -70,15 +79,15 @@ pub struct CertificateController {
     requests: CertificateRequests,
     nodes: Nodes,
     clouds: Clouds,
+    cluster: ClusterReader,
     writer: CertificateWriter,
     recorder: Recorder,
     metrics: Arc<Metrics>,
     clock: Clock,
     queue: WorkQueue<String>,
     waiting: Arc<Waiting>,
-    /// What was told about requests (by uid) that are pending, so that it is told once; and whether
-    /// a mismatch was counted.
-    told: Mutex<Recent<String, (String, bool)>>,
+    /// What was told about requests (by uid) that are pending, so that it is told once.
+    told: Mutex<Recent<String, String>>,
 }
 
 /// The requests that wait for something about their node, by its name.
@@ -97,6 +106,9 @@ impl CertificateController {
         let CertificateParts {
             requests,
             nodes,
+            reader,
+            server,
+            reserved,
             writer,
             recorder,
             metrics,
@@ -110,6 +122,7 @@ impl CertificateController {
         Arc::new(Self {
             requests,
             nodes,
+            cluster: ClusterReader::new(reader, server, clouds.clone(), &reserved),
             clouds,
             writer,
             recorder,

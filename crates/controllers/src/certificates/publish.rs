@@ -2,11 +2,11 @@
 
 use std::sync::{Arc, PoisonError};
 
-use bowline_core::{Cloud, Counted, Finding, error_chain};
+use bowline_core::{Cloud, Counted, Finding, error_chain, node_of};
 use tracing::{debug, info, warn};
 
 use super::CertificateController;
-use crate::events::{EventType, certificate_reference};
+use crate::events::{EventType, certificate_reference, node_reference};
 use crate::requests::Requested;
 use crate::write::{Decision, WriteError};
 
@@ -58,9 +58,6 @@ impl CertificateController {
             );
             return;
         }
-        if finding.is_mismatch() && self.is_first_mismatch(&request.uid) {
-            count(cloud, Counted::Mismatched);
-        }
         self.metrics
             .certificates
             .pending(name(cloud), finding.reason());
@@ -76,6 +73,7 @@ impl CertificateController {
             "CertificateNotApproved",
             &message,
         );
+        self.tell_rivals(request, finding);
     }
 
     pub(super) fn tell_failed(&self, request: &str, error: &WriteError, failures: u32) {
@@ -99,29 +97,39 @@ impl CertificateController {
         self.recorder.event(&reference, kind, reason, message);
     }
 
+    /// Tells both Nodes that they show the same.
+    fn tell_rivals(&self, request: &Requested, finding: &Finding) {
+        let Finding::ClaimedTwice { asked, other } = finding else {
+            return;
+        };
+        let Some(own) = node_of(&request.username) else {
+            return;
+        };
+        for (about, rival) in [(own, other.as_str()), (other.as_str(), own)] {
+            let Some(node) = self.nodes.get(about) else {
+                continue;
+            };
+            let reference = node_reference(&node.name, &node.uid, Some(&node.resource_version));
+            let message = format!(
+                "{asked} is shown by this Node and by Node {rival}, and neither machine nor cloud \
+                 tells whose it is: no serving certificate with it is approved until only one of \
+                 them shows it"
+            );
+            let reason = "AddressClaimedTwice";
+            self.recorder
+                .event(&reference, EventType::Warning, reason, &message);
+        }
+    }
+
     /// Whether this is news about that request.
     fn is_news(&self, uid: &str, text: &str) -> bool {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         let uid = uid.to_owned();
-        match told.get_mut(&uid) {
-            Some((before, _)) if before == text => false,
-            Some((before, _)) => {
-                text.clone_into(before);
-                true
-            }
-            None => {
-                told.insert(uid, (text.to_owned(), false));
-                true
-            }
+        let is_known = told.get_mut(&uid).is_some_and(|before| before == text);
+        if !is_known {
+            told.insert(uid, text.to_owned());
         }
-    }
-
-    fn is_first_mismatch(&self, uid: &str) -> bool {
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        let mismatched = told
-            .get_mut(&uid.to_owned())
-            .map(|(_, mismatched)| mismatched);
-        mismatched.is_some_and(|it| !std::mem::replace(it, true))
+        !is_known
     }
 }
 

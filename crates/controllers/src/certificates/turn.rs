@@ -1,11 +1,14 @@
 //! One request: what it is, what its cloud says, and the one write that answers it.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bowline_core::{
-    ApprovalRules, CertificateVerdict, Cloud, Counted, Finding, Recognised, decide_certificate,
-    node_of, recognise_certificate,
+    ApprovalRules, Candidate, CertificateVerdict, Cloud, Counted, Finding, MachineAnswer, Node,
+    Recognised, clusters_own, decide_certificate, is_proven, node_of, recognise_certificate,
+    rivals, settle_claims,
 };
+use futures::future::join_all;
 use tracing::{debug, info};
 
 use super::CertificateController;
@@ -13,6 +16,10 @@ use super::clouds::rules;
 use crate::requests::Requested;
 use crate::stop::Stop;
 use crate::write::{Decision, WriteError};
+
+/// Nodes that show the same name or address and whose machines are asked whether they have it. Nobody has more by
+/// mistake; beyond that nothing is certain.
+const RIVALS_ASKED: usize = 32;
 
 /// What became of one turn.
 pub(super) enum Outcome {
@@ -80,6 +87,12 @@ impl CertificateController {
             Recognised::Candidate(candidate) => candidate,
             other => return refusal(other, self.clouds.spokesman(node.as_deref())),
         };
+        if let Some(finding) = self.clusters_own(&candidate, node.as_deref()).await {
+            return Judgement {
+                cloud: self.clouds.spokesman(node.as_deref()).cloned(),
+                act: Act::Wait(finding),
+            };
+        }
         let (cloud, answer) = match self.clouds.ask(&candidate.node, node.as_deref()).await {
             Ok(answer) => answer,
             Err(finding) => {
@@ -96,7 +109,10 @@ impl CertificateController {
             other => return refusal(other, Some(&cloud)),
         };
         let act = match decide_certificate(&candidate, &rules, node.as_deref(), &answer) {
-            CertificateVerdict::Approve => Act::Decide(Finding::Approved, approval(&rules)),
+            CertificateVerdict::Approve => match self.claimed_twice(&candidate, &answer).await {
+                Some(finding) => Act::Wait(finding),
+                None => Act::Decide(Finding::Approved, approval(&rules)),
+            },
             CertificateVerdict::Deny(why) => {
                 let decision = denial(&rules, &why);
                 Act::Decide(Finding::Refused(why), decision)
@@ -107,6 +123,37 @@ impl CertificateController {
             cloud: Some(cloud),
             act,
         }
+    }
+
+    /// What the request asks for that is the cluster's own.
+    async fn clusters_own(&self, candidate: &Candidate, node: Option<&Node>) -> Option<Finding> {
+        match self.cluster.names().await {
+            Ok(cluster) => clusters_own(candidate, node, &cluster),
+            Err(why) => Some(Finding::CannotTell(why)),
+        }
+    }
+
+    /// What the request asks for that another Node shows as well, unless `own` and the others' machines or clouds tell
+    /// whose it is.
+    async fn claimed_twice(&self, candidate: &Candidate, own: &MachineAnswer) -> Option<Finding> {
+        let seen = self.nodes.sighting();
+        let last_known = seen.unreadable.values().flatten();
+        let nodes = seen.objects.values().chain(last_known);
+        let rivals = rivals(candidate, nodes.map(|it| &**it));
+        if rivals.len() > RIVALS_ASKED {
+            return settle_claims(&rivals, &MachineAnswer::Unknown, &BTreeMap::new());
+        }
+        let mut others = BTreeMap::new();
+        if is_proven(&rivals, own) {
+            let (clouds, objects) = (&self.clouds, &seen.objects);
+            let answers = rivals.keys().map(move |name| async move {
+                let node = objects.get(name).map(|it| &**it);
+                let answer = clouds.ask(name, node).await;
+                Some((name.clone(), answer.ok()?.1))
+            });
+            others.extend(join_all(answers).await.into_iter().flatten());
+        }
+        settle_claims(&rivals, own, &others)
     }
 
     async fn execute(

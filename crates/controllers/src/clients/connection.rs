@@ -1,6 +1,6 @@
 //! How the API server is reached: kubeconfig, `--master` or the pod's own account.
 
-use bowline_http::{Connector, ProxyError, ProxyRules};
+use bowline_http::{Connector, PeerCertificates, ProxyError, ProxyRules};
 use http::Uri;
 use hyper_util::client::legacy::connect::Connection as Wire;
 use hyper_util::rt::TokioExecutor;
@@ -8,6 +8,8 @@ use kube::client::{Body, ConfigExt as _};
 use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use tower::{BoxError, Service, ServiceBuilder};
+
+use super::ServerNames;
 
 /// Why there is no connection to an API server.
 #[derive(Debug, thiserror::Error)]
@@ -118,6 +120,7 @@ pub struct Connection {
     bare: Client,
     host: String,
     namespace: String,
+    names: ServerNames,
 }
 
 impl Connection {
@@ -142,18 +145,27 @@ impl Connection {
             let bare = Client::try_from(without_credentials(&config)).map_err(failed)?;
             return Ok(Self::from_clients(root, bare, &config));
         }
+        let shown = PeerCertificates::default();
         let connector = |config: &Config| {
             let tls = std::sync::Arc::new(config.rustls_client_config()?);
-            Ok(Connector::real(tls, proxies.clone()))
+            Ok(Connector::real(tls, proxies.clone()).noting(&shown))
         };
         let stranger = without_credentials(config);
         let root = connector(config).map_err(failed)?;
         let bare = connector(&stranger).map_err(failed)?;
-        Ok(Self::from_clients(
+        let opened = Self::from_clients(
             client(config, root).map_err(failed)?,
             client(&stranger, bare).map_err(failed)?,
             config,
-        ))
+        );
+        Ok(opened.noting(config, shown))
+    }
+
+    /// The same to a server that shows the certificates there.
+    #[must_use]
+    pub fn noting(self, config: &Config, shown: PeerCertificates) -> Self {
+        let names = ServerNames::of(config, shown);
+        Self { names, ..self }
     }
 
     /// Over any connector: in simulated runs, [`Connector::simulated`]. TLS is the connector's.
@@ -180,7 +192,13 @@ impl Connection {
             bare,
             host: host(config),
             namespace,
+            names: ServerNames::of(config, PeerCertificates::default()),
         }
+    }
+
+    /// What the API server is called.
+    pub fn server_names(&self) -> &ServerNames {
+        &self.names
     }
 
     /// The API server, as `host:port`.

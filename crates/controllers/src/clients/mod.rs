@@ -16,6 +16,7 @@ mod bucket;
 mod call;
 mod connection;
 mod health;
+mod server_names;
 
 #[cfg(test)]
 mod tests;
@@ -34,6 +35,7 @@ pub use accounts::AccountError;
 pub use call::{CALL_DEADLINE, DeadlineExceeded};
 pub use connection::{Connection, ConnectionError, load_config};
 pub use health::{HEALTH_PATIENCE, Unhealthy, wait_until_healthy};
+pub use server_names::ServerNames;
 
 use bucket::bucket;
 use call::Calls;
@@ -124,6 +126,11 @@ impl Clients {
     /// The API server, as `host:port`.
     pub fn host(&self) -> &str {
         self.connection.host()
+    }
+
+    /// What the API server is called.
+    pub fn server_names(&self) -> ServerNames {
+        self.connection.server_names().clone()
     }
 
     /// A client with the connection's own credentials: for watches, the Lease, leader events. Every

@@ -711,7 +711,8 @@ async fn a_way_that_leads_nowhere_is_named() {
 /// A TLS server for `localhost` with a certificate of its own; returns its address and the
 /// certificate in PEM form.
 async fn tls_server() -> (String, String) {
-    let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+    let names = ["localhost", "API.example", "192.0.2.7"].map(str::to_owned);
+    let made = rcgen::generate_simple_self_signed(names).unwrap();
     let key = rustls_pki_types::PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let tls = rustls::ServerConfig::builder_with_provider(provider)
@@ -756,6 +757,13 @@ async fn the_authority_of_the_kubeconfig_is_trusted_and_no_other() {
             true,
         );
         answers.push(Api::<Node>::all(clients.root("x")).get("n1").await);
+        let names = clients.server_names().all();
+        // By which it was called, and what it showed if it was trusted.
+        let shown: bowline_core::Names = match answers.len() {
+            1 => ["localhost", "api.example", "192.0.2.7"].iter().collect(),
+            _ => ["localhost"].iter().collect(),
+        };
+        assert_eq!(names, shown);
     }
     let refused = error_chain(&answers.pop().unwrap().unwrap_err());
     assert_eq!(

@@ -478,6 +478,9 @@ impl Shift<'_> {
         let parts = CertificateParts {
             requests: self.work.requests.clone(),
             nodes: self.work.nodes.clone(),
+            reader: manager.clients.root(INFORMERS),
+            server: manager.clients.server_names(),
+            reserved: self.line_up.options.controllers.reserved_names.clone(),
             writer,
             recorder: recorder.clone(),
             metrics: manager.metrics.clone(),

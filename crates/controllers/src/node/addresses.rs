@@ -59,6 +59,7 @@ impl NodeController {
         let instance = match answer {
             Lookup::Found(instance) => instance,
             Lookup::NotMine | Lookup::Gone(_) => return,
+            Lookup::CannotTell(error) if self.tell_at_once(&node, &error) => return,
             Lookup::CannotTell(error) => {
                 warn!(
                     node = node.name,

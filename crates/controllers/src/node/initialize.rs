@@ -49,7 +49,7 @@ pub(super) enum SyncError {
 impl SyncError {
     pub(super) fn reason(&self) -> &'static str {
         match self {
-            Self::Lookup { source, .. } => source.kind().reason(),
+            Self::Lookup { source, .. } => source.event().unwrap_or_else(|| source.kind().reason()),
             Self::Undecided { .. } => "OwnerUndecided",
             Self::Initialize(error) => error.reason(),
             Self::Write(_) | Self::Repair(_) => "WriteFailed",

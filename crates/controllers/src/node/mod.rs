@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bowline_core::marks::Applied;
-use bowline_core::{Node, error_chain, stable_labels_to_repair};
+use bowline_core::{CloudError, Node, error_chain, stable_labels_to_repair};
 use bowline_http::Clock;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
@@ -231,6 +231,12 @@ impl NodeController {
         self.metrics
             .clouds
             .initialization_failed(cloud.as_deref().unwrap_or("unknown"), error.reason());
+        if let SyncError::Lookup { source, .. } = error
+            && let Some(node) = self.nodes.get(name)
+            && self.tell_at_once(&node, source)
+        {
+            return;
+        }
         if failures < FAILURES_BEFORE_WARNING {
             debug!(
                 node = name,
@@ -256,6 +262,19 @@ impl NodeController {
                 &message,
             );
         }
+    }
+
+    /// Tells people of trouble that its cloud has a word for, once; whether it has.
+    fn tell_at_once(&self, node: &Node, error: &CloudError) -> bool {
+        let Some(reason) = error.event() else {
+            return false;
+        };
+        let text = error.chain();
+        if self.is_news(node, &text) {
+            warn!(node = node.name, "{text}");
+            self.tell(node, EventType::Warning, reason, &text);
+        }
+        true
     }
 
     fn tell(&self, node: &Node, kind: EventType, reason: &'static str, message: &str) {

@@ -158,6 +158,8 @@ pub struct ControllerOptions {
     pub node_status_update_frequency: Duration,
     /// `--node-monitor-period`.
     pub node_monitor_period: Duration,
+    /// `--reserved-names`.
+    pub reserved_names: Vec<String>,
     /// `--show-owners`.
     pub show_owners: ShowOwners,
     /// `--node-sync-period`; only shown.
@@ -441,6 +443,7 @@ fn controllers(values: &Values) -> ControllerOptions {
         remove_orphans: values.switch("remove-orphaned-load-balancers"),
         node_status_update_frequency: values.duration("node-status-update-frequency"),
         node_monitor_period: values.duration("node-monitor-period"),
+        reserved_names: values.list("reserved-names"),
         show_owners: values.text("show-owners").into(),
         node_sync_period: values.duration("node-sync-period"),
         configure_routes: values.switch("configure-cloud-routes"),

@@ -415,6 +415,13 @@ pub const FLAGS: &[Flag] = &[
         "Show on each Node whose it is: 'annotation' or 'label' keeps bowline.dev/owner there, and bowline.dev/describer where another cloud describes the node. Nodes of nobody are not written to. 'none' takes back what was shown.",
     ),
     Flag::new(
+        "reserved-names",
+        K::List,
+        "",
+        C::Nodes,
+        "DNS names, addresses and ranges of addresses that no node gets a serving certificate for, such as the names of a load balancer in front of the API server. What the API server's certificate shows is reserved without being named.",
+    ),
+    Flag::new(
         "concurrent-service-syncs",
         K::Integer32,
         SERVICE_SYNCS,

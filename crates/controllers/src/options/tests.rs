@@ -143,7 +143,12 @@ const SPECIFIED: &[(&str, &str)] = &[
 ];
 
 /// What no original has.
-const OURS: &[(&str, &str)] = &[("config", ""), ("mode", "manage"), ("show-owners", "none")];
+const OURS: &[(&str, &str)] = &[
+    ("config", ""),
+    ("mode", "manage"),
+    ("reserved-names", "[]"),
+    ("show-owners", "none"),
+];
 
 #[test]
 fn the_command_line_goes_before_what_a_file_presets() {

@@ -33,6 +33,9 @@ pub fn decide(
     let machines = match answer {
         MachineAnswer::Machines(machines) => machines,
         MachineAnswer::Unknown => return Verdict::Wait(Finding::NoMachine),
+        MachineAnswer::NotItsMachine(why) => {
+            return Verdict::Wait(Finding::NotItsMachine(why.clone()));
+        }
         MachineAnswer::Refused(why) => return Verdict::Deny(why.clone()),
         MachineAnswer::CannotTell(error) => {
             return Verdict::Wait(Finding::CannotTell(error.chain()));
@@ -72,7 +75,8 @@ fn mismatch(
 ) -> Option<Finding> {
     let confirming = node.filter(|_| rules.node == NodePart::Confirms);
     let mut names = BTreeSet::from([comparable(&candidate.node)]);
-    names.extend(machine.names.iter().map(|it| comparable(it)));
+    let all = machine.names.iter().chain(&machine.claimed_names);
+    names.extend(all.map(|it| comparable(it)));
     names.extend(confirming.into_iter().flat_map(node_names));
     let foreign = candidate
         .dns_names
@@ -83,7 +87,8 @@ fn mismatch(
             asked: asked.clone(),
         });
     }
-    let known: BTreeSet<IpAddr> = machine.addresses.iter().map(IpAddr::to_canonical).collect();
+    let known = machine.addresses.iter().chain(&machine.claimed_addresses);
+    let known: BTreeSet<IpAddr> = known.map(IpAddr::to_canonical).collect();
     if !candidate.addresses.iter().all(|it| known.contains(it)) {
         return Some(Finding::Addresses {
             known: known.into_iter().collect(),

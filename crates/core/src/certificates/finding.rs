@@ -83,6 +83,8 @@ pub enum Finding {
     NotInitialized,
     /// No cloud has a machine of that name.
     NoMachine,
+    /// The machine that answers for the Node says that it is another one.
+    NotItsMachine(String),
     /// The Node belongs to none of the clouds that approve.
     Foreign,
     /// Several clouds have one; the text names them.
@@ -104,6 +106,20 @@ pub enum Finding {
         /// Those that the Node lacks.
         missing: Vec<IpAddr>,
     },
+    /// Something that is the cluster's own.
+    ClustersOwn {
+        /// What it asks for.
+        asked: String,
+        /// What that is.
+        why: &'static str,
+    },
+    /// Something that another Node shows as well, and nobody can tell whose it is.
+    ClaimedTwice {
+        /// What it asks for.
+        asked: String,
+        /// The other Node.
+        other: String,
+    },
     /// Nobody can say now; the text says why.
     CannotTell(String),
 }
@@ -119,21 +135,16 @@ impl Finding {
             Self::NoNode => "NoNode",
             Self::NotInitialized => "NotInitialized",
             Self::NoMachine => "NoMachine",
+            Self::NotItsMachine(_) => "MachineNameMismatch",
             Self::Foreign => "ForeignNode",
             Self::Contested(_) => "Contested",
             Self::Name { .. } => "ForeignName",
             Self::Addresses { .. } => "ForeignAddress",
             Self::NodeAddresses { .. } => "AddressNotOnNode",
+            Self::ClustersOwn { .. } => "ReservedByCluster",
+            Self::ClaimedTwice { .. } => "AddressClaimedTwice",
             Self::CannotTell(_) => "CannotTell",
         }
-    }
-
-    /// Whether something that is asked for is not its own, as far as anybody knows now.
-    pub fn is_mismatch(&self) -> bool {
-        matches!(
-            self,
-            Self::Name { .. } | Self::Addresses { .. } | Self::NodeAddresses { .. }
-        )
     }
 
     /// Whether it may pass by itself soon, as things are while a node comes up.
@@ -155,7 +166,9 @@ impl fmt::Display for Finding {
             Self::Approved => f.write_str("all names and addresses are the node's"),
             Self::Unreadable(why) => write!(f, "the request cannot be read: {why}"),
             Self::Faulty(fault) => write!(f, "{fault}"),
-            Self::Refused(why) | Self::CannotTell(why) => f.write_str(why),
+            Self::Refused(why) | Self::NotItsMachine(why) | Self::CannotTell(why) => {
+                f.write_str(why)
+            }
             Self::NoNode => f.write_str("there is no Node of that name yet"),
             Self::NotInitialized => f.write_str("the Node is not initialised yet"),
             Self::NoMachine => f.write_str("no cloud has a machine of that name"),
@@ -170,6 +183,13 @@ impl fmt::Display for Finding {
                     "the machine's addresses are {known:?}, asked for are {asked:?}"
                 )
             }
+            Self::ClustersOwn { asked, why } => {
+                write!(f, "{asked} is {why}: no node gets a certificate for it")
+            }
+            Self::ClaimedTwice { asked, other } => write!(
+                f,
+                "Node {other} shows {asked} as well, and neither machine nor cloud tells whose it is"
+            ),
             Self::NodeAddresses { missing } => {
                 write!(f, "the Node does not have the addresses {missing:?} yet")
             }

@@ -110,12 +110,13 @@ fn fault(
 /// A name of the API server would let a node stand in for it, and a wildcard for everybody.
 fn is_reserved(name: &str) -> bool {
     let name = comparable(name);
-    name.is_empty()
-        || name.contains('*')
-        || name == API_SERVER
-        || name
-            .strip_prefix(API_SERVER)
-            .is_some_and(|rest| rest.starts_with('.'))
+    name.is_empty() || name.contains('*') || is_api_server(&name)
+}
+
+/// Whether a comparable name is one of the API server's in every cluster; `kubernetes-worker-1` is not.
+pub(super) fn is_api_server(name: &str) -> bool {
+    let rest = name.strip_prefix(API_SERVER);
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
 fn are_a_servers(usages: &[String]) -> bool {

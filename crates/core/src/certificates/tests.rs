@@ -89,7 +89,7 @@ fn node(list: &[&str]) -> Node {
 fn machine(list: &[&str]) -> MachineAnswer {
     MachineAnswer::Machines(vec![MachineIdentity {
         addresses: ips(list),
-        names: Vec::new(),
+        ..MachineIdentity::default()
     }])
 }
 
@@ -384,7 +384,7 @@ fn of_machines_that_cannot_be_told_apart_one_alone_must_have_everything() {
     };
     let identity = |list: &[&str]| MachineIdentity {
         addresses: ips(list),
-        names: Vec::new(),
+        ..MachineIdentity::default()
     };
     let answer = MachineAnswer::Machines(vec![
         identity(&["10.0.0.5", "10.0.0.6"]),
@@ -502,8 +502,12 @@ fn some_node() -> impl Strategy<Value = Option<Node>> {
 }
 
 fn some_machines() -> impl Strategy<Value = Vec<MachineIdentity>> {
-    let identity = (some_addresses(), some_names())
-        .prop_map(|(addresses, names)| MachineIdentity { addresses, names });
+    let identity =
+        (some_addresses(), some_names()).prop_map(|(addresses, names)| MachineIdentity {
+            addresses,
+            names,
+            ..MachineIdentity::default()
+        });
     proptest::collection::vec(identity, 0..3)
 }
 

@@ -112,11 +112,11 @@ impl Certificates {
         let machines: Vec<MachineIdentity> = meant
             .into_iter()
             .map(|it| {
-                let mut addresses = addresses(it, &told, &all, &known);
-                addresses.extend(&said);
+                let (leased, claimed) = private(it, &told, &all, &known);
                 MachineIdentity {
-                    addresses,
-                    names: Vec::new(),
+                    addresses: [public(it), leased, said.clone()].concat(),
+                    claimed_addresses: claimed,
+                    ..MachineIdentity::default()
                 }
             })
             .collect();
@@ -153,20 +153,20 @@ fn told(node: Option<&Node>) -> Vec<IpAddr> {
     told.collect()
 }
 
-/// Public addresses, and what the kubelet was told if there is a private network to have it in.
+/// What the kubelet was told, if there is a private network to have it in.
 ///
 /// The kubelet writes that annotation itself, so what is another instance's public address does not become its own by
-/// it, and what a managed private network gives out is its own only if the network says so. Of the rest the cloud knows
-/// nothing: what other Nodes show decides.
-fn addresses(
+/// it, and what a managed private network gives out is its own only if the network says so (the first list). Of the
+/// rest (the second) the cloud knows nothing: what other Nodes show decides.
+fn private(
     instance: &Instance,
     told: &[IpAddr],
     all: &BTreeMap<Uuid, Instance>,
     networks: &BTreeMap<Uuid, PrivateNetwork>,
-) -> Vec<IpAddr> {
-    let mut addresses = public(instance);
+) -> (Vec<IpAddr>, Vec<IpAddr>) {
+    let (mut leased, mut claimed) = (Vec::new(), Vec::new());
     if instance.private_networks.is_empty() {
-        return addresses;
+        return (leased, claimed);
     }
     let is_anothers = |address: &IpAddr| {
         let mut others = all.values().filter(|it| it.id != instance.id);
@@ -174,13 +174,15 @@ fn addresses(
     };
     let own = instance.private_networks.iter().flatten();
     let own: Vec<&PrivateNetwork> = own.filter_map(|id| networks.get(id)).collect();
-    let is_leased = |address: &IpAddr| {
-        let mut giving = own.iter().filter(|it| it.gives_out(*address)).peekable();
-        giving.peek().is_none() || giving.any(|it| it.has_leased(*address, instance.id))
-    };
-    let told = told.iter().filter(|it| !is_anothers(it) && is_leased(it));
-    addresses.extend(told);
-    addresses
+    for address in told.iter().copied().filter(|it| !is_anothers(it)) {
+        let mut giving = own.iter().filter(|it| it.gives_out(address)).peekable();
+        if giving.peek().is_none() {
+            claimed.push(address);
+        } else if giving.any(|it| it.has_leased(address, instance.id)) {
+            leased.push(address);
+        }
+    }
+    (leased, claimed)
 }
 
 /// The API has shown the absent address as 0.0.0.0.

@@ -13,18 +13,20 @@ mod endpoints;
 mod error;
 mod line;
 mod reading;
+mod round;
 
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use bowline_core::News;
 use bowline_core::ipam::ClusterRanges;
 use bowline_http::Random;
 use bowline_talos_api::machine::machine_service_client::MachineServiceClient;
 use bowline_talos_api::resource::state_client::StateClient;
 use bowline_talos_api::resource::{GetRequest, ListRequest, Resource};
 use bowline_talos_api::specs::{
-    AddressStatusSpec, ControllerManagerConfigSpec, MemberSpec, PlatformMetadataSpec,
+    AddressStatusSpec, ControllerManagerConfigSpec, MemberSpec, NodenameSpec, PlatformMetadataSpec,
     SystemInformationSpec,
 };
 use bowline_talos_api::{Kind, Single as _};
@@ -37,6 +39,7 @@ use tracing::debug;
 use crate::credentials::{Credentials, Keyring};
 use crate::endpoint::Endpoint;
 use crate::machine::{MachineAddress, PlatformMetadata, SystemInformation};
+use crate::outbox::Outbox;
 use crate::settings::Settings;
 use endpoints::Endpoints;
 pub(crate) use error::ApiError;
@@ -52,8 +55,6 @@ pub(crate) const CALLS: usize = 256;
 const LARGEST_MESSAGE: usize = 32 * 1024 * 1024;
 /// Resources in one list: the addresses of a machine with a thousand pods, several times over.
 const LONGEST_LIST: usize = 16 * 1024;
-/// How many endpoints are asked about a machine that one of them cannot reach.
-const OPINIONS: usize = 2;
 
 /// What is asked.
 #[derive(Clone, Debug)]
@@ -71,6 +72,8 @@ pub(crate) struct Api {
     endpoints: Endpoints,
     lines: Lines,
     turns: Semaphore,
+    /// What people should hear of.
+    outbox: Outbox,
     /// Is told of answers, so that more can be learnt while somebody answers.
     answered: Notify,
 }
@@ -81,6 +84,8 @@ enum Attempt {
     Lost(ApiError),
     /// It is not of the control plane.
     Worker(ApiError),
+    /// What answers there is no machine's API.
+    Stranger(ApiError),
     /// It answered with an error.
     Answered(ApiError),
 }
@@ -100,6 +105,7 @@ impl Api {
             endpoints: Endpoints::new(random),
             lines: Lines::default(),
             turns: Semaphore::new(CALLS),
+            outbox: Outbox::default(),
             answered: Notify::new(),
         }
     }
@@ -129,6 +135,13 @@ impl Api {
         let question = Question::Get(PlatformMetadataSpec::get_single());
         let found = self.ask(&question, Some(machine)).await?;
         Ok(reading::one::<PlatformMetadataSpec>(&found)?.into())
+    }
+
+    /// The name of the node that a machine says it is.
+    pub(crate) async fn node_name(&self, machine: IpAddr) -> Result<String, ApiError> {
+        let question = Question::Get(NodenameSpec::get_single());
+        let found = self.ask(&question, Some(machine)).await?;
+        Ok(reading::one::<NodenameSpec>(&found)?.nodename)
     }
 
     /// What a machine's firmware says; nothing where there is none.
@@ -172,6 +185,11 @@ impl Api {
         }
     }
 
+    /// The next thing that people should hear of.
+    pub(crate) async fn next_news(&self) -> News {
+        self.outbox.next().await
+    }
+
     /// Ends after the next answer.
     pub(crate) async fn answered(&self) {
         self.answered.notified().await;
@@ -195,11 +213,13 @@ impl Api {
     ) -> Result<Vec<Resource>, ApiError> {
         // Nobody closes it.
         let _turn = self.turns.acquire().await;
-        let asking = timeout(CALL_DEADLINE, self.insist(question, machine));
-        let late = ApiError::TimedOut {
-            after: CALL_DEADLINE,
-        };
-        asking.await.unwrap_or(Err(late))
+        let asked = Mutex::default();
+        let asking = timeout(CALL_DEADLINE, self.insist(question, machine, &asked));
+        let answer = asking.await;
+        answer.unwrap_or_else(|_| {
+            let asked = asked.lock().unwrap_or_else(PoisonError::into_inner);
+            Err(ApiError::timed_out(CALL_DEADLINE, &asked, machine))
+        })
     }
 
     /// Asks, and once more if the connection did not hold: the credentials may have changed. With TLS 1.3
@@ -208,57 +228,15 @@ impl Api {
         &self,
         question: &Question,
         machine: Option<IpAddr>,
+        asked: &Mutex<Vec<Endpoint>>,
     ) -> Result<Vec<Resource>, ApiError> {
-        match self.round(question, machine).await {
+        match self.round(question, machine, asked).await {
             Err(error) if error.may_be_the_credentials() => {
                 self.look().await;
-                self.round(question, machine).await
+                self.round(question, machine, asked).await
             }
             answer => answer,
         }
-    }
-
-    /// Asks one endpoint after the other.
-    async fn round(
-        &self,
-        question: &Question,
-        machine: Option<IpAddr>,
-    ) -> Result<Vec<Resource>, ApiError> {
-        let credentials = self.keyring.current().map_err(ApiError::NoCredentials)?;
-        let order = self.endpoints.order(&credentials, machine.is_some());
-        self.lines.keep(&order);
-        let (mut worst, mut opinions) = (None, 0);
-        for endpoint in order {
-            let attempt = self
-                .through(&credentials, &endpoint, question, machine)
-                .await;
-            let error = match attempt {
-                Ok(answer) => {
-                    self.endpoints.answered(&endpoint);
-                    return Ok(answer);
-                }
-                Err(Attempt::Lost(error)) => {
-                    debug!(%endpoint, %error, "trying the next endpoint");
-                    self.endpoints.is_lost(&endpoint);
-                    error
-                }
-                Err(Attempt::Worker(error)) => {
-                    debug!(%endpoint, "is a worker, which passes no questions on");
-                    self.endpoints.is_a_worker(&endpoint);
-                    error
-                }
-                Err(Attempt::Answered(error)) => {
-                    self.endpoints.answered(&endpoint);
-                    opinions += 1;
-                    if opinions >= OPINIONS || !another_may_know(question, machine, &error) {
-                        return Err(error);
-                    }
-                    error
-                }
-            };
-            worst = Some(ApiError::worse(worst, error));
-        }
-        Err(worst.unwrap_or_else(|| ApiError::NoCredentials("no endpoint is known".to_owned())))
     }
 
     async fn through(
@@ -274,6 +252,9 @@ impl Api {
         answer.map_err(|status| {
             if std::error::Error::source(&status).is_some() {
                 return Attempt::Lost(line.loss(endpoint, &status));
+            }
+            if let Some(error) = ApiError::not_an_api(endpoint, &status) {
+                return Attempt::Stranger(error);
             }
             let error = ApiError::answered(endpoint, &status);
             if error.is_a_workers() {
@@ -292,13 +273,6 @@ pub(crate) fn endpoints_said<'a>(environment: &'a [String], file: &'a [String]) 
     } else {
         environment
     }
-}
-
-/// Whether another endpoint may have a better answer: it may reach a machine that this one does not, and
-/// only one of the control plane knows the cluster's ranges.
-fn another_may_know(question: &Question, machine: Option<IpAddr>, error: &ApiError) -> bool {
-    let about_the_cluster = machine.is_none() && matches!(question, Question::Get(_));
-    error.is_unavailable() || (about_the_cluster && error.is_not_found())
 }
 
 /// Sends a question on a line and reads all of the answer.

@@ -1,25 +1,44 @@
-//! Serving certificates of kubelets: the Node decides, and no machine is asked.
+//! Serving certificates of kubelets: the machine says what is its own, where it can be asked.
 //!
-//! A Node's addresses are what its cloud gave it, whichever that is, so that this provider can speak for all
-//! nodes, and without any access to machines.
+//! ```text
+//!  Node ─▶ what it shows ─┬─ machines can be asked ─▶ who answers there, is it this node's? ─▶ what both say
+//!                         └─ they cannot ──────────▶ what the Node claims, unless somebody else shows it too
+//! ```
+//!
+//! A kubelet writes its own Node's status and annotations, so they prove nothing. The machine at the node's address
+//! answers with a certificate of its own, and tells its node name and its addresses. Members of the cluster are what
+//! machines publish about themselves elsewhere; they are never asked for this.
+//!
+//! Nodes of other systems have no machine to ask. What their kubelets say about the system counts only as long as no
+//! machine has described the node before: that label no kubelet can remove.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use bowline_core::{
-    AddressKind, ApprovalRules, BoxFuture, Counted, MachineAnswer, MachineIdentity, Node, NodePart,
-    ServingCertificates, Words,
+    AddressKind, ApprovalRules, BoxFuture, CloudError, CloudErrorKind, Counted, MachineAnswer,
+    MachineIdentity, Node, NodePart, ServingCertificates, Words,
 };
 
+use crate::api::{Api, ApiError};
+use crate::labels::PLATFORM;
 use crate::metrics::Metrics;
+use crate::ownership::{Kind, kind};
 
-/// Says which names and addresses a Node has.
+/// Addresses of a node at which its machine is asked for: two of each family.
+const ADDRESSES_ASKED: usize = 4;
+
+/// Says which names and addresses a node has.
 pub(crate) struct Certificates {
+    /// The way to machines, if there is one.
+    api: Option<Arc<Api>>,
     metrics: Option<Metrics>,
 }
 
 impl Certificates {
-    pub(crate) fn new(metrics: Option<Metrics>) -> Self {
-        Self { metrics }
+    pub(crate) fn new(api: Option<Arc<Api>>, metrics: Option<Metrics>) -> Self {
+        Self { api, metrics }
     }
 }
 
@@ -45,10 +64,15 @@ impl ServingCertificates for Certificates {
     }
 
     fn machine<'a>(&'a self, _: &'a str, node: Option<&'a Node>) -> BoxFuture<'a, MachineAnswer> {
-        let answer = node.map_or(MachineAnswer::Unknown, |node| {
-            MachineAnswer::Machines(vec![identity(node)])
-        });
-        Box::pin(std::future::ready(answer))
+        Box::pin(async move {
+            let Some(node) = node else {
+                return MachineAnswer::Unknown;
+            };
+            match self.api.as_ref().filter(|_| has_a_machine(node)) {
+                Some(api) => ask(api, node).await,
+                None => MachineAnswer::Machines(vec![claimed(node)]),
+            }
+        })
     }
 
     fn count(&self, counted: Counted) {
@@ -58,10 +82,96 @@ impl ServingCertificates for Certificates {
     }
 }
 
-/// What a Node says of itself: the addresses its kubelet was given, and those in its status.
-fn identity(node: &Node) -> MachineIdentity {
+/// Whether the node runs on a Talos machine, as far as anybody but its kubelet knows.
+fn has_a_machine(node: &Node) -> bool {
+    kind(&node.os_image) != Kind::Other || node.labels.contains_key(PLATFORM)
+}
+
+/// Asks the machine at one of the node's addresses that says that it is this node's.
+async fn ask(api: &Api, node: &Node) -> MachineAnswer {
+    let shown = claimed(node);
+    let mut error = CloudError::new(
+        CloudErrorKind::Unavailable,
+        format!("Node {} shows no address to ask its machine at", node.name),
+    );
+    let mut stranger = None;
+    for address in asked_at(node) {
+        match confirmed(api, node, address, &shown).await {
+            Ok(Ok(identity)) => return MachineAnswer::Machines(vec![identity]),
+            Ok(Err(said)) => stranger = Some(mismatch(address, &said, &node.name)),
+            Err(failed) => {
+                let text = format!("the machine of Node {} at {address}", node.name);
+                error = CloudError::new(failed.kind(), text).caused_by(failed);
+            }
+        }
+    }
+    stranger.map_or(
+        MachineAnswer::CannotTell(error),
+        MachineAnswer::NotItsMachine,
+    )
+}
+
+/// What is wrong where another machine answers.
+pub(crate) fn mismatch(address: IpAddr, said: &str, node: &str) -> String {
+    format!("the machine at {address} says that its node is {said:?}, not {node:?}")
+}
+
+/// What of that the machine at an address says it has; or the name of the node that it says it is.
+async fn confirmed(
+    api: &Api,
+    node: &Node,
+    address: IpAddr,
+    shown: &MachineIdentity,
+) -> Result<Result<MachineIdentity, String>, ApiError> {
+    let said = api.node_name(address).await?;
+    if said != node.name {
+        return Ok(Err(said));
+    }
+    let listed = api.addresses(address).await?;
+    let listed: BTreeSet<IpAddr> = listed.iter().map(|it| it.address.to_canonical()).collect();
+    let mut names = shown.claimed_names.clone();
+    names.retain(|it| !is_same_name(it, &node.name));
+    if !names.is_empty() {
+        let metadata = api.platform_metadata(address).await?;
+        names.retain(|it| is_same_name(it, &metadata.hostname));
+    }
+    let mut addresses = shown.claimed_addresses.clone();
+    addresses.retain(|it| listed.contains(&it.to_canonical()));
+    Ok(Ok(MachineIdentity {
+        addresses,
+        names,
+        ..MachineIdentity::default()
+    }))
+}
+
+fn is_same_name(one: &str, other: &str) -> bool {
+    let plain = |name: &str| name.trim_end_matches('.').to_ascii_lowercase();
+    plain(one) == plain(other)
+}
+
+/// Where the machine of a node is asked for: whoever answers has to say that it is this node's.
+fn asked_at(node: &Node) -> Vec<IpAddr> {
+    let internal = node.addresses.iter();
+    let internal = internal.filter(|it| it.kind == AddressKind::InternalIp);
+    let internal = internal.filter_map(|it| it.address.parse().ok());
+    let mut all: Vec<IpAddr> = Vec::new();
+    for address in internal.chain(provided(node)) {
+        if !all.contains(&address) {
+            all.push(address);
+        }
+    }
+    all.truncate(ADDRESSES_ASKED);
+    all
+}
+
+fn provided(node: &Node) -> impl Iterator<Item = IpAddr> {
     let provided = node.provided_node_ip().unwrap_or_default().split(',');
-    let mut addresses: Vec<IpAddr> = provided.filter_map(|it| it.trim().parse().ok()).collect();
+    provided.filter_map(|it| it.trim().parse().ok())
+}
+
+/// What a Node says of itself: the addresses its kubelet was given, and those in its status.
+fn claimed(node: &Node) -> MachineIdentity {
+    let mut addresses: Vec<IpAddr> = provided(node).collect();
     let mut names = Vec::new();
     for listed in &node.addresses {
         match listed.kind {
@@ -76,7 +186,11 @@ fn identity(node: &Node) -> MachineIdentity {
             AddressKind::Other(_) => {}
         }
     }
-    MachineIdentity { addresses, names }
+    MachineIdentity {
+        claimed_addresses: addresses,
+        claimed_names: names,
+        ..MachineIdentity::default()
+    }
 }
 
 #[cfg(test)]

@@ -23,7 +23,7 @@
 //!  talosconfig ─ endpoint ─▶ credentials ─ follow the file ─┐
 //!  config ─ environment, file, checked ─▶ settings ─────────┼─▶ build ─▶ Cloud ─┬─▶ machines ─┐
 //!                                                           │                   ├─▶ networks ─┼─▶ api ─▶ machines' gRPC
-//!                                                           │                   └─▶ certificates: the Node alone
+//!                                                           │                   └─▶ certificates (or the Node alone)
 //!  machine ─ what it says ──▶ describe: recognise ─▶ describe ──▶ instance with its marks
 //!                               id · transform · addresses · labels
 //!  ownership, lifecycle: whose duty, still there?
@@ -43,6 +43,7 @@ pub mod machine;
 mod machines;
 mod metrics;
 mod networks;
+mod outbox;
 pub mod ownership;
 mod settings;
 pub mod talosconfig;
@@ -57,7 +58,8 @@ use std::time::Duration;
 
 use bowline_core::ipam::Networks;
 use bowline_core::{
-    Claim, Cloud, CloudName, Instances, Node, ServingCertificates, Voice, error_chain,
+    BoxFuture, Claim, Cloud, CloudName, Instances, News, Node, ServingCertificates, Voice,
+    error_chain,
 };
 pub use bowline_http::Surroundings;
 use bowline_http::{Background, SmallFile};
@@ -164,6 +166,7 @@ pub fn build(
     let config = settings.current();
     let said = endpoints_said(&environment.endpoints, &config.endpoints);
     let (keyring, opened) = Keyring::open(environment.candidates, said, connector, clock.clone());
+    let has_access = need == Need::Machines || opened.is_ok();
     match (opened, need) {
         (Ok(()), _) => {}
         (Err(error), Need::Machines) => return Err(error.into()),
@@ -178,13 +181,14 @@ pub fn build(
         environment.endpoints,
         random,
     ));
-    let following = (need == Need::Machines).then(|| follow(&settings, &api));
+    let following = has_access.then(|| follow(&settings, &api));
+    let asked = has_access.then(|| Arc::clone(&api));
     Ok(Arc::new(Talos {
         name,
         need,
         machines: Machines::new(Arc::clone(&api), settings, clock, metrics.clone()),
         networks: MachineNetworks::new(Arc::clone(&api)),
-        certificates: Certificates::new(metrics),
+        certificates: Certificates::new(asked, metrics),
         api,
         _following: following,
     }))
@@ -266,6 +270,10 @@ impl Cloud for Talos {
             Need::Machines => self.api.ready(),
             Need::Nodes => Ok(()),
         }
+    }
+
+    fn next_news(&self) -> BoxFuture<'_, News> {
+        Box::pin(self.api.next_news())
     }
 
     fn instances(&self) -> Option<&dyn Instances> {

@@ -23,6 +23,7 @@ use tracing::info;
 
 use crate::addresses::node_ips;
 use crate::api::{Api, ApiError, CALL_DEADLINE, CALLS};
+use crate::certificates::mismatch;
 use crate::describe::{DescribeError, nothing, recognise};
 use crate::lifecycle;
 use crate::machine::{PlatformMetadata, SystemInformation};
@@ -30,6 +31,8 @@ use crate::metrics::{Asked, Metrics};
 use crate::ownership::{Kind, kind};
 use crate::settings::Settings;
 
+/// The reason of the event about a Node that names another machine's address.
+pub(crate) const MISMATCH: &str = "MachineNameMismatch";
 /// How long one machine may take in all: two addresses, each given up at its deadline.
 const MACHINE_DEADLINE: Duration = CALL_DEADLINE.saturating_mul(2);
 /// How long machines are begun with in one look-up, which has two minutes: the last of them has
@@ -84,6 +87,7 @@ impl Machines {
         let config = self.settings.current();
         let addresses = node_ips(annotation, config.prefer_ipv6);
         let (node_ip, metadata) = self.metadata(node, &addresses).await?;
+        self.is_its_own(node, node_ip).await?;
         let recognised = recognise(&config, node, &metadata, node_ip, self.clock.now());
         let recognised = recognised.map_err(|error| self.undescribed(&error))?;
         let about = |what: &str| format!("error getting {what} from the node {}", node.name);
@@ -106,6 +110,20 @@ impl Machines {
             metrics.transformed(begun.elapsed());
         }
         described.map_err(|error| self.undescribed(&error))
+    }
+
+    /// A machine describes only its own Node: whoever writes the annotation may write any address there.
+    async fn is_its_own(&self, node: &Node, node_ip: IpAddr) -> Result<(), CloudError> {
+        let said = self.api.node_name(node_ip).await.map_err(|error| {
+            let text = format!("error getting the node name from the node {}", node.name);
+            failed(text, error)
+        })?;
+        if said == node.name {
+            return Ok(());
+        }
+        let text = mismatch(node_ip, &said, &node.name);
+        let text = format!("{text}: nothing of it is copied to the Node");
+        Err(CloudError::new(CloudErrorKind::Invalid, text).reported_as(MISMATCH))
     }
 
     /// What the machine's platform told it, by the first of its addresses that answers.

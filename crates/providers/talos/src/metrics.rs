@@ -172,7 +172,7 @@ impl Metrics {
     pub(crate) fn request(&self, counted: Counted) {
         let status = match counted {
             Counted::Approved => "approve",
-            Counted::Denied | Counted::Mismatched => "deny",
+            Counted::Denied => "deny",
         };
         self.approvals.get_or_create(&StatusLabel { status }).add();
     }
@@ -207,7 +207,7 @@ mod tests {
         metrics.asked(Asked::Addresses, Duration::ZERO, false);
         metrics.transformed(Duration::from_millis(20));
         metrics.rules_failed();
-        for counted in [Counted::Approved, Counted::Denied, Counted::Mismatched] {
+        for counted in [Counted::Approved, Counted::Denied] {
             metrics.request(counted);
         }
         metrics.config_read(false);
@@ -223,7 +223,7 @@ mod tests {
             r#"talosccm_transformer_duration_seconds_bucket{le="0.05",type="transformer"} 1"#,
             r#"talosccm_transformer_errors_total{type="transformer"} 1"#,
             r#"talosccm_csr_approval_count{status="approve"} 1"#,
-            r#"talosccm_csr_approval_count{status="deny"} 2"#,
+            r#"talosccm_csr_approval_count{status="deny"} 1"#,
             r#"talosccm_config_reloads_total{result="refused"} 1"#,
         ] {
             assert!(text.lines().any(|got| got == line), "{line} in\n{text}");

@@ -1,5 +1,6 @@
 //! Networks that pods can have addresses from: the cluster's, and those of machines.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use bowline_core::ipam::{ClusterRanges, MachineAddress, Networks, node_ips};
@@ -7,8 +8,10 @@ use bowline_core::{BoxFuture, CloudError, CloudErrorKind, Node};
 use ipnet::IpNet;
 
 use crate::addresses::is_ignored;
-use crate::api::Api;
+use crate::api::{Api, ApiError};
+use crate::certificates::mismatch;
 use crate::machine;
+use crate::machines::MISMATCH;
 
 /// Blocks of IPv6 ranges, as Talos clusters have them: 65,536 of them in a /64.
 const IPV6_MASK: u8 = 80;
@@ -28,12 +31,29 @@ impl MachineNetworks {
             .map_err(|error| CloudError::new(CloudErrorKind::Invalid, text()).caused_by(error))?;
         let mut last = CloudError::new(CloudErrorKind::Invalid, text());
         for ip in ips {
-            match self.0.addresses(ip).await {
-                Ok(listed) => return Ok(usable(&listed)),
+            match self.own(node, ip).await {
+                Ok(Ok(listed)) => return Ok(usable(&listed)),
+                Ok(Err(said)) => {
+                    let text = mismatch(ip, &said, &node.name);
+                    last = CloudError::new(CloudErrorKind::Invalid, text).reported_as(MISMATCH);
+                }
                 Err(error) => last = CloudError::new(error.kind(), text()).caused_by(error),
             }
         }
         Err(last)
+    }
+
+    /// The addresses of the machine at that one if it is the node's; else the name of the node that it says it is.
+    async fn own(
+        &self,
+        node: &Node,
+        ip: IpAddr,
+    ) -> Result<Result<Vec<machine::MachineAddress>, String>, ApiError> {
+        let said = self.0.node_name(ip).await?;
+        if said != node.name {
+            return Ok(Err(said));
+        }
+        self.0.addresses(ip).await.map(Ok)
     }
 }
 

@@ -258,10 +258,10 @@ impl Rule {
         for (number, term) in self.selector.0.iter().enumerate() {
             for (requirement, error) in term.problems() {
                 let part = format!("nodeSelector[{number}].matchExpressions[{requirement}]");
-                // A bad expression stopped the process, wherever it stood. Whether a number is one was
-                // only asked where a machine had the key.
+                // A bad expression stopped the process as soon as a machine had the key, wherever it stood. Whether a
+                // number is one was only asked there, too.
                 let fatal = match error {
-                    SelectorError::Regexp { .. } => true,
+                    SelectorError::Regexp { .. } => term.0[requirement].concerns_everybody(),
                     SelectorError::NotANumber(_) => false,
                     _ => number == 0,
                 };

@@ -1,9 +1,10 @@
 //! The control handle: what tests and the sandbox do to the machines directly. Nothing here takes time.
 
 use std::net::IpAddr;
+use std::sync::PoisonError;
 
 use bowline_talos_api::Single;
-use bowline_talos_api::specs::{PlatformMetadataSpec, SystemInformationSpec};
+use bowline_talos_api::specs::{NodenameSpec, PlatformMetadataSpec, SystemInformationSpec};
 use prost_types::Timestamp;
 
 use super::authorities::AuthorityError;
@@ -313,6 +314,29 @@ impl Talos {
             });
             machines.collect()
         })
+    }
+
+    /// Lets all machines say that the names of their Nodes begin like that, for clusters that share an API server.
+    pub fn set_node_prefix(&self, prefix: &str) -> Result<(), HandleError> {
+        {
+            let known = self.node_prefix.lock();
+            prefix.clone_into(&mut known.unwrap_or_else(PoisonError::into_inner));
+        }
+        for machine in self.machines() {
+            let name = self.node_of(&machine.name);
+            let id = NodenameSpec::ID;
+            self.edit(&machine.name, id, |spec: &mut NodenameSpec| {
+                spec.nodename = name;
+            })?;
+        }
+        Ok(())
+    }
+
+    /// The name of the Node of a machine.
+    pub(super) fn node_of(&self, machine: &str) -> String {
+        let prefix = self.node_prefix.lock();
+        let prefix = prefix.unwrap_or_else(PoisonError::into_inner);
+        format!("{prefix}{}", machine.to_lowercase())
     }
 
     /// The kubelet of a machine: Talos always tells it its Node's addresses.

@@ -63,6 +63,8 @@ pub struct Talos {
     scene: Scene,
     keys: Keys,
     cluster: Mutex<Cluster>,
+    /// How the names of Nodes begin, before those of their machines.
+    node_prefix: Mutex<String>,
     /// Changes when all connections shall end.
     hang_up: Sender<u64>,
     /// Changes with what machines publish.
@@ -111,6 +113,7 @@ impl Talos {
             scene,
             keys,
             cluster: Mutex::new(cluster),
+            node_prefix: Mutex::default(),
             hang_up: Sender::new(0),
             changed: Sender::new(0),
         }))

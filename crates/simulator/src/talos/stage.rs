@@ -111,7 +111,7 @@ impl Talos {
             resources.put(SystemInformationSpec::ID, &system, now);
         }
         let nodename = NodenameSpec {
-            nodename: machine.name.to_lowercase(),
+            nodename: self.node_of(&machine.name),
             hostname_version: "1".to_owned(),
             skip_node_registration: false,
         };

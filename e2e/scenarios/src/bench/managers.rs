@@ -121,7 +121,9 @@ impl Bench {
             commit: "test".into(),
         };
         Clients::new(
-            Connection::over(config, connector).unwrap(),
+            Connection::over(config, connector)
+                .unwrap()
+                .noting(config, self.shown.clone()),
             agent,
             limits,
             self.world.clock.clone(),

@@ -102,7 +102,7 @@ impl ServingCertificates for ScriptedCloud {
                     let addresses = addresses.filter_map(|it| it.address.parse().ok());
                     MachineAnswer::Machines(vec![MachineIdentity {
                         addresses: addresses.collect(),
-                        names: Vec::new(),
+                        ..MachineIdentity::default()
                     }])
                 }
                 Script::Hang => std::future::pending().await,

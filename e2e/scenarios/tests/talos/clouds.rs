@@ -30,6 +30,7 @@ async fn both() -> (Site, Rc<Machines>) {
     let mut site = Site::set_up(seed, FIXTURE, "", &[], &[]).await;
     let rule = "transformations: [{labels: {described-by: talos}}]";
     let machines = Rc::new(Machines::open(&site.world, "", rule));
+    machines.name_nodes_for(&site);
     machines.serve("cp1", ENDPOINT);
     let told = PlatformSpec {
         zone: "ch-gva-2".into(),

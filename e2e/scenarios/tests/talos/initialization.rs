@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bowline_scenarios::objects::{PROVIDED_NODE_IP, addresses, is_uninitialized, labels, taints};
 use bowline_scenarios::talos::{Beginning, CONTROLLERS};
-use bowline_scenarios::{is_real, scenario};
+use bowline_scenarios::{is_real, only_in_memory, scenario};
 use bowline_simulator::fleet::Kubelet;
 use bowline_simulator::talos::{MachineSpec, PlatformSpec, Stage as At};
 use serde_json::json;
@@ -311,6 +311,26 @@ fn talos_case_20_a_machine_of_azure_without_an_id_waits() {
         stage.long(900).await;
         assert!(is_uninitialized(&stage.node("w1")));
         assert_eq!(stage.node_changes("w1"), []);
+        stage.end().await;
+    });
+}
+
+#[test]
+fn a_machine_that_waits_for_its_metadata_is_asked_at_least_once_a_minute() {
+    if !only_in_memory("back-off takes twenty minutes of the clock to become long") {
+        return;
+    }
+    scenario!(async || {
+        let stage = Stage::new().await;
+        let own = ["eth0/10.8.0.11/24"];
+        stage.cloud.add("w1", &own, platform("azure"));
+        stage.create(talos_node("w1", Some("10.8.0.11"))).await;
+        stage.seconds(1200).await;
+        let query = "*node=10.8.0.11&type=PlatformMetadatas*";
+        let before = stage.asked(query).len();
+        stage.seconds(600).await;
+        let more = stage.asked(query).len() - before;
+        assert!(more >= 9, "asked {more} times in ten minutes");
         stage.end().await;
     });
 }

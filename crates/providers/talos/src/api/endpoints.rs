@@ -1,6 +1,6 @@
 //! Which endpoint is asked first: all of them in turn, but those last that did not answer lately.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -11,7 +11,9 @@ use crate::credentials::Credentials;
 use crate::endpoint::Endpoint;
 
 /// How long an endpoint that could not be reached is asked last.
-const REST: Duration = Duration::from_secs(10);
+pub(super) const REST: Duration = Duration::from_secs(10);
+/// How long one is that hangs, or that is no machine's: each look at it costs somebody a second.
+pub(super) const SET_ASIDE: Duration = Duration::from_secs(60);
 /// How long a worker is. Machines seldom change their part.
 const WORKER: Duration = Duration::from_secs(600);
 /// Machines of the control plane that are remembered.
@@ -32,6 +34,8 @@ struct State {
     learnt: Vec<Endpoint>,
     lost: BTreeMap<Endpoint, Instant>,
     workers: BTreeMap<Endpoint, Instant>,
+    /// Those that people were told of, until they answer again.
+    told: BTreeSet<Endpoint>,
 }
 
 impl Endpoints {
@@ -50,6 +54,7 @@ impl Endpoints {
             state.generation = credentials.generation;
             state.shuffled = self.shuffle(credentials.endpoints.clone());
             state.lost.clear();
+            state.told.clear();
         }
         let count = state.shuffled.len().max(1);
         let first = state.next % count;
@@ -81,12 +86,20 @@ impl Endpoints {
     }
 
     pub(super) fn answered(&self, endpoint: &Endpoint) {
-        self.state().lost.remove(endpoint);
+        let mut state = self.state();
+        state.lost.remove(endpoint);
+        state.told.remove(endpoint);
     }
 
-    pub(super) fn is_lost(&self, endpoint: &Endpoint) {
-        let until = Instant::now() + REST;
+    /// It is asked last for so long.
+    pub(super) fn is_lost(&self, endpoint: &Endpoint, rest: Duration) {
+        let until = Instant::now() + rest;
         self.state().lost.insert(endpoint.clone(), until);
+    }
+
+    /// Whether people have not heard yet that it does not answer.
+    pub(super) fn is_news(&self, endpoint: &Endpoint) -> bool {
+        self.state().told.insert(endpoint.clone())
     }
 
     pub(super) fn is_a_worker(&self, endpoint: &Endpoint) {
@@ -147,7 +160,7 @@ mod tests {
         let three = credentials(1, &["a", "b", "c"]);
         let [a, b] = ["a", "b"].map(|it| Endpoint::parse(it).unwrap());
         endpoints.order(&three, true);
-        endpoints.is_lost(&a);
+        endpoints.is_lost(&a, REST);
         endpoints.is_a_worker(&b);
         for _ in 0..3 {
             assert_eq!(hosts(&endpoints.order(&three, true)), ["c", "a", "b"]);
@@ -172,7 +185,7 @@ mod tests {
         endpoints.learnt(learnt.to_vec());
         let all = ["10.0.0.1", "10.0.0.2", "10.0.0.3"];
         assert_eq!(hosts(&endpoints.order(&one, true)), all);
-        endpoints.is_lost(&learnt[1]);
+        endpoints.is_lost(&learnt[1], REST);
         assert_eq!(hosts(&endpoints.order(&one, true)), all);
         let other = credentials(2, &["10.0.0.9"]);
         let order = hosts(&endpoints.order(&other, true));

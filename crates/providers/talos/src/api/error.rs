@@ -1,5 +1,6 @@
 //! Why a question has no answer.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use bowline_core::CloudErrorKind;
@@ -34,11 +35,29 @@ pub(crate) enum ApiError {
         /// Why.
         text: String,
     },
-    /// It took too long.
-    #[error("there is no answer within {} s", after.as_secs())]
+    /// It took too long; the text names who was asked, and about whom.
+    #[error("there is no answer within {} s from {asked}", after.as_secs())]
     TimedOut {
         /// How long was waited.
         after: Duration,
+        /// Who was asked.
+        asked: String,
+    },
+    /// Something answers, which is no machine.
+    #[error("{endpoint} does not answer as a machine does: {text}")]
+    Stranger {
+        /// Who answered.
+        endpoint: String,
+        /// What it said.
+        text: String,
+    },
+    /// Several were asked, and each said something else.
+    #[error("{text}")]
+    All {
+        /// All that was said.
+        text: String,
+        /// What to go by.
+        first: Box<Self>,
     },
     /// The answer is an error.
     #[error("{endpoint} answered {code:?}: {message}")]
@@ -74,8 +93,61 @@ impl ApiError {
         }
     }
 
+    /// What is said if the answer comes from something before a machine, such as a proxy: an HTTP status without a word
+    /// of gRPC.
+    pub(super) fn not_an_api(endpoint: &Endpoint, status: &Status) -> Option<Self> {
+        let message = status.message();
+        let marks = [
+            "mapped from HTTP status code ",
+            "while receiving response with status: ",
+        ];
+        let rest = marks
+            .iter()
+            .find_map(|it| Some(message.split_once(it)?.1))?;
+        Some(Self::Stranger {
+            endpoint: endpoint.to_string(),
+            text: format!("HTTP {rest}"),
+        })
+    }
+
+    /// Nobody answered in time.
+    pub(super) fn timed_out(after: Duration, asked: &[Endpoint], machine: Option<IpAddr>) -> Self {
+        let asked: Vec<String> = asked.iter().map(ToString::to_string).collect();
+        let about = machine.map(|it| format!(" about the machine at {it}"));
+        Self::TimedOut {
+            after,
+            asked: asked.join(", ") + &about.unwrap_or_default(),
+        }
+    }
+
+    /// What several endpoints said; the first that may be helped is the one to go by.
+    pub(super) fn of_all(mut errors: Vec<Self>) -> Self {
+        let text: Vec<String> = errors.iter().map(ToString::to_string).collect();
+        let helped = errors.iter().position(Self::may_be_the_credentials);
+        let Some(last) = errors.len().checked_sub(1) else {
+            return Self::NoCredentials("no endpoint is known".to_owned());
+        };
+        let first = errors.swap_remove(helped.unwrap_or(last));
+        if errors.is_empty() {
+            return first;
+        }
+        Self::All {
+            text: text.join("; "),
+            first: Box::new(first),
+        }
+    }
+
+    /// Whether it is the endpoint that is not well, and not whom it was asked about.
+    pub(super) fn is_the_endpoints(&self) -> bool {
+        matches!(
+            self,
+            Self::Connect { .. } | Self::Lost { .. } | Self::Stranger { .. }
+        )
+    }
+
     fn code(&self) -> Option<Code> {
         match self {
+            Self::All { first, .. } => first.code(),
             Self::Answered { code, .. } => Some(*code),
             _ => None,
         }
@@ -97,14 +169,10 @@ impl ApiError {
 
     /// Whether reading the credentials again may help.
     pub(super) fn may_be_the_credentials(&self) -> bool {
-        matches!(self, Self::Lost { .. } | Self::Connect { tls: true, .. })
-    }
-
-    /// Of two errors the one to go by: of endpoints that failed, one that may be helped.
-    pub(super) fn worse(before: Option<Self>, now: Self) -> Self {
-        match before {
-            Some(before) if before.may_be_the_credentials() => before,
-            _ => now,
+        match self {
+            Self::All { first, .. } => first.may_be_the_credentials(),
+            Self::Lost { .. } | Self::Connect { tls: true, .. } => true,
+            _ => false,
         }
     }
 
@@ -114,7 +182,9 @@ impl ApiError {
             Self::NoCredentials(_)
             | Self::Connect { .. }
             | Self::Lost { .. }
+            | Self::Stranger { .. }
             | Self::TimedOut { .. } => CloudErrorKind::Unavailable,
+            Self::All { first, .. } => first.kind(),
             Self::Unreadable(_) => CloudErrorKind::Unknown,
             Self::Answered { code, .. } => match code {
                 Code::PermissionDenied | Code::Unauthenticated => CloudErrorKind::Denied,

@@ -37,7 +37,7 @@ fn request(names: &[&str], addresses: &[&str]) -> CertificateRequest {
 
 /// What becomes of a request of n1.
 async fn verdict(request: &CertificateRequest, node: Option<&Node>) -> Result<Verdict, Fault> {
-    let certificates = Certificates::new(None);
+    let certificates = Certificates::new(None, None);
     let rules = certificates.rules();
     match recognise_certificate(request, &rules) {
         Recognised::Candidate(candidate) => {
@@ -64,7 +64,7 @@ async fn talos_case_62_and_68_and_69_what_is_the_nodes_own_is_approved() {
     node.addresses.push(internal);
     let made = request(&["a-internal.example", "n1"], &["10.0.0.5"]);
     assert_eq!(verdict(&made, Some(&node)).await, Ok(Verdict::Approve));
-    let rules = Certificates::new(None).rules();
+    let rules = Certificates::new(None, None).rules();
     assert_eq!(
         rules.approval.reason,
         "Approved by TalosCloudControllerManager"
@@ -100,7 +100,7 @@ async fn talos_case_66_and_91_and_92_what_is_not_the_nodes_waits() {
 
 #[tokio::test]
 async fn talos_case_64_and_65_what_can_never_be_right_is_denied_in_the_originals_words() {
-    let rules = Certificates::new(None).rules();
+    let rules = Certificates::new(None, None).rules();
     assert!(rules.denies_faults);
     let fault = verdict(&request(&[], &[]), Some(&n1())).await.unwrap_err();
     assert_eq!(
@@ -113,11 +113,55 @@ async fn talos_case_64_and_65_what_can_never_be_right_is_denied_in_the_originals
     assert_eq!(verdict(&made, Some(&n1())).await, Err(Fault::ReservedName));
 }
 
+#[tokio::test(start_paused = true)]
+async fn proof_case_34_and_35_the_machine_says_what_is_its_own() {
+    let stage = testing::cluster::Stage::new();
+    stage.metal("n1", &["eth0/10.0.0.5/24", "external/198.51.100.7/32"]);
+    stage.metal("n2", &["eth0/10.0.0.6/24"]);
+    let cloud = stage.cloud("");
+    let certificates = cloud.serving_certificates().unwrap();
+    let shows = |node: &mut Node, kind: AddressKind, address: &str| {
+        node.addresses.push(NodeAddress::new(kind, address));
+    };
+    let mut node = n1();
+    shows(&mut node, AddressKind::ExternalIp, "198.51.100.7");
+    shows(&mut node, AddressKind::ExternalIp, "10.0.0.6");
+    shows(&mut node, AddressKind::ExternalDns, "evil.example");
+    let MachineAnswer::Machines(machines) = certificates.machine("n1", Some(&node)).await else {
+        panic!("its machine answers");
+    };
+    let own = ["10.0.0.5", "10.0.0.5", "198.51.100.7"];
+    let own: Vec<IpAddr> = own.iter().map(|it| it.parse().unwrap()).collect();
+    assert_eq!(machines[0].addresses, own);
+    assert!(machines[0].names.is_empty() && machines[0].claimed_addresses.is_empty());
+    // Another machine answers where it says it is.
+    let mut elsewhere = testing::node("n1", "10.0.0.6");
+    let answer = certificates.machine("n1", Some(&elsewhere)).await;
+    assert!(
+        matches!(answer, MachineAnswer::NotItsMachine(_)),
+        "{answer:?}"
+    );
+    // Who says that it runs something else is believed, unless a machine has described its Node.
+    elsewhere.os_image = "Debian GNU/Linux 12 (bookworm)".into();
+    let answer = certificates.machine("n1", Some(&elsewhere)).await;
+    assert!(matches!(answer, MachineAnswer::Machines(_)), "{answer:?}");
+    elsewhere.labels.insert(PLATFORM.into(), "metal".into());
+    let answer = certificates.machine("n1", Some(&elsewhere)).await;
+    assert!(
+        matches!(answer, MachineAnswer::NotItsMachine(_)),
+        "{answer:?}"
+    );
+    // Silence is no answer.
+    let nowhere = testing::node("n1", "10.0.0.99");
+    let answer = certificates.machine("n1", Some(&nowhere)).await;
+    assert!(matches!(answer, MachineAnswer::CannotTell(_)), "{answer:?}");
+}
+
 #[tokio::test]
 async fn a_node_of_any_cloud_is_spoken_for() {
     let mut node = n1();
     node.provider_id = Some("exoscale://9f".into());
     let made = request(&["n1"], &["10.0.0.5"]);
     assert_eq!(verdict(&made, Some(&node)).await, Ok(Verdict::Approve));
-    assert!(Certificates::new(None).speaks_for_all());
+    assert!(Certificates::new(None, None).speaks_for_all());
 }

@@ -88,6 +88,31 @@ impl<'de> Deserialize<'de> for Switch {
     }
 }
 
+/// What is wrong with a text, and where, in our own words.
+fn words(error: &serde_saphyr::Error) -> String {
+    use serde_saphyr::Error;
+    let error = error.without_snippet();
+    let what = match error {
+        Error::DuplicateMappingKey { .. } => "the key is there twice".to_owned(),
+        Error::Unexpected { expected, .. } => match *expected {
+            "sequence start" => "a list is expected".to_owned(),
+            "mapping start" => "keys with values are expected".to_owned(),
+            other if other.contains("scalar") => "a text is expected".to_owned(),
+            _ => "something else is expected".to_owned(),
+        },
+        Error::SerdeInvalidType { expected, .. } | Error::SerdeInvalidValue { expected, .. } => {
+            format!("{expected} is expected")
+        }
+        // Our own words.
+        Error::Message { msg, .. } if msg.ends_with("not true or false") => msg.clone(),
+        _ => "this is not YAML".to_owned(),
+    };
+    match error.location() {
+        Some(at) => format!("line {}, column {}: {what}", at.line(), at.column()),
+        None => what,
+    }
+}
+
 impl RawConfig {
     /// Reads the first document of a text; nothing, comments alone, `---` and `null` are an empty one.
     pub(super) fn read(text: &str) -> Result<Self, ConfigError> {
@@ -97,11 +122,7 @@ impl RawConfig {
         match documents.next() {
             None => Ok(Self::default()),
             Some(Ok(first)) => Ok(first.unwrap_or_default()),
-            Some(Err(error)) => {
-                let text = error.to_string();
-                let reason = text.lines().next().unwrap_or_default().trim().to_owned();
-                Err(ConfigError::Decode(reason))
-            }
+            Some(Err(error)) => Err(ConfigError::Decode(words(&error))),
         }
     }
 

@@ -163,7 +163,7 @@ fn talos_case_87_a_bad_file_leaves_the_old_rules_in_force() {
     for bad in [
         "transformations: [",
         "transformations: [{labels: {a: \"{{ nofunc }}\"}}]",
-        "transformations: [{nodeSelector: [{matchExpressions: [{key: a, operator: Regexp, values: [\"[\"]}]}]}]",
+        "transformations: [{nodeSelector: [{matchExpressions: [{key: hostname, operator: Regexp, values: [\"[\"]}]}]}]",
     ] {
         assert!(matches!(held.offer(bad), Offer::Refused(_)), "{bad}");
         assert_eq!(labels(held.current()), ["a=one"]);

@@ -6,6 +6,7 @@ use std::time::Duration;
 use bowline_core::{CloudErrorKind, CloudName, Lookup};
 use bowline_http::{Connector, ProxyRules, Tls};
 use bowline_simulator::World;
+use bowline_simulator::faults::{Action, Rule};
 use bowline_simulator::talos::{Access, Config, MachineSpec, Talos};
 use tokio::time::Instant;
 
@@ -122,9 +123,64 @@ async fn an_endpoint_that_says_nothing_is_given_up_in_time_to_ask_another() {
     }
     assert_eq!(
         begun.elapsed().as_secs(),
-        4,
-        "one connection was waited for"
+        1,
+        "one connection was waited for, and another one asked meanwhile"
     );
+    let news = cloud.next_news().await;
+    assert_eq!(news.reason, "EndpointSetAside");
+    let told = "the endpoint 10.0.0.7:50000 of the Talos API is set aside: it does not answer; \
+                10.0.0.1:50000 answers";
+    assert_eq!(news.message, told);
+    // A minute later it is asked again, and people have heard of it.
+    tokio::time::sleep(Duration::from_secs(61)).await;
+    for _ in 0..4 {
+        found(&cloud, &node).await;
+    }
+    let more = tokio::time::timeout(Duration::from_secs(1), cloud.next_news());
+    assert!(more.await.is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_endpoint_that_answers_as_a_proxy_does_is_passed_over_and_set_aside() {
+    for code in [500, 502, 503] {
+        let mut stage = Stage::new();
+        stage.metal("w1", &["eth0/10.8.0.11/24"]);
+        stage.add(&MachineSpec::named("cp2", &["eth0/10.0.0.2/24"]).control_plane());
+        stage.serve("cp2", "10.0.0.2");
+        stage.give(&Access::reader(&["10.0.0.2", FIRST]));
+        let rule = Rule::new(Action::Html { code }).server("talos").times(1);
+        stage.world.faults.add(rule).unwrap();
+        let (cloud, node) = (stage.cloud(""), stage.node("w1", "10.8.0.11"));
+        let begun = Instant::now();
+        found(&cloud, &node).await;
+        assert_eq!(begun.elapsed().as_secs(), 0, "{code}");
+        let news = cloud.next_news().await;
+        assert!(news.message.contains(&format!("HTTP {code}")), "{news:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_error_names_everybody_who_was_asked() {
+    let mut stage = Stage::new();
+    stage.metal("w1", &["eth0/10.8.0.11/24"]);
+    stage.add(&MachineSpec::named("cp2", &["eth0/10.0.0.2/24"]).control_plane());
+    stage.serve("cp2", "10.0.0.2");
+    stage.give(&Access::reader(&["10.0.0.7", "10.0.0.8"]));
+    let (cloud, node) = (stage.cloud(""), stage.node("w1", "10.8.0.11"));
+    let told = cannot_tell(&cloud, &node).await;
+    for asked in ["10.0.0.7:50000", "10.0.0.8:50000"] {
+        assert!(told.contains(asked), "{told}");
+    }
+    // A machine that hangs makes nobody else suspect.
+    stage.give(&Access::reader(&["10.0.0.2", FIRST]));
+    let cloud = stage.cloud("");
+    stage.talos.hang("w1", true).unwrap();
+    let told = cannot_tell(&cloud, &node).await;
+    let about = "from 10.0.0.1:50000, 10.0.0.2:50000 about the machine at 10.8.0.11";
+    let turned = "from 10.0.0.2:50000, 10.0.0.1:50000 about the machine at 10.8.0.11";
+    assert!(told.contains(about) || told.contains(turned), "{told}");
+    let news = tokio::time::timeout(Duration::from_secs(1), cloud.next_news());
+    assert!(news.await.is_err());
 }
 
 #[tokio::test(start_paused = true)]

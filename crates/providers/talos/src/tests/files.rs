@@ -42,7 +42,7 @@ async fn talos_case_93_certificates_need_no_credentials() {
         panic!("{answer:?}");
     };
     assert_eq!(
-        machines[0].addresses,
+        machines[0].claimed_addresses,
         ["10.0.0.5".parse::<std::net::IpAddr>().unwrap()]
     );
     assert_eq!(stage.world.journal.entries(), []);

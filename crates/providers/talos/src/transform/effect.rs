@@ -4,6 +4,7 @@ use bowline_core::{SHUTDOWN_TAINT, Taint, UNINITIALIZED_TAINT, is_label_key, is_
 use bowline_templates::{ParseError, Template, Value};
 use thiserror::Error;
 
+use super::facts;
 use super::functions::FUNCTIONS;
 use crate::machine::PlatformMetadata;
 
@@ -206,13 +207,39 @@ impl Effect {
         if self.is_idle() {
             return None;
         }
-        self.parse_problem().or_else(|| self.name_problem())
+        self.parse_problem()
+            .or_else(|| self.name_problem())
+            .or_else(|| {
+                let [bare, full] = self.field_problems();
+                bare.and(full)
+            })
+    }
+
+    /// Whether the template looks for a field that no machine has: of one that tells nothing, and of one that tells
+    /// everything.
+    fn field_problems(&self) -> [Option<EffectError>; 2] {
+        let problem = |values: &Value| {
+            let error = self.template.as_ref().ok()?.render(values).err()?;
+            let reason = error.to_string();
+            let render = EffectError::Render {
+                what: self.section.rendered(),
+                key: self.key.clone(),
+                reason,
+            };
+            error.is_unknown_field().then_some(render)
+        };
+        let [bare, full] = facts::extremes();
+        [problem(&bare), problem(&full)]
     }
 
     /// What is wrong whatever the machine, but never stopped a node.
     pub(super) fn lesser_problem(&self) -> Option<EffectError> {
         if self.section == Section::Taints && !is_label_key(&self.key) {
             return Some(self.bad_taint_key());
+        }
+        let [bare, full] = self.field_problems();
+        if let Some(problem) = bare.or(full) {
+            return Some(problem);
         }
         // Without an action the text is what is rendered.
         let constant = !self.text.contains("{{");

@@ -46,6 +46,36 @@ pub(super) fn selector_map(metadata: &PlatformMetadata) -> BTreeMap<&'static str
     map
 }
 
+/// What templates see of a machine that tells nothing, and of one that tells everything.
+pub(super) fn extremes() -> [Value; 2] {
+    let text = || "x".to_owned();
+    let metadata = PlatformMetadata {
+        platform: text(),
+        hostname: text(),
+        region: text(),
+        zone: text(),
+        instance_type: text(),
+        instance_id: text(),
+        provider_id: text(),
+        spot: true,
+        internal_dns: text(),
+        external_dns: text(),
+        tags: BTreeMap::from([(text(), text())]),
+    };
+    let system = SystemInformation {
+        manufacturer: text(),
+        product_name: text(),
+        version: text(),
+        serial_number: text(),
+        uuid: text(),
+        wake_up_type: text(),
+        sku_number: text(),
+        bios_version: text(),
+    };
+    let nothing = (PlatformMetadata::default(), SystemInformation::default());
+    [nothing, (metadata, system)].map(|(metadata, system)| template_values(&metadata, &system))
+}
+
 /// What templates see.
 pub(super) fn template_values(metadata: &PlatformMetadata, system: &SystemInformation) -> Value {
     let group = |name, fields| Value::Record(Arc::new(Record { name, fields }));

@@ -5,6 +5,9 @@ use std::collections::BTreeMap;
 use bowline_templates::GoRegex;
 use thiserror::Error;
 
+/// Keys that every machine has.
+const ALWAYS_THERE: [&str; 4] = ["platform", "hostname", "providerid", "spot"];
+
 /// Alternatives of which one has to match; none at all match everything.
 #[derive(Clone, Debug, Default)]
 pub struct Selector(pub(crate) Vec<Term>);
@@ -79,9 +82,18 @@ impl Requirement {
         }
     }
 
+    /// Whether every machine has the key.
+    pub(crate) fn concerns_everybody(&self) -> bool {
+        ALWAYS_THERE.contains(&self.key.as_str())
+    }
+
     fn is_met(&self, facts: &BTreeMap<&'static str, String>) -> Result<bool, SelectorError> {
-        let test = self.test.as_ref().map_err(Clone::clone)?;
         let found = facts.get(self.key.as_str());
+        let test = match &self.test {
+            // What nobody has is compared with nothing.
+            Err(SelectorError::Regexp { .. }) if found.is_none() => return Ok(false),
+            test => test.as_ref().map_err(Clone::clone)?,
+        };
         let value = match (test, found) {
             (Test::Exists, found) => return Ok(found.is_some()),
             (Test::DoesNotExist, found) => return Ok(found.is_none()),

@@ -259,8 +259,12 @@ fn talos_case_37_the_later_rule_wins() {
 
 #[test]
 fn talos_case_38_fields_that_cannot_be_set() {
-    let rules = "- platformMetadata: {hostname: x, Platform: y, wrong: \"{{ .Nope }}\"}";
-    let error = apply(rules, &metadata()).unwrap_err();
+    let wrong = "platformMetadata: {hostname: x, Platform: y, wrong: \"{{ .Nope }}\"}";
+    // For every machine it is found when the rules are read.
+    let error = refused(&format!("- {wrong}"));
+    assert!(error.contains("can't evaluate field Nope"), "{error}");
+    let selector = "nodeSelector: [{matchExpressions: [{key: platform, operator: Exists}]}]";
+    let error = apply(&format!("- {selector}\n  {wrong}"), &metadata()).unwrap_err();
     assert!(
         error.contains("failed to transformer platform metadata \"wrong\""),
         "{error}"
@@ -513,13 +517,49 @@ fn talos_case_85_a_bad_second_term_concerns_those_that_reach_it() {
 
 #[test]
 fn talos_case_86_a_bad_expression_is_refused_in_any_term() {
-    let bad = "{matchExpressions: [{key: x, operator: Regexp, values: [\"[\"]}]}";
+    let bad = "{matchExpressions: [{key: hostname, operator: Regexp, values: [\"[\"]}]}";
     for selector in [format!("[{bad}]"), format!("[{{}}, {bad}]")] {
         let error = refused(&format!("- nodeSelector: {selector}"));
         assert!(
             error.contains("\"[\" is no regular expression: error parsing regexp"),
             "{error}"
         );
+    }
+}
+
+#[test]
+fn a_bad_expression_on_a_field_that_no_machine_has_is_told_and_stops_nobody() {
+    for key in ["x", "zone"] {
+        let bad =
+            format!("[{{matchExpressions: [{{key: {key}, operator: Regexp, values: [\"[\"]}}]}}]");
+        let config = config(&format!("- nodeSelector: {bad}"));
+        assert_eq!(config.findings.len(), 1, "{key}");
+        let without = PlatformMetadata {
+            zone: String::new(),
+            ..metadata()
+        };
+        assert_eq!(hits(&bad, &without), Ok(false), "{key}");
+    }
+}
+
+#[test]
+fn a_field_that_does_not_exist_is_found_when_the_rules_are_read() {
+    let error = refused("- labels: {a: \"{{ .Nope }}\"}");
+    assert!(error.contains("Nope"), "{error}");
+    let rule = "- nodeSelector: [{matchExpressions: [{key: platform, operator: Exists}]}]\n  labels: {a: \"{{ .Nope }}\"}";
+    let found = config(rule).findings;
+    assert_eq!(found.len(), 1);
+    assert_eq!(found[0].path, "transformations[0].labels[\"a\"]");
+    // Only some machines come there.
+    let some = "- labels: {a: \"{{ if .Spot }}{{ .Nope }}{{ end }}\"}";
+    assert_eq!(config(some).findings.len(), 1);
+    for fine in [
+        "{{ .Tags.nope }}",
+        "{{ slice .UUID 0 8 }}",
+        "{{ .PlatformMetadataSpec.Zone }}",
+    ] {
+        let text = format!("- labels: {{a: \"{fine}\"}}");
+        assert_eq!(config(&text).findings, [], "{fine}");
     }
 }
 
