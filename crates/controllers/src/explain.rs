@@ -16,6 +16,7 @@ use kube::Api;
 use kube::api::ListParams;
 use kube::core::DeserializeGuard;
 
+use crate::accounts::Accounts;
 use crate::election::Fence;
 use crate::machines::Machines;
 use crate::objects::NodeObject;
@@ -154,7 +155,8 @@ pub async fn explain_node(
 
 /// Those who decide for the manager, for who looks at a cluster only once.
 fn owners(referee: &Referee, stop: &Stop) -> Owners {
-    Owners::asking(referee, &Wellbeing::default(), &Fence::open(), stop)
+    let (wellbeing, accounts) = (Wellbeing::default(), Accounts::default());
+    Owners::asking(referee, &wellbeing, &accounts, &Fence::open(), stop)
 }
 
 async fn explain(node: &Arc<Node>, referee: &Referee) -> Explanation {

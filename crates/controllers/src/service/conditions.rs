@@ -30,11 +30,6 @@ pub(super) fn removed() -> Condition {
     condition("False", REMOVED_REASON, "There is no load balancer".into())
 }
 
-/// The load balancer goes, because the Service is of another type by now.
-pub(super) fn removing() -> Condition {
-    condition("False", "Removing", "Its load balancer is removed".into())
-}
-
 /// The reason that announces a removal.
 pub(super) const REMOVING: &str = "Removing";
 

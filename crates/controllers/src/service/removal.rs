@@ -78,7 +78,8 @@ impl ServiceController {
     ) -> Result<Option<Outcome>, TurnError> {
         let look = async |cloud: &CloudName| {
             self.check_known(cloud)?;
-            let mut wish = self.wish(service.clone(), Goal::Absent, cloud, Roster::default());
+            let roster = self.clouds.roster(cloud, &self.parts.nodes.sighting());
+            let mut wish = self.wish(service.clone(), Goal::Absent, cloud, roster);
             self.drafted(cloud, &mut wish).await
         };
         // Together: one that does not answer keeps nobody waiting for what another has.

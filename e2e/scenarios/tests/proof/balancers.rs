@@ -300,7 +300,12 @@ fn proof_case_22_under_the_originals_role_work_goes_on_and_what_is_missing_is_to
         let site = open(OFTEN, &[]).await;
         site.create_service(service("web")).await;
         site.until_published("web").await;
-        for line in site.metrics.text().lines().filter(|it| it.contains("event")) {
+        for line in site
+            .metrics
+            .text()
+            .lines()
+            .filter(|it| it.contains("event"))
+        {
             eprintln!("DEBUG {line}");
         }
         let told = site.message(LEASE, "ClusterUIDForbidden").await;
