@@ -81,7 +81,12 @@ impl LifecycleController {
             return (Vec::new(), suspects);
         }
         let is_silent = |it: &Arc<Node>| state.silent.contains(&it.uid);
-        suspects.into_iter().partition(is_silent)
+        let (silent, others): (Vec<_>, Vec<_>) = suspects.into_iter().partition(is_silent);
+        if others.is_empty() {
+            // Nobody waits for them, and their answers tell how the cloud is.
+            return (others, silent);
+        }
+        (silent, others)
     }
 
     /// Does what follows from the answers about these nodes, of so many that the cloud has.

@@ -71,14 +71,15 @@ impl NodeController {
         if self.waits_for_older(&node) {
             return Ok(Outcome::Soon);
         }
-        let Some(gathered) = stop.unless_given(self.gather(&node)).await else {
-            return Ok(Outcome::Later);
-        };
         if node.provider_id.is_none() {
+            // Before the answer: a cloud that does not answer holds up nobody else's node.
             let asked = self.asked.lock();
             let mut asked = asked.unwrap_or_else(PoisonError::into_inner);
             asked.insert(node.uid.clone(), ());
         }
+        let Some(gathered) = stop.unless_given(self.gather(&node)).await else {
+            return Ok(Outcome::Later);
+        };
         let Some((cloud, instance)) = gathered? else {
             return Ok(Outcome::Later);
         };
