@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use bowline_core::{
-    CloudError, DraftError, Notice, Standing, TAKE_OVER, Wish, consent, hands_over_to, not_ours,
+    DraftError, Notice, Standing, TAKE_OVER, Wish, consent, hands_over_to, not_ours,
 };
 use uuid::Uuid;
 
@@ -267,14 +267,10 @@ impl LoadBalancers {
 
     /// Whether the Service's status shows the address of a load balancer here that is its own, or has services of its
     /// own.
-    pub(super) async fn has_what_is_shown(&self, wish: &Wish) -> Result<bool, CloudError> {
+    pub(super) async fn has_what_is_shown(&self, wish: &Wish) -> Result<bool, DraftError> {
         let (settings, _) = Settings::read(&wish.service);
         let mut known = Knowledge::new(wish);
-        let named = match settings.id {
-            Some(id) => self.shared.observer.read(id).await?,
-            None => None,
-        };
-        let candidates = if let Some(one) = named {
+        let candidates = if let Some(one) = self.named(settings.id).await? {
             vec![one]
         } else {
             let all = self.shared.observer.all_if_allowed().await?;
@@ -286,11 +282,9 @@ impl LoadBalancers {
                 return Ok(true);
             }
             let claim = |it: Family<'_>| it.claim(balancer, &settings);
-            match self.decide(&mut known, true, claim).await {
-                Ok(Claim::Managed(By::Mark | By::Name | By::Services)) => return Ok(true),
-                Ok(_) | Err(DraftError::NeedsServices) => {}
-                Err(DraftError::Cloud(error)) => return Err(error),
-                Err(_) => return Ok(false),
+            let claim = self.decide(&mut known, true, claim).await?;
+            if matches!(claim, Claim::Managed(By::Mark | By::Name | By::Services)) {
+                return Ok(true);
             }
         }
         Ok(false)

@@ -118,7 +118,7 @@ impl Balancers for LoadBalancers {
         Some(AUDIT_PERIOD)
     }
 
-    fn recognises<'a>(&'a self, wish: &'a Wish) -> BoxFuture<'a, Result<bool, CloudError>> {
+    fn recognises<'a>(&'a self, wish: &'a Wish) -> BoxFuture<'a, Result<bool, DraftError>> {
         Box::pin(self.has_what_is_shown(wish))
     }
 
