@@ -39,7 +39,7 @@ const ASK_EVERY: Duration = Duration::from_secs(60);
 const BUILD_LIMIT: Duration = Duration::from_secs(120);
 
 /// Flags that the file can change while the manager runs. All others are of the process itself.
-const CHANGEABLE: [&str; 22] = [
+const CHANGEABLE: [&str; 23] = [
     "allocate-node-cidrs",
     "allow-untagged-cloud",
     "cidr-allocator-type",

@@ -75,9 +75,12 @@ impl ServiceController {
             Ok(home) => home,
             Err(DraftError::Cloud(error)) => return Err(TurnError::Look(error)),
             // None of its own, then: only another's is not to be told from this.
-            Err(DraftError::Elsewhere | DraftError::NeedsServices | DraftError::Later { .. }) => {
-                None
-            }
+            Err(
+                DraftError::Elsewhere
+                | DraftError::NeedsServices
+                | DraftError::Account { .. }
+                | DraftError::Later { .. },
+            ) => None,
         };
         let Some(home) = home else {
             return Ok(handling);

@@ -89,7 +89,9 @@ impl ServiceController {
             match drafted {
                 Ok(draft) if !draft.plan.is_empty() => return Ok(None),
                 Ok(_) | Err(DraftError::Elsewhere) => {}
-                Err(DraftError::Later { after, .. }) => open = Some(Ok(Outcome::Later(after))),
+                Err(DraftError::Later { after, .. } | DraftError::Account { after, .. }) => {
+                    open = Some(Ok(Outcome::Later(after)));
+                }
                 Err(DraftError::NeedsServices) => open = Some(Ok(Outcome::Later(SERVICES_PAUSE))),
                 Err(DraftError::Cloud(error)) => open = Some(Err(TurnError::Check(error))),
             }

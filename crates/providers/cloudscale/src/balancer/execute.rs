@@ -103,7 +103,7 @@ impl Hands {
                 self.run.done(step);
                 // Another Service may ask for the same name or id at once: no list that still shows what is gone
                 // says that it is somebody else's.
-                if action == Action::AwaitItsEnd {
+                if matches!(action, Action::AwaitItsEnd(_)) {
                     self.shared.observer.forget();
                 }
             }
