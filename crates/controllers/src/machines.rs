@@ -174,7 +174,11 @@ mod tests {
         let id = "cloudscale://3F9B1C52-6a7d-4e08-9c41-d2f0a8b7e613";
         let (old, new) = (
             node("cp-1", 10, Some(id)),
-            node("w9", 5, Some("3f9b1c526a7d4e089c41d2f0a8b7e613")),
+            node(
+                "w9",
+                5,
+                Some("cloudscale://3f9b1c526a7d4e089c41d2f0a8b7e613"),
+            ),
         );
         let machines = Machines::of([&new, &old]);
         assert_eq!(machines.of_another(&old), None);

@@ -315,14 +315,19 @@ pub fn describer(voices: &[(CloudName, Voice)], ownership: Option<Ownership>) ->
     }
 }
 
-/// What tells the machine of a provider id from others, however the id is written: the uuid that it ends with, or all
-/// of it.
+/// What tells the machine of a provider id from others, however the id is written: its scheme and the uuid that it ends
+/// with, or all of it.
 pub fn machine_key(id: &str) -> String {
     let id = id.trim().to_ascii_lowercase();
     let last = id.rsplit('/').next().unwrap_or_default();
     let digits = last.bytes().filter(u8::is_ascii_hexdigit).count();
     let is_uuid = digits == 32 && last.bytes().all(|it| it.is_ascii_hexdigit() || it == b'-');
-    if is_uuid { last.replace('-', "") } else { id }
+    if is_uuid {
+        let scheme = id.split_once("://").map_or("", |it| it.0);
+        format!("{scheme}:{}", last.replace('-', ""))
+    } else {
+        id
+    }
 }
 
 fn malformed(candidates: &[Candidate]) -> Option<Orphan> {
