@@ -76,7 +76,7 @@ async fn exoscale_case_13_pre_production_lists_its_zones() {
     let stage = Stage::new();
     let authority = "ppapi-ch-gva-2.exoscale.com:443";
     let _server = Server::builder(&stage.world, stage.desk.clone()).pipe(authority);
-    let zones = json!([{"name": "ch-gva-2", "api-endpoint": "http://api.localhost/v2"}]);
+    let zones = json!([{"name": "ch-gva-2", "api-endpoint": "https://api.localhost/v2"}]);
     stage.desk.set_zones(zones);
     let config = config(&[&KEYED[..], &[("EXOSCALE_API_ENVIRONMENT", "ppapi")]].concat());
     build(&config, stage.surroundings()).await.unwrap();
