@@ -273,10 +273,8 @@ async fn files_can_be_applied_over_all_and_come_from_standard_input() {
     }
     // A name picks one; what is somebody else's is said to be so, and is nothing to do.
     let told = stage.plan(&["shop/database"]).await;
-    assert_eq!(
-        told.text,
-        "Service shop/database: not a Service of type LoadBalancer\n"
-    );
+    let text = "Service shop/database: not a Service of type LoadBalancer\n";
+    assert!(told.text.starts_with(text), "{}", told.text);
     assert_eq!(told.code, 0);
     stage.nothing_was_written();
 }

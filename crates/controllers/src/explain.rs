@@ -7,7 +7,7 @@ mod text;
 
 use std::sync::Arc;
 
-use bowline_core::ownership::{Candidate, Recognition};
+use bowline_core::ownership::{Candidate, Orphan, Recognition};
 use bowline_core::{
     Claim, Cloud, CloudError, CloudName, Lookup, Node, Ownership, Voice, error_chain,
 };
@@ -169,20 +169,24 @@ async fn explain(node: &Arc<Node>, referee: &Referee) -> Explanation {
             || candidate.claim == Claim::Mine
             || node.provider_id.is_none();
         let lookups = owners.of(&candidate.name).filter(|_| is_asked);
-        let answer = match lookups {
-            Some(lookups) => Some(lookups.ask_one(node.clone()).await.into()),
+        let lookup = match lookups {
+            Some(lookups) => Some(lookups.ask_one(node.clone()).await),
             None => None,
         };
-        Testimony {
+        // Another Node may have the machine that is found for this one.
+        let holder = lookup.as_ref().and_then(|it| owners.holder(node, it));
+        let testimony = Testimony {
             candidate,
             provider: cloud.provider(),
             recognises_by: cloud.recognises_by(),
             has_id: node.provider_id.is_some(),
             voice: cloud.voice(node),
-            answer,
-        }
+            answer: lookup.map(Answer::from),
+        };
+        (testimony, holder)
     });
-    let clouds = join_all(testimonies).await;
+    let (clouds, holders): (Vec<Testimony>, Vec<_>) =
+        join_all(testimonies).await.into_iter().unzip();
     let answer = |name: &CloudName| {
         let said = clouds.iter().find(|it| it.candidate.name == *name)?;
         Some(said.answer.as_ref()?.recognition())
@@ -193,6 +197,21 @@ async fn explain(node: &Arc<Node>, referee: &Referee) -> Explanation {
         .collect();
     let owner = owners.verdict(node, &answers);
     let describer = owners.describer_given(node, &owner);
+    let held = |decided: Ownership| {
+        let Ownership::Owned { by, .. } = &decided else {
+            return decided;
+        };
+        let mut all = clouds.iter().zip(&holders);
+        let older =
+            all.find_map(|(it, holder)| holder.clone().filter(|_| it.candidate.name == *by));
+        match older {
+            Some(older) if node.provider_id.is_none() => {
+                Ownership::Nobody(Orphan::ClaimedTwice(older))
+            }
+            _ => decided,
+        }
+    };
+    let (owner, describer) = (held(owner), held(describer));
     Explanation {
         node: node.name.clone(),
         provider_id: node.provider_id.as_ref().map(ToString::to_string),

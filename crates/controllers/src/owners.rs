@@ -159,6 +159,15 @@ impl Owners {
         }
     }
 
+    /// The other Node that has the machine which a cloud found for this one.
+    pub(crate) fn holder(&self, node: &Node, found: &Lookup) -> Option<String> {
+        let Lookup::Found(instance) = found else {
+            return None;
+        };
+        let id = instance.provider_id.as_ref()?.to_string();
+        self.machines().holder(&id, node)
+    }
+
     /// The one cloud that is to be asked what a node is, as far as that can be told without asking any; none if
     /// nobody is, or several are. Makes no call.
     pub fn sole_describer(&self, node: &Node) -> Option<CloudName> {

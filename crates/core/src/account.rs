@@ -260,11 +260,11 @@ impl AccountProof {
     }
 }
 
-/// Whether a Service had a load balancer before: its status shows one, or an annotation that only its cloud writes
-/// names one.
-pub fn remembers(service: &Service, own_annotations: &[&str]) -> bool {
-    let names_one = |key: &&str| service.annotation(key).is_some();
-    !service.ingress.is_empty() || own_annotations.iter().any(names_one)
+/// Whether a Service had a load balancer before: its status shows one, or the annotation that names one is there
+/// ([`Balancers::naming_annotation`](crate::Balancers::naming_annotation)).
+pub fn remembers(service: &Service, naming: Option<&str>) -> bool {
+    let is_named = naming.is_some_and(|key| service.annotation(key).is_some());
+    !service.ingress.is_empty() || is_named
 }
 
 /// Why a plan for a Service is not carried out.

@@ -336,6 +336,12 @@ pub trait Balancers: Send + Sync {
     /// The annotations that the cloud publishes: a change of these alone is our own doing.
     fn own_annotations(&self) -> &'static [&'static str];
 
+    /// The one of them that names the load balancer: a Service that has it had one before. The others may as well be
+    /// a person's wish.
+    fn naming_annotation(&self) -> Option<&'static str> {
+        self.own_annotations().first().copied()
+    }
+
     /// What it needs to know besides Services and nodes.
     fn needs(&self) -> Needs {
         Needs::default()

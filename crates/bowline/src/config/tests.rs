@@ -82,7 +82,7 @@ manager:
         "3:11: clouds[0].name: \"Geneva\" is not allowed; allowed is 1 to 63 lower-case",
         "4:15: clouds[0].provider: \"exoscal\" is not allowed; allowed is cloudscale, exoscale, talos, \
          xenorchestra, triton; did you mean exoscale?",
-        "8:5: clouds[1].nodeSelectr: is no key here; the keys are guard, loadBalancers, name, nodeSelector, \
+        "8:5: clouds[1].nodeSelectr: is no key here; the keys are account, guard, loadBalancers, name, nodeSelector, \
          provider, settings; did you mean nodeSelector?",
         "10:20: clouds[1].settings.accessToken: a secret does not stand here; say where it is",
         "11:19: clouds[1].settings.apiTimeout: \"0\" is not allowed; allowed is a whole number from 1 to 3600",

@@ -198,8 +198,13 @@ async fn under_the_originals_name_it_looks_after_nodes_and_ends_on_sigterm() {
     assert_eq!(ended.code, Some(0), "{ended:?}");
     assert!(!ended.stderr.contains(DEFAULT_SECRET), "{}", ended.stderr);
     let denied = Filter::any().server("kubernetes").status(403);
-    let denied = stage.world.journal.count(&denied);
-    assert_eq!(denied, 0, "the original's role is enough");
+    let mut denied = stage.world.journal.matching(&denied);
+    // What tells clusters apart: work goes on without it.
+    denied.retain(|it| it.path != "/api/v1/namespaces/kube-system");
+    assert!(
+        denied.is_empty(),
+        "the original's role is enough: {denied:?}"
+    );
 }
 
 #[tokio::test]

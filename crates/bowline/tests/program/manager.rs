@@ -252,10 +252,12 @@ async fn a_manager_works_and_ends_on_sigterm_with_its_lease_released() {
         "the token is in the log"
     );
     let denied = Filter::any().server("kubernetes").status(403);
-    assert_eq!(
-        stage.world.journal.count(&denied),
-        0,
-        "the original's role is enough"
+    let mut denied = stage.world.journal.matching(&denied);
+    // What tells clusters apart: work goes on without it.
+    denied.retain(|it| it.path != "/api/v1/namespaces/kube-system");
+    assert!(
+        denied.is_empty(),
+        "the original's role is enough: {denied:?}"
     );
 }
 

@@ -151,7 +151,7 @@ impl NodeController {
             }),
             Lookup::NotMine => {
                 debug!(node = node.name, cloud, "the cloud leaves this node alone");
-                self.tell_unrecognised(node, &[describer.lookups.cloud()]);
+                self.tell_unrecognised(node);
                 Ok(None)
             }
             Lookup::Gone(evidence) => {
@@ -252,21 +252,21 @@ impl NodeController {
         info!(node = node.name, cloud, "initialised");
     }
 
-    /// Tells people once that clouds do not know the machine of a new node, if they should. Not at once: it may be
-    /// another controller manager's, who initialises it meanwhile.
-    fn tell_unrecognised(&self, node: &Node, clouds: &[&Arc<dyn Cloud>]) {
-        let mut hints = clouds.iter().filter_map(|cloud| cloud.recognises_by());
+    /// Tells people once that the only cloud does not know the machine of a new node, if they should. Not at once: it may
+    /// be another controller manager's, who initialises it meanwhile. Among several clouds nobody's nodes are counted.
+    fn tell_unrecognised(&self, node: &Node) {
+        let [only] = self.owners.all() else { return };
+        let cloud = only.cloud();
         let known_by_id = node.provider_id.is_some() || node.system_uuid.is_empty();
-        let Some(hint) = hints.next().filter(|_| !known_by_id) else {
+        let Some(hint) = cloud.recognises_by().filter(|_| !known_by_id) else {
             return;
         };
         if self.clock.since(node.created) < UNRECOGNISED_PATIENCE {
             return;
         }
-        let names: Vec<&str> = clouds.iter().map(|cloud| cloud.name().as_str()).collect();
         let text = format!(
             "Cloud {} has no machine for node {} (system UUID {}), so the node is not initialised. {hint}",
-            names.join(", "),
+            cloud.name(),
             node.name,
             node.system_uuid
         );
@@ -302,8 +302,7 @@ impl NodeController {
             Ownership::Nobody(Orphan::Departed(_)) => "NodeOfDepartedCloud",
             Ownership::Nobody(Orphan::Unrecognized) => {
                 debug!(node = node.name, "{ownership}");
-                let clouds: Vec<_> = self.owners.all().iter().map(Lookups::cloud).collect();
-                return self.tell_unrecognised(node, &clouds);
+                return self.tell_unrecognised(node);
             }
             Ownership::Nobody(Orphan::ClaimedTwice(older)) => {
                 self.tell_older(node, older);

@@ -144,7 +144,10 @@ const SPECIFIED: &[(&str, &str)] = &[
 
 /// What no original has.
 const OURS: &[(&str, &str)] = &[
+    ("account-fingerprint", ""),
+    ("cluster-uid", ""),
     ("config", ""),
+    ("load-balancer-adoption", "never"),
     ("mode", "manage"),
     ("reserved-names", "[]"),
     ("show-owners", "none"),

@@ -151,10 +151,7 @@ async fn the_only_account_that_has_the_machine_owns_a_node_that_several_claim() 
             CloudRules::default(),
             &stop,
         );
-        assert_eq!(
-            owners.doubt(&node).unwrap().to_string(),
-            "left alone: claimed by several clouds (a, b)"
-        );
+        assert_eq!(owners.doubt(&node), None, "nobody has been asked");
         let open = owners.settle_once(std::slice::from_ref(&node)).await;
         let open: Vec<String> = open.iter().map(|(_, why)| why.to_string()).collect();
         assert_eq!(open, Vec::from_iter(left));

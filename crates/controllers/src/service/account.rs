@@ -73,7 +73,7 @@ impl ServiceController {
             } else {
                 Known::Found
             },
-            remembers: remembers(service, self.clouds.own_annotations(name)),
+            remembers: remembers(service, self.clouds.naming_annotation(name)),
             removal_began: began,
             is_settling,
         };
@@ -109,7 +109,7 @@ impl ServiceController {
 
     /// The uids of Services that had a load balancer in that cloud, by their own word.
     fn remembering(&self, cloud: &CloudName) -> BTreeSet<String> {
-        let own = self.clouds.own_annotations(cloud);
+        let naming = self.clouds.naming_annotation(cloud);
         let is_there = |service: &Service| match self.clouds.names().handling(service) {
             Handling::Ensure(by) => by == *cloud,
             Handling::CleanUp(clouds) => clouds.as_slice() == [cloud.clone()],
@@ -121,7 +121,7 @@ impl ServiceController {
             service.has_finalizer() || balancers.is_some_and(|it| it.serves(service))
         };
         let all = self.parts.services.all().into_iter();
-        all.filter(|it| remembers(it, own) && is_there(it) && is_served(it))
+        all.filter(|it| remembers(it, naming) && is_there(it) && is_served(it))
             .map(|it| it.uid.clone())
             .collect()
     }

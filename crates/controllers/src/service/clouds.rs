@@ -135,6 +135,11 @@ impl Clouds {
         all.fold(Needs::default(), Needs::and)
     }
 
+    /// The annotation that names a load balancer of this cloud.
+    pub(super) fn naming_annotation(&self, name: &CloudName) -> Option<&'static str> {
+        self.balancers(name)?.naming_annotation()
+    }
+
     /// The annotations that this cloud writes by itself.
     pub(super) fn own_annotations(&self, name: &CloudName) -> &'static [&'static str] {
         self.balancers(name).map_or(&[], |it| it.own_annotations())

@@ -38,7 +38,7 @@ pub(super) const SERVICES_PAUSE: Duration = Duration::from_secs(5);
 /// What is told where the uid of the cluster may not be read and work goes on without.
 pub(super) const WITHOUT_UID: &str = "The uid of namespace kube-system may not be read, so that load balancers are marked \
      with the name of the cluster alone: none is taken over from an earlier Service of the same name, and none whose \
-     Service is gone is removed. Grant the right to get that namespace, or set --cluster-uid";
+     Service is gone is removed. Grant the permission to get that namespace, or set --cluster-uid";
 
 /// What is known of the cluster's uid.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

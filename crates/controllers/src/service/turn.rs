@@ -155,13 +155,18 @@ impl ServiceController {
             return Ok(Outcome::Done);
         };
         if let Some(former) = self.former_home(&service, &handling) {
-            let former = std::slice::from_ref(&former);
+            let clouds = std::slice::from_ref(&former);
             if let Some(outcome) = self
-                .remove_old(&service, former, errand.take(), stop)
+                .remove_old(&service, clouds, errand.take(), stop)
                 .await?
             {
                 return Ok(outcome);
             }
+            // Nothing of it is there any more, and the other cloud does not look for it.
+            let naming = self.clouds.naming_annotation(&former).map(str::to_owned);
+            self.clear_status(&service.key, &service.uid).await?;
+            self.withdraw(&service, naming.into_iter().collect())
+                .await?;
             if let Handling::Ensure(cloud) = &handling {
                 self.record(&service, vec![home::record(cloud)]).await?;
             }

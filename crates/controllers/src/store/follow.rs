@@ -1,7 +1,7 @@
 //! How a store is kept in step with the API server: a list, then a watch from its version.
 //!
 //! ```text
-//!  first list: consistent ──▶ watch ──▶ ended ──▶ does the server still know our version? ──▶ watch
+//!  first list: consistent ──▶ watch ──▶ cut ──▶ does the server still know our version? ──▶ watch
 //!                               │                          │ no: it is behind, or was restored
 //!                               └─▶ expired ──▶ list: not older than what is known ──▶ what it lacks is read once more
 //!                                                          │ behind for 30 s
@@ -37,6 +37,9 @@ const LONGEST_WAIT: Duration = Duration::from_secs(20);
 /// A watch that ends sooner and has brought nothing counts as a failure: otherwise a server that ends all of them
 /// would be asked without end.
 const SHORTEST_WATCH: Duration = Duration::from_secs(1);
+/// A watch that ends after this long has lived its time, which the server ends after 290 s. One that ends sooner was cut,
+/// perhaps by a server that was restored.
+const WHOLE_WATCH: Duration = Duration::from_secs(280);
 /// A watch that is silent for longer is dead: the server ends each after 290 s.
 const SILENCE: Duration = Duration::from_secs(295);
 /// How long a server may be behind what is known before it is taken for a restored one. A cache that lags is seldom
@@ -87,6 +90,8 @@ pub(super) struct Follower<'a, T: Stored> {
     behind: Option<Instant>,
     /// Whether the next list has to be a proof.
     in_doubt: bool,
+    /// Whether the last watch was cut before its time.
+    was_cut: bool,
 }
 
 impl<'a, T: Stored> Follower<'a, T> {
@@ -106,6 +111,7 @@ impl<'a, T: Stored> Follower<'a, T> {
             place: None,
             behind: None,
             in_doubt: false,
+            was_cut: false,
         }
     }
 
@@ -123,11 +129,14 @@ impl<'a, T: Stored> Follower<'a, T> {
     async fn round(&mut self) -> Result<(), Failure> {
         let events = match self.place.clone() {
             Some(version) => {
-                self.check_place(&version).await?;
+                if self.was_cut {
+                    self.check_place(&version).await?;
+                }
                 self.watch(&version).await?
             }
             None => self.list().await?,
         };
+        self.was_cut = true;
         self.take_changes(events).await
     }
 
@@ -318,6 +327,7 @@ impl<'a, T: Stored> Follower<'a, T> {
         if is_empty && begun.elapsed() < SHORTEST_WATCH {
             return Err(Failure::Short);
         }
+        self.was_cut = begun.elapsed() < WHOLE_WATCH;
         Ok(())
     }
 

@@ -278,6 +278,8 @@ fn a_hold_says_how_long_it_lasts_where_that_is_a_matter_of_time() {
 
 #[test]
 fn proof_case_40_a_clock_that_jumps_makes_nothing_happen_earlier_or_later() {
+    // Old enough at any time.
+    const LATER: i64 = 25 * HOUR;
     for jump in [-HOUR, 0, HOUR, 24 * HOUR] {
         let mut guard = Guard::default();
         let node = silent_node("u");
@@ -286,25 +288,25 @@ fn proof_case_40_a_clock_that_jumps_makes_nothing_happen_earlier_or_later() {
             look.evidence.at = at(seconds + jump);
             look
         };
-        guard.gone(&node, gone(HOUR), 1);
+        guard.gone(&node, gone(LATER), 1);
         guard.canary(true);
-        let second = guard.gone(&node, jumped(HOUR + 9), 1);
+        let second = guard.gone(&node, jumped(LATER + 9), 1);
         assert_eq!(held(second), HoldReason::SecondLookPending, "{jump}");
-        let third = guard.gone(&node, jumped(HOUR + 10), 1);
+        let third = guard.gone(&node, jumped(LATER + 10), 1);
         assert!(matches!(third, Verdict::Delete(_)), "{jump}: {third:?}");
         // The budget: three in ten minutes, whatever the date is meanwhile.
         for uid in ["v", "w", "x"] {
-            guard.gone(&silent_node(uid), jumped(HOUR + 20), 1);
+            guard.gone(&silent_node(uid), jumped(LATER + 20), 1);
         }
         guard.canary(true);
         for uid in ["v", "w"] {
-            guard.gone(&silent_node(uid), jumped(HOUR + 30), 1);
+            guard.gone(&silent_node(uid), jumped(LATER + 30), 1);
         }
-        let spent = guard.gone(&silent_node("x"), gone(HOUR + 30), 1);
+        let spent = guard.gone(&silent_node("x"), gone(LATER + 30), 1);
         assert_eq!(held(spent), HoldReason::BudgetSpent);
-        let spent = guard.gone(&silent_node("x"), jumped(HOUR + 609), 1);
+        let spent = guard.gone(&silent_node("x"), jumped(LATER + 609), 1);
         assert_eq!(held(spent), HoldReason::BudgetSpent);
-        let freed = guard.gone(&silent_node("x"), jumped(HOUR + 610), 1);
+        let freed = guard.gone(&silent_node("x"), jumped(LATER + 610), 1);
         assert!(matches!(freed, Verdict::Delete(_)), "{freed:?}");
     }
 }

@@ -105,7 +105,7 @@ fn cloudscale_case_07_a_malformed_provider_id_is_told_once_and_the_node_is_left_
             ..Kubelet::default()
         });
         stage
-            .silent_node("silent", Some("cloudscale://invalid"))
+            .silent_node("silent", Some("cloudscale://as-invalid"))
             .await;
         let message = stage.message("broken", "MalformedProviderID").await;
         assert!(message.contains("is not one of cloudscale"), "{message}");

@@ -8,7 +8,7 @@ use bowline_simulator::journal::Entry;
 use bowline_simulator::machines::Power;
 use bowline_simulator::xenorchestra::PowerState;
 
-use super::stage::{A_WHILE, H3, NODE, PA, Stage, VM_NAME, VM1, known_node};
+use super::stage::{A_WHILE, H3, NODE, PA, Stage, VM_NAME, VM1, VM2, known_node};
 
 /// The kubelet of VM1 comes up on what the scenario switches by itself.
 fn join_apart(stage: &Stage) -> &'static str {
@@ -186,10 +186,13 @@ fn xenorchestra_case_53_a_renamed_vm_is_the_same_and_its_label_follows() {
     scenario!(async || {
         let story = async |settings: &str| {
             let stage = Stage::configured(settings).await;
+            // Two Nodes of one VM would be proof case 48.
             let mut other = known_node("False");
             other["metadata"]["name"] = "w2".into();
+            other["spec"]["providerID"] = format!("xenorchestra://{PA}/{VM2}").into();
             stage.put(other).await;
             stage.put_known("True").await;
+            stage.cloud.rename(VM2, "Worker (two)").unwrap();
             stage.cloud.rename(VM1, "Worker (one)").unwrap();
             stage.until_label(VM_NAME, "Worker--one").await;
             stage.long(A_WHILE).await;

@@ -39,7 +39,7 @@ pub(super) fn wanted(shipped: &Shipped) -> Vec<Value> {
         objects.extend(pod_events(shipped));
     }
     if does(Duty::Triton) {
-        objects.extend(role(shipped, "credentials", &of_triton()[2]));
+        objects.extend(role(shipped, "credentials", &of_triton()[1]));
     }
     for object in &mut objects {
         if object["kind"] == "ServiceAccount" {
@@ -52,7 +52,8 @@ pub(super) fn wanted(shipped: &Shipped) -> Vec<Value> {
             continue;
         };
         if !does(Duty::LoadBalancers) {
-            let services = [json!(["services"]), json!(["services/status"])];
+            let services = [["services"], ["services/status"], ["namespaces"]];
+            let services = services.map(|it| json!(it));
             rules.retain(|rule| !services.contains(&rule["resources"]));
         }
         if does(Duty::Triton)
@@ -60,8 +61,8 @@ pub(super) fn wanted(shipped: &Shipped) -> Vec<Value> {
                 .iter()
                 .position(|it| it["resources"] == json!(["events"]))
         {
-            let [uid, endpoints, _] = of_triton();
-            rules.splice(at..at, [uid, endpoints]);
+            let [endpoints, _] = of_triton();
+            rules.insert(at, endpoints);
         }
         for rule in rules {
             if rule["resources"] == json!(["nodes"]) && !does(Duty::DeletedNodes) {
@@ -85,13 +86,9 @@ fn pod_events(shipped: &Shipped) -> [Value; 2] {
     role(shipped, "events", &rule)
 }
 
-/// What Triton needs besides: the cluster's uid, endpoints, and the credentials.
-fn of_triton() -> [Value; 3] {
+/// What Triton needs besides: endpoints, and the credentials.
+fn of_triton() -> [Value; 2] {
     [
-        json!({
-            "apiGroups": [""], "resources": ["namespaces"], "resourceNames": ["kube-system"],
-            "verbs": ["get"],
-        }),
         json!({
             "apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"],
             "verbs": ["list", "watch"],

@@ -1,9 +1,8 @@
 //! Which addresses a kubelet may show a certificate for.
 
-use std::net::IpAddr;
 use std::time::Duration;
 
-use bowline_core::{Fault, Finding, MachineAnswer, Node, NodePart};
+use bowline_core::{Fault, Finding, MachineAnswer, MachineIdentity, Node, NodePart};
 use bowline_exoscale::LIST_AGE;
 use bowline_simulator::exoscale::{InstanceSpec, NetworkSpec, State};
 
@@ -17,8 +16,11 @@ async fn machines(stage: &Stage, name: &str, node: Option<&Node>) -> Vec<Vec<Str
     let certificates = stage.cloud.serving_certificates().unwrap();
     match certificates.machine(name, node).await {
         MachineAnswer::Machines(machines) => {
-            let texts = |list: &[IpAddr]| list.iter().map(ToString::to_string).collect();
-            machines.iter().map(|it| texts(&it.addresses)).collect()
+            let texts = |it: &MachineIdentity| {
+                let all = it.addresses.iter().chain(&it.claimed_addresses);
+                all.map(ToString::to_string).collect()
+            };
+            machines.iter().map(texts).collect()
         }
         MachineAnswer::Unknown => Vec::new(),
         other => panic!("{other:?}"),

@@ -218,6 +218,10 @@ impl Balancers for Balancing {
         &OWN_ANNOTATIONS
     }
 
+    fn naming_annotation(&self) -> Option<&'static str> {
+        Some(table::INSTANCES.key)
+    }
+
     fn needs(&self) -> Needs {
         Needs {
             cluster_uid: Need::Required,

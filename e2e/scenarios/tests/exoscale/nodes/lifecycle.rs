@@ -2,7 +2,7 @@
 
 use bowline_scenarios::objects::{SHUTDOWN, has_taint, known, silent, text};
 use bowline_scenarios::{is_real, scenario, status};
-use bowline_simulator::exoscale::State;
+use bowline_simulator::exoscale::{InstanceSpec, State};
 use bowline_simulator::faults::Action;
 use bowline_simulator::fleet::Kubelet;
 use bowline_simulator::machines::Power;
@@ -161,10 +161,17 @@ fn exoscale_case_37_a_foreign_node_costs_no_call_and_is_never_touched() {
     });
 }
 
+/// The account is proven by a Node with a provider id, as proof case 9 wants it: what a kubelet says of itself proves
+/// nothing.
 #[test]
 fn exoscale_case_83_a_settled_node_without_an_id_goes_with_its_machine() {
     scenario!(async || {
         let stage = Stage::new().await;
+        let spec = InstanceSpec::named("witness");
+        let witness = stage.cloud.add_instance(&spec).unwrap();
+        let id = format!("exoscale://{witness}");
+        let host = "Hostname:witness";
+        stage.put(known("witness", &id, "True", &[host])).await;
         // Kubelets of some nodepools know of no cloud: no taint, and nobody gives them an id.
         let mut node = silent(NODE, None);
         node["status"]["nodeInfo"] = info(I1);
