@@ -184,7 +184,10 @@ impl Stage {
         ] {
             std::fs::write(folder.path().join(name), token).unwrap();
         }
-        let scene = format!("tokens: [{{value: {DEFAULT_TOKEN}}}, {{value: another}}]");
+        let scene = format!(
+            "tokens: [{{value: {DEFAULT_TOKEN}}}, {{value: another}}]\n\
+             networks: [{{name: k8s, subnets: [{{cidr: 10.20.0.0/24}}]}}]"
+        );
         let mut clouds = BTreeMap::new();
         let mut listening = Vec::new();
         for name in CLOUDS {
@@ -241,7 +244,9 @@ impl Stage {
     fn add_server(&mut self, cloud: &'static str) {
         self.made += 1;
         let name = format!("{cloud}-{}", self.made);
-        let uuid = self.clouds[cloud].add_server(&MachineSpec::named(&name));
+        let spec = MachineSpec::named(&name).interface("public", None);
+        let spec = spec.interface("k8s", None);
+        let uuid = self.clouds[cloud].add_server(&spec);
         let uuid = uuid.unwrap();
         let kubelet = Kubelet {
             node_name: name.clone(),

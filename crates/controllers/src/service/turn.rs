@@ -151,7 +151,7 @@ impl ServiceController {
                 }
             }
         }
-        let Some(service) = service else {
+        let Some(mut service) = service else {
             return Ok(Outcome::Done);
         };
         if let Some(former) = self.former_home(&service, &handling) {
@@ -167,6 +167,7 @@ impl ServiceController {
             self.clear_status(&service.key, &service.uid).await?;
             self.withdraw(&service, naming.into_iter().collect())
                 .await?;
+            service = self.current(&service).unwrap_or(service);
             if let Handling::Ensure(cloud) = &handling {
                 self.record(&service, vec![home::record(cloud)]).await?;
             }

@@ -205,7 +205,10 @@ fn every_action_survives_being_written_and_read() {
 #[test]
 fn a_bad_rule_is_refused_with_what_is_allowed() {
     for (text, fragment) in [
-        (r#"{"action":"explode"}"#, "allowed are status, events, delay"),
+        (
+            r#"{"action":"explode"}"#,
+            "allowed are status, events, delay",
+        ),
         ("{}", "action \"\" is not known"),
         (r#"{"action":"status"}"#, "needs the key code"),
         (

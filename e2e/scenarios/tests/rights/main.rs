@@ -42,6 +42,9 @@ const FOR_SERVICES: &[(&str, &str)] = &[
     ("watch", "services"),
 ];
 
+/// What tells clusters apart. Only our own role allows it; under the others work goes on without it.
+const CLUSTER: &str = "/api/v1/namespaces/kube-system";
+
 fn shipped() -> Vec<Value> {
     let text = include_str!("../../../../deploy/rbac.yaml");
     fixture::parse("deploy/rbac.yaml", text).unwrap()
@@ -66,11 +69,13 @@ async fn check(account: &str, objects: Vec<Value>, extent: Extent) {
     let refused: Vec<_> = stage
         .calls()
         .into_iter()
-        .filter(|it| it.status == 403)
+        .filter(|it| it.status == 403 && it.path != CLUSTER)
         .collect();
     assert!(refused.is_empty(), "{refused:#?}");
     let used: Vec<Right> = {
-        let all: std::collections::BTreeSet<_> = stage.calls().iter().map(right).collect();
+        let calls = stage.calls();
+        let calls = calls.iter().filter(|it| it.path != CLUSTER);
+        let all: std::collections::BTreeSet<_> = calls.map(right).collect();
         all.into_iter().collect()
     };
     let needed: Vec<Right> = needed
@@ -134,7 +139,9 @@ fn a_server_without_streaming_lists_needs_the_right_to_list_services_too() {
         ] {
             assert!(is_granted(&objects, &list));
         }
-        assert!(stage.calls().iter().all(|it| it.status != 403));
+        let calls = stage.calls();
+        let mut refused = calls.iter().filter(|it| it.status == 403);
+        assert!(refused.all(|it| it.path == CLUSTER), "{calls:#?}");
     });
 }
 
