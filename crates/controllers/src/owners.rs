@@ -25,9 +25,11 @@ use crate::wellbeing::Wellbeing;
 /// How often clouds are asked which of them has the machines of nodes that several could have. Once found, a node
 /// is not asked about again; what remains is a list call of each such cloud.
 const SETTLE_EVERY: Duration = Duration::from_secs(60);
-/// The first pause before a cloud is asked again that could not answer; it doubles up to that one. Load balancers keep
-/// targets meanwhile that nobody may want.
+/// The first pause before a cloud is asked again that could not answer; it doubles. Load balancers keep targets meanwhile
+/// that nobody may want.
 const SETTLE_AGAIN: Duration = Duration::from_secs(1);
+/// The longest such pause: one list call, and everybody waits for its answer.
+const SETTLE_LATEST: Duration = Duration::from_secs(20);
 
 /// What each cloud said when it was last asked whether it has the machines of nodes.
 type Said = BTreeMap<CloudName, BTreeMap<Identity, Recognition>>;
@@ -269,7 +271,7 @@ impl Owners {
                     SETTLE_EVERY
                 };
                 tokio::time::sleep(pause).await;
-                again = (2 * again).min(SETTLE_EVERY);
+                again = (2 * again).min(SETTLE_LATEST);
             }
         });
         stop.unless_given(join_all(rounds)).await;

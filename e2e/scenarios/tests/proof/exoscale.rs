@@ -9,7 +9,7 @@ mod stage;
 
 use bowline_scenarios::certificates::Ask;
 use bowline_scenarios::exoscale::Site;
-use bowline_scenarios::objects::{PROVIDED_NODE_IP, annotated, service};
+use bowline_scenarios::objects::{PROVIDED_NODE_IP, known, service};
 use bowline_scenarios::{Setup, scenario};
 use bowline_simulator::exoscale::{BalancerInfo, BalancerSpec, InstanceSpec, ServiceSpec};
 use serde_json::{Value, json};
@@ -314,11 +314,11 @@ private_networks:
                 .unwrap();
         }
         site.start().await;
-        site.put(annotated(
-            "w1",
-            &[(PROVIDED_NODE_IP, "10.0.0.11,10.0.0.12,10.0.0.13")],
-        ))
-        .await;
+        let id = format!("exoscale://{I1}");
+        let mut node = known("w1", &id, "True", &["InternalIP:10.0.0.11"]);
+        let told = "10.0.0.11,10.0.0.12,10.0.0.13";
+        node["metadata"]["annotations"] = json!({ PROVIDED_NODE_IP: told });
+        site.put(node).await;
         let pending = [
             Ask::new("anothers", "w1", &["10.0.0.12"]),
             Ask::new("nobodys", "w1", &["10.0.0.13"]),
