@@ -134,7 +134,7 @@ impl ServiceController {
         let there: Vec<String> = there
             .filter(|it| service.annotation(it).is_some())
             .collect();
-        if there.is_empty() {
+        if there.is_empty() || self.clouds.is_observing() {
             return Ok(());
         }
         match self.parts.writer.remove_annotations(&service, &there).await {
