@@ -144,13 +144,16 @@ pub(crate) fn main(program: &str, given: &Arguments, own: &[String]) -> Result<E
             .for_controller(IDENTITY, &Fence::observing())
             .await?;
         let rules = Arc::new(run::rules(configuration.as_ref(), &options));
+        let lease = options.election.lease();
         Ok(match given {
             Arguments::Node(NodeArguments { name, .. }) => {
-                explain_node(&client, &clouds, rules, name).await?.into()
+                explain_node(&client, &clouds, rules, name, &lease)
+                    .await?
+                    .into()
             }
             Arguments::Service(ServiceArguments { service, .. }) => {
                 let key = service_key(service, client.default_namespace())?;
-                let explained = explain_service(&client, &clouds, rules, &key).await?;
+                let explained = explain_service(&client, &clouds, rules, &key, &lease).await?;
                 Explained::from(explained)
             }
         })

@@ -4,28 +4,34 @@
 mod report;
 mod service;
 mod text;
+mod warnings;
 
 use std::sync::Arc;
 
 use bowline_core::ownership::{Candidate, Orphan, Recognition};
 use bowline_core::{
-    Claim, Cloud, CloudError, CloudName, Lookup, Node, Ownership, Voice, error_chain,
+    Claim, Cloud, CloudError, CloudName, Lookup, Node, Ownership, Voice, error_chain, node_of,
 };
 use futures::future::join_all;
+use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Api;
 use kube::api::ListParams;
 use kube::core::DeserializeGuard;
 
 use crate::accounts::Accounts;
-use crate::election::Fence;
+use crate::election::{Fence, LeaseName};
+use crate::events::{certificate_reference, lease_reference, node_reference};
 use crate::machines::Machines;
-use crate::objects::NodeObject;
+use crate::objects::{CertificateObject, NodeObject};
 use crate::owners::Owners;
 use crate::referee::{CloudRules, Referee};
+use crate::requests::Requested;
 use crate::stop::{Stop, stop_signal};
+use crate::store::Stored as _;
 use crate::wellbeing::Wellbeing;
 
 pub use self::service::{ServiceExplanation, explain_service};
+pub use self::warnings::Warnings;
 
 /// Why nothing can be said.
 #[derive(Debug, thiserror::Error)]
@@ -69,6 +75,8 @@ pub struct Explanation {
     pub owner: Ownership,
     /// Who says what it is.
     pub describer: Ownership,
+    /// What was refused or held back for it lately, and for the manager as a whole.
+    pub warnings: Warnings,
 }
 
 /// What a cloud says about a node.
@@ -128,6 +136,7 @@ pub async fn explain_node(
     clouds: &[Arc<dyn Cloud>],
     rules: Arc<CloudRules>,
     name: &str,
+    lease: &LeaseName,
 ) -> Result<Explanation, ExplainError> {
     // All of them: another Node may show the same machine.
     let api = Api::<DeserializeGuard<NodeObject>>::all(client.clone());
@@ -149,8 +158,37 @@ pub async fn explain_node(
     }
     let node = nodes.iter().find(|it| it.name == name);
     let node = node.ok_or_else(|| ExplainError::Missing(format!("Node {name}")))?;
+    let objects = [node_reference(&node.name, &node.uid, None), manager(lease)];
+    let mut warnings = Warnings::about(client, &objects).await;
+    if clouds.iter().any(|it| it.serving_certificates().is_some()) {
+        match pending_requests(client, name).await {
+            Ok(requests) => warnings.extend(Warnings::about(client, &requests).await),
+            Err(error) => warnings.lack(&error),
+        }
+    }
     let referee = Referee::seeing(clouds, rules, Machines::of(&nodes));
-    Ok(explain(node, &referee).await)
+    Ok(explain(node, &referee, warnings).await)
+}
+
+/// What events about the manager as a whole are about.
+fn manager(lease: &LeaseName) -> ObjectReference {
+    lease_reference(&lease.namespace, &lease.name, None, None)
+}
+
+/// A node's requests for a serving certificate that nobody has decided.
+async fn pending_requests(
+    client: &kube::Client,
+    node: &str,
+) -> Result<Vec<ObjectReference>, ExplainError> {
+    let api = Api::<CertificateObject>::all(client.clone());
+    let of_kubelets = Requested::fields().unwrap_or_default();
+    let read = api.list(&ListParams::default().fields(&of_kubelets)).await;
+    let all = read.map_err(unread("the certificate requests".to_owned()))?;
+    let all = all.into_iter().map(Requested::from);
+    let pending = all
+        .filter(|it| it.conditions.is_empty() && node_of(&it.username) == Some(node))
+        .map(|it| certificate_reference(&it.name, &it.uid, &it.resource_version));
+    Ok(pending.collect())
 }
 
 /// Those who decide for the manager, for who looks at a cluster only once.
@@ -159,7 +197,7 @@ fn owners(referee: &Referee, stop: &Stop) -> Owners {
     Owners::asking(referee, &wellbeing, &accounts, &Fence::open(), stop)
 }
 
-async fn explain(node: &Arc<Node>, referee: &Referee) -> Explanation {
+async fn explain(node: &Arc<Node>, referee: &Referee, warnings: Warnings) -> Explanation {
     let (_handle, stop) = stop_signal();
     let owners = owners(referee, &stop);
     let asked: Vec<CloudName> = owners.asked_about(node);
@@ -219,5 +257,6 @@ async fn explain(node: &Arc<Node>, referee: &Referee) -> Explanation {
         describer,
         owner,
         clouds,
+        warnings,
     }
 }

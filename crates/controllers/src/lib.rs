@@ -65,7 +65,8 @@ mod write;
 
 pub use endpoints::{Slice, SliceChange, Slices};
 pub use explain::{
-    Answer, ExplainError, Explanation, ServiceExplanation, Testimony, explain_node, explain_service,
+    Answer, ExplainError, Explanation, ServiceExplanation, Testimony, Warnings, explain_node,
+    explain_service,
 };
 pub use line_up::{LineUp, LineUpChanger, LineUps, Notice};
 pub use lookups::Lookups;

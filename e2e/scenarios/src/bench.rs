@@ -8,6 +8,7 @@ mod managers;
 mod nodes;
 mod services;
 mod time;
+mod visible;
 
 use std::cell::RefCell;
 use std::sync::Arc;

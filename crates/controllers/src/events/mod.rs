@@ -60,7 +60,7 @@ pub struct EventContext {
     pub clock: Clock,
     /// For the first pause of a retry, and for names.
     pub random: Random,
-    /// Where drops are counted.
+    /// Where events and drops are counted.
     pub metrics: Arc<Metrics>,
     /// Keeps names unique when several events fall into one nanosecond.
     pub names: EventNames,
@@ -143,13 +143,12 @@ impl Recorder {
             message = event.message.as_deref(),
             "event"
         );
+        let counts = &self.context.metrics.events;
+        counts.recorded(self.component, kind.as_str(), reason);
         let Some(writer) = &self.writer else { return };
         let message = Message::Event(Box::new(event));
         if writer.queue.try_send(message).is_err() {
-            self.context
-                .metrics
-                .events
-                .dropped(self.component, "queue_full");
+            counts.dropped(self.component, "queue_full");
         }
     }
 

@@ -17,6 +17,7 @@ impl Explanation {
             "owner": decision(&self.owner),
             "describer": decision(&self.describer),
             "clouds": clouds.collect::<Vec<_>>(),
+            "warnings": self.warnings.json(),
             "advice": self.advice(),
         })
     }

@@ -12,7 +12,9 @@ use kube::Api;
 use kube::api::ListParams;
 use serde_json::{Value, json};
 
-use super::{ExplainError, unread};
+use super::{ExplainError, Warnings, manager, unread};
+use crate::election::LeaseName;
+use crate::events::service_reference;
 use crate::machines::Machines;
 use crate::objects::{NodeObject, ServiceObject};
 use crate::referee::{CloudRules, Referee};
@@ -29,6 +31,8 @@ pub struct ServiceExplanation {
     /// Nodes that may be members, and why others may not.
     members: Option<Members>,
     nodes: Nodes,
+    /// What was refused or held back for it lately, and for the manager as a whole.
+    warnings: Warnings,
 }
 
 /// Who may be targets, and who may not.
@@ -55,6 +59,7 @@ pub async fn explain_service(
     clouds: &[Arc<dyn Cloud>],
     rules: Arc<CloudRules>,
     key: &ServiceKey,
+    lease: &LeaseName,
 ) -> Result<ServiceExplanation, ExplainError> {
     // The manager's rights are to list Services, and not to get one.
     let named = ListParams::default().fields(&format!("metadata.name={}", key.name));
@@ -62,7 +67,15 @@ pub async fn explain_service(
     let read = api.list(&named).await;
     let found = read.map_err(unread(format!("the Service {key}")))?.items;
     let service = found.into_iter().next();
-    let service = service.ok_or_else(|| ExplainError::Missing(format!("Service {key}")))?;
+    let Some(service) = service else {
+        // A restored cluster lacks what the manager still knows.
+        let lost = Warnings::about(client, &[manager(lease)]).await;
+        let lost = lost.naming(&key.to_string());
+        return Err(ExplainError::Missing(format!("Service {key}{lost}")));
+    };
+    let service: Arc<Service> = Arc::new(service.into());
+    let about = service_reference(key, &service.uid, &service.resource_version);
+    let warnings = Warnings::about(client, &[about, manager(lease)]).await;
     let api = Api::<NodeObject>::all(client.clone());
     let nodes = api.list(&ListParams::default()).await;
     let nodes = nodes.map_err(unread("the Nodes".to_owned()))?.items;
@@ -71,10 +84,15 @@ pub async fn explain_service(
     let (_handle, stop) = stop_signal();
     let owners = super::owners(&referee, &stop);
     owners.settle_once(&nodes).await;
-    Ok(explain(Arc::new(service.into()), &nodes, &referee))
+    Ok(explain(service, &nodes, &referee, warnings))
 }
 
-fn explain(service: Arc<Service>, nodes: &[Arc<Node>], referee: &Referee) -> ServiceExplanation {
+fn explain(
+    service: Arc<Service>,
+    nodes: &[Arc<Node>],
+    referee: &Referee,
+    warnings: Warnings,
+) -> ServiceExplanation {
     let clouds = balancer_clouds(referee);
     let mut counts = Nodes::default();
     for node in nodes {
@@ -112,6 +130,7 @@ fn explain(service: Arc<Service>, nodes: &[Arc<Node>], referee: &Referee) -> Ser
         clouds,
         members,
         nodes: counts,
+        warnings,
     }
 }
 
@@ -242,6 +261,7 @@ impl ServiceExplanation {
                 "nobodys": self.nodes.nobodys,
                 "undecided": self.nodes.undecided,
             },
+            "warnings": self.warnings.json(),
             "advice": self.advice(),
         })
     }
@@ -290,6 +310,7 @@ impl fmt::Display for ServiceExplanation {
                 write!(f, "\n  {whose}: {count}")?;
             }
         }
+        write!(f, "{}", self.warnings)?;
         match self.advice() {
             Some(advice) => write!(f, "\nWhat to do\n  {advice}"),
             None => Ok(()),

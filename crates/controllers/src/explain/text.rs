@@ -122,6 +122,7 @@ impl fmt::Display for Explanation {
         for cloud in &self.clouds {
             write!(f, "\n  {cloud}")?;
         }
+        write!(f, "{}", self.warnings)?;
         match self.advice() {
             Some(advice) => write!(f, "\nWhat to do\n  {advice}"),
             None => Ok(()),

@@ -233,21 +233,44 @@ struct DroppedLabels {
     reason: &'static str,
 }
 
-/// Events that were not written (our own family).
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct EventLabels {
+    component: &'static str,
+    reason: &'static str,
+    r#type: &'static str,
+}
+
+/// Events, and those that were not written (our own families).
 #[derive(Clone, Debug)]
 pub struct EventMetrics {
+    recorded: Family<EventLabels, Counter>,
     dropped: Family<DroppedLabels, Counter>,
 }
 
 impl EventMetrics {
     pub(super) fn register(registry: &mut Registry) -> Self {
         Self {
+            recorded: family(
+                registry,
+                "bowline_events",
+                "Events about objects of the cluster, by reason",
+            ),
             dropped: family(
                 registry,
                 "bowline_events_dropped",
                 "Events not written, by reason",
             ),
         }
+    }
+
+    /// Counts an event of that component, written or only logged.
+    pub fn recorded(&self, component: &'static str, r#type: &'static str, reason: &'static str) {
+        let labels = EventLabels {
+            component,
+            reason,
+            r#type,
+        };
+        self.recorded.get_or_create(&labels).inc();
     }
 
     /// Counts a dropped event of that component.

@@ -4,7 +4,7 @@
 //!  first list: consistent ──▶ watch ──▶ cut ──▶ does the server still know our version? ──▶ watch
 //!                               │                          │ no: it is behind, or was restored
 //!                               └─▶ expired ──▶ list: not older than what is known ──▶ what it lacks is read once more
-//!                                                          │ behind for 30 s
+//!                                                          │ it is behind
 //!                                                          └─▶ consistent list: counts, even if it is older
 //! ```
 //!
@@ -42,9 +42,6 @@ const SHORTEST_WATCH: Duration = Duration::from_secs(1);
 const WHOLE_WATCH: Duration = Duration::from_secs(280);
 /// A watch that is silent for longer is dead: the server ends each after 290 s.
 const SILENCE: Duration = Duration::from_secs(295);
-/// How long a server may be behind what is known before it is taken for a restored one. A cache that lags is seldom
-/// behind for more than some seconds.
-const BEHIND_LIMIT: Duration = Duration::from_secs(30);
 /// Objects of one page of a list: some megabytes.
 const PAGE: u32 = 500;
 /// Doubtful objects that are read one by one. For more of them one consistent list is cheaper.
@@ -86,8 +83,6 @@ pub(super) struct Follower<'a, T: Stored> {
     failures: u32,
     /// The version from which the watch goes on; none: everything is to be listed.
     place: Option<String>,
-    /// Since when the server has been behind what is known.
-    behind: Option<Instant>,
     /// Whether the next list has to be a proof.
     in_doubt: bool,
     /// Whether the last watch was cut before its time.
@@ -109,7 +104,6 @@ impl<'a, T: Stored> Follower<'a, T> {
             streams: true,
             failures: 0,
             place: None,
-            behind: None,
             in_doubt: false,
             was_cut: false,
         }
@@ -151,12 +145,11 @@ impl<'a, T: Stored> Follower<'a, T> {
         if failure.needs_list() {
             self.place = None;
         }
+        // A cache that lags, or a restored server: a consistent list tells, and soon. A restored server counts on, and
+        // its versions would soon be those that are known.
         if failure.is_behind() {
-            let since = *self.behind.get_or_insert_with(Instant::now);
-            if since.elapsed() >= BEHIND_LIMIT {
-                self.place = None;
-                self.in_doubt = true;
-            }
+            self.place = None;
+            self.in_doubt = true;
         }
         if failure.is_no_outage() {
             self.failures = 0;
@@ -201,7 +194,7 @@ impl<'a, T: Stored> Follower<'a, T> {
         self.store.replace(listed, standing);
         self.tell_lost(standing);
         self.place = Some(version.clone());
-        (self.failures, self.behind, self.in_doubt) = (0, None, false);
+        (self.failures, self.in_doubt) = (0, false);
         match events {
             Some(events) => Ok(events),
             None => self.watch(&version).await,
@@ -299,13 +292,12 @@ impl<'a, T: Stored> Follower<'a, T> {
 
     /// Whether the server knows the version at which a watch is to go on. A watch from a version that a restored server
     /// does not have yet would be silent until it has.
-    async fn check_place(&mut self, version: &str) -> Result<(), Failure> {
+    async fn check_place(&self, version: &str) -> Result<(), Failure> {
         let mut params = ListParams::default().limit(1);
         params.field_selector = T::fields();
         params.resource_version = Some(version.to_owned());
         params.version_match = Some(VersionMatch::NotOlderThan);
         in_time(self.api.list_metadata(&params)).await?;
-        self.behind = None;
         Ok(())
     }
 

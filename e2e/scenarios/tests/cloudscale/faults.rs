@@ -40,6 +40,9 @@ fn cloudscale_case_83_no_failure_deletes_a_node_and_a_plain_404_does() {
             stage.fail("/v1/servers/*", fault.clone());
             let gone = format!("cloudscale://{NOBODY}");
             stage.silent_node("x", Some(&gone)).await;
+            // That one is there and proves the account.
+            let there = format!("cloudscale://{A}");
+            stage.silent_node("there", Some(&there)).await;
             let before = stage.content("x");
             stage.long(240).await;
             assert_eq!(stage.content("x"), before, "{fault:?}");

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bowline_controllers::election::LeaseName;
 use bowline_controllers::manager::CloudRules;
 use bowline_controllers::{Answer, Testimony, explain_node};
 use bowline_core::shown::OWNER;
@@ -11,7 +12,7 @@ use bowline_core::{Cloud, CloudName, EXCLUSION_LABEL, Ownership, Selector};
 use bowline_http::Random;
 use bowline_scenarios::cloud::{Script, ScriptedCloud, machine};
 use bowline_scenarios::objects::{fresh, is_uninitialized, known, service};
-use bowline_scenarios::{Bench, Setup, is_real, only_in_memory, refuse, scenario};
+use bowline_scenarios::{Bench, LEASE, Setup, is_real, refuse, scenario};
 use serde_json::{Value, json};
 
 const ALONE: &str = "--controllers=service";
@@ -232,9 +233,6 @@ fn proof_case_07_excluded_nodes_go_at_once_and_those_nobody_owns_after_a_second_
 #[test]
 fn proof_case_08_clouds_that_are_down_at_the_start_cost_no_target_and_the_last_node_takes_its_own()
 {
-    if !only_in_memory("the second cloud is not asked again in time there; not understood yet") {
-        return;
-    }
     scenario!(async || {
         let mut bench = idle(&[("east", "demo"), ("west", "demo")], 2).await;
         has(&bench.clouds[0], 1..=2);
@@ -397,11 +395,15 @@ fn proof_case_47_explain_and_the_manager_agree_about_random_nodes() {
             .iter()
             .map(|it| Arc::clone(it) as Arc<dyn Cloud>)
             .collect();
+        let lease = LeaseName {
+            namespace: "kube-system".to_owned(),
+            name: bench.cluster.names().own(LEASE),
+        };
         let mut owned = 0;
         for number in 1..=count {
             let name = format!("n{number}");
             let full = bench.cluster.names().own(&name);
-            let said = explain_node(&client, &clouds, Arc::default(), &full).await;
+            let said = explain_node(&client, &clouds, Arc::default(), &full, &lease).await;
             let said = said.unwrap();
             let shown = &bench.node(&name)["metadata"]["annotations"][OWNER];
             let is_fresh = is_uninitialized(&bench.node(&name));

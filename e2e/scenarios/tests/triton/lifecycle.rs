@@ -98,6 +98,8 @@ fn a_machine_whose_image_is_lost_and_refusals_prove_nothing() {
             stage.cloud.destroy("k8s-1").unwrap();
             fail(&stage, "*", "*", status(code));
             stage.put_known(1, "False").await;
+            // That one is there and proves the account.
+            stage.put_known(2, "False").await;
             stage.long(A_WHILE).await;
             assert!(stage.find("k8s-1").is_some(), "{code}");
             stage.world.faults.clear();

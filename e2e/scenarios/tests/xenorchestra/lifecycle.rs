@@ -87,6 +87,9 @@ fn xenorchestra_case_49_and_52_pages_and_failures_of_the_server_prove_nothing() 
             stage.cloud.destroy(VM1).unwrap();
             stage.fail("vms/*", fault);
             stage.put_known("False").await;
+            // That one is there and proves the account.
+            let there = format!("xenorchestra://{PA}/{VM2}");
+            stage.silent_node("there", Some(&there)).await;
             let before = stage.content(NODE);
             stage.until_read(3).await;
             stage.long(A_WHILE).await;

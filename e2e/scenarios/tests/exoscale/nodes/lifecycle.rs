@@ -54,6 +54,8 @@ fn exoscale_case_28_while_the_api_fails_or_hangs_nothing_is_deleted() {
             let stage = Stage::new().await;
             stage.fail(fault);
             stage.silent_node("x", Some(&id(NOBODY))).await;
+            // That one is there and proves the account.
+            stage.silent_node(NODE, Some(&id(I1))).await;
             let before = stage.content("x");
             stage.long(A_WHILE).await;
             assert_eq!(stage.content("x"), before);
