@@ -15,6 +15,8 @@ use crate::play::is_real;
 const LONG_ENOUGH: Duration = Duration::from_secs(70);
 /// How much later than promised something may be on the real clock, where many share two cores.
 const SLACK: Duration = Duration::from_secs(20);
+/// How long after a change of which no call tells it is noticed on the real clock.
+const TICK: Duration = Duration::from_secs(1);
 /// In this time, whatever a change causes at once has begun; in memory it costs nothing to be generous.
 const SETTLING: Duration = Duration::from_secs(30);
 /// The same on the real clock: a change of nodes is acted upon after a second.
@@ -67,11 +69,20 @@ impl Bench {
                 Some(changes) => changes.changed().map(|_| ()).boxed(),
                 None => std::future::pending().boxed(),
             };
+            // A metric changes without a call; in memory calls never cease for long.
+            let tick = async {
+                if is_real() {
+                    tokio::time::sleep(TICK).await;
+                } else {
+                    std::future::pending::<()>().await;
+                }
+            };
             tokio::select! {
                 biased;
                 _ = calls.changed() => {}
                 _ = asked => {}
                 () = changed => {}
+                () = tick => {}
             }
         }
     }

@@ -2,12 +2,10 @@
 
 use std::sync::Arc;
 
-use bowline_controllers::election::LeaseName;
 use bowline_controllers::{explain_node, explain_service};
 use bowline_core::ServiceKey;
 
-use super::{Bench, LEASE};
-use crate::mirror::LEASES;
+use super::Bench;
 
 impl Bench {
     /// What `bowline explain` prints about the Node or Service of that name, with the clouds of the manager that was
@@ -15,10 +13,7 @@ impl Bench {
     pub async fn explained(&self, name: &str) -> String {
         let present = self.changer.borrow().as_ref().unwrap().present();
         let (client, rules) = (self.cluster.admin(), Arc::new(present.rules.clone()));
-        let lease = LeaseName {
-            namespace: LEASES.to_owned(),
-            name: self.cluster.names().own(LEASE),
-        };
+        let lease = present.options.election.lease();
         let own = self.cluster.names().own(name);
         if self.find(name).is_some() {
             let said = explain_node(&client, &present.clouds, rules, &own, &lease).await;

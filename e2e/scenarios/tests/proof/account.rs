@@ -175,7 +175,11 @@ fn proof_case_09_the_token_of_another_project_deletes_no_node_ever() {
         // It reboots.
         stage.set_ready("worker-a", "False").await;
         let before = stage.content("worker-a");
-        stage.until_told("worker-a", "NodeDeletionHeld").await;
+        let held = "NodeDeletionHeld";
+        // Case 49.
+        stage.assert_visible("worker-a", held, "worker-a").await;
+        let about_all = stage.explained("worker-b").await;
+        assert!(about_all.contains("AccountContradicted"), "{about_all}");
         stage.long(A_WHILE).await;
         assert_eq!(stage.content("worker-a"), before);
         let filter = Filter::any().server("kubernetes").method("DELETE");
@@ -231,7 +235,10 @@ fn proof_case_10_the_token_of_another_project_touches_no_load_balancer_and_the_r
         stage.use_token(ELSEWHERE);
         stage.start().await;
         stage.until_account("contradicted").await;
-        stage.message("s1", "AccountContradicted").await;
+        // Case 49.
+        stage
+            .assert_visible("s1", "AccountContradicted", "s1")
+            .await;
         stage.message("late", "AccountContradicted").await;
         stage.long(300).await;
         assert_eq!(stage.harm(), [""; 0]);

@@ -39,6 +39,7 @@ machines:
   - {network: k8s, addresses: [10.20.0.11]}
 floating_ips:
 - {address: 203.0.113.77, region: rma}
+- {address: 203.0.113.78, region: rma, machine: 3f9b1c52-6a7d-4e08-9c41-d2f0a8b7e613}
 ";
 
 fn soon() -> BalancerTimings {
@@ -387,6 +388,29 @@ fn proof_case_25_of_two_services_one_has_the_floating_ip_and_both_hear_of_it() {
             held() != holder && held().len() == 1
         })
         .await;
+        site.end().await;
+    });
+}
+
+#[test]
+fn proof_case_49_what_is_refused_is_described_counted_and_explained() {
+    scenario!(async || {
+        let site = open(&[], &[]).await;
+        let id = site.cloud.add_balancer(&kube_api()).unwrap();
+        let wanted = r#"["203.0.113.78"]"#;
+        let refused = [
+            ("adopts", TAKE_OVER, id.as_str(), NOT_OURS),
+            ("floats", FLOATING_IPS, wanted, "FloatingIPInUse"),
+        ];
+        for (name, key, value, reason) in refused {
+            site.create_service(annotated(name, &[(key, value)])).await;
+            site.assert_visible(name, reason, name).await;
+        }
+        // Nothing is said of what nobody refused.
+        site.create_service(service("fine")).await;
+        site.until_published("fine").await;
+        let explained = site.explained("fine").await;
+        assert!(!explained.contains("Service/"), "{explained}");
         site.end().await;
     });
 }

@@ -311,13 +311,18 @@ fn proof_case_34_where_no_machine_can_be_asked_both_wait_and_both_are_told() {
         let robbed = Ask::new("robbed", "w2", &["10.0.0.6"]);
         requests.stay_pending(&[greedy, robbed]).await;
         for node in ["w1", "w2"] {
-            let told = requests.message(node, "AddressClaimedTwice").await;
+            let twice = "AddressClaimedTwice";
+            // Case 49.
+            requests.assert_visible(node, twice, node).await;
+            let told = requests.message(node, twice).await;
             assert!(
                 told.starts_with("10.0.0.6 is shown by this Node and by Node"),
                 "{told}"
             );
         }
         assert_eq!(requests.told("w3", "AddressClaimedTwice"), 0);
+        let refused = "CertificateNotApproved";
+        requests.assert_visible("robbed", refused, "w2").await;
         let pending = "bowline_certificate_requests_left_pending_total{cloud=\"talos\",\
                        reason=\"AddressClaimedTwice\"}";
         assert_eq!(requests.metric(pending), Some(2.0));
@@ -429,6 +434,8 @@ fn proof_case_38_a_machine_describes_only_its_own_node() {
         node["status"]["nodeInfo"] = info();
         node["metadata"]["annotations"][PROVIDED_NODE_IP] = "10.0.0.1".into();
         site.create(node).await;
+        // Case 49.
+        site.assert_visible("w1", "MachineNameMismatch", "w1").await;
         let told = site.message("w1", "MachineNameMismatch").await;
         assert!(told.contains("\"cp1\", not \"w1\""), "{told}");
         site.seconds(30).await;

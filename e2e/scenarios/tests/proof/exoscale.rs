@@ -165,6 +165,8 @@ fn proof_case_26_what_others_have_on_a_managed_load_balancer_stays() {
             }
         })
         .await;
+        // Case 49.
+        shop.assert_visible("web", "PortInUse", "web").await;
         let message = shop.message("web", "PortInUse").await;
         assert!(
             message.contains("9000/tcp") && !message.contains("theirs"),

@@ -396,7 +396,8 @@ fn proof_case_43_a_restored_server_is_followed_and_nothing_is_destroyed_for_what
         assert_eq!(bench.balancers().all().len(), balancers + 1);
         bench.put(node("n5", None)).await;
         assert_ne!(until_range(&bench, "n5").await, taken);
-        bench.until_told(LEASE, "ServiceLost").await;
+        // Case 49.
+        bench.assert_visible(LEASE, "ServiceLost", "late").await;
         bench.until_told(LEASE, "OrphanedLoadBalancer").await;
         bench.long(7200).await;
         assert_eq!(bench.balancers().all().len(), balancers + 1);

@@ -103,7 +103,8 @@ fn proof_case_05_a_renamed_cloud_whose_machines_are_slow_to_be_found_loses_no_ta
         }
         bench.balancers().clear();
         bench.reload(only(&zurich), CloudRules::default(), &[]);
-        bench.until_told(&names[0], HELD).await;
+        // Case 49.
+        bench.assert_visible(&names[0], HELD, &names[0]).await;
         bench
             .until("targets are held", |it| held(it, "zurich") == "3")
             .await;
@@ -316,7 +317,9 @@ fn proof_case_48_the_newer_node_of_a_machine_is_left_alone_until_the_older_is_go
         bench.start();
         bench.until_initialized("n1").await;
         for name in ["n1", "w9"] {
-            bench.until_told(name, "ProviderIDClaimedTwice").await;
+            let twice = "ProviderIDClaimedTwice";
+            // Case 49.
+            bench.assert_visible(name, twice, name).await;
         }
         bench.settle().await;
         assert!(bench.writes("w9").is_empty(), "{:?}", bench.writes("w9"));
