@@ -206,6 +206,7 @@ pub(crate) fn rules(configuration: Option<&Configuration>, options: &Options) ->
             adoption: options.controllers.adoption.clone(),
             ..BalancerRules::default()
         }),
+        account: Some(options.cloud.account_fingerprint.clone()).filter(|it| !it.is_empty()),
         ..CloudRules::default()
     };
     let Some(configuration) = configuration else {

@@ -12,6 +12,7 @@
 
 mod fingerprint;
 mod keeper;
+mod look;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

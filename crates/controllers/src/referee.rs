@@ -24,6 +24,9 @@ pub struct CloudRules {
     pub guard: GuardPolicy,
     /// What the deletion guards of these clouds insist on.
     pub guards: BTreeMap<CloudName, GuardPolicy>,
+    /// The fingerprint of the account of clouds of which nothing else is said (`--account-fingerprint`). It fits no
+    /// other cloud's credentials.
+    pub account: Option<String>,
     /// The fingerprints of the accounts of these clouds, as the operator says (`account`).
     pub accounts: BTreeMap<CloudName, String>,
     /// What Services may do in clouds of which nothing else is said (`--load-balancer-adoption`).
@@ -50,6 +53,14 @@ impl CloudRules {
     /// What the deletion guard of that cloud insists on.
     pub fn guard_of(&self, cloud: &CloudName) -> &GuardPolicy {
         self.guards.get(cloud).unwrap_or(&self.guard)
+    }
+
+    /// The fingerprint that the operator confirms for that cloud.
+    pub fn account_of(&self, cloud: &CloudName) -> Option<&str> {
+        self.accounts
+            .get(cloud)
+            .or(self.account.as_ref())
+            .map(String::as_str)
     }
 
     /// What Services may do in that cloud.

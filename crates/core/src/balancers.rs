@@ -54,8 +54,6 @@ pub struct Wish {
     pub living: Option<Arc<BTreeSet<String>>>,
     /// What the operator allows Services to do in this cloud.
     pub rules: Arc<BalancerRules>,
-    /// Whether the credentials in use are known to see the cluster's account.
-    pub account: AccountState,
     /// Where the ready endpoints of Services are; none if the cloud does not need that.
     pub endpoints: Option<Arc<Endpoints>>,
 }

@@ -11,6 +11,8 @@ use std::fmt;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+use crate::Known;
+
 pub(crate) use text::section;
 
 /// What is done to an object.
@@ -207,6 +209,15 @@ impl Plan {
     pub fn impact(&self) -> Impact {
         let impacts = self.steps.iter().map(|step| step.impact);
         impacts.max().unwrap_or(Impact::None)
+    }
+
+    /// Whether the cloud has a load balancer of the Service.
+    pub fn balancer(&self) -> Known {
+        match (self.unread, self.found.is_empty()) {
+            (true, _) => Known::Unclear,
+            (false, true) => Known::Missing,
+            (false, false) => Known::Found,
+        }
     }
 
     /// Adds a step and says its number.

@@ -3,14 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bowline_core::{
-    AccountProof, AccountState, Belonging, Cloud, Known, Looked, Lookup, Node, ProvenBy, Ready,
-};
+use bowline_core::{AccountProof, AccountState, Cloud, Node, ProvenBy};
 use bowline_http::Random;
 use tokio::time::Instant;
 use tracing::{info, warn};
 
-use super::{AccountKey, Accounts, its_id};
+use super::{AccountKey, Accounts, look};
 use crate::events::{EventType, Recorder, lease_reference};
 use crate::lookups::Lookups;
 use crate::nodes::Nodes;
@@ -22,10 +20,6 @@ use crate::wellbeing::Wellbeing;
 const TICK: Duration = Duration::from_secs(1);
 /// How often an account that is not proven is looked at: one flight.
 const LOOK_EVERY: Duration = Duration::from_secs(15);
-/// Machines that are asked for in one look, those of Ready nodes first. One that is found is enough, and the life cycle
-/// asks for those of the others anyway.
-const ASKED: usize = 32;
-
 /// What a keeper works with.
 pub(crate) struct KeeperParts {
     pub(crate) cloud: Arc<dyn Cloud>,
@@ -37,8 +31,6 @@ pub(crate) struct KeeperParts {
     pub(crate) wellbeing: Wellbeing,
     pub(crate) recorder: Recorder,
     pub(crate) random: Random,
-    /// The fingerprints that the operator confirms.
-    pub(crate) confirmed: Vec<String>,
     /// Namespace and name of the lease, where events are shown.
     pub(crate) lease: (String, String),
 }
@@ -103,8 +95,8 @@ impl Keeper {
     fn vouched(&self, key: AccountKey) -> Option<ProvenBy> {
         let name = self.parts.cloud.name();
         let last = self.parts.accounts.notes().get(name.as_str());
-        let mut confirmed = self.parts.confirmed.iter();
-        if confirmed.any(|it| key.is_like(it)) {
+        let confirmed = self.parts.referee.rules().account_of(name);
+        if confirmed.is_some_and(|it| key.is_like(it)) {
             Some(ProvenBy::Operator)
         } else {
             let is_same = last.is_some_and(|it| key.is_like(&it));
@@ -112,7 +104,6 @@ impl Keeper {
         }
     }
 
-    /// The nodes of the cloud that have an id of it, Ready ones first.
     fn with_ids(&self) -> Vec<Arc<Node>> {
         let KeeperParts {
             cloud,
@@ -120,32 +111,17 @@ impl Keeper {
             nodes,
             ..
         } = &self.parts;
-        let mut nodes: Vec<Arc<Node>> = nodes
-            .all()
-            .into_iter()
-            .filter(|it| its_id(cloud, it).is_some())
-            .filter(|it| referee.belonging(it, cloud.name()) == Belonging::Own)
-            .collect();
-        nodes.sort_by_key(|it| it.ready != Ready::True);
-        nodes
+        look::with_ids(cloud, referee, nodes.all())
     }
 
     async fn look(&self, key: AccountKey, nodes: &[Arc<Node>]) {
-        let asked: Vec<Arc<Node>> = nodes.iter().take(ASKED).cloned().collect();
-        let answers = match &self.parts.lookups {
-            Some(lookups) => lookups.ask(asked).await,
-            None => Vec::new(),
-        };
-        if AccountKey::of(&self.parts.cloud) != Some(key) {
-            return;
-        }
-        let answers = answers.iter().map(known);
-        let answers = answers.chain(std::iter::repeat(Known::Unclear));
-        let looked = nodes.iter().zip(answers);
-        let looked: Vec<Looked<'_>> = looked
-            .map(|(node, machine)| Looked { node, machine })
-            .collect();
-        self.with(key, |proof| proof.look(&looked));
+        let KeeperParts {
+            cloud,
+            lookups,
+            accounts,
+            ..
+        } = &self.parts;
+        accounts.look(cloud, key, lookups.as_ref(), nodes).await;
     }
 
     /// Tells how it stands: once, by an event, and by metric and `/readyz` for as long as it lasts.
@@ -229,13 +205,5 @@ impl Keeper {
 
     fn with<T>(&self, key: AccountKey, work: impl FnOnce(&mut AccountProof) -> T) -> T {
         self.parts.accounts.with(key, work)
-    }
-}
-
-fn known(answer: &Lookup) -> Known {
-    match answer {
-        Lookup::Found(_) => Known::Found,
-        Lookup::Gone(_) => Known::Missing,
-        Lookup::NotMine | Lookup::CannotTell(_) => Known::Unclear,
     }
 }

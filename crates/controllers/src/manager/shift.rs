@@ -175,7 +175,6 @@ impl Shift<'_> {
                 wellbeing: manager.metrics.wellbeing.clone(),
                 recorder: recorder.clone(),
                 random: manager.random.fork(),
-                confirmed: self.confirmed(cloud),
                 lease: self.work.lease(),
             });
             running.spawn(keeper.run(stop.clone()));
@@ -185,14 +184,6 @@ impl Shift<'_> {
             .filter(|it| it.account().is_some())
             .map(keep)
             .collect()
-    }
-
-    /// The fingerprints that the operator confirms. One of a flag fits no other cloud's credentials.
-    fn confirmed(&self, cloud: &Arc<dyn Cloud>) -> Vec<String> {
-        let configured = self.line_up.rules.accounts.get(cloud.name());
-        let flag = &self.line_up.options.cloud.account_fingerprint;
-        let all = configured.into_iter().chain([flag]);
-        all.filter(|it| !it.is_empty()).cloned().collect()
     }
 
     fn owners(&self, stop: &Stop) -> Owners {

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use bowline_core::{
     AccountHold, AccountState, Cloud, CloudName, Draft, DraftError, Handling, Known, PlanBasis,
-    READY_CONDITION, Service, Wish, account_hold, remembers,
+    Service, Wish, account_hold, remembers,
 };
 
 use super::ServiceController;
-use super::conditions::{self, REMOVING};
+use super::conditions;
 use super::memory::Causes;
 use crate::accounts::{AccountKey, Accounts, BalancerLook};
 use crate::events::EventType;
@@ -66,13 +66,7 @@ impl ServiceController {
         let draft = drafted?;
         let basis = PlanBasis {
             goal: wish.goal,
-            balancer: if draft.plan.unread {
-                Known::Unclear
-            } else if draft.plan.found.is_empty() {
-                Known::Missing
-            } else {
-                Known::Found
-            },
+            balancer: draft.plan.balancer(),
             remembers: remembers(service, self.clouds.naming_annotation(name)),
             removal_began: began,
             is_settling,
@@ -85,17 +79,7 @@ impl ServiceController {
 
     fn held(&self, cloud: &Arc<dyn Cloud>, service: &Service, hold: AccountHold) -> DraftError {
         let name = cloud.name();
-        let what = match hold {
-            AccountHold::Contradicted => format!(
-                "the right credentials: those of cloud {name} seem to be of another account, which event \
-                 AccountContradicted on the lease explains"
-            ),
-            AccountHold::Unproven => format!(
-                "proof that the credentials of cloud {name} see the account of this cluster: the load balancer that the \
-                 Service had is not found there, which event AccountUnproven on the lease explains"
-            ),
-            AccountHold::Settling => format!("the first look at the account of cloud {name}"),
-        };
+        let what = waits_for(hold, name);
         let after = if hold == AccountHold::Settling {
             SETTLING_PAUSE
         } else {
@@ -129,12 +113,8 @@ impl ServiceController {
     /// Whether we began to remove its load balancer, as we remember or as its condition tells.
     fn removal_began(&self, service: &Service) -> bool {
         let current = self.current(service);
-        let conditions = current
-            .as_ref()
-            .map_or(&service.conditions, |it| &it.conditions);
-        let mut told = conditions.iter();
-        self.memory.is_removing(&service.key)
-            || told.any(|it| it.kind == READY_CONDITION && it.reason == REMOVING)
+        let current = current.as_deref().unwrap_or(service);
+        self.memory.is_removing(&service.key) || conditions::is_removing(current)
     }
 
     /// Announces a removal before its first step: should it be cut off, whoever goes on with it knows why nothing is
@@ -186,6 +166,21 @@ impl ServiceController {
     }
 }
 
+/// What a plan waits for, in words that follow "waiting for".
+pub(super) fn waits_for(hold: AccountHold, cloud: &CloudName) -> String {
+    match hold {
+        AccountHold::Contradicted => format!(
+            "the right credentials: those of cloud {cloud} seem to be of another account, which event \
+             AccountContradicted on the lease explains"
+        ),
+        AccountHold::Unproven => format!(
+            "proof that the credentials of cloud {cloud} see the account of this cluster: the load balancer that the \
+             Service had is not found there, which event AccountUnproven on the lease explains"
+        ),
+        AccountHold::Settling => format!("the first look at the account of cloud {cloud}"),
+    }
+}
+
 /// What a draft says about the load balancer of a Service, and whether it is certainly the Service's.
 fn noted(service: &Service, drafted: &Result<Draft, DraftError>) -> (Known, bool) {
     let Ok(draft) = drafted else {
@@ -193,12 +188,10 @@ fn noted(service: &Service, drafted: &Result<Draft, DraftError>) -> (Known, bool
     };
     let plan = &draft.plan;
     let carries_uid = plan.found.iter().any(|it| it.carries(&service.uid));
-    let known = match (plan.unread, plan.found.is_empty()) {
-        (true, _) => Known::Unclear,
-        (false, false) => Known::Found,
+    let known = match plan.balancer() {
         // What is wrong may be the reason why nothing was looked for.
-        (false, true) if !plan.problems.is_empty() => Known::Unclear,
-        (false, true) => Known::Missing,
+        Known::Missing if !plan.problems.is_empty() => Known::Unclear,
+        known => known,
     };
     (known, draft.proves_account || carries_uid)
 }

@@ -395,7 +395,6 @@ mod tests {
                 cluster_uid: None,
                 living: None,
                 rules: Arc::default(),
-                account: bowline_core::AccountState::Proven,
                 endpoints: None,
             };
             let orphan = Marked {

@@ -31,11 +31,17 @@ pub(super) fn removed() -> Condition {
 }
 
 /// The reason that announces a removal.
-pub(super) const REMOVING: &str = "Removing";
+const REMOVING: &str = "Removing";
 
 /// The load balancer is about to be removed.
 pub(super) fn removing() -> Condition {
     condition("False", REMOVING, "Deleting load balancer".into())
+}
+
+/// Whether a Service shows that the removal of its load balancer was announced.
+pub(super) fn is_removing(service: &Service) -> bool {
+    let mut all = service.conditions.iter();
+    all.any(|it| it.kind == READY && it.reason == REMOVING)
 }
 
 /// Something is being waited for.

@@ -108,7 +108,6 @@ impl ServiceController {
             return self.draft_knowing(name, wish).await;
         };
         let key = AccountKey::of(cloud);
-        wish.account = self.accounts().state(cloud);
         let drafted = self.draft_knowing(name, wish).await;
         self.check_account(cloud, wish, key, drafted)
     }

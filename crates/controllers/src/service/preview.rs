@@ -8,9 +8,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bowline_core::{
-    AccountState, Applied, CLEANUP_FINALIZER, Change, Cloud, CloudName, DraftError, Endpoints,
-    Goal, Handling, Ingress, Need, Newcomer, Node, Outlook, Plan, Preview, Previews, Publication,
-    Service, ServiceKey, Wish, as_applied, ingress_to_write, name_list,
+    AccountHold, AccountState, Applied, CLEANUP_FINALIZER, Change, Cloud, CloudName, DraftError,
+    Endpoints, Goal, Handling, Ingress, Need, Newcomer, Node, Outlook, Plan, PlanBasis, Preview,
+    Previews, Publication, Service, ServiceKey, Wish, account_hold, as_applied, ingress_to_write,
+    name_list, remembers,
 };
 use bowline_http::Clock;
 use futures::{StreamExt as _, stream};
@@ -19,7 +20,9 @@ use serde_json::{Value, json};
 pub use self::cluster::PreviewError;
 use self::cluster::Seen;
 pub use self::documents::{Document, DocumentError, documents};
+use super::account::waits_for;
 use super::clouds::Clouds;
+use super::conditions;
 use crate::accounts::Accounts;
 use crate::election::Fence;
 use crate::endpoints::{Slice, depends_on_endpoints, endpoints};
@@ -74,8 +77,9 @@ pub async fn preview(
     let machines = Machines::of(seen.nodes.objects.values());
     let referee = Referee::seeing(&parts.clouds, parts.rules.clone(), machines);
     let clouds = Clouds::new(&referee, Fence::observing());
-    seen.remarks.extend(settle(&referee, &seen.nodes).await);
-    let mut stage = Stage::new(parts, clouds, seen);
+    let (remarks, accounts) = ask(&referee, &seen.nodes).await;
+    seen.remarks.extend(remarks);
+    let mut stage = Stage::new(parts, clouds, accounts, seen);
     stage.apply(files, &parts.clock)?;
     let keys = stage.keys(asked)?;
     let previews: Vec<Vec<Preview>> = stream::iter(keys)
@@ -87,8 +91,12 @@ pub async fn preview(
     Ok(Previews::new(previews, stage.remarks))
 }
 
-/// Asks the clouds whose nodes are, where several claim them, as the manager does; says what stays open.
-async fn settle(referee: &Referee, nodes: &Sighting<Node>) -> Vec<String> {
+/// Asks the clouds which nodes are theirs, where several claim them, and whether their accounts are the cluster's, as the
+/// manager does. Gives what stays open, and the state of each account.
+async fn ask(
+    referee: &Referee,
+    nodes: &Sighting<Node>,
+) -> (Vec<String>, BTreeMap<CloudName, AccountState>) {
     let (_handle, stop) = stop_signal();
     // Who only looks may ask as much as it likes.
     let (wellbeing, accounts) = (Wellbeing::default(), Accounts::default());
@@ -105,7 +113,13 @@ async fn settle(referee: &Referee, nodes: &Sighting<Node>) -> Vec<String> {
             "it cannot be told which cloud has nodes [{nodes}], so that they keep the targets they have: {why}"
         )
     };
-    open.into_iter().map(remark).collect()
+    let mut states = BTreeMap::new();
+    let serving = referee.clouds().iter();
+    for cloud in serving.filter(|it| it.balancers().is_some()) {
+        let state = accounts.look_once(cloud, &owners, referee, &nodes).await;
+        states.insert(cloud.name().clone(), state);
+    }
+    (open.into_iter().map(remark).collect(), states)
 }
 
 /// One Service of the stage.
@@ -118,6 +132,7 @@ struct Subject {
 /// The cluster as it would be.
 struct Stage {
     clouds: Clouds,
+    accounts: BTreeMap<CloudName, AccountState>,
     cluster_name: String,
     raw: BTreeMap<ServiceKey, Value>,
     services: BTreeMap<ServiceKey, Subject>,
@@ -129,7 +144,12 @@ struct Stage {
 }
 
 impl Stage {
-    fn new(parts: &PreviewParts, clouds: Clouds, seen: Seen) -> Self {
+    fn new(
+        parts: &PreviewParts,
+        clouds: Clouds,
+        accounts: BTreeMap<CloudName, AccountState>,
+        seen: Seen,
+    ) -> Self {
         let live = |(key, object): (&ServiceKey, &Value)| {
             let subject = Subject {
                 service: decode(object),
@@ -140,6 +160,7 @@ impl Stage {
         };
         Self {
             clouds,
+            accounts,
             cluster_name: parts.cluster_name.clone(),
             services: seen.services.iter().map(live).collect(),
             raw: seen.services,
@@ -294,6 +315,16 @@ impl Stage {
         };
         match draft {
             Ok(draft) => {
+                let held = self.held(service, goal, &draft.plan, blank.cloud.as_ref());
+                let mut blank = blank;
+                match held {
+                    Some((AccountHold::Contradicted, waits)) => {
+                        return blank.without_plan(Outlook::Problems, waits);
+                    }
+                    // The manager may know an earlier proof.
+                    Some((_, waits)) => blank.assumptions.push(waits),
+                    None => {}
+                }
                 let publication = draft.executor.publication();
                 let changes = match goal {
                     Goal::Present => published(service, &publication, self.has_ip_mode),
@@ -314,6 +345,26 @@ impl Stage {
                 blank.without_plan(Outlook::Failed, message)
             }
         }
+    }
+
+    /// What the manager would wait for before it carried the plan out, as far as it depends on the account.
+    fn held(
+        &self,
+        service: &Service,
+        goal: Goal,
+        plan: &Plan,
+        cloud: Option<&CloudName>,
+    ) -> Option<(AccountHold, String)> {
+        let cloud = cloud?;
+        let basis = PlanBasis {
+            goal,
+            balancer: plan.balancer(),
+            remembers: remembers(service, self.clouds.naming_annotation(cloud)),
+            removal_began: conditions::is_removing(service),
+            is_settling: false,
+        };
+        let hold = account_hold(*self.accounts.get(cloud)?, basis)?;
+        Some((hold, format!("waits for {}", waits_for(hold, cloud))))
     }
 
     /// The same wish that the controller has.
@@ -338,7 +389,6 @@ impl Stage {
                 .filter(|_| needs.cluster_uid > Need::No),
             living: Some(Arc::new(self.living())),
             rules: self.clouds.rules(cloud),
-            account: AccountState::Proven,
             endpoints: needs.endpoints.then(|| Arc::new(self.endpoints())),
         }
     }

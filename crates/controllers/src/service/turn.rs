@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bowline_core::{
-    AccountState, Balancers, CloudName, Draft, DraftError, Fingerprint, Goal, Handling, Need,
-    Roster, Run, Service, ServiceKey, Wish,
+    Balancers, CloudName, Draft, DraftError, Fingerprint, Goal, Handling, Need, Roster, Run,
+    Service, ServiceKey, Wish,
 };
 use tokio::time::Instant;
 use tracing::{debug, warn};
@@ -292,7 +292,6 @@ impl ServiceController {
             cluster_uid: self.cluster_uid().filter(|_| needs.cluster_uid > Need::No),
             living: None,
             rules: self.clouds.rules(cloud),
-            account: AccountState::Proven,
             endpoints: needs.endpoints.then(|| self.endpoints()),
         }
     }

@@ -2,7 +2,7 @@ use std::collections::BTreeSet;
 
 use super::*;
 use crate::service::examples::web;
-use crate::{AccountState, BalancerRules, Census, Goal, NamespaceRule};
+use crate::{BalancerRules, Census, Goal, NamespaceRule};
 
 const OURS: &str = "cluster-a";
 const OTHER: &str = "uid-of-another";
@@ -29,7 +29,6 @@ fn wish() -> Wish {
         cluster_uid: Some(OURS.into()),
         living: None,
         rules: Arc::default(),
-        account: AccountState::Proven,
         endpoints: None,
     }
 }

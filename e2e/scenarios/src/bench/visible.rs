@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use bowline_controllers::service::{Asked, PreviewParts, preview};
 use bowline_controllers::{explain_node, explain_service};
 use bowline_core::ServiceKey;
 
@@ -14,19 +15,39 @@ impl Bench {
         let present = self.changer.borrow().as_ref().unwrap().present();
         let (client, rules) = (self.cluster.admin(), Arc::new(present.rules.clone()));
         let lease = present.options.election.lease();
-        let own = self.cluster.names().own(name);
         if self.find(name).is_some() {
+            let own = self.cluster.names().own(name);
             let said = explain_node(&client, &present.clouds, rules, &own, &lease).await;
             return said.unwrap().to_string();
         }
-        let key = ServiceKey {
-            namespace: "shop".to_owned(),
-            name: own,
-        };
+        let key = self.key(name);
         match explain_service(&client, &present.clouds, rules, &key, &lease).await {
             Ok(said) => said.to_string(),
             Err(error) => error.to_string(),
         }
+    }
+
+    fn key(&self, service: &str) -> ServiceKey {
+        ServiceKey {
+            namespace: "shop".to_owned(),
+            name: self.cluster.names().own(service),
+        }
+    }
+
+    /// What `bowline plan` prints about these Services, with the clouds of the manager that was started last.
+    pub async fn planned(&self, names: &[&str]) -> String {
+        let present = self.changer.borrow().as_ref().unwrap().present();
+        let parts = PreviewParts {
+            client: self.cluster.admin(),
+            clouds: present.clouds.clone(),
+            rules: Arc::new(present.rules.clone()),
+            cluster_name: present.options.cloud.cluster_name.clone(),
+            cluster_uid: None,
+            clock: self.world.clock.clone(),
+        };
+        let asked = Asked::Named(names.iter().map(|name| self.key(name)).collect());
+        let previews = preview(&parts, &asked, &[]).await;
+        previews.unwrap().text()
     }
 
     /// Whether a refusal is visible in each place: waits for the event about `object`, and then looks at the metric

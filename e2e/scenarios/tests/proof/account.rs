@@ -240,6 +240,9 @@ fn proof_case_10_the_token_of_another_project_touches_no_load_balancer_and_the_r
             .assert_visible("s1", "AccountContradicted", "s1")
             .await;
         stage.message("late", "AccountContradicted").await;
+        let planned = stage.planned(&["s1", "s2", "s3", "late"]).await;
+        let waiting = planned.matches("AccountContradicted").count();
+        assert_eq!(waiting, 4, "{planned}");
         stage.long(300).await;
         assert_eq!(stage.harm(), [""; 0]);
         assert_eq!(stage.cloud.balancers().len(), 3);

@@ -4,9 +4,7 @@ use std::sync::Arc;
 
 use std::collections::BTreeSet;
 
-use bowline_core::{
-    AccountState, Census, Goal, Protocol, Service, ServiceKey, ServicePort, TrafficPolicy, Wish,
-};
+use bowline_core::{Census, Goal, Protocol, Service, ServiceKey, ServicePort, TrafficPolicy, Wish};
 use serde_json::{Value, json};
 
 use super::ownership::Family;
@@ -116,7 +114,6 @@ pub(super) fn wish(service: &Service, all: &[Arc<Service>]) -> Wish {
         cluster_uid: Some("blue-uid".into()),
         living: None,
         rules: Arc::default(),
-        account: AccountState::Proven,
         endpoints: None,
     }
 }

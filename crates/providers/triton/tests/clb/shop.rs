@@ -172,7 +172,6 @@ impl Shop {
             cluster_uid: Some(CLUSTER.to_owned()),
             living: None,
             rules: Arc::default(),
-            account: bowline_core::AccountState::Proven,
             endpoints: Some(Arc::new(Endpoints::new())),
         }
     }

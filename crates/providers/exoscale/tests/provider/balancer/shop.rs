@@ -138,7 +138,6 @@ impl Shop {
             cluster_uid: self.cluster_uid.clone(),
             living: None,
             rules: Arc::new(self.rules.clone()),
-            account: bowline_core::AccountState::Proven,
             endpoints: None,
         }
     }

@@ -26,7 +26,6 @@ fn wish(service: &Service, others: &[Service], goal: Goal) -> Wish {
         cluster_uid: Some(CLUSTER.to_owned()),
         living: None,
         rules: Arc::default(),
-        account: bowline_core::AccountState::Proven,
         endpoints: None,
     }
 }
