@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::{CLEANUP_FINALIZER, CLOUD_CONDITION, CloudName, Service};
+use crate::{CLEANUP_FINALIZER, CLOUD_CONDITION, CloudName, Service, quote};
 
 /// The annotation by which a person says which cloud serves a Service without a class.
 pub const CLOUD: &str = "bowline.dev/cloud";
@@ -46,6 +46,13 @@ pub enum Unserved {
         /// Whether it is to go and cannot, because of the finalizer.
         held: bool,
     },
+    /// Its annotation [`CLOUD`] names a cloud that is not configured, or that has no load balancers.
+    Misnamed {
+        /// The name.
+        cloud: String,
+        /// Who serves it all the same: it has a load balancer already.
+        served_by: Option<CloudName>,
+    },
     /// It is to go and cannot because of the finalizer, no cloud is the default, and nothing says that it was ours.
     Held,
     /// It is no longer of type `LoadBalancer`, has the finalizer, and nothing says that we put it there.
@@ -58,13 +65,24 @@ impl Unserved {
         let way_out = format!(
             "or make sure that nothing is left of its load balancer, and remove the finalizer {CLEANUP_FINALIZER} by hand"
         );
+        let names: Vec<&str> = clouds.iter().map(CloudName::as_str).collect();
+        let there = match &names[..] {
+            [] => "there is none".to_owned(),
+            names => format!("there are {}", names.join(", ")),
+        };
         match self {
-            Self::UnknownCloud { cloud, held } => {
-                let names: Vec<&str> = clouds.iter().map(CloudName::as_str).collect();
-                let there = match &names[..] {
-                    [] => "there is none".to_owned(),
-                    names => format!("there are {}", names.join(", ")),
+            Self::Misnamed { cloud, served_by } => {
+                let follows = match served_by {
+                    Some(by) => format!("cloud {by} serves this Service as before"),
+                    None => "this Service gets no load balancer until it is corrected".to_owned(),
                 };
+                format!(
+                    "Annotation {CLOUD} names cloud {}, which is not configured or has no load balancers ({there}): \
+                     {follows}",
+                    quote(cloud)
+                )
+            }
+            Self::UnknownCloud { cloud, held } => {
                 let text = format!(
                     "Class {CLASS_PREFIX}{cloud} names a cloud that is not configured or has no load balancers \
                      ({there}): nobody serves this Service"
@@ -166,7 +184,8 @@ impl BalancerClouds {
             return None;
         }
         let Some(class) = &service.class else {
-            return is_held(service).then_some(Unserved::Held);
+            let held = is_held(service).then_some(Unserved::Held);
+            return held.or_else(|| self.misnamed(service));
         };
         let unknown = self.of_class(Some(class)).is_none();
         let cloud = class.strip_prefix(CLASS_PREFIX).filter(|_| unknown)?;
@@ -176,19 +195,44 @@ impl BalancerClouds {
         })
     }
 
+    /// Whether a Service's annotation names a cloud that there is not.
+    pub fn misnamed(&self, service: &Service) -> Option<Unserved> {
+        let said = Self::said(service)?;
+        let unknown = service.class.is_none() && self.named(Some(said)).is_none();
+        unknown.then(|| Unserved::Misnamed {
+            cloud: said.to_owned(),
+            served_by: self.of_service(service).cloned(),
+        })
+    }
+
+    /// The cloud that a person names.
+    fn said(service: &Service) -> Option<&str> {
+        let said = service.annotation(CLOUD).map(str::trim);
+        said.filter(|it| !it.is_empty())
+    }
+
     /// The cloud that serves a Service: by its class, or else by a person's word, by what is remembered, by default.
     fn of_service(&self, service: &Service) -> Option<&CloudName> {
         match service.class.as_deref() {
             Some(class) => self.of_class(Some(class)),
-            None => self
-                .named(service.annotation(CLOUD).map(str::trim))
-                .or_else(|| self.recorded(service))
-                .or(self.default.as_ref()),
+            None => {
+                let said = Self::said(service);
+                // Where a new one is wanted, a slip of the pen must not decide.
+                let is_new = !service.has_finalizer() && service.ingress.is_empty();
+                let default = self.default.as_ref().filter(|_| said.is_none() || !is_new);
+                self.named(said)
+                    .or_else(|| self.recorded(service))
+                    .or(default)
+            }
         }
     }
 
+    /// The cloud of that name, or that had it before.
     fn named(&self, name: Option<&str>) -> Option<&CloudName> {
-        self.names.iter().find(|cloud| Some(cloud.as_str()) == name)
+        let is_it = |cloud: &CloudName| Some(cloud.as_str()) == name;
+        let mut former = self.former.iter();
+        let present = self.names.iter().find(|cloud| is_it(cloud));
+        present.or_else(|| Some(former.find(|(before, _)| is_it(before))?.1))
     }
 
     /// The cloud in which the Service's load balancer was found, as remembered in its status.
@@ -200,7 +244,7 @@ impl BalancerClouds {
 
     /// Whether nothing about the Service itself says which cloud it is.
     pub fn names_no_cloud(&self, service: &Service) -> bool {
-        let said = self.named(service.annotation(CLOUD).map(str::trim));
+        let said = self.named(Self::said(service));
         service.class.is_none() && said.is_none() && self.recorded(service).is_none()
     }
 
@@ -215,10 +259,7 @@ impl BalancerClouds {
         if let Some(cloud) = self.classes.get(class) {
             return Some(cloud);
         }
-        let name = class.strip_prefix(CLASS_PREFIX)?;
-        let mut former = self.former.iter();
-        let named = self.names.iter().find(|cloud| cloud.as_str() == name);
-        named.or_else(|| Some(former.find(|(before, _)| before.as_str() == name)?.1))
+        self.named(class.strip_prefix(CLASS_PREFIX))
     }
 }
 
@@ -307,6 +348,52 @@ mod tests {
         assert!(text.contains(CLEANUP_FINALIZER), "{text}");
         service.class = Some("bowline.dev/east".into());
         assert_eq!(clouds.unserved(&service), None);
+    }
+
+    #[test]
+    fn an_annotation_that_names_no_cloud_makes_nothing_new_and_changes_nothing() {
+        let clouds = BalancerClouds::new([name("east"), name("west")]);
+        let mut service = web();
+        let naming = |cloud: &str| Some([(CLOUD.to_owned(), cloud.to_owned())].into());
+        service.annotations = naming("wset");
+        let told = |service: &Service| {
+            let unserved = clouds.misnamed(service);
+            unserved.map(|it| it.advice(clouds.all()))
+        };
+        assert_eq!(clouds.handling(&service), Handling::Nothing);
+        assert_eq!(clouds.unserved(&service), clouds.misnamed(&service));
+        let text = told(&service).unwrap();
+        assert!(
+            text.contains("\"wset\"") && text.contains("there are east, west"),
+            "{text}"
+        );
+        assert!(text.ends_with("until it is corrected"), "{text}");
+        service.finalizers = vec![CLEANUP_FINALIZER.into()];
+        assert_eq!(clouds.handling(&service), Handling::Ensure(name("east")));
+        let text = told(&service).unwrap();
+        assert!(
+            text.ends_with("cloud east serves this Service as before"),
+            "{text}"
+        );
+        for good in ["west", " west ", ""] {
+            service.annotations = naming(good);
+            assert_eq!(told(&service), None, "{good:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_recorded_under_a_former_name_is_found() {
+        let clouds = BalancerClouds::new([name("east"), name("zurich")]);
+        let clouds = clouds.formerly(&name("prod"), &name("zurich"));
+        let mut service = web();
+        service.conditions = vec![Condition {
+            kind: CLOUD_CONDITION.into(),
+            status: "True".into(),
+            reason: "Found".into(),
+            message: "prod".into(),
+        }];
+        assert_eq!(clouds.handling(&service), Handling::Ensure(name("zurich")));
+        assert_eq!(clouds.recorded(&service), Some(&name("zurich")));
     }
 
     #[test]

@@ -158,7 +158,9 @@ impl ServiceExplanation {
             None if self.clouds.names_no_cloud(&self.service) => {
                 "the default for Services without a class".to_owned()
             }
-            None if self.service.annotation(CLOUD).is_some() => {
+            None if self.service.annotation(CLOUD).is_some()
+                && self.clouds.misnamed(&self.service).is_none() =>
+            {
                 format!("by its annotation {CLOUD}")
             }
             None => format!("where its load balancer was found (condition {CLOUD_CONDITION})"),
@@ -205,6 +207,10 @@ impl ServiceExplanation {
             _ if self.service.deleting && !self.service.has_finalizer() => {
                 ("deleted", "not served: it is being deleted".to_owned())
             }
+            None if self.clouds.misnamed(&self.service).is_some() => (
+                "unknownCloud",
+                format!("not served: annotation {CLOUD} names no cloud with load balancers"),
+            ),
             None => (
                 "noDefault",
                 "not served: it has no class, and no cloud is the default (services.defaultCloud)"
@@ -229,6 +235,7 @@ impl ServiceExplanation {
     /// What people can do about it; none if there is nothing to do.
     pub fn advice(&self) -> Option<String> {
         let unserved = self.clouds.unserved(&self.service);
+        let unserved = unserved.or_else(|| self.clouds.misnamed(&self.service));
         let told = unserved.map(|it| it.advice(self.clouds.all()));
         let has_none = self.members.as_ref().is_some_and(|it| it.count == 0);
         let no_members = has_none.then(|| {

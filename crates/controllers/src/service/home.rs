@@ -63,6 +63,7 @@ impl ServiceController {
         let Handling::Ensure(default) = &handling else {
             return Ok(handling);
         };
+        self.tell_misnamed(service);
         let is_new = self.clouds.is_observing() || !self.memory.knows(&service.key);
         if !is_new || !self.clouds.is_home_open(service) {
             return Ok(handling);

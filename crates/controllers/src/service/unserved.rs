@@ -75,10 +75,19 @@ impl ServiceController {
         unserved.map_or(Outcome::Done, |it| self.complain(service, &it))
     }
 
+    /// Tells once that a Service names a cloud that there is not, although another serves it.
+    pub(super) fn tell_misnamed(&self, service: &Service) {
+        if let Some(misnamed) = self.clouds.names().misnamed(service) {
+            self.complain(service, &misnamed);
+        }
+    }
+
     /// Tells once what is wrong with a Service that nobody serves.
     pub(super) fn complain(&self, service: &Service, unserved: &Unserved) -> Outcome {
         let (reason, patience) = match unserved {
-            Unserved::UnknownCloud { .. } => ("UnknownCloud", Duration::ZERO),
+            Unserved::UnknownCloud { .. } | Unserved::Misnamed { .. } => {
+                ("UnknownCloud", Duration::ZERO)
+            }
             Unserved::Held => ("DeletionHeld", HELD_PATIENCE),
             Unserved::Unproven => ("FinalizerNotOurs", HELD_PATIENCE),
         };
