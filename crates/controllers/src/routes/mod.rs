@@ -255,7 +255,7 @@ impl RouteController {
             None => return self.next(desk, false),
         };
         self.note_seen(desk);
-        let now = self.parts.clock.now();
+        let now = Instant::now().into_std();
         let mut decision = decide(&nodes, &self.options.ranges, &survey, |routes| {
             lock(&desk.allowance).left(routes, now)
         });

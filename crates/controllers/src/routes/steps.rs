@@ -269,7 +269,7 @@ impl RouteController {
 
     fn removed(&self, desk: &mut Desk<'_>, removal: &Removal) {
         if removal.is_leftover {
-            lock(&desk.allowance).spend(self.parts.clock.now());
+            lock(&desk.allowance).spend(Instant::now().into_std());
         }
         self.count(desk, "delete", "done");
         let (cloud, why) = (desk.cloud.name(), removal.why.words());

@@ -1,8 +1,7 @@
 //! How many routes may be withdrawn for no other reason than that nobody seems to need them.
 
 use std::collections::VecDeque;
-
-use jiff::Timestamp;
+use std::time::Instant;
 
 use crate::GuardPolicy;
 
@@ -11,7 +10,7 @@ use crate::GuardPolicy;
 #[derive(Clone, Debug)]
 pub struct Allowance {
     policy: GuardPolicy,
-    withdrawn: VecDeque<Timestamp>,
+    withdrawn: VecDeque<Instant>,
 }
 
 impl Allowance {
@@ -29,10 +28,10 @@ impl Allowance {
     }
 
     /// How many may go now, in a cloud that has so many.
-    pub fn left(&mut self, routes: usize, now: Timestamp) -> usize {
+    pub fn left(&mut self, routes: usize, now: Instant) -> usize {
         let window = self.policy.budget_window;
         while let Some(first) = self.withdrawn.front()
-            && now.duration_since(*first).unsigned_abs() >= window
+            && now.saturating_duration_since(*first) >= window
         {
             self.withdrawn.pop_front();
         }
@@ -42,7 +41,7 @@ impl Allowance {
     }
 
     /// One went.
-    pub fn spend(&mut self, now: Timestamp) {
+    pub fn spend(&mut self, now: Instant) {
         self.withdrawn.push_back(now);
     }
 }

@@ -57,6 +57,28 @@ fn cloudscale_case_83_no_failure_deletes_a_node_and_a_plain_404_does() {
 }
 
 #[test]
+fn no_node_waits_for_another_whose_server_cannot_be_read() {
+    scenario!(async || {
+        let stage = Stage::new().await;
+        let (gone, there) = (
+            format!("cloudscale://{NOBODY}"),
+            format!("cloudscale://{A}"),
+        );
+        stage.silent_node("x", Some(&gone)).await;
+        stage.silent_node("there", Some(&there)).await;
+        stage.fail(&format!("/v1/servers/{NOBODY}"), status(500));
+        stage.seconds(30).await;
+        let stopped = tokio::time::Instant::now();
+        stage.cloud.stop(A).unwrap();
+        stage.shutdown_taint("there", true).await;
+        // A round every five seconds, as if all were well, and a second for the server to stop.
+        let took = stopped.elapsed();
+        assert!(took < Duration::from_secs(7) + stage.slack(), "{took:?}");
+        stage.end().await;
+    });
+}
+
+#[test]
 fn nodes_that_join_during_a_failure_are_initialised_when_it_ends() {
     scenario!(async || {
         let story = async |fault: Action| {

@@ -52,6 +52,17 @@ fn framework_case_104_without_the_pods_range_routes_do_not_start() {
 }
 
 #[test]
+fn routes_that_nobody_asked_for_are_not_missed() {
+    let (log, _guard) = Log::keep();
+    scenario!(async || {
+        for (flags, warned) in [(&[][..], false), (&["--configure-cloud-routes=true"], true)] {
+            assert_others_work(&mut cluster(flags).await).await;
+            assert_eq!(log.text().contains("configure-cloud-routes"), warned);
+        }
+    });
+}
+
+#[test]
 fn framework_case_104_a_cloud_without_routes_needs_none() {
     scenario!(async || {
         for flags in [&[][..], &[RANGE]] {

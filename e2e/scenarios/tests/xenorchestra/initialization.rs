@@ -157,6 +157,10 @@ fn a_node_whose_vm_is_not_known_is_told_once_with_what_to_check() {
         for words in [NOBODY, "by its UUID", "pool is connected"] {
             assert!(told.contains(words), "{told}");
         }
+        let explained = stage.explained(NODE).await;
+        let advice = explained.split("What to do").nth(1).unwrap();
+        assert!(advice.contains("by its UUID"), "{explained}");
+        assert!(!advice.contains("the Node's name there"), "{explained}");
         stage.long(A_WHILE).await;
         assert_eq!(stage.told(NODE, "MachineNotFound"), 1);
         assert!(is_uninitialized(&stage.node(NODE)));
