@@ -187,7 +187,7 @@ impl BalancerClouds {
             let held = is_held(service).then_some(Unserved::Held);
             return held.or_else(|| self.misnamed(service));
         };
-        let unknown = self.of_class(Some(class)).is_none();
+        let unknown = self.of_class(class).is_none();
         let cloud = class.strip_prefix(CLASS_PREFIX).filter(|_| unknown)?;
         Some(Unserved::UnknownCloud {
             cloud: cloud.to_owned(),
@@ -213,18 +213,16 @@ impl BalancerClouds {
 
     /// The cloud that serves a Service: by its class, or else by a person's word, by what is remembered, by default.
     fn of_service(&self, service: &Service) -> Option<&CloudName> {
-        match service.class.as_deref() {
-            Some(class) => self.of_class(Some(class)),
-            None => {
-                let said = Self::said(service);
-                // Where a new one is wanted, a slip of the pen must not decide.
-                let is_new = !service.has_finalizer() && service.ingress.is_empty();
-                let default = self.default.as_ref().filter(|_| said.is_none() || !is_new);
-                self.named(said)
-                    .or_else(|| self.recorded(service))
-                    .or(default)
-            }
+        if let Some(class) = service.class.as_deref() {
+            return self.of_class(class);
         }
+        let said = Self::said(service);
+        // Where a new one is wanted, a slip of the pen must not decide.
+        let is_new = !service.has_finalizer() && service.ingress.is_empty();
+        let default = self.default.as_ref().filter(|_| said.is_none() || !is_new);
+        self.named(said)
+            .or_else(|| self.recorded(service))
+            .or(default)
     }
 
     /// The cloud of that name, or that had it before.
@@ -252,10 +250,7 @@ impl BalancerClouds {
         self.names_no_cloud(service) && !service.was_served_by_us()
     }
 
-    fn of_class(&self, class: Option<&str>) -> Option<&CloudName> {
-        let Some(class) = class else {
-            return self.default.as_ref();
-        };
+    fn of_class(&self, class: &str) -> Option<&CloudName> {
         if let Some(cloud) = self.classes.get(class) {
             return Some(cloud);
         }

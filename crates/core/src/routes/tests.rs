@@ -382,6 +382,7 @@ fn a_cloud_says_where_routes_have_to_be() {
 
 #[test]
 fn what_nobody_needs_goes_at_the_guard_s_pace() {
+    #[allow(clippy::disallowed_methods, reason = "only to count from it")]
     let begun = Instant::now();
     let minute = |minutes: u32| begun + Duration::from_secs(60) * minutes;
     let mut allowance = Allowance::new(GuardPolicy::default());
