@@ -10,8 +10,8 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use bowline_core::marks::Applied;
-use bowline_core::shown::{Showing, is_needed, wanted};
+use bowline_core::metadata::Applied;
+use bowline_core::owner_annotation::{Showing, is_needed, wanted};
 use bowline_core::{Node, error_chain};
 use futures::{StreamExt as _, stream};
 use tokio::sync::{Notify, watch};

@@ -1,5 +1,12 @@
 //! A configured cloud and what it can do.
 
+pub(crate) mod account;
+pub(crate) mod chores;
+pub(crate) mod error;
+pub(crate) mod instance;
+pub(crate) mod news;
+pub(crate) mod trouble;
+
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;

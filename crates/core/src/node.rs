@@ -1,5 +1,17 @@
 //! A Kubernetes node, as far as any decision here needs to know it.
 
+pub(crate) mod addresses;
+pub(crate) mod guard;
+pub(crate) mod initialize;
+pub(crate) mod label_sync;
+pub(crate) mod labels;
+pub(crate) mod lifecycle;
+pub mod metadata;
+pub mod owner_annotation;
+pub(crate) mod provider_id;
+pub(crate) mod selector;
+pub(crate) mod taints;
+
 use std::collections::BTreeMap;
 use std::fmt;
 

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use bowline_core::owner_annotation::Showing;
 use bowline_core::routes::cluster_ranges;
-use bowline_core::shown::Showing;
 use bowline_core::{Cloud, error_chain};
 use futures::future::BoxFuture;
 use tokio::task::JoinSet;

@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, PoisonError};
 
-use bowline_core::marks::{Applied, additions, enforcement};
+use bowline_core::metadata::{Applied, additions, enforcement};
 use bowline_core::{Keeping, Marks, Node, error_chain};
 use tracing::{debug, info, warn};
 

@@ -14,7 +14,7 @@ mod marks;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use bowline_core::marks::Applied;
+use bowline_core::metadata::Applied;
 use bowline_core::{CloudError, Node, error_chain, stable_labels_to_repair};
 use bowline_http::Clock;
 use tokio::sync::Semaphore;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bowline_core::NamespaceRule;
 use bowline_core::ipam::IpamFlags;
-use bowline_core::shown::Showing;
+use bowline_core::owner_annotation::Showing;
 
 use super::Values;
 use super::controllers::ControllerSet;

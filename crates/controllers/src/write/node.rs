@@ -6,8 +6,8 @@ use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use bowline_core::marks::{self, Applied};
-use bowline_core::shown;
+use bowline_core::metadata::{self, Applied};
+use bowline_core::owner_annotation;
 use bowline_core::{Initialization, NetworkCondition, Node, NodeAddress, Taint};
 use bowline_http::Random;
 use jiff::Timestamp;
@@ -181,7 +181,7 @@ impl NodeWriter {
         node: &Node,
         applied: &Applied,
     ) -> Result<Arc<Node>, WriteError> {
-        self.apply("applying the marks", node, applied, marks::FIELD_MANAGER)
+        self.apply("applying the marks", node, applied, metadata::FIELD_MANAGER)
             .await
     }
 
@@ -192,8 +192,13 @@ impl NodeWriter {
         node: &Node,
         applied: &Applied,
     ) -> Result<Arc<Node>, WriteError> {
-        self.apply("showing the owner", node, applied, shown::FIELD_MANAGER)
-            .await
+        self.apply(
+            "showing the owner",
+            node,
+            applied,
+            owner_annotation::FIELD_MANAGER,
+        )
+        .await
     }
 
     async fn apply(

@@ -17,7 +17,7 @@ use ipnet::IpNet;
 
 use super::recognise::{comparable, is_api_server};
 use super::{Candidate, Finding, MachineAnswer, MachineIdentity};
-use crate::addresses::parse_ip;
+use crate::node::addresses::parse_ip;
 use crate::{CONTROL_PLANE_LABEL, Node};
 
 /// Ends the names of Services, before the cluster's domain.

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use super::recognise::comparable;
 use super::{ApprovalRules, Candidate, Finding, MachineAnswer, MachineIdentity, NodePart};
-use crate::addresses::parse_ip;
+use crate::node::addresses::parse_ip;
 use crate::{AddressKind, Node};
 
 /// What is to be done about a request.

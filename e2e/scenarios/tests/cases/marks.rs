@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use bowline_core::marks::{FIELD_MANAGER, TAINTS_ANNOTATION};
+use bowline_core::metadata::{FIELD_MANAGER, TAINTS_ANNOTATION};
 use bowline_core::{Instance, Keeping, Marks, Taint};
 use bowline_simulator::journal::Entry;
 use serde_json::{Value, json};

@@ -1,7 +1,7 @@
 //! Whose a node is, shown on the node where that is asked for.
 
 use bowline_core::Voice;
-use bowline_core::shown::{DESCRIBER, FIELD_MANAGER, OWNER};
+use bowline_core::owner_annotation::{DESCRIBER, FIELD_MANAGER, OWNER};
 use bowline_scenarios::cloud::{Script, ScriptedCloud, machine};
 use bowline_scenarios::objects::{fresh, known};
 use bowline_scenarios::{Bench, Setup, scenario};

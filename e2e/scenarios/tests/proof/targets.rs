@@ -7,7 +7,7 @@ use std::time::Duration;
 use bowline_controllers::election::LeaseName;
 use bowline_controllers::manager::CloudRules;
 use bowline_controllers::{Answer, Testimony, explain_node};
-use bowline_core::shown::OWNER;
+use bowline_core::owner_annotation::OWNER;
 use bowline_core::{Cloud, CloudName, EXCLUSION_LABEL, Ownership, Selector};
 use bowline_http::Random;
 use bowline_scenarios::cloud::{Script, ScriptedCloud, machine};

@@ -1,7 +1,7 @@
 use super::*;
 use crate::labels::{CLUSTER_NAME, LIFECYCLE, PLATFORM};
 use crate::testing::node;
-use bowline_core::marks::{TAINTS_ANNOTATION, additions, enforcement};
+use bowline_core::metadata::{TAINTS_ANNOTATION, additions, enforcement};
 use bowline_core::{InitializeError, initialize};
 
 fn machine(platform: &str, id: &str) -> PlatformMetadata {

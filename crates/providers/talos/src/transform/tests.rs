@@ -5,7 +5,7 @@ mod vectors;
 use super::*;
 use crate::config::{Config, ConfigError};
 use crate::testing::node;
-use bowline_core::marks::{Additions, additions};
+use bowline_core::metadata::{Additions, additions};
 use bowline_core::{Keeping, Marks};
 
 fn metadata() -> PlatformMetadata {

@@ -5,7 +5,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::labels::{INSTANCE_TYPE, Pair, REGION, ZONE, is_label_value, is_reserved, skip_extra};
+use crate::node::labels::{
+    INSTANCE_TYPE, Pair, REGION, ZONE, is_label_value, is_reserved, skip_extra,
+};
 use crate::{BoxFuture, Instance, Node, SkipReason, SkippedLabel};
 
 /// A cloud whose words about machines follow into their Nodes.

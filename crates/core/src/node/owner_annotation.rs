@@ -9,8 +9,8 @@
 //! It is applied under a field manager of its own ([`FIELD_MANAGER`]), so that what goes is only what we wrote.
 
 use crate::cloud::CloudName;
-use crate::marks::Applied;
 use crate::node::Node;
+use crate::node::metadata::Applied;
 use crate::ownership::Ownership;
 
 /// The field manager of what is shown.

@@ -266,7 +266,7 @@ fn is_held(service: &Service) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::service::examples::web;
+    use crate::load_balancer::service::examples::web;
     use crate::{Condition, READY_CONDITION};
 
     fn name(text: &str) -> CloudName {

@@ -1,7 +1,7 @@
 //! What to do about a node whose machine was looked at, or need not be.
 
+use crate::node::taints::with_shutdown;
 use crate::node::{Node, Ready, Taint};
-use crate::taints::with_shutdown;
 use crate::{Evidence, Lookup, Power};
 
 /// The next thing to do about one node.
@@ -41,7 +41,7 @@ mod tests {
     use super::*;
     use crate::node::SHUTDOWN_TAINT;
     use crate::node::examples::fresh_node;
-    use crate::taints::without_shutdown;
+    use crate::node::taints::without_shutdown;
     use crate::{CloudError, CloudErrorKind, Instance};
     use jiff::Timestamp;
 

@@ -1,7 +1,7 @@
 use super::*;
 use crate::Ingress;
+use crate::load_balancer::service::examples::web;
 use crate::node::examples::fresh_node;
-use crate::service::examples::web;
 
 fn node(name: &str, ready: Ready) -> Node {
     Node {

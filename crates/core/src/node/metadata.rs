@@ -12,7 +12,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::labels::with_twins;
+use crate::node::labels::with_twins;
 use crate::node::{Node, Taint};
 
 /// The field manager of marks that are owned.

@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use serde::Serialize;
 
 pub use self::apply::{Applied, Newcomer, as_applied};
-use crate::plan::section;
+use crate::load_balancer::plan::section;
 use crate::{Change, CloudName, Goal, Plan, ServiceKey};
 
 /// What there is to expect. Ordered: the worst of several is the largest.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::membership::is_excluded;
+use crate::load_balancer::membership::is_excluded;
 use crate::{Node, NodeAddress, Ready};
 
 /// Names in a message; more are counted.

@@ -55,7 +55,7 @@ fn parse<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::service::examples::web;
+    use crate::load_balancer::service::examples::web;
 
     fn ranges(spec: &[&str], annotation: Option<&str>) -> Result<Vec<String>, String> {
         let mut service = web();

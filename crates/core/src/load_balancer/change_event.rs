@@ -60,7 +60,7 @@ pub fn change_event(before: &Service, after: &Service) -> Option<(&'static str, 
 mod tests {
     use super::*;
     use crate::TrafficPolicy;
-    use crate::service::examples::web;
+    use crate::load_balancer::service::examples::web;
 
     /// What changes, and what the framework says about it.
     type Row = (fn(&mut Service), Option<(&'static str, &'static str)>);

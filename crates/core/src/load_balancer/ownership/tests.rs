@@ -1,7 +1,7 @@
 use std::collections::BTreeSet;
 
 use super::*;
-use crate::service::examples::web;
+use crate::load_balancer::service::examples::web;
 use crate::{BalancerRules, Census, Goal, NamespaceRule};
 
 const OURS: &str = "cluster-a";

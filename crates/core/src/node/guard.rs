@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 use std::time::Duration;
 
-use crate::account::{CONFIRM_GONE, Trust};
+use crate::cloud::account::{CONFIRM_GONE, Trust};
 use crate::{Evidence, Node, Ready};
 
 /// Looks of the long proof: what an account that is not proven has to say again and again …

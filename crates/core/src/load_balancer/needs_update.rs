@@ -52,7 +52,7 @@ fn annotations_differ(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::service::examples::web;
+    use crate::load_balancer::service::examples::web;
     use crate::{Condition, Ingress, Protocol, ServicePort, TrafficPolicy};
 
     /// What changes, and how.

@@ -51,7 +51,7 @@ fn distance(from: &str, to: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::service::examples::web;
+    use crate::load_balancer::service::examples::web;
 
     #[test]
     fn a_misspelled_key_is_told_with_what_was_meant() {

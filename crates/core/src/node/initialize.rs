@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::addresses::{AddressError, desired_addresses};
-use crate::labels::{SkippedLabel, labels_of};
+use crate::node::addresses::{AddressError, desired_addresses};
+use crate::node::labels::{SkippedLabel, labels_of};
+use crate::node::taints::without_uninitialized;
 use crate::node::{Node, NodeAddress, Taint};
-use crate::taints::without_uninitialized;
 use crate::{Instance, addresses_differ};
 
 /// The changes that make a fresh node an initialised one.
