@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use bowline_controllers::clients::ConnectionError;
 use bowline_controllers::election::Fence;
 use bowline_controllers::options::{self, Options, Request};
-use bowline_controllers::service::{Asked, Document, PreviewParts, documents, preview};
+use bowline_controllers::{Asked, Document, PreviewParts, documents, preview};
 use bowline_core::{Outlook, ServiceKey};
 use bowline_http::Clock;
 

@@ -20,64 +20,41 @@
 //!
 //! Start reading at [`manager`].
 
-pub mod accounts;
-pub mod certificates;
-pub mod chores;
-pub mod clients;
-mod consistent;
-pub mod election;
-mod endpoints;
-pub mod events;
-mod explain;
-pub mod ipam;
-pub mod labels;
-mod left_alone;
-pub mod lifecycle;
-mod line_up;
-mod lookups;
-mod machines;
+mod clouds;
+mod inspect;
+mod keyed_mutex;
+mod kube;
+mod loops;
+mod lru;
 pub mod manager;
 pub mod metrics;
-mod news;
-pub mod node;
-mod nodes;
-
-mod objects;
 pub mod options;
-mod owners;
-mod per_cloud;
 pub mod queue;
-mod recent;
-mod referee;
-mod requests;
-pub mod routes;
-pub mod secrets;
-pub mod service;
-mod services;
 pub mod serving;
-mod shown;
 mod stop;
-mod store;
-mod trouble;
-mod turns;
-mod wellbeing;
-mod write;
 
-pub use endpoints::{Slice, SliceChange, Slices};
-pub use explain::{
+pub use self::clouds::accounts;
+pub use self::kube::{clients, election, events, secrets};
+pub use self::loops::{certificates, chores, ipam, labels, lifecycle, node, routes, service};
+
+pub use self::clouds::cloud_health::{Condition, Purpose, Wellbeing};
+pub use self::clouds::lookups::Lookups;
+pub use self::clouds::owners::{Describer, Owners};
+pub use self::clouds::per_cloud::PerCloud;
+pub use self::clouds::referee::{CloudRules, DefaultCloud, Referee};
+pub use self::inspect::explain::{
     Answer, ExplainError, Explanation, ServiceExplanation, Testimony, Warnings, explain_node,
     explain_service,
 };
-pub use line_up::{LineUp, LineUpChanger, LineUps, Notice};
-pub use lookups::Lookups;
-pub use nodes::{NodeChange, Nodes};
-pub use owners::{Describer, Owners};
-pub use per_cloud::PerCloud;
-pub use referee::{CloudRules, DefaultCloud, Referee};
-pub use requests::{CertificateRequests, RequestChange, Requested};
-pub use services::{ServiceChange, Services};
+pub use self::inspect::preview::{
+    Asked, Document, DocumentError, PreviewError, PreviewParts, documents, preview,
+};
+pub use self::kube::csr_store::{CertificateRequests, RequestChange, Requested};
+pub use self::kube::endpoints::{Slice, SliceChange, Slices};
+pub use self::kube::nodes::{NodeChange, Nodes};
+pub use self::kube::services::{ServiceChange, Services};
+pub use self::kube::store::{Change, Found, Sighting, Store, Stored};
+pub use self::kube::write::{CertificateWriter, Decision, NodeWriter, ServiceWriter, WriteError};
+pub use keyed_mutex::{Turn, Turns};
+pub use manager::active_config::{LineUp, LineUpChanger, LineUps, Notice};
 pub use stop::{Stop, StopHandle, stop_signal};
-pub use store::{Change, Found, Sighting, Store, Stored};
-pub use turns::{Turn, Turns};
-pub use wellbeing::{Condition, Purpose, Wellbeing};
-pub use write::{CertificateWriter, Decision, NodeWriter, ServiceWriter, WriteError};

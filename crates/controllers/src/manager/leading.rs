@@ -8,12 +8,12 @@ use tokio::time::{Instant, timeout};
 use tracing::{error, info, warn};
 
 use super::{Manager, ManagerError};
-use crate::clients::{LEADER_ELECTION, LEADER_EVENTS};
-use crate::election::{
+use crate::kube::clients::{LEADER_ELECTION, LEADER_EVENTS};
+use crate::kube::election::{
     Candidate, Elector, Fence, HeldSet, Interrupted, LeaseName, LeaseNotes, LeaseSet, Lost,
     Migration, Observer, Timing, Wait, hostname, identity,
 };
-use crate::events::{EventType, Recorder, lease_reference};
+use crate::kube::events::{EventType, Recorder, lease_reference};
 use crate::metrics::Metrics;
 use crate::serving::{Health, Readiness};
 use crate::stop::{Stop, stop_signal};

@@ -2,9 +2,9 @@
 
 use tracing::info;
 
-use crate::certificates::CertificateController;
-use crate::election::{Migration, Placement};
-use crate::line_up::LineUp;
+use crate::kube::election::{Migration, Placement};
+use crate::loops::certificates::CertificateController;
+use crate::manager::active_config::LineUp;
 use crate::options::{CERTIFICATES, CONTROLLERS, ControllerSet, KnownController};
 
 /// The controllers of one lease.

@@ -13,31 +13,31 @@ use tracing::{debug, error, info, warn};
 use super::ManagerError;
 use super::placement::placed;
 use super::work::Work;
-use crate::accounts::{Keeper, KeeperParts};
-use crate::certificates::{CertificateController, CertificateParts};
-use crate::chores::{ChoresController, ChoresParts};
-use crate::clients::INFORMERS;
-use crate::election::Fence;
-use crate::events::Recorder;
-use crate::ipam::{self, IpamController, IpamParts};
-use crate::labels::{LabelController, LabelOptions};
-use crate::left_alone;
-use crate::lifecycle::{LifecycleController, LifecycleOptions};
-use crate::line_up::LineUp;
-use crate::news;
-use crate::node::{NodeController, NodeOptions};
+use crate::clouds::accounts::{Keeper, KeeperParts};
+use crate::clouds::owners::Owners;
+use crate::clouds::referee::Referee;
+use crate::clouds::unowned_report;
+use crate::kube::clients::INFORMERS;
+use crate::kube::election::Fence;
+use crate::kube::events::Recorder;
+use crate::kube::write::{CertificateWriter, NodeWriter, ServiceWriter};
+use crate::loops::certificates::{CertificateController, CertificateParts};
+use crate::loops::chores::{ChoresController, ChoresParts};
+use crate::loops::ipam::{self, IpamController, IpamParts};
+use crate::loops::labels::{LabelController, LabelOptions};
+use crate::loops::lifecycle::{LifecycleController, LifecycleOptions};
+use crate::loops::news;
+use crate::loops::node::{NodeController, NodeOptions};
+use crate::loops::owner_annotation::Shown;
+use crate::loops::routes::{self, RouteController, RouteOptions, RouteParts};
+use crate::loops::service::{ServiceController, ServiceOptions, ServiceParts};
+use crate::loops::trouble;
+use crate::manager::active_config::LineUp;
 use crate::options::{
     CERTIFICATES, CHORES, CLOUD_NODE, CLOUD_NODE_LIFECYCLE, ControllerOptions, KnownController,
     LABEL_SYNC, NODE_IPAM, ROUTES, SERVICE, ShowOwners,
 };
-use crate::owners::Owners;
-use crate::referee::Referee;
-use crate::routes::{self, RouteController, RouteOptions, RouteParts};
-use crate::service::{ServiceController, ServiceOptions, ServiceParts};
-use crate::shown::Shown;
 use crate::stop::{Stop, StopHandle};
-use crate::trouble;
-use crate::write::{CertificateWriter, NodeWriter, ServiceWriter};
 
 /// The pause between two tries to sign a controller in after a change of configuration: each makes several requests.
 const SIGN_IN_PAUSE: Duration = Duration::from_secs(5);
@@ -99,7 +99,7 @@ impl Shift<'_> {
         let nodes = self.work.nodes.clone();
         tasks.spawn(owners.clone().keep_settling(nodes, stop.clone()));
         let (nodes, metrics) = (self.work.nodes.clone(), self.work.manager.metrics.clone());
-        let reporting = left_alone::report(self.referee.clone(), nodes, metrics, stop.clone());
+        let reporting = unowned_report::report(self.referee.clone(), nodes, metrics, stop.clone());
         tasks.spawn(reporting);
         self.tell_troubles(&mut tasks, stop);
         let mut recorders = self.tell_news(&mut tasks, stop);

@@ -18,23 +18,23 @@ use tracing::{info, warn};
 use super::placement::Place;
 use super::shift::{Running, Shift};
 use super::{Manager, ManagerError};
-use crate::clients::{HEALTH_PATIENCE, INFORMERS, wait_until_healthy};
-use crate::election::Fence;
-use crate::endpoints::Slices;
-use crate::events::{EventType, Recorder, lease_reference};
-use crate::lifecycle::Guards;
-use crate::line_up::{LineUps, Notice};
-use crate::machines::Machines;
-use crate::nodes::Nodes;
+use crate::clouds::machines::Machines;
+use crate::clouds::per_cloud::PerCloud;
+use crate::clouds::referee::Referee;
+use crate::keyed_mutex::Turns;
+use crate::kube::clients::{HEALTH_PATIENCE, INFORMERS, wait_until_healthy};
+use crate::kube::csr_store::CertificateRequests;
+use crate::kube::election::Fence;
+use crate::kube::endpoints::Slices;
+use crate::kube::events::{EventType, Recorder, lease_reference};
+use crate::kube::nodes::Nodes;
+use crate::kube::services::Services;
+use crate::kube::store::{Store, Stored};
+use crate::loops::lifecycle::Guards;
+use crate::manager::active_config::{LineUps, Notice};
 use crate::options::{CERTIFICATES, CONTROLLERS, SERVICE};
-use crate::per_cloud::PerCloud;
-use crate::referee::Referee;
-use crate::requests::CertificateRequests;
-use crate::services::Services;
 use crate::serving::Health;
 use crate::stop::Stop;
-use crate::store::{Store, Stored};
-use crate::turns::Turns;
 
 /// How long the next shift waits for the one before. Whatever is still under way then belongs to a cloud that does not
 /// answer; it goes on alone, and no other cloud waits for it.

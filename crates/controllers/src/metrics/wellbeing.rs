@@ -5,7 +5,7 @@ use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetri
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
 
-use crate::wellbeing::{Condition, Wellbeing};
+use crate::clouds::cloud_health::{Condition, Wellbeing};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct CloudLabels {

@@ -10,7 +10,7 @@ use bowline_core::owner_annotation::Showing;
 
 use super::Values;
 use super::controllers::ControllerSet;
-use crate::election::LeaseName;
+use crate::kube::election::LeaseName;
 
 /// Everything the manager can be told on its command line.
 #[derive(Clone, Debug, PartialEq)]

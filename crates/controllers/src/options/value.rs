@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use super::gates;
-use crate::election::LeaseName;
+use crate::kube::election::LeaseName;
 use bowline_core::{NamespaceRule, format_duration, parse_duration, quote};
 
 /// What a flag takes.

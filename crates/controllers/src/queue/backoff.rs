@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::KEYS_LIMIT;
-use crate::recent::Recent;
+use crate::lru::Recent;
 
 /// A token bucket that never refuses: it says how long to wait for one's turn.
 #[derive(Clone, Debug)]

@@ -13,7 +13,7 @@ use std::fmt;
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::wellbeing::Condition;
+use crate::clouds::cloud_health::Condition;
 
 /// Everybody may ask; why something is wrong is told to those who may ask about it alone.
 const WITHHELD: &str = "reason withheld";

@@ -16,9 +16,9 @@ use tokio::time::Instant;
 
 use super::identity::{Claim, User};
 use super::options::{AuthenticationOptions, AuthorizationOptions};
+use crate::lru::Recent;
 use crate::metrics::{DelegatedMetrics, Metrics};
 use crate::queue::Bucket;
-use crate::recent::Recent;
 
 /// How long one call may take.
 const CALL_LIMIT: Duration = Duration::from_secs(10);

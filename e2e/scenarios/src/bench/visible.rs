@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use bowline_controllers::service::{Asked, PreviewParts, preview};
+use bowline_controllers::{Asked, PreviewParts, preview};
 use bowline_controllers::{explain_node, explain_service};
 use bowline_core::ServiceKey;
 

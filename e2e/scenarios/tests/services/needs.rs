@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use bowline_controllers::service::{Asked, PreviewParts, preview};
+use bowline_controllers::{Asked, PreviewParts, preview};
 use bowline_core::{Cloud, Need, Needs};
 use bowline_scenarios::objects::service;
 use bowline_scenarios::{Bench, LEASE, refuse, scenario};

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bowline_controllers::manager::{CloudRules, DefaultCloud};
-use bowline_controllers::service::{Asked, PreviewParts, preview};
+use bowline_controllers::{Asked, PreviewParts, preview};
 use bowline_core::{Cloud, CloudName, NODE_UNREADABLE, Previews, READY_CONDITION};
 use bowline_scenarios::cloud::runs;
 use bowline_scenarios::{Bench, LEASE, Setup, is_real, only_in_memory, scenario};

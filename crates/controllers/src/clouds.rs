@@ -1,0 +1,11 @@
+//! What stands between controllers and clouds: which cloud has a node, how instances are asked for, and how each cloud
+//! and its account are.
+
+pub mod accounts;
+pub(crate) mod cloud_health;
+pub(crate) mod lookups;
+pub(crate) mod machines;
+pub(crate) mod owners;
+pub(crate) mod per_cloud;
+pub(crate) mod referee;
+pub(crate) mod unowned_report;

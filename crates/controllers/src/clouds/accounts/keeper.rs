@@ -1,0 +1,209 @@
+//! Looks at one cloud's account until it is proven, and tells people how it stands.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bowline_core::{AccountProof, AccountState, Cloud, Node, ProvenBy};
+use bowline_http::Random;
+use tokio::time::Instant;
+use tracing::{info, warn};
+
+use super::{AccountKey, Accounts, look};
+use crate::clouds::cloud_health::Wellbeing;
+use crate::clouds::lookups::Lookups;
+use crate::clouds::referee::Referee;
+use crate::kube::events::{EventType, Recorder, lease_reference};
+use crate::kube::nodes::Nodes;
+use crate::stop::Stop;
+
+/// How often it is seen to that the credentials are still the same. Nothing is called for that.
+const TICK: Duration = Duration::from_secs(1);
+/// How often an account that is not proven is looked at: one flight.
+const LOOK_EVERY: Duration = Duration::from_secs(15);
+/// What a keeper works with.
+pub(crate) struct KeeperParts {
+    pub(crate) cloud: Arc<dyn Cloud>,
+    /// How its machines are asked for; none if it knows none.
+    pub(crate) lookups: Option<Lookups>,
+    pub(crate) referee: Referee,
+    pub(crate) nodes: Nodes,
+    pub(crate) accounts: Accounts,
+    pub(crate) wellbeing: Wellbeing,
+    pub(crate) recorder: Recorder,
+    pub(crate) random: Random,
+    /// Namespace and name of the lease, where events are shown.
+    pub(crate) lease: (String, String),
+}
+
+/// Keeps one cloud's account.
+pub(crate) struct Keeper {
+    parts: KeeperParts,
+    /// When it was last looked at, with which credentials.
+    looked: Option<(AccountKey, Instant)>,
+    /// What was told last, and about which credentials.
+    told: Option<(AccountKey, AccountState)>,
+}
+
+impl Keeper {
+    pub(crate) fn new(parts: KeeperParts) -> Self {
+        Self {
+            parts,
+            looked: None,
+            told: None,
+        }
+    }
+
+    /// Works until `stop`.
+    pub(crate) async fn run(mut self, stop: Stop) {
+        if stop.unless_given(self.parts.nodes.synced()).await.is_none() {
+            return;
+        }
+        while let Some(key) = AccountKey::of(&self.parts.cloud) {
+            if stop.unless_given(self.review(key)).await.is_none() {
+                break;
+            }
+            self.publish(key);
+            if stop.unless_given(tokio::time::sleep(TICK)).await.is_none() {
+                break;
+            }
+        }
+        self.parts.accounts.hide(self.parts.cloud.name());
+    }
+
+    async fn review(&mut self, key: AccountKey) {
+        if self.with(key, |proof| proof.proven_by().is_some()) {
+            return;
+        }
+        if let Some(by) = self.vouched(key) {
+            self.with(key, |proof| proof.believe(by));
+            return;
+        }
+        let nodes = self.with_ids();
+        let ids = nodes.iter().filter_map(|it| it.provider_id.as_deref());
+        let ids: Vec<&str> = ids.collect();
+        self.with(key, |proof| proof.consider_origin(&ids));
+        let is_due = self
+            .looked
+            .is_none_or(|(then, at)| then != key || at.elapsed() >= LOOK_EVERY);
+        if is_due && !self.with(key, |proof| proof.proven_by().is_some()) {
+            self.looked = Some((key, Instant::now()));
+            self.look(key, &nodes).await;
+        }
+    }
+
+    /// Whether its fingerprint is known, and by whom.
+    fn vouched(&self, key: AccountKey) -> Option<ProvenBy> {
+        let name = self.parts.cloud.name();
+        let last = self.parts.accounts.notes().get(name.as_str());
+        let confirmed = self.parts.referee.rules().account_of(name);
+        if confirmed.is_some_and(|it| key.is_like(it)) {
+            Some(ProvenBy::Operator)
+        } else {
+            let is_same = last.is_some_and(|it| key.is_like(&it));
+            is_same.then_some(ProvenBy::Fingerprint)
+        }
+    }
+
+    fn with_ids(&self) -> Vec<Arc<Node>> {
+        let KeeperParts {
+            cloud,
+            referee,
+            nodes,
+            ..
+        } = &self.parts;
+        look::with_ids(cloud, referee, nodes.all())
+    }
+
+    async fn look(&self, key: AccountKey, nodes: &[Arc<Node>]) {
+        let KeeperParts {
+            cloud,
+            lookups,
+            accounts,
+            ..
+        } = &self.parts;
+        accounts.look(cloud, key, lookups.as_ref(), nodes).await;
+    }
+
+    /// Tells how it stands: once, by an event, and by metric and `/readyz` for as long as it lasts.
+    fn publish(&mut self, key: AccountKey) {
+        let (state, by, is_wanted, contradiction) = self.with(key, |proof| {
+            let contradiction = proof.contradiction();
+            let (state, by) = (proof.state(), proof.proven_by());
+            (state, by, proof.is_wanted(), contradiction)
+        });
+        let KeeperParts {
+            cloud,
+            accounts,
+            wellbeing,
+            ..
+        } = &self.parts;
+        let name = cloud.name();
+        accounts.show(name, state);
+        let is_contradicted = state == AccountState::Contradicted;
+        let lost = format!("its account does not know {contradiction}");
+        wellbeing.note_account(cloud, is_contradicted.then_some(lost));
+        if let Some(by) = by {
+            self.remember(key, by);
+        }
+        let is_news = self.told != Some((key, state));
+        let told_before = self.told.is_some();
+        match state {
+            _ if !is_news => return,
+            AccountState::Unproven if !is_wanted => return,
+            AccountState::Unproven => self.tell_unproven(key),
+            AccountState::Contradicted => self.tell_contradicted(key, &contradiction),
+            AccountState::Proven => {
+                let by = by.map_or_else(String::new, |by| format!(": {by}"));
+                info!(cloud = %name, "the account is proven{by}");
+                if told_before {
+                    let text = format!("Account of cloud {name} is proven{by}");
+                    self.tell(EventType::Normal, "AccountProven", text);
+                }
+            }
+        }
+        self.told = Some((key, state));
+    }
+
+    /// Keeps the fingerprint of an account that is proven, for the next process.
+    fn remember(&self, key: AccountKey, by: ProvenBy) {
+        let (notes, name) = (self.parts.accounts.notes(), self.parts.cloud.name());
+        let is_kept = |last: String| key.is_like(&last);
+        if by != ProvenBy::Fingerprint && !notes.get(name.as_str()).is_some_and(is_kept) {
+            notes.set(name.as_str(), key.fingerprint(&self.parts.random));
+        }
+    }
+
+    fn tell_unproven(&self, key: AccountKey) {
+        let name = self.parts.cloud.name();
+        let text = format!(
+            "Nothing proves yet that the credentials of cloud {name} see the account of this cluster. Until then no node \
+             is deleted because its instance is not found, and a Service whose load balancer is not found keeps what it \
+             has. If the credentials are right, set account: {} for the cloud (--account-fingerprint without --config)",
+            key.fingerprint(&self.parts.random)
+        );
+        warn!(cloud = %name, "{text}");
+        self.tell(EventType::Warning, "AccountUnproven", text);
+    }
+
+    fn tell_contradicted(&self, key: AccountKey, contradiction: &str) {
+        let name = self.parts.cloud.name();
+        let text = format!(
+            "The credentials of cloud {name} seem to be of another account, project or zone: it does not know \
+             {contradiction}. Nothing is created or deleted there, and no node is initialised. Correct the credentials, \
+             or if they are right, set account: {} for the cloud (--account-fingerprint without --config)",
+            key.fingerprint(&self.parts.random)
+        );
+        warn!(cloud = %name, "{text}");
+        self.tell(EventType::Warning, "AccountContradicted", text);
+    }
+
+    fn tell(&self, kind: EventType, reason: &'static str, text: String) {
+        let (namespace, name) = &self.parts.lease;
+        let lease = lease_reference(namespace, name, None, None);
+        self.parts.recorder.event(&lease, kind, reason, text);
+    }
+
+    fn with<T>(&self, key: AccountKey, work: impl FnOnce(&mut AccountProof) -> T) -> T {
+        self.parts.accounts.with(key, work)
+    }
+}

@@ -1,0 +1,84 @@
+//! One look at the account of a cloud: whether it has the machines of the cluster's nodes.
+
+use std::sync::Arc;
+
+use bowline_core::{AccountState, Belonging, Cloud, Known, Looked, Lookup, Node, ProvenBy, Ready};
+
+use super::{AccountKey, Accounts, its_id};
+use crate::clouds::lookups::Lookups;
+use crate::clouds::owners::Owners;
+use crate::clouds::referee::Referee;
+
+/// Machines that are asked for in one look, those of Ready nodes first. One that is found is enough, and the life cycle
+/// asks for those of the others anyway.
+const ASKED: usize = 32;
+
+/// The nodes of a cloud that have an id of it, Ready ones first.
+pub(super) fn with_ids(
+    cloud: &Arc<dyn Cloud>,
+    referee: &Referee,
+    nodes: impl IntoIterator<Item = Arc<Node>>,
+) -> Vec<Arc<Node>> {
+    let mut nodes: Vec<Arc<Node>> = nodes
+        .into_iter()
+        .filter(|it| its_id(cloud, it).is_some())
+        .filter(|it| referee.belonging(it, cloud.name()) == Belonging::Own)
+        .collect();
+    nodes.sort_by_key(|it| it.ready != Ready::True);
+    nodes
+}
+
+impl Accounts {
+    /// Asks for the machines of these nodes of a cloud, and takes note of what it says.
+    pub(super) async fn look(
+        &self,
+        cloud: &Arc<dyn Cloud>,
+        key: AccountKey,
+        lookups: Option<&Lookups>,
+        nodes: &[Arc<Node>],
+    ) {
+        let asked: Vec<Arc<Node>> = nodes.iter().take(ASKED).cloned().collect();
+        let answers = match lookups {
+            Some(lookups) => lookups.ask(asked).await,
+            None => Vec::new(),
+        };
+        if AccountKey::of(cloud) != Some(key) {
+            return;
+        }
+        let answers = answers.iter().map(known);
+        let answers = answers.chain(std::iter::repeat(Known::Unclear));
+        let looked = nodes.iter().zip(answers);
+        let looked: Vec<Looked<'_>> = looked
+            .map(|(node, machine)| Looked { node, machine })
+            .collect();
+        self.with(key, |proof| proof.look(&looked));
+    }
+
+    /// How an account stands, for who looks only once and knows nothing of earlier looks.
+    pub(crate) async fn look_once(
+        &self,
+        cloud: &Arc<dyn Cloud>,
+        owners: &Owners,
+        referee: &Referee,
+        nodes: &[Arc<Node>],
+    ) -> AccountState {
+        if let Some(key) = AccountKey::of(cloud) {
+            let confirmed = referee.rules().account_of(cloud.name());
+            if confirmed.is_some_and(|it| key.is_like(it)) {
+                self.with(key, |proof| proof.believe(ProvenBy::Operator));
+            } else {
+                let nodes = with_ids(cloud, referee, nodes.iter().cloned());
+                self.look(cloud, key, owners.of(cloud.name()), &nodes).await;
+            }
+        }
+        self.state(cloud)
+    }
+}
+
+fn known(answer: &Lookup) -> Known {
+    match answer {
+        Lookup::Found(_) => Known::Found,
+        Lookup::Gone(_) => Known::Missing,
+        Lookup::NotMine | Lookup::CannotTell(_) => Known::Unclear,
+    }
+}

@@ -1,0 +1,429 @@
+//! Questions about machines, asked together.
+//!
+//! Many nodes want to know about their machines at the same time; a cloud with a list call can
+//! answer them all with one. Questions that arrive within a short window, or while an earlier
+//! flight is still out, travel together, one flight of each kind at a time for each cloud. The two kinds, what
+//! a machine is and whether it is there, never share a flight: a cloud may answer them in different ways, and
+//! a machine that does not describe itself must not hold up those that are looked after. Where machines answer
+//! for themselves every question is a flight of its own: one that does not answer holds up nobody else.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bowline_core::{Cloud, CloudError, CloudErrorKind, Lookup, Node};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinSet;
+use tracing::debug;
+
+use crate::clouds::accounts::{AccountKey, Accounts};
+use crate::clouds::cloud_health::{Purpose, Wellbeing, answers_apart};
+use crate::kube::election::{Fence, Fenced};
+use crate::stop::Stop;
+
+/// How long the first question waits for company. A person does not notice it; a cluster whose
+/// nodes all come up at once fits into it.
+const WINDOW: Duration = Duration::from_millis(20);
+/// Nodes in one flight: above the largest supported cluster (5,000 nodes), so that one list
+/// answers everybody.
+const FLIGHT_LIMIT: usize = 8192;
+/// Questions that may wait for the next flight; further callers wait to ask.
+const QUEUE_LIMIT: usize = 8192;
+/// No flight takes longer. Each call inside has a shorter deadline of its own; this one is for a
+/// provider that forgot it.
+const FLIGHT_DEADLINE: Duration = Duration::from_secs(120);
+
+/// What is asked about machines.
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    /// All that is known about them.
+    Metadata,
+    /// Whether they exist and run.
+    Presence,
+}
+
+struct Question {
+    nodes: Vec<Arc<Node>>,
+    reply: oneshot::Sender<Vec<Lookup>>,
+}
+
+/// Asks one cloud about machines. Clones share its flights.
+#[derive(Clone)]
+pub struct Lookups {
+    desk: Desk,
+    metadata: mpsc::Sender<Question>,
+    presence: mpsc::Sender<Question>,
+}
+
+/// Where questions to one cloud are asked.
+#[derive(Clone)]
+struct Desk {
+    cloud: Arc<dyn Cloud>,
+    fence: Fence,
+    wellbeing: Wellbeing,
+    accounts: Accounts,
+}
+
+impl Lookups {
+    /// Starts the flights to one cloud. They end with `stop`, or when nobody can ask any more.
+    pub fn start(cloud: Arc<dyn Cloud>, fence: Fence, stop: &Stop) -> Self {
+        let (wellbeing, accounts) = (Wellbeing::default(), Accounts::default());
+        Self::noting(wellbeing, accounts, cloud, fence, stop)
+    }
+
+    /// The same, noting there how the cloud is, and what is seen of its account.
+    pub fn noting(
+        wellbeing: Wellbeing,
+        accounts: Accounts,
+        cloud: Arc<dyn Cloud>,
+        fence: Fence,
+        stop: &Stop,
+    ) -> Self {
+        let apart = answers_apart(&cloud);
+        let desk = Desk {
+            cloud,
+            fence,
+            wellbeing,
+            accounts,
+        };
+        let flights = |kind| {
+            let (questions, waiting) = mpsc::channel(QUEUE_LIMIT);
+            let (desk, stop) = (desk.clone(), stop.clone());
+            if apart {
+                tokio::spawn(fly_apart(kind, desk, waiting, stop));
+            } else {
+                tokio::spawn(fly(kind, desk, waiting, stop));
+            }
+            questions
+        };
+        Self {
+            metadata: flights(Kind::Metadata),
+            presence: flights(Kind::Presence),
+            desk,
+        }
+    }
+
+    /// The cloud that is asked.
+    pub fn cloud(&self) -> &Arc<dyn Cloud> {
+        &self.desk.cloud
+    }
+
+    /// What is known about the machines: one answer for each node, in the same order.
+    pub async fn ask(&self, nodes: Vec<Arc<Node>>) -> Vec<Lookup> {
+        Self::question(&self.metadata, nodes).await
+    }
+
+    /// Whether the machines exist and run: one answer for each node, in the same order.
+    pub async fn ask_presence(&self, nodes: Vec<Arc<Node>>) -> Vec<Lookup> {
+        Self::question(&self.presence, nodes).await
+    }
+
+    /// The same beside everything that is asked meanwhile: about machines that could not be told about before, so that
+    /// nobody else waits for them.
+    pub async fn ask_presence_beside(&self, nodes: Vec<Arc<Node>>) -> Vec<Lookup> {
+        if nodes.is_empty() {
+            return Vec::new();
+        }
+        self.desk.answers(Kind::Presence, &nodes).await
+    }
+
+    async fn question(questions: &mpsc::Sender<Question>, nodes: Vec<Arc<Node>>) -> Vec<Lookup> {
+        let count = nodes.len();
+        if count == 0 {
+            return Vec::new();
+        }
+        let (reply, answer) = oneshot::channel();
+        if questions.send(Question { nodes, reply }).await.is_err() {
+            return (0..count).map(|_| stopped()).collect();
+        }
+        answer
+            .await
+            .unwrap_or_else(|_| (0..count).map(|_| stopped()).collect())
+    }
+
+    /// The cloud's check read; without a valid lease it is not made.
+    pub async fn canary(&self) -> Result<(), CloudError> {
+        let desk = &self.desk;
+        let Some(instances) = desk.cloud.instances() else {
+            return Ok(());
+        };
+        let check = async { tokio::time::timeout(FLIGHT_DEADLINE, instances.canary()).await };
+        let checked = desk.fence.during(check).await.map_err(not_asked)?;
+        let checked = checked.unwrap_or_else(|_| {
+            let text = format!("the check read of {} takes too long", desk.cloud.name());
+            Err(CloudError::new(CloudErrorKind::Unavailable, text))
+        });
+        desk.note(checked.as_ref().err());
+        checked
+    }
+
+    /// The answer for one node.
+    pub async fn ask_one(&self, node: Arc<Node>) -> Lookup {
+        self.ask(vec![node]).await.pop().unwrap_or_else(stopped)
+    }
+}
+
+/// Lets each question travel by itself, to a cloud whose machines answer for themselves.
+async fn fly_apart(kind: Kind, desk: Desk, mut waiting: mpsc::Receiver<Question>, stop: Stop) {
+    let mut flights = JoinSet::new();
+    while let Some(Some(Question { nodes, reply })) = stop.unless_given(waiting.recv()).await {
+        while flights.try_join_next().is_some() {}
+        if flights.len() >= QUEUE_LIMIT {
+            flights.join_next().await;
+        }
+        let (desk, stop) = (desk.clone(), stop.clone());
+        flights.spawn(async move {
+            let flight = desk.look(kind, &nodes);
+            if let Some(answers) = stop.unless_given(flight).await {
+                // Whoever asked may have given up; then nobody reads the answer.
+                let _ = reply.send(answers);
+            }
+        });
+    }
+}
+
+async fn fly(kind: Kind, desk: Desk, mut waiting: mpsc::Receiver<Question>, stop: Stop) {
+    loop {
+        let Some(Some(first)) = stop.unless_given(waiting.recv()).await else {
+            return;
+        };
+        tokio::time::sleep(WINDOW).await;
+        let mut size = first.nodes.len();
+        let mut questions = vec![first];
+        while size < FLIGHT_LIMIT
+            && let Ok(next) = waiting.try_recv()
+        {
+            size += next.nodes.len();
+            questions.push(next);
+        }
+        debug!(cloud = %desk.cloud.name(), nodes = size, questions = questions.len(), ?kind, "looking up machines");
+        let nodes: Vec<Arc<Node>> = questions.iter().flat_map(|q| q.nodes.clone()).collect();
+        let Some(answers) = stop.unless_given(desk.look(kind, &nodes)).await else {
+            return;
+        };
+        let mut answers = answers.into_iter();
+        for Question { nodes, reply } in questions {
+            // Whoever asked may have given up; then nobody reads the answer.
+            let _ = reply.send(answers.by_ref().take(nodes.len()).collect());
+        }
+    }
+}
+
+impl Desk {
+    /// What the cloud answers, which tells how it is.
+    async fn look(&self, kind: Kind, nodes: &[Arc<Node>]) -> Vec<Lookup> {
+        let answers = self.answers(kind, nodes).await;
+        // Trouble with one machine is not the cloud's.
+        if !answers_apart(&self.cloud) {
+            let trouble = answers.iter().map(|it| match it {
+                Lookup::CannotTell(error) => Some(error),
+                _ => None,
+            });
+            let trouble: Option<Vec<&CloudError>> = trouble.collect();
+            self.note(trouble.and_then(|all| all.first().copied()));
+        }
+        answers
+    }
+
+    async fn answers(&self, kind: Kind, nodes: &[Arc<Node>]) -> Vec<Lookup> {
+        let all = |make: &dyn Fn() -> Lookup| (0..nodes.len()).map(|_| make()).collect::<Vec<_>>();
+        let Some(instances) = self.cloud.instances() else {
+            return all(&|| Lookup::NotMine);
+        };
+        let flight = async {
+            let answers = match kind {
+                Kind::Metadata => instances.lookup(nodes),
+                Kind::Presence => instances.presence(nodes),
+            };
+            tokio::time::timeout(FLIGHT_DEADLINE, answers).await
+        };
+        let name = self.cloud.name();
+        let account = AccountKey::of(&self.cloud);
+        let answers = match self.fence.during(flight).await {
+            Err(fenced) => return all(&|| Lookup::CannotTell(not_asked(fenced.clone()))),
+            Ok(Err(_)) => {
+                let text = format!("looking up machines in {name} takes too long");
+                all(&|| Lookup::CannotTell(CloudError::new(CloudErrorKind::Unavailable, &*text)))
+            }
+            Ok(Ok(mut answers)) => {
+                // A provider that answers too little has not answered about the rest.
+                while answers.len() < nodes.len() {
+                    let text = format!("{name} gave no answer about this node");
+                    answers.push(Lookup::CannotTell(CloudError::new(
+                        CloudErrorKind::Unknown,
+                        text,
+                    )));
+                }
+                answers
+            }
+        };
+        self.accounts.saw(&self.cloud, account, nodes, &answers);
+        answers
+    }
+
+    fn note(&self, trouble: Option<&CloudError>) {
+        self.wellbeing.note(&self.cloud, Purpose::Machines, trouble);
+    }
+}
+
+fn not_asked(fenced: Fenced) -> CloudError {
+    CloudError::new(CloudErrorKind::Unavailable, "no cloud is asked").caused_by(fenced)
+}
+
+fn stopped() -> Lookup {
+    let error = CloudError::new(CloudErrorKind::Unavailable, "the manager is stopping");
+    Lookup::CannotTell(error)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use bowline_core::{BoxFuture, Claim, CloudName, Instances};
+    use bowline_http::Clock;
+
+    use super::*;
+    use crate::kube::objects::NodeObject;
+    use crate::stop::stop_signal;
+
+    /// Counts its calls: those for metadata and check reads, and those for presence.
+    struct Counting(CloudName, AtomicUsize, AtomicUsize);
+
+    impl Counting {
+        fn new() -> Arc<Self> {
+            let name = CloudName::parse("demo").unwrap();
+            Arc::new(Self(name, AtomicUsize::new(0), AtomicUsize::new(0)))
+        }
+    }
+
+    impl Cloud for Counting {
+        fn name(&self) -> &CloudName {
+            &self.0
+        }
+
+        fn provider(&self) -> &'static str {
+            "demo"
+        }
+
+        fn claim(&self, _: &Node) -> Claim {
+            Claim::Mine
+        }
+
+        fn instances(&self) -> Option<&dyn Instances> {
+            Some(self)
+        }
+    }
+
+    impl Instances for Counting {
+        fn lookup<'a>(&'a self, nodes: &'a [Arc<Node>]) -> BoxFuture<'a, Vec<Lookup>> {
+            self.1.fetch_add(1, Ordering::Relaxed);
+            Box::pin(async { nodes.iter().map(|_| Lookup::NotMine).collect() })
+        }
+
+        fn presence<'a>(&'a self, nodes: &'a [Arc<Node>]) -> BoxFuture<'a, Vec<Lookup>> {
+            self.2.fetch_add(1, Ordering::Relaxed);
+            Box::pin(async { nodes.iter().map(|_| stopped()).collect() })
+        }
+
+        fn canary(&self) -> BoxFuture<'_, Result<(), CloudError>> {
+            self.1.fetch_add(1, Ordering::Relaxed);
+            Box::pin(async { Ok(()) })
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn no_cloud_is_called_without_a_valid_lease() {
+        let date = "2026-01-01T00:00:00Z".parse().unwrap();
+        let second = Duration::from_secs(1);
+        let shut = Fence::closed("l".into(), second, second, Clock::simulated(date));
+        for (fence, calls) in [(shut, 0), (Fence::open(), 2)] {
+            let cloud = Counting::new();
+            let (_handle, stop) = stop_signal();
+            let lookups = Lookups::start(cloud.clone(), fence, &stop);
+            let node = Node::from(NodeObject::default());
+            let answer = lookups.ask_one(Arc::new(node)).await;
+            assert_eq!(matches!(answer, Lookup::CannotTell(_)), calls == 0);
+            assert_eq!(lookups.canary().await.is_err(), calls == 0);
+            assert_eq!(cloud.1.load(Ordering::Relaxed), calls);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn questions_of_two_kinds_are_two_flights_and_those_of_one_kind_one() {
+        let cloud = Counting::new();
+        let (_handle, stop) = stop_signal();
+        let lookups = Lookups::start(cloud.clone(), Fence::open(), &stop);
+        let node = Arc::new(Node::from(NodeObject::default()));
+        let (first, second, third) = tokio::join!(
+            lookups.ask(vec![node.clone()]),
+            lookups.ask_presence(vec![node.clone(), node.clone()]),
+            lookups.ask(vec![node.clone()]),
+        );
+        assert!(matches!(first[..], [Lookup::NotMine]));
+        assert!(matches!(
+            second[..],
+            [Lookup::CannotTell(_), Lookup::CannotTell(_)]
+        ));
+        assert!(matches!(third[..], [Lookup::NotMine]));
+        let counted = [&cloud.1, &cloud.2].map(|it| it.load(Ordering::Relaxed));
+        assert_eq!(counted, [1, 1]);
+    }
+
+    /// Its machines answer for themselves, and that of one node never does.
+    struct Apart(CloudName);
+
+    impl Cloud for Apart {
+        fn name(&self) -> &CloudName {
+            &self.0
+        }
+
+        fn provider(&self) -> &'static str {
+            "demo"
+        }
+
+        fn claim(&self, _: &Node) -> Claim {
+            Claim::Mine
+        }
+
+        fn instances(&self) -> Option<&dyn Instances> {
+            Some(self)
+        }
+    }
+
+    impl Instances for Apart {
+        fn lookup<'a>(&'a self, nodes: &'a [Arc<Node>]) -> BoxFuture<'a, Vec<Lookup>> {
+            Box::pin(async {
+                if nodes.iter().any(|node| node.name == "dead") {
+                    std::future::pending::<()>().await;
+                }
+                nodes.iter().map(|_| Lookup::NotMine).collect()
+            })
+        }
+
+        fn answers_apart(&self) -> bool {
+            true
+        }
+
+        fn canary(&self) -> BoxFuture<'_, Result<(), CloudError>> {
+            Box::pin(async { Ok(()) })
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_machine_that_never_answers_holds_up_no_other_question() {
+        let cloud = Arc::new(Apart(CloudName::parse("demo").unwrap()));
+        let (_handle, stop) = stop_signal();
+        let lookups = Lookups::start(cloud, Fence::open(), &stop);
+        let mut dead = Node::from(NodeObject::default());
+        dead.name = "dead".into();
+        let living = Arc::new(Node::from(NodeObject::default()));
+        let begun = tokio::time::Instant::now();
+        let (dead, soon) = tokio::join!(lookups.ask_one(Arc::new(dead)), async {
+            let answer = lookups.ask_one(living).await;
+            assert!(matches!(answer, Lookup::NotMine));
+            begun.elapsed()
+        });
+        assert!(soon < Duration::from_millis(10), "{soon:?}");
+        assert!(matches!(dead, Lookup::CannotTell(_)));
+        assert_eq!(begun.elapsed().as_secs(), FLIGHT_DEADLINE.as_secs());
+    }
+}

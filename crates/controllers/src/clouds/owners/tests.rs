@@ -1,0 +1,325 @@
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use bowline_core::{
+    BoxFuture, Claim, Cloud, CloudErrorKind, Evidence, Instance, Instances, Marks, Power,
+    ProviderId, Selector, Taint, UNINITIALIZED_TAINT,
+};
+
+use super::*;
+use crate::clouds::referee::CloudRules;
+use crate::kube::election::Fence;
+use crate::kube::objects::NodeObject;
+use crate::stop::stop_signal;
+
+/// What an account says about every machine.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Says {
+    Has,
+    Gone,
+    Silent,
+    Nothing,
+}
+
+/// An account of a cloud whose provider ids do not tell accounts apart.
+struct Account {
+    name: CloudName,
+    says: Says,
+    disclaims: bool,
+    questions: AtomicUsize,
+}
+
+impl Cloud for Account {
+    fn name(&self) -> &CloudName {
+        &self.name
+    }
+
+    fn provider(&self) -> &'static str {
+        "demo"
+    }
+
+    fn claim(&self, _: &Node) -> Claim {
+        Claim::Mine
+    }
+
+    fn disclaims(&self, _: &Node) -> bool {
+        self.disclaims
+    }
+
+    fn instances(&self) -> Option<&dyn Instances> {
+        Some(self)
+    }
+}
+
+impl Instances for Account {
+    fn lookup<'a>(&'a self, nodes: &'a [Arc<Node>]) -> BoxFuture<'a, Vec<Lookup>> {
+        self.questions.fetch_add(1, Ordering::Relaxed);
+        if self.says == Says::Nothing {
+            return Box::pin(std::future::pending());
+        }
+        let answer = |_| match self.says {
+            Says::Has => Lookup::Found(Box::new(Instance {
+                provider_id: ProviderId::parse("demo://1").ok(),
+                instance_type: String::new(),
+                zone: String::new(),
+                region: String::new(),
+                addresses: Vec::new(),
+                power: Power::On,
+                extra_labels: BTreeMap::new(),
+                marks: Marks::default(),
+            })),
+            Says::Gone => Lookup::Gone(Evidence {
+                text: "404".into(),
+                at: jiff::Timestamp::UNIX_EPOCH,
+            }),
+            Says::Silent | Says::Nothing => {
+                Lookup::CannotTell(CloudError::new(CloudErrorKind::Unavailable, "down"))
+            }
+        };
+        let answers = nodes.iter().map(answer).collect();
+        Box::pin(async move { answers })
+    }
+
+    fn canary(&self) -> BoxFuture<'_, Result<(), CloudError>> {
+        Box::pin(async { Ok(()) })
+    }
+}
+
+fn name(text: &str) -> CloudName {
+    CloudName::parse(text).unwrap()
+}
+
+fn account(cloud: &str, says: Says) -> Account {
+    Account {
+        name: name(cloud),
+        says,
+        disclaims: false,
+        questions: AtomicUsize::new(0),
+    }
+}
+
+/// An initialised node with an id that every account could have given.
+fn node(labels: &[(&str, &str)]) -> Arc<Node> {
+    let labels: BTreeMap<&str, &str> = labels.iter().copied().collect();
+    let object = serde_json::json!({
+        "metadata": {"name": "n1", "uid": "uid-1", "resourceVersion": "7", "labels": labels},
+        "spec": {"providerID": "demo://1"},
+    });
+    Arc::new(serde_json::from_value::<NodeObject>(object).unwrap().into())
+}
+
+fn owners(accounts: Vec<Account>, rules: CloudRules, stop: &Stop) -> Owners {
+    let clouds: Vec<Arc<dyn Cloud>> = accounts
+        .into_iter()
+        .map(|it| Arc::new(it) as Arc<dyn Cloud>)
+        .collect();
+    let referee = Referee::new(&clouds, Arc::new(rules));
+    let lookups = clouds
+        .into_iter()
+        .map(|cloud| Lookups::start(cloud, Fence::open(), stop));
+    Owners::new(lookups, referee)
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_only_account_that_has_the_machine_owns_a_node_that_several_claim() {
+    let (_handle, stop) = stop_signal();
+    let node = node(&[]);
+    for (a, b, wanted, left) in [
+        (Says::Has, Says::Gone, Some("a"), None),
+        (Says::Gone, Says::Has, Some("b"), None),
+        // Nobody: left alone. Both: left alone. One of them silent: it may be that one's.
+        (
+            Says::Gone,
+            Says::Gone,
+            None,
+            Some("left alone: no configured cloud has a machine for it"),
+        ),
+        (
+            Says::Has,
+            Says::Has,
+            None,
+            Some("left alone: claimed by several clouds (a, b)"),
+        ),
+        (
+            Says::Has,
+            Says::Silent,
+            None,
+            Some("not decided: b could not answer: down"),
+        ),
+    ] {
+        let owners = owners(
+            vec![account("a", a), account("b", b)],
+            CloudRules::default(),
+            &stop,
+        );
+        assert_eq!(owners.doubt(&node), None, "nobody has been asked");
+        let open = owners.settle_once(std::slice::from_ref(&node)).await;
+        let open: Vec<String> = open.iter().map(|(_, why)| why.to_string()).collect();
+        assert_eq!(open, Vec::from_iter(left));
+        let owning: Vec<&str> = (owners.all().iter())
+            .filter(|it| owners.owns(it, &node))
+            .map(|it| it.cloud().name().as_str())
+            .collect();
+        assert_eq!(owning, Vec::from_iter(wanted));
+        let found = owners.find_describer(&node).await;
+        let found = found.ok().map(|it| it.lookups.cloud().name().to_string());
+        assert_eq!(found.as_deref(), wanted);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_id_that_was_just_given_is_known_to_be_the_givers() {
+    let (_handle, stop) = stop_signal();
+    let after = node(&[]);
+    let taint = Taint::new(UNINITIALIZED_TAINT, "true", "NoSchedule");
+    let before = Arc::new(Node {
+        provider_id: None,
+        taints: vec![taint],
+        ..(*after).clone()
+    });
+    let accounts = vec![account("a", Says::Gone), account("b", Says::Has)];
+    let owners = owners(accounts, CloudRules::default(), &stop);
+    let found = owners.find_describer(&before).await;
+    assert_eq!(found.ok().unwrap().lookups.cloud().name(), &name("b"));
+    let owned = owners.doubt(&after).unwrap();
+    assert_eq!(
+        owned.to_string(),
+        "owned by b, the only cloud that has a machine for it"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn selectors_and_accounts_decide_without_any_question() {
+    let (_handle, stop) = stop_signal();
+    let rules = || CloudRules {
+        selectors: BTreeMap::from([(name("b"), Selector::parse("site=b").unwrap())]),
+        ..CloudRules::default()
+    };
+    let elsewhere = |cloud, says| Account {
+        disclaims: true,
+        ..account(cloud, says)
+    };
+    for (accounts, labels, wanted) in [
+        (
+            [account("a", Says::Has), account("b", Says::Gone)],
+            &[("site", "b")][..],
+            "b",
+        ),
+        (
+            [account("a", Says::Gone), account("b", Says::Has)],
+            &[],
+            "a",
+        ),
+        (
+            [account("a", Says::Gone), elsewhere("b", Says::Has)],
+            &[("site", "b")],
+            "a",
+        ),
+    ] {
+        let owners = owners(accounts.into(), rules(), &stop);
+        let node = node(labels);
+        owners.settle_once(std::slice::from_ref(&node)).await;
+        let owner = owners.all().iter().find(|it| owners.owns(it, &node));
+        assert_eq!(owner.unwrap().cloud().name().as_str(), wanted);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_found_out_is_not_asked_again() {
+    let (_handle, stop) = stop_signal();
+    let (a, b) = (
+        Arc::new(account("a", Says::Has)),
+        Arc::new(account("b", Says::Gone)),
+    );
+    let clouds = [a.clone() as Arc<dyn Cloud>, b.clone()];
+    let referee = Referee::new(&clouds, Arc::default());
+    let lookups = clouds.iter().cloned();
+    let lookups = lookups.map(|cloud| Lookups::start(cloud, Fence::open(), &stop));
+    let owners = Owners::new(lookups, referee.clone());
+    let nodes = [node(&[])];
+    for _ in 0..3 {
+        owners.settle_once(&nodes).await;
+    }
+    let asked = |it: &Account| it.questions.load(Ordering::Relaxed);
+    assert_eq!((asked(&a), asked(&b)), (1, 1));
+    // Another node of the same name is another node.
+    let mut other = Node::clone(&nodes[0]);
+    other.uid = "uid-2".into();
+    assert!(matches!(
+        referee.ownership(&other),
+        Some(Ownership::Contested(_))
+    ));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cloud_that_hangs_keeps_only_that_open_in_which_it_has_a_part() {
+    for (disclaims, wanted) in [(true, true), (false, false)] {
+        let (_handle, stop) = stop_signal();
+        let hanging = Account {
+            disclaims,
+            ..account("c", Says::Nothing)
+        };
+        let accounts = vec![account("a", Says::Gone), account("b", Says::Has), hanging];
+        let owners = owners(accounts, CloudRules::default(), &stop);
+        let nodes = [node(&[])];
+        // All of them are asked at the same time, and the last one is given up only after two minutes.
+        let round = owners.settle_once(&nodes);
+        let second = std::time::Duration::from_secs(1);
+        assert_eq!(tokio::time::timeout(second, round).await.is_ok(), wanted);
+        let b = &owners.all()[1];
+        assert_eq!(owners.owns(b, &nodes[0]), wanted);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_is_of_one_lane_if_only_one_cloud_is_to_be_asked() {
+    let (_handle, stop) = stop_signal();
+    let rules = CloudRules {
+        selectors: BTreeMap::from([(name("b"), Selector::parse("site=b").unwrap())]),
+        ..CloudRules::default()
+    };
+    let accounts = ["a", "b", "c"].map(|it| account(it, Says::Has));
+    let owners = owners(accounts.into(), rules, &stop);
+    let fresh = |labels: &[(&str, &str)]| {
+        let mut fresh = Node::clone(&node(labels));
+        fresh.provider_id = None;
+        fresh.taints = vec![bowline_core::Taint::new(
+            bowline_core::UNINITIALIZED_TAINT,
+            "true",
+            "NoSchedule",
+        )];
+        fresh
+    };
+    let sole = |node: &Node| owners.sole_describer(node).map(|it| it.to_string());
+    assert_eq!(sole(&fresh(&[("site", "b")])).as_deref(), Some("b"));
+    assert_eq!(sole(&node(&[("site", "b")])).as_deref(), Some("b"));
+    assert_eq!(sole(&fresh(&[])), None, "a or c");
+    assert_eq!(sole(&node(&[])), None, "a or c");
+    owners.referee.found_at(&node(&[]), &name("c"));
+    assert_eq!(sole(&node(&[])).as_deref(), Some("c"));
+}
+
+#[test]
+fn what_departed_clouds_had_is_remembered_however_much_is_found_out_after() {
+    let cloud = |name| -> Arc<dyn Cloud> { Arc::new(account(name, Says::Gone)) };
+    let (stays, leaves) = (cloud("stays"), cloud("leaves"));
+    let node = node(&[]);
+    let before = Referee::new(&[stays.clone(), leaves.clone()], Arc::default());
+    before.found_at(&node, leaves.name());
+    let (left, nodes) = ([stays.clone()], [node.clone()]);
+    let after = before.followed_by(
+        &left,
+        Arc::default(),
+        &BTreeMap::new(),
+        &nodes,
+        Machines::default(),
+    );
+    for number in 0..=crate::clouds::referee::REMEMBERED {
+        let other = Node {
+            uid: number.to_string(),
+            ..Node::clone(&node)
+        };
+        after.found_at(&other, stays.name());
+    }
+    let departed = Ownership::Nobody(Orphan::Departed(leaves.name().clone()));
+    assert_eq!(after.ownership(&node), Some(departed));
+}

@@ -1,0 +1,71 @@
+//! Reports nodes that nobody looks after: how many in a metric, which in the log.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bowline_core::{Node, Ownership};
+use tokio::time::timeout;
+use tracing::info;
+
+use crate::clouds::referee::Referee;
+use crate::kube::nodes::Nodes;
+use crate::metrics::Metrics;
+use crate::stop::Stop;
+
+/// How often it is looked at. Nobody waits for it, and it costs no call.
+const LOOK_EVERY: Duration = Duration::from_secs(60);
+/// Nodes that one line of the log names.
+const NAMED_LIMIT: usize = 20;
+
+/// Reports until `stop`, in line-ups of several clouds: where there is one, and was no other, nodes of others are no
+/// surprise.
+pub(crate) async fn report(referee: Referee, nodes: Nodes, metrics: Arc<Metrics>, stop: Stop) {
+    let is_alone = referee.clouds().len() < 2 && !referee.remembers();
+    if is_alone || stop.unless_given(nodes.synced()).await.is_none() {
+        return;
+    }
+    let mut told = BTreeMap::new();
+    let mut news = referee.news();
+    loop {
+        let all = left_alone(&referee, &nodes.all());
+        for why in Ownership::UNOWNED {
+            let names = all.get(why).map_or(0, Vec::len);
+            metrics.clouds.left_alone(why, names);
+        }
+        for (why, names) in all
+            .iter()
+            .filter(|(why, names)| told.get(*why) != Some(*names))
+        {
+            let (count, first) = (names.len(), names.iter().take(NAMED_LIMIT));
+            let first: Vec<&str> = first.map(String::as_str).collect();
+            info!(
+                why,
+                count,
+                "nodes that nobody looks after: {}",
+                first.join(", ")
+            );
+        }
+        told = all;
+        // Owners that were found out are counted at once.
+        let pause = timeout(LOOK_EVERY, news.changed());
+        if stop.unless_given(pause).await.is_none() {
+            return;
+        }
+    }
+}
+
+/// The names of nodes that have no owner, by why.
+fn left_alone(referee: &Referee, nodes: &[Arc<Node>]) -> BTreeMap<&'static str, Vec<String>> {
+    let mut all: BTreeMap<&'static str, Vec<String>> = BTreeMap::new();
+    for node in nodes.iter().filter(|it| !referee.is_to_be_asked(it)) {
+        let why = match referee.ownership(node) {
+            Some(ownership) => ownership.unowned(),
+            None => Some(Ownership::UNIDENTIFIED),
+        };
+        if let Some(why) = why {
+            all.entry(why).or_default().push(node.name.clone());
+        }
+    }
+    all
+}

@@ -1,0 +1,58 @@
+//! Reads that prove absence: the API server answers a list without a resource version from its storage, never from a
+//! cache that lags behind.
+
+use std::collections::BTreeMap;
+
+use kube::Api;
+use kube::api::ListParams;
+use kube::core::{DeserializeGuard, ObjectList};
+
+use crate::kube::store::Stored;
+
+/// Objects of one page: their metadata is small, and thousands of Nodes are a few pages.
+const PAGE: u32 = 500;
+
+/// What there is under one key.
+pub(crate) struct Sought<T: Stored> {
+    /// The object; none if there was none.
+    pub(crate) object: Option<DeserializeGuard<T::Object>>,
+    /// The version at which that was so.
+    pub(crate) version: String,
+}
+
+/// The object of that key. It is a list with a field selector, so that nobody needs the permission `get`.
+pub(crate) async fn find<T: Stored>(
+    api: &Api<DeserializeGuard<T::Object>>,
+    key: &T::Key,
+) -> kube::Result<Sought<T>> {
+    let params = ListParams {
+        field_selector: Some(T::selector(key)),
+        ..ListParams::default()
+    };
+    let found: ObjectList<DeserializeGuard<T::Object>> = api.list(&params).await?;
+    Ok(Sought {
+        object: found.items.into_iter().next(),
+        version: found.metadata.resource_version.unwrap_or_default(),
+    })
+}
+
+/// The uids of all objects of a kind, by key. What is not in it did not exist when it was asked for.
+pub(crate) async fn uids<T: Stored>(
+    client: &kube::Client,
+) -> kube::Result<BTreeMap<T::Key, String>> {
+    let api: Api<T::Object> = Api::all(client.clone());
+    let mut params = ListParams::default().limit(PAGE);
+    params.field_selector = T::fields();
+    let mut uids = BTreeMap::new();
+    loop {
+        let page = api.list_metadata(&params).await?;
+        for object in page.items {
+            let uid = object.metadata.uid.clone().unwrap_or_default();
+            uids.insert(T::key_in(&object.metadata), uid);
+        }
+        match page.metadata.continue_ {
+            Some(token) if !token.is_empty() => params = params.continue_token(&token),
+            _ => return Ok(uids),
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! All nodes of the cluster.
+
+use std::sync::Arc;
+
+use bowline_core::Node;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+use crate::kube::objects::NodeObject;
+use crate::kube::store::{Change, Store, Stored};
+
+/// The nodes as last seen, by name.
+pub type Nodes = Store<Node>;
+
+/// One change of one node.
+pub type NodeChange = Change<Node>;
+
+/// That very node as it was last seen: whoever asks a cloud about it waits, and nodes change meanwhile.
+pub(crate) fn latest(nodes: &Nodes, node: Arc<Node>) -> Arc<Node> {
+    let current = nodes.get(&node.name);
+    current.filter(|it| it.uid == node.uid).unwrap_or(node)
+}
+
+impl Stored for Node {
+    type Key = String;
+    type Object = NodeObject;
+    const PLURAL: &'static str = "nodes";
+
+    fn selector(name: &String) -> String {
+        format!("metadata.name={name}")
+    }
+
+    fn key_in(metadata: &ObjectMeta) -> String {
+        metadata.name.clone().unwrap_or_default()
+    }
+
+    fn key(&self) -> String {
+        self.name.clone()
+    }
+
+    fn uid(&self) -> &str {
+        &self.uid
+    }
+
+    fn resource_version(&self) -> &str {
+        &self.resource_version
+    }
+
+    fn at_version(mut self, version: &str) -> Self {
+        version.clone_into(&mut self.resource_version);
+        self
+    }
+}

@@ -1,0 +1,13 @@
+//! The control loops. Each gathers, decides (with functions of `bowline-core`), executes and publishes.
+
+pub mod certificates;
+pub mod chores;
+pub mod ipam;
+pub mod labels;
+pub mod lifecycle;
+pub(crate) mod news;
+pub mod node;
+pub(crate) mod owner_annotation;
+pub mod routes;
+pub mod service;
+pub(crate) mod trouble;

@@ -1,0 +1,363 @@
+//! Which cloud speaks for the node that asks, and what it says: asked with a valid lease only, and
+//! never without end.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bowline_core::ownership::{self, Recognition};
+use bowline_core::{
+    ApprovalRules, Cloud, CloudError, CloudErrorKind, CloudName, Finding, MachineAnswer, Names,
+    Node, Ownership, ServingCertificates,
+};
+use futures::future::join_all;
+use tokio::time::timeout;
+
+use crate::clouds::cloud_health::{Purpose, Wellbeing, answers_apart};
+use crate::clouds::referee::Referee;
+use crate::kube::election::Fence;
+
+/// No question takes longer. Each call inside has a shorter deadline of its own; this one is for a
+/// provider that forgot it.
+const CALL_DEADLINE: Duration = Duration::from_secs(120);
+
+/// The same for the ranges of Services, without which the other rules decide.
+const RANGES_DEADLINE: Duration = Duration::from_secs(10);
+
+/// The clouds that approve, among all that own nodes.
+#[derive(Clone)]
+pub(super) struct Clouds {
+    referee: Referee,
+    approving: Arc<[Arc<dyn Cloud>]>,
+    fence: Fence,
+    wellbeing: Wellbeing,
+}
+
+/// Who speaks for a node.
+enum Speakers<'a> {
+    /// This one, by what the Node carries.
+    Owner(&'a Arc<dyn Cloud>),
+    /// Whichever of these has its machine.
+    Among(Vec<&'a Arc<dyn Cloud>>),
+}
+
+impl Clouds {
+    /// Those that are switched on: all if the controller was asked for by name, else those that
+    /// are on by themselves.
+    pub(super) fn new(referee: &Referee, is_named: bool, fence: Fence) -> Self {
+        let is_on = |cloud: &&Arc<dyn Cloud>| {
+            let capability = cloud.serving_certificates();
+            capability.is_some_and(|it| is_named || it.is_default_on())
+        };
+        Self {
+            approving: referee.clouds().iter().filter(is_on).cloned().collect(),
+            referee: referee.clone(),
+            fence,
+            wellbeing: Wellbeing::default(),
+        }
+    }
+
+    /// The same, noting there how clouds are.
+    pub(super) fn noting(self, wellbeing: Wellbeing) -> Self {
+        Self { wellbeing, ..self }
+    }
+
+    /// Those that approve.
+    pub(super) fn names(&self) -> impl Iterator<Item = CloudName> {
+        self.approving.iter().map(|it| it.name().clone())
+    }
+
+    /// The rules that hold before anybody knows whose the node is.
+    pub(super) fn first_rules(&self) -> ApprovalRules {
+        match &*self.approving {
+            [only] => rules(only),
+            _ => ApprovalRules::default(),
+        }
+    }
+
+    /// Whether the node is of no cloud that approves, so that its requests are somebody else's matter.
+    pub(super) fn is_foreign(&self, node: Option<&Node>) -> bool {
+        matches!(self.speakers(node), Speakers::Among(clouds) if clouds.is_empty())
+    }
+
+    /// Who has a say about requests of that node that nobody has to be asked about; none if
+    /// several could.
+    pub(super) fn spokesman(&self, node: Option<&Node>) -> Option<&Arc<dyn Cloud>> {
+        match self.speakers(node) {
+            Speakers::Owner(cloud) => Some(cloud),
+            Speakers::Among(clouds) => match clouds.as_slice() {
+                [only] => Some(*only),
+                _ => None,
+            },
+        }
+    }
+
+    /// The cloud of the node of that name, and its answer.
+    pub(super) async fn ask(
+        &self,
+        name: &str,
+        node: Option<&Node>,
+    ) -> Result<(Arc<dyn Cloud>, MachineAnswer), Finding> {
+        match self.speakers(node) {
+            Speakers::Owner(cloud) => Ok((cloud.clone(), self.question(cloud, name, node).await)),
+            Speakers::Among(clouds) => {
+                // Those that know machines come first; who speaks for every node stands back.
+                let (for_all, own): (Vec<_>, Vec<_>) =
+                    clouds.into_iter().partition(|it| speaks_for_all(it));
+                match self.one_of(own, name, node).await {
+                    Err(Finding::NoMachine | Finding::Foreign)
+                    | Ok((_, MachineAnswer::Unknown))
+                        if !for_all.is_empty() =>
+                    {
+                        self.one_of(for_all, name, node).await
+                    }
+                    found => found,
+                }
+            }
+        }
+    }
+
+    /// The only one of these that has the machine.
+    async fn one_of(
+        &self,
+        clouds: Vec<&Arc<dyn Cloud>>,
+        name: &str,
+        node: Option<&Node>,
+    ) -> Result<(Arc<dyn Cloud>, MachineAnswer), Finding> {
+        let answers = join_all(clouds.iter().map(|it| self.question(it, name, node))).await;
+        let mut answers: Vec<_> = clouds.into_iter().cloned().zip(answers).collect();
+        if answers.len() <= 1 {
+            return answers.pop().ok_or(Finding::Foreign);
+        }
+        let recognitions: Vec<(CloudName, Recognition)> = answers
+            .iter()
+            .map(|(cloud, answer)| (cloud.name().clone(), recognition(answer)))
+            .collect();
+        match ownership::by_recognition(&recognitions) {
+            Ownership::Owned { by, .. } => {
+                let mut answers = answers.into_iter();
+                let own = answers.find(|(cloud, _)| *cloud.name() == by);
+                own.ok_or(Finding::NoMachine)
+            }
+            Ownership::Nobody(_) => Err(Finding::NoMachine),
+            Ownership::Contested(names) => {
+                let names: Vec<&str> = names.iter().map(CloudName::as_str).collect();
+                Err(Finding::Contested(names.join(", ")))
+            }
+            undecided @ Ownership::Undecided(_) => Err(Finding::CannotTell(undecided.to_string())),
+        }
+    }
+
+    /// The ranges of Service addresses that clouds which approve know of; who cannot say says nothing.
+    pub(super) async fn service_ranges(&self) -> Names {
+        let fence = self.questions();
+        let asked = self.approving.iter().filter_map(|it| it.networks());
+        let asked = asked.map(|it| fence.during(timeout(RANGES_DEADLINE, it.cluster_ranges())));
+        let mut ranges = Names::default();
+        for answer in join_all(asked).await {
+            if let Ok(Ok(Ok(known))) = answer {
+                for range in known.services {
+                    ranges.insert_range(range);
+                }
+            }
+        }
+        ranges
+    }
+
+    /// The fence in front of questions: an observer may ask as much as it likes.
+    fn questions(&self) -> Fence {
+        if self.fence.is_observing() {
+            Fence::open()
+        } else {
+            self.fence.clone()
+        }
+    }
+
+    fn speakers(&self, node: Option<&Node>) -> Speakers<'_> {
+        let Some(ownership) = node.and_then(|node| self.referee.ownership(node)) else {
+            return Speakers::Among(self.askable(node));
+        };
+        if let Ownership::Nobody(ownership::Orphan::ClaimedTwice(_)) = ownership {
+            // Whatever was said would be about another Node's machine.
+            return Speakers::Among(Vec::new());
+        }
+        let owner = match &ownership {
+            Ownership::Owned { by, .. } => self.approving.iter().find(|it| it.name() == by),
+            Ownership::Nobody(_) | Ownership::Contested(_) | Ownership::Undecided(_) => None,
+        };
+        match owner {
+            Some(owner) => Speakers::Owner(owner),
+            None => Speakers::Among(
+                self.approving
+                    .iter()
+                    .filter(|it| speaks_for_all(it))
+                    .collect(),
+            ),
+        }
+    }
+
+    /// Who could speak for a node that nothing else decides about, as far as node selectors leave them.
+    fn askable(&self, node: Option<&Node>) -> Vec<&Arc<dyn Cloud>> {
+        let askable = node.map(|node| self.referee.askable(node));
+        let is_left = |cloud: &&Arc<dyn Cloud>| {
+            let named = askable.as_ref().is_none_or(|it| it.contains(cloud.name()));
+            named || speaks_for_all(cloud)
+        };
+        self.approving.iter().filter(is_left).collect()
+    }
+
+    async fn question(
+        &self,
+        cloud: &Arc<dyn Cloud>,
+        name: &str,
+        node: Option<&Node>,
+    ) -> MachineAnswer {
+        let Some(certificates) = cloud.serving_certificates() else {
+            return MachineAnswer::Unknown;
+        };
+        let fence = self.questions();
+        let question = async { certificates.machine(name, node).await };
+        let work = tokio::time::timeout(CALL_DEADLINE, question);
+        let error = |text: String| CloudError::new(CloudErrorKind::Unavailable, text);
+        let answer = match fence.during(work).await {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(_)) => {
+                let cloud = cloud.name();
+                let text = format!("asking {cloud} for a machine took over {CALL_DEADLINE:?}");
+                MachineAnswer::CannotTell(error(text))
+            }
+            Err(fenced) => {
+                let error = error("no cloud is called".to_owned());
+                return MachineAnswer::CannotTell(error.caused_by(fenced));
+            }
+        };
+        // Trouble with one machine is not the cloud's.
+        if !answers_apart(cloud) {
+            let trouble = match &answer {
+                MachineAnswer::CannotTell(error) => Some(error),
+                _ => None,
+            };
+            self.wellbeing.note(cloud, Purpose::Certificates, trouble);
+        }
+        answer
+    }
+}
+
+/// The rules of a cloud that approves.
+pub(super) fn rules(cloud: &Arc<dyn Cloud>) -> ApprovalRules {
+    let certificates = cloud.serving_certificates();
+    certificates.map_or_else(ApprovalRules::default, ServingCertificates::rules)
+}
+
+fn speaks_for_all(cloud: &Arc<dyn Cloud>) -> bool {
+    let certificates = cloud.serving_certificates();
+    certificates.is_some_and(ServingCertificates::speaks_for_all)
+}
+
+fn recognition(answer: &MachineAnswer) -> Recognition {
+    match answer {
+        MachineAnswer::Machines(machines) if machines.is_empty() => Recognition::NotMine,
+        MachineAnswer::Machines(_) | MachineAnswer::Refused(_) => Recognition::Mine,
+        MachineAnswer::Unknown | MachineAnswer::NotItsMachine(_) => Recognition::NotMine,
+        MachineAnswer::CannotTell(error) => Recognition::CannotTell(error.chain()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use bowline_core::{BoxFuture, Claim};
+    use bowline_http::Clock;
+
+    use super::*;
+
+    fn referee(cloud: Arc<dyn Cloud>) -> Referee {
+        Referee::new(&[cloud], Arc::default())
+    }
+
+    /// Counts the questions, and answers none if it hangs.
+    struct Counting {
+        name: CloudName,
+        questions: AtomicUsize,
+        hangs: bool,
+    }
+
+    impl Cloud for Counting {
+        fn name(&self) -> &CloudName {
+            &self.name
+        }
+
+        fn provider(&self) -> &'static str {
+            "demo"
+        }
+
+        fn claim(&self, _: &Node) -> Claim {
+            Claim::Mine
+        }
+
+        fn serving_certificates(&self) -> Option<&dyn ServingCertificates> {
+            Some(self)
+        }
+    }
+
+    impl ServingCertificates for Counting {
+        fn rules(&self) -> ApprovalRules {
+            ApprovalRules::default()
+        }
+
+        fn machine<'a>(&'a self, _: &'a str, _: Option<&'a Node>) -> BoxFuture<'a, MachineAnswer> {
+            Box::pin(async {
+                self.questions.fetch_add(1, Ordering::Relaxed);
+                if self.hangs {
+                    std::future::pending::<()>().await;
+                }
+                MachineAnswer::Unknown
+            })
+        }
+    }
+
+    async fn ask(fence: Fence, hangs: bool) -> (usize, MachineAnswer) {
+        let cloud = Arc::new(Counting {
+            name: CloudName::parse("demo").unwrap(),
+            questions: AtomicUsize::new(0),
+            hangs,
+        });
+        let clouds = Clouds::new(&referee(cloud.clone()), true, fence);
+        let (_, answer) = clouds.ask("n1", None).await.unwrap();
+        (cloud.questions.load(Ordering::Relaxed), answer)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn no_cloud_is_asked_without_a_valid_lease_nor_without_end() {
+        let clock = Clock::simulated("2026-01-01T00:00:00Z".parse().unwrap());
+        let second = Duration::from_secs(1);
+        let shut = Fence::closed("l".into(), second, second, clock);
+        let (questions, answer) = ask(shut, false).await;
+        assert!(matches!(
+            (questions, answer),
+            (0, MachineAnswer::CannotTell(_))
+        ));
+        for fence in [Fence::observing(), Fence::open()] {
+            let (questions, answer) = ask(fence, false).await;
+            assert!(matches!((questions, answer), (1, MachineAnswer::Unknown)));
+        }
+        let (questions, answer) = ask(Fence::open(), true).await;
+        assert!(matches!(
+            (questions, answer),
+            (1, MachineAnswer::CannotTell(_))
+        ));
+    }
+
+    #[test]
+    fn a_cloud_is_asked_only_if_it_is_switched_on() {
+        let cloud: Arc<dyn Cloud> = Arc::new(Counting {
+            name: CloudName::parse("demo").unwrap(),
+            questions: AtomicUsize::new(0),
+            hangs: false,
+        });
+        let off = Clouds::new(&referee(cloud.clone()), false, Fence::open());
+        assert!(off.spokesman(None).is_none());
+        let on = Clouds::new(&referee(cloud), true, Fence::open());
+        assert!(on.spokesman(None).is_some());
+    }
+}

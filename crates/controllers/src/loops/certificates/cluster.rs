@@ -1,0 +1,196 @@
+//! What is the cluster's own: read where the role allows it, and kept for a minute.
+//!
+//! The roles of the originals do not allow all of it. What may not be read is said once, and the rest counts; what cannot
+//! be read for the moment leaves requests pending, since nothing is certified on doubt.
+
+use std::fmt::Display;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bowline_core::{ClusterNames, Names, error_chain};
+use k8s_openapi::api::core::v1::Service;
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+use k8s_openapi::api::networking::v1::ServiceCIDR;
+use kube::api::ListParams;
+use kube::{Api, Client};
+use tokio::sync::Mutex;
+use tokio::time::Instant;
+use tracing::{debug, info};
+
+use super::clouds::Clouds;
+use crate::kube::clients::ServerNames;
+
+/// How long what was read counts: addresses of the API server change when machines of the control plane do.
+const FRESH: Duration = Duration::from_secs(60);
+/// The same where the role allows none of it: it is asked again in case that changes.
+const FRESH_IF_REFUSED: Duration = Duration::from_secs(600);
+/// Where the API server's Service is, and its name.
+const NAMESPACE: &str = "default";
+const SERVICE: &str = "kubernetes";
+/// The endpoints of that Service.
+const ITS_SLICES: &str = "kubernetes.io/service-name=kubernetes";
+/// How many places it is read from.
+const SOURCES: usize = 3;
+/// More than anybody has of slices of one Service, or of Service ranges.
+const MOST_OBJECTS: u32 = 100;
+
+/// Where it is read.
+pub(super) struct ClusterReader {
+    client: Client,
+    server: ServerNames,
+    clouds: Clouds,
+    /// What the operator reserves.
+    reserved: Names,
+    kept: Mutex<Kept>,
+}
+
+#[derive(Default)]
+struct Kept {
+    sources: Sources,
+    /// When it is read again.
+    due: Option<Instant>,
+    is_told: bool,
+}
+
+/// What was read last, each from a place of its own; none if it was never read.
+#[derive(Default)]
+struct Sources {
+    endpoints: Option<Names>,
+    service: Option<Names>,
+    ranges: Option<Names>,
+    /// The ranges of Services that clouds know.
+    of_clouds: Names,
+}
+
+impl ClusterReader {
+    pub(super) fn new(
+        client: Client,
+        server: ServerNames,
+        clouds: Clouds,
+        reserved: &[String],
+    ) -> Self {
+        Self {
+            client,
+            server,
+            clouds,
+            reserved: reserved.iter().collect(),
+            kept: Mutex::default(),
+        }
+    }
+
+    /// All that is the cluster's own, or why nobody can tell.
+    pub(super) async fn names(&self) -> Result<Arc<ClusterNames>, String> {
+        let mut kept = self.kept.lock().await;
+        if kept.due.is_none_or(|due| due <= Instant::now()) {
+            let fresh = self.read(&mut kept).await?;
+            kept.due = Some(Instant::now() + fresh);
+        }
+        let mut api_server = self.server.all();
+        let mut reserved = self.reserved.clone();
+        let Sources {
+            endpoints,
+            service,
+            ranges,
+            of_clouds,
+        } = &kept.sources;
+        reserved.extend(of_clouds);
+        if let Some(known) = endpoints {
+            api_server.extend(known);
+        }
+        for known in service.iter().chain(ranges) {
+            reserved.extend(known);
+        }
+        Ok(Arc::new(ClusterNames {
+            api_server,
+            reserved,
+        }))
+    }
+
+    /// Reads all of it; for how long that counts.
+    async fn read(&self, kept: &mut Kept) -> Result<Duration, String> {
+        let (endpoints, service, ranges, of_clouds) = tokio::join!(
+            self.endpoints(),
+            self.service(),
+            self.ranges(),
+            self.clouds.service_ranges()
+        );
+        // A cloud that does not answer takes nothing back.
+        kept.sources.of_clouds.extend(&of_clouds);
+        let mut refused = Vec::new();
+        let sources = &mut kept.sources;
+        for (what, read, known) in [
+            (
+                "the endpoints of default/kubernetes",
+                endpoints,
+                &mut sources.endpoints,
+            ),
+            (
+                "the Service default/kubernetes",
+                service,
+                &mut sources.service,
+            ),
+            ("the ServiceCIDRs", ranges, &mut sources.ranges),
+        ] {
+            match read {
+                Ok(names) => *known = Some(names),
+                Err(error) if is_refused(&error) => {
+                    *known = Some(Names::default());
+                    refused.push(what);
+                }
+                Err(error) => keep(what, known.as_ref(), &error)?,
+            }
+        }
+        if !refused.is_empty() && !kept.is_told {
+            kept.is_told = true;
+            let refused = refused.join(", ");
+            info!(
+                "serving certificates: the role does not allow to read {refused}; names and addresses in \
+                 the API server's certificate, of other Nodes and in --reserved-names are refused all the same"
+            );
+        }
+        let is_any_read = refused.len() < SOURCES;
+        Ok(if is_any_read { FRESH } else { FRESH_IF_REFUSED })
+    }
+
+    async fn endpoints(&self) -> kube::Result<Names> {
+        let api: Api<EndpointSlice> = Api::namespaced(self.client.clone(), NAMESPACE);
+        let params = ListParams::default().labels(ITS_SLICES).limit(MOST_OBJECTS);
+        let slices = api.list(&params).await?.items.into_iter();
+        let endpoints = slices.flat_map(|it| it.endpoints);
+        Ok(endpoints.flat_map(|it| it.addresses).collect())
+    }
+
+    async fn service(&self) -> kube::Result<Names> {
+        let api: Api<Service> = Api::namespaced(self.client.clone(), NAMESPACE);
+        let spec = api.get(SERVICE).await?.spec.unwrap_or_default();
+        let one = spec.cluster_ip.into_iter();
+        Ok(one.chain(spec.cluster_ips.unwrap_or_default()).collect())
+    }
+
+    async fn ranges(&self) -> kube::Result<Names> {
+        let api: Api<ServiceCIDR> = Api::all(self.client.clone());
+        let params = ListParams::default().limit(MOST_OBJECTS);
+        let all = api.list(&params).await?.items.into_iter();
+        let ranges = all.filter_map(|it| it.spec?.cidrs);
+        Ok(ranges.flatten().collect())
+    }
+}
+
+/// What was known before counts on; without it nobody can tell.
+fn keep(what: &str, known: Option<&Names>, error: &kube::Error) -> Result<(), String> {
+    let text = problem(what, &error_chain(error));
+    match known {
+        Some(_) => debug!("{text}; what was read before counts"),
+        None => return Err(text),
+    }
+    Ok(())
+}
+
+fn problem(what: &str, error: &dyn Display) -> String {
+    format!("{what} cannot be read: {error}")
+}
+
+/// The role does not allow it, or the server does not know it: neither passes by itself.
+fn is_refused(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if matches!(status.code, 403 | 404))
+}

@@ -1,0 +1,229 @@
+//! The cloud-chores controller: what clouds do for the cluster beside what every cloud does.
+//!
+//! ```text
+//!  nodes (the watch) ──▶ Seat ◀── Chores::run, one for each cloud that has any
+//!                         ├─▶ KeptWriter: Secrets and ConfigMaps of our own
+//!                         └─▶ events
+//! ```
+//!
+//! Each cloud's chores run by themselves: one that hangs holds up no other.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bowline_core::{
+    BoxFuture, Chores, Cloud, Cluster, ClusterError, Kept, KeptKind, KeptObject, News, Node,
+    Ownership, Secret,
+};
+use futures::future::join_all;
+use tokio::sync::{Notify, OnceCell};
+use tokio::time::timeout;
+use tracing::{info, warn};
+
+use crate::clouds::referee::Referee;
+use crate::kube::clients::CALL_DEADLINE;
+use crate::kube::election::Fence;
+use crate::kube::events::Recorder;
+use crate::kube::nodes::Nodes;
+use crate::kube::write::KeptWriter;
+use crate::loops::service::cluster_uid;
+use crate::stop::Stop;
+
+/// What the controller works with.
+pub struct ChoresParts {
+    /// All nodes.
+    pub nodes: Nodes,
+    /// A client that is fenced.
+    pub client: kube::Client,
+    /// Where events go.
+    pub recorder: Recorder,
+    /// Asked for as long as chores run: an observer may ask as much as it likes.
+    pub questions: Fence,
+    /// Whether nothing may be changed.
+    pub is_observing: bool,
+    /// `--cluster-name`.
+    pub cluster_name: String,
+    /// Where objects are kept.
+    pub namespace: String,
+    /// Where others in the cluster find our pages.
+    pub address: String,
+    /// The lease, by namespace and name.
+    pub lease: (String, String),
+}
+
+/// Runs the chores of all clouds.
+pub struct ChoresController {
+    referee: Referee,
+    questions: Fence,
+    nodes: Nodes,
+    shared: Arc<Shared>,
+}
+
+/// What the seats of all clouds have in common.
+struct Shared {
+    nodes: Nodes,
+    client: kube::Client,
+    writer: KeptWriter,
+    recorder: Recorder,
+    cluster_name: String,
+    address: String,
+    lease: (String, String),
+    uid: OnceCell<String>,
+}
+
+/// One cloud's view of the cluster.
+struct Seat {
+    cloud: Arc<dyn Cloud>,
+    referee: Referee,
+    shared: Arc<Shared>,
+    changed: Arc<Notify>,
+}
+
+impl ChoresController {
+    /// Whether any cloud has chores.
+    pub fn has_work(clouds: &[Arc<dyn Cloud>]) -> bool {
+        clouds.iter().any(|cloud| cloud.chores().is_some())
+    }
+
+    /// A controller that has not started.
+    pub fn new(parts: ChoresParts, referee: &Referee) -> Self {
+        let writer = KeptWriter::new(parts.client.clone(), &parts.namespace, parts.is_observing);
+        Self {
+            referee: referee.clone(),
+            questions: parts.questions,
+            nodes: parts.nodes.clone(),
+            shared: Arc::new(Shared {
+                nodes: parts.nodes,
+                client: parts.client,
+                writer,
+                recorder: parts.recorder,
+                cluster_name: parts.cluster_name,
+                address: parts.address,
+                lease: parts.lease,
+                uid: OnceCell::new(),
+            }),
+        }
+    }
+
+    /// Works until `stop`, or until it may not ask clouds any more.
+    pub async fn run(self, stop: Stop) {
+        if stop.unless_given(self.nodes.synced()).await.is_none() {
+            return;
+        }
+        let clouds = self.referee.clouds().iter();
+        let seats: Vec<Seat> = clouds
+            .filter(|cloud| cloud.chores().is_some())
+            .map(|cloud| self.seat(cloud))
+            .collect();
+        let all = join_all(seats.iter().filter_map(|seat| {
+            let chores = seat.cloud.chores()?;
+            Some(self.attend(chores, seat))
+        }));
+        stop.unless_given(all).await;
+    }
+
+    fn seat(&self, cloud: &Arc<dyn Cloud>) -> Seat {
+        let changed = Arc::new(Notify::new());
+        let told = Arc::clone(&changed);
+        self.nodes.on_change(move |change| {
+            if change.is_relevant() {
+                told.notify_one();
+            }
+        });
+        Seat {
+            cloud: Arc::clone(cloud),
+            referee: self.referee.clone(),
+            shared: Arc::clone(&self.shared),
+            changed,
+        }
+    }
+
+    async fn attend(&self, chores: &dyn Chores, seat: &Seat) {
+        let cloud = seat.cloud.name();
+        info!(%cloud, "chores begin");
+        match self.questions.during(chores.run(seat)).await {
+            Ok(()) => info!(%cloud, "chores are done"),
+            Err(fenced) => warn!(%cloud, %fenced, "chores end"),
+        }
+    }
+}
+
+impl Cluster for Seat {
+    fn name(&self) -> &str {
+        &self.shared.cluster_name
+    }
+
+    fn namespace(&self) -> &str {
+        self.shared.writer.namespace()
+    }
+
+    fn address(&self) -> &str {
+        &self.shared.address
+    }
+
+    fn uid(&self) -> BoxFuture<'_, Result<String, ClusterError>> {
+        let shared = &self.shared;
+        Box::pin(async move {
+            let uid = shared.uid.get_or_try_init(|| shared.read_uid()).await?;
+            Ok(uid.clone())
+        })
+    }
+
+    fn nodes(&self) -> Vec<Arc<Node>> {
+        let sighting = self.shared.nodes.sighting();
+        let unreadable = sighting.unreadable.into_iter();
+        let last_known = unreadable.filter_map(|(name, node)| Some((name, node?)));
+        // In the order of names, whichever way they are known.
+        let all: BTreeMap<String, Arc<Node>> =
+            sighting.objects.into_iter().chain(last_known).collect();
+        let mine = |node: &Arc<Node>| match self.referee.ownership(node) {
+            Some(Ownership::Owned { by, .. }) => by == *self.cloud.name(),
+            _ => false,
+        };
+        all.into_values().filter(mine).collect()
+    }
+
+    fn knows_all_nodes(&self) -> bool {
+        let sighting = self.shared.nodes.sighting();
+        sighting.unreadable.values().all(Option::is_some)
+    }
+
+    fn changed(&self) -> BoxFuture<'_, ()> {
+        Box::pin(self.changed.notified())
+    }
+
+    fn is_observing(&self) -> bool {
+        self.shared.writer.is_observing()
+    }
+
+    fn read<'a>(
+        &'a self,
+        kind: KeptKind,
+        name: &'a str,
+    ) -> BoxFuture<'a, Result<Option<BTreeMap<String, Secret>>, ClusterError>> {
+        Box::pin(self.shared.writer.read(kind, name))
+    }
+
+    fn keep<'a>(&'a self, object: &'a KeptObject) -> BoxFuture<'a, Result<Kept, ClusterError>> {
+        Box::pin(self.shared.writer.keep(object))
+    }
+
+    fn tell(&self, news: News) {
+        crate::loops::news::record(&self.shared.recorder, news, &self.shared.lease);
+    }
+}
+
+impl Shared {
+    async fn read_uid(&self) -> Result<String, ClusterError> {
+        let failed = |source: Box<dyn std::error::Error + Send + Sync>| ClusterError::Failed {
+            what: "reading",
+            object: "the namespace kube-system".to_owned(),
+            source,
+        };
+        let read = timeout(CALL_DEADLINE, cluster_uid(&self.client)).await;
+        let read = read.map_err(|late| failed(Box::new(late)))?;
+        let uid = read.map_err(|error| failed(Box::new(error)))?;
+        let uid = uid.filter(|uid| !uid.is_empty());
+        uid.ok_or_else(|| failed("it has no uid".into()))
+    }
+}

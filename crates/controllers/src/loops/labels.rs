@@ -1,0 +1,226 @@
+//! The cloud-node-label-sync controller: what a cloud says about a machine follows into the labels of its Node.
+//!
+//! ```text
+//!  a period has passed ──┐
+//!                        ├─▶ gather: all nodes that the cloud describes, asked about together
+//!  the cloud hears of ───┘   decide:  core::follow_labels
+//!  a change                  execute: one patch for each node that differs
+//!                            publish: events, only of what was written
+//! ```
+//!
+//! It works for clouds that ask for it, each by itself.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use bowline_core::{
+    Instance, LabelNews, LabelSync, Lookup, Node, SkippedLabel, error_chain, follow_labels,
+};
+use futures::future::join_all;
+use futures::stream;
+use futures::{FutureExt, StreamExt};
+use tracing::{debug, info, warn};
+
+use crate::clouds::lookups::Lookups;
+use crate::clouds::owners::Owners;
+use crate::kube::events::{EventType, Recorder, node_reference};
+use crate::kube::nodes::{Nodes, latest};
+use crate::kube::write::{NodeWriter, WriteError};
+use crate::metrics::{LabelMetrics, Metrics};
+use crate::stop::Stop;
+
+/// How long the first word of a change waits for company. What moves a machine changes it several times within
+/// a second or two; a node that follows within seconds is soon enough, and a cloud that never stops talking
+/// costs no more than thirty looks a minute.
+const CHANGE_WINDOW: Duration = Duration::from_secs(2);
+
+/// The settings of the controller.
+#[derive(Clone, Copy, Debug)]
+pub struct LabelOptions {
+    /// The pause between two rounds where nothing is heard of (`--node-status-update-frequency`).
+    pub period: Duration,
+    /// Nodes that are written at the same time (`--concurrent-node-syncs`).
+    pub concurrent_syncs: usize,
+}
+
+/// What the controller works with.
+pub struct LabelController {
+    nodes: Nodes,
+    owners: Owners,
+    writer: NodeWriter,
+    recorder: Recorder,
+    metrics: LabelMetrics,
+    options: LabelOptions,
+}
+
+impl LabelController {
+    /// Whether any cloud asks for it.
+    pub fn has_work(owners: &Owners) -> bool {
+        asking(owners).next().is_some()
+    }
+
+    /// A controller that has not started.
+    pub fn new(
+        nodes: Nodes,
+        owners: Owners,
+        writer: NodeWriter,
+        recorder: Recorder,
+        metrics: &Metrics,
+        options: LabelOptions,
+    ) -> Self {
+        Self {
+            nodes,
+            owners,
+            writer,
+            recorder,
+            metrics: metrics.labels.clone(),
+            options,
+        }
+    }
+
+    /// Works until `stop`. A write that is under way is finished, nothing further is begun.
+    pub async fn run(self, stop: Stop) {
+        let this = &self;
+        let rounds = asking(&this.owners).map(|(cloud, sync)| this.keep(cloud, sync, &stop));
+        join_all(rounds).await;
+    }
+
+    /// A round right away, and further ones when something changed, or a full period after the last one ended.
+    async fn keep(&self, cloud: &Lookups, sync: &dyn LabelSync, stop: &Stop) {
+        if stop.unless_given(self.nodes.synced()).await.is_none() {
+            return;
+        }
+        let mut cause = "start";
+        while !stop.is_given() {
+            self.round(cloud, sync, stop).await;
+            self.metrics.round(cloud.cloud().name().as_str(), cause);
+            match stop.unless_given(self.pause(sync)).await {
+                Some(next) => cause = next,
+                None => return,
+            }
+        }
+    }
+
+    /// Ends when it is time for another round, with its cause.
+    async fn pause(&self, sync: &dyn LabelSync) -> &'static str {
+        tokio::select! {
+            biased;
+            () = sync.changed() => {
+                tokio::time::sleep(CHANGE_WINDOW).await;
+                // What was heard of meanwhile is seen in the same round.
+                let _heard = sync.changed().now_or_never();
+                "change"
+            }
+            () = tokio::time::sleep(self.options.period) => "period",
+        }
+    }
+
+    async fn round(&self, cloud: &Lookups, sync: &dyn LabelSync, stop: &Stop) {
+        let nodes = self.nodes.all().into_iter();
+        let nodes: Vec<Arc<Node>> = nodes
+            .filter(|node| !node.is_uninitialized() && self.owners.describes(cloud, node))
+            .collect();
+        let Some(answers) = stop.unless_given(cloud.ask(nodes.clone())).await else {
+            return;
+        };
+        stream::iter(nodes.into_iter().zip(answers))
+            .for_each_concurrent(self.options.concurrent_syncs, |(node, answer)| async move {
+                if !stop.is_given() {
+                    self.look(cloud, sync, node, answer).await;
+                }
+            })
+            .await;
+    }
+
+    async fn look(&self, cloud: &Lookups, sync: &dyn LabelSync, node: Arc<Node>, answer: Lookup) {
+        let instance = match answer {
+            Lookup::Found(instance) => instance,
+            Lookup::NotMine | Lookup::Gone(_) => return,
+            Lookup::CannotTell(error) => {
+                let error = error.chain();
+                warn!(node = node.name, error, "labels do not follow for now");
+                return;
+            }
+        };
+        let node = latest(&self.nodes, node);
+        let (name, news) = (node.name.clone(), Mutex::new(Vec::new()));
+        let (instance, told) = (&instance, &news);
+        let written = self
+            .writer
+            .retry_conflicts(node, WriteError::is_conflict, |node| async move {
+                self.write(sync, &node, instance, told).await
+            })
+            .await;
+        let cloud = cloud.cloud().name().as_str();
+        match written {
+            Ok(Some(_)) if self.writer.is_observing() => {}
+            Ok(Some(written)) => {
+                self.metrics.patch(cloud, "written");
+                let news = news.into_inner().unwrap_or_else(PoisonError::into_inner);
+                self.publish(&written, &news);
+                // Noted before the watch brings it, so that no round tells the same again.
+                self.nodes.note(written);
+            }
+            Ok(None) => {}
+            Err(error) if error.is_not_found() || error.is_another() => {
+                debug!(node = name, "the node is another one by now");
+            }
+            Err(error) => {
+                self.metrics.patch(cloud, "failed");
+                let error = error_chain(&error);
+                warn!(node = name, error, "labels not written");
+            }
+        }
+    }
+
+    /// Writes what differs, and leaves what there is to tell; none if there is nothing to do.
+    async fn write(
+        &self,
+        sync: &dyn LabelSync,
+        node: &Node,
+        instance: &Instance,
+        news: &Mutex<Vec<LabelNews>>,
+    ) -> Result<Option<Arc<Node>>, WriteError> {
+        if node.is_uninitialized() {
+            return Ok(None);
+        }
+        let change = follow_labels(sync, node, instance);
+        for SkippedLabel { key, value, why } in &change.skipped {
+            debug!(
+                node = node.name,
+                key,
+                value,
+                ?why,
+                "a label does not follow"
+            );
+        }
+        if change.labels.is_empty() {
+            return Ok(None);
+        }
+        *news.lock().unwrap_or_else(PoisonError::into_inner) = change.news;
+        let written = self.writer.change_labels(node, &change.labels).await?;
+        if !self.writer.is_observing() {
+            info!(node = node.name, labels = ?change.labels, "labels follow the machine");
+        }
+        Ok(Some(written))
+    }
+
+    fn publish(&self, node: &Node, news: &[LabelNews]) {
+        let reference = node_reference(&node.name, &node.uid, None);
+        for it in news {
+            let kind = if it.is_warning {
+                EventType::Warning
+            } else {
+                EventType::Normal
+            };
+            self.recorder
+                .event(&reference, kind, it.reason, &it.message);
+        }
+    }
+}
+
+/// The clouds that ask for it, and how.
+fn asking(owners: &Owners) -> impl Iterator<Item = (&Lookups, &dyn LabelSync)> {
+    let all = owners.all().iter();
+    all.filter_map(|it| Some((it, it.cloud().label_sync()?)))
+}

@@ -1,0 +1,331 @@
+//! The cloud-node controller: initialises fresh nodes, keeps addresses, marks and paired labels right.
+//!
+//! ```text
+//!  watch ─▶ queue ─▶ gather: who describes the node? what does that cloud know? (asked together)
+//!                    decide:  core::initialize, core::marks
+//!                    execute: marks and addresses first, then id, labels and taint in one write
+//!                    publish: event, metrics; a failure is queued again
+//! ```
+
+mod addresses;
+mod initialize;
+mod marks;
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use bowline_core::metadata::Applied;
+use bowline_core::{CloudError, Node, error_chain, stable_labels_to_repair};
+use bowline_http::Clock;
+use tokio::sync::Semaphore;
+use tokio::time::Instant;
+use tracing::{debug, warn};
+
+use self::initialize::SyncError;
+use crate::clouds::machines::Machines;
+use crate::clouds::owners::Owners;
+use crate::kube::events::{EventType, Recorder, node_reference};
+use crate::kube::nodes::{NodeChange, Nodes};
+use crate::kube::write::NodeWriter;
+use crate::lru::Recent;
+use crate::metrics::Metrics;
+use crate::queue::{Backoff, Work, WorkQueue};
+use crate::stop::Stop;
+
+/// Nodes of one cloud whose machines are asked for at the same time. More than the largest cluster has would
+/// only cost memory (about 1 kB each); fewer would split one list call into several.
+const IN_FLIGHT_LIMIT: usize = 5000;
+/// A node that nobody recognises, and one whose turn keeps failing, is looked at this often.
+const STRANGER_PERIOD: Duration = Duration::from_secs(60);
+/// How often people are told at most that initialising a node fails for one reason: each heartbeat of its kubelet tries
+/// it again.
+const FAILURE_PERIOD: Duration = Duration::from_secs(60);
+/// After what time a node is looked at again that waits for an older one to be asked about.
+const SOON: Duration = Duration::from_millis(200);
+/// Failures in a row after which people are told: about five seconds of trying.
+const FAILURES_BEFORE_WARNING: u32 = 10;
+
+/// Nodes whose being left alone is remembered to have been told: the largest supported cluster.
+const TOLD_LIMIT: usize = 5000;
+/// Nodes whose last apply is remembered: the largest supported cluster. One that is forgotten is applied to
+/// again, which changes nothing.
+const APPLIED_LIMIT: usize = 5000;
+
+/// The settings of the controller.
+#[derive(Clone, Copy, Debug)]
+pub struct NodeOptions {
+    /// Nodes of one cloud that are written at the same time (`--concurrent-node-syncs`).
+    pub concurrent_syncs: usize,
+    /// Addresses that are written at the same time (`--concurrent-node-status-updates`).
+    pub concurrent_status_updates: usize,
+    /// The pause between two rounds of addresses (`--node-status-update-frequency`).
+    pub status_update_frequency: Duration,
+}
+
+/// What the controller works with.
+pub struct NodeController {
+    nodes: Nodes,
+    owners: Owners,
+    writer: NodeWriter,
+    recorder: Recorder,
+    metrics: Arc<Metrics>,
+    clock: Clock,
+    options: NodeOptions,
+    queue: WorkQueue<String>,
+    /// For each lane of the queue, who may write.
+    writing: Vec<Semaphore>,
+    /// What was told about nodes (by uid) that are left alone, so that it is told once.
+    told: Mutex<Recent<String, String>>,
+    /// What was applied last to nodes (by uid) whose marks are owned.
+    applied: Mutex<Recent<String, Applied>>,
+    /// When people were last told that initialising a node (by uid) fails, by reason.
+    failures: Mutex<Recent<(String, &'static str), Instant>>,
+    /// Fresh nodes without a provider id (by uid) about which clouds were asked.
+    asked: Mutex<Recent<String, ()>>,
+}
+
+/// What became of one turn.
+enum Outcome {
+    /// Nothing is left to do.
+    Done,
+    /// Nothing can be done now; look again soon.
+    Later,
+    /// Another node is to be asked about first.
+    Soon,
+}
+
+impl NodeController {
+    /// A controller that has not started. Its watch and writes are given to it.
+    pub fn new(
+        nodes: Nodes,
+        owners: Owners,
+        writer: NodeWriter,
+        recorder: Recorder,
+        metrics: Arc<Metrics>,
+        clock: Clock,
+        options: NodeOptions,
+    ) -> Arc<Self> {
+        let known = nodes.clone();
+        let lanes = owners.lanes(move |name: &String| known.get(name));
+        let queue = WorkQueue::with_lanes("Nodes", Backoff::nodes(), &metrics.queues, lanes);
+        let writing = (0..queue.lanes()).map(|_| Semaphore::new(options.concurrent_syncs));
+        let writing = writing.collect();
+        Arc::new(Self {
+            nodes,
+            owners,
+            writer,
+            recorder,
+            metrics,
+            clock,
+            options,
+            queue,
+            writing,
+            told: Mutex::new(Recent::new(TOLD_LIMIT)),
+            applied: Mutex::new(Recent::new(APPLIED_LIMIT)),
+            failures: Mutex::new(Recent::new(TOLD_LIMIT)),
+            asked: Mutex::new(Recent::new(TOLD_LIMIT)),
+        })
+    }
+
+    /// Works until `stop`, then finishes what is under way.
+    pub async fn run(self: Arc<Self>, stop: Stop) {
+        let (queue, machines) = (self.queue.clone(), self.owners.machines().clone());
+        self.nodes.on_change(move |change| {
+            if concerns_us(change) {
+                queue.add(change.key.clone());
+            }
+            for rival in rivals(&machines, change) {
+                queue.add(rival);
+            }
+        });
+        for node in self.nodes.all() {
+            self.queue.add(node.name.clone());
+        }
+        tokio::join!(
+            self.clone().serve_queue(stop.clone()),
+            self.follow_owners(&stop),
+            self.keep_addresses(stop.clone())
+        );
+    }
+
+    /// Looks again at nodes whose owners were found out, or could not be.
+    async fn follow_owners(&self, stop: &Stop) {
+        let mut news = self.owners.news();
+        while let Some(Ok(())) = stop.unless_given(news.changed()).await {
+            for node in self.nodes.all() {
+                if self.owners.was_asked(&node) {
+                    self.queue.add(node.name.clone());
+                }
+            }
+        }
+    }
+
+    async fn serve_queue(self: Arc<Self>, stop: Stop) {
+        let turn = |work| {
+            let (this, stop) = (self.clone(), stop.clone());
+            async move { this.take_turn(work, &stop).await }
+        };
+        self.queue.serve(IN_FLIGHT_LIMIT, &stop, turn).await;
+    }
+
+    async fn take_turn(&self, work: Work<String>, stop: &Stop) {
+        let name = work.key().clone();
+        match self.sync(&name, work.lane(), stop).await {
+            Ok(Outcome::Done) => work.succeeded(),
+            Ok(Outcome::Later) => work.again_after(STRANGER_PERIOD),
+            Ok(Outcome::Soon) => work.again_after(SOON),
+            Err(error) => {
+                let failures = self.queue.failures(&name) + 1;
+                self.report(&name, &error, failures);
+                work.failed();
+                self.queue.add_after(name, STRANGER_PERIOD);
+            }
+        }
+    }
+
+    async fn sync(&self, name: &str, lane: usize, stop: &Stop) -> Result<Outcome, SyncError> {
+        let Some(node) = self.nodes.get(name) else {
+            return Ok(Outcome::Done);
+        };
+        if node.is_uninitialized() {
+            self.initialize(node, lane, stop).await
+        } else {
+            // Nobody looks after such a node, also when its machine is gone: people should know.
+            if let Some(ownership) = self.owners.doubt(&node) {
+                self.leave_alone(&node, &ownership);
+            }
+            Box::pin(self.repair_labels(&node)).await?;
+            Ok(Outcome::Done)
+        }
+    }
+
+    /// Copies the older of the paired labels to the newer ones, on nodes that a cloud here describes.
+    async fn repair_labels(&self, node: &Node) -> Result<(), SyncError> {
+        let repairs = stable_labels_to_repair(&node.labels);
+        if repairs.is_empty() || self.owners.describer(node).is_none() {
+            return Ok(());
+        }
+        debug!(node = node.name, labels = ?repairs, "repairing paired labels");
+        match self.writer.set_labels(node, &repairs).await {
+            Err(error) if error.is_not_found() => Ok(()),
+            done => done.map(|_| ()).map_err(SyncError::Repair),
+        }
+    }
+
+    fn report(&self, name: &str, error: &SyncError, failures: u32) {
+        let text = error_chain(error);
+        if let SyncError::Repair(_) = error {
+            // The node is initialised, and works.
+            warn!(
+                node = name,
+                failures,
+                error = text,
+                "labels not repaired; trying again"
+            );
+            return;
+        }
+        let cloud = self
+            .nodes
+            .get(name)
+            .and_then(|node| self.describer_name(&node));
+        self.metrics
+            .clouds
+            .initialization_failed(cloud.as_deref().unwrap_or("unknown"), error.reason());
+        if let SyncError::Lookup { source, .. } = error
+            && let Some(node) = self.nodes.get(name)
+            && self.tell_at_once(&node, source)
+        {
+            return;
+        }
+        if failures < FAILURES_BEFORE_WARNING {
+            debug!(
+                node = name,
+                failures,
+                error = text,
+                "initialising failed; trying again"
+            );
+            return;
+        }
+        warn!(
+            node = name,
+            failures,
+            error = text,
+            "initialising keeps failing"
+        );
+        let node = self.nodes.get(name);
+        if let Some(node) = node.filter(|it| self.is_due(it, error.reason())) {
+            let message = format!("Initialising keeps failing: {text}");
+            self.tell(
+                &node,
+                EventType::Warning,
+                "NodeInitializationFailed",
+                &message,
+            );
+        }
+    }
+
+    /// Tells people of trouble that its cloud has a word for, once; whether it has.
+    fn tell_at_once(&self, node: &Node, error: &CloudError) -> bool {
+        let Some(reason) = error.event() else {
+            return false;
+        };
+        let text = error.chain();
+        if self.is_news(node, &text) {
+            warn!(node = node.name, "{text}");
+            self.tell(node, EventType::Warning, reason, &text);
+        }
+        true
+    }
+
+    fn tell(&self, node: &Node, kind: EventType, reason: &'static str, message: &str) {
+        let reference = node_reference(&node.name, &node.uid, Some(&node.resource_version));
+        self.recorder.event(&reference, kind, reason, message);
+    }
+
+    /// Whether people are to be told again that initialising a node fails for that reason.
+    fn is_due(&self, node: &Node, reason: &'static str) -> bool {
+        let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = (node.uid.clone(), reason);
+        let before = failures.get_mut(&key).copied();
+        let is_due = before.is_none_or(|it| it.elapsed() >= FAILURE_PERIOD);
+        if is_due {
+            failures.insert(key, Instant::now());
+        }
+        is_due
+    }
+
+    /// Whether this is news about that node.
+    fn is_news(&self, node: &Node, text: &str) -> bool {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = told.get_mut(&node.uid).is_some_and(|before| before == text);
+        if !known {
+            told.insert(node.uid.clone(), text.to_owned());
+        }
+        !known
+    }
+
+    fn describer_name(&self, node: &Node) -> Option<String> {
+        self.owners
+            .describer(node)
+            .map(|it| it.cloud().name().to_string())
+    }
+}
+
+/// The Nodes that show a machine which another one has begun or ceased to show.
+fn rivals(machines: &Machines, change: &NodeChange) -> Vec<String> {
+    let id = |node: &Option<Arc<Node>>| node.as_ref()?.provider_id.clone();
+    if id(&change.before) == id(&change.after) {
+        return Vec::new();
+    }
+    let shown = [&change.before, &change.after].into_iter().flatten();
+    shown.flat_map(|node| machines.rivals(node)).collect()
+}
+
+/// An initialised node matters when something changed that labels depend on; a fresh one every
+/// time it is seen, so that its kubelet's heartbeats ask for it again.
+fn concerns_us(change: &NodeChange) -> bool {
+    change
+        .after
+        .as_ref()
+        .is_some_and(|node| node.is_uninitialized() || change.is_relevant())
+}

@@ -1,0 +1,172 @@
+//! Shows on nodes whose they are, where that is asked for (`--show-owners`), and takes it back where it is not.
+//!
+//! ```text
+//!  a node changed, or a minute has passed ─▶ whose is it? (referee) ─▶ what should it show? (core::shown) ─▶ one apply
+//! ```
+//!
+//! Decides from what is known; no cloud is asked. What a node shows already is not written.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use bowline_core::metadata::Applied;
+use bowline_core::owner_annotation::{Showing, is_needed, wanted};
+use bowline_core::{Node, error_chain};
+use futures::{StreamExt as _, stream};
+use tokio::sync::{Notify, watch};
+use tracing::{info, warn};
+
+use crate::clouds::owners::Owners;
+use crate::kube::nodes::{NodeChange, Nodes};
+use crate::kube::write::NodeWriter;
+use crate::lru::Recent;
+use crate::stop::Stop;
+
+/// How often all nodes are looked at: whose they are also changes without them, when a cloud was asked. As often as
+/// that is done.
+const PERIOD: Duration = Duration::from_secs(60);
+/// How long changes are gathered, so that the writes of an initialisation are one look.
+const GATHERING: Duration = Duration::from_secs(1);
+/// Nodes whose last apply is remembered: the largest supported cluster. One that is forgotten is applied to again,
+/// which changes nothing.
+const APPLIED_LIMIT: usize = 5000;
+
+/// Shows whose nodes are.
+pub(crate) struct Shown {
+    nodes: Nodes,
+    owners: Owners,
+    writer: NodeWriter,
+    showing: Showing,
+    /// Nodes that are written to at the same time.
+    concurrent: usize,
+    /// Names of nodes that changed. Each is there once, so that there are never more than nodes.
+    changed: Arc<Changed>,
+    /// What was applied last, by uid.
+    applied: Mutex<Recent<String, Applied>>,
+}
+
+#[derive(Default)]
+struct Changed {
+    names: Mutex<BTreeSet<String>>,
+    notify: Notify,
+}
+
+impl Changed {
+    fn add(&self, name: &str) {
+        let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        names.insert(name.to_owned());
+        self.notify.notify_one();
+    }
+
+    fn take(&self) -> BTreeSet<String> {
+        std::mem::take(&mut *self.names.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Shown {
+    /// One that has not started.
+    pub(crate) fn new(
+        nodes: Nodes,
+        owners: Owners,
+        writer: NodeWriter,
+        showing: Showing,
+        concurrent: usize,
+    ) -> Self {
+        Self {
+            nodes,
+            owners,
+            writer,
+            showing,
+            concurrent,
+            changed: Arc::default(),
+            applied: Mutex::new(Recent::new(APPLIED_LIMIT)),
+        }
+    }
+
+    /// Works until `stop`.
+    pub(crate) async fn run(self, stop: Stop) {
+        let changed = Arc::clone(&self.changed);
+        self.nodes.on_change(move |change| {
+            if concerns_us(change) {
+                changed.add(&change.key);
+            }
+        });
+        if stop.unless_given(self.nodes.synced()).await.is_none() {
+            return;
+        }
+        let mut news = self.owners.news();
+        while stop.unless_given(self.round(&mut news)).await.is_some() {}
+    }
+
+    /// Looks at all nodes, then at each that changes, for one period, or until owners are found out.
+    async fn round(&self, news: &mut watch::Receiver<u64>) {
+        self.changed.take();
+        self.look_at(self.nodes.all()).await;
+        let end = tokio::time::Instant::now() + PERIOD;
+        loop {
+            tokio::select! {
+                biased;
+                () = self.changed.notify.notified() => {}
+                Ok(()) = news.changed() => return,
+                () = tokio::time::sleep_until(end) => return,
+            }
+            tokio::time::sleep(GATHERING).await;
+            let names = self.changed.take();
+            let nodes = names.iter().filter_map(|name| self.nodes.get(name));
+            self.look_at(nodes.collect()).await;
+        }
+    }
+
+    async fn look_at(&self, nodes: Vec<Arc<Node>>) {
+        stream::iter(nodes)
+            .filter_map(|node| async { Some((self.decide(&node)?, node)) })
+            .for_each_concurrent(self.concurrent, |(applied, node)| self.apply(node, applied))
+            .await;
+    }
+
+    /// What to apply to a node; none if it shows what it should.
+    fn decide(&self, node: &Node) -> Option<Applied> {
+        // Whoever initialises it may still find out whose it is.
+        if node.is_uninitialized() && self.showing != Showing::Nothing {
+            return None;
+        }
+        let owner = self.owners.ownership(node);
+        let describer = self.owners.description(node);
+        let wanted = wanted(node, owner.as_ref(), describer.as_ref(), self.showing)?;
+        let mut applied = self.applied.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = applied.get_mut(&node.uid);
+        is_needed(node, &wanted, last.as_deref()).then_some(wanted)
+    }
+
+    async fn apply(&self, node: Arc<Node>, applied: Applied) {
+        match self.writer.show_owner(&node, &applied).await {
+            Ok(_) if self.writer.is_observing() => {}
+            Ok(written) => {
+                info!(node = node.name, shown = ?applied, "shown whose it is");
+                self.nodes.note(written);
+                let mut all = self.applied.lock().unwrap_or_else(PoisonError::into_inner);
+                all.insert(node.uid.clone(), applied);
+            }
+            Err(error) if error.is_not_found() || error.is_another() => {}
+            // The next round tries again.
+            Err(error) => warn!(
+                node = node.name,
+                error = error_chain(&error),
+                "not shown whose it is"
+            ),
+        }
+    }
+}
+
+/// Whether what a node shows, or whose it is, may have changed.
+fn concerns_us(change: &NodeChange) -> bool {
+    let (Some(before), Some(after)) = (&change.before, &change.after) else {
+        return change.after.is_some();
+    };
+    before.uid != after.uid
+        || before.provider_id != after.provider_id
+        || before.labels != after.labels
+        || before.annotations != after.annotations
+        || before.is_uninitialized() != after.is_uninitialized()
+}

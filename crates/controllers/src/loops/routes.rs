@@ -1,0 +1,398 @@
+//! The route controller: from each range of pods, a route to its node; and a word about it in the
+//! node's condition `NetworkUnavailable`.
+//!
+//! ```text
+//!  a node comes, goes, ─┐
+//!  has another range,   │            gather:  the nodes, the cloud's survey
+//!  address or owner     ├─▶ round ─▶ decide:  core::routes
+//!  a failure is over,   │            execute: steps, at most 200 calls at once (steps)
+//!  a while has passed ──┘            publish: conditions, events, metrics (publish)
+//! ```
+//!
+//! Each cloud that has routes has rounds of its own, never two at once and at most one in a period.
+//! What fails is tried again, each destination by itself and ever more rarely, without waiting for
+//! anything to happen. Nothing has to survive a crash: the next round begins with what there is.
+
+mod execute;
+mod publish;
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bowline_core::routes::{Allowance, HeldBack, Neighbourhood, Question, Routes, Survey, decide};
+use bowline_core::{AccountState, Cloud, CloudError, CloudErrorKind, Node};
+use bowline_http::{Clock, Random};
+use futures::FutureExt as _;
+use futures::future::join_all;
+use ipnet::IpNet;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+use tracing::{debug, info, warn};
+
+use crate::clouds::cloud_health::Purpose;
+use crate::clouds::per_cloud::PerCloud;
+use crate::clouds::referee::{CloudRules, Referee};
+use crate::keyed_mutex::Turns;
+use crate::kube::election::Fence;
+use crate::kube::events::Recorder;
+use crate::kube::nodes::{NodeChange, Nodes};
+use crate::kube::write::NodeWriter;
+use crate::lru::Recent;
+use crate::metrics::Metrics;
+use crate::queue::Backoff;
+use crate::serving::Readiness;
+use crate::stop::Stop;
+
+/// The component of events, as people filter by it.
+pub const COMPONENT: &str = "route_controller";
+/// How long the first change waits for company: a new node changes several times within a second,
+/// and nodes come in groups.
+const COMPANY: Duration = Duration::from_secs(1);
+/// A round without any cause: it repairs what somebody else did to routes or conditions. A list call
+/// in five minutes is nothing to any cloud.
+const SLOW_PERIOD: Duration = Duration::from_secs(300);
+/// The longest pause before something that fails is tried again. Nobody is told when a quota is raised.
+const LONGEST_RETRY: Duration = Duration::from_secs(300);
+/// No call takes longer. Each request inside has a shorter deadline of its own; this one is for a
+/// provider that forgot it.
+const CALL_DEADLINE: Duration = Duration::from_secs(120);
+/// What was told about nodes and is not told again: one remark for each node of the largest supported
+/// cluster and each of its two ranges.
+const TOLD_LIMIT: usize = 10_000;
+/// Routes held back that one line of the log names.
+const NAMED_LIMIT: usize = 10;
+
+/// What the controller is made of.
+pub struct RouteParts {
+    /// All nodes.
+    pub nodes: Nodes,
+    /// Decides among all clouds: those without routes own nodes too.
+    pub referee: Referee,
+    /// In front of every question to them.
+    pub questions: Fence,
+    /// In front of every write to them.
+    pub fence: Fence,
+    /// Writes nodes.
+    pub writer: NodeWriter,
+    /// Tells people.
+    pub recorder: Recorder,
+    /// Counts.
+    pub metrics: Arc<Metrics>,
+    /// The time of day.
+    pub clock: Clock,
+    /// Jitter.
+    pub random: Random,
+    /// Whether any cloud's routes were seen once.
+    pub readiness: Readiness,
+    /// What went so far of what nobody needs: a change of configuration gives nobody a new allowance.
+    pub allowances: PerCloud<Allowance>,
+    /// Two shifts do not write the routes of one cloud at once.
+    pub turns: Turns,
+}
+
+/// The settings of the controller.
+#[derive(Clone, Debug)]
+pub struct RouteOptions {
+    /// `--cluster-name`.
+    pub cluster_name: String,
+    /// `--cluster-cidr`.
+    pub ranges: Vec<IpNet>,
+    /// The least time from one round to the next (`--route-reconciliation-period`).
+    pub period: Duration,
+    /// The pace at which routes go that nobody needs.
+    pub rules: CloudRules,
+}
+
+/// The controller.
+pub struct RouteController {
+    parts: RouteParts,
+    options: RouteOptions,
+    /// Whether the routes of any cloud were ever seen. The others are told about by themselves.
+    is_seen: AtomicBool,
+}
+
+/// What is remembered about one cloud from round to round.
+struct Desk<'a> {
+    cloud: &'a Arc<dyn Cloud>,
+    routes: &'a dyn Routes,
+    woken: Arc<Notify>,
+    allowance: Arc<Mutex<Allowance>>,
+    /// Of destinations (and their tables) that could not be put right.
+    backoff: Backoff<(String, String)>,
+    due: BTreeMap<(String, String), Instant>,
+    /// Rounds in a row in which not everything could be found out.
+    unclear: u32,
+    /// What was told last about a node (uid), by its reason.
+    told: Recent<(String, &'static str), String>,
+    /// What was told last of what an observer would do, by destination.
+    withheld: Recent<(String, String), String>,
+    /// Why they cannot be seen now.
+    trouble: String,
+    /// What stays, as it was told last.
+    held: String,
+}
+
+/// When the next round is.
+struct Pause {
+    length: Duration,
+    cause: &'static str,
+    /// Whether changes of nodes do not matter meanwhile.
+    is_deaf: bool,
+}
+
+impl RouteController {
+    /// Whether any cloud has routes.
+    pub fn has_work(clouds: &[Arc<dyn Cloud>]) -> bool {
+        clouds.iter().any(|cloud| cloud.routes().is_some())
+    }
+
+    /// A controller that has not started.
+    pub fn new(parts: RouteParts, options: RouteOptions) -> Self {
+        Self {
+            parts,
+            options,
+            is_seen: AtomicBool::new(false),
+        }
+    }
+
+    /// Works until `stop`. A write that is under way is finished, nothing further is begun.
+    pub async fn run(self, stop: Stop) {
+        let mut desks = Vec::new();
+        for cloud in self.parts.referee.clouds() {
+            if let Some(routes) = cloud.routes() {
+                desks.push(self.desk(cloud, routes));
+            }
+        }
+        let woken: Vec<Arc<Notify>> = desks.iter().map(|desk| desk.woken.clone()).collect();
+        self.parts.nodes.on_change(move |change| {
+            if concerns_us(change) {
+                for it in &woken {
+                    it.notify_one();
+                }
+            }
+        });
+        let this = &self;
+        join_all(desks.into_iter().map(|desk| this.keep(desk, &stop))).await;
+    }
+
+    fn desk<'a>(&self, cloud: &'a Arc<dyn Cloud>, routes: &'a dyn Routes) -> Desk<'a> {
+        let policy = self.options.rules.guard_of(cloud.name());
+        let make = || Allowance::new(policy.clone());
+        let allowance = self.parts.allowances.of(cloud.name(), make);
+        lock(&allowance).insist_on(policy.clone());
+        Desk {
+            cloud,
+            routes,
+            woken: Arc::default(),
+            allowance,
+            backoff: Backoff::exponential(self.options.period, LONGEST_RETRY),
+            due: BTreeMap::new(),
+            unclear: 0,
+            told: Recent::new(TOLD_LIMIT),
+            withheld: Recent::new(TOLD_LIMIT),
+            trouble: String::new(),
+            held: String::new(),
+        }
+    }
+
+    /// A round right away, and further ones when there is a cause.
+    async fn keep(&self, mut desk: Desk<'_>, stop: &Stop) {
+        if stop.unless_given(self.parts.nodes.synced()).await.is_none() {
+            return;
+        }
+        let turn = self
+            .parts
+            .turns
+            .take(format!("routes of {}", desk.cloud.name()));
+        let Some(_turn) = stop.unless_given(turn).await else {
+            return;
+        };
+        self.advise(&desk);
+        let mut cause = "start";
+        while !stop.is_given() {
+            let begun = Instant::now();
+            // Whatever changed so far is seen in this round.
+            let _changed = desk.woken.notified().now_or_never();
+            let pause = self.round(&mut desk, cause, stop).await;
+            let waiting = self.pause(&desk, begun, pause);
+            match stop.unless_given(waiting).await {
+                Some(next) => cause = next,
+                None => return,
+            }
+        }
+    }
+
+    /// Ends when it is time for another round, with its cause.
+    async fn pause(&self, desk: &Desk<'_>, begun: Instant, pause: Pause) -> &'static str {
+        let soonest = begun + self.options.period;
+        let cause = tokio::select! {
+            biased;
+            () = desk.woken.notified(), if !pause.is_deaf => {
+                tokio::time::sleep(COMPANY).await;
+                "change"
+            }
+            () = tokio::time::sleep(pause.length) => pause.cause,
+        };
+        tokio::time::sleep_until(soonest).await;
+        cause
+    }
+
+    async fn round(&self, desk: &mut Desk<'_>, cause: &'static str, stop: &Stop) -> Pause {
+        let metrics = &self.parts.metrics.routes;
+        metrics.begin();
+        let name = desk.cloud.name().as_str();
+        let nodes = self.neighbourhood(desk.cloud);
+        let question = nodes.question(&self.options.cluster_name, &self.options.ranges);
+        let looking = self.look(desk, &question);
+        let survey = match stop.unless_given(looking).await {
+            Some(Ok(survey)) => survey,
+            Some(Err(error)) => {
+                metrics.round(name, cause, "failed");
+                return self.not_seen(desk, &error);
+            }
+            None => return self.next(desk, false),
+        };
+        self.note_seen(desk);
+        let now = Instant::now().into_std();
+        let mut decision = decide(&nodes, &self.options.ranges, &survey, |routes| {
+            lock(&desk.allowance).left(routes, now)
+        });
+        self.tell_held(desk, &decision.held);
+        let changes = std::mem::take(&mut decision.changes);
+        self.execute(desk, &question, changes, &mut decision, stop)
+            .await;
+        let is_told = stop.is_given() || self.publish(desk, &nodes, &decision).await;
+        metrics.round(name, cause, "done");
+        self.next(desk, decision.is_unclear || !is_told)
+    }
+
+    /// All nodes, sorted by whose they are.
+    fn neighbourhood(&self, cloud: &Arc<dyn Cloud>) -> Neighbourhood {
+        let sighting = self.parts.nodes.sighting();
+        let belonging = |node: &Node| self.parts.referee.belonging(node, cloud.name());
+        Neighbourhood::new(sighting.objects.values(), &sighting.unreadable, belonging)
+    }
+
+    async fn look(&self, desk: &Desk<'_>, question: &Question) -> Result<Survey, CloudError> {
+        let accounts = &self.parts.metrics.accounts;
+        if accounts.first_look(desk.cloud).await == AccountState::Contradicted {
+            let text = "the credentials seem to be of another account, which event \
+                        AccountContradicted on the lease explains";
+            return Err(CloudError::new(CloudErrorKind::Unavailable, text));
+        }
+        let survey = desk.routes.survey(question);
+        let seen = guarded(&self.parts.questions, "looking at the routes", survey).await;
+        let seen = seen.flatten();
+        // Also that there can be none: somebody has asked for routes.
+        let wellbeing = &self.parts.metrics.wellbeing;
+        wellbeing.note_as_it_is(desk.cloud, Purpose::Routes, seen.as_ref().err());
+        seen
+    }
+
+    fn note_seen(&self, desk: &mut Desk<'_>) {
+        if !desk.trouble.is_empty() {
+            info!(cloud = %desk.cloud.name(), "routes can be seen again");
+            desk.trouble.clear();
+        }
+        self.is_seen.store(true, Ordering::Relaxed);
+        self.parts.readiness.ready();
+    }
+
+    /// The cloud could not be asked, or says that there can be no routes.
+    fn not_seen(&self, desk: &mut Desk<'_>, error: &CloudError) -> Pause {
+        let text = error.chain();
+        let cloud = desk.cloud.name();
+        if desk.trouble == text {
+            debug!(%cloud, error = text, "routes cannot be seen");
+        } else {
+            warn!(%cloud, error = text, "routes cannot be seen; nothing is changed");
+        }
+        if !self.is_seen.load(Ordering::Relaxed) {
+            self.parts.readiness.not_ready(format!("{cloud}: {text}"));
+        }
+        desk.trouble = text;
+        if error.kind() == CloudErrorKind::Invalid {
+            return Pause {
+                length: SLOW_PERIOD,
+                cause: "period",
+                is_deaf: true,
+            };
+        }
+        let mut pause = self.next(desk, true);
+        pause.length = pause.length.max(error.retry_hint().unwrap_or_default());
+        pause
+    }
+
+    /// When the next round is: soon, if something failed or was not clear.
+    fn next(&self, desk: &mut Desk<'_>, is_unclear: bool) -> Pause {
+        let now = Instant::now();
+        let mut length = self.parts.random.jitter(SLOW_PERIOD, 0.1);
+        let mut cause = "period";
+        desk.unclear = if is_unclear { desk.unclear + 1 } else { 0 };
+        let again = is_unclear.then(|| {
+            let factor = 1_u32 << (desk.unclear - 1).min(10);
+            (self.options.period * factor).min(LONGEST_RETRY)
+        });
+        let due = desk.due.values().min();
+        let due = due.map(|at| at.saturating_duration_since(now));
+        for sooner in [again, due].into_iter().flatten() {
+            if sooner < length {
+                (length, cause) = (sooner, "retry");
+            }
+        }
+        Pause {
+            length,
+            cause,
+            is_deaf: false,
+        }
+    }
+
+    /// Tells, when it is news, which routes stay although nobody seems to need them.
+    fn tell_held(&self, desk: &mut Desk<'_>, held: &[HeldBack]) {
+        let cloud = desk.cloud.name();
+        self.parts.metrics.routes.held(cloud.as_str(), held.len());
+        let named = held.iter().take(NAMED_LIMIT);
+        let lines: Vec<String> = named
+            .map(|it| format!("{} ({})", it.route, it.why))
+            .collect();
+        let text = lines.join(", ");
+        if text != desk.held && !held.is_empty() {
+            warn!(%cloud, routes = held.len(), "routes stay that nobody seems to need: {text}");
+        }
+        desk.held = text;
+    }
+}
+
+/// Calls a cloud as long as the lease is ours and it does not take too long.
+fn lock(allowance: &Mutex<Allowance>) -> MutexGuard<'_, Allowance> {
+    allowance.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+async fn guarded<T>(
+    fence: &Fence,
+    what: &'static str,
+    call: impl Future<Output = T>,
+) -> Result<T, CloudError> {
+    let unavailable = |text: String| CloudError::new(CloudErrorKind::Unavailable, text);
+    let call = async { tokio::time::timeout(CALL_DEADLINE, call).await };
+    match fence.during(call).await {
+        Ok(Ok(answer)) => Ok(answer),
+        Ok(Err(_)) => Err(unavailable(format!("{what} takes too long"))),
+        Err(fenced) => Err(unavailable(format!("{what} is not begun")).caused_by(fenced)),
+    }
+}
+
+/// A node matters when it comes or goes, and when its ranges, its addresses or its owner change.
+fn concerns_us(change: &NodeChange) -> bool {
+    match (&change.before, &change.after) {
+        (Some(before), Some(after)) => {
+            before.uid != after.uid
+                || before.pod_cidrs != after.pod_cidrs
+                || before.addresses != after.addresses
+                || before.provider_id != after.provider_id
+        }
+        _ => true,
+    }
+}

@@ -1,0 +1,160 @@
+//! Conditions and events of nodes.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bowline_core::routes::{Advice, Creation, Decision, Neighbourhood};
+use bowline_core::{CloudError, NetworkCondition, Node, error_chain, format_duration};
+use futures::{StreamExt as _, stream};
+use tracing::{debug, info, warn};
+
+use super::{Desk, RouteController};
+use crate::kube::events::{EventType, node_reference, pod_reference};
+use crate::kube::nodes::latest;
+use crate::kube::write::WriteError;
+
+/// Nodes that are written at the same time, as many as pod ranges are.
+const WRITES_AT_ONCE: usize = 30;
+
+impl RouteController {
+    /// Writes what there is to say about nodes into them, where it is news. Says whether it all was
+    /// written.
+    pub(super) async fn publish(
+        &self,
+        desk: &mut Desk<'_>,
+        nodes: &Neighbourhood,
+        decision: &Decision,
+    ) -> bool {
+        let mut writes = Vec::new();
+        for (name, standing) in &decision.standings {
+            let Some(node) = nodes.own.get(name) else {
+                continue;
+            };
+            for remark in &standing.remarks {
+                self.remark(desk, node, remark);
+            }
+            if let Some(unavailable) = standing.unavailable() {
+                writes.push((node.clone(), unavailable));
+            }
+        }
+        let said: Vec<bool> = stream::iter(writes)
+            .map(|(node, unavailable)| self.say(node, unavailable))
+            .buffered(WRITES_AT_ONCE)
+            .collect()
+            .await;
+        said.into_iter().all(|said| said)
+    }
+
+    /// Writes the condition, unless it says so already; false if that has to be tried again.
+    async fn say(&self, node: Arc<Node>, unavailable: bool) -> bool {
+        let (condition, message) = condition(unavailable);
+        let (wanted, node) = (&condition, latest(&self.parts.nodes, node));
+        let name = node.name.clone();
+        let writer = &self.parts.writer;
+        let written = writer
+            .retry_conflicts(node, WriteError::is_conflict, |node| async move {
+                if node.network.as_ref() == Some(wanted) {
+                    return Ok(None);
+                }
+                let now = self.parts.clock.now();
+                let written = writer.set_network(&node, wanted, message, now).await?;
+                Ok(Some(written))
+            })
+            .await;
+        match written {
+            Ok(None) => {}
+            Ok(Some(_)) if writer.is_observing() => {}
+            Ok(Some(written)) => {
+                info!(
+                    node = name,
+                    reason = condition.reason,
+                    "network condition written"
+                );
+                self.parts.nodes.note(written);
+            }
+            Err(error) if error.is_not_found() || error.is_another() => {
+                debug!(node = name, "the node is another one by now");
+            }
+            Err(error) => {
+                let error = error_chain(&error);
+                warn!(
+                    node = name,
+                    error, "network condition not written; trying again"
+                );
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Tells what people should know before they rely on routes of that cloud.
+    pub(super) fn advise(&self, desk: &Desk<'_>) {
+        let Some(Advice { pod, remark }) = desk.routes.advice() else {
+            return;
+        };
+        let (reason, message) = (remark.reason, remark.message);
+        info!(cloud = %desk.cloud.name(), reason, "{message}");
+        if let Some((namespace, name)) = pod {
+            let reference = pod_reference(&namespace, &name);
+            let recorder = &self.parts.recorder;
+            recorder.event(&reference, EventType::Warning, reason, message);
+        }
+    }
+
+    /// Tells something about a node, unless that was the last word about it.
+    fn remark(&self, desk: &mut Desk<'_>, node: &Node, remark: &bowline_core::routes::Remark) {
+        let key = (node.uid.clone(), remark.reason);
+        let before = desk.told.get_mut(&key);
+        if before.is_some_and(|before| *before == remark.message) {
+            return;
+        }
+        desk.told.insert(key, remark.message.clone());
+        let reference = node_reference(&node.name, &node.uid, None);
+        let recorder = &self.parts.recorder;
+        recorder.event(
+            &reference,
+            EventType::Warning,
+            remark.reason,
+            &remark.message,
+        );
+    }
+
+    /// Tells that a route was not made, in the originals' words.
+    pub(super) fn tell_failed(&self, creation: &Creation, error: &CloudError, took: Duration) {
+        let node = &creation.node;
+        let message = format!(
+            "Could not create route {} {} for node {} after {}: {}",
+            node.uid,
+            creation.route.destination,
+            node.name,
+            format_duration(took),
+            error.chain()
+        );
+        let reference = node_reference(&node.name, &node.uid, None);
+        let recorder = &self.parts.recorder;
+        recorder.event(
+            &reference,
+            EventType::Warning,
+            "FailedToCreateRoute",
+            message,
+        );
+    }
+}
+
+/// The condition and its message, in the originals' words.
+fn condition(unavailable: bool) -> (NetworkCondition, &'static str) {
+    let (status, reason, message) = if unavailable {
+        (
+            "True",
+            "NoRouteCreated",
+            "RouteController failed to create a route",
+        )
+    } else {
+        ("False", "RouteCreated", "RouteController created a route")
+    };
+    let condition = NetworkCondition {
+        status: status.to_owned(),
+        reason: reason.to_owned(),
+    };
+    (condition, message)
+}

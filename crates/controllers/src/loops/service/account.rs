@@ -1,0 +1,197 @@
+//! Plans wait for the account: what is not found in one that is not proven may well be there.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bowline_core::{
+    AccountHold, AccountState, Cloud, CloudName, Draft, DraftError, Handling, Known, PlanBasis,
+    Service, Wish, account_hold, remembers,
+};
+
+use super::ServiceController;
+use super::conditions;
+use super::state::Causes;
+use crate::clouds::accounts::{AccountKey, Accounts, BalancerLook};
+use crate::kube::events::EventType;
+use crate::stop::Stop;
+
+/// When a Service is looked at again that waits for the account. When the account changes it is at once.
+const HELD_PAUSE: Duration = Duration::from_secs(30);
+/// The same before the first look at the account, which takes a moment.
+const SETTLING_PAUSE: Duration = Duration::from_secs(1);
+
+impl ServiceController {
+    pub(crate) fn accounts(&self) -> &Accounts {
+        &self.parts.metrics.accounts
+    }
+
+    /// Whether that cloud's credentials see the cluster's account.
+    pub(crate) fn account_state(&self, cloud: &CloudName) -> AccountState {
+        let cloud = self.clouds.cloud(cloud);
+        cloud.map_or(AccountState::Proven, |it| self.accounts().state(it))
+    }
+
+    /// Lets a draft pass, if nothing in it rests on what an account says that is not proven. `key` is that of the
+    /// credentials with which it was begun.
+    pub(crate) fn check_account(
+        &self,
+        cloud: &Arc<dyn Cloud>,
+        wish: &Wish,
+        key: Option<AccountKey>,
+        drafted: Result<Draft, DraftError>,
+    ) -> Result<Draft, DraftError> {
+        if self.accounts().state(cloud) == AccountState::Proven {
+            return drafted;
+        }
+        let (service, name) = (&wish.service, cloud.name());
+        let began = self.removal_began(service);
+        let remembering = self.remembering(name);
+        let (state, is_settling) = {
+            let (known, is_certain) = noted(service, &drafted);
+            // Where several clouds may have it, one that has it not proves nothing.
+            let is_its_own = remembering.contains(&service.uid) || known != Known::Missing;
+            let known = match known {
+                Known::Missing if began || !is_its_own => Known::Unclear,
+                known => known,
+            };
+            let look = BalancerLook {
+                service,
+                known,
+                is_certain,
+                remembering: &remembering,
+            };
+            self.accounts().saw_balancer(cloud, key, &look)
+        };
+        let draft = drafted?;
+        let basis = PlanBasis {
+            goal: wish.goal,
+            balancer: draft.plan.balancer(),
+            remembers: remembers(service, self.clouds.naming_annotation(name)),
+            removal_began: began,
+            is_settling,
+        };
+        match account_hold(state, basis) {
+            None => Ok(draft),
+            Some(hold) => Err(self.held(cloud, service, hold)),
+        }
+    }
+
+    fn held(&self, cloud: &Arc<dyn Cloud>, service: &Service, hold: AccountHold) -> DraftError {
+        let name = cloud.name();
+        let what = waits_for(hold, name);
+        let after = if hold == AccountHold::Settling {
+            SETTLING_PAUSE
+        } else {
+            self.accounts().want(cloud);
+            let text = format!("Waiting for {what}");
+            self.tell_once(service, EventType::Warning, hold.reason(), &text);
+            HELD_PAUSE
+        };
+        DraftError::Account { what, after }
+    }
+
+    /// The uids of Services that had a load balancer in that cloud, by their own word.
+    fn remembering(&self, cloud: &CloudName) -> BTreeSet<String> {
+        let naming = self.clouds.naming_annotation(cloud);
+        let is_there = |service: &Service| match self.clouds.names().handling(service) {
+            Handling::Ensure(by) => by == *cloud,
+            Handling::CleanUp(clouds) => clouds.as_slice() == [cloud.clone()],
+            Handling::Nothing => false,
+        };
+        // One that the cloud leaves to another program is never looked for.
+        let balancers = self.clouds.balancers(cloud);
+        let is_served = |service: &Service| {
+            service.has_finalizer() || balancers.is_some_and(|it| it.serves(service))
+        };
+        let all = self.parts.services.all().into_iter();
+        all.filter(|it| remembers(it, naming) && is_there(it) && is_served(it))
+            .map(|it| it.uid.clone())
+            .collect()
+    }
+
+    /// Whether we began to remove its load balancer, as we remember or as its condition tells.
+    fn removal_began(&self, service: &Service) -> bool {
+        let current = self.current(service);
+        let current = current.as_deref().unwrap_or(service);
+        self.memory.is_removing(&service.key) || conditions::is_removing(current)
+    }
+
+    /// Announces a removal before its first step: should it be cut off, whoever goes on with it knows why nothing is
+    /// left. Where the account is proven nobody needs to know.
+    pub(crate) async fn announce_removal(&self, service: &Service, cloud: &CloudName) {
+        if self.memory.is_removing(&service.key) {
+            return;
+        }
+        self.memory.set_removing(&service.key, true);
+        if self.account_state(cloud) != AccountState::Proven {
+            self.tell_state(service, conditions::removing()).await;
+        }
+    }
+
+    /// Looks again at all Services of clouds whose account is another by now.
+    pub(crate) async fn follow_accounts(&self, stop: &Stop) {
+        let mut changes = self.accounts().changes();
+        let names = self.clouds.names().all();
+        let states = || -> Vec<AccountState> {
+            let all = names.iter();
+            all.map(|it| self.account_state(it)).collect()
+        };
+        let mut before = states();
+        while let Some(Ok(())) = stop.unless_given(changes.changed()).await {
+            let after = states();
+            for (cloud, changed) in names.iter().zip(before.iter().zip(&after)) {
+                if changed.0 != changed.1 {
+                    self.look_again_in(cloud);
+                }
+            }
+            before = after;
+        }
+        stop.given().await;
+    }
+
+    fn look_again_in(&self, cloud: &CloudName) {
+        for service in self.parts.services.all() {
+            let concerned = match self.clouds.names().handling(&service) {
+                Handling::Ensure(by) => by == *cloud,
+                Handling::CleanUp(clouds) => clouds.contains(cloud),
+                Handling::Nothing => false,
+            };
+            // Those that have not had their turn yet have it anyway.
+            if concerned && self.memory.knows(&service.key) {
+                self.memory.add_cause(&service.key, Causes::service());
+                self.queue.add(service.key.clone());
+            }
+        }
+    }
+}
+
+/// What a plan waits for, in words that follow "waiting for".
+pub(crate) fn waits_for(hold: AccountHold, cloud: &CloudName) -> String {
+    match hold {
+        AccountHold::Contradicted => format!(
+            "the right credentials: those of cloud {cloud} seem to be of another account, which event \
+             AccountContradicted on the lease explains"
+        ),
+        AccountHold::Unproven => format!(
+            "proof that the credentials of cloud {cloud} see the account of this cluster: the load balancer that the \
+             Service had is not found there, which event AccountUnproven on the lease explains"
+        ),
+        AccountHold::Settling => format!("the first look at the account of cloud {cloud}"),
+    }
+}
+
+/// What a draft says about the load balancer of a Service, and whether it is certainly the Service's.
+fn noted(service: &Service, drafted: &Result<Draft, DraftError>) -> (Known, bool) {
+    let Ok(draft) = drafted else {
+        return (Known::Unclear, false);
+    };
+    let plan = &draft.plan;
+    let carries_uid = plan.found.iter().any(|it| it.carries(&service.uid));
+    let known = match plan.balancer() {
+        // What is wrong may be the reason why nothing was looked for.
+        Known::Missing if !plan.problems.is_empty() => Known::Unclear,
+        known => known,
+    };
+    (known, draft.proves_account || carries_uid)
+}

@@ -1,0 +1,419 @@
+//! The clouds with load balancers: called with a valid lease only, and never without end.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use bowline_core::{
+    BalancerClouds, BalancerRules, Balancers, Belonging, Cloud, CloudError, CloudErrorKind,
+    CloudName, ClusterMarks, Draft, DraftError, Executor, Goal, Marked, Needs, Node, Progress,
+    Roster, StepId, TargetGuard, Wish, targets,
+};
+use tokio::sync::{Notify, watch};
+use tokio::time::Instant;
+
+use crate::clouds::cloud_health::{Purpose, Wellbeing};
+use crate::clouds::per_cloud::PerCloud;
+use crate::clouds::referee::{DefaultCloud, Referee};
+use crate::kube::election::{Fence, Fenced};
+use crate::kube::store::Sighting;
+
+/// No look at a cloud and no step takes longer. Each call inside has a shorter deadline of its own;
+/// this one is for a provider that forgot it.
+const CALL_DEADLINE: Duration = Duration::from_secs(120);
+
+/// All configured clouds, those without load balancers included: they own nodes too.
+#[derive(Clone)]
+pub(crate) struct Clouds {
+    referee: Referee,
+    names: Arc<BalancerClouds>,
+    fence: Fence,
+    wellbeing: Wellbeing,
+    guards: PerCloud<TargetGuard>,
+    /// A node has lost its owner, and is to be looked at again.
+    doubts: Arc<Notify>,
+}
+
+/// What may be wrong with the cloud itself.
+trait Trouble {
+    fn trouble(&self) -> Option<&CloudError>;
+}
+
+impl Trouble for CloudError {
+    fn trouble(&self) -> Option<&CloudError> {
+        Some(self)
+    }
+}
+
+impl Trouble for DraftError {
+    fn trouble(&self) -> Option<&CloudError> {
+        match self {
+            Self::Cloud(error) => Some(error),
+            Self::Elsewhere | Self::NeedsServices | Self::Account { .. } | Self::Later { .. } => {
+                None
+            }
+        }
+    }
+}
+
+/// The clouds that have load balancers, with their classes and the configured default.
+pub(crate) fn balancer_clouds(referee: &Referee) -> BalancerClouds {
+    let clouds = referee.clouds();
+    let serving = clouds.iter().filter(|it| it.balancers().is_some());
+    let mut names = BalancerClouds::new(serving.map(|it| it.name().clone()));
+    for cloud in clouds {
+        let classes = cloud.balancers().map_or(&[][..], Balancers::classes);
+        names = names.with_classes(cloud.name(), classes);
+    }
+    for (before, now) in referee.former() {
+        names = names.formerly(before, now);
+    }
+    match &referee.rules().default_cloud {
+        DefaultCloud::First => names,
+        DefaultCloud::Named(cloud) => names.by_default(Some(cloud.clone())),
+        DefaultCloud::None => names.by_default(None),
+    }
+}
+
+/// Whether a call changes anything in the cloud.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Call {
+    Read,
+    Write,
+}
+
+impl Clouds {
+    pub(crate) fn new(referee: &Referee, fence: Fence) -> Self {
+        Self {
+            names: Arc::new(balancer_clouds(referee)),
+            referee: referee.clone(),
+            fence,
+            wellbeing: Wellbeing::default(),
+            guards: PerCloud::default(),
+            doubts: Arc::default(),
+        }
+    }
+
+    /// The same, knowing which nodes have lost their owners.
+    pub(crate) fn guarding(self, guards: PerCloud<TargetGuard>) -> Self {
+        Self { guards, ..self }
+    }
+
+    /// The same, noting there how clouds are.
+    pub(crate) fn noting(self, wellbeing: Wellbeing) -> Self {
+        Self { wellbeing, ..self }
+    }
+
+    /// Whether nothing may be changed, by whomever.
+    pub(crate) fn is_observing(&self) -> bool {
+        self.fence.is_observing()
+    }
+
+    /// Those with load balancers.
+    pub(crate) fn names(&self) -> &BalancerClouds {
+        &self.names
+    }
+
+    pub(crate) fn balancers(&self, name: &CloudName) -> Option<&dyn Balancers> {
+        self.cloud(name)?.balancers()
+    }
+
+    pub(crate) fn cloud(&self, name: &CloudName) -> Option<&Arc<dyn Cloud>> {
+        let mut clouds = self.referee.clouds().iter();
+        clouds.find(|it| it.name() == name)
+    }
+
+    /// What that cloud needs to know besides Services and nodes.
+    pub(crate) fn needs(&self, name: &CloudName) -> Needs {
+        self.balancers(name)
+            .map_or(Needs::default(), Balancers::needs)
+    }
+
+    /// What all of them need together.
+    pub(crate) fn all_needs(&self) -> Needs {
+        let all = self.names.all().iter().map(|name| self.needs(name));
+        all.fold(Needs::default(), Needs::and)
+    }
+
+    /// The annotation that names a load balancer of this cloud.
+    pub(crate) fn naming_annotation(&self, name: &CloudName) -> Option<&'static str> {
+        self.balancers(name)?.naming_annotation()
+    }
+
+    /// The annotations that this cloud writes by itself.
+    pub(crate) fn own_annotations(&self, name: &CloudName) -> &'static [&'static str] {
+        self.balancers(name).map_or(&[], |it| it.own_annotations())
+    }
+
+    /// The nodes of the cluster, as this cloud's load balancers see them.
+    pub(crate) fn roster(&self, name: &CloudName, nodes: &Sighting<Node>) -> Roster {
+        let last_known = nodes.unreadable.values().flatten();
+        let all = nodes.objects.values().chain(last_known);
+        let whose: BTreeMap<&str, (&Arc<Node>, Belonging)> = all
+            .map(|node| (&*node.name, (node, self.referee.belonging(node, name))))
+            .collect();
+        let guard = self.guards.of(name, TargetGuard::default);
+        let mut guard = guard.lock().unwrap_or_else(PoisonError::into_inner);
+        let unowned = whose.values().filter(|it| it.1 == Belonging::Unowned);
+        let unowned = unowned.map(|(node, _)| &*node.uid);
+        if guard.look(unowned, Instant::now().into_std()) {
+            self.doubts.notify_one();
+        }
+        Roster::new(nodes.objects.values(), &nodes.unreadable, |node| {
+            let whose = whose.get(&*node.name).map(|it| it.1);
+            match whose.unwrap_or(Belonging::Foreign) {
+                Belonging::Unowned if !guard.holds(&node.uid) => Belonging::Foreign,
+                whose => whose,
+            }
+        })
+    }
+
+    /// Waits until some node that has lost its owner is to be looked at again.
+    pub(crate) async fn until_second_look(&self) {
+        loop {
+            let due = self.names.all().iter().filter_map(|name| {
+                let guard = self.guards.of(name, TargetGuard::default);
+                guard.lock().unwrap_or_else(PoisonError::into_inner).due()
+            });
+            match due.min() {
+                Some(due) => return tokio::time::sleep_until(due.into()).await,
+                None => self.doubts.notified().await,
+            }
+        }
+    }
+
+    /// A second look at nodes that have lost their owners, `living` being all nodes there are, by uid. Says whether some
+    /// keep their targets no more.
+    pub(crate) fn look_again(&self, nodes: &Sighting<Node>, living: &BTreeSet<&str>) -> bool {
+        let mut changed = false;
+        for name in self.names.all() {
+            // As it is now; whoever has an owner again is not among them.
+            let _ = self.roster(name, nodes);
+            let guard = self.guards.of(name, TargetGuard::default);
+            let mut guard = guard.lock().unwrap_or_else(PoisonError::into_inner);
+            changed |= guard.confirm(living, Instant::now().into_std());
+        }
+        changed
+    }
+
+    /// Hears of it when the owners of nodes were found out.
+    pub(crate) fn news(&self) -> watch::Receiver<u64> {
+        self.referee.news()
+    }
+
+    /// What is to be done, and what there is to tell about nodes that cannot be read.
+    pub(crate) async fn draft(&self, name: &CloudName, wish: &Wish) -> Result<Draft, DraftError> {
+        let balancers = self.named(name)?;
+        let call = async { balancers.draft(wish).await };
+        let what = "looking at the load balancer";
+        let mut draft = self.guarded(name, Call::Read, what, call).await?;
+        if wish.goal == Goal::Present {
+            draft.plan.notices.extend(wish.census.notices());
+            let held = targets::held_notice(&draft.plan.held);
+            draft.plan.notices.extend(held);
+        }
+        Ok(draft)
+    }
+
+    /// Whether the load balancer that the Service's status shows is there.
+    pub(crate) async fn recognises(
+        &self,
+        name: &CloudName,
+        wish: &Wish,
+    ) -> Result<bool, DraftError> {
+        let balancers = self.named(name)?;
+        let call = async { balancers.recognises(wish).await };
+        let what = "looking for the load balancer of a Service";
+        self.guarded(name, Call::Read, what, call).await
+    }
+
+    /// What the operator allows Services to do there.
+    pub(crate) fn rules(&self, name: &CloudName) -> Arc<BalancerRules> {
+        self.referee.rules().balancers_of(name)
+    }
+
+    pub(crate) async fn carry_out(
+        &self,
+        name: &CloudName,
+        executor: &mut dyn Executor,
+        step: StepId,
+    ) -> Result<Progress, CloudError> {
+        let call = async { executor.carry_out(step).await };
+        self.guarded(name, Call::Write, "a step", call).await
+    }
+
+    pub(crate) async fn marked(
+        &self,
+        name: &CloudName,
+        cluster: ClusterMarks<'_>,
+    ) -> Result<Vec<Marked>, CloudError> {
+        let balancers = self.named(name)?;
+        let call = async { balancers.marked(cluster).await };
+        self.guarded(name, Call::Read, "listing load balancers", call)
+            .await
+    }
+
+    pub(crate) async fn remove_orphan(
+        &self,
+        name: &CloudName,
+        orphan: &Marked,
+    ) -> Result<(), CloudError> {
+        let balancers = self.named(name)?;
+        let call = async { balancers.remove_orphan(orphan).await };
+        self.guarded(name, Call::Write, "removing a load balancer", call)
+            .await
+    }
+
+    fn named(&self, name: &CloudName) -> Result<&dyn Balancers, CloudError> {
+        self.balancers(name).ok_or_else(|| {
+            let text = format!("cloud {name} has no load balancers");
+            CloudError::new(CloudErrorKind::Invalid, text)
+        })
+    }
+
+    /// Calls a cloud for as long as the lease is certain, and not without end.
+    async fn guarded<T, E: From<CloudError> + Trouble>(
+        &self,
+        name: &CloudName,
+        kind: Call,
+        what: &str,
+        call: impl Future<Output = Result<T, E>>,
+    ) -> Result<T, E> {
+        let work = tokio::time::timeout(CALL_DEADLINE, call);
+        let done = self.fence_of(kind).during(work).await;
+        let done = match done.map_err(fenced)? {
+            Ok(done) => done,
+            Err(_) => Err(late(what).into()),
+        };
+        if let Some(cloud) = self.cloud(name) {
+            let trouble = done.as_ref().err().and_then(Trouble::trouble);
+            self.wellbeing.note(cloud, Purpose::Balancers, trouble);
+        }
+        done
+    }
+
+    /// An observer may ask as much as it likes.
+    fn fence_of(&self, kind: Call) -> Fence {
+        if kind == Call::Read && self.is_observing() {
+            return Fence::open();
+        }
+        self.fence.clone()
+    }
+}
+
+fn fenced(fenced: Fenced) -> CloudError {
+    CloudError::new(CloudErrorKind::Unavailable, "no cloud is called").caused_by(fenced)
+}
+
+fn late(what: &str) -> CloudError {
+    let text = format!("{what} took longer than {CALL_DEADLINE:?}");
+    CloudError::new(CloudErrorKind::Unavailable, text)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use bowline_core::{BoxFuture, Census, Claim, Cloud, Service, Whose};
+    use bowline_http::Clock;
+
+    use super::*;
+    use crate::kube::objects::ServiceObject;
+
+    /// Counts its calls.
+    struct Counting(CloudName, AtomicUsize);
+
+    impl Counting {
+        fn count<T>(&self, answer: T) -> T {
+            self.1.fetch_add(1, Ordering::Relaxed);
+            answer
+        }
+    }
+
+    impl Cloud for Counting {
+        fn name(&self) -> &CloudName {
+            &self.0
+        }
+
+        fn provider(&self) -> &'static str {
+            "demo"
+        }
+
+        fn claim(&self, _: &Node) -> Claim {
+            Claim::Mine
+        }
+
+        fn balancers(&self) -> Option<&dyn Balancers> {
+            Some(self)
+        }
+    }
+
+    impl Balancers for Counting {
+        fn draft<'a>(&'a self, _: &'a Wish) -> BoxFuture<'a, Result<Draft, DraftError>> {
+            Box::pin(async { self.count(Err(DraftError::Elsewhere)) })
+        }
+
+        fn own_annotations(&self) -> &'static [&'static str] {
+            &[]
+        }
+
+        fn audit_period(&self) -> Option<Duration> {
+            None
+        }
+
+        fn marked<'a>(
+            &'a self,
+            _: ClusterMarks<'a>,
+        ) -> BoxFuture<'a, Result<Vec<Marked>, CloudError>> {
+            Box::pin(async { self.count(Ok(Vec::new())) })
+        }
+
+        fn remove_orphan<'a>(&'a self, _: &'a Marked) -> BoxFuture<'a, Result<(), CloudError>> {
+            Box::pin(async { self.count(Ok(())) })
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn no_cloud_is_called_without_a_valid_lease_and_an_observer_only_reads() {
+        let clock = Clock::simulated("2026-01-01T00:00:00Z".parse().unwrap());
+        let second = Duration::from_secs(1);
+        let shut = Fence::closed("l".into(), second, second, clock);
+        for (fence, calls) in [(shut, 0), (Fence::observing(), 2), (Fence::open(), 3)] {
+            let name = CloudName::parse("demo").unwrap();
+            let counting = Arc::new(Counting(name.clone(), AtomicUsize::new(0)));
+            let referee = Referee::new(&[counting.clone() as Arc<dyn Cloud>], Arc::default());
+            let clouds = Clouds::new(&referee, fence);
+            let wish = Wish {
+                service: Arc::new(Service::from(ServiceObject::default())),
+                goal: Goal::Present,
+                nodes: Vec::new(),
+                census: Census::default(),
+                all: Arc::default(),
+                all_known: true,
+                cluster_name: String::new(),
+                has_ip_mode: true,
+                cluster_uid: None,
+                living: None,
+                rules: Arc::default(),
+                endpoints: None,
+            };
+            let orphan = Marked {
+                id: "1".into(),
+                name: "lb".into(),
+                service_uid: "u".into(),
+                whose: Whose::Ours,
+            };
+            let drafted = clouds.draft(&name, &wish).await;
+            assert_eq!(matches!(drafted, Err(DraftError::Elsewhere)), calls > 0);
+            assert_eq!(
+                clouds.marked(&name, ClusterMarks::default()).await.is_ok(),
+                calls > 0
+            );
+            assert_eq!(
+                clouds.remove_orphan(&name, &orphan).await.is_ok(),
+                calls > 2
+            );
+            assert_eq!(counting.1.load(Ordering::Relaxed), calls);
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! Which cloud a turn of a Service has to do with, so that it waits for that cloud alone.
+
+use bowline_core::{CloudName, Handling, ServiceKey};
+
+use super::clouds::Clouds;
+use super::state::Memory;
+use crate::kube::services::Services;
+use crate::queue::Lanes;
+
+/// A lane for each cloud with load balancers.
+pub(super) fn of_services(
+    clouds: &Clouds,
+    memory: &Memory,
+    services: &Services,
+) -> Lanes<ServiceKey> {
+    let names = clouds.names().all().to_vec();
+    let (clouds, memory, services) = (clouds.clone(), memory.clone(), services.clone());
+    Lanes::of_clouds(names, move |key| {
+        let handling = services.get(key).map(|it| clouds.names().handling(&it));
+        let known = memory.recall(key).map(|it| it.1);
+        cloud(
+            handling.unwrap_or(Handling::Nothing),
+            known.unwrap_or_default(),
+        )
+    })
+}
+
+/// The cloud that is called first: the one that is to be left, then the one that is to serve. None if it is open which
+/// of several has to be left, and where nobody is called.
+fn cloud(handling: Handling, known: Vec<CloudName>) -> Option<CloudName> {
+    let to_leave = match &handling {
+        Handling::Ensure(cloud) => known.into_iter().filter(|it| it != cloud).collect(),
+        Handling::CleanUp(clouds) if known.is_empty() => clouds.clone(),
+        Handling::CleanUp(_) | Handling::Nothing => known,
+    };
+    match (<[CloudName; 1]>::try_from(to_leave), handling) {
+        (Ok([only]), _) => Some(only),
+        (Err(none), Handling::Ensure(cloud)) if none.is_empty() => Some(cloud),
+        (Err(_), _) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_turn_is_in_the_lane_of_the_cloud_that_it_calls_first() {
+        let name = |text: &str| CloudName::parse(text).unwrap();
+        let names = |all: &[&str]| all.iter().map(|it| name(it)).collect::<Vec<_>>();
+        let ensure = |text| Handling::Ensure(name(text));
+        let clean_up = |all: &[&str]| Handling::CleanUp(names(all));
+        for (handling, known, expected) in [
+            (ensure("a"), &[][..], Some("a")),
+            (ensure("a"), &["a"], Some("a")),
+            (ensure("a"), &["b"], Some("b")),
+            (ensure("a"), &["b", "c"], None),
+            (clean_up(&["a"]), &[], Some("a")),
+            (clean_up(&["a", "b"]), &[], None),
+            (clean_up(&["a", "b"]), &["b"], Some("b")),
+            (Handling::Nothing, &["a"], Some("a")),
+            (Handling::Nothing, &[], None),
+        ] {
+            let text = format!("{handling:?} after {known:?}");
+            assert_eq!(cloud(handling, names(known)), expected.map(name), "{text}");
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! Load balancers that carry our mark and whose Service is gone, or is served by another cloud by now.
+//!
+//! They are reported, as an event and a number. The former are removed if the operator has said so; the latter may still
+//! be in use, and never are. A Service is missing only if two looks agree: one list may be older than what
+//! happened since.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use bowline_core::{
+    AccountState, Balancers, CloudName, ClusterMarks, Handling, Marked, Service, ServiceKey, Whose,
+};
+use tracing::{info, warn};
+
+use super::ServiceController;
+use crate::kube::events::{EventType, lease_reference};
+use crate::stop::Stop;
+
+/// How long after the first look the second one is made: longer than any watch lags, and longer
+/// than a removal that is under way takes to be seen.
+const SECOND_LOOK: Duration = Duration::from_secs(60);
+/// Drawn on top of each period, so that clusters that share an account do not list together.
+const JITTER: f64 = 0.25;
+
+/// A load balancer that no Service uses.
+struct Leftover {
+    marked: Marked,
+    /// The Service it was made for, if that is there, and who serves it instead.
+    misplaced: Option<(ServiceKey, Option<CloudName>)>,
+}
+
+impl ServiceController {
+    /// Looks for orphans in one cloud until `stop`.
+    pub(super) async fn sweep(&self, cloud: &CloudName, stop: &Stop) {
+        let balancers = self.clouds.balancers(cloud);
+        let Some(period) = balancers.and_then(Balancers::audit_period) else {
+            return stop.given().await;
+        };
+        let mut told = BTreeSet::new();
+        loop {
+            let pause = self.parts.random.jitter(period, JITTER);
+            if stop.unless_given(tokio::time::sleep(pause)).await.is_none() {
+                return;
+            }
+            let Some(orphans) = stop.unless_given(self.orphans(cloud)).await else {
+                return;
+            };
+            let Some(orphans) = orphans else { continue };
+            self.parts
+                .metrics
+                .services
+                .orphaned(cloud.as_str(), orphans.len());
+            told.retain(|id| orphans.contains_key(id));
+            for (id, orphan) in &orphans {
+                if told.insert(id.clone()) {
+                    self.tell_orphan(cloud, orphan);
+                }
+                let is_ours = self.account_state(cloud) != AccountState::Contradicted;
+                let remove = self.options.remove_orphans && !self.clouds.is_observing() && is_ours;
+                let is_lost = self.parts.services.is_lost(&orphan.marked.service_uid);
+                let is_orphan =
+                    orphan.misplaced.is_none() && orphan.marked.whose == Whose::Ours && !is_lost;
+                if remove && is_orphan && !stop.is_given() {
+                    let turn = self.parts.turns.take(format!("orphans of {cloud}"));
+                    let Some(_turn) = stop.unless_given(turn).await else {
+                        return;
+                    };
+                    self.remove(cloud, &orphan.marked).await;
+                }
+            }
+        }
+    }
+
+    /// Those that two looks found without a Service; none if the cloud could not be read.
+    async fn orphans(&self, cloud: &CloudName) -> Option<BTreeMap<String, Leftover>> {
+        let first = self.look(cloud).await?;
+        if first.is_empty() {
+            return Some(first);
+        }
+        tokio::time::sleep(SECOND_LOOK).await;
+        let mut second = self.look(cloud).await?;
+        second.retain(|id, _| first.contains_key(id));
+        Some(second)
+    }
+
+    async fn look(&self, cloud: &CloudName) -> Option<BTreeMap<String, Leftover>> {
+        let roster = self.clouds.roster(cloud, &self.parts.nodes.sighting());
+        let (nodes, _) = roster.targets();
+        let uid = self.cluster_uid();
+        let cluster = ClusterMarks {
+            name: &self.options.cluster_name,
+            uid: uid.as_deref(),
+            nodes: &nodes,
+        };
+        let marked = match self.clouds.marked(cloud, cluster).await {
+            Ok(marked) => marked,
+            Err(error) => {
+                warn!(%cloud, error = error.chain(), "load balancers not listed");
+                return None;
+            }
+        };
+        let services = self.parts.services.sighting();
+        if services.has_unreadable() {
+            warn!(%cloud, "not looking for orphans: a Service that cannot be read may own one");
+            return None;
+        }
+        let remembered = self.memory.uids();
+        let there = services.objects.values();
+        let there: BTreeMap<&str, _> = there.map(|it| (it.uid.as_str(), it)).collect();
+        let leftover = |marked: Marked| {
+            let misplaced = match there.get(marked.service_uid.as_str()) {
+                Some(service) => Some((service.key.clone(), self.elsewhere(service, cloud)?)),
+                None if remembered.contains(&marked.service_uid) => return None,
+                None => None,
+            };
+            Some((marked.id.clone(), Leftover { marked, misplaced }))
+        };
+        let ours = marked.into_iter().filter(|it| it.whose != Whose::Foreign);
+        Some(ours.filter_map(leftover).collect())
+    }
+
+    /// Who serves a Service, if it is not that cloud, and nothing is under way there.
+    #[expect(clippy::option_option, reason = "that nobody does is an answer, too")]
+    fn elsewhere(&self, service: &Service, cloud: &CloudName) -> Option<Option<CloudName>> {
+        let remembered = self.memory.recall(&service.key);
+        if remembered.is_some_and(|(_, clouds)| clouds.contains(cloud)) {
+            return None;
+        }
+        match self.clouds.names().handling(service) {
+            Handling::Ensure(by) => (by != *cloud).then_some(Some(by)),
+            Handling::CleanUp(clouds) => (!clouds.contains(cloud)).then_some(None),
+            Handling::Nothing => Some(None),
+        }
+    }
+
+    fn tell_orphan(&self, cloud: &CloudName, orphan: &Leftover) {
+        let Leftover { marked, misplaced } = orphan;
+        let Some((key, by)) = misplaced else {
+            return self.tell_missing(cloud, marked);
+        };
+        let by = match by {
+            Some(by) => format!("cloud {by} serves now"),
+            None => "no cloud serves now".to_owned(),
+        };
+        let text = format!(
+            "Load balancer {} ({}) in cloud {cloud} was made for Service {key}, which {by}. It is left as it is: remove it \
+             in the cloud when nothing uses it any more, or let {cloud} serve the Service again (services.defaultCloud, \
+             or its class)",
+            marked.name, marked.id
+        );
+        warn!(%cloud, id = marked.id, "{text}");
+        self.tell_on_lease(EventType::Warning, "MisplacedLoadBalancer", text);
+    }
+
+    fn tell_missing(&self, cloud: &CloudName, orphan: &Marked) {
+        let doubt = match &orphan.whose {
+            Whose::Ours | Whose::Foreign => String::new(),
+            Whose::Unclear(why) => {
+                format!("; its mark {why}, so that it may be another cluster's")
+            }
+        };
+        let text = format!(
+            "Load balancer {} ({}) in cloud {cloud} was made for a Service with uid {} that does \
+             not exist{doubt}",
+            orphan.name, orphan.id, orphan.service_uid
+        );
+        warn!(%cloud, id = orphan.id, "{text}");
+        self.tell_on_lease(EventType::Warning, "OrphanedLoadBalancer", text);
+    }
+
+    /// The lease is an object that is there, in a namespace where operators look, and that people
+    /// already ask about this program.
+    pub(super) fn tell_on_lease(&self, kind: EventType, reason: &'static str, text: String) {
+        let (namespace, name) = &self.options.lease;
+        let lease = lease_reference(namespace, name, None, None);
+        self.parts.recorder.event(&lease, kind, reason, text);
+    }
+
+    async fn remove(&self, cloud: &CloudName, orphan: &Marked) {
+        match self.clouds.remove_orphan(cloud, orphan).await {
+            Ok(()) => {
+                let text = format!("Removed load balancer {} ({})", orphan.name, orphan.id);
+                info!(%cloud, id = orphan.id, "{text}");
+                self.tell_on_lease(EventType::Normal, "RemovedOrphan", text);
+            }
+            Err(error) => warn!(
+                %cloud,
+                id = orphan.id,
+                error = error.chain(),
+                "orphaned load balancer not removed; trying again in the next round"
+            ),
+        }
+    }
+}

@@ -1,0 +1,301 @@
+//! The manager: one process from start to end.
+//!
+//! ```text
+//!  serve ─▶ compete for the lease ─▶ take others' leases ─▶ API server healthy? ─▶ start controllers ─▶ work
+//!    │         (standbys stop here,    (--hold-leases)                                                 │
+//!    │          and answer probes)                             SIGTERM: stop taking work, finish,      ◀┤
+//!    ◀──────────────────────────────────────────────────────── release the leases, exit 0               │
+//!                                                              a lease lost: drop everything, exit 1    ◀
+//! ```
+
+pub(crate) mod active_config;
+mod leading;
+mod placement;
+mod serving;
+mod shift;
+mod work;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bowline_core::CloudName;
+use bowline_http::{Clock, Random};
+use tracing::{info, warn};
+
+use crate::kube::clients::{AccountError, Clients, Unhealthy};
+use crate::kube::election::{BadMigration, Fence, LeaseName, Lost, Migration};
+use crate::kube::events::EventContext;
+use crate::manager::active_config::{LineUps, Notice};
+use crate::metrics::Metrics;
+use crate::options::Options;
+use crate::serving::{Health, Pages, Parts, Server, ServingError};
+use crate::stop::{Stop, stop_signal};
+use placement::Place;
+use work::Work;
+
+/// How long work that is under way may take when the process is asked to stop.
+const GRACE: Duration = Duration::from_secs(10);
+/// The same for work under the second lease: it is part of the work under the first one, and giving
+/// the second lease back has to fit in as well.
+const SECOND_GRACE: Duration = Duration::from_secs(5);
+
+pub use crate::clouds::referee::{CloudRules, DefaultCloud};
+
+/// Sets the verbosity of the running program.
+pub type SetVerbosity = Arc<dyn Fn(i32) -> Result<(), String> + Send + Sync>;
+
+/// Everything a manager is made of.
+pub struct Manager {
+    /// What it works with, and how that changes.
+    pub line_ups: LineUps,
+    /// Its way to the API server.
+    pub clients: Clients,
+    /// For token reviews and access reviews of the serving port.
+    pub reviews: Reviews,
+    /// What it counts.
+    pub metrics: Arc<Metrics>,
+    /// The time of day.
+    pub clock: Clock,
+    /// Jitter and identities.
+    pub random: Random,
+    /// `PUT /debug/flags/v`.
+    pub set_verbosity: SetVerbosity,
+}
+
+/// Clients for delegated authentication and authorization; none where there is no way to ask.
+#[derive(Clone, Default)]
+pub struct Reviews {
+    /// Token reviews and the authentication ConfigMap.
+    pub authentication: Option<kube::Client>,
+    /// Access reviews.
+    pub authorization: Option<kube::Client>,
+}
+
+/// Why the manager ended other than by being asked to.
+#[derive(Debug, thiserror::Error)]
+pub enum ManagerError {
+    /// The HTTPS server.
+    #[error("starting the HTTPS server")]
+    Serving(#[from] ServingError),
+    /// A cloud cannot tell clusters apart.
+    #[error(
+        "no ClusterID found. A ClusterID is required for the cloud provider to function properly. \
+         This check can be bypassed by setting the allow-untagged-cloud option (cloud {0})"
+    )]
+    NoClusterId(String),
+    /// The leader-migration file.
+    #[error(transparent)]
+    Migration(#[from] BadMigration),
+    /// One lease has two purposes.
+    #[error(
+        "--hold-leases names {0}, which is the second lease of --enable-leader-migration already: name it in one place"
+    )]
+    HeldTwice(LeaseName),
+    /// The lease is gone.
+    #[error("leaderelection lost")]
+    Lost(#[from] Lost),
+    /// The API server.
+    #[error(transparent)]
+    Unhealthy(#[from] Unhealthy),
+    /// A controller's service account.
+    #[error(transparent)]
+    Account(#[from] AccountError),
+}
+
+impl Manager {
+    /// Runs until `stop` (then all is well) or until it cannot go on.
+    pub async fn run(self, stop: Stop) -> Result<(), ManagerError> {
+        self.check_cluster_ids()?;
+        let migration = self.migration()?;
+        placement::tell_elsewhere(self.line_ups.first(), migration.as_ref());
+        let health = Health::default();
+        self.watch_clouds(&health);
+        let options = serving::options(self.options())?;
+        let (serving_handle, serving_stop) = stop_signal();
+        let binding = Server::bind(options, self.serving_parts(&health, migration.as_ref()));
+        let Some(server) = stop.unless_given(Box::pin(binding)).await else {
+            return Ok(());
+        };
+        let server = server?.map(|server| {
+            if let Ok(address) = server.address() {
+                info!(%address, "serving health, metrics and configuration");
+            }
+            tokio::spawn(async move { server.run(async move { serving_stop.given().await }).await })
+        });
+        let ended = tokio::select! {
+            biased;
+            ended = Box::pin(self.lead_or_work(&health, migration, &stop)) => ended,
+            never = self.follow_line_ups(&health) => match never {},
+        };
+        serving_handle.stop();
+        if let Some(server) = server {
+            let _ = server.await;
+        }
+        ended
+    }
+
+    /// Keeps health and metrics in step with the line-up, also while another one leads.
+    async fn follow_line_ups(&self, health: &Health) -> std::convert::Infallible {
+        let mut line_ups = self.line_ups.clone();
+        let metrics = &self.metrics.configuration;
+        let mut shown = line_ups.take();
+        metrics.uses(shown.generation);
+        loop {
+            match line_ups.notice().await {
+                Notice::Refused(_) => metrics.refused(),
+                Notice::Changed => {
+                    for cloud in &shown.clouds {
+                        health.remove(&check_name(cloud.name()));
+                    }
+                    shown = line_ups.take();
+                    self.watch_clouds(health);
+                    metrics.uses(shown.generation);
+                }
+            }
+        }
+    }
+
+    /// A standby whose clouds could not work is no good standby: they count from the start.
+    fn watch_clouds(&self, health: &Health) {
+        let line_up = self.line_ups.present();
+        self.metrics.wellbeing.watch(&line_up.clouds);
+        for cloud in &line_up.clouds {
+            let (name, wellbeing) = (cloud.name().clone(), self.metrics.wellbeing.clone());
+            health.add_cloud(check_name(&name), Arc::new(move || wellbeing.of(&name)));
+        }
+    }
+
+    /// The settings of the process itself.
+    fn options(&self) -> &Options {
+        &self.line_ups.first().options
+    }
+
+    async fn lead_or_work(
+        &self,
+        health: &Health,
+        migration: Option<Migration>,
+        stop: &Stop,
+    ) -> Result<(), ManagerError> {
+        let migration = migration.as_ref();
+        let election = &self.options().election;
+        let observing = self.line_ups.first().is_observing();
+        if observing {
+            warn!("observing: no lease is taken, nothing is written; the log tells what would be");
+        }
+        if observing || !election.enabled {
+            let fence = if observing {
+                Fence::observing()
+            } else {
+                Fence::open()
+            };
+            let work = Work::new(self, health, Place::Only(migration), fence);
+            return finish(work.run(stop.clone()), stop).await;
+        }
+        let term = self.main_term(health, GRACE);
+        let fence = term.leases.fence();
+        health.add_watchdog("leaderElection", Arc::new(move || watchdog(&fence)));
+        let leading = self.lead(term, stop, async |fence: Fence, stop: Stop| {
+            let work = Work::new(self, health, Place::Main(migration), fence.clone());
+            let second = |it: &&Migration| {
+                let place = Place::Migrated(it);
+                !placement::placed(self.line_ups.first(), place).is_empty()
+            };
+            let Some(migration) = migration.filter(second) else {
+                return Box::pin(work.run(stop)).await;
+            };
+            let second = self.second_term(migration, SECOND_GRACE);
+            let moved = self.lead(second, &stop, async |own: Fence, stop: Stop| {
+                let work = Work::new(self, health, Place::Migrated(migration), fence.and(&own));
+                Box::pin(work.run(stop)).await
+            });
+            futures::future::try_join(Box::pin(work.run(stop.clone())), Box::pin(moved))
+                .await
+                .map(|_| ())
+        });
+        Box::pin(leading).await
+    }
+
+    fn event_context(&self) -> EventContext {
+        EventContext::new(
+            self.clock.clone(),
+            self.random.clone(),
+            self.metrics.clone(),
+        )
+    }
+
+    fn serving_parts(&self, health: &Health, migration: Option<&Migration>) -> Parts {
+        let migration = migration.and_then(|migration| serde_json::to_value(migration).ok());
+        let line_ups = self.line_ups.clone();
+        Parts {
+            metrics: self.metrics.clone(),
+            health: health.clone(),
+            configz: Arc::new(move || line_ups.present().options.configz(migration.clone())),
+            pages: self.pages(),
+            set_verbosity: self.set_verbosity.clone(),
+            authentication: self.reviews.authentication.clone(),
+            authorization: self.reviews.authorization.clone(),
+            clock: self.clock.clone(),
+            random: self.random.clone(),
+        }
+    }
+
+    /// The pages of all clouds.
+    fn pages(&self) -> Pages {
+        let line_ups = self.line_ups.clone();
+        Arc::new(move |path| {
+            let line_up = line_ups.present();
+            line_up.clouds.iter().find_map(|cloud| cloud.page(path))
+        })
+    }
+
+    fn check_cluster_ids(&self) -> Result<(), ManagerError> {
+        let first = self.line_ups.first();
+        if let Some(cloud) = first.untagged() {
+            return Err(ManagerError::NoClusterId(cloud.name().to_string()));
+        }
+        for cloud in first.clouds.iter().filter(|it| !it.has_cluster_id()) {
+            warn!(cloud = %cloud.name(), "no ClusterID: one cluster in this account only");
+        }
+        Ok(())
+    }
+
+    fn migration(&self) -> Result<Option<Migration>, ManagerError> {
+        let election = &self.options().election;
+        let migration = match (election.migration, election.migration_file.as_str()) {
+            (false, _) => return Ok(None),
+            (true, "") => Migration::default(),
+            (true, file) => Migration::load(file)?,
+        };
+        let second = self.second_lease(&migration);
+        if election.held_leases().contains(&second) {
+            // It would wait for itself.
+            return Err(ManagerError::HeldTwice(second));
+        }
+        Ok(Some(migration))
+    }
+}
+
+/// Lets work end by itself; after `stop` only for so long.
+async fn finish(
+    work: impl Future<Output = Result<(), ManagerError>>,
+    stop: &Stop,
+) -> Result<(), ManagerError> {
+    let mut work = std::pin::pin!(work);
+    tokio::select! {
+        biased;
+        ended = &mut work => ended,
+        () = async { stop.given().await; tokio::time::sleep(GRACE).await } => {
+            warn!(grace = ?GRACE, "work under way was abandoned");
+            Ok(())
+        }
+    }
+}
+
+/// The readiness check of a cloud.
+fn check_name(cloud: &CloudName) -> String {
+    format!("cloud-{cloud}")
+}
+
+fn watchdog(fence: &Fence) -> Result<(), String> {
+    fence.health().map_err(|fenced| fenced.to_string())
+}

@@ -1,0 +1,155 @@
+//! What a manager works with at one time, and how that changes while it runs.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bowline_core::{Cloud, CloudName};
+use tokio::sync::watch;
+
+use crate::clouds::referee::CloudRules;
+use crate::options::{Mode, Options};
+
+/// The clouds of a manager, and what is configured about them and about its controllers. It never changes: another
+/// one takes its place.
+#[derive(Clone)]
+pub struct LineUp {
+    /// Which one it is, counted from 1.
+    pub generation: u64,
+    /// The settings. Those of the process itself (serving, election, the way to the API server) are taken from the
+    /// first line-up alone.
+    pub options: Options,
+    /// The clouds, in configured order.
+    pub clouds: Vec<Arc<dyn Cloud>>,
+    /// What is configured about clouds that is not for them.
+    pub rules: CloudRules,
+    /// What is new in it, for people.
+    pub summary: String,
+    /// What its clouds were called before: each former name, and the present one.
+    pub renamed: BTreeMap<CloudName, CloudName>,
+}
+
+impl LineUp {
+    /// The first one.
+    pub fn first(options: Options, clouds: Vec<Arc<dyn Cloud>>, rules: CloudRules) -> Self {
+        Self {
+            generation: 1,
+            options,
+            clouds,
+            rules,
+            summary: String::new(),
+            renamed: BTreeMap::new(),
+        }
+    }
+
+    /// A cloud that cannot tell clusters apart, which nobody allowed.
+    pub fn untagged(&self) -> Option<&Arc<dyn Cloud>> {
+        let mut clouds = self.clouds.iter();
+        clouds.find(|cloud| !self.options.cloud.allow_untagged && !cloud.has_cluster_id())
+    }
+
+    /// Whether it only looks on.
+    pub fn is_observing(&self) -> bool {
+        self.options.controllers.mode == Mode::Observe
+    }
+}
+
+/// The line-ups of a running manager: the present one, and notice of others. Clones see the same.
+#[derive(Clone)]
+pub struct LineUps {
+    first: Arc<LineUp>,
+    present: watch::Receiver<Arc<LineUp>>,
+    refused: watch::Receiver<Option<Arc<str>>>,
+}
+
+/// Changes the line-up of a running manager.
+pub struct LineUpChanger {
+    present: watch::Sender<Arc<LineUp>>,
+    refused: watch::Sender<Option<Arc<str>>>,
+}
+
+/// What is heard about line-ups.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Notice {
+    /// There is another one.
+    Changed,
+    /// Another one was tried, and is not used for this reason.
+    Refused(Arc<str>),
+}
+
+impl LineUps {
+    /// Line-ups that can be changed, beginning with this one.
+    pub fn beginning_with(first: LineUp) -> (LineUpChanger, Self) {
+        let first = Arc::new(first);
+        let (present, seen) = watch::channel(first.clone());
+        let (refused, told) = watch::channel(None);
+        let changer = LineUpChanger { present, refused };
+        let line_ups = Self {
+            first,
+            present: seen,
+            refused: told,
+        };
+        (changer, line_ups)
+    }
+
+    /// This one, for as long as the manager runs.
+    pub fn only(line_up: LineUp) -> Self {
+        Self::beginning_with(line_up).1
+    }
+
+    /// The first one.
+    pub fn first(&self) -> &Arc<LineUp> {
+        &self.first
+    }
+
+    /// The present one.
+    pub fn present(&self) -> Arc<LineUp> {
+        self.present.borrow().clone()
+    }
+
+    /// The present one; [`notice`](Self::notice) tells of later ones.
+    pub fn take(&mut self) -> Arc<LineUp> {
+        self.present.borrow_and_update().clone()
+    }
+
+    /// Waits until something is to be heard that was not heard before.
+    pub async fn notice(&mut self) -> Notice {
+        tokio::select! {
+            biased;
+            Ok(()) = self.present.changed() => Notice::Changed,
+            Ok(()) = self.refused.changed() => {
+                let reason = self.refused.borrow_and_update().clone();
+                Notice::Refused(reason.unwrap_or_default())
+            }
+            // Nobody can change anything any more.
+            else => std::future::pending().await,
+        }
+    }
+}
+
+impl LineUpChanger {
+    /// The present one.
+    pub fn present(&self) -> Arc<LineUp> {
+        self.present.borrow().clone()
+    }
+
+    /// Puts another one in the place of the present one. What clouds were called before is not forgotten: whoever works
+    /// with line-ups may miss some.
+    pub fn change(&self, mut line_up: LineUp) {
+        let mut renamed = self.present().renamed.clone();
+        for now in renamed.values_mut() {
+            if let Some(later) = line_up.renamed.get(now) {
+                now.clone_from(later);
+            }
+        }
+        renamed.append(&mut line_up.renamed);
+        let has = |name: &CloudName| line_up.clouds.iter().any(|it| it.name() == name);
+        renamed.retain(|before, now| !has(before) && has(now));
+        line_up.renamed = renamed;
+        self.present.send_replace(Arc::new(line_up));
+    }
+
+    /// Tells that the present one stays, and why.
+    pub fn refuse(&self, reason: &str) {
+        self.refused.send_replace(Some(reason.into()));
+    }
+}
