@@ -9,7 +9,7 @@ use bowline_controllers::clients::{Agent, Clients, Connection, Limits, load_conf
 use bowline_controllers::manager::{CloudRules, DefaultCloud, Manager, Reviews, SetVerbosity};
 use bowline_controllers::metrics::{BuildInfo, CloudRegistry, Metrics};
 use bowline_controllers::options::{self, CommandLine, Options, Request};
-use bowline_controllers::{LineUp, LineUps, Stop, stop_signal};
+use bowline_controllers::{ActiveConfig, ActiveConfigs, Stop, stop_signal};
 use bowline_core::{BalancerRules, Cloud};
 use bowline_http::{Background, Clock, Connector, ProxyRules, Random, Tls};
 use tracing::{info, warn};
@@ -59,7 +59,7 @@ pub(crate) fn main(program: &str, provider: Option<&str>, arguments: &[String]) 
     let ended = block_on(async {
         let (handle, stop) = stop_signal();
         signals::listen(handle).context("listening for signals")?;
-        let job = Job {
+        let job = Launch {
             invocation,
             line: *line,
             configuration,
@@ -76,7 +76,7 @@ pub(crate) fn main(program: &str, provider: Option<&str>, arguments: &[String]) 
 }
 
 /// What a manager is told.
-pub(crate) struct Job {
+pub(crate) struct Launch {
     /// How it was called.
     pub(crate) invocation: Invocation,
     /// Its command line.
@@ -87,7 +87,7 @@ pub(crate) struct Job {
 
 /// Runs a manager until `stop`.
 pub(crate) async fn manage(
-    job: Job,
+    job: Launch,
     environment: Environment,
     set_verbosity: SetVerbosity,
     stop: Stop,
@@ -112,7 +112,7 @@ pub(crate) async fn manage(
     let (manager, reload) = built?;
     info!(
         version = env!("CARGO_PKG_VERSION"),
-        clouds = manager.line_ups.first().clouds.len(),
+        clouds = manager.active_configs.first().clouds.len(),
         "Bowline starts"
     );
     let _reloading = reload.map(|reload| Background::start(reload.run(signals::hangups())));
@@ -123,11 +123,11 @@ pub(crate) async fn manage(
 
 /// A manager, and what follows its configuration, if it has one.
 async fn build(
-    job: Job,
+    job: Launch,
     environment: Environment,
     set_verbosity: SetVerbosity,
 ) -> Result<(Manager, Option<Reload>)> {
-    let Job {
+    let Launch {
         invocation,
         line: CommandLine {
             options, values, ..
@@ -148,10 +148,10 @@ async fn build(
     .await?;
     let path = options.cloud.config.clone();
     let rules = rules(configuration.as_ref(), &options);
-    let first = LineUp::first(options, reached.clouds(), rules);
-    let (changer, line_ups) = LineUps::beginning_with(first);
+    let first = ActiveConfig::first(options, reached.clouds(), rules);
+    let (changer, active_configs) = ActiveConfigs::beginning_with(first);
     let manager = Manager {
-        line_ups,
+        active_configs,
         clients: reached.clients,
         reviews,
         metrics: reached.metrics.clone(),
@@ -179,7 +179,7 @@ async fn build(
 }
 
 /// Both ends of the work, and what they share.
-pub(crate) struct Reached {
+pub(crate) struct Connections {
     /// Clients of the cluster.
     pub(crate) clients: Clients,
     /// Where the clouds were built.
@@ -191,7 +191,7 @@ pub(crate) struct Reached {
     random: Random,
 }
 
-impl Reached {
+impl Connections {
     /// The clouds.
     pub(crate) fn clouds(&self) -> Vec<Arc<dyn Cloud>> {
         let products = self.workshop.products.iter();
@@ -242,7 +242,7 @@ pub(crate) async fn reach(
     environment: Environment,
     clock: &Clock,
     patience: Patience,
-) -> Result<Reached> {
+) -> Result<Connections> {
     let random = Random::from_system();
     let metrics = Metrics::new();
     metrics.build_info(&build_info());
@@ -293,7 +293,7 @@ pub(crate) async fn reach(
         None => (vec![workshop.build_named(options).await?], Resolved::new()),
     };
     workshop.use_them(products, &metrics);
-    Ok(Reached {
+    Ok(Connections {
         clients,
         workshop,
         resolved,

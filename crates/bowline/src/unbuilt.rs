@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use bowline_core::ipam::{ClusterRanges, MachineAddress, Networks};
 use bowline_core::{
-    Balancers, BoxFuture, CLASS_PREFIX, Claim, Cloud, CloudError, CloudErrorKind, CloudName,
-    ClusterMarks, Draft, DraftError, Instances, Lookup, Marked, Node, Service, Voice, Wish,
+    BalancerRequest, Balancers, BoxFuture, CLASS_PREFIX, Claim, Cloud, CloudError, CloudErrorKind,
+    CloudName, ClusterMarks, DescribePolicy, DraftError, Instances, Lookup, Node, PreparedPlan,
+    Service, TaggedBalancer,
 };
 
 use crate::config::WITH_BALANCERS;
@@ -75,10 +76,10 @@ impl Cloud for Unbuilt {
     }
 
     /// Nobody else describes a machine that would be asked itself.
-    fn voice(&self, node: &Node) -> Voice {
+    fn describe_policy(&self, node: &Node) -> DescribePolicy {
         match self.provider {
-            bowline_talos::PROVIDER => bowline_talos::ownership::voice(node),
-            _ => Voice::Owner,
+            bowline_talos::PROVIDER => bowline_talos::ownership::describe_policy(node),
+            _ => DescribePolicy::Owner,
         }
     }
 
@@ -127,7 +128,10 @@ impl Instances for Unbuilt {
 }
 
 impl Balancers for Unbuilt {
-    fn draft<'a>(&'a self, _: &'a Wish) -> BoxFuture<'a, Result<Draft, DraftError>> {
+    fn draft<'a>(
+        &'a self,
+        _: &'a BalancerRequest,
+    ) -> BoxFuture<'a, Result<PreparedPlan, DraftError>> {
         Box::pin(async { Err(self.error().into()) })
     }
 
@@ -151,15 +155,18 @@ impl Balancers for Unbuilt {
         None
     }
 
-    fn recognises<'a>(&'a self, _: &'a Wish) -> BoxFuture<'a, Result<bool, DraftError>> {
+    fn recognises<'a>(&'a self, _: &'a BalancerRequest) -> BoxFuture<'a, Result<bool, DraftError>> {
         Box::pin(async { Err(self.error().into()) })
     }
 
-    fn marked<'a>(&'a self, _: ClusterMarks<'a>) -> BoxFuture<'a, Result<Vec<Marked>, CloudError>> {
+    fn marked<'a>(
+        &'a self,
+        _: ClusterMarks<'a>,
+    ) -> BoxFuture<'a, Result<Vec<TaggedBalancer>, CloudError>> {
         Box::pin(async { Err(self.error()) })
     }
 
-    fn remove_orphan<'a>(&'a self, _: &'a Marked) -> BoxFuture<'a, Result<(), CloudError>> {
+    fn remove_orphan<'a>(&'a self, _: &'a TaggedBalancer) -> BoxFuture<'a, Result<(), CloudError>> {
         Box::pin(async { Err(self.error()) })
     }
 }

@@ -27,8 +27,8 @@ const TRY_LIMIT: Duration = Duration::from_secs(30);
 
 /// A cloud, and what it was built of.
 #[derive(Clone)]
-pub(crate) struct Product {
-    recipe: Recipe,
+pub(crate) struct BuiltCloud {
+    recipe: CloudSpec,
     /// The cloud.
     pub(crate) cloud: Arc<dyn Cloud>,
     registry: CloudRegistry,
@@ -38,7 +38,7 @@ pub(crate) struct Product {
 
 /// Everything that a cloud is built of and that can differ. It holds secrets, and so is never shown.
 #[derive(Clone, Default, PartialEq, Eq)]
-struct Recipe {
+struct CloudSpec {
     name: Option<CloudName>,
     provider: String,
     text: Option<String>,
@@ -50,7 +50,7 @@ struct Recipe {
     references: Vec<Reference>,
 }
 
-impl Recipe {
+impl CloudSpec {
     /// Whether it is the same account, endpoint and zone, with the same credentials, whatever it is called.
     fn is_same_account(&self, other: &Self) -> bool {
         let essence = |it: &Self| Self {
@@ -63,7 +63,7 @@ impl Recipe {
     }
 }
 
-impl Product {
+impl BuiltCloud {
     /// Why it could not be built, if it is a stand-in.
     fn why_not(&self) -> Option<String> {
         self.stand_in.as_ref()?.ready().err()
@@ -75,13 +75,13 @@ pub(crate) struct Workshop {
     /// What all of them have in common.
     pub(crate) surroundings: Surroundings,
     /// Those that are in use.
-    pub(crate) products: Vec<Product>,
+    pub(crate) products: Vec<BuiltCloud>,
 }
 
 impl Workshop {
     /// The cloud that flags name.
-    pub(crate) async fn build_named(&self, options: &Options) -> Result<Product> {
-        let recipe = Recipe {
+    pub(crate) async fn build_named(&self, options: &Options) -> Result<BuiltCloud> {
+        let recipe = CloudSpec {
             name: None,
             provider: options.cloud.provider.clone(),
             text: None,
@@ -111,15 +111,15 @@ impl Workshop {
         &self,
         configuration: &Configuration,
         options: &Options,
-    ) -> Result<(Vec<Product>, Resolved)> {
+    ) -> Result<(Vec<BuiltCloud>, Resolved)> {
         let resolver = self.resolver(Resolved::new());
         let (resolved, missing) = resolver.try_resolve(&configuration.clouds).await;
         let secrets = (&resolved, missing.as_slice());
         let beginning = configuration.clouds.iter();
         let beginning = beginning.map(|entry| self.begin_with(entry, secrets, options));
-        let products: Result<Vec<Product>> = join_all(beginning).await.into_iter().collect();
+        let products: Result<Vec<BuiltCloud>> = join_all(beginning).await.into_iter().collect();
         let products = products?;
-        let why = |it: &Product| Some(format!("{}: {}", it.cloud.name(), it.why_not()?));
+        let why = |it: &BuiltCloud| Some(format!("{}: {}", it.cloud.name(), it.why_not()?));
         let lacking: Vec<String> = products.iter().filter_map(why).collect();
         if lacking.len() == products.len() {
             // There is nothing that a manager could do meanwhile, and somebody may be waiting for the message.
@@ -135,7 +135,7 @@ impl Workshop {
         configuration: &Configuration,
         secrets: (&Resolved, &[Missing]),
         options: &Options,
-    ) -> Result<Vec<Product>> {
+    ) -> Result<Vec<BuiltCloud>> {
         let building = configuration.clouds.iter();
         let building = building.map(|entry| self.build_one(entry, secrets, options));
         join_all(building).await.into_iter().collect()
@@ -147,20 +147,20 @@ impl Workshop {
     }
 
     /// Uses these from now on.
-    pub(crate) fn use_them(&mut self, products: Vec<Product>, metrics: &Metrics) {
+    pub(crate) fn use_them(&mut self, products: Vec<BuiltCloud>, metrics: &Metrics) {
         metrics.show_clouds(products.iter().map(|it| it.registry.clone()).collect());
         self.products = products;
     }
 
     /// Clouds that are in use under another name and made of the same: that name, and the new one. Where several could
     /// be meant, none is.
-    pub(crate) fn renamed(&self, products: &[Product]) -> BTreeMap<CloudName, CloudName> {
+    pub(crate) fn renamed(&self, products: &[BuiltCloud]) -> BTreeMap<CloudName, CloudName> {
         let (before, after) = (by_name(&self.products), by_name(products));
         let gone = before.iter().filter(|(name, _)| !after.contains_key(*name));
-        let gone: Vec<&Product> = gone.map(|(_, it)| *it).collect();
+        let gone: Vec<&BuiltCloud> = gone.map(|(_, it)| *it).collect();
         let new = after.iter().filter(|(name, _)| !before.contains_key(*name));
-        let new: Vec<&Product> = new.map(|(_, it)| *it).collect();
-        let like = |one: &Product, among: &[&Product]| -> Vec<CloudName> {
+        let new: Vec<&BuiltCloud> = new.map(|(_, it)| *it).collect();
+        let like = |one: &BuiltCloud, among: &[&BuiltCloud]| -> Vec<CloudName> {
             let alike = among
                 .iter()
                 .filter(|it| it.recipe.is_same_account(&one.recipe));
@@ -176,7 +176,7 @@ impl Workshop {
     /// What is different about these, for people; empty if nothing is.
     pub(crate) fn differences(
         &self,
-        products: &[Product],
+        products: &[BuiltCloud],
         renamed: &BTreeMap<CloudName, CloudName>,
     ) -> Vec<String> {
         let (before, after) = (by_name(&self.products), by_name(products));
@@ -217,7 +217,7 @@ impl Workshop {
         entry: &CloudEntry,
         secrets: (&Resolved, &[Missing]),
         options: &Options,
-    ) -> Result<Product> {
+    ) -> Result<BuiltCloud> {
         let (name, provider) = (&entry.name, entry.provider.name);
         let wrong = check::settings_of(entry, secrets.0).problems;
         if !wrong.is_empty() {
@@ -242,7 +242,7 @@ impl Workshop {
         entry: &CloudEntry,
         secrets: (&Resolved, &[Missing]),
         options: &Options,
-    ) -> Result<Product> {
+    ) -> Result<BuiltCloud> {
         let recipe = recipe(entry, secrets.0, options);
         let mut built = self.products.iter().filter(|it| it.stand_in.is_none());
         if let Some(product) = built.find(|it| it.recipe == recipe)
@@ -276,7 +276,7 @@ impl Workshop {
         entry: &CloudEntry,
         secrets: (&Resolved, &[Missing]),
         options: &Options,
-    ) -> Result<Product> {
+    ) -> Result<BuiltCloud> {
         let making = self.make_with(entry, secrets, options);
         match timeout(TRY_LIMIT, making).await {
             Ok(made) => made,
@@ -289,7 +289,7 @@ impl Workshop {
         entry: &CloudEntry,
         (resolved, missing): (&Resolved, &[Missing]),
         options: &Options,
-    ) -> Result<Product> {
+    ) -> Result<BuiltCloud> {
         let lacking = lacking(entry, missing);
         if !lacking.is_empty() {
             bail!("secrets cannot be read: {}", lacking.join("; "));
@@ -298,7 +298,7 @@ impl Workshop {
         self.make_configured(recipe).await
     }
 
-    async fn make_configured(&self, recipe: Recipe) -> Result<Product> {
+    async fn make_configured(&self, recipe: CloudSpec) -> Result<BuiltCloud> {
         let process = self.surroundings.environment.clone();
         let variables = recipe.variables.clone();
         let environment: Environment = Arc::new(move |name| match variables.get(name) {
@@ -309,7 +309,7 @@ impl Workshop {
         self.make(recipe, environment).await
     }
 
-    async fn make(&self, recipe: Recipe, environment: Environment) -> Result<Product> {
+    async fn make(&self, recipe: CloudSpec, environment: Environment) -> Result<BuiltCloud> {
         let registry = CloudRegistry::new(recipe.name.as_ref().map(CloudName::as_str));
         let surroundings = Surroundings {
             name: recipe.name.clone(),
@@ -322,7 +322,7 @@ impl Workshop {
             ..self.surroundings.clone()
         };
         let cloud = providers::build(&recipe.provider, &surroundings).await?;
-        Ok(Product {
+        Ok(BuiltCloud {
             recipe,
             cloud,
             registry,
@@ -331,16 +331,16 @@ impl Workshop {
     }
 }
 
-fn by_name(products: &[Product]) -> BTreeMap<&str, &Product> {
+fn by_name(products: &[BuiltCloud]) -> BTreeMap<&str, &BuiltCloud> {
     let all = products.iter();
     all.map(|it| (it.cloud.name().as_str(), it)).collect()
 }
 
 /// What stands in for a cloud that cannot be built.
-fn stand_in(entry: &CloudEntry, why: String) -> Product {
+fn stand_in(entry: &CloudEntry, why: String) -> BuiltCloud {
     let (name, provider) = (entry.name.clone(), entry.provider.name);
     let unbuilt = Arc::new(Unbuilt::new(name, provider, why));
-    Product {
+    BuiltCloud {
         recipe: blank(entry),
         cloud: unbuilt.clone(),
         registry: CloudRegistry::new(Some(entry.name.as_str())),
@@ -359,8 +359,8 @@ fn lacking(entry: &CloudEntry, missing: &[Missing]) -> Vec<String> {
 }
 
 /// What a cloud is built of.
-fn recipe(entry: &CloudEntry, resolved: &Resolved, options: &Options) -> Recipe {
-    Recipe {
+fn recipe(entry: &CloudEntry, resolved: &Resolved, options: &Options) -> CloudSpec {
+    CloudSpec {
         needs_machines: needs_machines(options),
         cluster_name: options.cloud.cluster_name.clone(),
         ..settings(entry, resolved)
@@ -368,18 +368,18 @@ fn recipe(entry: &CloudEntry, resolved: &Resolved, options: &Options) -> Recipe 
 }
 
 /// What tells a cloud from others while it cannot be built: what is written about it.
-fn blank(entry: &CloudEntry) -> Recipe {
+fn blank(entry: &CloudEntry) -> CloudSpec {
     let mentions = entry.mentions.iter();
-    Recipe {
+    CloudSpec {
         references: mentions.map(|it| it.reference.clone()).collect(),
         ..settings(entry, &Resolved::new())
     }
 }
 
-fn settings(entry: &CloudEntry, resolved: &Resolved) -> Recipe {
+fn settings(entry: &CloudEntry, resolved: &Resolved) -> CloudSpec {
     let given = entry.given(resolved);
     let variables = given.environment.into_iter();
-    Recipe {
+    CloudSpec {
         name: Some(entry.name.clone()),
         provider: entry.provider.name.to_owned(),
         text: given.file.map(|text| text.reveal().to_owned()),
@@ -387,7 +387,7 @@ fn settings(entry: &CloudEntry, resolved: &Resolved) -> Recipe {
             .map(|(name, value)| (name, value.reveal().to_owned()))
             .collect(),
         flags: given.flags,
-        ..Recipe::default()
+        ..CloudSpec::default()
     }
 }
 

@@ -28,7 +28,7 @@ use std::time::Duration;
 
 use bowline_http::{Clock, Random};
 use bowline_simulator::World;
-use bowline_simulator::cloudscale::{Cloudscale, DEFAULT_TOKEN, Scene};
+use bowline_simulator::cloudscale::{Cloudscale, DEFAULT_TOKEN, Fixture};
 use bowline_simulator::cluster::Cluster;
 use bowline_simulator::faults::{Action, Rule};
 use bowline_simulator::fixture;
@@ -96,7 +96,7 @@ impl Stage {
         cluster.install(objects.unwrap()).unwrap();
         // The rights of the original are enough.
         cluster.install(originals::cloudscale()).unwrap();
-        let scene: Scene = fixture::read(&folder().join("cloud.yaml")).unwrap();
+        let scene: Fixture = fixture::read(&folder().join("cloud.yaml")).unwrap();
         let cloud = Cloudscale::from_fixture(&world, scene).unwrap();
         let server = Server::builder(&world, cloud.clone());
         let server = server.plain(any).await.unwrap();

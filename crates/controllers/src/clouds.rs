@@ -2,10 +2,10 @@
 //! and its account are.
 
 pub mod accounts;
+pub(crate) mod batcher;
 pub(crate) mod cloud_health;
-pub(crate) mod lookups;
 pub(crate) mod machines;
 pub(crate) mod owners;
 pub(crate) mod per_cloud;
-pub(crate) mod referee;
+pub(crate) mod resolver;
 pub(crate) mod unowned_report;

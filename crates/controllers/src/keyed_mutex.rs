@@ -10,23 +10,23 @@ use tokio::sync::{Mutex as Lock, OwnedMutexGuard};
 
 /// Things that are being worked on, by name. Clones share them.
 #[derive(Clone, Debug, Default)]
-pub struct Turns(Arc<Mutex<BTreeMap<String, Weak<Lock<()>>>>>);
+pub struct KeyedMutex(Arc<Mutex<BTreeMap<String, Weak<Lock<()>>>>>);
 
 /// The right to work on something, until it is dropped.
 #[derive(Debug)]
-pub struct Turn {
+pub struct KeyedGuard {
     name: String,
-    turns: Turns,
+    turns: KeyedMutex,
     /// None only while it is given back.
     held: Option<OwnedMutexGuard<()>>,
 }
 
-impl Turns {
+impl KeyedMutex {
     /// Waits until nobody else works on what has that name.
-    pub async fn take(&self, name: String) -> Turn {
+    pub async fn take(&self, name: String) -> KeyedGuard {
         let lock = self.lock_of(&name);
         let held = Some(lock.lock_owned().await);
-        Turn {
+        KeyedGuard {
             name,
             turns: self.clone(),
             held,
@@ -48,7 +48,7 @@ impl Turns {
     }
 }
 
-impl Drop for Turn {
+impl Drop for KeyedGuard {
     fn drop(&mut self) {
         self.held = None;
         let mut all = self.turns.all();
@@ -70,7 +70,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn one_name_has_one_turn_at_a_time_and_others_do_not_wait() {
-        let turns = Turns::default();
+        let turns = KeyedMutex::default();
         let first = turns.take("a".into()).await;
         assert!(turns.take("a".into()).now_or_never().is_none());
         assert!(turns.take("b".into()).now_or_never().is_some());

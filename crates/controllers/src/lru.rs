@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 
 /// At most `limit` entries; a further one displaces the one that was not used for longest.
 #[derive(Debug)]
-pub(crate) struct Recent<K, V> {
+pub(crate) struct Lru<K, V> {
     limit: usize,
     uses: u64,
     entries: BTreeMap<K, (u64, V)>,
     order: BTreeMap<u64, K>,
 }
 
-impl<K: Ord + Clone, V> Recent<K, V> {
+impl<K: Ord + Clone, V> Lru<K, V> {
     /// An empty map of at most `limit` entries (at least one).
     pub(crate) fn new(limit: usize) -> Self {
         Self {
@@ -61,7 +61,7 @@ mod tests {
 
     #[test]
     fn the_entry_not_used_for_longest_is_displaced() {
-        let mut recent = Recent::new(2);
+        let mut recent = Lru::new(2);
         recent.insert("a", 1);
         recent.insert("b", 2);
         assert_eq!(recent.get_mut(&"a"), Some(&mut 1));

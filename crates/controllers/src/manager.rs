@@ -25,7 +25,7 @@ use tracing::{info, warn};
 use crate::kube::clients::{AccountError, Clients, Unhealthy};
 use crate::kube::election::{BadMigration, Fence, LeaseName, Lost, Migration};
 use crate::kube::events::EventContext;
-use crate::manager::active_config::{LineUps, Notice};
+use crate::manager::active_config::{ActiveConfigs, Notice};
 use crate::metrics::Metrics;
 use crate::options::Options;
 use crate::serving::{Health, Pages, Parts, Server, ServingError};
@@ -39,7 +39,7 @@ const GRACE: Duration = Duration::from_secs(10);
 /// the second lease back has to fit in as well.
 const SECOND_GRACE: Duration = Duration::from_secs(5);
 
-pub use crate::clouds::referee::{CloudRules, DefaultCloud};
+pub use crate::clouds::resolver::{CloudRules, DefaultCloud};
 
 /// Sets the verbosity of the running program.
 pub type SetVerbosity = Arc<dyn Fn(i32) -> Result<(), String> + Send + Sync>;
@@ -47,7 +47,7 @@ pub type SetVerbosity = Arc<dyn Fn(i32) -> Result<(), String> + Send + Sync>;
 /// Everything a manager is made of.
 pub struct Manager {
     /// What it works with, and how that changes.
-    pub line_ups: LineUps,
+    pub active_configs: ActiveConfigs,
     /// Its way to the API server.
     pub clients: Clients,
     /// For token reviews and access reviews of the serving port.
@@ -107,7 +107,7 @@ impl Manager {
     pub async fn run(self, stop: Stop) -> Result<(), ManagerError> {
         self.check_cluster_ids()?;
         let migration = self.migration()?;
-        placement::tell_elsewhere(self.line_ups.first(), migration.as_ref());
+        placement::tell_elsewhere(self.active_configs.first(), migration.as_ref());
         let health = Health::default();
         self.watch_clouds(&health);
         let options = serving::options(self.options())?;
@@ -136,18 +136,18 @@ impl Manager {
 
     /// Keeps health and metrics in step with the line-up, also while another one leads.
     async fn follow_line_ups(&self, health: &Health) -> std::convert::Infallible {
-        let mut line_ups = self.line_ups.clone();
+        let mut active_configs = self.active_configs.clone();
         let metrics = &self.metrics.configuration;
-        let mut shown = line_ups.take();
+        let mut shown = active_configs.take();
         metrics.uses(shown.generation);
         loop {
-            match line_ups.notice().await {
+            match active_configs.notice().await {
                 Notice::Refused(_) => metrics.refused(),
                 Notice::Changed => {
                     for cloud in &shown.clouds {
                         health.remove(&check_name(cloud.name()));
                     }
-                    shown = line_ups.take();
+                    shown = active_configs.take();
                     self.watch_clouds(health);
                     metrics.uses(shown.generation);
                 }
@@ -157,17 +157,17 @@ impl Manager {
 
     /// A standby whose clouds could not work is no good standby: they count from the start.
     fn watch_clouds(&self, health: &Health) {
-        let line_up = self.line_ups.present();
-        self.metrics.wellbeing.watch(&line_up.clouds);
-        for cloud in &line_up.clouds {
-            let (name, wellbeing) = (cloud.name().clone(), self.metrics.wellbeing.clone());
-            health.add_cloud(check_name(&name), Arc::new(move || wellbeing.of(&name)));
+        let active_config = self.active_configs.present();
+        self.metrics.cloud_health.watch(&active_config.clouds);
+        for cloud in &active_config.clouds {
+            let (name, cloud_health) = (cloud.name().clone(), self.metrics.cloud_health.clone());
+            health.add_cloud(check_name(&name), Arc::new(move || cloud_health.of(&name)));
         }
     }
 
     /// The settings of the process itself.
     fn options(&self) -> &Options {
-        &self.line_ups.first().options
+        &self.active_configs.first().options
     }
 
     async fn lead_or_work(
@@ -178,7 +178,7 @@ impl Manager {
     ) -> Result<(), ManagerError> {
         let migration = migration.as_ref();
         let election = &self.options().election;
-        let observing = self.line_ups.first().is_observing();
+        let observing = self.active_configs.first().is_observing();
         if observing {
             warn!("observing: no lease is taken, nothing is written; the log tells what would be");
         }
@@ -198,7 +198,7 @@ impl Manager {
             let work = Work::new(self, health, Place::Main(migration), fence.clone());
             let second = |it: &&Migration| {
                 let place = Place::Migrated(it);
-                !placement::placed(self.line_ups.first(), place).is_empty()
+                !placement::placed(self.active_configs.first(), place).is_empty()
             };
             let Some(migration) = migration.filter(second) else {
                 return Box::pin(work.run(stop)).await;
@@ -225,11 +225,11 @@ impl Manager {
 
     fn serving_parts(&self, health: &Health, migration: Option<&Migration>) -> Parts {
         let migration = migration.and_then(|migration| serde_json::to_value(migration).ok());
-        let line_ups = self.line_ups.clone();
+        let active_configs = self.active_configs.clone();
         Parts {
             metrics: self.metrics.clone(),
             health: health.clone(),
-            configz: Arc::new(move || line_ups.present().options.configz(migration.clone())),
+            configz: Arc::new(move || active_configs.present().options.configz(migration.clone())),
             pages: self.pages(),
             set_verbosity: self.set_verbosity.clone(),
             authentication: self.reviews.authentication.clone(),
@@ -241,15 +241,18 @@ impl Manager {
 
     /// The pages of all clouds.
     fn pages(&self) -> Pages {
-        let line_ups = self.line_ups.clone();
+        let active_configs = self.active_configs.clone();
         Arc::new(move |path| {
-            let line_up = line_ups.present();
-            line_up.clouds.iter().find_map(|cloud| cloud.page(path))
+            let active_config = active_configs.present();
+            active_config
+                .clouds
+                .iter()
+                .find_map(|cloud| cloud.page(path))
         })
     }
 
     fn check_cluster_ids(&self) -> Result<(), ManagerError> {
-        let first = self.line_ups.first();
+        let first = self.active_configs.first();
         if let Some(cloud) = first.untagged() {
             return Err(ManagerError::NoClusterId(cloud.name().to_string()));
         }

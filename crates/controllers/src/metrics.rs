@@ -7,6 +7,7 @@
 mod accounts;
 mod calls;
 mod certificates;
+mod cloud_health;
 mod configuration;
 mod families;
 mod ipam;
@@ -17,14 +18,13 @@ mod routes;
 mod services;
 mod stores;
 mod text;
-mod wellbeing;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use prometheus_client::registry::Registry;
 
 use crate::clouds::accounts::Accounts;
-use crate::clouds::cloud_health::Wellbeing;
+use crate::clouds::cloud_health::CloudHealth;
 
 pub use calls::{BuildInfo, DelegatedMetrics, EventMetrics, HealthMetrics, RestMetrics};
 pub use certificates::CertificateMetrics;
@@ -90,7 +90,7 @@ pub struct Metrics {
     /// What each cloud owns and what is held back there.
     pub clouds: CloudMetrics,
     /// How each cloud is.
-    pub wellbeing: Wellbeing,
+    pub cloud_health: CloudHealth,
     /// Whose accounts the clouds' credentials see.
     pub accounts: Accounts,
     /// Which controllers run.
@@ -126,7 +126,7 @@ impl Metrics {
             labels: LabelMetrics::register(&mut registry),
             certificates: CertificateMetrics::register(&mut registry),
             clouds: CloudMetrics::register(&mut registry),
-            wellbeing: wellbeing::register(&mut registry),
+            cloud_health: cloud_health::register(&mut registry),
             accounts: accounts::register(&mut registry),
             controllers: ControllerMetrics::register(&mut registry),
             configuration: ConfigurationMetrics::register(&mut registry),

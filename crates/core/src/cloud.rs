@@ -68,17 +68,17 @@ pub enum Claim {
     /// why.
     Malformed(String),
     /// Its provider id is of another scheme, but this cloud looks after it as long as no other does.
-    Leftover,
+    Fallback,
     /// The same, though nothing says that the machine is of its kind: it does so only where it is the only cloud, or its
     /// node selector means the node.
-    Presumed,
+    FallbackIfAlone,
     /// Its provider id is of another scheme; or it has none, and nothing else to tell by.
     Foreign,
 }
 
 /// Whether a cloud is the one that describes a node: gives it its provider id, addresses and labels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Voice {
+pub enum DescribePolicy {
     /// If it owns the node.
     Owner,
     /// Whoever owns it: the machine itself is asked, and knows best.
@@ -100,15 +100,15 @@ pub trait Cloud: Send + Sync + 'static {
 
     /// Whether what else the node carries says that it is of another account, zone or endpoint of this kind of cloud.
     /// Only asked where several clouds claim the node. Makes no call.
-    fn disclaims(&self, node: &Node) -> bool {
+    fn belongs_elsewhere(&self, node: &Node) -> bool {
         let _ = node;
         false
     }
 
     /// Whether it describes that node. Makes no call.
-    fn voice(&self, node: &Node) -> Voice {
+    fn describe_policy(&self, node: &Node) -> DescribePolicy {
         let _ = node;
-        Voice::Owner
+        DescribePolicy::Owner
     }
 
     /// Whether the cloud can tell clusters apart; without it the manager starts only with

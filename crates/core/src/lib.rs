@@ -44,55 +44,59 @@ pub use cloud::account::{
     account_hold, account_identity, remembers, trust,
 };
 pub use cloud::chores::{
-    Chores, Cluster, ClusterError, KEPT_BY_LABEL, Kept, KeptKind, KeptObject, Page,
+    Chores, Cluster, ClusterError, KEPT_BY_LABEL, Kept, ManagedObject, ManagedObjectKind, Page,
 };
 pub use cloud::error::{CloudError, CloudErrorKind, error_chain};
 pub use cloud::instance::{Evidence, Instance, Lookup, Power};
 pub use cloud::news::News;
 pub use cloud::trouble::{Regarding, Trouble};
-pub use cloud::{BoxFuture, Claim, Cloud, CloudName, CloudNameError, Instances, Voice};
+pub use cloud::{BoxFuture, Claim, Cloud, CloudName, CloudNameError, DescribePolicy, Instances};
 pub use load_balancer::annotation::{TAKE_OVER, nearest, unknown_annotations};
 pub use load_balancer::balancers::{
-    AccountState, BalancerRules, Balancers, ClusterMarks, Draft, DraftError, Endpoints, Executor,
-    Goal, Marked, NamespaceRule, Need, Needs, Progress, Publication, Whose, Wish, names_a_cluster,
+    AccountState, BalancerRequest, BalancerRules, Balancers, ClusterMarks, ClusterMatch,
+    DraftError, Endpoints, Executor, Goal, NamespaceRule, Need, Needs, PreparedPlan, Publication,
+    StepOutcome, TaggedBalancer, names_a_cluster,
 };
-pub use load_balancer::builder::{Remark, Sketch};
+pub use load_balancer::builder::{PlanBuilder, StepNote};
 pub use load_balancer::change_event::change_event;
-pub use load_balancer::class::{BalancerClouds, CLASS_PREFIX, CLOUD, Handling, Unserved};
+pub use load_balancer::class::{
+    CLASS_PREFIX, CLOUD, LoadBalancerClasses, Responsibility, Unserved,
+};
 pub use load_balancer::ingress::{ingress_to_write, storable_ingress};
 pub use load_balancer::members::{Fingerprint, may_change_members, name_list};
 pub use load_balancer::membership::{AUTOSCALER_TAINT, EXCLUSION_LABEL, Exclusion, exclusion};
 pub use load_balancer::needs_update::needs_update;
 pub use load_balancer::ownership::{
-    ADOPTED_MARK, BalancerMark, CLUSTER_UID_MARK, Candidature, HAND_OVER, NOT_OURS, SERVICE_MARK,
-    Standing, consent, hands_over_to, not_ours, service_mark, standing, unproven, whose_by_uid,
+    ADOPTED_MARK, BalancerMark, CLUSTER_UID_MARK, Candidature, HAND_OVER, NOT_OURS,
+    OwnershipVerdict, SERVICE_MARK, consent, hands_over_to, not_ours, service_mark, standing,
+    unproven, whose_by_uid,
 };
 pub use load_balancer::plan::{
-    Change, Impact, Notice, Object, Plan, Problem, Step, StepId, Thing, Verb,
+    Change, Impact, Notice, Plan, Problem, ResourceRef, ResourceState, Step, StepId, Verb,
 };
 pub use load_balancer::preview::{Applied, Newcomer, Outlook, Preview, Previews, as_applied};
-pub use load_balancer::progress::{Run, StepState};
-pub use load_balancer::roster::{Census, NODE_UNREADABLE, Roster};
+pub use load_balancer::progress::{PlanProgress, StepState};
+pub use load_balancer::roster::{ExcludedNodes, NODE_UNREADABLE, Roster};
 pub use load_balancer::service::{
     CLEANUP_FINALIZER, CLOUD_CONDITION, CONDITION_PREFIX, Condition, Ingress, IpMode, Protocol,
     READY_CONDITION, REMOVED_REASON, Service, ServiceKey, ServicePort, TrafficPolicy,
 };
 pub use load_balancer::source_ranges::{SOURCE_RANGES_ANNOTATION, allows_all, source_ranges};
 pub use load_balancer::targets;
-pub use load_balancer::targets::{Belonging, TARGETS_HELD, TargetGuard};
+pub use load_balancer::targets::{NodeOwner, TARGETS_HELD, TargetGuard};
 pub use node::addresses::{AddressError, addresses_differ, desired_addresses};
 pub use node::guard::{
     Guard, GuardPolicy, HoldReason, LONG_APART, LONG_LOOKS, LONG_TIME, Look, Proof, Verdict,
 };
 pub use node::initialize::{Initialization, InitializeError, initialize};
 pub use node::label_sync::{
-    Fact, Following, Hold, LabelChange, LabelNews, LabelSync, follow_labels,
+    Fact, Hold, LabelChange, LabelNews, LabelRule, LabelSync, follow_labels,
 };
 pub use node::labels::{
     SkipReason, SkippedLabel, is_label_key, is_label_value, labels_of, stable_labels_to_repair,
 };
 pub use node::lifecycle::{LifecycleAction, needs_look, when_not_ready};
-pub use node::metadata::{Keeping, Marks};
+pub use node::metadata::{MetadataPolicy, NodeMetadata};
 pub use node::provider_id::{ProviderId, ProviderIdError};
 pub use node::selector::{Selector, SelectorError};
 pub use node::taints::{with_shutdown, without_shutdown, without_uninitialized};

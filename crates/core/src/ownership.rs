@@ -11,7 +11,7 @@
 
 use std::fmt;
 
-use crate::{Claim, CloudName, Node, Voice};
+use crate::{Claim, CloudName, DescribePolicy, Node};
 
 /// What a cloud says about a node without a provider id, having looked for its machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,7 +35,7 @@ pub enum Ownership {
         because: Basis,
     },
     /// Nobody is: the node is left alone.
-    Nobody(Orphan),
+    Nobody(Unowned),
     /// Several clouds claim it, so nobody acts.
     Contested(Vec<CloudName>),
     /// Some cloud could not answer, so nobody acts yet.
@@ -58,12 +58,12 @@ pub enum Basis {
     /// It is the only cloud, and the node calls its machine by an id as this cloud gives them.
     MachineId,
     /// It describes the node, whoever owns it.
-    Voice,
+    DescribePolicy,
 }
 
 /// Why nobody is responsible for a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Orphan {
+pub enum Unowned {
     /// Its provider id is of no configured cloud.
     ForeignProviderId,
     /// Its provider id could be one of these clouds, and each says that it is another's.
@@ -93,7 +93,7 @@ pub struct Candidate {
     /// What it says about the node.
     pub claim: Claim,
     /// Whether it says that the node is of another account, zone or endpoint of its kind.
-    pub disclaims: bool,
+    pub belongs_elsewhere: bool,
     /// What its configured node selector says.
     pub selection: Selection,
 }
@@ -104,7 +104,7 @@ impl Candidate {
         Self {
             name,
             claim,
-            disclaims: false,
+            belongs_elsewhere: false,
             selection: Selection::Unsaid,
         }
     }
@@ -190,7 +190,7 @@ fn by_provider_id(candidates: &[Candidate], has_machine: Option<&CloudName>) -> 
     let departed = || departed(candidates, has_machine).cloned();
     match (saying(Claim::Mine).as_slice(), malformed(candidates)) {
         ([one], _) if one.selection == Selection::NotMeant => {
-            Ownership::Nobody(Orphan::ForeignAccount(names(&[one])))
+            Ownership::Nobody(Unowned::ForeignAccount(names(&[one])))
         }
         ([one], _) => sole(one, Basis::ProviderId, departed()),
         (several @ [_, ..], _) => among(several, has_machine, departed()),
@@ -203,14 +203,14 @@ fn by_provider_id(candidates: &[Candidate], has_machine: Option<&CloudName>) -> 
 /// Decides about a provider id that is of none of the clouds.
 fn by_nobody_else(candidates: &[Candidate]) -> Ownership {
     let takes = |it: &&Candidate| match it.claim {
-        Claim::Leftover => it.selection != Selection::NotMeant,
+        Claim::Fallback => it.selection != Selection::NotMeant,
         // Among several clouds it may well be somebody's who is not here.
-        Claim::Presumed => candidates.len() == 1 || it.selection == Selection::Meant,
+        Claim::FallbackIfAlone => candidates.len() == 1 || it.selection == Selection::Meant,
         Claim::Mine | Claim::Malformed(_) | Claim::Foreign => false,
     };
     let takers: Vec<&Candidate> = candidates.iter().filter(takes).collect();
     match takers.as_slice() {
-        [] => Ownership::Nobody(Orphan::ForeignProviderId),
+        [] => Ownership::Nobody(Unowned::ForeignProviderId),
         [one] => owned(one, Basis::NobodyElse),
         several => match left_by_selectors(several).as_slice() {
             [one] => owned(one, Basis::Selector),
@@ -232,7 +232,7 @@ fn departed<'a>(
 fn sole(one: &Candidate, because: Basis, departed: Option<CloudName>) -> Ownership {
     match departed {
         Some(departed) if one.selection != Selection::Meant => {
-            Ownership::Nobody(Orphan::Departed(departed))
+            Ownership::Nobody(Unowned::Departed(departed))
         }
         _ => owned(one, because),
     }
@@ -244,9 +244,13 @@ fn among(
     has_machine: Option<&CloudName>,
     departed: Option<CloudName>,
 ) -> Ownership {
-    let rest: Vec<&Candidate> = several.iter().copied().filter(|it| !it.disclaims).collect();
+    let rest: Vec<&Candidate> = several
+        .iter()
+        .copied()
+        .filter(|it| !it.belongs_elsewhere)
+        .collect();
     match rest.as_slice() {
-        [] => return Ownership::Nobody(Orphan::ForeignAccount(names(several))),
+        [] => return Ownership::Nobody(Unowned::ForeignAccount(names(several))),
         [one] => return sole(one, Basis::Account, departed),
         _ => {}
     }
@@ -254,7 +258,7 @@ fn among(
     match left.as_slice() {
         [one] => owned(one, Basis::Selector),
         // Each selector means other nodes.
-        [] => Ownership::Nobody(Orphan::ForeignAccount(names(&rest))),
+        [] => Ownership::Nobody(Unowned::ForeignAccount(names(&rest))),
         several => match several.iter().find(|it| Some(&it.name) == has_machine) {
             Some(one) => owned(one, Basis::OnlyClaim),
             None => Ownership::Contested(names(several)),
@@ -282,7 +286,7 @@ pub fn by_recognition(answers: &[(CloudName, Recognition)]) -> Ownership {
     }
     match (silent.is_empty(), mine.as_slice()) {
         (false, _) => Ownership::Undecided(silent),
-        (true, []) => Ownership::Nobody(Orphan::Unrecognized),
+        (true, []) => Ownership::Nobody(Unowned::Unrecognized),
         (true, [one]) => Ownership::Owned {
             by: one.clone(),
             because: Basis::OnlyClaim,
@@ -293,23 +297,30 @@ pub fn by_recognition(answers: &[(CloudName, Recognition)]) -> Ownership {
 
 /// Decides who describes a node: the one cloud that always does, else its owner, if that does. `ownership` is
 /// whose node it is, as far as that is decided; none if that decides it and is not known.
-pub fn describer(voices: &[(CloudName, Voice)], ownership: Option<Ownership>) -> Option<Ownership> {
-    let saying = |what: Voice| voices.iter().filter(move |(_, voice)| *voice == what);
-    let always: Vec<CloudName> = saying(Voice::Always)
+pub fn describer(
+    voices: &[(CloudName, DescribePolicy)],
+    ownership: Option<Ownership>,
+) -> Option<Ownership> {
+    let saying = |what: DescribePolicy| {
+        voices
+            .iter()
+            .filter(move |(_, describe_policy)| *describe_policy == what)
+    };
+    let always: Vec<CloudName> = saying(DescribePolicy::Always)
         .map(|(name, _)| name.clone())
         .collect();
     match (always.as_slice(), ownership) {
         // What its machine says would be said about another Node's.
-        (_, twice @ Some(Ownership::Nobody(Orphan::ClaimedTwice(_)))) => twice,
+        (_, twice @ Some(Ownership::Nobody(Unowned::ClaimedTwice(_)))) => twice,
         ([one], _) => Some(Ownership::Owned {
             by: one.clone(),
-            because: Basis::Voice,
+            because: Basis::DescribePolicy,
         }),
         ([_, ..], _) => Some(Ownership::Contested(always)),
         ([], Some(Ownership::Owned { by, .. }))
-            if saying(Voice::Never).any(|(name, _)| *name == by) =>
+            if saying(DescribePolicy::Never).any(|(name, _)| *name == by) =>
         {
-            Some(Ownership::Nobody(Orphan::Undescribed(by)))
+            Some(Ownership::Nobody(Unowned::Undescribed(by)))
         }
         ([], ownership) => ownership,
     }
@@ -330,13 +341,13 @@ pub fn machine_key(id: &str) -> String {
     }
 }
 
-fn malformed(candidates: &[Candidate]) -> Option<Orphan> {
+fn malformed(candidates: &[Candidate]) -> Option<Unowned> {
     candidates.iter().find_map(|it| match &it.claim {
-        Claim::Malformed(why) => Some(Orphan::MalformedProviderId {
+        Claim::Malformed(why) => Some(Unowned::MalformedProviderId {
             cloud: it.name.clone(),
             why: why.clone(),
         }),
-        Claim::Mine | Claim::Leftover | Claim::Presumed | Claim::Foreign => None,
+        Claim::Mine | Claim::Fallback | Claim::FallbackIfAlone | Claim::Foreign => None,
     })
 }
 
@@ -349,7 +360,7 @@ impl Basis {
             Self::NobodyElse => "because no other cloud has its provider id",
             Self::OnlyClaim => "the only cloud that has a machine for it",
             Self::MachineId => "the only cloud, by its machine's id",
-            Self::Voice => "because it describes it",
+            Self::DescribePolicy => "because it describes it",
         }
     }
 }
@@ -372,15 +383,15 @@ impl Ownership {
     /// Why nobody owns the node, in a stable word; none if somebody does.
     pub fn unowned(&self) -> Option<&'static str> {
         match self {
-            Self::Owned { .. } | Self::Nobody(Orphan::Undescribed(_)) => None,
+            Self::Owned { .. } | Self::Nobody(Unowned::Undescribed(_)) => None,
             Self::Contested(_) => Some("contested"),
             Self::Undecided(_) => Some("undecided"),
-            Self::Nobody(Orphan::Departed(_)) => Some("departed"),
-            Self::Nobody(Orphan::ForeignProviderId) => Some("foreign"),
-            Self::Nobody(Orphan::ForeignAccount(_)) => Some("foreign-account"),
-            Self::Nobody(Orphan::MalformedProviderId { .. }) => Some("malformed"),
-            Self::Nobody(Orphan::Unrecognized) => Some(Self::UNIDENTIFIED),
-            Self::Nobody(Orphan::ClaimedTwice(_)) => Some("claimed-twice"),
+            Self::Nobody(Unowned::Departed(_)) => Some("departed"),
+            Self::Nobody(Unowned::ForeignProviderId) => Some("foreign"),
+            Self::Nobody(Unowned::ForeignAccount(_)) => Some("foreign-account"),
+            Self::Nobody(Unowned::MalformedProviderId { .. }) => Some("malformed"),
+            Self::Nobody(Unowned::Unrecognized) => Some(Self::UNIDENTIFIED),
+            Self::Nobody(Unowned::ClaimedTwice(_)) => Some("claimed-twice"),
         }
     }
 }
@@ -396,39 +407,39 @@ impl fmt::Display for Ownership {
         match self {
             Self::Owned {
                 by,
-                because: Basis::Voice,
+                because: Basis::DescribePolicy,
             } => write!(f, "described by {by}, whoever owns it"),
             Self::Owned { by, because } => write!(f, "owned by {by}, {}", because.words()),
-            Self::Nobody(Orphan::Undescribed(by)) => {
+            Self::Nobody(Unowned::Undescribed(by)) => {
                 write!(f, "left alone: {by} owns it and does not describe it")
             }
-            Self::Nobody(Orphan::Departed(from)) => {
+            Self::Nobody(Unowned::Departed(from)) => {
                 write!(
                     f,
                     "left alone: it was {from}'s, which is not configured any more, and no other cloud has been \
                      seen to have its machine"
                 )
             }
-            Self::Nobody(Orphan::ForeignProviderId) => {
+            Self::Nobody(Unowned::ForeignProviderId) => {
                 f.write_str("left alone: its provider id is of no configured cloud")
             }
-            Self::Nobody(Orphan::ForeignAccount(clouds)) => {
+            Self::Nobody(Unowned::ForeignAccount(clouds)) => {
                 write!(
                     f,
                     "left alone: its provider id is of the kind of {}, and none of them has such nodes",
                     names(clouds)
                 )
             }
-            Self::Nobody(Orphan::MalformedProviderId { cloud, why }) => {
+            Self::Nobody(Unowned::MalformedProviderId { cloud, why }) => {
                 write!(
                     f,
                     "left alone: its provider id is not one of {cloud}: {why}"
                 )
             }
-            Self::Nobody(Orphan::Unrecognized) => {
+            Self::Nobody(Unowned::Unrecognized) => {
                 f.write_str("left alone: no configured cloud has a machine for it")
             }
-            Self::Nobody(Orphan::ClaimedTwice(node)) => {
+            Self::Nobody(Unowned::ClaimedTwice(node)) => {
                 write!(
                     f,
                     "left alone: its provider id is that of node {node}'s machine"

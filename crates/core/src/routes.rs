@@ -25,7 +25,7 @@ use ipnet::IpNet;
 
 pub use allowance::Allowance;
 pub use decide::{
-    Change, Creation, Decision, HeldBack, Hold, Neighbourhood, Removal, Standing, Why, decide,
+    Change, Creation, Decision, HeldBack, Hold, Neighbourhood, NodeRouteState, Removal, Why, decide,
 };
 pub use ranges::{RangeError, cluster_ranges, destination, is_responsible};
 
@@ -76,7 +76,7 @@ impl fmt::Display for Route {
 
 /// Something to tell people about a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Remark {
+pub struct RouteNote {
     /// In one word.
     pub reason: &'static str,
     /// For people.
@@ -89,7 +89,7 @@ pub struct Advice {
     /// The manager's own Pod, by namespace and name, if it is known; the event is about it.
     pub pod: Option<(String, String)>,
     /// What to tell.
-    pub remark: Remark,
+    pub remark: RouteNote,
 }
 
 /// Where the route of one range of a node has to be.
@@ -98,9 +98,9 @@ pub enum Placement {
     /// In these tables.
     In(Vec<String>),
     /// It cannot be; the node's network is not available.
-    Refused(Remark),
+    Refused(RouteNote),
     /// This cloud has no routes for such a range, and the node does without.
-    Ignored(Remark),
+    Ignored(RouteNote),
     /// That cannot be told now, for that reason: nothing of it is changed.
     Unknown(String),
 }
@@ -120,7 +120,7 @@ pub struct Question {
 
 /// What a cloud answers.
 #[derive(Clone, Debug, Default)]
-pub struct Survey {
+pub struct ObservedRoutes {
     /// All routes it has, those of others too, or those of the cluster alone.
     pub routes: Vec<Route>,
     /// Where routes have to be, by node and range as it is written there. One that is not here has
@@ -169,7 +169,10 @@ impl fmt::Display for Step {
 pub trait Routes: Send + Sync {
     /// All routes, and where those of the nodes have to be. An error of the kind *invalid* means that
     /// there can be none here for now: the cloud is then left in peace for a while.
-    fn survey<'a>(&'a self, question: &'a Question) -> BoxFuture<'a, Result<Survey, CloudError>>;
+    fn survey<'a>(
+        &'a self,
+        question: &'a Question,
+    ) -> BoxFuture<'a, Result<ObservedRoutes, CloudError>>;
 
     /// Makes and removes routes: one outcome for each, in the same order. What is there already, or
     /// not any more, is well. Of a conflict it is asked again soon.

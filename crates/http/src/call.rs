@@ -14,7 +14,7 @@ use crate::attempt::{Ended, Prepared};
 use crate::auth::{Anonymous, Authenticate};
 use crate::client::HttpClient;
 use crate::error::{CallError, Cause, Failure};
-use crate::following::Following;
+use crate::following::ResponseStream;
 use crate::reply::{Reply, Subject};
 use crate::retry::{Decision, Effect, RetryPolicy, decide};
 use crate::route::Route;
@@ -135,7 +135,7 @@ impl Call {
     /// Sends it once and follows an answer that does not end by itself, such as a stream of events. The
     /// limit for a request counts until the answer begins. It takes no place among the client's
     /// requests, or a few of these would leave none to others.
-    pub async fn follow(self) -> Result<Following, CallError> {
+    pub async fn follow(self) -> Result<ResponseStream, CallError> {
         let start = Instant::now();
         let limit = self.timeout;
         let prepared = self.prepare()?;
@@ -163,7 +163,7 @@ impl Call {
             metrics.call(method, route.template(), failed, start.elapsed());
         }
         match opened {
-            Ok(response) => Ok(Following::new(response, prepared.subject.clone())),
+            Ok(response) => Ok(ResponseStream::new(response, prepared.subject.clone())),
             Err(ended) => {
                 let outcome = ended.outcome(client);
                 let failure = prepared.finish(*ended, outcome);

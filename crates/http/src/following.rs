@@ -14,7 +14,7 @@ use crate::reply::Subject;
 
 /// Why there is no further piece.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum FollowingError {
+pub enum ResponseStreamError {
     /// The server ended it.
     #[error("{call} ended")]
     Ended {
@@ -40,13 +40,13 @@ pub enum FollowingError {
 }
 
 /// An answer of the 200s that is still coming. Dropping it closes its connection.
-pub struct Following {
+pub struct ResponseStream {
     subject: Subject,
     content_type: String,
     body: Incoming,
 }
 
-impl Following {
+impl ResponseStream {
     pub(crate) fn new(response: Response<Incoming>, subject: Subject) -> Self {
         let content_type = response.headers().get(http::header::CONTENT_TYPE);
         let content_type = content_type.and_then(|it| it.to_str().ok());
@@ -63,20 +63,20 @@ impl Following {
     }
 
     /// The next piece, as it came. Waits no longer than `patience`.
-    pub async fn next(&mut self, patience: Duration) -> Result<Bytes, FollowingError> {
+    pub async fn next(&mut self, patience: Duration) -> Result<Bytes, ResponseStreamError> {
         let call = || self.subject.says("").trim_end().to_owned();
         loop {
             let Ok(frame) = timeout(patience, self.body.frame()).await else {
-                return Err(FollowingError::Silent {
+                return Err(ResponseStreamError::Silent {
                     call: call(),
                     after: patience,
                 });
             };
             match frame {
-                None => return Err(FollowingError::Ended { call: call() }),
+                None => return Err(ResponseStreamError::Ended { call: call() }),
                 Some(Err(error)) => {
                     let reason = self.subject.redactor.text(&error_chain(&error));
-                    return Err(FollowingError::Broken {
+                    return Err(ResponseStreamError::Broken {
                         call: call(),
                         reason,
                     });
@@ -92,7 +92,7 @@ impl Following {
     }
 }
 
-impl std::fmt::Debug for Following {
+impl std::fmt::Debug for ResponseStream {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Following")
             .field("of", &self.subject.says(""))

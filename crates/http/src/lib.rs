@@ -70,7 +70,7 @@ pub use clock::Clock;
 pub use connect::{CONNECT_DEADLINE, ConnectError, Connector};
 pub use error::{CallError, kind_of, usual_error_text};
 pub use file::{Background, SmallFile};
-pub use following::{Following, FollowingError};
+pub use following::{ResponseStream, ResponseStreamError};
 pub use limit::{Bucket, Rate};
 pub use metrics::{CallMetrics, DEFAULT_BUCKETS, PlainCount};
 pub use page::{PAGES, Page, pages};

@@ -71,7 +71,7 @@ pub fn parse<T: DeserializeOwned + Default>(name: &str, text: &str) -> Result<T,
 mod tests {
     use super::*;
     use crate::World;
-    use crate::cloudscale::{Cloudscale, Scene, Status};
+    use crate::cloudscale::{Cloudscale, Fixture, Status};
 
     /// The example of the documentation.
     fn documented() -> &'static str {
@@ -83,7 +83,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_documented_fixture_is_what_it_says() {
-        let scene: Scene = parse("docs", documented()).unwrap();
+        let scene: Fixture = parse("docs", documented()).unwrap();
         let world = World::simulated(1);
         let cloud = Cloudscale::from_fixture(&world, scene).unwrap();
         let servers = cloud.servers();
@@ -104,7 +104,7 @@ mod tests {
     #[test]
     fn an_empty_fixture_is_an_empty_cloud() {
         for text in ["", "\n", "# nothing\n"] {
-            let scene: Scene = parse("empty", text).unwrap();
+            let scene: Fixture = parse("empty", text).unwrap();
             assert!(scene.machines.is_empty());
         }
     }
@@ -139,7 +139,9 @@ mod tests {
                 vec!["line 3", "tmies", "times"],
             ),
         ] {
-            let message = parse::<Scene>("cloud.yaml", text).unwrap_err().to_string();
+            let message = parse::<Fixture>("cloud.yaml", text)
+                .unwrap_err()
+                .to_string();
             for fragment in fragments {
                 assert!(
                     message.contains(fragment),
@@ -155,7 +157,7 @@ mod tests {
 
     #[test]
     fn the_message_of_a_mistake_reads_well() {
-        let message = parse::<Scene>("cloud.yaml", "machnies: []")
+        let message = parse::<Fixture>("cloud.yaml", "machnies: []")
             .unwrap_err()
             .to_string();
         assert_eq!(

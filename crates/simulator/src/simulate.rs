@@ -13,7 +13,7 @@ use std::sync::Arc;
 use bowline_http::{Clock, Random};
 
 use crate::World;
-use crate::cloudscale::{Cloudscale, MachineError, Scene};
+use crate::cloudscale::{Cloudscale, Fixture, MachineError};
 use crate::cluster::{Cluster, ClusterError};
 use crate::fixture::{self, FixtureError};
 use crate::kubernetes;
@@ -172,9 +172,9 @@ fn warn(greeting: &mut String, address: SocketAddr) {
 
 /// Starts the simulated cloudscale.ch on a plain socket.
 pub async fn cloudscale(options: CloudscaleOptions) -> Result<CloudscaleSimulation, SimulateError> {
-    let scene: Scene = match &options.fixture {
+    let scene: Fixture = match &options.fixture {
         Some(path) => fixture::read(path)?,
-        None => Scene::default(),
+        None => Fixture::default(),
     };
     let world = world(options.seed);
     let tokens = scene.config().tokens;

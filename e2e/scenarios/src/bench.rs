@@ -14,7 +14,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bowline_controllers::LineUpChanger;
+use bowline_controllers::ActiveConfigChanger;
 use bowline_controllers::manager::CloudRules;
 use bowline_controllers::metrics::Metrics;
 use bowline_http::PeerCertificates;
@@ -67,7 +67,7 @@ impl Default for Setup<'_> {
 }
 
 /// The bench of one scenario.
-pub struct Bench {
+pub struct TestCluster {
     /// The cluster.
     pub cluster: Cluster,
     /// Its world: clock, randomness, journal, faults, machines.
@@ -85,10 +85,10 @@ pub struct Bench {
     program: (&'static str, &'static str),
     running: Option<Replica>,
     /// Of the manager that was started last.
-    changer: RefCell<Option<LineUpChanger>>,
+    changer: RefCell<Option<ActiveConfigChanger>>,
 }
 
-impl Bench {
+impl TestCluster {
     /// A running manager with the cloud `demo` and default flags.
     pub async fn new() -> Self {
         Self::with(&[]).await
@@ -101,7 +101,7 @@ impl Bench {
         bench
     }
 
-    /// Everything but the manager, for [`Bench::start`], with the cloud `demo` and these flags.
+    /// Everything but the manager, for [`TestCluster::start`], with the cloud `demo` and these flags.
     pub async fn idle(flags: &[&str]) -> Self {
         let setup = Setup {
             flags,
@@ -110,7 +110,7 @@ impl Bench {
         Self::set_up(setup).await
     }
 
-    /// A place for several managers, with the cloud `demo`: see [`Bench::replica`].
+    /// A place for several managers, with the cloud `demo`: see [`TestCluster::replica`].
     pub async fn for_replicas(seed: u64) -> Self {
         let setup = Setup {
             seed,
@@ -119,7 +119,7 @@ impl Bench {
         Self::set_up(setup).await
     }
 
-    /// Everything but the manager, for [`Bench::start`].
+    /// Everything but the manager, for [`TestCluster::start`].
     pub async fn set_up(setup: Setup<'_>) -> Self {
         let cluster = Cluster::start(setup.seed, setup.sharing).await;
         let config = cluster.manager(MANAGER).await;

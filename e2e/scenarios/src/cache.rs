@@ -9,7 +9,7 @@ use kube::api::ListParams;
 use kube::core::{ApiResource, DynamicObject};
 use serde_json::{Value, json};
 
-use crate::bench::Bench;
+use crate::bench::TestCluster;
 
 /// What such a cache holds of one kind.
 #[derive(Clone, Debug)]
@@ -37,18 +37,18 @@ impl Drop for Lagging {
 
 impl Cache {
     /// Of all Services, as they are now.
-    pub async fn of_services(bench: &Bench) -> Self {
+    pub async fn of_services(bench: &TestCluster) -> Self {
         let resource = ApiResource::erase::<Service>(&());
         Self::of(bench, &resource, "/api/v1/services").await
     }
 
     /// Of all nodes, as they are now.
-    pub async fn of_nodes(bench: &Bench) -> Self {
+    pub async fn of_nodes(bench: &TestCluster) -> Self {
         let resource = ApiResource::erase::<Node>(&());
         Self::of(bench, &resource, "/api/v1/nodes").await
     }
 
-    async fn of(bench: &Bench, resource: &ApiResource, path: &'static str) -> Self {
+    async fn of(bench: &TestCluster, resource: &ApiResource, path: &'static str) -> Self {
         let api: Api<DynamicObject> = Api::all_with(bench.admin(), resource);
         let params = ListParams {
             label_selector: bench.cluster.names().selector(),
@@ -66,7 +66,7 @@ impl Cache {
 
     /// The same without these objects.
     #[must_use]
-    pub fn without(mut self, bench: &Bench, names: &[&str]) -> Self {
+    pub fn without(mut self, bench: &TestCluster, names: &[&str]) -> Self {
         for name in names {
             let own = bench.cluster.names().own(name);
             let before = self.items.len();
@@ -78,7 +78,7 @@ impl Cache {
 
     /// Lets lists that ask for any version, or for one not older than another, be answered from it, and watches from
     /// a version find that forgotten, so that the manager lists again.
-    pub fn answer(&self, bench: &Bench) -> Lagging {
+    pub fn answer(&self, bench: &TestCluster) -> Lagging {
         let mut rules = Vec::new();
         let mut add = |action: Action, query: &str| {
             let rule = Rule::new(action).server("kubernetes");
@@ -133,7 +133,7 @@ impl Cache {
 
 impl Lagging {
     /// Waits until so many lists were answered from it.
-    pub async fn answered(&self, bench: &Bench, times: u64) {
+    pub async fn answered(&self, bench: &TestCluster, times: u64) {
         let is_list = |name: &String| self.rules[..self.rules.len() - 1].contains(name);
         bench
             .until("lists are answered from the cache", |_| {

@@ -16,9 +16,9 @@ use std::time::Duration;
 use bowline_core::ipam::Networks;
 use bowline_core::routes::Routes;
 use bowline_core::{
-    AddressKind, Balancers, BoxFuture, Chores, Claim, Cloud, CloudError, CloudName, Evidence,
-    Instance, Instances, LabelSync, Lookup, Marks, Node, NodeAddress, Power, ProviderId,
-    ServingCertificates, Voice,
+    AddressKind, Balancers, BoxFuture, Chores, Claim, Cloud, CloudError, CloudName, DescribePolicy,
+    Evidence, Instance, Instances, LabelSync, Lookup, Node, NodeAddress, NodeMetadata, Power,
+    ProviderId, ServingCertificates,
 };
 use bowline_http::{Clock, Random};
 use bowline_simulator::World;
@@ -68,7 +68,7 @@ pub fn machine(id: &str, addresses: &[&str]) -> Instance {
             .collect(),
         power: Power::On,
         extra_labels: BTreeMap::new(),
-        marks: Marks::default(),
+        marks: NodeMetadata::default(),
     }
 }
 
@@ -120,7 +120,7 @@ pub struct ScriptedCloud {
     networks: ScriptedNetworks,
     routes: ScriptedRoutes,
     approval: certificates::Approval,
-    following: labels::Following,
+    following: labels::LabelRule,
     errands: chores::Errands,
     asked: watch::Sender<usize>,
 }
@@ -140,7 +140,7 @@ impl ScriptedCloud {
             networks: ScriptedNetworks::new(names, &asked),
             routes: ScriptedRoutes::new(names, &world.clock, &asked),
             approval: certificates::Approval::default(),
-            following: labels::Following::default(),
+            following: labels::LabelRule::default(),
             errands: chores::Errands::default(),
             asked,
         })
@@ -363,13 +363,13 @@ impl Cloud for ScriptedCloud {
             Some((scheme, "")) if scheme == self.scheme => Claim::Malformed("it is empty".into()),
             Some((scheme, _)) if scheme == self.scheme => Claim::Mine,
             _ if self.state().duties.takes_leftovers && node.provider_id.is_some() => {
-                Claim::Leftover
+                Claim::Fallback
             }
             _ => Claim::Foreign,
         }
     }
 
-    fn voice(&self, node: &Node) -> Voice {
+    fn describe_policy(&self, node: &Node) -> DescribePolicy {
         self.voice_about(&self.names.plain(&node.name))
     }
 

@@ -10,13 +10,14 @@ use bowline_controllers::metrics::Metrics;
 use bowline_http::Connector;
 use bowline_simulator::World;
 use bowline_simulator::cloudscale::{
-    BalancerSpec, Cloudscale, DEFAULT_TOKEN, ListenerSpec, MemberSpec, MonitorSpec, PoolSpec, Scene,
+    BalancerSpec, Cloudscale, DEFAULT_TOKEN, Fixture, ListenerSpec, MemberSpec, MonitorSpec,
+    PoolSpec,
 };
 use bowline_simulator::kubernetes::auth::originals;
 use futures::FutureExt;
 use serde_json::{Value, json};
 
-use crate::Bench;
+use crate::TestCluster;
 use crate::objects::service;
 use crate::site::{Called, Original, Served};
 
@@ -58,7 +59,7 @@ impl Site {
             account: ACCOUNT,
             manifest: &originals::cloudscale(),
         };
-        let open = |bench: &Bench| serve(bench, None, fixture, environment);
+        let open = |bench: &TestCluster| serve(bench, None, fixture, environment);
         let flags = [&FLAGS, arguments].concat();
         Self::open(seed, &flags, &original, open).await
     }
@@ -111,7 +112,7 @@ pub fn pool(node_port: u16, hosts: &[IpAddr]) -> PoolSpec {
 
 /// A cloud with what the fixture describes, for managers with these variables; of that name where there are several.
 pub fn serve(
-    bench: &Bench,
+    bench: &TestCluster,
     name: Option<&str>,
     fixture: &str,
     environment: &[(&str, &str)],
@@ -141,8 +142,8 @@ pub fn serve(
 }
 
 /// The cloud of a fixture, whose servers are called what the nodes are called on that API server.
-fn cloud(bench: &Bench, fixture: &str) -> Arc<Cloudscale> {
-    let mut scene: Scene = bowline_simulator::fixture::parse("scene", fixture).unwrap();
+fn cloud(bench: &TestCluster, fixture: &str) -> Arc<Cloudscale> {
+    let mut scene: Fixture = bowline_simulator::fixture::parse("scene", fixture).unwrap();
     for machine in &mut scene.machines {
         machine.name = bench.cluster.names().own(&machine.name);
     }

@@ -8,11 +8,11 @@ use bowline_controllers::metrics::Metrics;
 use bowline_exoscale::{Config, PROVIDER, Surroundings};
 use bowline_http::Connector;
 use bowline_simulator::World;
-use bowline_simulator::exoscale::{DEFAULT_KEY, DEFAULT_SECRET, DEFAULT_ZONE, Exoscale, Scene};
+use bowline_simulator::exoscale::{DEFAULT_KEY, DEFAULT_SECRET, DEFAULT_ZONE, Exoscale, Fixture};
 use bowline_simulator::kubernetes::auth::originals;
 use futures::{FutureExt, TryFutureExt};
 
-use crate::Bench;
+use crate::TestCluster;
 use crate::site::{Called, Original, Served};
 
 /// What annotations of Services begin with.
@@ -44,7 +44,7 @@ impl Site {
             account: ACCOUNT,
             manifest: &originals::exoscale(),
         };
-        let open = |bench: &Bench| serve(bench, None, fixture, file, environment);
+        let open = |bench: &TestCluster| serve(bench, None, fixture, file, environment);
         let flags = [&FLAGS, arguments].concat();
         Self::open(seed, &flags, &original, open).await
     }
@@ -53,14 +53,14 @@ impl Site {
 /// A cloud with what the fixture describes, for managers with these variables and that cloud config file, in which `@`
 /// stands for what the names of nodes begin with on the server; of that name where there are several.
 pub fn serve(
-    bench: &Bench,
+    bench: &TestCluster,
     name: Option<&str>,
     fixture: &str,
     file: &str,
     environment: &[(&str, &str)],
 ) -> Served<Exoscale> {
     let called = Called::only(name, PROVIDER, PLACE);
-    let scene: Scene = bowline_simulator::fixture::parse("scene", fixture).unwrap();
+    let scene: Fixture = bowline_simulator::fixture::parse("scene", fixture).unwrap();
     let cloud = Exoscale::from_fixture(&bench.world, scene).unwrap();
     let server = called.serve(&bench.world, cloud.clone());
     let file = file.replace('@', &bench.cluster.names().own(""));

@@ -67,7 +67,7 @@ pub mod talos;
 pub mod triton;
 pub mod xenorchestra;
 
-pub use bench::{Bench, Fault, LEASE, MANAGER, Setup, refuse, slow, status};
+pub use bench::{Fault, LEASE, MANAGER, Setup, TestCluster, refuse, slow, status};
 pub use cluster::{Cluster, Sharing};
 pub use play::{is_real, only_in_memory, play, tell};
 pub use replica::Replica;

@@ -16,7 +16,7 @@ use futures::future::LocalBoxFuture;
 use serde_json::Value;
 
 use crate::objects::text;
-use crate::{Bench, Granted, LEASE, Replica, Setup, Sharing};
+use crate::{Granted, LEASE, Replica, Setup, Sharing, TestCluster};
 
 /// What is read where the role allows it, and done without where it does not: what is the cluster's own.
 pub const OPTIONAL_READS: [&str; 4] = [
@@ -110,7 +110,7 @@ struct Seat {
 }
 
 impl Seat {
-    fn on(bench: &mut Bench, making: Box<Making>) -> Self {
+    fn on(bench: &mut TestCluster, making: Box<Making>) -> Self {
         let next: Rc<RefCell<Option<Arc<dyn Cloud>>>> = Rc::default();
         let ready = Rc::clone(&next);
         bench.add_provider(move |_| ready.take().expect("the provider was made"));
@@ -134,28 +134,28 @@ impl Seat {
 
 /// A bench whose managers work with several simulated clouds.
 pub struct Several {
-    bench: Bench,
+    bench: TestCluster,
     seats: Vec<Seat>,
     servers: Vec<Server>,
 }
 
 impl Deref for Several {
-    type Target = Bench;
+    type Target = TestCluster;
 
-    fn deref(&self) -> &Bench {
+    fn deref(&self) -> &TestCluster {
         &self.bench
     }
 }
 
 impl DerefMut for Several {
-    fn deref_mut(&mut self) -> &mut Bench {
+    fn deref_mut(&mut self) -> &mut TestCluster {
         &mut self.bench
     }
 }
 
 impl Several {
     /// No cloud yet.
-    pub fn on(bench: Bench) -> Self {
+    pub fn on(bench: TestCluster) -> Self {
         Self {
             bench,
             seats: Vec::new(),
@@ -182,7 +182,7 @@ impl Several {
 
 /// A bench whose managers work with that simulated cloud.
 pub struct Site<C> {
-    bench: Bench,
+    bench: TestCluster,
     /// The cloud.
     pub cloud: Arc<C>,
     /// Who the manager is to the API server.
@@ -192,15 +192,15 @@ pub struct Site<C> {
 }
 
 impl<C> Deref for Site<C> {
-    type Target = Bench;
+    type Target = TestCluster;
 
-    fn deref(&self) -> &Bench {
+    fn deref(&self) -> &TestCluster {
         &self.bench
     }
 }
 
 impl<C> DerefMut for Site<C> {
-    fn deref_mut(&mut self) -> &mut Bench {
+    fn deref_mut(&mut self) -> &mut TestCluster {
         &mut self.bench
     }
 }
@@ -212,7 +212,7 @@ impl<C> Site<C> {
         seed: u64,
         flags: &[&str],
         original: &Original<'_>,
-        open: impl FnOnce(&Bench) -> Served<C>,
+        open: impl FnOnce(&TestCluster) -> Served<C>,
     ) -> Self {
         Self::open_on(Sharing::Shared, seed, flags, original, open).await
     }
@@ -223,9 +223,9 @@ impl<C> Site<C> {
         seed: u64,
         flags: &[&str],
         original: &Original<'_>,
-        open: impl FnOnce(&Bench) -> Served<C>,
+        open: impl FnOnce(&TestCluster) -> Served<C>,
     ) -> Self {
-        let mut bench = Bench::set_up(Setup {
+        let mut bench = TestCluster::set_up(Setup {
             seed,
             sharing,
             clouds: &[],

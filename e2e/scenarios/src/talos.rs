@@ -11,7 +11,7 @@ use bowline_http::Connector;
 use bowline_simulator::World;
 use bowline_simulator::kubernetes::auth::originals;
 use bowline_simulator::serve::{Api as _, Server};
-use bowline_simulator::talos::{Access, Control, MachineSpec, PlatformSpec, Scene, Talos};
+use bowline_simulator::talos::{Access, Control, Fixture, MachineSpec, PlatformSpec, Talos};
 use bowline_talos::{BuildError, Environment, PROVIDER, Setup, Surroundings};
 use futures::FutureExt as _;
 use serde_json::{Value, json};
@@ -20,7 +20,7 @@ use tempfile::TempDir;
 pub use bowline_talos::Need;
 
 use crate::site::{Called, Original, Served};
-use crate::{Bench, Sharing};
+use crate::{Sharing, TestCluster};
 
 /// The chart's command line, without what a bench gives each manager: ports and names of leases. The first
 /// is the default of managers, though not of a bench's.
@@ -102,8 +102,8 @@ impl Machines {
     /// A cluster with what the fixture describes and the machine `cp1`, which is not served yet, and a
     /// talosconfig for it.
     pub fn open(world: &World, cluster: &str, config: &str) -> Self {
-        let scene: Scene = match cluster {
-            "" => Scene::default(),
+        let scene: Fixture = match cluster {
+            "" => Fixture::default(),
             text => bowline_simulator::fixture::parse("scene", text).unwrap(),
         };
         let machines = Self {
@@ -120,7 +120,7 @@ impl Machines {
     }
 
     /// Lets machines say the names of their Nodes as that bench's server knows them.
-    pub fn name_nodes_for(&self, bench: &Bench) {
+    pub fn name_nodes_for(&self, bench: &TestCluster) {
         let prefix = bench.cluster.names().own("");
         self.set_node_prefix(&prefix).unwrap();
     }
@@ -236,7 +236,7 @@ impl Site {
             account: ACCOUNT,
             manifest: &manifest(role),
         };
-        let open = |bench: &Bench| serve(bench, None, cluster, config, need);
+        let open = |bench: &TestCluster| serve(bench, None, cluster, config, need);
         let flags = [&FLAGS, flags].concat();
         Self::open_on(sharing, seed, &flags, &original, open).await
     }
@@ -245,7 +245,7 @@ impl Site {
 /// A cluster with what the fixture describes and the machine `cp1`, which does not answer yet, for managers with that
 /// cloud config; of that name where there are several clouds.
 pub fn serve(
-    bench: &Bench,
+    bench: &TestCluster,
     name: Option<&str>,
     cluster: &str,
     config: &str,

@@ -11,14 +11,14 @@ use bowline_core::Cloud;
 use bowline_http::Connector;
 use bowline_simulator::World;
 use bowline_simulator::kubernetes::fixture;
-use bowline_simulator::triton::{DEFAULT_ACCOUNT, DEFAULT_PRIVATE_KEY, Scene, Triton};
+use bowline_simulator::triton::{DEFAULT_ACCOUNT, DEFAULT_PRIVATE_KEY, Fixture, Triton};
 use bowline_triton::{PROVIDER, Sources, Surroundings, TritonMetrics};
 use futures::FutureExt;
 use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::site::{Called, Original, Served};
-use crate::{Bench, is_real};
+use crate::{TestCluster, is_real};
 
 /// Where the data center listens in the pipes.
 const PLACE: &str = "cloudapi.sim";
@@ -56,7 +56,7 @@ pub fn shipped() -> Vec<Value> {
 impl Site {
     /// A data center with what the scene describes, and a manager with a cloud config file of these lines and with
     /// these arguments; it is not started yet.
-    pub async fn set_up(seed: u64, scene: Scene, file: &str, arguments: &[&str]) -> Self {
+    pub async fn set_up(seed: u64, scene: Fixture, file: &str, arguments: &[&str]) -> Self {
         Self::set_up_as(&role(), seed, scene, file, arguments).await
     }
 
@@ -64,7 +64,7 @@ impl Site {
     pub async fn set_up_as(
         manifest: &[Value],
         seed: u64,
-        scene: Scene,
+        scene: Fixture,
         file: &str,
         arguments: &[&str],
     ) -> Self {
@@ -75,7 +75,7 @@ impl Site {
             manifest,
         };
         let cluster_name = cluster_name(arguments);
-        let open = |bench: &Bench| serve(bench, None, scene, file, &cluster_name);
+        let open = |bench: &TestCluster| serve(bench, None, scene, file, &cluster_name);
         let flags = [&FLAGS, arguments].concat();
         Self::open(seed, &flags, &original, open).await
     }
@@ -84,9 +84,9 @@ impl Site {
 /// A data center with what the scene describes, for managers of that cluster with a cloud config file of these lines; of
 /// that name where there are several.
 pub fn serve(
-    bench: &Bench,
+    bench: &TestCluster,
     name: Option<&str>,
-    scene: Scene,
+    scene: Fixture,
     file: &str,
     cluster_name: &str,
 ) -> Served<Triton> {

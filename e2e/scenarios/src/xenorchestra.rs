@@ -6,12 +6,12 @@ use bowline_controllers::metrics::Metrics;
 use bowline_http::Connector;
 use bowline_simulator::World;
 use bowline_simulator::kubernetes::auth::originals;
-use bowline_simulator::xenorchestra::{DEFAULT_TOKEN, Scene, XenOrchestra};
+use bowline_simulator::xenorchestra::{DEFAULT_TOKEN, Fixture, XenOrchestra};
 use bowline_xenorchestra::{Config, PROVIDER, Surroundings};
 use futures::FutureExt;
 
 use crate::site::{Called, Original, Served};
-use crate::{Bench, Sharing};
+use crate::{Sharing, TestCluster};
 
 /// The command line that the original's chart makes for several replicas, but for what a bench says by
 /// itself (ports, the lease's name) and for [`ACCOUNTS`].
@@ -36,14 +36,14 @@ impl Site {
     /// A server with what the scene describes, and the manager with the command line of the original's
     /// chart and more, and with a config file of url, token and these further lines; it is not started
     /// yet.
-    pub async fn set_up(seed: u64, scene: Scene, settings: &str, arguments: &[&str]) -> Self {
+    pub async fn set_up(seed: u64, scene: Fixture, settings: &str, arguments: &[&str]) -> Self {
         let original = Original {
             command: ACCOUNT,
             provider: PROVIDER,
             account: ACCOUNT,
             manifest: &originals::xenorchestra(),
         };
-        let open = |bench: &Bench| serve(bench, None, scene, settings);
+        let open = |bench: &TestCluster| serve(bench, None, scene, settings);
         let flags = [&FLAGS, arguments].concat();
         let sharing = if flags.contains(&ACCOUNTS) {
             Sharing::Alone
@@ -57,9 +57,9 @@ impl Site {
 /// A server with what the scene describes, for managers with a config file of url, token and these further lines; of
 /// that name where there are several.
 pub fn serve(
-    bench: &Bench,
+    bench: &TestCluster,
     name: Option<&str>,
-    scene: Scene,
+    scene: Fixture,
     settings: &str,
 ) -> Served<XenOrchestra> {
     let called = Called::only(name, PROVIDER, PLACE);

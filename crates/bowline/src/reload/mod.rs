@@ -17,7 +17,7 @@ use anyhow::{Context as _, Result, anyhow, bail};
 use bowline_controllers::manager::SetVerbosity;
 use bowline_controllers::metrics::Metrics;
 use bowline_controllers::options::{CommandLine, Values};
-use bowline_controllers::{LineUp, LineUpChanger};
+use bowline_controllers::{ActiveConfig, ActiveConfigChanger};
 use bowline_core::error_chain;
 use tokio::signal::unix::Signal;
 use tokio::time::{Instant, timeout};
@@ -84,7 +84,7 @@ pub(crate) struct ReloadParts {
     /// Builds clouds; those in use are in it.
     pub(crate) workshop: Workshop,
     /// Changes the manager's line-up.
-    pub(crate) changer: LineUpChanger,
+    pub(crate) changer: ActiveConfigChanger,
     /// Where clouds count.
     pub(crate) metrics: Arc<Metrics>,
     /// How much is logged.
@@ -264,7 +264,7 @@ impl Reload {
             differences.push("what is configured about clouds".to_owned());
         }
         let summary = differences.join("; ");
-        let line_up = LineUp {
+        let active_config = ActiveConfig {
             generation: present.generation + 1,
             rules,
             clouds: products.iter().map(|it| it.cloud.clone()).collect(),
@@ -272,12 +272,12 @@ impl Reload {
             summary: summary.clone(),
             renamed,
         };
-        if let Some(cloud) = line_up.untagged() {
+        if let Some(cloud) = active_config.untagged() {
             let name = cloud.name();
             bail!("cloud {name} has no ClusterID, and allow-untagged-cloud is not set");
         }
         if flags.iter().any(|it| it.name == "v") {
-            let verbosity = line_up.options.logging.verbosity;
+            let verbosity = active_config.options.logging.verbosity;
             (self.parts.set_verbosity)(verbosity).map_err(|why| anyhow!(why))?;
         }
         self.in_use = InUse {
@@ -290,11 +290,11 @@ impl Reload {
             return Ok(Looked::Same);
         }
         info!(
-            generation = line_up.generation,
+            generation = active_config.generation,
             "the configuration has changed: {summary}"
         );
         self.parts.workshop.use_them(products, &self.parts.metrics);
-        self.parts.changer.change(line_up);
+        self.parts.changer.change(active_config);
         Ok(Looked::Changed)
     }
 

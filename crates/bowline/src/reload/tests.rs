@@ -20,10 +20,10 @@ use bowline_controllers::clients::{Agent, Clients, Connection, Limits};
 use bowline_controllers::manager::{Manager, ManagerError, Reviews};
 use bowline_controllers::metrics::CloudRegistry;
 use bowline_controllers::options::Request;
-use bowline_controllers::{LineUps, StopHandle, stop_signal};
+use bowline_controllers::{ActiveConfigs, StopHandle, stop_signal};
 use bowline_http::{Connector, Random};
 use bowline_simulator::World;
-use bowline_simulator::cloudscale::{Cloudscale, DEFAULT_TOKEN, MachineSpec, Scene};
+use bowline_simulator::cloudscale::{Cloudscale, DEFAULT_TOKEN, Fixture, MachineSpec};
 use bowline_simulator::cluster::Cluster;
 use bowline_simulator::fleet::{Fleet, Kubelet, Settings};
 use bowline_simulator::journal::Filter;
@@ -191,7 +191,7 @@ impl Stage {
         let mut clouds = BTreeMap::new();
         let mut listening = Vec::new();
         for name in CLOUDS {
-            let scene: Scene = bowline_simulator::fixture::parse("scene", &scene).unwrap();
+            let scene: Fixture = bowline_simulator::fixture::parse("scene", &scene).unwrap();
             let cloud = Cloudscale::from_fixture(&world, scene).unwrap();
             let server = Server::builder(&world, cloud.clone()).named(name);
             listening.push(server.pipe(&format!("{name}.sim:80")));
@@ -475,10 +475,10 @@ async fn start(world: &World, cluster: &Cluster, path: &Path) -> (Manager, Reloa
     workshop.use_them(products, &metrics);
     let clouds = workshop.products.iter().map(|it| it.cloud.clone());
     let rules = run::rules(Some(&configuration), &line.options);
-    let first = LineUp::first(line.options, clouds.collect(), rules);
-    let (changer, line_ups) = LineUps::beginning_with(first);
+    let first = ActiveConfig::first(line.options, clouds.collect(), rules);
+    let (changer, active_configs) = ActiveConfigs::beginning_with(first);
     let manager = Manager {
-        line_ups,
+        active_configs,
         clients,
         reviews: Reviews::default(),
         metrics: metrics.clone(),

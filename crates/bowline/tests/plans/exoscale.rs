@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use bowline_http::{Clock, Random};
 use bowline_simulator::World;
 use bowline_simulator::cluster::Cluster;
-use bowline_simulator::exoscale::{DEFAULT_KEY, DEFAULT_SECRET, DEFAULT_ZONE, Exoscale, Scene};
+use bowline_simulator::exoscale::{DEFAULT_KEY, DEFAULT_SECRET, DEFAULT_ZONE, Exoscale, Fixture};
 use bowline_simulator::fixture;
 use bowline_simulator::journal::Filter;
 use bowline_simulator::kubernetes::auth::originals;
@@ -46,7 +46,7 @@ async fn typical_changes_at_exoscale_are_told_as_recorded_and_nothing_is_written
     let objects = bowline_simulator::kubernetes::fixture::read(&folder().join("cluster.yaml"));
     cluster.install(objects.unwrap()).unwrap();
     cluster.install(originals::exoscale()).unwrap();
-    let scene: Scene = fixture::read(&folder().join("cloud.yaml")).unwrap();
+    let scene: Fixture = fixture::read(&folder().join("cloud.yaml")).unwrap();
     let cloud = Exoscale::from_fixture(&world, scene).unwrap();
     let server = Server::builder(&world, cloud).plain(any).await.unwrap();
     let place = tempfile::tempdir().unwrap();

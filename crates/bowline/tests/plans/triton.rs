@@ -11,7 +11,7 @@ use bowline_simulator::fixture;
 use bowline_simulator::journal::Filter;
 use bowline_simulator::kubernetes::kinds;
 use bowline_simulator::serve::Server;
-use bowline_simulator::triton::{DEFAULT_PRIVATE_KEY, Scene, Triton};
+use bowline_simulator::triton::{DEFAULT_PRIVATE_KEY, Fixture, Triton};
 use serde_json::{Value, json};
 
 use super::{ACCOUNT, SEED, WRITE, finish};
@@ -86,7 +86,7 @@ pub(super) async fn compare(
     put(&cluster, "Namespace", "", "kube-system", |namespace| {
         namespace["metadata"]["uid"] = json!("cccccccc-0000-4000-8000-00000000000c");
     });
-    let scene: Scene = fixture::read(&folder.join("cloud.yaml")).unwrap();
+    let scene: Fixture = fixture::read(&folder.join("cloud.yaml")).unwrap();
     let cloud = Triton::from_fixture(&world, scene).unwrap();
     let server = Server::builder(&world, cloud).plain(any).await.unwrap();
     let place = tempfile::tempdir().unwrap();

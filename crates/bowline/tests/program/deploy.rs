@@ -249,7 +249,7 @@ async fn exoscale(world: &World, any: SocketAddr) -> Cloud {
 
 /// With the Secret that the manifest's account may follow.
 async fn triton(world: &World, any: SocketAddr, cluster: &Cluster) -> Cloud {
-    let cloud = Triton::from_fixture(world, triton::Scene::default()).unwrap();
+    let cloud = Triton::from_fixture(world, triton::Fixture::default()).unwrap();
     let id = cloud
         .add_machine(&triton::MachineSpec::named("worker-1"))
         .unwrap();

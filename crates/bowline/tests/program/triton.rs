@@ -7,7 +7,7 @@ use std::process::Command;
 use bowline_simulator::World;
 use bowline_simulator::cluster::Cluster;
 use bowline_simulator::serve::Server;
-use bowline_simulator::triton::{DEFAULT_FINGERPRINT, DEFAULT_PRIVATE_KEY, Scene, Triton};
+use bowline_simulator::triton::{DEFAULT_FINGERPRINT, DEFAULT_PRIVATE_KEY, Fixture, Triton};
 use tempfile::TempDir;
 use tokio::task::spawn_blocking;
 
@@ -25,7 +25,7 @@ impl Stage {
         let world = World::real();
         let any = SocketAddr::from(([127, 0, 0, 1], 0));
         let cluster = Cluster::on_socket(&world, any).await.unwrap();
-        let cloud = Triton::from_fixture(&world, Scene::default()).unwrap();
+        let cloud = Triton::from_fixture(&world, Fixture::default()).unwrap();
         let server = Server::builder(&world, cloud);
         let server = server.plain(any).await.unwrap();
         let folder = tempfile::tempdir().unwrap();

@@ -83,9 +83,9 @@ struct Watched {
 
 /// How all clouds of the process are. Clones share it.
 #[derive(Clone, Default)]
-pub struct Wellbeing(Arc<Mutex<BTreeMap<CloudName, Watched>>>);
+pub struct CloudHealth(Arc<Mutex<BTreeMap<CloudName, Watched>>>);
 
-impl Wellbeing {
+impl CloudHealth {
     /// These are the clouds from now on. What is known of others is forgotten, also of a cloud that has another's name.
     pub fn watch(&self, clouds: &[Arc<dyn Cloud>]) {
         let mut all = self.lock();
@@ -229,7 +229,7 @@ pub(crate) fn answers_apart(cloud: &Arc<dyn Cloud>) -> bool {
     cloud.instances().is_some_and(Instances::answers_apart)
 }
 
-impl fmt::Debug for Wellbeing {
+impl fmt::Debug for CloudHealth {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_map().entries(self.all()).finish()
     }
@@ -277,33 +277,36 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_cloud_fails_from_the_first_call_that_fails_to_the_next_that_succeeds() {
-        let wellbeing = Wellbeing::default();
+        let cloud_health = CloudHealth::default();
         let (a, b) = (plain("a") as Arc<dyn Cloud>, plain("b") as Arc<dyn Cloud>);
-        wellbeing.watch(&[a.clone(), b.clone()]);
+        cloud_health.watch(&[a.clone(), b.clone()]);
         let down = error(CloudErrorKind::Unavailable);
-        wellbeing.note(&a, Purpose::Machines, Some(&down));
+        cloud_health.note(&a, Purpose::Machines, Some(&down));
         tokio::time::sleep(Duration::from_secs(90)).await;
-        wellbeing.note(&a, Purpose::Machines, Some(&down));
+        cloud_health.note(&a, Purpose::Machines, Some(&down));
         let denied = error(CloudErrorKind::Denied);
-        wellbeing.note(&a, Purpose::Balancers, Some(&denied));
+        cloud_health.note(&a, Purpose::Balancers, Some(&denied));
         let failing = Condition::Failing {
             kinds: "Unavailable (machines), Denied (load balancers)".to_owned(),
             text: "machines for 1m30s: listing servers; load balancers for 0s: listing servers"
                 .to_owned(),
         };
-        assert_eq!(wellbeing.of(a.name()), failing);
-        assert_eq!(wellbeing.of(b.name()), Condition::Well);
-        wellbeing.note(&a, Purpose::Machines, None);
-        assert!(matches!(wellbeing.of(a.name()), Condition::Failing { .. }));
-        wellbeing.note(&a, Purpose::Balancers, None);
-        assert_eq!(wellbeing.of(a.name()), Condition::Well);
+        assert_eq!(cloud_health.of(a.name()), failing);
+        assert_eq!(cloud_health.of(b.name()), Condition::Well);
+        cloud_health.note(&a, Purpose::Machines, None);
+        assert!(matches!(
+            cloud_health.of(a.name()),
+            Condition::Failing { .. }
+        ));
+        cloud_health.note(&a, Purpose::Balancers, None);
+        assert_eq!(cloud_health.of(a.name()), Condition::Well);
     }
 
     #[tokio::test(start_paused = true)]
     async fn answers_are_no_trouble_and_what_nobody_tries_any_more_is_over() {
-        let wellbeing = Wellbeing::default();
+        let cloud_health = CloudHealth::default();
         let a = plain("a") as Arc<dyn Cloud>;
-        wellbeing.watch(std::slice::from_ref(&a));
+        cloud_health.watch(std::slice::from_ref(&a));
         for (kind, fails) in [
             (CloudErrorKind::NotFound, false),
             (CloudErrorKind::Conflict, false),
@@ -311,29 +314,33 @@ mod tests {
             (CloudErrorKind::Throttled, true),
             (CloudErrorKind::Unknown, true),
         ] {
-            wellbeing.note(&a, Purpose::Machines, Some(&error(kind)));
-            let failing = wellbeing.of(a.name()) != Condition::Well;
+            cloud_health.note(&a, Purpose::Machines, Some(&error(kind)));
+            let failing = cloud_health.of(a.name()) != Condition::Well;
             assert_eq!(failing, fails, "{kind:?}");
         }
         tokio::time::sleep(FORGOTTEN_AFTER + Duration::from_secs(1)).await;
-        assert_eq!(wellbeing.of(a.name()), Condition::Well);
+        assert_eq!(cloud_health.of(a.name()), Condition::Well);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_cloud_in_the_place_of_another_begins_anew() {
-        let wellbeing = Wellbeing::default();
+        let cloud_health = CloudHealth::default();
         let (old, new) = (plain("a"), plain("a"));
         let (before, after) = (old.clone() as Arc<dyn Cloud>, new.clone() as Arc<dyn Cloud>);
-        wellbeing.watch(std::slice::from_ref(&before));
+        cloud_health.watch(std::slice::from_ref(&before));
         let down = error(CloudErrorKind::Unavailable);
-        wellbeing.note(&before, Purpose::Machines, Some(&down));
-        wellbeing.watch(std::slice::from_ref(&before));
-        assert_ne!(wellbeing.of(&old.name), Condition::Well, "it is the same");
-        wellbeing.watch(std::slice::from_ref(&after));
-        wellbeing.note(&before, Purpose::Machines, Some(&down));
-        assert_eq!(wellbeing.of(&old.name), Condition::Well);
+        cloud_health.note(&before, Purpose::Machines, Some(&down));
+        cloud_health.watch(std::slice::from_ref(&before));
+        assert_ne!(
+            cloud_health.of(&old.name),
+            Condition::Well,
+            "it is the same"
+        );
+        cloud_health.watch(std::slice::from_ref(&after));
+        cloud_health.note(&before, Purpose::Machines, Some(&down));
+        assert_eq!(cloud_health.of(&old.name), Condition::Well);
         *new.lacks.lock().unwrap() = Some("no credentials".to_owned());
         let lacking = Condition::Lacking("no credentials".to_owned());
-        assert_eq!(wellbeing.of(&old.name), lacking);
+        assert_eq!(cloud_health.of(&old.name), lacking);
     }
 }

@@ -7,16 +7,16 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use bowline_core::ownership::{self, Orphan, Recognition};
-use bowline_core::{Cloud, CloudError, CloudName, Lookup, Node, Ownership, Voice};
+use bowline_core::ownership::{self, Recognition, Unowned};
+use bowline_core::{Cloud, CloudError, CloudName, DescribePolicy, Lookup, Node, Ownership};
 use futures::future::join_all;
 use tracing::info;
 
 use crate::clouds::accounts::Accounts;
-use crate::clouds::cloud_health::Wellbeing;
-use crate::clouds::lookups::Lookups;
+use crate::clouds::batcher::InstanceBatcher;
+use crate::clouds::cloud_health::CloudHealth;
 use crate::clouds::machines::Machines;
-use crate::clouds::referee::{Identity, Referee, identity};
+use crate::clouds::resolver::{Identity, OwnershipResolver, identity};
 use crate::kube::election::Fence;
 use crate::kube::nodes::Nodes;
 use crate::queue::Lanes;
@@ -36,67 +36,70 @@ type Said = BTreeMap<CloudName, BTreeMap<Identity, Recognition>>;
 
 /// All configured clouds that know machines, in configured order.
 #[derive(Clone)]
-pub struct Owners {
-    all: Arc<[Lookups]>,
-    referee: Referee,
+pub struct OwnerDiscovery {
+    all: Arc<[InstanceBatcher]>,
+    resolver: OwnershipResolver,
 }
 
 /// Who describes a node, and what it was already asked about it.
 pub struct Describer<'a> {
     /// How to ask it.
-    pub lookups: &'a Lookups,
+    pub batcher: &'a InstanceBatcher,
     /// Its answer, where deciding needed one.
     pub answer: Option<Lookup>,
 }
 
-impl Owners {
-    /// The owners among these clouds, by the decisions of `referee`.
-    pub fn new(lookups: impl IntoIterator<Item = Lookups>, referee: Referee) -> Self {
+impl OwnerDiscovery {
+    /// The owners among these clouds, by the decisions of `resolver`.
+    pub fn new(
+        batcher: impl IntoIterator<Item = InstanceBatcher>,
+        resolver: OwnershipResolver,
+    ) -> Self {
         Self {
-            all: lookups.into_iter().collect(),
-            referee,
+            all: batcher.into_iter().collect(),
+            resolver,
         }
     }
 
-    /// All clouds of `referee` that know machines; `fence` is in front of the questions to them, and what becomes of
-    /// those is noted in `wellbeing` and `accounts`.
+    /// All clouds of `resolver` that know machines; `fence` is in front of the questions to them, and what becomes of
+    /// those is noted in `cloud_health` and `accounts`.
     pub fn asking(
-        referee: &Referee,
-        wellbeing: &Wellbeing,
+        resolver: &OwnershipResolver,
+        cloud_health: &CloudHealth,
         accounts: &Accounts,
         fence: &Fence,
         stop: &Stop,
     ) -> Self {
-        let knowing = referee
+        let knowing = resolver
             .clouds()
             .iter()
             .filter(|it| it.instances().is_some());
-        let lookups = knowing.map(|cloud: &Arc<dyn Cloud>| {
-            let (wellbeing, accounts) = (wellbeing.clone(), accounts.clone());
-            Lookups::noting(wellbeing, accounts, cloud.clone(), fence.clone(), stop)
+        let batcher = knowing.map(|cloud: &Arc<dyn Cloud>| {
+            let (cloud_health, accounts) = (cloud_health.clone(), accounts.clone());
+            InstanceBatcher::noting(cloud_health, accounts, cloud.clone(), fence.clone(), stop)
         });
-        Self::new(lookups, referee.clone())
+        Self::new(batcher, resolver.clone())
     }
 
     /// All clouds.
-    pub fn all(&self) -> &[Lookups] {
+    pub fn all(&self) -> &[InstanceBatcher] {
         &self.all
     }
 
     /// Whether that cloud owns a node, by what it carries, its provider id above all. Makes no call.
-    pub fn owns(&self, cloud: &Lookups, node: &Node) -> bool {
+    pub fn owns(&self, cloud: &InstanceBatcher, node: &Node) -> bool {
         let decided = self.ownership(node);
         self.decided(decided.as_ref())
             .is_some_and(|owner| owner.cloud().name() == cloud.cloud().name())
     }
 
     /// The cloud that describes a node, as far as what it carries tells. Makes no call.
-    pub fn describer(&self, node: &Node) -> Option<&Lookups> {
+    pub fn describer(&self, node: &Node) -> Option<&InstanceBatcher> {
         self.decided(self.description(node).as_ref())
     }
 
     /// Whether that cloud describes a node, as far as what it carries tells. Makes no call.
-    pub fn describes(&self, cloud: &Lookups, node: &Node) -> bool {
+    pub fn describes(&self, cloud: &InstanceBatcher, node: &Node) -> bool {
         let describer = self.describer(node);
         describer.is_some_and(|it| it.cloud().name() == cloud.cloud().name())
     }
@@ -105,7 +108,7 @@ impl Owners {
     /// is contested, or else whose it is. Makes no call.
     pub fn doubt(&self, node: &Node) -> Option<Ownership> {
         match self.description(node) {
-            _ if self.referee.is_to_be_asked(node) => None,
+            _ if self.resolver.is_to_be_asked(node) => None,
             contested @ Some(Ownership::Contested(_)) => contested,
             _ => self.ownership(node),
         }
@@ -115,8 +118,8 @@ impl Owners {
     pub async fn find_describer(&self, node: &Arc<Node>) -> Result<Describer<'_>, Ownership> {
         if let Some(decided) = self.told_describer(node) {
             return match self.decided(Some(&decided)) {
-                Some(lookups) => Ok(Describer {
-                    lookups,
+                Some(batcher) => Ok(Describer {
+                    batcher,
                     answer: None,
                 }),
                 None => Err(decided),
@@ -135,12 +138,12 @@ impl Owners {
         };
         let mut found = asked.into_iter().zip(answers);
         let found = found.find(|(it, _)| it.cloud().name() == by);
-        let Some((lookups, answer)) = found else {
+        let Some((batcher, answer)) = found else {
             return Err(ownership);
         };
         self.remember(node, by, &answer);
         Ok(Describer {
-            lookups,
+            batcher,
             answer: Some(answer),
         })
     }
@@ -149,7 +152,7 @@ impl Owners {
     /// other accounts could have given one like it, and nobody shall wonder whose it is once it is written.
     fn remember(&self, node: &Node, cloud: &CloudName, answer: &Lookup) {
         if node.provider_id.is_some() {
-            self.referee.found_at(node, cloud);
+            self.resolver.found_at(node, cloud);
         } else if let Lookup::Found(instance) = answer
             && let Some(id) = &instance.provider_id
         {
@@ -157,7 +160,7 @@ impl Owners {
                 provider_id: Some(id.to_string()),
                 ..node.clone()
             };
-            self.referee.found_at(&given, cloud);
+            self.resolver.found_at(&given, cloud);
         }
     }
 
@@ -173,14 +176,14 @@ impl Owners {
     /// The one cloud that is to be asked what a node is, as far as that can be told without asking any; none if
     /// nobody is, or several are. Makes no call.
     pub fn sole_describer(&self, node: &Node) -> Option<CloudName> {
-        let lookups = match self.told_describer(node) {
+        let batcher = match self.told_describer(node) {
             Some(decided) => self.decided(Some(&decided))?,
             None => match self.asked(node).as_slice() {
                 [only] => *only,
                 _ => return None,
             },
         };
-        Some(lookups.cloud().name().clone())
+        Some(batcher.cloud().name().clone())
     }
 
     /// Lanes for keys that are names of nodes, or lead to one.
@@ -204,8 +207,8 @@ impl Owners {
 
     /// The clouds that have a say in who describes a node that nothing else decides. Who would not describe it has
     /// none: it may not even be able to look.
-    fn asked(&self, node: &Node) -> Vec<&Lookups> {
-        let askable = self.referee.askable(node);
+    fn asked(&self, node: &Node) -> Vec<&InstanceBatcher> {
+        let askable = self.resolver.askable(node);
         let all = self.all.iter();
         all.filter(|it| may_describe(it, node) && askable.contains(it.cloud().name()))
             .collect()
@@ -238,7 +241,7 @@ impl Owners {
     }
 
     /// How to ask that cloud.
-    pub(crate) fn of(&self, cloud: &CloudName) -> Option<&Lookups> {
+    pub(crate) fn of(&self, cloud: &CloudName) -> Option<&InstanceBatcher> {
         self.all.iter().find(|it| it.cloud().name() == cloud)
     }
 
@@ -255,14 +258,14 @@ impl Owners {
                 let verdicts = self.settle(cloud, &nodes.all(), &said).await;
                 let mut is_news = false;
                 for (node, verdict) in &verdicts {
-                    is_news |= self.referee.note_asked(node);
+                    is_news |= self.resolver.note_asked(node);
                     if let Ownership::Owned { by, .. } = verdict {
                         is_news = true;
                         info!(node = node.name, cloud = %by, "the only cloud that has its machine");
                     }
                 }
                 if is_news {
-                    self.referee.tell_news();
+                    self.resolver.tell_news();
                 }
                 let pause = if is_silent(&said, cloud.cloud().name()) {
                     again
@@ -279,17 +282,17 @@ impl Owners {
 
     /// Whether clouds were asked whose a node is.
     pub(crate) fn was_asked(&self, node: &Node) -> bool {
-        self.referee.was_asked(node)
+        self.resolver.was_asked(node)
     }
 
     /// Hears of it when owners were found out.
     pub fn news(&self) -> tokio::sync::watch::Receiver<u64> {
-        self.referee.news()
+        self.resolver.news()
     }
 
     /// Which Nodes show which machine.
     pub(crate) fn machines(&self) -> &Machines {
-        self.referee.machines()
+        self.resolver.machines()
     }
 
     /// Finds the same out once, for who looks at a cluster only once. Gives those of `nodes` that several clouds
@@ -315,14 +318,14 @@ impl Owners {
 
     /// Where there is one cloud, and was no other, there is nothing to find out.
     fn is_alone(&self) -> bool {
-        self.all.len() < 2 && !self.referee.remembers()
+        self.all.len() < 2 && !self.resolver.remembers()
     }
 
     /// Asks one cloud about all nodes whose machines it could have, in one question, and decides about those that
     /// all such clouds have answered about. One that does not answer keeps nothing open that it has no part in.
     async fn settle(
         &self,
-        cloud: &Lookups,
+        cloud: &InstanceBatcher,
         nodes: &[Arc<Node>],
         said: &Mutex<Said>,
     ) -> Vec<(Arc<Node>, Ownership)> {
@@ -354,7 +357,7 @@ impl Owners {
             };
             let verdict = ownership::by_recognition(&recognitions);
             if let Ownership::Owned { by, .. } = &verdict {
-                self.referee.found_at(node, by);
+                self.resolver.found_at(node, by);
             }
             verdicts.push((Arc::clone(node), verdict));
         }
@@ -369,12 +372,12 @@ impl Owners {
 
     /// The clouds that could tell whether such a node's machine is gone.
     fn could_own(&self, node: &Node) -> Vec<CloudName> {
-        let claiming = self.referee.candidates(node).into_iter();
+        let claiming = self.resolver.candidates(node).into_iter();
         let claiming: Vec<CloudName> = claiming
             .filter(|it| it.claim == bowline_core::Claim::Mine)
             .map(|it| it.name)
             .collect();
-        let askable = self.referee.askable(node).into_iter();
+        let askable = self.resolver.askable(node).into_iter();
         let knows_machines = |name: &CloudName| self.all.iter().any(|it| it.cloud().name() == name);
         askable
             .filter(|it| claiming.contains(it) && knows_machines(it))
@@ -383,7 +386,7 @@ impl Owners {
 
     /// Whose it is by what it carries and what was found out; none if that does not tell. Makes no call.
     pub fn ownership(&self, node: &Node) -> Option<Ownership> {
-        self.referee.ownership(node)
+        self.resolver.ownership(node)
     }
 
     /// Who describes it by what it carries; none if that does not tell. Makes no call.
@@ -391,13 +394,13 @@ impl Owners {
         ownership::describer(&self.voices(node), self.ownership(node))
     }
 
-    fn voices(&self, node: &Node) -> Vec<(CloudName, Voice)> {
+    fn voices(&self, node: &Node) -> Vec<(CloudName, DescribePolicy)> {
         let all = self.all.iter();
-        all.map(|it| (it.cloud().name().clone(), it.cloud().voice(node)))
+        all.map(|it| (it.cloud().name().clone(), it.cloud().describe_policy(node)))
             .collect()
     }
 
-    fn decided(&self, decided: Option<&Ownership>) -> Option<&Lookups> {
+    fn decided(&self, decided: Option<&Ownership>) -> Option<&InstanceBatcher> {
         match decided? {
             Ownership::Owned { by, .. } => self.all.iter().find(|it| it.cloud().name() == by),
             Ownership::Nobody(_) | Ownership::Contested(_) | Ownership::Undecided(_) => None,
@@ -409,7 +412,7 @@ impl Owners {
 fn can_be_settled(ownership: &Ownership) -> bool {
     matches!(
         ownership,
-        Ownership::Contested(_) | Ownership::Nobody(Orphan::Departed(_))
+        Ownership::Contested(_) | Ownership::Nobody(Unowned::Departed(_))
     )
 }
 
@@ -420,8 +423,8 @@ fn is_silent(said: &Mutex<Said>, cloud: &CloudName) -> bool {
     answers.any(|it| matches!(it, Recognition::CannotTell(_)))
 }
 
-fn may_describe(cloud: &Lookups, node: &Node) -> bool {
-    cloud.cloud().voice(node) != Voice::Never
+fn may_describe(cloud: &InstanceBatcher, node: &Node) -> bool {
+    cloud.cloud().describe_policy(node) != DescribePolicy::Never
 }
 
 fn recognition(answer: &Lookup) -> Recognition {

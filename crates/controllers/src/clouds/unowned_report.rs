@@ -8,7 +8,7 @@ use bowline_core::{Node, Ownership};
 use tokio::time::timeout;
 use tracing::info;
 
-use crate::clouds::referee::Referee;
+use crate::clouds::resolver::OwnershipResolver;
 use crate::kube::nodes::Nodes;
 use crate::metrics::Metrics;
 use crate::stop::Stop;
@@ -20,15 +20,20 @@ const NAMED_LIMIT: usize = 20;
 
 /// Reports until `stop`, in line-ups of several clouds: where there is one, and was no other, nodes of others are no
 /// surprise.
-pub(crate) async fn report(referee: Referee, nodes: Nodes, metrics: Arc<Metrics>, stop: Stop) {
-    let is_alone = referee.clouds().len() < 2 && !referee.remembers();
+pub(crate) async fn report(
+    resolver: OwnershipResolver,
+    nodes: Nodes,
+    metrics: Arc<Metrics>,
+    stop: Stop,
+) {
+    let is_alone = resolver.clouds().len() < 2 && !resolver.remembers();
     if is_alone || stop.unless_given(nodes.synced()).await.is_none() {
         return;
     }
     let mut told = BTreeMap::new();
-    let mut news = referee.news();
+    let mut news = resolver.news();
     loop {
-        let all = left_alone(&referee, &nodes.all());
+        let all = left_alone(&resolver, &nodes.all());
         for why in Ownership::UNOWNED {
             let names = all.get(why).map_or(0, Vec::len);
             metrics.clouds.left_alone(why, names);
@@ -56,10 +61,13 @@ pub(crate) async fn report(referee: Referee, nodes: Nodes, metrics: Arc<Metrics>
 }
 
 /// The names of nodes that have no owner, by why.
-fn left_alone(referee: &Referee, nodes: &[Arc<Node>]) -> BTreeMap<&'static str, Vec<String>> {
+fn left_alone(
+    resolver: &OwnershipResolver,
+    nodes: &[Arc<Node>],
+) -> BTreeMap<&'static str, Vec<String>> {
     let mut all: BTreeMap<&'static str, Vec<String>> = BTreeMap::new();
-    for node in nodes.iter().filter(|it| !referee.is_to_be_asked(it)) {
-        let why = match referee.ownership(node) {
+    for node in nodes.iter().filter(|it| !resolver.is_to_be_asked(it)) {
+        let why = match resolver.ownership(node) {
             Some(ownership) => ownership.unowned(),
             None => Some(Ownership::UNIDENTIFIED),
         };

@@ -8,9 +8,10 @@ mod warnings;
 
 use std::sync::Arc;
 
-use bowline_core::ownership::{Candidate, Orphan, Recognition};
+use bowline_core::ownership::{Candidate, Recognition, Unowned};
 use bowline_core::{
-    Claim, Cloud, CloudError, CloudName, Lookup, Node, Ownership, Voice, error_chain, node_of,
+    Claim, Cloud, CloudError, CloudName, DescribePolicy, Lookup, Node, Ownership, error_chain,
+    node_of,
 };
 use futures::future::join_all;
 use k8s_openapi::api::core::v1::ObjectReference;
@@ -19,10 +20,10 @@ use kube::api::ListParams;
 use kube::core::DeserializeGuard;
 
 use crate::clouds::accounts::Accounts;
-use crate::clouds::cloud_health::Wellbeing;
+use crate::clouds::cloud_health::CloudHealth;
 use crate::clouds::machines::Machines;
-use crate::clouds::owners::Owners;
-use crate::clouds::referee::{CloudRules, Referee};
+use crate::clouds::owners::OwnerDiscovery;
+use crate::clouds::resolver::{CloudRules, OwnershipResolver};
 use crate::kube::csr_store::Requested;
 use crate::kube::election::{Fence, LeaseName};
 use crate::kube::events::{certificate_reference, lease_reference, node_reference};
@@ -91,7 +92,7 @@ pub struct Testimony {
     /// Whether the node has a provider id at all.
     pub has_id: bool,
     /// Whether it describes the node.
-    pub voice: Voice,
+    pub describe_policy: DescribePolicy,
     /// What it answered, if it was asked.
     pub answer: Option<Answer>,
 }
@@ -166,8 +167,8 @@ pub async fn explain_node(
             Err(error) => warnings.lack(&error),
         }
     }
-    let referee = Referee::seeing(clouds, rules, Machines::of(&nodes));
-    Ok(explain(node, &referee, warnings).await)
+    let resolver = OwnershipResolver::seeing(clouds, rules, Machines::of(&nodes));
+    Ok(explain(node, &resolver, warnings).await)
 }
 
 /// What events about the manager as a whole are about.
@@ -192,23 +193,27 @@ async fn pending_requests(
 }
 
 /// Those who decide for the manager, for who looks at a cluster only once.
-fn owners(referee: &Referee, stop: &Stop) -> Owners {
-    let (wellbeing, accounts) = (Wellbeing::default(), Accounts::default());
-    Owners::asking(referee, &wellbeing, &accounts, &Fence::open(), stop)
+fn owners(resolver: &OwnershipResolver, stop: &Stop) -> OwnerDiscovery {
+    let (cloud_health, accounts) = (CloudHealth::default(), Accounts::default());
+    OwnerDiscovery::asking(resolver, &cloud_health, &accounts, &Fence::open(), stop)
 }
 
-async fn explain(node: &Arc<Node>, referee: &Referee, warnings: Warnings) -> Explanation {
+async fn explain(
+    node: &Arc<Node>,
+    resolver: &OwnershipResolver,
+    warnings: Warnings,
+) -> Explanation {
     let (_handle, stop) = stop_signal();
-    let owners = owners(referee, &stop);
+    let owners = owners(resolver, &stop);
     let asked: Vec<CloudName> = owners.asked_about(node);
-    let testimonies = referee.clouds().iter().zip(referee.candidates(node));
+    let testimonies = resolver.clouds().iter().zip(resolver.candidates(node));
     let testimonies = testimonies.map(|(cloud, candidate)| async {
         let is_asked = asked.contains(&candidate.name)
             || candidate.claim == Claim::Mine
             || node.provider_id.is_none();
-        let lookups = owners.of(&candidate.name).filter(|_| is_asked);
-        let lookup = match lookups {
-            Some(lookups) => Some(lookups.ask_one(node.clone()).await),
+        let batcher = owners.of(&candidate.name).filter(|_| is_asked);
+        let lookup = match batcher {
+            Some(batcher) => Some(batcher.ask_one(node.clone()).await),
             None => None,
         };
         // Another Node may have the machine that is found for this one.
@@ -218,7 +223,7 @@ async fn explain(node: &Arc<Node>, referee: &Referee, warnings: Warnings) -> Exp
             provider: cloud.provider(),
             recognises_by: cloud.recognises_by(),
             has_id: node.provider_id.is_some(),
-            voice: cloud.voice(node),
+            describe_policy: cloud.describe_policy(node),
             answer: lookup.map(Answer::from),
         };
         (testimony, holder)
@@ -244,7 +249,7 @@ async fn explain(node: &Arc<Node>, referee: &Referee, warnings: Warnings) -> Exp
             all.find_map(|(it, holder)| holder.clone().filter(|_| it.candidate.name == *by));
         match older {
             Some(older) if node.provider_id.is_none() => {
-                Ownership::Nobody(Orphan::ClaimedTwice(older))
+                Ownership::Nobody(Unowned::ClaimedTwice(older))
             }
             _ => decided,
         }

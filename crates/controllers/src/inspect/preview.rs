@@ -8,10 +8,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bowline_core::{
-    AccountHold, AccountState, Applied, CLEANUP_FINALIZER, Change, Cloud, CloudName, DraftError,
-    Endpoints, Goal, Handling, Ingress, Need, Newcomer, Node, Outlook, Plan, PlanBasis, Preview,
-    Previews, Publication, Service, ServiceKey, Wish, account_hold, as_applied, ingress_to_write,
-    name_list, remembers,
+    AccountHold, AccountState, Applied, BalancerRequest, CLEANUP_FINALIZER, Change, Cloud,
+    CloudName, DraftError, Endpoints, Goal, Ingress, Need, Newcomer, Node, Outlook, Plan,
+    PlanBasis, Preview, Previews, Publication, Responsibility, Service, ServiceKey, account_hold,
+    as_applied, ingress_to_write, name_list, remembers,
 };
 use bowline_http::Clock;
 use futures::{StreamExt as _, stream};
@@ -21,14 +21,14 @@ pub use self::cluster::PreviewError;
 use self::cluster::Seen;
 pub use self::documents::{Document, DocumentError, documents};
 use crate::clouds::accounts::Accounts;
-use crate::clouds::cloud_health::Wellbeing;
+use crate::clouds::cloud_health::CloudHealth;
 use crate::clouds::machines::Machines;
-use crate::clouds::owners::Owners;
-use crate::clouds::referee::{CloudRules, Referee};
+use crate::clouds::owners::OwnerDiscovery;
+use crate::clouds::resolver::{CloudRules, OwnershipResolver};
 use crate::kube::election::Fence;
 use crate::kube::endpoints::{Slice, depends_on_endpoints, endpoints};
 use crate::kube::objects::ServiceObject;
-use crate::kube::store::Sighting;
+use crate::kube::store::StoreView;
 use crate::loops::service::account::waits_for;
 use crate::loops::service::clouds::Clouds;
 use crate::loops::service::conditions;
@@ -71,13 +71,13 @@ pub async fn preview(
     asked: &Asked,
     files: &[Document],
 ) -> Result<Previews, PreviewError> {
-    let referee = Referee::new(&parts.clouds, parts.rules.clone());
-    let needs = Clouds::new(&referee, Fence::observing()).all_needs();
+    let resolver = OwnershipResolver::new(&parts.clouds, parts.rules.clone());
+    let needs = Clouds::new(&resolver, Fence::observing()).all_needs();
     let mut seen = cluster::read(&parts.client, needs, parts.cluster_uid.as_deref()).await?;
     let machines = Machines::of(seen.nodes.objects.values());
-    let referee = Referee::seeing(&parts.clouds, parts.rules.clone(), machines);
-    let clouds = Clouds::new(&referee, Fence::observing());
-    let (remarks, accounts) = ask(&referee, &seen.nodes).await;
+    let resolver = OwnershipResolver::seeing(&parts.clouds, parts.rules.clone(), machines);
+    let clouds = Clouds::new(&resolver, Fence::observing());
+    let (remarks, accounts) = ask(&resolver, &seen.nodes).await;
     seen.remarks.extend(remarks);
     let mut stage = Stage::new(parts, clouds, accounts, seen);
     stage.apply(files, &parts.clock)?;
@@ -94,13 +94,13 @@ pub async fn preview(
 /// Asks the clouds which nodes are theirs, where several claim them, and whether their accounts are the cluster's, as the
 /// manager does. Gives what stays open, and the state of each account.
 async fn ask(
-    referee: &Referee,
-    nodes: &Sighting<Node>,
+    resolver: &OwnershipResolver,
+    nodes: &StoreView<Node>,
 ) -> (Vec<String>, BTreeMap<CloudName, AccountState>) {
     let (_handle, stop) = stop_signal();
     // Who only looks may ask as much as it likes.
-    let (wellbeing, accounts) = (Wellbeing::default(), Accounts::default());
-    let owners = Owners::asking(referee, &wellbeing, &accounts, &Fence::open(), &stop);
+    let (cloud_health, accounts) = (CloudHealth::default(), Accounts::default());
+    let owners = OwnerDiscovery::asking(resolver, &cloud_health, &accounts, &Fence::open(), &stop);
     let nodes: Vec<Arc<Node>> = nodes.objects.values().cloned().collect();
     let mut open: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for (node, why) in owners.settle_once(&nodes).await {
@@ -114,9 +114,9 @@ async fn ask(
         )
     };
     let mut states = BTreeMap::new();
-    let serving = referee.clouds().iter();
+    let serving = resolver.clouds().iter();
     for cloud in serving.filter(|it| it.balancers().is_some()) {
-        let state = accounts.look_once(cloud, &owners, referee, &nodes).await;
+        let state = accounts.look_once(cloud, &owners, resolver, &nodes).await;
         states.insert(cloud.name().clone(), state);
     }
     (open.into_iter().map(remark).collect(), states)
@@ -136,10 +136,10 @@ struct Stage {
     cluster_name: String,
     raw: BTreeMap<ServiceKey, Value>,
     services: BTreeMap<ServiceKey, Subject>,
-    nodes: Sighting<Node>,
+    nodes: StoreView<Node>,
     has_ip_mode: bool,
     cluster_uid: Option<String>,
-    slices: Option<Sighting<Slice>>,
+    slices: Option<StoreView<Slice>>,
     remarks: Vec<String>,
 }
 
@@ -204,7 +204,7 @@ impl Stage {
 
     fn keys(&self, asked: &Asked) -> Result<Vec<&ServiceKey>, PreviewError> {
         let concerns_us = |subject: &Subject| match &subject.service {
-            Ok(service) => self.clouds.names().handling(service) != Handling::Nothing,
+            Ok(service) => self.clouds.names().responsibility(service) != Responsibility::Nothing,
             Err(_) => true,
         };
         let all = self.services.iter();
@@ -247,10 +247,10 @@ impl Stage {
             Ok(service) => service,
             Err(message) => return vec![blank.without_plan(Outlook::Failed, message.clone())],
         };
-        let (goal, clouds) = match self.clouds.names().handling(service) {
-            Handling::Ensure(cloud) => return self.of_served(blank, service, cloud).await,
-            Handling::CleanUp(clouds) => (Goal::Absent, clouds),
-            Handling::Nothing => {
+        let (goal, clouds) = match self.clouds.names().responsibility(service) {
+            Responsibility::Ensure(cloud) => return self.of_served(blank, service, cloud).await,
+            Responsibility::CleanUp(clouds) => (Goal::Absent, clouds),
+            Responsibility::Nothing => {
                 return vec![blank.without_plan(Outlook::NotOurs, not_ours(service))];
             }
         };
@@ -368,17 +368,17 @@ impl Stage {
     }
 
     /// The same wish that the controller has.
-    fn wish(&self, service: &Arc<Service>, goal: Goal, cloud: &CloudName) -> Wish {
+    fn wish(&self, service: &Arc<Service>, goal: Goal, cloud: &CloudName) -> BalancerRequest {
         let roster = self.clouds.roster(cloud, &self.nodes);
-        let (nodes, census) = roster.targets();
+        let (nodes, excluded) = roster.targets();
         let needs = self.clouds.needs(cloud);
         let all = self.services.values();
         let all = all.filter_map(|it| it.service.as_ref().ok().cloned());
-        Wish {
+        BalancerRequest {
             service: service.clone(),
             goal,
             nodes,
-            census,
+            excluded,
             all: Arc::new(all.collect()),
             all_known: self.services.values().all(|it| it.service.is_ok()),
             cluster_name: self.cluster_name.clone(),

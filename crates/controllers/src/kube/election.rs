@@ -20,7 +20,7 @@ pub use elector::{Candidate, Elector, Held};
 pub use fence::{Fence, Fenced};
 pub use migration::{BadMigration, Migration, MigrationEntry, Placement};
 pub use notes::{LeaseNotes, NOTES};
-pub use record::{Act, Record, Sighting, decide};
+pub use record::{Act, Observation, Record, decide};
 pub use set::{HeldSet, Interrupted, LeaseSet};
 pub use terms::{ElectionError, LeaseName, Loss, Lost, Observer, Timing, Wait};
 

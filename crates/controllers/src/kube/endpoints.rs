@@ -8,7 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use crate::kube::objects::SliceObject;
 use crate::kube::services::{namespace_and_name, selector_of};
-use crate::kube::store::{Change, Sighting, Store, Stored};
+use crate::kube::store::{Change, Store, StoreView, Stored};
 
 /// The slices as last seen, by namespace and name.
 pub type Slices = Store<Slice>;
@@ -69,7 +69,10 @@ pub(crate) fn depends_on_endpoints(service: &Service) -> bool {
 
 /// Where the endpoints of those Services are that `asks` names. A slice that cannot be read counts as
 /// it was last known.
-pub(crate) fn endpoints(slices: &Sighting<Slice>, asks: impl Fn(&ServiceKey) -> bool) -> Endpoints {
+pub(crate) fn endpoints(
+    slices: &StoreView<Slice>,
+    asks: impl Fn(&ServiceKey) -> bool,
+) -> Endpoints {
     let mut all = Endpoints::new();
     let last_known = slices.unreadable.values().flatten();
     for slice in slices.objects.values().chain(last_known) {
@@ -115,7 +118,7 @@ mod tests {
 
     #[test]
     fn the_slices_of_a_service_are_one_set_of_nodes() {
-        let mut seen = Sighting::default();
+        let mut seen = StoreView::default();
         for it in [
             slice("a", "web", &["n1", "n2"]),
             slice("b", "web", &["n2", "n3"]),

@@ -93,7 +93,7 @@ type Listener<T> = Box<dyn Fn(&Change<T>) + Send + Sync>;
 
 /// Everything of one kind, as seen at one moment.
 #[derive(Clone, Debug)]
-pub struct Sighting<T: Stored> {
+pub struct StoreView<T: Stored> {
     /// The objects, by key.
     pub objects: BTreeMap<T::Key, Arc<T>>,
     /// There, but not understood, or [lost](Self::lost): not among the objects, and yet not gone. Each with what
@@ -104,7 +104,7 @@ pub struct Sighting<T: Stored> {
     pub lost: BTreeMap<String, T::Key>,
 }
 
-impl<T: Stored> Default for Sighting<T> {
+impl<T: Stored> Default for StoreView<T> {
     fn default() -> Self {
         Self {
             objects: BTreeMap::new(),
@@ -139,7 +139,7 @@ struct Shared<T: Stored> {
 }
 
 struct Contents<T: Stored> {
-    seen: Sighting<T>,
+    seen: StoreView<T>,
     /// The newest version that anything had: a list, an event, the answer to a write. 0 before the first.
     newest: u64,
 }
@@ -147,7 +147,7 @@ struct Contents<T: Stored> {
 impl<T: Stored> Default for Contents<T> {
     fn default() -> Self {
         Self {
-            seen: Sighting::default(),
+            seen: StoreView::default(),
             newest: 0,
         }
     }
@@ -214,13 +214,13 @@ impl<T: Stored> Store<T> {
         }
     }
 
-    /// Whether the object of that uid is lost (see [`Sighting::lost`]), also if there is another of its name by now.
+    /// Whether the object of that uid is lost (see [`StoreView::lost`]), also if there is another of its name by now.
     pub fn is_lost(&self, uid: &str) -> bool {
         self.contents().seen.lost.contains_key(uid)
     }
 
     /// Everything, what cannot be read included.
-    pub fn sighting(&self) -> Sighting<T> {
+    pub fn view(&self) -> StoreView<T> {
         self.contents().seen.clone()
     }
 
@@ -402,7 +402,7 @@ impl<T: Stored> Store<T> {
     }
 }
 
-impl<T: Stored> Sighting<T> {
+impl<T: Stored> StoreView<T> {
     /// Whether there is something that cannot be read; what is lost apart.
     pub fn has_unreadable(&self) -> bool {
         let mut unreadable = self.unreadable.values();

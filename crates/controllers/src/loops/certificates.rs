@@ -27,14 +27,14 @@ use bowline_http::Clock;
 use self::clouds::Clouds;
 use self::cluster::ClusterReader;
 use self::reconcile::Outcome;
-use crate::clouds::referee::Referee;
+use crate::clouds::resolver::OwnershipResolver;
 use crate::kube::clients::ServerNames;
 use crate::kube::csr_store::{CertificateRequests, RequestChange};
 use crate::kube::election::Fence;
 use crate::kube::events::Recorder;
 use crate::kube::nodes::{NodeChange, Nodes};
 use crate::kube::write::CertificateWriter;
-use crate::lru::Recent;
+use crate::lru::Lru;
 use crate::metrics::Metrics;
 use crate::queue::{Backoff, Bucket, Lanes, Work, WorkQueue};
 use crate::stop::Stop;
@@ -87,7 +87,7 @@ pub struct CertificateController {
     queue: WorkQueue<String>,
     waiting: Arc<Waiting>,
     /// What was told about requests (by uid) that are pending, so that it is told once.
-    told: Mutex<Recent<String, String>>,
+    told: Mutex<Lru<String, String>>,
 }
 
 /// The requests that wait for something about their node, by its name.
@@ -99,7 +99,7 @@ impl CertificateController {
     /// line, and not only switched on by a cloud.
     pub fn new(
         parts: CertificateParts,
-        referee: &Referee,
+        resolver: &OwnershipResolver,
         is_named: bool,
         fence: Fence,
     ) -> Arc<Self> {
@@ -116,7 +116,7 @@ impl CertificateController {
         } = parts;
         let backoff = Backoff::exponential(FIRST_WAIT, LONGEST_WAIT)
             .limited_by(Bucket::new(LOOK_INTERVAL, LOOKS_AT_ONCE));
-        let clouds = Clouds::new(referee, is_named, fence).noting(metrics.wellbeing.clone());
+        let clouds = Clouds::new(resolver, is_named, fence).noting(metrics.cloud_health.clone());
         let lanes = lanes(&clouds, &requests, &nodes);
         let queue = WorkQueue::with_lanes("certificate", backoff, &metrics.queues, lanes);
         Arc::new(Self {
@@ -130,7 +130,7 @@ impl CertificateController {
             clock,
             queue,
             waiting: Arc::default(),
-            told: Mutex::new(Recent::new(TOLD_LIMIT)),
+            told: Mutex::new(Lru::new(TOLD_LIMIT)),
         })
     }
 

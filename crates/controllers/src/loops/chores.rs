@@ -12,15 +12,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bowline_core::{
-    BoxFuture, Chores, Cloud, Cluster, ClusterError, Kept, KeptKind, KeptObject, News, Node,
-    Ownership, Secret,
+    BoxFuture, Chores, Cloud, Cluster, ClusterError, Kept, ManagedObject, ManagedObjectKind, News,
+    Node, Ownership, Secret,
 };
 use futures::future::join_all;
 use tokio::sync::{Notify, OnceCell};
 use tokio::time::timeout;
 use tracing::{info, warn};
 
-use crate::clouds::referee::Referee;
+use crate::clouds::resolver::OwnershipResolver;
 use crate::kube::clients::CALL_DEADLINE;
 use crate::kube::election::Fence;
 use crate::kube::events::Recorder;
@@ -53,7 +53,7 @@ pub struct ChoresParts {
 
 /// Runs the chores of all clouds.
 pub struct ChoresController {
-    referee: Referee,
+    resolver: OwnershipResolver,
     questions: Fence,
     nodes: Nodes,
     shared: Arc<Shared>,
@@ -74,7 +74,7 @@ struct Shared {
 /// One cloud's view of the cluster.
 struct Seat {
     cloud: Arc<dyn Cloud>,
-    referee: Referee,
+    resolver: OwnershipResolver,
     shared: Arc<Shared>,
     changed: Arc<Notify>,
 }
@@ -86,10 +86,10 @@ impl ChoresController {
     }
 
     /// A controller that has not started.
-    pub fn new(parts: ChoresParts, referee: &Referee) -> Self {
+    pub fn new(parts: ChoresParts, resolver: &OwnershipResolver) -> Self {
         let writer = KeptWriter::new(parts.client.clone(), &parts.namespace, parts.is_observing);
         Self {
-            referee: referee.clone(),
+            resolver: resolver.clone(),
             questions: parts.questions,
             nodes: parts.nodes.clone(),
             shared: Arc::new(Shared {
@@ -110,7 +110,7 @@ impl ChoresController {
         if stop.unless_given(self.nodes.synced()).await.is_none() {
             return;
         }
-        let clouds = self.referee.clouds().iter();
+        let clouds = self.resolver.clouds().iter();
         let seats: Vec<Seat> = clouds
             .filter(|cloud| cloud.chores().is_some())
             .map(|cloud| self.seat(cloud))
@@ -132,7 +132,7 @@ impl ChoresController {
         });
         Seat {
             cloud: Arc::clone(cloud),
-            referee: self.referee.clone(),
+            resolver: self.resolver.clone(),
             shared: Arc::clone(&self.shared),
             changed,
         }
@@ -170,13 +170,12 @@ impl Cluster for Seat {
     }
 
     fn nodes(&self) -> Vec<Arc<Node>> {
-        let sighting = self.shared.nodes.sighting();
-        let unreadable = sighting.unreadable.into_iter();
+        let view = self.shared.nodes.view();
+        let unreadable = view.unreadable.into_iter();
         let last_known = unreadable.filter_map(|(name, node)| Some((name, node?)));
         // In the order of names, whichever way they are known.
-        let all: BTreeMap<String, Arc<Node>> =
-            sighting.objects.into_iter().chain(last_known).collect();
-        let mine = |node: &Arc<Node>| match self.referee.ownership(node) {
+        let all: BTreeMap<String, Arc<Node>> = view.objects.into_iter().chain(last_known).collect();
+        let mine = |node: &Arc<Node>| match self.resolver.ownership(node) {
             Some(Ownership::Owned { by, .. }) => by == *self.cloud.name(),
             _ => false,
         };
@@ -184,8 +183,8 @@ impl Cluster for Seat {
     }
 
     fn knows_all_nodes(&self) -> bool {
-        let sighting = self.shared.nodes.sighting();
-        sighting.unreadable.values().all(Option::is_some)
+        let view = self.shared.nodes.view();
+        view.unreadable.values().all(Option::is_some)
     }
 
     fn changed(&self) -> BoxFuture<'_, ()> {
@@ -198,13 +197,13 @@ impl Cluster for Seat {
 
     fn read<'a>(
         &'a self,
-        kind: KeptKind,
+        kind: ManagedObjectKind,
         name: &'a str,
     ) -> BoxFuture<'a, Result<Option<BTreeMap<String, Secret>>, ClusterError>> {
         Box::pin(self.shared.writer.read(kind, name))
     }
 
-    fn keep<'a>(&'a self, object: &'a KeptObject) -> BoxFuture<'a, Result<Kept, ClusterError>> {
+    fn keep<'a>(&'a self, object: &'a ManagedObject) -> BoxFuture<'a, Result<Kept, ClusterError>> {
         Box::pin(self.shared.writer.keep(object))
     }
 

@@ -25,9 +25,9 @@ use bowline_core::{Cloud, Node, error_chain};
 use tokio::sync::Semaphore;
 use tracing::{debug, info, warn};
 
-use self::reconcile::{Outcome, TurnError};
-use crate::clouds::owners::Owners;
-use crate::keyed_mutex::Turns;
+use self::reconcile::{Outcome, ReconcileError};
+use crate::clouds::owners::OwnerDiscovery;
+use crate::keyed_mutex::KeyedMutex;
 use crate::kube::election::Fence;
 use crate::kube::events::{EventType, Recorder, node_reference};
 use crate::kube::nodes::{NodeChange, Nodes};
@@ -55,7 +55,7 @@ pub struct IpamParts {
     /// All nodes.
     pub nodes: Nodes,
     /// Whose they are.
-    pub owners: Owners,
+    pub owners: OwnerDiscovery,
     /// All clouds; some may know the cluster's ranges.
     pub clouds: Vec<Arc<dyn Cloud>>,
     /// In front of every question to them.
@@ -73,7 +73,7 @@ pub struct IpamParts {
     /// What the command line says.
     pub flags: IpamFlags,
     /// Two shifts do not give out pod ranges at once.
-    pub turns: Turns,
+    pub turns: KeyedMutex,
 }
 
 /// The controller.
@@ -155,7 +155,7 @@ impl IpamController {
         }
     }
 
-    fn report(&self, name: &str, error: &TurnError) {
+    fn report(&self, name: &str, error: &ReconcileError) {
         let text = error_chain(error);
         let failures = self.queue.failures(&name.to_owned()) + 1;
         // The first of a row is worth a line; the others are the same.

@@ -21,8 +21,8 @@ use futures::stream;
 use futures::{FutureExt, StreamExt};
 use tracing::{debug, info, warn};
 
-use crate::clouds::lookups::Lookups;
-use crate::clouds::owners::Owners;
+use crate::clouds::batcher::InstanceBatcher;
+use crate::clouds::owners::OwnerDiscovery;
 use crate::kube::events::{EventType, Recorder, node_reference};
 use crate::kube::nodes::{Nodes, latest};
 use crate::kube::write::{NodeWriter, WriteError};
@@ -46,7 +46,7 @@ pub struct LabelOptions {
 /// What the controller works with.
 pub struct LabelController {
     nodes: Nodes,
-    owners: Owners,
+    owners: OwnerDiscovery,
     writer: NodeWriter,
     recorder: Recorder,
     metrics: LabelMetrics,
@@ -55,14 +55,14 @@ pub struct LabelController {
 
 impl LabelController {
     /// Whether any cloud asks for it.
-    pub fn has_work(owners: &Owners) -> bool {
+    pub fn has_work(owners: &OwnerDiscovery) -> bool {
         asking(owners).next().is_some()
     }
 
     /// A controller that has not started.
     pub fn new(
         nodes: Nodes,
-        owners: Owners,
+        owners: OwnerDiscovery,
         writer: NodeWriter,
         recorder: Recorder,
         metrics: &Metrics,
@@ -86,7 +86,7 @@ impl LabelController {
     }
 
     /// A round right away, and further ones when something changed, or a full period after the last one ended.
-    async fn keep(&self, cloud: &Lookups, sync: &dyn LabelSync, stop: &Stop) {
+    async fn keep(&self, cloud: &InstanceBatcher, sync: &dyn LabelSync, stop: &Stop) {
         if stop.unless_given(self.nodes.synced()).await.is_none() {
             return;
         }
@@ -115,7 +115,7 @@ impl LabelController {
         }
     }
 
-    async fn round(&self, cloud: &Lookups, sync: &dyn LabelSync, stop: &Stop) {
+    async fn round(&self, cloud: &InstanceBatcher, sync: &dyn LabelSync, stop: &Stop) {
         let nodes = self.nodes.all().into_iter();
         let nodes: Vec<Arc<Node>> = nodes
             .filter(|node| !node.is_uninitialized() && self.owners.describes(cloud, node))
@@ -132,7 +132,13 @@ impl LabelController {
             .await;
     }
 
-    async fn look(&self, cloud: &Lookups, sync: &dyn LabelSync, node: Arc<Node>, answer: Lookup) {
+    async fn look(
+        &self,
+        cloud: &InstanceBatcher,
+        sync: &dyn LabelSync,
+        node: Arc<Node>,
+        answer: Lookup,
+    ) {
         let instance = match answer {
             Lookup::Found(instance) => instance,
             Lookup::NotMine | Lookup::Gone(_) => return,
@@ -220,7 +226,7 @@ impl LabelController {
 }
 
 /// The clouds that ask for it, and how.
-fn asking(owners: &Owners) -> impl Iterator<Item = (&Lookups, &dyn LabelSync)> {
+fn asking(owners: &OwnerDiscovery) -> impl Iterator<Item = (&InstanceBatcher, &dyn LabelSync)> {
     let all = owners.all().iter();
     all.filter_map(|it| Some((it, it.cloud().label_sync()?)))
 }

@@ -16,10 +16,10 @@ use futures::future::join_all;
 use tokio::time::Instant;
 
 use crate::clouds::accounts::AccountKey;
-use crate::clouds::lookups::Lookups;
-use crate::clouds::owners::Owners;
+use crate::clouds::batcher::InstanceBatcher;
+use crate::clouds::owners::OwnerDiscovery;
 use crate::clouds::per_cloud::PerCloud;
-use crate::clouds::referee::CloudRules;
+use crate::clouds::resolver::CloudRules;
 use crate::kube::events::Recorder;
 use crate::kube::nodes::Nodes;
 use crate::kube::write::NodeWriter;
@@ -40,7 +40,7 @@ pub struct LifecycleOptions {
 /// What the controller works with.
 pub struct LifecycleController {
     nodes: Nodes,
-    owners: Owners,
+    owners: OwnerDiscovery,
     writer: NodeWriter,
     recorder: Recorder,
     metrics: Arc<Metrics>,
@@ -107,14 +107,14 @@ impl LifecycleController {
     /// A controller that has not started.
     pub fn new(
         nodes: Nodes,
-        owners: Owners,
+        owners: OwnerDiscovery,
         writer: NodeWriter,
         recorder: Recorder,
         metrics: Arc<Metrics>,
         guards: &Guards,
         options: LifecycleOptions,
     ) -> Self {
-        let state = |it: &Lookups| {
+        let state = |it: &InstanceBatcher| {
             let (cloud, name) = (it.cloud(), it.cloud().name());
             let policy = options.rules.guard_of(name);
             let state = guards.of(name, || CloudState::new(cloud));
@@ -152,7 +152,7 @@ impl LifecycleController {
         join_all(rounds).await;
     }
 
-    async fn keep_ready_clear(&self, cloud: &Lookups, stop: &Stop) {
+    async fn keep_ready_clear(&self, cloud: &InstanceBatcher, stop: &Stop) {
         loop {
             self.clear_ready(cloud, stop).await;
             if self.pause(stop).await.is_none() {
@@ -161,7 +161,7 @@ impl LifecycleController {
         }
     }
 
-    async fn keep_looking(&self, cloud: &Lookups, stop: &Stop) {
+    async fn keep_looking(&self, cloud: &InstanceBatcher, stop: &Stop) {
         loop {
             let begun = Instant::now();
             self.round(cloud, stop).await;

@@ -23,11 +23,11 @@ use tracing::{debug, warn};
 
 use self::initialize::SyncError;
 use crate::clouds::machines::Machines;
-use crate::clouds::owners::Owners;
+use crate::clouds::owners::OwnerDiscovery;
 use crate::kube::events::{EventType, Recorder, node_reference};
 use crate::kube::nodes::{NodeChange, Nodes};
 use crate::kube::write::NodeWriter;
-use crate::lru::Recent;
+use crate::lru::Lru;
 use crate::metrics::Metrics;
 use crate::queue::{Backoff, Work, WorkQueue};
 use crate::stop::Stop;
@@ -65,7 +65,7 @@ pub struct NodeOptions {
 /// What the controller works with.
 pub struct NodeController {
     nodes: Nodes,
-    owners: Owners,
+    owners: OwnerDiscovery,
     writer: NodeWriter,
     recorder: Recorder,
     metrics: Arc<Metrics>,
@@ -75,13 +75,13 @@ pub struct NodeController {
     /// For each lane of the queue, who may write.
     writing: Vec<Semaphore>,
     /// What was told about nodes (by uid) that are left alone, so that it is told once.
-    told: Mutex<Recent<String, String>>,
+    told: Mutex<Lru<String, String>>,
     /// What was applied last to nodes (by uid) whose marks are owned.
-    applied: Mutex<Recent<String, Applied>>,
+    applied: Mutex<Lru<String, Applied>>,
     /// When people were last told that initialising a node (by uid) fails, by reason.
-    failures: Mutex<Recent<(String, &'static str), Instant>>,
+    failures: Mutex<Lru<(String, &'static str), Instant>>,
     /// Fresh nodes without a provider id (by uid) about which clouds were asked.
-    asked: Mutex<Recent<String, ()>>,
+    asked: Mutex<Lru<String, ()>>,
 }
 
 /// What became of one turn.
@@ -98,7 +98,7 @@ impl NodeController {
     /// A controller that has not started. Its watch and writes are given to it.
     pub fn new(
         nodes: Nodes,
-        owners: Owners,
+        owners: OwnerDiscovery,
         writer: NodeWriter,
         recorder: Recorder,
         metrics: Arc<Metrics>,
@@ -120,10 +120,10 @@ impl NodeController {
             options,
             queue,
             writing,
-            told: Mutex::new(Recent::new(TOLD_LIMIT)),
-            applied: Mutex::new(Recent::new(APPLIED_LIMIT)),
-            failures: Mutex::new(Recent::new(TOLD_LIMIT)),
-            asked: Mutex::new(Recent::new(TOLD_LIMIT)),
+            told: Mutex::new(Lru::new(TOLD_LIMIT)),
+            applied: Mutex::new(Lru::new(APPLIED_LIMIT)),
+            failures: Mutex::new(Lru::new(TOLD_LIMIT)),
+            asked: Mutex::new(Lru::new(TOLD_LIMIT)),
         })
     }
 

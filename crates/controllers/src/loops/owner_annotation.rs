@@ -17,10 +17,10 @@ use futures::{StreamExt as _, stream};
 use tokio::sync::{Notify, watch};
 use tracing::{info, warn};
 
-use crate::clouds::owners::Owners;
+use crate::clouds::owners::OwnerDiscovery;
 use crate::kube::nodes::{NodeChange, Nodes};
 use crate::kube::write::NodeWriter;
-use crate::lru::Recent;
+use crate::lru::Lru;
 use crate::stop::Stop;
 
 /// How often all nodes are looked at: whose they are also changes without them, when a cloud was asked. As often as
@@ -35,7 +35,7 @@ const APPLIED_LIMIT: usize = 5000;
 /// Shows whose nodes are.
 pub(crate) struct Shown {
     nodes: Nodes,
-    owners: Owners,
+    owners: OwnerDiscovery,
     writer: NodeWriter,
     showing: Showing,
     /// Nodes that are written to at the same time.
@@ -43,7 +43,7 @@ pub(crate) struct Shown {
     /// Names of nodes that changed. Each is there once, so that there are never more than nodes.
     changed: Arc<Changed>,
     /// What was applied last, by uid.
-    applied: Mutex<Recent<String, Applied>>,
+    applied: Mutex<Lru<String, Applied>>,
 }
 
 #[derive(Default)]
@@ -68,7 +68,7 @@ impl Shown {
     /// One that has not started.
     pub(crate) fn new(
         nodes: Nodes,
-        owners: Owners,
+        owners: OwnerDiscovery,
         writer: NodeWriter,
         showing: Showing,
         concurrent: usize,
@@ -80,7 +80,7 @@ impl Shown {
             showing,
             concurrent,
             changed: Arc::default(),
-            applied: Mutex::new(Recent::new(APPLIED_LIMIT)),
+            applied: Mutex::new(Lru::new(APPLIED_LIMIT)),
         }
     }
 

@@ -21,7 +21,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use bowline_core::routes::{Allowance, HeldBack, Neighbourhood, Question, Routes, Survey, decide};
+use bowline_core::routes::{
+    Allowance, HeldBack, Neighbourhood, ObservedRoutes, Question, Routes, decide,
+};
 use bowline_core::{AccountState, Cloud, CloudError, CloudErrorKind, Node};
 use bowline_http::{Clock, Random};
 use futures::FutureExt as _;
@@ -33,13 +35,13 @@ use tracing::{debug, info, warn};
 
 use crate::clouds::cloud_health::Purpose;
 use crate::clouds::per_cloud::PerCloud;
-use crate::clouds::referee::{CloudRules, Referee};
-use crate::keyed_mutex::Turns;
+use crate::clouds::resolver::{CloudRules, OwnershipResolver};
+use crate::keyed_mutex::KeyedMutex;
 use crate::kube::election::Fence;
 use crate::kube::events::Recorder;
 use crate::kube::nodes::{NodeChange, Nodes};
 use crate::kube::write::NodeWriter;
-use crate::lru::Recent;
+use crate::lru::Lru;
 use crate::metrics::Metrics;
 use crate::queue::Backoff;
 use crate::serving::Readiness;
@@ -69,7 +71,7 @@ pub struct RouteParts {
     /// All nodes.
     pub nodes: Nodes,
     /// Decides among all clouds: those without routes own nodes too.
-    pub referee: Referee,
+    pub resolver: OwnershipResolver,
     /// In front of every question to them.
     pub questions: Fence,
     /// In front of every write to them.
@@ -89,7 +91,7 @@ pub struct RouteParts {
     /// What went so far of what nobody needs: a change of configuration gives nobody a new allowance.
     pub allowances: PerCloud<Allowance>,
     /// Two shifts do not write the routes of one cloud at once.
-    pub turns: Turns,
+    pub turns: KeyedMutex,
 }
 
 /// The settings of the controller.
@@ -125,9 +127,9 @@ struct Desk<'a> {
     /// Rounds in a row in which not everything could be found out.
     unclear: u32,
     /// What was told last about a node (uid), by its reason.
-    told: Recent<(String, &'static str), String>,
+    told: Lru<(String, &'static str), String>,
     /// What was told last of what an observer would do, by destination.
-    withheld: Recent<(String, String), String>,
+    withheld: Lru<(String, String), String>,
     /// Why they cannot be seen now.
     trouble: String,
     /// What stays, as it was told last.
@@ -160,7 +162,7 @@ impl RouteController {
     /// Works until `stop`. A write that is under way is finished, nothing further is begun.
     pub async fn run(self, stop: Stop) {
         let mut desks = Vec::new();
-        for cloud in self.parts.referee.clouds() {
+        for cloud in self.parts.resolver.clouds() {
             if let Some(routes) = cloud.routes() {
                 desks.push(self.desk(cloud, routes));
             }
@@ -190,8 +192,8 @@ impl RouteController {
             backoff: Backoff::exponential(self.options.period, LONGEST_RETRY),
             due: BTreeMap::new(),
             unclear: 0,
-            told: Recent::new(TOLD_LIMIT),
-            withheld: Recent::new(TOLD_LIMIT),
+            told: Lru::new(TOLD_LIMIT),
+            withheld: Lru::new(TOLD_LIMIT),
             trouble: String::new(),
             held: String::new(),
         }
@@ -270,12 +272,16 @@ impl RouteController {
 
     /// All nodes, sorted by whose they are.
     fn neighbourhood(&self, cloud: &Arc<dyn Cloud>) -> Neighbourhood {
-        let sighting = self.parts.nodes.sighting();
-        let belonging = |node: &Node| self.parts.referee.belonging(node, cloud.name());
-        Neighbourhood::new(sighting.objects.values(), &sighting.unreadable, belonging)
+        let view = self.parts.nodes.view();
+        let node_owner = |node: &Node| self.parts.resolver.node_owner(node, cloud.name());
+        Neighbourhood::new(view.objects.values(), &view.unreadable, node_owner)
     }
 
-    async fn look(&self, desk: &Desk<'_>, question: &Question) -> Result<Survey, CloudError> {
+    async fn look(
+        &self,
+        desk: &Desk<'_>,
+        question: &Question,
+    ) -> Result<ObservedRoutes, CloudError> {
         let accounts = &self.parts.metrics.accounts;
         if accounts.first_look(desk.cloud).await == AccountState::Contradicted {
             let text = "the credentials seem to be of another account, which event \
@@ -286,8 +292,8 @@ impl RouteController {
         let seen = guarded(&self.parts.questions, "looking at the routes", survey).await;
         let seen = seen.flatten();
         // Also that there can be none: somebody has asked for routes.
-        let wellbeing = &self.parts.metrics.wellbeing;
-        wellbeing.note_as_it_is(desk.cloud, Purpose::Routes, seen.as_ref().err());
+        let cloud_health = &self.parts.metrics.cloud_health;
+        cloud_health.note_as_it_is(desk.cloud, Purpose::Routes, seen.as_ref().err());
         seen
     }
 

@@ -33,7 +33,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use bowline_core::{Handling, Service, ServiceKey, TargetGuard, change_event, needs_update};
+use bowline_core::{Responsibility, Service, ServiceKey, TargetGuard, change_event, needs_update};
 use bowline_http::{Clock, Random};
 use futures::future::join_all;
 use tokio::sync::Notify;
@@ -44,11 +44,11 @@ use self::clouds::Clouds;
 pub(crate) use self::clouds::balancer_clouds;
 use self::requirements::Known;
 pub(crate) use self::requirements::cluster_uid;
-use self::state::{Causes, Memory};
+use self::state::{Memory, Triggers};
 use self::unserved::Complaints;
 use crate::clouds::per_cloud::PerCloud;
-use crate::clouds::referee::Referee;
-use crate::keyed_mutex::Turns;
+use crate::clouds::resolver::OwnershipResolver;
+use crate::keyed_mutex::KeyedMutex;
 use crate::kube::election::Fence;
 use crate::kube::endpoints::Slices;
 use crate::kube::events::{EventType, Recorder};
@@ -108,7 +108,7 @@ pub struct ServiceParts {
     /// Jitter.
     pub random: Random,
     /// Two shifts do not work on one Service at once.
-    pub turns: Turns,
+    pub turns: KeyedMutex,
     /// Which nodes have lost their owners.
     pub targets: PerCloud<TargetGuard>,
 }
@@ -132,12 +132,12 @@ impl ServiceController {
     /// A controller that has not started; none of the clouds is called without a valid lease.
     pub fn new(
         parts: ServiceParts,
-        referee: &Referee,
+        resolver: &OwnershipResolver,
         fence: Fence,
         options: ServiceOptions,
     ) -> Arc<Self> {
-        let clouds = Clouds::new(referee, fence)
-            .noting(parts.metrics.wellbeing.clone())
+        let clouds = Clouds::new(resolver, fence)
+            .noting(parts.metrics.cloud_health.clone())
             .guarding(parts.targets.clone());
         let memory = Memory::default();
         let lanes = lanes::of_services(&clouds, &memory, &parts.services);
@@ -204,7 +204,7 @@ impl ServiceController {
             this.tell_change(change);
             this.wake_rivals(change);
             if this.concerns_us(change) {
-                this.memory.add_cause(&change.key, Causes::service());
+                this.memory.add_cause(&change.key, Triggers::service());
                 this.queue.add(change.key.clone());
             }
         });
@@ -229,9 +229,9 @@ impl ServiceController {
     /// What only one Service can have is asked for, or not any more: whoever asks for the same hears of it.
     fn wake_rivals(&self, change: &ServiceChange) {
         let claims = |service: Option<&Arc<Service>>| match service
-            .map(|it| (it, self.clouds.names().handling(it)))
+            .map(|it| (it, self.clouds.names().responsibility(it)))
         {
-            Some((service, Handling::Ensure(cloud))) => {
+            Some((service, Responsibility::Ensure(cloud))) => {
                 let balancers = self.clouds.balancers(&cloud);
                 balancers.map_or_else(BTreeSet::new, |it| it.contends_for(service))
             }
@@ -248,7 +248,7 @@ impl ServiceController {
         for other in self.parts.services.all() {
             let same = claims(Some(&other)).iter().any(|it| changed.contains(it));
             if same && other.key != change.key {
-                self.memory.add_cause(&other.key, Causes::service());
+                self.memory.add_cause(&other.key, Triggers::service());
                 self.queue.add(other.key.clone());
             }
         }
@@ -261,16 +261,17 @@ impl ServiceController {
             return known;
         };
         let names = self.clouds.names();
-        let (handling, unserved) = (names.handling(after), names.unserved(after));
-        let concerned = known || handling != Handling::Nothing || unserved.is_some();
+        let (responsibility, unserved) = (names.responsibility(after), names.unserved(after));
+        let concerned = known || responsibility != Responsibility::Nothing || unserved.is_some();
         let Some(before) = &change.before else {
             return concerned;
         };
-        let as_before = names.handling(before) == handling && names.unserved(before) == unserved;
+        let as_before =
+            names.responsibility(before) == responsibility && names.unserved(before) == unserved;
         if !as_before || before.uid != after.uid {
             return concerned;
         }
-        let Handling::Ensure(cloud) = &handling else {
+        let Responsibility::Ensure(cloud) = &responsibility else {
             return false;
         };
         let own = self.clouds.own_annotations(cloud);
@@ -285,7 +286,7 @@ impl ServiceController {
             return;
         };
         let names = self.clouds.names();
-        let ours = |service| matches!(names.handling(service), Handling::Ensure(_));
+        let ours = |service| matches!(names.responsibility(service), Responsibility::Ensure(_));
         if !ours(before) && !ours(after) || self.clouds.is_observing() {
             return;
         }
@@ -300,13 +301,13 @@ impl ServiceController {
         let all = self.parts.services.all();
         let names = self.clouds.names();
         let handled = |it: &&Arc<Service>| {
-            names.handling(it) != Handling::Nothing || names.unserved(it).is_some()
+            names.responsibility(it) != Responsibility::Nothing || names.unserved(it).is_some()
         };
         let handled: Vec<&Arc<Service>> = all.iter().filter(handled).collect();
         let count = u32::try_from(handled.len()).unwrap_or(u32::MAX);
         let spread = START_SPREAD.saturating_mul(count).min(START_LIMIT);
         for service in handled {
-            self.memory.add_cause(&service.key, Causes::service());
+            self.memory.add_cause(&service.key, Triggers::service());
             let settled =
                 !service.deleting && service.has_finalizer() && !service.ingress.is_empty();
             if settled {

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use bowline_core::{Cloud, CloudName};
 use tokio::sync::watch;
 
-use crate::clouds::referee::CloudRules;
+use crate::clouds::resolver::CloudRules;
 use crate::options::{Mode, Options};
 
 /// The clouds of a manager, and what is configured about them and about its controllers. It never changes: another
 /// one takes its place.
 #[derive(Clone)]
-pub struct LineUp {
+pub struct ActiveConfig {
     /// Which one it is, counted from 1.
     pub generation: u64,
     /// The settings. Those of the process itself (serving, election, the way to the API server) are taken from the
@@ -28,7 +28,7 @@ pub struct LineUp {
     pub renamed: BTreeMap<CloudName, CloudName>,
 }
 
-impl LineUp {
+impl ActiveConfig {
     /// The first one.
     pub fn first(options: Options, clouds: Vec<Arc<dyn Cloud>>, rules: CloudRules) -> Self {
         Self {
@@ -55,15 +55,15 @@ impl LineUp {
 
 /// The line-ups of a running manager: the present one, and notice of others. Clones see the same.
 #[derive(Clone)]
-pub struct LineUps {
-    first: Arc<LineUp>,
-    present: watch::Receiver<Arc<LineUp>>,
+pub struct ActiveConfigs {
+    first: Arc<ActiveConfig>,
+    present: watch::Receiver<Arc<ActiveConfig>>,
     refused: watch::Receiver<Option<Arc<str>>>,
 }
 
 /// Changes the line-up of a running manager.
-pub struct LineUpChanger {
-    present: watch::Sender<Arc<LineUp>>,
+pub struct ActiveConfigChanger {
+    present: watch::Sender<Arc<ActiveConfig>>,
     refused: watch::Sender<Option<Arc<str>>>,
 }
 
@@ -76,38 +76,38 @@ pub enum Notice {
     Refused(Arc<str>),
 }
 
-impl LineUps {
+impl ActiveConfigs {
     /// Line-ups that can be changed, beginning with this one.
-    pub fn beginning_with(first: LineUp) -> (LineUpChanger, Self) {
+    pub fn beginning_with(first: ActiveConfig) -> (ActiveConfigChanger, Self) {
         let first = Arc::new(first);
         let (present, seen) = watch::channel(first.clone());
         let (refused, told) = watch::channel(None);
-        let changer = LineUpChanger { present, refused };
-        let line_ups = Self {
+        let changer = ActiveConfigChanger { present, refused };
+        let active_configs = Self {
             first,
             present: seen,
             refused: told,
         };
-        (changer, line_ups)
+        (changer, active_configs)
     }
 
     /// This one, for as long as the manager runs.
-    pub fn only(line_up: LineUp) -> Self {
-        Self::beginning_with(line_up).1
+    pub fn only(active_config: ActiveConfig) -> Self {
+        Self::beginning_with(active_config).1
     }
 
     /// The first one.
-    pub fn first(&self) -> &Arc<LineUp> {
+    pub fn first(&self) -> &Arc<ActiveConfig> {
         &self.first
     }
 
     /// The present one.
-    pub fn present(&self) -> Arc<LineUp> {
+    pub fn present(&self) -> Arc<ActiveConfig> {
         self.present.borrow().clone()
     }
 
     /// The present one; [`notice`](Self::notice) tells of later ones.
-    pub fn take(&mut self) -> Arc<LineUp> {
+    pub fn take(&mut self) -> Arc<ActiveConfig> {
         self.present.borrow_and_update().clone()
     }
 
@@ -126,26 +126,26 @@ impl LineUps {
     }
 }
 
-impl LineUpChanger {
+impl ActiveConfigChanger {
     /// The present one.
-    pub fn present(&self) -> Arc<LineUp> {
+    pub fn present(&self) -> Arc<ActiveConfig> {
         self.present.borrow().clone()
     }
 
     /// Puts another one in the place of the present one. What clouds were called before is not forgotten: whoever works
     /// with line-ups may miss some.
-    pub fn change(&self, mut line_up: LineUp) {
+    pub fn change(&self, mut active_config: ActiveConfig) {
         let mut renamed = self.present().renamed.clone();
         for now in renamed.values_mut() {
-            if let Some(later) = line_up.renamed.get(now) {
+            if let Some(later) = active_config.renamed.get(now) {
                 now.clone_from(later);
             }
         }
-        renamed.append(&mut line_up.renamed);
-        let has = |name: &CloudName| line_up.clouds.iter().any(|it| it.name() == name);
+        renamed.append(&mut active_config.renamed);
+        let has = |name: &CloudName| active_config.clouds.iter().any(|it| it.name() == name);
         renamed.retain(|before, now| !has(before) && has(now));
-        line_up.renamed = renamed;
-        self.present.send_replace(Arc::new(line_up));
+        active_config.renamed = renamed;
+        self.present.send_replace(Arc::new(active_config));
     }
 
     /// Tells that the present one stays, and why.

@@ -4,7 +4,7 @@ use tracing::info;
 
 use crate::kube::election::{Migration, Placement};
 use crate::loops::certificates::CertificateController;
-use crate::manager::active_config::LineUp;
+use crate::manager::active_config::ActiveConfig;
 use crate::options::{CERTIFICATES, CONTROLLERS, ControllerSet, KnownController};
 
 /// The controllers of one lease.
@@ -37,29 +37,34 @@ impl Place<'_> {
 }
 
 /// The controllers of a line-up that run in a place.
-pub(super) fn placed(line_up: &LineUp, place: Place<'_>) -> Vec<&'static KnownController> {
-    enabled(line_up).filter(|known| place.has(known)).collect()
+pub(super) fn placed(
+    active_config: &ActiveConfig,
+    place: Place<'_>,
+) -> Vec<&'static KnownController> {
+    enabled(active_config)
+        .filter(|known| place.has(known))
+        .collect()
 }
 
 /// Tells which controllers of a line-up run in another component.
-pub(super) fn tell_elsewhere(line_up: &LineUp, migration: Option<&Migration>) {
-    for known in enabled(line_up).filter(|it| !Place::Only(migration).has(it)) {
+pub(super) fn tell_elsewhere(active_config: &ActiveConfig, migration: Option<&Migration>) {
+    for known in enabled(active_config).filter(|it| !Place::Only(migration).has(it)) {
         let controller = known.name;
         info!(controller, "runs in another component; not started here");
     }
 }
 
 /// The controllers that are switched on, by flag or by a cloud's configuration.
-fn enabled(line_up: &LineUp) -> impl Iterator<Item = &'static KnownController> {
-    let set = line_up.options.controllers.set();
+fn enabled(active_config: &ActiveConfig) -> impl Iterator<Item = &'static KnownController> {
+    let set = active_config.options.controllers.set();
     CONTROLLERS
         .iter()
-        .filter(move |it| set.enabled(it.name) || is_switched_on(line_up, it.name))
+        .filter(move |it| set.enabled(it.name) || is_switched_on(active_config, it.name))
 }
 
 /// Whether a cloud's configuration starts that controller although no flag names it.
-fn is_switched_on(line_up: &LineUp, name: &str) -> bool {
+fn is_switched_on(active_config: &ActiveConfig, name: &str) -> bool {
     name == CERTIFICATES
-        && CertificateController::has_work(&line_up.clouds, false)
-        && !ControllerSet::forbids(&line_up.options.controllers.selection, name)
+        && CertificateController::has_work(&active_config.clouds, false)
+        && !ControllerSet::forbids(&active_config.options.controllers.selection, name)
 }

@@ -14,8 +14,8 @@ use super::ManagerError;
 use super::placement::placed;
 use super::work::Work;
 use crate::clouds::accounts::{Keeper, KeeperParts};
-use crate::clouds::owners::Owners;
-use crate::clouds::referee::Referee;
+use crate::clouds::owners::OwnerDiscovery;
+use crate::clouds::resolver::OwnershipResolver;
 use crate::clouds::unowned_report;
 use crate::kube::clients::INFORMERS;
 use crate::kube::election::Fence;
@@ -32,7 +32,7 @@ use crate::loops::owner_annotation::Shown;
 use crate::loops::routes::{self, RouteController, RouteOptions, RouteParts};
 use crate::loops::service::{ServiceController, ServiceOptions, ServiceParts};
 use crate::loops::trouble;
-use crate::manager::active_config::LineUp;
+use crate::manager::active_config::ActiveConfig;
 use crate::options::{
     CERTIFICATES, CHORES, CLOUD_NODE, CLOUD_NODE_LIFECYCLE, ControllerOptions, KnownController,
     LABEL_SYNC, NODE_IPAM, ROUTES, SERVICE, ShowOwners,
@@ -47,15 +47,15 @@ const FLUSH_LIMIT: Duration = Duration::from_secs(2);
 /// What the controllers of one shift are made of.
 pub(super) struct Shift<'a> {
     pub(super) work: &'a Work<'a>,
-    pub(super) line_up: Arc<LineUp>,
-    pub(super) referee: Referee,
+    pub(super) active_config: Arc<ActiveConfig>,
+    pub(super) resolver: OwnershipResolver,
     /// When the leader is to end.
     pub(super) stop: Stop,
 }
 
 /// A shift that works.
 pub(super) struct Running {
-    pub(super) line_up: Arc<LineUp>,
+    pub(super) active_config: Arc<ActiveConfig>,
     stop: StopHandle,
     tasks: JoinSet<()>,
     recorders: Vec<Recorder>,
@@ -99,14 +99,14 @@ impl Shift<'_> {
         let nodes = self.work.nodes.clone();
         tasks.spawn(owners.clone().keep_settling(nodes, stop.clone()));
         let (nodes, metrics) = (self.work.nodes.clone(), self.work.manager.metrics.clone());
-        let reporting = unowned_report::report(self.referee.clone(), nodes, metrics, stop.clone());
+        let reporting = unowned_report::report(self.resolver.clone(), nodes, metrics, stop.clone());
         tasks.spawn(reporting);
         self.tell_troubles(&mut tasks, stop);
         let mut recorders = self.tell_news(&mut tasks, stop);
         recorders.extend(self.keep_accounts(&owners, &mut tasks, stop));
         let mut names = Vec::new();
         let manager = self.work.manager;
-        for known in placed(&self.line_up, self.work.place) {
+        for known in placed(&self.active_config, self.work.place) {
             self.pause(stop).await;
             let Some(started) = self.start_one(known, &owners, stop).await? else {
                 continue;
@@ -119,7 +119,7 @@ impl Shift<'_> {
             names.push(started.known);
         }
         Ok(Running {
-            line_up: self.line_up.clone(),
+            active_config: self.active_config.clone(),
             stop: handle,
             tasks,
             recorders,
@@ -129,7 +129,7 @@ impl Shift<'_> {
 
     /// Tells what clouds want people to hear of. The rights are the deployment's own.
     fn tell_troubles(&self, running: &mut JoinSet<()>, stop: &Stop) {
-        for cloud in &self.line_up.clouds {
+        for cloud in &self.active_config.clouds {
             let clients = &self.work.manager.clients;
             let client = (!self.work.fence.is_observing())
                 .then(|| clients.with_own_rights(cloud.provider(), &self.work.fence));
@@ -148,13 +148,13 @@ impl Shift<'_> {
             running.spawn(news::tell(cloud, recorder.clone(), lease.clone(), stop));
             recorder
         };
-        self.line_up.clouds.iter().map(tell).collect()
+        self.active_config.clouds.iter().map(tell).collect()
     }
 
     /// Looks at the accounts of clouds until they are proven; gives what writes about them.
     fn keep_accounts(
         &self,
-        owners: &Owners,
+        owners: &OwnerDiscovery,
         running: &mut JoinSet<()>,
         stop: &Stop,
     ) -> Vec<Recorder> {
@@ -162,17 +162,17 @@ impl Shift<'_> {
             return Vec::new();
         }
         let manager = self.work.manager;
-        let clouds = self.line_up.clouds.iter();
+        let clouds = self.active_config.clouds.iter();
         let keep = |cloud: &Arc<dyn Cloud>| {
             let mut all = owners.all().iter();
             let recorder = self.recorder_of_its_own(cloud.provider(), "bowline");
             let keeper = Keeper::new(KeeperParts {
                 cloud: cloud.clone(),
-                lookups: all.find(|it| it.cloud().name() == cloud.name()).cloned(),
-                referee: self.referee.clone(),
+                batcher: all.find(|it| it.cloud().name() == cloud.name()).cloned(),
+                resolver: self.resolver.clone(),
                 nodes: self.work.nodes.clone(),
                 accounts: manager.metrics.accounts.clone(),
-                wellbeing: manager.metrics.wellbeing.clone(),
+                cloud_health: manager.metrics.cloud_health.clone(),
                 recorder: recorder.clone(),
                 random: manager.random.fork(),
                 lease: self.work.lease(),
@@ -186,10 +186,16 @@ impl Shift<'_> {
             .collect()
     }
 
-    fn owners(&self, stop: &Stop) -> Owners {
-        let wellbeing = &self.work.manager.metrics.wellbeing;
+    fn owners(&self, stop: &Stop) -> OwnerDiscovery {
+        let cloud_health = &self.work.manager.metrics.cloud_health;
         let accounts = &self.work.manager.metrics.accounts;
-        Owners::asking(&self.referee, wellbeing, accounts, &self.questions(), stop)
+        OwnerDiscovery::asking(
+            &self.resolver,
+            cloud_health,
+            accounts,
+            &self.questions(),
+            stop,
+        )
     }
 
     /// The fence in front of questions to clouds: an observer may ask as much as it likes.
@@ -205,12 +211,12 @@ impl Shift<'_> {
     async fn start_one(
         &self,
         known: &'static KnownController,
-        owners: &Owners,
+        owners: &OwnerDiscovery,
         stop: &Stop,
     ) -> Result<Option<Started>, ManagerError> {
         match known.name {
             CLOUD_NODE | CLOUD_NODE_LIFECYCLE if owners.all().is_empty() => {
-                not_supported(known, &self.line_up.options.controllers);
+                not_supported(known, &self.active_config.options.controllers);
                 Ok(None)
             }
             CLOUD_NODE | CLOUD_NODE_LIFECYCLE => {
@@ -218,7 +224,7 @@ impl Shift<'_> {
             }
             SERVICE
                 if self
-                    .line_up
+                    .active_config
                     .clouds
                     .iter()
                     .any(|it| it.balancers().is_some()) =>
@@ -228,30 +234,33 @@ impl Shift<'_> {
             LABEL_SYNC if LabelController::has_work(owners) => {
                 self.start_label_sync(known, owners, stop).await.map(Some)
             }
-            NODE_IPAM if self.line_up.options.ipam.allocate => {
+            NODE_IPAM if self.active_config.options.ipam.allocate => {
                 self.start_ipam(known, owners, stop).await.map(Some)
             }
             NODE_IPAM => {
                 info!("{NODE_IPAM} not started: --allocate-node-cidrs is off");
                 Ok(None)
             }
-            ROUTES if !self.line_up.options.controllers.configure_routes => {
+            ROUTES if !self.active_config.options.controllers.configure_routes => {
                 info!("{ROUTES} not started: --configure-cloud-routes is off");
                 Ok(None)
             }
-            ROUTES if RouteController::has_work(&self.line_up.clouds) => {
+            ROUTES if RouteController::has_work(&self.active_config.clouds) => {
                 self.start_for_routes(known, stop).await
             }
             CERTIFICATES
-                if CertificateController::has_work(&self.line_up.clouds, self.is_named(known)) =>
+                if CertificateController::has_work(
+                    &self.active_config.clouds,
+                    self.is_named(known),
+                ) =>
             {
                 Ok(Some(self.start_for_certificates(known, stop)))
             }
-            CHORES if ChoresController::has_work(&self.line_up.clouds) => {
+            CHORES if ChoresController::has_work(&self.active_config.clouds) => {
                 Ok(Some(self.start_chores(known, stop)))
             }
             _ => {
-                not_supported(known, &self.line_up.options.controllers);
+                not_supported(known, &self.active_config.options.controllers);
                 Ok(None)
             }
         }
@@ -260,7 +269,7 @@ impl Shift<'_> {
     async fn start_for_nodes(
         &self,
         known: &'static KnownController,
-        owners: &Owners,
+        owners: &OwnerDiscovery,
         stop: &Stop,
     ) -> Result<Started, ManagerError> {
         let manager = self.work.manager;
@@ -301,8 +310,8 @@ impl Shift<'_> {
     }
 
     /// What shows on nodes whose they are, or takes it back.
-    fn shown(&self, owners: &Owners, writer: &NodeWriter) -> Shown {
-        let options = &self.line_up.options.controllers;
+    fn shown(&self, owners: &OwnerDiscovery, writer: &NodeWriter) -> Shown {
+        let options = &self.active_config.options.controllers;
         let showing = match options.show_owners {
             ShowOwners::Known(showing) => showing,
             // Refused before anything starts.
@@ -315,11 +324,11 @@ impl Shift<'_> {
     async fn start_label_sync(
         &self,
         known: &'static KnownController,
-        owners: &Owners,
+        owners: &OwnerDiscovery,
         stop: &Stop,
     ) -> Result<Started, ManagerError> {
         let recorder = self.recorder(known, known.name).await?;
-        let options = &self.line_up.options.controllers;
+        let options = &self.active_config.options.controllers;
         let controller = LabelController::new(
             self.work.nodes.clone(),
             owners.clone(),
@@ -341,7 +350,7 @@ impl Shift<'_> {
     async fn start_ipam(
         &self,
         known: &'static KnownController,
-        owners: &Owners,
+        owners: &OwnerDiscovery,
         stop: &Stop,
     ) -> Result<Started, ManagerError> {
         let manager = self.work.manager;
@@ -349,14 +358,14 @@ impl Shift<'_> {
         let controller = IpamController::new(IpamParts {
             nodes: self.work.nodes.clone(),
             owners: owners.clone(),
-            clouds: self.line_up.clouds.clone(),
+            clouds: self.active_config.clouds.clone(),
             fence: self.questions(),
             may_follow_unfinished_writes: self.work.fence.may_follow_unfinished_writes(),
             writer: self.node_writer(known).await?,
             recorder: recorder.clone(),
             metrics: manager.metrics.clone(),
             readiness: self.work.health.add_readiness(known.name),
-            flags: self.line_up.options.ipam_flags(),
+            flags: self.active_config.options.ipam_flags(),
             turns: self.work.turns.clone(),
         });
         Ok(Started {
@@ -373,7 +382,7 @@ impl Shift<'_> {
         stop: &Stop,
     ) -> Result<Option<Started>, ManagerError> {
         let manager = self.work.manager;
-        let options = &self.line_up.options;
+        let options = &self.active_config.options;
         let readiness = self.work.health.add_readiness(known.name);
         let ranges = match cluster_ranges(&options.cloud.cluster_cidr) {
             Ok(ranges) => ranges,
@@ -386,7 +395,7 @@ impl Shift<'_> {
         let recorder = self.recorder(known, routes::COMPONENT).await?;
         let parts = RouteParts {
             nodes: self.work.nodes.clone(),
-            referee: self.referee.clone(),
+            resolver: self.resolver.clone(),
             questions: self.questions(),
             fence: self.work.fence.clone(),
             writer: self.node_writer(known).await?,
@@ -402,7 +411,7 @@ impl Shift<'_> {
             cluster_name: options.cloud.cluster_name.clone(),
             ranges,
             period: options.controllers.route_reconciliation_period,
-            rules: self.line_up.rules.clone(),
+            rules: self.active_config.rules.clone(),
         };
         let controller = RouteController::new(parts, options);
         Ok(Some(Started {
@@ -446,7 +455,7 @@ impl Shift<'_> {
         };
         let controller = ServiceController::new(
             parts,
-            &self.referee,
+            &self.resolver,
             self.work.fence.clone(),
             self.service_options(),
         );
@@ -471,7 +480,12 @@ impl Shift<'_> {
             nodes: self.work.nodes.clone(),
             reader: manager.clients.root(INFORMERS),
             server: manager.clients.server_names(),
-            reserved: self.line_up.options.controllers.reserved_names.clone(),
+            reserved: self
+                .active_config
+                .options
+                .controllers
+                .reserved_names
+                .clone(),
             writer,
             recorder: recorder.clone(),
             metrics: manager.metrics.clone(),
@@ -479,7 +493,7 @@ impl Shift<'_> {
         };
         let is_named = self.is_named(known);
         let controller =
-            CertificateController::new(parts, &self.referee, is_named, self.work.fence.clone());
+            CertificateController::new(parts, &self.resolver, is_named, self.work.fence.clone());
         Started {
             known,
             run: Box::pin(controller.run(stop.clone())),
@@ -490,7 +504,7 @@ impl Shift<'_> {
     fn start_chores(&self, known: &'static KnownController, stop: &Stop) -> Started {
         let recorder = self.recorder_of_its_own(known.identity, known.name);
         let is_observing = self.work.fence.is_observing();
-        let options = &self.line_up.options;
+        let options = &self.active_config.options;
         // Where the program's other object is: the deployment has rights there.
         let namespace = options.election.resource_namespace.clone();
         let port = options.serving.port;
@@ -506,7 +520,7 @@ impl Shift<'_> {
             is_observing,
             cluster_name: options.cloud.cluster_name.clone(),
         };
-        let controller = ChoresController::new(parts, &self.referee);
+        let controller = ChoresController::new(parts, &self.resolver);
         Started {
             known,
             run: Box::pin(controller.run(stop.clone())),
@@ -516,7 +530,11 @@ impl Shift<'_> {
 
     /// Whether the command line starts that controller, and not only a cloud's configuration.
     fn is_named(&self, known: &KnownController) -> bool {
-        self.line_up.options.controllers.set().enabled(known.name)
+        self.active_config
+            .options
+            .controllers
+            .set()
+            .enabled(known.name)
     }
 
     /// A client with the rights of the deployment: nobody binds roles to an account of this name.
@@ -554,7 +572,7 @@ impl Shift<'_> {
             let made = clients.for_controller(known.identity, &self.work.fence);
             match made.await {
                 // A manager that starts says what is wrong, and ends. One that leads goes on.
-                Err(error) if self.line_up.generation > 1 && !self.stop.is_given() => {
+                Err(error) if self.active_config.generation > 1 && !self.stop.is_given() => {
                     let error = error_chain(&error);
                     warn!(
                         controller = known.name,
@@ -569,7 +587,7 @@ impl Shift<'_> {
     }
 
     fn service_options(&self) -> ServiceOptions {
-        let options = &self.line_up.options;
+        let options = &self.active_config.options;
         ServiceOptions {
             concurrent_syncs: at_least_one(options.controllers.service_syncs),
             cluster_name: options.cloud.cluster_name.clone(),
@@ -580,7 +598,7 @@ impl Shift<'_> {
     }
 
     fn node_options(&self) -> NodeOptions {
-        let options = &self.line_up.options.controllers;
+        let options = &self.active_config.options.controllers;
         NodeOptions {
             concurrent_syncs: at_least_one(options.node_syncs),
             concurrent_status_updates: at_least_one(options.status_updates()),
@@ -589,17 +607,17 @@ impl Shift<'_> {
     }
 
     fn lifecycle_options(&self) -> LifecycleOptions {
-        let options = &self.line_up.options.controllers;
+        let options = &self.active_config.options.controllers;
         LifecycleOptions {
             monitor_period: options.node_monitor_period,
             concurrent_syncs: at_least_one(options.lifecycle_syncs),
-            rules: self.line_up.rules.clone(),
+            rules: self.active_config.rules.clone(),
         }
     }
 
     /// The pause before each start: `--controller-start-interval`, jittered.
     async fn pause(&self, stop: &Stop) {
-        let interval = self.line_up.options.controllers.start_interval;
+        let interval = self.active_config.options.controllers.start_interval;
         if !interval.is_zero() {
             let pause = self.work.manager.random.jitter(interval, 1.0);
             stop.unless_given(tokio::time::sleep(pause)).await;

@@ -20,8 +20,8 @@ use super::shift::{Running, Shift};
 use super::{Manager, ManagerError};
 use crate::clouds::machines::Machines;
 use crate::clouds::per_cloud::PerCloud;
-use crate::clouds::referee::Referee;
-use crate::keyed_mutex::Turns;
+use crate::clouds::resolver::OwnershipResolver;
+use crate::keyed_mutex::KeyedMutex;
 use crate::kube::clients::{HEALTH_PATIENCE, INFORMERS, wait_until_healthy};
 use crate::kube::csr_store::CertificateRequests;
 use crate::kube::election::Fence;
@@ -31,7 +31,7 @@ use crate::kube::nodes::Nodes;
 use crate::kube::services::Services;
 use crate::kube::store::{Store, Stored};
 use crate::loops::lifecycle::Guards;
-use crate::manager::active_config::{LineUps, Notice};
+use crate::manager::active_config::{ActiveConfigs, Notice};
 use crate::options::{CERTIFICATES, CONTROLLERS, SERVICE};
 use crate::serving::Health;
 use crate::stop::Stop;
@@ -60,7 +60,7 @@ pub(super) struct Work<'a> {
     pub(super) allowances: PerCloud<Allowance>,
     /// Which nodes have lost their owners, for the targets of load balancers.
     pub(super) targets: PerCloud<TargetGuard>,
-    pub(super) turns: Turns,
+    pub(super) turns: KeyedMutex,
 }
 
 impl<'a> Work<'a> {
@@ -82,7 +82,7 @@ impl<'a> Work<'a> {
             guards: Guards::default(),
             allowances: PerCloud::default(),
             targets: PerCloud::default(),
-            turns: Turns::default(),
+            turns: KeyedMutex::default(),
         }
     }
 
@@ -95,25 +95,26 @@ impl<'a> Work<'a> {
             return Ok(());
         };
         healthy?;
-        let mut line_ups = manager.line_ups.clone();
-        let mut referee = Referee::new(&[], Arc::default());
+        let mut active_configs = manager.active_configs.clone();
+        let mut resolver = OwnershipResolver::new(&[], Arc::default());
         let mut followers = Followers::default();
         let mut recorder = None;
         loop {
-            let line_up = line_ups.take();
-            let rules = Arc::new(line_up.rules.clone());
-            let renamed = &line_up.renamed;
+            let active_config = active_configs.take();
+            let rules = Arc::new(active_config.rules.clone());
+            let renamed = &active_config.renamed;
             self.guards.rename(renamed);
             self.allowances.rename(renamed);
             self.targets.rename(renamed);
             // Before anybody else listens: whoever decides goes by it.
             let machines = Machines::following(&self.nodes);
             let nodes = self.nodes.all();
-            referee = referee.followed_by(&line_up.clouds, rules, renamed, &nodes, machines);
+            resolver =
+                resolver.followed_by(&active_config.clouds, rules, renamed, &nodes, machines);
             let shift = Shift {
                 work: &self,
-                line_up,
-                referee: referee.clone(),
+                active_config,
+                resolver: resolver.clone(),
                 stop: stop.clone(),
             };
             let running = match shift.start(&stop).await {
@@ -123,7 +124,7 @@ impl<'a> Work<'a> {
             };
             self.show(&running);
             self.follow_what_it_reads(&running, &mut followers, &stop);
-            let waiting = self.wait_for_another(&mut line_ups, &mut recorder);
+            let waiting = self.wait_for_another(&mut active_configs, &mut recorder);
             let changed = stop.unless_given(waiting).await.is_some();
             self.hide(&running);
             if !changed {
@@ -140,11 +141,15 @@ impl<'a> Work<'a> {
     }
 
     /// Ends when there is another line-up, which is told.
-    async fn wait_for_another(&self, line_ups: &mut LineUps, recorder: &mut Option<Recorder>) {
+    async fn wait_for_another(
+        &self,
+        active_configs: &mut ActiveConfigs,
+        recorder: &mut Option<Recorder>,
+    ) {
         loop {
-            match line_ups.notice().await {
+            match active_configs.notice().await {
                 Notice::Changed => {
-                    let next = line_ups.present();
+                    let next = active_configs.present();
                     let text = format!("Generation {}: {}", next.generation, next.summary);
                     self.tell(recorder, EventType::Normal, "ConfigurationChanged", text);
                     return;
@@ -186,7 +191,7 @@ impl<'a> Work<'a> {
         self.services.forget_listeners();
         self.slices.forget_listeners();
         self.requests.forget_listeners();
-        let generation = running.line_up.generation;
+        let generation = running.active_config.generation;
         let mut ending = Box::pin(running.end());
         if timeout(HANDOVER, &mut ending).await.is_err() {
             warn!(generation, "work of the shift before is still under way");
@@ -232,7 +237,7 @@ impl<'a> Work<'a> {
         if running.has(SERVICE) {
             self.follow(followers, "services-synced", &self.services, stop);
             // Nobody else reads them, and no right for that is needed.
-            let mut clouds = running.line_up.clouds.iter();
+            let mut clouds = running.active_config.clouds.iter();
             if clouds.any(|it| it.balancers().is_some_and(|it| it.needs().endpoints)) {
                 self.follow(followers, "endpoints-synced", &self.slices, stop);
             }

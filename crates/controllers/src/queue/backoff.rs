@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::KEYS_LIMIT;
-use crate::lru::Recent;
+use crate::lru::Lru;
 
 /// A token bucket that never refuses: it says how long to wait for one's turn.
 #[derive(Clone, Debug)]
@@ -54,7 +54,7 @@ pub struct Backoff<K> {
     /// One for each lane; none where retries are not limited.
     buckets: Vec<Bucket>,
     /// Bounded, because a key that is never forgotten must not stay for ever.
-    failures: Recent<K, u32>,
+    failures: Lru<K, u32>,
 }
 
 impl<K: Ord + Clone> Backoff<K> {
@@ -64,7 +64,7 @@ impl<K: Ord + Clone> Backoff<K> {
             first,
             longest,
             buckets: Vec::new(),
-            failures: Recent::new(KEYS_LIMIT),
+            failures: Lru::new(KEYS_LIMIT),
         }
     }
 

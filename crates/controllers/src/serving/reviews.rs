@@ -16,7 +16,7 @@ use tokio::time::Instant;
 
 use super::identity::{Claim, User};
 use super::options::{AuthenticationOptions, AuthorizationOptions};
-use crate::lru::Recent;
+use crate::lru::Lru;
 use crate::metrics::{DelegatedMetrics, Metrics};
 use crate::queue::Bucket;
 
@@ -36,7 +36,7 @@ const REVIEW_BURST: u32 = 400;
 /// A path or token longer than this is not remembered, so that the cache stays small.
 const REMEMBERED_LENGTH: usize = 10_000;
 
-type Remembered<K, V> = Mutex<Recent<K, (Instant, V)>>;
+type Remembered<K, V> = Mutex<Lru<K, (Instant, V)>>;
 
 /// The two reviewers; none where there is no client for them.
 pub(super) struct Reviews {
@@ -70,8 +70,8 @@ impl Reviews {
             token_life: authentication.token_cache,
             allowed_life: authorization.allowed_cache,
             denied_life: authorization.denied_cache,
-            users: Mutex::new(Recent::new(CACHE_LIMIT)),
-            verdicts: Mutex::new(Recent::new(CACHE_LIMIT)),
+            users: Mutex::new(Lru::new(CACHE_LIMIT)),
+            verdicts: Mutex::new(Lru::new(CACHE_LIMIT)),
             bucket: Mutex::new(Bucket::new(REVIEW_INTERVAL, REVIEW_BURST)),
             random,
             metrics,

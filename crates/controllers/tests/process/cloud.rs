@@ -81,7 +81,7 @@ impl Demo {
                 addresses: vec![NodeAddress::new(AddressKind::from("InternalIP"), address)],
                 power,
                 extra_labels: BTreeMap::new(),
-                marks: bowline_core::Marks::default(),
+                marks: bowline_core::NodeMetadata::default(),
             }))
         };
         match answer {

@@ -8,7 +8,7 @@ use bowline_controllers::clients::{Agent, Clients, Connection, Limits};
 use bowline_controllers::manager::{CloudRules, Manager, ManagerError, Reviews};
 use bowline_controllers::metrics::Metrics;
 use bowline_controllers::options::{self, Options, Request};
-use bowline_controllers::{LineUp, LineUps, StopHandle, stop_signal};
+use bowline_controllers::{ActiveConfig, ActiveConfigs, StopHandle, stop_signal};
 use bowline_core::Cloud;
 use bowline_http::{Connector, ProxyRules};
 use bowline_simulator::World;
@@ -126,7 +126,11 @@ impl Stage {
                 authentication: Some(reviews.root("authentication")),
                 authorization: Some(reviews.root("authorization")),
             },
-            line_ups: LineUps::only(LineUp::first(options, self.clouds(), CloudRules::default())),
+            active_configs: ActiveConfigs::only(ActiveConfig::first(
+                options,
+                self.clouds(),
+                CloudRules::default(),
+            )),
             metrics: metrics.clone(),
             clock: self.world.clock.clone(),
             random: self.world.random.fork(),

@@ -56,13 +56,13 @@ pub trait Cluster: Send + Sync {
     /// What is in an object that is kept; none if there is no such object. Somebody else's is an error.
     fn read<'a>(
         &'a self,
-        kind: KeptKind,
+        kind: ManagedObjectKind,
         name: &'a str,
     ) -> BoxFuture<'a, Result<Option<BTreeMap<String, Secret>>, ClusterError>>;
 
     /// Makes the object be as described, and writes nothing if it is. Somebody else's stays as it is, which is an
     /// error.
-    fn keep<'a>(&'a self, object: &'a KeptObject) -> BoxFuture<'a, Result<Kept, ClusterError>>;
+    fn keep<'a>(&'a self, object: &'a ManagedObject) -> BoxFuture<'a, Result<Kept, ClusterError>>;
 
     /// Writes an event.
     fn tell(&self, news: News);
@@ -70,14 +70,14 @@ pub trait Cluster: Send + Sync {
 
 /// What kind of object it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum KeptKind {
+pub enum ManagedObjectKind {
     /// A Secret of that type.
     Secret(&'static str),
     /// A ConfigMap.
     ConfigMap,
 }
 
-impl KeptKind {
+impl ManagedObjectKind {
     /// Its name in the Kubernetes API.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -89,9 +89,9 @@ impl KeptKind {
 
 /// An object that is kept in [`Cluster::namespace`].
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct KeptObject {
+pub struct ManagedObject {
     /// What it is.
-    pub kind: KeptKind,
+    pub kind: ManagedObjectKind,
     /// Its name.
     pub name: String,
     /// Everything that is in it. Shown nowhere, also where it is no secret.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
-use crate::{CloudError, Marks, NodeAddress, ProviderId};
+use crate::{CloudError, NodeAddress, NodeMetadata, ProviderId};
 
 /// What a cloud knows of a machine.
 #[derive(Clone, Debug, PartialEq)]
@@ -25,7 +25,7 @@ pub struct Instance {
     /// cloud [holds](crate::LabelSync::holds) follow from then on.
     pub extra_labels: BTreeMap<String, String>,
     /// What its node is to carry beside that, from then on.
-    pub marks: Marks,
+    pub marks: NodeMetadata,
 }
 
 /// Whether a machine runs.

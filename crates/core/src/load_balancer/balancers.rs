@@ -7,8 +7,8 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::{
-    BoxFuture, Census, CloudError, Condition, Ingress, Node, Notice, Plan, Service, ServiceKey,
-    StepId,
+    BoxFuture, CloudError, Condition, ExcludedNodes, Ingress, Node, Notice, Plan, Service,
+    ServiceKey, StepId,
 };
 
 /// What is wanted for a Service.
@@ -23,7 +23,7 @@ pub enum Goal {
 
 /// Everything a cloud is told about one Service.
 #[derive(Clone, Debug)]
-pub struct Wish {
+pub struct BalancerRequest {
     /// The Service as last seen.
     pub service: Arc<Service>,
     /// What is wanted.
@@ -33,7 +33,7 @@ pub struct Wish {
     pub nodes: Vec<Arc<Node>>,
     /// How it is with the other nodes. While some are unknown, a member that is of none of `nodes`
     /// must stay, as it may be theirs.
-    pub census: Census,
+    pub excluded: ExcludedNodes,
     /// All Services of the cluster as last seen, this one included: what else refers to the same
     /// things. One that cannot be read is as it was last known.
     pub all: Arc<Vec<Arc<Service>>>,
@@ -66,9 +66,9 @@ pub type Endpoints = BTreeMap<ServiceKey, BTreeSet<String>>;
 /// that no right for it is needed either.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Needs {
-    /// [`Wish::cluster_uid`].
+    /// [`BalancerRequest::cluster_uid`].
     pub cluster_uid: Need,
-    /// [`Wish::endpoints`]. Until they are known nothing is drafted. When those of a Service with
+    /// [`BalancerRequest::endpoints`]. Until they are known nothing is drafted. When those of a Service with
     /// `externalTrafficPolicy: Local` move to other nodes, it is drafted anew.
     pub endpoints: bool,
     /// Whether its nodes are Ready: when one begins or ceases to be, Services are drafted anew. They are told in
@@ -183,7 +183,7 @@ pub enum AccountState {
 }
 
 /// A plan, with what its cloud needs to carry it out.
-pub struct Draft {
+pub struct PreparedPlan {
     /// What is to be done.
     pub plan: Plan,
     /// Who does it.
@@ -193,7 +193,7 @@ pub struct Draft {
     pub proves_account: bool,
 }
 
-impl Draft {
+impl PreparedPlan {
     /// A draft that proves nothing about the account.
     pub fn new(plan: Plan, executor: Box<dyn Executor>) -> Self {
         Self {
@@ -207,7 +207,7 @@ impl Draft {
 /// Carries out the steps of one plan. Makes no choices: a step is done as it was planned.
 pub trait Executor: Send {
     /// Carries out that step, or looks again if it was waiting. Safe to repeat.
-    fn carry_out(&mut self, step: StepId) -> BoxFuture<'_, Result<Progress, CloudError>>;
+    fn carry_out(&mut self, step: StepId) -> BoxFuture<'_, Result<StepOutcome, CloudError>>;
 
     /// What the cluster may know by now. Called before the first and after every step: an id is published as soon as it
     /// is there, so that a crash does not lose it.
@@ -222,7 +222,7 @@ pub trait Executor: Send {
 
 /// What came of carrying out a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Progress {
+pub enum StepOutcome {
     /// It is done.
     Done,
     /// The cloud works on it, or cannot do it yet.
@@ -263,7 +263,7 @@ pub enum DraftError {
     /// Another program serves this Service; that is fine.
     #[error("another program serves it")]
     Elsewhere,
-    /// It depends on which Services exist: a consistent list of them is needed ([`Wish::living`]).
+    /// It depends on which Services exist: a consistent list of them is needed ([`BalancerRequest::living`]).
     #[error("a consistent list of Services is needed")]
     NeedsServices,
     /// What it rests on is not proven: the credentials may see another account. Given by whoever asked for the draft,
@@ -292,7 +292,7 @@ pub fn names_a_cluster(name: &str) -> bool {
 
 /// Whose a marked load balancer is, judged by its cloud, which knows its marks.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Whose {
+pub enum ClusterMatch {
     /// This cluster's.
     Ours,
     /// Another cluster's.
@@ -303,7 +303,7 @@ pub enum Whose {
 
 /// A load balancer in the cloud that carries the mark of a Service.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Marked {
+pub struct TaggedBalancer {
     /// Its id.
     pub id: String,
     /// Its name.
@@ -311,15 +311,15 @@ pub struct Marked {
     /// The uid of the Service it was made for.
     pub service_uid: String,
     /// Whose cluster's it is.
-    pub whose: Whose,
+    pub whose: ClusterMatch,
 }
 
-/// What marks of this cluster are made from: as in a [`Wish`].
+/// What marks of this cluster are made from: as in a [`BalancerRequest`].
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ClusterMarks<'a> {
     /// `--cluster-name`.
     pub name: &'a str,
-    /// [`Wish::cluster_uid`].
+    /// [`BalancerRequest::cluster_uid`].
     pub uid: Option<&'a str>,
     /// The nodes of the cloud: some have the cluster's name in an annotation.
     pub nodes: &'a [Arc<Node>],
@@ -329,7 +329,10 @@ pub struct ClusterMarks<'a> {
 pub trait Balancers: Send + Sync {
     /// Reads the cloud, compares it with what is wanted, and says what is to be done. Writes
     /// nothing.
-    fn draft<'a>(&'a self, wish: &'a Wish) -> BoxFuture<'a, Result<Draft, DraftError>>;
+    fn draft<'a>(
+        &'a self,
+        wish: &'a BalancerRequest,
+    ) -> BoxFuture<'a, Result<PreparedPlan, DraftError>>;
 
     /// The annotations that the cloud publishes: a change of these alone is our own doing.
     fn own_annotations(&self) -> &'static [&'static str];
@@ -383,7 +386,10 @@ pub trait Balancers: Send + Sync {
     /// Whether the Service's status shows an address of a load balancer here that is this Service's without asking
     /// anybody (its mark, its name, what is on it). Such a Service belongs to this cloud, whichever is the default.
     /// Writes nothing.
-    fn recognises<'a>(&'a self, wish: &'a Wish) -> BoxFuture<'a, Result<bool, DraftError>> {
+    fn recognises<'a>(
+        &'a self,
+        wish: &'a BalancerRequest,
+    ) -> BoxFuture<'a, Result<bool, DraftError>> {
         let _ = wish;
         Box::pin(std::future::ready(Ok(false)))
     }
@@ -392,9 +398,12 @@ pub trait Balancers: Send + Sync {
     fn marked<'a>(
         &'a self,
         cluster: ClusterMarks<'a>,
-    ) -> BoxFuture<'a, Result<Vec<Marked>, CloudError>>;
+    ) -> BoxFuture<'a, Result<Vec<TaggedBalancer>, CloudError>>;
 
     /// Removes a load balancer that is ours and whose Service is gone; only called when the operator
     /// has said so.
-    fn remove_orphan<'a>(&'a self, orphan: &'a Marked) -> BoxFuture<'a, Result<(), CloudError>>;
+    fn remove_orphan<'a>(
+        &'a self,
+        orphan: &'a TaggedBalancer,
+    ) -> BoxFuture<'a, Result<(), CloudError>>;
 }

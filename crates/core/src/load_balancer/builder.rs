@@ -2,18 +2,18 @@
 
 use serde_json::{Map, Value};
 
-use crate::{Change, Impact, Object, Plan, Step, StepId, Verb};
+use crate::{Change, Impact, Plan, ResourceRef, Step, StepId, Verb};
 
 /// A plan and, for each step, the action behind it.
 #[derive(Debug)]
-pub struct Sketch<A> {
+pub struct PlanBuilder<A> {
     /// What people see.
     pub plan: Plan,
     /// What is done, one for each step.
     pub actions: Vec<A>,
 }
 
-impl<A> Default for Sketch<A> {
+impl<A> Default for PlanBuilder<A> {
     fn default() -> Self {
         Self {
             plan: Plan::default(),
@@ -24,7 +24,7 @@ impl<A> Default for Sketch<A> {
 
 /// What is said about a step beside what it does.
 #[derive(Clone, Copy, Debug)]
-pub struct Remark<'a> {
+pub struct StepNote<'a> {
     /// What it means for traffic.
     pub impact: Impact,
     /// Why, where the change does not say it by itself.
@@ -33,14 +33,14 @@ pub struct Remark<'a> {
     pub needs: &'a [StepId],
 }
 
-impl<A> Sketch<A> {
+impl<A> PlanBuilder<A> {
     /// Adds a step.
     pub fn push(
         &mut self,
         verb: Verb,
-        object: Object,
+        object: ResourceRef,
         changes: Vec<Change>,
-        remark: &Remark<'_>,
+        remark: &StepNote<'_>,
         action: A,
     ) -> StepId {
         self.actions.push(action);
@@ -57,9 +57,9 @@ impl<A> Sketch<A> {
     /// Makes something out of `body`, which is also what is shown.
     pub fn create(
         &mut self,
-        object: Object,
+        object: ResourceRef,
         body: &Map<String, Value>,
-        remark: &Remark<'_>,
+        remark: &StepNote<'_>,
         action: A,
     ) -> StepId {
         let changes = body.iter().map(|(field, after)| Change {
@@ -73,21 +73,21 @@ impl<A> Sketch<A> {
     /// Changes attributes.
     pub fn change(
         &mut self,
-        object: Object,
+        object: ResourceRef,
         changes: Vec<Change>,
-        remark: &Remark<'_>,
+        remark: &StepNote<'_>,
         action: A,
     ) -> StepId {
         self.push(Verb::Update, object, changes, remark, action)
     }
 
     /// Removes something.
-    pub fn delete(&mut self, object: Object, remark: &Remark<'_>, action: A) -> StepId {
+    pub fn delete(&mut self, object: ResourceRef, remark: &StepNote<'_>, action: A) -> StepId {
         self.push(Verb::Delete, object, Vec::new(), remark, action)
     }
 
     /// Waits.
-    pub fn wait(&mut self, object: Object, remark: &Remark<'_>, action: A) -> StepId {
+    pub fn wait(&mut self, object: ResourceRef, remark: &StepNote<'_>, action: A) -> StepId {
         self.push(Verb::Wait, object, Vec::new(), remark, action)
     }
 }
@@ -99,13 +99,13 @@ mod tests {
 
     #[test]
     fn every_step_has_its_action() {
-        let mut sketch = Sketch::default();
-        let object = |name: &str| Object {
+        let mut sketch = PlanBuilder::default();
+        let object = |name: &str| ResourceRef {
             kind: "thing",
             name: name.into(),
             id: None,
         };
-        let plain = Remark {
+        let plain = StepNote {
             impact: Impact::None,
             reason: None,
             needs: &[],
@@ -113,7 +113,7 @@ mod tests {
         let body = json!({"size": 3});
         let body = body.as_object().unwrap();
         let made = sketch.create(object("a"), body, &plain, "make a");
-        let after = Remark {
+        let after = StepNote {
             impact: Impact::Destroys,
             reason: Some("nobody wants it"),
             needs: &[made],

@@ -16,7 +16,7 @@ pub const CLASS_PREFIX: &str = "bowline.dev/";
 
 /// The clouds that have load balancers, in configured order; the first is the default.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct BalancerClouds {
+pub struct LoadBalancerClasses {
     names: Vec<CloudName>,
     default: Option<CloudName>,
     /// The classes that clouds call their own, each with the first cloud that does.
@@ -27,7 +27,7 @@ pub struct BalancerClouds {
 
 /// What is to be done about a Service, judged by itself alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Handling {
+pub enum Responsibility {
     /// It is to have a load balancer in that cloud.
     Ensure(CloudName),
     /// It waits until none of these clouds has a load balancer for it.
@@ -110,7 +110,7 @@ impl Unserved {
     }
 }
 
-impl BalancerClouds {
+impl LoadBalancerClasses {
     /// These clouds; the first serves Services without a class.
     pub fn new(names: impl IntoIterator<Item = CloudName>) -> Self {
         let names: Vec<CloudName> = names.into_iter().collect();
@@ -154,33 +154,35 @@ impl BalancerClouds {
     }
 
     /// What is to be done about that Service.
-    pub fn handling(&self, service: &Service) -> Handling {
+    pub fn responsibility(&self, service: &Service) -> Responsibility {
         if service.is_load_balancer {
             match self.of_service(service) {
-                Some(cloud) if !service.deleting => Handling::Ensure(cloud.clone()),
+                Some(cloud) if !service.deleting => Responsibility::Ensure(cloud.clone()),
                 // Nothing of ours says where its load balancer is: it may be in any of them.
                 Some(_) if service.has_finalizer() && self.is_anywhere(service) => {
-                    Handling::CleanUp(self.names.clone())
+                    Responsibility::CleanUp(self.names.clone())
                 }
-                Some(cloud) if service.has_finalizer() => Handling::CleanUp(vec![cloud.clone()]),
+                Some(cloud) if service.has_finalizer() => {
+                    Responsibility::CleanUp(vec![cloud.clone()])
+                }
                 // Which of them was the default is not known any more.
                 None if is_held(service) && service.was_served_by_us() => {
-                    Handling::CleanUp(self.names.clone())
+                    Responsibility::CleanUp(self.names.clone())
                 }
-                _ => Handling::Nothing,
+                _ => Responsibility::Nothing,
             }
         } else if service.has_finalizer() {
             // The API server forgets the class with the type: any of ours may have served it, or none, which only
             // the clouds can tell if nothing else does.
-            Handling::CleanUp(self.names.clone())
+            Responsibility::CleanUp(self.names.clone())
         } else {
-            Handling::Nothing
+            Responsibility::Nothing
         }
     }
 
     /// Why nobody serves that Service, if people have to be told.
     pub fn unserved(&self, service: &Service) -> Option<Unserved> {
-        if !service.is_load_balancer || self.handling(service) != Handling::Nothing {
+        if !service.is_load_balancer || self.responsibility(service) != Responsibility::Nothing {
             return None;
         }
         let Some(class) = &service.class else {
@@ -275,28 +277,34 @@ mod tests {
 
     #[test]
     fn services_without_a_class_are_served_by_the_cloud_that_is_said_or_by_nobody() {
-        let clouds = BalancerClouds::new([name("east"), name("west")]);
+        let clouds = LoadBalancerClasses::new([name("east"), name("west")]);
         for (said, wanted) in [
-            (Some("west"), Handling::Ensure(name("west"))),
-            (Some("south"), Handling::Nothing),
-            (None, Handling::Nothing),
+            (Some("west"), Responsibility::Ensure(name("west"))),
+            (Some("south"), Responsibility::Nothing),
+            (None, Responsibility::Nothing),
         ] {
             let clouds = clouds.clone().by_default(said.map(name));
-            assert_eq!(clouds.handling(&web()), wanted, "{said:?}");
+            assert_eq!(clouds.responsibility(&web()), wanted, "{said:?}");
         }
     }
 
     #[test]
     fn without_a_default_a_service_can_go_that_we_served_and_others_are_left_alone_and_told() {
         let (east, west) = (name("east"), name("west"));
-        let clouds = BalancerClouds::new([east.clone(), west.clone()]).by_default(None);
-        let all = Handling::CleanUp(vec![east, west]);
-        for (ours, deleting, finalizer, handling, unserved) in [
+        let clouds = LoadBalancerClasses::new([east.clone(), west.clone()]).by_default(None);
+        let all = Responsibility::CleanUp(vec![east, west]);
+        for (ours, deleting, finalizer, responsibility, unserved) in [
             (true, true, true, all, None),
-            (true, false, true, Handling::Nothing, None),
-            (true, true, false, Handling::Nothing, None),
-            (false, true, true, Handling::Nothing, Some(Unserved::Held)),
-            (false, false, true, Handling::Nothing, None),
+            (true, false, true, Responsibility::Nothing, None),
+            (true, true, false, Responsibility::Nothing, None),
+            (
+                false,
+                true,
+                true,
+                Responsibility::Nothing,
+                Some(Unserved::Held),
+            ),
+            (false, false, true, Responsibility::Nothing, None),
         ] {
             let mut service = web();
             service.deleting = deleting;
@@ -312,22 +320,26 @@ mod tests {
                 }];
             }
             let case = format!("{ours} {deleting} {finalizer}");
-            assert_eq!(clouds.handling(&service), handling, "{case}");
+            assert_eq!(clouds.responsibility(&service), responsibility, "{case}");
             assert_eq!(clouds.unserved(&service), unserved, "{case}");
             // A class of somebody else's changes that.
             service.class = Some("vendor.test/lb".into());
-            assert_eq!(clouds.handling(&service), Handling::Nothing, "{case}");
+            assert_eq!(
+                clouds.responsibility(&service),
+                Responsibility::Nothing,
+                "{case}"
+            );
             assert_eq!(clouds.unserved(&service), None, "{case}");
         }
     }
 
     #[test]
     fn a_class_of_a_cloud_that_is_not_there_is_told_with_the_way_out() {
-        let clouds = BalancerClouds::new([name("east")]);
+        let clouds = LoadBalancerClasses::new([name("east")]);
         let mut service = web();
         service.class = Some("bowline.dev/gone".into());
         let unserved = |service: &Service| {
-            assert_eq!(clouds.handling(service), Handling::Nothing);
+            assert_eq!(clouds.responsibility(service), Responsibility::Nothing);
             clouds.unserved(service).unwrap().advice(clouds.all())
         };
         let text = unserved(&service);
@@ -347,7 +359,7 @@ mod tests {
 
     #[test]
     fn an_annotation_that_names_no_cloud_makes_nothing_new_and_changes_nothing() {
-        let clouds = BalancerClouds::new([name("east"), name("west")]);
+        let clouds = LoadBalancerClasses::new([name("east"), name("west")]);
         let mut service = web();
         let naming = |cloud: &str| Some([(CLOUD.to_owned(), cloud.to_owned())].into());
         service.annotations = naming("wset");
@@ -355,7 +367,7 @@ mod tests {
             let unserved = clouds.misnamed(service);
             unserved.map(|it| it.advice(clouds.all()))
         };
-        assert_eq!(clouds.handling(&service), Handling::Nothing);
+        assert_eq!(clouds.responsibility(&service), Responsibility::Nothing);
         assert_eq!(clouds.unserved(&service), clouds.misnamed(&service));
         let text = told(&service).unwrap();
         assert!(
@@ -364,7 +376,10 @@ mod tests {
         );
         assert!(text.ends_with("until it is corrected"), "{text}");
         service.finalizers = vec![CLEANUP_FINALIZER.into()];
-        assert_eq!(clouds.handling(&service), Handling::Ensure(name("east")));
+        assert_eq!(
+            clouds.responsibility(&service),
+            Responsibility::Ensure(name("east"))
+        );
         let text = told(&service).unwrap();
         assert!(
             text.ends_with("cloud east serves this Service as before"),
@@ -378,7 +393,7 @@ mod tests {
 
     #[test]
     fn what_is_recorded_under_a_former_name_is_found() {
-        let clouds = BalancerClouds::new([name("east"), name("zurich")]);
+        let clouds = LoadBalancerClasses::new([name("east"), name("zurich")]);
         let clouds = clouds.formerly(&name("prod"), &name("zurich"));
         let mut service = web();
         service.conditions = vec![Condition {
@@ -387,13 +402,16 @@ mod tests {
             reason: "Found".into(),
             message: "prod".into(),
         }];
-        assert_eq!(clouds.handling(&service), Handling::Ensure(name("zurich")));
+        assert_eq!(
+            clouds.responsibility(&service),
+            Responsibility::Ensure(name("zurich"))
+        );
         assert_eq!(clouds.recorded(&service), Some(&name("zurich")));
     }
 
     #[test]
     fn the_class_says_which_cloud_serves_a_service() {
-        let clouds = BalancerClouds::new([name("east"), name("west")]);
+        let clouds = LoadBalancerClasses::new([name("east"), name("west")]);
         for (class, cloud) in [
             (None, Some("east")),
             (Some("bowline.dev/east"), Some("east")),
@@ -406,21 +424,27 @@ mod tests {
         ] {
             let mut service = web();
             service.class = class.map(str::to_owned);
-            let wanted = cloud.map_or(Handling::Nothing, |it| Handling::Ensure(name(it)));
-            assert_eq!(clouds.handling(&service), wanted, "{class:?}");
+            let wanted = cloud.map_or(Responsibility::Nothing, |it| {
+                Responsibility::Ensure(name(it))
+            });
+            assert_eq!(clouds.responsibility(&service), wanted, "{class:?}");
             // A foreign class is left alone in every state.
             service.finalizers = vec![CLEANUP_FINALIZER.into()];
             service.deleting = true;
-            let wanted = cloud.map_or(Handling::Nothing, |it| match class {
+            let wanted = cloud.map_or(Responsibility::Nothing, |it| match class {
                 // Whose it was before us is not known.
-                None => Handling::CleanUp(clouds.all().to_vec()),
-                Some(_) => Handling::CleanUp(vec![name(it)]),
+                None => Responsibility::CleanUp(clouds.all().to_vec()),
+                Some(_) => Responsibility::CleanUp(vec![name(it)]),
             });
-            assert_eq!(clouds.handling(&service), wanted, "{class:?}, deleting");
+            assert_eq!(
+                clouds.responsibility(&service),
+                wanted,
+                "{class:?}, deleting"
+            );
         }
         assert_eq!(
-            BalancerClouds::default().handling(&web()),
-            Handling::Nothing
+            LoadBalancerClasses::default().responsibility(&web()),
+            Responsibility::Nothing
         );
     }
 
@@ -435,7 +459,7 @@ mod tests {
 
     #[test]
     fn proof_case_31_a_service_stays_where_it_was_found_until_a_person_moves_it() {
-        let clouds = BalancerClouds::new([name("east"), name("west"), name("south")]);
+        let clouds = LoadBalancerClasses::new([name("east"), name("west"), name("south")]);
         for (recorded, said, class, cloud) in [
             (None, None, None, "east"),
             (Some("west"), None, None, "west"),
@@ -457,8 +481,8 @@ mod tests {
             service.annotations = said.map(|it: &str| [(CLOUD.to_owned(), it.to_owned())].into());
             let text = format!("{recorded:?} {said:?} {class:?}");
             assert_eq!(
-                clouds.handling(&service),
-                Handling::Ensure(name(cloud)),
+                clouds.responsibility(&service),
+                Responsibility::Ensure(name(cloud)),
                 "{text}"
             );
             assert_eq!(
@@ -472,40 +496,40 @@ mod tests {
         service.deleting = true;
         service.finalizers = vec![CLEANUP_FINALIZER.into()];
         assert_eq!(
-            clouds.handling(&service),
-            Handling::CleanUp(clouds.all().to_vec())
+            clouds.responsibility(&service),
+            Responsibility::CleanUp(clouds.all().to_vec())
         );
         service.conditions = vec![condition(READY_CONDITION, "")];
         assert_eq!(
-            clouds.handling(&service),
-            Handling::CleanUp(vec![name("east")])
+            clouds.responsibility(&service),
+            Responsibility::CleanUp(vec![name("east")])
         );
         service.conditions.push(condition(CLOUD_CONDITION, "west"));
         assert_eq!(
-            clouds.handling(&service),
-            Handling::CleanUp(vec![name("west")])
+            clouds.responsibility(&service),
+            Responsibility::CleanUp(vec![name("west")])
         );
     }
 
     #[test]
     fn only_the_finalizer_asks_for_a_clean_up() {
-        let clouds = BalancerClouds::new([name("east"), name("west")]);
+        let clouds = LoadBalancerClasses::new([name("east"), name("west")]);
         for (is_load_balancer, deleting, finalizer, wanted) in [
-            (false, false, false, Handling::Nothing),
-            (false, true, false, Handling::Nothing),
-            (true, true, false, Handling::Nothing),
-            (true, false, true, Handling::Ensure(name("east"))),
+            (false, false, false, Responsibility::Nothing),
+            (false, true, false, Responsibility::Nothing),
+            (true, true, false, Responsibility::Nothing),
+            (true, false, true, Responsibility::Ensure(name("east"))),
             (
                 true,
                 true,
                 true,
-                Handling::CleanUp(vec![name("east"), name("west")]),
+                Responsibility::CleanUp(vec![name("east"), name("west")]),
             ),
             (
                 false,
                 false,
                 true,
-                Handling::CleanUp(vec![name("east"), name("west")]),
+                Responsibility::CleanUp(vec![name("east"), name("west")]),
             ),
         ] {
             let mut service = web();
@@ -514,14 +538,14 @@ mod tests {
             if finalizer {
                 service.finalizers = vec!["x.io/other".into(), CLEANUP_FINALIZER.into()];
             }
-            assert_eq!(clouds.handling(&service), wanted);
+            assert_eq!(clouds.responsibility(&service), wanted);
         }
     }
 
     #[test]
     fn a_class_that_is_a_cloud_s_own_is_the_first_such_cloud_s() {
         let (east, west) = (name("east"), name("west"));
-        let clouds = BalancerClouds::new([name("north"), east.clone(), west.clone()])
+        let clouds = LoadBalancerClasses::new([name("north"), east.clone(), west.clone()])
             .with_classes(&east, &["vendor.test/small"])
             .with_classes(&west, &["vendor.test/small", "vendor.test/big"]);
         for (class, cloud) in [
@@ -532,8 +556,8 @@ mod tests {
         ] {
             let mut service = web();
             service.class = Some(class.to_owned());
-            let wanted = cloud.map_or(Handling::Nothing, Handling::Ensure);
-            assert_eq!(clouds.handling(&service), wanted, "{class}");
+            let wanted = cloud.map_or(Responsibility::Nothing, Responsibility::Ensure);
+            assert_eq!(clouds.responsibility(&service), wanted, "{class}");
         }
     }
 }

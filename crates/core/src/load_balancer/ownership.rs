@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use ring::digest::{SHA256, digest};
 
-use crate::{DraftError, Notice, Problem, Service, ServiceKey, Whose, Wish};
+use crate::{BalancerRequest, ClusterMatch, DraftError, Notice, Problem, Service, ServiceKey};
 
 /// The mark with the uid of the cluster.
 pub const CLUSTER_UID_MARK: &str = "k8s-cluster-uid";
@@ -56,9 +56,13 @@ pub fn hands_over_to(owner: &Service) -> Option<ServiceKey> {
 }
 
 /// Whose a marked load balancer is by the uids of clusters alone; none where one of them is not known.
-pub fn whose_by_uid(marked: Option<&str>, cluster: Option<&str>) -> Option<Whose> {
+pub fn whose_by_uid(marked: Option<&str>, cluster: Option<&str>) -> Option<ClusterMatch> {
     let same = marked? == cluster?;
-    Some(if same { Whose::Ours } else { Whose::Foreign })
+    Some(if same {
+        ClusterMatch::Ours
+    } else {
+        ClusterMatch::Foreign
+    })
 }
 
 /// A mark of ours on a load balancer.
@@ -87,7 +91,7 @@ pub struct Candidature<'a> {
 
 /// What a Service may do with a load balancer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum OwnershipVerdict {
     /// It is this Service's by its mark or by its name.
     Ours,
     /// It has neither mark nor name of anybody's: what is on it decides, or the operator ([`unproven`]).
@@ -103,38 +107,42 @@ pub enum Standing {
 }
 
 /// Whether that Service may have that load balancer, by what the load balancer says of itself. Whoever gets
-/// [`Standing::Unproven`] looks at what is on it, and asks [`unproven`] if that proves nothing.
-pub fn standing(candidate: &Candidature<'_>, wish: &Wish) -> Result<Standing, DraftError> {
+/// [`OwnershipVerdict::Unproven`] looks at what is on it, and asks [`unproven`] if that proves nothing.
+pub fn standing(
+    candidate: &Candidature<'_>,
+    wish: &BalancerRequest,
+) -> Result<OwnershipVerdict, DraftError> {
     let service = &wish.service;
     let Some(mark) = &candidate.mark else {
         return match candidate.uid_in_name {
-            Some(uid) if uid == service.uid => Ok(Standing::Ours),
+            Some(uid) if uid == service.uid => Ok(OwnershipVerdict::Ours),
             Some(uid) => anothers(candidate, uid, wish),
-            None => Ok(Standing::Unproven),
+            None => Ok(OwnershipVerdict::Unproven),
         };
     };
     let whose = whose_by_uid(mark.cluster_uid.as_deref(), wish.cluster_uid.as_deref());
-    if whose == Some(Whose::Foreign) {
+    if whose == Some(ClusterMatch::Foreign) {
         // Also with this Service's own uid: clones of a cluster share those.
         return Ok(adopted(candidate, wish));
     }
     if mark.service_uid == service.uid {
-        return Ok(Standing::Ours);
+        return Ok(OwnershipVerdict::Ours);
     }
     let is_same_name = mark.service.as_deref() == Some(&service_mark(&service.key));
-    if whose == Some(Whose::Ours) && is_same_name && owner(wish, &mark.service_uid).is_none() {
+    if whose == Some(ClusterMatch::Ours) && is_same_name && owner(wish, &mark.service_uid).is_none()
+    {
         let gone = !is_living(wish, &mark.service_uid)?;
         return Ok(if gone {
-            Standing::Returned
+            OwnershipVerdict::Returned
         } else {
-            Standing::NotOurs
+            OwnershipVerdict::NotOurs
         });
     }
     anothers(candidate, &mark.service_uid, wish)
 }
 
 /// Whether that Service may have a load balancer that has no mark, no name of anybody's, and something foreign on it.
-pub fn unproven(candidate: &Candidature<'_>, wish: &Wish) -> Standing {
+pub fn unproven(candidate: &Candidature<'_>, wish: &BalancerRequest) -> OwnershipVerdict {
     match candidate.used_by {
         Some(owner) => handed_over(owner, wish),
         None => adopted(candidate, wish),
@@ -142,41 +150,45 @@ pub fn unproven(candidate: &Candidature<'_>, wish: &Wish) -> Standing {
 }
 
 /// A load balancer of the Service with that uid, which may be gone.
-fn anothers(candidate: &Candidature<'_>, uid: &str, wish: &Wish) -> Result<Standing, DraftError> {
+fn anothers(
+    candidate: &Candidature<'_>,
+    uid: &str,
+    wish: &BalancerRequest,
+) -> Result<OwnershipVerdict, DraftError> {
     if let Some(owner) = owner(wish, uid) {
         return Ok(handed_over(owner, wish));
     }
     let adopted = adopted(candidate, wish);
     // Never one whose Service lives in this cluster, also if that cannot be read.
-    if adopted == Standing::Adopted && is_living(wish, uid)? {
-        return Ok(Standing::NotOurs);
+    if adopted == OwnershipVerdict::Adopted && is_living(wish, uid)? {
+        return Ok(OwnershipVerdict::NotOurs);
     }
     Ok(adopted)
 }
 
-fn owner<'a>(wish: &'a Wish, uid: &str) -> Option<&'a Arc<Service>> {
+fn owner<'a>(wish: &'a BalancerRequest, uid: &str) -> Option<&'a Arc<Service>> {
     wish.all.iter().find(|it| it.uid == uid)
 }
 
-fn handed_over(owner: &Service, wish: &Wish) -> Standing {
+fn handed_over(owner: &Service, wish: &BalancerRequest) -> OwnershipVerdict {
     if hands_over_to(owner).as_ref() == Some(&wish.service.key) {
-        Standing::HandedOver(owner.key.clone())
+        OwnershipVerdict::HandedOver(owner.key.clone())
     } else {
-        Standing::NotOurs
+        OwnershipVerdict::NotOurs
     }
 }
 
-fn adopted(candidate: &Candidature<'_>, wish: &Wish) -> Standing {
+fn adopted(candidate: &Candidature<'_>, wish: &BalancerRequest) -> OwnershipVerdict {
     let namespace = &wish.service.key.namespace;
     if candidate.asked_for && wish.rules.adoption.allows(namespace) {
-        Standing::Adopted
+        OwnershipVerdict::Adopted
     } else {
-        Standing::NotOurs
+        OwnershipVerdict::NotOurs
     }
 }
 
 /// Whether a Service exists, by a consistent list.
-fn is_living(wish: &Wish, uid: &str) -> Result<bool, DraftError> {
+fn is_living(wish: &BalancerRequest, uid: &str) -> Result<bool, DraftError> {
     let living = wish.living.as_ref().ok_or(DraftError::NeedsServices)?;
     Ok(living.contains(uid))
 }
@@ -195,20 +207,22 @@ pub fn not_ours(annotation: &str, value: &str) -> Problem {
 }
 
 /// What is told when a load balancer becomes a Service's by somebody's consent, or returns to it; none otherwise.
-pub fn consent(standing: &Standing, name: &str) -> Option<Notice> {
+pub fn consent(standing: &OwnershipVerdict, name: &str) -> Option<Notice> {
     let (reason, message) = match standing {
-        Standing::Ours | Standing::Unproven | Standing::NotOurs => return None,
-        Standing::Returned => (
+        OwnershipVerdict::Ours | OwnershipVerdict::Unproven | OwnershipVerdict::NotOurs => {
+            return None;
+        }
+        OwnershipVerdict::Returned => (
             "LoadBalancerTakenOver",
             format!(
                 "load balancer {name:?} was made for an earlier Service of this name, which is gone; it is this Service's now"
             ),
         ),
-        Standing::HandedOver(from) => (
+        OwnershipVerdict::HandedOver(from) => (
             "LoadBalancerTakenOver",
             format!("Service {from} has handed load balancer {name:?} over to this Service"),
         ),
-        Standing::Adopted => (
+        OwnershipVerdict::Adopted => (
             "LoadBalancerAdopted",
             format!(
                 "load balancer {name:?} is this Service's now; the operator allows adoption in this namespace"

@@ -2,7 +2,7 @@
 //!
 //! A plan names every write before it happens: the object, what changes from what to what, and
 //! what that means for traffic. The same plan is printed by `bowline plan`, told in observe mode,
-//! and carried out by the manager; see [`crate::Run`] for the order in which that happens.
+//! and carried out by the manager; see [`crate::PlanProgress`] for the order in which that happens.
 
 mod text;
 
@@ -67,7 +67,7 @@ impl fmt::Display for Impact {
 
 /// An object of a cloud.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Object {
+pub struct ResourceRef {
     /// What it is, in the cloud's words: `load balancer`, `pool`, `member`.
     pub kind: &'static str,
     /// What it is called, with its parents where its own name is not unique: `tcp/http`.
@@ -77,7 +77,7 @@ pub struct Object {
     pub id: Option<String>,
 }
 
-impl fmt::Display for Object {
+impl fmt::Display for ResourceRef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.kind, self.name)
     }
@@ -85,14 +85,14 @@ impl fmt::Display for Object {
 
 /// Something in a cloud, as it is or as it is wanted.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Thing {
+pub struct ResourceState {
     /// What it is.
-    pub object: Object,
+    pub object: ResourceRef,
     /// Its attributes, in the cloud's words; the same words on both sides.
     pub attributes: Map<String, Value>,
 }
 
-impl Thing {
+impl ResourceState {
     /// Whether this, which exists, is as `wanted` in all that is asked for. It may have more.
     pub fn is_as(&self, wanted: &Self) -> bool {
         self.object.kind == wanted.object.kind
@@ -144,7 +144,7 @@ pub struct Step {
     /// What is done.
     pub verb: Verb,
     /// To what.
-    pub object: Object,
+    pub object: ResourceRef,
     /// What that sets; for a deletion, nothing.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<Change>,
@@ -182,12 +182,12 @@ pub struct Notice {
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Plan {
     /// What was found in the cloud for the Service.
-    pub found: Vec<Thing>,
+    pub found: Vec<ResourceState>,
     /// The cloud was not looked at, since nothing would have followed from it: `found` says nothing.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub unread: bool,
     /// What is to be there; nothing while problems leave it open.
-    pub wanted: Vec<Thing>,
+    pub wanted: Vec<ResourceState>,
     /// The steps, in an order in which they can be carried out one by one.
     pub steps: Vec<Step>,
     /// What is wrong. The steps are what can be done in spite of it.
@@ -233,9 +233,9 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn thing(name: &str, attributes: &Value) -> Thing {
-        Thing {
-            object: Object {
+    fn thing(name: &str, attributes: &Value) -> ResourceState {
+        ResourceState {
+            object: ResourceRef {
                 kind: "listener",
                 name: name.into(),
                 id: None,

@@ -1,6 +1,6 @@
 //! Carrying out a plan: which step is next, what is waited for, what has been done.
 //!
-//! A [`Run`] is the journal of one plan. It makes no calls; it is told what came of each step. A
+//! A [`PlanProgress`] is the journal of one plan. It makes no calls; it is told what came of each step. A
 //! step that waits holds nobody: the run is put aside and taken up again. When a process dies, its
 //! runs are gone, and the next plan begins with what the cloud shows, which is why every step must
 //! leave something that the next look finds again: a name, a tag, an id.
@@ -31,12 +31,12 @@ pub enum StepState {
 
 /// The state of a plan that is being carried out.
 #[derive(Clone, Debug)]
-pub struct Run {
+pub struct PlanProgress {
     plan: Plan,
     states: Vec<StepState>,
 }
 
-impl Run {
+impl PlanProgress {
     /// A run that has not begun. It may wait for minutes, so that it keeps the steps alone: what was
     /// found and what is wanted is for those who read the plan.
     pub fn new(mut plan: Plan) -> Self {
@@ -130,14 +130,14 @@ impl Run {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Impact, Object, Verb};
+    use crate::{Impact, ResourceRef, Verb};
 
     fn plan(needs: &[&[StepId]]) -> Plan {
         let mut plan = Plan::default();
         for (number, needs) in needs.iter().enumerate() {
             plan.push(Step {
                 verb: Verb::Create,
-                object: Object {
+                object: ResourceRef {
                     kind: "thing",
                     name: number.to_string(),
                     id: None,
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn steps_come_in_order_and_only_when_their_needs_are_met() {
-        let mut run = Run::new(plan(&[&[], &[0], &[], &[1, 2]]));
+        let mut run = PlanProgress::new(plan(&[&[], &[0], &[], &[1, 2]]));
         for id in 0..4 {
             assert_eq!(run.next_step(), Some(id));
             run.done(id);
@@ -164,7 +164,7 @@ mod tests {
 
     #[test]
     fn what_needs_a_skipped_step_is_skipped_and_the_rest_goes_on() {
-        let mut run = Run::new(plan(&[&[], &[0], &[1], &[]]));
+        let mut run = PlanProgress::new(plan(&[&[], &[0], &[1], &[]]));
         run.skip(0);
         assert_eq!(run.next_step(), Some(3));
         run.done(3);
@@ -175,7 +175,7 @@ mod tests {
 
     #[test]
     fn a_waiting_step_stays_next_and_remembers_since_when() {
-        let mut run = Run::new(plan(&[&[], &[0]]));
+        let mut run = PlanProgress::new(plan(&[&[], &[0]]));
         let at = |second| Timestamp::from_second(second).unwrap();
         assert_eq!(run.wait(0, "it to be ready".into(), at(10)), Duration::ZERO);
         assert_eq!(run.next_step(), Some(0));

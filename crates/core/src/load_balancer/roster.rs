@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::{AddressKind, Belonging, Exclusion, Fingerprint, Node, Notice, exclusion, name_list};
+use crate::{AddressKind, Exclusion, Fingerprint, Node, NodeOwner, Notice, exclusion, name_list};
 
 /// The reason of events about nodes that cannot be read.
 pub const NODE_UNREADABLE: &str = "NodeUnreadable";
@@ -33,15 +33,15 @@ impl Roster {
     pub fn new<'a>(
         readable: impl IntoIterator<Item = &'a Arc<Node>>,
         unreadable: &BTreeMap<String, Option<Arc<Node>>>,
-        belonging: impl Fn(&Node) -> Belonging,
+        node_owner: impl Fn(&Node) -> NodeOwner,
     ) -> Self {
         let mut roster = Self::default();
         for node in readable {
-            roster.add(node, belonging(node));
+            roster.add(node, node_owner(node));
         }
         for (name, last) in unreadable {
             match last {
-                Some(node) if roster.add(node, belonging(node)) => roster.stale.push(name.clone()),
+                Some(node) if roster.add(node, node_owner(node)) => roster.stale.push(name.clone()),
                 Some(_) => {}
                 None => roster.unknown.push(name.clone()),
             }
@@ -51,28 +51,28 @@ impl Roster {
     }
 
     /// Says whether it is one of this cloud's.
-    fn add(&mut self, node: &Arc<Node>, belonging: Belonging) -> bool {
-        let excluded = match belonging {
-            Belonging::Own => {
+    fn add(&mut self, node: &Arc<Node>, node_owner: NodeOwner) -> bool {
+        let excluded = match node_owner {
+            NodeOwner::Own => {
                 self.own.push(node.clone());
                 exclusion(node)
             }
-            Belonging::Foreign => Some(Exclusion::Foreign),
-            Belonging::Unidentified => Some(Exclusion::Unidentified),
-            Belonging::Open | Belonging::Unowned => {
-                self.hold(node, belonging);
+            NodeOwner::Foreign => Some(Exclusion::Foreign),
+            NodeOwner::Unidentified => Some(Exclusion::Unidentified),
+            NodeOwner::Open | NodeOwner::Unowned => {
+                self.hold(node, node_owner);
                 exclusion(node)
             }
         };
         if let Some(why) = excluded {
             *self.left_out.entry(why).or_default() += 1;
         }
-        belonging == Belonging::Own
+        node_owner == NodeOwner::Own
     }
 
     /// Keeps the targets of a node of which nobody can tell whether it may be one. Where even its addresses are not
     /// known, any may be its own.
-    fn hold(&mut self, node: &Arc<Node>, belonging: Belonging) {
+    fn hold(&mut self, node: &Arc<Node>, node_owner: NodeOwner) {
         let is_ip =
             |kind: &AddressKind| matches!(kind, AddressKind::InternalIp | AddressKind::ExternalIp);
         let mut kinds = node.addresses.iter().map(|it| &it.kind);
@@ -80,7 +80,7 @@ impl Roster {
             // Unwanted, whoever has it.
         } else if !kinds.any(is_ip) {
             self.unknown.push(node.name.clone());
-        } else if belonging == Belonging::Open {
+        } else if node_owner == NodeOwner::Open {
             self.open.push(node.clone());
         } else {
             self.unowned.push(node.clone());
@@ -104,7 +104,7 @@ impl Roster {
     }
 
     /// The nodes that may be members, and how it is with the others.
-    pub fn targets(self) -> (Vec<Arc<Node>>, Census) {
+    pub fn targets(self) -> (Vec<Arc<Node>>, ExcludedNodes) {
         let mut nodes = self.own;
         let mut excluded = BTreeSet::new();
         nodes.retain(|node| {
@@ -112,20 +112,20 @@ impl Roster {
             excluded.extend(node.provider_id.clone().filter(|_| !is_target));
             is_target
         });
-        let census = Census {
+        let excluded = ExcludedNodes {
             excluded,
             held: [self.open, self.unowned].concat(),
             stale: self.stale,
             unknown: self.unknown,
             left_out: self.left_out,
         };
-        (nodes, census)
+        (nodes, excluded)
     }
 }
 
 /// What there is to know about the nodes of a cluster beside those that may be members.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Census {
+pub struct ExcludedNodes {
     /// Nodes of this cloud that cannot be read, by name: they are taken as they were last known.
     pub stale: Vec<String>,
     /// Nodes that cannot be read and never could, by name. A member that the cloud has, and that is
@@ -140,7 +140,7 @@ pub struct Census {
     pub left_out: BTreeMap<Exclusion, usize>,
 }
 
-impl Census {
+impl ExcludedNodes {
     /// Why nodes are no targets, each with their number: `2 being deleted`.
     pub fn reasons(&self) -> Vec<String> {
         let left_out = self.left_out.iter();
@@ -206,9 +206,9 @@ mod tests {
             .map(|(name, last)| (name.to_owned(), last.map(Arc::new)))
             .collect();
         Roster::new(&readable, &unreadable, |node| match &node.provider_id {
-            Some(id) if id.starts_with("demo") => Belonging::Own,
-            Some(_) => Belonging::Foreign,
-            None => Belonging::Unidentified,
+            Some(id) if id.starts_with("demo") => NodeOwner::Own,
+            Some(_) => NodeOwner::Foreign,
+            None => NodeOwner::Unidentified,
         })
     }
 
@@ -232,12 +232,12 @@ mod tests {
         let mut all = vec![node("a", Some("demo")), labelled, deleting, leaving];
         all.extend(foreign);
         all.push(node("g", None));
-        let (nodes, census) = roster(all, &[("h", None)]).targets();
+        let (nodes, excluded) = roster(all, &[("h", None)]).targets();
         assert_eq!(names(&nodes), ["a"]);
-        let excluded: Vec<&str> = census.excluded.iter().map(String::as_str).collect();
-        assert_eq!(excluded, ["demo://b", "demo://c", "demo://d"]);
+        let ids: Vec<&str> = excluded.excluded.iter().map(String::as_str).collect();
+        assert_eq!(ids, ["demo://b", "demo://c", "demo://d"]);
         assert_eq!(
-            census.reasons(),
+            excluded.reasons(),
             [
                 "2 of another cloud or of none",
                 "1 without a provider id",
@@ -254,13 +254,13 @@ mod tests {
         let (a, b) = (node("a", Some("demo")), node("b", Some("demo")));
         let foreign = node("c", Some("other"));
         let unreadable = [("a", Some(a)), ("c", Some(foreign)), ("d", None)];
-        let (nodes, census) = roster(vec![b], &unreadable).targets();
+        let (nodes, excluded) = roster(vec![b], &unreadable).targets();
         assert_eq!(names(&nodes), ["a", "b"]);
         assert_eq!(
-            (&*census.stale, &*census.unknown),
+            (&*excluded.stale, &*excluded.unknown),
             (&["a".to_owned()][..], &["d".to_owned()][..])
         );
-        let notices = census.notices();
+        let notices = excluded.notices();
         let texts: Vec<&str> = notices.iter().map(|it| &*it.message).collect();
         assert_eq!(
             texts,
@@ -270,7 +270,7 @@ mod tests {
                  that may be theirs",
             ]
         );
-        assert_eq!(Census::default().notices(), []);
+        assert_eq!(ExcludedNodes::default().notices(), []);
     }
 
     #[test]

@@ -10,7 +10,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use crate::ownership::Orphan;
+use crate::ownership::Unowned;
 use crate::{Claim, CloudName, Node, Notice, Ownership, name_list};
 
 /// The reason of events about targets that stay because nobody can tell whether they are still wanted.
@@ -22,7 +22,7 @@ pub const SECOND_LOOK: Duration = Duration::from_secs(10);
 
 /// Whose a node is, seen from the load balancers of one cloud.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Belonging {
+pub enum NodeOwner {
     /// This cloud's.
     Own,
     /// Another cloud's, or of a kind that this cloud never had.
@@ -38,28 +38,28 @@ pub enum Belonging {
 
 /// Whose a node is, seen from that cloud, which says `claim` about it. `ownership` is none where clouds would have to be
 /// asked.
-pub fn belonging(
+pub fn node_owner(
     node: &Node,
     cloud: &CloudName,
     claim: &Claim,
     ownership: Option<&Ownership>,
-) -> Belonging {
+) -> NodeOwner {
     let is_its_kind = matches!(claim, Claim::Mine | Claim::Malformed(_));
     match ownership {
-        Some(Ownership::Owned { by, .. }) if by == cloud => Belonging::Own,
-        Some(Ownership::Owned { .. } | Ownership::Nobody(Orphan::ClaimedTwice(_))) => {
-            Belonging::Foreign
+        Some(Ownership::Owned { by, .. }) if by == cloud => NodeOwner::Own,
+        Some(Ownership::Owned { .. } | Ownership::Nobody(Unowned::ClaimedTwice(_))) => {
+            NodeOwner::Foreign
         }
-        Some(Ownership::Contested(claimants)) if !claimants.contains(cloud) => Belonging::Foreign,
-        None if node.is_uninitialized() || !is_its_kind => Belonging::Unidentified,
-        Some(Ownership::Nobody(_)) if !is_its_kind => Belonging::Foreign,
+        Some(Ownership::Contested(claimants)) if !claimants.contains(cloud) => NodeOwner::Foreign,
+        None if node.is_uninitialized() || !is_its_kind => NodeOwner::Unidentified,
+        Some(Ownership::Nobody(_)) if !is_its_kind => NodeOwner::Foreign,
         None
         | Some(
             Ownership::Contested(_)
             | Ownership::Undecided(_)
-            | Ownership::Nobody(Orphan::Departed(_)),
-        ) => Belonging::Open,
-        Some(Ownership::Nobody(_)) => Belonging::Unowned,
+            | Ownership::Nobody(Unowned::Departed(_)),
+        ) => NodeOwner::Open,
+        Some(Ownership::Nobody(_)) => NodeOwner::Unowned,
     }
 }
 
@@ -157,85 +157,85 @@ mod tests {
         };
         let nobody = |why| Some(Ownership::Nobody(why));
         let both = || vec![east.clone(), west.clone()];
-        let foreign_account = || nobody(Orphan::ForeignAccount(both()));
+        let foreign_account = || nobody(Unowned::ForeignAccount(both()));
         let malformed = || {
-            nobody(Orphan::MalformedProviderId {
+            nobody(Unowned::MalformedProviderId {
                 cloud: east.clone(),
                 why: String::new(),
             })
         };
         let broken = Claim::Malformed(String::new());
         for (what, ownership, claim, expected) in [
-            ("own", Some(by(&east)), Claim::Mine, Belonging::Own),
-            ("west's", Some(by(&west)), Claim::Mine, Belonging::Foreign),
+            ("own", Some(by(&east)), Claim::Mine, NodeOwner::Own),
+            ("west's", Some(by(&west)), Claim::Mine, NodeOwner::Foreign),
             (
                 "left over",
                 Some(by(&east)),
-                Claim::Leftover,
-                Belonging::Own,
+                Claim::Fallback,
+                NodeOwner::Own,
             ),
             (
                 "contested",
                 Some(Ownership::Contested(both())),
                 Claim::Mine,
-                Belonging::Open,
+                NodeOwner::Open,
             ),
             (
                 "contested by others",
                 Some(Ownership::Contested(vec![west.clone()])),
                 Claim::Mine,
-                Belonging::Foreign,
+                NodeOwner::Foreign,
             ),
             (
                 "undecided",
                 Some(Ownership::Undecided(Vec::new())),
                 Claim::Mine,
-                Belonging::Open,
+                NodeOwner::Open,
             ),
             (
                 "departed",
-                nobody(Orphan::Departed(west.clone())),
+                nobody(Unowned::Departed(west.clone())),
                 Claim::Mine,
-                Belonging::Open,
+                NodeOwner::Open,
             ),
             (
                 "departed, another kind",
-                nobody(Orphan::Departed(west.clone())),
+                nobody(Unowned::Departed(west.clone())),
                 Claim::Foreign,
-                Belonging::Foreign,
+                NodeOwner::Foreign,
             ),
             (
                 "another kind",
-                nobody(Orphan::ForeignProviderId),
+                nobody(Unowned::ForeignProviderId),
                 Claim::Foreign,
-                Belonging::Foreign,
+                NodeOwner::Foreign,
             ),
             (
                 "another account",
                 foreign_account(),
                 Claim::Mine,
-                Belonging::Unowned,
+                NodeOwner::Unowned,
             ),
-            ("malformed", malformed(), broken, Belonging::Unowned),
+            ("malformed", malformed(), broken, NodeOwner::Unowned),
             (
                 "claimed twice",
-                nobody(Orphan::ClaimedTwice("n1".into())),
+                nobody(Unowned::ClaimedTwice("n1".into())),
                 Claim::Mine,
-                Belonging::Foreign,
+                NodeOwner::Foreign,
             ),
-            ("to be asked", None, Claim::Mine, Belonging::Open),
+            ("to be asked", None, Claim::Mine, NodeOwner::Open),
             (
                 "nothing to tell by",
                 None,
                 Claim::Foreign,
-                Belonging::Unidentified,
+                NodeOwner::Unidentified,
             ),
         ] {
-            let found = belonging(&node(false), &east, &claim, ownership.as_ref());
+            let found = node_owner(&node(false), &east, &claim, ownership.as_ref());
             assert_eq!(found, expected, "{what}");
         }
-        let waiting = belonging(&node(true), &east, &Claim::Mine, None);
-        assert_eq!(waiting, Belonging::Unidentified, "it never was a target");
+        let waiting = node_owner(&node(true), &east, &Claim::Mine, None);
+        assert_eq!(waiting, NodeOwner::Unidentified, "it never was a target");
     }
 
     #[test]

@@ -94,7 +94,7 @@ mod tests {
             addresses: addresses(list),
             power: Power::On,
             extra_labels: BTreeMap::new(),
-            marks: crate::Marks::default(),
+            marks: crate::NodeMetadata::default(),
         }
     }
 

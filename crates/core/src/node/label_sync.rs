@@ -20,7 +20,7 @@ pub trait LabelSync: Send + Sync {
     fn holds(&self, key: &str) -> Hold;
 
     /// How that fact follows, and what is told; none if it does not follow.
-    fn follows(&self, fact: Fact) -> Option<Following>;
+    fn follows(&self, fact: Fact) -> Option<LabelRule>;
 
     /// Ends when something about machines may have changed since it last ended, or since the beginning; what
     /// changes while nobody waits is not lost. Every node is then looked at within seconds. A cloud that does not
@@ -75,7 +75,7 @@ impl Fact {
 
 /// How a fact follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Following {
+pub struct LabelRule {
     /// The label that keeps the value from before the first change, for good.
     pub first: Option<&'static str>,
     /// Whether the change is one to worry about.
@@ -136,7 +136,7 @@ pub fn follow_labels(sync: &dyn LabelSync, node: &Node, instance: &Instance) -> 
 }
 
 impl LabelChange {
-    fn follow(&mut self, fact: Fact, following: &Following, node: &Node, instance: &Instance) {
+    fn follow(&mut self, fact: Fact, following: &LabelRule, node: &Node, instance: &Instance) {
         let (pair, new) = (fact.pair(), fact.of(instance));
         let marked = [pair.beta, pair.stable].map(|key| is_marked(instance, key));
         let Some(old) = node.labels.get(pair.stable) else {

@@ -199,7 +199,7 @@ mod tests {
             addresses: Vec::new(),
             power: Power::On,
             extra_labels: BTreeMap::new(),
-            marks: crate::Marks::default(),
+            marks: crate::NodeMetadata::default(),
         }
     }
 

@@ -54,7 +54,7 @@ mod tests {
             addresses: Vec::new(),
             power,
             extra_labels: std::collections::BTreeMap::new(),
-            marks: crate::Marks::default(),
+            marks: crate::NodeMetadata::default(),
         }))
     }
 

@@ -23,7 +23,7 @@ pub const TAINTS_ANNOTATION: &str = "bowline.dev/rule-taints";
 /// Labels, annotations and taints for a machine's node. They are written as they are, also under
 /// `kubernetes.io`, and again whenever the machine is looked at.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Marks {
+pub struct NodeMetadata {
     /// Labels. They win over what the node has. One of a pair (type, zone, region) stands for both.
     pub labels: BTreeMap<String, String>,
     /// Annotations. They win over what the node has.
@@ -31,12 +31,12 @@ pub struct Marks {
     /// Taints, each known by its key and effect.
     pub taints: Vec<Taint>,
     /// What becomes of them later.
-    pub keeping: Keeping,
+    pub keeping: MetadataPolicy,
 }
 
 /// What becomes of marks once they are on a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Keeping {
+pub enum MetadataPolicy {
     /// They are added and never taken back; taints only while the node waits to be initialised, because
     /// an operator may take them away later.
     #[default]
@@ -45,10 +45,10 @@ pub enum Keeping {
     Own,
 }
 
-impl Marks {
+impl NodeMetadata {
     /// Whether there is nothing to write, and nothing that could have to go.
     pub fn is_nothing(&self) -> bool {
-        self.keeping == Keeping::Add
+        self.keeping == MetadataPolicy::Add
             && self.labels.is_empty()
             && self.annotations.is_empty()
             && self.taints.is_empty()
@@ -87,7 +87,7 @@ pub struct Applied {
 
 /// What is to be added to a node. Taints only while it waits to be initialised: an operator may take
 /// them away later.
-pub fn additions(node: &Node, marks: &Marks) -> Additions {
+pub fn additions(node: &Node, marks: &NodeMetadata) -> Additions {
     let taints = node
         .is_uninitialized()
         .then(|| with(&node.taints, &marks.taints))
@@ -100,7 +100,7 @@ pub fn additions(node: &Node, marks: &Marks) -> Additions {
 }
 
 /// What is to be applied to a node so that it has these marks, and none that were owned before.
-pub fn enforcement(node: &Node, marks: &Marks) -> Enforcement {
+pub fn enforcement(node: &Node, marks: &NodeMetadata) -> Enforcement {
     let remembered = node.annotations.get(TAINTS_ANNOTATION);
     let before: Vec<&str> = remembered.map_or_else(Vec::new, |text| text.split(',').collect());
     let is_wanted = |name: &String| marks.taints.iter().any(|taint| name_of(taint) == *name);

@@ -22,50 +22,53 @@ fn the_provider_id_decides_alone() {
     assert_eq!(by_provider_id(&claims), owned);
     assert_eq!(
         by_provider_id(&claims[..1]),
-        Ownership::Nobody(Orphan::ForeignProviderId)
+        Ownership::Nobody(Unowned::ForeignProviderId)
     );
     assert_eq!(
         by_provider_id(&[]),
-        Ownership::Nobody(Orphan::ForeignProviderId)
+        Ownership::Nobody(Unowned::ForeignProviderId)
     );
-    let leftover = [(name("a"), Claim::Leftover), (name("b"), Claim::Foreign)];
+    let leftover = [(name("a"), Claim::Fallback), (name("b"), Claim::Foreign)];
     assert_eq!(
         by_provider_id(&leftover).to_string(),
         "owned by a, because no other cloud has its provider id"
     );
-    let with_owner = [(name("a"), Claim::Leftover), (name("b"), Claim::Mine)];
+    let with_owner = [(name("a"), Claim::Fallback), (name("b"), Claim::Mine)];
     assert_eq!(by_provider_id(&with_owner), owned);
     let with_malformed = [
-        (name("a"), Claim::Leftover),
+        (name("a"), Claim::Fallback),
         (name("b"), Claim::Malformed("no uuid".into())),
     ];
     assert_eq!(
         by_provider_id(&with_malformed).to_string(),
         "left alone: its provider id is not one of b: no uuid"
     );
-    let presumed = [(name("a"), Claim::Presumed), (name("b"), Claim::Foreign)];
+    let presumed = [
+        (name("a"), Claim::FallbackIfAlone),
+        (name("b"), Claim::Foreign),
+    ];
     assert_eq!(
         by_provider_id(&presumed),
-        Ownership::Nobody(Orphan::ForeignProviderId)
+        Ownership::Nobody(Unowned::ForeignProviderId)
     );
     assert_eq!(
         by_provider_id(&presumed[..1]).to_string(),
         "owned by a, because no other cloud has its provider id"
     );
     let mut not_meant = candidates(&[
-        ("a", Claim::Leftover, false, Selection::NotMeant),
-        ("b", Claim::Presumed, false, Selection::Unsaid),
+        ("a", Claim::Fallback, false, Selection::NotMeant),
+        ("b", Claim::FallbackIfAlone, false, Selection::Unsaid),
     ]);
     let mut node = fresh_node();
     node.provider_id = Some("elsewhere://1".into());
-    let orphan = Some(Ownership::Nobody(Orphan::ForeignProviderId));
+    let orphan = Some(Ownership::Nobody(Unowned::ForeignProviderId));
     assert_eq!(decide(&node, &not_meant, None), orphan);
     not_meant[1].selection = Selection::Meant;
     assert_eq!(
         decide(&node, &not_meant, None).unwrap().to_string(),
         "owned by b, because no other cloud has its provider id"
     );
-    let two = [(name("a"), Claim::Leftover), (name("b"), Claim::Leftover)];
+    let two = [(name("a"), Claim::Fallback), (name("b"), Claim::Fallback)];
     assert!(matches!(by_provider_id(&two), Ownership::Contested(_)));
     let bad = [(name("a"), Claim::Malformed("no uuid".into()))];
     assert_eq!(
@@ -114,7 +117,7 @@ fn without_a_provider_id_exactly_one_claim_decides() {
         because: Basis::OnlyClaim,
     };
     assert_eq!(ask(&[&mine, &not]), owned);
-    assert_eq!(ask(&[&not, &not]), Ownership::Nobody(Orphan::Unrecognized));
+    assert_eq!(ask(&[&not, &not]), Ownership::Nobody(Unowned::Unrecognized));
     assert_eq!(
         ask(&[&mine, &mine]),
         Ownership::Contested(vec![name("a"), name("b")])
@@ -134,8 +137,8 @@ fn owned_by(by: &str) -> Ownership {
 
 #[test]
 fn who_always_describes_goes_before_the_owner() {
-    use Voice::{Always, Never, Owner};
-    let orphan = Ownership::Nobody(Orphan::ForeignProviderId);
+    use DescribePolicy::{Always, Never, Owner};
+    let orphan = Ownership::Nobody(Unowned::ForeignProviderId);
     let alone = Some("described by a, whoever owns it");
     for (voices, ownership, wanted) in [
         (
@@ -181,12 +184,13 @@ fn who_always_describes_goes_before_the_owner() {
 
 /// Clouds of one scheme, each with whether it disclaims and what its selector says.
 fn candidates(all: &[(&str, Claim, bool, Selection)]) -> Vec<Candidate> {
-    let one = |(cloud, claim, disclaims, selection): &(&str, Claim, bool, Selection)| Candidate {
-        name: name(cloud),
-        claim: claim.clone(),
-        disclaims: *disclaims,
-        selection: *selection,
-    };
+    let one =
+        |(cloud, claim, belongs_elsewhere, selection): &(&str, Claim, bool, Selection)| Candidate {
+            name: name(cloud),
+            claim: claim.clone(),
+            belongs_elsewhere: *belongs_elsewhere,
+            selection: *selection,
+        };
     all.iter().map(one).collect()
 }
 
@@ -340,19 +344,19 @@ proptest! {
         all in proptest::collection::vec(0..3usize, 0..5),
         owner in proptest::option::of(0..5usize),
     ) {
-        let voices: Vec<_> = all.iter().enumerate().map(|(at, voice)| {
-            let voice = [Voice::Owner, Voice::Always, Voice::Never][*voice];
-            (name(&format!("c{at}")), voice)
+        let voices: Vec<_> = all.iter().enumerate().map(|(at, describe_policy)| {
+            let describe_policy = [DescribePolicy::Owner, DescribePolicy::Always, DescribePolicy::Never][*describe_policy];
+            (name(&format!("c{at}")), describe_policy)
         }).collect();
         let owner = owner.filter(|at| *at < all.len());
         let ownership = owner.map(|at| owned_by(&format!("c{at}")));
-        let always = all.iter().filter(|voice| **voice == 1).count();
+        let always = all.iter().filter(|describe_policy| **describe_policy == 1).count();
         match describer(&voices, ownership.clone()) {
             Some(Ownership::Owned { by, because }) => {
-                let voice = voices.iter().find(|(it, _)| *it == by).unwrap().1;
-                prop_assert_eq!((because == Basis::Voice, always), (voice == Voice::Always, usize::from(voice == Voice::Always)));
-                prop_assert!(voice != Voice::Never);
-                prop_assert!(voice == Voice::Always || Some(owned_by(by.as_str())) == ownership);
+                let describe_policy = voices.iter().find(|(it, _)| *it == by).unwrap().1;
+                prop_assert_eq!((because == Basis::DescribePolicy, always), (describe_policy == DescribePolicy::Always, usize::from(describe_policy == DescribePolicy::Always)));
+                prop_assert!(describe_policy != DescribePolicy::Never);
+                prop_assert!(describe_policy == DescribePolicy::Always || Some(owned_by(by.as_str())) == ownership);
             }
             Some(Ownership::Contested(clouds)) => prop_assert_eq!(clouds.len(), always),
             Some(Ownership::Nobody(_)) => {
@@ -371,19 +375,19 @@ proptest! {
     ) {
         let mut node = fresh_node();
         node.provider_id = Some("a://1".into());
-        let candidates: Vec<_> = all.iter().enumerate().map(|(at, (claim, disclaims, selection))| Candidate {
+        let candidates: Vec<_> = all.iter().enumerate().map(|(at, (claim, belongs_elsewhere, selection))| Candidate {
             name: name(&format!("c{at}")),
-            claim: [Claim::Mine, Claim::Foreign, Claim::Leftover, Claim::Malformed("x".into())][*claim].clone(),
-            disclaims: *disclaims,
+            claim: [Claim::Mine, Claim::Foreign, Claim::Fallback, Claim::Malformed("x".into())][*claim].clone(),
+            belongs_elsewhere: *belongs_elsewhere,
             selection: [Selection::Unsaid, Selection::Meant, Selection::NotMeant][*selection],
         }).collect();
         let machine = machine.map(|at| name(&format!("c{at}")));
         let decided = decide(&node, &candidates, machine.as_ref());
         if let Some(Ownership::Owned { by, because }) = decided {
             let owner = candidates.iter().find(|it| it.name == by).unwrap();
-            prop_assert!(matches!(owner.claim, Claim::Mine | Claim::Leftover));
+            prop_assert!(matches!(owner.claim, Claim::Mine | Claim::Fallback));
             if owner.claim == Claim::Mine && because != Basis::ProviderId {
-                prop_assert!(!owner.disclaims);
+                prop_assert!(!owner.belongs_elsewhere);
                 prop_assert!(because == Basis::Account || owner.selection != Selection::NotMeant);
             }
             let mine = candidates.iter().filter(|it| it.claim == Claim::Mine).count();
@@ -458,7 +462,7 @@ fn a_cloud_with_a_selector_has_no_nodes_but_those_it_means() {
     }];
     assert_eq!(decide(&node, &other, None), None);
     node.provider_id = Some("x://1".into());
-    let account = Orphan::ForeignAccount(vec![name("a")]);
+    let account = Unowned::ForeignAccount(vec![name("a")]);
     let nobody = Some(Ownership::Nobody(account));
     assert_eq!(decide(&node, &other, None), nobody);
 }

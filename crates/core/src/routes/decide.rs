@@ -7,9 +7,10 @@ use std::sync::Arc;
 use ipnet::IpNet;
 
 use super::{
-    Placement, Question, Remark, Route, Step, Survey, Target, destination, is_responsible,
+    ObservedRoutes, Placement, Question, Route, RouteNote, Step, Target, destination,
+    is_responsible,
 };
-use crate::{Belonging, Node, NodeAddress};
+use crate::{Node, NodeAddress, NodeOwner};
 
 /// All nodes of a cluster, sorted for the routes of one cloud.
 #[derive(Clone, Debug, Default)]
@@ -28,16 +29,16 @@ impl Neighbourhood {
     pub fn new<'a>(
         readable: impl IntoIterator<Item = &'a Arc<Node>>,
         unreadable: &BTreeMap<String, Option<Arc<Node>>>,
-        belonging: impl Fn(&Node) -> Belonging,
+        node_owner: impl Fn(&Node) -> NodeOwner,
     ) -> Self {
         let mut sorted = Self::default();
         for node in readable {
-            let to = match belonging(node) {
-                Belonging::Own => &mut sorted.own,
-                Belonging::Foreign
-                | Belonging::Unidentified
-                | Belonging::Open
-                | Belonging::Unowned => &mut sorted.others,
+            let to = match node_owner(node) {
+                NodeOwner::Own => &mut sorted.own,
+                NodeOwner::Foreign
+                | NodeOwner::Unidentified
+                | NodeOwner::Open
+                | NodeOwner::Unowned => &mut sorted.others,
             };
             to.insert(node.name.clone(), node.clone());
         }
@@ -178,7 +179,7 @@ pub struct HeldBack {
 
 /// How it is with the routes of one node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Standing {
+pub struct NodeRouteState {
     /// Ranges that need routes.
     wanted: usize,
     /// Whether one of them has none.
@@ -188,10 +189,10 @@ pub struct Standing {
     /// Whether it had routes, of whatever range.
     had_routes: bool,
     /// What people should know.
-    pub remarks: Vec<Remark>,
+    pub remarks: Vec<RouteNote>,
 }
 
-impl Standing {
+impl NodeRouteState {
     /// One of its routes was not made.
     pub fn lack(&mut self) {
         self.lacks = true;
@@ -218,7 +219,7 @@ pub struct Decision {
     /// By table and destination.
     pub changes: Vec<Change>,
     /// Of all nodes of the cloud, as they are if all that comes comes about.
-    pub standings: BTreeMap<String, Standing>,
+    pub standings: BTreeMap<String, NodeRouteState>,
     /// What stays for now.
     pub held: Vec<HeldBack>,
     /// Routes to pods that there are.
@@ -235,7 +236,7 @@ type Place = (String, String);
 pub fn decide(
     nodes: &Neighbourhood,
     ranges: &[IpNet],
-    survey: &Survey,
+    survey: &ObservedRoutes,
     leftovers: impl FnOnce(usize) -> usize,
 ) -> Decision {
     let mut decision = Decision::default();
@@ -275,7 +276,7 @@ pub fn decide(
             Judgement::Leave => {}
             Judgement::Hold(why) => decision.held.push(held(route, why)),
             Judgement::Remove(why) => remove(&mut changes, place, route, why, false),
-            Judgement::Leftover(why) => leftover.push((place, route, why)),
+            Judgement::Fallback(why) => leftover.push((place, route, why)),
         }
     }
     leftover.sort_by(|one, other| one.0.cmp(&other.0));
@@ -306,12 +307,12 @@ pub fn decide(
 /// Who needs a route to where, with the range as it is written; and how each node begins.
 fn wanted(
     nodes: &Neighbourhood,
-    survey: &Survey,
+    survey: &ObservedRoutes,
     decision: &mut Decision,
 ) -> BTreeMap<Place, Vec<(Arc<Node>, String)>> {
     let mut wanted: BTreeMap<Place, Vec<(Arc<Node>, String)>> = BTreeMap::new();
     for node in nodes.own.values() {
-        let mut standing = Standing::default();
+        let mut standing = NodeRouteState::default();
         for cidr in &node.pod_cidrs {
             match placement(survey, node, cidr) {
                 Placement::In(tables) => {
@@ -339,7 +340,7 @@ fn wanted(
     wanted
 }
 
-fn placement(survey: &Survey, node: &Node, cidr: &str) -> Placement {
+fn placement(survey: &ObservedRoutes, node: &Node, cidr: &str) -> Placement {
     let key = (node.name.clone(), cidr.to_owned());
     let said = survey.placements.get(&key).cloned();
     said.unwrap_or_else(|| Placement::In(vec![String::new()]))
@@ -351,12 +352,12 @@ enum Judgement {
     Hold(Hold),
     Remove(Why),
     /// Nobody needs its place.
-    Leftover(Why),
+    Fallback(Why),
 }
 
 struct Judge<'a> {
     nodes: &'a Neighbourhood,
-    survey: &'a Survey,
+    survey: &'a ObservedRoutes,
     wanted: &'a BTreeMap<Place, Vec<(Arc<Node>, String)>>,
     /// Ranges of other nodes.
     foreign: BTreeSet<String>,
@@ -407,7 +408,7 @@ impl Judge<'_> {
         } else if self.nodes.is_empty() {
             Judgement::Hold(Hold::NoNodes)
         } else {
-            Judgement::Leftover(lost)
+            Judgement::Fallback(lost)
         }
     }
 

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::node::examples::{addresses, fresh_node};
-use crate::{Belonging, GuardPolicy, Node};
+use crate::{GuardPolicy, Node, NodeOwner};
 
 fn node(name: &str, cidrs: &[&str]) -> Arc<Node> {
     Arc::new(Node {
@@ -22,7 +22,7 @@ fn node(name: &str, cidrs: &[&str]) -> Arc<Node> {
 }
 
 fn own(nodes: &[Arc<Node>]) -> Neighbourhood {
-    Neighbourhood::new(nodes, &BTreeMap::new(), |_| Belonging::Own)
+    Neighbourhood::new(nodes, &BTreeMap::new(), |_| NodeOwner::Own)
 }
 
 /// `10.0.0.0/8 a`, `… !` leads to nobody, `… ?` somewhere, `… a!` to a node and into the dark.
@@ -46,14 +46,14 @@ fn route(text: &str) -> Route {
     }
 }
 
-fn survey(routes: &[&str]) -> Survey {
-    Survey {
+fn survey(routes: &[&str]) -> ObservedRoutes {
+    ObservedRoutes {
         routes: routes.iter().map(|text| route(text)).collect(),
         placements: BTreeMap::new(),
     }
 }
 
-fn decided(nodes: &Neighbourhood, survey: &Survey) -> Decision {
+fn decided(nodes: &Neighbourhood, survey: &ObservedRoutes) -> Decision {
     let ranges = cluster_ranges("10.120.0.0/16,fd00:120::/48").unwrap();
     decide(nodes, &ranges, survey, |_| usize::MAX)
 }
@@ -237,8 +237,8 @@ fn one_range_in_two_spellings_is_one_range() {
 fn what_others_have_is_left_alone() {
     let nodes = [node("a", &["10.120.0.0/24"]), node("x", &["10.120.9.0/24"])];
     let whose = |node: &Node| match node.name.as_str() {
-        "a" => Belonging::Own,
-        _ => Belonging::Foreign,
+        "a" => NodeOwner::Own,
+        _ => NodeOwner::Foreign,
     };
     let nodes = Neighbourhood::new(&nodes, &BTreeMap::new(), whose);
     let right = "10.120.0.0/24 a";
@@ -278,7 +278,7 @@ fn a_node_that_cannot_be_read_keeps_its_routes() {
     ];
     // As it was last known: its range is its own, and so is whatever leads to it.
     let unreadable = BTreeMap::from([("b".to_owned(), Some(node("b", &[])))]);
-    let nodes = Neighbourhood::new(std::slice::from_ref(&a), &unreadable, |_| Belonging::Own);
+    let nodes = Neighbourhood::new(std::slice::from_ref(&a), &unreadable, |_| NodeOwner::Own);
     let decision = decided(&nodes, &survey(&routes));
     assert_eq!(
         told(&decision),
@@ -289,7 +289,7 @@ fn a_node_that_cannot_be_read_keeps_its_routes() {
     );
     // Never read: whatever there is may be its own, but for what is known to be somebody else's.
     let unreadable = BTreeMap::from([("b".to_owned(), None)]);
-    let nodes = Neighbourhood::new(&[a], &unreadable, |_| Belonging::Own);
+    let nodes = Neighbourhood::new(&[a], &unreadable, |_| NodeOwner::Own);
     let decision = decided(
         &nodes,
         &survey(&["10.120.0.0/24 !", routes[1], routes[2], routes[3]]),
@@ -340,7 +340,7 @@ fn a_cloud_says_where_routes_have_to_be() {
         node("c", &["10.120.2.0/24"]),
     ]);
     let key = |node: &str, cidr: &str| (node.to_owned(), cidr.to_owned());
-    let remark = |reason| Remark {
+    let remark = |reason| RouteNote {
         reason,
         message: "because".into(),
     };
@@ -418,7 +418,7 @@ fn what_nobody_needs_goes_at_the_guard_s_pace() {
 }
 
 /// What a cloud has after a decision was carried out.
-fn carried_out(mut survey: Survey, decision: &Decision) -> Survey {
+fn carried_out(mut survey: ObservedRoutes, decision: &Decision) -> ObservedRoutes {
     for change in &decision.changes {
         for removal in &change.removals {
             let at = survey.routes.iter().position(|it| *it == removal.route);
@@ -445,13 +445,13 @@ proptest! {
             .enumerate()
             .map(|(at, _)| node(&format!("n{at}"), &[&format!("10.120.{at}.0/24")]))
             .collect();
-        let mut whose: BTreeMap<String, Belonging> = BTreeMap::new();
+        let mut whose: BTreeMap<String, NodeOwner> = BTreeMap::new();
         for (node, owner) in nodes.iter().zip(&owners) {
-            let belonging = match owner {
-                0 => Belonging::Foreign,
-                _ => Belonging::Own,
+            let node_owner = match owner {
+                0 => NodeOwner::Foreign,
+                _ => NodeOwner::Own,
             };
-            whose.insert(node.name.clone(), belonging);
+            whose.insert(node.name.clone(), node_owner);
         }
         let mut unreadable = BTreeMap::new();
         if unread {

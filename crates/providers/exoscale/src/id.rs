@@ -116,7 +116,7 @@ instances:
             let got = match claim(&node(name, id), &config) {
                 Claim::Mine => Some(true),
                 Claim::Malformed(_) => Some(false),
-                Claim::Foreign | Claim::Leftover | Claim::Presumed => None,
+                Claim::Foreign | Claim::Fallback | Claim::FallbackIfAlone => None,
             };
             assert_eq!(got, wanted, "{name} {id}");
         }

@@ -236,7 +236,7 @@ impl Cloud for Exoscale {
         id::claim(node, &self.config)
     }
 
-    fn disclaims(&self, node: &Node) -> bool {
+    fn belongs_elsewhere(&self, node: &Node) -> bool {
         self.machines.is_elsewhere(node)
     }
 

@@ -35,7 +35,7 @@ pub struct Config {
     /// The rules.
     pub rules: Rules,
     /// `global.enforceTransformations`, which the original does not know and does not mind: whether rules
-    /// own what they set, or only add to it ([`bowline_core::Keeping`]).
+    /// own what they set, or only add to it ([`bowline_core::MetadataPolicy`]).
     pub enforce: bool,
     /// `global.endpoints` of old files, for when `TALOS_ENDPOINTS` is not set.
     pub endpoints: Vec<String>,

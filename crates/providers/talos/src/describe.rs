@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use bowline_core::{Instance, Keeping, Marks, Node, Power, ProviderId};
+use bowline_core::{Instance, MetadataPolicy, Node, NodeMetadata, Power, ProviderId};
 use jiff::{SignedDuration, Timestamp};
 use thiserror::Error;
 
@@ -59,7 +59,7 @@ pub fn nothing() -> Instance {
         addresses: Vec::new(),
         power: Power::On,
         extra_labels: BTreeMap::new(),
-        marks: Marks::default(),
+        marks: NodeMetadata::default(),
     }
 }
 
@@ -132,14 +132,14 @@ impl Recognised<'_> {
             zone: metadata.zone.clone(),
             region: metadata.region.clone(),
             addresses,
-            marks: Marks {
+            marks: NodeMetadata {
                 labels,
                 annotations: transformed.annotations,
                 taints: transformed.taints,
                 keeping: if config.enforce {
-                    Keeping::Own
+                    MetadataPolicy::Own
                 } else {
-                    Keeping::Add
+                    MetadataPolicy::Add
                 },
             },
             ..nothing()

@@ -58,7 +58,7 @@ use std::time::Duration;
 
 use bowline_core::ipam::Networks;
 use bowline_core::{
-    BoxFuture, Claim, Cloud, CloudName, Instances, News, Node, ServingCertificates, Voice,
+    BoxFuture, Claim, Cloud, CloudName, DescribePolicy, Instances, News, Node, ServingCertificates,
     error_chain,
 };
 pub use bowline_http::Surroundings;
@@ -261,8 +261,8 @@ impl Cloud for Talos {
         ownership::claim(node)
     }
 
-    fn voice(&self, node: &Node) -> Voice {
-        ownership::voice(node)
+    fn describe_policy(&self, node: &Node) -> DescribePolicy {
+        ownership::describe_policy(node)
     }
 
     fn ready(&self) -> Result<(), String> {

@@ -3,7 +3,7 @@
 //! A Talos machine at a cloud belongs to two providers. Talos describes it, because the machine itself
 //! knows best; the cloud whose provider id it has decides whether it still exists.
 
-use bowline_core::{Claim, Node, Voice};
+use bowline_core::{Claim, DescribePolicy, Node};
 
 use crate::id;
 
@@ -34,11 +34,11 @@ pub fn kind(os_image: &str) -> Kind {
 
 /// Whether this provider gives a node its provider id, addresses and labels: always to a Talos machine's, never
 /// to another's; and as long as the kubelet has not said which it is, if the machine answers.
-pub fn voice(node: &Node) -> Voice {
+pub fn describe_policy(node: &Node) -> DescribePolicy {
     match kind(&node.os_image) {
-        Kind::Talos => Voice::Always,
-        Kind::Other => Voice::Never,
-        Kind::Unknown => Voice::Owner,
+        Kind::Talos => DescribePolicy::Always,
+        Kind::Other => DescribePolicy::Never,
+        Kind::Unknown => DescribePolicy::Owner,
     }
 }
 
@@ -49,8 +49,8 @@ pub fn claim(node: &Node) -> Claim {
         return Claim::Foreign;
     };
     match (id::claim(provider_id), kind(&node.os_image)) {
-        (Claim::Foreign, Kind::Talos) => Claim::Leftover,
-        (Claim::Foreign, Kind::Unknown) => Claim::Presumed,
+        (Claim::Foreign, Kind::Talos) => Claim::Fallback,
+        (Claim::Foreign, Kind::Unknown) => Claim::FallbackIfAlone,
         (claim, _) => claim,
     }
 }
@@ -63,15 +63,19 @@ mod tests {
     #[test]
     fn a_talos_machine_is_known_by_its_operating_system() {
         for (os_image, kind_of, speaks) in [
-            ("Talos (v1.13.5)", Kind::Talos, Voice::Always),
-            ("Debian GNU/Linux 12 (bookworm)", Kind::Other, Voice::Never),
-            ("Talosian (v1)", Kind::Other, Voice::Never),
-            ("", Kind::Unknown, Voice::Owner),
+            ("Talos (v1.13.5)", Kind::Talos, DescribePolicy::Always),
+            (
+                "Debian GNU/Linux 12 (bookworm)",
+                Kind::Other,
+                DescribePolicy::Never,
+            ),
+            ("Talosian (v1)", Kind::Other, DescribePolicy::Never),
+            ("", Kind::Unknown, DescribePolicy::Owner),
         ] {
             let mut node = crate::testing::node("n1", "10.0.0.5");
             node.os_image = os_image.into();
             assert_eq!(kind(os_image), kind_of, "{os_image}");
-            assert_eq!(voice(&node), speaks, "{os_image}");
+            assert_eq!(describe_policy(&node), speaks, "{os_image}");
         }
     }
 

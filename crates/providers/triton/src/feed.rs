@@ -32,8 +32,8 @@ use tracing::{debug, info};
 use uuid::Uuid;
 
 use crate::api::{Api, Client};
-use crate::interest::Interest;
-use crate::roll::Roll;
+use crate::interest::ActivityGate;
+use crate::roll::MachineCache;
 
 /// The proxy in front of CloudAPI drops what is silent for 55 s.
 pub const PING: Duration = Duration::from_secs(25);
@@ -101,10 +101,10 @@ struct Frame {
 /// Follows the feed of one data center for as long as somebody is interested.
 pub(crate) struct Follower {
     pub(crate) api: Arc<Api>,
-    pub(crate) roll: Arc<Roll>,
+    pub(crate) roll: Arc<MachineCache>,
     pub(crate) random: Random,
     pub(crate) connected: Gauge,
-    pub(crate) interest: Arc<Interest>,
+    pub(crate) interest: Arc<ActivityGate>,
 }
 
 impl Follower {

@@ -12,12 +12,12 @@ const LASTING: Duration = Duration::from_secs(15 * 60);
 
 /// Remembers the last question.
 #[derive(Debug, Default)]
-pub(crate) struct Interest {
+pub(crate) struct ActivityGate {
     last: Mutex<Option<Instant>>,
     asked: Notify,
 }
 
-impl Interest {
+impl ActivityGate {
     /// Somebody asks.
     pub(crate) fn show(&self) {
         *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
@@ -50,7 +50,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn interest_lasts_for_a_while() {
-        let interest = Interest::default();
+        let interest = ActivityGate::default();
         assert!(!interest.is_there());
         tokio::join!(interest.wait(), async { interest.show() });
         tokio::time::advance(LASTING.saturating_sub(Duration::from_secs(1))).await;

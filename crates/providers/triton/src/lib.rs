@@ -56,8 +56,8 @@ use std::time::Duration;
 
 use bowline_core::routes::Routes;
 use bowline_core::{
-    Balancers, BoxFuture, Chores, Claim, Cloud, CloudName, Cluster, Fact, Following, Hold,
-    Instances, LabelSync, News, Node, Page, Secret, account_identity,
+    Balancers, BoxFuture, Chores, Claim, Cloud, CloudName, Cluster, Fact, Hold, Instances,
+    LabelRule, LabelSync, News, Node, Page, Secret, account_identity,
 };
 pub use bowline_http::Surroundings;
 use bowline_http::{Background, Clock};
@@ -71,8 +71,8 @@ use api::{Api, Client, ClientError, Setting};
 use balancer::Balancing;
 use cmon::Cmon;
 use instances::Machines;
-use interest::Interest;
-use news::NewsDesk;
+use interest::ActivityGate;
+use news::EventOutbox;
 use routes::FabricRoutes;
 use signature::Owner;
 use tags::Keeper;
@@ -87,7 +87,7 @@ pub use routes::{
     IPV6_IGNORED, MOST_ENTRIES, NEED_SPOOFING, NO_FABRIC_NIC, OUTSIDE_CLUSTER, OVERLAPS_SUBNET,
     SHARED, TOO_MANY,
 };
-pub use site::Site;
+pub use site::DataCenter;
 
 /// The provider's name, as in `--cloud-provider`.
 pub const PROVIDER: &str = "triton";
@@ -115,15 +115,15 @@ pub fn build(
     for warning in &config.warnings {
         warn!(cloud = surroundings.name.as_str(), "{warning}");
     }
-    let interest = Arc::new(Interest::default());
-    let news = Arc::new(NewsDesk::default());
+    let interest = Arc::new(ActivityGate::default());
+    let news = Arc::new(EventOutbox::default());
     let changed = Arc::new(Notify::new());
     let mut sites = Vec::new();
     let mut tasks = Vec::new();
     for profile in &config.profiles {
         let setting = Setting::new(surroundings, config.calls.clone(), metrics);
         let api = Arc::new(Api::new(Client::new(&profile.connection, &setting)?));
-        let site = Arc::new(Site::new(profile, api));
+        let site = Arc::new(DataCenter::new(profile, api));
         tasks.extend(background(&site, &config, surroundings, metrics, &interest));
         tasks.push(listen(&site, &changed));
         sites.push((site, setting));
@@ -199,7 +199,7 @@ pub fn build(
 }
 
 /// Passes on that machines have changed, to whoever waits for that, or will.
-fn listen(site: &Site, changed: &Arc<Notify>) -> Background {
+fn listen(site: &DataCenter, changed: &Arc<Notify>) -> Background {
     let (mut changes, changed) = (site.roll.changes(), Arc::clone(changed));
     Background::start(async move {
         loop {
@@ -211,18 +211,18 @@ fn listen(site: &Site, changed: &Arc<Notify>) -> Background {
     })
 }
 
-fn keeper(site: &Arc<Site>, metrics: &TritonMetrics) -> Arc<Keeper> {
+fn keeper(site: &Arc<DataCenter>, metrics: &TritonMetrics) -> Arc<Keeper> {
     let repairs = metrics.tag_repairs.clone();
     Arc::new(Keeper::new(Arc::clone(site), repairs))
 }
 
 /// What goes on beside the questions about one data center, for as long as there are questions.
 fn background(
-    site: &Arc<Site>,
+    site: &Arc<DataCenter>,
     config: &Config,
     surroundings: &Surroundings,
     metrics: &TritonMetrics,
-    interest: &Arc<Interest>,
+    interest: &Arc<ActivityGate>,
 ) -> Vec<Background> {
     let mut tasks = Vec::new();
     if config.changefeed {
@@ -263,7 +263,7 @@ pub struct Triton {
     name: CloudName,
     clock: Clock,
     config: Config,
-    sites: Vec<Arc<Site>>,
+    sites: Vec<Arc<DataCenter>>,
     keepers: Vec<Arc<Keeper>>,
     /// None if nothing is to be done about metrics of machines.
     cmon: Option<Cmon>,
@@ -273,7 +273,7 @@ pub struct Triton {
     loaded: watch::Receiver<String>,
     /// Of the first data center.
     balancing: Option<Balancing>,
-    news: Arc<NewsDesk>,
+    news: Arc<EventOutbox>,
     /// Machines have changed since labels were last looked at.
     changed: Arc<Notify>,
     /// End with the cloud.
@@ -287,7 +287,7 @@ impl Triton {
     }
 
     /// The data centers, in order.
-    pub fn sites(&self) -> &[Arc<Site>] {
+    pub fn sites(&self) -> &[Arc<DataCenter>] {
         &self.sites
     }
 
@@ -394,10 +394,10 @@ impl LabelSync for Triton {
     }
 
     /// A machine can be resized, but never moves to another data center.
-    fn follows(&self, fact: Fact) -> Option<Following> {
+    fn follows(&self, fact: Fact) -> Option<LabelRule> {
         match fact {
             Fact::Zone | Fact::Region => None,
-            Fact::InstanceType => Some(Following {
+            Fact::InstanceType => Some(LabelRule {
                 first: None,
                 is_warning: false,
                 reason: "InstanceTypeChanged",

@@ -11,7 +11,7 @@ const MOST: usize = 64;
 
 /// The news of one cloud.
 #[derive(Debug, Default)]
-pub(crate) struct NewsDesk {
+pub(crate) struct EventOutbox {
     state: Mutex<State>,
     arrived: Notify,
 }
@@ -23,7 +23,7 @@ struct State {
     waiting: VecDeque<News>,
 }
 
-impl NewsDesk {
+impl EventOutbox {
     /// Whether anybody takes news.
     pub(crate) fn is_wanted(&self) -> bool {
         self.state().wanted
@@ -98,7 +98,7 @@ mod tests {
 
     #[tokio::test]
     async fn each_is_taken_once_and_too_many_lose_the_oldest() {
-        let desk = NewsDesk::default();
+        let desk = EventOutbox::default();
         assert!(!desk.is_wanted());
         for number in 0..=MOST {
             desk.warn(Regarding::manager(), "Many", number.to_string());

@@ -17,8 +17,8 @@ use crate::api::{Api, Client, Setting};
 use crate::config::{Config, ConfigErrors, Connection, Given, SecretContent};
 use crate::instances::Machines;
 use crate::keys::LARGEST_KEY;
-use crate::news::NewsDesk;
-use crate::site::Site;
+use crate::news::EventOutbox;
+use crate::site::DataCenter;
 
 /// How often the file is read. Reading by its name covers renamed files and turned links alike.
 pub const POLL: Duration = Duration::from_secs(5);
@@ -190,11 +190,11 @@ fn text_of(path: &Path, limit: usize) -> std::io::Result<String> {
 /// Follows the Secret and the file.
 pub(crate) struct Follower {
     pub(crate) sources: Sources,
-    pub(crate) sites: Vec<(Arc<Site>, Setting)>,
+    pub(crate) sites: Vec<(Arc<DataCenter>, Setting)>,
     pub(crate) machines: Arc<Machines>,
     pub(crate) failures: prometheus_client::metrics::counter::Counter,
     pub(crate) loaded: watch::Sender<String>,
-    pub(crate) news: Arc<NewsDesk>,
+    pub(crate) news: Arc<EventOutbox>,
 }
 
 /// What the event on the Secret is called once its key is in use; the credentials tool waits for it.
@@ -312,7 +312,7 @@ impl Follower {
 
     async fn change(
         &self,
-        site: &Site,
+        site: &DataCenter,
         setting: &Setting,
         connection: &Connection,
     ) -> Result<(), String> {

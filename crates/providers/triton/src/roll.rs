@@ -48,7 +48,7 @@ pub type Changes = Arc<BTreeSet<Uuid>>;
 
 /// The lists of one data center.
 #[derive(Debug)]
-pub struct Roll {
+pub struct MachineCache {
     api: Arc<Api>,
     /// Held while a list is on its way.
     last: tokio::sync::Mutex<Option<Arc<Listing>>>,
@@ -57,7 +57,7 @@ pub struct Roll {
     changes: broadcast::Sender<Changes>,
 }
 
-impl Roll {
+impl MachineCache {
     /// Nothing is listed yet.
     pub fn new(api: Arc<Api>) -> Self {
         Self {
@@ -156,7 +156,7 @@ mod tests {
                 &json!([{"id": Uuid::from_u128(1), "state": state}, {"id": "odd"}]),
             )
         });
-        let roll = Roll::new(stage.api(&[]));
+        let roll = MachineCache::new(stage.api(&[]));
         let mut changes = roll.changes();
         let age = Duration::from_secs(60);
         let (a, b) = tokio::join!(roll.recent(age), roll.recent(age));

@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use crate::api::{Account, Api, Machine, Network, Nic};
 use crate::config::Profile;
-use crate::roll::{Listing, Roll};
+use crate::roll::{Listing, MachineCache};
 
 /// The account and the networks change rarely; new ones are waited for no longer than this.
 const REMEMBERED: Duration = Duration::from_secs(60);
@@ -30,11 +30,11 @@ type Networks = Arc<BTreeMap<Uuid, Network>>;
 
 /// One data center.
 #[derive(Debug)]
-pub struct Site {
+pub struct DataCenter {
     /// The name of its profile; empty where there is only one.
     pub(crate) name: String,
     pub(crate) api: Arc<Api>,
-    pub(crate) roll: Arc<Roll>,
+    pub(crate) roll: Arc<MachineCache>,
     datacenter: OnceCell<String>,
     region: Option<String>,
     zone: Option<String>,
@@ -44,11 +44,11 @@ pub struct Site {
     unlisted: Mutex<BTreeMap<Uuid, Option<Network>>>,
 }
 
-impl Site {
+impl DataCenter {
     pub(crate) fn new(profile: &Profile, api: Arc<Api>) -> Self {
         Self {
             name: profile.name.clone(),
-            roll: Arc::new(Roll::new(Arc::clone(&api))),
+            roll: Arc::new(MachineCache::new(Arc::clone(&api))),
             api,
             datacenter: OnceCell::new_with(profile.datacenter.clone()),
             region: profile.region.clone(),
@@ -65,7 +65,7 @@ impl Site {
     }
 
     /// The machines.
-    pub fn roll(&self) -> &Arc<Roll> {
+    pub fn roll(&self) -> &Arc<MachineCache> {
         &self.roll
     }
 
@@ -236,9 +236,9 @@ mod tests {
     use crate::testing::{ENDPOINT, Stage, config, refusal, reply, with};
     use serde_json::json;
 
-    fn site(stage: &Stage, file: Option<&str>) -> Site {
+    fn site(stage: &Stage, file: Option<&str>) -> DataCenter {
         let config = config(&[], file);
-        Site::new(&config.profiles[0], stage.api(&[]))
+        DataCenter::new(&config.profiles[0], stage.api(&[]))
     }
 
     #[tokio::test(start_paused = true)]

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use bowline_core::{Instance, Keeping, Marks, Node, Power, ProviderId};
+use bowline_core::{Instance, MetadataPolicy, Node, NodeMetadata, Power, ProviderId};
 use uuid::Uuid;
 
 use crate::addresses;
@@ -140,13 +140,13 @@ fn own_labels(vm: &Vm, node: &Node, place: Place, around: Around<'_>) -> BTreeMa
         .collect()
 }
 
-fn marks(vm: &Vm, config: &NodeConfig) -> Marks {
+fn marks(vm: &Vm, config: &NodeConfig) -> NodeMetadata {
     match &config.tag_prefix {
-        None => Marks::default(),
-        Some(prefix) => Marks {
+        None => NodeMetadata::default(),
+        Some(prefix) => NodeMetadata {
             labels: labels::of_tags(&vm.tags, prefix).0,
-            keeping: Keeping::Own,
-            ..Marks::default()
+            keeping: MetadataPolicy::Own,
+            ..NodeMetadata::default()
         },
     }
 }

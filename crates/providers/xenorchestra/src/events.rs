@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bowline_core::CloudError;
-use bowline_http::{Following, Random};
+use bowline_http::{Random, ResponseStream};
 use serde::Deserialize;
 use serde_json::Value;
 use thiserror::Error;
@@ -159,7 +159,7 @@ async fn listed(api: &Api) -> Result<View, CloudError> {
 
 /// The events as they come.
 struct Stream {
-    following: Following,
+    following: ResponseStream,
     reader: Reader,
     /// Read with the greeting.
     waiting: Vec<Event>,

@@ -190,7 +190,7 @@ mod tests {
             let got = match claim(&known("w1", &id)) {
                 Claim::Mine => "mine",
                 Claim::Malformed(_) => "malformed",
-                Claim::Foreign | Claim::Leftover | Claim::Presumed => "foreign",
+                Claim::Foreign | Claim::Fallback | Claim::FallbackIfAlone => "foreign",
             };
             assert_eq!(got, wanted, "{id}");
         }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use bowline_core::{Fact, Following, is_label_key, is_label_value};
+use bowline_core::{Fact, LabelRule, is_label_key, is_label_value};
 
 /// What stands in every key that label synchronisation owns.
 pub const OWNED: &str = "k8s.xenorchestra";
@@ -24,21 +24,21 @@ pub const ORIGINAL_POOL_ID: &str = "topology.k8s.xenorchestra/original_pool_id";
 pub const UNKNOWN: &str = "unknown";
 
 /// How a fact about a VM follows into its node, in the original's words.
-pub(crate) const fn following(fact: Fact) -> Following {
+pub(crate) const fn following(fact: Fact) -> LabelRule {
     match fact {
-        Fact::Zone => Following {
+        Fact::Zone => LabelRule {
             first: Some(ORIGINAL_HOST_ID),
             is_warning: true,
             reason: "NodeZoneChanged",
             words: "zone changed (node VM host changed)",
         },
-        Fact::Region => Following {
+        Fact::Region => LabelRule {
             first: Some(ORIGINAL_POOL_ID),
             is_warning: true,
             reason: "NodeRegionChanged",
             words: "region changed (node VM pool changed)",
         },
-        Fact::InstanceType => Following {
+        Fact::InstanceType => LabelRule {
             first: None,
             is_warning: false,
             reason: "NodeInstanceTypeHasChanged",

@@ -52,7 +52,7 @@ mod testing;
 use std::sync::Arc;
 
 use bowline_core::{
-    BoxFuture, Claim, Cloud, CloudName, Fact, Following, Hold, Instances, LabelSync, Node, Secret,
+    BoxFuture, Claim, Cloud, CloudName, Fact, Hold, Instances, LabelRule, LabelSync, Node, Secret,
     Trouble, account_identity,
 };
 pub use bowline_http::Surroundings;
@@ -233,7 +233,7 @@ impl LabelSync for XenOrchestra {
         }
     }
 
-    fn follows(&self, fact: Fact) -> Option<Following> {
+    fn follows(&self, fact: Fact) -> Option<LabelRule> {
         Some(labels::following(fact))
     }
 

@@ -55,7 +55,7 @@ pub use config::{BalancerTimings, Config, DEFAULT_PROJECT, DEFAULT_TOKEN, Quirks
 pub use handle::{MachineError, MachineInfo};
 pub use model::Status;
 pub use scene::{
-    BalancerTimingsSpec, FloatingIpSpec, InterfaceSpec, Length, MachineSpec, NetworkSpec, Scene,
+    BalancerTimingsSpec, Fixture, FloatingIpSpec, InterfaceSpec, Length, MachineSpec, NetworkSpec,
     SubnetSpec, TimingsSpec, TokenSpec,
 };
 
@@ -68,7 +68,7 @@ pub struct Cloudscale {
     world: World,
     config: Config,
     /// What a reset goes back to.
-    scene: Scene,
+    scene: Fixture,
     cloud: Mutex<Cloud>,
     history: Mutex<History>,
     /// For timers, which must not keep the cloud alive.
@@ -78,17 +78,17 @@ pub struct Cloudscale {
 impl Cloudscale {
     /// An empty cloud.
     pub fn new(world: &World, config: Config) -> Arc<Self> {
-        Self::assemble(world, config, Scene::default())
+        Self::assemble(world, config, Fixture::default())
     }
 
     /// A cloud with the content of a fixture.
-    pub fn from_fixture(world: &World, scene: Scene) -> Result<Arc<Self>, MachineError> {
+    pub fn from_fixture(world: &World, scene: Fixture) -> Result<Arc<Self>, MachineError> {
         let cloud = Self::assemble(world, scene.config(), scene);
         cloud.play()?;
         Ok(cloud)
     }
 
-    fn assemble(world: &World, config: Config, scene: Scene) -> Arc<Self> {
+    fn assemble(world: &World, config: Config, scene: Fixture) -> Arc<Self> {
         let cloud = Self::empty(world, &config);
         Arc::new_cyclic(|me| Self {
             world: world.clone(),

@@ -14,7 +14,7 @@ use crate::faults::{RawRule, Span};
 /// The whole fixture file.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Scene {
+pub struct Fixture {
     /// Who may use the cloud; none: one token for everything.
     pub tokens: Vec<TokenSpec>,
     /// How long things take.
@@ -317,7 +317,7 @@ pub(super) fn default_project() -> String {
     DEFAULT_PROJECT.to_owned()
 }
 
-impl Scene {
+impl Fixture {
     /// The part that says what the cloud is like.
     pub fn config(&self) -> Config {
         let default = Config::default();

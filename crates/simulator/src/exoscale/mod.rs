@@ -55,7 +55,7 @@ pub use metadata::{METADATA, Metadata};
 pub use model::{Healthcheck, State};
 pub use operations::Ending;
 pub use scene::{
-    ClusterSpec, InstanceSpec, KeySpec, NetworkSpec, NodepoolSpec, PoolSpec, Scene, TimingsSpec,
+    ClusterSpec, Fixture, InstanceSpec, KeySpec, NetworkSpec, NodepoolSpec, PoolSpec, TimingsSpec,
 };
 pub use views::{BalancerInfo, InstanceInfo, PoolInfo, ServiceInfo};
 
@@ -68,7 +68,7 @@ pub struct Exoscale {
     world: World,
     config: Config,
     /// What a reset goes back to.
-    scene: Scene,
+    scene: Fixture,
     cloud: Mutex<Cloud>,
     /// For timers, which must not keep the cloud alive.
     me: Weak<Self>,
@@ -77,17 +77,17 @@ pub struct Exoscale {
 impl Exoscale {
     /// An empty cloud.
     pub fn new(world: &World, config: Config) -> Arc<Self> {
-        Self::assemble(world, config, Scene::default())
+        Self::assemble(world, config, Fixture::default())
     }
 
     /// A cloud with the content of a fixture.
-    pub fn from_fixture(world: &World, scene: Scene) -> Result<Arc<Self>, HandleError> {
+    pub fn from_fixture(world: &World, scene: Fixture) -> Result<Arc<Self>, HandleError> {
         let cloud = Self::assemble(world, scene.config(), scene);
         cloud.play()?;
         Ok(cloud)
     }
 
-    fn assemble(world: &World, config: Config, scene: Scene) -> Arc<Self> {
+    fn assemble(world: &World, config: Config, scene: Fixture) -> Arc<Self> {
         let cloud = Self::empty(&config);
         Arc::new_cyclic(|me| Self {
             world: world.clone(),

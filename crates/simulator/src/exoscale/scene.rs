@@ -13,7 +13,7 @@ use crate::faults::{RawRule, Span};
 /// The whole fixture file.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Scene {
+pub struct Fixture {
     /// Who may use the cloud; none: one key for everything.
     pub keys: Vec<KeySpec>,
     /// The zones; none: one.
@@ -308,7 +308,7 @@ pub struct NodepoolSpec {
     pub size: u64,
 }
 
-impl Scene {
+impl Fixture {
     /// The part that says what the cloud is like.
     pub fn config(&self) -> Config {
         let default = Config::default();

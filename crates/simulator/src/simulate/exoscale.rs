@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::{SimulateError, warn, world};
 use crate::World;
-use crate::exoscale::{Exoscale, Metadata, Scene};
+use crate::exoscale::{Exoscale, Fixture, Metadata};
 use crate::fixture;
 use crate::serve::Server;
 
@@ -51,9 +51,9 @@ impl ExoscaleSimulation {
 
 /// Starts the simulated Exoscale on a plain socket.
 pub async fn exoscale(options: ExoscaleOptions) -> Result<ExoscaleSimulation, SimulateError> {
-    let scene: Scene = match &options.fixture {
+    let scene: Fixture = match &options.fixture {
         Some(path) => fixture::read(path)?,
-        None => Scene::default(),
+        None => Fixture::default(),
     };
     let world = world(options.seed);
     let config = scene.config();

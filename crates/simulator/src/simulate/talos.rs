@@ -11,7 +11,7 @@ use crate::World;
 use crate::fixture;
 use crate::kubernetes::certificates::Keys;
 use crate::serve::Server;
-use crate::talos::{Access, Control, MachineSpec, Scene, Talos};
+use crate::talos::{Access, Control, Fixture, MachineSpec, Talos};
 
 /// How long the certificate in the written file is good. A real one lasts six hours and is written anew in
 /// time; here nobody would.
@@ -60,11 +60,11 @@ impl TalosSimulation {
 /// Starts the simulated machines: every one of the control plane is an endpoint (or, where there is none,
 /// the first machine).
 pub async fn talos(options: TalosOptions) -> Result<TalosSimulation, SimulateError> {
-    let scene: Scene = match &options.fixture {
+    let scene: Fixture = match &options.fixture {
         Some(path) => fixture::read(path)?,
-        None => Scene {
+        None => Fixture {
             machines: vec![MachineSpec::named("cp-1", &["eth0/10.0.0.2/24"]).control_plane()],
-            ..Scene::default()
+            ..Fixture::default()
         },
     };
     let world = world(options.seed);

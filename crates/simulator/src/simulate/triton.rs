@@ -11,7 +11,7 @@ use super::{SimulateError, warn, world};
 use crate::World;
 use crate::fixture;
 use crate::serve::{Identity, Server};
-use crate::triton::{Cmon, DEFAULT_FINGERPRINT, Dns, Scene, Triton};
+use crate::triton::{Cmon, DEFAULT_FINGERPRINT, Dns, Fixture, Triton};
 
 /// How to run the simulated Triton.
 #[derive(Clone, Debug)]
@@ -57,9 +57,9 @@ impl TritonSimulation {
 
 /// Starts the simulated Triton on a plain socket.
 pub async fn triton(options: TritonOptions) -> Result<TritonSimulation, SimulateError> {
-    let scene: Scene = match &options.fixture {
+    let scene: Fixture = match &options.fixture {
         Some(path) => fixture::read(path)?,
-        None => Scene::default(),
+        None => Fixture::default(),
     };
     let world = world(options.seed);
     let own_accounts = !scene.accounts.is_empty();

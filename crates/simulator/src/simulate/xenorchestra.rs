@@ -11,7 +11,7 @@ use super::{SimulateError, warn, world};
 use crate::World;
 use crate::fixture;
 use crate::serve::{Identity, Server};
-use crate::xenorchestra::{Scene, XenOrchestra};
+use crate::xenorchestra::{Fixture, XenOrchestra};
 
 /// How to run the simulated Xen Orchestra.
 #[derive(Clone, Debug)]
@@ -43,9 +43,9 @@ pub struct XenOrchestraSimulation {
 pub async fn xenorchestra(
     options: XenOrchestraOptions,
 ) -> Result<XenOrchestraSimulation, SimulateError> {
-    let scene: Scene = match &options.fixture {
+    let scene: Fixture = match &options.fixture {
         Some(path) => fixture::read(path)?,
-        None => Scene::default(),
+        None => Fixture::default(),
     };
     let world = world(options.seed);
     let config = scene.config();

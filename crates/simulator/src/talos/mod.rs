@@ -45,7 +45,7 @@ pub use handle::{Failure, HandleError, MachineInfo};
 pub use model::Stage;
 pub use notation::{AddressError, address, addresses};
 pub use published::Published;
-pub use scene::{MachineSpec, NetworksSpec, PlatformSpec, Scene, SystemSpec, TimingsSpec};
+pub use scene::{Fixture, MachineSpec, NetworksSpec, PlatformSpec, SystemSpec, TimingsSpec};
 pub use talosconfig::{Access, READER};
 
 /// The name in the journal and in fault rules.
@@ -60,7 +60,7 @@ pub struct Talos {
     world: World,
     config: Config,
     /// What a reset goes back to.
-    scene: Scene,
+    scene: Fixture,
     keys: Keys,
     cluster: Mutex<Cluster>,
     /// How the names of Nodes begin, before those of their machines.
@@ -80,11 +80,16 @@ impl std::fmt::Debug for Talos {
 impl Talos {
     /// A cluster without machines, whose keys are drawn from the world's randomness.
     pub fn new(world: &World, config: Config) -> Result<Arc<Self>, HandleError> {
-        Self::assemble(world, config, Scene::default(), Keys::seeded(&world.random))
+        Self::assemble(
+            world,
+            config,
+            Fixture::default(),
+            Keys::seeded(&world.random),
+        )
     }
 
     /// A cluster with the content of a fixture.
-    pub fn from_fixture(world: &World, scene: Scene) -> Result<Arc<Self>, HandleError> {
+    pub fn from_fixture(world: &World, scene: Fixture) -> Result<Arc<Self>, HandleError> {
         let keys = Keys::seeded(&world.random);
         Self::from_fixture_with(world, scene, keys)
     }
@@ -92,7 +97,7 @@ impl Talos {
     /// The same, with keys from elsewhere.
     pub fn from_fixture_with(
         world: &World,
-        scene: Scene,
+        scene: Fixture,
         keys: Keys,
     ) -> Result<Arc<Self>, HandleError> {
         let talos = Self::assemble(world, scene.config(), scene, keys)?;
@@ -103,7 +108,7 @@ impl Talos {
     fn assemble(
         world: &World,
         config: Config,
-        scene: Scene,
+        scene: Fixture,
         keys: Keys,
     ) -> Result<Arc<Self>, HandleError> {
         let cluster = Cluster::empty(&config, &keys)?;

@@ -13,7 +13,7 @@ use crate::faults::{RawRule, Span};
 /// The whole fixture file.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Scene {
+pub struct Fixture {
     /// How certificates are signed.
     pub algorithm: Algorithm,
     /// The name of the cluster in what it issues.
@@ -227,7 +227,7 @@ impl MachineSpec {
     }
 }
 
-impl Scene {
+impl Fixture {
     /// The part that says what the cluster is like.
     pub fn config(&self) -> Config {
         let default = Config::default();

@@ -1,7 +1,7 @@
 //! What a cloud contains where its fixture says nothing: one account, two networks, sizes and images.
 
 use super::config::{DEFAULT_ACCOUNT, DEFAULT_ACCOUNT_ID, DEFAULT_PUBLIC_KEY};
-use super::scene::{AccountSpec, ImageSpec, NetworkSpec, PackageSpec, Scene};
+use super::scene::{AccountSpec, Fixture, ImageSpec, NetworkSpec, PackageSpec};
 
 /// The id of the public network.
 pub const EXTERNAL: &str = "11111111-1111-4111-8111-111111111111";
@@ -20,7 +20,7 @@ const COMPUTE_NODES: [&str; 3] = [
     "c0000000-0000-4000-8000-000000000003",
 ];
 
-impl Scene {
+impl Fixture {
     /// The same scene with everything that it leaves out.
     pub(super) fn completed(mut self) -> Self {
         if self.accounts.is_empty() {

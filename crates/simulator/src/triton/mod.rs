@@ -74,7 +74,7 @@ pub use dns::{Dns, DnsError};
 pub use handle::HandleError;
 pub use model::{Limit, State, dnsify};
 pub use scene::{
-    AccountSpec, ImageSpec, MachineSpec, NetworkSpec, PackageSpec, RoleSpec, RuleSpec, Scene,
+    AccountSpec, Fixture, ImageSpec, MachineSpec, NetworkSpec, PackageSpec, RoleSpec, RuleSpec,
     UserSpec,
 };
 pub use views::{MachineInfo, RuleInfo};
@@ -87,7 +87,7 @@ pub const NAME: &str = "triton";
 pub struct Triton {
     world: World,
     /// What a reset goes back to.
-    scene: Scene,
+    scene: Fixture,
     cloud: Mutex<Cloud>,
     /// Where the change feed hears of machines.
     changes: broadcast::Sender<feed::Change>,
@@ -96,8 +96,8 @@ pub struct Triton {
 }
 
 impl Triton {
-    /// A cloud with the content of a fixture; see [`Scene`] for what is there without one.
-    pub fn from_fixture(world: &World, scene: Scene) -> Result<Arc<Self>, HandleError> {
+    /// A cloud with the content of a fixture; see [`Fixture`] for what is there without one.
+    pub fn from_fixture(world: &World, scene: Fixture) -> Result<Arc<Self>, HandleError> {
         let scene = scene.completed();
         let cloud = Arc::new_cyclic(|me| Self {
             world: world.clone(),

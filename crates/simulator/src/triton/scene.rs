@@ -14,7 +14,7 @@ use crate::faults::RawRule;
 /// The whole fixture file. Left out: one account with a key, two networks, a few packages and images.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Scene {
+pub struct Fixture {
     /// The name of the data center.
     pub datacenter: Option<String>,
     /// Other data centers and their addresses.

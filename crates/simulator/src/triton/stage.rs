@@ -11,7 +11,7 @@ use super::model::{
     Account, Cloud, Image, Key, Machine, Network, Package, Policy, Rights, Role, State, User,
 };
 use super::scene::{
-    AccountSpec, ImageSpec, MachineSpec, NetworkSpec, PackageSpec, RoleSpec, RuleSpec, Scene,
+    AccountSpec, Fixture, ImageSpec, MachineSpec, NetworkSpec, PackageSpec, RoleSpec, RuleSpec,
     UserSpec,
 };
 use super::{HandleError, Triton};
@@ -24,7 +24,7 @@ const KEPT_BACK: u32 = 5;
 
 impl Triton {
     /// A cloud with nothing in it.
-    pub(super) fn empty(scene: &Scene) -> Cloud {
+    pub(super) fn empty(scene: &Fixture) -> Cloud {
         let datacenter = scene.datacenter.clone();
         Cloud {
             datacenter: datacenter.unwrap_or_else(|| DEFAULT_DATACENTER.to_owned()),

@@ -50,7 +50,7 @@ pub use config::{
 };
 pub use handle::HandleError;
 pub use model::{Connection, Heard, PowerState};
-pub use scene::{HostSpec, PoolSpec, Scene, Size, TimingsSpec, TokenSpec, UserSpec, VmSpec};
+pub use scene::{Fixture, HostSpec, PoolSpec, Size, TimingsSpec, TokenSpec, UserSpec, VmSpec};
 pub use views::{HostInfo, PoolInfo, VmInfo};
 
 /// The name in the journal and in fault rules.
@@ -62,7 +62,7 @@ pub struct XenOrchestra {
     world: World,
     config: Config,
     /// What a reset goes back to.
-    scene: Scene,
+    scene: Fixture,
     cloud: Mutex<Cloud>,
     /// For timers and streams, which must not keep it alive.
     me: Weak<Self>,
@@ -71,17 +71,17 @@ pub struct XenOrchestra {
 impl XenOrchestra {
     /// One without pools.
     pub fn new(world: &World, config: Config) -> Arc<Self> {
-        Self::assemble(world, config, Scene::default())
+        Self::assemble(world, config, Fixture::default())
     }
 
     /// One with the content of a fixture.
-    pub fn from_fixture(world: &World, scene: Scene) -> Result<Arc<Self>, HandleError> {
+    pub fn from_fixture(world: &World, scene: Fixture) -> Result<Arc<Self>, HandleError> {
         let orchestra = Self::assemble(world, scene.config(), scene);
         orchestra.play()?;
         Ok(orchestra)
     }
 
-    fn assemble(world: &World, config: Config, scene: Scene) -> Arc<Self> {
+    fn assemble(world: &World, config: Config, scene: Fixture) -> Arc<Self> {
         let cloud = Self::empty(world, &config);
         Arc::new_cyclic(|me| Self {
             world: world.clone(),

@@ -13,7 +13,7 @@ use crate::faults::{RawRule, Span};
 /// The whole fixture file.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Scene {
+pub struct Fixture {
     /// Who may use it; none: one administrator.
     pub users: Vec<UserSpec>,
     /// Tokens; none, and no users: one of the administrator.
@@ -351,7 +351,7 @@ impl VmSpec {
     }
 }
 
-impl Scene {
+impl Fixture {
     /// The part that says what it is like.
     pub fn config(&self) -> Config {
         let default = Config::default();

@@ -2,9 +2,9 @@
 
 use bowline_simulator::journal::{Entry, Filter};
 
-use super::{Bench, MANAGER};
+use super::{MANAGER, TestCluster};
 
-impl Bench {
+impl TestCluster {
     /// The journal. On a real server only what managers called is in it.
     pub fn entries(&self) -> Vec<Entry> {
         let entries = self.world.journal.entries().into_iter();

@@ -3,12 +3,12 @@
 use bowline_simulator::journal::Entry;
 use serde_json::Value;
 
-use super::Bench;
+use super::TestCluster;
 use crate::certificates::{Ask, conditions};
 
 const REQUESTS: &str = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
 
-impl Bench {
+impl TestCluster {
     /// Makes a request through the API, as its kubelet would.
     pub async fn ask(&self, ask: &Ask) {
         self.cluster.ask(ask).await;

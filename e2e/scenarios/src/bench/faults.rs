@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use bowline_simulator::faults::{Action, Rule};
 
-use super::{Bench, PATIENCE, REAL_PATIENCE};
+use super::{PATIENCE, REAL_PATIENCE, TestCluster};
 use crate::cache::expired;
 use crate::play::is_real;
 
-impl Bench {
+impl TestCluster {
     /// Lets calls go wrong. On a real server only the manager's can.
     pub fn fault(&self, rule: Rule) -> Fault<'_> {
         let rule = self.cluster.names().rule(rule);
@@ -37,7 +37,7 @@ impl Bench {
 }
 
 /// A fault on the bench.
-pub struct Fault<'a>(&'a Bench, String);
+pub struct Fault<'a>(&'a TestCluster, String);
 
 impl Fault<'_> {
     /// Waits until it has struck so many calls; a slow one is on its way then, and not written down.

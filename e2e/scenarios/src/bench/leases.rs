@@ -2,12 +2,12 @@
 
 use serde_json::{Value, json};
 
-use super::Bench;
+use super::TestCluster;
 
 /// How often the lease that a scenario gives to others has changed hands before.
 const TRANSITIONS: u64 = 3;
 
-impl Bench {
+impl TestCluster {
     /// The content of a lease; null if there is none.
     pub fn lease(&self, name: &str) -> Value {
         let lease = self.cluster.lease(name);

@@ -7,11 +7,11 @@ use bowline_controllers::clients::{Agent, Clients, Connection, Limits};
 use bowline_controllers::manager::{CloudRules, Manager, Reviews};
 use bowline_controllers::metrics::Metrics;
 use bowline_controllers::options::{self, Options, Request, Table};
-use bowline_controllers::{LineUp, LineUps};
+use bowline_controllers::{ActiveConfig, ActiveConfigs};
 use bowline_core::{Cloud, CloudName};
 use bowline_http::Connector;
 
-use super::{Bench, LEASE, MANAGER};
+use super::{LEASE, MANAGER, TestCluster};
 use crate::replica::Replica;
 
 /// Until another process can start: under the paused clock both would else have the same time, and
@@ -21,7 +21,7 @@ const MOMENT: Duration = Duration::from_millis(1);
 /// Makes a cloud that notes what it does in a manager's metrics.
 pub(super) type Provider = Box<dyn Fn(&Arc<Metrics>) -> Arc<dyn Cloud>>;
 
-impl Bench {
+impl TestCluster {
     /// A cloud besides the scripted ones, which each manager makes when it starts.
     pub fn add_provider(&mut self, build: impl Fn(&Arc<Metrics>) -> Arc<dyn Cloud> + 'static) {
         self.providers.push(Box::new(build));
@@ -39,7 +39,7 @@ impl Bench {
         let changer = changer.as_ref().unwrap();
         let name = |text: &str| CloudName::parse(text).unwrap();
         let present = changer.present();
-        changer.change(LineUp {
+        changer.change(ActiveConfig {
             generation: present.generation + 1,
             clouds,
             rules,
@@ -47,7 +47,7 @@ impl Bench {
                 .iter()
                 .map(|(before, now)| (name(before), name(now)))
                 .collect(),
-            ..LineUp::clone(&present)
+            ..ActiveConfig::clone(&present)
         });
     }
 
@@ -139,12 +139,12 @@ impl Bench {
         let scripted = scripted.map(|cloud| cloud as Arc<dyn Cloud>);
         let built = self.providers.iter().map(|build| build(&metrics));
         let clouds = scripted.chain(built).collect();
-        let first = LineUp::first(options, clouds, self.rules.clone());
-        let (changer, line_ups) = LineUps::beginning_with(first);
+        let first = ActiveConfig::first(options, clouds, self.rules.clone());
+        let (changer, active_configs) = ActiveConfigs::beginning_with(first);
         self.changer.replace(Some(changer));
         Manager {
             clients: self.clients(config, limits, accounts, &metrics),
-            line_ups,
+            active_configs,
             reviews: Reviews::default(),
             metrics,
             clock: self.world.clock.clone(),

@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::Bench;
+use super::TestCluster;
 use crate::objects::{SHUTDOWN, has_taint, readiness, silent, taints, text};
 
-impl Bench {
+impl TestCluster {
     /// Waits until that node is initialised, and returns it.
     pub async fn initialized(&self, name: &str) -> Value {
         let what = format!("{name} is initialised");

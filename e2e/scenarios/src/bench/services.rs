@@ -3,14 +3,14 @@
 use bowline_simulator::journal::Entry;
 use serde_json::Value;
 
-use super::Bench;
+use super::TestCluster;
 use crate::cloud::ScriptedBalancers;
 use crate::objects::{entrances, finalizers, service};
 
 /// The condition that tells how a Service's load balancer is.
 const CONDITION: &str = "bowline.dev/LoadBalancerReady";
 
-impl Bench {
+impl TestCluster {
     /// The load balancers of the only scripted cloud.
     pub fn balancers(&self) -> &ScriptedBalancers {
         self.cloud().balancers()

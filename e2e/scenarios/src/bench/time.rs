@@ -7,7 +7,7 @@ use futures::future::select_all;
 use jiff::Timestamp;
 use tokio::sync::watch::Receiver;
 
-use super::{Bench, PATIENCE, REAL_PATIENCE};
+use super::{PATIENCE, REAL_PATIENCE, TestCluster};
 use crate::play::is_real;
 
 /// How long nothing is watched to happen on the real clock. What Bowline does by itself it does
@@ -22,7 +22,7 @@ const SETTLING: Duration = Duration::from_secs(30);
 /// The same on the real clock: a change of nodes is acted upon after a second.
 const REAL_SETTLING: Duration = Duration::from_secs(4);
 
-impl Bench {
+impl TestCluster {
     /// Waits until `done` holds: it is asked after every call, every question to a cloud, and, on
     /// a real server, every change of a node or event.
     pub async fn until(&self, what: &str, mut done: impl FnMut(&Self) -> bool) {
@@ -140,7 +140,7 @@ impl Bench {
     }
 
     /// Lets what a change causes at once happen, before it is said that no more happens. Wait with
-    /// [`Bench::until`] for what must happen.
+    /// [`TestCluster::until`] for what must happen.
     pub async fn settle(&self) {
         self.pass(if is_real() { REAL_SETTLING } else { SETTLING })
             .await;

@@ -6,9 +6,9 @@ use bowline_controllers::{Asked, PreviewParts, preview};
 use bowline_controllers::{explain_node, explain_service};
 use bowline_core::ServiceKey;
 
-use super::Bench;
+use super::TestCluster;
 
-impl Bench {
+impl TestCluster {
     /// What `bowline explain` prints about the Node or Service of that name, with the clouds of the manager that was
     /// started last.
     pub async fn explained(&self, name: &str) -> String {

@@ -3,7 +3,7 @@
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
-use bowline_core::{BoxFuture, Chores, Cluster, KeptObject, News, Regarding, error_chain};
+use bowline_core::{BoxFuture, Chores, Cluster, ManagedObject, News, Regarding, error_chain};
 use tokio::sync::Notify;
 use tokio::time::sleep;
 
@@ -16,7 +16,7 @@ pub const NOT_KEPT: &str = "NotKept";
 
 #[derive(Default)]
 struct State {
-    wanted: Option<Vec<KeptObject>>,
+    wanted: Option<Vec<ManagedObject>>,
     /// The rounds so far: uid of the cluster and names of nodes.
     rounds: Vec<(String, Vec<String>)>,
     told: Vec<String>,
@@ -41,7 +41,7 @@ impl Errands {
 
 impl ScriptedCloud {
     /// From the next start of a manager on it has chores: these objects are kept, now or as soon as they are wanted.
-    pub fn keep(&self, objects: Vec<KeptObject>) {
+    pub fn keep(&self, objects: Vec<ManagedObject>) {
         self.errands.state().wanted = Some(objects);
         self.errands.wanted.notify_one();
     }
@@ -70,7 +70,7 @@ impl ScriptedCloud {
         }
     }
 
-    fn complain(&self, cluster: &dyn Cluster, object: &KeptObject, message: String) {
+    fn complain(&self, cluster: &dyn Cluster, object: &ManagedObject, message: String) {
         let is_told = {
             let mut state = self.errands.state();
             let is_told = state.told.contains(&message);

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bowline_core::{
-    Balancers, BoxFuture, Change, CloudError, CloudErrorKind, ClusterMarks, Draft, DraftError,
-    Executor, Goal, Impact, Ingress, IpMode, Marked, Needs, Node, Notice, Object, Plan, Problem,
-    Progress, Publication, Ready, Service, Step, StepId, TrafficPolicy, Verb, Whose, Wish,
-    names_a_cluster,
+    BalancerRequest, Balancers, BoxFuture, Change, CloudError, CloudErrorKind, ClusterMarks,
+    ClusterMatch, DraftError, Executor, Goal, Impact, Ingress, IpMode, Needs, Node, Notice, Plan,
+    PreparedPlan, Problem, Publication, Ready, ResourceRef, Service, Step, StepId, StepOutcome,
+    TaggedBalancer, TrafficPolicy, Verb, names_a_cluster,
 };
 use serde_json::Value;
 
@@ -35,13 +35,16 @@ type Deeds = (fn(String) -> Deed, fn(String) -> Deed);
 
 struct Worker {
     cloud: Arc<Inner>,
-    wish: Wish,
+    wish: BalancerRequest,
     plan: Plan,
     deeds: Vec<Deed>,
 }
 
 impl Balancers for ScriptedBalancers {
-    fn draft<'a>(&'a self, wish: &'a Wish) -> BoxFuture<'a, Result<Draft, DraftError>> {
+    fn draft<'a>(
+        &'a self,
+        wish: &'a BalancerRequest,
+    ) -> BoxFuture<'a, Result<PreparedPlan, DraftError>> {
         Box::pin(async move {
             let service = &wish.service;
             let names: Vec<&str> = wish.nodes.iter().map(|it| it.name.as_str()).collect();
@@ -72,7 +75,7 @@ impl Balancers for ScriptedBalancers {
                 plan: plan.clone(),
                 deeds,
             });
-            Ok(Draft::new(plan, executor))
+            Ok(PreparedPlan::new(plan, executor))
         })
     }
 
@@ -95,31 +98,34 @@ impl Balancers for ScriptedBalancers {
     fn marked<'a>(
         &'a self,
         cluster: ClusterMarks<'a>,
-    ) -> BoxFuture<'a, Result<Vec<Marked>, CloudError>> {
+    ) -> BoxFuture<'a, Result<Vec<TaggedBalancer>, CloudError>> {
         Box::pin(async move {
             self.0.record("list load balancers".to_owned());
             if let Look::Error(text) = self.0.next_look() {
                 return Err(unavailable(text));
             }
             let state = self.0.state();
-            let marked = state.balancers.iter().map(|(uid, it)| Marked {
+            let marked = state.balancers.iter().map(|(uid, it)| TaggedBalancer {
                 id: it.id.clone(),
                 name: format!("k8s-{uid}"),
                 service_uid: uid.clone(),
                 whose: match &it.cluster {
-                    None => Whose::Unclear("names no cluster"),
-                    Some(name) if name != cluster.name => Whose::Foreign,
+                    None => ClusterMatch::Unclear("names no cluster"),
+                    Some(name) if name != cluster.name => ClusterMatch::Foreign,
                     Some(name) if !names_a_cluster(name) => {
-                        Whose::Unclear("has the name that every cluster has by default")
+                        ClusterMatch::Unclear("has the name that every cluster has by default")
                     }
-                    Some(_) => Whose::Ours,
+                    Some(_) => ClusterMatch::Ours,
                 },
             });
             Ok(marked.collect())
         })
     }
 
-    fn remove_orphan<'a>(&'a self, orphan: &'a Marked) -> BoxFuture<'a, Result<(), CloudError>> {
+    fn remove_orphan<'a>(
+        &'a self,
+        orphan: &'a TaggedBalancer,
+    ) -> BoxFuture<'a, Result<(), CloudError>> {
         Box::pin(async move {
             self.0.record(format!("remove orphan {}", orphan.id));
             self.0.state().balancers.remove(&orphan.service_uid);
@@ -130,7 +136,7 @@ impl Balancers for ScriptedBalancers {
 }
 
 impl ScriptedBalancers {
-    fn plan(&self, wish: &Wish) -> (Plan, Vec<Deed>) {
+    fn plan(&self, wish: &BalancerRequest) -> (Plan, Vec<Deed>) {
         let service = &wish.service;
         let seen = self.0.state().balancers.get(&service.uid).cloned();
         let mut made = Planner {
@@ -188,7 +194,7 @@ impl ScriptedBalancers {
             (Deed::AddPort, Deed::RemovePort),
         );
         let mut members = members(wish, self.0.needs(), &self.0.names);
-        for node in &wish.census.held {
+        for node in &wish.excluded.held {
             let begin = format!("{} ", self.0.names.plain(&node.name));
             let has = seen.members.iter().filter(|it| it.starts_with(&begin));
             let has: Vec<String> = has.cloned().collect();
@@ -208,7 +214,7 @@ fn ports(service: &Service) -> BTreeSet<String> {
     service.ports.iter().map(name).collect()
 }
 
-fn members(wish: &Wish, needs: Needs, names: &Names) -> BTreeSet<String> {
+fn members(wish: &BalancerRequest, needs: Needs, names: &Names) -> BTreeSet<String> {
     let selected = wish.nodes.iter();
     let selected = selected
         .filter(|node| is_selected(&wish.service, node))
@@ -224,7 +230,7 @@ fn members(wish: &Wish, needs: Needs, names: &Names) -> BTreeSet<String> {
 }
 
 /// Whether the node can take traffic: it has an endpoint, or may hand it on to others.
-fn serves(wish: &Wish, node: &Node) -> bool {
+fn serves(wish: &BalancerRequest, node: &Node) -> bool {
     match &wish.endpoints {
         Some(endpoints) if wish.service.traffic_policy == TrafficPolicy::Local => endpoints
             .get(&wish.service.key)
@@ -273,7 +279,7 @@ impl Planner {
         let needs = (0..self.plan.steps.len().min(1)).collect();
         self.plan.push(Step {
             verb,
-            object: Object {
+            object: ResourceRef {
                 kind,
                 name,
                 id: None,
@@ -309,7 +315,7 @@ impl Planner {
 }
 
 impl Executor for Worker {
-    fn carry_out(&mut self, step: StepId) -> BoxFuture<'_, Result<Progress, CloudError>> {
+    fn carry_out(&mut self, step: StepId) -> BoxFuture<'_, Result<StepOutcome, CloudError>> {
         Box::pin(async move {
             let planned = &self.plan.steps[step];
             let text = format!("{} {}", planned.verb, planned.object);
@@ -319,7 +325,7 @@ impl Executor for Worker {
             let trouble = self.cloud.next_trouble(&text);
             match &trouble {
                 Some(Trouble::Error(why)) => return Err(unavailable(why)),
-                Some(Trouble::Skip(why)) => return Ok(Progress::Skipped(skipped(why))),
+                Some(Trouble::Skip(why)) => return Ok(StepOutcome::Skipped(skipped(why))),
                 Some(Trouble::Lost) | None => {}
             }
             let progress = self.work(&self.deeds[step].clone());
@@ -349,13 +355,13 @@ impl Executor for Worker {
 }
 
 impl Worker {
-    fn work(&self, deed: &Deed) -> Progress {
+    fn work(&self, deed: &Deed) -> StepOutcome {
         let now = self.cloud.clock.now();
         let uid = self.wish.service.uid.clone();
         let mut state = self.cloud.state();
         if let Deed::Remove = deed {
             state.balancers.remove(&uid);
-            return Progress::Done;
+            return StepOutcome::Done;
         }
         if let Deed::Make = deed
             && !state.balancers.contains_key(&uid)
@@ -374,10 +380,10 @@ impl Worker {
             state.balancers.insert(uid.clone(), balancer);
         }
         let Some(balancer) = state.balancers.get_mut(&uid) else {
-            return Progress::Skipped(skipped("the load balancer is gone"));
+            return StepOutcome::Skipped(skipped("the load balancer is gone"));
         };
         if balancer.ready_at.is_some_and(|at| at > now) {
-            return Progress::Wait {
+            return StepOutcome::Wait {
                 what: format!("load balancer {} to be ready", balancer.id),
                 after: Duration::from_secs(2),
             };
@@ -400,6 +406,6 @@ impl Worker {
                 balancer.members.remove(member);
             }
         }
-        Progress::Done
+        StepOutcome::Done
     }
 }

@@ -9,12 +9,12 @@ use super::ScriptedCloud;
 
 /// Whether labels follow, and what was heard of.
 #[derive(Default)]
-pub(super) struct Following {
+pub(super) struct LabelRule {
     is_offered: AtomicBool,
     heard: Notify,
 }
 
-impl Following {
+impl LabelRule {
     pub(super) fn is_offered(&self) -> bool {
         self.is_offered.load(Ordering::Relaxed)
     }
@@ -42,7 +42,7 @@ impl LabelSync for ScriptedCloud {
         }
     }
 
-    fn follows(&self, fact: Fact) -> Option<bowline_core::Following> {
+    fn follows(&self, fact: Fact) -> Option<bowline_core::LabelRule> {
         let (first, reason, words) = match fact {
             Fact::Zone => (
                 Some("topology.k8s.demo/original_host_id"),
@@ -60,7 +60,7 @@ impl LabelSync for ScriptedCloud {
                 "instance type has changed (node VM memory and/or CPUs changed)",
             ),
         };
-        Some(bowline_core::Following {
+        Some(bowline_core::LabelRule {
             first,
             is_warning: fact != Fact::InstanceType,
             reason,

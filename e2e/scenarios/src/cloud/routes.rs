@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use bowline_core::routes::{
-    Advice, Placement, Question, Remark, Route, Routes, Step, Survey, Target,
+    Advice, ObservedRoutes, Placement, Question, Route, RouteNote, Routes, Step, Target,
 };
 use bowline_core::{AddressKind, BoxFuture, CloudError, CloudErrorKind, NodeAddress};
 use bowline_http::Clock;
@@ -106,7 +106,7 @@ impl ScriptedRoutes {
     pub fn refuse(&self, node: &str, cidr: &str, reason: &'static str) {
         let message = format!("there is no place for {cidr}");
         let key = (node.to_owned(), cidr.to_owned());
-        let placement = Placement::Refused(Remark { reason, message });
+        let placement = Placement::Refused(RouteNote { reason, message });
         self.state().placements.insert(key, placement);
     }
 
@@ -114,7 +114,7 @@ impl ScriptedRoutes {
     pub fn advise(&self, pod: Option<(&str, &str)>, reason: &'static str, message: &str) {
         let own = |(namespace, name): (&str, &str)| (namespace.to_owned(), self.names.own(name));
         let message = message.to_owned();
-        let remark = Remark { reason, message };
+        let remark = RouteNote { reason, message };
         let pod = pod.map(own);
         self.state().advice = Some(Advice { pod, remark });
     }
@@ -255,7 +255,7 @@ fn shown(route: &Route) -> String {
 }
 
 impl Routes for ScriptedRoutes {
-    fn survey<'a>(&'a self, _: &'a Question) -> BoxFuture<'a, Result<Survey, CloudError>> {
+    fn survey<'a>(&'a self, _: &'a Question) -> BoxFuture<'a, Result<ObservedRoutes, CloudError>> {
         Box::pin(async {
             self.begin("list".to_owned()).await;
             let state = self.state();
@@ -263,7 +263,7 @@ impl Routes for ScriptedRoutes {
                 return Err(CloudError::new(kind, text));
             }
             let placements = state.placements.iter();
-            Ok(Survey {
+            Ok(ObservedRoutes {
                 routes: state
                     .routes
                     .iter()

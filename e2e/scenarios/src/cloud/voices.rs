@@ -2,24 +2,27 @@
 
 use std::collections::BTreeMap;
 
-use bowline_core::{Marks, Voice};
+use bowline_core::{DescribePolicy, NodeMetadata};
 
 use super::{Script, ScriptedCloud};
 
 /// What was said about that.
 #[derive(Default)]
 pub(super) struct Duties {
-    voices: BTreeMap<String, Voice>,
+    voices: BTreeMap<String, DescribePolicy>,
     pub(super) takes_leftovers: bool,
-    pub(super) marks: Marks,
+    pub(super) marks: NodeMetadata,
     presence: BTreeMap<String, Script>,
     presence_asked: BTreeMap<String, usize>,
 }
 
 impl ScriptedCloud {
-    /// From now on it describes that node so; [`Voice::Owner`] if nothing was said.
-    pub fn speak(&self, node: &str, voice: Voice) {
-        self.state().duties.voices.insert(node.to_owned(), voice);
+    /// From now on it describes that node so; [`DescribePolicy::Owner`] if nothing was said.
+    pub fn speak(&self, node: &str, describe_policy: DescribePolicy) {
+        self.state()
+            .duties
+            .voices
+            .insert(node.to_owned(), describe_policy);
     }
 
     /// From now on it looks after nodes with provider ids that no other cloud has.
@@ -43,7 +46,7 @@ impl ScriptedCloud {
     }
 
     /// From now on the nodes of machines that it follows are to have these marks.
-    pub fn mark(&self, marks: Marks) {
+    pub fn mark(&self, marks: NodeMetadata) {
         self.state().duties.marks = marks;
     }
 
@@ -54,13 +57,13 @@ impl ScriptedCloud {
         duties.presence.get(node).cloned()
     }
 
-    pub(super) fn voice_about(&self, node: &str) -> Voice {
+    pub(super) fn voice_about(&self, node: &str) -> DescribePolicy {
         let state = self.state();
         state
             .duties
             .voices
             .get(node)
             .copied()
-            .unwrap_or(Voice::Owner)
+            .unwrap_or(DescribePolicy::Owner)
     }
 }

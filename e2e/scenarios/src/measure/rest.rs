@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use bowline_simulator::journal::{Entry, Filter};
-use bowline_simulator::xenorchestra::{HostSpec, PoolSpec, Scene, VmSpec};
+use bowline_simulator::xenorchestra::{Fixture, HostSpec, PoolSpec, VmSpec};
 
 use crate::Setup;
 use crate::objects::known;
@@ -89,8 +89,8 @@ impl Resting {
         asked
     }
 
-    fn scene(self) -> Scene {
-        let mut scene = Scene::default();
+    fn scene(self) -> Fixture {
+        let mut scene = Fixture::default();
         for number in 0..self.pools {
             let pool = format!("pool-{number}");
             scene.pools.push(PoolSpec::named(&pool));

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use bowline_scenarios::cloud::{Script, machine};
 use bowline_scenarios::objects::{PROVIDED_NODE_IP, addresses, fresh, known, labels};
-use bowline_scenarios::{Bench, is_real, scenario};
+use bowline_scenarios::{TestCluster, is_real, scenario};
 
 const INTERNAL: &str = "InternalIP:10.0.0.5";
 const EXTERNAL: &str = "ExternalIP:198.51.100.7";
@@ -25,13 +25,13 @@ fn frequency() -> String {
 }
 
 /// A running manager and the initialised node n1 with these addresses; the cloud says `script`.
-async fn settled(list: &[&str], script: Script) -> Bench {
+async fn settled(list: &[&str], script: Script) -> TestCluster {
     around(known("n1", "demo://m-1", "True", list), script).await
 }
 
 /// A running manager and this node n1; the cloud says `script`.
-async fn around(node: Value, script: Script) -> Bench {
-    let mut bench = Bench::idle(&[&frequency()]).await;
+async fn around(node: Value, script: Script) -> TestCluster {
+    let mut bench = TestCluster::idle(&[&frequency()]).await;
     bench.cloud().say("n1", script);
     bench.put(node).await;
     bench.start();
@@ -44,7 +44,7 @@ fn found(list: &[&str]) -> Script {
 
 /// Initialises n1 with that annotation from these addresses of the cloud.
 async fn pinned(annotation: &str, cloud: &[&str]) -> Vec<String> {
-    let bench = Bench::with(&[&frequency()]).await;
+    let bench = TestCluster::with(&[&frequency()]).await;
     bench.cloud().say("n1", found(cloud));
     let mut node = fresh("n1");
     node["metadata"]["annotations"] = json!({ PROVIDED_NODE_IP: annotation });
@@ -193,7 +193,7 @@ fn framework_case_039_a_round_over_a_hundred_right_nodes_is_one_question_and_no_
         let period = period() * if is_real() { 6 } else { 1 };
         let frequency = format!("--node-status-update-frequency={}s", period.as_secs());
         let flags = ["--concurrent-node-status-updates=10", &frequency];
-        let mut bench = Bench::idle(&flags).await;
+        let mut bench = TestCluster::idle(&flags).await;
         bench.cloud().take(Duration::from_millis(10));
         for number in 0..100 {
             let (name, node, script) = numbered(number);
@@ -216,7 +216,7 @@ fn framework_case_039_a_round_over_a_hundred_right_nodes_is_one_question_and_no_
 #[test]
 fn framework_case_140_the_bodies_of_address_writes() {
     scenario!(async || {
-        let bench = Bench::with(&[&frequency()]).await;
+        let bench = TestCluster::with(&[&frequency()]).await;
         bench.cloud().say("n1", found(&[INTERNAL]));
         let mut node = fresh("n1");
         node["status"]["addresses"] = json!([]);
@@ -248,7 +248,7 @@ fn framework_case_140_the_bodies_of_address_writes() {
 #[test]
 fn framework_case_148_one_node_without_an_answer_does_not_hold_up_the_others() {
     scenario!(async || {
-        let mut bench = Bench::idle(&[]).await;
+        let mut bench = TestCluster::idle(&[]).await;
         for number in 0..50 {
             let (name, mut node, script) = numbered(number);
             bench.cloud().say(&name, script);
@@ -258,7 +258,7 @@ fn framework_case_148_one_node_without_an_answer_does_not_hold_up_the_others() {
         }
         bench.cloud().say("n17", Script::None);
         bench.start();
-        let is_right = |it: &Bench, number: usize| {
+        let is_right = |it: &TestCluster, number: usize| {
             let wanted = usize::from(number != 17) + 1;
             addresses(&it.node(&format!("n{number}"))).len() == wanted
         };

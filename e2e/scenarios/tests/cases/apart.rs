@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bowline_scenarios::cloud::{Script, machine, stopped};
 use bowline_scenarios::objects::{addresses, fresh, known};
-use bowline_scenarios::{Bench, Setup, is_real, scenario};
+use bowline_scenarios::{Setup, TestCluster, is_real, scenario};
 
 /// How the other cloud is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,10 +21,10 @@ fn crowd() -> usize {
     if is_real() { 20 } else { 150 }
 }
 
-async fn bench(east: East, crowd: usize) -> Bench {
+async fn bench(east: East, crowd: usize) -> TestCluster {
     let period = if is_real() { 5 } else { 300 };
     let frequency = format!("--node-status-update-frequency={period}s");
-    let mut bench = Bench::set_up(Setup {
+    let mut bench = TestCluster::set_up(Setup {
         clouds: &[("east", "east"), ("west", "west")],
         flags: &[&frequency],
         ..Setup::default()
@@ -70,7 +70,7 @@ async fn story(east: East) -> Vec<(&'static str, Duration)> {
     let west = bench.clouds[1].clone();
     let mut took = Vec::new();
     let mut begun = bench.world.clock.now();
-    let mut note = |bench: &Bench, what| {
+    let mut note = |bench: &TestCluster, what| {
         took.push((what, bench.since(begun)));
         begun = bench.world.clock.now();
     };

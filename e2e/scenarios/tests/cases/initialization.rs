@@ -9,7 +9,7 @@ use bowline_scenarios::objects::{
     NOT_READY, PROVIDED_NODE_IP, UNINITIALIZED, addresses, fresh, is_uninitialized, labels,
     taint_list, taints,
 };
-use bowline_scenarios::{Bench, is_real, scenario};
+use bowline_scenarios::{TestCluster, is_real, scenario};
 
 const INTERNAL: &str = "InternalIP:10.0.0.5";
 const EXTERNAL: &str = "ExternalIP:198.51.100.7";
@@ -42,7 +42,7 @@ fn with_node_ip(name: &str, value: &str) -> Value {
 #[test]
 fn framework_case_001_a_fresh_node_gets_id_labels_addresses_and_an_event() {
     scenario!(async || {
-        let bench = Bench::new().await;
+        let bench = TestCluster::new().await;
         bench
             .cloud()
             .say("n1", found("demo://m-1", &[INTERNAL, EXTERNAL]));
@@ -72,7 +72,7 @@ fn framework_case_001_a_fresh_node_gets_id_labels_addresses_and_an_event() {
 #[test]
 fn framework_case_002_a_host_name_of_the_cloud_replaces_the_kubelets() {
     scenario!(async || {
-        let bench = Bench::new().await;
+        let bench = TestCluster::new().await;
         let host = "Hostname:n1.cloud.test";
         bench
             .cloud()
@@ -86,7 +86,7 @@ fn framework_case_002_a_host_name_of_the_cloud_replaces_the_kubelets() {
 #[test]
 fn framework_case_003_a_node_without_the_taint_is_not_initialised() {
     scenario!(async || {
-        let bench = Bench::new().await;
+        let bench = TestCluster::new().await;
         bench.cloud().say("n1", found("demo://m-1", &[INTERNAL]));
         bench.seconds(1).await;
         let mut node = with_provider_id("n1", "demo://m-1");
@@ -104,7 +104,7 @@ fn framework_case_003_a_node_without_the_taint_is_not_initialised() {
 #[test]
 fn framework_case_004_other_taints_stay_in_order() {
     scenario!(async || {
-        let bench = Bench::new().await;
+        let bench = TestCluster::new().await;
         bench.cloud().say("n1", found("demo://m-1", &[INTERNAL]));
         let uninitialized = format!("{UNINITIALIZED}=true:NoSchedule");
         let not_ready = format!("{NOT_READY}:NoSchedule");
@@ -120,7 +120,7 @@ fn framework_case_004_other_taints_stay_in_order() {
 #[test]
 fn framework_case_005_only_the_key_of_the_taint_counts() {
     scenario!(async || {
-        let bench = Bench::new().await;
+        let bench = TestCluster::new().await;
         bench.cloud().say("n1", found("demo://m-1", &[INTERNAL]));
         bench
             .create(with_taints(
@@ -136,7 +136,7 @@ fn framework_case_005_only_the_key_of_the_taint_counts() {
 #[test]
 fn framework_case_006_both_taints_of_that_key_go() {
     scenario!(async || {
-        let bench = Bench::new().await;
+        let bench = TestCluster::new().await;
         bench.cloud().say("n1", found("demo://m-1", &[INTERNAL]));
         let both = ["NoSchedule", "NoExecute"].map(|it| format!("{UNINITIALIZED}=true:{it}"));
         bench.create(with_taints("n1", &[&both[0], &both[1]])).await;
@@ -148,7 +148,7 @@ fn framework_case_006_both_taints_of_that_key_go() {
 #[test]
 fn framework_case_007_a_node_nobody_knows_stays_as_it_is_until_it_is_seen_again() {
     scenario!(async || {
-        let bench = Bench::new().await;
+        let bench = TestCluster::new().await;
         bench.cloud().say("n1", Script::None);
         bench.create(fresh("n1")).await;
         let before = bench.node("n1");
@@ -159,7 +159,7 @@ fn framework_case_007_a_node_nobody_knows_stays_as_it_is_until_it_is_seen_again(
         assert_eq!(bench.written("n1"), [""; 0]);
         assert_eq!(bench.events("n1"), [""; 0]);
         bench.heartbeat("n1").await;
-        let asked = |it: &Bench, times| it.cloud().asked_about("n1").len() == times;
+        let asked = |it: &TestCluster, times| it.cloud().asked_about("n1").len() == times;
         let begun = bench.world.clock.now();
         bench.until("a second question", |it| asked(it, 2)).await;
         assert!(bench.since(begun) <= Duration::from_secs(1) + bench.slack());
@@ -175,7 +175,7 @@ fn framework_case_007_a_node_nobody_knows_stays_as_it_is_until_it_is_seen_again(
 #[test]
 fn framework_case_008_an_error_is_tried_again_with_doubling_pauses() {
     scenario!(async || {
-        let bench = Bench::new().await;
+        let bench = TestCluster::new().await;
         let boom = Script::Error("boom");
         let answers = [
             boom.clone(),
@@ -209,7 +209,7 @@ fn framework_case_008_an_error_is_tried_again_with_doubling_pauses() {
 #[test]
 fn framework_case_009_without_any_provider_id_a_node_waits() {
     scenario!(async || {
-        let bench = Bench::new().await;
+        let bench = TestCluster::new().await;
         bench.cloud().say("n1", found("", &[INTERNAL]));
         bench.create(fresh("n1")).await;
         bench
@@ -229,7 +229,7 @@ fn framework_case_009_without_any_provider_id_a_node_waits() {
 #[test]
 fn framework_case_010_the_nodes_own_provider_id_is_enough() {
     scenario!(async || {
-        let bench = Bench::new().await;
+        let bench = TestCluster::new().await;
         bench.cloud().say("n1", found("", &[INTERNAL]));
         bench.create(with_provider_id("n1", "demo://m-2")).await;
         bench.until_initialized("n1").await;
@@ -240,7 +240,7 @@ fn framework_case_010_the_nodes_own_provider_id_is_enough() {
 #[test]
 fn framework_case_011_a_differing_provider_id_is_left_as_it_is() {
     scenario!(async || {
-        let bench = Bench::new().await;
+        let bench = TestCluster::new().await;
         bench.cloud().say("n1", found("demo://new", &[INTERNAL]));
         bench.create(with_provider_id("n1", "demo://old")).await;
         bench.until_initialized("n1").await;
@@ -252,7 +252,7 @@ fn framework_case_011_a_differing_provider_id_is_left_as_it_is() {
 #[test]
 fn framework_case_012_empty_facts_set_and_remove_no_labels() {
     scenario!(async || {
-        let bench = Bench::new().await;
+        let bench = TestCluster::new().await;
         let mut blank = machine("demo://m-1", &[INTERNAL]);
         (blank.instance_type, blank.zone, blank.region) = Default::default();
         bench.cloud().say("n1", Script::Machine(blank));
@@ -267,7 +267,7 @@ fn framework_case_012_empty_facts_set_and_remove_no_labels() {
 #[test]
 fn framework_case_013_the_clouds_zone_wins_over_a_label_set_by_hand() {
     scenario!(async || {
-        let bench = Bench::new().await;
+        let bench = TestCluster::new().await;
         bench.cloud().say("n1", found("demo://m-1", &[INTERNAL]));
         let mut node = fresh("n1");
         node["metadata"]["labels"]["topology.kubernetes.io/zone"] = "hand".into();
@@ -282,7 +282,7 @@ fn framework_case_013_the_clouds_zone_wins_over_a_label_set_by_hand() {
 #[test]
 fn framework_case_014_further_labels_only_add_and_never_in_kubernetes_own_space() {
     scenario!(async || {
-        let bench = Bench::new().await;
+        let bench = TestCluster::new().await;
         let mut rich = machine("demo://m-1", &[INTERNAL]);
         (rich.instance_type, rich.zone, rich.region) = Default::default();
         rich.extra_labels = [
@@ -318,7 +318,7 @@ fn framework_case_014_further_labels_only_add_and_never_in_kubernetes_own_space(
 #[test]
 fn framework_case_015_a_node_waits_for_the_address_its_kubelet_was_told() {
     scenario!(async || {
-        let bench = Bench::new().await;
+        let bench = TestCluster::new().await;
         bench.cloud().say("n1", found("demo://m-1", &[INTERNAL]));
         bench.create(with_node_ip("n1", "10.0.0.9")).await;
         let before = bench.node("n1");
@@ -337,7 +337,7 @@ fn framework_case_015_a_node_waits_for_the_address_its_kubelet_was_told() {
 #[test]
 fn framework_case_016_an_annotation_that_is_no_address_keeps_the_taint() {
     scenario!(async || {
-        let bench = Bench::new().await;
+        let bench = TestCluster::new().await;
         bench.cloud().say("n1", found("demo://m-1", &[INTERNAL]));
         bench.create(with_node_ip("n1", "not-an-ip")).await;
         let before = bench.node("n1");
@@ -357,7 +357,7 @@ fn framework_case_016_an_annotation_that_is_no_address_keeps_the_taint() {
 #[test]
 fn framework_case_017_without_addresses_only_a_node_without_a_wish_is_initialised() {
     scenario!(async || {
-        let bench = Bench::new().await;
+        let bench = TestCluster::new().await;
         bench.cloud().say("n1", found("demo://m-1", &[]));
         bench.cloud().say("n2", found("demo://m-2", &[]));
         bench.create(with_node_ip("n1", "10.0.0.5")).await;
@@ -374,7 +374,7 @@ fn framework_case_017_without_addresses_only_a_node_without_a_wish_is_initialise
 #[test]
 fn framework_case_023_a_fresh_node_of_nobody_here_is_untouched_for_ever() {
     scenario!(async || {
-        let bench = Bench::new().await;
+        let bench = TestCluster::new().await;
         bench.cloud().say("n1", found("demo://m-1", &[INTERNAL]));
         bench.create(with_provider_id("n1", "other://m-1")).await;
         bench.set_ready("n1", "Unknown").await;
@@ -395,7 +395,7 @@ fn framework_case_023_a_fresh_node_of_nobody_here_is_untouched_for_ever() {
 #[test]
 fn framework_case_024_a_node_that_registers_again_is_initialised_again() {
     scenario!(async || {
-        let bench = Bench::new().await;
+        let bench = TestCluster::new().await;
         bench.cloud().say("n1", found("demo://m-1", &[INTERNAL]));
         bench.create(fresh("n1")).await;
         bench.until_initialized("n1").await;

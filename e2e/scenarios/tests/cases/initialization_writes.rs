@@ -10,7 +10,9 @@ use serde_json::json;
 
 use bowline_scenarios::cloud::{Script, machine};
 use bowline_scenarios::objects::{UNINITIALIZED, addresses, fresh, is_uninitialized, known};
-use bowline_scenarios::{Bench, Setup, Sharing, is_real, only_in_memory, refuse, scenario, slow};
+use bowline_scenarios::{
+    Setup, Sharing, TestCluster, is_real, only_in_memory, refuse, scenario, slow,
+};
 
 const INTERNAL: &str = "InternalIP:10.0.0.5";
 
@@ -19,9 +21,9 @@ fn found(id: &str) -> Script {
 }
 
 /// Waits until that many patches of the node itself were refused as conflicts.
-async fn until_conflicts(bench: &Bench, name: &str, count: u64) {
+async fn until_conflicts(bench: &TestCluster, name: &str, count: u64) {
     let refused = format!("PATCH {name} -> 409");
-    let count_of = |it: &Bench| {
+    let count_of = |it: &TestCluster| {
         it.written(name)
             .iter()
             .filter(|line| **line == refused)
@@ -35,7 +37,7 @@ async fn until_conflicts(bench: &Bench, name: &str, count: u64) {
 #[test]
 fn framework_case_018_heartbeats_in_between_cost_a_try_and_are_kept() {
     scenario!(async || {
-        let bench = Bench::new().await;
+        let bench = TestCluster::new().await;
         bench.cloud().say("n1", found("demo://m-1"));
         let slow = bench.fault(slow("PATCH", "/api/v1/nodes/n1").times(2));
         bench.create(fresh("n1")).await;
@@ -64,7 +66,7 @@ fn framework_case_018_heartbeats_in_between_cost_a_try_and_are_kept() {
 #[test]
 fn framework_case_019_addresses_are_there_before_the_taint_goes() {
     scenario!(async || {
-        let bench = Bench::new().await;
+        let bench = TestCluster::new().await;
         bench.cloud().say("n1", found("demo://m-1"));
         bench.fault(refuse(500, "PATCH", "/api/v1/nodes/n1/status").times(1));
         let begun = bench.world.clock.now();
@@ -90,7 +92,7 @@ fn framework_case_019_addresses_are_there_before_the_taint_goes() {
 #[test]
 fn framework_case_020_a_node_deleted_meanwhile_is_quietly_forgotten() {
     scenario!(async || {
-        let bench = Bench::new().await;
+        let bench = TestCluster::new().await;
         bench.cloud().say("n1", found("demo://m-1"));
         bench.cloud().take(Duration::from_secs(1));
         bench.create(fresh("n1")).await;
@@ -108,7 +110,7 @@ fn framework_case_020_a_node_deleted_meanwhile_is_quietly_forgotten() {
 /// Lets 100 fresh nodes appear, with 100 ms for each call to the cloud; says how long it took
 /// until all were initialised, how much longer it may, and how often the cloud was asked.
 async fn crowd(flags: &[&str]) -> (Duration, Duration, usize) {
-    let mut bench = Bench::idle(flags).await;
+    let mut bench = TestCluster::idle(flags).await;
     bench.cloud().take(Duration::from_millis(100));
     for number in 0..100 {
         let name = format!("n{number}");
@@ -119,7 +121,7 @@ async fn crowd(flags: &[&str]) -> (Duration, Duration, usize) {
     }
     let begun = bench.world.clock.now();
     bench.start();
-    let initialized = |it: &Bench| {
+    let initialized = |it: &TestCluster| {
         let nodes = it.cluster.nodes();
         nodes.iter().all(|node| !is_uninitialized(node))
     };
@@ -156,7 +158,7 @@ fn a_hundred_nodes_at_once_cost_few_questions() {
 #[test]
 fn framework_case_022_both_delays_are_observed() {
     scenario!(async || {
-        let mut bench = Bench::idle(&[]).await;
+        let mut bench = TestCluster::idle(&[]).await;
         bench.cloud().say("n1", found("demo://m-1"));
         bench.create(fresh("n1")).await;
         bench.seconds(10).await;
@@ -178,7 +180,7 @@ fn framework_case_022_both_delays_are_observed() {
 #[test]
 fn a_node_costs_two_writes_and_one_event() {
     scenario!(async || {
-        let bench = Bench::new().await;
+        let bench = TestCluster::new().await;
         bench.cloud().say("n1", found("demo://m-1"));
         bench.create(fresh("n1")).await;
         let uid = bench.node("n1")["metadata"]["uid"].clone();
@@ -224,7 +226,7 @@ fn a_node_costs_two_writes_and_one_event() {
 fn heartbeats_of_initialised_nodes_cause_no_work() {
     scenario!(async || {
         // The queue has one count for all nodes of the server.
-        let mut bench = Bench::set_up(Setup {
+        let mut bench = TestCluster::set_up(Setup {
             sharing: Sharing::Alone,
             ..Setup::default()
         })
@@ -260,7 +262,7 @@ fn a_broken_node_object_concerns_only_itself() {
         return;
     }
     scenario!(async || {
-        let mut bench = Bench::idle(&[]).await;
+        let mut bench = TestCluster::idle(&[]).await;
         bench.cloud().say("n1", found("demo://m-1"));
         bench.cloud().say("n2", found("demo://m-2"));
         let mut broken = fresh("broken");
@@ -302,7 +304,7 @@ fn a_broken_node_object_concerns_only_itself() {
 #[test]
 fn a_fleet_of_real_kubelets_is_initialised_and_becomes_ready() {
     scenario!(async || {
-        let bench = Bench::new().await;
+        let bench = TestCluster::new().await;
         bench.cloud().follow(&bench.world.machines);
         let settings = Settings {
             network: Network::AfterInitialization(Duration::from_secs(2)),
@@ -313,7 +315,7 @@ fn a_fleet_of_real_kubelets_is_initialised_and_becomes_ready() {
         for name in &names {
             bench.cluster.join(&fleet, name, &format!("demo://{name}"));
         }
-        let is_up = |it: &Bench, name: &String| {
+        let is_up = |it: &TestCluster, name: &String| {
             let node = it.find(name).unwrap_or_default();
             let conditions = node["status"]["conditions"]
                 .as_array()
@@ -343,7 +345,7 @@ fn a_fleet_of_real_kubelets_is_initialised_and_becomes_ready() {
 #[test]
 fn a_manager_that_never_saw_its_nodes_stops_at_once() {
     scenario!(async || {
-        let mut bench = Bench::idle(&[]).await;
+        let mut bench = TestCluster::idle(&[]).await;
         bench.fault(Rule::new(Action::Hang).on("GET", "/api/v1/nodes"));
         bench.start();
         bench.seconds(30).await;
@@ -356,7 +358,7 @@ fn a_manager_that_never_saw_its_nodes_stops_at_once() {
 #[test]
 fn a_write_under_way_is_finished_before_the_manager_stops() {
     scenario!(async || {
-        let mut bench = Bench::new().await;
+        let mut bench = TestCluster::new().await;
         bench.cloud().say("n1", found("demo://m-1"));
         let slow = bench.fault(slow("PATCH", "/api/v1/nodes/n1/status").times(1));
         bench.create(fresh("n1")).await;
@@ -373,7 +375,7 @@ fn a_write_under_way_is_finished_before_the_manager_stops() {
 #[test]
 fn a_watch_that_falls_silent_is_opened_again() {
     scenario!(async || {
-        let mut bench = Bench::idle(&[]).await;
+        let mut bench = TestCluster::idle(&[]).await;
         bench.cloud().say("n1", found("demo://m-1"));
         bench.fault(Rule::new(Action::Hang).on("GET", "/api/v1/nodes").times(1));
         bench.create(fresh("n1")).await;

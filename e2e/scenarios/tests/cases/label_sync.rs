@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use bowline_scenarios::cloud::{Script, machine};
 use bowline_scenarios::objects::{fresh, known, labels};
-use bowline_scenarios::{Bench, is_real, refuse, scenario};
+use bowline_scenarios::{TestCluster, is_real, refuse, scenario};
 
 const INTERNAL: &str = "InternalIP:10.0.0.5";
 const BETA_ZONE: &str = "failure-domain.beta.kubernetes.io/zone";
@@ -51,13 +51,13 @@ fn flags(period: Duration) -> [String; 1] {
 }
 
 /// A running manager and the node n1, initialised on host h1.
-async fn settled() -> Bench {
+async fn settled() -> TestCluster {
     following(period()).await
 }
 
-async fn following(period: Duration) -> Bench {
+async fn following(period: Duration) -> TestCluster {
     let flags = flags(period);
-    let mut bench = Bench::idle(&flags.each_ref().map(String::as_str)).await;
+    let mut bench = TestCluster::idle(&flags.each_ref().map(String::as_str)).await;
     bench.cloud().offer_label_sync();
     bench.cloud().say("n1", Script::Machine(on("h1")));
     bench.create(fresh("n1")).await;
@@ -68,7 +68,7 @@ async fn following(period: Duration) -> Bench {
 }
 
 /// Waits until the machine of n1 was asked for so many more times, and a little longer.
-async fn rounds(bench: &Bench, more: usize) {
+async fn rounds(bench: &TestCluster, more: usize) {
     let wanted = bench.cloud().asked_about("n1").len() + more;
     bench
         .until("the rounds", |it| {
@@ -78,7 +78,7 @@ async fn rounds(bench: &Bench, more: usize) {
     bench.settle().await;
 }
 
-async fn until_label(bench: &Bench, key: &str, value: &str) {
+async fn until_label(bench: &TestCluster, key: &str, value: &str) {
     let what = format!("{key} is {value}");
     bench
         .until(&what, |it| {
@@ -88,7 +88,7 @@ async fn until_label(bench: &Bench, key: &str, value: &str) {
 }
 
 /// What was told about n1 by this controller.
-fn told(bench: &Bench) -> Vec<String> {
+fn told(bench: &TestCluster) -> Vec<String> {
     let ours = |it: &String| it.contains(" cloud-node-label-sync-controller: ");
     bench.events("n1").into_iter().filter(ours).collect()
 }
@@ -154,7 +154,7 @@ fn all_that_changed_is_one_write_and_an_event_for_each_fact() {
         );
         assert_eq!(all["beta.kubernetes.io/instance-type"], "c4");
         bench.until("all is told", |it| told(it).len() == 3).await;
-        let reasons = |bench: &Bench| -> Vec<String> {
+        let reasons = |bench: &TestCluster| -> Vec<String> {
             let words = |event: String| event.split(' ').take(2).collect::<Vec<_>>().join(" ");
             let mut all: Vec<String> = told(bench).into_iter().map(words).collect();
             all.sort();
@@ -255,7 +255,8 @@ fn a_label_that_was_taken_away_is_not_made_again() {
 fn a_node_that_waits_for_its_cloud_and_a_foreign_one_are_left_alone() {
     scenario!(async || {
         let flags = flags(period());
-        let mut bench = Bench::idle(&[&flags[0], "--controllers=cloud-node-label-sync"]).await;
+        let mut bench =
+            TestCluster::idle(&[&flags[0], "--controllers=cloud-node-label-sync"]).await;
         bench.cloud().offer_label_sync();
         for node in ["n1", "n2", "n3"] {
             bench.cloud().say(node, Script::Machine(on("h2")));
@@ -335,7 +336,7 @@ fn one_question_about_all_nodes() {
     scenario!(async || {
         let flags = flags(period());
         let only = "--controllers=cloud-node-label-sync";
-        let mut bench = Bench::idle(&[&flags[0], only, "--concurrent-node-syncs=5"]).await;
+        let mut bench = TestCluster::idle(&[&flags[0], only, "--concurrent-node-syncs=5"]).await;
         bench.cloud().offer_label_sync();
         for number in 0..50 {
             let (name, id) = (format!("n{number}"), format!("demo://m-{number}"));
@@ -358,7 +359,7 @@ fn one_question_about_all_nodes() {
 fn without_a_cloud_that_asks_for_it_nothing_follows() {
     scenario!(async || {
         let flags = flags(period());
-        let mut bench = Bench::idle(&[&flags[0]]).await;
+        let mut bench = TestCluster::idle(&[&flags[0]]).await;
         bench.cloud().say("n1", Script::Machine(on("h2")));
         let mut node = known("n1", "demo://m-1", "True", &[INTERNAL, "Hostname:n1"]);
         node["metadata"]["labels"][ZONE] = "h1".into();
@@ -373,7 +374,7 @@ fn without_a_cloud_that_asks_for_it_nothing_follows() {
 fn an_observer_lets_nothing_follow() {
     scenario!(async || {
         let flags = flags(period());
-        let mut bench = Bench::idle(&[&flags[0], "--mode=observe"]).await;
+        let mut bench = TestCluster::idle(&[&flags[0], "--mode=observe"]).await;
         bench.cloud().offer_label_sync();
         bench.cloud().say("n1", Script::Machine(on("h2")));
         let mut node: Value = known("n1", "demo://m-1", "True", &[INTERNAL, "Hostname:n1"]);

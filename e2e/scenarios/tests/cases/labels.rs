@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use bowline_scenarios::cloud::{Script, machine};
 use bowline_scenarios::objects::{fresh, known, labels};
-use bowline_scenarios::{Bench, refuse, scenario};
+use bowline_scenarios::{TestCluster, refuse, scenario};
 
 const BETA_ZONE: &str = "failure-domain.beta.kubernetes.io/zone";
 const ZONE: &str = "topology.kubernetes.io/zone";
@@ -19,8 +19,8 @@ fn labelled(all: Value) -> Value {
     node
 }
 
-async fn bench() -> Bench {
-    let bench = Bench::new().await;
+async fn bench() -> TestCluster {
+    let bench = TestCluster::new().await;
     bench
         .cloud()
         .say("n1", Script::Machine(machine("demo://m-1", &[INTERNAL])));

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use bowline_scenarios::cloud::{Script, machine, stopped};
 use bowline_scenarios::objects::{SHUTDOWN, known, taint_list, taints};
-use bowline_scenarios::{Bench, is_real, refuse, scenario, slow};
+use bowline_scenarios::{TestCluster, is_real, refuse, scenario, slow};
 
 const INTERNAL: &str = "InternalIP:10.0.0.5";
 const DELETING: &str = "Normal DeletingNode cloud-node-lifecycle-controller: Deleting node n1 \
@@ -15,13 +15,13 @@ const DELETING: &str = "Normal DeletingNode cloud-node-lifecycle-controller: Del
 
 /// A running manager and the initialised node n1, one hour old, in that state; the cloud says
 /// `script`.
-async fn settled(ready: &str, script: Script) -> Bench {
+async fn settled(ready: &str, script: Script) -> TestCluster {
     around(known("n1", "demo://m-1", ready, &[INTERNAL]), script).await
 }
 
 /// The same with this node n1.
-async fn around(node: Value, script: Script) -> Bench {
-    let mut bench = Bench::idle(&[]).await;
+async fn around(node: Value, script: Script) -> TestCluster {
+    let mut bench = TestCluster::idle(&[]).await;
     bench.cloud().say("n1", script);
     bench.put(node).await;
     bench.start();
@@ -29,7 +29,7 @@ async fn around(node: Value, script: Script) -> Bench {
 }
 
 /// The same with a stopped machine and these taints.
-async fn stopped_with(list: &[&str]) -> Bench {
+async fn stopped_with(list: &[&str]) -> TestCluster {
     let mut node = known("n1", "demo://m-1", "False", &[INTERNAL]);
     node["spec"]["taints"] = taint_list(list);
     around(node, Script::Machine(stopped("demo://m-1"))).await
@@ -39,7 +39,7 @@ fn shutdown() -> String {
     format!("{SHUTDOWN}:NoSchedule")
 }
 
-async fn tainted(bench: &Bench, list: &[&str]) {
+async fn tainted(bench: &TestCluster, list: &[&str]) {
     bench
         .change("n1", |node| node["spec"]["taints"] = taint_list(list))
         .await;
@@ -96,7 +96,7 @@ fn framework_case_044_unknown_and_missing_readiness_count_like_not_ready() {
 #[test]
 fn framework_case_045_a_ready_node_is_not_looked_at() {
     scenario!(async || {
-        let bench = Bench::new().await;
+        let bench = TestCluster::new().await;
         bench.seconds(1).await;
         bench.cloud().say("n1", Script::Gone);
         bench
@@ -116,7 +116,7 @@ fn framework_case_046_an_error_decides_nothing_and_is_tried_each_round() {
     scenario!(async || {
         let bench = settled("False", Script::Error("boom")).await;
         let begun = bench.world.clock.now();
-        let asked = |it: &Bench| it.cloud().asked_about("n1").len();
+        let asked = |it: &TestCluster| it.cloud().asked_about("n1").len();
         bench.until("twelve rounds", |it| asked(it) >= 12).await;
         assert!(bench.since(begun) <= Duration::from_secs(60) + bench.slack());
         assert_eq!(bench.all_calls(), [""; 0]);
@@ -257,7 +257,7 @@ fn framework_case_052_a_conflict_over_taints_keeps_both_changes() {
 #[test]
 fn framework_case_053_two_hundred_silent_nodes_are_one_question_a_round() {
     scenario!(async || {
-        let mut bench = Bench::idle(&[]).await;
+        let mut bench = TestCluster::idle(&[]).await;
         bench.cloud().take(Duration::from_millis(100));
         for number in 0..200 {
             let name = format!("n{number}");
@@ -290,7 +290,7 @@ fn framework_case_053_two_hundred_silent_nodes_are_one_question_a_round() {
 #[test]
 fn framework_case_054_a_new_node_survives_a_cloud_that_lists_it_late() {
     scenario!(async || {
-        let bench = Bench::new().await;
+        let bench = TestCluster::new().await;
         bench.seconds(1).await;
         bench.cloud().say("n1", Script::Gone);
         let mut node = bowline_scenarios::objects::fresh("n1");
@@ -363,7 +363,7 @@ fn framework_case_056_a_silent_node_of_another_cloud_is_not_looked_at() {
 }
 
 /// The answer about n1 is on its way to be deleted; then somebody else is faster.
-async fn while_deleting(bench: &Bench, meanwhile: impl AsyncFnOnce(&Bench)) {
+async fn while_deleting(bench: &TestCluster, meanwhile: impl AsyncFnOnce(&TestCluster)) {
     let slow = bench.fault(slow("DELETE", "/api/v1/nodes/n1").times(1));
     bench
         .until("it is announced", |it| it.told("n1", "DeletingNode") == 1)

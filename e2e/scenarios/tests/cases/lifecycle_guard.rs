@@ -6,12 +6,12 @@ use bowline_simulator::faults::{Action, Rule};
 
 use bowline_scenarios::cloud::{Script, machine};
 use bowline_scenarios::objects::known;
-use bowline_scenarios::{Bench, is_real, only_in_memory, scenario};
+use bowline_scenarios::{TestCluster, is_real, only_in_memory, scenario};
 
 const INTERNAL: &str = "InternalIP:10.0.0.5";
 
-async fn every_twelve_seconds() -> Bench {
-    let mut bench = Bench::idle(&["--node-monitor-period=12s"]).await;
+async fn every_twelve_seconds() -> TestCluster {
+    let mut bench = TestCluster::idle(&["--node-monitor-period=12s"]).await;
     bench.cloud().say("n1", Script::Gone);
     bench
         .put_aged(known("n1", "demo://m-1", "Unknown", &[INTERNAL]), 1800)
@@ -77,8 +77,8 @@ fn framework_case_147_a_node_made_again_counts_anew() {
 const HELD: &str = "bowline_guard_held_nodes{cloud=\"demo\",reason=\"BudgetSpent\"}";
 
 /// A running manager and forty nodes, of which the first ten are silent and their machines gone.
-async fn ten_gone_of_forty() -> Bench {
-    let mut bench = Bench::idle(&[]).await;
+async fn ten_gone_of_forty() -> TestCluster {
+    let mut bench = TestCluster::idle(&[]).await;
     for number in 0..40 {
         let (name, id) = (format!("n{number}"), format!("demo://m-{number}"));
         let alive = Script::Machine(machine(&id, &[INTERNAL]));
@@ -118,7 +118,7 @@ fn the_budget_comes_back_in_ten_minutes() {
     }
     scenario!(async || {
         let bench = ten_gone_of_forty().await;
-        let left = |it: &Bench| it.cluster.nodes().len();
+        let left = |it: &TestCluster| it.cluster.nodes().len();
         bench.seconds(540).await;
         assert_eq!(left(&bench), 36);
         // The window moves on: three of the 36 that are left, then three more.
@@ -135,7 +135,7 @@ fn the_budget_comes_back_in_ten_minutes() {
 #[test]
 fn a_restart_starts_looking_anew() {
     scenario!(async || {
-        let mut bench = Bench::idle(&[]).await;
+        let mut bench = TestCluster::idle(&[]).await;
         bench.cloud().say("n1", Script::Gone);
         bench
             .put(known("n1", "demo://m-1", "Unknown", &[INTERNAL]))
@@ -157,7 +157,7 @@ fn a_restart_starts_looking_anew() {
 #[test]
 fn deletions_without_an_answer_count_against_the_budget() {
     scenario!(async || {
-        let mut bench = Bench::idle(&[]).await;
+        let mut bench = TestCluster::idle(&[]).await;
         for number in 0..10 {
             let (name, id) = (format!("n{number}"), format!("demo://m-{number}"));
             bench.cloud().say(&name, Script::Gone);
@@ -174,7 +174,7 @@ fn deletions_without_an_answer_count_against_the_budget() {
 #[test]
 fn an_unreachable_server_does_not_eat_the_budget_of_the_nodes_it_was_asked_for() {
     scenario!(async || {
-        let mut bench = Bench::idle(&[]).await;
+        let mut bench = TestCluster::idle(&[]).await;
         for name in ["n1", "n2", "n3"] {
             bench.cloud().say(name, Script::Gone);
             bench

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bowline_core::metadata::{FIELD_MANAGER, TAINTS_ANNOTATION};
-use bowline_core::{Instance, Keeping, Marks, Taint};
+use bowline_core::{Instance, MetadataPolicy, NodeMetadata, Taint};
 use bowline_simulator::journal::Entry;
 use serde_json::{Value, json};
 
 use bowline_scenarios::cloud::{Script, machine};
 use bowline_scenarios::objects::{UNINITIALIZED, addresses, fresh, known, labels, taints};
-use bowline_scenarios::{Bench, is_real, refuse, scenario};
+use bowline_scenarios::{TestCluster, is_real, refuse, scenario};
 
 const INTERNAL: &str = "InternalIP:10.0.0.5";
 const ROLE: &str = "node-role.kubernetes.io/web";
@@ -33,27 +33,27 @@ fn map(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
         .collect()
 }
 
-fn marks(labels: &[(&str, &str)], annotations: &[(&str, &str)], racks: &[&str]) -> Marks {
-    Marks {
+fn marks(labels: &[(&str, &str)], annotations: &[(&str, &str)], racks: &[&str]) -> NodeMetadata {
+    NodeMetadata {
         labels: map(labels),
         annotations: map(annotations),
         taints: racks
             .iter()
             .map(|rack| Taint::new("rack", rack, "NoExecute"))
             .collect(),
-        keeping: Keeping::Add,
+        keeping: MetadataPolicy::Add,
     }
 }
 
-fn owned(labels: &[(&str, &str)], annotations: &[(&str, &str)], racks: &[&str]) -> Marks {
-    Marks {
-        keeping: Keeping::Own,
+fn owned(labels: &[(&str, &str)], annotations: &[(&str, &str)], racks: &[&str]) -> NodeMetadata {
+    NodeMetadata {
+        keeping: MetadataPolicy::Own,
         ..marks(labels, annotations, racks)
     }
 }
 
 /// The machine with these marks.
-fn marked(marks: Marks) -> Script {
+fn marked(marks: NodeMetadata) -> Script {
     Script::Machine(Instance {
         marks,
         ..machine("demo://m-1", &[INTERNAL])
@@ -73,7 +73,7 @@ fn annotations(node: &Value) -> BTreeMap<String, String> {
 }
 
 /// Waits until the machine of n1 was asked for so many more times, and a little longer.
-async fn rounds(bench: &Bench, more: usize) {
+async fn rounds(bench: &TestCluster, more: usize) {
     let wanted = bench.cloud().asked_about("n1").len() + more;
     bench
         .until("the slow rounds", |it| {
@@ -84,7 +84,7 @@ async fn rounds(bench: &Bench, more: usize) {
 }
 
 /// The writes of n1 by server-side apply.
-fn applies(bench: &Bench) -> Vec<Entry> {
+fn applies(bench: &TestCluster) -> Vec<Entry> {
     let by_us = |it: &Entry| it.query.contains(&format!("fieldManager={FIELD_MANAGER}"));
     bench.writes("n1").into_iter().filter(by_us).collect()
 }
@@ -92,7 +92,7 @@ fn applies(bench: &Bench) -> Vec<Entry> {
 #[test]
 fn marks_are_there_before_the_taint_goes() {
     scenario!(async || {
-        let bench = Bench::new().await;
+        let bench = TestCluster::new().await;
         let wanted = marks(
             &[(ROLE, ""), ("tier", "db")],
             &[("x.example/id", "7")],
@@ -135,7 +135,7 @@ fn marks_are_there_before_the_taint_goes() {
 #[test]
 fn a_label_of_a_pair_overrides_what_the_cloud_says_otherwise() {
     scenario!(async || {
-        let bench = Bench::with(&[&frequency()]).await;
+        let bench = TestCluster::with(&[&frequency()]).await;
         let zone = "topology.kubernetes.io/zone";
         let wanted = marks(&[(zone, "own")], &[], &[]);
         bench.cloud().say("n1", marked(wanted));
@@ -154,7 +154,7 @@ fn a_label_of_a_pair_overrides_what_the_cloud_says_otherwise() {
 #[test]
 fn what_was_added_is_put_back_but_not_taints_and_costs_nothing_while_it_is_there() {
     scenario!(async || {
-        let bench = Bench::with(&[&frequency()]).await;
+        let bench = TestCluster::with(&[&frequency()]).await;
         let wanted = marks(&[(ROLE, "")], &[("x.example/id", "7")], &["z1"]);
         bench.cloud().say("n1", marked(wanted));
         bench.create(fresh("n1")).await;
@@ -193,7 +193,7 @@ fn what_was_added_is_put_back_but_not_taints_and_costs_nothing_while_it_is_there
 #[test]
 fn what_is_owned_goes_when_it_is_no_longer_named_and_others_keep_theirs() {
     scenario!(async || {
-        let bench = Bench::with(&[&frequency()]).await;
+        let bench = TestCluster::with(&[&frequency()]).await;
         let first = owned(
             &[(ROLE, ""), ("tier", "db"), ("theirs", "ours")],
             &[("x.example/id", "7")],
@@ -255,7 +255,7 @@ fn what_is_owned_goes_when_it_is_no_longer_named_and_others_keep_theirs() {
 #[test]
 fn a_manager_that_starts_takes_back_what_is_no_longer_named() {
     scenario!(async || {
-        let mut bench = Bench::with(&[&frequency()]).await;
+        let mut bench = TestCluster::with(&[&frequency()]).await;
         let first = owned(&[("tier", "db"), ("old", "1")], &[], &[]);
         bench.cloud().say("n1", marked(first));
         bench.create(fresh("n1")).await;
@@ -280,9 +280,9 @@ fn a_manager_that_starts_takes_back_what_is_no_longer_named() {
 #[test]
 fn a_node_keeps_its_taint_as_long_as_its_marks_cannot_be_written() {
     scenario!(async || {
-        for keeping in [Keeping::Add, Keeping::Own] {
-            let bench = Bench::new().await;
-            let wrong = Marks {
+        for keeping in [MetadataPolicy::Add, MetadataPolicy::Own] {
+            let bench = TestCluster::new().await;
+            let wrong = NodeMetadata {
                 keeping,
                 ..marks(&[("tier", "no value!")], &[], &["z1"])
             };
@@ -295,7 +295,7 @@ fn a_node_keeps_its_taint_as_long_as_its_marks_cannot_be_written() {
             assert!(bench.events("n1")[0].contains("no value!"));
             let refused = |write: &String| write == "PATCH n1 -> 422";
             assert!(bench.written("n1").iter().all(refused));
-            let right = Marks {
+            let right = NodeMetadata {
                 keeping,
                 ..marks(&[("tier", "db")], &[], &["z1"])
             };
@@ -309,7 +309,7 @@ fn a_node_keeps_its_taint_as_long_as_its_marks_cannot_be_written() {
 #[test]
 fn taints_that_meet_a_conflict_are_written_on_what_the_node_is_by_then() {
     scenario!(async || {
-        let bench = Bench::new().await;
+        let bench = TestCluster::new().await;
         bench.fault(refuse(409, "PATCH", "/api/v1/nodes/n1").times(2));
         bench.cloud().say("n1", marked(marks(&[], &[], &["z1"])));
         bench.create(fresh("n1")).await;
@@ -322,7 +322,7 @@ fn taints_that_meet_a_conflict_are_written_on_what_the_node_is_by_then() {
 #[test]
 fn marks_that_cannot_be_refreshed_hold_up_nothing_else() {
     scenario!(async || {
-        let mut bench = Bench::idle(&[&frequency()]).await;
+        let mut bench = TestCluster::idle(&[&frequency()]).await;
         bench.put(settled()).await;
         bench
             .put(known("n2", "demo://m-2", "True", &["InternalIP:10.0.0.6"]))
@@ -353,9 +353,9 @@ fn marks_that_cannot_be_refreshed_hold_up_nothing_else() {
 #[test]
 fn marks_make_no_node_anew_that_is_gone() {
     scenario!(async || {
-        for keeping in [Keeping::Add, Keeping::Own] {
-            let bench = Bench::new().await;
-            let wanted = Marks {
+        for keeping in [MetadataPolicy::Add, MetadataPolicy::Own] {
+            let bench = TestCluster::new().await;
+            let wanted = NodeMetadata {
                 keeping,
                 ..marks(&[("tier", "db")], &[], &[])
             };
@@ -375,9 +375,9 @@ fn marks_make_no_node_anew_that_is_gone() {
 #[test]
 fn an_observer_writes_no_marks() {
     scenario!(async || {
-        for keeping in [Keeping::Add, Keeping::Own] {
-            let mut bench = Bench::idle(&[&frequency(), "--mode=observe"]).await;
-            let wanted = Marks {
+        for keeping in [MetadataPolicy::Add, MetadataPolicy::Own] {
+            let mut bench = TestCluster::idle(&[&frequency(), "--mode=observe"]).await;
+            let wanted = NodeMetadata {
                 keeping,
                 ..marks(&[("tier", "db")], &[("x.example/id", "7")], &["z1"])
             };

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bowline_scenarios::cloud::{Script, machine};
 use bowline_scenarios::objects::{fresh, known};
-use bowline_scenarios::{Bench, Setup, scenario};
+use bowline_scenarios::{Setup, TestCluster, scenario};
 
 const INTERNAL: &str = "InternalIP:10.0.0.5";
 
@@ -12,8 +12,8 @@ fn found(id: &str) -> Script {
     Script::Machine(machine(id, &[INTERNAL]))
 }
 
-async fn two(first: &'static str, second: &'static str) -> Bench {
-    let mut bench = Bench::set_up(Setup {
+async fn two(first: &'static str, second: &'static str) -> TestCluster {
+    let mut bench = TestCluster::set_up(Setup {
         clouds: &[("east", first), ("west", second)],
         ..Setup::default()
     })
@@ -61,7 +61,7 @@ fn a_node_that_two_clouds_recognise_is_nobodys_until_one_lets_go() {
 #[test]
 fn a_provider_id_that_two_clouds_claim_is_nobodys() {
     scenario!(async || {
-        let mut bench = Bench::set_up(Setup {
+        let mut bench = TestCluster::set_up(Setup {
             clouds: &[("east", "demo"), ("west", "demo"), ("north", "other")],
             ..Setup::default()
         })
@@ -168,7 +168,7 @@ fn an_outage_of_one_cloud_does_not_hold_up_the_other() {
 #[test]
 fn a_malformed_provider_id_is_told_once_and_the_node_left_alone() {
     scenario!(async || {
-        let bench = Bench::new().await;
+        let bench = TestCluster::new().await;
         bench.cloud().say("n1", found("demo://m-1"));
         let mut node = fresh("n1");
         node["spec"]["providerID"] = "demo://".into();

@@ -1,10 +1,10 @@
 //! Whose a node is, shown on the node where that is asked for.
 
-use bowline_core::Voice;
+use bowline_core::DescribePolicy;
 use bowline_core::owner_annotation::{DESCRIBER, FIELD_MANAGER, OWNER};
 use bowline_scenarios::cloud::{Script, ScriptedCloud, machine};
 use bowline_scenarios::objects::{fresh, known};
-use bowline_scenarios::{Bench, Setup, scenario};
+use bowline_scenarios::{Setup, TestCluster, scenario};
 use bowline_simulator::journal::Entry;
 use serde_json::Value;
 
@@ -17,8 +17,8 @@ fn found(id: &str) -> Script {
 }
 
 /// Two clouds, and no manager yet.
-async fn two(first: &'static str, second: &'static str, flags: &[&str]) -> Bench {
-    Bench::set_up(Setup {
+async fn two(first: &'static str, second: &'static str, flags: &[&str]) -> TestCluster {
+    TestCluster::set_up(Setup {
         clouds: &[("east", first), ("west", second)],
         flags,
         ..Setup::default()
@@ -27,7 +27,7 @@ async fn two(first: &'static str, second: &'static str, flags: &[&str]) -> Bench
 }
 
 /// What a node shows: owner and describer.
-fn shown(bench: &Bench, node: &str, place: &str) -> (Option<String>, Option<String>) {
+fn shown(bench: &TestCluster, node: &str, place: &str) -> (Option<String>, Option<String>) {
     let node = bench.node(node);
     let text = |key: &str| node["metadata"][place][key].as_str().map(str::to_owned);
     (text(OWNER), text(DESCRIBER))
@@ -38,13 +38,13 @@ fn owner(name: &str) -> (Option<String>, Option<String>) {
 }
 
 /// The writes of a node that show whose it is.
-fn applies(bench: &Bench, node: &str) -> Vec<Entry> {
+fn applies(bench: &TestCluster, node: &str) -> Vec<Entry> {
     let ours = |it: &Entry| it.query.contains(&format!("fieldManager={FIELD_MANAGER}"));
     bench.writes(node).into_iter().filter(ours).collect()
 }
 
 /// The node n1 of the cloud `east`, and n2 that is nobody's.
-async fn one_and_a_foreign_one(bench: &Bench) -> Value {
+async fn one_and_a_foreign_one(bench: &TestCluster) -> Value {
     bench.clouds[0].say("n1", found("east://m-1"));
     let of_east = known("n1", "east://m-1", "True", &[INTERNAL, "Hostname:n1"]);
     bench.put(of_east).await;
@@ -100,7 +100,7 @@ fn a_new_node_shows_its_owner_once_it_is_initialised() {
 fn who_describes_a_node_is_shown_where_it_is_another_cloud() {
     scenario!(async || {
         let mut bench = two("east", "self", ANNOTATION).await;
-        bench.clouds[1].speak("n1", Voice::Always);
+        bench.clouds[1].speak("n1", DescribePolicy::Always);
         bench.clouds[1].say("n1", found("east://m-1"));
         bench
             .put(known(

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use bowline_core::{Keeping, Marks, Taint};
+use bowline_core::{MetadataPolicy, NodeMetadata, Taint};
 use bowline_http::Random;
 use bowline_simulator::World;
 use bowline_simulator::faults::{Action, Rule};
@@ -22,7 +22,7 @@ use serde_json::Value;
 
 use crate::story::{has_shutdown_taint, join, run};
 use bowline_scenarios::objects::{addresses, is_uninitialized, labels, taints};
-use bowline_scenarios::{Bench, MANAGER, Setup, only_in_memory};
+use bowline_scenarios::{MANAGER, Setup, TestCluster, only_in_memory};
 
 /// Seeds of one ordinary run; the whole takes some seconds.
 const SEEDS: u64 = 20;
@@ -155,12 +155,12 @@ fn has_marks(node: &Value) -> bool {
 }
 
 /// What every node is to have, added or owned.
-fn marks(seed: u64) -> Marks {
-    Marks {
+fn marks(seed: u64) -> NodeMetadata {
+    NodeMetadata {
         labels: [(MARK.to_owned(), "1".to_owned())].into(),
         taints: vec![Taint::new(MARK, "", "NoSchedule")],
-        keeping: [Keeping::Add, Keeping::Own][usize::from(seed % 2 == 1)],
-        ..Marks::default()
+        keeping: [MetadataPolicy::Add, MetadataPolicy::Own][usize::from(seed % 2 == 1)],
+        ..NodeMetadata::default()
     }
 }
 
@@ -188,7 +188,7 @@ enum Fate {
 }
 
 struct Run {
-    bench: Bench,
+    bench: TestCluster,
     fleet: Fleet,
     _monitor: Monitor,
     observer: Observer,
@@ -216,7 +216,7 @@ async fn play(seed: u64) {
 
 impl Run {
     async fn new(seed: u64) -> Self {
-        let mut bench = Bench::set_up(Setup {
+        let mut bench = TestCluster::set_up(Setup {
             seed,
             ..Setup::default()
         })
@@ -405,7 +405,7 @@ impl Run {
         self.bench.seconds(15).await;
         self.restart_if_it_gave_up();
         let machines = self.machines.clone();
-        let unsettled = |it: &Bench| -> Vec<(String, Fate, Option<String>)> {
+        let unsettled = |it: &TestCluster| -> Vec<(String, Fate, Option<String>)> {
             let open = machines
                 .iter()
                 .filter(|(name, fate)| !is_settled(it, name, **fate));
@@ -459,7 +459,7 @@ impl Run {
     }
 }
 
-fn is_settled(bench: &Bench, name: &str, fate: Fate) -> bool {
+fn is_settled(bench: &TestCluster, name: &str, fate: Fate) -> bool {
     let node = bench.find(name);
     match (fate, &node) {
         (Fate::Runs, Some(node)) => {

@@ -8,7 +8,7 @@ use bowline_simulator::machines::Power;
 use bowline_simulator::monitor;
 
 use bowline_scenarios::objects::{SHUTDOWN, taints};
-use bowline_scenarios::{Bench, Setup, only_in_memory, refuse};
+use bowline_scenarios::{Setup, TestCluster, only_in_memory, refuse};
 
 /// Runs a story on a runtime of its own, as a process would.
 pub(crate) fn run<T>(story: impl Future<Output = T>) -> T {
@@ -22,11 +22,11 @@ pub(crate) fn run<T>(story: impl Future<Output = T>) -> T {
 }
 
 /// Makes a machine of the cloud `demo` and starts a kubelet on it.
-pub(crate) fn join(bench: &Bench, fleet: &Fleet, name: &str) {
+pub(crate) fn join(bench: &TestCluster, fleet: &Fleet, name: &str) {
     bench.cluster.join(fleet, name, &format!("demo://{name}"));
 }
 
-pub(crate) fn has_shutdown_taint(bench: &Bench, name: &str) -> bool {
+pub(crate) fn has_shutdown_taint(bench: &TestCluster, name: &str) -> bool {
     let taint = format!("{SHUTDOWN}:NoSchedule");
     bench
         .find(name)
@@ -35,7 +35,7 @@ pub(crate) fn has_shutdown_taint(bench: &Bench, name: &str) -> bool {
 
 /// Thirty nodes join while the API server is unwell; then a stop, a destroy and a restart.
 async fn thirty_nodes(seed: u64) -> String {
-    let mut bench = Bench::set_up(Setup {
+    let mut bench = TestCluster::set_up(Setup {
         seed,
         ..Setup::default()
     })

@@ -1,19 +1,19 @@
 //! Who describes a node and who looks after it, where that is not the same cloud: `east` is a cloud with
 //! machines, `self` asks machines themselves and looks after what nobody else does.
 
-use bowline_core::{Instance, Marks, Voice};
+use bowline_core::{DescribePolicy, Instance, NodeMetadata};
 
 use bowline_scenarios::cloud::{Script, ScriptedCloud, machine};
 use bowline_scenarios::objects::{addresses, fresh, known, labels};
-use bowline_scenarios::{Bench, Setup, is_real, scenario};
+use bowline_scenarios::{Setup, TestCluster, is_real, scenario};
 
 const INTERNAL: &str = "InternalIP:10.0.0.5";
 
 /// A running manager with both.
-async fn both() -> Bench {
+async fn both() -> TestCluster {
     let frequency = if is_real() { 5 } else { 300 };
     let frequency = format!("--node-status-update-frequency={frequency}s");
-    let mut bench = Bench::set_up(Setup {
+    let mut bench = TestCluster::set_up(Setup {
         clouds: &[("east", "east"), ("self", "self")],
         flags: &[&frequency],
         ..Setup::default()
@@ -24,20 +24,20 @@ async fn both() -> Bench {
     bench
 }
 
-fn east(bench: &Bench) -> &ScriptedCloud {
+fn east(bench: &TestCluster) -> &ScriptedCloud {
     &bench.clouds[0]
 }
 
-fn itself(bench: &Bench) -> &ScriptedCloud {
+fn itself(bench: &TestCluster) -> &ScriptedCloud {
     &bench.clouds[1]
 }
 
 /// The machine with the label `tier`.
 fn described(id: &str, tier: &str, addresses: &[&str]) -> Script {
     Script::Machine(Instance {
-        marks: Marks {
+        marks: NodeMetadata {
             labels: [("tier".to_owned(), tier.to_owned())].into(),
-            ..Marks::default()
+            ..NodeMetadata::default()
         },
         ..machine(id, addresses)
     })
@@ -47,7 +47,7 @@ fn described(id: &str, tier: &str, addresses: &[&str]) -> Script {
 fn one_cloud_describes_a_node_and_another_looks_after_it() {
     scenario!(async || {
         let bench = both().await;
-        itself(&bench).speak("n1", Voice::Always);
+        itself(&bench).speak("n1", DescribePolicy::Always);
         itself(&bench).say("n1", described("east://m-1", "a", &[INTERNAL]));
         // Who owns it is not asked what it is, and an outage of it does not matter yet.
         east(&bench).say("n1", Script::Error("east is down"));
@@ -103,7 +103,7 @@ fn a_node_that_two_clouds_always_describe_is_nobodys() {
         let bench = both().await;
         for cloud in &bench.clouds {
             for node in ["n1", "n2"] {
-                cloud.speak(node, Voice::Always);
+                cloud.speak(node, DescribePolicy::Always);
                 cloud.say(node, described("east://m-1", "a", &[INTERNAL]));
             }
         }
@@ -118,7 +118,7 @@ fn a_node_that_two_clouds_always_describe_is_nobodys() {
         assert_eq!(bench.calls("n2"), []);
         assert_eq!(bench.told("n1", "NodeContested"), 1);
         assert_eq!(bench.told("n2", "NodeContested"), 1);
-        east(&bench).speak("n1", Voice::Owner);
+        east(&bench).speak("n1", DescribePolicy::Owner);
         bench.until_initialized("n1").await;
     });
 }
@@ -127,7 +127,7 @@ fn a_node_that_two_clouds_always_describe_is_nobodys() {
 fn a_cloud_that_never_describes_a_node_has_no_say_in_whose_it_is() {
     scenario!(async || {
         let bench = both().await;
-        itself(&bench).speak("n1", Voice::Never);
+        itself(&bench).speak("n1", DescribePolicy::Never);
         itself(&bench).say("n1", Script::Error("no such machine answers"));
         east(&bench).say("n1", described("east://m-1", "a", &[INTERNAL]));
         bench.create(fresh("n1")).await;
@@ -140,7 +140,7 @@ fn a_cloud_that_never_describes_a_node_has_no_say_in_whose_it_is() {
 fn a_node_whose_owner_never_describes_it_waits() {
     scenario!(async || {
         let bench = both().await;
-        east(&bench).speak("n1", Voice::Never);
+        east(&bench).speak("n1", DescribePolicy::Never);
         east(&bench).say("n1", described("east://m-1", "a", &[INTERNAL]));
         let mut node = fresh("n1");
         node["spec"]["providerID"] = "east://m-1".into();
@@ -157,7 +157,7 @@ fn what_a_machine_waits_for_is_told_in_its_clouds_words() {
     scenario!(async || {
         let bench = both().await;
         let text = "the machine of node n1 does not know its own id yet";
-        itself(&bench).speak("n1", Voice::Always);
+        itself(&bench).speak("n1", DescribePolicy::Always);
         itself(&bench).say("n1", Script::Error(text));
         bench.create(fresh("n1")).await;
         bench.until_told("n1", "NodeInitializationFailed").await;

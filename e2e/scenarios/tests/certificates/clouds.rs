@@ -4,7 +4,7 @@ use bowline_core::{ApprovalRules, Counted, NodePart, Words};
 use bowline_scenarios::certificates::Ask;
 use bowline_scenarios::cloud::{Script, runs};
 use bowline_scenarios::objects::known;
-use bowline_scenarios::{Bench, Setup, scenario};
+use bowline_scenarios::{Setup, TestCluster, scenario};
 
 use crate::stage::{self, ALONE, APPROVED, right};
 
@@ -85,7 +85,7 @@ fn a_cloud_that_is_on_by_itself_needs_no_flag_and_a_dash_turns_it_off() {
     });
 }
 
-async fn two(flags: &[&str]) -> Bench {
+async fn two(flags: &[&str]) -> TestCluster {
     stage::set_up(Setup {
         clouds: &[("demo", "demo"), ("other", "other")],
         flags,

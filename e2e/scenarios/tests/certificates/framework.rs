@@ -3,7 +3,7 @@
 use bowline_scenarios::certificates::Ask;
 use bowline_scenarios::cloud::{Script, machine, runs};
 use bowline_scenarios::objects::fresh;
-use bowline_scenarios::{Bench, scenario};
+use bowline_scenarios::{TestCluster, scenario};
 use serde_json::json;
 
 use crate::stage::{self, ALONE, APPROVED, right, until_looked_at};
@@ -36,7 +36,7 @@ fn framework_case_125_a_right_request_is_approved_once_and_signed() {
 }
 
 /// All of these stay undecided, and unsigned where somebody signs.
-async fn stay_pending(bench: &Bench, asked: &[Ask]) {
+async fn stay_pending(bench: &TestCluster, asked: &[Ask]) {
     bench.cluster.sign().await;
     for ask in asked {
         bench.put_request(ask).await;
@@ -219,7 +219,7 @@ fn framework_case_142_the_approver_runs_only_when_it_is_named() {
 #[test]
 fn a_cloud_that_says_nothing_of_certificates_starts_nothing() {
     scenario!(async || {
-        let mut bench = Bench::idle(&[ALONE]).await;
+        let mut bench = TestCluster::idle(&[ALONE]).await;
         bench.put_request(&right("c")).await;
         bench.start();
         bench.settle().await;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use bowline_scenarios::site::OPTIONAL_READS;
-use bowline_scenarios::{Bench, scenario};
+use bowline_scenarios::{TestCluster, scenario};
 use bowline_simulator::kubernetes::auth::originals;
 use bowline_simulator::kubernetes::fixture;
 use serde_json::Value;
@@ -20,7 +20,7 @@ async fn approve_as(account: &str, objects: &[Value]) -> BTreeSet<String> {
     assert_eq!(bench.until_decided("c").await, [APPROVED]);
     bench.until_told("c", "CertificateApproved").await;
     bench.stop().await;
-    let own = |bench: &Bench| {
+    let own = |bench: &TestCluster| {
         let all = bench.entries().into_iter();
         all.filter(|it| it.caller == granted.user)
             .collect::<Vec<_>>()

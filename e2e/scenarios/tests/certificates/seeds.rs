@@ -6,7 +6,7 @@ use std::time::Duration;
 use bowline_http::Random;
 use bowline_scenarios::certificates::Ask;
 use bowline_scenarios::cloud::{Script, runs};
-use bowline_scenarios::{Bench, Setup, only_in_memory, refuse, scenario};
+use bowline_scenarios::{Setup, TestCluster, only_in_memory, refuse, scenario};
 use bowline_simulator::faults::{Action, Rule};
 
 use crate::stage::{self, ALONE, APPROVED};
@@ -20,7 +20,12 @@ fn address(node: u64) -> String {
 
 /// Something happens: a node asks, rightly or not, or the cloud, the API server or the manager
 /// stumbles. What was asked for rightly is remembered.
-async fn strike(bench: &mut Bench, random: &Random, at: u64, asked: &mut Vec<(String, bool)>) {
+async fn strike(
+    bench: &mut TestCluster,
+    random: &Random,
+    at: u64,
+    asked: &mut Vec<(String, bool)>,
+) {
     let (node, other) = (random.below(NODES), random.below(NODES));
     let name = format!("n{node}");
     let request = format!("c{at}");

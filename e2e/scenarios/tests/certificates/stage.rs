@@ -5,7 +5,7 @@ use bowline_core::ApprovalRules;
 use bowline_scenarios::certificates::Ask;
 use bowline_scenarios::cloud::runs;
 use bowline_scenarios::objects::known;
-use bowline_scenarios::{Bench, Setup};
+use bowline_scenarios::{Setup, TestCluster};
 use serde_json::Value;
 
 /// So that nobody initialises nodes nor takes them for gone.
@@ -15,14 +15,14 @@ pub(crate) const APPROVED: &str = "Approved ApprovedByBowline: This CSR was appr
                                    all names and addresses are the node's";
 
 /// A running manager.
-pub(crate) async fn new() -> Bench {
+pub(crate) async fn new() -> TestCluster {
     let mut bench = idle(&[ALONE]).await;
     bench.start();
     bench
 }
 
-/// Everything but the manager, for [`Bench::start`].
-pub(crate) async fn idle(flags: &[&str]) -> Bench {
+/// Everything but the manager, for [`TestCluster::start`].
+pub(crate) async fn idle(flags: &[&str]) -> TestCluster {
     set_up(Setup {
         flags,
         ..Setup::default()
@@ -31,8 +31,8 @@ pub(crate) async fn idle(flags: &[&str]) -> Bench {
 }
 
 /// The same in more detail.
-pub(crate) async fn set_up(setup: Setup<'_>) -> Bench {
-    let bench = Bench::set_up(setup).await;
+pub(crate) async fn set_up(setup: Setup<'_>) -> TestCluster {
+    let bench = TestCluster::set_up(setup).await;
     for cloud in &bench.clouds {
         cloud.offer_certificates(ApprovalRules::default());
     }
@@ -54,7 +54,7 @@ pub(crate) fn right(name: &str) -> Ask {
 }
 
 /// Waits until the manager has looked at everything that was asked so far: it looks in order.
-pub(crate) async fn until_looked_at(bench: &Bench) {
+pub(crate) async fn until_looked_at(bench: &TestCluster) {
     bench.put_request(&right("last")).await;
     assert_eq!(bench.until_decided("last").await, [APPROVED]);
     bench.settle().await;

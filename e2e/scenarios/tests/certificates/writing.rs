@@ -1,7 +1,7 @@
 //! How decisions are written: once, whatever goes wrong, by the leader alone, and not by an observer.
 
 use bowline_scenarios::cloud::{Script, runs};
-use bowline_scenarios::{Bench, is_real, refuse, scenario};
+use bowline_scenarios::{TestCluster, is_real, refuse, scenario};
 use bowline_simulator::faults::{Action, Rule};
 use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
 use kube::Api;
@@ -12,7 +12,7 @@ use crate::stage::{self, ALONE, APPROVED, right, until_looked_at};
 
 const APPROVAL: &str = "/apis/certificates.k8s.io/v1/certificatesigningrequests/c/approval";
 
-fn statuses(bench: &Bench) -> Vec<u16> {
+fn statuses(bench: &TestCluster) -> Vec<u16> {
     bench.decisions("c").iter().map(|it| it.status).collect()
 }
 
@@ -54,7 +54,7 @@ fn what_somebody_else_denies_meanwhile_stays_denied() {
         let bench = stage::new().await;
         bench.cloud().say("n1", Script::Error("down"));
         bench.put_request(&right("c")).await;
-        let asked = |bench: &Bench| !bench.cloud().asked_for_certificates().is_empty();
+        let asked = |bench: &TestCluster| !bench.cloud().asked_for_certificates().is_empty();
         bench.until("the cloud is asked", asked).await;
         let name = bench.cluster.names().own("c");
         let api: Api<CertificateSigningRequest> = Api::all(bench.admin());
@@ -77,7 +77,7 @@ fn a_silent_cloud_is_asked_again_until_it_answers() {
         let bench = stage::new().await;
         bench.cloud().say("n1", Script::Error("down"));
         bench.put_request(&right("c")).await;
-        let asked = |bench: &Bench| bench.cloud().asked_for_certificates().len() >= 4;
+        let asked = |bench: &TestCluster| bench.cloud().asked_for_certificates().len() >= 4;
         bench.until("the cloud is asked four times", asked).await;
         assert_eq!(bench.decided("c"), [""; 0]);
         bench.cloud().say("n1", runs("n1", "10.0.0.5"));
@@ -112,7 +112,7 @@ fn an_observer_writes_nothing() {
             .put_request(&right("wrong").with(|it| it.usages = vec!["client auth"]))
             .await;
         bench.start();
-        let asked = |bench: &Bench| !bench.cloud().asked_for_certificates().is_empty();
+        let asked = |bench: &TestCluster| !bench.cloud().asked_for_certificates().is_empty();
         bench.until("it looked", asked).await;
         bench.settle().await;
         assert_eq!(bench.request_writes(), [""; 0]);

@@ -9,11 +9,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use bowline_core::{KeptKind, KeptObject, Secret};
+use bowline_core::{ManagedObject, ManagedObjectKind, Secret};
 use bowline_scenarios::cloud::{NOT_KEPT, runs};
 use bowline_scenarios::objects::{fresh, known};
 use bowline_scenarios::rights::apply;
-use bowline_scenarios::{Bench, LEASE, Setup, Sharing, refuse, scenario};
+use bowline_scenarios::{LEASE, Setup, Sharing, TestCluster, refuse, scenario};
 use bowline_simulator::journal::Filter;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret as SecretObject};
 use kube::Api;
@@ -21,28 +21,28 @@ use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::{Value, json};
 
 const SYSTEM: &str = "kube-system";
-const TLS: KeptKind = KeptKind::Secret("kubernetes.io/tls");
+const TLS: ManagedObjectKind = ManagedObjectKind::Secret("kubernetes.io/tls");
 
-fn object(kind: KeptKind, name: &str, data: &[(&str, &str)]) -> KeptObject {
+fn object(kind: ManagedObjectKind, name: &str, data: &[(&str, &str)]) -> ManagedObject {
     let entry = |(key, value): &(&str, &str)| ((*key).to_owned(), Secret::new(*value));
-    KeptObject {
+    ManagedObject {
         kind,
         name: name.to_owned(),
         data: data.iter().map(entry).collect(),
     }
 }
 
-fn certificate(text: &str) -> KeptObject {
+fn certificate(text: &str) -> ManagedObject {
     object(TLS, "client", &[("tls.crt", text), ("tls.key", "k")])
 }
 
-fn text(value: &str) -> KeptObject {
-    object(KeptKind::ConfigMap, "config", &[("a", value)])
+fn text(value: &str) -> ManagedObject {
+    object(ManagedObjectKind::ConfigMap, "config", &[("a", value)])
 }
 
 /// A bench whose cloud keeps these, on a server of its own: their names are fixed.
-async fn keeping(flags: &[&str], objects: Vec<KeptObject>) -> Bench {
-    let bench = Bench::set_up(Setup {
+async fn keeping(flags: &[&str], objects: Vec<ManagedObject>) -> TestCluster {
+    let bench = TestCluster::set_up(Setup {
         flags,
         sharing: Sharing::Alone,
         ..Setup::default()
@@ -53,9 +53,13 @@ async fn keeping(flags: &[&str], objects: Vec<KeptObject>) -> Bench {
 }
 
 /// The texts in the Secret or ConfigMap of that name; none if there is none.
-async fn stored(bench: &Bench, kind: KeptKind, name: &str) -> Option<BTreeMap<String, String>> {
+async fn stored(
+    bench: &TestCluster,
+    kind: ManagedObjectKind,
+    name: &str,
+) -> Option<BTreeMap<String, String>> {
     match kind {
-        KeptKind::Secret(_) => {
+        ManagedObjectKind::Secret(_) => {
             let api: Api<SecretObject> = Api::namespaced(bench.admin(), SYSTEM);
             let data = api.get_opt(name).await.unwrap()?.data.unwrap_or_default();
             let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
@@ -65,14 +69,14 @@ async fn stored(bench: &Bench, kind: KeptKind, name: &str) -> Option<BTreeMap<St
                     .collect(),
             )
         }
-        KeptKind::ConfigMap => {
+        ManagedObjectKind::ConfigMap => {
             let api: Api<ConfigMap> = Api::namespaced(bench.admin(), SYSTEM);
             Some(api.get_opt(name).await.unwrap()?.data.unwrap_or_default())
         }
     }
 }
 
-async fn until_kept(bench: &Bench, wanted: &KeptObject) {
+async fn until_kept(bench: &TestCluster, wanted: &ManagedObject) {
     let entries = wanted.data.iter();
     let texts: BTreeMap<String, String> = entries
         .map(|(key, value)| (key.clone(), value.reveal().to_owned()))
@@ -87,7 +91,7 @@ async fn until_kept(bench: &Bench, wanted: &KeptObject) {
 }
 
 /// The manager's writes of Secrets and ConfigMaps.
-fn writes(bench: &Bench) -> Vec<String> {
+fn writes(bench: &TestCluster) -> Vec<String> {
     let all = Filter::any().server("kubernetes").mutating();
     let all = bench.matching(&all).into_iter();
     let ours = all.filter(|it| it.path.contains("/secrets/") || it.path.contains("/configmaps/"));
@@ -95,7 +99,7 @@ fn writes(bench: &Bench) -> Vec<String> {
         .collect()
 }
 
-async fn rounds(bench: &Bench, more: usize) {
+async fn rounds(bench: &TestCluster, more: usize) {
     let wanted = bench.cloud().rounds().len() + more;
     bench
         .until("the rounds", |it| it.cloud().rounds().len() >= wanted)
@@ -170,7 +174,9 @@ fn what_is_somebody_elses_stays_and_is_told_once() {
         let words = "ConfigMap kube-system/config is left alone: it lacks the label \
                      app.kubernetes.io/managed-by=bowline";
         assert_eq!(told[0]["message"], words);
-        let kept = stored(&bench, KeptKind::ConfigMap, "config").await.unwrap();
+        let kept = stored(&bench, ManagedObjectKind::ConfigMap, "config")
+            .await
+            .unwrap();
         assert_eq!(kept["a"], "theirs");
     });
 }

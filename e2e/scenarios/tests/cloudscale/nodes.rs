@@ -2,7 +2,7 @@
 
 use bowline_core::UNINITIALIZED_TAINT;
 use bowline_scenarios::objects::{addresses, has_taint, text};
-use bowline_scenarios::{Bench, is_real, scenario};
+use bowline_scenarios::{TestCluster, is_real, scenario};
 use bowline_simulator::cloudscale::MachineSpec;
 use bowline_simulator::fleet::Kubelet;
 use serde_json::json;
@@ -243,7 +243,7 @@ fn cloudscale_case_15_a_renamed_server_leaves_the_node_its_host_name() {
             .collect();
         stage.cloud.deform(A, members).unwrap();
         let wanted = ["Hostname:worker-a", "ExternalIP:203.0.113.99"];
-        let is_there = |it: &Bench| addresses(&it.node("worker-a")) == wanted;
+        let is_there = |it: &TestCluster| addresses(&it.node("worker-a")) == wanted;
         stage.until("the new address", is_there).await;
         stage.end().await;
     });

@@ -5,7 +5,7 @@ use std::ops::Deref;
 
 use bowline_scenarios::cloudscale::Site;
 use bowline_scenarios::objects::known;
-use bowline_scenarios::{Bench, Setup};
+use bowline_scenarios::{Setup, TestCluster};
 use bowline_simulator::cloudscale::MachineSpec;
 use bowline_simulator::faults::{Action, Rule};
 use bowline_simulator::fleet::{Fleet, Kubelet, Settings};
@@ -156,7 +156,7 @@ impl Stage {
 
     /// Waits for so many calls to the cloud.
     pub(crate) async fn until_cloud_calls(&self, count: usize) {
-        let done = |it: &Bench| calls_of_cloud(it, "*").len() >= count;
+        let done = |it: &TestCluster| calls_of_cloud(it, "*").len() >= count;
         self.until("the cloud is asked again", done).await;
     }
 
@@ -172,7 +172,7 @@ impl Stage {
     }
 }
 
-fn calls_of_cloud(bench: &Bench, path: &str) -> Vec<Entry> {
+fn calls_of_cloud(bench: &TestCluster, path: &str) -> Vec<Entry> {
     let filter = Filter::any().server("cloudscale").path(path);
     bench.matching(&filter)
 }

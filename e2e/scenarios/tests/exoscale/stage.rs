@@ -4,7 +4,7 @@
 use std::ops::{Deref, DerefMut};
 
 use bowline_scenarios::exoscale::Site;
-use bowline_scenarios::{Bench, Setup};
+use bowline_scenarios::{Setup, TestCluster};
 use bowline_simulator::journal::{Entry, Filter};
 
 /// Pool `workers` of the cases.
@@ -91,7 +91,7 @@ impl Stage {
 
     /// Waits until the cloud was asked for that, from that entry of the journal on.
     pub(crate) async fn until_asked(&self, mark: usize, operation: &str) {
-        let done = |it: &Bench| {
+        let done = |it: &TestCluster| {
             let mut all = calls_of_cloud(it, mark).into_iter();
             all.any(|it| it.operation == operation)
         };
@@ -105,7 +105,7 @@ impl Stage {
     }
 }
 
-fn calls_of_cloud(bench: &Bench, mark: usize) -> Vec<Entry> {
+fn calls_of_cloud(bench: &TestCluster, mark: usize) -> Vec<Entry> {
     let cloud = Filter::any().server("exoscale");
     let entries = bench.entries().into_iter().skip(mark);
     entries.filter(|it| cloud.matches(it)).collect()

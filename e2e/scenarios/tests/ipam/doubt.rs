@@ -1,7 +1,7 @@
 //! Writes whose answers are lost, that are refused, or that somebody else is faster with.
 
 use bowline_scenarios::objects::fresh;
-use bowline_scenarios::{Bench, only_in_memory, refuse, scenario, slow};
+use bowline_scenarios::{TestCluster, only_in_memory, refuse, scenario, slow};
 use bowline_simulator::faults::{Action, Rule};
 use bowline_simulator::kubernetes::kinds::{self, Kind};
 use serde_json::json;
@@ -16,7 +16,7 @@ fn lost(action: Action, method: &str) -> Rule {
 }
 
 /// Waits until so many blocks are used.
-async fn until_used(bench: &Bench, blocks: f64) {
+async fn until_used(bench: &TestCluster, blocks: f64) {
     let used = || metric(bench, "cidrset_usage_cidrs", "10.244.0.0/16");
     for _ in 0..120 {
         if used() == Some(blocks / 256.0) {
@@ -164,7 +164,7 @@ fn nodes_kind() -> &'static Kind {
 }
 
 /// Stores a node that our manager cannot read.
-fn break_node(bench: &Bench, mut node: serde_json::Value) {
+fn break_node(bench: &TestCluster, mut node: serde_json::Value) {
     node["spec"]["taints"] = "of a later Kubernetes".into();
     let cluster = bench.cluster.simulated().unwrap();
     cluster.api().put(nodes_kind(), node);

@@ -1,7 +1,7 @@
 //! Leaders that come and go: no block is given twice because nobody knows what the one before did.
 
 use bowline_scenarios::objects::fresh;
-use bowline_scenarios::{Bench, LEASE, refuse, scenario};
+use bowline_scenarios::{LEASE, TestCluster, refuse, scenario};
 use bowline_simulator::faults::{Action, Rule};
 use bowline_simulator::journal::Filter;
 use k8s_openapi::api::core::v1::Node;
@@ -15,14 +15,14 @@ const FLAGS: [&str; 3] = [ALLOCATE[0], ALLOCATE[1], "--cluster-cidr=10.244.0.0/1
 const TOUCHED: &str = "bowline.dev/touched";
 const NODE: &str = "/api/v1/nodes/n1";
 
-fn annotation(bench: &Bench, name: &str) -> Value {
+fn annotation(bench: &TestCluster, name: &str) -> Value {
     bench.node(name)["metadata"]["annotations"][TOUCHED].clone()
 }
 
 #[test]
 fn a_write_of_a_lost_leader_that_arrives_late_is_refused() {
     scenario!(async || {
-        let bench = Bench::for_replicas(3).await;
+        let bench = TestCluster::for_replicas(3).await;
         let leader = bench.replica("a", &FLAGS).await;
         let first = bench.until_held(LEASE, "").await;
         // Its write is on the way when it is lost.
@@ -68,7 +68,7 @@ fn a_write_of_a_lost_leader_that_arrives_late_is_refused() {
 #[test]
 fn a_leader_that_gave_its_lease_back_left_nothing_under_way() {
     scenario!(async || {
-        let bench = Bench::for_replicas(4).await;
+        let bench = TestCluster::for_replicas(4).await;
         let leader = bench.replica("a", &FLAGS).await;
         let first = bench.until_held(LEASE, "").await;
         join(&bench, "n0").await;
@@ -87,7 +87,7 @@ fn a_leader_that_gave_its_lease_back_left_nothing_under_way() {
 #[test]
 fn a_leader_that_starts_takes_over_what_was_given() {
     scenario!(async || {
-        let bench = Bench::for_replicas(5).await;
+        let bench = TestCluster::for_replicas(5).await;
         let mut holder = String::new();
         let mut given = Vec::new();
         for (number, name) in ["a", "b", "c"].into_iter().enumerate() {

@@ -1,12 +1,12 @@
 //! IPv6 blocks from the networks of machines.
 
 use bowline_scenarios::objects::is_uninitialized;
-use bowline_scenarios::{Bench, scenario};
+use bowline_scenarios::{TestCluster, scenario};
 
 use crate::stage::{CLOUD, create_with_machine, idle, join_with_machine, ranges, until_given};
 
 /// A running manager with the cloud allocator; the cloud knows these ranges of pods.
-async fn running(pods: &str) -> Bench {
+async fn running(pods: &str) -> TestCluster {
     let mut bench = idle(&[CLOUD]).await;
     bench
         .cloud()
@@ -17,7 +17,7 @@ async fn running(pods: &str) -> Bench {
 }
 
 /// The example of the specification: A and B in one network, C in another, D without IPv6.
-async fn four() -> Bench {
+async fn four() -> TestCluster {
     let bench = running("10.32.0.0/12,fd00:10:32::/64").await;
     for (name, addresses, expected) in [
         (

@@ -13,7 +13,7 @@ fn framework_case_105_blocks_come_one_after_the_other_and_free_ones_after_the_ro
         assert_eq!(join(&bench, "b").await, ["10.244.1.0/24"]);
         assert_eq!(join(&bench, "c").await, ["10.244.2.0/24"]);
         bench.delete("b").await;
-        let released = |bench: &bowline_scenarios::Bench| {
+        let released = |bench: &bowline_scenarios::TestCluster| {
             metric(bench, "cidrset_cidrs_releases_total", "10.244.0.0/22") == Some(1.0)
         };
         // Nothing is called for it, so that somebody else's call has to be waited with.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bowline_http::Random;
 use bowline_scenarios::objects::fresh;
-use bowline_scenarios::{Bench, Replica, Setup, only_in_memory, scenario};
+use bowline_scenarios::{Replica, Setup, TestCluster, only_in_memory, scenario};
 use bowline_simulator::faults::{Action, Rule};
 use bowline_simulator::kubernetes::kinds;
 use serde_json::Value;
@@ -49,7 +49,7 @@ fn whatever_goes_wrong_no_block_is_given_twice_and_none_is_lost() {
 
 struct Run {
     seed: u64,
-    bench: Bench,
+    bench: TestCluster,
     random: Random,
     managers: Vec<Replica>,
     started: usize,
@@ -58,7 +58,7 @@ struct Run {
 
 impl Run {
     async fn new(seed: u64) -> Self {
-        let bench = Bench::set_up(Setup {
+        let bench = TestCluster::set_up(Setup {
             seed,
             ..Setup::default()
         })

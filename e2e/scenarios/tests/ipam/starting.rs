@@ -2,7 +2,7 @@
 
 use bowline_scenarios::cloud::runs;
 use bowline_scenarios::objects::fresh;
-use bowline_scenarios::{Bench, scenario};
+use bowline_scenarios::{TestCluster, scenario};
 
 use crate::stage::{ALLOCATE, CLOUD, idle, join, ranges, running, with_ranges};
 
@@ -10,7 +10,7 @@ const RUNNING: &str =
     "running_managed_controllers{manager=\"cloud-controller-manager\",name=\"nodeipam\"}";
 
 /// The other controllers do their work, and no node gets pod ranges.
-async fn assert_others_work(bench: &Bench) {
+async fn assert_others_work(bench: &TestCluster) {
     bench.cloud().say("n1", runs("n1", "10.0.0.5"));
     bench.create(fresh("n1")).await;
     bench.until_initialized("n1").await;
@@ -74,10 +74,10 @@ fn framework_case_111_one_mask_for_two_families_is_a_start_error() {
 fn framework_case_142_a_star_does_not_start_node_ipam() {
     scenario!(async || {
         let range = "--cluster-cidr=10.244.0.0/16";
-        let bench = Bench::with(&["--controllers=*", ALLOCATE[1], range]).await;
+        let bench = TestCluster::with(&["--controllers=*", ALLOCATE[1], range]).await;
         assert_others_work(&bench).await;
         assert_eq!(bench.metric(RUNNING), None);
-        let bench = Bench::with(&["--controllers=nodeipam", ALLOCATE[1], range]).await;
+        let bench = TestCluster::with(&["--controllers=nodeipam", ALLOCATE[1], range]).await;
         join(&bench, "n1").await;
         assert_eq!(bench.metric(RUNNING), Some(1.0));
     });
@@ -115,7 +115,7 @@ fn talos_case_76_a_wide_ipv6_range_with_the_cloud_s_mask_is_a_start_error() {
 fn talos_case_77_without_the_flag_nothing_is_allocated() {
     scenario!(async || {
         let flags = [ALLOCATE[0], "--cluster-cidr=10.244.0.0/16"];
-        let bench = Bench::with(&flags).await;
+        let bench = TestCluster::with(&flags).await;
         assert_others_work(&bench).await;
         assert_eq!(bench.metric(RUNNING), None);
     });

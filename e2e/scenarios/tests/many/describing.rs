@@ -2,7 +2,7 @@
 //! fails.
 
 use bowline_scenarios::objects::is_uninitialized;
-use bowline_scenarios::{Bench, scenario, status};
+use bowline_scenarios::{TestCluster, scenario, status};
 use bowline_simulator::faults::{Action, Rule};
 
 use crate::stage::{EXOSCALE, Stage, TALOS, Telling};
@@ -49,7 +49,7 @@ fn while_exoscale_denies_a_new_talos_machine_there_is_described_by_itself() {
         stage.until_initialized(&other.name).await;
         stage.assert_right(&other);
         // Neither asked the other's machines about what is not theirs.
-        let about = |bench: &Bench, machine: &str| {
+        let about = |bench: &TestCluster, machine: &str| {
             let all = bench.entries().into_iter();
             let asked = all.filter(|it| it.server == TALOS);
             asked.filter(|it| it.query.contains(machine)).count()

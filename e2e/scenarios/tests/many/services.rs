@@ -2,7 +2,7 @@
 //! alone.
 
 use bowline_scenarios::objects::{entrances, finalizers, service};
-use bowline_scenarios::{Bench, scenario};
+use bowline_scenarios::{TestCluster, scenario};
 use serde_json::{Value, json};
 
 use crate::machines::Machine;
@@ -35,12 +35,18 @@ impl Stage {
     pub(crate) async fn served(&self, name: &str, cloud: &str, machines: &[Machine]) {
         self.until_published(name).await;
         self.until_told(name, "EnsuredLoadBalancer").await;
-        let is = |it: &Bench| self.is_served(it, name, cloud, machines);
+        let is = |it: &TestCluster| self.is_served(it, name, cloud, machines);
         self.until(&format!("{name} has the nodes of {cloud}"), is)
             .await;
     }
 
-    fn is_served(&self, bench: &Bench, name: &str, cloud: &str, machines: &[Machine]) -> bool {
+    fn is_served(
+        &self,
+        bench: &TestCluster,
+        name: &str,
+        cloud: &str,
+        machines: &[Machine],
+    ) -> bool {
         let service = bench.service(name);
         let own: Vec<&Machine> = machines.iter().filter(|it| it.owner == cloud).collect();
         let shown = entrances(&service);

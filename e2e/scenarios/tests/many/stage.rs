@@ -10,13 +10,15 @@ use bowline_core::{CloudName, Selector};
 use bowline_scenarios::objects::fresh;
 use bowline_scenarios::site::Several;
 use bowline_scenarios::talos::{ENDPOINT, Machines, Need};
-use bowline_scenarios::{Bench, Setup, cloudscale, exoscale, is_real, talos, triton, xenorchestra};
+use bowline_scenarios::{
+    Setup, TestCluster, cloudscale, exoscale, is_real, talos, triton, xenorchestra,
+};
 use bowline_simulator::cloudscale::{BalancerTimings, Cloudscale};
 use bowline_simulator::exoscale::Exoscale;
 use bowline_simulator::fleet::{Kubelet, PROVIDED_NODE_IP};
 use bowline_simulator::journal::Entry;
-use bowline_simulator::triton::{Scene as TritonScene, Triton};
-use bowline_simulator::xenorchestra::{HostSpec, PoolSpec, Scene as XenScene, XenOrchestra};
+use bowline_simulator::triton::{Fixture as TritonScene, Triton};
+use bowline_simulator::xenorchestra::{Fixture as XenScene, HostSpec, PoolSpec, XenOrchestra};
 use serde_json::{Value, json};
 
 /// All clouds: their names, which are also those of their servers in the journal.
@@ -96,10 +98,11 @@ impl Stage {
             flags: if is_real() { &often } else { &[] },
             ..Setup::default()
         };
-        let mut bench = Bench::set_up(setup).await;
+        let mut bench = TestCluster::set_up(setup).await;
         bench.use_rules(rules(telling));
         let mut several = Several::on(bench);
-        let account = |it: &Bench, name| cloudscale::serve(it, Some(name), CLOUDSCALE_NETWORK, &[]);
+        let account =
+            |it: &TestCluster, name| cloudscale::serve(it, Some(name), CLOUDSCALE_NETWORK, &[]);
         let (east, west) = (account(&several, EAST), account(&several, WEST));
         let exoscale = exoscale::serve(&several, Some(EXOSCALE), EXOSCALE_POOL, "", &[]);
         let rule = "transformations: [{labels: {described-by: talos}}]";

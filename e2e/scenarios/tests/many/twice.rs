@@ -1,7 +1,7 @@
 //! One machine, one Node: whoever registers with the id of another Node's machine is left alone, at every cloud.
 
 use bowline_scenarios::objects::is_uninitialized;
-use bowline_scenarios::{Bench, scenario};
+use bowline_scenarios::{TestCluster, scenario};
 use serde_json::Value;
 
 use crate::machines::Machine;
@@ -57,7 +57,7 @@ fn proof_case_48_a_second_node_of_a_machine_gets_nothing_of_it_at_any_cloud() {
             stage.set_ready(&machine.name, "Unknown").await;
         }
         for machine in &gone {
-            let is_gone = |it: &Bench| it.find(&machine.name).is_none();
+            let is_gone = |it: &TestCluster| it.find(&machine.name).is_none();
             stage
                 .until(&format!("{} goes", machine.name), is_gone)
                 .await;

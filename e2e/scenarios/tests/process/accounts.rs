@@ -1,7 +1,7 @@
 //! `--use-service-account-credentials`: one service account for each controller.
 
 use bowline_controllers::manager::ManagerError;
-use bowline_scenarios::{Bench, LEASE, Setup, Sharing, is_real, scenario};
+use bowline_scenarios::{LEASE, Setup, Sharing, TestCluster, is_real, scenario};
 use bowline_simulator::journal::Filter;
 use bowline_simulator::kubernetes::auth::originals;
 use k8s_openapi::api::core::v1::ServiceAccount;
@@ -16,8 +16,8 @@ const NODE: &str = "system:serviceaccount:kube-system:node-controller";
 
 /// A bench whose account has the framework's roles, and its configuration. The accounts of the
 /// controllers have fixed names, so nobody else can be on that server.
-async fn with_roles(seed: u64, accounts: bool) -> (Bench, kube::Config) {
-    let bench = Bench::set_up(Setup {
+async fn with_roles(seed: u64, accounts: bool) -> (TestCluster, kube::Config) {
+    let bench = TestCluster::set_up(Setup {
         seed,
         sharing: Sharing::Alone,
         ..Setup::default()
@@ -109,7 +109,7 @@ fn framework_case_143_without_the_right_to_make_accounts_the_start_fails() {
 #[test]
 fn the_clients_own_limit_slows_node_writes_and_never_the_lease() {
     scenario!(async || {
-        let bench = Bench::for_replicas(3).await;
+        let bench = TestCluster::for_replicas(3).await;
         for number in 0..20 {
             join(&bench, &format!("n{number}")).await;
         }

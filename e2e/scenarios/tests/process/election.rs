@@ -5,7 +5,7 @@ use std::time::Duration;
 use bowline_controllers::manager::ManagerError;
 use bowline_scenarios::cloud::runs;
 use bowline_scenarios::objects::fresh;
-use bowline_scenarios::{Bench, LEASE, is_real, refuse, scenario};
+use bowline_scenarios::{LEASE, TestCluster, is_real, refuse, scenario};
 use bowline_simulator::journal::Filter;
 use tokio::time::Instant;
 
@@ -17,7 +17,7 @@ const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases
 fn framework_case_118_a_killed_leader_is_replaced_after_13_to_24_seconds() {
     scenario!(async || {
         for seed in seeds(5) {
-            let bench = Bench::for_replicas(seed).await;
+            let bench = TestCluster::for_replicas(seed).await;
             let leader = bench.replica("a", PLAIN).await;
             let first = bench.until_held(LEASE, "").await;
             let standby = bench.replica("b", PLAIN).await;
@@ -43,7 +43,7 @@ fn framework_case_118_a_killed_leader_is_replaced_after_13_to_24_seconds() {
 #[test]
 fn framework_case_118_a_leader_that_is_asked_to_stop_is_replaced_within_five_seconds() {
     scenario!(async || {
-        let bench = Bench::for_replicas(1).await;
+        let bench = TestCluster::for_replicas(1).await;
         let leader = bench.replica("a", PLAIN).await;
         let first = bench.until_held(LEASE, "").await;
         let standby = bench.replica("b", PLAIN).await;
@@ -82,7 +82,7 @@ fn framework_case_118_a_leader_that_is_asked_to_stop_is_replaced_within_five_sec
 #[test]
 fn framework_case_117_of_several_replicas_one_works_and_the_others_only_look() {
     scenario!(async || {
-        let bench = Bench::for_replicas(2).await;
+        let bench = TestCluster::for_replicas(2).await;
         let leader = bench.replica("a", PLAIN).await;
         bench.until_held(LEASE, "").await;
         let standbys = [
@@ -114,7 +114,7 @@ fn framework_case_117_of_several_replicas_one_works_and_the_others_only_look() {
 fn framework_case_119_an_api_server_that_stays_sick_ends_the_start_after_ten_seconds() {
     scenario!(async || {
         for flags in [ALONE, PLAIN] {
-            let bench = Bench::for_replicas(3).await;
+            let bench = TestCluster::for_replicas(3).await;
             bench.fault(refuse(500, "GET", "/healthz"));
             let from = Instant::now();
             let manager = bench.replica("a", flags).await;
@@ -135,7 +135,7 @@ fn framework_case_119_an_api_server_that_stays_sick_ends_the_start_after_ten_sec
 #[test]
 fn framework_case_119_an_api_server_that_recovers_in_time_is_waited_for() {
     scenario!(async || {
-        let bench = Bench::for_replicas(4).await;
+        let bench = TestCluster::for_replicas(4).await;
         bench.fault(refuse(500, "GET", "/healthz").times(6));
         join(&bench, "n1").await;
         let manager = bench.replica("a", ALONE).await;
@@ -149,7 +149,7 @@ fn framework_case_119_an_api_server_that_recovers_in_time_is_waited_for() {
 #[test]
 fn framework_case_120_the_lease_of_an_original_of_the_same_name_is_respected() {
     scenario!(async || {
-        let bench = Bench::for_replicas(5).await;
+        let bench = TestCluster::for_replicas(5).await;
         join(&bench, "n1").await;
         bench.give_lease(LEASE, "original_1").await;
         let manager = bench.replica("a", PLAIN).await;
@@ -173,7 +173,7 @@ fn framework_case_120_the_lease_of_an_original_of_the_same_name_is_respected() {
 fn framework_case_136_a_new_process_waits_a_whole_lease_from_its_own_start() {
     scenario!(async || {
         for seed in seeds(5) {
-            let bench = Bench::for_replicas(seed).await;
+            let bench = TestCluster::for_replicas(seed).await;
             let old = bench.replica("old", PLAIN).await;
             let first = bench.until_held(LEASE, "").await;
             bench.seconds(20).await;
@@ -192,7 +192,7 @@ fn framework_case_136_a_new_process_waits_a_whole_lease_from_its_own_start() {
 #[test]
 fn framework_case_136_an_empty_holder_is_replaced_at_the_first_try() {
     scenario!(async || {
-        let bench = Bench::for_replicas(6).await;
+        let bench = TestCluster::for_replicas(6).await;
         bench.give_lease(LEASE, "").await;
         let started = Instant::now();
         let manager = bench.replica("a", PLAIN).await;
@@ -207,7 +207,7 @@ fn framework_case_136_an_empty_holder_is_replaced_at_the_first_try() {
 #[test]
 fn the_lease_is_created_once_replaced_with_put_and_never_patched() {
     scenario!(async || {
-        let bench = Bench::for_replicas(7).await;
+        let bench = TestCluster::for_replicas(7).await;
         let manager = bench.replica("a", PLAIN).await;
         bench.until_held(LEASE, "").await;
         bench.seconds(61).await;
@@ -230,7 +230,7 @@ fn the_lease_is_created_once_replaced_with_put_and_never_patched() {
 #[test]
 fn a_leader_whose_lease_is_taken_ends_with_an_error_and_does_no_more_work() {
     scenario!(async || {
-        let bench = Bench::for_replicas(8).await;
+        let bench = TestCluster::for_replicas(8).await;
         join(&bench, "n1").await;
         let leader = bench.replica("a", PLAIN).await;
         bench.until_initialized("n1").await;
@@ -254,7 +254,7 @@ fn a_leader_whose_lease_is_taken_ends_with_an_error_and_does_no_more_work() {
 #[test]
 fn a_leader_that_cannot_renew_gives_up_after_the_renew_deadline() {
     scenario!(async || {
-        let bench = Bench::for_replicas(9).await;
+        let bench = TestCluster::for_replicas(9).await;
         join(&bench, "n1").await;
         let leader = bench.replica("a", PLAIN).await;
         bench.until_initialized("n1").await;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use bowline_controllers::manager::ManagerError;
 use bowline_scenarios::cloud::{Script, runs, stopped};
 use bowline_scenarios::objects::fresh;
-use bowline_scenarios::{Bench, LEASE, only_in_memory, scenario};
+use bowline_scenarios::{LEASE, TestCluster, only_in_memory, scenario};
 use bowline_simulator::faults::{Action, Rule};
 use bowline_simulator::journal::Filter;
 
@@ -21,8 +21,8 @@ const BUSY: &[&str] = &[
 
 /// A cluster with plenty to do in every round: nodes to initialise again and again, addresses that
 /// change, a suspect whose cloud is checked between looks.
-async fn busy_bench(seed: u64) -> Bench {
-    let bench = Bench::for_replicas(seed).await;
+async fn busy_bench(seed: u64) -> TestCluster {
+    let bench = TestCluster::for_replicas(seed).await;
     for name in ["runs", "off", "gone"] {
         join(&bench, name).await;
     }
@@ -31,7 +31,7 @@ async fn busy_bench(seed: u64) -> Bench {
     bench
 }
 
-async fn until_busy(bench: &Bench) {
+async fn until_busy(bench: &TestCluster) {
     for name in ["runs", "off", "gone"] {
         bench.until_initialized(name).await;
     }
@@ -92,7 +92,7 @@ fn framework_case_149_a_leader_that_wakes_after_another_took_over_does_nothing()
 #[test]
 fn framework_case_149_events_that_waited_are_not_written_without_the_lease() {
     scenario!(async || {
-        let bench = Bench::for_replicas(1).await;
+        let bench = TestCluster::for_replicas(1).await;
         join(&bench, "n1").await;
         // Events cannot be delivered, so their writer tries again and again.
         let away = Rule::new(Action::Reset)

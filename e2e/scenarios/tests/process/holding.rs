@@ -1,7 +1,7 @@
 //! Leases of other controller managers, held while this one stands in for them (`--hold-leases`).
 
 use bowline_controllers::manager::ManagerError;
-use bowline_scenarios::{Bench, LEASE, Replica, refuse, scenario};
+use bowline_scenarios::{LEASE, Replica, TestCluster, refuse, scenario};
 use bowline_simulator::journal::{Entry, Filter};
 use serde_json::Value;
 use tokio::time::Instant;
@@ -13,7 +13,7 @@ const TALOS: &str = "cloud-controller-manager-talos";
 const EXOSCALE: &str = "cloud-controller-manager-exoscale";
 
 /// A manager that holds the leases of both originals.
-async fn bowline(bench: &Bench, name: &str) -> Replica {
+async fn bowline(bench: &TestCluster, name: &str) -> Replica {
     let names = bench.cluster.names();
     let (talos, exoscale) = (names.own(TALOS), names.own(EXOSCALE));
     let hold = format!("--hold-leases={talos},kube-system/{exoscale}");
@@ -21,14 +21,14 @@ async fn bowline(bench: &Bench, name: &str) -> Replica {
 }
 
 /// An original: a manager that knows of its own lease alone.
-async fn original(bench: &Bench, name: &str, lease: &str) -> Replica {
+async fn original(bench: &TestCluster, name: &str, lease: &str) -> Replica {
     let own = bench.cluster.names().own(lease);
     let lease = format!("--leader-elect-resource-name={own}");
     bench.replica(name, &[&lease]).await
 }
 
 /// What that manager wrote from there on that is no lease and no event about one.
-fn works(bench: &Bench, name: &str, from: usize) -> Vec<Entry> {
+fn works(bench: &TestCluster, name: &str, from: usize) -> Vec<Entry> {
     let writes = bench.calls_of(name, from).into_iter();
     // Events are named after what they are about, and so are the leases of managers.
     let is_election = |it: &Entry| {
@@ -41,14 +41,14 @@ fn works(bench: &Bench, name: &str, from: usize) -> Vec<Entry> {
 }
 
 /// The events of that reason about that lease, by their messages.
-fn told(bench: &Bench, reason: &str, lease: &str) -> Vec<String> {
+fn told(bench: &TestCluster, reason: &str, lease: &str) -> Vec<String> {
     let about = |event: &Value| event["involvedObject"]["name"] == lease;
     let events = bench.events_of(reason).into_iter().filter(about);
     let message = |event: Value| event["message"].as_str().unwrap_or_default().to_owned();
     events.map(message).collect()
 }
 
-async fn initialized_by(bench: &Bench, node: &str, name: &str) {
+async fn initialized_by(bench: &TestCluster, node: &str, name: &str) {
     let from = bench.mark();
     join(bench, node).await;
     bench.until_initialized(node).await;
@@ -58,7 +58,7 @@ async fn initialized_by(bench: &Bench, node: &str, name: &str) {
 #[test]
 fn a_manager_waits_for_an_original_takes_over_keeps_it_out_and_lets_it_back() {
     scenario!(async || {
-        let bench = Bench::for_replicas(1).await;
+        let bench = TestCluster::for_replicas(1).await;
         let first = original(&bench, "original-1", TALOS).await;
         let holder = bench.until_held(TALOS, "").await;
         initialized_by(&bench, "n1", "original-1").await;
@@ -67,7 +67,7 @@ fn a_manager_waits_for_an_original_takes_over_keeps_it_out_and_lets_it_back() {
         let ours = bowline(&bench, "ours").await;
         let leader = bench.until_held(LEASE, "").await;
         let what = "it tells whom it waits for";
-        let waiting = |it: &Bench| !told(it, "WaitingForLease", TALOS).is_empty();
+        let waiting = |it: &TestCluster| !told(it, "WaitingForLease", TALOS).is_empty();
         bench.until(what, waiting).await;
         initialized_by(&bench, "n2", "original-1").await;
         bench.long(1500).await;
@@ -114,7 +114,7 @@ fn a_manager_waits_for_an_original_takes_over_keeps_it_out_and_lets_it_back() {
 #[test]
 fn all_leases_are_given_back_the_own_one_last() {
     scenario!(async || {
-        let bench = Bench::for_replicas(2).await;
+        let bench = TestCluster::for_replicas(2).await;
         let ours = bowline(&bench, "ours").await;
         bench.until_held(TALOS, "").await;
         initialized_by(&bench, "n1", "ours").await;
@@ -138,7 +138,7 @@ fn all_leases_are_given_back_the_own_one_last() {
 fn losing_one_of_the_held_leases_ends_everything_at_once() {
     scenario!(async || {
         for lease in [TALOS, EXOSCALE] {
-            let bench = Bench::for_replicas(3).await;
+            let bench = TestCluster::for_replicas(3).await;
             let ours = bowline(&bench, "ours").await;
             initialized_by(&bench, "n1", "ours").await;
             bench.give_lease(lease, "thief").await;
@@ -161,7 +161,7 @@ fn losing_one_of_the_held_leases_ends_everything_at_once() {
 fn of_two_replicas_that_hold_the_same_leases_one_works_and_the_other_follows_it() {
     scenario!(async || {
         for seed in seeds(5) {
-            let bench = Bench::for_replicas(seed).await;
+            let bench = TestCluster::for_replicas(seed).await;
             let leader = bowline(&bench, "a").await;
             let first = bench.until_held(TALOS, "").await;
             let standby = bowline(&bench, "b").await;
@@ -198,7 +198,7 @@ fn of_two_replicas_that_hold_the_same_leases_one_works_and_the_other_follows_it(
 #[test]
 fn a_lease_of_any_namespace_is_held_with_one_renewal_in_a_retry_period() {
     scenario!(async || {
-        let bench = Bench::for_replicas(5).await;
+        let bench = TestCluster::for_replicas(5).await;
         let own = bench.cluster.names().own("elsewhere");
         let hold = format!("--hold-leases=default/{own}");
         let ours = bench.replica("ours", &[&hold]).await;
@@ -223,7 +223,7 @@ fn a_lease_of_any_namespace_is_held_with_one_renewal_in_a_retry_period() {
 #[test]
 fn a_lease_without_the_rights_for_it_is_waited_for_and_a_stop_gives_the_own_one_back() {
     scenario!(async || {
-        let bench = Bench::for_replicas(6).await;
+        let bench = TestCluster::for_replicas(6).await;
         join(&bench, "n1").await;
         let own = bench.cluster.names().own(EXOSCALE);
         let path = format!("/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/{own}");
@@ -243,7 +243,7 @@ fn a_lease_without_the_rights_for_it_is_waited_for_and_a_stop_gives_the_own_one_
 #[test]
 fn the_lease_of_a_migration_cannot_be_held_besides() {
     scenario!(async || {
-        let bench = Bench::for_replicas(7).await;
+        let bench = TestCluster::for_replicas(7).await;
         let flags = [
             "--enable-leader-migration",
             "--hold-leases=cloud-provider-extraction-migration",

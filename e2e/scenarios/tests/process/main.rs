@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use bowline_scenarios::cloud::runs;
 use bowline_scenarios::objects::fresh;
-use bowline_scenarios::{Bench, Replica, is_real};
+use bowline_scenarios::{Replica, TestCluster, is_real};
 
 /// As most managers run: with a lease.
 const PLAIN: &[&str] = &[];
@@ -29,7 +29,7 @@ const PLAIN: &[&str] = &[];
 const ALONE: &[&str] = &["--leader-elect=false"];
 
 /// A node that the cloud knows joins.
-async fn join(bench: &Bench, name: &str) {
+async fn join(bench: &TestCluster, name: &str) {
     bench.cloud().say(name, runs(name, "10.0.0.1"));
     bench.put(fresh(name)).await;
 }
@@ -40,7 +40,7 @@ fn seeds(count: u64) -> std::ops::Range<u64> {
 }
 
 /// Asks a manager to stop, which must end well; how long it took.
-async fn stop(bench: &Bench, manager: Replica) -> Duration {
+async fn stop(bench: &TestCluster, manager: Replica) -> Duration {
     let (ended, took) = manager.stop().await;
     ended.unwrap();
     bench.catch_up().await;
@@ -49,7 +49,7 @@ async fn stop(bench: &Bench, manager: Replica) -> Duration {
 
 /// Whether something took as long as it should, or on the real clock a bit longer.
 #[track_caller]
-fn check(bench: &Bench, took: Duration, seconds: std::ops::RangeInclusive<u64>) {
+fn check(bench: &TestCluster, took: Duration, seconds: std::ops::RangeInclusive<u64>) {
     let (least, most) = seconds.into_inner();
     let range = Duration::from_secs(least)..=Duration::from_secs(most) + bench.slack();
     assert!(range.contains(&took), "it took {took:?}, not {range:?}");

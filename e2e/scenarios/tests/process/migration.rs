@@ -5,7 +5,7 @@ use std::io::Write as _;
 use bowline_controllers::manager::ManagerError;
 use bowline_scenarios::cloud::{Script, stopped};
 use bowline_scenarios::objects::{SHUTDOWN, taints};
-use bowline_scenarios::{Bench, LEASE, Replica, Setup, Sharing, scenario};
+use bowline_scenarios::{LEASE, Replica, Setup, Sharing, TestCluster, scenario};
 use bowline_simulator::journal::Filter;
 use serde_json::Value;
 
@@ -20,7 +20,7 @@ fn file(text: &str) -> tempfile::NamedTempFile {
     file
 }
 
-async fn start(bench: &Bench, file: Option<&tempfile::NamedTempFile>) -> Replica {
+async fn start(bench: &TestCluster, file: Option<&tempfile::NamedTempFile>) -> Replica {
     let path = file.map(|file| format!("--leader-migration-config={}", file.path().display()));
     let mut flags = vec!["--enable-leader-migration"];
     flags.extend(path.as_deref());
@@ -28,7 +28,7 @@ async fn start(bench: &Bench, file: Option<&tempfile::NamedTempFile>) -> Replica
 }
 
 /// A migration of the life cycle, as the built-in one, under a lease of the scenario.
-fn own_migration(bench: &Bench) -> tempfile::NamedTempFile {
+fn own_migration(bench: &TestCluster) -> tempfile::NamedTempFile {
     let second = bench.cluster.names().own(SECOND);
     file(&format!(
         "apiVersion: controllermanager.config.k8s.io/v1\nkind: LeaderMigrationConfiguration\n\
@@ -38,8 +38,8 @@ fn own_migration(bench: &Bench) -> tempfile::NamedTempFile {
 }
 
 /// One node that both node controllers have something to do with.
-async fn cluster(seed: u64, sharing: Sharing) -> Bench {
-    let bench = Bench::set_up(Setup {
+async fn cluster(seed: u64, sharing: Sharing) -> TestCluster {
+    let bench = TestCluster::set_up(Setup {
         seed,
         sharing,
         ..Setup::default()
@@ -49,14 +49,14 @@ async fn cluster(seed: u64, sharing: Sharing) -> Bench {
     bench
 }
 
-async fn shut_down(bench: &Bench) {
+async fn shut_down(bench: &TestCluster) {
     bench
         .cloud()
         .say("n1", Script::Machine(stopped("demo://n1")));
     bench.set_ready("n1", "Unknown").await;
 }
 
-fn is_tainted(bench: &Bench) -> bool {
+fn is_tainted(bench: &TestCluster) -> bool {
     let taints = taints(&bench.node("n1"));
     taints.iter().any(|taint| taint.starts_with(SHUTDOWN))
 }

@@ -1,7 +1,7 @@
 //! What a manager starts, and what ends a start.
 
 use bowline_controllers::manager::ManagerError;
-use bowline_scenarios::{Bench, scenario};
+use bowline_scenarios::{TestCluster, scenario};
 use bowline_simulator::journal::Filter;
 
 use crate::{PLAIN, join, stop};
@@ -9,7 +9,7 @@ use crate::{PLAIN, join, stop};
 #[test]
 fn framework_case_124_a_cloud_without_a_cluster_id_needs_the_flag() {
     scenario!(async || {
-        let bench = Bench::for_replicas(1).await;
+        let bench = TestCluster::for_replicas(1).await;
         bench.cloud().forget_cluster_id();
         let ended = bench.replica("a", PLAIN).await.ended().await;
         let ended = ended.unwrap_err();
@@ -30,7 +30,7 @@ fn framework_case_124_a_cloud_without_a_cluster_id_needs_the_flag() {
 #[test]
 fn framework_case_113_all_but_service_means_all_that_the_clouds_can_serve() {
     scenario!(async || {
-        let bench = Bench::for_replicas(2).await;
+        let bench = TestCluster::for_replicas(2).await;
         join(&bench, "n1").await;
         let manager = bench.replica("a", &["--controllers=*,-service"]).await;
         bench.until_initialized("n1").await;
@@ -54,7 +54,7 @@ fn framework_case_113_all_but_service_means_all_that_the_clouds_can_serve() {
 #[test]
 fn framework_case_112_a_controller_that_was_not_named_does_nothing() {
     scenario!(async || {
-        let bench = Bench::for_replicas(3).await;
+        let bench = TestCluster::for_replicas(3).await;
         join(&bench, "n1").await;
         let flags = ["--controllers=cloud-node-lifecycle"];
         let manager = bench.replica("a", &flags).await;

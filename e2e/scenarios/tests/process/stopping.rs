@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bowline_scenarios::cloud::Script;
 use bowline_scenarios::objects::fresh;
-use bowline_scenarios::{Bench, LEASE, scenario};
+use bowline_scenarios::{LEASE, TestCluster, scenario};
 use bowline_simulator::faults::{Action, Rule};
 use bowline_simulator::journal::Filter;
 
@@ -15,7 +15,7 @@ use crate::{ALONE, PLAIN, check, join, stop};
 fn a_write_that_is_under_way_is_finished() {
     scenario!(async || {
         for flags in [PLAIN, ALONE] {
-            let bench = Bench::for_replicas(1).await;
+            let bench = TestCluster::for_replicas(1).await;
             join(&bench, "n1").await;
             let (least, most) = (Duration::from_secs(4), Duration::from_secs(4));
             let slow = Rule::new(Action::Delay { least, most });
@@ -51,7 +51,7 @@ fn a_write_that_is_under_way_is_finished() {
 fn a_look_up_that_hangs_is_abandoned_and_the_lease_is_given_back() {
     scenario!(async || {
         for flags in [PLAIN, ALONE] {
-            let bench = Bench::for_replicas(2).await;
+            let bench = TestCluster::for_replicas(2).await;
             bench.cloud().say("n1", Script::Hang);
             bench.put(fresh("n1")).await;
             let manager = bench.replica("a", flags).await;
@@ -69,7 +69,7 @@ fn a_look_up_that_hangs_is_abandoned_and_the_lease_is_given_back() {
 fn a_write_that_hangs_is_abandoned_after_the_grace_period_and_the_lease_runs_out() {
     scenario!(async || {
         for flags in [PLAIN, ALONE] {
-            let bench = Bench::for_replicas(3).await;
+            let bench = TestCluster::for_replicas(3).await;
             join(&bench, "n1").await;
             let hang = Rule::new(Action::Hang).on("PATCH", "/api/v1/nodes/n1/status");
             bench.fault(hang);
@@ -91,7 +91,7 @@ fn a_write_that_hangs_is_abandoned_after_the_grace_period_and_the_lease_runs_out
 fn a_manager_that_has_not_seen_the_nodes_yet_stops_at_once() {
     scenario!(async || {
         for flags in [PLAIN, ALONE] {
-            let bench = Bench::for_replicas(4).await;
+            let bench = TestCluster::for_replicas(4).await;
             let hang = Rule::new(Action::Hang).on("GET", "/api/v1/nodes");
             bench.fault(hang);
             let manager = bench.replica("a", flags).await;
@@ -110,7 +110,7 @@ fn a_manager_that_has_not_seen_the_nodes_yet_stops_at_once() {
 #[test]
 fn a_standby_stops_at_once_and_writes_nothing() {
     scenario!(async || {
-        let bench = Bench::for_replicas(5).await;
+        let bench = TestCluster::for_replicas(5).await;
         bench.give_lease(LEASE, "another").await;
         let manager = bench.replica("a", PLAIN).await;
         bench.seconds(5).await;
@@ -124,7 +124,7 @@ fn a_standby_stops_at_once_and_writes_nothing() {
 #[test]
 fn an_api_server_that_is_away_does_not_hold_up_the_end() {
     scenario!(async || {
-        let bench = Bench::for_replicas(6).await;
+        let bench = TestCluster::for_replicas(6).await;
         let manager = bench.replica("a", PLAIN).await;
         bench.until_held(LEASE, "").await;
         bench.seconds(5).await;
@@ -137,7 +137,7 @@ fn an_api_server_that_is_away_does_not_hold_up_the_end() {
 #[test]
 fn when_work_under_the_second_lease_hangs_only_the_first_one_is_given_back() {
     scenario!(async || {
-        let bench = Bench::for_replicas(7).await;
+        let bench = TestCluster::for_replicas(7).await;
         let file = tempfile::NamedTempFile::new().unwrap();
         let second = bench.cluster.names().own("second");
         let text = format!(

@@ -7,7 +7,7 @@ use bowline_controllers::events::{EventContext, EventType, Recorder};
 use bowline_controllers::metrics::Metrics;
 use bowline_scenarios::cloud::{Script, stopped};
 use bowline_scenarios::objects::{SHUTDOWN, ready, taints};
-use bowline_scenarios::{Bench, is_real, refuse, scenario};
+use bowline_scenarios::{TestCluster, is_real, refuse, scenario};
 use bowline_simulator::faults::{Action, Rule};
 use bowline_simulator::journal::Filter;
 use k8s_openapi::api::core::v1::ObjectReference;
@@ -22,7 +22,7 @@ fn posts() -> Filter {
 }
 
 /// Waits until a node is initialised, whoever is told.
-async fn until_initialized(bench: &Bench, name: &str) {
+async fn until_initialized(bench: &TestCluster, name: &str) {
     bench
         .until("it is initialised", |it| it.is_initialized(name))
         .await;
@@ -31,7 +31,7 @@ async fn until_initialized(bench: &Bench, name: &str) {
 #[test]
 fn framework_case_138_an_event_that_is_refused_is_dropped_and_not_tried_again() {
     scenario!(async || {
-        let bench = Bench::for_replicas(1).await;
+        let bench = TestCluster::for_replicas(1).await;
         bench.fault(refuse(403, "POST", EVENTS));
         join(&bench, "n1").await;
         let manager = bench.replica("a", PLAIN).await;
@@ -52,7 +52,7 @@ fn framework_case_138_an_event_that_is_refused_is_dropped_and_not_tried_again() 
 #[test]
 fn framework_case_138_an_event_waits_for_an_unreachable_server() {
     scenario!(async || {
-        let bench = Bench::for_replicas(2).await;
+        let bench = TestCluster::for_replicas(2).await;
         let away = Rule::new(Action::Reset).named("away");
         bench.fault(away.on("POST", EVENTS));
         join(&bench, "n1").await;
@@ -74,7 +74,7 @@ fn framework_case_138_an_event_waits_for_an_unreachable_server() {
 #[test]
 fn framework_case_138_the_tenth_of_ten_similar_events_is_combined() {
     scenario!(async || {
-        let bench = Bench::for_replicas(3).await;
+        let bench = TestCluster::for_replicas(3).await;
         let config = bench.cluster.manager("a").await;
         let metrics = Metrics::new();
         let limits = Limits {
@@ -133,7 +133,7 @@ fn framework_case_138_the_tenth_of_ten_similar_events_is_combined() {
 #[test]
 fn framework_case_137_a_node_that_vanished_before_its_deletion_is_no_trouble() {
     scenario!(async || {
-        let bench = Bench::for_replicas(4).await;
+        let bench = TestCluster::for_replicas(4).await;
         join(&bench, "n1").await;
         let manager = bench.replica("a", PLAIN).await;
         bench.until_initialized("n1").await;
@@ -154,7 +154,7 @@ fn framework_case_137_a_node_that_vanished_before_its_deletion_is_no_trouble() {
 #[test]
 fn framework_case_141_taints_are_written_whole_under_the_version_that_was_read() {
     scenario!(async || {
-        let bench = Bench::for_replicas(5).await;
+        let bench = TestCluster::for_replicas(5).await;
         join(&bench, "n1").await;
         let manager = bench.replica("a", PLAIN).await;
         bench.until_initialized("n1").await;
@@ -167,7 +167,7 @@ fn framework_case_141_taints_are_written_whole_under_the_version_that_was_read()
             })
             .await;
         let version = bench.node("n1")["metadata"]["resourceVersion"].clone();
-        let count = |bench: &Bench| taints(&bench.node("n1")).len();
+        let count = |bench: &TestCluster| taints(&bench.node("n1")).len();
         bench.until("the taint", |it| count(it) == 2).await;
         let patches = Filter::any().method("PATCH").path("/api/v1/nodes/n1");
         let body = bench.until_called("the taint's patch", &patches).await.body;

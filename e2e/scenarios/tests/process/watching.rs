@@ -4,18 +4,18 @@ use std::time::Duration;
 
 use bowline_scenarios::cloud::{Script, machine};
 use bowline_scenarios::objects::fresh;
-use bowline_scenarios::{Bench, LEASE, Setup, Sharing, is_real, refuse, scenario};
+use bowline_scenarios::{LEASE, Setup, Sharing, TestCluster, is_real, refuse, scenario};
 use bowline_simulator::faults::{Action, Rule};
 use bowline_simulator::journal::Entry;
 use tokio::time::Instant;
 
-fn say(bench: &Bench, name: &str) {
+fn say(bench: &TestCluster, name: &str) {
     let found = machine(&format!("demo://{name}"), &["InternalIP:10.0.0.1"]);
     bench.cloud().say(name, Script::Machine(found));
 }
 
 /// Joins a node that the cloud knows, and waits for its initialisation.
-async fn initialize(bench: &Bench, name: &str) -> Duration {
+async fn initialize(bench: &TestCluster, name: &str) -> Duration {
     say(bench, name);
     bench.put(fresh(name)).await;
     let from = Instant::now();
@@ -24,16 +24,16 @@ async fn initialize(bench: &Bench, name: &str) -> Duration {
 }
 
 /// Everything but the manager, on a server that can be restarted.
-async fn alone() -> Bench {
+async fn alone() -> TestCluster {
     let setup = Setup {
         sharing: Sharing::Alone,
         ..Setup::default()
     };
-    Bench::set_up(setup).await
+    TestCluster::set_up(setup).await
 }
 
 /// Reads of all nodes whose query has that in it.
-fn node_reads(bench: &Bench, query: &str) -> Vec<Entry> {
+fn node_reads(bench: &TestCluster, query: &str) -> Vec<Entry> {
     let entries = bench.entries().into_iter();
     entries
         .filter(|call| call.method == "GET" && call.path == "/api/v1/nodes")
@@ -44,7 +44,7 @@ fn node_reads(bench: &Bench, query: &str) -> Vec<Entry> {
 #[test]
 fn a_broken_watch_is_taken_up_again() {
     scenario!(async || {
-        let bench = Bench::new().await;
+        let bench = TestCluster::new().await;
         initialize(&bench, "n1").await;
         for name in ["n2", "n3", "n4"] {
             bench.cluster.break_watches();
@@ -93,7 +93,7 @@ fn a_server_that_refuses_streaming_lists_is_listed_in_pages() {
         bench.start();
         initialize(&bench, "n1").await;
         initialize(&bench, "n2").await;
-        let streamed = |it: &Bench| node_reads(it, "sendInitialEvents=true").len();
+        let streamed = |it: &TestCluster| node_reads(it, "sendInitialEvents=true").len();
         assert_eq!(streamed(&bench), 1, "asked once, then never again");
         let reads = node_reads(&bench, "").into_iter();
         let lists: Vec<Entry> = reads

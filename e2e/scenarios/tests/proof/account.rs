@@ -9,7 +9,7 @@ use bowline_core::CONFIRM_GONE;
 use bowline_scenarios::cloud::Script;
 use bowline_scenarios::cloudscale::{FINALIZER, Site, ZONE};
 use bowline_scenarios::objects::{annotated, known, service, silent, text};
-use bowline_scenarios::{Bench, LEASE, Setup, only_in_memory, scenario};
+use bowline_scenarios::{LEASE, Setup, TestCluster, only_in_memory, scenario};
 use bowline_simulator::cloudscale::DEFAULT_TOKEN;
 use bowline_simulator::journal::Filter;
 use serde_json::{Value, json};
@@ -354,14 +354,14 @@ fn proof_case_13_a_rotated_token_is_proven_by_the_first_look_and_a_restart_by_th
             let noted = it.lease_annotations();
             text(&noted["account.bowline.dev/cloudscale"]).to_owned()
         };
-        let is_noted = |it: &Bench| {
+        let is_noted = |it: &TestCluster| {
             let lease = it.cluster.lease(LEASE);
             lease.is_some_and(|it| it["metadata"]["annotations"].is_object())
         };
         stage.until("the fingerprint is kept", is_noted).await;
         let first = noted(&stage);
         stage.use_token(ROTATED);
-        let other = |it: &Bench| {
+        let other = |it: &TestCluster| {
             let lease = it.cluster.lease(LEASE).unwrap();
             text(&lease["metadata"]["annotations"]["account.bowline.dev/cloudscale"]) != first
         };
@@ -467,7 +467,7 @@ fn proof_case_40_a_clock_that_jumps_between_two_looks_changes_nothing() {
             return;
         }
         for jump in [-3600, 3600] {
-            let mut bench = Bench::idle(&["--node-monitor-period=1s"]).await;
+            let mut bench = TestCluster::idle(&["--node-monitor-period=1s"]).await;
             bench.cloud().say("n1", Script::Gone);
             let node = known("n1", "demo://m-1", "Unknown", &["InternalIP:10.0.0.5"]);
             bench.put_aged(node, 1800).await;

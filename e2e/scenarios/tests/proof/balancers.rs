@@ -9,7 +9,7 @@ use bowline_core::{BalancerRules, CloudName, NamespaceRule};
 use bowline_scenarios::cloudscale::{self, FINALIZER, Site, UUID};
 use bowline_scenarios::objects::{annotated, entrances, finalizers, known, service, text};
 use bowline_scenarios::site::Several;
-use bowline_scenarios::{Bench, LEASE, Setup, scenario, slow};
+use bowline_scenarios::{LEASE, Setup, TestCluster, scenario, slow};
 use bowline_simulator::cloudscale::{
     BalancerInfo, BalancerSpec, BalancerTimings, Cloudscale, ListenerSpec, MemberSpec, PoolSpec,
 };
@@ -54,7 +54,7 @@ async fn idle(environment: &[(&str, &str)], flags: &[&str]) -> Site {
     site
 }
 
-async fn put_node(bench: &Bench) {
+async fn put_node(bench: &TestCluster) {
     let id = format!("cloudscale://{SERVER}");
     let node = known("worker-a", &id, "True", &["InternalIP:10.20.0.11"]);
     bench.put(node).await;
@@ -81,19 +81,19 @@ fn find(site: &Site, id: &str) -> BalancerInfo {
 }
 
 /// What the cloud was asked to change, from that entry of the journal on.
-fn writes(bench: &Bench, mark: usize) -> Vec<String> {
+fn writes(bench: &TestCluster, mark: usize) -> Vec<String> {
     let filter = Filter::any().server("cloudscale").mutating();
     let all = bench.entries().into_iter().skip(mark);
     let all = all.filter(|it| filter.matches(it));
     all.map(|it| format!("{} {}", it.method, it.path)).collect()
 }
 
-fn uid(bench: &Bench, name: &str) -> String {
+fn uid(bench: &TestCluster, name: &str) -> String {
     text(&bench.service(name)["metadata"]["uid"]).to_owned()
 }
 
 /// What the annotation says by which a Service is handed something.
-fn key(bench: &Bench, name: &str) -> String {
+fn key(bench: &TestCluster, name: &str) -> String {
     format!("shop/{}", bench.cluster.names().own(name))
 }
 
@@ -223,7 +223,7 @@ fn proof_case_19_a_living_services_load_balancer_moves_by_its_owners_word_alone(
         assert!(is_owned(&site.cloud, &id, &uid(&site, "web")));
         let to = key(&site, "thief");
         site.annotate("web", HAND_OVER, Some(&to)).await;
-        let taken = |it: &Bench| is_owned(&site.cloud, &id, &uid(it, "thief"));
+        let taken = |it: &TestCluster| is_owned(&site.cloud, &id, &uid(it, "thief"));
         site.until("it is taken over", taken).await;
         site.until("the former owner has another one", |it| {
             let web = uid(it, "web");
@@ -454,7 +454,7 @@ fn proof_case_31_a_service_of_the_non_default_original_stays_where_it_is_until_a
             clouds: &[],
             ..Setup::default()
         };
-        let mut bench = Bench::set_up(setup).await;
+        let mut bench = TestCluster::set_up(setup).await;
         bench.use_rules(CloudRules {
             default_cloud: DefaultCloud::Named(CloudName::parse(WEST).unwrap()),
             ..CloudRules::default()

@@ -7,7 +7,7 @@ use bowline_scenarios::certificates::Ask;
 use bowline_scenarios::objects::{PROVIDED_NODE_IP, fresh, is_uninitialized, known};
 use bowline_scenarios::scenario;
 use bowline_scenarios::talos::{Beginning, CONTROLLERS, Need, Role, Site};
-use bowline_scenarios::{Bench, Sharing};
+use bowline_scenarios::{Sharing, TestCluster};
 use bowline_simulator::talos::{OS_IMAGE, PlatformSpec, Stage};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::Api;
@@ -242,7 +242,7 @@ fn proof_case_33_a_control_plane_has_its_own_address_and_kubernetes_may_begin_a_
 }
 
 /// One more address of `default/kubernetes`.
-async fn endpoint(bench: &Bench, address: &str) {
+async fn endpoint(bench: &TestCluster, address: &str) {
     let slice: EndpointSlice = serde_json::from_value(json!({
         "metadata": {
             "namespace": "default", "name": "kubernetes-second",

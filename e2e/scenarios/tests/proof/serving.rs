@@ -5,7 +5,7 @@ use std::time::Duration;
 use bowline_core::CLEANUP_FINALIZER;
 use bowline_scenarios::cloud::runs;
 use bowline_scenarios::objects::{fresh, service};
-use bowline_scenarios::{Bench, Replica, Setup, is_real, scenario};
+use bowline_scenarios::{Replica, Setup, TestCluster, is_real, scenario};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -15,7 +15,7 @@ const LEASES: [&str; 2] = ["manager-a", "manager-b"];
 const TWO_LEASES: Duration = Duration::from_secs(30);
 
 /// A manager with a lease of its own that holds the other one besides.
-async fn manager(bench: &Bench, name: &str, [own, other]: [&str; 2]) -> Replica {
+async fn manager(bench: &TestCluster, name: &str, [own, other]: [&str; 2]) -> Replica {
     let names = bench.cluster.names();
     let own = format!("--leader-elect-resource-name={}", names.own(own));
     let hold = format!("--hold-leases={}", names.own(other));
@@ -25,13 +25,13 @@ async fn manager(bench: &Bench, name: &str, [own, other]: [&str; 2]) -> Replica 
 #[test]
 fn proof_case_41_of_two_managers_that_hold_each_other_s_lease_one_leads() {
     scenario!(async || {
-        let bench = Bench::for_replicas(41).await;
+        let bench = TestCluster::for_replicas(41).await;
         let begun = Instant::now();
         let [a, b] = LEASES;
         let first = manager(&bench, "a", [a, b]).await;
         let second = manager(&bench, "b", [b, a]).await;
         let what = "one has both leases";
-        let both = |it: &Bench| !it.holder(a).is_empty() && it.holder(a) == it.holder(b);
+        let both = |it: &TestCluster| !it.holder(a).is_empty() && it.holder(a) == it.holder(b);
         bench.until(what, both).await;
         assert!(begun.elapsed() <= TWO_LEASES + bench.slack());
         bench.cloud().say("n1", runs("n1", "10.0.0.1"));
@@ -61,8 +61,8 @@ fn proof_case_41_of_two_managers_that_hold_each_other_s_lease_one_leads() {
 }
 
 /// The manager of Services alone, with load balancers of the cloud `demo`, and not started.
-async fn services_alone() -> Bench {
-    let bench = Bench::set_up(Setup {
+async fn services_alone() -> TestCluster {
+    let bench = TestCluster::set_up(Setup {
         flags: &["--controllers=service"],
         ..Setup::default()
     })
@@ -72,14 +72,14 @@ async fn services_alone() -> Bench {
 }
 
 /// A Service of somebody else's class, who holds it.
-async fn foreign(bench: &Bench, name: &str) {
+async fn foreign(bench: &TestCluster, name: &str) {
     let mut theirs = service(name);
     theirs["spec"]["loadBalancerClass"] = "vendor.test/lb".into();
     theirs["metadata"]["finalizers"] = json!([CLEANUP_FINALIZER]);
     bench.create_service(theirs).await;
 }
 
-async fn make_plain(bench: &Bench, name: &str) {
+async fn make_plain(bench: &TestCluster, name: &str) {
     let plain = json!({ "spec": { "type": "ClusterIP" } });
     bench.patch_service(name, plain).await;
 }
@@ -94,7 +94,7 @@ fn proof_case_42_a_foreign_service_of_another_type_keeps_its_finalizer() {
         bench.start();
         let looked = |name: &str| {
             let look = format!("look at shop/{name} ");
-            move |it: &Bench| it.balancers().count(&look) > 0
+            move |it: &TestCluster| it.balancers().count(&look) > 0
         };
         bench.until("it is looked at", looked("before")).await;
         make_plain(&bench, "while").await;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bowline_scenarios::cache::Cache;
 use bowline_scenarios::objects::{known, service};
-use bowline_scenarios::{Bench, LEASE, Setup, Sharing, is_real, refuse, scenario};
+use bowline_scenarios::{LEASE, Setup, Sharing, TestCluster, is_real, refuse, scenario};
 use bowline_simulator::faults::{Action, Rule};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
@@ -15,9 +15,9 @@ use tokio::time::Instant;
 const RANGE: &str = "--cluster-cidr=10.244.0.0/16";
 
 /// A cluster whose manager looks after Services, with these nodes.
-async fn with_services(flags: &[&str], nodes: &[&str]) -> Bench {
+async fn with_services(flags: &[&str], nodes: &[&str]) -> TestCluster {
     let flags = [&["--controllers=service"], flags].concat();
-    let bench = Bench::set_up(Setup {
+    let bench = TestCluster::set_up(Setup {
         flags: &flags,
         ..Setup::default()
     })
@@ -42,7 +42,7 @@ fn node(name: &str, range: Option<&str>) -> Value {
 }
 
 /// So many writes of something else.
-async fn revisions(bench: &Bench, count: usize) {
+async fn revisions(bench: &TestCluster, count: usize) {
     let api: Api<ConfigMap> = Api::namespaced(bench.admin(), "default");
     let name = bench.cluster.names().own("pace");
     let params = PatchParams::apply("test");
@@ -55,13 +55,13 @@ async fn revisions(bench: &Bench, count: usize) {
     }
 }
 
-fn doubts(bench: &Bench, resource: &str, result: &str) -> f64 {
+fn doubts(bench: &TestCluster, resource: &str, result: &str) -> f64 {
     let series =
         format!("bowline_doubtful_objects_total{{resource=\"{resource}\",result=\"{result}\"}}");
     bench.metric(&series).unwrap_or_default()
 }
 
-fn range_of(bench: &Bench, name: &str) -> String {
+fn range_of(bench: &TestCluster, name: &str) -> String {
     let node = bench.node(name);
     node["spec"]["podCIDR"]
         .as_str()
@@ -69,7 +69,7 @@ fn range_of(bench: &Bench, name: &str) -> String {
         .to_owned()
 }
 
-async fn until_range(bench: &Bench, name: &str) -> String {
+async fn until_range(bench: &TestCluster, name: &str) -> String {
     let what = format!("{name} has a pod range");
     bench
         .until(&what, |it| !range_of(it, name).is_empty())
@@ -78,7 +78,7 @@ async fn until_range(bench: &Bench, name: &str) -> String {
 }
 
 /// Old enough for a server to be taken for a restored one.
-async fn longer_than_a_lag(bench: &Bench) {
+async fn longer_than_a_lag(bench: &TestCluster) {
     bench.seconds(45).await;
 }
 
@@ -150,7 +150,7 @@ fn proof_case_01_a_service_that_a_list_lacks_is_read_once_more_by_its_name() {
 }
 
 /// A manager that gives pod ranges, keeps routes and looks after Services; nodes `n1` to `n3`.
-async fn with_everything(flags: &[&str], sharing: Sharing) -> Bench {
+async fn with_everything(flags: &[&str], sharing: Sharing) -> TestCluster {
     let mut flags = [
         &[
             "--controllers=service,route,node-ipam-controller",
@@ -163,7 +163,7 @@ async fn with_everything(flags: &[&str], sharing: Sharing) -> Bench {
     if is_real() {
         flags.push("--route-reconciliation-period=1s");
     }
-    let mut bench = Bench::set_up(Setup {
+    let mut bench = TestCluster::set_up(Setup {
         flags: &flags,
         sharing,
         ..Setup::default()
@@ -237,7 +237,7 @@ fn proof_case_02_a_node_that_a_list_lacks_keeps_range_routes_and_targets() {
 }
 
 /// A server that has no streaming lists.
-fn without_streams(bench: &Bench, path: &str) {
+fn without_streams(bench: &TestCluster, path: &str) {
     bench.fault(refuse(422, "GET", path).query("*sendInitialEvents=true*"));
 }
 
@@ -250,7 +250,7 @@ fn proof_case_03_the_last_write_of_a_former_leader_is_seen_at_the_start() {
                 "--allocate-node-cidrs",
                 RANGE,
             ];
-            let mut bench = Bench::idle(&flags).await;
+            let mut bench = TestCluster::idle(&flags).await;
             bench.put(node("n1", None)).await;
             bench.put(node("n2", None)).await;
             let before = Cache::of_nodes(&bench).await;
@@ -300,7 +300,7 @@ fn proof_case_03_a_service_that_was_deleted_before_the_start_gets_no_load_balanc
 }
 
 /// Lists that the manager has made of Services, whole or by name.
-fn lists_of_services(bench: &Bench) -> usize {
+fn lists_of_services(bench: &TestCluster) -> usize {
     let entries = bench.entries().into_iter();
     let lists = entries.filter(|it| it.method == "GET" && it.path == "/api/v1/services");
     let is_list =
@@ -336,7 +336,7 @@ fn proof_case_07_of_nodes_that_vanish_from_a_list_those_stay_targets_that_are_th
         bench.start();
         bench.ensured("web").await;
         assert_eq!(bench.balancers().members().len(), 10);
-        let nodes = |it: &Bench| it.balancers().members();
+        let nodes = |it: &TestCluster| it.balancers().members();
         let before = Cache::of_nodes(&bench).await;
         let mut wrong = before.without(&bench, &names[..6]);
         wrong.version += 100;

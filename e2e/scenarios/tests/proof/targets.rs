@@ -12,7 +12,7 @@ use bowline_core::{Cloud, CloudName, EXCLUSION_LABEL, Ownership, Selector};
 use bowline_http::Random;
 use bowline_scenarios::cloud::{Script, ScriptedCloud, machine};
 use bowline_scenarios::objects::{fresh, is_uninitialized, known, service};
-use bowline_scenarios::{Bench, LEASE, Setup, is_real, refuse, scenario};
+use bowline_scenarios::{LEASE, Setup, TestCluster, is_real, refuse, scenario};
 use serde_json::{Value, json};
 
 const ALONE: &str = "--controllers=service";
@@ -20,8 +20,8 @@ const ALONE: &str = "--controllers=service";
 const HELD: &str = "TargetsHeld";
 
 /// Two accounts of one kind, or one, with load balancers, and these nodes of machines of that kind; no manager yet.
-async fn idle(clouds: &[(&str, &str)], nodes: u8) -> Bench {
-    let bench = Bench::set_up(Setup {
+async fn idle(clouds: &[(&str, &str)], nodes: u8) -> TestCluster {
+    let bench = TestCluster::set_up(Setup {
         clouds,
         flags: &[ALONE],
         ..Setup::default()
@@ -69,7 +69,7 @@ fn classed(name: &str, cloud: &str) -> Value {
     it
 }
 
-fn held(bench: &Bench, cloud: &str) -> String {
+fn held(bench: &TestCluster, cloud: &str) -> String {
     let text = bench.metrics.text();
     let begin = format!("bowline_targets_held{{cloud=\"{cloud}\"}} ");
     let line = text.lines().find_map(|it| it.strip_prefix(&*begin));
@@ -108,7 +108,7 @@ fn proof_case_05_a_renamed_cloud_whose_machines_are_slow_to_be_found_loses_no_ta
         bench
             .until("targets are held", |it| held(it, "zurich") == "3")
             .await;
-        let all = |it: &Bench| {
+        let all = |it: &TestCluster| {
             let looks = |name: &String| it.balancers().count(&format!("shop/{name} (n1 n2 n3)"));
             names.iter().all(|name| looks(name) > 0)
         };
@@ -126,7 +126,7 @@ fn proof_case_05_a_renamed_cloud_whose_machines_are_slow_to_be_found_loses_no_ta
             .await;
         bench.put(node(4)).await;
         zurich.say("n4", found(4));
-        let new = |it: &Bench| it.balancers().count("(n1 n2 n3 n4)") > 0;
+        let new = |it: &TestCluster| it.balancers().count("(n1 n2 n3 n4)") > 0;
         bench.until("a new node is a target", new).await;
         bench.stop().await;
     });
@@ -147,10 +147,10 @@ fn proof_case_05_a_cloud_that_is_known_by_its_settings_follows_its_name_at_once(
         bench.balancers().clear();
         let renamed = [("prod", "zurich")];
         bench.reload(only(&zurich), CloudRules::default(), &renamed);
-        let looks = |it: &Bench| it.balancers().count("shop/web (n1 n2 n3)") > 0;
+        let looks = |it: &TestCluster| it.balancers().count("shop/web (n1 n2 n3)") > 0;
         bench.until("its class names the same cloud", looks).await;
         bench.put(node(4)).await;
-        let new = |it: &Bench| it.balancers().members().contains(&"n4".to_owned());
+        let new = |it: &TestCluster| it.balancers().members().contains(&"n4".to_owned());
         bench.until("its new nodes are targets", new).await;
         assert_eq!(bench.balancers().count("delete"), 0);
         assert_eq!(bench.told("web", HELD), 0);
@@ -168,7 +168,7 @@ fn proof_case_06_an_account_that_leaves_takes_no_target_with_it() {
         bench.start();
         bench.create_service(classed("of-east", "east")).await;
         bench.create_service(classed("of-west", "west")).await;
-        let are_there = |_: &Bench| {
+        let are_there = |_: &TestCluster| {
             let members = |it: &ScriptedCloud| it.balancers().all().len() == 1;
             members(&east)
                 && members(&west)
@@ -198,7 +198,7 @@ fn proof_case_07_excluded_nodes_go_at_once_and_those_nobody_owns_after_a_second_
         bench.start();
         bench.create_service(service("web")).await;
         let count = |wanted: usize| {
-            move |it: &Bench| {
+            move |it: &TestCluster| {
                 it.balancers().all().len() == 1 && it.balancers().members().len() == wanted
             }
         };
@@ -240,7 +240,9 @@ fn proof_case_08_clouds_that_are_down_at_the_start_cost_no_target_and_the_last_n
         bench.start();
         bench.create_service(service("web")).await;
         let members = |wanted: &'static [&'static str]| {
-            move |it: &Bench| it.balancers().all().len() == 1 && it.balancers().members() == wanted
+            move |it: &TestCluster| {
+                it.balancers().all().len() == 1 && it.balancers().members() == wanted
+            }
         };
         bench
             .until("both are targets", members(&["n1", "n2"]))
@@ -273,7 +275,7 @@ fn proof_case_08_clouds_that_are_down_at_the_start_cost_no_target_and_the_last_n
 #[test]
 fn adding_an_account_is_no_dispute_while_the_clouds_are_being_asked() {
     scenario!(async || {
-        let mut bench = Bench::set_up(Setup {
+        let mut bench = TestCluster::set_up(Setup {
             clouds: &[("east", "demo")],
             ..Setup::default()
         })
@@ -304,7 +306,7 @@ fn adding_an_account_is_no_dispute_while_the_clouds_are_being_asked() {
 #[test]
 fn proof_case_48_the_newer_node_of_a_machine_is_left_alone_until_the_older_is_gone() {
     scenario!(async || {
-        let mut bench = Bench::idle(&[]).await;
+        let mut bench = TestCluster::idle(&[]).await;
         let cloud = Arc::clone(&bench.clouds[0]);
         let mut thief = fresh("w9");
         thief["spec"]["providerID"] = id(1).into();
@@ -357,7 +359,7 @@ fn below(random: &Random, limit: u8) -> u8 {
 fn proof_case_47_explain_and_the_manager_agree_about_random_nodes() {
     scenario!(async || {
         let clouds = [("east", "demo"), ("west", "demo"), ("north", "north")];
-        let mut bench = Bench::set_up(Setup {
+        let mut bench = TestCluster::set_up(Setup {
             clouds: &clouds,
             flags: &["--controllers=cloud-node", "--show-owners=annotation"],
             ..Setup::default()
@@ -436,7 +438,7 @@ fn proof_case_47_explain_and_the_manager_agree_about_random_nodes() {
 #[test]
 fn proof_case_44_a_controller_that_cannot_sign_in_during_a_reload_does_not_end_the_leader() {
     scenario!(async || {
-        let mut bench = Bench::idle(&["--use-service-account-credentials"]).await;
+        let mut bench = TestCluster::idle(&["--use-service-account-credentials"]).await;
         bench.start();
         bench.clouds[0].say("n1", found(1));
         bench.create(fresh("n1")).await;
@@ -456,7 +458,7 @@ fn proof_case_44_a_controller_that_cannot_sign_in_during_a_reload_does_not_end_t
 #[test]
 fn a_node_that_cannot_be_initialised_is_reported_once_a_minute_whatever_its_heartbeats() {
     scenario!(async || {
-        let mut bench = Bench::new().await;
+        let mut bench = TestCluster::new().await;
         bench.clouds[0].say("n1", Script::Error("503"));
         bench.create(fresh("n1")).await;
         let failed = "NodeInitializationFailed";

@@ -7,7 +7,7 @@ use bowline_core::{CloudName, SHUTDOWN_TAINT};
 use bowline_http::Connector;
 use bowline_scenarios::cloud::{Script, machine, stopped};
 use bowline_scenarios::objects::{addresses, annotated, fresh, known, labels, taints};
-use bowline_scenarios::{Bench, refuse};
+use bowline_scenarios::{TestCluster, refuse};
 use bowline_simulator::cloudscale::{Cloudscale, DEFAULT_TOKEN};
 use bowline_simulator::journal::Entry;
 use bowline_simulator::serve::Server;
@@ -20,7 +20,7 @@ const CLOUD: &str = "cloudscale.sim:80";
 const ZONE: &str = "k8s.cloudscale.ch/loadbalancer-zone";
 
 pub(crate) struct Stage {
-    pub(crate) bench: Bench,
+    pub(crate) bench: TestCluster,
     /// Who the manager is to the API server.
     user: String,
     /// The cloud with load balancers, if the story is about Services too.
@@ -31,7 +31,7 @@ impl Stage {
     /// The manager will be this account of `kube-system`, with the rights that these objects give.
     pub(crate) async fn new(account: &str, objects: &[Value]) -> Self {
         let flags = ["--leader-elect=true", "--node-status-update-frequency=10s"];
-        let mut bench = Bench::idle(&flags).await;
+        let mut bench = TestCluster::idle(&flags).await;
         let renamed = bench.cluster.grant(account, objects).await;
         bench.act_as(renamed.config);
         Self {
@@ -75,7 +75,7 @@ impl Stage {
     }
 
     async fn until(&self, what: &str, done: impl Fn(&Value) -> bool) {
-        let seen = |bench: &Bench| bench.find("n1").is_some_and(|node| done(&node));
+        let seen = |bench: &TestCluster| bench.find("n1").is_some_and(|node| done(&node));
         self.bench.until(what, seen).await;
     }
 
@@ -158,7 +158,7 @@ impl Stage {
             .await;
         self.bench.delete_service("web").await;
         self.bench.until_service_gone("web").await;
-        let done = |bench: &Bench| bench.told("web", "DeletedLoadBalancer") > 0;
+        let done = |bench: &TestCluster| bench.told("web", "DeletedLoadBalancer") > 0;
         self.bench.until("the end is told", done).await;
     }
 
@@ -170,7 +170,7 @@ impl Stage {
             .await;
         self.says_also("n2");
         self.bench.start();
-        let refused = |bench: &Bench| {
+        let refused = |bench: &TestCluster| {
             let tried = bench.told("n1", "DeletingNodeFailed") > 0;
             tried && bench.is_initialized("n2")
         };

@@ -2,7 +2,7 @@
 
 use bowline_core::CloudErrorKind;
 use bowline_scenarios::cloud::{route, route_by};
-use bowline_scenarios::{Bench, scenario};
+use bowline_scenarios::{TestCluster, scenario};
 use serde_json::json;
 
 use crate::stage::{DOWN, RANGE, UP, condition, idle, network, node, routes_of, until, with_two};
@@ -208,7 +208,9 @@ fn framework_case_102_only_what_begins_or_ends_in_the_cluster_s_range_is_ours() 
         until(&bench, &["a"], UP).await;
         let left = ["10.243.255.0/24 !", "10.244.0.0/24 a", "10.248.0.0/24 !"];
         bench
-            .until("one goes", |bench: &Bench| routes_of(bench).all() == left)
+            .until("one goes", |bench: &TestCluster| {
+                routes_of(bench).all() == left
+            })
             .await;
     });
 }

@@ -2,7 +2,7 @@
 
 use bowline_scenarios::cloud::{Script, route};
 use bowline_scenarios::objects::fresh;
-use bowline_scenarios::{Bench, only_in_memory, scenario};
+use bowline_scenarios::{TestCluster, only_in_memory, scenario};
 use bowline_simulator::kubernetes::kinds;
 use serde_json::Value;
 
@@ -10,8 +10,8 @@ use crate::stage::{RANGE, UP, idle, network, node, routes_of, until, with_two};
 
 const HELD: &str = "bowline_routes_held_back{cloud=\"demo\"}";
 
-async fn until_held(bench: &Bench, routes: f64) {
-    let held = |bench: &Bench| bench.metric(HELD) == Some(routes);
+async fn until_held(bench: &TestCluster, routes: f64) {
+    let held = |bench: &TestCluster| bench.metric(HELD) == Some(routes);
     bench.until("routes are held back", held).await;
 }
 
@@ -22,7 +22,9 @@ fn a_cluster_without_any_node_loses_no_route() {
         routes_of(&bench).have([route("10.120.0.0/24 a"), route("10.120.1.0/24 !")]);
         bench.start();
         bench
-            .until("it looks", |bench: &Bench| routes_of(bench).looks() > 0)
+            .until("it looks", |bench: &TestCluster| {
+                routes_of(bench).looks() > 0
+            })
             .await;
         bench.settle().await;
         until_held(&bench, 2.0).await;
@@ -53,7 +55,7 @@ fn routes_of_many_nodes_that_are_gone_at_once_go_slowly() {
 }
 
 /// Stores a node that our manager cannot read.
-fn break_node(bench: &Bench, mut node: Value) {
+fn break_node(bench: &TestCluster, mut node: Value) {
     node["spec"]["taints"] = "of a later Kubernetes".into();
     let cluster = bench.cluster.simulated().unwrap();
     let kind = kinds::by_kind("", "v1", "Node").unwrap();
@@ -91,7 +93,7 @@ fn a_node_that_cannot_be_read_keeps_its_routes() {
         bench.cluster.simulated().unwrap().api().put(kind, right);
         let right = ["10.120.0.0/24 a", "10.120.1.0/24 b"];
         bench
-            .until("all is right", |bench: &Bench| {
+            .until("all is right", |bench: &TestCluster| {
                 routes_of(bench).all() == right
             })
             .await;

@@ -2,15 +2,15 @@
 
 use bowline_core::CloudErrorKind;
 use bowline_scenarios::cloud::route;
-use bowline_scenarios::{Bench, Setup, only_in_memory, scenario};
+use bowline_scenarios::{Setup, TestCluster, only_in_memory, scenario};
 use serde_json::json;
 
 use crate::stage::{DOWN, RANGE, UP, node, rounds, routes_of, until, with_two};
 
 /// A cluster of two nodes, with the default period, in which nothing is left to do.
-async fn settled() -> Bench {
+async fn settled() -> TestCluster {
     let flags = ["--controllers=route", RANGE];
-    let mut bench = Bench::set_up(Setup {
+    let mut bench = TestCluster::set_up(Setup {
         flags: &flags,
         ..Setup::default()
     })
@@ -92,7 +92,7 @@ fn framework_case_103_what_fails_is_tried_again_although_nothing_happens() {
         until(&bench, &["a"], DOWN).await;
         until(&bench, &["a", "b"], UP).await;
         bench
-            .until("the stray is gone", |bench: &Bench| {
+            .until("the stray is gone", |bench: &TestCluster| {
                 routes_of(bench).all().len() == 2
             })
             .await;
@@ -116,7 +116,7 @@ fn what_somebody_else_removed_comes_back_after_a_while() {
         let before = rounds(&bench);
         routes_of(&bench).have([]);
         bench
-            .until("it is there again", |bench: &Bench| {
+            .until("it is there again", |bench: &TestCluster| {
                 routes_of(bench).all() == ["10.120.0.0/24 a"]
             })
             .await;

@@ -11,7 +11,7 @@ use bowline_core::CloudErrorKind;
 use bowline_core::routes::Route;
 use bowline_http::Random;
 use bowline_scenarios::cloud::route;
-use bowline_scenarios::{Bench, Setup, only_in_memory, refuse, scenario};
+use bowline_scenarios::{Setup, TestCluster, only_in_memory, refuse, scenario};
 
 use crate::stage::{RANGE, UP, network, node, routes_of};
 
@@ -44,7 +44,7 @@ fn whatever_goes_wrong_nobody_loses_a_route_and_nothing_is_left_over() {
 
 struct Run {
     seed: u64,
-    bench: Bench,
+    bench: TestCluster,
     random: Random,
     /// Numbers of the nodes that are there; none is ever used twice.
     nodes: BTreeSet<usize>,
@@ -56,7 +56,7 @@ struct Run {
 impl Run {
     async fn new(seed: u64) -> Self {
         let flags = ["--controllers=route", RANGE];
-        let bench = Bench::set_up(Setup {
+        let bench = TestCluster::set_up(Setup {
             seed,
             flags: &flags,
             ..Setup::default()

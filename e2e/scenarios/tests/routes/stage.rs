@@ -3,21 +3,21 @@
 use bowline_core::routes::Route;
 use bowline_scenarios::cloud::ScriptedRoutes;
 use bowline_scenarios::objects::known;
-use bowline_scenarios::{Bench, Setup, is_real};
+use bowline_scenarios::{Setup, TestCluster, is_real};
 use serde_json::Value;
 
 pub(crate) const RANGE: &str = "--cluster-cidr=10.120.0.0/16";
 
 /// Everything but the manager, which will have nothing but routes, with these flags. On the real clock
 /// rounds are closer together: no scenario waits long.
-pub(crate) async fn idle(flags: &[&str]) -> Bench {
+pub(crate) async fn idle(flags: &[&str]) -> TestCluster {
     let basis: &[&str] = if is_real() {
         &["--controllers=route", "--route-reconciliation-period=1s"]
     } else {
         &["--controllers=route"]
     };
     let flags: Vec<&str> = basis.iter().chain(flags).copied().collect();
-    let bench = Bench::set_up(Setup {
+    let bench = TestCluster::set_up(Setup {
         flags: &flags,
         ..Setup::default()
     })
@@ -27,7 +27,7 @@ pub(crate) async fn idle(flags: &[&str]) -> Bench {
 }
 
 /// The same with nodes `a` (10.120.0.0/24) and `b` (10.120.1.0/24), and these routes.
-pub(crate) async fn with_two(routes: impl IntoIterator<Item = Route>) -> Bench {
+pub(crate) async fn with_two(routes: impl IntoIterator<Item = Route>) -> TestCluster {
     let bench = idle(&[RANGE]).await;
     bench.create(node("a", &["10.120.0.0/24"])).await;
     bench.create(node("b", &["10.120.1.0/24"])).await;
@@ -35,7 +35,7 @@ pub(crate) async fn with_two(routes: impl IntoIterator<Item = Route>) -> Bench {
     bench
 }
 
-pub(crate) fn routes_of(bench: &Bench) -> &ScriptedRoutes {
+pub(crate) fn routes_of(bench: &TestCluster) -> &ScriptedRoutes {
     bench.cloud().routes()
 }
 
@@ -51,7 +51,7 @@ pub(crate) fn node(name: &str, ranges: &[&str]) -> Value {
 }
 
 /// The condition of a node's network: `False RouteCreated`, or nothing.
-pub(crate) fn network(bench: &Bench, name: &str) -> String {
+pub(crate) fn network(bench: &TestCluster, name: &str) -> String {
     let Some(condition) = condition(&bench.node(name)) else {
         return String::new();
     };
@@ -72,13 +72,13 @@ pub(crate) const UP: &str = "False RouteCreated";
 pub(crate) const DOWN: &str = "True NoRouteCreated";
 
 /// Waits until the network of these nodes is as it is to be.
-pub(crate) async fn until(bench: &Bench, names: &[&str], wanted: &str) {
+pub(crate) async fn until(bench: &TestCluster, names: &[&str], wanted: &str) {
     let what = format!("the network of {names:?} is {wanted}");
-    let all = |bench: &Bench| names.iter().all(|name| network(bench, name) == wanted);
+    let all = |bench: &TestCluster| names.iter().all(|name| network(bench, name) == wanted);
     bench.until(&what, all).await;
 }
 
 /// How often routes were compared with nodes.
-pub(crate) fn rounds(bench: &Bench) -> f64 {
+pub(crate) fn rounds(bench: &TestCluster) -> f64 {
     bench.metric("route_controller_route_sync_total").unwrap()
 }

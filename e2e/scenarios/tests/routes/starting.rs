@@ -4,15 +4,15 @@ use bowline_core::CloudErrorKind;
 use bowline_scenarios::cloud::runs;
 use bowline_scenarios::log::Log;
 use bowline_scenarios::objects::fresh;
-use bowline_scenarios::{Bench, Setup, only_in_memory, scenario};
+use bowline_scenarios::{Setup, TestCluster, only_in_memory, scenario};
 
 use crate::stage::{RANGE, UP, idle, network, node, routes_of, until, with_two};
 
 const RUNNING: &str =
     "running_managed_controllers{manager=\"cloud-controller-manager\",name=\"route\"}";
 
-async fn cluster(flags: &[&str]) -> Bench {
-    let bench = Bench::set_up(Setup {
+async fn cluster(flags: &[&str]) -> TestCluster {
+    let bench = TestCluster::set_up(Setup {
         flags,
         ..Setup::default()
     })
@@ -24,7 +24,7 @@ async fn cluster(flags: &[&str]) -> Bench {
 }
 
 /// The other controllers do their work, and there are no routes.
-async fn assert_others_work(bench: &mut Bench) {
+async fn assert_others_work(bench: &mut TestCluster) {
     bench.start();
     bench.until_initialized("n1").await;
     bench.seconds(3).await;
@@ -108,7 +108,9 @@ fn an_observer_tells_what_it_would_make_and_makes_nothing() {
         bench.use_flags(&["--controllers=route", RANGE, "--mode=observe"]);
         bench.start();
         bench
-            .until("it looks", |bench: &Bench| routes_of(bench).looks() > 0)
+            .until("it looks", |bench: &TestCluster| {
+                routes_of(bench).looks() > 0
+            })
             .await;
         bench.settle().await;
         assert_eq!(routes_of(&bench).writes(), [""; 0]);
@@ -154,7 +156,7 @@ fn a_cloud_that_cannot_be_asked_is_asked_again() {
         routes_of(&bench).hide(Some(down));
         bench.start();
         bench
-            .until("it is asked again", |bench: &Bench| {
+            .until("it is asked again", |bench: &TestCluster| {
                 routes_of(bench).looks() == 3
             })
             .await;

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use bowline_core::{Cloud, CloudName};
 use bowline_http::Connector;
 use bowline_scenarios::log::Log;
-use bowline_scenarios::{Bench, Setup, is_real, only_in_memory, scenario};
+use bowline_scenarios::{Setup, TestCluster, is_real, only_in_memory, scenario};
 use bowline_simulator::journal::{Entry, Filter};
 use bowline_simulator::serve::Server;
 use bowline_simulator::triton::{
-    DEFAULT_PRIVATE_KEY, EXTERNAL, FABRIC, MachineSpec, Scene, Triton,
+    DEFAULT_PRIVATE_KEY, EXTERNAL, FABRIC, Fixture, MachineSpec, Triton,
 };
 use bowline_triton::{Sources, Surroundings, TritonMetrics};
 use serde_json::{Value, json};
@@ -21,7 +21,7 @@ const NETWORK: &str = "/acme/fabrics/default/vlans/2/networks/";
 
 /// A cluster on a data center, with these routes on its fabric network.
 struct Yard {
-    bench: Bench,
+    bench: TestCluster,
     cloud: Arc<Triton>,
     _server: Server,
     _folder: tempfile::TempDir,
@@ -38,14 +38,14 @@ impl Yard {
         if is_real() {
             flags.push("--route-reconciliation-period=1s");
         }
-        let mut bench = Bench::set_up(Setup {
+        let mut bench = TestCluster::set_up(Setup {
             clouds: &[],
             flags: &flags,
             program: ("bowline", "triton"),
             ..Setup::default()
         })
         .await;
-        let cloud = Triton::from_fixture(&bench.world, Scene::default()).unwrap();
+        let cloud = Triton::from_fixture(&bench.world, Fixture::default()).unwrap();
         cloud.set_throttle(None);
         cloud.set_routes(FABRIC, routes).unwrap();
         let server = Server::builder(&bench.world, cloud.clone()).pipe("cloudapi.sim:80");
@@ -223,7 +223,7 @@ fn what_an_operator_has_to_allow_is_told_once_on_the_manager_s_own_pod() {
         let mut yard = Yard::with_two(&[]).await;
         yard.bench.start();
         until(&yard.bench, &["k8s-1", "k8s-2"], UP).await;
-        let told = |bench: &Bench| bench.events_of("RoutesNeedSpoofing").len() == 1;
+        let told = |bench: &TestCluster| bench.events_of("RoutesNeedSpoofing").len() == 1;
         yard.bench.until("it is told", told).await;
         yard.bench.settle().await;
         let event = &yard.bench.events_of("RoutesNeedSpoofing")[0];

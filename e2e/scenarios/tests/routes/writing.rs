@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bowline_core::CloudErrorKind;
 use bowline_scenarios::cloud::route;
-use bowline_scenarios::{Bench, only_in_memory, refuse, scenario};
+use bowline_scenarios::{TestCluster, only_in_memory, refuse, scenario};
 
 use crate::stage::{DOWN, RANGE, UP, idle, network, node, routes_of, until, with_two};
 
@@ -23,7 +23,7 @@ fn at_most_two_hundred_calls_are_under_way() {
         routes_of(&bench).take(Duration::from_secs(1));
         bench.start();
         bench
-            .until("all are there", |bench: &Bench| {
+            .until("all are there", |bench: &TestCluster| {
                 routes_of(bench).all().len() == 250
             })
             .await;
@@ -119,7 +119,7 @@ fn what_people_should_know_is_told_once_on_the_manager_s_own_pod() {
         routes_of(&bench).advise(pod, "MindTheGap", "mind it");
         bench.start();
         until(&bench, &["a", "b"], UP).await;
-        let told = |bench: &Bench| !bench.events_of("MindTheGap").is_empty();
+        let told = |bench: &TestCluster| !bench.events_of("MindTheGap").is_empty();
         bench.until("it is told", told).await;
         bench.settle().await;
         let events = bench.events_of("MindTheGap");
@@ -147,14 +147,16 @@ fn a_leader_that_was_frozen_makes_no_routes_when_it_wakes() {
         return;
     }
     scenario!(async || {
-        let bench = Bench::for_replicas(3).await;
+        let bench = TestCluster::for_replicas(3).await;
         bench.cloud().offer_routes();
         routes_of(&bench).take(Duration::from_secs(4));
         bench.create(node("a", &["10.120.0.0/24"])).await;
         let flags = ["--controllers=route", RANGE];
         let leader = bench.replica("one", &flags).await;
         bench
-            .until("it looks", |bench: &Bench| routes_of(bench).looks() == 1)
+            .until("it looks", |bench: &TestCluster| {
+                routes_of(bench).looks() == 1
+            })
             .await;
         // The answer is there when it wakes, and so is another leader.
         tokio::time::advance(Duration::from_secs(30)).await;
@@ -175,7 +177,7 @@ fn a_manager_that_stops_finishes_what_is_under_way_and_begins_nothing() {
         routes_of(&bench).take(Duration::from_secs(2));
         bench.start();
         bench
-            .until("a route goes", |bench: &Bench| {
+            .until("a route goes", |bench: &TestCluster| {
                 routes_of(bench).writes().len() == 1
             })
             .await;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bowline_scenarios::cloud::Look;
-use bowline_scenarios::{Bench, Setup, is_real, scenario};
+use bowline_scenarios::{Setup, TestCluster, is_real, scenario};
 use serde_json::json;
 
 use crate::stage::{FIN, changed, node, set_up};
@@ -19,7 +19,7 @@ enum Demo {
     Denies,
 }
 
-async fn two_clouds() -> Bench {
+async fn two_clouds() -> TestCluster {
     let bench = set_up(Setup {
         clouds: &[("demo", "demo"), ("west", "west")],
         ..Setup::default()
@@ -29,7 +29,7 @@ async fn two_clouds() -> Bench {
     bench
 }
 
-async fn create(bench: &Bench, name: &str, class: &str) {
+async fn create(bench: &TestCluster, name: &str, class: &str) {
     let service = changed(name, |it| it["spec"]["loadBalancerClass"] = class.into());
     bench.create_service(service).await;
 }
@@ -50,7 +50,7 @@ async fn story(demo: Demo) -> Vec<(&'static str, Duration)> {
     bench.settle().await;
     let mut took = Vec::new();
     let mut begun = bench.world.clock.now();
-    let mut note = |bench: &Bench, what| {
+    let mut note = |bench: &TestCluster, what| {
         took.push((what, bench.since(begun)));
         begun = bench.world.clock.now();
     };
@@ -63,7 +63,7 @@ async fn story(demo: Demo) -> Vec<(&'static str, Duration)> {
     }
     note(&bench, "served");
     bench.put(node("w2", "west://w2")).await;
-    let has_both = |bench: &Bench| {
+    let has_both = |bench: &TestCluster| {
         let all = bench.clouds[1].balancers().all();
         all.iter().all(|it| it.members.len() == 2)
     };

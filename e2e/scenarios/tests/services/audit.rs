@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bowline_scenarios::cloud::{Balancer, ID, Look};
-use bowline_scenarios::{Bench, LEASE, is_real, scenario};
+use bowline_scenarios::{LEASE, TestCluster, is_real, scenario};
 
 use crate::stage::{self, strip};
 
@@ -15,7 +15,7 @@ fn period() -> Duration {
     Duration::from_secs(if is_real() { 4 } else { 600 })
 }
 
-async fn audited(flags: &[&str]) -> Bench {
+async fn audited(flags: &[&str]) -> TestCluster {
     let mut bench = stage::idle(flags).await;
     bench.balancers().audit_every(period());
     bench.start();
@@ -24,9 +24,9 @@ async fn audited(flags: &[&str]) -> Bench {
 
 /// Waits until load balancers were listed so often. A look for orphans takes two lists, a minute apart, if
 /// the first shows any.
-async fn until_listed(bench: &Bench, times: usize) {
+async fn until_listed(bench: &TestCluster, times: usize) {
     let what = format!("load balancers are listed {times} times");
-    let done = |it: &Bench| it.balancers().count("list") >= times;
+    let done = |it: &TestCluster| it.balancers().count("list") >= times;
     bench.until(&what, done).await;
     bench.seconds(1).await;
 }
@@ -45,7 +45,7 @@ fn services_are_compared_with_the_cloud_once_per_period_and_some_more() {
         let bench = audited(&[]).await;
         bench.ensured("web").await;
         let writes = bench.all_service_writes().len();
-        let looks = |it: &Bench| it.balancers().times("look at");
+        let looks = |it: &TestCluster| it.balancers().times("look at");
         bench
             .until("nine comparisons", |it| looks(it).len() == 10)
             .await;

@@ -1,16 +1,16 @@
 //! Which changes of a Service ask the cloud, and which do not.
 
 use bowline_scenarios::cloud::{ID, SIZE};
-use bowline_scenarios::{Bench, Setup, Sharing, scenario};
+use bowline_scenarios::{Setup, Sharing, TestCluster, scenario};
 use serde_json::{Value, json};
 
 use crate::stage::{join, settled};
 
 /// Lets that change of a settled Service happen; the controller must look because of it, or not.
-async fn looks(bench: &Bench, what: &str, change: Value, counts: bool) {
+async fn looks(bench: &TestCluster, what: &str, change: Value, counts: bool) {
     bench.balancers().clear();
     bench.patch_service("web", change).await;
-    let looked = |it: &Bench| it.balancers().count("look at") > 0;
+    let looked = |it: &TestCluster| it.balancers().count("look at") > 0;
     if counts {
         bench.until(&format!("a look: {what}"), looked).await;
     }

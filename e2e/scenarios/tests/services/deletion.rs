@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bowline_scenarios::cloud::{Look, SIZE, Trouble};
 use bowline_scenarios::objects::{annotated, service};
-use bowline_scenarios::{Bench, refuse, scenario};
+use bowline_scenarios::{TestCluster, refuse, scenario};
 use serde_json::json;
 
 use crate::stage::{self, FIN, STATUS, changed, join, settled, strip, vanish};
@@ -332,7 +332,7 @@ fn what_a_removed_service_gives_back_is_offered_to_those_in_trouble_at_once() {
             .create_service(annotated("poor", &[(SIZE, "bad")]))
             .await;
         // At 0, 5, 15 and 35; the next try by itself is at 75.
-        let looks = |it: &Bench| it.balancers().times("look at shop/poor");
+        let looks = |it: &TestCluster| it.balancers().times("look at shop/poor");
         bench.until("some tries", |it| looks(it).len() == 4).await;
         let last = looks(&bench)[3];
         bench.balancers().clear();

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bowline_scenarios::cloud::{SELECTOR, Trouble};
 use bowline_scenarios::objects::service;
-use bowline_scenarios::{Bench, is_real, scenario};
+use bowline_scenarios::{TestCluster, is_real, scenario};
 use futures::future::join_all;
 use k8s_openapi::api::core::v1::Node;
 use kube::Api;
@@ -15,14 +15,14 @@ use crate::stage::{self, join, node};
 
 const EXCLUDE: &str = "node.kubernetes.io/exclude-from-external-load-balancers";
 
-async fn settled() -> Bench {
+async fn settled() -> TestCluster {
     let bench = stage::settled().await;
     bench.balancers().clear();
     bench
 }
 
 /// Waits until these are the members.
-async fn until_members(bench: &Bench, wanted: &[&str]) {
+async fn until_members(bench: &TestCluster, wanted: &[&str]) {
     let what = format!("the members are {wanted:?}");
     bench
         .until(&what, |it| it.balancers().members() == wanted)
@@ -30,13 +30,13 @@ async fn until_members(bench: &Bench, wanted: &[&str]) {
 }
 
 /// Nothing that happened makes the controller look.
-async fn assert_unmoved(bench: &Bench) {
+async fn assert_unmoved(bench: &TestCluster) {
     bench.settle().await;
     assert_eq!(bench.balancers().calls(), [""; 0]);
 }
 
 /// Gives a node these labels and no others.
-async fn label(bench: &Bench, name: &str, labels: Value) {
+async fn label(bench: &TestCluster, name: &str, labels: Value) {
     bench
         .change(name, |node| node["metadata"]["labels"] = labels.clone())
         .await;

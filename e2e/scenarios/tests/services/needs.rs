@@ -6,7 +6,7 @@ use std::time::Duration;
 use bowline_controllers::{Asked, PreviewParts, preview};
 use bowline_core::{Cloud, Need, Needs};
 use bowline_scenarios::objects::service;
-use bowline_scenarios::{Bench, LEASE, refuse, scenario};
+use bowline_scenarios::{LEASE, TestCluster, refuse, scenario};
 use bowline_simulator::journal::Filter;
 use bowline_simulator::kubernetes::auth::originals;
 use k8s_openapi::api::core::v1::Namespace;
@@ -35,7 +35,7 @@ const READINESS: Needs = Needs {
 };
 
 /// A manager whose cloud needs that.
-async fn needing(needs: Needs) -> Bench {
+async fn needing(needs: Needs) -> TestCluster {
     let mut bench = stage::idle(&[]).await;
     bench.balancers().need(needs);
     bench.start();
@@ -55,13 +55,14 @@ fn ready<'a>(nodes: &[&'a str]) -> Vec<(&'a str, Value)> {
     nodes.iter().map(|node| (*node, ready.clone())).collect()
 }
 
-async fn until_members(bench: &Bench, wanted: &[&str]) {
+async fn until_members(bench: &TestCluster, wanted: &[&str]) {
     let what = format!("the members are {wanted:?}");
-    let are = |it: &Bench| it.balancers().all().len() == 1 && it.balancers().members() == wanted;
+    let are =
+        |it: &TestCluster| it.balancers().all().len() == 1 && it.balancers().members() == wanted;
     bench.until(&what, are).await;
 }
 
-fn reads(bench: &Bench, path: &str) -> usize {
+fn reads(bench: &TestCluster, path: &str) -> usize {
     bench.count(&Filter::any().path(path))
 }
 

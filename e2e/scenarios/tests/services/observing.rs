@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bowline_scenarios::cloud::{Balancer, SIZE};
 use bowline_scenarios::objects::service;
-use bowline_scenarios::{Bench, is_real, scenario};
+use bowline_scenarios::{TestCluster, is_real, scenario};
 
 use crate::stage::{ALONE, FIN, join, settled};
 
@@ -40,10 +40,13 @@ fn an_observer_looks_and_changes_nothing_anywhere() {
         bench.annotate("web", SIZE, Some("bad")).await;
         let all = ["shop/new", "shop/old (absent)", "shop/web (n1 n2 n3 n4)"];
         bench
-            .until("it looked at all, and twice for orphans", |it: &Bench| {
-                let count = |text: &&str| it.balancers().count(text);
-                all.iter().all(|it| count(it) > 0) && count(&"list") >= 2
-            })
+            .until(
+                "it looked at all, and twice for orphans",
+                |it: &TestCluster| {
+                    let count = |text: &&str| it.balancers().count(text);
+                    all.iter().all(|it| count(it) > 0) && count(&"list") >= 2
+                },
+            )
             .await;
         bench.settle().await;
         assert_eq!(bench.balancers().writes(), [""; 0]);

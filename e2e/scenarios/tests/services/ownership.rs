@@ -7,13 +7,13 @@ use bowline_controllers::manager::{CloudRules, DefaultCloud};
 use bowline_controllers::{Asked, PreviewParts, preview};
 use bowline_core::{Cloud, CloudName, NODE_UNREADABLE, Previews, READY_CONDITION};
 use bowline_scenarios::cloud::runs;
-use bowline_scenarios::{Bench, LEASE, Setup, is_real, only_in_memory, scenario};
+use bowline_scenarios::{LEASE, Setup, TestCluster, is_real, only_in_memory, scenario};
 use futures::future::join_all;
 use serde_json::{Value, json};
 
 use crate::stage::{FIN, changed, node, set_up, settled};
 
-async fn two_clouds() -> Bench {
+async fn two_clouds() -> TestCluster {
     let mut bench = set_up(Setup {
         clouds: &[("demo", "demo"), ("west", "west")],
         ..Setup::default()
@@ -25,7 +25,7 @@ async fn two_clouds() -> Bench {
     bench
 }
 
-async fn create(bench: &Bench, name: &str, class: Option<&str>) {
+async fn create(bench: &TestCluster, name: &str, class: Option<&str>) {
     let service = changed(name, |it| {
         if let Some(class) = class {
             it["spec"]["loadBalancerClass"] = class.into();
@@ -35,7 +35,7 @@ async fn create(bench: &Bench, name: &str, class: Option<&str>) {
 }
 
 /// Faster than anybody looks: another type, and back with another class.
-async fn reclassify(bench: &Bench, name: &str, class: &str) {
+async fn reclassify(bench: &TestCluster, name: &str, class: &str) {
     bench
         .unseen(async || {
             let plain = json!({ "spec": { "type": "ClusterIP" } });
@@ -147,7 +147,7 @@ fn by_default(cloud: Option<&str>) -> CloudRules {
 }
 
 /// The Service `web` without a class, served by the cloud `demo`; then a manager with another default.
-async fn served_then(default: Option<&str>) -> Bench {
+async fn served_then(default: Option<&str>) -> TestCluster {
     let mut bench = two_clouds().await;
     for cloud in &bench.clouds {
         let period = Duration::from_secs(if is_real() { 4 } else { 600 });
@@ -266,7 +266,7 @@ fn a_class_of_a_cloud_that_is_not_configured_is_told_and_what_to_do_when_it_cann
 }
 
 /// Two accounts of one kind, each with its machines, and a Service of each; no manager.
-async fn two_accounts() -> Bench {
+async fn two_accounts() -> TestCluster {
     let bench = set_up(Setup {
         clouds: &[("demo", "demo"), ("west", "demo")],
         ..Setup::default()
@@ -284,7 +284,7 @@ async fn two_accounts() -> Bench {
     bench
 }
 
-async fn previews(bench: &Bench) -> Previews {
+async fn previews(bench: &TestCluster) -> Previews {
     let clouds = bench.clouds.iter().cloned();
     let parts = PreviewParts {
         rules: Arc::default(),
@@ -298,7 +298,7 @@ async fn previews(bench: &Bench) -> Previews {
 }
 
 /// The members of each Service that is planned, without the names around them.
-fn planned(bench: &Bench, previews: &Previews) -> Vec<Vec<String>> {
+fn planned(bench: &TestCluster, previews: &Previews) -> Vec<Vec<String>> {
     let services = previews.services.iter().zip(["east", "west"]);
     let members = services.map(|(it, service)| {
         let steps = it.plan.steps.iter();

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use bowline_scenarios::objects::service;
-use bowline_scenarios::{Bench, scenario};
+use bowline_scenarios::{TestCluster, scenario};
 use futures::future::join_all;
 
 use crate::stage::{self, settled};
 
 /// Ten Services that are right, and no manager.
-async fn ten_services() -> (Bench, Vec<String>) {
+async fn ten_services() -> (TestCluster, Vec<String>) {
     let mut bench = stage::new().await;
     let names: Vec<String> = (0..10).map(|number| format!("s{number}")).collect();
     for name in &names {

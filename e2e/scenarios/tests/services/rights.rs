@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use bowline_scenarios::objects::service;
-use bowline_scenarios::{Bench, Setup, Sharing, scenario};
+use bowline_scenarios::{Setup, Sharing, TestCluster, scenario};
 use bowline_simulator::journal::Filter;
 use bowline_simulator::kubernetes::auth::originals;
 use futures::future::join_all;
@@ -44,7 +44,7 @@ fn framework_case_143_services_are_written_by_the_account_of_the_service_control
 fn framework_case_142_without_load_balancers_the_controller_does_not_start() {
     scenario!(async || {
         let story = async |offers: bool| {
-            let mut bench = Bench::idle(&[ALONE]).await;
+            let mut bench = TestCluster::idle(&[ALONE]).await;
             if offers {
                 bench.cloud().offer_balancers();
             }

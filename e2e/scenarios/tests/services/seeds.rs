@@ -6,7 +6,7 @@ use std::time::Duration;
 use bowline_http::Random;
 use bowline_scenarios::cloud::{Balancer, ID, Look, Trouble};
 use bowline_scenarios::objects::service;
-use bowline_scenarios::{Bench, Setup, only_in_memory, refuse, scenario};
+use bowline_scenarios::{Setup, TestCluster, only_in_memory, refuse, scenario};
 use bowline_simulator::faults::{Action, Rule};
 use serde_json::json;
 
@@ -15,7 +15,7 @@ use crate::stage::{join, set_up};
 const SERVICES: &[&str] = &["a", "b", "c"];
 
 /// Something happens: to a Service, a node, the cloud, the API server or the manager.
-async fn strike(bench: &mut Bench, random: &Random) {
+async fn strike(bench: &mut TestCluster, random: &Random) {
     let name = SERVICES[usize::try_from(random.below(3)).unwrap()];
     let number = random.below(9) + 1;
     let exists = bench.find_service(name).is_some();
@@ -103,7 +103,7 @@ async fn story(seed: u64) -> String {
     bench.world.journal.transcript()
 }
 
-fn check(bench: &Bench, foreign: &Balancer, seed: u64) {
+fn check(bench: &TestCluster, foreign: &Balancer, seed: u64) {
     let mut balancers = bench.balancers().all();
     let at = balancers.iter().position(|it| it == foreign);
     balancers.remove(at.unwrap_or_else(|| panic!("seed {seed}: a foreign one was touched")));

@@ -3,7 +3,7 @@
 
 use bowline_core::CLEANUP_FINALIZER;
 use bowline_scenarios::objects::{known, service};
-use bowline_scenarios::{Bench, Setup};
+use bowline_scenarios::{Setup, TestCluster};
 use serde_json::Value;
 
 pub(crate) const FIN: &str = CLEANUP_FINALIZER;
@@ -14,26 +14,26 @@ pub(crate) const STATUS: &str = "/api/v1/namespaces/shop/services/web/status";
 pub(crate) const ALONE: &str = "--controllers=service";
 
 /// A running manager.
-pub(crate) async fn new() -> Bench {
+pub(crate) async fn new() -> TestCluster {
     with(&[]).await
 }
 
 /// The same with these flags.
-pub(crate) async fn with(flags: &[&str]) -> Bench {
+pub(crate) async fn with(flags: &[&str]) -> TestCluster {
     let mut bench = idle(flags).await;
     bench.start();
     bench
 }
 
 /// The same with the Service `web`, which has its load balancer.
-pub(crate) async fn settled() -> Bench {
+pub(crate) async fn settled() -> TestCluster {
     let bench = new().await;
     bench.ensured("web").await;
     bench
 }
 
-/// Everything but the manager, for [`Bench::start`].
-pub(crate) async fn idle(flags: &[&str]) -> Bench {
+/// Everything but the manager, for [`TestCluster::start`].
+pub(crate) async fn idle(flags: &[&str]) -> TestCluster {
     set_up(Setup {
         flags,
         ..Setup::default()
@@ -42,9 +42,9 @@ pub(crate) async fn idle(flags: &[&str]) -> Bench {
 }
 
 /// The same in more detail; the controller of Services is the only one in any case.
-pub(crate) async fn set_up(setup: Setup<'_>) -> Bench {
+pub(crate) async fn set_up(setup: Setup<'_>) -> TestCluster {
     let flags = [&[ALONE], setup.flags].concat();
-    let bench = Bench::set_up(Setup {
+    let bench = TestCluster::set_up(Setup {
         flags: &flags,
         ..setup
     })
@@ -59,7 +59,7 @@ pub(crate) async fn set_up(setup: Setup<'_>) -> Bench {
 }
 
 /// Adds a node of the cloud `demo`.
-pub(crate) async fn join(bench: &Bench, name: &str) {
+pub(crate) async fn join(bench: &TestCluster, name: &str) {
     bench.put(node(name, &format!("demo://{name}"))).await;
 }
 
@@ -78,12 +78,12 @@ pub(crate) fn changed(name: &str, change: impl FnOnce(&mut Value)) -> Value {
 }
 
 /// Removes a Service at once, whatever finalizers it has, and before the manager learns of it.
-pub(crate) async fn strip(bench: &Bench, name: &str) {
+pub(crate) async fn strip(bench: &TestCluster, name: &str) {
     bench.unseen(async || vanish(bench, name).await).await;
 }
 
 /// What [`strip`] lets happen.
-pub(crate) async fn vanish(bench: &Bench, name: &str) {
+pub(crate) async fn vanish(bench: &TestCluster, name: &str) {
     let free = serde_json::json!({ "metadata": { "finalizers": null } });
     bench.patch_service(name, free).await;
     bench.delete_service(name).await;

@@ -1,6 +1,6 @@
 //! A Service that cannot be read is neither gone nor changed.
 
-use bowline_scenarios::{Bench, only_in_memory, scenario};
+use bowline_scenarios::{TestCluster, only_in_memory, scenario};
 use bowline_simulator::kubernetes::kinds::{self, Kind};
 
 use crate::stage::{self, settled};
@@ -9,7 +9,7 @@ use crate::stage::{self, settled};
 const UNREADABLE: &str = "a real server cannot read such a Service itself";
 
 /// Stores a Service that our manager cannot read.
-fn break_service(bench: &Bench, name: &str) {
+fn break_service(bench: &TestCluster, name: &str) {
     let mut broken = bench.service(name);
     broken["spec"]["ports"] = "of a later Kubernetes".into();
     bench

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bowline_scenarios::cloud::ID;
 use bowline_scenarios::objects::service;
-use bowline_scenarios::{Bench, is_real, only_in_memory, scenario};
+use bowline_scenarios::{TestCluster, is_real, only_in_memory, scenario};
 use serde_json::{Value, json};
 
 use crate::stage::{self, join, settled};
@@ -18,7 +18,7 @@ fn seconds(number: u64) -> Duration {
 }
 
 /// The cloud builds slowly, and `web` waits for that.
-async fn waiting() -> Bench {
+async fn waiting() -> TestCluster {
     let bench = stage::new().await;
     bench.balancers().build_for(SLOW);
     bench.create_service(service("web")).await;

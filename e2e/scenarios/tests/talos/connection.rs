@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bowline_scenarios::objects::is_uninitialized;
 use bowline_scenarios::talos::{Beginning, CONTROLLERS, ENDPOINT};
-use bowline_scenarios::{Bench, is_real, scenario};
+use bowline_scenarios::{TestCluster, is_real, scenario};
 use bowline_simulator::talos::{Access, PlatformSpec};
 
 use crate::stage::{METADATA_ERRORS, OFTEN, Stage};
@@ -115,7 +115,7 @@ fn talos_case_58_a_machine_that_never_answers_holds_up_its_own_node_alone() {
             .add("dead", &["eth0/10.8.0.66/24"], PlatformSpec::default());
         stage.cloud.hang("dead", true).unwrap();
         stage.join("dead");
-        let is_there = |it: &Bench| it.find("dead").is_some();
+        let is_there = |it: &TestCluster| it.find("dead").is_some();
         stage.until("its node is there", is_there).await;
         // By now it is asked.
         stage.seconds(1).await;

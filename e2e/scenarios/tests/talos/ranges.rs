@@ -3,7 +3,7 @@
 use bowline_scenarios::certificates::Ask;
 use bowline_scenarios::objects::{fresh, is_uninitialized};
 use bowline_scenarios::talos::{Beginning, ENDPOINT, Site};
-use bowline_scenarios::{Bench, scenario};
+use bowline_scenarios::{TestCluster, scenario};
 use bowline_simulator::talos::Stage as At;
 
 use crate::stage::{Stage, cloud_platform, talos_node};
@@ -31,7 +31,7 @@ async fn by_machines(cluster: &str) -> Stage {
     Stage::with(beginning(cluster, &flags)).await
 }
 
-fn ranges(bench: &Bench, name: &str) -> Vec<String> {
+fn ranges(bench: &TestCluster, name: &str) -> Vec<String> {
     let node = bench.find(name).unwrap_or_default();
     let list = node["spec"]["podCIDRs"].as_array().into_iter().flatten();
     list.map(|it| it.as_str().unwrap().to_owned()).collect()

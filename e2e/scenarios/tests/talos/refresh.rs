@@ -1,7 +1,7 @@
 //! Initialised nodes, whose machines are asked again from time to time.
 
 use bowline_scenarios::objects::{addresses, labels};
-use bowline_scenarios::{Bench, scenario};
+use bowline_scenarios::{TestCluster, scenario};
 use bowline_simulator::talos::PlatformSpec;
 
 use crate::stage::{PLATFORM, Stage, cloud_platform};
@@ -25,7 +25,7 @@ fn talos_case_23_a_label_that_is_taken_away_comes_back() {
                 all.remove(PLATFORM).unwrap();
             })
             .await;
-        let is_back = |it: &Bench| labels(&it.node("n1")).contains_key(PLATFORM);
+        let is_back = |it: &TestCluster| labels(&it.node("n1")).contains_key(PLATFORM);
         stage.until("the label is back", is_back).await;
         let after = stage.node("n1");
         assert_eq!(after["spec"]["providerID"], before["spec"]["providerID"]);
@@ -50,7 +50,7 @@ fn talos_case_24_an_address_that_a_machine_gains_appears() {
             .add_address("n1", "external/34.1.2.3/32")
             .unwrap();
         let wanted = ["InternalIP:10.8.0.11", "ExternalIP:34.1.2.3", "Hostname:n1"];
-        let is_there = |it: &Bench| addresses(&it.node("n1")) == wanted;
+        let is_there = |it: &TestCluster| addresses(&it.node("n1")) == wanted;
         stage.until("the address appears", is_there).await;
         stage.end().await;
     });

@@ -1,7 +1,7 @@
 //! A cloud config that changes while the manager works, and rules that own what they set.
 
 use bowline_scenarios::objects::{labels, taints};
-use bowline_scenarios::{Bench, scenario};
+use bowline_scenarios::{TestCluster, scenario};
 
 use crate::stage::{PLATFORM, Stage};
 
@@ -30,8 +30,9 @@ fn talos_case_87_a_file_that_is_refused_leaves_the_old_rules_in_force() {
         {
             stage.cloud.configure(bad);
             let count = u64::try_from(number + 1).unwrap();
-            let is_refused =
-                |it: &Bench| it.metric(REFUSED) == Some(f64::from(u32::try_from(count).unwrap()));
+            let is_refused = |it: &TestCluster| {
+                it.metric(REFUSED) == Some(f64::from(u32::try_from(count).unwrap()))
+            };
             stage.until("the file is refused", is_refused).await;
             stage.assert_said("is refused, and the old one stays in force");
             let address = format!("eth0/10.8.1.{count}/24");
@@ -41,7 +42,7 @@ fn talos_case_87_a_file_that_is_refused_leaves_the_old_rules_in_force() {
         assert!(stage.is_running());
         assert_eq!(stage.counted(TAKEN), 0);
         stage.cloud.configure(&tier("b"));
-        let is_new = |it: &Bench| labels(&it.node("w1"))["tier"] == "b";
+        let is_new = |it: &TestCluster| labels(&it.node("w1"))["tier"] == "b";
         stage.until("the good file is used", is_new).await;
         assert_eq!((stage.counted(REFUSED), stage.counted(TAKEN)), (2, 1));
         stage.end().await;
@@ -55,7 +56,7 @@ fn labels_of_a_rule_that_is_gone_stay() {
         stage.join_metal("w1", &["eth0/10.8.0.11/24"]);
         stage.ready("w1").await;
         stage.cloud.configure("");
-        let is_taken = |it: &Bench| it.metric(TAKEN) == Some(1.0);
+        let is_taken = |it: &TestCluster| it.metric(TAKEN) == Some(1.0);
         stage.until("the file is taken", is_taken).await;
         stage.rounds("10.8.0.11", 2).await;
         assert_eq!(labels(&stage.node("w1"))["tier"], "a");
@@ -94,7 +95,7 @@ fn rules_that_own_what_they_set_keep_it_and_take_it_with_them() {
                 all.retain(|it| it["key"] != "x.example/rack");
             })
             .await;
-        let is_back = |it: &Bench| {
+        let is_back = |it: &TestCluster| {
             let node = it.node("w1");
             labels(&node)["x.example/tier"] == "web" && taints(&node).contains(&rack)
         };
@@ -107,7 +108,7 @@ fn rules_that_own_what_they_set_keep_it_and_take_it_with_them() {
             "and then nothing is written"
         );
         stage.cloud.configure(LESS);
-        let is_gone = |it: &Bench| {
+        let is_gone = |it: &TestCluster| {
             let node = it.node("w1");
             !labels(&node).contains_key("x.example/tier") && !taints(&node).contains(&rack)
         };
@@ -141,7 +142,7 @@ fn what_was_added_before_rules_own_anything_stays() {
         let own = "global: {enforceTransformations: true}";
         let both = "transformations: [{labels: {tier: a, x.example/new: 'yes'}}]";
         stage.cloud.configure(&format!("{own}\n{both}"));
-        let has_new = |it: &Bench| labels(&it.node("w1")).contains_key("x.example/new");
+        let has_new = |it: &TestCluster| labels(&it.node("w1")).contains_key("x.example/new");
         stage.until("the new label is there", has_new).await;
         stage.cloud.configure(own);
         stage

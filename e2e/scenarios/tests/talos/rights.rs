@@ -8,7 +8,7 @@ use bowline_scenarios::objects::{addresses, labels, silent, taint_list, taints};
 use bowline_scenarios::rights::used::{Right, is_granted, right};
 use bowline_scenarios::site::OPTIONAL_READS;
 use bowline_scenarios::talos::Beginning;
-use bowline_scenarios::{Bench, Sharing, refuse, scenario};
+use bowline_scenarios::{Sharing, TestCluster, refuse, scenario};
 use bowline_simulator::journal::{Entry, Filter};
 use bowline_simulator::kubernetes::auth::originals;
 use bowline_simulator::talos::{OS_IMAGE, PlatformSpec};
@@ -53,7 +53,7 @@ async fn a_life(stage: &Stage) {
     let node = stage.ready("w1").await;
     assert_eq!(labels(&node)["x.example/tier"], "web");
     assert!(taints(&node).contains(&"x.example/rack=r1:NoSchedule".to_owned()));
-    let has_ranges = |it: &Bench| it.node("w1")["spec"]["podCIDRs"].is_array();
+    let has_ranges = |it: &TestCluster| it.node("w1")["spec"]["podCIDRs"].is_array();
     stage.until("it has pod ranges", has_ranges).await;
     let path = "/apis/certificates.k8s.io/v1/certificatesigningrequests/c/approval";
     stage.fault(refuse(409, "PUT", path).times(1));
@@ -67,7 +67,7 @@ async fn a_life(stage: &Stage) {
         .add_address("w1", "eth0/198.51.100.7/24")
         .unwrap();
     let wanted = "ExternalIP:198.51.100.7".to_owned();
-    let is_there = |it: &Bench| addresses(&it.node("w1")).contains(&wanted);
+    let is_there = |it: &TestCluster| addresses(&it.node("w1")).contains(&wanted);
     stage.until("the address appears", is_there).await;
 }
 
@@ -76,10 +76,10 @@ async fn other_rules(stage: &Stage) {
     let own = "global: {enforceTransformations: true}";
     let later = format!("{own}\ntransformations: [{{labels: {{x.example/later: 'yes'}}}}]");
     stage.cloud.configure(&later);
-    let has_it = |it: &Bench| labels(&it.node("w1")).contains_key("x.example/later");
+    let has_it = |it: &TestCluster| labels(&it.node("w1")).contains_key("x.example/later");
     stage.until("the label is there", has_it).await;
     stage.cloud.configure(own);
-    let is_gone = |it: &Bench| !has_it(it);
+    let is_gone = |it: &TestCluster| !has_it(it);
     stage.until("the label is gone", is_gone).await;
 }
 
@@ -106,7 +106,7 @@ fn the_whole_story_fits_into_the_role_of_the_chart_but_for_deletions() {
         a_life(&stage).await;
         // A trouble that is told again and again: the event is counted up.
         stage.create(talos_node("w2", Some("10.8.0.12"))).await;
-        let is_told = |it: &Bench| it.told("w2", "NodeInitializationFailed") >= 2;
+        let is_told = |it: &TestCluster| it.told("w2", "NodeInitializationFailed") >= 2;
         stage.until("a trouble is told twice", is_told).await;
         stage
             .cloud

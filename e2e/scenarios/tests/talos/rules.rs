@@ -143,8 +143,9 @@ fn talos_case_44_annotations_are_written_once() {
                 node["metadata"]["annotations"]["x.example/id"] = "mine".into();
             })
             .await;
-        let is_back =
-            |it: &bowline_scenarios::Bench| annotation(&it.node("w1"), "x.example/id") == "id-4711";
+        let is_back = |it: &bowline_scenarios::TestCluster| {
+            annotation(&it.node("w1"), "x.example/id") == "id-4711"
+        };
         stage.until("the annotation is back", is_back).await;
         stage.end().await;
     });

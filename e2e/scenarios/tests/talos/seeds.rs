@@ -9,7 +9,7 @@ use std::time::Duration;
 use bowline_http::Random;
 use bowline_scenarios::objects::{UNINITIALIZED, has_taint, labels};
 use bowline_scenarios::talos::{Beginning, ENDPOINT};
-use bowline_scenarios::{Bench, only_in_memory, refuse, scenario};
+use bowline_scenarios::{TestCluster, only_in_memory, refuse, scenario};
 use bowline_simulator::talos::{Access, MachineSpec, Stage as At};
 use jiff::Timestamp;
 use serde_json::Value;
@@ -155,7 +155,7 @@ impl Run {
             self.stage.cloud.hang(&name, false).unwrap();
             self.stage.cloud.set_stage(&name, At::Ready).unwrap();
         }
-        let is_done = |it: &Bench, name: &str| {
+        let is_done = |it: &TestCluster, name: &str| {
             let ranges = it.find(name).unwrap_or_default()["spec"]["podCIDRs"].is_array();
             ranges && it.is_initialized(name)
         };

@@ -3,7 +3,7 @@
 
 use std::ops::{Deref, DerefMut};
 
-use bowline_scenarios::Bench;
+use bowline_scenarios::TestCluster;
 use bowline_scenarios::log::Log;
 use bowline_scenarios::objects::{PROVIDED_NODE_IP, fresh};
 use bowline_scenarios::talos::{Beginning, Site};
@@ -123,7 +123,7 @@ impl Stage {
     pub(crate) async fn rounds(&self, address: &str, more: usize) {
         let query = format!("*node={address}&type=AddressStatuses*");
         let before = self.asked(&query).len();
-        let done = |it: &Bench| asked(it, &query).len() >= before + more;
+        let done = |it: &TestCluster| asked(it, &query).len() >= before + more;
         self.until("the machine is asked again", done).await;
         self.settle_writes().await;
     }
@@ -174,7 +174,7 @@ impl Stage {
     }
 }
 
-fn asked(bench: &Bench, query: &str) -> Vec<Entry> {
+fn asked(bench: &TestCluster, query: &str) -> Vec<Entry> {
     bench.matching(&Filter::any().server("talos").query(query))
 }
 

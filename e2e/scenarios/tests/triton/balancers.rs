@@ -2,7 +2,7 @@
 
 use bowline_scenarios::objects::{annotated, service};
 use bowline_scenarios::triton::section;
-use bowline_scenarios::{Bench, scenario};
+use bowline_scenarios::{TestCluster, scenario};
 use bowline_simulator::journal::Filter;
 use bowline_simulator::triton::MachineInfo;
 use serde_json::{Value, json};
@@ -81,7 +81,7 @@ fn another_port_is_one_change_of_the_same_machine() {
         ] } });
         shop.patch_service("web", port).await;
         let cloud = shop.cloud.clone();
-        let is_changed = |_: &Bench| {
+        let is_changed = |_: &TestCluster| {
             let machine = cloud.machine(&before[0].id);
             machine.is_some_and(|it| portmap(&it).starts_with("tcp://8080:"))
         };
@@ -120,13 +120,13 @@ fn a_service_that_changes_its_mode_is_never_without_an_entrance() {
         let name = outside("web.shop");
         assert_eq!(shop.entrances("web"), [&*name]);
         shop.annotate("web", &mode(), Some("clb")).await;
-        let shows_address = |it: &Bench| {
+        let shows_address = |it: &TestCluster| {
             let shown = it.entrances("web");
             assert!(!shown.is_empty());
             shown.iter().all(|it| it.ends_with("Proxy"))
         };
         shop.until("it shows the machine", shows_address).await;
-        let is_clean = |_: &Bench| shop.carried().iter().flatten().all(|it| it != "web.shop");
+        let is_clean = |_: &TestCluster| shop.carried().iter().flatten().all(|it| it != "web.shop");
         shop.until("its name leaves the nodes", is_clean).await;
         shop.annotate("web", &mode(), None).await;
         shop.until("it shows the name again", |it| {

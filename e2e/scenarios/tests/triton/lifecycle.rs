@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bowline_scenarios::objects::{SHUTDOWN, has_taint};
-use bowline_scenarios::{Bench, is_real, scenario, status};
+use bowline_scenarios::{TestCluster, is_real, scenario, status};
 use bowline_simulator::faults::{Action, Rule};
 use bowline_simulator::triton::State;
 
@@ -122,7 +122,7 @@ fn many_machines_that_vanish_at_once_are_not_believed_for_ten_minutes() {
             stage.cloud.forget(&name(number)).unwrap();
         }
         let begun = stage.world.clock.now();
-        let left = |it: &Bench| {
+        let left = |it: &TestCluster| {
             (1..=5)
                 .filter(|number| it.find(&name(*number)).is_some())
                 .count()

@@ -2,7 +2,7 @@
 
 use bowline_scenarios::objects::{addresses, fresh, is_uninitialized};
 use bowline_scenarios::triton::section;
-use bowline_scenarios::{Bench, scenario};
+use bowline_scenarios::{TestCluster, scenario};
 use serde_json::json;
 
 use crate::stage::{A_WHILE, ACCOUNT_ID, Stage, id, label, provider_id};
@@ -66,7 +66,7 @@ fn labels_follow_a_machine_that_moves_and_tags_that_were_named() {
         assert_ne!(first, second);
         stage.cloud.migrate("k8s-1", second).unwrap();
         stage.cloud.set_tag("k8s-1", "env", None).unwrap();
-        let followed = |it: &Bench| {
+        let followed = |it: &TestCluster| {
             let node = it.node("k8s-1");
             label(&node, COMPUTE_NODE) == second && label(&node, ENVIRONMENT).is_empty()
         };
@@ -122,7 +122,7 @@ fn while_the_name_service_is_down_nodes_are_initialised_and_none_is_deleted() {
         }
         stage.cloud.set_quirks(|quirks| quirks.names_down = false);
         stage.until_deleted("k8s-3").await;
-        let has_names = |it: &Bench| {
+        let has_names = |it: &TestCluster| {
             let shown = addresses(&it.node("k8s-1"));
             names().iter().all(|name| shown.contains(name))
         };

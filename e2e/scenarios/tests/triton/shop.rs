@@ -3,7 +3,7 @@
 use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
-use bowline_scenarios::Bench;
+use bowline_scenarios::TestCluster;
 use bowline_scenarios::objects::service;
 use bowline_simulator::journal::Entry;
 use serde_json::Value;
@@ -83,7 +83,7 @@ impl Shop {
     /// Waits until the machines carry these labels.
     pub(crate) async fn until_carried(&self, wanted: [&[&str]; 3]) {
         let cloud = &self.cloud;
-        let is = |bench: &Bench| {
+        let is = |bench: &TestCluster| {
             (1..)
                 .zip(wanted)
                 .all(|(at, it)| carried(bench, cloud, at) == *it)
@@ -123,7 +123,11 @@ pub(crate) fn outside(label: &str) -> String {
     format!("{label}.svc.{ACCOUNT_ID}.eg-1.cns.example.com")
 }
 
-fn carried(bench: &Bench, cloud: &bowline_simulator::triton::Triton, number: u32) -> Vec<String> {
+fn carried(
+    bench: &TestCluster,
+    cloud: &bowline_simulator::triton::Triton,
+    number: u32,
+) -> Vec<String> {
     let machine = cloud.machine(&name(number));
     let tag = machine.and_then(|it| it.tag(SERVICES).map(str::to_owned));
     let tag = bench.cluster.names().plain(&tag.unwrap_or_default());

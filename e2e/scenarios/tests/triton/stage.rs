@@ -4,11 +4,11 @@ use std::ops::{Deref, DerefMut};
 
 use bowline_scenarios::objects::{known, labels};
 use bowline_scenarios::triton::{self, Site};
-use bowline_scenarios::{Bench, Setup, is_real};
+use bowline_scenarios::{Setup, TestCluster, is_real};
 use bowline_simulator::fleet::{Fleet, Settings};
 use bowline_simulator::journal::Filter;
 use bowline_simulator::monitor::{self, Monitor};
-use bowline_simulator::triton::{MachineSpec, Scene, machine_id};
+use bowline_simulator::triton::{Fixture, MachineSpec, machine_id};
 use serde_json::Value;
 
 pub(crate) const ACCOUNT_ID: &str = bowline_simulator::triton::DEFAULT_ACCOUNT_ID;
@@ -78,9 +78,9 @@ impl Stage {
         arguments: &[&str],
     ) -> Self {
         let machines = (1..=count).map(|number| MachineSpec::named(&name(number)).id(&id(number)));
-        let scene = Scene {
+        let scene = Fixture {
             machines: machines.collect(),
-            ..Scene::default()
+            ..Fixture::default()
         };
         let often = ["--node-status-update-frequency=5s"];
         let often: &[&str] = if is_real() { &often } else { &[] };
@@ -142,7 +142,7 @@ impl Stage {
     }
 }
 
-fn lists(bench: &Bench) -> usize {
+fn lists(bench: &TestCluster) -> usize {
     let lists = Filter::any().server("triton").method("GET");
     bench.world.journal.count(&lists.path("/acme/machines"))
 }

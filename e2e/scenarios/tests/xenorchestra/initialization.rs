@@ -3,7 +3,7 @@
 use bowline_scenarios::objects::{
     PROVIDED_NODE_IP, SHUTDOWN, addresses, fresh, has_taint, is_uninitialized, text,
 };
-use bowline_scenarios::{Bench, scenario};
+use bowline_scenarios::{TestCluster, scenario};
 use bowline_simulator::fleet::Kubelet;
 use serde_json::{Value, json};
 
@@ -195,7 +195,7 @@ fn xenorchestra_case_78_an_old_node_without_an_id_is_told_about_and_never_delete
         node["status"]["nodeInfo"] = info(VM1);
         stage.create(node).await;
         stage.until_label(VM_NAME, "worker-1").await;
-        let published = |it: &Bench| addresses(&it.node(NODE)) == [EXTERNAL, HOST];
+        let published = |it: &TestCluster| addresses(&it.node(NODE)) == [EXTERNAL, HOST];
         stage.until("its addresses", published).await;
         let node = stage.node(NODE);
         let owned = |key: &str| key.contains("k8s.xenorchestra");

@@ -1,7 +1,7 @@
 //! Labels that follow what Xen Orchestra says, and those that do not.
 
 use bowline_scenarios::objects::{fresh, is_uninitialized, labels};
-use bowline_scenarios::{Bench, refuse, scenario, status};
+use bowline_scenarios::{TestCluster, refuse, scenario, status};
 use serde_json::Value;
 
 use super::stage::{
@@ -176,7 +176,7 @@ fn a_node_of_nobody_is_not_labelled() {
         let before = stage.content(NODE);
         stage.rounds().await;
         assert_eq!(stage.content(NODE), before);
-        let written = |it: &Bench| it.events(NODE);
+        let written = |it: &TestCluster| it.events(NODE);
         assert_eq!(written(&stage), [""; 0]);
         stage.end().await;
     });

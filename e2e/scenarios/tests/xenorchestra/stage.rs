@@ -5,12 +5,12 @@ use std::ops::Deref;
 
 use bowline_scenarios::objects::{known, labels, ready};
 use bowline_scenarios::xenorchestra::Site;
-use bowline_scenarios::{Bench, Setup, is_real};
+use bowline_scenarios::{Setup, TestCluster, is_real};
 use bowline_simulator::faults::{Action, Rule};
 use bowline_simulator::fleet::{Fleet, Kubelet, Settings};
 use bowline_simulator::journal::{Entry, Filter};
 use bowline_simulator::monitor::{self, Monitor};
-use bowline_simulator::xenorchestra::{HostSpec, PoolSpec, Scene, VmSpec};
+use bowline_simulator::xenorchestra::{Fixture, HostSpec, PoolSpec, VmSpec};
 use serde_json::{Value, json};
 
 /// The pools of the cases.
@@ -68,8 +68,8 @@ pub(crate) fn wanted_labels() -> [(&'static str, &'static str); 11] {
     ]
 }
 
-fn scene() -> Scene {
-    Scene {
+fn scene() -> Fixture {
+    Fixture {
         pools: vec![
             PoolSpec::named("lab pool").id(PA),
             PoolSpec::named("dr pool").id(PB),
@@ -91,7 +91,7 @@ fn scene() -> Scene {
                 .size(2, 8 * GIB)
                 .ip("10.20.0.12"),
         ],
-        ..Scene::default()
+        ..Fixture::default()
     }
 }
 
@@ -193,7 +193,7 @@ impl Stage {
     /// Waits for so many more of them.
     pub(crate) async fn until_read(&self, more: usize) {
         let count = self.reads().len() + more;
-        let done = |it: &Bench| reads_of(it).len() >= count;
+        let done = |it: &TestCluster| reads_of(it).len() >= count;
         self.until("VMs are read again", done).await;
     }
 
@@ -207,7 +207,7 @@ impl Stage {
     /// Waits until the node of VM1 has that label.
     pub(crate) async fn until_label(&self, key: &str, value: &str) {
         let what = format!("{key} is {value}");
-        let is = |it: &Bench| it.find(NODE).is_some_and(|node| label(&node, key) == value);
+        let is = |it: &TestCluster| it.find(NODE).is_some_and(|node| label(&node, key) == value);
         self.until(&what, is).await;
     }
 
@@ -218,7 +218,7 @@ impl Stage {
 
     /// Waits until it told so much.
     pub(crate) async fn until_synced(&self, count: usize) -> Vec<String> {
-        let done = |it: &Bench| synced(it).len() >= count;
+        let done = |it: &TestCluster| synced(it).len() >= count;
         self.until("what changed is told", done).await;
         self.synced()
     }
@@ -234,14 +234,14 @@ impl Stage {
     }
 }
 
-fn reads_of(bench: &Bench) -> Vec<Entry> {
+fn reads_of(bench: &TestCluster) -> Vec<Entry> {
     let filter = Filter::any().server("xenorchestra").path("/rest/v0/vms*");
     let mut reads = bench.matching(&filter);
     reads.retain(|it| !it.query.contains("limit=1"));
     reads
 }
 
-fn synced(bench: &Bench) -> Vec<String> {
+fn synced(bench: &TestCluster) -> Vec<String> {
     let source = " cloud-node-label-sync-controller: ";
     let all = bench.events(NODE).into_iter();
     let ours = all.filter(|it| it.contains(source));

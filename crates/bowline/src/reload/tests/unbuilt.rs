@@ -23,7 +23,7 @@ impl Scenery {
         let cluster = Cluster::on_pipe(&world).unwrap();
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("token"), DEFAULT_TOKEN).unwrap();
-        let cloudscale = Cloudscale::from_fixture(&world, Scene::default()).unwrap();
+        let cloudscale = Cloudscale::from_fixture(&world, Fixture::default()).unwrap();
         let exoscale = Exoscale::new(&world, Config::default());
         exoscale.add_pool(&PoolSpec::named("nodes", 1)).unwrap();
         let server = Server::builder(&world, cloudscale.clone()).named("a");

@@ -12,7 +12,7 @@ use bowline_simulator::cluster::{Cluster, ClusterError};
 use bowline_simulator::fleet::Kubelet;
 use bowline_simulator::serve::Server;
 use bowline_simulator::triton::{
-    DEFAULT_ACCOUNT, DEFAULT_PRIVATE_KEY, Dns, EXTERNAL, FABRIC, MachineInfo, MachineSpec, Scene,
+    DEFAULT_ACCOUNT, DEFAULT_PRIVATE_KEY, Dns, EXTERNAL, FABRIC, Fixture, MachineInfo, MachineSpec,
     State, Triton,
 };
 use futures::FutureExt;
@@ -74,13 +74,13 @@ struct Simulated {
 
 fn start(world: &World, account: Account) -> BoxFuture<'_, Result<Running>> {
     async move {
-        let scene = Scene {
+        let scene = Fixture {
             unlimited: true,
             services: BTreeMap::from([(
                 "cmon".to_owned(),
                 "https://cmon.eg-1.cns.example.com:9163".to_owned(),
             )]),
-            ..Scene::default()
+            ..Fixture::default()
         };
         let cloud = Triton::from_fixture(world, scene)?;
         // People in front of a sandbox should not wait for real name servers and appliances.

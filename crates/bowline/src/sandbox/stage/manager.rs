@@ -13,7 +13,7 @@ use futures::future::{BoxFuture, Shared};
 use super::write;
 use crate::invocation::Invocation;
 use crate::providers::{self, Environment};
-use crate::run::{self, Job};
+use crate::run::{self, Launch};
 use crate::sandbox::clouds::{Entry, Settings};
 
 /// How the manager ended; anybody may wait for it.
@@ -70,7 +70,7 @@ fn start(invocation: Invocation, environment: Environment, stop: Stop) -> Result
     let Request::Run(line) = asked.map_err(|error| anyhow!(error.message))? else {
         bail!("the sandbox's own command line does not run a manager");
     };
-    let job = Job {
+    let job = Launch {
         invocation,
         line: *line,
         configuration,

@@ -9,9 +9,9 @@ use tokio::time::Instant;
 use tracing::{info, warn};
 
 use super::{AccountKey, Accounts, look};
-use crate::clouds::cloud_health::Wellbeing;
-use crate::clouds::lookups::Lookups;
-use crate::clouds::referee::Referee;
+use crate::clouds::batcher::InstanceBatcher;
+use crate::clouds::cloud_health::CloudHealth;
+use crate::clouds::resolver::OwnershipResolver;
 use crate::kube::events::{EventType, Recorder, lease_reference};
 use crate::kube::nodes::Nodes;
 use crate::stop::Stop;
@@ -24,11 +24,11 @@ const LOOK_EVERY: Duration = Duration::from_secs(15);
 pub(crate) struct KeeperParts {
     pub(crate) cloud: Arc<dyn Cloud>,
     /// How its machines are asked for; none if it knows none.
-    pub(crate) lookups: Option<Lookups>,
-    pub(crate) referee: Referee,
+    pub(crate) batcher: Option<InstanceBatcher>,
+    pub(crate) resolver: OwnershipResolver,
     pub(crate) nodes: Nodes,
     pub(crate) accounts: Accounts,
-    pub(crate) wellbeing: Wellbeing,
+    pub(crate) cloud_health: CloudHealth,
     pub(crate) recorder: Recorder,
     pub(crate) random: Random,
     /// Namespace and name of the lease, where events are shown.
@@ -95,7 +95,7 @@ impl Keeper {
     fn vouched(&self, key: AccountKey) -> Option<ProvenBy> {
         let name = self.parts.cloud.name();
         let last = self.parts.accounts.notes().get(name.as_str());
-        let confirmed = self.parts.referee.rules().account_of(name);
+        let confirmed = self.parts.resolver.rules().account_of(name);
         if confirmed.is_some_and(|it| key.is_like(it)) {
             Some(ProvenBy::Operator)
         } else {
@@ -107,21 +107,21 @@ impl Keeper {
     fn with_ids(&self) -> Vec<Arc<Node>> {
         let KeeperParts {
             cloud,
-            referee,
+            resolver,
             nodes,
             ..
         } = &self.parts;
-        look::with_ids(cloud, referee, nodes.all())
+        look::with_ids(cloud, resolver, nodes.all())
     }
 
     async fn look(&self, key: AccountKey, nodes: &[Arc<Node>]) {
         let KeeperParts {
             cloud,
-            lookups,
+            batcher,
             accounts,
             ..
         } = &self.parts;
-        accounts.look(cloud, key, lookups.as_ref(), nodes).await;
+        accounts.look(cloud, key, batcher.as_ref(), nodes).await;
     }
 
     /// Tells how it stands: once, by an event, and by metric and `/readyz` for as long as it lasts.
@@ -134,14 +134,14 @@ impl Keeper {
         let KeeperParts {
             cloud,
             accounts,
-            wellbeing,
+            cloud_health,
             ..
         } = &self.parts;
         let name = cloud.name();
         accounts.show(name, state);
         let is_contradicted = state == AccountState::Contradicted;
         let lost = format!("its account does not know {contradiction}");
-        wellbeing.note_account(cloud, is_contradicted.then_some(lost));
+        cloud_health.note_account(cloud, is_contradicted.then_some(lost));
         if let Some(by) = by {
             self.remember(key, by);
         }

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use bowline_core::{AccountState, Belonging, Cloud, Known, Looked, Lookup, Node, ProvenBy, Ready};
+use bowline_core::{AccountState, Cloud, Known, Looked, Lookup, Node, NodeOwner, ProvenBy, Ready};
 
 use super::{AccountKey, Accounts, its_id};
-use crate::clouds::lookups::Lookups;
-use crate::clouds::owners::Owners;
-use crate::clouds::referee::Referee;
+use crate::clouds::batcher::InstanceBatcher;
+use crate::clouds::owners::OwnerDiscovery;
+use crate::clouds::resolver::OwnershipResolver;
 
 /// Machines that are asked for in one look, those of Ready nodes first. One that is found is enough, and the life cycle
 /// asks for those of the others anyway.
@@ -16,13 +16,13 @@ const ASKED: usize = 32;
 /// The nodes of a cloud that have an id of it, Ready ones first.
 pub(super) fn with_ids(
     cloud: &Arc<dyn Cloud>,
-    referee: &Referee,
+    resolver: &OwnershipResolver,
     nodes: impl IntoIterator<Item = Arc<Node>>,
 ) -> Vec<Arc<Node>> {
     let mut nodes: Vec<Arc<Node>> = nodes
         .into_iter()
         .filter(|it| its_id(cloud, it).is_some())
-        .filter(|it| referee.belonging(it, cloud.name()) == Belonging::Own)
+        .filter(|it| resolver.node_owner(it, cloud.name()) == NodeOwner::Own)
         .collect();
     nodes.sort_by_key(|it| it.ready != Ready::True);
     nodes
@@ -34,12 +34,12 @@ impl Accounts {
         &self,
         cloud: &Arc<dyn Cloud>,
         key: AccountKey,
-        lookups: Option<&Lookups>,
+        batcher: Option<&InstanceBatcher>,
         nodes: &[Arc<Node>],
     ) {
         let asked: Vec<Arc<Node>> = nodes.iter().take(ASKED).cloned().collect();
-        let answers = match lookups {
-            Some(lookups) => lookups.ask(asked).await,
+        let answers = match batcher {
+            Some(batcher) => batcher.ask(asked).await,
             None => Vec::new(),
         };
         if AccountKey::of(cloud) != Some(key) {
@@ -58,16 +58,16 @@ impl Accounts {
     pub(crate) async fn look_once(
         &self,
         cloud: &Arc<dyn Cloud>,
-        owners: &Owners,
-        referee: &Referee,
+        owners: &OwnerDiscovery,
+        resolver: &OwnershipResolver,
         nodes: &[Arc<Node>],
     ) -> AccountState {
         if let Some(key) = AccountKey::of(cloud) {
-            let confirmed = referee.rules().account_of(cloud.name());
+            let confirmed = resolver.rules().account_of(cloud.name());
             if confirmed.is_some_and(|it| key.is_like(it)) {
                 self.with(key, |proof| proof.believe(ProvenBy::Operator));
             } else {
-                let nodes = with_ids(cloud, referee, nodes.iter().cloned());
+                let nodes = with_ids(cloud, resolver, nodes.iter().cloned());
                 self.look(cloud, key, owners.of(cloud.name()), &nodes).await;
             }
         }

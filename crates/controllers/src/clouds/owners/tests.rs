@@ -1,12 +1,12 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bowline_core::{
-    BoxFuture, Claim, Cloud, CloudErrorKind, Evidence, Instance, Instances, Marks, Power,
+    BoxFuture, Claim, Cloud, CloudErrorKind, Evidence, Instance, Instances, NodeMetadata, Power,
     ProviderId, Selector, Taint, UNINITIALIZED_TAINT,
 };
 
 use super::*;
-use crate::clouds::referee::CloudRules;
+use crate::clouds::resolver::CloudRules;
 use crate::kube::election::Fence;
 use crate::kube::objects::NodeObject;
 use crate::stop::stop_signal;
@@ -24,7 +24,7 @@ enum Says {
 struct Account {
     name: CloudName,
     says: Says,
-    disclaims: bool,
+    belongs_elsewhere: bool,
     questions: AtomicUsize,
 }
 
@@ -41,8 +41,8 @@ impl Cloud for Account {
         Claim::Mine
     }
 
-    fn disclaims(&self, _: &Node) -> bool {
-        self.disclaims
+    fn belongs_elsewhere(&self, _: &Node) -> bool {
+        self.belongs_elsewhere
     }
 
     fn instances(&self) -> Option<&dyn Instances> {
@@ -65,7 +65,7 @@ impl Instances for Account {
                 addresses: Vec::new(),
                 power: Power::On,
                 extra_labels: BTreeMap::new(),
-                marks: Marks::default(),
+                marks: NodeMetadata::default(),
             })),
             Says::Gone => Lookup::Gone(Evidence {
                 text: "404".into(),
@@ -92,7 +92,7 @@ fn account(cloud: &str, says: Says) -> Account {
     Account {
         name: name(cloud),
         says,
-        disclaims: false,
+        belongs_elsewhere: false,
         questions: AtomicUsize::new(0),
     }
 }
@@ -107,16 +107,16 @@ fn node(labels: &[(&str, &str)]) -> Arc<Node> {
     Arc::new(serde_json::from_value::<NodeObject>(object).unwrap().into())
 }
 
-fn owners(accounts: Vec<Account>, rules: CloudRules, stop: &Stop) -> Owners {
+fn owners(accounts: Vec<Account>, rules: CloudRules, stop: &Stop) -> OwnerDiscovery {
     let clouds: Vec<Arc<dyn Cloud>> = accounts
         .into_iter()
         .map(|it| Arc::new(it) as Arc<dyn Cloud>)
         .collect();
-    let referee = Referee::new(&clouds, Arc::new(rules));
-    let lookups = clouds
+    let resolver = OwnershipResolver::new(&clouds, Arc::new(rules));
+    let batcher = clouds
         .into_iter()
-        .map(|cloud| Lookups::start(cloud, Fence::open(), stop));
-    Owners::new(lookups, referee)
+        .map(|cloud| InstanceBatcher::start(cloud, Fence::open(), stop));
+    OwnerDiscovery::new(batcher, resolver)
 }
 
 #[tokio::test(start_paused = true)]
@@ -161,7 +161,7 @@ async fn the_only_account_that_has_the_machine_owns_a_node_that_several_claim() 
             .collect();
         assert_eq!(owning, Vec::from_iter(wanted));
         let found = owners.find_describer(&node).await;
-        let found = found.ok().map(|it| it.lookups.cloud().name().to_string());
+        let found = found.ok().map(|it| it.batcher.cloud().name().to_string());
         assert_eq!(found.as_deref(), wanted);
     }
 }
@@ -179,7 +179,7 @@ async fn an_id_that_was_just_given_is_known_to_be_the_givers() {
     let accounts = vec![account("a", Says::Gone), account("b", Says::Has)];
     let owners = owners(accounts, CloudRules::default(), &stop);
     let found = owners.find_describer(&before).await;
-    assert_eq!(found.ok().unwrap().lookups.cloud().name(), &name("b"));
+    assert_eq!(found.ok().unwrap().batcher.cloud().name(), &name("b"));
     let owned = owners.doubt(&after).unwrap();
     assert_eq!(
         owned.to_string(),
@@ -195,7 +195,7 @@ async fn selectors_and_accounts_decide_without_any_question() {
         ..CloudRules::default()
     };
     let elsewhere = |cloud, says| Account {
-        disclaims: true,
+        belongs_elsewhere: true,
         ..account(cloud, says)
     };
     for (accounts, labels, wanted) in [
@@ -231,10 +231,10 @@ async fn what_was_found_out_is_not_asked_again() {
         Arc::new(account("b", Says::Gone)),
     );
     let clouds = [a.clone() as Arc<dyn Cloud>, b.clone()];
-    let referee = Referee::new(&clouds, Arc::default());
-    let lookups = clouds.iter().cloned();
-    let lookups = lookups.map(|cloud| Lookups::start(cloud, Fence::open(), &stop));
-    let owners = Owners::new(lookups, referee.clone());
+    let resolver = OwnershipResolver::new(&clouds, Arc::default());
+    let batcher = clouds.iter().cloned();
+    let batcher = batcher.map(|cloud| InstanceBatcher::start(cloud, Fence::open(), &stop));
+    let owners = OwnerDiscovery::new(batcher, resolver.clone());
     let nodes = [node(&[])];
     for _ in 0..3 {
         owners.settle_once(&nodes).await;
@@ -245,17 +245,17 @@ async fn what_was_found_out_is_not_asked_again() {
     let mut other = Node::clone(&nodes[0]);
     other.uid = "uid-2".into();
     assert!(matches!(
-        referee.ownership(&other),
+        resolver.ownership(&other),
         Some(Ownership::Contested(_))
     ));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_cloud_that_hangs_keeps_only_that_open_in_which_it_has_a_part() {
-    for (disclaims, wanted) in [(true, true), (false, false)] {
+    for (belongs_elsewhere, wanted) in [(true, true), (false, false)] {
         let (_handle, stop) = stop_signal();
         let hanging = Account {
-            disclaims,
+            belongs_elsewhere,
             ..account("c", Says::Nothing)
         };
         let accounts = vec![account("a", Says::Gone), account("b", Says::Has), hanging];
@@ -294,7 +294,7 @@ async fn a_node_is_of_one_lane_if_only_one_cloud_is_to_be_asked() {
     assert_eq!(sole(&node(&[("site", "b")])).as_deref(), Some("b"));
     assert_eq!(sole(&fresh(&[])), None, "a or c");
     assert_eq!(sole(&node(&[])), None, "a or c");
-    owners.referee.found_at(&node(&[]), &name("c"));
+    owners.resolver.found_at(&node(&[]), &name("c"));
     assert_eq!(sole(&node(&[])).as_deref(), Some("c"));
 }
 
@@ -303,7 +303,7 @@ fn what_departed_clouds_had_is_remembered_however_much_is_found_out_after() {
     let cloud = |name| -> Arc<dyn Cloud> { Arc::new(account(name, Says::Gone)) };
     let (stays, leaves) = (cloud("stays"), cloud("leaves"));
     let node = node(&[]);
-    let before = Referee::new(&[stays.clone(), leaves.clone()], Arc::default());
+    let before = OwnershipResolver::new(&[stays.clone(), leaves.clone()], Arc::default());
     before.found_at(&node, leaves.name());
     let (left, nodes) = ([stays.clone()], [node.clone()]);
     let after = before.followed_by(
@@ -313,13 +313,13 @@ fn what_departed_clouds_had_is_remembered_however_much_is_found_out_after() {
         &nodes,
         Machines::default(),
     );
-    for number in 0..=crate::clouds::referee::REMEMBERED {
+    for number in 0..=crate::clouds::resolver::REMEMBERED {
         let other = Node {
             uid: number.to_string(),
             ..Node::clone(&node)
         };
         after.found_at(&other, stays.name());
     }
-    let departed = Ownership::Nobody(Orphan::Departed(leaves.name().clone()));
+    let departed = Ownership::Nobody(Unowned::Departed(leaves.name().clone()));
     assert_eq!(after.ownership(&node), Some(departed));
 }

@@ -1,7 +1,7 @@
 //! Explanations for programs: JSON whose keys and words stay as they are. More may be added.
 
-use bowline_core::ownership::{Basis, Orphan, Selection};
-use bowline_core::{Claim, CloudName, Ownership, Voice};
+use bowline_core::ownership::{Basis, Selection, Unowned};
+use bowline_core::{Claim, CloudName, DescribePolicy, Ownership};
 use serde_json::{Value, json};
 
 use super::{Answer, Explanation, Testimony};
@@ -58,19 +58,19 @@ fn basis(basis: Basis) -> &'static str {
         Basis::OnlyClaim => "OnlyMachine",
         Basis::NobodyElse => "NobodyElse",
         Basis::MachineId => "MachineID",
-        Basis::Voice => "DescribesItself",
+        Basis::DescribePolicy => "DescribesItself",
     }
 }
 
-fn orphan(orphan: &Orphan) -> (&'static str, Vec<&CloudName>) {
+fn orphan(orphan: &Unowned) -> (&'static str, Vec<&CloudName>) {
     match orphan {
-        Orphan::ForeignProviderId => ("ForeignProviderID", Vec::new()),
-        Orphan::ForeignAccount(clouds) => ("ForeignAccount", clouds.iter().collect()),
-        Orphan::MalformedProviderId { cloud, .. } => ("MalformedProviderID", vec![cloud]),
-        Orphan::Unrecognized => ("NoMachine", Vec::new()),
-        Orphan::ClaimedTwice(_) => ("ProviderIDClaimedTwice", Vec::new()),
-        Orphan::Departed(cloud) => ("Departed", vec![cloud]),
-        Orphan::Undescribed(cloud) => ("NotDescribed", vec![cloud]),
+        Unowned::ForeignProviderId => ("ForeignProviderID", Vec::new()),
+        Unowned::ForeignAccount(clouds) => ("ForeignAccount", clouds.iter().collect()),
+        Unowned::MalformedProviderId { cloud, .. } => ("MalformedProviderID", vec![cloud]),
+        Unowned::Unrecognized => ("NoMachine", Vec::new()),
+        Unowned::ClaimedTwice(_) => ("ProviderIDClaimedTwice", Vec::new()),
+        Unowned::Departed(cloud) => ("Departed", vec![cloud]),
+        Unowned::Undescribed(cloud) => ("NotDescribed", vec![cloud]),
     }
 }
 
@@ -78,8 +78,8 @@ fn testimony(said: &Testimony) -> Value {
     let candidate = &said.candidate;
     let (claim, why) = match &candidate.claim {
         Claim::Mine => ("mine", None),
-        Claim::Leftover => ("leftover", None),
-        Claim::Presumed => ("presumed", None),
+        Claim::Fallback => ("leftover", None),
+        Claim::FallbackIfAlone => ("presumed", None),
         Claim::Foreign => ("foreign", None),
         Claim::Malformed(why) => ("malformed", Some(why)),
     };
@@ -88,10 +88,10 @@ fn testimony(said: &Testimony) -> Value {
         Selection::Meant => "matches",
         Selection::NotMeant => "doesNotMatch",
     };
-    let describes = match said.voice {
-        Voice::Always => "always",
-        Voice::Owner => "ifOwner",
-        Voice::Never => "never",
+    let describes = match said.describe_policy {
+        DescribePolicy::Always => "always",
+        DescribePolicy::Owner => "ifOwner",
+        DescribePolicy::Never => "never",
     };
     let (answer, detail) = match &said.answer {
         None => ("notAsked", None),
@@ -105,7 +105,7 @@ fn testimony(said: &Testimony) -> Value {
         "provider": said.provider,
         "claim": claim,
         "claimMessage": why,
-        "disclaims": candidate.disclaims,
+        "disclaims": candidate.belongs_elsewhere,
         "nodeSelector": selector,
         "describes": describes,
         "answer": answer,

@@ -5,8 +5,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use bowline_core::{
-    BalancerClouds, CLASS_PREFIX, CLOUD, CLOUD_CONDITION, Cloud, CloudName, Handling, Node,
-    Ownership, Roster, Service, ServiceKey, name_list,
+    CLASS_PREFIX, CLOUD, CLOUD_CONDITION, Cloud, CloudName, LoadBalancerClasses, Node, Ownership,
+    Responsibility, Roster, Service, ServiceKey, name_list,
 };
 use kube::Api;
 use kube::api::ListParams;
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::{ExplainError, Warnings, manager, unread};
 use crate::clouds::machines::Machines;
-use crate::clouds::referee::{CloudRules, Referee};
+use crate::clouds::resolver::{CloudRules, OwnershipResolver};
 use crate::kube::election::LeaseName;
 use crate::kube::events::service_reference;
 use crate::kube::objects::{NodeObject, ServiceObject};
@@ -25,7 +25,7 @@ use crate::stop::stop_signal;
 #[derive(Clone, Debug)]
 pub struct ServiceExplanation {
     service: Arc<Service>,
-    clouds: BalancerClouds,
+    clouds: LoadBalancerClasses,
     /// Whether the cloud that serves it by its class leaves it alone for another reason.
     left_alone: bool,
     /// Nodes that may be members, and why others may not.
@@ -80,23 +80,23 @@ pub async fn explain_service(
     let nodes = api.list(&ListParams::default()).await;
     let nodes = nodes.map_err(unread("the Nodes".to_owned()))?.items;
     let nodes: Vec<Arc<Node>> = nodes.into_iter().map(|it| Arc::new(it.into())).collect();
-    let referee = Referee::seeing(clouds, rules, Machines::of(&nodes));
+    let resolver = OwnershipResolver::seeing(clouds, rules, Machines::of(&nodes));
     let (_handle, stop) = stop_signal();
-    let owners = super::owners(&referee, &stop);
+    let owners = super::owners(&resolver, &stop);
     owners.settle_once(&nodes).await;
-    Ok(explain(service, &nodes, &referee, warnings))
+    Ok(explain(service, &nodes, &resolver, warnings))
 }
 
 fn explain(
     service: Arc<Service>,
     nodes: &[Arc<Node>],
-    referee: &Referee,
+    resolver: &OwnershipResolver,
     warnings: Warnings,
 ) -> ServiceExplanation {
-    let clouds = balancer_clouds(referee);
+    let clouds = balancer_clouds(resolver);
     let mut counts = Nodes::default();
     for node in nodes {
-        match referee.ownership(node) {
+        match resolver.ownership(node) {
             Some(Ownership::Owned { by, .. }) => *counts.owned.entry(by).or_default() += 1,
             Some(Ownership::Nobody(_)) => counts.nobodys += 1,
             Some(Ownership::Contested(_) | Ownership::Undecided(_)) | None => {
@@ -104,23 +104,23 @@ fn explain(
             }
         }
     }
-    let serving = match clouds.handling(&service) {
-        Handling::Ensure(cloud) => Some(cloud),
-        Handling::CleanUp(_) | Handling::Nothing => None,
+    let serving = match clouds.responsibility(&service) {
+        Responsibility::Ensure(cloud) => Some(cloud),
+        Responsibility::CleanUp(_) | Responsibility::Nothing => None,
     };
     let members = serving.as_ref().map(|cloud| {
-        let belonging = |node: &Node| referee.belonging(node, cloud);
-        let roster = Roster::new(nodes, &BTreeMap::new(), belonging);
-        let (members, census) = roster.targets();
-        let held = census.held.iter().map(|it| it.name.clone()).collect();
+        let node_owner = |node: &Node| resolver.node_owner(node, cloud);
+        let roster = Roster::new(nodes, &BTreeMap::new(), node_owner);
+        let (members, excluded) = roster.targets();
+        let held = excluded.held.iter().map(|it| it.name.clone()).collect();
         Members {
             count: members.len(),
-            left_out: census.reasons(),
+            left_out: excluded.reasons(),
             held,
         }
     });
     let balancers = serving.as_ref().and_then(|name| {
-        let cloud = referee.clouds().iter().find(|it| it.name() == name)?;
+        let cloud = resolver.clouds().iter().find(|it| it.name() == name)?;
         cloud.balancers()
     });
     let is_new = !service.has_finalizer();
@@ -165,23 +165,23 @@ impl ServiceExplanation {
             }
             None => format!("where its load balancer was found (condition {CLOUD_CONDITION})"),
         };
-        match self.clouds.handling(&self.service) {
-            Handling::Ensure(cloud) if self.left_alone => none(
+        match self.clouds.responsibility(&self.service) {
+            Responsibility::Ensure(cloud) if self.left_alone => none(
                 "leftAlone",
                 format!("not served: cloud {cloud} ({by}) is set to leave it alone"),
             ),
-            Handling::Ensure(cloud) => Verdict {
+            Responsibility::Ensure(cloud) => Verdict {
                 kind: "served",
                 text: format!("served by cloud {cloud}, {by}"),
                 cloud: Some(cloud),
             },
-            Handling::CleanUp(_) if self.is_unproven() => none(
+            Responsibility::CleanUp(_) if self.is_unproven() => none(
                 "cleanedUpIfOurs",
                 "not of type LoadBalancer any more; its finalizer goes only if a configured cloud has a load balancer \
                  of this Service: nothing on it says that Bowline made one"
                     .to_owned(),
             ),
-            Handling::CleanUp(clouds) => {
+            Responsibility::CleanUp(clouds) => {
                 let names: Vec<&str> = clouds.iter().map(CloudName::as_str).collect();
                 let names = names.join(", ");
                 none(
@@ -189,11 +189,11 @@ impl ServiceExplanation {
                     format!("to have no load balancer any more: removed at {names}"),
                 )
             }
-            Handling::Nothing if !self.service.is_load_balancer => none(
+            Responsibility::Nothing if !self.service.is_load_balancer => none(
                 "noLoadBalancer",
                 "not served: it is not of type LoadBalancer".to_owned(),
             ),
-            Handling::Nothing => self.unserved(),
+            Responsibility::Nothing => self.unserved(),
         }
     }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use bowline_core::ownership::{Candidate, Orphan, Selection};
+use bowline_core::ownership::{Candidate, Selection, Unowned};
 use bowline_core::{Claim, Ownership};
 
 use super::{Answer, Explanation, Testimony};
@@ -61,38 +61,38 @@ impl Explanation {
         all.join(". ")
     }
 
-    fn advice_to_nobody(&self, orphan: &Orphan) -> String {
+    fn advice_to_nobody(&self, orphan: &Unowned) -> String {
         let name = &self.node;
         match orphan {
-            Orphan::ForeignProviderId => {
+            Unowned::ForeignProviderId => {
                 "Nothing, if no cloud is to look after it: it is never touched. Otherwise \
                  configure the cloud that gave it this id."
                     .to_owned()
             }
-            Orphan::ForeignAccount(_) => {
+            Unowned::ForeignAccount(_) => {
                 "Nothing, if it is of an account that is not configured. Otherwise compare \
                  the zones, endpoints and node selectors of these clouds with the node's labels."
                     .to_owned()
             }
-            Orphan::MalformedProviderId { .. } => format!(
+            Unowned::MalformedProviderId { .. } => format!(
                 "The id of a Node cannot be changed: delete the Node, and let its kubelet register again without \
                  --provider-id, or with a right one: kubectl delete node {name}"
             ),
-            Orphan::Unrecognized => format!(
+            Unowned::Unrecognized => format!(
                 "If a configured cloud has its machine: {}. If none has: start \
                  its kubelet without --cloud-provider=external, or take the taint away: kubectl taint node {name} \
                  node.cloudprovider.kubernetes.io/uninitialized-",
                 self.ways_to_be_recognised()
             ),
-            Orphan::ClaimedTwice(older) => format!(
+            Unowned::ClaimedTwice(older) => format!(
                 "Find out which of the two runs on that machine. Delete the other Node, and check the credentials of \
                  its kubelet: kubectl delete node {name}, or kubectl delete node {older}"
             ),
-            Orphan::Departed(cloud) => format!(
+            Unowned::Departed(cloud) => format!(
                 "Nothing, if it went with cloud {cloud}: it is never touched. Otherwise configure that cloud again; \
                  another one gets it once it is seen to have the machine."
             ),
-            Orphan::Undescribed(by) => format!(
+            Unowned::Undescribed(by) => format!(
                 "Cloud {by} owns it and says nothing about its addresses and labels; whoever does must be configured \
                  too."
             ),
@@ -135,21 +135,23 @@ impl fmt::Display for Testimony {
         let Candidate {
             name,
             claim,
-            disclaims,
+            belongs_elsewhere,
             selection,
         } = &self.candidate;
         write!(f, "{name} ({}): ", self.provider)?;
         let mut parts = Vec::new();
         match claim {
             Claim::Malformed(why) => parts.push(format!("the id is not one of its kind: {why}")),
-            Claim::Leftover => parts.push("takes what no other cloud has".to_owned()),
-            Claim::Presumed => parts.push("takes it where there is no other cloud".to_owned()),
+            Claim::Fallback => parts.push("takes what no other cloud has".to_owned()),
+            Claim::FallbackIfAlone => {
+                parts.push("takes it where there is no other cloud".to_owned())
+            }
             // Without an id it is a guess, and the answer counts.
             Claim::Mine | Claim::Foreign if !self.has_id => {}
             Claim::Mine => parts.push("the id is of its kind".to_owned()),
             Claim::Foreign => parts.push("the id is not of its kind".to_owned()),
         }
-        if *disclaims {
+        if *belongs_elsewhere {
             parts.push("the node's labels say that it is elsewhere".to_owned());
         }
         match selection {

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::kube::endpoints::Slice;
 use crate::kube::objects::{NodeObject, SliceObject};
-use crate::kube::store::{Sighting, Stored};
+use crate::kube::store::{StoreView, Stored};
 use crate::loops::service::{has_ip_mode, requirements};
 
 /// Objects in one answer, as `kubectl` asks for.
@@ -58,12 +58,12 @@ pub enum PreviewError {
 /// What is in the cluster.
 pub(super) struct Seen {
     pub(super) services: BTreeMap<ServiceKey, Value>,
-    pub(super) nodes: Sighting<Node>,
+    pub(super) nodes: StoreView<Node>,
     pub(super) has_ip_mode: bool,
     /// If a cloud needs it.
     pub(super) cluster_uid: Option<String>,
     /// If a cloud needs them.
-    pub(super) slices: Option<Sighting<Slice>>,
+    pub(super) slices: Option<StoreView<Slice>>,
     pub(super) remarks: Vec<String>,
 }
 
@@ -139,8 +139,8 @@ async fn read_uid(
 fn sort<T: Stored>(
     listed: Vec<DeserializeGuard<T::Object>>,
     remarks: &mut Vec<String>,
-) -> Sighting<T> {
-    let mut seen = Sighting::default();
+) -> StoreView<T> {
+    let mut seen = StoreView::default();
     for object in listed {
         match object.0 {
             Ok(object) => {

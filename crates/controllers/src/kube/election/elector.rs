@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 
 use super::fence::Fence;
 use super::notes::LeaseNotes;
-use super::record::{Act, Record, Sighting, decide};
+use super::record::{Act, Observation, Record, decide};
 use super::terms::{ElectionError, LeaseName, Loss, Lost, Observer, Timing, Wait};
 
 /// How far attempts to acquire are spread: standbys shall not all knock at the same moment.
@@ -54,7 +54,7 @@ pub struct Elector {
     observer: Arc<dyn Observer>,
     notes: LeaseNotes,
     fence: Fence,
-    seen: Option<(Lease, Sighting)>,
+    seen: Option<(Lease, Observation)>,
     leading: bool,
     /// Who is known to have ended: its claim counts no more, expired or not.
     ended: Option<String>,
@@ -319,7 +319,7 @@ impl Elector {
         self.seen = found.map(|lease| {
             self.notes.learn(&lease);
             let record = Record::from_spec(lease.spec.as_ref());
-            (lease, Sighting::look(before, record, Instant::now()))
+            (lease, Observation::look(before, record, Instant::now()))
         });
         self.note_kin();
         Ok(())
@@ -339,7 +339,7 @@ impl Elector {
         let record = Record::from_spec(written.spec.as_ref());
         self.seen = Some((
             written,
-            Sighting {
+            Observation {
                 record,
                 since: sent,
             },

@@ -62,14 +62,14 @@ impl Record {
 
 /// A record and the moment, by our own clock, at which we first saw it like that.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Sighting {
+pub struct Observation {
     /// What we saw.
     pub record: Record,
     /// Since when we know it.
     pub since: Instant,
 }
 
-impl Sighting {
+impl Observation {
     /// The sighting after one more look: an unchanged record keeps its moment.
     #[must_use]
     pub fn look(before: Option<Self>, record: Record, now: Instant) -> Self {
@@ -103,7 +103,7 @@ pub enum Act {
 /// `now` is tokio's clock and judges expiry; `date` is the time of day that is written. The claim of
 /// `ended` does not count: it is known to be over, although the record looks alive.
 pub fn decide(
-    seen: Option<&Sighting>,
+    seen: Option<&Observation>,
     (now, date): (Instant, Timestamp),
     identity: &str,
     ended: Option<&str>,
@@ -155,7 +155,7 @@ mod tests {
     async fn a_lease_is_created_renewed_respected_or_taken_over() {
         let start = Instant::now();
         let today = date("2026-01-01T01:00:00Z");
-        let sighting = |holder: &str| Sighting {
+        let sighting = |holder: &str| Observation {
             record: held_by(holder),
             since: start,
         };
@@ -224,12 +224,12 @@ mod tests {
     async fn an_unchanged_record_keeps_the_moment_of_its_first_sight() {
         let start = Instant::now();
         let later = start + Duration::from_secs(9);
-        let first = Sighting::look(None, held_by("they"), start);
-        let again = Sighting::look(Some(first.clone()), held_by("they"), later);
+        let first = Observation::look(None, held_by("they"), start);
+        let again = Observation::look(Some(first.clone()), held_by("they"), later);
         assert_eq!(again.since, start);
         let mut renewed = held_by("they");
         renewed.renewed = Some(date("2026-01-01T00:00:12Z"));
-        assert_eq!(Sighting::look(Some(first), renewed, later).since, later);
+        assert_eq!(Observation::look(Some(first), renewed, later).since, later);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::Event;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::json;
 
-use crate::lru::Recent;
+use crate::lru::Lru;
 
 /// Distinct messages of one kind from which on they are combined.
 const COMBINE_FROM: usize = 10;
@@ -45,9 +45,9 @@ type Key = Vec<String>;
 /// The memory of what was recorded before.
 #[derive(Debug)]
 pub struct Correlator {
-    kinds: Recent<Key, Kind>,
-    seen: Recent<Key, Seen>,
-    sources: Recent<Key, Tokens>,
+    kinds: Lru<Key, Kind>,
+    seen: Lru<Key, Seen>,
+    sources: Lru<Key, Tokens>,
 }
 
 #[derive(Debug)]
@@ -73,9 +73,9 @@ struct Tokens {
 impl Default for Correlator {
     fn default() -> Self {
         Self {
-            kinds: Recent::new(CACHE_LIMIT),
-            seen: Recent::new(CACHE_LIMIT),
-            sources: Recent::new(CACHE_LIMIT),
+            kinds: Lru::new(CACHE_LIMIT),
+            seen: Lru::new(CACHE_LIMIT),
+            sources: Lru::new(CACHE_LIMIT),
         }
     }
 }

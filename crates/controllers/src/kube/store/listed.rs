@@ -7,7 +7,7 @@ use kube::Resource as _;
 use kube::core::DeserializeGuard;
 
 use super::versions::number;
-use super::{Sighting, Stored, decode};
+use super::{StoreView, Stored, decode};
 
 /// Objects whose uids are kept after a restore: more than any cluster has Services and nodes. What is beyond would be
 /// treated like what was deleted.
@@ -53,7 +53,7 @@ impl<T: Stored> Listed<T> {
 
     /// Whether it shows an earlier state than what was known when it was asked for: its version is older than
     /// `newest`, or one of its objects is older than it was then.
-    pub(super) fn is_older_than(&self, seen: &Sighting<T>, newest: u64) -> bool {
+    pub(super) fn is_older_than(&self, seen: &StoreView<T>, newest: u64) -> bool {
         let is_older = |object: &Arc<T>, known: &Arc<T>| {
             let (then, now) = (
                 number(known.resource_version()),
@@ -72,7 +72,7 @@ impl<T: Stored> Listed<T> {
     }
 
     /// What was known to be there and is not in it, lost objects apart: nobody expects those.
-    pub(super) fn lacks(&self, seen: &Sighting<T>) -> Vec<T::Key> {
+    pub(super) fn lacks(&self, seen: &StoreView<T>) -> Vec<T::Key> {
         let lost = |key: &T::Key| seen.lost.values().any(|it| it == key);
         let unreadable = seen.unreadable.keys().filter(|key| !lost(key));
         let known = seen.objects.keys().chain(unreadable);
@@ -84,10 +84,10 @@ impl<T: Stored> Listed<T> {
     }
 
     /// What there is, after what was seen before.
-    pub(super) fn over(self, before: &Sighting<T>, standing: Standing) -> Sighting<T> {
+    pub(super) fn over(self, before: &StoreView<T>, standing: Standing) -> StoreView<T> {
         let last_known =
             |(key, uid): (&T::Key, &String)| (key.clone(), before.last_known(key, uid));
-        let mut after = Sighting {
+        let mut after = StoreView {
             unreadable: self.unreadable.iter().map(last_known).collect(),
             objects: self.objects,
             lost: before.lost.clone(),
@@ -118,7 +118,7 @@ impl<T: Stored> Listed<T> {
     }
 }
 
-impl<T: Stored> Sighting<T> {
+impl<T: Stored> StoreView<T> {
     /// Puts back what is known by the answer to a write that was made after the list.
     fn keep_newer(&mut self, before: &Self) {
         for (key, object) in &mut self.objects {

@@ -76,7 +76,7 @@ fn a_list_is_older_by_its_version_or_by_an_object() {
     let nodes = Nodes::default();
     nodes.see(node("a", "10"));
     nodes.note(node("a", "12"));
-    let seen = nodes.sighting();
+    let seen = nodes.view();
     // (version of the list, of its node, the newest that was known when it was asked for, older)
     for (version, object, newest, older) in [
         ("10", "10", 10, false),
@@ -100,7 +100,7 @@ fn what_a_restored_server_lacks_is_neither_there_nor_gone() {
     nodes.see(node("b", "11"));
     nodes.replace(list("5", &[]), Standing::Restored);
     assert!(matches!(nodes.find(&key), Found::Lost));
-    let seen = nodes.sighting();
+    let seen = nodes.view();
     assert!(seen.unreadable["n1"].is_some() && !seen.has_unreadable());
     // Lists of the restored server lack it, which is no news and no doubt.
     assert_eq!(list("6", &[]).lacks(&seen), [""; 0]);
@@ -124,7 +124,7 @@ fn an_older_namesake_that_a_restore_brings_back_does_not_make_the_newer_one_gone
     nodes.replace(list("5", &[("a", "4")]), Standing::Restored);
     assert_eq!(version(&nodes).as_deref(), Some("4"));
     assert!(nodes.is_lost("b"));
-    assert!(nodes.sighting().unreadable.is_empty());
+    assert!(nodes.view().unreadable.is_empty());
     nodes.see(node("a", "6"));
     assert_eq!(
         version(&nodes).as_deref(),
@@ -171,7 +171,7 @@ fn what_can_no_longer_be_read_is_neither_there_nor_gone_and_its_last_form_is_kep
     ];
     for (number, (event, known, changes)) in rows.into_iter().enumerate() {
         nodes.take(event);
-        let seen = nodes.sighting();
+        let seen = nodes.view();
         let last = seen.unreadable.get("n1").map(Option::is_some);
         assert_eq!(last, known, "{number}");
         assert_eq!(seen.objects.is_empty(), known.is_some(), "{number}");
@@ -196,7 +196,7 @@ fn a_list_keeps_the_last_form_of_what_it_cannot_read_and_tells_of_its_end() {
     };
     for (listed, known) in [(odd("a"), true), (odd("a"), true), (odd("b"), false)] {
         nodes.replace(listed, Standing::Current);
-        let seen = nodes.sighting();
+        let seen = nodes.view();
         assert_eq!(seen.unreadable["n1"].is_some(), known);
         assert!(seen.objects.is_empty());
     }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 
-use bowline_core::{ClusterError, KEPT_BY_LABEL, Kept, KeptKind, KeptObject, Secret};
+use bowline_core::{ClusterError, KEPT_BY_LABEL, Kept, ManagedObject, ManagedObjectKind, Secret};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret as SecretObject};
 use k8s_openapi::{ByteString, NamespaceResourceScope};
 use kube::Resource;
@@ -67,7 +67,7 @@ impl KeptWriter {
     /// What is in an object that is ours.
     pub(crate) async fn read(
         &self,
-        kind: KeptKind,
+        kind: ManagedObjectKind,
         name: &str,
     ) -> Result<Option<BTreeMap<String, Secret>>, ClusterError> {
         match self.present(kind, name).await? {
@@ -79,7 +79,7 @@ impl KeptWriter {
     }
 
     /// Makes an object be as described.
-    pub(crate) async fn keep(&self, wanted: &KeptObject) -> Result<Kept, ClusterError> {
+    pub(crate) async fn keep(&self, wanted: &ManagedObject) -> Result<Kept, ClusterError> {
         let (kind, name) = (wanted.kind, wanted.name.as_str());
         let task = decide(self.present(kind, name).await?, &wanted.data);
         let object = || self.named(kind, name);
@@ -96,8 +96,8 @@ impl KeptWriter {
             return Ok(Kept::Observed);
         }
         let written = match kind {
-            KeptKind::Secret(_) => self.patch::<SecretObject>(name, &patch, object).await,
-            KeptKind::ConfigMap => self.patch::<ConfigMap>(name, &patch, object).await,
+            ManagedObjectKind::Secret(_) => self.patch::<SecretObject>(name, &patch, object).await,
+            ManagedObjectKind::ConfigMap => self.patch::<ConfigMap>(name, &patch, object).await,
         };
         written.map_err(|error| failed("writing", object(), error))?;
         Ok(Kept::Written)
@@ -121,11 +121,15 @@ impl KeptWriter {
         Ok(())
     }
 
-    async fn present(&self, kind: KeptKind, name: &str) -> Result<Option<Present>, ClusterError> {
+    async fn present(
+        &self,
+        kind: ManagedObjectKind,
+        name: &str,
+    ) -> Result<Option<Present>, ClusterError> {
         let (client, namespace) = (self.client.clone(), &self.namespace);
         let object = || self.named(kind, name);
         let found = match kind {
-            KeptKind::Secret(_) => {
+            ManagedObjectKind::Secret(_) => {
                 let api: Api<SecretObject> = Api::namespaced(client, namespace);
                 let found = bounded("a read", object, api.get_opt(name)).await;
                 found.map(|found| {
@@ -136,7 +140,7 @@ impl KeptWriter {
                     })
                 })
             }
-            KeptKind::ConfigMap => {
+            ManagedObjectKind::ConfigMap => {
                 let api: Api<ConfigMap> = Api::namespaced(client, namespace);
                 let found = bounded("a read", object, api.get_opt(name)).await;
                 found.map(|found| {
@@ -151,7 +155,7 @@ impl KeptWriter {
         found.map_err(|error| failed("reading", object(), error))
     }
 
-    fn named(&self, kind: KeptKind, name: &str) -> String {
+    fn named(&self, kind: ManagedObjectKind, name: &str) -> String {
         format!("{} {}/{name}", kind.as_str(), self.namespace)
     }
 }
@@ -183,7 +187,7 @@ fn decide(present: Option<Present>, wanted: &BTreeMap<String, Secret>) -> Task {
 }
 
 /// The whole object, as it is applied.
-fn whole(wanted: &KeptObject, namespace: &str) -> Value {
+fn whole(wanted: &ManagedObject, namespace: &str) -> Value {
     let mut body = json!({
         "apiVersion": "v1",
         "kind": wanted.kind.as_str(),
@@ -194,25 +198,25 @@ fn whole(wanted: &KeptObject, namespace: &str) -> Value {
         },
     });
     body["data"] = entries(wanted).collect();
-    if let KeptKind::Secret(kind) = wanted.kind {
+    if let ManagedObjectKind::Secret(kind) = wanted.kind {
         body["type"] = kind.into();
     }
     body
 }
 
 /// What makes the object of that uid be as wanted.
-fn change(wanted: &KeptObject, uid: &str, surplus: &[String]) -> Value {
+fn change(wanted: &ManagedObject, uid: &str, surplus: &[String]) -> Value {
     let surplus = surplus.iter().map(|key| (key.clone(), Value::Null));
     let data: Value = entries(wanted).chain(surplus).collect();
     json!({ "metadata": { "uid": uid }, "data": data })
 }
 
 /// What is in it, as the API has it.
-fn entries(wanted: &KeptObject) -> impl Iterator<Item = (String, Value)> {
+fn entries(wanted: &ManagedObject) -> impl Iterator<Item = (String, Value)> {
     let entry = |(key, value): (&String, &Secret)| {
         let value = match wanted.kind {
-            KeptKind::Secret(_) => json!(ByteString(value.reveal().into())),
-            KeptKind::ConfigMap => value.reveal().into(),
+            ManagedObjectKind::Secret(_) => json!(ByteString(value.reveal().into())),
+            ManagedObjectKind::ConfigMap => value.reveal().into(),
         };
         (key.clone(), value)
     };
@@ -279,8 +283,8 @@ mod tests {
 
     #[test]
     fn an_object_is_made_whole_with_our_label_and_changed_as_the_one_that_was_read() {
-        let mut object = KeptObject {
-            kind: KeptKind::Secret("kubernetes.io/tls"),
+        let mut object = ManagedObject {
+            kind: ManagedObjectKind::Secret("kubernetes.io/tls"),
             name: "s".to_owned(),
             data: data(&[("tls.crt", "c")]),
         };
@@ -297,7 +301,7 @@ mod tests {
             change(&object, "u", &["old".to_owned()]),
             json!({ "metadata": { "uid": "u" }, "data": { "tls.crt": "Yw==", "old": null } })
         );
-        object.kind = KeptKind::ConfigMap;
+        object.kind = ManagedObjectKind::ConfigMap;
         let made = whole(&object, "infra");
         assert_eq!(made["data"], json!({ "tls.crt": "c" }));
         assert!(made.get("type").is_none());

@@ -19,7 +19,7 @@ use tracing::info;
 
 use super::{WriteError, bounded, by_us};
 use crate::kube::objects::NodeObject;
-use crate::lru::Recent;
+use crate::lru::Lru;
 
 /// Tries of one change when others change the same node at the same time. Kubelets write every
 /// few seconds, so that even two conflicts in a row are rare.
@@ -39,7 +39,7 @@ pub struct NodeWriter {
     api: Api<NodeObject>,
     random: Random,
     /// Of an observer: what was told instead of made last, by node (uid) and kind of write.
-    withheld: Option<Arc<Mutex<Recent<String, String>>>>,
+    withheld: Option<Arc<Mutex<Lru<String, String>>>>,
 }
 
 impl NodeWriter {
@@ -55,7 +55,7 @@ impl NodeWriter {
     /// A writer that only tells what it would write.
     pub fn observing(client: kube::Client, random: Random) -> Self {
         Self {
-            withheld: Some(Arc::new(Mutex::new(Recent::new(TOLD_LIMIT)))),
+            withheld: Some(Arc::new(Mutex::new(Lru::new(TOLD_LIMIT)))),
             ..Self::new(client, random)
         }
     }

@@ -12,8 +12,8 @@ use bowline_core::{
 use futures::future::join_all;
 use tokio::time::timeout;
 
-use crate::clouds::cloud_health::{Purpose, Wellbeing, answers_apart};
-use crate::clouds::referee::Referee;
+use crate::clouds::cloud_health::{CloudHealth, Purpose, answers_apart};
+use crate::clouds::resolver::OwnershipResolver;
 use crate::kube::election::Fence;
 
 /// No question takes longer. Each call inside has a shorter deadline of its own; this one is for a
@@ -26,10 +26,10 @@ const RANGES_DEADLINE: Duration = Duration::from_secs(10);
 /// The clouds that approve, among all that own nodes.
 #[derive(Clone)]
 pub(super) struct Clouds {
-    referee: Referee,
+    resolver: OwnershipResolver,
     approving: Arc<[Arc<dyn Cloud>]>,
     fence: Fence,
-    wellbeing: Wellbeing,
+    cloud_health: CloudHealth,
 }
 
 /// Who speaks for a node.
@@ -43,22 +43,25 @@ enum Speakers<'a> {
 impl Clouds {
     /// Those that are switched on: all if the controller was asked for by name, else those that
     /// are on by themselves.
-    pub(super) fn new(referee: &Referee, is_named: bool, fence: Fence) -> Self {
+    pub(super) fn new(resolver: &OwnershipResolver, is_named: bool, fence: Fence) -> Self {
         let is_on = |cloud: &&Arc<dyn Cloud>| {
             let capability = cloud.serving_certificates();
             capability.is_some_and(|it| is_named || it.is_default_on())
         };
         Self {
-            approving: referee.clouds().iter().filter(is_on).cloned().collect(),
-            referee: referee.clone(),
+            approving: resolver.clouds().iter().filter(is_on).cloned().collect(),
+            resolver: resolver.clone(),
             fence,
-            wellbeing: Wellbeing::default(),
+            cloud_health: CloudHealth::default(),
         }
     }
 
     /// The same, noting there how clouds are.
-    pub(super) fn noting(self, wellbeing: Wellbeing) -> Self {
-        Self { wellbeing, ..self }
+    pub(super) fn noting(self, cloud_health: CloudHealth) -> Self {
+        Self {
+            cloud_health,
+            ..self
+        }
     }
 
     /// Those that approve.
@@ -173,10 +176,10 @@ impl Clouds {
     }
 
     fn speakers(&self, node: Option<&Node>) -> Speakers<'_> {
-        let Some(ownership) = node.and_then(|node| self.referee.ownership(node)) else {
+        let Some(ownership) = node.and_then(|node| self.resolver.ownership(node)) else {
             return Speakers::Among(self.askable(node));
         };
-        if let Ownership::Nobody(ownership::Orphan::ClaimedTwice(_)) = ownership {
+        if let Ownership::Nobody(ownership::Unowned::ClaimedTwice(_)) = ownership {
             // Whatever was said would be about another Node's machine.
             return Speakers::Among(Vec::new());
         }
@@ -197,7 +200,7 @@ impl Clouds {
 
     /// Who could speak for a node that nothing else decides about, as far as node selectors leave them.
     fn askable(&self, node: Option<&Node>) -> Vec<&Arc<dyn Cloud>> {
-        let askable = node.map(|node| self.referee.askable(node));
+        let askable = node.map(|node| self.resolver.askable(node));
         let is_left = |cloud: &&Arc<dyn Cloud>| {
             let named = askable.as_ref().is_none_or(|it| it.contains(cloud.name()));
             named || speaks_for_all(cloud)
@@ -236,7 +239,8 @@ impl Clouds {
                 MachineAnswer::CannotTell(error) => Some(error),
                 _ => None,
             };
-            self.wellbeing.note(cloud, Purpose::Certificates, trouble);
+            self.cloud_health
+                .note(cloud, Purpose::Certificates, trouble);
         }
         answer
     }
@@ -271,8 +275,8 @@ mod tests {
 
     use super::*;
 
-    fn referee(cloud: Arc<dyn Cloud>) -> Referee {
-        Referee::new(&[cloud], Arc::default())
+    fn resolver(cloud: Arc<dyn Cloud>) -> OwnershipResolver {
+        OwnershipResolver::new(&[cloud], Arc::default())
     }
 
     /// Counts the questions, and answers none if it hangs.
@@ -322,7 +326,7 @@ mod tests {
             questions: AtomicUsize::new(0),
             hangs,
         });
-        let clouds = Clouds::new(&referee(cloud.clone()), true, fence);
+        let clouds = Clouds::new(&resolver(cloud.clone()), true, fence);
         let (_, answer) = clouds.ask("n1", None).await.unwrap();
         (cloud.questions.load(Ordering::Relaxed), answer)
     }
@@ -355,9 +359,9 @@ mod tests {
             questions: AtomicUsize::new(0),
             hangs: false,
         });
-        let off = Clouds::new(&referee(cloud.clone()), false, Fence::open());
+        let off = Clouds::new(&resolver(cloud.clone()), false, Fence::open());
         assert!(off.spokesman(None).is_none());
-        let on = Clouds::new(&referee(cloud), true, Fence::open());
+        let on = Clouds::new(&resolver(cloud), true, Fence::open());
         assert!(on.spokesman(None).is_some());
     }
 }

@@ -136,7 +136,7 @@ impl CertificateController {
     /// What the request asks for that another Node shows as well, unless `own` and the others' machines or clouds tell
     /// whose it is.
     async fn claimed_twice(&self, candidate: &Candidate, own: &MachineAnswer) -> Option<Finding> {
-        let seen = self.nodes.sighting();
+        let seen = self.nodes.view();
         let last_known = seen.unreadable.values().flatten();
         let nodes = seen.objects.values().chain(last_known);
         let rivals = rivals(candidate, nodes.map(|it| &**it));

@@ -73,16 +73,16 @@ impl IpamController {
         }
         self.touch_waiting(touched).await?;
         let mut allocator = Allocator::new(&layout);
-        let sighting = self.parts.nodes.sighting();
-        for (name, last) in &sighting.unreadable {
+        let view = self.parts.nodes.view();
+        for (name, last) in &view.unreadable {
             // What it had when it was last read it still has: pod ranges cannot change.
             match last {
                 Some(node) if !node.pod_cidrs.is_empty() => see(&mut allocator, node)?,
-                Some(node) if sighting.lost.contains_key(&node.uid) => {}
+                Some(node) if view.lost.contains_key(&node.uid) => {}
                 _ => return Err(StartError::Unread(name.clone())),
             }
         }
-        for node in sighting.objects.values() {
+        for node in view.objects.values() {
             if !node.pod_cidrs.is_empty() {
                 see(&mut allocator, node)?;
             }
@@ -131,8 +131,8 @@ impl IpamController {
         };
         // Trouble with one machine is not the cloud's.
         if !answers_apart(cloud) {
-            let wellbeing = &self.parts.metrics.wellbeing;
-            wellbeing.note(cloud, Purpose::Networks, answer.as_ref().err());
+            let cloud_health = &self.parts.metrics.cloud_health;
+            cloud_health.note(cloud, Purpose::Networks, answer.as_ref().err());
         }
         answer
     }

@@ -14,7 +14,7 @@ use tracing::{debug, info, warn};
 
 use super::{CloudState, LifecycleController, lock};
 use crate::clouds::accounts::AccountKey;
-use crate::clouds::lookups::Lookups;
+use crate::clouds::batcher::InstanceBatcher;
 use crate::kube::events::{EventType, node_reference};
 use crate::kube::write::WriteError;
 use crate::stop::Stop;
@@ -32,7 +32,7 @@ struct Base {
 
 impl LifecycleController {
     /// Takes the shutdown taint from nodes that are Ready; no cloud is asked.
-    pub(super) async fn clear_ready(&self, cloud: &Lookups, stop: &Stop) {
+    pub(super) async fn clear_ready(&self, cloud: &InstanceBatcher, stop: &Stop) {
         let ready = self.owned(cloud).into_iter().filter(|it| !needs_look(it));
         stream::iter(ready.filter_map(|node| Some((without_shutdown(&node.taints)?, node))))
             .for_each_concurrent(self.options.concurrent_syncs, |(taints, node)| async move {
@@ -44,7 +44,7 @@ impl LifecycleController {
     }
 
     /// Looks at the machines of nodes that are not Ready.
-    pub(super) async fn round(&self, cloud: &Lookups, stop: &Stop) {
+    pub(super) async fn round(&self, cloud: &InstanceBatcher, stop: &Stop) {
         let nodes = self.owned(cloud);
         let count = nodes.len();
         let suspects: Vec<Arc<Node>> = nodes.into_iter().filter(|it| needs_look(it)).collect();
@@ -75,7 +75,11 @@ impl LifecycleController {
 
     /// The few nodes that the cloud could not tell about when it was last asked, and the others: those do not wait for
     /// them. Where there are many, it is the cloud, and one question is enough.
-    fn apart(&self, cloud: &Lookups, suspects: Vec<Arc<Node>>) -> (Vec<Arc<Node>>, Vec<Arc<Node>>) {
+    fn apart(
+        &self,
+        cloud: &InstanceBatcher,
+        suspects: Vec<Arc<Node>>,
+    ) -> (Vec<Arc<Node>>, Vec<Arc<Node>>) {
         let state = self.state(cloud);
         if state.silent.len() > SILENT_LIMIT {
             return (Vec::new(), suspects);
@@ -92,7 +96,7 @@ impl LifecycleController {
     /// Does what follows from the answers about these nodes, of so many that the cloud has.
     async fn look_at(
         &self,
-        cloud: &Lookups,
+        cloud: &InstanceBatcher,
         (nodes, count): (Vec<Arc<Node>>, usize),
         asking: impl Future<Output = Vec<Lookup>>,
         stop: &Stop,
@@ -127,12 +131,18 @@ impl LifecycleController {
             .await;
     }
 
-    fn owned(&self, cloud: &Lookups) -> Vec<Arc<Node>> {
+    fn owned(&self, cloud: &InstanceBatcher) -> Vec<Arc<Node>> {
         let nodes = self.nodes.all().into_iter();
         nodes.filter(|it| self.owners.owns(cloud, it)).collect()
     }
 
-    async fn act(&self, cloud: &Lookups, node: Arc<Node>, action: LifecycleAction, base: Base) {
+    async fn act(
+        &self,
+        cloud: &InstanceBatcher,
+        node: Arc<Node>,
+        action: LifecycleAction,
+        base: Base,
+    ) {
         match action {
             LifecycleAction::Nothing => self.state(cloud).guard.present(&node.uid),
             LifecycleAction::Inconclusive => self.state(cloud).guard.inconclusive(&node.uid),
@@ -146,7 +156,7 @@ impl LifecycleController {
         }
     }
 
-    async fn judge(&self, cloud: &Lookups, node: &Node, evidence: Evidence, base: Base) {
+    async fn judge(&self, cloud: &InstanceBatcher, node: &Node, evidence: Evidence, base: Base) {
         let accounts = &self.metrics.accounts;
         let state = accounts.state(cloud.cloud());
         let is_other = accounts.is_other(cloud.cloud());
@@ -176,7 +186,13 @@ impl LifecycleController {
     }
 
     /// Tells once why a node is kept, and for how long at least.
-    fn hold(&self, cloud: &Lookups, node: &Node, reason: HoldReason, wait: Option<Duration>) {
+    fn hold(
+        &self,
+        cloud: &InstanceBatcher,
+        node: &Node,
+        reason: HoldReason,
+        wait: Option<Duration>,
+    ) {
         let cloud = cloud.cloud().name();
         let wait = wait.map_or_else(String::new, |wait| {
             format!(" (for another {} s)", wait.as_secs_f64().ceil())
@@ -187,7 +203,7 @@ impl LifecycleController {
         self.tell(node, EventType::Warning, "NodeDeletionHeld", &text);
     }
 
-    async fn delete(&self, cloud: &Lookups, node: &Node, proof: &Proof) {
+    async fn delete(&self, cloud: &InstanceBatcher, node: &Node, proof: &Proof) {
         let name = &node.name;
         if self.writer.is_observing() {
             // It stays, and so must not use up what may be deleted in some time.
@@ -263,7 +279,7 @@ impl LifecycleController {
     }
 
     /// The check read between two looks, made only while somebody is suspected.
-    async fn check_cloud(&self, cloud: &Lookups, stop: &Stop) {
+    async fn check_cloud(&self, cloud: &InstanceBatcher, stop: &Stop) {
         if !self.state(cloud).guard.wants_canary() {
             return;
         }
@@ -277,7 +293,7 @@ impl LifecycleController {
         self.state(cloud).guard.canary(checked.is_ok());
     }
 
-    fn forget_others(&self, cloud: &Lookups, suspects: &[Arc<Node>]) {
+    fn forget_others(&self, cloud: &InstanceBatcher, suspects: &[Arc<Node>]) {
         let uids: BTreeSet<&str> = suspects.iter().map(|node| node.uid.as_str()).collect();
         let mut state = self.state(cloud);
         state.guard.retain(&uids);
@@ -285,7 +301,7 @@ impl LifecycleController {
         state.silent.retain(|uid| uids.contains(uid.as_str()));
     }
 
-    fn publish_held(&self, cloud: &Lookups) {
+    fn publish_held(&self, cloud: &InstanceBatcher) {
         let held = self.state(cloud).guard.held();
         let name = cloud.cloud().name().as_str();
         for reason in HoldReason::ALL {
@@ -308,7 +324,7 @@ impl LifecycleController {
         self.recorder.event(&reference, kind, reason, message);
     }
 
-    fn state(&self, cloud: &Lookups) -> MutexGuard<'_, CloudState> {
+    fn state(&self, cloud: &InstanceBatcher) -> MutexGuard<'_, CloudState> {
         lock(&self.clouds[cloud.cloud().name()])
     }
 }

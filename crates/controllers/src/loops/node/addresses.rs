@@ -9,7 +9,7 @@ use futures::stream;
 use tracing::{debug, info, warn};
 
 use super::NodeController;
-use crate::clouds::lookups::Lookups;
+use crate::clouds::batcher::InstanceBatcher;
 use crate::stop::Stop;
 
 impl NodeController {
@@ -23,7 +23,7 @@ impl NodeController {
     }
 
     /// A round right away, and another one a full period after each round ended.
-    async fn keep_addresses_in(&self, cloud: &Lookups, stop: &Stop) {
+    async fn keep_addresses_in(&self, cloud: &InstanceBatcher, stop: &Stop) {
         while !stop.is_given() {
             let round = self.refresh_addresses(cloud);
             if stop.unless_given(round).await.is_none() {
@@ -36,7 +36,7 @@ impl NodeController {
         }
     }
 
-    async fn refresh_addresses(&self, cloud: &Lookups) {
+    async fn refresh_addresses(&self, cloud: &InstanceBatcher) {
         let nodes = self.nodes.all();
         let settled = || nodes.iter().filter(|node| !node.is_uninitialized());
         let owned = settled().filter(|node| self.owners.owns(cloud, node));
@@ -46,7 +46,7 @@ impl NodeController {
         self.refresh_in(cloud, described.cloned().collect()).await;
     }
 
-    async fn refresh_in(&self, cloud: &Lookups, nodes: Vec<Arc<Node>>) {
+    async fn refresh_in(&self, cloud: &InstanceBatcher, nodes: Vec<Arc<Node>>) {
         let answers = cloud.ask(nodes.clone()).await;
         stream::iter(nodes.into_iter().zip(answers))
             .for_each_concurrent(self.options.concurrent_status_updates, |(node, answer)| {

@@ -4,14 +4,14 @@
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use bowline_core::ownership::Orphan;
+use bowline_core::ownership::Unowned;
 use bowline_core::{
     AccountState, Cloud, CloudError, InitializeError, Instance, Lookup, Node, Ownership, initialize,
 };
 use tracing::{debug, info, warn};
 
 use super::{NodeController, Outcome};
-use crate::clouds::lookups::Lookups;
+use crate::clouds::batcher::InstanceBatcher;
 use crate::kube::events::EventType;
 use crate::kube::write::WriteError;
 use crate::stop::Stop;
@@ -130,18 +130,18 @@ impl NodeController {
                 return Ok(None);
             }
         };
-        let described_by = describer.lookups.cloud();
+        let described_by = describer.batcher.cloud();
         let cloud = described_by.name().as_str();
         let answer = match describer.answer {
             Some(answer) => answer,
-            None => describer.lookups.ask_one(node.clone()).await,
+            None => describer.batcher.ask_one(node.clone()).await,
         };
         match answer {
             Lookup::Found(_) if !self.is_the_clusters(node, described_by).await => Ok(None),
             Lookup::Found(instance) => match self.holder(node, &instance) {
                 None => Ok(Some((described_by.clone(), instance))),
                 Some(older) => {
-                    self.leave_alone(node, &Ownership::Nobody(Orphan::ClaimedTwice(older)));
+                    self.leave_alone(node, &Ownership::Nobody(Unowned::ClaimedTwice(older)));
                     Ok(None)
                 }
             },
@@ -294,17 +294,17 @@ impl NodeController {
     pub(super) fn leave_alone(&self, node: &Node, ownership: &Ownership) {
         let reason = match ownership {
             Ownership::Contested(_) => "NodeContested",
-            Ownership::Nobody(Orphan::MalformedProviderId { cloud, .. }) => {
-                let mut all = self.owners.all().iter().map(Lookups::cloud);
+            Ownership::Nobody(Unowned::MalformedProviderId { cloud, .. }) => {
+                let mut all = self.owners.all().iter().map(InstanceBatcher::cloud);
                 let cloud = all.find(|it| it.name() == cloud);
                 cloud.map_or("MalformedProviderID", |it| it.malformed_reason())
             }
-            Ownership::Nobody(Orphan::Departed(_)) => "NodeOfDepartedCloud",
-            Ownership::Nobody(Orphan::Unrecognized) => {
+            Ownership::Nobody(Unowned::Departed(_)) => "NodeOfDepartedCloud",
+            Ownership::Nobody(Unowned::Unrecognized) => {
                 debug!(node = node.name, "{ownership}");
                 return self.tell_unrecognised(node);
             }
-            Ownership::Nobody(Orphan::ClaimedTwice(older)) => {
+            Ownership::Nobody(Unowned::ClaimedTwice(older)) => {
                 self.tell_older(node, older);
                 CLAIMED_TWICE
             }

@@ -4,7 +4,7 @@
 use std::sync::{Arc, PoisonError};
 
 use bowline_core::metadata::{Applied, additions, enforcement};
-use bowline_core::{Keeping, Marks, Node, error_chain};
+use bowline_core::{MetadataPolicy, Node, NodeMetadata, error_chain};
 use tracing::{debug, info, warn};
 
 use super::NodeController;
@@ -16,16 +16,16 @@ impl NodeController {
     pub(super) async fn write_marks(
         &self,
         node: Arc<Node>,
-        marks: &Marks,
+        marks: &NodeMetadata,
     ) -> Result<Arc<Node>, WriteError> {
         // What a write gives back may be newer than what the decision was made of.
         let (node, taints) = match marks.keeping {
-            Keeping::Add => {
+            MetadataPolicy::Add => {
                 let node = self.add_marks(node, marks).await?;
                 let taints = additions(&node, marks).taints;
                 (node, taints)
             }
-            Keeping::Own => {
+            MetadataPolicy::Own => {
                 let node = self.apply_marks(node, marks).await?;
                 let taints = enforcement(&node, marks).taints;
                 (node, taints)
@@ -41,7 +41,11 @@ impl NodeController {
         }
     }
 
-    async fn add_marks(&self, node: Arc<Node>, marks: &Marks) -> Result<Arc<Node>, WriteError> {
+    async fn add_marks(
+        &self,
+        node: Arc<Node>,
+        marks: &NodeMetadata,
+    ) -> Result<Arc<Node>, WriteError> {
         let added = additions(&node, marks);
         if added.labels.is_empty() && added.annotations.is_empty() {
             return Ok(node);
@@ -54,7 +58,11 @@ impl NodeController {
         Ok(written)
     }
 
-    async fn apply_marks(&self, node: Arc<Node>, marks: &Marks) -> Result<Arc<Node>, WriteError> {
+    async fn apply_marks(
+        &self,
+        node: Arc<Node>,
+        marks: &NodeMetadata,
+    ) -> Result<Arc<Node>, WriteError> {
         let applied = enforcement(&node, marks).applied;
         if !self.needs_apply(&node, &applied) {
             return Ok(node);
@@ -82,7 +90,7 @@ impl NodeController {
     }
 
     /// Writes the marks of an initialised node again; what fails waits for the next round.
-    pub(super) async fn refresh_marks(&self, node: Arc<Node>, marks: &Marks) {
+    pub(super) async fn refresh_marks(&self, node: Arc<Node>, marks: &NodeMetadata) {
         if marks.is_nothing() {
             return;
         }

@@ -102,7 +102,7 @@ impl RouteController {
     }
 
     /// Tells something about a node, unless that was the last word about it.
-    fn remark(&self, desk: &mut Desk<'_>, node: &Node, remark: &bowline_core::routes::Remark) {
+    fn remark(&self, desk: &mut Desk<'_>, node: &Node, remark: &bowline_core::routes::RouteNote) {
         let key = (node.uid.clone(), remark.reason);
         let before = desk.told.get_mut(&key);
         if before.is_some_and(|before| *before == remark.message) {

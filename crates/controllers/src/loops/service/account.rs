@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bowline_core::{
-    AccountHold, AccountState, Cloud, CloudName, Draft, DraftError, Handling, Known, PlanBasis,
-    Service, Wish, account_hold, remembers,
+    AccountHold, AccountState, BalancerRequest, Cloud, CloudName, DraftError, Known, PlanBasis,
+    PreparedPlan, Responsibility, Service, account_hold, remembers,
 };
 
 use super::ServiceController;
 use super::conditions;
-use super::state::Causes;
+use super::state::Triggers;
 use crate::clouds::accounts::{AccountKey, Accounts, BalancerLook};
 use crate::kube::events::EventType;
 use crate::stop::Stop;
@@ -37,10 +37,10 @@ impl ServiceController {
     pub(crate) fn check_account(
         &self,
         cloud: &Arc<dyn Cloud>,
-        wish: &Wish,
+        wish: &BalancerRequest,
         key: Option<AccountKey>,
-        drafted: Result<Draft, DraftError>,
-    ) -> Result<Draft, DraftError> {
+        drafted: Result<PreparedPlan, DraftError>,
+    ) -> Result<PreparedPlan, DraftError> {
         if self.accounts().state(cloud) == AccountState::Proven {
             return drafted;
         }
@@ -94,10 +94,10 @@ impl ServiceController {
     /// The uids of Services that had a load balancer in that cloud, by their own word.
     fn remembering(&self, cloud: &CloudName) -> BTreeSet<String> {
         let naming = self.clouds.naming_annotation(cloud);
-        let is_there = |service: &Service| match self.clouds.names().handling(service) {
-            Handling::Ensure(by) => by == *cloud,
-            Handling::CleanUp(clouds) => clouds.as_slice() == [cloud.clone()],
-            Handling::Nothing => false,
+        let is_there = |service: &Service| match self.clouds.names().responsibility(service) {
+            Responsibility::Ensure(by) => by == *cloud,
+            Responsibility::CleanUp(clouds) => clouds.as_slice() == [cloud.clone()],
+            Responsibility::Nothing => false,
         };
         // One that the cloud leaves to another program is never looked for.
         let balancers = self.clouds.balancers(cloud);
@@ -152,14 +152,14 @@ impl ServiceController {
 
     fn look_again_in(&self, cloud: &CloudName) {
         for service in self.parts.services.all() {
-            let concerned = match self.clouds.names().handling(&service) {
-                Handling::Ensure(by) => by == *cloud,
-                Handling::CleanUp(clouds) => clouds.contains(cloud),
-                Handling::Nothing => false,
+            let concerned = match self.clouds.names().responsibility(&service) {
+                Responsibility::Ensure(by) => by == *cloud,
+                Responsibility::CleanUp(clouds) => clouds.contains(cloud),
+                Responsibility::Nothing => false,
             };
             // Those that have not had their turn yet have it anyway.
             if concerned && self.memory.knows(&service.key) {
-                self.memory.add_cause(&service.key, Causes::service());
+                self.memory.add_cause(&service.key, Triggers::service());
                 self.queue.add(service.key.clone());
             }
         }
@@ -182,7 +182,7 @@ pub(crate) fn waits_for(hold: AccountHold, cloud: &CloudName) -> String {
 }
 
 /// What a draft says about the load balancer of a Service, and whether it is certainly the Service's.
-fn noted(service: &Service, drafted: &Result<Draft, DraftError>) -> (Known, bool) {
+fn noted(service: &Service, drafted: &Result<PreparedPlan, DraftError>) -> (Known, bool) {
     let Ok(draft) = drafted else {
         return (Known::Unclear, false);
     };

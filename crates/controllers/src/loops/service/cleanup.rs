@@ -10,10 +10,10 @@ use tracing::warn;
 
 use super::ServiceController;
 use super::conditions;
-use super::errors::TurnError;
+use super::errors::ReconcileError;
 use super::reconcile::{Outcome, Ran};
 use super::requirements::SERVICES_PAUSE;
-use super::state::{Causes, Errand};
+use super::state::{InFlightPlan, Triggers};
 use crate::kube::events::EventType;
 use crate::stop::Stop;
 
@@ -31,9 +31,9 @@ impl ServiceController {
         &self,
         service: Arc<Service>,
         clouds: Vec<CloudName>,
-        errand: Option<Errand>,
+        in_flight: Option<InFlightPlan>,
         stop: &Stop,
-    ) -> Result<Outcome, TurnError> {
+    ) -> Result<Outcome, ReconcileError> {
         // Where it was made is better known to us than to a Service that lost its class.
         let recalled = self.memory.recall(&service.key).map(|it| it.1);
         let known = recalled.is_some() || service.is_load_balancer || service.was_served_by_us();
@@ -47,7 +47,7 @@ impl ServiceController {
             self.tell_state(&service, conditions::removing()).await;
         }
         self.memory.set_members(&service.key, None);
-        let withdrawn = match self.tear_down(&service, &clouds, errand, stop).await? {
+        let withdrawn = match self.tear_down(&service, &clouds, in_flight, stop).await? {
             TornDown::NotYet(outcome) => return Ok(outcome),
             TornDown::Entirely(withdrawn) => withdrawn,
         };
@@ -75,10 +75,10 @@ impl ServiceController {
         &self,
         service: &Arc<Service>,
         clouds: &[CloudName],
-    ) -> Result<Option<Outcome>, TurnError> {
+    ) -> Result<Option<Outcome>, ReconcileError> {
         let look = async |cloud: &CloudName| {
             self.check_known(cloud)?;
-            let roster = self.clouds.roster(cloud, &self.parts.nodes.sighting());
+            let roster = self.clouds.roster(cloud, &self.parts.nodes.view());
             let mut wish = self.wish(service.clone(), Goal::Absent, cloud, roster);
             self.drafted(cloud, &mut wish).await
         };
@@ -93,7 +93,7 @@ impl ServiceController {
                     open = Some(Ok(Outcome::Later(after)));
                 }
                 Err(DraftError::NeedsServices) => open = Some(Ok(Outcome::Later(SERVICES_PAUSE))),
-                Err(DraftError::Cloud(error)) => open = Some(Err(TurnError::Check(error))),
+                Err(DraftError::Cloud(error)) => open = Some(Err(ReconcileError::Check(error))),
             }
         }
         let open = open.unwrap_or_else(|| Ok(self.complain(service, &Unserved::Unproven)));
@@ -106,10 +106,10 @@ impl ServiceController {
         &self,
         old: &Arc<Service>,
         clouds: &[CloudName],
-        errand: Option<Errand>,
+        in_flight: Option<InFlightPlan>,
         stop: &Stop,
-    ) -> Result<Option<Outcome>, TurnError> {
-        if let TornDown::NotYet(outcome) = self.tear_down(old, clouds, errand, stop).await? {
+    ) -> Result<Option<Outcome>, ReconcileError> {
+        if let TornDown::NotYet(outcome) = self.tear_down(old, clouds, in_flight, stop).await? {
             return Ok(Some(outcome));
         }
         if self.clouds.is_observing() {
@@ -131,19 +131,19 @@ impl ServiceController {
         &self,
         service: &Arc<Service>,
         clouds: &[CloudName],
-        errand: Option<Errand>,
+        in_flight: Option<InFlightPlan>,
         stop: &Stop,
-    ) -> Result<TornDown, TurnError> {
+    ) -> Result<TornDown, ReconcileError> {
         let mut withdrawn = BTreeSet::new();
-        let errand = errand.filter(|it| clouds.contains(&it.cloud));
-        let mut errand = match self.still_good(errand, Goal::Absent) {
-            Some(errand) => match self.not_yet(errand) {
-                Ok(errand) => Some(errand),
+        let in_flight = in_flight.filter(|it| clouds.contains(&it.cloud));
+        let mut in_flight = match self.still_good(in_flight, Goal::Absent) {
+            Some(in_flight) => match self.not_yet(in_flight) {
+                Ok(in_flight) => Some(in_flight),
                 Err(outcome) => return Ok(TornDown::NotYet(outcome)),
             },
             None => None,
         };
-        let waiting = errand.as_ref().map(|it| it.cloud.clone());
+        let waiting = in_flight.as_ref().map(|it| it.cloud.clone());
         // All of them are looked at together: one that does not answer keeps none of the others waiting, and what is
         // wrong with one is told when the others are done.
         let mut looks: FuturesUnordered<_> = clouds
@@ -153,15 +153,15 @@ impl ServiceController {
             .collect();
         let (mut open, mut held, mut is_found) = (None, None, false);
         loop {
-            let looked = match errand.take() {
-                Some(errand) => Ok(errand),
+            let looked = match in_flight.take() {
+                Some(in_flight) => Ok(in_flight),
                 None => match looks.next().await {
                     Some(looked) => looked,
                     None => break,
                 },
             };
-            let errand = match looked {
-                Ok(errand) => errand,
+            let in_flight = match looked {
+                Ok(in_flight) => in_flight,
                 Err(DraftError::Elsewhere) => continue,
                 Err(DraftError::Later { what, after }) => {
                     self.tell_waiting(service, &format!("waiting for {what}"))
@@ -178,21 +178,21 @@ impl ServiceController {
                     continue;
                 }
                 Err(DraftError::Cloud(error)) => {
-                    open.get_or_insert(Err(TurnError::Check(error)));
+                    open.get_or_insert(Err(ReconcileError::Check(error)));
                     continue;
                 }
             };
-            is_found |= !errand.run.plan().found.is_empty();
+            is_found |= !in_flight.run.plan().found.is_empty();
             if self.clouds.is_observing() {
-                self.show(&errand);
+                self.show(&in_flight);
                 continue;
             }
-            match Box::pin(self.carry_on(errand, stop)).await? {
+            match Box::pin(self.carry_on(in_flight, stop)).await? {
                 Ran::Not(outcome) => return Ok(TornDown::NotYet(outcome)),
-                Ran::ToItsEnd(errand) => {
+                Ran::ToItsEnd(in_flight) => {
                     self.memory.all_is_said(&service.key);
-                    errand.check()?;
-                    withdrawn.extend(errand.executor.publication().withdrawn);
+                    in_flight.check()?;
+                    withdrawn.extend(in_flight.executor.publication().withdrawn);
                 }
             }
         }
@@ -212,21 +212,21 @@ impl ServiceController {
         &self,
         service: &Arc<Service>,
         cloud: &CloudName,
-    ) -> Result<Errand, DraftError> {
+    ) -> Result<InFlightPlan, DraftError> {
         self.check_known(cloud)?;
         // Also of what goes the targets say whose it is.
-        let roster = self.clouds.roster(cloud, &self.parts.nodes.sighting());
+        let roster = self.clouds.roster(cloud, &self.parts.nodes.view());
         let mut wish = self.wish(service.clone(), Goal::Absent, cloud, roster);
         let draft = self.drafted(cloud, &mut wish).await?;
-        let errand = self.errand(
+        let in_flight = self.in_flight(
             wish,
             cloud,
             Fingerprint::default(),
             draft,
-            &Causes::service(),
+            &Triggers::service(),
         );
-        self.tell_plan(service, &errand);
-        Ok(errand)
+        self.tell_plan(service, &in_flight);
+        Ok(in_flight)
     }
 
     /// Forgets a Service that the API server lacks since it was restored to an earlier state: nobody deleted it, so
@@ -256,7 +256,7 @@ impl ServiceController {
     fn forget(&self, key: &ServiceKey) {
         self.memory.forget(key);
         for troubled in self.memory.troubled() {
-            self.memory.add_cause(&troubled, Causes::service());
+            self.memory.add_cause(&troubled, Triggers::service());
             self.queue.add(troubled);
         }
     }

@@ -5,18 +5,18 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use bowline_core::{
-    BalancerClouds, BalancerRules, Balancers, Belonging, Cloud, CloudError, CloudErrorKind,
-    CloudName, ClusterMarks, Draft, DraftError, Executor, Goal, Marked, Needs, Node, Progress,
-    Roster, StepId, TargetGuard, Wish, targets,
+    BalancerRequest, BalancerRules, Balancers, Cloud, CloudError, CloudErrorKind, CloudName,
+    ClusterMarks, DraftError, Executor, Goal, LoadBalancerClasses, Needs, Node, NodeOwner,
+    PreparedPlan, Roster, StepId, StepOutcome, TaggedBalancer, TargetGuard, targets,
 };
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
-use crate::clouds::cloud_health::{Purpose, Wellbeing};
+use crate::clouds::cloud_health::{CloudHealth, Purpose};
 use crate::clouds::per_cloud::PerCloud;
-use crate::clouds::referee::{DefaultCloud, Referee};
+use crate::clouds::resolver::{DefaultCloud, OwnershipResolver};
 use crate::kube::election::{Fence, Fenced};
-use crate::kube::store::Sighting;
+use crate::kube::store::StoreView;
 
 /// No look at a cloud and no step takes longer. Each call inside has a shorter deadline of its own;
 /// this one is for a provider that forgot it.
@@ -25,10 +25,10 @@ const CALL_DEADLINE: Duration = Duration::from_secs(120);
 /// All configured clouds, those without load balancers included: they own nodes too.
 #[derive(Clone)]
 pub(crate) struct Clouds {
-    referee: Referee,
-    names: Arc<BalancerClouds>,
+    resolver: OwnershipResolver,
+    names: Arc<LoadBalancerClasses>,
     fence: Fence,
-    wellbeing: Wellbeing,
+    cloud_health: CloudHealth,
     guards: PerCloud<TargetGuard>,
     /// A node has lost its owner, and is to be looked at again.
     doubts: Arc<Notify>,
@@ -57,18 +57,18 @@ impl Trouble for DraftError {
 }
 
 /// The clouds that have load balancers, with their classes and the configured default.
-pub(crate) fn balancer_clouds(referee: &Referee) -> BalancerClouds {
-    let clouds = referee.clouds();
+pub(crate) fn balancer_clouds(resolver: &OwnershipResolver) -> LoadBalancerClasses {
+    let clouds = resolver.clouds();
     let serving = clouds.iter().filter(|it| it.balancers().is_some());
-    let mut names = BalancerClouds::new(serving.map(|it| it.name().clone()));
+    let mut names = LoadBalancerClasses::new(serving.map(|it| it.name().clone()));
     for cloud in clouds {
         let classes = cloud.balancers().map_or(&[][..], Balancers::classes);
         names = names.with_classes(cloud.name(), classes);
     }
-    for (before, now) in referee.former() {
+    for (before, now) in resolver.former() {
         names = names.formerly(before, now);
     }
-    match &referee.rules().default_cloud {
+    match &resolver.rules().default_cloud {
         DefaultCloud::First => names,
         DefaultCloud::Named(cloud) => names.by_default(Some(cloud.clone())),
         DefaultCloud::None => names.by_default(None),
@@ -83,12 +83,12 @@ enum Call {
 }
 
 impl Clouds {
-    pub(crate) fn new(referee: &Referee, fence: Fence) -> Self {
+    pub(crate) fn new(resolver: &OwnershipResolver, fence: Fence) -> Self {
         Self {
-            names: Arc::new(balancer_clouds(referee)),
-            referee: referee.clone(),
+            names: Arc::new(balancer_clouds(resolver)),
+            resolver: resolver.clone(),
             fence,
-            wellbeing: Wellbeing::default(),
+            cloud_health: CloudHealth::default(),
             guards: PerCloud::default(),
             doubts: Arc::default(),
         }
@@ -100,8 +100,11 @@ impl Clouds {
     }
 
     /// The same, noting there how clouds are.
-    pub(crate) fn noting(self, wellbeing: Wellbeing) -> Self {
-        Self { wellbeing, ..self }
+    pub(crate) fn noting(self, cloud_health: CloudHealth) -> Self {
+        Self {
+            cloud_health,
+            ..self
+        }
     }
 
     /// Whether nothing may be changed, by whomever.
@@ -110,7 +113,7 @@ impl Clouds {
     }
 
     /// Those with load balancers.
-    pub(crate) fn names(&self) -> &BalancerClouds {
+    pub(crate) fn names(&self) -> &LoadBalancerClasses {
         &self.names
     }
 
@@ -119,7 +122,7 @@ impl Clouds {
     }
 
     pub(crate) fn cloud(&self, name: &CloudName) -> Option<&Arc<dyn Cloud>> {
-        let mut clouds = self.referee.clouds().iter();
+        let mut clouds = self.resolver.clouds().iter();
         clouds.find(|it| it.name() == name)
     }
 
@@ -146,23 +149,23 @@ impl Clouds {
     }
 
     /// The nodes of the cluster, as this cloud's load balancers see them.
-    pub(crate) fn roster(&self, name: &CloudName, nodes: &Sighting<Node>) -> Roster {
+    pub(crate) fn roster(&self, name: &CloudName, nodes: &StoreView<Node>) -> Roster {
         let last_known = nodes.unreadable.values().flatten();
         let all = nodes.objects.values().chain(last_known);
-        let whose: BTreeMap<&str, (&Arc<Node>, Belonging)> = all
-            .map(|node| (&*node.name, (node, self.referee.belonging(node, name))))
+        let whose: BTreeMap<&str, (&Arc<Node>, NodeOwner)> = all
+            .map(|node| (&*node.name, (node, self.resolver.node_owner(node, name))))
             .collect();
         let guard = self.guards.of(name, TargetGuard::default);
         let mut guard = guard.lock().unwrap_or_else(PoisonError::into_inner);
-        let unowned = whose.values().filter(|it| it.1 == Belonging::Unowned);
+        let unowned = whose.values().filter(|it| it.1 == NodeOwner::Unowned);
         let unowned = unowned.map(|(node, _)| &*node.uid);
         if guard.look(unowned, Instant::now().into_std()) {
             self.doubts.notify_one();
         }
         Roster::new(nodes.objects.values(), &nodes.unreadable, |node| {
             let whose = whose.get(&*node.name).map(|it| it.1);
-            match whose.unwrap_or(Belonging::Foreign) {
-                Belonging::Unowned if !guard.holds(&node.uid) => Belonging::Foreign,
+            match whose.unwrap_or(NodeOwner::Foreign) {
+                NodeOwner::Unowned if !guard.holds(&node.uid) => NodeOwner::Foreign,
                 whose => whose,
             }
         })
@@ -184,7 +187,7 @@ impl Clouds {
 
     /// A second look at nodes that have lost their owners, `living` being all nodes there are, by uid. Says whether some
     /// keep their targets no more.
-    pub(crate) fn look_again(&self, nodes: &Sighting<Node>, living: &BTreeSet<&str>) -> bool {
+    pub(crate) fn look_again(&self, nodes: &StoreView<Node>, living: &BTreeSet<&str>) -> bool {
         let mut changed = false;
         for name in self.names.all() {
             // As it is now; whoever has an owner again is not among them.
@@ -198,17 +201,21 @@ impl Clouds {
 
     /// Hears of it when the owners of nodes were found out.
     pub(crate) fn news(&self) -> watch::Receiver<u64> {
-        self.referee.news()
+        self.resolver.news()
     }
 
     /// What is to be done, and what there is to tell about nodes that cannot be read.
-    pub(crate) async fn draft(&self, name: &CloudName, wish: &Wish) -> Result<Draft, DraftError> {
+    pub(crate) async fn draft(
+        &self,
+        name: &CloudName,
+        wish: &BalancerRequest,
+    ) -> Result<PreparedPlan, DraftError> {
         let balancers = self.named(name)?;
         let call = async { balancers.draft(wish).await };
         let what = "looking at the load balancer";
         let mut draft = self.guarded(name, Call::Read, what, call).await?;
         if wish.goal == Goal::Present {
-            draft.plan.notices.extend(wish.census.notices());
+            draft.plan.notices.extend(wish.excluded.notices());
             let held = targets::held_notice(&draft.plan.held);
             draft.plan.notices.extend(held);
         }
@@ -219,7 +226,7 @@ impl Clouds {
     pub(crate) async fn recognises(
         &self,
         name: &CloudName,
-        wish: &Wish,
+        wish: &BalancerRequest,
     ) -> Result<bool, DraftError> {
         let balancers = self.named(name)?;
         let call = async { balancers.recognises(wish).await };
@@ -229,7 +236,7 @@ impl Clouds {
 
     /// What the operator allows Services to do there.
     pub(crate) fn rules(&self, name: &CloudName) -> Arc<BalancerRules> {
-        self.referee.rules().balancers_of(name)
+        self.resolver.rules().balancers_of(name)
     }
 
     pub(crate) async fn carry_out(
@@ -237,7 +244,7 @@ impl Clouds {
         name: &CloudName,
         executor: &mut dyn Executor,
         step: StepId,
-    ) -> Result<Progress, CloudError> {
+    ) -> Result<StepOutcome, CloudError> {
         let call = async { executor.carry_out(step).await };
         self.guarded(name, Call::Write, "a step", call).await
     }
@@ -246,7 +253,7 @@ impl Clouds {
         &self,
         name: &CloudName,
         cluster: ClusterMarks<'_>,
-    ) -> Result<Vec<Marked>, CloudError> {
+    ) -> Result<Vec<TaggedBalancer>, CloudError> {
         let balancers = self.named(name)?;
         let call = async { balancers.marked(cluster).await };
         self.guarded(name, Call::Read, "listing load balancers", call)
@@ -256,7 +263,7 @@ impl Clouds {
     pub(crate) async fn remove_orphan(
         &self,
         name: &CloudName,
-        orphan: &Marked,
+        orphan: &TaggedBalancer,
     ) -> Result<(), CloudError> {
         let balancers = self.named(name)?;
         let call = async { balancers.remove_orphan(orphan).await };
@@ -287,7 +294,7 @@ impl Clouds {
         };
         if let Some(cloud) = self.cloud(name) {
             let trouble = done.as_ref().err().and_then(Trouble::trouble);
-            self.wellbeing.note(cloud, Purpose::Balancers, trouble);
+            self.cloud_health.note(cloud, Purpose::Balancers, trouble);
         }
         done
     }
@@ -314,7 +321,7 @@ fn late(what: &str) -> CloudError {
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    use bowline_core::{BoxFuture, Census, Claim, Cloud, Service, Whose};
+    use bowline_core::{BoxFuture, Claim, Cloud, ClusterMatch, ExcludedNodes, Service};
     use bowline_http::Clock;
 
     use super::*;
@@ -349,7 +356,10 @@ mod tests {
     }
 
     impl Balancers for Counting {
-        fn draft<'a>(&'a self, _: &'a Wish) -> BoxFuture<'a, Result<Draft, DraftError>> {
+        fn draft<'a>(
+            &'a self,
+            _: &'a BalancerRequest,
+        ) -> BoxFuture<'a, Result<PreparedPlan, DraftError>> {
             Box::pin(async { self.count(Err(DraftError::Elsewhere)) })
         }
 
@@ -364,11 +374,14 @@ mod tests {
         fn marked<'a>(
             &'a self,
             _: ClusterMarks<'a>,
-        ) -> BoxFuture<'a, Result<Vec<Marked>, CloudError>> {
+        ) -> BoxFuture<'a, Result<Vec<TaggedBalancer>, CloudError>> {
             Box::pin(async { self.count(Ok(Vec::new())) })
         }
 
-        fn remove_orphan<'a>(&'a self, _: &'a Marked) -> BoxFuture<'a, Result<(), CloudError>> {
+        fn remove_orphan<'a>(
+            &'a self,
+            _: &'a TaggedBalancer,
+        ) -> BoxFuture<'a, Result<(), CloudError>> {
             Box::pin(async { self.count(Ok(())) })
         }
     }
@@ -381,13 +394,14 @@ mod tests {
         for (fence, calls) in [(shut, 0), (Fence::observing(), 2), (Fence::open(), 3)] {
             let name = CloudName::parse("demo").unwrap();
             let counting = Arc::new(Counting(name.clone(), AtomicUsize::new(0)));
-            let referee = Referee::new(&[counting.clone() as Arc<dyn Cloud>], Arc::default());
-            let clouds = Clouds::new(&referee, fence);
-            let wish = Wish {
+            let resolver =
+                OwnershipResolver::new(&[counting.clone() as Arc<dyn Cloud>], Arc::default());
+            let clouds = Clouds::new(&resolver, fence);
+            let wish = BalancerRequest {
                 service: Arc::new(Service::from(ServiceObject::default())),
                 goal: Goal::Present,
                 nodes: Vec::new(),
-                census: Census::default(),
+                excluded: ExcludedNodes::default(),
                 all: Arc::default(),
                 all_known: true,
                 cluster_name: String::new(),
@@ -397,11 +411,11 @@ mod tests {
                 rules: Arc::default(),
                 endpoints: None,
             };
-            let orphan = Marked {
+            let orphan = TaggedBalancer {
                 id: "1".into(),
                 name: "lb".into(),
                 service_uid: "u".into(),
-                whose: Whose::Ours,
+                whose: ClusterMatch::Ours,
             };
             let drafted = clouds.draft(&name, &wish).await;
             assert_eq!(matches!(drafted, Err(DraftError::Elsewhere)), calls > 0);

@@ -3,7 +3,7 @@
 //! A Service that is fine and has no such condition gets none: taking over a cluster writes
 //! nothing. It appears with the first address, or with the first trouble.
 
-use bowline_core::{Condition, Run, Service, StepId, Verb};
+use bowline_core::{Condition, PlanProgress, Service, StepId, Verb};
 use jiff::Timestamp;
 
 pub(crate) use bowline_core::READY_CONDITION as READY;
@@ -88,7 +88,7 @@ pub(crate) fn if_there(service: &Service, condition: Condition) -> Option<Condit
 }
 
 /// How far a run is and what it is at: `3 of 9 steps done: creating pool tcp/http`.
-pub(crate) fn progress(run: &Run, step: StepId) -> String {
+pub(crate) fn progress(run: &PlanProgress, step: StepId) -> String {
     let (done, all) = run.progress();
     let step = run.step(step);
     let doing = match step.verb {
@@ -101,7 +101,7 @@ pub(crate) fn progress(run: &Run, step: StepId) -> String {
 }
 
 /// How far a run is and what it waits for.
-pub(crate) fn pause(run: &Run, what: &str) -> String {
+pub(crate) fn pause(run: &PlanProgress, what: &str) -> String {
     let (done, all) = run.progress();
     format!("{done} of {all} steps done: waiting for {what}")
 }

@@ -8,7 +8,7 @@ use crate::kube::write::WriteError;
 
 /// Why a turn did not reach its end.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum TurnError {
+pub(super) enum ReconcileError {
     /// The cloud could not be read before a clean-up.
     #[error("failed to check if load balancer exists before cleanup")]
     Check(#[source] CloudError),
@@ -55,7 +55,7 @@ pub(super) enum TurnError {
     Gaps(String),
 }
 
-impl TurnError {
+impl ReconcileError {
     /// What went wrong, without what was tried: for messages that say that themselves.
     pub(super) fn cause(&self) -> String {
         match self.of_cloud() {

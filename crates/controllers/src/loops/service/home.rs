@@ -5,13 +5,14 @@
 //! of the Service's status, which tenants cannot write. Only a person's word moves it.
 
 use bowline_core::{
-    CLOUD, CLOUD_CONDITION, CloudName, Condition, DraftError, Goal, Handling, Service, Wish,
+    BalancerRequest, CLOUD, CLOUD_CONDITION, CloudName, Condition, DraftError, Goal,
+    Responsibility, Service,
 };
 use tracing::info;
 
 use super::ServiceController;
 use super::clouds::Clouds;
-use super::errors::TurnError;
+use super::errors::ReconcileError;
 use crate::kube::events::EventType;
 
 /// What is remembered of a Service whose load balancer is in that cloud.
@@ -37,7 +38,7 @@ impl Clouds {
     pub(crate) async fn home(
         &self,
         default: &CloudName,
-        wish: impl Fn(&CloudName) -> Wish,
+        wish: impl Fn(&CloudName) -> BalancerRequest,
     ) -> Result<Option<CloudName>, DraftError> {
         if self.recognises(default, &wish(default)).await? {
             return Ok(None);
@@ -58,23 +59,23 @@ impl ServiceController {
     pub(super) async fn at_home(
         &self,
         service: &std::sync::Arc<Service>,
-        handling: Handling,
-    ) -> Result<Handling, TurnError> {
-        let Handling::Ensure(default) = &handling else {
-            return Ok(handling);
+        responsibility: Responsibility,
+    ) -> Result<Responsibility, ReconcileError> {
+        let Responsibility::Ensure(default) = &responsibility else {
+            return Ok(responsibility);
         };
         self.tell_misnamed(service);
         let is_new = self.clouds.is_observing() || !self.memory.knows(&service.key);
         if !is_new || !self.clouds.is_home_open(service) {
-            return Ok(handling);
+            return Ok(responsibility);
         }
         let wish = |cloud: &CloudName| {
-            let roster = self.clouds.roster(cloud, &self.parts.nodes.sighting());
+            let roster = self.clouds.roster(cloud, &self.parts.nodes.view());
             self.wish(service.clone(), Goal::Present, cloud, roster)
         };
         let home = match self.clouds.home(default, wish).await {
             Ok(home) => home,
-            Err(DraftError::Cloud(error)) => return Err(TurnError::Look(error)),
+            Err(DraftError::Cloud(error)) => return Err(ReconcileError::Look(error)),
             // None of its own, then: only another's is not to be told from this.
             Err(
                 DraftError::Elsewhere
@@ -84,7 +85,7 @@ impl ServiceController {
             ) => None,
         };
         let Some(home) = home else {
-            return Ok(handling);
+            return Ok(responsibility);
         };
         let text = format!(
             "The load balancer that the status shows is in cloud {home}, which serves this Service from now on. Annotation \
@@ -93,12 +94,16 @@ impl ServiceController {
         info!(service = %service.key, cloud = %home, "{text}");
         self.tell(service, EventType::Normal, "LoadBalancerFound", &text);
         self.record(service, vec![record(&home)]).await?;
-        Ok(Handling::Ensure(home))
+        Ok(Responsibility::Ensure(home))
     }
 
     /// The cloud that a Service has to leave, because a person has named another one.
-    pub(super) fn former_home(&self, service: &Service, handling: &Handling) -> Option<CloudName> {
-        let Handling::Ensure(cloud) = handling else {
+    pub(super) fn former_home(
+        &self,
+        service: &Service,
+        responsibility: &Responsibility,
+    ) -> Option<CloudName> {
+        let Responsibility::Ensure(cloud) = responsibility else {
             return None;
         };
         let recorded = self.clouds.names().recorded(service)?;

@@ -1,6 +1,6 @@
 //! Which cloud a turn of a Service has to do with, so that it waits for that cloud alone.
 
-use bowline_core::{CloudName, Handling, ServiceKey};
+use bowline_core::{CloudName, Responsibility, ServiceKey};
 
 use super::clouds::Clouds;
 use super::state::Memory;
@@ -16,10 +16,12 @@ pub(super) fn of_services(
     let names = clouds.names().all().to_vec();
     let (clouds, memory, services) = (clouds.clone(), memory.clone(), services.clone());
     Lanes::of_clouds(names, move |key| {
-        let handling = services.get(key).map(|it| clouds.names().handling(&it));
+        let responsibility = services
+            .get(key)
+            .map(|it| clouds.names().responsibility(&it));
         let known = memory.recall(key).map(|it| it.1);
         cloud(
-            handling.unwrap_or(Handling::Nothing),
+            responsibility.unwrap_or(Responsibility::Nothing),
             known.unwrap_or_default(),
         )
     })
@@ -27,15 +29,15 @@ pub(super) fn of_services(
 
 /// The cloud that is called first: the one that is to be left, then the one that is to serve. None if it is open which
 /// of several has to be left, and where nobody is called.
-fn cloud(handling: Handling, known: Vec<CloudName>) -> Option<CloudName> {
-    let to_leave = match &handling {
-        Handling::Ensure(cloud) => known.into_iter().filter(|it| it != cloud).collect(),
-        Handling::CleanUp(clouds) if known.is_empty() => clouds.clone(),
-        Handling::CleanUp(_) | Handling::Nothing => known,
+fn cloud(responsibility: Responsibility, known: Vec<CloudName>) -> Option<CloudName> {
+    let to_leave = match &responsibility {
+        Responsibility::Ensure(cloud) => known.into_iter().filter(|it| it != cloud).collect(),
+        Responsibility::CleanUp(clouds) if known.is_empty() => clouds.clone(),
+        Responsibility::CleanUp(_) | Responsibility::Nothing => known,
     };
-    match (<[CloudName; 1]>::try_from(to_leave), handling) {
+    match (<[CloudName; 1]>::try_from(to_leave), responsibility) {
         (Ok([only]), _) => Some(only),
-        (Err(none), Handling::Ensure(cloud)) if none.is_empty() => Some(cloud),
+        (Err(none), Responsibility::Ensure(cloud)) if none.is_empty() => Some(cloud),
         (Err(_), _) => None,
     }
 }
@@ -48,9 +50,9 @@ mod tests {
     fn a_turn_is_in_the_lane_of_the_cloud_that_it_calls_first() {
         let name = |text: &str| CloudName::parse(text).unwrap();
         let names = |all: &[&str]| all.iter().map(|it| name(it)).collect::<Vec<_>>();
-        let ensure = |text| Handling::Ensure(name(text));
-        let clean_up = |all: &[&str]| Handling::CleanUp(names(all));
-        for (handling, known, expected) in [
+        let ensure = |text| Responsibility::Ensure(name(text));
+        let clean_up = |all: &[&str]| Responsibility::CleanUp(names(all));
+        for (responsibility, known, expected) in [
             (ensure("a"), &[][..], Some("a")),
             (ensure("a"), &["a"], Some("a")),
             (ensure("a"), &["b"], Some("b")),
@@ -58,11 +60,15 @@ mod tests {
             (clean_up(&["a"]), &[], Some("a")),
             (clean_up(&["a", "b"]), &[], None),
             (clean_up(&["a", "b"]), &["b"], Some("b")),
-            (Handling::Nothing, &["a"], Some("a")),
-            (Handling::Nothing, &[], None),
+            (Responsibility::Nothing, &["a"], Some("a")),
+            (Responsibility::Nothing, &[], None),
         ] {
-            let text = format!("{handling:?} after {known:?}");
-            assert_eq!(cloud(handling, names(known)), expected.map(name), "{text}");
+            let text = format!("{responsibility:?} after {known:?}");
+            assert_eq!(
+                cloud(responsibility, names(known)),
+                expected.map(name),
+                "{text}"
+            );
         }
     }
 }

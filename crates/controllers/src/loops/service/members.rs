@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bowline_core::{CloudName, Fingerprint, Handling, Node, Roster, Service, ServiceKey};
+use bowline_core::{CloudName, Fingerprint, Node, Responsibility, Roster, Service, ServiceKey};
 use tokio::time::{Instant, sleep, timeout};
 use tracing::{debug, warn};
 
 use super::ServiceController;
-use super::state::{Causes, Pass};
+use super::state::{Pass, Triggers};
 use crate::kube::consistent;
 use crate::kube::endpoints::depends_on_endpoints;
 use crate::stop::Stop;
@@ -49,11 +49,11 @@ impl ServiceController {
 
     /// The members of that Service as of now.
     pub(super) fn members(&self, service: &Service) -> Vec<Arc<Node>> {
-        let Handling::Ensure(cloud) = self.clouds.names().handling(service) else {
+        let Responsibility::Ensure(cloud) = self.clouds.names().responsibility(service) else {
             return Vec::new();
         };
         let balancers = self.clouds.balancers(&cloud);
-        let roster = self.clouds.roster(&cloud, &self.parts.nodes.sighting());
+        let roster = self.clouds.roster(&cloud, &self.parts.nodes.view());
         let (mut nodes, _) = roster.targets();
         nodes.retain(|node| balancers.is_none_or(|it| it.selects(service, node)));
         nodes
@@ -101,12 +101,9 @@ impl ServiceController {
                 continue;
             };
             let living = living.values().map(String::as_str).collect();
-            if self
-                .clouds
-                .look_again(&self.parts.nodes.sighting(), &living)
-            {
+            if self.clouds.look_again(&self.parts.nodes.view(), &living) {
                 for key in self.memory.holding() {
-                    self.memory.add_cause(&key, Causes::service());
+                    self.memory.add_cause(&key, Triggers::service());
                     self.queue.add(key);
                 }
             }
@@ -139,7 +136,7 @@ impl ServiceController {
     }
 
     fn look_at_members(&self) {
-        let nodes = self.parts.nodes.sighting();
+        let nodes = self.parts.nodes.view();
         let pass = Arc::new(Pass {
             begun: Instant::now(),
             latency: self.parts.metrics.services.node_latency.clone(),
@@ -154,7 +151,7 @@ impl ServiceController {
             if follows.is_some_and(|it| !it.has_members()) {
                 // It follows its machines by itself, but what was wrong may have been about nodes.
                 if troubled.contains(&key) {
-                    self.memory.add_cause(&key, Causes::service());
+                    self.memory.add_cause(&key, Triggers::service());
                     self.queue.add(key);
                 }
                 continue;
@@ -166,7 +163,7 @@ impl ServiceController {
             let now = self.fingerprint(&service, &cloud, roster);
             if now != before {
                 debug!(service = %key, "its members changed");
-                let cause = Causes {
+                let cause = Triggers {
                     service: false,
                     nodes: Some(pass.clone()),
                 };

@@ -8,7 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use bowline_core::{
-    AccountState, Balancers, CloudName, ClusterMarks, Handling, Marked, Service, ServiceKey, Whose,
+    AccountState, Balancers, CloudName, ClusterMarks, ClusterMatch, Responsibility, Service,
+    ServiceKey, TaggedBalancer,
 };
 use tracing::{info, warn};
 
@@ -24,7 +25,7 @@ const JITTER: f64 = 0.25;
 
 /// A load balancer that no Service uses.
 struct Leftover {
-    marked: Marked,
+    marked: TaggedBalancer,
     /// The Service it was made for, if that is there, and who serves it instead.
     misplaced: Option<(ServiceKey, Option<CloudName>)>,
 }
@@ -58,8 +59,9 @@ impl ServiceController {
                 let is_ours = self.account_state(cloud) != AccountState::Contradicted;
                 let remove = self.options.remove_orphans && !self.clouds.is_observing() && is_ours;
                 let is_lost = self.parts.services.is_lost(&orphan.marked.service_uid);
-                let is_orphan =
-                    orphan.misplaced.is_none() && orphan.marked.whose == Whose::Ours && !is_lost;
+                let is_orphan = orphan.misplaced.is_none()
+                    && orphan.marked.whose == ClusterMatch::Ours
+                    && !is_lost;
                 if remove && is_orphan && !stop.is_given() {
                     let turn = self.parts.turns.take(format!("orphans of {cloud}"));
                     let Some(_turn) = stop.unless_given(turn).await else {
@@ -84,7 +86,7 @@ impl ServiceController {
     }
 
     async fn look(&self, cloud: &CloudName) -> Option<BTreeMap<String, Leftover>> {
-        let roster = self.clouds.roster(cloud, &self.parts.nodes.sighting());
+        let roster = self.clouds.roster(cloud, &self.parts.nodes.view());
         let (nodes, _) = roster.targets();
         let uid = self.cluster_uid();
         let cluster = ClusterMarks {
@@ -99,7 +101,7 @@ impl ServiceController {
                 return None;
             }
         };
-        let services = self.parts.services.sighting();
+        let services = self.parts.services.view();
         if services.has_unreadable() {
             warn!(%cloud, "not looking for orphans: a Service that cannot be read may own one");
             return None;
@@ -107,7 +109,7 @@ impl ServiceController {
         let remembered = self.memory.uids();
         let there = services.objects.values();
         let there: BTreeMap<&str, _> = there.map(|it| (it.uid.as_str(), it)).collect();
-        let leftover = |marked: Marked| {
+        let leftover = |marked: TaggedBalancer| {
             let misplaced = match there.get(marked.service_uid.as_str()) {
                 Some(service) => Some((service.key.clone(), self.elsewhere(service, cloud)?)),
                 None if remembered.contains(&marked.service_uid) => return None,
@@ -115,7 +117,9 @@ impl ServiceController {
             };
             Some((marked.id.clone(), Leftover { marked, misplaced }))
         };
-        let ours = marked.into_iter().filter(|it| it.whose != Whose::Foreign);
+        let ours = marked
+            .into_iter()
+            .filter(|it| it.whose != ClusterMatch::Foreign);
         Some(ours.filter_map(leftover).collect())
     }
 
@@ -126,10 +130,10 @@ impl ServiceController {
         if remembered.is_some_and(|(_, clouds)| clouds.contains(cloud)) {
             return None;
         }
-        match self.clouds.names().handling(service) {
-            Handling::Ensure(by) => (by != *cloud).then_some(Some(by)),
-            Handling::CleanUp(clouds) => (!clouds.contains(cloud)).then_some(None),
-            Handling::Nothing => Some(None),
+        match self.clouds.names().responsibility(service) {
+            Responsibility::Ensure(by) => (by != *cloud).then_some(Some(by)),
+            Responsibility::CleanUp(clouds) => (!clouds.contains(cloud)).then_some(None),
+            Responsibility::Nothing => Some(None),
         }
     }
 
@@ -152,10 +156,10 @@ impl ServiceController {
         self.tell_on_lease(EventType::Warning, "MisplacedLoadBalancer", text);
     }
 
-    fn tell_missing(&self, cloud: &CloudName, orphan: &Marked) {
+    fn tell_missing(&self, cloud: &CloudName, orphan: &TaggedBalancer) {
         let doubt = match &orphan.whose {
-            Whose::Ours | Whose::Foreign => String::new(),
-            Whose::Unclear(why) => {
+            ClusterMatch::Ours | ClusterMatch::Foreign => String::new(),
+            ClusterMatch::Unclear(why) => {
                 format!("; its mark {why}, so that it may be another cluster's")
             }
         };
@@ -176,7 +180,7 @@ impl ServiceController {
         self.parts.recorder.event(&lease, kind, reason, text);
     }
 
-    async fn remove(&self, cloud: &CloudName, orphan: &Marked) {
+    async fn remove(&self, cloud: &CloudName, orphan: &TaggedBalancer) {
         match self.clouds.remove_orphan(cloud, orphan).await {
             Ok(()) => {
                 let text = format!("Removed load balancer {} ({})", orphan.name, orphan.id);

@@ -12,9 +12,9 @@ use tracing::{debug, info};
 
 use super::ServiceController;
 use super::conditions;
-use super::errors::TurnError;
+use super::errors::ReconcileError;
 use super::reconcile::Outcome;
-use super::state::Errand;
+use super::state::InFlightPlan;
 use crate::kube::events::{EventType, service_reference};
 
 /// Steps that a message names; more are counted.
@@ -22,20 +22,20 @@ const STEPS_TOLD: usize = 5;
 
 impl ServiceController {
     /// Makes sure that the Service stays until its load balancer is gone.
-    pub(super) async fn hold(&self, service: Arc<Service>) -> Result<Arc<Service>, TurnError> {
+    pub(super) async fn hold(&self, service: Arc<Service>) -> Result<Arc<Service>, ReconcileError> {
         if service.has_finalizer() || self.clouds.is_observing() {
             return Ok(service);
         }
         self.announce(&service, "EnsuringLoadBalancer", "Ensuring load balancer");
         let written = self.parts.writer.add_finalizer(&service).await;
-        let written = written.map_err(TurnError::AddFinalizer)?;
+        let written = written.map_err(ReconcileError::AddFinalizer)?;
         debug!(service = %service.key, finalizer = CLEANUP_FINALIZER, "held");
         self.parts.services.note(written.clone());
         Ok(written)
     }
 
     /// Lets the Service go.
-    pub(super) async fn release(&self, service: &Service) -> Result<(), TurnError> {
+    pub(super) async fn release(&self, service: &Service) -> Result<(), ReconcileError> {
         if !service.has_finalizer() || self.clouds.is_observing() {
             return Ok(());
         }
@@ -45,12 +45,16 @@ impl ServiceController {
                 Ok(())
             }
             Err(error) if error.is_not_found() => Ok(()),
-            Err(error) => Err(TurnError::RemoveFinalizer(error)),
+            Err(error) => Err(ReconcileError::RemoveFinalizer(error)),
         }
     }
 
     /// A Service that stays, without a load balancer, shows no address.
-    pub(super) async fn clear_status(&self, key: &ServiceKey, uid: &str) -> Result<(), TurnError> {
+    pub(super) async fn clear_status(
+        &self,
+        key: &ServiceKey,
+        uid: &str,
+    ) -> Result<(), ReconcileError> {
         let current = self.parts.services.get(key);
         let Some(service) = current.filter(|it| it.uid == uid && !it.deleting) else {
             return Ok(());
@@ -63,7 +67,7 @@ impl ServiceController {
     }
 
     /// What was remembered in conditions is about a load balancer that is gone.
-    async fn withdraw_records(&self, service: &Service) -> Result<(), TurnError> {
+    async fn withdraw_records(&self, service: &Service) -> Result<(), ReconcileError> {
         let records = service.conditions.iter().map(|it| &it.kind);
         let records =
             records.filter(|it| it.starts_with(CONDITION_PREFIX) && *it != READY_CONDITION);
@@ -78,19 +82,22 @@ impl ServiceController {
                 Ok(())
             }
             Err(error) if error.is_not_found() => Ok(()),
-            Err(error) => Err(TurnError::Status(error)),
+            Err(error) => Err(ReconcileError::Status(error)),
         }
     }
 
     /// Writes what the cloud wants to be remembered, as soon as it is known.
-    pub(super) async fn publish_annotations(&self, errand: &mut Errand) -> Result<(), TurnError> {
-        if errand.wish.goal == Goal::Absent {
+    pub(super) async fn publish_annotations(
+        &self,
+        in_flight: &mut InFlightPlan,
+    ) -> Result<(), ReconcileError> {
+        if in_flight.wish.goal == Goal::Absent {
             return Ok(());
         }
-        let Some(service) = self.current(&errand.wish.service) else {
+        let Some(service) = self.current(&in_flight.wish.service) else {
             return Ok(());
         };
-        let publication = errand.executor.publication();
+        let publication = in_flight.executor.publication();
         self.record(&service, publication.records).await?;
         let mut annotations = publication.annotations;
         annotations.retain(|key, value| service.annotation(key) != Some(value));
@@ -104,7 +111,7 @@ impl ServiceController {
             .writer
             .set_annotations(&service, &annotations)
             .await;
-        let written = written.map_err(TurnError::Annotations)?;
+        let written = written.map_err(ReconcileError::Annotations)?;
         debug!(service = %service.key, ?annotations, "annotated");
         self.parts.services.note(written);
         Ok(())
@@ -115,7 +122,7 @@ impl ServiceController {
         &self,
         service: &Service,
         mut records: Vec<Condition>,
-    ) -> Result<(), TurnError> {
+    ) -> Result<(), ReconcileError> {
         records.retain(|it| !service.conditions.contains(it));
         self.set_status(service, None, &records).await
     }
@@ -125,7 +132,7 @@ impl ServiceController {
         &self,
         service: &Service,
         annotations: BTreeSet<String>,
-    ) -> Result<(), TurnError> {
+    ) -> Result<(), ReconcileError> {
         let current = self.current(service).filter(|it| !it.deleting);
         let Some(service) = current else {
             return Ok(());
@@ -144,26 +151,29 @@ impl ServiceController {
                 Ok(())
             }
             Err(error) if error.is_not_found() => Ok(()),
-            Err(error) => Err(TurnError::Annotations(error)),
+            Err(error) => Err(ReconcileError::Annotations(error)),
         }
     }
 
     /// The end of a run: address, condition, events.
-    pub(super) async fn publish(&self, mut errand: Errand) -> Result<Outcome, TurnError> {
-        self.memory.all_is_said(&errand.wish.service.key);
-        self.publish_annotations(&mut errand).await?;
-        let reached = errand.check();
-        let Some(service) = self.current(&errand.wish.service) else {
+    pub(super) async fn publish(
+        &self,
+        mut in_flight: InFlightPlan,
+    ) -> Result<Outcome, ReconcileError> {
+        self.memory.all_is_said(&in_flight.wish.service.key);
+        self.publish_annotations(&mut in_flight).await?;
+        let reached = in_flight.check();
+        let Some(service) = self.current(&in_flight.wish.service) else {
             return Ok(Outcome::Again);
         };
-        let publication = errand.executor.publication();
+        let publication = in_flight.executor.publication();
         let wanted = &publication.ingress;
         let ingress = ingress_to_write(&service.ingress, wanted, self.has_ip_mode());
         // What works is not taken away because something else is wrong.
         let ingress = ingress.filter(|it| reached.is_ok() || !it.is_empty());
         let condition = match (&reached, &ingress) {
-            (Ok(()), _) if publication.without_targets || self.is_without_targets(&errand) => {
-                let reasons = errand.wish.census.reasons();
+            (Ok(()), _) if publication.without_targets || self.is_without_targets(&in_flight) => {
+                let reasons = in_flight.wish.excluded.reasons();
                 conditions::if_news(&service, conditions::no_targets(&reasons))
             }
             (Ok(()), Some(_)) => conditions::if_news(&service, conditions::ready()),
@@ -172,8 +182,8 @@ impl ServiceController {
         };
         self.set_status(&service, ingress.as_deref(), condition.as_slice())
             .await?;
-        self.tell_end(&service, &errand, reached.is_ok());
-        reached.map(|()| Outcome::Reached(errand.executor.again()))
+        self.tell_end(&service, &in_flight, reached.is_ok());
+        reached.map(|()| Outcome::Reached(in_flight.executor.again()))
     }
 
     /// Writes the condition if it says something new. It is no failure if that cannot be done.
@@ -191,7 +201,7 @@ impl ServiceController {
         service: &Service,
         ingress: Option<&[Ingress]>,
         conditions: &[Condition],
-    ) -> Result<(), TurnError> {
+    ) -> Result<(), ReconcileError> {
         if ingress.is_none() && conditions.is_empty() || self.clouds.is_observing() {
             return Ok(());
         }
@@ -207,15 +217,15 @@ impl ServiceController {
                 Ok(())
             }
             Err(error) if error.is_not_found() => Ok(()),
-            Err(error) => Err(TurnError::Status(error)),
+            Err(error) => Err(ReconcileError::Status(error)),
         }
     }
 
     /// Tells, once, what would be done if this manager did more than observe.
-    pub(super) fn show(&self, errand: &Errand) {
-        let service = &errand.wish.service;
+    pub(super) fn show(&self, in_flight: &InFlightPlan) {
+        let service = &in_flight.wish.service;
         let mut lines: Vec<String> = Vec::new();
-        let plan = errand.run.plan();
+        let plan = in_flight.run.plan();
         for step in plan.steps.iter().filter(|it| it.verb != Verb::Wait) {
             let mut line = format!("{} {} ({})", step.verb, step.object, step.impact);
             if step.verb == Verb::Update {
@@ -229,8 +239,8 @@ impl ServiceController {
         for problem in &plan.problems {
             lines.push(format!("{}: {}", problem.reason, problem.message));
         }
-        if errand.wish.goal == Goal::Present {
-            let publication = errand.executor.publication();
+        if in_flight.wish.goal == Goal::Present {
+            let publication = in_flight.executor.publication();
             for (key, value) in &publication.annotations {
                 if service.annotation(key) != Some(value) {
                     lines.push(format!("annotate {key}={value}"));
@@ -244,7 +254,7 @@ impl ServiceController {
         }
         for line in lines {
             if self.memory.is_news(&service.key, "observing", &line) {
-                info!(service = %service.key, cloud = %errand.cloud, "observing: not done: {line}");
+                info!(service = %service.key, cloud = %in_flight.cloud, "observing: not done: {line}");
             }
         }
         self.memory.all_is_said(&service.key);
@@ -259,26 +269,26 @@ impl ServiceController {
     // Events.
 
     /// Tells that work begins, and what is wrong with what is wanted.
-    pub(super) fn tell_plan(&self, service: &Service, errand: &Errand) {
-        let plan = errand.run.plan();
+    pub(super) fn tell_plan(&self, service: &Service, in_flight: &InFlightPlan) {
+        let plan = in_flight.run.plan();
         self.memory
             .set_troubled(&service.key, !plan.problems.is_empty());
-        self.note_held(&service.key, &errand.cloud, &plan.held);
+        self.note_held(&service.key, &in_flight.cloud, &plan.held);
         if !plan.is_empty() {
-            match errand.wish.goal {
+            match in_flight.wish.goal {
                 Goal::Absent => {
                     self.announce(service, "DeletingLoadBalancer", "Deleting load balancer");
                 }
-                Goal::Present if errand.causes.is_nodes_alone() => {}
+                Goal::Present if in_flight.triggers.is_nodes_alone() => {}
                 Goal::Present => {
-                    if errand.causes.is_audit() {
-                        self.tell_drift(service, errand);
+                    if in_flight.triggers.is_audit() {
+                        self.tell_drift(service, in_flight);
                     }
                     self.announce(service, "EnsuringLoadBalancer", "Ensuring load balancer");
                 }
             }
         }
-        if errand.wish.goal == Goal::Present && self.is_without_members(errand) {
+        if in_flight.wish.goal == Goal::Present && self.is_without_members(in_flight) {
             let text = "There are no available nodes for LoadBalancer";
             self.tell_once(service, EventType::Warning, "UnAvailableLoadBalancer", text);
         }
@@ -295,8 +305,8 @@ impl ServiceController {
         }
     }
 
-    fn tell_drift(&self, service: &Service, errand: &Errand) {
-        let steps = &errand.run.plan().steps;
+    fn tell_drift(&self, service: &Service, in_flight: &InFlightPlan) {
+        let steps = &in_flight.run.plan().steps;
         let named = steps.iter().take(STEPS_TOLD);
         let mut text: Vec<String> = named
             .map(|step| format!("{} {}", step.verb, step.object))
@@ -312,12 +322,12 @@ impl ServiceController {
     }
 
     /// Tells that all is as wanted, if it was told that it was not.
-    fn tell_end(&self, service: &Service, errand: &Errand, reached: bool) {
-        let worked = !errand.run.plan().is_empty();
-        if errand.causes.is_nodes_alone() {
-            let took = errand.begun.elapsed().as_secs_f64();
+    fn tell_end(&self, service: &Service, in_flight: &InFlightPlan, reached: bool) {
+        let worked = !in_flight.run.plan().is_empty();
+        if in_flight.triggers.is_nodes_alone() {
+            let took = in_flight.begun.elapsed().as_secs_f64();
             self.parts.metrics.services.host_latency.observe(took);
-            if worked && !self.is_without_members(errand) {
+            if worked && !self.is_without_members(in_flight) {
                 let text = "Updated load balancer with new hosts";
                 self.tell(service, EventType::Normal, "UpdatedLoadBalancer", text);
             }
@@ -364,7 +374,7 @@ impl ServiceController {
         service: &Service,
         is_old: bool,
         nodes_alone: bool,
-        error: &TurnError,
+        error: &ReconcileError,
     ) {
         if nodes_alone {
             self.parts.metrics.services.node_errors.inc();
@@ -396,19 +406,19 @@ impl ServiceController {
     }
 
     /// Whether it is certain that no node is a member.
-    fn is_without_members(&self, errand: &Errand) -> bool {
-        let balancers = self.clouds.balancers(&errand.cloud);
-        let wish = &errand.wish;
+    fn is_without_members(&self, in_flight: &InFlightPlan) -> bool {
+        let balancers = self.clouds.balancers(&in_flight.cloud);
+        let wish = &in_flight.wish;
         let selects = |node: &Node| balancers.is_none_or(|it| it.selects(&wish.service, node));
-        let certain = wish.census.unknown.is_empty() && errand.run.plan().held.is_empty();
+        let certain = wish.excluded.unknown.is_empty() && in_flight.run.plan().held.is_empty();
         certain && !wish.nodes.iter().any(|node| selects(node))
     }
 
     /// Whether it is certain that traffic has no target. A cloud whose load balancers follow machines by
     /// themselves is not judged by the nodes.
-    fn is_without_targets(&self, errand: &Errand) -> bool {
-        let balancers = self.clouds.balancers(&errand.cloud);
-        balancers.is_none_or(Balancers::has_members) && self.is_without_members(errand)
+    fn is_without_targets(&self, in_flight: &InFlightPlan) -> bool {
+        let balancers = self.clouds.balancers(&in_flight.cloud);
+        balancers.is_none_or(Balancers::has_members) && self.is_without_members(in_flight)
     }
 
     /// Tells that work begins; once until it has ended.

@@ -4,18 +4,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bowline_core::{
-    Balancers, CloudName, Draft, DraftError, Fingerprint, Goal, Handling, Need, Roster, Run,
-    Service, ServiceKey, Wish,
+    BalancerRequest, Balancers, CloudName, DraftError, Fingerprint, Goal, Need, PlanProgress,
+    PreparedPlan, Responsibility, Roster, Service, ServiceKey,
 };
 use tokio::time::Instant;
 use tracing::{debug, warn};
 
 use super::ServiceController;
 use super::conditions;
-use super::errors::TurnError;
+use super::errors::ReconcileError;
 use super::home;
 use super::requirements::SERVICES_PAUSE;
-use super::state::{Causes, Errand};
+use super::state::{InFlightPlan, Triggers};
 use crate::kube::store::Found;
 use crate::queue::Work;
 use crate::stop::Stop;
@@ -48,7 +48,7 @@ pub(super) enum Outcome {
 /// What came of a run.
 pub(super) enum Ran {
     /// No step is left.
-    ToItsEnd(Box<Errand>),
+    ToItsEnd(Box<InFlightPlan>),
     /// Something else came in between.
     Not(Outcome),
 }
@@ -60,8 +60,8 @@ impl ServiceController {
         let Some(_turn) = stop.unless_given(turn).await else {
             return;
         };
-        let (causes, errand) = self.take_up(&key);
-        let done = Box::pin(self.sync(&key, &causes, errand, stop)).await;
+        let (triggers, in_flight) = self.take_up(&key);
+        let done = Box::pin(self.sync(&key, &triggers, in_flight, stop)).await;
         match done {
             Ok(Outcome::Reached(again)) => {
                 self.queue.forget(&key);
@@ -73,12 +73,12 @@ impl ServiceController {
             }
             Ok(Outcome::Later(delay)) => {
                 let delay = delay.clamp(SOONEST_RETRY, LATEST_RETRY);
-                self.memory.add_cause(&key, causes);
+                self.memory.add_cause(&key, triggers);
                 self.queue.add_after(key, delay);
             }
             Ok(Outcome::Again) => {
                 self.memory.not_all_is_said(&key);
-                self.memory.add_cause(&key, causes);
+                self.memory.add_cause(&key, triggers);
                 self.queue.add(key);
             }
             Ok(Outcome::Stopped) => {}
@@ -88,30 +88,30 @@ impl ServiceController {
             }
             Err(error) => {
                 self.memory.not_all_is_said(&key);
-                Box::pin(self.fail(&key, causes, &error)).await;
+                Box::pin(self.fail(&key, triggers, &error)).await;
             }
         }
     }
 
     /// Why the Service has its turn, and the plan that waited, unless its members changed since.
-    fn take_up(&self, key: &ServiceKey) -> (Causes, Option<Errand>) {
-        let mut causes = self.memory.take_causes(key);
-        let Some(mut errand) = self.memory.take_errand(key) else {
-            return (causes, None);
+    fn take_up(&self, key: &ServiceKey) -> (Triggers, Option<InFlightPlan>) {
+        let mut triggers = self.memory.take_causes(key);
+        let Some(mut in_flight) = self.memory.take_errand(key) else {
+            return (triggers, None);
         };
-        let overtaken = causes.nodes.is_some() && errand.wish.goal == Goal::Present;
-        causes.merge(errand.causes);
-        errand.causes = causes.clone();
-        (causes, Some(errand).filter(|_| !overtaken))
+        let overtaken = triggers.nodes.is_some() && in_flight.wish.goal == Goal::Present;
+        triggers.merge(in_flight.triggers);
+        in_flight.triggers = triggers.clone();
+        (triggers, Some(in_flight).filter(|_| !overtaken))
     }
 
     async fn sync(
         &self,
         key: &ServiceKey,
-        causes: &Causes,
-        errand: Option<Errand>,
+        triggers: &Triggers,
+        in_flight: Option<InFlightPlan>,
         stop: &Stop,
-    ) -> Result<Outcome, TurnError> {
+    ) -> Result<Outcome, ReconcileError> {
         let service = match self.parts.services.find(key) {
             Found::Object(service) => Some(service),
             Found::Nothing => None,
@@ -124,28 +124,31 @@ impl ServiceController {
                 return Ok(Outcome::Done);
             }
         };
-        let handling = service.as_ref().map_or(Handling::Nothing, |service| {
-            self.clouds.names().handling(service)
+        let responsibility = service.as_ref().map_or(Responsibility::Nothing, |service| {
+            self.clouds.names().responsibility(service)
         });
-        let handling = match &service {
-            Some(service) => self.at_home(service, handling).await?,
-            None => handling,
+        let responsibility = match &service {
+            Some(service) => self.at_home(service, responsibility).await?,
+            None => responsibility,
         };
-        let mut errand = errand.filter(|_| !self.let_go_of_lost(key));
+        let mut in_flight = in_flight.filter(|_| !self.let_go_of_lost(key));
         if let Some((old, mut clouds)) = self.memory.recall(key) {
             let same = service.as_ref().is_some_and(|it| it.uid == old.uid);
-            match &handling {
+            match &responsibility {
                 // Another class by now: what other clouds made for it is to go.
-                Handling::Ensure(cloud) if same => clouds.retain(|it| it != cloud),
-                Handling::CleanUp(_) if same => clouds.clear(),
+                Responsibility::Ensure(cloud) if same => clouds.retain(|it| it != cloud),
+                Responsibility::CleanUp(_) if same => clouds.clear(),
                 _ => {}
             }
             if !clouds.is_empty() {
-                let gone = self.remove_old(&old, &clouds, errand.take(), stop).await?;
+                let gone = self
+                    .remove_old(&old, &clouds, in_flight.take(), stop)
+                    .await?;
                 if let Some(outcome) = gone {
                     return Ok(outcome);
                 }
-                if matches!(&handling, Handling::Ensure(cloud) if !clouds.contains(cloud)) {
+                if matches!(&responsibility, Responsibility::Ensure(cloud) if !clouds.contains(cloud))
+                {
                     // The rest is another cloud's work, for which this one's workers do not wait.
                     return Ok(Outcome::Again);
                 }
@@ -154,10 +157,10 @@ impl ServiceController {
         let Some(mut service) = service else {
             return Ok(Outcome::Done);
         };
-        if let Some(former) = self.former_home(&service, &handling) {
+        if let Some(former) = self.former_home(&service, &responsibility) {
             let clouds = std::slice::from_ref(&former);
             if let Some(outcome) = self
-                .remove_old(&service, clouds, errand.take(), stop)
+                .remove_old(&service, clouds, in_flight.take(), stop)
                 .await?
             {
                 return Ok(outcome);
@@ -168,14 +171,19 @@ impl ServiceController {
             self.withdraw(&service, naming.into_iter().collect())
                 .await?;
             service = self.current(&service).unwrap_or(service);
-            if let Handling::Ensure(cloud) = &handling {
+            if let Responsibility::Ensure(cloud) = &responsibility {
                 self.record(&service, vec![home::record(cloud)]).await?;
             }
         }
-        match handling {
-            Handling::Nothing => Ok(self.tell_unserved(&service)),
-            Handling::Ensure(cloud) => self.ensure(service, &cloud, causes, errand, stop).await,
-            Handling::CleanUp(clouds) => self.clean_up(service, clouds, errand, stop).await,
+        match responsibility {
+            Responsibility::Nothing => Ok(self.tell_unserved(&service)),
+            Responsibility::Ensure(cloud) => {
+                self.ensure(service, &cloud, triggers, in_flight, stop)
+                    .await
+            }
+            Responsibility::CleanUp(clouds) => {
+                self.clean_up(service, clouds, in_flight, stop).await
+            }
         }
     }
 
@@ -183,10 +191,10 @@ impl ServiceController {
         &self,
         service: Arc<Service>,
         cloud: &CloudName,
-        causes: &Causes,
-        errand: Option<Errand>,
+        triggers: &Triggers,
+        in_flight: Option<InFlightPlan>,
         stop: &Stop,
-    ) -> Result<Outcome, TurnError> {
+    ) -> Result<Outcome, ReconcileError> {
         let balancers = self.clouds.balancers(cloud);
         if !service.has_finalizer() && balancers.is_some_and(|it| !it.serves(&service)) {
             return Ok(Outcome::Done);
@@ -194,17 +202,17 @@ impl ServiceController {
         self.memory.remember(&service, std::slice::from_ref(cloud));
         let service = self.hold(service).await?;
         self.memory.set_removing(&service.key, false);
-        let waiting = match self.still_good(errand, Goal::Present) {
-            Some(errand) => match self.not_yet(errand) {
-                Ok(errand) => Some(errand),
+        let waiting = match self.still_good(in_flight, Goal::Present) {
+            Some(in_flight) => match self.not_yet(in_flight) {
+                Ok(in_flight) => Some(in_flight),
                 Err(outcome) => return Ok(outcome),
             },
             None => None,
         };
-        let errand = match waiting {
-            Some(errand) => errand,
-            None => match self.draft(&service, cloud, causes).await {
-                Ok(errand) => errand,
+        let in_flight = match waiting {
+            Some(in_flight) => in_flight,
+            None => match self.draft(&service, cloud, triggers).await {
+                Ok(in_flight) => in_flight,
                 Err(DraftError::Elsewhere) => {
                     debug!(service = %service.key, "another program serves it");
                     return Ok(Outcome::Done);
@@ -215,15 +223,15 @@ impl ServiceController {
                         .await;
                     return Ok(Outcome::Later(after));
                 }
-                Err(DraftError::Cloud(error)) => return Err(TurnError::Look(error)),
+                Err(DraftError::Cloud(error)) => return Err(ReconcileError::Look(error)),
             },
         };
         if self.clouds.is_observing() {
-            self.show(&errand);
-            return Ok(Outcome::Reached(errand.executor.again()));
+            self.show(&in_flight);
+            return Ok(Outcome::Reached(in_flight.executor.again()));
         }
-        match Box::pin(self.carry_on(errand, stop)).await? {
-            Ran::ToItsEnd(errand) => Box::pin(self.publish(*errand)).await,
+        match Box::pin(self.carry_on(in_flight, stop)).await? {
+            Ran::ToItsEnd(in_flight) => Box::pin(self.publish(*in_flight)).await,
             Ran::Not(outcome) => Ok(outcome),
         }
     }
@@ -233,39 +241,43 @@ impl ServiceController {
         &self,
         service: &Arc<Service>,
         cloud: &CloudName,
-        causes: &Causes,
-    ) -> Result<Errand, DraftError> {
+        triggers: &Triggers,
+    ) -> Result<InFlightPlan, DraftError> {
         self.check_known(cloud)?;
-        let roster = self.clouds.roster(cloud, &self.parts.nodes.sighting());
+        let roster = self.clouds.roster(cloud, &self.parts.nodes.view());
         let members = self.fingerprint(service, cloud, &roster);
         let remembered = Some(members.clone());
         self.memory.set_members(&service.key, remembered);
         let mut wish = self.wish(service.clone(), Goal::Present, cloud, roster);
         let draft = self.drafted(cloud, &mut wish).await?;
-        let errand = self.errand(wish, cloud, members, draft, causes);
-        self.tell_plan(service, &errand);
-        Ok(errand)
+        let in_flight = self.in_flight(wish, cloud, members, draft, triggers);
+        self.tell_plan(service, &in_flight);
+        Ok(in_flight)
     }
 
     /// Puts a run aside again whose time has not come.
-    pub(super) fn not_yet(&self, errand: Errand) -> Result<Errand, Outcome> {
-        let left = errand.due.saturating_duration_since(Instant::now());
+    pub(super) fn not_yet(&self, in_flight: InFlightPlan) -> Result<InFlightPlan, Outcome> {
+        let left = in_flight.due.saturating_duration_since(Instant::now());
         if left.is_zero() {
-            return Ok(errand);
+            return Ok(in_flight);
         }
-        self.memory.put_aside(errand);
+        self.memory.put_aside(in_flight);
         Err(Outcome::Waiting(left))
     }
 
     /// The run that was put aside, if what it was planned for still holds.
-    pub(super) fn still_good(&self, errand: Option<Errand>, goal: Goal) -> Option<Errand> {
-        let errand = errand?;
-        let good = errand.wish.goal == goal && !self.is_overtaken(&errand);
+    pub(super) fn still_good(
+        &self,
+        in_flight: Option<InFlightPlan>,
+        goal: Goal,
+    ) -> Option<InFlightPlan> {
+        let in_flight = in_flight?;
+        let good = in_flight.wish.goal == goal && !self.is_overtaken(&in_flight);
         if !good {
-            debug!(service = %errand.wish.service.key, "the plan that waited is out of date");
-            self.memory.not_all_is_said(&errand.wish.service.key);
+            debug!(service = %in_flight.wish.service.key, "the plan that waited is out of date");
+            self.memory.not_all_is_said(&in_flight.wish.service.key);
         }
-        good.then_some(errand)
+        good.then_some(in_flight)
     }
 
     pub(super) fn wish(
@@ -274,17 +286,17 @@ impl ServiceController {
         goal: Goal,
         cloud: &CloudName,
         roster: Roster,
-    ) -> Wish {
+    ) -> BalancerRequest {
         let needs = self.clouds.needs(cloud);
-        let (nodes, census) = roster.targets();
-        let seen = self.parts.services.sighting();
+        let (nodes, excluded) = roster.targets();
+        let seen = self.parts.services.view();
         let last_known = seen.unreadable.values().flatten();
         let all = seen.objects.values().chain(last_known).cloned();
-        Wish {
+        BalancerRequest {
             service,
             goal,
             nodes,
-            census,
+            excluded,
             all: Arc::new(all.collect()),
             all_known: seen.unreadable.values().all(Option::is_some),
             cluster_name: self.options.cluster_name.clone(),
@@ -296,25 +308,25 @@ impl ServiceController {
         }
     }
 
-    pub(super) fn errand(
+    pub(super) fn in_flight(
         &self,
-        wish: Wish,
+        wish: BalancerRequest,
         cloud: &CloudName,
         members: Fingerprint,
-        draft: Draft,
-        causes: &Causes,
-    ) -> Errand {
+        draft: PreparedPlan,
+        triggers: &Triggers,
+    ) -> InFlightPlan {
         let now = Instant::now();
-        if causes.is_nodes_alone() {
+        if triggers.is_nodes_alone() {
             self.parts.metrics.services.syncs.inc();
         }
-        Errand {
+        InFlightPlan {
             wish,
             cloud: cloud.clone(),
             members,
-            run: Run::new(draft.plan),
+            run: PlanProgress::new(draft.plan),
             executor: draft.executor,
-            causes: causes.clone(),
+            triggers: triggers.clone(),
             begun: now,
             told: now,
             due: now,
@@ -322,7 +334,7 @@ impl ServiceController {
     }
 
     /// Tells about a failure and plans the next try.
-    async fn fail(&self, key: &ServiceKey, causes: Causes, error: &TurnError) {
+    async fn fail(&self, key: &ServiceKey, triggers: Triggers, error: &ReconcileError) {
         let current = self.parts.services.get(key);
         let old = self.memory.recall(key).map(|it| it.0);
         let Some(service) = current.clone().or_else(|| old.clone()) else {
@@ -332,11 +344,12 @@ impl ServiceController {
         // Not about the Service that is there now, but about what is left of one before it.
         let is_old = old.is_some_and(|old| {
             let ours = |it: &Arc<Service>| {
-                it.uid == old.uid && self.clouds.names().handling(it) != Handling::Nothing
+                it.uid == old.uid
+                    && self.clouds.names().responsibility(it) != Responsibility::Nothing
             };
             !current.as_ref().is_some_and(ours)
         });
-        let nodes_alone = causes.is_nodes_alone() && !error.is_told();
+        let nodes_alone = triggers.is_nodes_alone() && !error.is_told();
         warn!(service = %key, error = error.text(), "working on its load balancer failed");
         self.tell_failure(&service, is_old, nodes_alone, error);
         self.memory.set_troubled(key, error.may_be_a_lack());
@@ -348,13 +361,13 @@ impl ServiceController {
             }
             // Members that could not be updated: the whole Service is looked at, at once.
             None if nodes_alone => {
-                self.memory.add_cause(key, Causes::service());
+                self.memory.add_cause(key, Triggers::service());
                 self.queue.add(key.clone());
                 return;
             }
             None => self.queue.retry(key.clone()),
         };
-        self.memory.add_cause(key, causes);
+        self.memory.add_cause(key, triggers);
         if let Some(current) = current.filter(|_| !is_old) {
             let condition = conditions::failing(
                 error.is_cloud_known(),

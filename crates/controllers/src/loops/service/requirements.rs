@@ -4,7 +4,9 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use bowline_core::{CloudName, Draft, DraftError, Endpoints, Need, Service, Wish, error_chain};
+use bowline_core::{
+    BalancerRequest, CloudName, DraftError, Endpoints, Need, PreparedPlan, Service, error_chain,
+};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::Api;
 use tokio::sync::watch;
@@ -102,8 +104,8 @@ impl ServiceController {
     pub(crate) async fn drafted(
         &self,
         name: &CloudName,
-        wish: &mut Wish,
-    ) -> Result<Draft, DraftError> {
+        wish: &mut BalancerRequest,
+    ) -> Result<PreparedPlan, DraftError> {
         let Some(cloud) = self.clouds.cloud(name) else {
             return self.draft_knowing(name, wish).await;
         };
@@ -113,14 +115,18 @@ impl ServiceController {
     }
 
     /// What is to be done, by a cloud that is given a consistent list of Services if it asks for one.
-    async fn draft_knowing(&self, cloud: &CloudName, wish: &mut Wish) -> Result<Draft, DraftError> {
+    async fn draft_knowing(
+        &self,
+        cloud: &CloudName,
+        wish: &mut BalancerRequest,
+    ) -> Result<PreparedPlan, DraftError> {
         match self.clouds.draft(cloud, wish).await {
             Err(needs @ DraftError::NeedsServices) if wish.living.is_none() => {
                 let list = consistent::uids::<Service>(&self.parts.reader);
                 match timeout(TRY, list).await {
                     Ok(Ok(uids)) => {
                         // Nobody deleted those that a restored API server lacks.
-                        let lost = self.parts.services.sighting().lost.into_keys();
+                        let lost = self.parts.services.view().lost.into_keys();
                         wish.living = Some(Arc::new(uids.into_values().chain(lost).collect()));
                     }
                     Ok(Err(error)) => {
@@ -159,8 +165,8 @@ impl ServiceController {
         // Held meanwhile, so that a change that comes in between makes void what is made from before it.
         let mut made = self.known.endpoints();
         let make = || {
-            let services = self.parts.services.sighting();
-            let all = endpoints(&self.parts.slices.sighting(), |key| {
+            let services = self.parts.services.view();
+            let all = endpoints(&self.parts.slices.view(), |key| {
                 let service = services.objects.get(key);
                 let last_known = || services.unreadable.get(key).and_then(Option::as_ref);
                 let service = service.or_else(last_known);

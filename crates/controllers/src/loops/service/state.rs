@@ -6,7 +6,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use bowline_core::{CloudName, Executor, Fingerprint, Run, Service, ServiceKey, Wish};
+use bowline_core::{
+    BalancerRequest, CloudName, Executor, Fingerprint, PlanProgress, Service, ServiceKey,
+};
 use prometheus_client::metrics::histogram::Histogram;
 use tokio::time::Instant;
 
@@ -16,14 +18,14 @@ const TOLD_LIMIT: usize = 100;
 
 /// Why a Service has its turn. No cause at all: it is time to compare it with the cloud.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Causes {
+pub(super) struct Triggers {
     /// The Service changed, or is seen for the first time.
     pub(super) service: bool,
     /// The set of members changed.
     pub(super) nodes: Option<Arc<Pass>>,
 }
 
-impl Causes {
+impl Triggers {
     pub(super) fn service() -> Self {
         Self {
             service: true,
@@ -62,13 +64,13 @@ impl Drop for Pass {
 }
 
 /// A plan that is being carried out.
-pub(super) struct Errand {
-    pub(super) wish: Wish,
+pub(super) struct InFlightPlan {
+    pub(super) wish: BalancerRequest,
     pub(super) cloud: CloudName,
     pub(super) members: Fingerprint,
-    pub(super) run: Run,
+    pub(super) run: PlanProgress,
     pub(super) executor: Box<dyn Executor>,
-    pub(super) causes: Causes,
+    pub(super) triggers: Triggers,
     pub(super) begun: Instant,
     /// When people were last told how it goes.
     pub(super) told: Instant,
@@ -88,7 +90,7 @@ struct Known {
     /// The annotations we wrote.
     published: BTreeMap<String, String>,
     /// The plan that waits for the cloud.
-    errand: Option<Errand>,
+    in_flight: Option<InFlightPlan>,
     /// Whether the last plan found something wrong with what is wanted, or failed for
     /// what may be a lack.
     troubled: bool,
@@ -105,7 +107,7 @@ struct Known {
 #[derive(Default)]
 struct State {
     known: BTreeMap<ServiceKey, Known>,
-    causes: BTreeMap<ServiceKey, Causes>,
+    triggers: BTreeMap<ServiceKey, Triggers>,
 }
 
 /// All of it; clones share it. Bounded by the Services that live, and those whose removal is under way.
@@ -115,18 +117,18 @@ pub(super) struct Memory(Arc<Mutex<State>>);
 impl Memory {
     // Causes.
 
-    pub(super) fn add_cause(&self, key: &ServiceKey, cause: Causes) {
+    pub(super) fn add_cause(&self, key: &ServiceKey, cause: Triggers) {
         let mut state = self.state();
-        state.causes.entry(key.clone()).or_default().merge(cause);
+        state.triggers.entry(key.clone()).or_default().merge(cause);
     }
 
-    pub(super) fn take_causes(&self, key: &ServiceKey) -> Causes {
-        self.state().causes.remove(key).unwrap_or_default()
+    pub(super) fn take_causes(&self, key: &ServiceKey) -> Triggers {
+        self.state().triggers.remove(key).unwrap_or_default()
     }
 
     pub(super) fn has_node_cause(&self, key: &ServiceKey) -> bool {
         let state = self.state();
-        state.causes.get(key).is_some_and(|it| it.nodes.is_some())
+        state.triggers.get(key).is_some_and(|it| it.nodes.is_some())
     }
 
     // Services.
@@ -152,7 +154,7 @@ impl Memory {
             members: None,
             held: BTreeSet::new(),
             published: BTreeMap::new(),
-            errand: None,
+            in_flight: None,
             troubled: false,
             removing: false,
             announced: None,
@@ -244,13 +246,13 @@ impl Memory {
 
     // Plans that wait.
 
-    pub(super) fn put_aside(&self, errand: Errand) {
-        let key = errand.wish.service.key.clone();
-        self.with(&key, |known| known.errand = Some(errand));
+    pub(super) fn put_aside(&self, in_flight: InFlightPlan) {
+        let key = in_flight.wish.service.key.clone();
+        self.with(&key, |known| known.in_flight = Some(in_flight));
     }
 
-    pub(super) fn take_errand(&self, key: &ServiceKey) -> Option<Errand> {
-        self.with(key, |known| known.errand.take()).flatten()
+    pub(super) fn take_errand(&self, key: &ServiceKey) -> Option<InFlightPlan> {
+        self.with(key, |known| known.in_flight.take()).flatten()
     }
 
     // What was told.

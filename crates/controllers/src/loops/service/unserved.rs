@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use super::ServiceController;
 use super::reconcile::Outcome;
 use crate::kube::events::EventType;
-use crate::lru::Recent;
+use crate::lru::Lru;
 
 /// How long a Service without a class, or with a finalizer that is not ours, may be held before people are told: whoever serves it takes some time to remove
 /// what it has. Longer than a removal that goes well.
@@ -18,7 +18,7 @@ const HELD_PATIENCE: Duration = Duration::from_secs(300);
 const REMEMBERED: usize = 1000;
 
 /// What is wrong with Services, by uid: since when, and whether it was told.
-pub(super) struct Complaints(Mutex<Recent<String, Complaint>>);
+pub(super) struct Complaints(Mutex<Lru<String, Complaint>>);
 
 struct Complaint {
     about: Unserved,
@@ -28,7 +28,7 @@ struct Complaint {
 
 impl Default for Complaints {
     fn default() -> Self {
-        Self(Mutex::new(Recent::new(REMEMBERED)))
+        Self(Mutex::new(Lru::new(REMEMBERED)))
     }
 }
 

@@ -2,7 +2,7 @@ use std::collections::BTreeSet;
 
 use super::*;
 use crate::load_balancer::service::examples::web;
-use crate::{BalancerRules, Census, Goal, NamespaceRule};
+use crate::{BalancerRules, ExcludedNodes, Goal, NamespaceRule};
 
 const OURS: &str = "cluster-a";
 const OTHER: &str = "uid-of-another";
@@ -16,12 +16,12 @@ fn key(text: &str) -> ServiceKey {
 }
 
 /// The Service `shop/web` in cluster a.
-fn wish() -> Wish {
-    Wish {
+fn wish() -> BalancerRequest {
+    BalancerRequest {
         service: Arc::new(web()),
         goal: Goal::Present,
         nodes: Vec::new(),
-        census: Census::default(),
+        excluded: ExcludedNodes::default(),
         all: Arc::new(vec![Arc::new(web())]),
         all_known: true,
         cluster_name: "kubernetes".into(),
@@ -34,7 +34,7 @@ fn wish() -> Wish {
 }
 
 /// Another Service lives, which may hand its load balancer over.
-fn with_owner(mut wish: Wish, hand_over: Option<&str>) -> Wish {
+fn with_owner(mut wish: BalancerRequest, hand_over: Option<&str>) -> BalancerRequest {
     let mut owner = web();
     owner.key = key("infra/edge");
     owner.uid = OTHER.into();
@@ -45,14 +45,14 @@ fn with_owner(mut wish: Wish, hand_over: Option<&str>) -> Wish {
     with_living(wish, &[OTHER])
 }
 
-fn with_living(mut wish: Wish, uids: &[&str]) -> Wish {
+fn with_living(mut wish: BalancerRequest, uids: &[&str]) -> BalancerRequest {
     let mut uids: BTreeSet<String> = uids.iter().map(|it| (*it).to_owned()).collect();
     uids.insert(web().uid);
     wish.living = Some(Arc::new(uids));
     wish
 }
 
-fn with_adoption(mut wish: Wish, adoption: NamespaceRule) -> Wish {
+fn with_adoption(mut wish: BalancerRequest, adoption: NamespaceRule) -> BalancerRequest {
     wish.rules = Arc::new(BalancerRules {
         adoption,
         ..BalancerRules::default()
@@ -72,7 +72,7 @@ fn marked(uid: &str, cluster: Option<&str>, service: &str) -> Candidature<'stati
     }
 }
 
-fn judged(candidate: &Candidature<'_>, wish: &Wish) -> Standing {
+fn judged(candidate: &Candidature<'_>, wish: &BalancerRequest) -> OwnershipVerdict {
     standing(candidate, wish).unwrap()
 }
 
@@ -80,10 +80,10 @@ fn judged(candidate: &Candidature<'_>, wish: &Wish) -> Standing {
 fn proof_case_17_the_uid_in_mark_or_name_says_whose_it_is() {
     let uid = web().uid;
     for (cluster, wanted) in [
-        (Some(OURS), Standing::Ours),
-        (None, Standing::Ours),
+        (Some(OURS), OwnershipVerdict::Ours),
+        (None, OwnershipVerdict::Ours),
         // A clone of this cluster.
-        (Some("cluster-b"), Standing::NotOurs),
+        (Some("cluster-b"), OwnershipVerdict::NotOurs),
     ] {
         let candidate = marked(&uid, cluster, "shop.web");
         assert_eq!(judged(&candidate, &wish()), wanted, "{cluster:?}");
@@ -91,23 +91,29 @@ fn proof_case_17_the_uid_in_mark_or_name_says_whose_it_is() {
     let mut unnamed = wish();
     unnamed.cluster_uid = None;
     let candidate = marked(&uid, Some("cluster-b"), "shop.web");
-    assert_eq!(judged(&candidate, &unnamed), Standing::Ours);
+    assert_eq!(judged(&candidate, &unnamed), OwnershipVerdict::Ours);
     let named = Candidature {
         uid_in_name: Some(&uid),
         ..Candidature::default()
     };
-    assert_eq!(judged(&named, &wish()), Standing::Ours);
-    assert_eq!(judged(&Candidature::default(), &wish()), Standing::Unproven);
+    assert_eq!(judged(&named, &wish()), OwnershipVerdict::Ours);
+    assert_eq!(
+        judged(&Candidature::default(), &wish()),
+        OwnershipVerdict::Unproven
+    );
 }
 
 #[test]
 fn proof_case_19_a_living_owner_alone_can_hand_it_over() {
     let any = || NamespaceRule::Any;
     for (to, wanted) in [
-        (None, Standing::NotOurs),
-        (Some("shop/other"), Standing::NotOurs),
-        (Some("web"), Standing::NotOurs),
-        (Some("shop/web"), Standing::HandedOver(key("infra/edge"))),
+        (None, OwnershipVerdict::NotOurs),
+        (Some("shop/other"), OwnershipVerdict::NotOurs),
+        (Some("web"), OwnershipVerdict::NotOurs),
+        (
+            Some("shop/web"),
+            OwnershipVerdict::HandedOver(key("infra/edge")),
+        ),
     ] {
         // Not even the operator's adoption covers it.
         let wish = with_adoption(with_owner(wish(), to), any());
@@ -132,11 +138,11 @@ fn proof_case_19_a_living_owner_alone_can_hand_it_over() {
 fn proof_case_20_adoption_is_the_operator_s_word_and_has_to_be_asked_for() {
     let only = |name: &str| NamespaceRule::Only([name.to_owned()].into());
     for (adoption, asked_for, wanted) in [
-        (NamespaceRule::Never, true, Standing::NotOurs),
-        (only("infra"), true, Standing::NotOurs),
-        (only("shop"), true, Standing::Adopted),
-        (only("shop"), false, Standing::NotOurs),
-        (NamespaceRule::Any, true, Standing::Adopted),
+        (NamespaceRule::Never, true, OwnershipVerdict::NotOurs),
+        (only("infra"), true, OwnershipVerdict::NotOurs),
+        (only("shop"), true, OwnershipVerdict::Adopted),
+        (only("shop"), false, OwnershipVerdict::NotOurs),
+        (NamespaceRule::Any, true, OwnershipVerdict::Adopted),
     ] {
         let text = format!("{adoption:?} {asked_for}");
         let wish = with_adoption(with_living(wish(), &[]), adoption);
@@ -154,25 +160,25 @@ fn proof_case_20_adoption_is_the_operator_s_word_and_has_to_be_asked_for() {
     // One whose Service lives, although nobody could read it.
     let wish = with_adoption(with_living(wish(), &[OTHER]), NamespaceRule::Any);
     let candidate = marked(OTHER, None, "infra.edge");
-    assert_eq!(judged(&candidate, &wish), Standing::NotOurs);
+    assert_eq!(judged(&candidate, &wish), OwnershipVerdict::NotOurs);
 }
 
 #[test]
 fn proof_case_23_a_restored_service_gets_back_what_was_made_for_its_name() {
     for (cluster, service, wanted) in [
-        (Some(OURS), "shop.web", Standing::Returned),
-        (Some(OURS), "infra.web", Standing::NotOurs),
-        (Some("cluster-b"), "shop.web", Standing::NotOurs),
-        (None, "shop.web", Standing::NotOurs),
+        (Some(OURS), "shop.web", OwnershipVerdict::Returned),
+        (Some(OURS), "infra.web", OwnershipVerdict::NotOurs),
+        (Some("cluster-b"), "shop.web", OwnershipVerdict::NotOurs),
+        (None, "shop.web", OwnershipVerdict::NotOurs),
     ] {
         let candidate = marked(OTHER, cluster, service);
         let gone = with_living(wish(), &[]);
         assert_eq!(judged(&candidate, &gone), wanted, "{cluster:?} {service}");
         let living = with_living(wish(), &[OTHER]);
-        assert_eq!(judged(&candidate, &living), Standing::NotOurs);
+        assert_eq!(judged(&candidate, &living), OwnershipVerdict::NotOurs);
         let mut nameless = gone;
         nameless.cluster_uid = None;
-        assert_eq!(judged(&candidate, &nameless), Standing::NotOurs);
+        assert_eq!(judged(&candidate, &nameless), OwnershipVerdict::NotOurs);
     }
     // Nobody concludes from a store that may lag behind.
     let candidate = marked(OTHER, Some(OURS), "shop.web");

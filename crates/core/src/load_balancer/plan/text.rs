@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Map, Value};
 
-use super::{Change, Plan, Step, Thing, Verb};
+use super::{Change, Plan, ResourceState, Step, Verb};
 
 /// Lines that list attributes are broken before they are longer than this, where that can be.
 const WIDTH: usize = 100;
@@ -47,8 +47,9 @@ impl Plan {
 
     /// What differs from what exists is listed, the rest counted.
     fn wishes(&self) -> Vec<String> {
-        let exists = |wanted: &&Thing| self.found.iter().any(|it| it.is_as(wanted));
-        let (same, other): (Vec<&Thing>, Vec<&Thing>) = self.wanted.iter().partition(exists);
+        let exists = |wanted: &&ResourceState| self.found.iter().any(|it| it.is_as(wanted));
+        let (same, other): (Vec<&ResourceState>, Vec<&ResourceState>) =
+            self.wanted.iter().partition(exists);
         let mut lines = listed(&other);
         match (same.len(), other.len()) {
             (0, 0) if self.problems.is_empty() => lines.push("  nothing".into()),
@@ -73,7 +74,7 @@ pub(crate) fn section(text: &mut String, title: &str, lines: &[String]) {
     }
 }
 
-fn listed(things: &[&Thing]) -> Vec<String> {
+fn listed(things: &[&ResourceState]) -> Vec<String> {
     let mut lines = Vec::new();
     for row in things.chunk_by(|one, next| one.object.kind == next.object.kind) {
         lines.extend(row.iter().take(LISTED).flat_map(|thing| thing.lines()));
@@ -85,7 +86,7 @@ fn listed(things: &[&Thing]) -> Vec<String> {
     lines
 }
 
-impl Thing {
+impl ResourceState {
     fn lines(&self) -> Vec<String> {
         let mut lines = vec![format!(
             "  {}{}",

@@ -1,7 +1,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::{Impact, Notice, Object, Problem, Step, Thing, Verb};
+use crate::{Impact, Notice, Problem, ResourceRef, ResourceState, Step, Verb};
 
 fn newcomer() -> Newcomer {
     Newcomer {
@@ -167,15 +167,15 @@ fn a_new_service_gets_stand_ins_for_all_that_the_server_will_choose() {
     }
 }
 
-fn thing(kind: &'static str, name: &str, id: Option<&str>, attributes: &Value) -> Thing {
-    Thing {
+fn thing(kind: &'static str, name: &str, id: Option<&str>, attributes: &Value) -> ResourceState {
+    ResourceState {
         object: object(kind, name, id),
         attributes: attributes.as_object().cloned().unwrap(),
     }
 }
 
-fn object(kind: &'static str, name: &str, id: Option<&str>) -> Object {
-    Object {
+fn object(kind: &'static str, name: &str, id: Option<&str>) -> ResourceRef {
+    ResourceRef {
         kind,
         name: name.into(),
         id: id.map(str::to_owned),

@@ -1,6 +1,6 @@
 use super::*;
 use crate::node::examples::fresh_node;
-use crate::{Marks, Power};
+use crate::{NodeMetadata, Power};
 use proptest::prelude::*;
 
 const FIRST: &str = "vm.test/original_zone";
@@ -20,13 +20,13 @@ impl LabelSync for Demo {
         }
     }
 
-    fn follows(&self, fact: Fact) -> Option<Following> {
+    fn follows(&self, fact: Fact) -> Option<LabelRule> {
         let (first, reason, words) = match fact {
             Fact::Zone => (Some(FIRST), "ZoneChanged", "zone changed (host changed)"),
             Fact::InstanceType => (None, "TypeChanged", "type has changed"),
             Fact::Region => return None,
         };
-        Some(Following {
+        Some(LabelRule {
             first,
             is_warning: fact == Fact::Zone,
             reason,
@@ -51,7 +51,7 @@ fn machine(extra: &[(&str, &str)]) -> Instance {
         addresses: Vec::new(),
         power: Power::On,
         extra_labels: map(extra),
-        marks: Marks::default(),
+        marks: NodeMetadata::default(),
     }
 }
 
@@ -184,7 +184,7 @@ impl LabelSync for Greedy {
         Hold::Whole
     }
 
-    fn follows(&self, fact: Fact) -> Option<Following> {
+    fn follows(&self, fact: Fact) -> Option<LabelRule> {
         Demo.follows(fact)
     }
 }

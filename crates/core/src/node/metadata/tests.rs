@@ -9,10 +9,10 @@ fn map(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
         .collect()
 }
 
-fn owned() -> Marks {
-    Marks {
-        keeping: Keeping::Own,
-        ..Marks::default()
+fn owned() -> NodeMetadata {
+    NodeMetadata {
+        keeping: MetadataPolicy::Own,
+        ..NodeMetadata::default()
     }
 }
 
@@ -36,10 +36,10 @@ fn carry_out(node: &mut Node, last: &mut Option<Applied>, step: &Enforcement) {
 
 #[test]
 fn only_what_differs_is_added() {
-    let marks = Marks {
+    let marks = NodeMetadata {
         labels: map(&[("a", "1"), ("b", "2"), ("node-role.kubernetes.io/web", "")]),
         annotations: map(&[("x.example/id", "7"), ("y", "8")]),
-        ..Marks::default()
+        ..NodeMetadata::default()
     };
     let mut node = fresh_node();
     node.labels = map(&[("a", "1"), ("b", "by hand"), ("theirs", "3")]);
@@ -56,9 +56,9 @@ fn only_what_differs_is_added() {
 #[test]
 fn taints_are_added_only_while_a_node_waits() {
     let rack = Taint::new("rack", "z1", "NoExecute");
-    let marks = Marks {
+    let marks = NodeMetadata {
         taints: vec![rack.clone()],
-        ..Marks::default()
+        ..NodeMetadata::default()
     };
     let mut node = fresh_node();
     let waiting = node.taints.clone();
@@ -89,7 +89,7 @@ fn one_label_of_a_pair_stands_for_both() {
             map(&[(old, "y"), (new, "z")]),
         ),
     ] {
-        let marks = Marks {
+        let marks = NodeMetadata {
             labels: named,
             ..owned()
         };
@@ -105,7 +105,7 @@ fn what_marks_no_longer_say_goes_and_the_rest_stays() {
     node.taints.push(Taint::new("theirs", "", "NoSchedule"));
     let before = node.clone();
     let mut last = None;
-    let first = Marks {
+    let first = NodeMetadata {
         labels: map(&[("a", "1"), ("b", "2")]),
         annotations: map(&[("x.example/id", "7")]),
         taints: vec![Taint::new("rack", "z1", "NoExecute")],
@@ -136,7 +136,7 @@ fn what_marks_no_longer_say_goes_and_the_rest_stays() {
 #[test]
 fn a_changed_value_is_put_right_and_a_first_apply_is_always_made() {
     let mut node = fresh_node();
-    let marks = Marks {
+    let marks = NodeMetadata {
         labels: map(&[("a", "1")]),
         ..owned()
     };
@@ -151,17 +151,17 @@ fn a_changed_value_is_put_right_and_a_first_apply_is_always_made() {
 }
 
 /// Marks out of few keys, so that they meet.
-fn some_marks() -> impl Strategy<Value = Marks> {
+fn some_marks() -> impl Strategy<Value = NodeMetadata> {
     let keys = || proptest::collection::btree_map("[a-c]", "[x-z]", 0..4);
     let taints = proptest::collection::btree_map("[a-c]", "[x-z]", 0..4);
-    (keys(), keys(), taints).prop_map(|(labels, annotations, taints)| Marks {
+    (keys(), keys(), taints).prop_map(|(labels, annotations, taints)| NodeMetadata {
         labels,
         annotations,
         taints: taints
             .iter()
             .map(|(key, value)| Taint::new(key, value, "NoSchedule"))
             .collect(),
-        keeping: Keeping::Own,
+        keeping: MetadataPolicy::Own,
     })
 }
 

@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 
 use super::*;
 use crate::node::examples::fresh_node;
-use crate::ownership::{Basis, Orphan};
+use crate::ownership::{Basis, Unowned};
 
 fn name(text: &str) -> CloudName {
     CloudName::parse(text).unwrap()
@@ -50,7 +50,7 @@ fn an_owned_node_names_its_owner_and_who_else_describes_it() {
         (&east, None, &[(OWNER, "east")]),
         (&east, Some(&west), &[(OWNER, "east"), (DESCRIBER, "west")]),
         (
-            &Ownership::Nobody(Orphan::ForeignProviderId),
+            &Ownership::Nobody(Unowned::ForeignProviderId),
             Some(&west),
             &[(DESCRIBER, "west")],
         ),
@@ -66,7 +66,7 @@ fn an_owned_node_names_its_owner_and_who_else_describes_it() {
 fn what_is_shown_stays_while_it_may_be_true() {
     let contested = Ownership::Contested(vec![name("east"), name("west")]);
     let undecided = Ownership::Undecided(vec![(name("east"), "down".into())]);
-    let nobody = Ownership::Nobody(Orphan::ForeignProviderId);
+    let nobody = Ownership::Nobody(Unowned::ForeignProviderId);
     for (shown, owner, stays) in [
         ("east", Some(&contested), true),
         ("north", Some(&contested), false),

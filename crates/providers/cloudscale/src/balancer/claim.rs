@@ -5,9 +5,9 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use bowline_core::{
-    Candidature, CloudError, CloudErrorKind, Condition, DraftError, Goal, Lookup, Notice, Problem,
-    SERVICE_MARK, Service, Standing, Whose, Wish, hands_over_to, not_ours, service_mark, standing,
-    unproven, whose_by_uid,
+    BalancerRequest, Candidature, CloudError, CloudErrorKind, ClusterMatch, Condition, DraftError,
+    Goal, Lookup, Notice, OwnershipVerdict, Problem, SERVICE_MARK, Service, hands_over_to,
+    not_ours, service_mark, standing, unproven, whose_by_uid,
 };
 use uuid::Uuid;
 
@@ -27,7 +27,7 @@ const REMEMBERED: &str = "bowline.dev/LoadBalancer";
 #[derive(Clone, Debug)]
 pub(super) struct Claimed {
     pub(super) balancer: LoadBalancer,
-    pub(super) standing: Standing,
+    pub(super) standing: OwnershipVerdict,
     /// What is on it says so, and nothing else.
     by_content: bool,
 }
@@ -37,7 +37,7 @@ impl Claimed {
     pub(super) fn is_adopted(&self) -> bool {
         let hand_made =
             mark_of(&self.balancer).is_none() && uid_in_name(&self.balancer.name).is_none();
-        is_adopted(&self.balancer) || self.standing == Standing::Adopted && hand_made
+        is_adopted(&self.balancer) || self.standing == OwnershipVerdict::Adopted && hand_made
     }
 
     fn is_marked(&self, service: &Service) -> bool {
@@ -127,7 +127,11 @@ impl Naming {
 
 impl LoadBalancers {
     /// Looks by mark, by name and by annotation.
-    pub(super) async fn claims(&self, wish: &Wish, fresh: Freshness) -> Result<Claims, DraftError> {
+    pub(super) async fn claims(
+        &self,
+        wish: &BalancerRequest,
+        fresh: Freshness,
+    ) -> Result<Claims, DraftError> {
         let service = &*wish.service;
         let naming = Naming::of(service);
         let (default, mark) = (
@@ -153,10 +157,12 @@ impl LoadBalancers {
             let asked_for = naming.take_over == Some(balancer.uuid);
             let claimed = self.judge(balancer, asked_for, wish, fresh).await?;
             let taken = match claimed.standing {
-                Standing::Ours | Standing::Returned => true,
+                OwnershipVerdict::Ours | OwnershipVerdict::Returned => true,
                 // What is not the Service's yet does not go with it.
-                Standing::HandedOver(_) | Standing::Adopted => wish.goal == Goal::Present,
-                Standing::Unproven | Standing::NotOurs => false,
+                OwnershipVerdict::HandedOver(_) | OwnershipVerdict::Adopted => {
+                    wish.goal == Goal::Present
+                }
+                OwnershipVerdict::Unproven | OwnershipVerdict::NotOurs => false,
             };
             if taken {
                 mine.push(claimed);
@@ -176,7 +182,7 @@ impl LoadBalancers {
         &self,
         balancer: LoadBalancer,
         asked_for: bool,
-        wish: &Wish,
+        wish: &BalancerRequest,
         fresh: Freshness,
     ) -> Result<Claimed, DraftError> {
         let service = &wish.service;
@@ -189,7 +195,7 @@ impl LoadBalancers {
         };
         let mut claimed = Claimed {
             balancer,
-            standing: Standing::NotOurs,
+            standing: OwnershipVerdict::NotOurs,
             by_content: false,
         };
         if !self.ownership_tags {
@@ -201,18 +207,18 @@ impl LoadBalancers {
             candidate.asked_for = false;
         }
         claimed.standing = standing(&candidate, wish)?;
-        if claimed.standing == Standing::Unproven {
+        if claimed.standing == OwnershipVerdict::Unproven {
             claimed.by_content = self.is_by_content(&claimed.balancer, wish, fresh).await?;
             claimed.standing = if claimed.by_content {
-                Standing::Ours
+                OwnershipVerdict::Ours
             } else {
                 let user = self.user(&claimed.balancer, wish, fresh).await?;
                 candidate.used_by = user.as_ref();
                 unproven(&candidate, wish)
             };
         }
-        if !self.ownership_tags && claimed.standing != Standing::Ours {
-            claimed.standing = Standing::NotOurs;
+        if !self.ownership_tags && claimed.standing != OwnershipVerdict::Ours {
+            claimed.standing = OwnershipVerdict::NotOurs;
         }
         Ok(claimed)
     }
@@ -221,7 +227,7 @@ impl LoadBalancers {
     async fn is_by_content(
         &self,
         balancer: &LoadBalancer,
-        wish: &Wish,
+        wish: &BalancerRequest,
         fresh: Freshness,
     ) -> Result<bool, CloudError> {
         let service = &wish.service;
@@ -244,7 +250,7 @@ impl LoadBalancers {
     async fn user(
         &self,
         balancer: &LoadBalancer,
-        wish: &Wish,
+        wish: &BalancerRequest,
         fresh: Freshness,
     ) -> Result<Option<Arc<Service>>, CloudError> {
         let names_it = |it: &&Arc<Service>| it.uid != wish.service.uid && is_named_by(it, balancer);
@@ -260,7 +266,7 @@ impl LoadBalancers {
     }
 
     /// The addresses of this cluster's servers, and why some are not known.
-    async fn addresses(&self, wish: &Wish) -> (BTreeSet<IpAddr>, Option<CloudError>) {
+    async fn addresses(&self, wish: &BalancerRequest) -> (BTreeSet<IpAddr>, Option<CloudError>) {
         let (mut known, mut unknown) = (BTreeSet::new(), None);
         for answer in self.servers.servers_of(&wish.nodes).await {
             match answer {
@@ -285,7 +291,7 @@ impl LoadBalancers {
 }
 
 /// Whether the Service has handed it over, and the other has it now.
-fn is_given_away(balancer: &LoadBalancer, wish: &Wish) -> bool {
+fn is_given_away(balancer: &LoadBalancer, wish: &BalancerRequest) -> bool {
     let Some(to) = hands_over_to(&wish.service) else {
         return false;
     };
@@ -295,11 +301,11 @@ fn is_given_away(balancer: &LoadBalancer, wish: &Wish) -> bool {
 }
 
 /// Which one is in use: what a person asks for, what is remembered, what is marked, what the status shows.
-fn sort_out(mut mine: Vec<Claimed>, wish: &Wish, naming: &Naming, claims: &mut Claims) {
+fn sort_out(mut mine: Vec<Claimed>, wish: &BalancerRequest, naming: &Naming, claims: &mut Claims) {
     let service = &*wish.service;
     mine.sort_by_key(|it| (it.balancer.created_at.clone(), it.balancer.uuid));
     let id = |it: &Claimed| Some(it.balancer.uuid);
-    let returned = |it: &Claimed| it.standing == Standing::Returned;
+    let returned = |it: &Claimed| it.standing == OwnershipVerdict::Returned;
     let shown = |it: &Claimed| is_shown(service, &it.balancer);
     let at = |wanted: &dyn Fn(&Claimed) -> bool| mine.iter().position(wanted);
     let unmarked = mine.iter().filter(|it| !returned(it)).count();
@@ -317,7 +323,7 @@ fn sort_out(mut mine: Vec<Claimed>, wish: &Wish, naming: &Naming, claims: &mut C
             continue;
         }
         let of = mark_of(&one.balancer).and_then(|it| it.cluster_uid);
-        let same_cluster = whose_by_uid(of.as_deref(), cluster) == Some(Whose::Ours);
+        let same_cluster = whose_by_uid(of.as_deref(), cluster) == Some(ClusterMatch::Ours);
         if one.is_marked(service) && same_cluster {
             claims.doubles.push(one);
         } else {

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bowline_core::{
-    ADOPTED_MARK, CloudError, Draft, DraftError, Node, Notice, Problem, Service, Standing, Step,
-    Wish, consent, hands_over_to,
+    ADOPTED_MARK, BalancerRequest, CloudError, DraftError, Node, Notice, OwnershipVerdict,
+    PreparedPlan, Problem, Service, Step, consent, hands_over_to,
 };
 use futures::try_join;
 use uuid::Uuid;
@@ -16,12 +16,12 @@ use super::LoadBalancers;
 use super::claim::{Claimed, Claims};
 use super::desire::{Desire, Host, ZoneWish, desire};
 use super::doubt::{self, Doubtful};
-use super::execute::Hands;
+use super::execute::CloudscaleActions;
 use super::floating::{self, Granted};
 use super::inventory;
 use super::observe::Freshness;
 use super::ownership::{self, Cluster, SERVICE_TAG, is_shown, uid_in_name};
-use super::plan::{self, Action, Circumstances, Scope, Seen, Sketch};
+use super::plan::{self, Action, Circumstances, PlanBuilder, Scope, Seen};
 use super::publish::{Publisher, Showing};
 use super::remarks::{
     DUPLICATE, NO_VALID_NODES, duplicates, hosts_without_address, more_than_one, no_valid_nodes,
@@ -36,7 +36,7 @@ const HAND_OVER_PERIOD: Duration = Duration::from_secs(10);
 
 /// Everything that is known about one Service when its plan is made.
 struct Ground<'a> {
-    wish: &'a Wish,
+    wish: &'a BalancerRequest,
     settings: Settings,
     hosts: Vec<Host>,
     desire: Desire,
@@ -53,11 +53,14 @@ struct Ground<'a> {
 }
 
 impl LoadBalancers {
-    pub(super) async fn plan_absent(&self, wish: &Wish) -> Result<Draft, DraftError> {
+    pub(super) async fn plan_absent(
+        &self,
+        wish: &BalancerRequest,
+    ) -> Result<PreparedPlan, DraftError> {
         let service = &wish.service;
         let fresh = self.shared.observer.freshness(&service.uid);
         let claims = self.claims(wish, fresh).await?;
-        let mut sketch = Sketch::default();
+        let mut sketch = PlanBuilder::default();
         sketch.plan.notices = claims.warnings();
         let all: Vec<Claimed> = claims
             .one
@@ -80,7 +83,7 @@ impl LoadBalancers {
     /// The end of a load balancer that is the Service's; of one that was there before, only of what we made on it.
     async fn plan_end(
         &self,
-        sketch: &mut Sketch,
+        sketch: &mut PlanBuilder,
         one: &Claimed,
         service_uid: &str,
         fresh: Freshness,
@@ -95,7 +98,10 @@ impl LoadBalancers {
         Ok(())
     }
 
-    pub(super) async fn plan_present(&self, wish: &Wish) -> Result<Draft, DraftError> {
+    pub(super) async fn plan_present(
+        &self,
+        wish: &BalancerRequest,
+    ) -> Result<PreparedPlan, DraftError> {
         let service = &wish.service;
         let fresh = self.shared.observer.freshness(&service.uid);
         let (settings, faults) = Settings::read(service);
@@ -109,7 +115,7 @@ impl LoadBalancers {
         let mut sketch = match &claims.one {
             None if claims.is_unclear() => only_problem(INVALID, more_than_one(&claims.others)),
             None if !claims.refused.is_empty() => {
-                let mut sketch = Sketch::default();
+                let mut sketch = PlanBuilder::default();
                 sketch.plan.problems.clone_from(&claims.refused);
                 sketch
             }
@@ -163,9 +169,9 @@ impl LoadBalancers {
     /// Others with the Service's own mark go when the one in use is as it should be.
     async fn plan_doubles(
         &self,
-        sketch: &mut Sketch,
+        sketch: &mut PlanBuilder,
         claims: &Claims,
-        wish: &Wish,
+        wish: &BalancerRequest,
         fresh: Freshness,
     ) -> Result<(), CloudError> {
         if claims.doubles.is_empty() || !sketch.plan.problems.is_empty() {
@@ -189,7 +195,7 @@ impl LoadBalancers {
     }
 
     /// Whether the Service's status shows a load balancer here that is its own without asking anybody.
-    pub(super) async fn shows_own(&self, wish: &Wish) -> Result<bool, DraftError> {
+    pub(super) async fn shows_own(&self, wish: &BalancerRequest) -> Result<bool, DraftError> {
         let service = &wish.service;
         let fresh = self.shared.observer.freshness(&service.uid);
         let claims = self.claims(wish, fresh).await?;
@@ -201,27 +207,28 @@ impl LoadBalancers {
             .chain(&claims.others);
         Ok(!service.ingress.is_empty()
             && all.any(|it| {
-                it.standing == Standing::Ours && (by_name || is_shown(service, &it.balancer))
+                it.standing == OwnershipVerdict::Ours
+                    && (by_name || is_shown(service, &it.balancer))
             }))
     }
 
     fn draft_of(
         &self,
         service: &Service,
-        sketch: Sketch,
+        sketch: PlanBuilder,
         balancer: Option<LoadBalancer>,
         publisher: Publisher,
-    ) -> Draft {
+    ) -> PreparedPlan {
         let shared = Arc::clone(&self.shared);
         let uid = service.uid.clone();
-        let hands = Hands::new(shared, uid, &sketch, balancer, publisher);
-        Draft::new(sketch.plan, Box::new(hands))
+        let hands = CloudscaleActions::new(shared, uid, &sketch, balancer, publisher);
+        PreparedPlan::new(sketch.plan, Box::new(hands))
     }
 
     /// What is wanted, which takes a look at servers and, if some are wanted, at floating IPs.
     async fn ground<'a>(
         &self,
-        wish: &'a Wish,
+        wish: &'a BalancerRequest,
         settings: Settings,
         faults: Vec<Fault>,
         fresh: Freshness,
@@ -250,7 +257,7 @@ impl LoadBalancers {
         notices.extend(hosts_without_address(&settings, &hosts));
         if self.ownership_tags {
             let key = &self.cluster_name_annotation;
-            let all = [wish.nodes.as_slice(), &wish.census.held].concat();
+            let all = [wish.nodes.as_slice(), &wish.excluded.held].concat();
             let named = Cluster::of(&wish.cluster_name, &all, key);
             notices.extend(named.notice(key));
             (desire.wanted.tags, desire.wanted.child_tags) =
@@ -276,7 +283,7 @@ impl LoadBalancers {
         ground: &mut Ground<'_>,
         one: &Claimed,
         fresh: Freshness,
-    ) -> Result<Sketch, CloudError> {
+    ) -> Result<PlanBuilder, CloudError> {
         let found = &one.balancer;
         let told = consent(&one.standing, &found.name);
         if one.is_adopted() {
@@ -289,7 +296,7 @@ impl LoadBalancers {
         let mut faults = ground.desire.faults.clone();
         faults.extend(plan::refusals(&ground.desire.wanted, found));
         let mut sketch = if faults.iter().any(|fault| fault.about_members) {
-            let mut sketch = Sketch::default();
+            let mut sketch = PlanBuilder::default();
             sketch.plan.found = vec![inventory::found_balancer(found)];
             sketch
         } else {
@@ -328,7 +335,7 @@ impl LoadBalancers {
 }
 
 /// Whether a Service that is there may take this one's load balancer any moment.
-fn is_handing_over(wish: &Wish) -> bool {
+fn is_handing_over(wish: &BalancerRequest) -> bool {
     let to = hands_over_to(&wish.service);
     let mut all = wish.all.iter();
     to.is_some_and(|to| all.any(|it| it.key == to && it.uid != wish.service.uid))
@@ -358,18 +365,18 @@ impl Ground<'_> {
 
     /// While some nodes are unknown, or have no known owner, members that may be theirs are wanted as well.
     fn keep_members(&mut self, there: &Seen) {
-        let census = &self.wish.census;
-        let held = census.held.iter().map(|node| &**node);
+        let excluded = &self.wish.excluded;
+        let held = excluded.held.iter().map(|node| &**node);
         let selector = &self.settings.selector;
         let doubtful = Doubtful {
-            unknown: &census.unknown,
+            unknown: &excluded.unknown,
             held: held.filter(|it| selector.matches(&it.labels)).collect(),
         };
         let strangers = doubt::strangers(there, &self.hosts, &doubtful);
         if strangers.is_empty() {
             return;
         }
-        self.kept = doubt::kept(&strangers, &census.unknown);
+        self.kept = doubt::kept(&strangers, &excluded.unknown);
         let held = strangers.iter().filter(|it| it.is_held);
         let held: BTreeSet<&String> = held.map(|it| &it.host.node).collect();
         self.held = held.into_iter().cloned().collect();
@@ -381,7 +388,7 @@ impl Ground<'_> {
     }
 
     /// The plan when there is no load balancer: all or nothing.
-    fn plan_new(&self) -> Sketch {
+    fn plan_new(&self) -> PlanBuilder {
         let service = &self.wish.service;
         let mut problems: Vec<Problem> = self.desire.faults.iter().map(problem).collect();
         let zone = self.zone().unwrap_or_else(|problem| {
@@ -391,7 +398,7 @@ impl Ground<'_> {
         let mut sketch = if problems.is_empty() {
             plan::build(&self.desire.wanted, zone, &self.floating_ips)
         } else {
-            Sketch::default()
+            PlanBuilder::default()
         };
         if let Some(lost) = settings::uuid_of(service)
             && hands_over_to(service).is_none()
@@ -446,7 +453,7 @@ impl Ground<'_> {
     }
 
     /// How the load balancer is shown, once that plan is carried out.
-    fn publisher(&self, sketch: &Sketch) -> Publisher {
+    fn publisher(&self, sketch: &PlanBuilder) -> Publisher {
         let before = self.wish.service.ingress.clone();
         if !sketch.plan.problems.is_empty() {
             return Publisher::new(Showing::AsBefore(before));
@@ -467,7 +474,7 @@ impl Ground<'_> {
     }
 
     /// Says it when the Service's source ranges take effect.
-    fn tell_source_ranges(&self, sketch: &mut Sketch) {
+    fn tell_source_ranges(&self, sketch: &mut PlanBuilder) {
         let wanted = &self.desire.wanted;
         let filtered = &wanted.filtered_by_service;
         let on_all_ports = filtered.len() == wanted.pools.len();

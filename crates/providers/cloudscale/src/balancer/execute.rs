@@ -9,7 +9,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bowline_core::{
-    BoxFuture, CloudError, CloudErrorKind, Executor, Progress, Publication, Run, StepId, StepState,
+    BoxFuture, CloudError, CloudErrorKind, Executor, PlanProgress, Publication, StepId,
+    StepOutcome, StepState,
 };
 use bowline_http::CallError;
 use serde_json::{Map, Value, json};
@@ -17,7 +18,7 @@ use uuid::Uuid;
 
 use super::plan::{Action, PoolRef};
 use super::publish::Publisher;
-use super::{Shared, plan::Sketch};
+use super::{Shared, plan::PlanBuilder};
 use crate::api::LoadBalancer;
 
 /// Looks at a load balancer that the cloud is at work on: soon at first, since a small change is
@@ -37,11 +38,11 @@ const ROOM: [Duration; 4] = [
 ];
 
 /// Carries out one plan.
-pub(crate) struct Hands {
+pub(crate) struct CloudscaleActions {
     shared: Arc<Shared>,
     service_uid: String,
     /// What has become of the plan's steps.
-    run: Run,
+    run: PlanProgress,
     /// Whether no step is left.
     finished: bool,
     actions: Vec<Action>,
@@ -55,16 +56,16 @@ pub(crate) struct Hands {
     publisher: Publisher,
 }
 
-impl Hands {
+impl CloudscaleActions {
     /// `balancer` is the one that exists.
     pub(crate) fn new(
         shared: Arc<Shared>,
         service_uid: String,
-        sketch: &Sketch,
+        sketch: &PlanBuilder,
         balancer: Option<LoadBalancer>,
         publisher: Publisher,
     ) -> Self {
-        let mut run = Run::new(sketch.plan.clone());
+        let mut run = PlanProgress::new(sketch.plan.clone());
         Self {
             shared,
             service_uid,
@@ -79,13 +80,13 @@ impl Hands {
         }
     }
 
-    async fn carry(&mut self, step: StepId) -> Result<Progress, CloudError> {
+    async fn carry(&mut self, step: StepId) -> Result<StepOutcome, CloudError> {
         let Some(action) = self.actions.get(step).cloned() else {
             let message = format!("the plan has no step {step}");
             return Err(CloudError::new(CloudErrorKind::Invalid, message));
         };
         if *self.run.state(step) == StepState::Done {
-            return Ok(Progress::Done);
+            return Ok(StepOutcome::Done);
         }
         let own = self.balancer.as_ref().map(|balancer| balancer.uuid);
         let turn = match action.balancer().or(own) {
@@ -99,7 +100,7 @@ impl Hands {
         drop(turn);
         let progress = progress?;
         match progress {
-            Progress::Done => {
+            StepOutcome::Done => {
                 self.run.done(step);
                 // Another Service may ask for the same name or id at once: no list that still shows what is gone
                 // says that it is somebody else's.
@@ -107,14 +108,14 @@ impl Hands {
                     self.shared.observer.forget();
                 }
             }
-            Progress::Skipped(_) => self.run.skip(step),
-            Progress::Wait { .. } => {}
+            StepOutcome::Skipped(_) => self.run.skip(step),
+            StepOutcome::Wait { .. } => {}
         }
         self.finished = self.run.next_step().is_none();
         Ok(progress)
     }
 
-    async fn act(&mut self, step: StepId, action: &Action) -> Result<Progress, CloudError> {
+    async fn act(&mut self, step: StepId, action: &Action) -> Result<StepOutcome, CloudError> {
         let shared = Arc::clone(&self.shared);
         let api = &shared.api;
         match action {
@@ -175,7 +176,7 @@ impl Hands {
     }
 
     /// Looks whether the cloud is still at work.
-    async fn look(&mut self, step: StepId) -> Result<Progress, CloudError> {
+    async fn look(&mut self, step: StepId) -> Result<StepOutcome, CloudError> {
         let id = self.balancer_id()?;
         let Some(balancer) = self.shared.observer.read(id).await? else {
             if self.is_new && self.waits(step) < POLLS.len() {
@@ -191,23 +192,27 @@ impl Hands {
     }
 
     /// The same of one that is about to go: gone is as good.
-    async fn look_at(&mut self, step: StepId, id: Uuid) -> Result<Progress, CloudError> {
+    async fn look_at(&mut self, step: StepId, id: Uuid) -> Result<StepOutcome, CloudError> {
         let found = self.shared.observer.read(id).await?;
-        Ok(found.map_or(Progress::Done, |it| self.until_unchanging(step, &it)))
+        Ok(found.map_or(StepOutcome::Done, |it| self.until_unchanging(step, &it)))
     }
 
-    fn until_unchanging(&mut self, step: StepId, balancer: &LoadBalancer) -> Progress {
+    fn until_unchanging(&mut self, step: StepId, balancer: &LoadBalancer) -> StepOutcome {
         if balancer.is_changing() {
             let what = format!("load balancer {:?}, which is changing", balancer.name);
             self.wait(step, what, &POLLS)
         } else {
-            Progress::Done
+            StepOutcome::Done
         }
     }
 
-    async fn look_for_the_end(&mut self, step: StepId, id: Uuid) -> Result<Progress, CloudError> {
+    async fn look_for_the_end(
+        &mut self,
+        step: StepId,
+        id: Uuid,
+    ) -> Result<StepOutcome, CloudError> {
         Ok(match self.shared.observer.read(id).await? {
-            None => Progress::Done,
+            None => StepOutcome::Done,
             Some(balancer) => {
                 let what = format!("load balancer {:?} to be gone", balancer.name);
                 self.wait(step, what, &POLLS)
@@ -220,9 +225,9 @@ impl Hands {
         &mut self,
         step: StepId,
         result: Result<(), CallError>,
-    ) -> Result<Progress, CloudError> {
+    ) -> Result<StepOutcome, CloudError> {
         match result {
-            Ok(()) => Ok(Progress::Done),
+            Ok(()) => Ok(StepOutcome::Done),
             Err(error) if is_refused(&error) => {
                 let what = format!("the cloud to allow it: {error}");
                 Ok(self.wait(step, what, &ROOM))
@@ -232,7 +237,7 @@ impl Hands {
     }
 
     /// What was deleted just now may still hold its place; not for ever, though.
-    fn wait_for_room(&mut self, step: StepId, error: CallError) -> Result<Progress, CloudError> {
+    fn wait_for_room(&mut self, step: StepId, error: CallError) -> Result<StepOutcome, CloudError> {
         if self.waits(step) >= ROOM.len() {
             return Err(error.into());
         }
@@ -246,11 +251,11 @@ impl Hands {
     }
 
     /// The next wait of a step; the last one is repeated.
-    fn wait(&mut self, step: StepId, what: String, waits: &[Duration; 4]) -> Progress {
+    fn wait(&mut self, step: StepId, what: String, waits: &[Duration; 4]) -> StepOutcome {
         let before = self.waits.entry(step).or_default();
         let after = waits[(*before).min(waits.len() - 1)];
         *before += 1;
-        Progress::Wait { what, after }
+        StepOutcome::Wait { what, after }
     }
 
     fn balancer_id(&self) -> Result<Uuid, CloudError> {
@@ -268,8 +273,8 @@ impl Hands {
     }
 }
 
-impl Executor for Hands {
-    fn carry_out(&mut self, step: StepId) -> BoxFuture<'_, Result<Progress, CloudError>> {
+impl Executor for CloudscaleActions {
+    fn carry_out(&mut self, step: StepId) -> BoxFuture<'_, Result<StepOutcome, CloudError>> {
         Box::pin(self.carry(step))
     }
 
@@ -300,8 +305,8 @@ impl Action {
     }
 }
 
-fn changed(result: Result<(), CallError>) -> Result<Progress, CloudError> {
-    result.map(|()| Progress::Done).map_err(CloudError::from)
+fn changed(result: Result<(), CallError>) -> Result<StepOutcome, CloudError> {
+    result.map(|()| StepOutcome::Done).map_err(CloudError::from)
 }
 
 /// A body with the id of what it belongs to.

@@ -7,7 +7,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use bowline_core::{Notice, Problem, Service, Whose, Wish, whose_by_uid};
+use bowline_core::{BalancerRequest, ClusterMatch, Notice, Problem, Service, whose_by_uid};
 use uuid::Uuid;
 
 use super::ownership::{mark_of, uid_in_name};
@@ -42,7 +42,7 @@ enum Target<'a> {
 
 /// Which of the wanted floating IPs the Service may have. `own` is its load balancer, if it is there.
 pub(super) fn grant(
-    wish: &Wish,
+    wish: &BalancerRequest,
     wanted: &[IpAddr],
     there: &[FloatingIp],
     balancers: &[LoadBalancer],
@@ -102,7 +102,7 @@ fn problem(reason: &'static str, text: &str) -> Problem {
 }
 
 /// Other Services that want it.
-fn rivals(wish: &Wish, address: IpAddr) -> Vec<&Arc<Service>> {
+fn rivals(wish: &BalancerRequest, address: IpAddr) -> Vec<&Arc<Service>> {
     let others = wish.all.iter().filter(|other| {
         other.uid != wish.service.uid
             && other.is_load_balancer
@@ -122,7 +122,7 @@ fn is_older(one: &Service, other: &Service) -> bool {
 }
 
 fn target<'a>(
-    wish: &'a Wish,
+    wish: &'a BalancerRequest,
     known: Option<&FloatingIp>,
     balancers: &[LoadBalancer],
     own: Option<Uuid>,
@@ -145,10 +145,10 @@ fn target<'a>(
 }
 
 /// The Service of this cluster whose uid is in its mark or name.
-fn owner<'a>(balancer: &LoadBalancer, wish: &'a Wish) -> Option<&'a Arc<Service>> {
+fn owner<'a>(balancer: &LoadBalancer, wish: &'a BalancerRequest) -> Option<&'a Arc<Service>> {
     let mark = mark_of(balancer);
     let of = mark.as_ref().and_then(|it| it.cluster_uid.as_deref());
-    if whose_by_uid(of, wish.cluster_uid.as_deref()) == Some(Whose::Foreign) {
+    if whose_by_uid(of, wish.cluster_uid.as_deref()) == Some(ClusterMatch::Foreign) {
         return None;
     }
     let uid = match &mark {

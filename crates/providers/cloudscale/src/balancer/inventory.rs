@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use bowline_core::{Object, Thing};
+use bowline_core::{ResourceRef, ResourceState};
 use serde_json::{Map, Value, json};
 
 use super::desire::{Wanted, WantedMember, WantedPool, ZoneWish};
@@ -12,18 +12,18 @@ use super::plan::{BALANCER, FLOATING_IP, LISTENER, MEMBER, MONITOR, POOL, Seen, 
 use super::plan::{in_pool, new, seen};
 use crate::api::{FloatingIp, Listener, LoadBalancer, Member, Monitor};
 
-fn thing(object: Object, attributes: Value) -> Thing {
+fn thing(object: ResourceRef, attributes: Value) -> ResourceState {
     let mut attributes = match attributes {
         Value::Object(attributes) => attributes,
         _ => Map::new(),
     };
     // The object says it already.
     attributes.remove("name");
-    Thing { object, attributes }
+    ResourceState { object, attributes }
 }
 
 /// A load balancer by itself.
-pub(crate) fn found_balancer(it: &LoadBalancer) -> Thing {
+pub(crate) fn found_balancer(it: &LoadBalancer) -> ResourceState {
     let addresses: Vec<Value> = it
         .vip_addresses
         .iter()
@@ -35,7 +35,7 @@ pub(crate) fn found_balancer(it: &LoadBalancer) -> Thing {
 }
 
 /// A load balancer with everything that belongs to it.
-pub(crate) fn found(there: &Seen, floating_ips: &[FloatingIp]) -> Vec<Thing> {
+pub(crate) fn found(there: &Seen, floating_ips: &[FloatingIp]) -> Vec<ResourceState> {
     let balancer = &there.balancer;
     let mut things = vec![found_balancer(balancer)];
     for pool in &there.pools {
@@ -53,7 +53,7 @@ pub(crate) fn found(there: &Seen, floating_ips: &[FloatingIp]) -> Vec<Thing> {
     things
 }
 
-fn found_pool(there: &SeenPool, things: &mut Vec<Thing>) {
+fn found_pool(there: &SeenPool, things: &mut Vec<ResourceState>) {
     let pool = &there.pool;
     things.push(thing(
         seen(POOL, &pool.name, pool.uuid),
@@ -66,7 +66,7 @@ fn found_pool(there: &SeenPool, things: &mut Vec<Thing>) {
     things.extend(members.map(|it| found_member(&pool.name, it)));
 }
 
-fn found_listener(it: &Listener) -> Thing {
+fn found_listener(it: &Listener) -> ResourceState {
     let attributes = json!({"protocol": it.protocol, "protocol_port": it.protocol_port,
                             "allowed_cidrs": it.allowed_cidrs,
                             "timeout_client_data_ms": it.timeout_client_data_ms,
@@ -75,7 +75,7 @@ fn found_listener(it: &Listener) -> Thing {
     thing(seen(LISTENER, &it.name, it.uuid), attributes)
 }
 
-fn found_monitor(pool: &str, it: &Monitor) -> Thing {
+fn found_monitor(pool: &str, it: &Monitor) -> ResourceState {
     let mut attributes = json!({"type": it.kind, "delay_s": it.delay_s,
                                 "timeout_s": it.timeout_s, "up_threshold": it.up_threshold,
                                 "down_threshold": it.down_threshold});
@@ -87,7 +87,7 @@ fn found_monitor(pool: &str, it: &Monitor) -> Thing {
     thing(seen(MONITOR, pool, it.uuid), attributes)
 }
 
-fn found_member(pool: &str, it: &Member) -> Thing {
+fn found_member(pool: &str, it: &Member) -> ResourceState {
     let mut attributes = json!({"protocol_port": it.protocol_port,
                                 "monitor_port": it.monitor_port, "address": it.address,
                                 "subnet": it.subnet});
@@ -98,7 +98,7 @@ fn found_member(pool: &str, it: &Member) -> Thing {
 }
 
 /// Everything that is wanted.
-pub(crate) fn wanted(wanted: &Wanted) -> Vec<Thing> {
+pub(crate) fn wanted(wanted: &Wanted) -> Vec<ResourceState> {
     let zone = match &wanted.zone {
         ZoneWish::Said(zone) | ZoneWish::Common(zone) => zone.as_str(),
         ZoneWish::Several(_) | ZoneWish::Unknown => "",
@@ -123,7 +123,7 @@ pub(crate) fn wanted(wanted: &Wanted) -> Vec<Thing> {
     things
 }
 
-fn wanted_pool(pool: &WantedPool, things: &mut Vec<Thing>) {
+fn wanted_pool(pool: &WantedPool, things: &mut Vec<ResourceState>) {
     let tags = BTreeMap::new();
     let name = &pool.name;
     let mut push = |object, body| things.push(thing(object, Value::Object(body)));

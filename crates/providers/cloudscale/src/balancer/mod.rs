@@ -28,8 +28,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bowline_core::{
-    Balancers, BoxFuture, CloudError, CloudErrorKind, ClusterMarks, Draft, DraftError, Goal,
-    Marked, Need, Needs, Node, Service, Wish,
+    BalancerRequest, Balancers, BoxFuture, CloudError, CloudErrorKind, ClusterMarks, DraftError,
+    Goal, Need, Needs, Node, PreparedPlan, Service, TaggedBalancer,
 };
 use uuid::Uuid;
 
@@ -85,7 +85,10 @@ impl LoadBalancers {
 }
 
 impl Balancers for LoadBalancers {
-    fn draft<'a>(&'a self, wish: &'a Wish) -> BoxFuture<'a, Result<Draft, DraftError>> {
+    fn draft<'a>(
+        &'a self,
+        wish: &'a BalancerRequest,
+    ) -> BoxFuture<'a, Result<PreparedPlan, DraftError>> {
         match wish.goal {
             Goal::Present => Box::pin(self.plan_present(wish)),
             Goal::Absent => Box::pin(self.plan_absent(wish)),
@@ -107,7 +110,10 @@ impl Balancers for LoadBalancers {
         settings::contends_for(service)
     }
 
-    fn recognises<'a>(&'a self, wish: &'a Wish) -> BoxFuture<'a, Result<bool, DraftError>> {
+    fn recognises<'a>(
+        &'a self,
+        wish: &'a BalancerRequest,
+    ) -> BoxFuture<'a, Result<bool, DraftError>> {
         Box::pin(self.shows_own(wish))
     }
 
@@ -122,7 +128,7 @@ impl Balancers for LoadBalancers {
     fn marked<'a>(
         &'a self,
         marks: ClusterMarks<'a>,
-    ) -> BoxFuture<'a, Result<Vec<Marked>, CloudError>> {
+    ) -> BoxFuture<'a, Result<Vec<TaggedBalancer>, CloudError>> {
         Box::pin(async move {
             if !self.ownership_tags {
                 return Ok(Vec::new());
@@ -132,7 +138,7 @@ impl Balancers for LoadBalancers {
             // One that was there before its Service outlives it.
             let marked = list.items.into_iter().filter(|it| !is_adopted(it));
             let marked = marked.filter_map(|it| {
-                Some(Marked {
+                Some(TaggedBalancer {
                     service_uid: it.tags.get(SERVICE_TAG)?.clone(),
                     whose: cluster.whose(&it.tags, marks.uid),
                     id: it.uuid.to_string(),
@@ -143,14 +149,17 @@ impl Balancers for LoadBalancers {
         })
     }
 
-    fn remove_orphan<'a>(&'a self, orphan: &'a Marked) -> BoxFuture<'a, Result<(), CloudError>> {
+    fn remove_orphan<'a>(
+        &'a self,
+        orphan: &'a TaggedBalancer,
+    ) -> BoxFuture<'a, Result<(), CloudError>> {
         Box::pin(self.remove_marked(orphan))
     }
 }
 
 impl LoadBalancers {
     /// Removes it if it still carries the same mark. One that is at work is left for the next time.
-    async fn remove_marked(&self, orphan: &Marked) -> Result<(), CloudError> {
+    async fn remove_marked(&self, orphan: &TaggedBalancer) -> Result<(), CloudError> {
         let id = Uuid::try_parse(&orphan.id).map_err(|_| {
             let message = format!("{:?} is not the uuid of a load balancer", orphan.id);
             CloudError::new(CloudErrorKind::Invalid, message)

@@ -5,8 +5,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use bowline_core::{
-    ADOPTED_MARK, BalancerMark, CLUSTER_UID_MARK, Node, Notice, SERVICE_MARK, Service, Whose,
-    names_a_cluster, service_mark, whose_by_uid,
+    ADOPTED_MARK, BalancerMark, CLUSTER_UID_MARK, ClusterMatch, Node, Notice, SERVICE_MARK,
+    Service, names_a_cluster, service_mark, whose_by_uid,
 };
 use uuid::Uuid;
 
@@ -77,25 +77,25 @@ impl Cluster {
 
     /// Whose a marked load balancer is. Only the uid of the cluster makes it ours: names are given twice. A cluster
     /// without a name does not take one for its own that names another; there may be many.
-    pub(crate) fn whose(&self, tags: &BTreeMap<String, String>, uid: Option<&str>) -> Whose {
+    pub(crate) fn whose(&self, tags: &BTreeMap<String, String>, uid: Option<&str>) -> ClusterMatch {
         let of = |key: &str| tags.get(key).map(String::as_str);
         if let Some(whose) = whose_by_uid(of(CLUSTER_UID_MARK), uid) {
             return whose;
         }
         let Some(name) = of(CLUSTER_TAG) else {
-            return Whose::Unclear("names no cluster");
+            return ClusterMatch::Unclear("names no cluster");
         };
         if !names_a_cluster(name) {
-            return Whose::Unclear("has the name that every cluster has by default");
+            return ClusterMatch::Unclear("has the name that every cluster has by default");
         }
         match self {
             Self::Named(own) if own == name => {
-                Whose::Unclear("has the name of this cluster, but not its uid")
+                ClusterMatch::Unclear("has the name of this cluster, but not its uid")
             }
             Self::Ambiguous(names) if names.contains(name) => {
-                Whose::Unclear("has one of several names that nodes of this cluster give it")
+                ClusterMatch::Unclear("has one of several names that nodes of this cluster give it")
             }
-            Self::Named(_) | Self::Ambiguous(_) | Self::Nameless => Whose::Foreign,
+            Self::Named(_) | Self::Ambiguous(_) | Self::Nameless => ClusterMatch::Foreign,
         }
     }
 }

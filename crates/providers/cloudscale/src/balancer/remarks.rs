@@ -2,12 +2,12 @@
 
 use std::net::IpAddr;
 
-use bowline_core::{Notice, Problem, Wish, name_list};
+use bowline_core::{BalancerRequest, Notice, Problem, name_list};
 use uuid::Uuid;
 
 use super::claim::Claimed;
 use super::desire::Host;
-use super::plan::Sketch;
+use super::plan::PlanBuilder;
 use super::settings::table::{ALLOWED_SUBNETS, FLOATING_IPS, NODE_SELECTOR, UUID, VIP_ADDRESSES};
 use super::settings::{Fault, INVALID, Settings, VipWish};
 use crate::api::{FloatingIp, LoadBalancer};
@@ -32,8 +32,8 @@ pub(super) fn problem(fault: &Fault) -> Problem {
     }
 }
 
-pub(super) fn only_problem(reason: &'static str, message: String) -> Sketch {
-    let mut sketch = Sketch::default();
+pub(super) fn only_problem(reason: &'static str, message: String) -> PlanBuilder {
+    let mut sketch = PlanBuilder::default();
     sketch.plan.problems.push(Problem { reason, message });
     sketch
 }
@@ -102,8 +102,8 @@ pub(super) fn private_vips_stay(wanted: &[VipWish], found: &LoadBalancer) -> Opt
 }
 
 /// No node serves the Service: how many there are, and what keeps each of them out.
-pub(super) fn no_valid_nodes(wish: &Wish, settings: &Settings) -> Notice {
-    let mut reasons = wish.census.reasons();
+pub(super) fn no_valid_nodes(wish: &BalancerRequest, settings: &Settings) -> Notice {
+    let mut reasons = wish.excluded.reasons();
     let nodes = wish.nodes.iter();
     let selected = nodes.filter(|it| settings.selector.matches(&it.labels));
     let selected = selected.count();

@@ -20,7 +20,7 @@ pub(super) fn describe(server: &Server, node: &Node) -> Instance {
             Status::Other => Power::Unclear,
         },
         extra_labels: BTreeMap::new(),
-        marks: bowline_core::Marks::default(),
+        marks: bowline_core::NodeMetadata::default(),
     }
 }
 

@@ -11,7 +11,7 @@ use bowline_core::{
 };
 use bowline_http::{CallMetrics, Connector};
 use bowline_simulator::World;
-use bowline_simulator::cloudscale::{Cloudscale, DEFAULT_TOKEN, MachineSpec, Scene};
+use bowline_simulator::cloudscale::{Cloudscale, DEFAULT_TOKEN, Fixture, MachineSpec};
 use bowline_simulator::faults::{Action, Rule};
 use bowline_simulator::serve::Server;
 
@@ -184,7 +184,7 @@ impl Stage {
 }
 
 fn simulated(world: &World) -> Arc<Cloudscale> {
-    let scene: Scene = bowline_simulator::fixture::parse("cases", FIXTURE).unwrap();
+    let scene: Fixture = bowline_simulator::fixture::parse("cases", FIXTURE).unwrap();
     Cloudscale::from_fixture(world, scene).unwrap()
 }
 

@@ -5,18 +5,20 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use bowline_core::{ADOPTED_MARK, Draft, DraftError, Notice, Problem, Verb, Wish};
+use bowline_core::{
+    ADOPTED_MARK, BalancerRequest, DraftError, Notice, PreparedPlan, Problem, Verb,
+};
 use futures::try_join;
 use uuid::Uuid;
 
 use super::LoadBalancers;
 use super::desire::{WantedService, desire};
-use super::execute::Hands;
-use super::find::{Doomed, Found, Knowledge};
+use super::execute::ExoscaleActions;
+use super::find::{DepartingBalancer, Found, Knowledge};
 use super::inventory;
 use super::observe::readable;
-use super::ownership::{Family, Whose};
-use super::plan::{self, Action, Managed, Sketch, Wanted};
+use super::ownership::{OwnershipContext, ServiceOwner};
+use super::plan::{self, Action, Managed, PlanBuilder, Wanted};
 use super::pool::{Sight, Target};
 use super::publish::{Known, Publisher};
 use super::record::Record;
@@ -29,7 +31,10 @@ use crate::api::{LoadBalancer, LoadBalancerState};
 const UNSETTLED_PAUSE: Duration = Duration::from_secs(2);
 
 impl LoadBalancers {
-    pub(super) async fn plan_present(&self, wish: &Wish) -> Result<Draft, DraftError> {
+    pub(super) async fn plan_present(
+        &self,
+        wish: &BalancerRequest,
+    ) -> Result<PreparedPlan, DraftError> {
         let service = &wish.service;
         let (settings, mut faults) = Settings::read(service);
         let mut desire = desire(service, &settings, self.local_check);
@@ -65,7 +70,7 @@ impl LoadBalancers {
             self.know_services(&mut known, there, true).await?;
         }
         let mut draft = self.plan_found(&known, &settings, &desire.services, target, &found)?;
-        let adds = |draft: &Draft| draft.plan.steps.iter().any(|it| it.verb == Verb::Create);
+        let adds = |draft: &PreparedPlan| draft.plan.steps.iter().any(|it| it.verb == Verb::Create);
         if adds(&draft) {
             match self.pools.look_at(target.pool, wish).await? {
                 Some(Sight::Missing) => {
@@ -91,7 +96,7 @@ impl LoadBalancers {
         by_ports: bool,
     ) -> Result<(), DraftError> {
         for service in &there.services.items {
-            let judge = |it: Family<'_>| it.judge(service).map(|_| ());
+            let judge = |it: OwnershipContext<'_>| it.judge(service).map(|_| ());
             self.decide(known, by_ports, judge).await?;
         }
         Ok(())
@@ -105,7 +110,7 @@ impl LoadBalancers {
         services: &[WantedService],
         target: Target,
         found: &Found,
-    ) -> Result<Draft, DraftError> {
+    ) -> Result<PreparedPlan, DraftError> {
         let family = known.family(true);
         let wish = family.wish;
         let mut managed = managed(family, settings, found);
@@ -154,12 +159,12 @@ impl LoadBalancers {
     /// Nothing is done while a person has to put something right.
     fn refusal(
         &self,
-        wish: &Wish,
+        wish: &BalancerRequest,
         faults: Vec<Fault>,
         notices: Vec<Notice>,
         target: Option<Target>,
-    ) -> Draft {
-        let mut sketch = Sketch::default();
+    ) -> PreparedPlan {
+        let mut sketch = PlanBuilder::default();
         sketch.plan.problems = faults.into_iter().map(Problem::from).collect();
         sketch.plan.notices = notices;
         let publisher = Publisher::Present {
@@ -172,28 +177,31 @@ impl LoadBalancers {
 
     fn draft_of(
         &self,
-        wish: &Wish,
-        sketch: Sketch,
+        wish: &BalancerRequest,
+        sketch: PlanBuilder,
         balancer: Option<Known>,
         record: Record,
         publisher: Publisher,
-    ) -> Draft {
+    ) -> PreparedPlan {
         let shared = Arc::clone(&self.shared);
-        let hands = Hands::new(shared, wish, &sketch, balancer, record, publisher);
-        Draft::new(sketch.plan, Box::new(hands))
+        let hands = ExoscaleActions::new(shared, wish, &sketch, balancer, record, publisher);
+        PreparedPlan::new(sketch.plan, Box::new(hands))
     }
 
-    pub(super) async fn plan_absent(&self, wish: &Wish) -> Result<Draft, DraftError> {
+    pub(super) async fn plan_absent(
+        &self,
+        wish: &BalancerRequest,
+    ) -> Result<PreparedPlan, DraftError> {
         let (settings, _) = Settings::read(&wish.service);
         let mut known = Knowledge::new(wish);
-        let mut sketch = Sketch::default();
+        let mut sketch = PlanBuilder::default();
         let mut withdrawn = BTreeSet::from([OWNED_SERVICES.to_owned()]);
         if settings.external == External::No {
             withdrawn.insert(ID.key.to_owned());
         }
         let mut proves_account = false;
         for doomed in self.doomed(&mut known, &settings).await? {
-            let Doomed {
+            let DepartingBalancer {
                 balancer: there,
                 manages,
                 by_ports,
@@ -219,7 +227,7 @@ impl LoadBalancers {
 }
 
 /// What a load balancer of the Service's is to be.
-fn managed(family: Family<'_>, settings: &Settings, found: &Found) -> Managed {
+fn managed(family: OwnershipContext<'_>, settings: &Settings, found: &Found) -> Managed {
     let mut labels = family.labels();
     let mut name = settings.balancer_name(&family.wish.service);
     if found.is_adopted {
@@ -237,7 +245,7 @@ fn managed(family: Family<'_>, settings: &Settings, found: &Found) -> Managed {
 }
 
 /// What is to be remembered before the first step.
-fn record(wanted: &Wanted<'_>, found: &Found, sketch: &Sketch) -> Record {
+fn record(wanted: &Wanted<'_>, found: &Found, sketch: &PlanBuilder) -> Record {
     let mut record = wanted.family.record.clone();
     let there = found.balancer.as_ref();
     record.services = there.map(|it| remembered(wanted, it)).unwrap_or_default();
@@ -274,11 +282,11 @@ fn remembered(wanted: &Wanted<'_>, there: &LoadBalancer) -> BTreeSet<Uuid> {
             .iter()
             .any(|it| plan::is_at(service, &it.entrance) && it.name == service.name);
         match wanted.family.whose(service) {
-            Whose::Ours => true,
+            ServiceOwner::Ours => true,
             // It has taken its place.
-            Whose::LeftOver => named_so,
-            Whose::Foreign => named_so && wanted.family.may_replace(),
-            Whose::Another(_) => false,
+            ServiceOwner::LeftOver => named_so,
+            ServiceOwner::Foreign => named_so && wanted.family.may_replace(),
+            ServiceOwner::Another(_) => false,
         }
     });
     let ours = ours.map(|it| (it.name.as_str(), it.id));

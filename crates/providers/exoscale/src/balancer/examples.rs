@@ -4,10 +4,12 @@ use std::sync::Arc;
 
 use std::collections::BTreeSet;
 
-use bowline_core::{Census, Goal, Protocol, Service, ServiceKey, ServicePort, TrafficPolicy, Wish};
+use bowline_core::{
+    BalancerRequest, ExcludedNodes, Goal, Protocol, Service, ServiceKey, ServicePort, TrafficPolicy,
+};
 use serde_json::{Value, json};
 
-use super::ownership::Family;
+use super::ownership::OwnershipContext;
 use super::record::Record;
 use super::settings::table::PREFIX;
 use crate::api::{LoadBalancer, LoadBalancerService};
@@ -101,12 +103,12 @@ pub(super) fn balancer(name: &str, labels: &Value, services: &[Value]) -> LoadBa
 }
 
 /// What the Service wants, among these, in cluster `blue` with the uid `blue-uid`.
-pub(super) fn wish(service: &Service, all: &[Arc<Service>]) -> Wish {
-    Wish {
+pub(super) fn wish(service: &Service, all: &[Arc<Service>]) -> BalancerRequest {
+    BalancerRequest {
         service: Arc::new(service.clone()),
         goal: Goal::Present,
         nodes: Vec::new(),
-        census: Census::default(),
+        excluded: ExcludedNodes::default(),
         all: Arc::new(all.to_vec()),
         all_known: true,
         cluster_name: "blue".into(),
@@ -120,7 +122,7 @@ pub(super) fn wish(service: &Service, all: &[Arc<Service>]) -> Wish {
 
 /// What is known about a Service: what is remembered, and which pools have nodes.
 pub(super) struct Around {
-    pub(super) wish: Wish,
+    pub(super) wish: BalancerRequest,
     pub(super) record: Record,
     pub(super) pools: Option<BTreeSet<uuid::Uuid>>,
 }
@@ -135,8 +137,8 @@ impl Around {
         }
     }
 
-    pub(super) fn family(&self) -> Family<'_> {
-        Family {
+    pub(super) fn family(&self) -> OwnershipContext<'_> {
+        OwnershipContext {
             wish: &self.wish,
             record: &self.record,
             pools: self.pools.as_ref(),

@@ -10,16 +10,16 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bowline_core::{
-    BoxFuture, CloudError, CloudErrorKind, Executor, Notice, Progress, Publication, Run, StepId,
-    StepState, Verb, Wish,
+    BalancerRequest, BoxFuture, CloudError, CloudErrorKind, Executor, Notice, PlanProgress,
+    Publication, StepId, StepOutcome, StepState, Verb,
 };
 use bowline_http::{CallError, Turn};
 use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::Shared;
-use super::ownership::Family;
-use super::plan::{Action, Sketch, cannot_reset};
+use super::ownership::OwnershipContext;
+use super::plan::{Action, PlanBuilder, cannot_reset};
 use super::publish::{Known, Publisher};
 use super::record::Record;
 use crate::api::{LoadBalancerChange, Operation};
@@ -29,11 +29,11 @@ use crate::operation::{Waited, Waiting};
 const TURN_PAUSE: Duration = Duration::from_secs(1);
 
 /// Carries out one plan.
-pub(crate) struct Hands {
+pub(crate) struct ExoscaleActions {
     shared: Arc<Shared>,
-    wish: Wish,
+    wish: BalancerRequest,
     /// What has become of the plan's steps.
-    run: Run,
+    run: PlanProgress,
     /// Whether no step is left.
     finished: bool,
     actions: Vec<Action>,
@@ -72,17 +72,17 @@ enum Started {
     Skip(Notice),
 }
 
-impl Hands {
+impl ExoscaleActions {
     /// `balancer` is the one that exists; `record` is what is to be remembered before the first step.
     pub(crate) fn new(
         shared: Arc<Shared>,
-        wish: &Wish,
-        sketch: &Sketch,
+        wish: &BalancerRequest,
+        sketch: &PlanBuilder,
         balancer: Option<Known>,
         record: Record,
         publisher: Publisher,
     ) -> Self {
-        let mut run = Run::new(sketch.plan.clone());
+        let mut run = PlanProgress::new(sketch.plan.clone());
         Self {
             shared,
             wish: wish.clone(),
@@ -98,8 +98,8 @@ impl Hands {
         }
     }
 
-    fn family(&self) -> Family<'_> {
-        Family {
+    fn family(&self) -> OwnershipContext<'_> {
+        OwnershipContext {
             wish: &self.wish,
             record: &self.record,
             pools: None,
@@ -107,13 +107,13 @@ impl Hands {
         }
     }
 
-    async fn carry(&mut self, step: StepId) -> Result<Progress, CloudError> {
+    async fn carry(&mut self, step: StepId) -> Result<StepOutcome, CloudError> {
         let Some(action) = self.actions.get(step).cloned() else {
             let message = format!("the plan has no step {step}");
             return Err(CloudError::new(CloudErrorKind::Invalid, message));
         };
         if *self.run.state(step) == StepState::Done {
-            return Ok(Progress::Done);
+            return Ok(StepOutcome::Done);
         }
         let outcome = match self.under_way.remove(&step) {
             Some(UnderWay::Operation(waiting, turn)) => self.look(&action, waiting, turn).await?,
@@ -123,17 +123,17 @@ impl Hands {
         let progress = match outcome {
             Outcome::Done => {
                 self.run.done(step);
-                Progress::Done
+                StepOutcome::Done
             }
             Outcome::Wait(what, after, under_way) => {
                 if let Some(under_way) = under_way {
                     self.under_way.insert(step, under_way);
                 }
-                Progress::Wait { what, after }
+                StepOutcome::Wait { what, after }
             }
             Outcome::Skip(notice) => {
                 self.run.skip(step);
-                Progress::Skipped(notice)
+                StepOutcome::Skipped(notice)
             }
         };
         self.finished = self.run.next_step().is_none();
@@ -335,8 +335,8 @@ impl Outcome {
     }
 }
 
-impl Executor for Hands {
-    fn carry_out(&mut self, step: StepId) -> BoxFuture<'_, Result<Progress, CloudError>> {
+impl Executor for ExoscaleActions {
+    fn carry_out(&mut self, step: StepId) -> BoxFuture<'_, Result<StepOutcome, CloudError>> {
         Box::pin(self.carry(step))
     }
 

@@ -3,13 +3,14 @@
 use std::collections::BTreeSet;
 
 use bowline_core::{
-    DraftError, Notice, Standing, TAKE_OVER, Wish, consent, hands_over_to, not_ours,
+    BalancerRequest, DraftError, Notice, OwnershipVerdict, TAKE_OVER, consent, hands_over_to,
+    not_ours,
 };
 use uuid::Uuid;
 
 use super::LoadBalancers;
 use super::observe::all_readable;
-use super::ownership::{By, Claim, Family, Lack, is_adopted, is_unmarked, shows};
+use super::ownership::{By, Claim, Lack, OwnershipContext, is_adopted, is_unmarked, shows};
 use super::record::{MOST_ATTACHED, Record};
 use super::remarks::{self, external_is_gone, external_named};
 use super::settings::table::{ID, NAME};
@@ -18,13 +19,13 @@ use crate::api::LoadBalancer;
 
 /// What is known beside what the wish says; more is read when a decision lacks it.
 pub(super) struct Knowledge<'a> {
-    wish: &'a Wish,
+    wish: &'a BalancerRequest,
     pub(super) record: Record,
     pools: Option<BTreeSet<Uuid>>,
 }
 
 impl<'a> Knowledge<'a> {
-    pub(super) fn new(wish: &'a Wish) -> Self {
+    pub(super) fn new(wish: &'a BalancerRequest) -> Self {
         Self {
             wish,
             record: Record::of(&wish.service),
@@ -32,9 +33,9 @@ impl<'a> Knowledge<'a> {
         }
     }
 
-    /// The Service among others; `by_ports` as in [`Family`].
-    pub(super) fn family(&self, by_ports: bool) -> Family<'_> {
-        Family {
+    /// The Service among others; `by_ports` as in [`OwnershipContext`].
+    pub(super) fn family(&self, by_ports: bool) -> OwnershipContext<'_> {
+        OwnershipContext {
             wish: self.wish,
             record: &self.record,
             pools: self.pools.as_ref(),
@@ -62,7 +63,7 @@ pub(super) struct Found {
 
 impl Found {
     fn managed(balancer: LoadBalancer, by: &By) -> Self {
-        let by_hand = *by == By::Consent(Standing::Adopted)
+        let by_hand = *by == By::Consent(OwnershipVerdict::Adopted)
             && is_unmarked(&balancer)
             && settings::uid_in_name(&balancer.name).is_none();
         let told = match by {
@@ -94,7 +95,7 @@ impl LoadBalancers {
         &self,
         known: &mut Knowledge<'_>,
         by_ports: bool,
-        decision: impl Fn(Family<'_>) -> Result<T, Lack>,
+        decision: impl Fn(OwnershipContext<'_>) -> Result<T, Lack>,
     ) -> Result<T, DraftError> {
         loop {
             match decision(known.family(by_ports)) {
@@ -267,7 +268,10 @@ impl LoadBalancers {
 
     /// Whether the Service's status shows the address of a load balancer here that is its own, or has services of its
     /// own.
-    pub(super) async fn has_what_is_shown(&self, wish: &Wish) -> Result<bool, DraftError> {
+    pub(super) async fn has_what_is_shown(
+        &self,
+        wish: &BalancerRequest,
+    ) -> Result<bool, DraftError> {
         let (settings, _) = Settings::read(&wish.service);
         let mut known = Knowledge::new(wish);
         let candidates = if let Some(one) = self.named(settings.id).await? {
@@ -281,7 +285,7 @@ impl LoadBalancers {
             if services.any(|it| known.family(false).is_surely_ours(it)) {
                 return Ok(true);
             }
-            let claim = |it: Family<'_>| it.claim(balancer, &settings);
+            let claim = |it: OwnershipContext<'_>| it.claim(balancer, &settings);
             let claim = self.decide(&mut known, true, claim).await?;
             if matches!(claim, Claim::Managed(By::Mark | By::Name | By::Services)) {
                 return Ok(true);
@@ -295,11 +299,11 @@ impl LoadBalancers {
         &self,
         known: &mut Knowledge<'_>,
         settings: &Settings,
-    ) -> Result<Vec<Doomed>, DraftError> {
+    ) -> Result<Vec<DepartingBalancer>, DraftError> {
         let mut doomed = Vec::new();
         if let Some(balancer) = self.named(settings.id).await? {
             let manages = self.goes(known, &balancer, settings).await?;
-            doomed.push(Doomed {
+            doomed.push(DepartingBalancer {
                 balancer,
                 manages,
                 by_ports: true,
@@ -325,7 +329,7 @@ impl LoadBalancers {
             let by_ports = manages || is_named(&balancer);
             let mut services = balancer.services.items.iter();
             if by_ports || services.any(|it| known.family(false).is_surely_ours(it)) {
-                doomed.push(Doomed {
+                doomed.push(DepartingBalancer {
                     balancer,
                     manages,
                     by_ports,
@@ -347,8 +351,12 @@ impl LoadBalancers {
             .await?;
         // What it was allowed to take and has not taken yet stays whose it is.
         let untaken = |by: &By| {
-            let consents =
-                |it: &Standing| matches!(it, Standing::HandedOver(_) | Standing::Adopted);
+            let consents = |it: &OwnershipVerdict| {
+                matches!(
+                    it,
+                    OwnershipVerdict::HandedOver(_) | OwnershipVerdict::Adopted
+                )
+            };
             matches!(by, By::Consent(standing) if consents(standing))
         };
         Ok(matches!(claim, Claim::Managed(by) if !untaken(&by) && !is_adopted(balancer)))
@@ -381,10 +389,10 @@ fn is_left(known: &Knowledge<'_>, balancer: &LoadBalancer) -> bool {
 }
 
 /// A load balancer that the Service leaves.
-pub(super) struct Doomed {
+pub(super) struct DepartingBalancer {
     pub(super) balancer: LoadBalancer,
     /// Whether it goes as a whole.
     pub(super) manages: bool,
-    /// Whether what serves the Service's ports there is its own, as in [`Family`].
+    /// Whether what serves the Service's ports there is its own, as in [`OwnershipContext`].
     pub(super) by_ports: bool,
 }

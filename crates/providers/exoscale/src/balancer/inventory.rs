@@ -2,7 +2,7 @@
 //!
 //! Attributes have the API's names on both sides, and only those that are compared are shown.
 
-use bowline_core::{Object, Thing};
+use bowline_core::{ResourceRef, ResourceState};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
@@ -19,14 +19,14 @@ pub(crate) fn fields(body: &impl Serialize) -> Map<String, Value> {
     }
 }
 
-fn thing(object: Object, mut attributes: Map<String, Value>) -> Thing {
+fn thing(object: ResourceRef, mut attributes: Map<String, Value>) -> ResourceState {
     // The object says it already.
     attributes.remove("name");
-    Thing { object, attributes }
+    ResourceState { object, attributes }
 }
 
 /// A load balancer with its services.
-pub(crate) fn found(balancer: &LoadBalancer) -> Vec<Thing> {
+pub(crate) fn found(balancer: &LoadBalancer) -> Vec<ResourceState> {
     let mut attributes = Map::new();
     if !balancer.description.is_empty() {
         attributes.insert("description".into(), json!(balancer.description));
@@ -45,7 +45,7 @@ pub(crate) fn found(balancer: &LoadBalancer) -> Vec<Thing> {
     things
 }
 
-fn found_service(it: &LoadBalancerService) -> Thing {
+fn found_service(it: &LoadBalancerService) -> ResourceState {
     let mut attributes = Map::new();
     if !it.description.is_empty() {
         attributes.insert("description".into(), json!(it.description));
@@ -66,7 +66,7 @@ pub(crate) fn wanted(
     managed: Option<&Managed>,
     services: &[WantedService],
     pool: Uuid,
-) -> Vec<Thing> {
+) -> Vec<ResourceState> {
     let balancer = managed.map(|it| {
         let mut attributes = Map::new();
         if !it.description.is_empty() {

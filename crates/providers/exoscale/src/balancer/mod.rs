@@ -28,8 +28,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bowline_core::{
-    Balancers, BoxFuture, CloudError, CloudErrorKind, ClusterMarks, Draft, DraftError, Goal,
-    Marked, Need, Needs, Wish,
+    BalancerRequest, Balancers, BoxFuture, CloudError, CloudErrorKind, ClusterMarks, DraftError,
+    Goal, Need, Needs, PreparedPlan, TaggedBalancer,
 };
 use bowline_http::Turns;
 use uuid::Uuid;
@@ -91,7 +91,10 @@ impl LoadBalancers {
 }
 
 impl Balancers for LoadBalancers {
-    fn draft<'a>(&'a self, wish: &'a Wish) -> BoxFuture<'a, Result<Draft, DraftError>> {
+    fn draft<'a>(
+        &'a self,
+        wish: &'a BalancerRequest,
+    ) -> BoxFuture<'a, Result<PreparedPlan, DraftError>> {
         match wish.goal {
             Goal::Present => Box::pin(self.plan_present(wish)),
             Goal::Absent => Box::pin(self.plan_absent(wish)),
@@ -118,21 +121,24 @@ impl Balancers for LoadBalancers {
         Some(AUDIT_PERIOD)
     }
 
-    fn recognises<'a>(&'a self, wish: &'a Wish) -> BoxFuture<'a, Result<bool, DraftError>> {
+    fn recognises<'a>(
+        &'a self,
+        wish: &'a BalancerRequest,
+    ) -> BoxFuture<'a, Result<bool, DraftError>> {
         Box::pin(self.has_what_is_shown(wish))
     }
 
     fn marked<'a>(
         &'a self,
         cluster: ClusterMarks<'a>,
-    ) -> BoxFuture<'a, Result<Vec<Marked>, CloudError>> {
+    ) -> BoxFuture<'a, Result<Vec<TaggedBalancer>, CloudError>> {
         Box::pin(async move {
             let Some(list) = self.shared.observer.all_if_allowed().await? else {
                 return Ok(Vec::new());
             };
             let marked = list.items.into_iter().filter(|it| !is_adopted(it));
             let marked = marked.filter_map(|it| {
-                Some(Marked {
+                Some(TaggedBalancer {
                     service_uid: it.labels.get(SERVICE_LABEL)?.clone(),
                     whose: whose_cluster(cluster.name, cluster.uid, &it),
                     id: it.id.to_string(),
@@ -143,7 +149,10 @@ impl Balancers for LoadBalancers {
         })
     }
 
-    fn remove_orphan<'a>(&'a self, orphan: &'a Marked) -> BoxFuture<'a, Result<(), CloudError>> {
+    fn remove_orphan<'a>(
+        &'a self,
+        orphan: &'a TaggedBalancer,
+    ) -> BoxFuture<'a, Result<(), CloudError>> {
         Box::pin(self.remove_marked(orphan))
     }
 }
@@ -151,7 +160,7 @@ impl Balancers for LoadBalancers {
 impl LoadBalancers {
     /// Removes it if it still carries the same mark and nothing of anybody else. Its services go with
     /// it.
-    async fn remove_marked(&self, orphan: &Marked) -> Result<(), CloudError> {
+    async fn remove_marked(&self, orphan: &TaggedBalancer) -> Result<(), CloudError> {
         let id = hyphenated(&orphan.id).ok_or_else(|| {
             let message = format!("{:?} is not the id of a load balancer", orphan.id);
             CloudError::new(CloudErrorKind::Invalid, message)

@@ -12,9 +12,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bowline_core::{
-    ADOPTED_MARK, BalancerMark, CLUSTER_UID_MARK, Candidature, DraftError, SERVICE_MARK, Service,
-    ServicePort, Standing, Wish, hands_over_to, names_a_cluster, service_mark, standing, unproven,
-    whose_by_uid,
+    ADOPTED_MARK, BalancerMark, BalancerRequest, CLUSTER_UID_MARK, Candidature, DraftError,
+    OwnershipVerdict, SERVICE_MARK, Service, ServicePort, hands_over_to, names_a_cluster,
+    service_mark, standing, unproven, whose_by_uid,
 };
 use uuid::Uuid;
 
@@ -45,8 +45,8 @@ const LONGEST_VALUE: usize = 63;
 
 /// Who we are, and who else is there.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Family<'a> {
-    pub(crate) wish: &'a Wish,
+pub(crate) struct OwnershipContext<'a> {
+    pub(crate) wish: &'a BalancerRequest,
     /// What is remembered about the Service.
     pub(crate) record: &'a Record,
     /// The pools that the cluster's nodes are in; none as long as nobody has looked.
@@ -94,7 +94,7 @@ pub(crate) enum By {
     /// What is on it: the original made it, with a name of its user's.
     Services,
     /// Somebody's consent, or the end of a Service of the same name; it has another mark, or none.
-    Consent(Standing),
+    Consent(OwnershipVerdict),
 }
 
 impl By {
@@ -106,7 +106,7 @@ impl By {
 
 /// Whose a service of a load balancer is.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Whose<'a> {
+pub(crate) enum ServiceOwner<'a> {
     /// This Service's.
     Ours,
     /// That of another Service, which exists.
@@ -117,7 +117,7 @@ pub(crate) enum Whose<'a> {
     Foreign,
 }
 
-impl<'a> Family<'a> {
+impl<'a> OwnershipContext<'a> {
     fn service(&self) -> &'a Service {
         &self.wish.service
     }
@@ -163,7 +163,7 @@ impl<'a> Family<'a> {
         let marked = balancer.labels.get(CLUSTER_UID_MARK).map(String::as_str);
         let ours = self.wish.cluster_uid.as_deref().map(label_value);
         if let Some(whose) = whose_by_uid(marked, ours.as_deref()) {
-            return whose == bowline_core::Whose::Ours;
+            return whose == bowline_core::ClusterMatch::Ours;
         }
         let ours = label_value(&self.wish.cluster_name);
         balancer
@@ -189,29 +189,29 @@ impl<'a> Family<'a> {
         };
         let is_attached = self.record.attached.contains(&balancer.id);
         Ok(match standing {
-            consent @ (Standing::HandedOver(_) | Standing::Adopted) => {
+            consent @ (OwnershipVerdict::HandedOver(_) | OwnershipVerdict::Adopted) => {
                 Claim::Managed(By::Consent(consent))
             }
             // It was ours once; what is on it now may be others'.
-            Standing::Ours
-                if is_attached && unproven(&candidate, self.wish) == Standing::Adopted =>
+            OwnershipVerdict::Ours
+                if is_attached && unproven(&candidate, self.wish) == OwnershipVerdict::Adopted =>
             {
-                Claim::Managed(By::Consent(Standing::Adopted))
+                Claim::Managed(By::Consent(OwnershipVerdict::Adopted))
             }
-            Standing::Unproven => match unproven(&candidate, self.wish) {
-                Standing::NotOurs if is_attached => Claim::Attached,
-                Standing::NotOurs if self.is_the_originals(balancer, settings)? => {
+            OwnershipVerdict::Unproven => match unproven(&candidate, self.wish) {
+                OwnershipVerdict::NotOurs if is_attached => Claim::Attached,
+                OwnershipVerdict::NotOurs if self.is_the_originals(balancer, settings)? => {
                     Claim::Managed(By::Services)
                 }
-                Standing::NotOurs => Claim::NotOurs,
+                OwnershipVerdict::NotOurs => Claim::NotOurs,
                 consent => Claim::Managed(By::Consent(consent)),
             },
             _ if is_attached => Claim::Attached,
-            Standing::Ours if is_unmarked(balancer) => Claim::Managed(By::Name),
-            Standing::Ours => Claim::Managed(By::Mark),
-            Standing::Returned => Claim::Managed(By::Consent(Standing::Returned)),
-            Standing::NotOurs if self.is_handed_away(balancer) => Claim::HandedAway,
-            Standing::NotOurs => Claim::NotOurs,
+            OwnershipVerdict::Ours if is_unmarked(balancer) => Claim::Managed(By::Name),
+            OwnershipVerdict::Ours => Claim::Managed(By::Mark),
+            OwnershipVerdict::Returned => Claim::Managed(By::Consent(OwnershipVerdict::Returned)),
+            OwnershipVerdict::NotOurs if self.is_handed_away(balancer) => Claim::HandedAway,
+            OwnershipVerdict::NotOurs => Claim::NotOurs,
         })
     }
 
@@ -282,8 +282,8 @@ impl<'a> Family<'a> {
     }
 
     /// Whose that service is. What cannot be said without more is nobody's to touch.
-    pub(crate) fn whose(&self, service: &LoadBalancerService) -> Whose<'a> {
-        self.judge(service).unwrap_or(Whose::Foreign)
+    pub(crate) fn whose(&self, service: &LoadBalancerService) -> ServiceOwner<'a> {
+        self.judge(service).unwrap_or(ServiceOwner::Foreign)
     }
 
     /// Whether it is this Service's by its name or by what is remembered, wherever it is.
@@ -292,43 +292,43 @@ impl<'a> Family<'a> {
             by_ports: false,
             ..*self
         };
-        family.whose(service) == Whose::Ours
+        family.whose(service) == ServiceOwner::Ours
     }
 
     /// Whose that service is, or what must be known first.
-    pub(crate) fn judge(&self, service: &LoadBalancerService) -> Result<Whose<'a>, Lack> {
+    pub(crate) fn judge(&self, service: &LoadBalancerService) -> Result<ServiceOwner<'a>, Lack> {
         if is_named_by(service, &self.service().uid) {
-            return Ok(Whose::Ours);
+            return Ok(ServiceOwner::Ours);
         }
         if let Some(other) = self.others().find(|it| is_named_by(service, &it.uid)) {
-            return Ok(Whose::Another(other));
+            return Ok(ServiceOwner::Another(other));
         }
         if self.record.services.contains(&service.id) {
-            return Ok(Whose::Ours);
+            return Ok(ServiceOwner::Ours);
         }
         let remembers = |it: &&Service| Record::of(it).services.contains(&service.id);
         if let Some(other) = self.others().find(remembers) {
-            return Ok(Whose::Another(other));
+            return Ok(ServiceOwner::Another(other));
         }
         if !self.by_ports || self.port_of(service).is_none() {
-            return Ok(Whose::Foreign);
+            return Ok(ServiceOwner::Foreign);
         }
         let uid = uid_in(&service.name);
         if uid.is_none() && !self.serves_us(service) {
-            return Ok(Whose::Foreign);
+            return Ok(ServiceOwner::Foreign);
         }
         let pools = self.pools.ok_or(Lack::Pools)?;
         if !service.instance_pool.is_some_and(|it| pools.contains(&it)) {
-            return Ok(Whose::Foreign);
+            return Ok(ServiceOwner::Foreign);
         }
         let Some(uid) = uid else {
-            return Ok(Whose::Ours);
+            return Ok(ServiceOwner::Ours);
         };
         let living = self.wish.living.as_ref().ok_or(Lack::Services)?;
         Ok(if living.contains(uid) {
-            Whose::Foreign
+            ServiceOwner::Foreign
         } else {
-            Whose::LeftOver
+            ServiceOwner::LeftOver
         })
     }
 
@@ -412,8 +412,8 @@ pub(crate) fn whose_cluster(
     cluster_name: &str,
     cluster_uid: Option<&str>,
     balancer: &LoadBalancer,
-) -> bowline_core::Whose {
-    use bowline_core::Whose::{Foreign, Unclear};
+) -> bowline_core::ClusterMatch {
+    use bowline_core::ClusterMatch::{Foreign, Unclear};
     let marked = balancer.labels.get(CLUSTER_UID_MARK).map(String::as_str);
     let uid = cluster_uid.map(label_value);
     if let Some(whose) = whose_by_uid(marked, uid.as_deref()) {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use bowline_core::{CloudError, CloudErrorKind, Node, Wish};
+use bowline_core::{BalancerRequest, CloudError, CloudErrorKind, Node};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use tracing::info;
 use uuid::Uuid;
@@ -99,7 +99,10 @@ impl Pools {
     }
 
     /// The pools that instances of the cluster's nodes are members of, targets or not.
-    pub(crate) async fn of_cluster(&self, wish: &Wish) -> Result<BTreeSet<Uuid>, CloudError> {
+    pub(crate) async fn of_cluster(
+        &self,
+        wish: &BalancerRequest,
+    ) -> Result<BTreeSet<Uuid>, CloudError> {
         self.pools_with(instances_of(wish)).await
     }
 
@@ -107,7 +110,7 @@ impl Pools {
     pub(crate) async fn look_at(
         &self,
         pool: Uuid,
-        wish: &Wish,
+        wish: &BalancerRequest,
     ) -> Result<Option<Sight>, CloudError> {
         let found = match self.api.instance_pool(pool).await {
             Ok(found) => found,
@@ -184,9 +187,9 @@ impl Pools {
 }
 
 /// The instances of the cluster's nodes: those that are targets, and those that are not.
-fn instances_of(wish: &Wish) -> BTreeSet<Uuid> {
-    let nodes = wish.nodes.iter().chain(&wish.census.held);
-    let excluded = wish.census.excluded.iter();
+fn instances_of(wish: &BalancerRequest) -> BTreeSet<Uuid> {
+    let nodes = wish.nodes.iter().chain(&wish.excluded.held);
+    let excluded = wish.excluded.excluded.iter();
     let excluded = excluded.filter_map(|it| instance_id(it));
     nodes
         .filter_map(|it| instance_of(it))

@@ -25,7 +25,7 @@ pub(super) fn external(said: &Override, node: &Node) -> Instance {
         addresses: external_addresses(said, node),
         power: Power::Unclear,
         extra_labels: BTreeMap::new(),
-        marks: bowline_core::Marks::default(),
+        marks: bowline_core::NodeMetadata::default(),
     }
 }
 
@@ -67,7 +67,7 @@ pub(super) fn describe(
         addresses,
         power: power(instance.state),
         extra_labels: BTreeMap::new(),
-        marks: bowline_core::Marks::default(),
+        marks: bowline_core::NodeMetadata::default(),
     })
 }
 

@@ -29,7 +29,7 @@ pub(super) enum Question<'a> {
 /// What has to be asked about that node.
 pub(super) fn question<'a>(node: &Node, config: &'a InstanceConfig) -> Question<'a> {
     match claim(node, config) {
-        Claim::Foreign | Claim::Leftover | Claim::Presumed => return Question::Nothing,
+        Claim::Foreign | Claim::Fallback | Claim::FallbackIfAlone => return Question::Nothing,
         Claim::Malformed(why) => return Question::Malformed(why),
         Claim::Mine => {}
     }

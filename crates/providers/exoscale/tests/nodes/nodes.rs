@@ -391,7 +391,7 @@ async fn a_node_whose_labels_say_another_zone_is_disclaimed_unless_the_operator_
         let labels = labels.map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
         node.labels.extend(labels);
         assert_eq!(
-            stage.cloud.disclaims(&node),
+            stage.cloud.belongs_elsewhere(&node),
             disclaimed,
             "{name} {:?}",
             node.labels

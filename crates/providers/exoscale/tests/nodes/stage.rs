@@ -12,7 +12,7 @@ use bowline_exoscale::{Config, Surroundings, build};
 use bowline_http::Connector;
 use bowline_simulator::World;
 use bowline_simulator::exoscale::{
-    DEFAULT_KEY, DEFAULT_SECRET, Exoscale, InstanceSpec, NetworkSpec, Scene,
+    DEFAULT_KEY, DEFAULT_SECRET, Exoscale, Fixture, InstanceSpec, NetworkSpec,
 };
 use bowline_simulator::faults::{Action, Rule};
 use bowline_simulator::serve::Server;
@@ -48,7 +48,7 @@ impl Stage {
     /// The same with further variables.
     pub(crate) async fn with(environment: &[(&str, &str)], file: &str) -> Self {
         let world = World::simulated(7);
-        let sim = Exoscale::from_fixture(&world, Scene::default()).unwrap();
+        let sim = Exoscale::from_fixture(&world, Fixture::default()).unwrap();
         let server = Server::builder(&world, sim.clone()).pipe(AUTHORITY);
         let network = NetworkSpec {
             name: "inside".to_owned(),

@@ -112,7 +112,7 @@ fn rules_own_what_they_set_if_the_file_says_so() {
         ..Asked::default()
     };
     let marks = described(&asked).unwrap().marks;
-    assert_eq!(marks.keeping, Keeping::Own);
+    assert_eq!(marks.keeping, MetadataPolicy::Own);
     let all = enforcement(&asked.node, &marks);
     assert_eq!(all.applied.labels[PLATFORM], "metal");
     assert_eq!(all.applied.annotations[TAINTS_ANNOTATION], "rack:NoExecute");

@@ -6,7 +6,7 @@ use super::*;
 use crate::config::{Config, ConfigError};
 use crate::testing::node;
 use bowline_core::metadata::{Additions, additions};
-use bowline_core::{Keeping, Marks};
+use bowline_core::{MetadataPolicy, NodeMetadata};
 
 fn metadata() -> PlatformMetadata {
     PlatformMetadata {
@@ -332,12 +332,12 @@ fn talos_case_43_bad_keys_and_values_of_labels() {
     );
 }
 
-fn marks_of(result: Transformed) -> Marks {
-    Marks {
+fn marks_of(result: Transformed) -> NodeMetadata {
+    NodeMetadata {
         labels: result.labels,
         annotations: result.annotations,
         taints: result.taints,
-        keeping: Keeping::Add,
+        keeping: MetadataPolicy::Add,
     }
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bowline_core::{
-    BoxFuture, CloudError, CloudErrorKind, Draft, Executor, Progress, Publication, StepId,
+    BoxFuture, CloudError, CloudErrorKind, Executor, PreparedPlan, Publication, StepId, StepOutcome,
 };
 
 use super::members::sooner;
@@ -17,7 +17,10 @@ struct Chain {
 }
 
 /// The first plan, and then the others. What is wrong or worth telling is that of all.
-pub(super) fn chain(first: Draft, others: impl IntoIterator<Item = Draft>) -> Draft {
+pub(super) fn chain(
+    first: PreparedPlan,
+    others: impl IntoIterator<Item = PreparedPlan>,
+) -> PreparedPlan {
     let mut plan = first.plan;
     let mut parts = vec![(plan.steps.len(), first.executor)];
     for other in others {
@@ -35,19 +38,19 @@ pub(super) fn chain(first: Draft, others: impl IntoIterator<Item = Draft>) -> Dr
         plan.held.extend(other.plan.held);
     }
     let executor = Box::new(Chain { parts, again: None });
-    Draft::new(plan, executor)
+    PreparedPlan::new(plan, executor)
 }
 
 /// The same plan, and another one after that time.
-pub(super) fn again_after(draft: Draft, pause: Duration) -> Draft {
+pub(super) fn again_after(draft: PreparedPlan, pause: Duration) -> PreparedPlan {
     let parts = vec![(draft.plan.steps.len(), draft.executor)];
     let again = Some(pause);
     let executor = Box::new(Chain { parts, again });
-    Draft { executor, ..draft }
+    PreparedPlan { executor, ..draft }
 }
 
 impl Executor for Chain {
-    fn carry_out(&mut self, step: StepId) -> BoxFuture<'_, Result<Progress, CloudError>> {
+    fn carry_out(&mut self, step: StepId) -> BoxFuture<'_, Result<StepOutcome, CloudError>> {
         let mut left = step;
         for (count, executor) in &mut self.parts {
             if left < *count {

@@ -16,7 +16,7 @@ use std::fmt;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use bowline_core::{Notice, Protocol, Wish, allows_all};
+use bowline_core::{BalancerRequest, Notice, Protocol, allows_all};
 use ipnet::IpNet;
 use ring::digest::{SHA256, digest};
 use tokio::time::Instant;
@@ -443,7 +443,7 @@ pub(crate) struct Orphans(Mutex<BTreeMap<String, Instant>>);
 
 impl Orphans {
     /// Whether there is no such Service in the cluster, for certain.
-    pub(crate) fn is_gone(&self, wish: &Wish, uid: &str) -> bool {
+    pub(crate) fn is_gone(&self, wish: &BalancerRequest, uid: &str) -> bool {
         let mut since = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if !wish.all_known || wish.all.iter().any(|it| it.uid == uid) {
             since.remove(uid);

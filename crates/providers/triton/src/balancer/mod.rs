@@ -27,20 +27,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bowline_core::{
-    Balancers, BoxFuture, CloudError, ClusterMarks, Draft, DraftError, Executor, Goal, Marked,
-    Need, Needs, Node, Notice, Plan, Problem, Progress, Publication, Service, StepId, Wish,
-    ingress_to_write,
+    BalancerRequest, Balancers, BoxFuture, CloudError, ClusterMarks, DraftError, Executor, Goal,
+    Need, Needs, Node, Notice, Plan, PreparedPlan, Problem, Publication, Service, StepId,
+    StepOutcome, TaggedBalancer, ingress_to_write,
 };
 
 use crate::TritonMetrics;
 use crate::config::{Config, LoadBalancerConfig};
-use crate::news::NewsDesk;
-use crate::site::Site;
+use crate::news::EventOutbox;
+use crate::site::DataCenter;
 use crate::tags::Keeper;
 use chain::{again_after, chain};
 use memory::Memory;
 use rules::Rules;
-use scene::Scene;
+use scene::DraftContext;
 use settings::{CLB_CLASS, CNS_CLASS, Fault, Mode, Settings};
 
 pub use settings::table;
@@ -56,13 +56,13 @@ const SOON: Duration = Duration::from_secs(1);
 /// What both modes work with for as long as the cloud lives.
 pub(crate) struct Shared {
     /// The data center: load balancers are in the first one.
-    pub(crate) site: Arc<Site>,
+    pub(crate) site: Arc<DataCenter>,
     pub(crate) keeper: Arc<Keeper>,
     pub(crate) config: LoadBalancerConfig,
     pub(crate) cluster_name: String,
     pub(crate) metrics: TritonMetrics,
     /// What people hear of about nodes.
-    pub(crate) news: Arc<NewsDesk>,
+    pub(crate) news: Arc<EventOutbox>,
     pub(crate) memory: Memory,
     /// What is remembered about load balancer machines.
     pub(crate) clb: clb::memory::Memory,
@@ -90,7 +90,7 @@ impl Balancing {
         keeper: Arc<Keeper>,
         config: &Config,
         metrics: TritonMetrics,
-        news: Arc<NewsDesk>,
+        news: Arc<EventOutbox>,
     ) -> Self {
         Self {
             shared: Arc::new(Shared {
@@ -109,7 +109,7 @@ impl Balancing {
         }
     }
 
-    async fn plan(&self, wish: &Wish) -> Result<Draft, DraftError> {
+    async fn plan(&self, wish: &BalancerRequest) -> Result<PreparedPlan, DraftError> {
         if let Some(cluster) = &wish.cluster_uid {
             self.shared.clb.is_in(cluster);
         }
@@ -127,7 +127,7 @@ impl Balancing {
         let Some(mode) = settings.mode_or(&self.shared.config) else {
             return Err(DraftError::Elsewhere);
         };
-        let scene = Scene::look(&self.shared, wish, settings).await?;
+        let scene = DraftContext::look(&self.shared, wish, settings).await?;
         let mut draft = match mode {
             Mode::Cns => Box::pin(cns::draft(&scene)).await?,
             Mode::Clb => Box::pin(clb::draft(&scene)).await?,
@@ -140,10 +140,10 @@ impl Balancing {
     /// What the other mode made goes when this one's status is shown.
     async fn plan_leftovers(
         &self,
-        scene: &Scene<'_>,
+        scene: &DraftContext<'_>,
         mode: Mode,
-        draft: Draft,
-    ) -> Result<Draft, DraftError> {
+        draft: PreparedPlan,
+    ) -> Result<PreparedPlan, DraftError> {
         let involved = match mode {
             Mode::Cns => clb::is_involved(scene),
             Mode::Clb => cns::is_involved(scene),
@@ -173,8 +173,12 @@ impl Balancing {
     }
 
     /// Whatever mode it was served in.
-    async fn plan_absent(&self, wish: &Wish, settings: Settings) -> Result<Draft, DraftError> {
-        let scene = Scene::look(&self.shared, wish, settings).await?;
+    async fn plan_absent(
+        &self,
+        wish: &BalancerRequest,
+        settings: Settings,
+    ) -> Result<PreparedPlan, DraftError> {
+        let scene = DraftContext::look(&self.shared, wish, settings).await?;
         let nodes = Box::pin(cns::removal(&scene)).await?;
         let machines = Box::pin(clb::removal(&scene)).await?;
         Ok(chain(nodes, [machines]))
@@ -182,7 +186,7 @@ impl Balancing {
 }
 
 /// Nothing is done while a person has to put something right.
-fn refusal(wish: &Wish, faults: Vec<Fault>, notices: Vec<Notice>) -> Draft {
+fn refusal(wish: &BalancerRequest, faults: Vec<Fault>, notices: Vec<Notice>) -> PreparedPlan {
     let plan = Plan {
         unread: true,
         problems: faults.into_iter().map(Problem::from).collect(),
@@ -193,15 +197,15 @@ fn refusal(wish: &Wish, faults: Vec<Fault>, notices: Vec<Notice>) -> Draft {
         ingress: wish.service.ingress.clone(),
         ..Publication::default()
     }));
-    Draft::new(plan, executor)
+    PreparedPlan::new(plan, executor)
 }
 
 /// Does nothing, and shows what is shown.
 struct Still(Publication);
 
 impl Executor for Still {
-    fn carry_out(&mut self, _: StepId) -> BoxFuture<'_, Result<Progress, CloudError>> {
-        Box::pin(async { Ok(Progress::Done) })
+    fn carry_out(&mut self, _: StepId) -> BoxFuture<'_, Result<StepOutcome, CloudError>> {
+        Box::pin(async { Ok(StepOutcome::Done) })
     }
 
     fn publication(&self) -> Publication {
@@ -210,7 +214,10 @@ impl Executor for Still {
 }
 
 impl Balancers for Balancing {
-    fn draft<'a>(&'a self, wish: &'a Wish) -> BoxFuture<'a, Result<Draft, DraftError>> {
+    fn draft<'a>(
+        &'a self,
+        wish: &'a BalancerRequest,
+    ) -> BoxFuture<'a, Result<PreparedPlan, DraftError>> {
         Box::pin(self.plan(wish))
     }
 
@@ -246,7 +253,10 @@ impl Balancers for Balancing {
         Some(self.resync)
     }
 
-    fn marked<'a>(&'a self, _: ClusterMarks<'a>) -> BoxFuture<'a, Result<Vec<Marked>, CloudError>> {
+    fn marked<'a>(
+        &'a self,
+        _: ClusterMarks<'a>,
+    ) -> BoxFuture<'a, Result<Vec<TaggedBalancer>, CloudError>> {
         Box::pin(async {
             let mut marked = clb::marked(&self.shared).await?;
             marked.extend(cns::marked(&self.shared).await?);
@@ -254,7 +264,10 @@ impl Balancers for Balancing {
         })
     }
 
-    fn remove_orphan<'a>(&'a self, orphan: &'a Marked) -> BoxFuture<'a, Result<(), CloudError>> {
+    fn remove_orphan<'a>(
+        &'a self,
+        orphan: &'a TaggedBalancer,
+    ) -> BoxFuture<'a, Result<(), CloudError>> {
         Box::pin(async {
             match cns::remove_orphan(&self.shared, orphan).await {
                 Some(removed) => removed,

@@ -7,7 +7,7 @@ use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 use crate::api::{ApiError, FirewallRule};
-use crate::site::Site;
+use crate::site::DataCenter;
 
 /// For how long a list is good: several Services are looked at together.
 const AGE: Duration = Duration::from_secs(5);
@@ -18,7 +18,7 @@ pub(crate) struct Rules(Mutex<Option<(Instant, Arc<Vec<FirewallRule>>)>>);
 
 impl Rules {
     /// All rules.
-    pub(crate) async fn all(&self, site: &Site) -> Result<Arc<Vec<FirewallRule>>, ApiError> {
+    pub(crate) async fn all(&self, site: &DataCenter) -> Result<Arc<Vec<FirewallRule>>, ApiError> {
         let mut known = self.0.lock().await;
         if let Some((asked, rules)) = known.as_ref()
             && asked.elapsed() < AGE

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use bowline_core::{CloudError, CloudErrorKind, Exclusion, Goal, Wish};
+use bowline_core::{BalancerRequest, CloudError, CloudErrorKind, Exclusion, Goal};
 use futures::future::try_join_all;
 use futures::try_join;
 use uuid::Uuid;
@@ -22,9 +22,9 @@ use crate::tags::NODE;
 const LIST_AGE: Duration = Duration::from_secs(5);
 
 /// One Service at one moment.
-pub(crate) struct Scene<'a> {
+pub(crate) struct DraftContext<'a> {
     pub(crate) shared: &'a Arc<Shared>,
-    pub(crate) wish: &'a Wish,
+    pub(crate) wish: &'a BalancerRequest,
     /// The uid of the cluster.
     pub(crate) cluster: &'a str,
     pub(crate) settings: Settings,
@@ -40,11 +40,11 @@ pub(crate) struct Scene<'a> {
     node_machines: BTreeSet<Uuid>,
 }
 
-impl<'a> Scene<'a> {
+impl<'a> DraftContext<'a> {
     /// Reads what both modes need.
     pub(crate) async fn look(
         shared: &'a Arc<Shared>,
-        wish: &'a Wish,
+        wish: &'a BalancerRequest,
         settings: Settings,
     ) -> Result<Self, CloudError> {
         let Some(cluster) = wish.cluster_uid.as_deref() else {
@@ -62,8 +62,8 @@ impl<'a> Scene<'a> {
         let (account, networks, listing) =
             try_join!(site.account(), networks, site.roll.recent(LIST_AGE))?;
         let targets = wish.nodes.iter().filter_map(|it| it.provider_id.as_deref());
-        let others = wish.census.excluded.iter().map(String::as_str);
-        let held = wish.census.held.iter();
+        let others = wish.excluded.excluded.iter().map(String::as_str);
+        let held = wish.excluded.held.iter();
         let held = held.filter_map(|it| it.provider_id.as_deref());
         let others = others.chain(held);
         let node_machines = targets.chain(others).filter_map(machine_id).collect();
@@ -77,7 +77,7 @@ impl<'a> Scene<'a> {
             account,
             networks,
             nodes: Nodes::new(&wish.nodes, &listing, cluster).with_held(
-                &wish.census.held,
+                &wish.excluded.held,
                 &listing,
                 cluster,
             ),
@@ -101,8 +101,8 @@ impl<'a> Scene<'a> {
 
     /// Whether a node may be there of which we do not know which machine it is.
     fn has_unknown_nodes(&self) -> bool {
-        let census = &self.wish.census;
-        !census.unknown.is_empty() || census.left_out.contains_key(&Exclusion::Unidentified)
+        let excluded = &self.wish.excluded;
+        !excluded.unknown.is_empty() || excluded.left_out.contains_key(&Exclusion::Unidentified)
     }
 
     /// Machines that have left the cluster, for certain.

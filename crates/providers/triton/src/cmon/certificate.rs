@@ -37,7 +37,7 @@ pub enum CertificateError {
     KeyNotUsable,
     /// It cannot be made.
     #[error("a certificate for the metrics service cannot be made")]
-    Making(#[from] rcgen::Error),
+    PlanInputs(#[from] rcgen::Error),
     /// The clock shows no time that a certificate could have.
     #[error("the clock shows {0}, which no certificate can be made for")]
     Time(Timestamp),

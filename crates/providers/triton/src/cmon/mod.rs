@@ -32,11 +32,11 @@ use tokio::time::{Instant, sleep};
 use tracing::warn;
 
 use crate::config::{Config, MetricsMode};
-use crate::interest::Interest;
+use crate::interest::ActivityGate;
 use crate::metrics::TritonMetrics;
 use crate::reload::Environment;
 use crate::roll::Changes;
-use crate::site::Site;
+use crate::site::DataCenter;
 use crate::tags::Keeper;
 use certificate::ClientCertificate;
 use targets::{Endpoint, Member, Stray, members, strays};
@@ -106,10 +106,10 @@ pub(crate) struct Cmon {
     configured: Option<BaseUrl>,
     group: String,
     resync: Duration,
-    sites: Vec<Arc<Site>>,
+    sites: Vec<Arc<DataCenter>>,
     keepers: Vec<Arc<Keeper>>,
     endpoints: Vec<Remembered>,
-    interest: Arc<Interest>,
+    interest: Arc<ActivityGate>,
     clock: Clock,
     environment: Environment,
     metrics: TritonMetrics,
@@ -123,11 +123,11 @@ pub(crate) struct Parts {
     /// What the operator calls the cloud.
     pub(crate) cloud: String,
     /// The data centers.
-    pub(crate) sites: Vec<Arc<Site>>,
+    pub(crate) sites: Vec<Arc<DataCenter>>,
     /// Who keeps the tags of their machines.
     pub(crate) keepers: Vec<Arc<Keeper>>,
     /// Whoever looks has shown interest.
-    pub(crate) interest: Arc<Interest>,
+    pub(crate) interest: Arc<ActivityGate>,
     /// The time of day.
     pub(crate) clock: Clock,
     /// Whom to trust may be said there.

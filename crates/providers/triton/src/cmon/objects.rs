@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bowline_core::{
-    Cluster, ClusterError, Kept, KeptKind, KeptObject, Regarding, Secret, error_chain,
+    Cluster, ClusterError, Kept, ManagedObject, ManagedObjectKind, Regarding, Secret, error_chain,
 };
 use tokio::time::{Instant, sleep};
 use tracing::{info, warn};
@@ -14,7 +14,7 @@ use super::certificate::{CertificateError, ClientCertificate};
 use super::snippet::{Place, by_our_list, by_the_service};
 use super::targets::Endpoint;
 use super::{AGAIN, Board, Cmon, DISCOVERY_PAGE, View};
-use crate::site::Site;
+use crate::site::DataCenter;
 
 /// The Secret with the certificate of the first data center, and of all with the same account and key. Another's has the
 /// name of its profile behind.
@@ -25,7 +25,7 @@ pub const CONFIG_MAP: &str = "triton-cmon-scrape";
 const OUR_LIST: &str = "http-sd.yaml";
 const THEIR_LIST: &str = "triton-sd.yaml";
 /// What a Secret with a certificate is.
-const TLS: KeptKind = KeptKind::Secret("kubernetes.io/tls");
+const TLS: ManagedObjectKind = ManagedObjectKind::Secret("kubernetes.io/tls");
 /// How often objects are read although nothing is known to have changed: somebody may have edited or deleted them.
 const REREAD: Duration = Duration::from_secs(600);
 
@@ -34,7 +34,7 @@ const KEY_NOT_USABLE: &str = "CMONKeyNotUsable";
 const NOT_OURS: &str = "CMONObjectNotOurs";
 
 /// What was last kept, and when.
-type LastKept = Option<(Instant, Vec<KeptObject>)>;
+type LastKept = Option<(Instant, Vec<ManagedObject>)>;
 
 impl Cmon {
     /// Keeps certificates, and the objects that they are in.
@@ -126,7 +126,7 @@ impl Cmon {
 
     /// The Secret of a data center.
     fn secret_name(&self, at: usize) -> String {
-        let identity = |site: &Site| {
+        let identity = |site: &DataCenter| {
             let client = site.api.client();
             let connection = client.connection();
             let fingerprint = connection.key.fingerprint().md5();
@@ -150,8 +150,9 @@ impl Cmon {
     ) -> bool {
         let certificates = board.certificates.borrow().clone();
         let wanted = self.objects(cluster, view, &certificates);
-        let is_known =
-            |(read, kept): &(Instant, Vec<KeptObject>)| *kept == wanted && read.elapsed() < REREAD;
+        let is_known = |(read, kept): &(Instant, Vec<ManagedObject>)| {
+            *kept == wanted && read.elapsed() < REREAD
+        };
         if last.as_ref().is_some_and(is_known) {
             return true;
         }
@@ -186,7 +187,7 @@ impl Cmon {
         cluster: &dyn Cluster,
         view: &View,
         certificates: &[Option<ClientCertificate>],
-    ) -> Vec<KeptObject> {
+    ) -> Vec<ManagedObject> {
         let mut objects = BTreeMap::new();
         let mut ends: Vec<(&Endpoint, usize, String)> = Vec::new();
         for (at, (certificate, site)) in certificates.iter().zip(&view.sites).enumerate() {
@@ -199,12 +200,12 @@ impl Cmon {
             ends.extend(site.endpoint.as_ref().map(|it| (it, at, name)));
         }
         if !ends.is_empty() {
-            let name = (KeptKind::ConfigMap, CONFIG_MAP.to_owned());
+            let name = (ManagedObjectKind::ConfigMap, CONFIG_MAP.to_owned());
             objects.insert(name, self.snippets(cluster, &ends));
         }
         objects
             .into_iter()
-            .map(|((kind, name), data)| KeptObject { kind, name, data })
+            .map(|((kind, name), data)| ManagedObject { kind, name, data })
             .collect()
     }
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
 
-use bowline_core::{AddressKind, Instance, Marks, Node, NodeAddress, Power};
+use bowline_core::{AddressKind, Instance, Node, NodeAddress, NodeMetadata, Power};
 use uuid::Uuid;
 
 use super::find::dnsify;
@@ -38,7 +38,7 @@ pub(super) fn describe(machine: &Machine, node: &Node, knowledge: Knowledge<'_>)
         addresses: addresses(machine, node, knowledge),
         power: power(&machine.state),
         extra_labels: labels(machine, knowledge.labels_from_tags),
-        marks: Marks::default(),
+        marks: NodeMetadata::default(),
     }
 }
 

@@ -33,10 +33,10 @@ pub(super) fn question(node: &Node) -> Question {
             let id = node.provider_id.as_deref().and_then(machine_id);
             id.map_or(Question::Nothing, Question::Machine)
         }
-        Claim::Foreign | Claim::Leftover | Claim::Presumed if node.provider_id.is_some() => {
+        Claim::Foreign | Claim::Fallback | Claim::FallbackIfAlone if node.provider_id.is_some() => {
             Question::Nothing
         }
-        Claim::Foreign | Claim::Leftover | Claim::Presumed => Question::Any,
+        Claim::Foreign | Claim::Fallback | Claim::FallbackIfAlone => Question::Any,
     }
 }
 

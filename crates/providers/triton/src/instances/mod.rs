@@ -24,8 +24,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bowline_core::{
-    BoxFuture, CloudError, CloudErrorKind, Evidence, Instance, Instances, Lookup, Marks, Node,
-    Regarding,
+    BoxFuture, CloudError, CloudErrorKind, Evidence, Instance, Instances, Lookup, Node,
+    NodeMetadata, Regarding,
 };
 use bowline_http::Clock;
 use futures::{StreamExt as _, stream};
@@ -35,11 +35,11 @@ use uuid::Uuid;
 
 use crate::api::{Machine, MachineRead};
 use crate::config::NodeConfig;
-use crate::interest::Interest;
+use crate::interest::ActivityGate;
 use crate::metrics::TritonMetrics;
-use crate::news::NewsDesk;
+use crate::news::EventOutbox;
 use crate::roll::Listing;
-use crate::site::Site;
+use crate::site::DataCenter;
 use describe::{Knowledge, describe, power};
 use find::{Match, Question, find, question};
 use vanishing::{Judgement, Vanishing};
@@ -73,13 +73,13 @@ const REGION: &str = "topology.kubernetes.io/region";
 
 /// What all data centers know about machines.
 pub(crate) struct Machines {
-    sites: Vec<Arc<Site>>,
+    sites: Vec<Arc<DataCenter>>,
     config: NodeConfig,
     resync: Duration,
     clock: Clock,
-    interest: Arc<Interest>,
+    interest: Arc<ActivityGate>,
     metrics: TritonMetrics,
-    news: Arc<NewsDesk>,
+    news: Arc<EventOutbox>,
     /// What was told about nodes (by uid) that several machines fit, so that it is told once.
     ambiguous: Mutex<BTreeMap<String, String>>,
     vanishing: Mutex<Vanishing>,
@@ -97,13 +97,13 @@ enum Reading {
 
 impl Machines {
     pub(crate) fn new(
-        sites: Vec<Arc<Site>>,
+        sites: Vec<Arc<DataCenter>>,
         config: NodeConfig,
         resync: Duration,
         clock: Clock,
-        interest: Arc<Interest>,
+        interest: Arc<ActivityGate>,
         metrics: TritonMetrics,
-        news: Arc<NewsDesk>,
+        news: Arc<EventOutbox>,
     ) -> Self {
         Self {
             sites,
@@ -172,7 +172,12 @@ impl Machines {
     }
 
     /// The answers of one data center.
-    async fn ask(&self, site: &Site, asked: &[(&Node, &Question)], whole: bool) -> Vec<Lookup> {
+    async fn ask(
+        &self,
+        site: &DataCenter,
+        asked: &[(&Node, &Question)],
+        whole: bool,
+    ) -> Vec<Lookup> {
         // Whether a machine is there is asked because its node does not answer: that is no time for an old
         // list.
         let age = if whole { self.resync } else { LIST_AGE };
@@ -264,7 +269,7 @@ impl Machines {
     /// The last list, unless it leaves something open and is not quite new.
     async fn listing_for(
         &self,
-        site: &Site,
+        site: &DataCenter,
         asked: &[(&Node, &Question)],
         age: Duration,
     ) -> Result<Arc<Listing>, CloudError> {
@@ -321,7 +326,11 @@ impl Machines {
     }
 
     /// Reads machines that the list does not show, and looks again for those that cannot be read.
-    async fn read_missing(&self, site: &Site, ids: BTreeSet<Uuid>) -> BTreeMap<Uuid, Reading> {
+    async fn read_missing(
+        &self,
+        site: &DataCenter,
+        ids: BTreeSet<Uuid>,
+    ) -> BTreeMap<Uuid, Reading> {
         let reads = stream::iter(ids.into_iter().take(CONFIRMATIONS))
             .map(|id| async move { (id, site.api.machine(id).await) })
             .buffered(READS_AT_ONCE);
@@ -353,7 +362,11 @@ impl Machines {
     }
 
     /// Whether machines that answered 404 are gone.
-    async fn confirm(&self, site: &Site, missing: BTreeMap<Uuid, String>) -> Vec<(Uuid, Reading)> {
+    async fn confirm(
+        &self,
+        site: &DataCenter,
+        missing: BTreeMap<Uuid, String>,
+    ) -> Vec<(Uuid, Reading)> {
         let proof = site.proof().await;
         let judge = |(id, words): (Uuid, String)| {
             let lists = match &proof {
@@ -386,7 +399,7 @@ impl Machines {
 
     async fn describe(
         &self,
-        site: &Site,
+        site: &DataCenter,
         asked: &[(&Node, &Question)],
         live: &[(usize, &Machine)],
         account: Option<Uuid>,
@@ -425,7 +438,7 @@ impl Machines {
 
     /// The DNS names of machines: only an answer about one machine has them. Without an answer there
     /// are none, and the machine is described all the same.
-    async fn names(&self, site: &Site, machines: &[&Machine]) -> BTreeMap<Uuid, Vec<String>> {
+    async fn names(&self, site: &DataCenter, machines: &[&Machine]) -> BTreeMap<Uuid, Vec<String>> {
         let (mut known, unknown) = {
             let names = self.lock_names();
             let fresh = |id: &Uuid| {
@@ -580,6 +593,6 @@ fn presence_of(machine: &Machine) -> Instance {
         addresses: Vec::new(),
         power: power(&machine.state),
         extra_labels: BTreeMap::new(),
-        marks: Marks::default(),
+        marks: NodeMetadata::default(),
     }
 }

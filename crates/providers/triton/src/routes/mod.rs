@@ -19,7 +19,7 @@ use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use bowline_core::routes::{Advice, Question, Remark, Routes, Step, Survey};
+use bowline_core::routes::{Advice, ObservedRoutes, Question, RouteNote, Routes, Step};
 use bowline_core::{BoxFuture, CloudError, CloudErrorKind, Node};
 use tokio::time::Instant;
 use tracing::warn;
@@ -28,11 +28,11 @@ use uuid::Uuid;
 use crate::api::{ApiError, Network};
 use crate::config::RouteConfig;
 use crate::id;
-use crate::interest::Interest;
+use crate::interest::ActivityGate;
 use crate::metrics::TritonMetrics;
 use crate::reload::Environment;
 use crate::roll::Listing;
-use crate::site::Site;
+use crate::site::DataCenter;
 use want::{Machines, Managed, changed, hop, is_kept};
 
 pub use want::{
@@ -62,10 +62,10 @@ struct Known {
 
 /// The routes of all data centers.
 pub(crate) struct FabricRoutes {
-    sites: Vec<Arc<Site>>,
+    sites: Vec<Arc<DataCenter>>,
     config: RouteConfig,
     resync: Duration,
-    interest: Arc<Interest>,
+    interest: Arc<ActivityGate>,
     metrics: TritonMetrics,
     pod: Option<(String, String)>,
     /// By network, as of the last survey. Networks of earlier ones stay: what was written there is ours.
@@ -81,10 +81,10 @@ struct Seen {
 
 impl FabricRoutes {
     pub(crate) fn new(
-        sites: Vec<Arc<Site>>,
+        sites: Vec<Arc<DataCenter>>,
         config: RouteConfig,
         resync: Duration,
-        interest: Arc<Interest>,
+        interest: Arc<ActivityGate>,
         metrics: TritonMetrics,
         environment: &Environment,
     ) -> Self {
@@ -101,7 +101,7 @@ impl FabricRoutes {
     }
 
     /// One data center that cannot be asked leaves its nodes and networks as they are.
-    async fn look(&self, question: &Question) -> Result<Survey, CloudError> {
+    async fn look(&self, question: &Question) -> Result<ObservedRoutes, CloudError> {
         self.interest.show();
         let mut errors = Vec::new();
         let mut seen = Vec::new();
@@ -303,7 +303,10 @@ fn refused(error: ApiError) -> CloudError {
 }
 
 impl Routes for FabricRoutes {
-    fn survey<'a>(&'a self, question: &'a Question) -> BoxFuture<'a, Result<Survey, CloudError>> {
+    fn survey<'a>(
+        &'a self,
+        question: &'a Question,
+    ) -> BoxFuture<'a, Result<ObservedRoutes, CloudError>> {
         Box::pin(self.look(question))
     }
 
@@ -318,7 +321,7 @@ impl Routes for FabricRoutes {
     fn advice(&self) -> Option<Advice> {
         Some(Advice {
             pod: self.pod.clone(),
-            remark: Remark {
+            remark: RouteNote {
                 reason: NEED_SPOOFING,
                 message: ADVICE.to_owned(),
             },

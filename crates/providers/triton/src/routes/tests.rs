@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use bowline_core::Node;
 use bowline_core::routes::{
-    Neighbourhood, Placement, Question, Step, Survey, Target, cluster_ranges, decide,
+    Neighbourhood, ObservedRoutes, Placement, Question, Step, Target, cluster_ranges, decide,
 };
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -53,7 +53,7 @@ fn seated(count: u8) -> Machines {
     machines
 }
 
-fn reason(survey: &Survey, node: &str, cidr: &str) -> String {
+fn reason(survey: &ObservedRoutes, node: &str, cidr: &str) -> String {
     match &survey.placements[&(node.to_owned(), cidr.to_owned())] {
         Placement::In(tables) => format!("in {}", tables.len()),
         Placement::Refused(remark) => format!("refused {}", remark.reason),
@@ -249,7 +249,7 @@ fn shop(routes: &[(&str, &str)], others: &[&[(&str, &str)]]) -> (Stage, Arc<Mute
 /// One round as a controller makes it.
 async fn round(stage: &Stage, nodes: &[Arc<Node>]) -> Vec<Result<(), CloudError>> {
     let config = config(&[], Some("[Routes]\nenabled = true\n"));
-    let site = Arc::new(Site::new(&config.profiles[0], stage.api(&[])));
+    let site = Arc::new(DataCenter::new(&config.profiles[0], stage.api(&[])));
     let environment: Environment = Arc::new(|_| None);
     let routes = FabricRoutes::new(
         vec![site],
@@ -261,7 +261,7 @@ async fn round(stage: &Stage, nodes: &[Arc<Node>]) -> Vec<Result<(), CloudError>
     );
     let question = question(nodes);
     let survey = routes.survey(&question).await.unwrap();
-    let hood = Neighbourhood::new(nodes, &BTreeMap::new(), |_| bowline_core::Belonging::Own);
+    let hood = Neighbourhood::new(nodes, &BTreeMap::new(), |_| bowline_core::NodeOwner::Own);
     let decision = decide(&hood, &question.ranges, &survey, |_| 9);
     let removals = decision.changes.iter().flat_map(|it| &it.removals);
     let removals = removals.map(|it| Step::Delete(it.route.clone()));
@@ -341,7 +341,7 @@ async fn the_pod_that_is_told_about_is_the_manager_s_own() {
         (&[], None),
     ] {
         let config = config(&[], None);
-        let site = Arc::new(Site::new(&config.profiles[0], stage.api(&[])));
+        let site = Arc::new(DataCenter::new(&config.profiles[0], stage.api(&[])));
         let variables: BTreeMap<String, String> = map(variables);
         let environment: Environment = Arc::new(move |name| variables.get(name).cloned());
         let routes = FabricRoutes::new(

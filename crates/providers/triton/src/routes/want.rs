@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
 use bowline_core::Node;
-use bowline_core::routes::{Placement, Question, Remark, Route, Step, Survey, Target};
+use bowline_core::routes::{ObservedRoutes, Placement, Question, Route, RouteNote, Step, Target};
 use ipnet::{IpNet, Ipv4Net};
 use uuid::Uuid;
 
@@ -80,7 +80,11 @@ pub(super) fn is_ours(ranges: &[IpNet], key: &str) -> bool {
 }
 
 /// The answer to a question, from what there is on the managed networks.
-pub(super) fn survey(question: &Question, managed: &[Managed], machines: &Machines) -> Survey {
+pub(super) fn survey(
+    question: &Question,
+    managed: &[Managed],
+    machines: &Machines,
+) -> ObservedRoutes {
     let mut routes = Vec::new();
     for Managed { network, .. } in managed {
         let ours = network.routes.iter();
@@ -88,7 +92,7 @@ pub(super) fn survey(question: &Question, managed: &[Managed], machines: &Machin
         routes
             .extend(ours.filter_map(|(key, hop)| entry(question, network.id, machines, key, hop)));
     }
-    Survey {
+    ObservedRoutes {
         routes,
         placements: placements(question, managed, machines),
     }
@@ -180,7 +184,7 @@ fn place(
     cidr: &str,
     holders: &mut BTreeMap<Ipv4Net, String>,
 ) -> Result<Vec<Uuid>, Placement> {
-    let remark = |reason, message| Remark { reason, message };
+    let remark = |reason, message| RouteNote { reason, message };
     let refused = |reason, message| Err(Placement::Refused(remark(reason, message)));
     let name = &node.name;
     let network = match cidr.parse::<IpNet>() {
@@ -238,7 +242,7 @@ fn take_room(
         let message = format!(
             "network {full} cannot hold more than {MOST_ENTRIES} routes: there is none to {cidr}"
         );
-        let remark = Remark {
+        let remark = RouteNote {
             reason: TOO_MANY,
             message,
         };

@@ -16,7 +16,7 @@ use super::arithmetic::{Role, Wanted, has_any, holds, holds_groups};
 use super::grammar::Bad;
 use super::machine::Machine;
 use super::{Ports, Tags};
-use crate::site::Site;
+use crate::site::DataCenter;
 
 /// What came of bringing a machine to what is wanted on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,7 +59,7 @@ pub enum About<'a> {
 /// What everybody wants on the machines of one data center.
 #[derive(Debug)]
 pub struct Keeper {
-    pub(super) site: Arc<Site>,
+    pub(super) site: Arc<DataCenter>,
     pub(super) repairs: Counter,
     /// As many as the cluster has, and a few that have left it.
     machines: Mutex<BTreeMap<Uuid, Machine>>,
@@ -68,7 +68,7 @@ pub struct Keeper {
 /// Telling what is wanted.
 impl Keeper {
     /// Nothing is wanted yet. `repairs` counts what others took away and we put back.
-    pub fn new(site: Arc<Site>, repairs: Counter) -> Self {
+    pub fn new(site: Arc<DataCenter>, repairs: Counter) -> Self {
         Self {
             site,
             repairs,
@@ -77,7 +77,7 @@ impl Keeper {
     }
 
     /// The data center.
-    pub fn site(&self) -> &Arc<Site> {
+    pub fn site(&self) -> &Arc<DataCenter> {
         &self.site
     }
 

@@ -76,7 +76,7 @@ async fn triton_case_46_a_service_gets_one_machine_that_knows_its_nodes() {
 
 #[tokio::test(start_paused = true)]
 async fn without_names_of_single_networks_the_plain_name_serves() {
-    let scene = bowline_simulator::triton::Scene {
+    let scene = bowline_simulator::triton::Fixture {
         networks: plain_networks(),
         ..Default::default()
     };
@@ -282,7 +282,7 @@ async fn a_machine_that_does_not_run_in_time_is_replaced() {
 
 #[tokio::test(start_paused = true)]
 async fn triton_case_56_forty_nodes_need_64_slots_and_they_are_never_taken_back() {
-    let scene = bowline_simulator::triton::Scene::default();
+    let scene = bowline_simulator::triton::Fixture::default();
     let mut shop = Shop::staged(scene, 40, "");
     shop.ensure().await.good();
     assert_eq!(shop.metadata("max_rs").as_deref(), Some("64"));

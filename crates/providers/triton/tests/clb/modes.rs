@@ -137,7 +137,7 @@ async fn nodes_come_and_go_without_a_word_to_the_machines() {
     // A node that nobody can read may be its node.
     let mut wish = shop.wish(Goal::Present);
     wish.nodes.remove(0);
-    wish.census.unknown = vec!["k8s-2".to_owned()];
+    wish.excluded.unknown = vec!["k8s-2".to_owned()];
     let draft = shop.balancers().draft(&wish).await.unwrap();
     assert!(draft.plan.is_empty(), "{:?}", draft.plan.steps);
 }

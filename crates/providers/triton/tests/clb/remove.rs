@@ -1,6 +1,6 @@
 //! Cases on taking load balancer machines away.
 
-use bowline_core::{Goal, Whose};
+use bowline_core::{ClusterMatch, Goal};
 use bowline_simulator::triton::MachineSpec;
 
 use super::shop::{CLUSTER, NAME, Shop, UID, named, open, steps};
@@ -110,9 +110,9 @@ async fn orphans_are_ours_by_the_uid_of_the_cluster_and_go_only_unprotected() {
     let of = |name: &str| marked.iter().find(|it| it.name == name).unwrap();
     assert_eq!(
         (of(NAME).service_uid.as_str(), &of(NAME).whose),
-        (UID, &Whose::Ours)
+        (UID, &ClusterMatch::Ours)
     );
-    assert_eq!(of("other-clb-0").whose, Whose::Foreign);
+    assert_eq!(of("other-clb-0").whose, ClusterMatch::Foreign);
     let refused = shop.balancers().remove_orphan(of("other-clb-0")).await;
     assert!(refused.unwrap_err().to_string().contains("another mark"));
     shop.sim.protect(NAME, true).unwrap();
@@ -130,7 +130,7 @@ async fn orphans_are_ours_by_the_uid_of_the_cluster_and_go_only_unprotected() {
         .await
         .unwrap();
     assert!(
-        matches!(marked[0].whose, Whose::Unclear(_)),
+        matches!(marked[0].whose, ClusterMatch::Unclear(_)),
         "no uid is known yet"
     );
 }

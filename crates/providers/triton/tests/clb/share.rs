@@ -108,13 +108,13 @@ async fn both_at_once_lose_nothing() {
     let one = shop.draft(bowline_core::Goal::Present).await.unwrap();
     swap(&mut shop);
     let two = shop.draft(bowline_core::Goal::Present).await.unwrap();
-    let run = |mut draft: bowline_core::Draft| async move {
-        let mut run = bowline_core::Run::new(draft.plan);
+    let run = |mut draft: bowline_core::PreparedPlan| async move {
+        let mut run = bowline_core::PlanProgress::new(draft.plan);
         while let Some(step) = run.next_step() {
             match draft.executor.carry_out(step).await.unwrap() {
-                bowline_core::Progress::Done => run.done(step),
-                bowline_core::Progress::Wait { after, .. } => tokio::time::sleep(after).await,
-                bowline_core::Progress::Skipped(notice) => panic!("{notice:?}"),
+                bowline_core::StepOutcome::Done => run.done(step),
+                bowline_core::StepOutcome::Wait { after, .. } => tokio::time::sleep(after).await,
+                bowline_core::StepOutcome::Skipped(notice) => panic!("{notice:?}"),
             }
         }
     };

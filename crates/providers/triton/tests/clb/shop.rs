@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bowline_core::{
-    AddressKind, Balancers, Census, Cloud, CloudName, Draft, DraftError, Endpoints, Goal, Node,
-    NodeAddress, Notice, Plan, Progress, Protocol, Ready, Run, Service, ServiceKey, ServicePort,
-    TrafficPolicy, Verb, Wish,
+    AddressKind, BalancerRequest, Balancers, Cloud, CloudName, DraftError, Endpoints,
+    ExcludedNodes, Goal, Node, NodeAddress, Notice, Plan, PlanProgress, PreparedPlan, Protocol,
+    Ready, Service, ServiceKey, ServicePort, StepOutcome, TrafficPolicy, Verb,
 };
 use bowline_http::Connector;
 use bowline_simulator::World;
@@ -16,7 +16,7 @@ use bowline_simulator::faults::{Action, Rule};
 use bowline_simulator::journal::Entry;
 use bowline_simulator::serve::Server;
 use bowline_simulator::triton::{
-    DEFAULT_PRIVATE_KEY, MachineInfo, MachineSpec, RuleInfo, Scene, Triton as Simulated,
+    DEFAULT_PRIVATE_KEY, Fixture, MachineInfo, MachineSpec, RuleInfo, Triton as Simulated,
 };
 use bowline_triton::{Sources, Surroundings, Triton, TritonMetrics, build};
 use serde_json::Value;
@@ -98,11 +98,11 @@ impl Shop {
 
     /// With these further lines about load balancers.
     pub(crate) fn with(lines: &str) -> Self {
-        Self::staged(Scene::default(), 3, lines)
+        Self::staged(Fixture::default(), 3, lines)
     }
 
     /// With that many nodes in that scene.
-    pub(crate) fn staged(scene: Scene, nodes: u32, lines: &str) -> Self {
+    pub(crate) fn staged(scene: Fixture, nodes: u32, lines: &str) -> Self {
         let world = World::simulated(7);
         let sim = Simulated::from_fixture(&world, scene).unwrap();
         sim.set_throttle(None);
@@ -156,15 +156,15 @@ impl Shop {
         self.service.annotation(&key).unwrap_or_default()
     }
 
-    pub(crate) fn wish(&self, goal: Goal) -> Wish {
+    pub(crate) fn wish(&self, goal: Goal) -> BalancerRequest {
         let mut all: Vec<Arc<Service>> = self.others.iter().cloned().map(Arc::new).collect();
         all.push(Arc::new(self.service.clone()));
         let nodes = self.nodes.iter().filter(|_| goal == Goal::Present);
-        Wish {
+        BalancerRequest {
             service: Arc::new(self.service.clone()),
             goal,
             nodes: nodes.cloned().map(Arc::new).collect(),
-            census: Census::default(),
+            excluded: ExcludedNodes::default(),
             all: Arc::new(all),
             all_known: true,
             cluster_name: "kubernetes".to_owned(),
@@ -176,7 +176,7 @@ impl Shop {
         }
     }
 
-    pub(crate) async fn draft(&self, goal: Goal) -> Result<Draft, DraftError> {
+    pub(crate) async fn draft(&self, goal: Goal) -> Result<PreparedPlan, DraftError> {
         self.balancers().draft(&self.wish(goal)).await
     }
 
@@ -228,12 +228,12 @@ impl Shop {
         }
     }
 
-    async fn carry_out(&mut self, draft: Draft, looks: Option<u64>) -> Outcome {
-        let Draft {
+    async fn carry_out(&mut self, draft: PreparedPlan, looks: Option<u64>) -> Outcome {
+        let PreparedPlan {
             plan, mut executor, ..
         } = draft;
         let mut outcome = Outcome::new(plan.clone());
-        let mut run = Run::new(plan);
+        let mut run = PlanProgress::new(plan);
         let mut left = looks;
         let start = Instant::now();
         self.publish(&executor.publication().annotations);
@@ -244,8 +244,8 @@ impl Shop {
             }
             left = left.map(|left| left - 1);
             match executor.carry_out(step).await {
-                Ok(Progress::Done) => run.done(step),
-                Ok(Progress::Wait { what, after }) => {
+                Ok(StepOutcome::Done) => run.done(step),
+                Ok(StepOutcome::Wait { what, after }) => {
                     run.wait(step, what.clone(), self.world.clock.now());
                     self.publish(&executor.publication().annotations);
                     if start.elapsed() > PATIENCE {
@@ -254,7 +254,7 @@ impl Shop {
                     }
                     tokio::time::sleep(after).await;
                 }
-                Ok(Progress::Skipped(notice)) => {
+                Ok(StepOutcome::Skipped(notice)) => {
                     outcome.notices.push(notice);
                     run.skip(step);
                 }

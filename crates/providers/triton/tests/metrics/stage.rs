@@ -5,15 +5,15 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bowline_core::{
-    AddressKind, BoxFuture, Cloud, CloudName, Cluster, ClusterError, Kept, KeptKind, KeptObject,
-    News, Node, NodeAddress, Page, Ready, Secret,
+    AddressKind, BoxFuture, Cloud, CloudName, Cluster, ClusterError, Kept, ManagedObject,
+    ManagedObjectKind, News, Node, NodeAddress, Page, Ready, Secret,
 };
 use bowline_http::Connector;
 use bowline_simulator::World;
 use bowline_simulator::journal::Filter;
 use bowline_simulator::serve::{Identity, Server};
 use bowline_simulator::triton::{
-    Cmon, DEFAULT_PRIVATE_KEY, MachineSpec, Scene, Triton as Simulated,
+    Cmon, DEFAULT_PRIVATE_KEY, Fixture, MachineSpec, Triton as Simulated,
 };
 use bowline_triton::{Sources, Surroundings, Triton, TritonMetrics, build};
 use prometheus_client::registry::Registry;
@@ -51,9 +51,9 @@ impl Stage {
     pub(crate) fn new(count: u32) -> Self {
         let world = World::simulated(7);
         let services = [("cmon".to_owned(), format!("https://{CMON}:9163"))];
-        let scene = Scene {
+        let scene = Fixture {
             services: services.into(),
-            ..Scene::default()
+            ..Fixture::default()
         };
         let cloud = Simulated::from_fixture(&world, scene).unwrap();
         cloud.set_throttle(None);
@@ -306,7 +306,7 @@ impl Cluster for Desk {
 
     fn read<'a>(
         &'a self,
-        kind: KeptKind,
+        kind: ManagedObjectKind,
         name: &'a str,
     ) -> BoxFuture<'a, Result<Option<Content>, ClusterError>> {
         let key = (kind.as_str(), name.to_owned());
@@ -314,7 +314,7 @@ impl Cluster for Desk {
         Box::pin(async move { Ok(found) })
     }
 
-    fn keep<'a>(&'a self, object: &'a KeptObject) -> BoxFuture<'a, Result<Kept, ClusterError>> {
+    fn keep<'a>(&'a self, object: &'a ManagedObject) -> BoxFuture<'a, Result<Kept, ClusterError>> {
         Box::pin(async move {
             if self.foreign.lock().unwrap().contains(&object.name) {
                 let object = object.name.clone();

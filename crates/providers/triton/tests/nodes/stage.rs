@@ -7,7 +7,7 @@ use bowline_core::{AddressKind, Cloud, CloudName, Instance, Lookup, Node, NodeAd
 use bowline_http::Connector;
 use bowline_simulator::World;
 use bowline_simulator::serve::Server;
-use bowline_simulator::triton::{DEFAULT_PRIVATE_KEY, MachineSpec, Scene, Triton as Simulated};
+use bowline_simulator::triton::{DEFAULT_PRIVATE_KEY, Fixture, MachineSpec, Triton as Simulated};
 use bowline_triton::{
     SecretContent, SecretSource, Sources, Surroundings, Triton, TritonMetrics, build,
 };
@@ -31,7 +31,7 @@ impl Stage {
     /// With machines `k8s-1` to `k8s-<count>`.
     pub(crate) fn new(count: u32) -> Self {
         let world = World::simulated(7);
-        let cloud = Simulated::from_fixture(&world, Scene::default()).unwrap();
+        let cloud = Simulated::from_fixture(&world, Fixture::default()).unwrap();
         cloud.set_throttle(None);
         for number in 1..=count {
             let machine = MachineSpec::named(&format!("k8s-{number}")).id(&id(number));

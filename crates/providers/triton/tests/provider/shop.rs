@@ -5,16 +5,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bowline_core::{
-    AddressKind, Balancers, Census, Cloud, CloudName, Draft, DraftError, Endpoints, Goal, Node,
-    NodeAddress, Notice, Plan, Progress, Protocol, Ready, Run, Service, ServiceKey, ServicePort,
-    TrafficPolicy, Verb, Wish,
+    AddressKind, BalancerRequest, Balancers, Cloud, CloudName, DraftError, Endpoints,
+    ExcludedNodes, Goal, Node, NodeAddress, Notice, Plan, PlanProgress, PreparedPlan, Protocol,
+    Ready, Service, ServiceKey, ServicePort, StepOutcome, TrafficPolicy, Verb,
 };
 use bowline_http::Connector;
 use bowline_simulator::World;
 use bowline_simulator::journal::Entry;
 use bowline_simulator::serve::Server;
 use bowline_simulator::triton::{
-    DEFAULT_ACCOUNT_ID, DEFAULT_PRIVATE_KEY, MachineInfo, MachineSpec, Scene, Triton as Simulated,
+    DEFAULT_ACCOUNT_ID, DEFAULT_PRIVATE_KEY, Fixture, MachineInfo, MachineSpec, Triton as Simulated,
 };
 use bowline_triton::{Sources, Surroundings, Triton, TritonMetrics, build};
 use prometheus_client::registry::Registry;
@@ -54,7 +54,7 @@ pub(crate) struct Shop {
     pub(crate) provider: Arc<Triton>,
     pub(crate) registry: Registry,
     pub(crate) nodes: Vec<Node>,
-    pub(crate) census: Census,
+    pub(crate) excluded: ExcludedNodes,
     /// By name; all are in the namespace `prod`.
     pub(crate) services: BTreeMap<String, Service>,
     pub(crate) endpoints: Endpoints,
@@ -106,15 +106,15 @@ impl Outcome {
 impl Shop {
     /// With three nodes.
     pub(crate) fn new() -> Self {
-        Self::with("", Scene::default())
+        Self::with("", Fixture::default())
     }
 
     /// With a cloud config file of that text.
     pub(crate) fn configured(text: &str) -> Self {
-        Self::with(text, Scene::default())
+        Self::with(text, Fixture::default())
     }
 
-    pub(crate) fn with(text: &str, scene: Scene) -> Self {
+    pub(crate) fn with(text: &str, scene: Fixture) -> Self {
         let world = World::simulated(7);
         let cloud = Simulated::from_fixture(&world, scene).unwrap();
         cloud.set_throttle(None);
@@ -132,7 +132,7 @@ impl Shop {
             provider,
             registry,
             nodes: (1..=3).map(node).collect(),
-            census: Census::default(),
+            excluded: ExcludedNodes::default(),
             services: BTreeMap::new(),
             endpoints: Endpoints::new(),
             has_ip_mode: true,
@@ -182,18 +182,18 @@ impl Shop {
         self.provider.balancers().unwrap()
     }
 
-    pub(crate) fn wish(&self, name: &str, goal: Goal) -> Wish {
+    pub(crate) fn wish(&self, name: &str, goal: Goal) -> BalancerRequest {
         let all = self.services.values().cloned().map(Arc::new);
         // A removal is planned without a look at nodes.
         let nodes = match goal {
             Goal::Present => self.nodes.iter().cloned().map(Arc::new).collect(),
             Goal::Absent => Vec::new(),
         };
-        Wish {
+        BalancerRequest {
             service: Arc::new(self.services[name].clone()),
             goal,
             nodes,
-            census: self.census.clone(),
+            excluded: self.excluded.clone(),
             all: Arc::new(all.collect()),
             all_known: true,
             cluster_name: "kubernetes".to_owned(),
@@ -205,7 +205,7 @@ impl Shop {
         }
     }
 
-    pub(crate) async fn draft(&self, name: &str, goal: Goal) -> Result<Draft, DraftError> {
+    pub(crate) async fn draft(&self, name: &str, goal: Goal) -> Result<PreparedPlan, DraftError> {
         self.balancers().draft(&self.wish(name, goal)).await
     }
 
@@ -242,18 +242,18 @@ impl Shop {
 
     /// The same until the process dies after that many looks at steps. Says whether it ended before.
     pub(crate) async fn until_crash(&mut self, name: &str, goal: Goal, looks: u64) -> bool {
-        let Draft {
+        let PreparedPlan {
             plan, mut executor, ..
         } = self.draft(name, goal).await.unwrap();
-        let mut run = Run::new(plan);
+        let mut run = PlanProgress::new(plan);
         for _ in 0..looks {
             let Some(step) = run.next_step() else {
                 return true;
             };
             match executor.carry_out(step).await.unwrap() {
-                Progress::Done => run.done(step),
-                Progress::Wait { after, .. } => tokio::time::sleep(after).await,
-                Progress::Skipped(notice) => panic!("{notice:?}"),
+                StepOutcome::Done => run.done(step),
+                StepOutcome::Wait { after, .. } => tokio::time::sleep(after).await,
+                StepOutcome::Skipped(notice) => panic!("{notice:?}"),
             }
         }
         run.next_step().is_none()
@@ -272,8 +272,8 @@ impl Shop {
         }
     }
 
-    async fn carry_out(&mut self, name: &str, draft: Draft) -> Outcome {
-        let Draft {
+    async fn carry_out(&mut self, name: &str, draft: PreparedPlan) -> Outcome {
+        let PreparedPlan {
             plan, mut executor, ..
         } = draft;
         let mut outcome = Outcome {
@@ -281,12 +281,12 @@ impl Shop {
             plan: plan.clone(),
             ..Outcome::default()
         };
-        let mut run = Run::new(plan);
+        let mut run = PlanProgress::new(plan);
         let start = Instant::now();
         while let Some(step) = run.next_step() {
             match executor.carry_out(step).await {
-                Ok(Progress::Done) => run.done(step),
-                Ok(Progress::Wait { what, after }) => {
+                Ok(StepOutcome::Done) => run.done(step),
+                Ok(StepOutcome::Wait { what, after }) => {
                     run.wait(step, what.clone(), self.world.clock.now());
                     if start.elapsed() > PATIENCE {
                         outcome.error = Some(format!("still waiting for {what}"));
@@ -294,7 +294,7 @@ impl Shop {
                     }
                     tokio::time::sleep(after).await;
                 }
-                Ok(Progress::Skipped(notice)) => {
+                Ok(StepOutcome::Skipped(notice)) => {
                     outcome.notices.push(notice);
                     run.skip(step);
                 }

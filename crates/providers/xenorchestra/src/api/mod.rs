@@ -5,7 +5,7 @@ mod types;
 use std::sync::Arc;
 
 use bowline_core::{CloudError, CloudErrorKind};
-use bowline_http::{Call, CallError, Following, HttpClient, Reply, Route};
+use bowline_http::{Call, CallError, HttpClient, Reply, ResponseStream, Route};
 use http::HeaderValue;
 use http::header::ACCEPT;
 use serde::Deserialize;
@@ -121,7 +121,7 @@ impl Api {
     }
 
     /// The stream of events. The first one names the connection.
-    pub(crate) async fn events(&self) -> Result<Following, CallErrorOrOther> {
+    pub(crate) async fn events(&self) -> Result<ResponseStream, CallErrorOrOther> {
         let access = self.session.access().await?;
         let accept = HeaderValue::from_static("text/event-stream");
         let call = access.http.get(Route::new("events")).header(ACCEPT, accept);

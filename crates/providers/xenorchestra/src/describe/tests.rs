@@ -197,6 +197,6 @@ fn tags_are_marks_on_request_only() {
     let marks = describe(&vm, &initialised(), NAMES, &config, &BTreeSet::new()).marks;
     assert_eq!(
         (marks.labels["team"].as_str(), marks.keeping),
-        ("blue", Keeping::Own)
+        ("blue", MetadataPolicy::Own)
     );
 }

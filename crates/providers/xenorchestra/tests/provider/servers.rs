@@ -7,7 +7,7 @@ use bowline_core::{Cloud, Lookup};
 use bowline_simulator::World;
 use bowline_simulator::serve::Server;
 use bowline_simulator::xenorchestra::{
-    DEFAULT_TOKEN, HostSpec, PoolSpec, Quirks, Scene, VmSpec, XenOrchestra,
+    DEFAULT_TOKEN, Fixture, HostSpec, PoolSpec, Quirks, VmSpec, XenOrchestra,
 };
 use bowline_xenorchestra::Config;
 
@@ -29,11 +29,11 @@ struct Two {
 fn two() -> Two {
     let world = World::simulated(7);
     let main = orchestra(&world, Quirks::default());
-    let scene = Scene {
+    let scene = Fixture {
         pools: vec![PoolSpec::named("lyon pool").id(PC)],
         hosts: vec![HostSpec::named("lyon-1", PC)],
         vms: vec![VmSpec::named("worker-3").id(VM3)],
-        ..Scene::default()
+        ..Fixture::default()
     };
     let lyon = XenOrchestra::from_fixture(&world, scene).unwrap();
     let servers = vec![

@@ -13,7 +13,7 @@ use bowline_simulator::World;
 use bowline_simulator::faults::{Action, Rule};
 use bowline_simulator::serve::Server;
 use bowline_simulator::xenorchestra::{
-    DEFAULT_TOKEN, HostSpec, PoolSpec, Quirks, Scene, VmSpec, XenOrchestra,
+    DEFAULT_TOKEN, Fixture, HostSpec, PoolSpec, Quirks, VmSpec, XenOrchestra,
 };
 use bowline_xenorchestra::{Config, Gauges, Surroundings, build};
 use serde_json::{Value, json};
@@ -35,7 +35,7 @@ const GIB: u64 = 1 << 30;
 
 /// A simulated Xen Orchestra with the fixture of the cases.
 pub(crate) fn orchestra(world: &World, quirks: Quirks) -> Arc<XenOrchestra> {
-    let scene = Scene {
+    let scene = Fixture {
         quirks,
         pools: vec![
             PoolSpec::named("lab pool").id(PA),
@@ -58,7 +58,7 @@ pub(crate) fn orchestra(world: &World, quirks: Quirks) -> Arc<XenOrchestra> {
                 .size(2, 8 * GIB)
                 .ip("10.20.0.12"),
         ],
-        ..Scene::default()
+        ..Fixture::default()
     };
     XenOrchestra::from_fixture(world, scene).unwrap()
 }

@@ -42,7 +42,7 @@ impl Scenery {
 
     fn with(fixture: &str) -> Self {
         let world = World::simulated(7);
-        let scene: Scene = fixture::parse("test", fixture).unwrap();
+        let scene: Fixture = fixture::parse("test", fixture).unwrap();
         let cloud = Cloudscale::from_fixture(&world, scene).unwrap();
         let server = Server::builder(&world, cloud.clone()).pipe(AUTHORITY);
         let client = Client::new(Place::Pipe(world.clone(), AUTHORITY), Some(DEFAULT_TOKEN));

@@ -305,7 +305,7 @@ fn a_mistake_in_a_fixture_is_named() {
             "instance_pool",
         ),
     ] {
-        let error = fixture::parse::<Scene>("test", text)
+        let error = fixture::parse::<Fixture>("test", text)
             .unwrap_err()
             .to_string();
         assert!(error.contains(fragment), "{error}");

@@ -36,7 +36,7 @@ struct Scenery {
 impl Scenery {
     fn with(fixture: &str) -> Self {
         let world = World::simulated(7);
-        let scene: Scene = fixture::parse("test", fixture).unwrap();
+        let scene: Fixture = fixture::parse("test", fixture).unwrap();
         let cloud = Exoscale::from_fixture(&world, scene).unwrap();
         let server = Server::builder(&world, cloud.clone()).pipe(AUTHORITY);
         Self {

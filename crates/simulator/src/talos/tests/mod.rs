@@ -73,7 +73,7 @@ struct Scenery {
 impl Scenery {
     fn with(scene: &str) -> Self {
         let world = World::simulated(7);
-        let scene: Scene = fixture::parse("test", scene).unwrap();
+        let scene: Fixture = fixture::parse("test", scene).unwrap();
         let talos = Talos::from_fixture(&world, scene).unwrap();
         let server = talos.on_pipe("cp-1", AUTHORITY);
         Self {

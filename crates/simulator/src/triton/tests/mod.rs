@@ -41,7 +41,7 @@ impl Scenery {
     /// The fixture's keys may be written `KEY`.
     fn with(fixture: &str) -> Self {
         let world = World::simulated(7);
-        let scene: Scene = fixture::parse("test", &fixture.replace("KEY", ED25519)).unwrap();
+        let scene: Fixture = fixture::parse("test", &fixture.replace("KEY", ED25519)).unwrap();
         let cloud = Triton::from_fixture(&world, scene).unwrap();
         cloud
             .add_key(DEFAULT_ACCOUNT, &format!("{ED25519} test"))
@@ -126,7 +126,7 @@ async fn the_documented_fixture_is_what_it_says() {
     let page = &page[page.find("## The Triton simulator").unwrap()..];
     let start = page.find("```yaml\n").unwrap() + "```yaml\n".len();
     let length = page[start..].find("```").unwrap();
-    let scene: Scene = fixture::parse("docs", &page[start..start + length]).unwrap();
+    let scene: Fixture = fixture::parse("docs", &page[start..start + length]).unwrap();
     let world = World::simulated(1);
     let cloud = Triton::from_fixture(&world, scene).unwrap();
     assert_eq!(cloud.machines().len(), 21);

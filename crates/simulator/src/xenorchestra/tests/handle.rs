@@ -316,12 +316,12 @@ fn an_impossible_fixture_says_why() {
             "cannot give a token to nobody: there is no user of that name",
         ),
     ] {
-        let scene: Scene = fixture::parse("test", fixture).unwrap();
+        let scene: Fixture = fixture::parse("test", fixture).unwrap();
         let error = XenOrchestra::from_fixture(&World::simulated(1), scene).unwrap_err();
         assert_eq!(error.to_string(), wanted);
     }
     let error =
-        fixture::parse::<Scene>("test", "pools: [{name: p}]\nvms: [{memory: lots}]").unwrap_err();
+        fixture::parse::<Fixture>("test", "pools: [{name: p}]\nvms: [{memory: lots}]").unwrap_err();
     assert!(error.to_string().contains("a number of bytes"), "{error}");
 }
 

@@ -54,7 +54,7 @@ struct Scenery {
 impl Scenery {
     fn with(fixture: &str) -> Self {
         let world = World::simulated(7);
-        let scene: Scene = fixture::parse("test", fixture).unwrap();
+        let scene: Fixture = fixture::parse("test", fixture).unwrap();
         let orchestra = XenOrchestra::from_fixture(&world, scene).unwrap();
         let server = Server::builder(&world, orchestra.clone()).pipe(AUTHORITY);
         Self {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bowline_controllers::manager::ManagerError;
 use bowline_scenarios::objects::{finalizers, service};
-use bowline_scenarios::{Bench, LEASE, Replica, is_real, only_in_memory, scenario};
+use bowline_scenarios::{LEASE, Replica, TestCluster, is_real, only_in_memory, scenario};
 use bowline_simulator::faults::{Action, Rule};
 use bowline_simulator::journal::{Entry, Filter};
 use futures::future::join_all;
@@ -65,7 +65,7 @@ impl Pair {
 
     async fn until_steps(&self, steps: usize) {
         let changes = Filter::any().server("cloudscale").mutating();
-        let done = |it: &Bench| it.count(&changes) >= steps;
+        let done = |it: &TestCluster| it.count(&changes) >= steps;
         self.shop.until("so many changes", done).await;
     }
 
@@ -242,7 +242,7 @@ fn framework_case_149_a_leader_that_wakes_in_the_middle_of_a_plan_calls_no_cloud
 
 /// Waits until `web` is gone, which it may only be when the cloud is empty.
 async fn until_gone(shop: &Shop, what: &str) {
-    let emptied = |it: &Bench| {
+    let emptied = |it: &TestCluster| {
         let there = it.find_service("web");
         if let Some(there) = &there
             && !shop.cloud.balancers().is_empty()
@@ -332,7 +332,7 @@ fn a_take_over_with_nothing_to_do_writes_neither_to_the_cloud_nor_to_services() 
             let (shop, next) = successor.take_over().await;
             // It looks at each, and leaves each as it is.
             let looks = Filter::any().server("cloudscale").path("*/members");
-            let looked = |it: &Bench| {
+            let looked = |it: &TestCluster| {
                 let entries = it.entries().into_iter().skip(mark);
                 entries.filter(|it| looks.matches(it)).count() >= 3
             };

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 pub(crate) use bowline_scenarios::cloudscale::{CONFIG_VERSION, FINALIZER, UUID, ZONE};
 use bowline_scenarios::objects::{known, service, text};
-use bowline_scenarios::{Bench, cloudscale};
+use bowline_scenarios::{TestCluster, cloudscale};
 use bowline_simulator::cloudscale::{BalancerInfo, BalancerTimings, PoolSpec};
 use bowline_simulator::journal::{Entry, Filter};
 use serde_json::Value;
@@ -152,7 +152,7 @@ impl Shop {
 
     /// Waits until the cloud was asked for that, from that entry of the journal on.
     pub(crate) async fn until_asked(&self, mark: usize, change: &str) {
-        let done = |it: &Bench| changes_from(it, mark).iter().any(|it| it == change);
+        let done = |it: &TestCluster| changes_from(it, mark).iter().any(|it| it == change);
         self.until(&format!("the cloud is asked: {change}"), done)
             .await;
     }
@@ -161,7 +161,7 @@ impl Shop {
     /// came of it has settled.
     pub(crate) async fn until_looked(&self, mark: usize) {
         let looks = Filter::any().server("cloudscale").method("GET").path(PATH);
-        let done = |it: &Bench| {
+        let done = |it: &TestCluster| {
             let entries = it.entries().into_iter().skip(mark);
             entries.filter(|it| looks.matches(it)).count() > 0
         };
@@ -212,7 +212,7 @@ fn members(balancer: &BalancerInfo) -> Vec<String> {
 }
 
 /// The changes that the cloud was asked for, without ids, each with its status if that is no success.
-fn changes_from(bench: &Bench, mark: usize) -> Vec<String> {
+fn changes_from(bench: &TestCluster, mark: usize) -> Vec<String> {
     let asked = Filter::any().server("cloudscale").mutating();
     let entries = bench.entries().into_iter().skip(mark);
     entries

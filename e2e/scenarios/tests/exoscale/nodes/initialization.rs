@@ -1,7 +1,7 @@
 //! New nodes: which instance they are, and what they get.
 
 use bowline_scenarios::objects::{addresses, fresh, is_uninitialized};
-use bowline_scenarios::{Bench, is_real, only_in_memory, scenario};
+use bowline_scenarios::{TestCluster, is_real, only_in_memory, scenario};
 use bowline_simulator::exoscale::InstanceSpec;
 use bowline_simulator::fleet::Kubelet;
 use serde_json::{Value, json};
@@ -86,7 +86,7 @@ fn exoscale_case_96_an_unchanged_node_of_two_families_is_not_patched() {
             .set_public_ip(I1, Some("198.51.100.99".parse().unwrap()))
             .unwrap();
         let wanted = "ExternalIP:198.51.100.99".to_owned();
-        let is_there = |it: &Bench| addresses(&it.node(NODE)).contains(&wanted);
+        let is_there = |it: &TestCluster| addresses(&it.node(NODE)).contains(&wanted);
         stage.until("the new address", is_there).await;
         stage.end().await;
     });
@@ -188,7 +188,7 @@ fn exoscale_case_38_a_node_on_an_unknown_machine_waits_and_is_kept() {
     scenario!(async || {
         let stage = Stage::new().await;
         stage.join_outside("stranger", None);
-        let registered = |it: &Bench| it.find("stranger").is_some();
+        let registered = |it: &TestCluster| it.find("stranger").is_some();
         stage.until("it registers", registered).await;
         stage.long(A_WHILE).await;
         assert!(is_uninitialized(&stage.node("stranger")));

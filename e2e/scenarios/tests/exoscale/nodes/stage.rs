@@ -4,7 +4,7 @@
 use std::ops::Deref;
 
 use bowline_scenarios::exoscale::Site;
-use bowline_scenarios::{Bench, Setup};
+use bowline_scenarios::{Setup, TestCluster};
 use bowline_simulator::exoscale::InstanceSpec;
 use bowline_simulator::faults::{Action, Rule};
 use bowline_simulator::fleet::{Fleet, Kubelet, Settings};
@@ -142,7 +142,7 @@ impl Stage {
 
     /// Waits for so many calls to the cloud about nodes.
     pub(crate) async fn until_cloud_calls(&self, count: usize) {
-        let done = |it: &Bench| calls_of_cloud(it, "*").len() >= count;
+        let done = |it: &TestCluster| calls_of_cloud(it, "*").len() >= count;
         self.until("the cloud is asked again", done).await;
     }
 
@@ -163,7 +163,7 @@ impl Stage {
     }
 }
 
-fn calls_of_cloud(bench: &Bench, path: &str) -> Vec<Entry> {
+fn calls_of_cloud(bench: &TestCluster, path: &str) -> Vec<Entry> {
     let filter = Filter::any().server("exoscale");
     bench.matching(&filter.path(&format!("/v2/instance{path}")))
 }

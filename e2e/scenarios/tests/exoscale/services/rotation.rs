@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bowline_scenarios::objects::service;
-use bowline_scenarios::{Bench, scenario};
+use bowline_scenarios::{TestCluster, scenario};
 use bowline_simulator::exoscale::{DEFAULT_KEY, DEFAULT_SECRET, Key};
 use bowline_simulator::journal::Filter;
 use serde_json::json;
@@ -43,7 +43,7 @@ fn new_credentials_while_twenty_services_are_made_fail_nothing() {
         shop.cloud.set_key(NEW_KEY, Key::new("another-secret"));
         write("new", NEW_KEY, "another-secret");
         let used = Filter::any().server("exoscale").caller(NEW_KEY);
-        let in_use = |it: &Bench| it.count(&used) > 1;
+        let in_use = |it: &TestCluster| it.count(&used) > 1;
         shop.until("the new pair is in use", in_use).await;
         assert!(shop.cloud.remove_key(DEFAULT_KEY));
         for name in &names {

@@ -1,20 +1,20 @@
 //! Making things: what is refused for want of room is tried again, and what may have been made although
 //! the answer got lost is looked for.
 
-use bowline_core::{CloudError, CloudErrorKind, Notice, Progress, StepId};
+use bowline_core::{CloudError, CloudErrorKind, Notice, StepId, StepOutcome};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use super::super::remarks::NODE_SKIPPED;
-use super::{Hands, find, is_lost, is_refused, with};
+use super::{CloudscaleActions, find, is_lost, is_refused, with};
 
-impl Hands {
+impl CloudscaleActions {
     /// Looks for the name once more, with a list of this very moment: nothing is made twice because
     /// somebody else, or an answer that got lost, was faster.
     pub(super) async fn create_balancer(
         &mut self,
         body: &Map<String, Value>,
-    ) -> Result<Progress, CloudError> {
+    ) -> Result<StepOutcome, CloudError> {
         let api = &self.shared.api;
         if let Some(there) = find::balancer(api, body).await? {
             let message = format!(
@@ -33,14 +33,14 @@ impl Hands {
         };
         self.balancer = Some(balancer);
         self.is_new = true;
-        Ok(Progress::Done)
+        Ok(StepOutcome::Done)
     }
 
     pub(super) async fn create_pool(
         &mut self,
         step: StepId,
         body: &Map<String, Value>,
-    ) -> Result<Progress, CloudError> {
+    ) -> Result<StepOutcome, CloudError> {
         let api = &self.shared.api;
         let body = with(body, "load_balancer", self.balancer_id()?);
         let pool = match api.create_pool(&body).await {
@@ -48,7 +48,7 @@ impl Hands {
             Err(error) => find::pool(api, &body, error).await?,
         };
         self.made.insert(step, pool);
-        Ok(Progress::Done)
+        Ok(StepOutcome::Done)
     }
 
     /// A member that the cloud does not take is a node less, not the end of the others.
@@ -59,19 +59,19 @@ impl Hands {
         body: &Map<String, Value>,
         node: &str,
         after_delete: bool,
-    ) -> Result<Progress, CloudError> {
+    ) -> Result<StepOutcome, CloudError> {
         let api = &self.shared.api;
         match api.create_member(pool, body).await {
-            Ok(_) => Ok(Progress::Done),
+            Ok(_) => Ok(StepOutcome::Done),
             Err(error) if is_refused(&error) && after_delete => self.wait_for_room(step, error),
             // Refused because it is there, perhaps by a request whose answer got lost.
             Err(error) if is_refused(&error) && find::is_member(api, pool, body).await => {
                 tracing::debug!(%error, node, "it is a member already");
-                Ok(Progress::Done)
+                Ok(StepOutcome::Done)
             }
             Err(error) if is_refused(&error) => {
                 let name = body.get("name").and_then(Value::as_str).unwrap_or_default();
-                Ok(Progress::Skipped(Notice {
+                Ok(StepOutcome::Skipped(Notice {
                     warning: true,
                     reason: NODE_SKIPPED,
                     message: format!("node {node} is no member as {name}: {error}"),
@@ -87,11 +87,11 @@ impl Hands {
         pool: Uuid,
         body: &Map<String, Value>,
         after_delete: bool,
-    ) -> Result<Progress, CloudError> {
+    ) -> Result<StepOutcome, CloudError> {
         let api = &self.shared.api;
         let body = with(body, "pool", pool);
         match api.create_listener(&body).await {
-            Ok(_) => Ok(Progress::Done),
+            Ok(_) => Ok(StepOutcome::Done),
             Err(error) if is_refused(&error) && after_delete => self.wait_for_room(step, error),
             Err(error) => find::listener(api, &body, error).await,
         }
@@ -103,10 +103,10 @@ impl Hands {
         pool: Uuid,
         body: &Map<String, Value>,
         after_delete: bool,
-    ) -> Result<Progress, CloudError> {
+    ) -> Result<StepOutcome, CloudError> {
         let api = &self.shared.api;
         match api.create_monitor(&with(body, "pool", pool)).await {
-            Ok(_) => Ok(Progress::Done),
+            Ok(_) => Ok(StepOutcome::Done),
             Err(error) if is_refused(&error) && after_delete => self.wait_for_room(step, error),
             Err(error) => find::monitor(api, pool, error).await,
         }

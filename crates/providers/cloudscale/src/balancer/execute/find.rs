@@ -1,7 +1,7 @@
 //! Looking for what a request may have made although its answer got lost. What is not there is the
 //! error that there was: whoever plans next looks again before anything is made.
 
-use bowline_core::{CloudError, CloudErrorKind, Progress};
+use bowline_core::{CloudError, CloudErrorKind, StepOutcome};
 use bowline_http::CallError;
 use serde_json::{Map, Value};
 use uuid::Uuid;
@@ -81,9 +81,9 @@ pub(super) async fn member(
     pool: Uuid,
     body: &Map<String, Value>,
     error: CallError,
-) -> Result<Progress, CloudError> {
+) -> Result<StepOutcome, CloudError> {
     if is_lost(&error) && is_member(api, pool, body).await {
-        return Ok(Progress::Done);
+        return Ok(StepOutcome::Done);
     }
     Err(error.into())
 }
@@ -106,7 +106,7 @@ pub(super) async fn listener(
     api: &Api,
     body: &Map<String, Value>,
     error: CallError,
-) -> Result<Progress, CloudError> {
+) -> Result<StepOutcome, CloudError> {
     if is_lost(&error)
         && let Ok(list) = api.listeners().await
         && list.items.iter().any(|it| {
@@ -115,7 +115,7 @@ pub(super) async fn listener(
                 && Some(u64::from(it.protocol_port)) == port(body)
         })
     {
-        return Ok(Progress::Done);
+        return Ok(StepOutcome::Done);
     }
     Err(error.into())
 }
@@ -125,12 +125,12 @@ pub(super) async fn monitor(
     api: &Api,
     pool: Uuid,
     error: CallError,
-) -> Result<Progress, CloudError> {
+) -> Result<StepOutcome, CloudError> {
     if is_lost(&error)
         && let Ok(list) = api.monitors().await
         && list.items.iter().any(|it| it.pool == Some(pool))
     {
-        return Ok(Progress::Done);
+        return Ok(StepOutcome::Done);
     }
     Err(error.into())
 }

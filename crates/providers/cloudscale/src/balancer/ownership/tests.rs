@@ -8,34 +8,53 @@ use super::*;
 fn proof_case_21_a_mark_is_ours_by_the_uid_of_the_cluster_alone() {
     let named = || Cluster::Named("prod-1".into());
     let several = || Cluster::Ambiguous(["prod-1".to_owned(), "prod-2".to_owned()].into());
-    let unnamed = Whose::Unclear("names no cluster");
-    let default = Whose::Unclear("has the name that every cluster has by default");
-    let one_of = Whose::Unclear("has one of several names that nodes of this cluster give it");
-    let by_name = Whose::Unclear("has the name of this cluster, but not its uid");
+    let unnamed = ClusterMatch::Unclear("names no cluster");
+    let default = ClusterMatch::Unclear("has the name that every cluster has by default");
+    let one_of =
+        ClusterMatch::Unclear("has one of several names that nodes of this cluster give it");
+    let by_name = ClusterMatch::Unclear("has the name of this cluster, but not its uid");
     for (cluster, uid, name_tag, uid_tag, whose) in [
-        (named(), Some("a"), Some("prod-1"), Some("a"), Whose::Ours),
-        (named(), Some("a"), Some("prod-2"), Some("a"), Whose::Ours),
-        (Cluster::Nameless, Some("a"), None, Some("a"), Whose::Ours),
+        (
+            named(),
+            Some("a"),
+            Some("prod-1"),
+            Some("a"),
+            ClusterMatch::Ours,
+        ),
+        (
+            named(),
+            Some("a"),
+            Some("prod-2"),
+            Some("a"),
+            ClusterMatch::Ours,
+        ),
+        (
+            Cluster::Nameless,
+            Some("a"),
+            None,
+            Some("a"),
+            ClusterMatch::Ours,
+        ),
         (
             named(),
             Some("a"),
             Some("prod-1"),
             Some("b"),
-            Whose::Foreign,
+            ClusterMatch::Foreign,
         ),
         (named(), Some("a"), Some("prod-1"), None, by_name.clone()),
         (named(), None, Some("prod-1"), Some("a"), by_name),
-        (named(), None, Some("prod-2"), None, Whose::Foreign),
+        (named(), None, Some("prod-2"), None, ClusterMatch::Foreign),
         (named(), None, Some("kubernetes"), None, default.clone()),
         (named(), None, None, None, unnamed.clone()),
         (several(), None, Some("prod-2"), None, one_of),
-        (several(), None, Some("prod-3"), None, Whose::Foreign),
+        (several(), None, Some("prod-3"), None, ClusterMatch::Foreign),
         (
             Cluster::Nameless,
             None,
             Some("prod-1"),
             None,
-            Whose::Foreign,
+            ClusterMatch::Foreign,
         ),
         (Cluster::Nameless, None, Some("kubernetes"), None, default),
         (Cluster::Nameless, None, None, None, unnamed),

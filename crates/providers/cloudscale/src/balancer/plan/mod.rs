@@ -23,11 +23,11 @@ use uuid::Uuid;
 use super::desire::{Wanted, WantedPool};
 use super::ownership::{SERVICE_TAG, without_mark};
 use crate::api::{FloatingIp, Listener, LoadBalancer, Member, Monitor, Pool};
-use bowline_core::Remark;
+use bowline_core::StepNote;
 use compare::choose;
 pub(crate) use compare::refusals;
 use sketch::attribute;
-pub(crate) use sketch::{Action, PoolRef, Sketch, new, seen};
+pub(crate) use sketch::{Action, PlanBuilder, PoolRef, new, seen};
 
 // What things are called.
 pub(crate) const BALANCER: &str = "load balancer";
@@ -80,8 +80,8 @@ pub(crate) struct Circumstances<'a> {
 }
 
 /// The plan of a load balancer that does not exist, in that zone.
-pub(crate) fn build(wanted: &Wanted, zone: &str, floating_ips: &[FloatingIp]) -> Sketch {
-    let mut sketch = Sketch::default();
+pub(crate) fn build(wanted: &Wanted, zone: &str, floating_ips: &[FloatingIp]) -> PlanBuilder {
+    let mut sketch = PlanBuilder::default();
     let body = wanted.body(zone);
     let object = new(BALANCER, &wanted.name);
     let nothing = remark(Impact::None, None, &[]);
@@ -102,8 +102,8 @@ pub(crate) fn build(wanted: &Wanted, zone: &str, floating_ips: &[FloatingIp]) ->
 }
 
 /// The plan of a load balancer that exists.
-pub(crate) fn reconcile(wanted: &Wanted, there: &Seen, around: Circumstances<'_>) -> Sketch {
-    let mut sketch = Sketch::default();
+pub(crate) fn reconcile(wanted: &Wanted, there: &Seen, around: Circumstances<'_>) -> PlanBuilder {
+    let mut sketch = PlanBuilder::default();
     let balancer = &there.balancer;
     let object = || seen(BALANCER, &balancer.name, balancer.uuid);
     let mut needs = Vec::new();
@@ -134,7 +134,7 @@ pub(crate) fn reconcile(wanted: &Wanted, there: &Seen, around: Circumstances<'_>
 }
 
 /// Adds the end of a load balancer that nobody wants any more, after everything else.
-pub(crate) fn remove(sketch: &mut Sketch, balancer: &LoadBalancer) {
+pub(crate) fn remove(sketch: &mut PlanBuilder, balancer: &LoadBalancer) {
     let id = balancer.uuid;
     let object = || seen(BALANCER, &balancer.name, id);
     let mut needs: Vec<StepId> = (0..sketch.actions.len()).collect();
@@ -150,7 +150,7 @@ pub(crate) fn remove(sketch: &mut Sketch, balancer: &LoadBalancer) {
 }
 
 /// Adds the end of what we made on a load balancer that was there before, and stays. The mark goes last.
-pub(crate) fn release(sketch: &mut Sketch, there: &Seen, service_uid: &str) {
+pub(crate) fn release(sketch: &mut PlanBuilder, there: &Seen, service_uid: &str) {
     let balancer = &there.balancer;
     let object = || seen(BALANCER, &balancer.name, balancer.uuid);
     let mut needs: Vec<StepId> = (0..sketch.actions.len()).collect();
@@ -183,13 +183,13 @@ pub(crate) fn release(sketch: &mut Sketch, there: &Seen, service_uid: &str) {
 }
 
 /// Everything is done only when the cloud has done it.
-fn finish(sketch: &mut Sketch, object: bowline_core::Object) {
+fn finish(sketch: &mut PlanBuilder, object: bowline_core::ResourceRef) {
     let why = remark(Impact::None, Some("the changes take effect"), &[]);
     sketch.wait(object, &why, Action::AwaitBalancer);
 }
 
-fn remark<'a>(impact: Impact, reason: Option<&'a str>, needs: &'a [StepId]) -> Remark<'a> {
-    Remark {
+fn remark<'a>(impact: Impact, reason: Option<&'a str>, needs: &'a [StepId]) -> StepNote<'a> {
+    StepNote {
         impact,
         reason,
         needs,
@@ -208,7 +208,7 @@ struct Place<'a> {
 struct Planner<'a> {
     wanted: &'a Wanted,
     there: Option<&'a Seen>,
-    sketch: &'a mut Sketch,
+    sketch: &'a mut PlanBuilder,
     /// What every step has to wait for.
     base: Vec<StepId>,
     /// What has a step that deletes it.
@@ -219,7 +219,7 @@ impl<'a> Planner<'a> {
     fn new(
         wanted: &'a Wanted,
         there: Option<&'a Seen>,
-        sketch: &'a mut Sketch,
+        sketch: &'a mut PlanBuilder,
         base: Vec<StepId>,
     ) -> Self {
         Self {

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use bowline_core::{Change, Object, StepId};
+use bowline_core::{Change, ResourceRef, StepId};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
@@ -70,11 +70,11 @@ pub(crate) enum Action {
 }
 
 /// A plan and, for each step, what it does.
-pub(crate) type Sketch = bowline_core::Sketch<Action>;
+pub(crate) type PlanBuilder = bowline_core::PlanBuilder<Action>;
 
 /// An object that exists.
-pub(crate) fn seen(kind: &'static str, name: impl Into<String>, id: Uuid) -> Object {
-    Object {
+pub(crate) fn seen(kind: &'static str, name: impl Into<String>, id: Uuid) -> ResourceRef {
+    ResourceRef {
         kind,
         name: name.into(),
         id: Some(id.to_string()),
@@ -82,8 +82,8 @@ pub(crate) fn seen(kind: &'static str, name: impl Into<String>, id: Uuid) -> Obj
 }
 
 /// An object that does not exist yet.
-pub(crate) fn new(kind: &'static str, name: impl Into<String>) -> Object {
-    Object {
+pub(crate) fn new(kind: &'static str, name: impl Into<String>) -> ResourceRef {
+    ResourceRef {
         kind,
         name: name.into(),
         id: None,

@@ -25,7 +25,7 @@ fn around(model: &Model) -> Circumstances<'_> {
 }
 
 /// What is to be done in that cloud.
-fn planned(wanted: &Wanted, model: &Model) -> Sketch {
+fn planned(wanted: &Wanted, model: &Model) -> PlanBuilder {
     match &model.there {
         Some(there) => reconcile(wanted, there, around(model)),
         None => build(wanted, "rma1", &model.floating_ips),
@@ -225,7 +225,7 @@ fn steps_say_what_they_mean_for_traffic() {
     let gone = fixture(|service| service.ports[0].name = "x".into());
     assert_eq!(planned(&gone, &model).plan.impact(), Impact::Interrupts);
     let balancer = &model.there.as_ref().unwrap().balancer;
-    let mut sketch = Sketch::default();
+    let mut sketch = PlanBuilder::default();
     remove(&mut sketch, balancer);
     assert_eq!(sketch.plan.impact(), Impact::Destroys);
 }
@@ -473,7 +473,7 @@ fn a_member_is_replaced_only_when_the_one_before_it_is_back() {
         service.traffic_policy = bowline_core::TrafficPolicy::Local;
         service.health_check_node_port = Some(32100);
     });
-    let Sketch { plan, actions } = planned(&local, &model);
+    let PlanBuilder { plan, actions } = planned(&local, &model);
     let member = |it: &usize| {
         let action = &actions[*it];
         matches!(

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use bowline_core::{AddressKind, Census, Node, NodeAddress, TrafficPolicy, Verb};
+use bowline_core::{AddressKind, ExcludedNodes, Node, NodeAddress, TrafficPolicy, Verb};
 
 use super::shop::{Shop, members, open, steps};
 
@@ -12,14 +12,14 @@ const BOTH: [&str; 2] = ["10.20.0.11:31080", "10.20.0.12:31080"];
 async fn doubtful() -> Shop {
     let mut shop = open().await;
     shop.nodes.pop();
-    shop.census = unknown();
+    shop.excluded = unknown();
     shop
 }
 
-fn unknown() -> Census {
-    Census {
+fn unknown() -> ExcludedNodes {
+    ExcludedNodes {
         unknown: vec!["worker-b".into()],
-        ..Census::default()
+        ..ExcludedNodes::default()
     }
 }
 
@@ -38,7 +38,7 @@ async fn a_member_that_may_be_that_of_an_unknown_node_stays_and_goes_when_all_ar
     );
     assert_eq!(shop.writes(), [""; 0]);
     assert_eq!(members(&shop.pool()), BOTH);
-    shop.census = Census::default();
+    shop.excluded = ExcludedNodes::default();
     shop.ensure().await.good();
     assert_eq!(members(&shop.pool()), ["10.20.0.11:31080"]);
 }
@@ -60,7 +60,7 @@ async fn no_known_node_at_all_leaves_every_member() {
 async fn new_members_come_in_spite_of_an_unknown_node() {
     let mut shop = Shop::new();
     let second = shop.nodes.pop().unwrap();
-    shop.census = unknown();
+    shop.excluded = unknown();
     // Nothing is there that could be its member: nothing is wrong, and the address is published.
     shop.ensure().await.good();
     assert!(!shop.service.ingress.is_empty());
@@ -118,11 +118,11 @@ async fn proof_case_05_a_node_whose_owner_is_not_known_keeps_its_members_and_get
     let mut shop = open().await;
     let mut away = shop.nodes.pop().unwrap();
     away.addresses = vec![NodeAddress::new(AddressKind::InternalIp, "10.20.0.12")];
-    let hold = |node: &Node| Census {
+    let hold = |node: &Node| ExcludedNodes {
         held: vec![Arc::new(node.clone())],
-        ..Census::default()
+        ..ExcludedNodes::default()
     };
-    shop.census = hold(&away);
+    shop.excluded = hold(&away);
     let outcome = shop.ensure().await;
     assert_eq!(
         (outcome.plan.held.as_slice(), steps(&outcome.plan).len()),
@@ -134,14 +134,14 @@ async fn proof_case_05_a_node_whose_owner_is_not_known_keeps_its_members_and_get
     let first = shop.nodes.pop().unwrap();
     let mut own = first.clone();
     own.addresses = vec![NodeAddress::new(AddressKind::InternalIp, "10.20.0.11")];
-    shop.census.held.push(Arc::new(own));
+    shop.excluded.held.push(Arc::new(own));
     let outcome = shop.ensure().await;
     assert_eq!(outcome.good().reasons(), [""; 0]);
     assert_eq!(members(&shop.pool()), BOTH);
     // Where its members are not, none come; and what is of nobody goes.
     away.addresses = vec![NodeAddress::new(AddressKind::InternalIp, "10.20.0.99")];
     shop.nodes.push(first);
-    shop.census = hold(&away);
+    shop.excluded = hold(&away);
     shop.ensure().await.good();
     assert_eq!(members(&shop.pool()), ["10.20.0.11:31080"]);
 }

@@ -1,6 +1,6 @@
 //! Cases on which load balancer is whose, and on who may connect.
 
-use bowline_core::Whose;
+use bowline_core::ClusterMatch;
 use bowline_simulator::journal::Entry;
 use serde_json::{Value, json};
 
@@ -329,7 +329,10 @@ async fn orphans_are_found_by_their_mark_and_removed_only_with_it() {
     spec["tags"]["bowline-adopted"] = "true".into();
     let adopted = shop.place(spec);
     let marked = shop.marked().await;
-    let unsure = matches!(marked[0].whose, Whose::Unclear(_) | Whose::Foreign);
+    let unsure = matches!(
+        marked[0].whose,
+        ClusterMatch::Unclear(_) | ClusterMatch::Foreign
+    );
     assert!(unsure, "names are given twice: {marked:?}");
     shop.calls();
     shop.cluster_uid = Some("a".into());
@@ -338,7 +341,7 @@ async fn orphans_are_found_by_their_mark_and_removed_only_with_it() {
         panic!("{marked:?}");
     };
     assert_eq!((&orphan.id, &*orphan.service_uid), (&uuid, OTHER_UID));
-    assert_eq!(orphan.whose, Whose::Ours);
+    assert_eq!(orphan.whose, ClusterMatch::Ours);
     assert_eq!(shop.calls().len(), 1);
     let mut changed = orphan.clone();
     changed.service_uid = UID.into();

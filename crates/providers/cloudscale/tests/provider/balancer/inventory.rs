@@ -1,16 +1,16 @@
 //! What a plan says about what exists and what is wanted.
 
-use bowline_core::{Goal, Plan, Thing};
+use bowline_core::{Goal, Plan, ResourceState};
 
 use crate::balancer::shop::{Shop, open, port};
 
-fn names(things: &[Thing]) -> Vec<String> {
+fn names(things: &[ResourceState]) -> Vec<String> {
     things.iter().map(|it| it.object.to_string()).collect()
 }
 
 /// What is wanted and does not exist as it is wanted.
 fn missing(plan: &Plan) -> Vec<String> {
-    let exists = |wanted: &&Thing| plan.found.iter().any(|it| it.is_as(wanted));
+    let exists = |wanted: &&ResourceState| plan.found.iter().any(|it| it.is_as(wanted));
     let missing = plan.wanted.iter().filter(|it| !exists(it));
     missing.map(|it| it.object.to_string()).collect()
 }

@@ -1,6 +1,6 @@
 //! Nodes that are no members, and what people are told about them.
 
-use bowline_core::{Census, Exclusion};
+use bowline_core::{ExcludedNodes, Exclusion};
 use bowline_simulator::cloudscale::MachineSpec;
 use serde_json::json;
 
@@ -18,9 +18,9 @@ fn public_only(shop: &Shop, name: &str) -> bowline_core::Node {
 #[tokio::test(start_paused = true)]
 async fn a_service_that_no_node_serves_is_told_what_keeps_each_of_them_out() {
     let mut shop = open().await;
-    let census = Census {
+    let excluded = ExcludedNodes {
         left_out: [(Exclusion::Foreign, 3), (Exclusion::Label, 1)].into(),
-        ..Census::default()
+        ..ExcludedNodes::default()
     };
     let label = "node.kubernetes.io/exclude-from-external-load-balancers";
     let counted = format!("3 of another cloud or of none, 1 excluded by label {label}");
@@ -33,32 +33,32 @@ async fn a_service_that_no_node_serves_is_told_what_keeps_each_of_them_out() {
         (
             "",
             vec![],
-            Census::default(),
+            ExcludedNodes::default(),
             "the cluster has none".to_owned(),
         ),
-        ("", vec![], census.clone(), format!("there are {counted}")),
+        ("", vec![], excluded.clone(), format!("there are {counted}")),
         (
             "env=prod",
             nodes.clone(),
-            census,
+            excluded,
             format!("there are {counted}, {selected}"),
         ),
         (
             "env=prod",
             nodes,
-            Census::default(),
+            ExcludedNodes::default(),
             format!("there are {selected}"),
         ),
         (
             "",
             vec![gone],
-            Census::default(),
+            ExcludedNodes::default(),
             "there are 1 without a server".to_owned(),
         ),
     ];
-    for (selector, nodes, census, said) in rows {
+    for (selector, nodes, excluded, said) in rows {
         shop.set("node-selector", selector);
-        (shop.nodes, shop.census) = (nodes, census);
+        (shop.nodes, shop.excluded) = (nodes, excluded);
         let outcome = shop.ensure().await;
         let mut notices = outcome.good().notices.iter();
         let notice = notices.find(|it| it.reason == "NoValidNodes").unwrap();

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bowline_core::{
-    BalancerRules, Balancers, Census, ClusterMarks, Draft, DraftError, Goal, Ingress, IpMode,
-    Marked, Node, Notice, Plan, Progress, Protocol, Run, Service, ServiceKey, ServicePort,
-    TrafficPolicy, Verb, Wish,
+    BalancerRequest, BalancerRules, Balancers, ClusterMarks, DraftError, ExcludedNodes, Goal,
+    Ingress, IpMode, Node, Notice, Plan, PlanProgress, PreparedPlan, Protocol, Service, ServiceKey,
+    ServicePort, StepOutcome, TaggedBalancer, TrafficPolicy, Verb,
 };
 use bowline_simulator::cloudscale::{BalancerInfo, BalancerSpec, PoolInfo};
 use bowline_simulator::faults::{Action, Rule};
@@ -30,7 +30,7 @@ pub(crate) struct Shop {
     pub(crate) service: Service,
     pub(crate) nodes: Vec<Node>,
     /// How it is with the other nodes.
-    pub(crate) census: Census,
+    pub(crate) excluded: ExcludedNodes,
     /// The other Services of the cluster.
     pub(crate) others: Vec<Service>,
     /// Whether these are all.
@@ -91,7 +91,7 @@ impl Shop {
             stage,
             service: web(),
             nodes: vec![node("worker-a", Some(A)), node("worker-b", Some(B))],
-            census: Census::default(),
+            excluded: ExcludedNodes::default(),
             others: Vec::new(),
             all_known: true,
             cluster_name: "kubernetes".into(),
@@ -123,14 +123,14 @@ impl Shop {
         self.service.annotation(&key(suffix)).unwrap_or_default()
     }
 
-    pub(crate) fn wish(&self, goal: Goal) -> Wish {
+    pub(crate) fn wish(&self, goal: Goal) -> BalancerRequest {
         let mut all: Vec<Arc<Service>> = self.others.iter().cloned().map(Arc::new).collect();
         all.push(Arc::new(self.service.clone()));
-        Wish {
+        BalancerRequest {
             service: Arc::new(self.service.clone()),
             goal,
             nodes: self.nodes.iter().cloned().map(Arc::new).collect(),
-            census: self.census.clone(),
+            excluded: self.excluded.clone(),
             all: Arc::new(all),
             all_known: self.all_known,
             cluster_name: self.cluster_name.clone(),
@@ -143,7 +143,7 @@ impl Shop {
     }
 
     /// The load balancers that carry the mark of a Service.
-    pub(crate) async fn marked(&self) -> Vec<Marked> {
+    pub(crate) async fn marked(&self) -> Vec<TaggedBalancer> {
         let wish = self.wish(Goal::Present);
         let marks = ClusterMarks {
             name: &wish.cluster_name,
@@ -154,7 +154,7 @@ impl Shop {
         marked.unwrap()
     }
 
-    pub(crate) async fn draft(&self, goal: Goal) -> Result<Draft, DraftError> {
+    pub(crate) async fn draft(&self, goal: Goal) -> Result<PreparedPlan, DraftError> {
         let mut wish = self.wish(goal);
         match self.balancers().draft(&wish).await {
             // As the controller does it: all that are known exist.
@@ -185,8 +185,8 @@ impl Shop {
         self.carry_out(draft).await
     }
 
-    pub(crate) async fn carry_out(&mut self, draft: Draft) -> Outcome {
-        let Draft {
+    pub(crate) async fn carry_out(&mut self, draft: PreparedPlan) -> Outcome {
+        let PreparedPlan {
             plan, mut executor, ..
         } = draft;
         let mut outcome = Outcome {
@@ -194,13 +194,13 @@ impl Shop {
             plan: plan.clone(),
             error: None,
         };
-        let mut run = Run::new(plan);
+        let mut run = PlanProgress::new(plan);
         let start = Instant::now();
         self.publish(&executor.publication().annotations);
         while let Some(step) = run.next_step() {
             match executor.carry_out(step).await {
-                Ok(Progress::Done) => run.done(step),
-                Ok(Progress::Wait { what, after }) => {
+                Ok(StepOutcome::Done) => run.done(step),
+                Ok(StepOutcome::Wait { what, after }) => {
                     run.wait(step, what.clone(), self.stage.world.clock.now());
                     if start.elapsed() > PATIENCE {
                         outcome.error = Some(format!("still waiting for {what}"));
@@ -208,7 +208,7 @@ impl Shop {
                     }
                     tokio::time::sleep(after).await;
                 }
-                Ok(Progress::Skipped(notice)) => {
+                Ok(StepOutcome::Skipped(notice)) => {
                     outcome.notices.push(notice);
                     run.skip(step);
                 }

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use bowline_core::{CloudError, CloudErrorKind, not_ours};
 
-use super::{Hands, Started, is_lost, is_refused};
+use super::{ExoscaleActions, Started, is_lost, is_refused};
 use crate::api::NewLoadBalancer;
 use crate::balancer::publish::Known;
 use crate::balancer::settings::table::NAME;
 
-impl Hands {
+impl ExoscaleActions {
     /// Makes a load balancer; without labels if the cloud takes none. One that is there already, and
     /// ours, is as good.
     pub(super) async fn create(&mut self, body: &NewLoadBalancer) -> Result<Started, CloudError> {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use bowline_core::{CloudError, CloudErrorKind};
 use tokio::time::Instant;
 
-use super::{Hands, Outcome, UnderWay};
+use super::{ExoscaleActions, Outcome, UnderWay};
 use crate::api::{LoadBalancer, NewLoadBalancer, NewService};
 use crate::balancer::desire::Entrance;
 use crate::balancer::plan::{Action, is_at};
@@ -16,7 +16,7 @@ use crate::operation::next_look;
 /// made may be out of sight; then the next plan looks again.
 const SIGHT_LIMIT: Duration = Duration::from_secs(60);
 
-impl Hands {
+impl ExoscaleActions {
     /// Looks for what came of a step.
     pub(super) async fn look_for(
         &mut self,

@@ -204,7 +204,7 @@ fn external_and_what_was_attached_once_stay_attached() {
     around.record.attached.insert(L1.parse().unwrap());
     assert_eq!(claim_in(&around, &own), Ok(Claim::Attached));
     Arc::make_mut(&mut around.wish.rules).adoption = NamespaceRule::Any;
-    let adopted = Ok(Claim::Managed(By::Consent(Standing::Adopted)));
+    let adopted = Ok(Claim::Managed(By::Consent(OwnershipVerdict::Adopted)));
     assert_eq!(claim_in(&around, &own), adopted);
     let foreign = balancer("x", &json!({}), &[]);
     assert_eq!(claim_in(&around, &foreign), adopted);
@@ -234,12 +234,12 @@ fn owners_hand_over_and_operators_allow() {
     around.wish.living = Some(Arc::new([UID.to_owned(), GONE.to_owned()].into()));
     assert_eq!(claim_in(&around, &marked(GONE)), refused);
     around.wish.living = Some(Arc::new([UID.to_owned()].into()));
-    let adopted = Ok(Claim::Managed(By::Consent(Standing::Adopted)));
+    let adopted = Ok(Claim::Managed(By::Consent(OwnershipVerdict::Adopted)));
     assert_eq!(claim_in(&around, &marked(GONE)), adopted);
     // The owner's word.
     owner.annotations = Some([(HAND_OVER.to_owned(), "default/web".to_owned())].into());
     let around = Around::new(&service, &all(&owner));
-    let handed = Claim::Managed(By::Consent(Standing::HandedOver(owner.key.clone())));
+    let handed = Claim::Managed(By::Consent(OwnershipVerdict::HandedOver(owner.key.clone())));
     assert_eq!(claim_in(&around, &marked(OTHER)), Ok(handed));
     // Who gave it away does not stay on it.
     let (giver, heir) = (owner, service);
@@ -255,7 +255,7 @@ fn what_a_service_of_the_same_name_left_returns_on_proof() {
     let mut around = Around::new(&service(), &[]);
     assert_eq!(claim_in(&around, &found), Err(Lack::Services));
     around.wish.living = Some(Arc::new([UID.to_owned()].into()));
-    let returned = Ok(Claim::Managed(By::Consent(Standing::Returned)));
+    let returned = Ok(Claim::Managed(By::Consent(OwnershipVerdict::Returned)));
     assert_eq!(claim_in(&around, &found), returned);
     around.wish.cluster_uid = None;
     assert_eq!(claim_in(&around, &found), Ok(Claim::NotOurs));
@@ -396,10 +396,10 @@ fn a_service_of_a_load_balancer_is_known_by_its_name_the_record_or_what_it_serve
         let mut around = Around::new(me, &all);
         around.wish.living = Some(Arc::new([UID.to_owned(), OTHER.to_owned()].into()));
         let verdict = match around.family().judge(&listener) {
-            Ok(Whose::Ours) => "ours",
-            Ok(Whose::Another(_)) => "another",
-            Ok(Whose::LeftOver) => "left over",
-            Ok(Whose::Foreign) => "foreign",
+            Ok(ServiceOwner::Ours) => "ours",
+            Ok(ServiceOwner::Another(_)) => "another",
+            Ok(ServiceOwner::LeftOver) => "left over",
+            Ok(ServiceOwner::Foreign) => "foreign",
             Err(lack) => panic!("{what}: {lack:?}"),
         };
         assert_eq!(verdict, wanted, "{what}");
@@ -411,24 +411,24 @@ fn what_is_lacked_is_said_and_elsewhere_ports_prove_nothing() {
     let mut around = Around::new(&service(), &[]);
     let left = read_listener(listener(1, &format!("{GONE}-80"), 80, 30080));
     assert_eq!(around.family().judge(&left), Err(Lack::Services));
-    assert_eq!(around.family().whose(&left), Whose::Foreign);
+    assert_eq!(around.family().whose(&left), ServiceOwner::Foreign);
     around.wish.living = Some(Arc::new([UID.to_owned(), GONE.to_owned()].into()));
-    assert_eq!(around.family().judge(&left), Ok(Whose::Foreign));
+    assert_eq!(around.family().judge(&left), Ok(ServiceOwner::Foreign));
     let serving = read_listener(listener(1, "x", 80, 30080));
     around.pools = None;
     assert_eq!(around.family().judge(&serving), Err(Lack::Pools));
-    let elsewhere = Family {
+    let elsewhere = OwnershipContext {
         by_ports: false,
         ..around.family()
     };
-    assert_eq!(elsewhere.judge(&serving), Ok(Whose::Foreign));
+    assert_eq!(elsewhere.judge(&serving), Ok(ServiceOwner::Foreign));
     assert!(!around.family().is_surely_ours(&serving));
     // A node port of none is no node port.
     let mut portless = service();
     portless.ports = vec![port("TCP", 80, 0)];
     let around = Around::new(&portless, &[]);
     let nowhere = read_listener(listener(1, "x", 80, 0));
-    assert_eq!(around.family().judge(&nowhere), Ok(Whose::Foreign));
+    assert_eq!(around.family().judge(&nowhere), Ok(ServiceOwner::Foreign));
 }
 
 #[test]
@@ -453,7 +453,7 @@ fn labels_hold_only_what_labels_can() {
 
 #[test]
 fn the_labels_say_whose_cluster_it_is() {
-    use bowline_core::Whose as Cluster;
+    use bowline_core::ClusterMatch as Cluster;
     let (ours, foreign) = (Some(Cluster::Ours), Some(Cluster::Foreign));
     for (uid, labels, wanted) in [
         (

@@ -11,13 +11,13 @@ mod tests;
 
 use std::collections::BTreeMap;
 
-use bowline_core::{Change, Impact, Notice, Object, Problem, Remark, ServiceKey, StepId};
+use bowline_core::{Change, Impact, Notice, Problem, ResourceRef, ServiceKey, StepId, StepNote};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::desire::{Entrance, WantedService};
 use super::inventory::fields;
-use super::ownership::{Family, Whose};
+use super::ownership::{OwnershipContext, ServiceOwner};
 use crate::api::{
     LoadBalancer, LoadBalancerChange, LoadBalancerService, LoadBalancerState, NewLoadBalancer,
     NewService, ServiceChange, ServiceState,
@@ -60,7 +60,7 @@ pub(crate) enum Action {
 }
 
 /// A plan and, for each step, what it does.
-pub(crate) type Sketch = bowline_core::Sketch<Action>;
+pub(crate) type PlanBuilder = bowline_core::PlanBuilder<Action>;
 
 /// What a load balancer of a Service is to be, if it is not somebody else's.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,7 +77,7 @@ pub(crate) struct Managed {
 /// What is wanted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wanted<'a> {
-    pub(crate) family: Family<'a>,
+    pub(crate) family: OwnershipContext<'a>,
     /// None: the load balancer is looked after elsewhere.
     pub(crate) managed: Option<&'a Managed>,
     pub(crate) services: &'a [WantedService],
@@ -87,8 +87,8 @@ pub(crate) struct Wanted<'a> {
 }
 
 /// An object that exists.
-pub(crate) fn seen(kind: &'static str, name: impl Into<String>, id: Uuid) -> Object {
-    Object {
+pub(crate) fn seen(kind: &'static str, name: impl Into<String>, id: Uuid) -> ResourceRef {
+    ResourceRef {
         kind,
         name: name.into(),
         id: Some(id.to_string()),
@@ -96,16 +96,16 @@ pub(crate) fn seen(kind: &'static str, name: impl Into<String>, id: Uuid) -> Obj
 }
 
 /// An object that does not exist yet.
-pub(crate) fn new(kind: &'static str, name: impl Into<String>) -> Object {
-    Object {
+pub(crate) fn new(kind: &'static str, name: impl Into<String>) -> ResourceRef {
+    ResourceRef {
         kind,
         name: name.into(),
         id: None,
     }
 }
 
-fn remark<'a>(impact: Impact, reason: Option<&'a str>, needs: &'a [StepId]) -> Remark<'a> {
-    Remark {
+fn remark<'a>(impact: Impact, reason: Option<&'a str>, needs: &'a [StepId]) -> StepNote<'a> {
+    StepNote {
         impact,
         reason,
         needs,
@@ -113,8 +113,8 @@ fn remark<'a>(impact: Impact, reason: Option<&'a str>, needs: &'a [StepId]) -> R
 }
 
 /// The plan of a load balancer that does not exist.
-pub(crate) fn build(wanted: &Wanted<'_>, managed: &Managed) -> Sketch {
-    let mut sketch = Sketch::default();
+pub(crate) fn build(wanted: &Wanted<'_>, managed: &Managed) -> PlanBuilder {
+    let mut sketch = PlanBuilder::default();
     let body = NewLoadBalancer {
         name: managed.name.clone(),
         description: managed.description.clone(),
@@ -134,7 +134,7 @@ pub(crate) fn build(wanted: &Wanted<'_>, managed: &Managed) -> Sketch {
     sketch
 }
 
-fn add(sketch: &mut Sketch, body: &NewService, why: Option<&str>, needs: &[StepId]) {
+fn add(sketch: &mut PlanBuilder, body: &NewService, why: Option<&str>, needs: &[StepId]) {
     let object = new(SERVICE, &body.name);
     let remark = remark(Impact::None, why, needs);
     let action = Action::AddService(body.clone());
@@ -142,8 +142,8 @@ fn add(sketch: &mut Sketch, body: &NewService, why: Option<&str>, needs: &[StepI
 }
 
 /// The plan of a load balancer that exists.
-pub(crate) fn reconcile(wanted: &Wanted<'_>, there: &LoadBalancer) -> Sketch {
-    let mut sketch = Sketch::default();
+pub(crate) fn reconcile(wanted: &Wanted<'_>, there: &LoadBalancer) -> PlanBuilder {
+    let mut sketch = PlanBuilder::default();
     let mut base = Vec::new();
     if there.state == LoadBalancerState::Creating || there.address().is_none() {
         let object = seen(BALANCER, &there.name, there.id);
@@ -168,7 +168,7 @@ pub(crate) fn reconcile(wanted: &Wanted<'_>, there: &LoadBalancer) -> Sketch {
 struct Planner<'a> {
     wanted: &'a Wanted<'a>,
     there: &'a LoadBalancer,
-    sketch: &'a mut Sketch,
+    sketch: &'a mut PlanBuilder,
     /// What every step has to wait for.
     base: Vec<StepId>,
 }
@@ -216,7 +216,7 @@ impl Planner<'_> {
         }
     }
 
-    fn reset(&mut self, object: Object, changes: Vec<Change>, action: Action) {
+    fn reset(&mut self, object: ResourceRef, changes: Vec<Change>, action: Action) {
         if !self.wanted.may_reset {
             self.sketch.plan.notices.push(cannot_reset(&object));
             return;
@@ -235,15 +235,15 @@ impl Planner<'_> {
                 continue;
             }
             match self.wanted.family.whose(service) {
-                Whose::Ours => {
+                ServiceOwner::Ours => {
                     let why = "no port of the Service wants it";
                     self.delete(service, why, Impact::Interrupts);
                 }
-                Whose::Another(other) if self.wanted.managed.is_some() => {
+                ServiceOwner::Another(other) if self.wanted.managed.is_some() => {
                     let notice = shared(self.there, service, &other.key);
                     self.sketch.plan.notices.push(notice);
                 }
-                Whose::Another(_) | Whose::LeftOver | Whose::Foreign => {}
+                ServiceOwner::Another(_) | ServiceOwner::LeftOver | ServiceOwner::Foreign => {}
             }
         }
     }
@@ -268,10 +268,10 @@ impl Planner<'_> {
             };
             let family = self.wanted.family;
             let problem = match family.whose(there) {
-                Whose::Ours | Whose::LeftOver => None,
-                Whose::Foreign if family.may_replace() => None,
-                Whose::Foreign => Some(in_use(there, None)),
-                Whose::Another(other) => Some(in_use(there, Some(&other.key))),
+                ServiceOwner::Ours | ServiceOwner::LeftOver => None,
+                ServiceOwner::Foreign if family.may_replace() => None,
+                ServiceOwner::Foreign => Some(in_use(there, None)),
+                ServiceOwner::Another(other) => Some(in_use(there, Some(&other.key))),
             };
             match problem {
                 Some(problem) => self.sketch.plan.problems.push(problem),
@@ -320,9 +320,9 @@ pub(crate) fn is_unsettled(wanted: &Wanted<'_>, there: &LoadBalancer) -> bool {
 }
 
 /// Whether the cloud is at work on a service of the Service's.
-pub(crate) fn is_at_work(family: Family<'_>, there: &LoadBalancer) -> bool {
+pub(crate) fn is_at_work(family: OwnershipContext<'_>, there: &LoadBalancer) -> bool {
     let mut all = there.services.items.iter();
-    all.any(|it| is_changing(it) && family.whose(it) == Whose::Ours)
+    all.any(|it| is_changing(it) && family.whose(it) == ServiceOwner::Ours)
 }
 
 fn is_changing(service: &LoadBalancerService) -> bool {
@@ -335,7 +335,7 @@ pub(crate) fn is_at(service: &LoadBalancerService, entrance: &Entrance) -> bool 
 }
 
 /// What is said when an emptied description cannot be.
-pub(crate) fn cannot_reset(object: &Object) -> Notice {
+pub(crate) fn cannot_reset(object: &ResourceRef) -> Notice {
     Notice {
         warning: true,
         reason: "DescriptionStays",

@@ -2,12 +2,17 @@
 
 use bowline_core::{Impact, Notice};
 
-use super::{Action, BALANCER, SERVICE, SHARED, Sketch, remark, seen};
+use super::{Action, BALANCER, PlanBuilder, SERVICE, SHARED, remark, seen};
 use crate::api::{LoadBalancer, LoadBalancerState};
-use crate::balancer::ownership::{Family, Whose};
+use crate::balancer::ownership::{OwnershipContext, ServiceOwner};
 
 /// Adds the removal of a load balancer, as far as it is the Service's, to a plan.
-pub(crate) fn remove(sketch: &mut Sketch, family: Family<'_>, there: &LoadBalancer, manages: bool) {
+pub(crate) fn remove(
+    sketch: &mut PlanBuilder,
+    family: OwnershipContext<'_>,
+    there: &LoadBalancer,
+    manages: bool,
+) {
     let object = || seen(BALANCER, &there.name, there.id);
     if manages && there.state == LoadBalancerState::Deleting {
         let why = remark(Impact::None, Some("it is being removed"), &[]);
@@ -18,10 +23,10 @@ pub(crate) fn remove(sketch: &mut Sketch, family: Family<'_>, there: &LoadBalanc
     let mut stay = 0_usize;
     for service in &there.services.items {
         let goes = match family.whose(service) {
-            Whose::Ours => true,
+            ServiceOwner::Ours => true,
             // Left by an earlier Service on what is this one's.
-            Whose::LeftOver => manages,
-            Whose::Another(_) | Whose::Foreign => false,
+            ServiceOwner::LeftOver => manages,
+            ServiceOwner::Another(_) | ServiceOwner::Foreign => false,
         };
         if !goes {
             stay += 1;

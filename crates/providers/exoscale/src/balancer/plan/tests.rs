@@ -13,7 +13,7 @@ use crate::balancer::settings::Settings;
 use crate::config::LocalPolicyHealthCheck;
 
 /// `verb kind name: impact` of every step.
-fn steps(sketch: &Sketch) -> Vec<String> {
+fn steps(sketch: &PlanBuilder) -> Vec<String> {
     let all = sketch.plan.steps.iter();
     all.map(|it| format!("{} {}: {}", it.verb, it.object, it.impact))
         .collect()
@@ -35,12 +35,17 @@ fn managed(service: &Service) -> Managed {
     }
 }
 
-fn plan(service: &Service, all: &[Arc<Service>], there: &LoadBalancer, manages: bool) -> Sketch {
+fn plan(
+    service: &Service,
+    all: &[Arc<Service>],
+    there: &LoadBalancer,
+    manages: bool,
+) -> PlanBuilder {
     let around = Around::new(service, all);
     plan_in(&around, there, manages)
 }
 
-fn plan_in(around: &Around, there: &LoadBalancer, manages: bool) -> Sketch {
+fn plan_in(around: &Around, there: &LoadBalancer, manages: bool) -> PlanBuilder {
     let service = &around.wish.service;
     let managed = managed(service);
     let services = services(service);
@@ -136,7 +141,7 @@ fn only_what_is_ours_goes_from_a_load_balancer_managed_or_not() {
             listener(4, "theirs", 83, 30083),
         ],
     );
-    let deleted = |sketch: &Sketch| -> Vec<u16> {
+    let deleted = |sketch: &PlanBuilder| -> Vec<u16> {
         let steps = sketch.plan.steps.iter();
         let deletions = steps.filter(|it| it.verb == Verb::Delete);
         let names = deletions.map(|it| it.object.name.clone());
@@ -149,7 +154,7 @@ fn only_what_is_ours_goes_from_a_load_balancer_managed_or_not() {
     assert_eq!(deleted(&plan(&service, &all, &there, false)), [81]);
     assert_eq!(deleted(&plan(&service, &all, &there, true)), [81]);
     for manages in [true, false] {
-        let mut sketch = Sketch::default();
+        let mut sketch = PlanBuilder::default();
         let around = Around::new(&service, &all);
         remove(&mut sketch, around.family(), &there, manages);
         assert_eq!(deleted(&sketch), [80, 81]);
@@ -258,7 +263,7 @@ fn a_load_balancer_without_an_address_is_waited_for_first() {
 fn a_load_balancer_that_is_being_deleted_is_waited_for() {
     let mut there = balancer("x", &json!({}), &[ours(80)]);
     there.state = LoadBalancerState::Deleting;
-    let mut sketch = Sketch::default();
+    let mut sketch = PlanBuilder::default();
     let around = Around::new(&annotated(&[]), &[]);
     remove(&mut sketch, around.family(), &there, true);
     assert_eq!(sketch.actions, [Action::AwaitEnd(L1.parse().unwrap())]);
@@ -416,7 +421,7 @@ proptest! {
         let all = [Arc::new(service.clone()), Arc::new(named("other", OTHER))];
         let around = Around::new(&service, &all);
         let foreign: Vec<LoadBalancerService> = there.services.items.iter()
-            .filter(|it| around.family().whose(it) != Whose::Ours).cloned().collect();
+            .filter(|it| around.family().whose(it) != ServiceOwner::Ours).cloned().collect();
         let mut number = 100;
         let mut now = there.clone();
         for action in plan(&service, &all, &now, manages).actions.iter().take(crash) {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bowline_core::{Goal, Progress};
+use bowline_core::{Goal, StepOutcome};
 use bowline_simulator::exoscale::{BalancerSpec, Ending, ServiceSpec};
 use bowline_simulator::faults::Action;
 
@@ -156,7 +156,7 @@ async fn the_id_is_known_before_the_operation_is_waited_for() {
     let draft = shop.draft(Goal::Present).await.unwrap();
     let mut executor = draft.executor;
     let progress = executor.carry_out(0).await.unwrap();
-    assert!(matches!(progress, Progress::Wait { .. }), "{progress:?}");
+    assert!(matches!(progress, StepOutcome::Wait { .. }), "{progress:?}");
     let id = executor.publication().annotations[&super::shop::key("id")].clone();
     assert_eq!(id, shop.balancer().id);
 }

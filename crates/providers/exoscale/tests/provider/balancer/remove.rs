@@ -65,7 +65,7 @@ async fn exoscale_case_72_what_is_gone_already_needs_nothing() {
     let mut executor = draft.executor;
     for step in 0..draft.plan.steps.len() {
         let progress = executor.carry_out(step).await.unwrap();
-        assert_eq!(progress, bowline_core::Progress::Done);
+        assert_eq!(progress, bowline_core::StepOutcome::Done);
     }
     assert!(shop.delete().await.good().plan.is_empty());
 }

@@ -1,6 +1,6 @@
 //! Several Services on one load balancer, and load balancers whose Service is gone.
 
-use bowline_core::{Condition, Goal, NamespaceRule, Progress};
+use bowline_core::{Condition, Goal, NamespaceRule, StepOutcome};
 
 use super::shop::{L1, OTHER, Shop, UID, named, open, port, set};
 
@@ -188,17 +188,17 @@ async fn one_change_at_a_time_for_each_load_balancer_and_nobody_is_held() {
     let draft = shop.draft(Goal::Present).await.unwrap();
     let mut second = draft.executor;
     let progress = first.carry_out(0).await.unwrap();
-    assert!(matches!(progress, Progress::Wait { .. }));
-    let Progress::Wait { what, .. } = second.carry_out(0).await.unwrap() else {
+    assert!(matches!(progress, StepOutcome::Wait { .. }));
+    let StepOutcome::Wait { what, .. } = second.carry_out(0).await.unwrap() else {
         panic!("it was let through");
     };
     assert!(what.contains("another change of load balancer"), "{what}");
     shop.wait(2).await;
-    assert_eq!(first.carry_out(0).await.unwrap(), Progress::Done);
+    assert_eq!(first.carry_out(0).await.unwrap(), StepOutcome::Done);
     let progress = second.carry_out(0).await.unwrap();
-    assert!(matches!(progress, Progress::Wait { .. }));
+    assert!(matches!(progress, StepOutcome::Wait { .. }));
     shop.wait(2).await;
-    assert_eq!(second.carry_out(0).await.unwrap(), Progress::Done);
+    assert_eq!(second.carry_out(0).await.unwrap(), StepOutcome::Done);
     assert_eq!(shop.listeners().len(), 2);
 }
 

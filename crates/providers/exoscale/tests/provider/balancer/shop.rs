@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bowline_core::{
-    BalancerRules, Balancers, Census, Draft, DraftError, Goal, Node, Notice, Plan, Progress,
-    Protocol, Publication, Run, Service, ServiceKey, ServicePort, TrafficPolicy, Verb, Wish,
+    BalancerRequest, BalancerRules, Balancers, DraftError, ExcludedNodes, Goal, Node, Notice, Plan,
+    PlanProgress, PreparedPlan, Protocol, Publication, Service, ServiceKey, ServicePort,
+    StepOutcome, TrafficPolicy, Verb,
 };
 use bowline_simulator::exoscale::{BalancerInfo, BalancerSpec, ServiceInfo, ServiceSpec};
 use bowline_simulator::faults::{Action, Rule};
@@ -123,14 +124,14 @@ impl Shop {
         self.service.annotation(&key(suffix)).unwrap_or_default()
     }
 
-    pub(crate) fn wish(&self, goal: Goal) -> Wish {
+    pub(crate) fn wish(&self, goal: Goal) -> BalancerRequest {
         let mut all: Vec<Arc<Service>> = self.others.iter().cloned().map(Arc::new).collect();
         all.push(Arc::new(self.service.clone()));
-        Wish {
+        BalancerRequest {
             service: Arc::new(self.service.clone()),
             goal,
             nodes: self.nodes.iter().cloned().map(Arc::new).collect(),
-            census: Census::default(),
+            excluded: ExcludedNodes::default(),
             all: Arc::new(all),
             all_known: self.all_known,
             cluster_name: self.cluster_name.clone(),
@@ -143,7 +144,7 @@ impl Shop {
     }
 
     /// A plan, as soon as the cloud is settled enough for one.
-    pub(crate) async fn draft(&self, goal: Goal) -> Result<Draft, DraftError> {
+    pub(crate) async fn draft(&self, goal: Goal) -> Result<PreparedPlan, DraftError> {
         let start = Instant::now();
         let mut wish = self.wish(goal);
         loop {
@@ -191,8 +192,8 @@ impl Shop {
         }
     }
 
-    async fn carry_out(&mut self, draft: Draft, looks: Option<u64>) -> Outcome {
-        let Draft {
+    async fn carry_out(&mut self, draft: PreparedPlan, looks: Option<u64>) -> Outcome {
+        let PreparedPlan {
             plan, mut executor, ..
         } = draft;
         let mut outcome = Outcome {
@@ -201,7 +202,7 @@ impl Shop {
             error: None,
             withdrawn: Vec::new(),
         };
-        let mut run = Run::new(plan);
+        let mut run = PlanProgress::new(plan);
         let mut left = looks;
         let start = Instant::now();
         self.publish(&executor.publication());
@@ -212,8 +213,8 @@ impl Shop {
             }
             left = left.map(|left| left - 1);
             match executor.carry_out(step).await {
-                Ok(Progress::Done) => run.done(step),
-                Ok(Progress::Wait { what, after }) => {
+                Ok(StepOutcome::Done) => run.done(step),
+                Ok(StepOutcome::Wait { what, after }) => {
                     run.wait(step, what.clone(), self.stage.world.clock.now());
                     // An id is there before it is waited for.
                     self.publish(&executor.publication());
@@ -223,7 +224,7 @@ impl Shop {
                     }
                     tokio::time::sleep(after).await;
                 }
-                Ok(Progress::Skipped(notice)) => {
+                Ok(StepOutcome::Skipped(notice)) => {
                     outcome.notices.push(notice);
                     run.skip(step);
                 }

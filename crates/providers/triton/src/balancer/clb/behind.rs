@@ -10,7 +10,7 @@ use super::plan::Labelling;
 use crate::api::{Machine, TagValue};
 use crate::balancer::members::{Member, carries};
 use crate::balancer::naming::{nodes_label, selected_nodes_label};
-use crate::balancer::scene::Scene;
+use crate::balancer::scene::DraftContext;
 use crate::balancer::settings::{Mode, Settings};
 use crate::tags::{NODE, Ports};
 
@@ -20,7 +20,7 @@ fn portless() -> Ports {
 }
 
 /// The label of the nodes that a Service selects.
-pub(crate) fn label(scene: &Scene<'_>) -> String {
+pub(crate) fn label(scene: &DraftContext<'_>) -> String {
     label_of(&scene.wish.service, &scene.settings, scene.cluster)
 }
 
@@ -33,7 +33,7 @@ fn label_of(service: &Service, settings: &Settings, cluster: &str) -> String {
 }
 
 /// All labels that nodes of this cluster can have behind load balancer machines.
-pub(crate) fn labels(scene: &Scene<'_>) -> BTreeSet<String> {
+pub(crate) fn labels(scene: &DraftContext<'_>) -> BTreeSet<String> {
     let selected = scene
         .wish
         .all
@@ -46,7 +46,7 @@ pub(crate) fn labels(scene: &Scene<'_>) -> BTreeSet<String> {
 
 /// The machines of the nodes behind, by id, with their cards. Whether a node is Ready does not matter: load
 /// balancers check.
-pub(crate) async fn members(scene: &Scene<'_>) -> Result<Vec<Machine>, CloudError> {
+pub(crate) async fn members(scene: &DraftContext<'_>) -> Result<Vec<Machine>, CloudError> {
     let selector = &scene.settings.node_selector;
     let nodes = scene.nodes.ours.values();
     let label = label(scene);
@@ -58,7 +58,7 @@ pub(crate) async fn members(scene: &Scene<'_>) -> Result<Vec<Machine>, CloudErro
 }
 
 /// What has to change about the label on nodes, so that these have it and no others.
-pub(crate) fn labelling(scene: &Scene<'_>, label: &str, members: &[Machine]) -> Labelling {
+pub(crate) fn labelling(scene: &DraftContext<'_>, label: &str, members: &[Machine]) -> Labelling {
     let keeper = &scene.shared.keeper;
     let shows = |machine: &Machine, ports: Option<&Ports>| {
         keeper.shows(scene.cluster, (machine.id, &machine.tags), label, ports)
@@ -81,7 +81,7 @@ pub(crate) fn labelling(scene: &Scene<'_>, label: &str, members: &[Machine]) -> 
 }
 
 /// The label goes from all nodes, if no Service needs it any more.
-pub(crate) fn unlabelling(scene: &Scene<'_>) -> Labelling {
+pub(crate) fn unlabelling(scene: &DraftContext<'_>) -> Labelling {
     let own = &scene.wish.service;
     let label = label(scene);
     let mut unlabelling = Labelling {
@@ -100,7 +100,7 @@ pub(crate) fn unlabelling(scene: &Scene<'_>) -> Labelling {
 }
 
 /// Whether another Service needs that label, or may.
-fn is_needed(scene: &Scene<'_>, label: &str, own: &Service) -> bool {
+fn is_needed(scene: &DraftContext<'_>, label: &str, own: &Service) -> bool {
     if !scene.wish.all_known {
         return true;
     }
@@ -115,7 +115,7 @@ fn is_needed(scene: &Scene<'_>, label: &str, own: &Service) -> bool {
 }
 
 /// Machines that bear the cluster's mark.
-fn marked<'a>(scene: &'a Scene<'_>) -> impl Iterator<Item = &'a Machine> {
+fn marked<'a>(scene: &'a DraftContext<'_>) -> impl Iterator<Item = &'a Machine> {
     let ours = TagValue::from(scene.cluster);
     let machines = scene.listing.machines.values();
     machines.filter(move |it| it.tags.get(NODE) == Some(&ours))

@@ -4,19 +4,19 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use bowline_core::{
-    CloudError, CloudErrorKind, Draft, DraftError, Goal, Impact, Notice, Object, Problem,
-    Publication, Remark, source_ranges,
+    CloudError, CloudErrorKind, DraftError, Goal, Impact, Notice, PreparedPlan, Problem,
+    Publication, ResourceRef, StepNote, source_ranges,
 };
 use ipnet::IpNet;
 
-use super::execute::{Hands, Told};
-use super::own::Making;
-use super::plan::{self, Action, Planned, Rules, Sketch};
+use super::execute::{ClbActions, PlanFacts};
+use super::own::PlanInputs;
+use super::plan::{self, Action, PlanBuilder, Planned, Rules};
 use super::{behind, observe, portmap, share};
 use crate::api::Machine;
 use crate::balancer::cns;
 use crate::balancer::firewall::{self, Holder};
-use crate::balancer::scene::Scene;
+use crate::balancer::scene::DraftContext;
 use crate::balancer::settings::{Fault, INVALID, table};
 
 /// For how long the DNS names of members are believed.
@@ -27,7 +27,7 @@ const METRICS_PORT: u16 = 8405;
 const ANY_NAME: &str = "nodes";
 
 /// The plan for a Service that is to be served so. Nothing is wrong with its annotations.
-pub(crate) async fn draft(scene: &Scene<'_>) -> Result<Draft, DraftError> {
+pub(crate) async fn draft(scene: &DraftContext<'_>) -> Result<PreparedPlan, DraftError> {
     let faults = faults(scene);
     if !faults.is_empty() {
         return Ok(super::super::refusal(scene.wish, faults, Vec::new()));
@@ -38,7 +38,7 @@ pub(crate) async fn draft(scene: &Scene<'_>) -> Result<Draft, DraftError> {
     if let Some(name) = &scene.settings.clb.lb_instance {
         return share::draft(scene, name).await;
     }
-    let mut making = Making::look(scene).await?;
+    let mut making = PlanInputs::look(scene).await?;
     match making.plan().await? {
         Ok(draft) => Ok(draft),
         Err(problem) => {
@@ -51,7 +51,7 @@ pub(crate) async fn draft(scene: &Scene<'_>) -> Result<Draft, DraftError> {
 }
 
 /// What is wrong before anything is asked.
-fn faults(scene: &Scene<'_>) -> Vec<Fault> {
+fn faults(scene: &DraftContext<'_>) -> Vec<Fault> {
     let service = &scene.wish.service;
     let mut faults = Vec::new();
     let families = &service.ip_families;
@@ -84,23 +84,23 @@ fn faults(scene: &Scene<'_>) -> Vec<Fault> {
 }
 
 /// Nothing is done while a person has to put something right.
-pub(super) fn still(scene: &Scene<'_>, problems: Vec<Problem>) -> Draft {
+pub(super) fn still(scene: &DraftContext<'_>, problems: Vec<Problem>) -> PreparedPlan {
     let mut draft = super::super::refusal(scene.wish, Vec::new(), Vec::new());
     draft.plan.unread = false;
     draft.plan.problems = problems;
     draft
 }
 
-fn enable_names(scene: &Scene<'_>) -> Draft {
+fn enable_names(scene: &DraftContext<'_>) -> PreparedPlan {
     let mut planned = Planned::default();
     let account = &scene.account;
-    let object = Object {
+    let object = ResourceRef {
         kind: "account",
         name: account.login.clone(),
         id: Some(account.id.to_string()),
     };
     let changes = vec![plan::change("triton_cns_enabled", false, true)];
-    let remark = Remark {
+    let remark = StepNote {
         impact: Impact::None,
         reason: Some("load balancer machines find the nodes by the name service"),
         needs: &[],
@@ -108,23 +108,23 @@ fn enable_names(scene: &Scene<'_>) -> Draft {
     let sketch = &mut planned.sketch;
     sketch.change(object, changes, &remark, Action::EnableNames);
     planned.again = Some(Duration::from_secs(1));
-    hands(scene, planned, Told::default())
+    hands(scene, planned, PlanFacts::default())
 }
 
 /// A draft of that plan.
-pub(super) fn hands(scene: &Scene<'_>, planned: Planned, told: Told) -> Draft {
+pub(super) fn hands(scene: &DraftContext<'_>, planned: Planned, told: PlanFacts) -> PreparedPlan {
     let Planned { sketch, again } = planned;
-    let Sketch { mut plan, actions } = sketch;
+    let PlanBuilder { mut plan, actions } = sketch;
     if scene.wish.goal == Goal::Present {
         plan.held = scene.holding(&behind::label(scene));
     }
-    let hands = Hands::new(scene, &plan, actions, told, again);
-    Draft::new(plan, Box::new(hands))
+    let hands = ClbActions::new(scene, &plan, actions, told, again);
+    PreparedPlan::new(plan, Box::new(hands))
 }
 
 /// The firewall rules that have to change.
 pub(super) async fn rules(
-    scene: &Scene<'_>,
+    scene: &DraftContext<'_>,
     members: &[Machine],
     shared: Option<&Machine>,
     notices: &mut Vec<Notice>,
@@ -176,7 +176,7 @@ pub(super) async fn rules(
 
 /// The plan for a Service that is to be served so no more: empty if it has nothing of this mode. Its
 /// firewall rules are not its business.
-pub(crate) async fn removal(scene: &Scene<'_>) -> Result<Draft, DraftError> {
+pub(crate) async fn removal(scene: &DraftContext<'_>) -> Result<PreparedPlan, DraftError> {
     let service = &scene.wish.service;
     let site = &scene.shared.site;
     let machines = observe::own(site, scene.cluster, &service.uid).await?;
@@ -204,7 +204,7 @@ pub(crate) async fn removal(scene: &Scene<'_>) -> Result<Draft, DraftError> {
     }
     let label = behind::unlabelling(scene);
     plan::push_label(sketch, &label, "no Service needs it any more");
-    let told = Told {
+    let told = PlanFacts {
         sharing: share::push_leftovers(scene, sketch, None),
         farewell: Some(Publication {
             withdrawn: [table::STATUS.key, table::INSTANCES.key]
@@ -212,7 +212,7 @@ pub(crate) async fn removal(scene: &Scene<'_>) -> Result<Draft, DraftError> {
                 .into(),
             ..Publication::default()
         }),
-        ..Told::default()
+        ..PlanFacts::default()
     };
     Ok(hands(scene, planned, told))
 }

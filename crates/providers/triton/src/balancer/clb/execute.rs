@@ -12,8 +12,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bowline_core::{
-    BoxFuture, CloudError, CloudErrorKind, Executor, Notice, Plan, Progress, Publication, Run,
-    Service, StepId, StepState,
+    BoxFuture, CloudError, CloudErrorKind, Executor, Notice, Plan, PlanProgress, Publication,
+    Service, StepId, StepOutcome, StepState,
 };
 use bowline_http::Turn;
 use tokio::time::Instant;
@@ -27,7 +27,7 @@ use super::publish::Publisher;
 use super::shared::Claim;
 use crate::api::{Machine, Network};
 use crate::balancer::Shared;
-use crate::balancer::scene::Scene;
+use crate::balancer::scene::DraftContext;
 use crate::balancer::settings::ClbSettings;
 
 /// How often a change of a machine is looked for.
@@ -39,7 +39,7 @@ const POLL: Duration = Duration::from_millis(2500);
 
 /// What a plan was made with.
 #[derive(Default)]
-pub(crate) struct Told {
+pub(crate) struct PlanFacts {
     /// The names of the nodes.
     pub(crate) names: Option<Names>,
     /// Which of them is used.
@@ -63,7 +63,7 @@ pub(crate) struct Told {
 }
 
 /// Carries out one plan.
-pub(crate) struct Hands {
+pub(crate) struct ClbActions {
     shared: Arc<Shared>,
     cluster: String,
     service: Arc<Service>,
@@ -71,11 +71,11 @@ pub(crate) struct Hands {
     networks: Arc<BTreeMap<Uuid, Network>>,
     /// The labels of this cluster's nodes.
     labels: BTreeSet<String>,
-    run: Run,
+    run: PlanProgress,
     /// Whether no step is left.
     finished: bool,
     actions: Vec<Action>,
-    told: Told,
+    told: PlanFacts,
     /// When steps were begun.
     begun: BTreeMap<StepId, Instant>,
     /// Turns on shared port maps, while a change of ours is under way.
@@ -83,15 +83,15 @@ pub(crate) struct Hands {
     again: Option<Duration>,
 }
 
-impl Hands {
+impl ClbActions {
     pub(crate) fn new(
-        scene: &Scene<'_>,
+        scene: &DraftContext<'_>,
         plan: &Plan,
         actions: Vec<Action>,
-        told: Told,
+        told: PlanFacts,
         again: Option<Duration>,
     ) -> Self {
-        let mut run = Run::new(plan.clone());
+        let mut run = PlanProgress::new(plan.clone());
         Self {
             shared: Arc::clone(scene.shared),
             cluster: scene.cluster.to_owned(),
@@ -109,30 +109,30 @@ impl Hands {
         }
     }
 
-    async fn carry(&mut self, step: StepId) -> Result<Progress, CloudError> {
+    async fn carry(&mut self, step: StepId) -> Result<StepOutcome, CloudError> {
         let Some(action) = self.actions.get(step).cloned() else {
             let message = format!("the plan has no step {step}");
             return Err(CloudError::new(CloudErrorKind::Invalid, message));
         };
         if *self.run.state(step) == StepState::Done {
-            return Ok(Progress::Done);
+            return Ok(StepOutcome::Done);
         }
         let done = self.act(step, &action).await;
-        if !matches!(done, Ok(Progress::Wait { .. })) {
+        if !matches!(done, Ok(StepOutcome::Wait { .. })) {
             self.turns.remove(&step);
         }
         match done {
-            Ok(Progress::Done) => self.run.done(step),
-            Ok(Progress::Skipped(_)) => self.run.skip(step),
+            Ok(StepOutcome::Done) => self.run.done(step),
+            Ok(StepOutcome::Skipped(_)) => self.run.skip(step),
             // A failed step begins anew.
             Err(_) => drop(self.begun.remove(&step)),
-            Ok(Progress::Wait { .. }) => {}
+            Ok(StepOutcome::Wait { .. }) => {}
         }
         self.finished = self.run.next_step().is_none();
         done
     }
 
-    async fn act(&mut self, step: StepId, action: &Action) -> Result<Progress, CloudError> {
+    async fn act(&mut self, step: StepId, action: &Action) -> Result<StepOutcome, CloudError> {
         match action {
             Action::EnableNames => self.enable_names().await,
             Action::Label { id, label, change } => self.label(*id, label, *change).await,
@@ -151,7 +151,7 @@ impl Hands {
                 let done = change.carry_out(&self.shared.site.api).await;
                 self.shared.rules.forget().await;
                 done?;
-                Ok(Progress::Done)
+                Ok(StepOutcome::Done)
             }
             Action::Drain(id) => self.drain(step, *id).await,
             Action::Delete(id) => self.delete(*id).await,
@@ -175,20 +175,20 @@ impl Hands {
     }
 
     /// What comes of a write that shows, or does not yet.
-    fn shown(&mut self, step: StepId, id: Uuid, shows: bool) -> Progress {
+    fn shown(&mut self, step: StepId, id: Uuid, shows: bool) -> StepOutcome {
         if shows {
             self.shared.site.roll.invalidate();
-            return Progress::Done;
+            return StepOutcome::Done;
         }
         if self.lasting(step) < JOB_LIMIT {
-            return Progress::Wait {
+            return StepOutcome::Wait {
                 what: format!("{} to show its change", self.run.step(step).object),
                 after: JOB_PAUSE,
             };
         }
         // It is tried anew with the next plan.
         self.begun.remove(&step);
-        Progress::Skipped(Notice {
+        StepOutcome::Skipped(Notice {
             warning: true,
             reason: "CLBChangePending",
             message: format!(
@@ -207,7 +207,7 @@ impl Hands {
     /// Where clients reach what serves now: the machines by seat, and as long as some of them do not run, those
     /// that served before.
     fn addresses(&self) -> Vec<IpAddr> {
-        let Told {
+        let PlanFacts {
             seats,
             former,
             is_public,
@@ -224,8 +224,8 @@ impl Hands {
     }
 }
 
-impl Executor for Hands {
-    fn carry_out(&mut self, step: StepId) -> BoxFuture<'_, Result<Progress, CloudError>> {
+impl Executor for ClbActions {
+    fn carry_out(&mut self, step: StepId) -> BoxFuture<'_, Result<StepOutcome, CloudError>> {
         Box::pin(self.carry(step))
     }
 

@@ -33,14 +33,14 @@ mod publish;
 mod share;
 mod shared;
 
-use super::scene::Scene;
+use super::scene::DraftContext;
 use machines::is_ours;
 
 pub(crate) use draft::{draft, removal};
 pub(crate) use orphans::{marked, remove_orphan};
 
 /// Whether the Service has something of this mode.
-pub(crate) fn is_involved(scene: &Scene<'_>) -> bool {
+pub(crate) fn is_involved(scene: &DraftContext<'_>) -> bool {
     let uid = &scene.wish.service.uid;
     let mut machines = scene.listing.machines.values();
     machines.any(|it| is_ours(it, scene.cluster, uid)) || share::has_left_something(scene)

@@ -13,7 +13,7 @@ use uuid::Uuid;
 use super::machines::{CLUSTER_TAG, UID_TAG, is_ours};
 use crate::api::{Image, List, Machine, MachineQuery, MachineRead, TagValue};
 use crate::id::hyphenated;
-use crate::site::Site;
+use crate::site::DataCenter;
 
 /// For how long images and packages are believed: they change rarely.
 const LOOKUP_AGE: Duration = Duration::from_secs(300);
@@ -79,7 +79,7 @@ impl Lookups {
     /// nobody has asked for another one.
     pub(crate) async fn images(
         &self,
-        site: &Site,
+        site: &DataCenter,
         text: &str,
         machines: &[Machine],
     ) -> Result<Images, CloudError> {
@@ -112,7 +112,7 @@ impl Lookups {
         Ok(Images { newest, good })
     }
 
-    async fn may_be(&self, site: &Site, id: Uuid, name: &str) -> Result<bool, CloudError> {
+    async fn may_be(&self, site: &DataCenter, id: Uuid, name: &str) -> Result<bool, CloudError> {
         let key = id.to_string();
         let image = match self.used.get(&key) {
             Some(image) => image,
@@ -124,7 +124,7 @@ impl Lookups {
     /// The name of a package, by name or id; none if there is no such package.
     pub(crate) async fn package(
         &self,
-        site: &Site,
+        site: &DataCenter,
         text: &str,
     ) -> Result<Option<String>, CloudError> {
         if let Some(name) = self.packages.get(text) {
@@ -144,7 +144,11 @@ impl Lookups {
 
 /// The load balancer machines of a Service, by id, as the API has them now: a list that is a few seconds old
 /// would not show what an attempt made that died.
-pub(crate) async fn own(site: &Site, cluster: &str, uid: &str) -> Result<Vec<Machine>, CloudError> {
+pub(crate) async fn own(
+    site: &DataCenter,
+    cluster: &str,
+    uid: &str,
+) -> Result<Vec<Machine>, CloudError> {
     let query = MachineQuery {
         tag: Some((UID_TAG.to_owned(), uid.to_owned())),
         ..MachineQuery::default()
@@ -155,7 +159,7 @@ pub(crate) async fn own(site: &Site, cluster: &str, uid: &str) -> Result<Vec<Mac
 }
 
 /// Machines with exactly that name.
-pub(crate) async fn named(site: &Site, name: &str) -> Result<Vec<Machine>, CloudError> {
+pub(crate) async fn named(site: &DataCenter, name: &str) -> Result<Vec<Machine>, CloudError> {
     let query = MachineQuery {
         name: Some(name.to_owned()),
         ..MachineQuery::default()
@@ -166,7 +170,7 @@ pub(crate) async fn named(site: &Site, name: &str) -> Result<Vec<Machine>, Cloud
 }
 
 /// The machine that the former controller made for a Service of that name.
-pub(crate) async fn legacy(site: &Site, name: &str) -> Result<Option<Machine>, CloudError> {
+pub(crate) async fn legacy(site: &DataCenter, name: &str) -> Result<Option<Machine>, CloudError> {
     let is_legacy = |machine: &Machine| {
         let kind = machine.tags.get(LEGACY_KIND).map(ToString::to_string);
         machine.tags.get(LEGACY.0) == Some(&TagValue::from(LEGACY.1))
@@ -182,7 +186,7 @@ pub(crate) async fn legacy(site: &Site, name: &str) -> Result<Option<Machine>, C
 }
 
 /// All load balancer machines of clusters, by one list call.
-pub(crate) async fn of_clusters(site: &Site) -> Result<Vec<Machine>, CloudError> {
+pub(crate) async fn of_clusters(site: &DataCenter) -> Result<Vec<Machine>, CloudError> {
     let query = MachineQuery {
         tag: Some((CLUSTER_TAG.to_owned(), "*".to_owned())),
         ..MachineQuery::default()
@@ -192,7 +196,7 @@ pub(crate) async fn of_clusters(site: &Site) -> Result<Vec<Machine>, CloudError>
 }
 
 /// One machine, right now; none if it is gone for certain.
-pub(crate) async fn one(site: &Site, id: Uuid) -> Result<Option<Machine>, CloudError> {
+pub(crate) async fn one(site: &DataCenter, id: Uuid) -> Result<Option<Machine>, CloudError> {
     let words = match site.api.machine(id).await? {
         MachineRead::Shown(machine) => return site.with_nics(&machine).await.map(Some),
         MachineRead::Destroyed => return Ok(None),

@@ -1,6 +1,6 @@
 //! Load balancer machines whose Services are gone.
 
-use bowline_core::{CloudError, CloudErrorKind, Marked, Whose};
+use bowline_core::{CloudError, CloudErrorKind, ClusterMatch, TaggedBalancer};
 
 use super::machines::{CLUSTER_TAG, UID_TAG, is_ours};
 use super::observe;
@@ -9,7 +9,7 @@ use crate::balancer::Shared;
 use crate::id::hyphenated;
 
 /// All load balancer machines of clusters in the account.
-pub(crate) async fn marked(shared: &Shared) -> Result<Vec<Marked>, CloudError> {
+pub(crate) async fn marked(shared: &Shared) -> Result<Vec<TaggedBalancer>, CloudError> {
     let cluster = shared.clb.cluster();
     let machines = observe::of_clusters(&shared.site).await?;
     Ok(machines
@@ -18,15 +18,15 @@ pub(crate) async fn marked(shared: &Shared) -> Result<Vec<Marked>, CloudError> {
         .collect())
 }
 
-fn mark(machine: &Machine, cluster: Option<&str>) -> Option<Marked> {
+fn mark(machine: &Machine, cluster: Option<&str>) -> Option<TaggedBalancer> {
     let text = |key: &str| machine.tags.get(key).and_then(TagValue::as_text);
     let owner = text(CLUSTER_TAG)?;
     let whose = match cluster {
-        Some(cluster) if cluster == owner => Whose::Ours,
-        Some(_) => Whose::Foreign,
-        None => Whose::Unclear("names a cluster, and which one this is is not known yet"),
+        Some(cluster) if cluster == owner => ClusterMatch::Ours,
+        Some(_) => ClusterMatch::Foreign,
+        None => ClusterMatch::Unclear("names a cluster, and which one this is is not known yet"),
     };
-    Some(Marked {
+    Some(TaggedBalancer {
         id: machine.id.to_string(),
         name: machine.name.clone(),
         service_uid: text(UID_TAG)?.to_owned(),
@@ -35,7 +35,10 @@ fn mark(machine: &Machine, cluster: Option<&str>) -> Option<Marked> {
 }
 
 /// Removes one that is this cluster's and still bears the same mark; unless somebody protects it.
-pub(crate) async fn remove_orphan(shared: &Shared, orphan: &Marked) -> Result<(), CloudError> {
+pub(crate) async fn remove_orphan(
+    shared: &Shared,
+    orphan: &TaggedBalancer,
+) -> Result<(), CloudError> {
     let id = hyphenated(&orphan.id).ok_or_else(|| {
         let message = format!("{:?} is not the id of a machine", orphan.id);
         CloudError::new(CloudErrorKind::Invalid, message)

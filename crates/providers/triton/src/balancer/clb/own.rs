@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use bowline_core::{CloudError, Draft, DraftError, Notice, Problem, Thing};
+use bowline_core::{CloudError, DraftError, Notice, PreparedPlan, Problem, ResourceState};
 use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::backend::{self, Form, Names};
 use super::draft::{NAMES_AGE, hands, rules};
-use super::execute::Told;
+use super::execute::PlanFacts;
 use super::machines::{
     Blueprint, CLUSTER_TAG, Leaving, Lineup, NAMES_TAG, SERVICE_TAG, UID_TAG, runs, stem,
 };
@@ -21,7 +21,7 @@ use super::portmap::{self, Entry};
 use super::publish::{Publisher, ports};
 use super::{behind, limits, observe, share};
 use crate::api::{Machine, MachineState};
-use crate::balancer::scene::Scene;
+use crate::balancer::scene::DraftContext;
 use crate::balancer::settings::{Publish, table};
 use crate::balancer::{cns, names};
 
@@ -31,8 +31,8 @@ const NAMES_PAUSE: Duration = Duration::from_secs(30);
 const ZONE_PAUSE: Duration = Duration::from_secs(15);
 
 /// A plan in the making.
-pub(super) struct Making<'a> {
-    scene: &'a Scene<'a>,
+pub(super) struct PlanInputs<'a> {
+    scene: &'a DraftContext<'a>,
     /// Those of the Service, and one that is taken over.
     machines: Vec<Machine>,
     adopted: BTreeSet<Uuid>,
@@ -80,9 +80,9 @@ impl Behind {
     }
 }
 
-impl<'a> Making<'a> {
+impl<'a> PlanInputs<'a> {
     /// Reads what is there.
-    pub(super) async fn look(scene: &'a Scene<'a>) -> Result<Self, DraftError> {
+    pub(super) async fn look(scene: &'a DraftContext<'a>) -> Result<Self, DraftError> {
         let site = &scene.shared.site;
         let service = &scene.wish.service;
         let mut making = Self {
@@ -151,7 +151,7 @@ impl<'a> Making<'a> {
     }
 
     /// Plans, or says what a person must put right.
-    pub(super) async fn plan(&mut self) -> Result<Result<Draft, Problem>, DraftError> {
+    pub(super) async fn plan(&mut self) -> Result<Result<PreparedPlan, Problem>, DraftError> {
         let scene = self.scene;
         let references = behind::references(&self.members);
         let question = Question {
@@ -333,7 +333,7 @@ impl<'a> Making<'a> {
 
     /// The Service's ports. They were checked before anything else.
     fn entries(&self, behind: &Behind, form: Form) -> Vec<Entry> {
-        let Scene { wish, settings, .. } = self.scene;
+        let DraftContext { wish, settings, .. } = self.scene;
         let name = behind.names.of(form);
         portmap::entries(&wish.service, &settings.clb, name).unwrap_or_default()
     }
@@ -410,7 +410,7 @@ impl<'a> Making<'a> {
         )
     }
 
-    fn finish(&mut self, decided: &Decided) -> Result<Draft, DraftError> {
+    fn finish(&mut self, decided: &Decided) -> Result<PreparedPlan, DraftError> {
         let Decided {
             behind,
             blueprint,
@@ -451,7 +451,7 @@ impl<'a> Making<'a> {
     }
 
     fn publisher(&self, decided: &Decided) -> Publisher {
-        let Scene {
+        let DraftContext {
             wish,
             settings,
             label,
@@ -469,7 +469,7 @@ impl<'a> Making<'a> {
         }
     }
 
-    fn told(&self, decided: &Decided, publisher: Publisher) -> Told {
+    fn told(&self, decided: &Decided, publisher: Publisher) -> PlanFacts {
         let Decided {
             behind,
             blueprint,
@@ -479,7 +479,7 @@ impl<'a> Making<'a> {
         } = decided;
         let replaced = lineup.leaving.iter();
         let replaced = replaced.filter(|it| it.is_replaced && runs(&it.machine));
-        Told {
+        PlanFacts {
             names: Some(behind.names.clone()),
             form: behind.form,
             counts: [Form::Plain, Form::Qualified].map(|it| behind.count(it)),
@@ -489,19 +489,19 @@ impl<'a> Making<'a> {
             is_public: *is_public,
             blueprint: Some(blueprint.clone()),
             publisher: Some(publisher),
-            ..Told::default()
+            ..PlanFacts::default()
         }
     }
 
     /// The machines that are there.
-    pub(super) fn found(&self) -> Vec<Thing> {
+    pub(super) fn found(&self) -> Vec<ResourceState> {
         let networks = &self.scene.networks;
         let machines = self.machines.iter();
         machines.map(|it| plan::found_thing(it, networks)).collect()
     }
 }
 
-fn wanted_things(blueprint: &Blueprint, lineup: &Lineup, map: &str) -> Vec<Thing> {
+fn wanted_things(blueprint: &Blueprint, lineup: &Lineup, map: &str) -> Vec<ResourceState> {
     let things = (0..blueprint.replicas).map(|seat| {
         let kept = lineup.kept.get(&seat).map(|it| it.name.clone());
         let name = kept.unwrap_or_else(|| blueprint.name(seat));

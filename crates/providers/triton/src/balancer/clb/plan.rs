@@ -9,7 +9,7 @@ mod reconcile;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use bowline_core::{Change, Impact, Notice, Object, Remark, StepId, Thing};
+use bowline_core::{Change, Impact, Notice, ResourceRef, ResourceState, StepId, StepNote};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
@@ -90,7 +90,7 @@ pub(crate) enum Action {
 }
 
 /// A plan and, for each step, what it does.
-pub(crate) type Sketch = bowline_core::Sketch<Action>;
+pub(crate) type PlanBuilder = bowline_core::PlanBuilder<Action>;
 
 /// The label of the backends, as far as it has to change.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -118,7 +118,7 @@ pub(crate) enum LabelChange {
 /// What came of planning beside the plan.
 #[derive(Debug, Default)]
 pub(crate) struct Planned {
-    pub(crate) sketch: Sketch,
+    pub(crate) sketch: PlanBuilder,
     /// When time alone changes what is to be done.
     pub(crate) again: Option<Duration>,
 }
@@ -130,24 +130,24 @@ impl Planned {
 }
 
 /// An object that exists.
-pub(crate) fn seen(machine: &Machine) -> Object {
-    Object {
+pub(crate) fn seen(machine: &Machine) -> ResourceRef {
+    ResourceRef {
         kind: MACHINE,
         name: machine.name.clone(),
         id: Some(machine.id.to_string()),
     }
 }
 
-pub(crate) fn new(kind: &'static str, name: &str) -> Object {
-    Object {
+pub(crate) fn new(kind: &'static str, name: &str) -> ResourceRef {
+    ResourceRef {
         kind,
         name: name.to_owned(),
         id: None,
     }
 }
 
-fn remark<'a>(impact: Impact, reason: Option<&'a str>, needs: &'a [StepId]) -> Remark<'a> {
-    Remark {
+fn remark<'a>(impact: Impact, reason: Option<&'a str>, needs: &'a [StepId]) -> StepNote<'a> {
+    StepNote {
         impact,
         reason,
         needs,
@@ -163,7 +163,11 @@ pub(crate) fn change(field: &str, before: impl Into<Value>, after: impl Into<Val
 }
 
 /// The steps of the label on nodes, a machine each: says the step after which they show it.
-pub(crate) fn push_label(sketch: &mut Sketch, labelling: &Labelling, why: &str) -> Option<StepId> {
+pub(crate) fn push_label(
+    sketch: &mut PlanBuilder,
+    labelling: &Labelling,
+    why: &str,
+) -> Option<StepId> {
     let Labelling {
         label,
         on,
@@ -186,7 +190,7 @@ pub(crate) fn push_label(sketch: &mut Sketch, labelling: &Labelling, why: &str) 
             LabelChange::On => (Value::Null, json!(label)),
             LabelChange::Off | LabelChange::Left => (json!(label), Value::Null),
         };
-        let object = Object {
+        let object = ResourceRef {
             kind: MACHINE,
             name: name.clone(),
             id: Some(id.to_string()),
@@ -220,10 +224,10 @@ pub(crate) struct Rules {
 }
 
 /// The steps of firewall rules.
-pub(crate) fn push_rules(sketch: &mut Sketch, rules: &Rules) {
+pub(crate) fn push_rules(sketch: &mut PlanBuilder, rules: &Rules) {
     for rule in &rules.changes {
         let plain = |impact| remark(impact, None, &[]);
-        let object = |id: Option<Uuid>| Object {
+        let object = |id: Option<Uuid>| ResourceRef {
             kind: RULE,
             name: rule.name().to_owned(),
             id: id.map(|id| id.to_string()),
@@ -253,7 +257,7 @@ pub(crate) fn push_rules(sketch: &mut Sketch, rules: &Rules) {
 /// The removal of a machine: says the step after which it is gone; none if it is protected, which is not
 /// ours to change.
 pub(crate) fn push_removal(
-    sketch: &mut Sketch,
+    sketch: &mut PlanBuilder,
     machine: &Machine,
     why: &str,
     may_unprotect: bool,
@@ -337,7 +341,7 @@ impl Farewell<'_> {
 }
 
 /// A machine that is there, as people compare it.
-pub(crate) fn found_thing(machine: &Machine, networks: &BTreeMap<Uuid, Network>) -> Thing {
+pub(crate) fn found_thing(machine: &Machine, networks: &BTreeMap<Uuid, Network>) -> ResourceState {
     let map = machine.metadata.get(PORTMAP).map(ToString::to_string);
     let addresses: Vec<String> = [true, false]
         .into_iter()
@@ -350,16 +354,16 @@ pub(crate) fn found_thing(machine: &Machine, networks: &BTreeMap<Uuid, Network>)
         "portmap": map,
         "addresses": addresses,
     });
-    Thing {
+    ResourceState {
         object: seen(machine),
         attributes: attributes.as_object().cloned().unwrap_or_default(),
     }
 }
 
 /// A machine as it is wanted.
-pub(crate) fn wanted_thing(name: &str, package: &str, portmap: &str) -> Thing {
+pub(crate) fn wanted_thing(name: &str, package: &str, portmap: &str) -> ResourceState {
     let attributes = json!({"package": package, "portmap": portmap});
-    Thing {
+    ResourceState {
         object: new(MACHINE, name),
         attributes: attributes.as_object().cloned().unwrap_or_default(),
     }

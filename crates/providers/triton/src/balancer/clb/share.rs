@@ -2,24 +2,24 @@
 
 use std::collections::BTreeMap;
 
-use bowline_core::{Draft, DraftError, Impact, Problem, Remark, Service};
+use bowline_core::{DraftError, Impact, PreparedPlan, Problem, Service, StepNote};
 use serde_json::Value;
 use uuid::Uuid;
 
 use super::backend::{self, Form, Names};
 use super::draft::{hands, rules, still};
-use super::execute::Told;
+use super::execute::PlanFacts;
 use super::machines::{CLUSTER_TAG, Leaving, NAMES_TAG, SERVICE_TAG};
 use super::metadata::{LOADBALANCER, OURS, PORTMAP};
 use super::place::Question;
-use super::plan::{self, Action, Farewell, NAME, Planned, Sketch};
+use super::plan::{self, Action, Farewell, NAME, PlanBuilder, Planned};
 use super::portmap::{self, Entry};
 use super::publish::{Publisher, ports};
 use super::shared::{Claim, SharedMap, View};
 use super::{behind, observe};
 use crate::api::Machine;
 use crate::balancer::names;
-use crate::balancer::scene::Scene;
+use crate::balancer::scene::DraftContext;
 use crate::balancer::settings::{Mode, Publish, Settings, table};
 use crate::id::hyphenated;
 
@@ -46,7 +46,7 @@ fn names_it(text: &str, machine: &Machine) -> bool {
 }
 
 /// The other Services that name a machine.
-fn claims(scene: &Scene<'_>, machine: &Machine) -> Vec<Claim> {
+fn claims(scene: &DraftContext<'_>, machine: &Machine) -> Vec<Claim> {
     let config = &scene.shared.config;
     let own = &scene.wish.service.uid;
     let all = scene.wish.all.iter();
@@ -62,7 +62,10 @@ fn claims(scene: &Scene<'_>, machine: &Machine) -> Vec<Claim> {
 
 /// Machines in whose port maps entries are that no Service wants: of this one, which named them before, or
 /// of one that is no more.
-fn leftovers<'a>(scene: &'a Scene<'_>, except: Option<Uuid>) -> Vec<(&'a Machine, Vec<Claim>)> {
+fn leftovers<'a>(
+    scene: &'a DraftContext<'_>,
+    except: Option<Uuid>,
+) -> Vec<(&'a Machine, Vec<Claim>)> {
     if !scene.wish.all_known {
         return Vec::new();
     }
@@ -83,14 +86,14 @@ fn leftovers<'a>(scene: &'a Scene<'_>, except: Option<Uuid>) -> Vec<(&'a Machine
 }
 
 /// Whether entries of this Service may be where it is not served any more.
-pub(crate) fn has_left_something(scene: &Scene<'_>) -> bool {
+pub(crate) fn has_left_something(scene: &DraftContext<'_>) -> bool {
     !leftovers(scene, None).is_empty()
 }
 
 /// Adds the steps that take out what nobody wants, and says who else names those machines.
 pub(crate) fn push_leftovers(
-    scene: &Scene<'_>,
-    sketch: &mut Sketch,
+    scene: &DraftContext<'_>,
+    sketch: &mut PlanBuilder,
     except: Option<Uuid>,
 ) -> BTreeMap<Uuid, Vec<Claim>> {
     let mut sharing = BTreeMap::new();
@@ -110,7 +113,7 @@ pub(crate) fn push_leftovers(
 }
 
 fn push_map(
-    sketch: &mut Sketch,
+    sketch: &mut PlanBuilder,
     machine: &Machine,
     (before, after): (&SharedMap, &SharedMap),
     brings: bool,
@@ -122,7 +125,7 @@ fn push_map(
     };
     let (old, new) = (text(&before.portmap), text(&after.portmap));
     let changes = vec![plan::change(PORTMAP, old, new)];
-    let remark = Remark {
+    let remark = StepNote {
         impact: Impact::InPlace,
         reason: Some("the machine is shared; entries of others stay"),
         needs,
@@ -135,7 +138,7 @@ fn push_map(
 }
 
 /// The machine that the Service names, or why it cannot be used.
-fn target<'a>(scene: &'a Scene<'_>, name: &str) -> Result<&'a Machine, Problem> {
+fn target<'a>(scene: &'a DraftContext<'_>, name: &str) -> Result<&'a Machine, Problem> {
     let problem = |message: String| Problem {
         reason: "LBInstanceUnusable",
         message: format!("annotation {}: {message}", table::LB_INSTANCE.key),
@@ -164,7 +167,10 @@ fn target<'a>(scene: &'a Scene<'_>, name: &str) -> Result<&'a Machine, Problem> 
 }
 
 /// The plan of a Service that shares a machine.
-pub(crate) async fn draft(scene: &Scene<'_>, name: &str) -> Result<Draft, DraftError> {
+pub(crate) async fn draft(
+    scene: &DraftContext<'_>,
+    name: &str,
+) -> Result<PreparedPlan, DraftError> {
     let machine = match target(scene, name) {
         Ok(machine) => scene.shared.site.with_nics(machine).await?,
         Err(problem) => return Ok(still(scene, vec![problem])),
@@ -206,7 +212,7 @@ pub(crate) async fn draft(scene: &Scene<'_>, name: &str) -> Result<Draft, DraftE
         ports: ports(&scene.wish.service),
         replicas: 1,
     };
-    let told = Told {
+    let told = PlanFacts {
         seats: BTreeMap::from([(0, machine)]),
         is_public: !scene.settings.internal,
         publisher: Some(publisher),
@@ -217,7 +223,7 @@ pub(crate) async fn draft(scene: &Scene<'_>, name: &str) -> Result<Draft, DraftE
 
 /// How the nodes are called for that machine, and whether the better name is there.
 fn backends(
-    scene: &Scene<'_>,
+    scene: &DraftContext<'_>,
     machine: &Machine,
     members: &[Machine],
     known: &BTreeMap<Uuid, Vec<String>>,
@@ -261,12 +267,12 @@ fn backends(
 
 /// The label on the nodes, and the entries in the map.
 fn plan_sharing(
-    scene: &Scene<'_>,
+    scene: &DraftContext<'_>,
     machine: &Machine,
     members: &[Machine],
     (names, form, shown): (Names, Form, Option<bool>),
     planned: &mut Planned,
-) -> Told {
+) -> PlanFacts {
     let service = &scene.wish.service;
     let labelling = behind::labelling(scene, &behind::label(scene), members);
     let why = "load balancer machines find the nodes by it";
@@ -300,7 +306,7 @@ fn plan_sharing(
     let after = view.with(&own.key, &admitted);
     if after != map {
         if let Some(name) = awaited {
-            let remark = Remark {
+            let remark = StepNote {
                 impact: Impact::None,
                 reason: Some("the name of one network is used if it is published within 30 s"),
                 needs: &needs,
@@ -312,17 +318,20 @@ fn plan_sharing(
     }
     let mut sharing = push_leftovers(scene, sketch, Some(machine.id));
     sharing.insert(machine.id, others);
-    Told {
+    PlanFacts {
         form,
         members: members.iter().map(|it| it.id).collect(),
         sharing,
         names: Some(names),
-        ..Told::default()
+        ..PlanFacts::default()
     }
 }
 
 /// Machines that were made before the Service named one go.
-async fn plan_own_machines(scene: &Scene<'_>, planned: &mut Planned) -> Result<(), DraftError> {
+async fn plan_own_machines(
+    scene: &DraftContext<'_>,
+    planned: &mut Planned,
+) -> Result<(), DraftError> {
     let uid = &scene.wish.service.uid;
     let own = observe::own(&scene.shared.site, scene.cluster, uid).await?;
     let clb = &scene.settings.clb;

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bowline_core::{
-    BoxFuture, CloudError, CloudErrorKind, Executor, Notice, Progress, Publication, Run, Service,
-    StepId,
+    BoxFuture, CloudError, CloudErrorKind, Executor, Notice, PlanProgress, Publication, Service,
+    StepId, StepOutcome,
 };
 use uuid::Uuid;
 
@@ -52,11 +52,11 @@ pub(crate) struct Ending {
 }
 
 /// Carries out one plan.
-pub(crate) struct Hands {
+pub(crate) struct CnsActions {
     pub(crate) shared: Arc<Shared>,
     pub(crate) cluster: String,
     pub(crate) service: Arc<Service>,
-    pub(crate) run: Run,
+    pub(crate) run: PlanProgress,
     pub(crate) actions: Vec<Action>,
     pub(crate) works: Vec<Work>,
     /// Whether some member has what it is to have already.
@@ -72,8 +72,8 @@ pub(crate) struct Hands {
     pub(crate) finished: bool,
 }
 
-impl Hands {
-    async fn carry(&mut self, step: StepId) -> Result<Progress, CloudError> {
+impl CnsActions {
+    async fn carry(&mut self, step: StepId) -> Result<StepOutcome, CloudError> {
         let Some(action) = self.actions.get(step).cloned() else {
             let text = format!("the plan has no step {step}");
             return Err(CloudError::new(CloudErrorKind::Invalid, text));
@@ -85,31 +85,31 @@ impl Hands {
             Action::Rule(change) => {
                 change.carry_out(&self.shared.site.api).await?;
                 self.shared.rules.forget().await;
-                Progress::Done
+                StepOutcome::Done
             }
             Action::AwaitName { hostname, machines } => self.look_for(&hostname, &machines).await,
         };
         match &progress {
-            Progress::Done => self.run.done(step),
-            Progress::Skipped(_) => self.run.skip(step),
-            Progress::Wait { .. } => {}
+            StepOutcome::Done => self.run.done(step),
+            StepOutcome::Skipped(_) => self.run.skip(step),
+            StepOutcome::Wait { .. } => {}
         }
         self.finished = self.run.next_step().is_none();
         Ok(progress)
     }
 
-    async fn enable_names(&mut self) -> Result<Progress, CloudError> {
+    async fn enable_names(&mut self) -> Result<StepOutcome, CloudError> {
         self.shared.site.api.set_cns_enabled(true).await?;
         // The networks have suffixes now.
         self.shared.site.forget().await;
         self.ending.again = sooner(self.ending.again, SOON);
-        Ok(Progress::Done)
+        Ok(StepOutcome::Done)
     }
 
     /// Writes the tags of one machine, and of no other: it is over when the write is on its way.
-    async fn write(&mut self, number: usize) -> Result<Progress, CloudError> {
+    async fn write(&mut self, number: usize) -> Result<StepOutcome, CloudError> {
         let Some(work) = self.works.get(number).cloned() else {
-            return Ok(Progress::Done);
+            return Ok(StepOutcome::Done);
         };
         if self.told.insert(number) {
             self.tell(&work);
@@ -132,17 +132,17 @@ impl Hands {
             }
         }
         Ok(match (self.refusal(&work), wait) {
-            (Some(notice), _) => Progress::Skipped(notice),
-            (None, Some(after)) => Progress::Wait {
+            (Some(notice), _) => StepOutcome::Skipped(notice),
+            (None, Some(after)) => StepOutcome::Wait {
                 what: format!("machine {} to be free for a change", work.name),
                 after,
             },
-            (None, None) => Progress::Done,
+            (None, None) => StepOutcome::Done,
         })
     }
 
     /// Waits until what was written shows. What somebody else has overwritten meanwhile is written once more.
-    async fn await_tags(&mut self, puts: bool) -> Result<Progress, CloudError> {
+    async fn await_tags(&mut self, puts: bool) -> Result<StepOutcome, CloudError> {
         let works = self.works.iter().filter(|it| it.puts() == puts);
         let works: Vec<Work> = works.cloned().collect();
         let mut failed = self.settle(puts).await;
@@ -159,10 +159,10 @@ impl Hands {
         }
         if let Some(after) = wait {
             let what = "the machines to show their tags".to_owned();
-            return Ok(Progress::Wait { what, after });
+            return Ok(StepOutcome::Wait { what, after });
         }
         let refused = works.iter().find_map(|work| self.refusal(work));
-        Ok(refused.map_or(Progress::Done, Progress::Skipped))
+        Ok(refused.map_or(StepOutcome::Done, StepOutcome::Skipped))
     }
 
     /// Keeps what came of a look at a machine; the answer is what failed.
@@ -265,21 +265,21 @@ impl Hands {
 
     /// A machine that cannot be read or written holds up no other; if the next one cannot be either, or there is
     /// none, something else is wrong.
-    fn failed(&mut self, work: &Work, error: CloudError) -> Result<Progress, CloudError> {
+    fn failed(&mut self, work: &Work, error: CloudError) -> Result<StepOutcome, CloudError> {
         let is_well = |it: &Settled| matches!(it, Settled::Done | Settled::Working { .. });
         let some_are_well = self.settled.values().any(is_well) || self.has_members;
         let is_first = !std::mem::replace(&mut self.has_failed, true) && self.works.len() > 1;
         if !work.puts() || !(some_are_well || is_first) {
             return Err(error);
         }
-        Ok(Progress::Skipped(Notice {
+        Ok(StepOutcome::Skipped(Notice {
             warning: true,
             reason: "CNSTagFailed",
             message: format!("machine {} is not tagged: {}", work.name, error.chain()),
         }))
     }
 
-    async fn look_for(&mut self, hostname: &str, machines: &[Uuid]) -> Progress {
+    async fn look_for(&mut self, hostname: &str, machines: &[Uuid]) -> StepOutcome {
         let lasting = self.shared.memory.awaiting(&self.service.uid, hostname);
         let names = names::read(&self.shared, machines, NAME_PAUSE).await;
         let there = names
@@ -289,22 +289,22 @@ impl Hands {
         metrics.published(&self.service.key.to_string(), there);
         if there {
             self.shared.memory.arrived(&self.service.uid);
-            return Progress::Done;
+            return StepOutcome::Done;
         }
         if lasting >= NAME_LIMIT {
             // It is shown all the same, and the next plan tells why.
             self.ending.again = sooner(self.ending.again, SOON);
-            return Progress::Done;
+            return StepOutcome::Done;
         }
-        Progress::Wait {
+        StepOutcome::Wait {
             what: format!("{hostname} to be published by CNS"),
             after: NAME_PAUSE,
         }
     }
 }
 
-impl Executor for Hands {
-    fn carry_out(&mut self, step: StepId) -> BoxFuture<'_, Result<Progress, CloudError>> {
+impl Executor for CnsActions {
+    fn carry_out(&mut self, step: StepId) -> BoxFuture<'_, Result<StepOutcome, CloudError>> {
         Box::pin(self.carry(step))
     }
 

@@ -1,15 +1,15 @@
 //! Which firewall rules a Service on nodes wants, and the steps to them.
 
 use bowline_core::{
-    Change, CloudErrorKind, DraftError, Goal, Impact, Notice, Object, Remark, source_ranges,
+    Change, CloudErrorKind, DraftError, Goal, Impact, Notice, ResourceRef, StepNote, source_ranges,
 };
 
-use super::{Action, Making, check};
+use super::{Action, PlanInputs, check};
 use crate::api::{FirewallRule, Machine};
 use crate::balancer::firewall::{Holder, Nodes, RuleChange, compare};
 use crate::balancer::settings::{INVALID, PortMode};
 
-impl Making<'_> {
+impl PlanInputs<'_> {
     /// Plans the rules of a Service with those members; with none to be served, that they go.
     pub(super) async fn plan_rules(&mut self, members: &[Machine]) -> Result<(), DraftError> {
         let scene = self.scene;
@@ -70,12 +70,12 @@ impl Making<'_> {
     }
 
     fn push_rule(&mut self, change: &RuleChange, there: &[FirewallRule]) {
-        let remark = |impact| Remark {
+        let remark = |impact| StepNote {
             impact,
             reason: None,
             needs: &[],
         };
-        let object = |id: Option<String>| Object {
+        let object = |id: Option<String>| ResourceRef {
             kind: "firewall rule",
             name: change.name().to_owned(),
             id,

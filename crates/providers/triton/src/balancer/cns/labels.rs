@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use bowline_core::{Goal, Service, Wish};
+use bowline_core::{BalancerRequest, Goal, Service};
 
 use crate::balancer::naming::{label_of, nodes_label, selected_nodes_label};
 use crate::balancer::settings::{Mode, Settings};
@@ -44,7 +44,12 @@ pub(crate) struct Claims {
 
 impl Claims {
     /// What all Services say; this one, if it is to be served by nodes no more, says nothing.
-    pub(crate) fn gather(wish: &Wish, goal: Goal, label: &str, reader: Reader<'_>) -> Self {
+    pub(crate) fn gather(
+        wish: &BalancerRequest,
+        goal: Goal,
+        label: &str,
+        reader: Reader<'_>,
+    ) -> Self {
         let mut claims = Self {
             complete: wish.all_known,
             ..Self::default()

@@ -24,8 +24,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bowline_core::{
-    Draft, DraftError, Goal, Impact, Node, Notice, Object, Problem, Publication, Remark, Run,
-    Service, Sketch, TrafficPolicy, name_list,
+    DraftError, Goal, Impact, Node, Notice, PlanBuilder, PlanProgress, PreparedPlan, Problem,
+    Publication, ResourceRef, Service, StepNote, TrafficPolicy, name_list,
 };
 use serde_json::Value;
 use uuid::Uuid;
@@ -33,11 +33,11 @@ use uuid::Uuid;
 use super::members::{self, Chosen, Circumstances, Nodes, recorded, sooner};
 use super::names;
 use super::naming::{Choice, Zones, addresses_on};
-use super::scene::Scene;
+use super::scene::DraftContext;
 use super::settings::{Fault, INVALID, Settings, table};
 use crate::api::{Machine, TagValue};
 use crate::tags::{self, NODE, Ports, SERVICES};
-use execute::{Action, Ending, Hands, NAME_LIMIT};
+use execute::{Action, CnsActions, Ending, NAME_LIMIT};
 use labels::{Claims, Reader};
 use plan::Work;
 use publish::Shown;
@@ -50,17 +50,17 @@ const NAMES_AGE: Duration = Duration::from_secs(30);
 const ZONE_PAUSE: Duration = Duration::from_secs(15);
 
 /// A plan in the making.
-struct Making<'a> {
-    scene: &'a Scene<'a>,
-    sketch: Sketch<Action>,
+struct PlanInputs<'a> {
+    scene: &'a DraftContext<'a>,
+    sketch: PlanBuilder<Action>,
     works: Vec<Work>,
     has_members: bool,
     ending: Ending,
 }
 
 /// The plan for a Service that is to be served so. Nothing is wrong with its annotations.
-pub(crate) async fn draft(scene: &Scene<'_>) -> Result<Draft, DraftError> {
-    let mut making = Making::new(scene);
+pub(crate) async fn draft(scene: &DraftContext<'_>) -> Result<PreparedPlan, DraftError> {
+    let mut making = PlanInputs::new(scene);
     making.look();
     let (mut faults, notices) = check::check(&scene.wish.service, &scene.settings);
     making.sketch.plan.notices = notices;
@@ -84,8 +84,8 @@ pub(crate) async fn draft(scene: &Scene<'_>) -> Result<Draft, DraftError> {
 }
 
 /// The plan for a Service that is to be served so no more: empty if it has nothing of this mode.
-pub(crate) async fn removal(scene: &Scene<'_>) -> Result<Draft, DraftError> {
-    let mut making = Making::new(scene);
+pub(crate) async fn removal(scene: &DraftContext<'_>) -> Result<PreparedPlan, DraftError> {
+    let mut making = PlanInputs::new(scene);
     let claims = making.claims(Goal::Absent);
     let former = making.look();
     let shared = shared_entries(scene, &claims);
@@ -113,12 +113,12 @@ pub(crate) async fn removal(scene: &Scene<'_>) -> Result<Draft, DraftError> {
 }
 
 /// Whether nodes carry something of this Service.
-pub(crate) fn is_involved(scene: &Scene<'_>) -> bool {
+pub(crate) fn is_involved(scene: &DraftContext<'_>) -> bool {
     own_machines(scene).any(|it| members::carries(&it.tags, &scene.label))
 }
 
 /// Machines that bear the cluster's mark.
-fn own_machines<'a>(scene: &'a Scene<'_>) -> impl Iterator<Item = &'a Machine> {
+fn own_machines<'a>(scene: &'a DraftContext<'_>) -> impl Iterator<Item = &'a Machine> {
     let ours = TagValue::from(scene.cluster);
     let machines = scene.listing.machines.values();
     machines.filter(move |it| it.tags.get(NODE) == Some(&ours))
@@ -126,7 +126,7 @@ fn own_machines<'a>(scene: &'a Scene<'_>) -> impl Iterator<Item = &'a Machine> {
 
 /// What stays of a label that other Services have too: what is there, without the ports that are this
 /// one's alone.
-fn shared_entries(scene: &Scene<'_>, claims: &Claims) -> BTreeMap<Uuid, Ports> {
+fn shared_entries(scene: &DraftContext<'_>, claims: &Claims) -> BTreeMap<Uuid, Ports> {
     if claims.sharers.is_empty() {
         return BTreeMap::new();
     }
@@ -149,7 +149,7 @@ fn shared_entries(scene: &Scene<'_>, claims: &Claims) -> BTreeMap<Uuid, Ports> {
 }
 
 /// A network that somebody named and that does not exist.
-fn network_fault(scene: &Scene<'_>) -> Option<Fault> {
+fn network_fault(scene: &DraftContext<'_>) -> Option<Fault> {
     let (name, origin) = scene.named_network()?;
     if scene.network_named(name).is_some() {
         return None;
@@ -165,7 +165,7 @@ fn network_fault(scene: &Scene<'_>) -> Option<Fault> {
 }
 
 /// A machine of somebody else's already has the label.
-pub(crate) fn conflict(scene: &Scene<'_>) -> Option<Fault> {
+pub(crate) fn conflict(scene: &DraftContext<'_>) -> Option<Fault> {
     if scene.settings.cns_service.is_some() {
         // Said so on purpose.
         return None;
@@ -197,7 +197,7 @@ pub(crate) fn conflict(scene: &Scene<'_>) -> Option<Fault> {
 }
 
 /// The name service is switched off.
-pub(crate) fn disabled(scene: &Scene<'_>) -> Fault {
+pub(crate) fn disabled(scene: &DraftContext<'_>) -> Fault {
     Fault {
         reason: "CNSDisabled",
         message: format!(
@@ -208,11 +208,11 @@ pub(crate) fn disabled(scene: &Scene<'_>) -> Fault {
     }
 }
 
-impl<'a> Making<'a> {
-    fn new(scene: &'a Scene<'a>) -> Self {
+impl<'a> PlanInputs<'a> {
+    fn new(scene: &'a DraftContext<'a>) -> Self {
         Self {
             scene,
-            sketch: Sketch::default(),
+            sketch: PlanBuilder::default(),
             works: Vec::new(),
             has_members: false,
             ending: Ending::default(),
@@ -229,7 +229,7 @@ impl<'a> Making<'a> {
     }
 
     fn claims(&self, goal: Goal) -> Claims {
-        let Scene { shared, wish, .. } = self.scene;
+        let DraftContext { shared, wish, .. } = self.scene;
         let reader = Reader {
             config: &shared.config,
             cluster_name: &shared.cluster_name,
@@ -250,7 +250,7 @@ impl<'a> Making<'a> {
 
     fn enable_names(&mut self) {
         let account = &self.scene.account;
-        let object = Object {
+        let object = ResourceRef {
             kind: "account",
             name: account.login.clone(),
             id: Some(account.id.to_string()),
@@ -260,7 +260,7 @@ impl<'a> Making<'a> {
             before: Value::Bool(false),
             after: Value::Bool(true),
         };
-        let remark = Remark {
+        let remark = StepNote {
             impact: Impact::None,
             reason: Some("the Service needs the name service"),
             needs: &[],
@@ -364,7 +364,7 @@ impl<'a> Making<'a> {
         let scene = self.scene;
         let keeper = &scene.shared.keeper;
         let unsettled = keeper.unsettled();
-        let wish = plan::Wish {
+        let wish = plan::CnsRequest {
             cluster: scene.cluster,
             is_held: &|machine, label| {
                 execute::is_held(scene.shared, &scene.wish.service.uid, machine, label)
@@ -387,7 +387,7 @@ impl<'a> Making<'a> {
             match plan::preview(&tags, &work, scene.cluster) {
                 Ok(changes) => {
                     let reason = work.reason();
-                    let remark = Remark {
+                    let remark = StepNote {
                         impact: plan::impact(&work, &tags, labels),
                         reason: Some(&reason),
                         needs: &[],
@@ -422,12 +422,12 @@ impl<'a> Making<'a> {
         if next.is_some_and(|next| next.puts() == puts) {
             return;
         }
-        let object = Object {
+        let object = ResourceRef {
             kind: "DNS service",
             name: self.scene.label.clone(),
             id: None,
         };
-        let remark = Remark {
+        let remark = StepNote {
             impact: Impact::None,
             reason: Some("machines show their tags some seconds later"),
             needs: &[],
@@ -502,7 +502,7 @@ impl<'a> Making<'a> {
         machines: Vec<Uuid>,
         names: &BTreeMap<Uuid, Vec<String>>,
     ) {
-        let Scene { shared, wish, .. } = self.scene;
+        let DraftContext { shared, wish, .. } = self.scene;
         let there = names
             .values()
             .any(|names| names.iter().any(|it| it == hostname));
@@ -524,12 +524,12 @@ impl<'a> Making<'a> {
         if there {
             return;
         }
-        let object = Object {
+        let object = ResourceRef {
             kind: "DNS name",
             name: hostname.to_owned(),
             id: None,
         };
-        let remark = Remark {
+        let remark = StepNote {
             impact: Impact::None,
             reason: Some("CNS publishes changes every ten seconds"),
             needs: &[],
@@ -568,19 +568,19 @@ impl<'a> Making<'a> {
         }
     }
 
-    fn done(self) -> Draft {
+    fn done(self) -> PreparedPlan {
         let scene = self.scene;
-        let Sketch { mut plan, actions } = self.sketch;
+        let PlanBuilder { mut plan, actions } = self.sketch;
         if scene.wish.goal == Goal::Present {
             plan.held = scene.holding(&scene.label);
         }
-        let mut run = Run::new(plan.clone());
+        let mut run = PlanProgress::new(plan.clone());
         let before = Publication {
             ingress: scene.wish.service.ingress.clone(),
             withdrawn: self.ending.publication.withdrawn.clone(),
             ..Publication::default()
         };
-        let hands = Hands {
+        let hands = CnsActions {
             shared: Arc::clone(scene.shared),
             cluster: scene.cluster.to_owned(),
             service: scene.wish.service.clone(),
@@ -595,7 +595,7 @@ impl<'a> Making<'a> {
             settled: BTreeMap::new(),
             has_failed: false,
         };
-        Draft::new(plan, Box::new(hands))
+        PreparedPlan::new(plan, Box::new(hands))
     }
 }
 

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use bowline_core::{CloudError, CloudErrorKind, Marked, Whose};
+use bowline_core::{CloudError, CloudErrorKind, ClusterMatch, TaggedBalancer};
 use tokio::time::{Instant, sleep};
 use uuid::Uuid;
 
@@ -40,7 +40,7 @@ async fn carrying(
 }
 
 /// All labels that no Service wants, as far as that is known.
-pub(crate) async fn marked(shared: &Shared) -> Result<Vec<Marked>, CloudError> {
+pub(crate) async fn marked(shared: &Shared) -> Result<Vec<TaggedBalancer>, CloudError> {
     let Some(cluster) = shared.clb.cluster() else {
         return Ok(Vec::new());
     };
@@ -52,11 +52,11 @@ pub(crate) async fn marked(shared: &Shared) -> Result<Vec<Marked>, CloudError> {
         };
         shared.memory.is_unwanted(label) && !behind()
     });
-    let mark = |(label, machines): (String, BTreeSet<Uuid>)| Marked {
+    let mark = |(label, machines): (String, BTreeSet<Uuid>)| TaggedBalancer {
         id: format!("{ID}{label}"),
         name: format!("DNS service {label} on {} machines", machines.len()),
         service_uid: UNKNOWN.to_owned(),
-        whose: Whose::Ours,
+        whose: ClusterMatch::Ours,
     };
     Ok(left.map(mark).collect())
 }
@@ -64,7 +64,7 @@ pub(crate) async fn marked(shared: &Shared) -> Result<Vec<Marked>, CloudError> {
 /// Takes a label away from all nodes, if it is one of these and still nobody's; none if it is not one of these.
 pub(crate) async fn remove_orphan(
     shared: &Shared,
-    orphan: &Marked,
+    orphan: &TaggedBalancer,
 ) -> Option<Result<(), CloudError>> {
     let label = orphan.id.strip_prefix(ID)?;
     Some(remove(shared, label).await)

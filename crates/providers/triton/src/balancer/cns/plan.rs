@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use bowline_core::{Change, Impact, Notice, Object, Thing};
+use bowline_core::{Change, Impact, Notice, ResourceRef, ResourceState};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
@@ -76,7 +76,7 @@ pub(crate) fn entries(label: &str, ports: &Ports) -> Vec<String> {
 }
 
 /// What machines are to carry.
-pub(crate) struct Wish<'a> {
+pub(crate) struct CnsRequest<'a> {
     pub(crate) cluster: &'a str,
     pub(crate) nodes: &'a Nodes,
     /// The labels that are this plan's business; on each, the ports of the machines that are to have it.
@@ -93,7 +93,7 @@ pub(crate) struct Wish<'a> {
     pub(crate) unclear: &'a BTreeSet<Uuid>,
 }
 
-impl Wish<'_> {
+impl CnsRequest<'_> {
     /// What is to be done, machine by machine, those that get something first. `shows` says whether a
     /// machine carries a label as wanted.
     pub(crate) fn works(
@@ -223,12 +223,12 @@ pub(crate) fn impact(
 }
 
 /// The machine of a step.
-pub(crate) fn object(work: &Work) -> Object {
+pub(crate) fn object(work: &Work) -> ResourceRef {
     machine_object(work.machine, &work.name)
 }
 
-fn machine_object(id: Uuid, name: &str) -> Object {
-    Object {
+fn machine_object(id: Uuid, name: &str) -> ResourceRef {
+    ResourceRef {
         kind: "machine",
         name: name.to_owned(),
         id: Some(id.to_string()),
@@ -236,7 +236,11 @@ fn machine_object(id: Uuid, name: &str) -> Object {
 }
 
 /// The machines that carry these labels of ours, with their entries.
-pub(crate) fn found(listing: &Listing, cluster: &str, labels: &BTreeSet<&str>) -> Vec<Thing> {
+pub(crate) fn found(
+    listing: &Listing,
+    cluster: &str,
+    labels: &BTreeSet<&str>,
+) -> Vec<ResourceState> {
     let ours = TagValue::from(cluster);
     let machines = listing.machines.values();
     let carrying = machines.filter(|it| {
@@ -259,7 +263,7 @@ pub(crate) fn wanted(
     listing: &Listing,
     label: &str,
     members: &BTreeMap<Uuid, Ports>,
-) -> Vec<Thing> {
+) -> Vec<ResourceState> {
     members
         .iter()
         .filter_map(|(id, ports)| {
@@ -269,11 +273,11 @@ pub(crate) fn wanted(
         .collect()
 }
 
-fn thing(id: Uuid, name: &str, mut entries: Vec<String>) -> Thing {
+fn thing(id: Uuid, name: &str, mut entries: Vec<String>) -> ResourceState {
     entries.sort();
     let mut attributes = Map::new();
     attributes.insert("DNS services".to_owned(), Value::from(entries));
-    Thing {
+    ResourceState {
         object: machine_object(id, name),
         attributes,
     }

@@ -1,7 +1,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use bowline_core::{Census, Goal, Ingress, Service, Wish};
+use bowline_core::{BalancerRequest, ExcludedNodes, Goal, Ingress, Service};
 
 use super::check::check;
 use super::labels::{Claims, Reader};
@@ -12,13 +12,13 @@ use crate::testing::config;
 
 const CLUSTER: &str = "cccccccc-0000-4000-8000-00000000000c";
 
-fn wish(service: &Service, others: &[Service], goal: Goal) -> Wish {
+fn wish(service: &Service, others: &[Service], goal: Goal) -> BalancerRequest {
     let all = others.iter().chain([service]).cloned().map(Arc::new);
-    Wish {
+    BalancerRequest {
         service: Arc::new(service.clone()),
         goal,
         nodes: Vec::new(),
-        census: Census::default(),
+        excluded: ExcludedNodes::default(),
         all: Arc::new(all.collect()),
         all_known: true,
         cluster_name: "kubernetes".to_owned(),
@@ -30,7 +30,7 @@ fn wish(service: &Service, others: &[Service], goal: Goal) -> Wish {
     }
 }
 
-fn claims(wish: &Wish) -> Claims {
+fn claims(wish: &BalancerRequest) -> Claims {
     let config = config(&[], None).load_balancer;
     let reader = Reader {
         config: &config,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bowline_http::{BaseUrl, Connector, HttpClient, RetryPolicy, Route, Tls};
 use bowline_simulator::World;
 use bowline_simulator::serve::{Identity, Server};
-use bowline_simulator::triton::{Cmon, Scene, Triton};
+use bowline_simulator::triton::{Cmon, Fixture, Triton};
 use jiff::ToSpan as _;
 use rustls_pki_types::PrivateKeyDer;
 use x509_parser::der_parser::Oid;
@@ -31,7 +31,7 @@ struct Service {
 impl Service {
     fn for_keys(keys: &[&PrivateKey]) -> Self {
         let world = World::simulated(7);
-        let cloud: Arc<Triton> = Triton::from_fixture(&world, Scene::default()).unwrap();
+        let cloud: Arc<Triton> = Triton::from_fixture(&world, Fixture::default()).unwrap();
         for key in keys {
             cloud.add_key("acme", &key.public_line()).unwrap();
         }

@@ -9,14 +9,16 @@ use bowline_http::{Connector, Surroundings};
 use bowline_simulator::World;
 use bowline_simulator::journal::Entry;
 use bowline_simulator::serve::Server;
-use bowline_simulator::triton::{DEFAULT_PRIVATE_KEY, MachineSpec, Scene, Triton as Simulated};
+use bowline_simulator::triton::{
+    DEFAULT_PRIVATE_KEY, Fixture, MachineSpec, Triton as Simulated,
+};
 use prometheus_client::metrics::counter::Counter;
 use serde_json::Value;
 use uuid::Uuid;
 
 use super::super::{About, Keeper, Ports, Settled, Tags};
 use crate::api::{Api, Client, Setting};
-use crate::site::Site;
+use crate::site::DataCenter;
 use crate::testing::{AUTHORITY, config};
 
 pub(super) const CLUSTER: &str = "cccccccc-0000-4000-8000-00000000000c";
@@ -50,7 +52,7 @@ impl Stage {
     /// With so many machines.
     pub(super) fn new(count: u32, seed: u64) -> Self {
         let world = World::simulated(seed);
-        let cloud = Simulated::from_fixture(&world, Scene::default()).unwrap();
+        let cloud = Simulated::from_fixture(&world, Fixture::default()).unwrap();
         cloud.set_throttle(None);
         for number in 1..=count {
             let name = format!("k8s-{number}");
@@ -85,7 +87,7 @@ impl Stage {
 
     pub(super) fn keeper_at(&self, qps: u32) -> Arc<Keeper> {
         let config = config(&[("SDC_PRIVATE_KEY", DEFAULT_PRIVATE_KEY)], None);
-        let site = Site::new(&config.profiles[0], self.api(qps));
+        let site = DataCenter::new(&config.profiles[0], self.api(qps));
         Arc::new(Keeper::new(Arc::new(site), self.repairs.clone()))
     }
 

@@ -218,21 +218,24 @@ async fn what_a_name_cannot_give_is_told() {
 
 #[tokio::test(start_paused = true)]
 async fn triton_case_59_the_class_and_the_annotation_choose_the_mode() {
-    use bowline_core::{BalancerClouds, Cloud as _, Handling};
+    use bowline_core::{Cloud as _, LoadBalancerClasses, Responsibility};
     let mut shop = Shop::new();
     let name = shop.provider.name().clone();
-    let clouds = BalancerClouds::new([name.clone()]);
+    let clouds = LoadBalancerClasses::new([name.clone()]);
     let clouds = clouds.with_classes(&name, shop.balancers().classes());
     shop.add("web").class = Some("example.com/other".to_owned());
-    assert_eq!(clouds.handling(shop.service("web")), Handling::Nothing);
+    assert_eq!(
+        clouds.responsibility(shop.service("web")),
+        Responsibility::Nothing
+    );
     for class in [
         None,
         Some("cloud.tritoncompute/cns"),
         Some("cloud.tritoncompute/clb"),
     ] {
         shop.service("web").class = class.map(str::to_owned);
-        let handling = clouds.handling(shop.service("web"));
-        assert_eq!(handling, Handling::Ensure(name.clone()), "{class:?}");
+        let responsibility = clouds.responsibility(shop.service("web"));
+        assert_eq!(responsibility, Responsibility::Ensure(name.clone()), "{class:?}");
     }
     // The class counts more than the annotation, and the annotation more than the configuration.
     let mode = |plan: &bowline_core::Plan| {

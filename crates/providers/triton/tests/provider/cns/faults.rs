@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bowline_core::{
-    BoxFuture, Cloud as _, Cluster, ClusterError, Draft, Goal, Kept, KeptKind, KeptObject, News,
-    Node, Progress, Run, Secret, Verb,
+    BoxFuture, Cloud as _, Cluster, ClusterError, Goal, Kept, ManagedObject, ManagedObjectKind,
+    News, Node, PlanProgress, PreparedPlan, Secret, StepOutcome, Verb,
 };
 use serde_json::json;
 
@@ -80,10 +80,10 @@ async fn while_the_name_service_is_down_nothing_is_begun_and_removals_wait() {
 async fn proof_case_45_a_step_writes_one_machine_and_a_wait_writes_none() {
     let mut shop = Shop::new();
     shop.add("web");
-    let Draft {
+    let PreparedPlan {
         plan, mut executor, ..
     } = shop.draft("web", Goal::Present).await.unwrap();
-    let mut run = Run::new(plan.clone());
+    let mut run = PlanProgress::new(plan.clone());
     shop.changes();
     let mut written = 0;
     while let Some(step) = run.next_step() {
@@ -93,9 +93,9 @@ async fn proof_case_45_a_step_writes_one_machine_and_a_wait_writes_none() {
         assert!(changes <= most, "{:?}: {changes}", plan.steps[step]);
         written += changes;
         match progress {
-            Progress::Done => run.done(step),
-            Progress::Wait { after, .. } => tokio::time::sleep(after).await,
-            Progress::Skipped(notice) => panic!("{notice:?}"),
+            StepOutcome::Done => run.done(step),
+            StepOutcome::Wait { after, .. } => tokio::time::sleep(after).await,
+            StepOutcome::Skipped(notice) => panic!("{notice:?}"),
         }
     }
     assert_eq!(shop.tags(), ["web.prod:30080"; 3]);
@@ -211,13 +211,13 @@ impl Cluster for Quiet {
 
     fn read<'a>(
         &'a self,
-        _: KeptKind,
+        _: ManagedObjectKind,
         _: &'a str,
     ) -> BoxFuture<'a, Result<Option<BTreeMap<String, Secret>>, ClusterError>> {
         Box::pin(async { Ok(None) })
     }
 
-    fn keep<'a>(&'a self, _: &'a KeptObject) -> BoxFuture<'a, Result<Kept, ClusterError>> {
+    fn keep<'a>(&'a self, _: &'a ManagedObject) -> BoxFuture<'a, Result<Kept, ClusterError>> {
         Box::pin(async { Ok(Kept::Same) })
     }
 

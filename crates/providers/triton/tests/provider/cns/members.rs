@@ -86,7 +86,7 @@ async fn a_machine_that_left_the_cluster_is_clean_and_an_excluded_node_keeps_its
     let mut shop = open().await;
     let excluded = shop.nodes.remove(2);
     shop.nodes.remove(1);
-    shop.census.excluded.extend(excluded.provider_id);
+    shop.excluded.excluded.extend(excluded.provider_id);
     shop.ensure("web").await.good();
     assert_eq!(shop.tags(), ["web.prod:30080", "", ""]);
     assert_eq!(shop.machine(2).tag("bowline.node"), None);
@@ -99,7 +99,7 @@ async fn a_machine_that_left_the_cluster_is_clean_and_an_excluded_node_keeps_its
 async fn while_a_node_cannot_be_read_no_machine_loses_anything() {
     let mut shop = open().await;
     shop.nodes.remove(1);
-    shop.census.unknown.push("k8s-2".to_owned());
+    shop.excluded.unknown.push("k8s-2".to_owned());
     assert!(shop.ensure("web").await.good().plan.is_empty());
     assert_eq!(shop.tags(), ["web.prod:30080"; 3]);
 }

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use bowline_core::{CloudError, CloudErrorKind, Notice, Progress};
+use bowline_core::{CloudError, CloudErrorKind, Notice, StepOutcome};
 use uuid::Uuid;
 
-use super::{Hands, POLL, error};
+use super::{ClbActions, POLL, error};
 use crate::api::{ApiError, Machine, MachineAction, MachineState, NewMachine};
 use crate::balancer::clb::machines::{Blueprint, is_ours, runs};
 use crate::balancer::clb::memory::MOST_FAILURES;
@@ -14,7 +14,7 @@ use crate::balancer::clb::{metadata, observe, portmap};
 /// When to make another machine after one has failed.
 const NEXT_TRY: Duration = Duration::from_secs(1);
 
-impl Hands {
+impl ClbActions {
     fn blueprint(&self) -> Result<&Blueprint, CloudError> {
         let blueprint = self.told.blueprint.as_ref();
         blueprint.ok_or_else(|| {
@@ -41,7 +41,7 @@ impl Hands {
     }
 
     /// Makes a machine, unless one is there that a former attempt made.
-    pub(super) async fn create(&mut self, seat: u8) -> Result<Progress, CloudError> {
+    pub(super) async fn create(&mut self, seat: u8) -> Result<StepOutcome, CloudError> {
         let new = self.new_machine(seat)?;
         if let Some(made) = self.made_before(&new.name).await? {
             return Ok(self.take(seat, made));
@@ -58,11 +58,11 @@ impl Hands {
         self.refused(seat, &new, refused).await
     }
 
-    fn take(&mut self, seat: u8, made: Machine) -> Progress {
+    fn take(&mut self, seat: u8, made: Machine) -> StepOutcome {
         self.shared.clb.in_the_making(&self.service.uid, made.id);
         self.shared.site.roll.invalidate();
         self.told.seats.insert(seat, made);
-        Progress::Done
+        StepOutcome::Done
     }
 
     /// The machine of that name that is ours, if there is one.
@@ -77,7 +77,7 @@ impl Hands {
         seat: u8,
         new: &NewMachine,
         refused: ApiError,
-    ) -> Result<Progress, CloudError> {
+    ) -> Result<StepOutcome, CloudError> {
         let reason = if refused.is_quota() {
             "QuotaExceeded"
         } else if refused.is_duplicate_name() {
@@ -98,10 +98,10 @@ impl Hands {
     }
 
     /// Nothing is made for a while.
-    fn hold(&self, reason: &'static str, message: String) -> Progress {
+    fn hold(&self, reason: &'static str, message: String) -> StepOutcome {
         let memory = &self.shared.clb;
         memory.refuse(&self.service.uid, reason, message.clone());
-        Progress::Skipped(Notice {
+        StepOutcome::Skipped(Notice {
             warning: true,
             reason,
             message,
@@ -109,7 +109,7 @@ impl Hands {
     }
 
     /// Until the machine in that seat runs. One that fails, or takes too long, goes with the next plan.
-    pub(super) async fn await_running(&mut self, seat: u8) -> Result<Progress, CloudError> {
+    pub(super) async fn await_running(&mut self, seat: u8) -> Result<StepOutcome, CloudError> {
         let Some(id) = self.told.seats.get(&seat).map(|it| it.id) else {
             let message = format!("there is no machine in seat {seat} yet");
             return Err(error(CloudErrorKind::Invalid, message));
@@ -125,7 +125,7 @@ impl Hands {
             memory.succeeded(&self.service.uid, id);
             self.shared.site.roll.invalidate();
             self.told.seats.insert(seat, machine);
-            return Ok(Progress::Done);
+            return Ok(StepOutcome::Done);
         }
         let lasting = memory.in_the_making(&self.service.uid, id);
         let too_long = lasting >= self.shared.config.provision_timeout;
@@ -136,7 +136,7 @@ impl Hands {
             MachineState::Provisioning if too_long => {
                 self.ruined(seat, &machine, "did not run in time")
             }
-            _ => Ok(Progress::Wait {
+            _ => Ok(StepOutcome::Wait {
                 what: format!("machine {} to run", machine.name),
                 after: POLL,
             }),
@@ -149,7 +149,7 @@ impl Hands {
         seat: u8,
         machine: &Machine,
         what: &'static str,
-    ) -> Result<Progress, CloudError> {
+    ) -> Result<StepOutcome, CloudError> {
         self.told.seats.remove(&seat);
         self.shared.site.roll.invalidate();
         let Machine { name, id, .. } = machine;
@@ -167,12 +167,12 @@ impl Hands {
         Err(failed.retry_after(Some(NEXT_TRY)))
     }
 
-    pub(super) async fn start(&mut self, seat: u8) -> Result<Progress, CloudError> {
+    pub(super) async fn start(&mut self, seat: u8) -> Result<StepOutcome, CloudError> {
         let id: Option<Uuid> = self.told.seats.get(&seat).map(|it| it.id);
         if let Some(id) = id {
             self.shared.site.api.act(id, &MachineAction::Start).await?;
         }
-        Ok(Progress::Done)
+        Ok(StepOutcome::Done)
     }
 }
 

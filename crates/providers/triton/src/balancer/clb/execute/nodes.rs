@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bowline_core::{CloudError, Progress, StepId};
+use bowline_core::{CloudError, StepId, StepOutcome};
 use tracing::warn;
 use uuid::Uuid;
 
-use super::Hands;
+use super::ClbActions;
 use crate::balancer::clb::backend::Form;
 use crate::balancer::clb::plan::{LabelChange, Labelling};
 use crate::balancer::names;
@@ -23,13 +23,13 @@ const SOON: Duration = Duration::from_secs(1);
 /// When to look again at nodes that could not be labelled.
 const UNLABELLED_PAUSE: Duration = Duration::from_secs(60);
 
-impl Hands {
-    pub(super) async fn enable_names(&mut self) -> Result<Progress, CloudError> {
+impl ClbActions {
+    pub(super) async fn enable_names(&mut self) -> Result<StepOutcome, CloudError> {
         self.shared.site.api.set_cns_enabled(true).await?;
         // The networks have suffixes now.
         self.shared.site.forget().await;
         self.sooner(SOON);
-        Ok(Progress::Done)
+        Ok(StepOutcome::Done)
     }
 
     /// Writes the label of one machine, and of no other: it is over when the write is on its way, or cannot be made for
@@ -39,7 +39,7 @@ impl Hands {
         id: Uuid,
         label: &str,
         change: LabelChange,
-    ) -> Result<Progress, CloudError> {
+    ) -> Result<StepOutcome, CloudError> {
         let keeper = Arc::clone(&self.shared.keeper);
         let about = match change {
             LabelChange::On => {
@@ -57,16 +57,16 @@ impl Hands {
         };
         match keeper.settle(&self.cluster, id, about).await {
             Ok(Settled::Working { after }) if !keeper.is_on_its_way(id, about) => {
-                Ok(Progress::Wait {
+                Ok(StepOutcome::Wait {
                     what: format!("machine {id} to be free for a change"),
                     after,
                 })
             }
-            Ok(_) => Ok(Progress::Done),
+            Ok(_) => Ok(StepOutcome::Done),
             Err(error) => {
                 // Whether the others can be labelled is seen at the end.
                 warn!(machine = %id, label, error = error.chain(), "its label is not changed yet");
-                Ok(Progress::Done)
+                Ok(StepOutcome::Done)
             }
         }
     }
@@ -75,7 +75,7 @@ impl Hands {
     pub(super) async fn await_labels(
         &mut self,
         labelling: &Labelling,
-    ) -> Result<Progress, CloudError> {
+    ) -> Result<StepOutcome, CloudError> {
         let Labelling {
             label,
             on,
@@ -108,7 +108,7 @@ impl Hands {
             }
         }
         match (wait, failed) {
-            (Some(after), _) => Ok(Progress::Wait {
+            (Some(after), _) => Ok(StepOutcome::Wait {
                 what: format!("the nodes to show DNS service {label}"),
                 after,
             }),
@@ -123,27 +123,27 @@ impl Hands {
                     );
                     self.sooner(UNLABELLED_PAUSE);
                 }
-                Ok(Progress::Done)
+                Ok(StepOutcome::Done)
             }
         }
     }
 
     /// Waits for the better name, and not for ever.
-    pub(super) async fn await_name(&mut self, step: StepId) -> Progress {
+    pub(super) async fn await_name(&mut self, step: StepId) -> StepOutcome {
         self.is_new(step);
         let Some(wanted) = self.told.names.clone() else {
-            return Progress::Done;
+            return StepOutcome::Done;
         };
         let known = names::read(&self.shared, &self.told.members, NAME_PAUSE).await;
         let shown = known.values().flatten().any(|it| *it == wanted.qualified);
         if shown {
             self.told.form = Form::Qualified;
         } else if self.lasting(step) < NAME_LIMIT {
-            return Progress::Wait {
+            return StepOutcome::Wait {
                 what: format!("{} to be published by CNS", wanted.qualified),
                 after: NAME_PAUSE,
             };
         }
-        Progress::Done
+        StepOutcome::Done
     }
 }

@@ -1,17 +1,21 @@
 //! Destroying machines, if they are ours.
 
-use bowline_core::{CloudError, CloudErrorKind, Notice, Progress, StepId};
+use bowline_core::{CloudError, CloudErrorKind, Notice, StepId, StepOutcome};
 use uuid::Uuid;
 
-use super::{Hands, POLL, error};
+use super::{ClbActions, POLL, error};
 use crate::balancer::clb::machines::is_ours;
 use crate::balancer::clb::{observe, plan};
 
-impl Hands {
+impl ClbActions {
     /// Takes a machine that goes out of DNS.
-    pub(super) async fn drain(&mut self, step: StepId, id: Uuid) -> Result<Progress, CloudError> {
+    pub(super) async fn drain(
+        &mut self,
+        step: StepId,
+        id: Uuid,
+    ) -> Result<StepOutcome, CloudError> {
         let done = self.untag(step, id).await?;
-        if done == Progress::Done {
+        if done == StepOutcome::Done {
             // Counted from now on.
             self.shared.clb.drained(&self.service.uid, id);
         }
@@ -19,13 +23,13 @@ impl Hands {
     }
 
     /// Destroys a machine whose tags say, right now, that it is this Service's.
-    pub(super) async fn delete(&mut self, id: Uuid) -> Result<Progress, CloudError> {
+    pub(super) async fn delete(&mut self, id: Uuid) -> Result<StepOutcome, CloudError> {
         let Some(machine) = observe::one(&self.shared.site, id).await? else {
-            return Ok(Progress::Done);
+            return Ok(StepOutcome::Done);
         };
         if machine.deletion_protection {
             let (reason, message) = plan::protected(&machine);
-            return Ok(Progress::Skipped(Notice {
+            return Ok(StepOutcome::Skipped(Notice {
                 warning: true,
                 reason,
                 message,
@@ -40,19 +44,19 @@ impl Hands {
         }
         self.shared.site.api.delete_machine(id).await?;
         self.shared.site.roll.invalidate();
-        Ok(Progress::Done)
+        Ok(StepOutcome::Done)
     }
 
     pub(super) async fn await_gone(
         &mut self,
         step: StepId,
         id: Uuid,
-    ) -> Result<Progress, CloudError> {
+    ) -> Result<StepOutcome, CloudError> {
         self.is_new(step);
         let machine = observe::one(&self.shared.site, id).await?;
         let Some(machine) = machine.filter(|it| !it.state.is_over()) else {
             self.shared.clb.is_gone(&self.service.uid, id);
-            return Ok(Progress::Done);
+            return Ok(StepOutcome::Done);
         };
         let limit = self.shared.config.delete_timeout;
         if self.lasting(step) >= limit {
@@ -63,7 +67,7 @@ impl Hands {
             );
             return Err(error(CloudErrorKind::Unavailable, message));
         }
-        Ok(Progress::Wait {
+        Ok(StepOutcome::Wait {
             what: format!("machine {} to be gone", machine.name),
             after: POLL,
         })

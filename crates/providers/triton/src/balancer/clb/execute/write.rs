@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use bowline_core::{CloudError, CloudErrorKind, Progress, StepId};
+use bowline_core::{CloudError, CloudErrorKind, StepId, StepOutcome};
 use uuid::Uuid;
 
-use super::{Hands, error};
+use super::{ClbActions, error};
 use crate::api::{Machine, MachineAction, TagValue};
 use crate::balancer::clb::machines::{NAMES_TAG, UID_TAG};
 use crate::balancer::clb::metadata::{Difference, OURS, PORTMAP};
@@ -16,7 +16,7 @@ use crate::balancer::clb::{observe, portmap, share};
 /// When to ask again for the turn on a port map that another Service is changing.
 const TURN_PAUSE: Duration = Duration::from_secs(1);
 
-impl Hands {
+impl ClbActions {
     async fn read(&self, id: Uuid) -> Result<Machine, CloudError> {
         let machine = observe::one(&self.shared.site, id).await?;
         machine.ok_or_else(|| {
@@ -31,7 +31,7 @@ impl Hands {
         step: StepId,
         id: Uuid,
         tags: &BTreeMap<String, String>,
-    ) -> Result<Progress, CloudError> {
+    ) -> Result<StepOutcome, CloudError> {
         if self.is_new(step) {
             let machine = self.read(id).await?;
             let other = machine.tags.get(UID_TAG).map(ToString::to_string);
@@ -50,7 +50,7 @@ impl Hands {
         step: StepId,
         id: Uuid,
         tags: &BTreeMap<String, String>,
-    ) -> Result<Progress, CloudError> {
+    ) -> Result<StepOutcome, CloudError> {
         if self.is_new(step) {
             self.add_tags(id, tags).await?;
         }
@@ -77,7 +77,11 @@ impl Hands {
     }
 
     /// Takes a machine out of DNS.
-    pub(super) async fn untag(&mut self, step: StepId, id: Uuid) -> Result<Progress, CloudError> {
+    pub(super) async fn untag(
+        &mut self,
+        step: StepId,
+        id: Uuid,
+    ) -> Result<StepOutcome, CloudError> {
         let api = &self.shared.site.api;
         if !self.begun.contains_key(&step) {
             api.delete_tag(id, NAMES_TAG).await?;
@@ -92,7 +96,7 @@ impl Hands {
         step: StepId,
         id: Uuid,
         difference: &Difference,
-    ) -> Result<Progress, CloudError> {
+    ) -> Result<StepOutcome, CloudError> {
         let is_new = self.is_new(step);
         let api = &self.shared.site.api;
         let Difference { set, removed } = difference;
@@ -119,7 +123,7 @@ impl Hands {
         step: StepId,
         id: Uuid,
         name: &str,
-    ) -> Result<Progress, CloudError> {
+    ) -> Result<StepOutcome, CloudError> {
         let action = MachineAction::Rename(name.to_owned());
         self.switch(step, id, &action, |it| it.name == name).await
     }
@@ -128,7 +132,7 @@ impl Hands {
         &mut self,
         step: StepId,
         id: Uuid,
-    ) -> Result<Progress, CloudError> {
+    ) -> Result<StepOutcome, CloudError> {
         let action = MachineAction::Firewall(true);
         self.switch(step, id, &action, |it| it.firewall_enabled)
             .await
@@ -139,7 +143,7 @@ impl Hands {
         step: StepId,
         id: Uuid,
         on: bool,
-    ) -> Result<Progress, CloudError> {
+    ) -> Result<StepOutcome, CloudError> {
         let action = MachineAction::DeletionProtection(on);
         self.switch(step, id, &action, |it| it.deletion_protection == on)
             .await
@@ -151,7 +155,7 @@ impl Hands {
         id: Uuid,
         action: &MachineAction,
         shows: impl Fn(&Machine) -> bool,
-    ) -> Result<Progress, CloudError> {
+    ) -> Result<StepOutcome, CloudError> {
         if self.is_new(step) {
             self.shared.site.api.act(id, action).await?;
         }
@@ -166,10 +170,10 @@ impl Hands {
         step: StepId,
         id: Uuid,
         brings: bool,
-    ) -> Result<Progress, CloudError> {
+    ) -> Result<StepOutcome, CloudError> {
         if !self.turns.contains_key(&step) {
             let Some(turn) = self.shared.clb.turns.now_of(id) else {
-                return Ok(Progress::Wait {
+                return Ok(StepOutcome::Wait {
                     what: format!("another Service to change the port map of machine {id}"),
                     after: TURN_PAUSE,
                 });

@@ -8,8 +8,8 @@ use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use super::{
-    Action, Farewell, Labelling, MACHINE, NAME, Planned, Rules, Sketch, change, new, protected,
-    push_label, push_removal, push_rules, remark, seen,
+    Action, Farewell, Labelling, MACHINE, NAME, PlanBuilder, Planned, Rules, change, new,
+    protected, push_label, push_removal, push_rules, remark, seen,
 };
 use crate::api::{Machine, MachineState, TagValue};
 use crate::balancer::clb::machines::{Blueprint, Leaving, Lineup, NAMES_TAG, SERVICE_TAG};
@@ -68,7 +68,7 @@ struct Planner<'a> {
 }
 
 impl<'a> Planner<'a> {
-    fn sketch(&mut self) -> &mut Sketch {
+    fn sketch(&mut self) -> &mut PlanBuilder {
         &mut self.out.sketch
     }
 

@@ -16,7 +16,7 @@ use tokio::task::JoinSet;
 use tracing::debug;
 
 use crate::clouds::accounts::{AccountKey, Accounts};
-use crate::clouds::cloud_health::{Purpose, Wellbeing, answers_apart};
+use crate::clouds::cloud_health::{CloudHealth, Purpose, answers_apart};
 use crate::kube::election::{Fence, Fenced};
 use crate::stop::Stop;
 
@@ -48,7 +48,7 @@ struct Question {
 
 /// Asks one cloud about machines. Clones share its flights.
 #[derive(Clone)]
-pub struct Lookups {
+pub struct InstanceBatcher {
     desk: Desk,
     metadata: mpsc::Sender<Question>,
     presence: mpsc::Sender<Question>,
@@ -59,20 +59,20 @@ pub struct Lookups {
 struct Desk {
     cloud: Arc<dyn Cloud>,
     fence: Fence,
-    wellbeing: Wellbeing,
+    cloud_health: CloudHealth,
     accounts: Accounts,
 }
 
-impl Lookups {
+impl InstanceBatcher {
     /// Starts the flights to one cloud. They end with `stop`, or when nobody can ask any more.
     pub fn start(cloud: Arc<dyn Cloud>, fence: Fence, stop: &Stop) -> Self {
-        let (wellbeing, accounts) = (Wellbeing::default(), Accounts::default());
-        Self::noting(wellbeing, accounts, cloud, fence, stop)
+        let (cloud_health, accounts) = (CloudHealth::default(), Accounts::default());
+        Self::noting(cloud_health, accounts, cloud, fence, stop)
     }
 
     /// The same, noting there how the cloud is, and what is seen of its account.
     pub fn noting(
-        wellbeing: Wellbeing,
+        cloud_health: CloudHealth,
         accounts: Accounts,
         cloud: Arc<dyn Cloud>,
         fence: Fence,
@@ -82,7 +82,7 @@ impl Lookups {
         let desk = Desk {
             cloud,
             fence,
-            wellbeing,
+            cloud_health,
             accounts,
         };
         let flights = |kind| {
@@ -261,7 +261,8 @@ impl Desk {
     }
 
     fn note(&self, trouble: Option<&CloudError>) {
-        self.wellbeing.note(&self.cloud, Purpose::Machines, trouble);
+        self.cloud_health
+            .note(&self.cloud, Purpose::Machines, trouble);
     }
 }
 
@@ -338,11 +339,11 @@ mod tests {
         for (fence, calls) in [(shut, 0), (Fence::open(), 2)] {
             let cloud = Counting::new();
             let (_handle, stop) = stop_signal();
-            let lookups = Lookups::start(cloud.clone(), fence, &stop);
+            let batcher = InstanceBatcher::start(cloud.clone(), fence, &stop);
             let node = Node::from(NodeObject::default());
-            let answer = lookups.ask_one(Arc::new(node)).await;
+            let answer = batcher.ask_one(Arc::new(node)).await;
             assert_eq!(matches!(answer, Lookup::CannotTell(_)), calls == 0);
-            assert_eq!(lookups.canary().await.is_err(), calls == 0);
+            assert_eq!(batcher.canary().await.is_err(), calls == 0);
             assert_eq!(cloud.1.load(Ordering::Relaxed), calls);
         }
     }
@@ -351,12 +352,12 @@ mod tests {
     async fn questions_of_two_kinds_are_two_flights_and_those_of_one_kind_one() {
         let cloud = Counting::new();
         let (_handle, stop) = stop_signal();
-        let lookups = Lookups::start(cloud.clone(), Fence::open(), &stop);
+        let batcher = InstanceBatcher::start(cloud.clone(), Fence::open(), &stop);
         let node = Arc::new(Node::from(NodeObject::default()));
         let (first, second, third) = tokio::join!(
-            lookups.ask(vec![node.clone()]),
-            lookups.ask_presence(vec![node.clone(), node.clone()]),
-            lookups.ask(vec![node.clone()]),
+            batcher.ask(vec![node.clone()]),
+            batcher.ask_presence(vec![node.clone(), node.clone()]),
+            batcher.ask(vec![node.clone()]),
         );
         assert!(matches!(first[..], [Lookup::NotMine]));
         assert!(matches!(
@@ -412,13 +413,13 @@ mod tests {
     async fn a_machine_that_never_answers_holds_up_no_other_question() {
         let cloud = Arc::new(Apart(CloudName::parse("demo").unwrap()));
         let (_handle, stop) = stop_signal();
-        let lookups = Lookups::start(cloud, Fence::open(), &stop);
+        let batcher = InstanceBatcher::start(cloud, Fence::open(), &stop);
         let mut dead = Node::from(NodeObject::default());
         dead.name = "dead".into();
         let living = Arc::new(Node::from(NodeObject::default()));
         let begun = tokio::time::Instant::now();
-        let (dead, soon) = tokio::join!(lookups.ask_one(Arc::new(dead)), async {
-            let answer = lookups.ask_one(living).await;
+        let (dead, soon) = tokio::join!(batcher.ask_one(Arc::new(dead)), async {
+            let answer = batcher.ask_one(living).await;
             assert!(matches!(answer, Lookup::NotMine));
             begun.elapsed()
         });

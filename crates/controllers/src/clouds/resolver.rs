@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use bowline_core::ownership::{self, Candidate, Orphan, Selection};
+use bowline_core::ownership::{self, Candidate, Selection, Unowned};
 use bowline_core::{
-    BalancerRules, Belonging, Claim, Cloud, CloudName, GuardPolicy, Node, Ownership, Selector,
+    BalancerRules, Claim, Cloud, CloudName, GuardPolicy, Node, NodeOwner, Ownership, Selector,
     targets,
 };
 use tokio::sync::watch;
@@ -80,7 +80,7 @@ impl CloudRules {
 
 /// Decides whose nodes are. Clones share what was found out.
 #[derive(Clone)]
-pub struct Referee(Arc<Inner>);
+pub struct OwnershipResolver(Arc<Inner>);
 
 struct Inner {
     clouds: Vec<Arc<dyn Cloud>>,
@@ -104,7 +104,7 @@ pub(crate) fn identity(node: &Node) -> Identity {
     (node.uid.clone(), node.provider_id.clone())
 }
 
-impl Referee {
+impl OwnershipResolver {
     /// Decides among these clouds.
     pub fn new(clouds: &[Arc<dyn Cloud>], rules: Arc<CloudRules>) -> Self {
         Self::seeing(clouds, rules, Machines::default())
@@ -229,7 +229,7 @@ impl Referee {
         let one = |cloud: &Arc<dyn Cloud>| Candidate {
             name: cloud.name().clone(),
             claim: cloud.claim(node),
-            disclaims: cloud.disclaims(node),
+            belongs_elsewhere: cloud.belongs_elsewhere(node),
             selection: self.0.rules.selection(cloud.name(), node),
         };
         self.0.clouds.iter().map(one).collect()
@@ -238,17 +238,17 @@ impl Referee {
     /// Whose a node is by what it carries, what is configured and what was found out; none if that does not tell.
     pub fn ownership(&self, node: &Node) -> Option<Ownership> {
         if let Some(older) = self.0.machines.of_another(node) {
-            return Some(Ownership::Nobody(Orphan::ClaimedTwice(older)));
+            return Some(Ownership::Nobody(Unowned::ClaimedTwice(older)));
         }
         let found = self.found().get(&identity(node)).cloned();
         ownership::decide(node, &self.candidates(node), found.as_ref())
     }
 
     /// Whether a node is that cloud's.
-    pub fn belonging(&self, node: &Node, cloud: &CloudName) -> Belonging {
+    pub fn node_owner(&self, node: &Node, cloud: &CloudName) -> NodeOwner {
         let known = self.0.clouds.iter().find(|it| it.name() == cloud);
         let claim = known.map_or(Claim::Foreign, |it| it.claim(node));
-        targets::belonging(node, cloud, &claim, self.ownership(node).as_ref())
+        targets::node_owner(node, cloud, &claim, self.ownership(node).as_ref())
     }
 
     /// The clouds to ask about a node that nothing else decides. Those of its provider id's scheme, or all if it has
@@ -256,7 +256,7 @@ impl Referee {
     pub fn askable(&self, node: &Node) -> Vec<CloudName> {
         let candidates = self.candidates(node);
         let claims = |it: &&Candidate| {
-            node.provider_id.is_none() || it.claim == Claim::Mine && !it.disclaims
+            node.provider_id.is_none() || it.claim == Claim::Mine && !it.belongs_elsewhere
         };
         let all: Vec<&Candidate> = candidates.iter().filter(claims).collect();
         let left = ownership::left_by_selectors(&all);

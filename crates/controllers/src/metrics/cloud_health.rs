@@ -5,7 +5,7 @@ use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetri
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
 
-use crate::clouds::cloud_health::{Condition, Wellbeing};
+use crate::clouds::cloud_health::{CloudHealth, Condition};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct CloudLabels {
@@ -14,12 +14,12 @@ struct CloudLabels {
 
 /// Asked at every reading, so that it is never older than that.
 #[derive(Debug)]
-struct ReadyGauges(Wellbeing);
+struct ReadyGauges(CloudHealth);
 
-pub(super) fn register(registry: &mut Registry) -> Wellbeing {
-    let wellbeing = Wellbeing::default();
-    registry.register_collector(Box::new(ReadyGauges(wellbeing.clone())));
-    wellbeing
+pub(super) fn register(registry: &mut Registry) -> CloudHealth {
+    let cloud_health = CloudHealth::default();
+    registry.register_collector(Box::new(ReadyGauges(cloud_health.clone())));
+    cloud_health
 }
 
 impl Collector for ReadyGauges {
