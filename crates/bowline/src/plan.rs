@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use bowline_controllers::clients::ConnectionError;
 use bowline_controllers::election::Fence;
 use bowline_controllers::options::{self, Options, Request};
-use bowline_controllers::{Asked, Document, PreviewParts, documents, preview};
+use bowline_controllers::{Document, PreviewParts, PreviewScope, documents, preview};
 use bowline_core::{Outlook, ServiceKey};
 use bowline_http::Clock;
 
@@ -174,18 +174,18 @@ impl Arguments {
         told(program, self.config.as_deref(), line)
     }
 
-    fn asked(&self, namespace: &str) -> Result<Asked> {
+    fn asked(&self, namespace: &str) -> Result<PreviewScope> {
         if self.all {
-            return Ok(Asked::All);
+            return Ok(PreviewScope::All);
         }
         if self.services.is_empty() {
-            return Ok(Asked::OfFiles);
+            return Ok(PreviewScope::OfFiles);
         }
         let keys = self
             .services
             .iter()
             .map(|text| service_key(text, namespace));
-        Ok(Asked::Named(keys.collect::<Result<_>>()?))
+        Ok(PreviewScope::Named(keys.collect::<Result<_>>()?))
     }
 }
 

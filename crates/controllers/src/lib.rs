@@ -38,23 +38,25 @@ pub use self::kube::{clients, election, events, secrets};
 pub use self::loops::{certificates, chores, ipam, labels, lifecycle, node, routes, service};
 
 pub use self::clouds::batcher::InstanceBatcher;
-pub use self::clouds::cloud_health::{CloudHealth, Condition, Purpose};
+pub use self::clouds::cloud_health::{CloudCondition, CloudHealth, Purpose};
 pub use self::clouds::owners::{Describer, OwnerDiscovery};
 pub use self::clouds::per_cloud::PerCloud;
 pub use self::clouds::resolver::{CloudRules, DefaultCloud, OwnershipResolver};
 pub use self::inspect::explain::{
-    Answer, ExplainError, Explanation, ServiceExplanation, Testimony, Warnings, explain_node,
-    explain_service,
+    ExplainError, Explanation, InstanceAnswer, ServiceExplanation, Testimony, Warnings,
+    explain_node, explain_service,
 };
 pub use self::inspect::preview::{
-    Asked, Document, DocumentError, PreviewError, PreviewParts, documents, preview,
+    Document, DocumentError, PreviewError, PreviewParts, PreviewScope, documents, preview,
 };
 pub use self::kube::csr_store::{CertificateRequests, RequestChange, Requested};
 pub use self::kube::endpoints::{Slice, SliceChange, Slices};
 pub use self::kube::nodes::{NodeChange, Nodes};
 pub use self::kube::services::{ServiceChange, Services};
-pub use self::kube::store::{Change, Found, Store, StoreView, Stored};
-pub use self::kube::write::{CertificateWriter, Decision, NodeWriter, ServiceWriter, WriteError};
+pub use self::kube::store::{Found, Store, StoreChange, StoreView, Stored};
+pub use self::kube::write::{
+    ApprovalDecision, CertificateWriter, NodeWriter, ServiceWriter, WriteError,
+};
 pub use keyed_mutex::{KeyedGuard, KeyedMutex};
-pub use manager::active_config::{ActiveConfig, ActiveConfigChanger, ActiveConfigs, Notice};
+pub use manager::active_config::{ActiveConfig, ActiveConfigChanger, ActiveConfigs, ReloadNotice};
 pub use stop::{Stop, StopHandle, stop_signal};

@@ -25,13 +25,13 @@ use tracing::{info, warn};
 use crate::kube::clients::{AccountError, Clients, Unhealthy};
 use crate::kube::election::{BadMigration, Fence, LeaseName, Lost, Migration};
 use crate::kube::events::EventContext;
-use crate::manager::active_config::{ActiveConfigs, Notice};
+use crate::manager::active_config::{ActiveConfigs, ReloadNotice};
 use crate::metrics::Metrics;
 use crate::options::Options;
 use crate::serving::{Health, Pages, Parts, Server, ServingError};
 use crate::stop::{Stop, stop_signal};
 use placement::Place;
-use work::Work;
+use work::Supervisor;
 
 /// How long work that is under way may take when the process is asked to stop.
 const GRACE: Duration = Duration::from_secs(10);
@@ -142,8 +142,8 @@ impl Manager {
         metrics.uses(shown.generation);
         loop {
             match active_configs.notice().await {
-                Notice::Refused(_) => metrics.refused(),
-                Notice::Changed => {
+                ReloadNotice::Refused(_) => metrics.refused(),
+                ReloadNotice::Changed => {
                     for cloud in &shown.clouds {
                         health.remove(&check_name(cloud.name()));
                     }
@@ -188,14 +188,14 @@ impl Manager {
             } else {
                 Fence::open()
             };
-            let work = Work::new(self, health, Place::Only(migration), fence);
+            let work = Supervisor::new(self, health, Place::Only(migration), fence);
             return finish(work.run(stop.clone()), stop).await;
         }
         let term = self.main_term(health, GRACE);
         let fence = term.leases.fence();
         health.add_watchdog("leaderElection", Arc::new(move || watchdog(&fence)));
         let leading = self.lead(term, stop, async |fence: Fence, stop: Stop| {
-            let work = Work::new(self, health, Place::Main(migration), fence.clone());
+            let work = Supervisor::new(self, health, Place::Main(migration), fence.clone());
             let second = |it: &&Migration| {
                 let place = Place::Migrated(it);
                 !placement::placed(self.active_configs.first(), place).is_empty()
@@ -205,7 +205,8 @@ impl Manager {
             };
             let second = self.second_term(migration, SECOND_GRACE);
             let moved = self.lead(second, &stop, async |own: Fence, stop: Stop| {
-                let work = Work::new(self, health, Place::Migrated(migration), fence.and(&own));
+                let work =
+                    Supervisor::new(self, health, Place::Migrated(migration), fence.and(&own));
                 Box::pin(work.run(stop)).await
             });
             futures::future::try_join(Box::pin(work.run(stop.clone())), Box::pin(moved))

@@ -29,7 +29,7 @@ pub use settings::{
     DebuggingOptions, ElectionOptions, IpamOptions, LoggingOptions, Mode, Options, ServingOptions,
     ShowOwners, TlsOptions, WebhookOptions,
 };
-pub use table::{Category, Effect, FLAGS, Flag, Table};
+pub use table::{Category, FLAGS, Flag, FlagEffect, Table};
 pub use tls::SUITES;
 pub use validate::InvalidOptions;
 pub use value::{Kind, Value};

@@ -40,19 +40,19 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio_rustls::TlsAcceptor;
 
 use crate::metrics::Metrics;
-use authorities::Trust;
+use authorities::ClientTrust;
 use certificates::Certificates;
 pub use error::ServingError;
 use gate::check_allowed_paths;
-pub use health::{Check, CloudCheck, Endpoint, Finding, Health, Readiness};
+pub use health::{Check, CheckResult, CloudCheck, Endpoint, Health, Readiness};
 use identity::AnyClient;
 pub use options::{
     AuthenticationOptions, AuthorizationOptions, CertificateOptions, NamedPair, RequestHeaders,
     ServingOptions, TlsOptions,
 };
 use paths::Answer;
-use places::{Place, Places};
-use reviews::Reviews;
+use places::{ConnectionPlace, Places};
+use reviews::ReviewCache;
 pub use tls::check as check_tls;
 
 /// How often an idle HTTP/2 connection is asked for a sign of life.
@@ -124,8 +124,8 @@ struct Shared {
     options: ServingOptions,
     parts: Parts,
     certificates: Arc<Certificates>,
-    trust: Trust,
-    reviews: Reviews,
+    trust: ClientTrust,
+    reviews: ReviewCache,
 }
 
 impl Server {
@@ -155,8 +155,8 @@ impl Server {
         let resolver = Arc::clone(&certificates);
         let config = tls::configuration(&options, Arc::new(AnyClient::new()), resolver)?;
         let lookup = parts.authentication.clone();
-        let trust = Trust::new(options.authentication.clone(), lookup).await?;
-        let reviews = Reviews::new(
+        let trust = ClientTrust::new(options.authentication.clone(), lookup).await?;
+        let reviews = ReviewCache::new(
             parts.authentication.clone(),
             parts.authorization.clone(),
             &options.authentication,
@@ -216,7 +216,7 @@ impl Server {
     fn connection(
         &self,
         stream: TcpStream,
-        place: Place,
+        place: ConnectionPlace,
         watcher: hyper_util::server::graceful::Watcher,
     ) -> impl Future<Output = ()> + Send + use<> {
         let handshake = self.acceptor.accept(stream);

@@ -22,10 +22,10 @@ use std::net::IpAddr;
 
 use crate::{BoxFuture, CloudError, Node};
 
-pub use claims::{Asked, ClusterNames, Names, clusters_own, is_proven, rivals, settle};
-pub use decide::{Verdict, decide};
+pub use claims::{ClusterNames, Names, RequestedName, clusters_own, is_proven, rivals, settle};
+pub use decide::{CertificateVerdict, decide};
 pub use finding::{Fault, Finding};
-pub use recognise::{Candidate, Recognised, recognise};
+pub use recognise::{Recognised, WellFormedRequest, recognise};
 
 /// The signer of kubelets' serving certificates; requests for any other are left alone.
 pub const KUBELET_SERVING: &str = "kubernetes.io/kubelet-serving";

@@ -33,9 +33,9 @@ pub mod routes;
 mod text;
 
 pub use certificates::{
-    ApprovalRules, Asked, Candidate, CertificateRequest, ClusterNames, Counted, Fault, Finding,
+    ApprovalRules, CertificateRequest, CertificateVerdict, ClusterNames, Counted, Fault, Finding,
     KUBELET_SERVING, MachineAnswer, MachineIdentity, NODE_USER_PREFIX, Names, NodePart, Recognised,
-    RequestContent, ServingCertificates, Verdict as CertificateVerdict, Words, clusters_own,
+    RequestContent, RequestedName, ServingCertificates, WellFormedRequest, Words, clusters_own,
     decide as decide_certificate, is_proven, node_of, recognise as recognise_certificate, rivals,
     settle as settle_claims,
 };
@@ -74,7 +74,7 @@ pub use load_balancer::ownership::{
 pub use load_balancer::plan::{
     Change, Impact, Notice, Plan, Problem, ResourceRef, ResourceState, Step, StepId, Verb,
 };
-pub use load_balancer::preview::{Applied, Newcomer, Outlook, Preview, Previews, as_applied};
+pub use load_balancer::preview::{AppliedFile, Newcomer, Outlook, Preview, Previews, as_applied};
 pub use load_balancer::progress::{PlanProgress, StepState};
 pub use load_balancer::roster::{ExcludedNodes, NODE_UNREADABLE, Roster};
 pub use load_balancer::service::{
@@ -86,11 +86,11 @@ pub use load_balancer::targets;
 pub use load_balancer::targets::{NodeOwner, TARGETS_HELD, TargetGuard};
 pub use node::addresses::{AddressError, addresses_differ, desired_addresses};
 pub use node::guard::{
-    Guard, GuardPolicy, HoldReason, LONG_APART, LONG_LOOKS, LONG_TIME, Look, Proof, Verdict,
+    Guard, GuardPolicy, GuardVerdict, HoldReason, LONG_APART, LONG_LOOKS, LONG_TIME, Look, Proof,
 };
 pub use node::initialize::{Initialization, InitializeError, initialize};
 pub use node::label_sync::{
-    Fact, Hold, LabelChange, LabelNews, LabelRule, LabelSync, follow_labels,
+    Fact, LabelChange, LabelHold, LabelNews, LabelRule, LabelSync, follow_labels,
 };
 pub use node::labels::{
     SkipReason, SkippedLabel, is_label_key, is_label_value, labels_of, stable_labels_to_repair,

@@ -87,7 +87,7 @@ pub enum Unowned {
 
 /// What is known about a cloud and a node without asking the cloud.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Candidate {
+pub struct CloudCandidate {
     /// The cloud.
     pub name: CloudName,
     /// What it says about the node.
@@ -98,7 +98,7 @@ pub struct Candidate {
     pub selection: Selection,
 }
 
-impl Candidate {
+impl CloudCandidate {
     /// A cloud without a node selector.
     pub fn new(name: CloudName, claim: Claim) -> Self {
         Self {
@@ -122,8 +122,8 @@ pub enum Selection {
 }
 
 /// Those of several clouds that node selectors leave: those that mean the node, or else those without one.
-pub fn left_by_selectors<'a>(candidates: &[&'a Candidate]) -> Vec<&'a Candidate> {
-    let of = |selection| -> Vec<&'a Candidate> {
+pub fn left_by_selectors<'a>(candidates: &[&'a CloudCandidate]) -> Vec<&'a CloudCandidate> {
+    let of = |selection| -> Vec<&'a CloudCandidate> {
         let them = candidates.iter().filter(|it| it.selection == selection);
         them.copied().collect()
     };
@@ -137,7 +137,7 @@ pub fn left_by_selectors<'a>(candidates: &[&'a Candidate]) -> Vec<&'a Candidate>
 /// its machine, where that was asked before. None if all that does not tell, and the clouds have to be asked.
 pub fn decide(
     node: &Node,
-    candidates: &[Candidate],
+    candidates: &[CloudCandidate],
     has_machine: Option<&CloudName>,
 ) -> Option<Ownership> {
     if node.provider_id.is_some() {
@@ -147,7 +147,7 @@ pub fn decide(
     if node.is_uninitialized() {
         return None;
     }
-    let all: Vec<&Candidate> = candidates.iter().collect();
+    let all: Vec<&CloudCandidate> = candidates.iter().collect();
     match (candidates, left_by_selectors(&all).as_slice()) {
         ([only], [_])
             if only.claim == Claim::Mine && departed(candidates, has_machine).is_none() =>
@@ -169,22 +169,22 @@ pub fn decide(
 
 /// The same where nothing is configured about nodes: `claims` is what each cloud says about it.
 pub fn by_claims(node: &Node, claims: &[(CloudName, Claim)]) -> Option<Ownership> {
-    let candidates: Vec<Candidate> = claims
+    let candidates: Vec<CloudCandidate> = claims
         .iter()
-        .map(|(name, claim)| Candidate::new(name.clone(), claim.clone()))
+        .map(|(name, claim)| CloudCandidate::new(name.clone(), claim.clone()))
         .collect();
     decide(node, &candidates, None)
 }
 
-fn owned(by: &Candidate, because: Basis) -> Ownership {
+fn owned(by: &CloudCandidate, because: Basis) -> Ownership {
     Ownership::Owned {
         by: by.name.clone(),
         because,
     }
 }
 
-fn by_provider_id(candidates: &[Candidate], has_machine: Option<&CloudName>) -> Ownership {
-    let saying = |what: Claim| -> Vec<&Candidate> {
+fn by_provider_id(candidates: &[CloudCandidate], has_machine: Option<&CloudName>) -> Ownership {
+    let saying = |what: Claim| -> Vec<&CloudCandidate> {
         candidates.iter().filter(|it| it.claim == what).collect()
     };
     let departed = || departed(candidates, has_machine).cloned();
@@ -201,14 +201,14 @@ fn by_provider_id(candidates: &[Candidate], has_machine: Option<&CloudName>) -> 
 }
 
 /// Decides about a provider id that is of none of the clouds.
-fn by_nobody_else(candidates: &[Candidate]) -> Ownership {
-    let takes = |it: &&Candidate| match it.claim {
+fn by_nobody_else(candidates: &[CloudCandidate]) -> Ownership {
+    let takes = |it: &&CloudCandidate| match it.claim {
         Claim::Fallback => it.selection != Selection::NotMeant,
         // Among several clouds it may well be somebody's who is not here.
         Claim::FallbackIfAlone => candidates.len() == 1 || it.selection == Selection::Meant,
         Claim::Mine | Claim::Malformed(_) | Claim::Foreign => false,
     };
-    let takers: Vec<&Candidate> = candidates.iter().filter(takes).collect();
+    let takers: Vec<&CloudCandidate> = candidates.iter().filter(takes).collect();
     match takers.as_slice() {
         [] => Ownership::Nobody(Unowned::ForeignProviderId),
         [one] => owned(one, Basis::NobodyElse),
@@ -221,7 +221,7 @@ fn by_nobody_else(candidates: &[Candidate]) -> Ownership {
 
 /// The cloud that was seen to have the machine, if it is no candidate any more.
 fn departed<'a>(
-    candidates: &[Candidate],
+    candidates: &[CloudCandidate],
     has_machine: Option<&'a CloudName>,
 ) -> Option<&'a CloudName> {
     has_machine.filter(|name| candidates.iter().all(|it| it.name != **name))
@@ -229,7 +229,7 @@ fn departed<'a>(
 
 /// The one cloud that is left; but what was a departed cloud's is another's only if that has the machine, and not
 /// because nobody else is there to claim it.
-fn sole(one: &Candidate, because: Basis, departed: Option<CloudName>) -> Ownership {
+fn sole(one: &CloudCandidate, because: Basis, departed: Option<CloudName>) -> Ownership {
     match departed {
         Some(departed) if one.selection != Selection::Meant => {
             Ownership::Nobody(Unowned::Departed(departed))
@@ -240,11 +240,11 @@ fn sole(one: &Candidate, because: Basis, departed: Option<CloudName>) -> Ownersh
 
 /// Decides among several clouds of the scheme of a provider id.
 fn among(
-    several: &[&Candidate],
+    several: &[&CloudCandidate],
     has_machine: Option<&CloudName>,
     departed: Option<CloudName>,
 ) -> Ownership {
-    let rest: Vec<&Candidate> = several
+    let rest: Vec<&CloudCandidate> = several
         .iter()
         .copied()
         .filter(|it| !it.belongs_elsewhere)
@@ -266,7 +266,7 @@ fn among(
     }
 }
 
-fn names(candidates: &[&Candidate]) -> Vec<CloudName> {
+fn names(candidates: &[&CloudCandidate]) -> Vec<CloudName> {
     candidates.iter().map(|it| it.name.clone()).collect()
 }
 
@@ -341,7 +341,7 @@ pub fn machine_key(id: &str) -> String {
     }
 }
 
-fn malformed(candidates: &[Candidate]) -> Option<Unowned> {
+fn malformed(candidates: &[CloudCandidate]) -> Option<Unowned> {
     candidates.iter().find_map(|it| match &it.claim {
         Claim::Malformed(why) => Some(Unowned::MalformedProviderId {
             cloud: it.name.clone(),

@@ -25,7 +25,8 @@ use ipnet::IpNet;
 
 pub use allowance::Allowance;
 pub use decide::{
-    Change, Creation, Decision, HeldBack, Hold, Neighbourhood, NodeRouteState, Removal, Why, decide,
+    Creation, HeldBack, Neighbourhood, NodeRouteState, Removal, RouteChange, RouteDecision,
+    RouteHold, Why, decide,
 };
 pub use ranges::{RangeError, cluster_ranges, destination, is_responsible};
 
@@ -94,7 +95,7 @@ pub struct Advice {
 
 /// Where the route of one range of a node has to be.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Placement {
+pub enum RoutePlacement {
     /// In these tables.
     In(Vec<String>),
     /// It cannot be; the node's network is not available.
@@ -125,12 +126,12 @@ pub struct ObservedRoutes {
     pub routes: Vec<Route>,
     /// Where routes have to be, by node and range as it is written there. One that is not here has
     /// to be in the only table.
-    pub placements: BTreeMap<(String, String), Placement>,
+    pub placements: BTreeMap<(String, String), RoutePlacement>,
 }
 
 /// One write.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum RouteStep {
     /// Makes a route, perhaps under a name made of the hint, the node's uid.
     Create {
         /// The hint.
@@ -142,7 +143,7 @@ pub enum Step {
     Delete(Route),
 }
 
-impl Step {
+impl RouteStep {
     /// What is made or removed.
     pub fn route(&self) -> &Route {
         match self {
@@ -159,7 +160,7 @@ impl Step {
     }
 }
 
-impl fmt::Display for Step {
+impl fmt::Display for RouteStep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} route {}", self.verb(), self.route())
     }
@@ -182,7 +183,7 @@ pub trait Routes: Send + Sync {
     fn write<'a>(
         &'a self,
         question: &'a Question,
-        steps: &'a [Step],
+        steps: &'a [RouteStep],
     ) -> BoxFuture<'a, Vec<Result<(), CloudError>>>;
 
     /// What people should know before they rely on it.

@@ -19,7 +19,7 @@ use crate::connect::ConnectError;
 use crate::error::{CallError, Cause, Failure, kind_of};
 use crate::redact::excerpt;
 use crate::reply::{Reply, Subject};
-use crate::retry::{Effect, Outcome, retry_after};
+use crate::retry::{CallOutcome, Effect, retry_after};
 
 /// Links followed in one request: http to https, then one to the object, and room for two more.
 const REDIRECTS: u32 = 4;
@@ -44,14 +44,14 @@ pub(crate) enum Ended {
         body: Bytes,
     },
     Failed {
-        outcome: Outcome,
+        outcome: CallOutcome,
         what: String,
         cause: Option<String>,
     },
 }
 
 impl Ended {
-    fn failed(outcome: Outcome, what: impl Into<String>, cause: Option<String>) -> Self {
+    fn failed(outcome: CallOutcome, what: impl Into<String>, cause: Option<String>) -> Self {
         Self::Failed {
             outcome,
             what: what.into(),
@@ -62,7 +62,7 @@ impl Ended {
     /// No complete answer within that time.
     pub(crate) fn too_late(limit: Duration) -> Self {
         let what = format!("got no complete answer within {} s", limit.as_secs_f64());
-        Self::failed(Outcome::TimedOut, what, None)
+        Self::failed(CallOutcome::TimedOut, what, None)
     }
 
     pub(crate) fn status(&self) -> Option<u16> {
@@ -81,7 +81,7 @@ impl Ended {
     }
 
     /// The same as far as a decision needs it.
-    pub(crate) fn outcome(&self, client: &HttpClient) -> Outcome {
+    pub(crate) fn outcome(&self, client: &HttpClient) -> CallOutcome {
         match self {
             Self::Failed { outcome, .. } => *outcome,
             Self::Answer {
@@ -90,7 +90,7 @@ impl Ended {
                 let hint = headers
                     .get(RETRY_AFTER)
                     .and_then(|value| value.to_str().ok());
-                Outcome::Answered {
+                CallOutcome::Answered {
                     status: status.as_u16(),
                     hint: hint.and_then(|value| retry_after(value, client.0.clock.now())),
                 }
@@ -108,7 +108,7 @@ impl Prepared {
                 "was not sent: no turn within {} s",
                 self.call.deadline.as_secs_f64()
             );
-            return Ended::failed(Outcome::NotSent, what, None);
+            return Ended::failed(CallOutcome::NotSent, what, None);
         };
         let start = Instant::now();
         let limit = self
@@ -198,7 +198,7 @@ impl Prepared {
             next.map_err(|error| {
                 let what = format!("was redirected ({}) and not followed", status.as_u16());
                 let why = Some(error.to_string());
-                Box::new(Ended::failed(Outcome::Unusable, what, why))
+                Box::new(Ended::failed(CallOutcome::Unusable, what, why))
             })
         })
     }
@@ -219,7 +219,7 @@ impl Prepared {
     async fn dispatch(&self, uri: &Uri) -> Result<Response<Incoming>, Box<Ended>> {
         let request = self.build(uri).map_err(|reason| {
             let why = Some(reason);
-            Box::new(Ended::failed(Outcome::Refused, "was not sent", why))
+            Box::new(Ended::failed(CallOutcome::Refused, "was not sent", why))
         })?;
         self.trace_request(&request);
         let sent = self.call.client.0.hyper.request(request).await;
@@ -249,11 +249,11 @@ impl Prepared {
             }
             Err(error) if error.is::<LengthLimitError>() => {
                 let what = format!("answered with more than {} bytes", shared.body_limit);
-                Ended::failed(Outcome::Unusable, what, None)
+                Ended::failed(CallOutcome::Unusable, what, None)
             }
             Err(error) => {
                 let what = format!("lost its answer ({}) midway", parts.status.as_u16());
-                Ended::failed(Outcome::Broken, what, Some(error_chain(error.as_ref())))
+                Ended::failed(CallOutcome::Broken, what, Some(error_chain(error.as_ref())))
             }
         }
     }
@@ -317,7 +317,7 @@ impl Prepared {
     }
 
     /// What the caller gets when nothing more is tried.
-    pub(crate) fn finish(&self, ended: Ended, outcome: Outcome) -> Result<Reply, CallError> {
+    pub(crate) fn finish(&self, ended: Ended, outcome: CallOutcome) -> Result<Reply, CallError> {
         let subject = &self.subject;
         let effect = self.call.effect;
         let failure = match ended {
@@ -345,7 +345,7 @@ impl Prepared {
                 headers,
                 body,
                 hint: match outcome {
-                    Outcome::Answered { hint, .. } => hint,
+                    CallOutcome::Answered { hint, .. } => hint,
                     _ => None,
                 },
             },
@@ -390,7 +390,7 @@ fn only_secures(from: &Uri, to: &Uri) -> bool {
 
 fn too_far() -> Ended {
     let what = format!("was redirected more than {REDIRECTS} times");
-    Ended::failed(Outcome::Unusable, what, None)
+    Ended::failed(CallOutcome::Unusable, what, None)
 }
 
 /// What is known when there was no answer: whether the request can have reached the server.
@@ -403,18 +403,18 @@ fn not_answered(error: &hyper_util::client::legacy::Error) -> Ended {
                 ConnectError::Untrusted { .. } | ConnectError::Address { .. }
             );
             let outcome = if permanent {
-                Outcome::Refused
+                CallOutcome::Refused
             } else {
-                Outcome::NotSent
+                CallOutcome::NotSent
             };
             return Ended::failed(outcome, "was not sent", Some(error_chain(connect)));
         }
         next = source.source();
     }
     let (outcome, what) = if error.is_connect() {
-        (Outcome::NotSent, "was not sent")
+        (CallOutcome::NotSent, "was not sent")
     } else {
-        (Outcome::Broken, "got no answer")
+        (CallOutcome::Broken, "got no answer")
     };
     let cause = error
         .source()

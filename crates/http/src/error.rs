@@ -8,17 +8,17 @@ use bytes::Bytes;
 use http::HeaderMap;
 use serde_json::Value;
 
-use crate::retry::{Effect, Outcome};
+use crate::retry::{CallOutcome, Effect};
 
 /// Which kind of cloud error an outcome is. Only a 404 that the cloud itself gave can mean that an
 /// object does not exist: the page of a proxy, or of a wrong URL, proves nothing.
-pub fn kind_of(outcome: Outcome, effect: Effect, body: &[u8]) -> CloudErrorKind {
+pub fn kind_of(outcome: CallOutcome, effect: Effect, body: &[u8]) -> CloudErrorKind {
     use CloudErrorKind::{Conflict, Denied, Invalid, NotFound, Throttled, Unavailable, Unknown};
     match outcome {
-        Outcome::NotSent | Outcome::Refused => Unavailable,
-        Outcome::TimedOut | Outcome::Broken if effect == Effect::Read => Unavailable,
-        Outcome::TimedOut | Outcome::Broken | Outcome::Unusable => Unknown,
-        Outcome::Answered { status, .. } => match status {
+        CallOutcome::NotSent | CallOutcome::Refused => Unavailable,
+        CallOutcome::TimedOut | CallOutcome::Broken if effect == Effect::Read => Unavailable,
+        CallOutcome::TimedOut | CallOutcome::Broken | CallOutcome::Unusable => Unknown,
+        CallOutcome::Answered { status, .. } => match status {
             401 | 403 => Denied,
             404 if body.is_empty() || is_object(body) => NotFound,
             404 | 410 => Unknown,
@@ -183,7 +183,7 @@ mod tests {
             (700, "", Unknown),
         ];
         for (status, body, wanted) in rows {
-            let outcome = Outcome::Answered { status, hint: None };
+            let outcome = CallOutcome::Answered { status, hint: None };
             for effect in [Effect::Read, Effect::Write] {
                 assert_eq!(
                     kind_of(outcome, effect, body.as_bytes()),
@@ -197,11 +197,11 @@ mod tests {
     #[test]
     fn without_an_answer_the_outcome_of_a_write_is_not_known() {
         let rows = [
-            (Outcome::NotSent, Unavailable, Unavailable),
-            (Outcome::Refused, Unavailable, Unavailable),
-            (Outcome::TimedOut, Unavailable, Unknown),
-            (Outcome::Broken, Unavailable, Unknown),
-            (Outcome::Unusable, Unknown, Unknown),
+            (CallOutcome::NotSent, Unavailable, Unavailable),
+            (CallOutcome::Refused, Unavailable, Unavailable),
+            (CallOutcome::TimedOut, Unavailable, Unknown),
+            (CallOutcome::Broken, Unavailable, Unknown),
+            (CallOutcome::Unusable, Unknown, Unknown),
         ];
         for (outcome, read, write) in rows {
             assert_eq!(kind_of(outcome, Effect::Read, b""), read);

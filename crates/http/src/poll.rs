@@ -7,7 +7,7 @@ use tokio::time::{Instant, sleep};
 
 /// What a look showed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Progress<T> {
+pub enum Polled<T> {
     /// Not yet.
     Pending,
     /// Done, with this result. (A failed operation is an error, not a result.)
@@ -52,7 +52,7 @@ impl Default for Cadence {
 pub async fn poll<T, F, R>(what: &str, cadence: &Cadence, mut look: F) -> Result<T, CloudError>
 where
     F: FnMut() -> R,
-    R: Future<Output = Result<Progress<T>, CloudError>>,
+    R: Future<Output = Result<Polled<T>, CloudError>>,
 {
     let start = Instant::now();
     let mut failures = 0;
@@ -70,8 +70,8 @@ where
         }
         sleep(wait).await;
         match look().await {
-            Ok(Progress::Done(result)) => return Ok(result),
-            Ok(Progress::Pending) => failures = 0,
+            Ok(Polled::Done(result)) => return Ok(result),
+            Ok(Polled::Pending) => failures = 0,
             Err(error) if failures < cadence.failures && may_pass(error.kind()) => failures += 1,
             Err(error) => return Err(error),
         }
@@ -102,9 +102,9 @@ mod tests {
             let mut looks = looks.borrow_mut();
             looks.push(start.elapsed().as_millis());
             Ok(if looks.len() == 7 {
-                Progress::Done("done")
+                Polled::Done("done")
             } else {
-                Progress::Pending
+                Polled::Pending
             })
         });
         assert_eq!(result.await.unwrap(), "done");
@@ -117,7 +117,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn what_never_ends_is_given_up_after_the_deadline() {
         let start = Instant::now();
-        let pending = || async { Ok(Progress::<()>::Pending) };
+        let pending = || async { Ok(Polled::<()>::Pending) };
         let error = poll("operation 7", &Cadence::default(), pending)
             .await
             .unwrap_err();
@@ -142,7 +142,7 @@ mod tests {
             let result = poll("x", &cadence, || async {
                 match left.borrow_mut().next() {
                     Some(kind) => Err(CloudError::new(*kind, "look")),
-                    None => Ok(Progress::Done(())),
+                    None => Ok(Polled::Done(())),
                 }
             });
             assert_eq!(result.await.err().map(|error| error.kind()), wanted);

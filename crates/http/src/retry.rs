@@ -67,7 +67,7 @@ pub enum Effect {
 
 /// What came of one attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum CallOutcome {
     /// There was no connection: not a byte of the request was sent.
     NotSent,
     /// The server's certificate is not trusted, or the request cannot be built. Nothing was sent.
@@ -101,16 +101,16 @@ pub enum Decision {
 pub fn decide(
     attempt: u32,
     effect: Effect,
-    outcome: Outcome,
+    outcome: CallOutcome,
     left: Duration,
     policy: &RetryPolicy,
 ) -> Decision {
     let wait = policy.wait(attempt);
     let (again, wait) = match outcome {
-        Outcome::Refused | Outcome::Unusable => (false, wait),
-        Outcome::NotSent => (true, wait),
-        Outcome::TimedOut | Outcome::Broken => (effect != Effect::Write, wait),
-        Outcome::Answered { status, hint } => {
+        CallOutcome::Refused | CallOutcome::Unusable => (false, wait),
+        CallOutcome::NotSent => (true, wait),
+        CallOutcome::TimedOut | CallOutcome::Broken => (effect != Effect::Write, wait),
+        CallOutcome::Answered { status, hint } => {
             let again = match status {
                 429 | 503 => true,
                 // The server does not know the call at all; it will not learn it in a second.
@@ -149,8 +149,8 @@ mod tests {
 
     const LONG: Duration = Duration::from_secs(3600);
 
-    fn answered(status: u16) -> Outcome {
-        Outcome::Answered { status, hint: None }
+    fn answered(status: u16) -> CallOutcome {
+        CallOutcome::Answered { status, hint: None }
     }
 
     #[test]
@@ -158,11 +158,11 @@ mod tests {
         use Effect::{Read, Repeatable, Write};
         // (outcome, reads again, repeatable writes again, writes again)
         let rows = [
-            (Outcome::NotSent, true, true, true),
-            (Outcome::Refused, false, false, false),
-            (Outcome::Unusable, false, false, false),
-            (Outcome::TimedOut, true, true, false),
-            (Outcome::Broken, true, true, false),
+            (CallOutcome::NotSent, true, true, true),
+            (CallOutcome::Refused, false, false, false),
+            (CallOutcome::Unusable, false, false, false),
+            (CallOutcome::TimedOut, true, true, false),
+            (CallOutcome::Broken, true, true, false),
             (answered(429), true, true, true),
             (answered(503), true, true, true),
             (answered(500), true, true, false),
@@ -226,7 +226,7 @@ mod tests {
             (seconds(61), LONG, Decision::GiveUp),
             (seconds(7), Duration::from_secs(5), Decision::GiveUp),
         ] {
-            let outcome = Outcome::Answered { status: 503, hint };
+            let outcome = CallOutcome::Answered { status: 503, hint };
             let got = decide(1, Effect::Write, outcome, left, &policy);
             assert_eq!(got, wanted, "{hint:?}");
         }

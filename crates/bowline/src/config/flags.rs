@@ -1,6 +1,6 @@
 //! Flags of the manager in the file, under their own names.
 
-use bowline_controllers::options::{self, Effect, FLAGS, Flag};
+use bowline_controllers::options::{self, FLAGS, Flag, FlagEffect};
 
 use super::document::{Shape, Value};
 use super::problem::Problem;
@@ -25,7 +25,7 @@ pub(crate) type Preset = (&'static str, Vec<String>);
 fn flags() -> impl Iterator<Item = &'static Flag> {
     FLAGS
         .iter()
-        .filter(|flag| flag.effect != Effect::Removed && !ELSEWHERE.contains(&flag.name))
+        .filter(|flag| flag.effect != FlagEffect::Removed && !ELSEWHERE.contains(&flag.name))
 }
 
 pub(super) fn fields() -> Vec<Field> {

@@ -52,7 +52,7 @@ impl Purpose {
 
 /// How a cloud is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Condition {
+pub enum CloudCondition {
     /// Well, as far as anybody knows.
     Well,
     /// Calls to it fail: it is down, slow, or denies what is asked of it.
@@ -166,15 +166,15 @@ impl CloudHealth {
     }
 
     /// How that cloud is.
-    pub fn of(&self, cloud: &CloudName) -> Condition {
+    pub fn of(&self, cloud: &CloudName) -> CloudCondition {
         match self.lock().get(cloud) {
             Some(watched) => watched.condition(),
-            None => Condition::Well,
+            None => CloudCondition::Well,
         }
     }
 
     /// How all of them are.
-    pub fn all(&self) -> BTreeMap<CloudName, Condition> {
+    pub fn all(&self) -> BTreeMap<CloudName, CloudCondition> {
         let all = self.lock();
         let each = all.iter();
         each.map(|(name, it)| (name.clone(), it.condition()))
@@ -187,14 +187,14 @@ impl CloudHealth {
 }
 
 impl Watched {
-    fn condition(&self) -> Condition {
+    fn condition(&self) -> CloudCondition {
         if let Some(Err(lack)) = self.cloud.upgrade().map(|it| it.ready()) {
-            return Condition::Lacking(lack);
+            return CloudCondition::Lacking(lack);
         }
         let heard = |it: &(&Purpose, &Failure)| it.1.last.elapsed() <= FORGOTTEN_AFTER;
         let failing: Vec<_> = self.failing.iter().filter(heard).collect();
         if failing.is_empty() && self.contradiction.is_none() {
-            return Condition::Well;
+            return CloudCondition::Well;
         }
         let kinds = failing
             .iter()
@@ -212,7 +212,7 @@ impl Watched {
             format!("{} for {lasting}: {}", purpose.words(), it.text)
         });
         let text: Vec<String> = text.chain(contradicted.cloned()).collect();
-        Condition::Failing {
+        CloudCondition::Failing {
             kinds: kinds.join(", "),
             text: text.join("; "),
         }
@@ -286,20 +286,20 @@ mod tests {
         cloud_health.note(&a, Purpose::Machines, Some(&down));
         let denied = error(CloudErrorKind::Denied);
         cloud_health.note(&a, Purpose::Balancers, Some(&denied));
-        let failing = Condition::Failing {
+        let failing = CloudCondition::Failing {
             kinds: "Unavailable (machines), Denied (load balancers)".to_owned(),
             text: "machines for 1m30s: listing servers; load balancers for 0s: listing servers"
                 .to_owned(),
         };
         assert_eq!(cloud_health.of(a.name()), failing);
-        assert_eq!(cloud_health.of(b.name()), Condition::Well);
+        assert_eq!(cloud_health.of(b.name()), CloudCondition::Well);
         cloud_health.note(&a, Purpose::Machines, None);
         assert!(matches!(
             cloud_health.of(a.name()),
-            Condition::Failing { .. }
+            CloudCondition::Failing { .. }
         ));
         cloud_health.note(&a, Purpose::Balancers, None);
-        assert_eq!(cloud_health.of(a.name()), Condition::Well);
+        assert_eq!(cloud_health.of(a.name()), CloudCondition::Well);
     }
 
     #[tokio::test(start_paused = true)]
@@ -315,11 +315,11 @@ mod tests {
             (CloudErrorKind::Unknown, true),
         ] {
             cloud_health.note(&a, Purpose::Machines, Some(&error(kind)));
-            let failing = cloud_health.of(a.name()) != Condition::Well;
+            let failing = cloud_health.of(a.name()) != CloudCondition::Well;
             assert_eq!(failing, fails, "{kind:?}");
         }
         tokio::time::sleep(FORGOTTEN_AFTER + Duration::from_secs(1)).await;
-        assert_eq!(cloud_health.of(a.name()), Condition::Well);
+        assert_eq!(cloud_health.of(a.name()), CloudCondition::Well);
     }
 
     #[tokio::test(start_paused = true)]
@@ -333,14 +333,14 @@ mod tests {
         cloud_health.watch(std::slice::from_ref(&before));
         assert_ne!(
             cloud_health.of(&old.name),
-            Condition::Well,
+            CloudCondition::Well,
             "it is the same"
         );
         cloud_health.watch(std::slice::from_ref(&after));
         cloud_health.note(&before, Purpose::Machines, Some(&down));
-        assert_eq!(cloud_health.of(&old.name), Condition::Well);
+        assert_eq!(cloud_health.of(&old.name), CloudCondition::Well);
         *new.lacks.lock().unwrap() = Some("no credentials".to_owned());
-        let lacking = Condition::Lacking("no credentials".to_owned());
+        let lacking = CloudCondition::Lacking("no credentials".to_owned());
         assert_eq!(cloud_health.of(&old.name), lacking);
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use bowline_core::ownership::{self, Candidate, Selection, Unowned};
+use bowline_core::ownership::{self, CloudCandidate, Selection, Unowned};
 use bowline_core::{
     BalancerRules, Claim, Cloud, CloudName, GuardPolicy, Node, NodeOwner, Ownership, Selector,
     targets,
@@ -225,8 +225,8 @@ impl OwnershipResolver {
     }
 
     /// What is known about each cloud and a node. Makes no call.
-    pub fn candidates(&self, node: &Node) -> Vec<Candidate> {
-        let one = |cloud: &Arc<dyn Cloud>| Candidate {
+    pub fn candidates(&self, node: &Node) -> Vec<CloudCandidate> {
+        let one = |cloud: &Arc<dyn Cloud>| CloudCandidate {
             name: cloud.name().clone(),
             claim: cloud.claim(node),
             belongs_elsewhere: cloud.belongs_elsewhere(node),
@@ -255,10 +255,10 @@ impl OwnershipResolver {
     /// none, as far as node selectors leave them.
     pub fn askable(&self, node: &Node) -> Vec<CloudName> {
         let candidates = self.candidates(node);
-        let claims = |it: &&Candidate| {
+        let claims = |it: &&CloudCandidate| {
             node.provider_id.is_none() || it.claim == Claim::Mine && !it.belongs_elsewhere
         };
-        let all: Vec<&Candidate> = candidates.iter().filter(claims).collect();
+        let all: Vec<&CloudCandidate> = candidates.iter().filter(claims).collect();
         let left = ownership::left_by_selectors(&all);
         left.into_iter().map(|it| it.name.clone()).collect()
     }

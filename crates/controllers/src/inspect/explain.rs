@@ -8,7 +8,7 @@ mod warnings;
 
 use std::sync::Arc;
 
-use bowline_core::ownership::{Candidate, Recognition, Unowned};
+use bowline_core::ownership::{CloudCandidate, Recognition, Unowned};
 use bowline_core::{
     Claim, Cloud, CloudError, CloudName, DescribePolicy, Lookup, Node, Ownership, error_chain,
     node_of,
@@ -84,7 +84,7 @@ pub struct Explanation {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Testimony {
     /// What is known without asking it.
-    pub candidate: Candidate,
+    pub candidate: CloudCandidate,
     /// What kind of cloud it is.
     pub provider: &'static str,
     /// How it recognises machines, if not by name.
@@ -94,12 +94,12 @@ pub struct Testimony {
     /// Whether it describes the node.
     pub describe_policy: DescribePolicy,
     /// What it answered, if it was asked.
-    pub answer: Option<Answer>,
+    pub answer: Option<InstanceAnswer>,
 }
 
 /// What a cloud answered about the machine of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum InstanceAnswer {
     /// It has it.
     Has,
     /// It had it, and it is gone; the text is the evidence.
@@ -110,7 +110,7 @@ pub enum Answer {
     CannotTell(String),
 }
 
-impl Answer {
+impl InstanceAnswer {
     fn recognition(&self) -> Recognition {
         match self {
             Self::Has => Recognition::Mine,
@@ -120,7 +120,7 @@ impl Answer {
     }
 }
 
-impl From<Lookup> for Answer {
+impl From<Lookup> for InstanceAnswer {
     fn from(lookup: Lookup) -> Self {
         match lookup {
             Lookup::Found(_) => Self::Has,
@@ -224,7 +224,7 @@ async fn explain(
             recognises_by: cloud.recognises_by(),
             has_id: node.provider_id.is_some(),
             describe_policy: cloud.describe_policy(node),
-            answer: lookup.map(Answer::from),
+            answer: lookup.map(InstanceAnswer::from),
         };
         (testimony, holder)
     });

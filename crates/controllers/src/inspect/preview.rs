@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bowline_core::{
-    AccountHold, AccountState, Applied, BalancerRequest, CLEANUP_FINALIZER, Change, Cloud,
+    AccountHold, AccountState, AppliedFile, BalancerRequest, CLEANUP_FINALIZER, Change, Cloud,
     CloudName, DraftError, Endpoints, Goal, Ingress, Need, Newcomer, Node, Outlook, Plan,
     PlanBasis, Preview, Previews, Publication, Responsibility, Service, ServiceKey, account_hold,
     as_applied, ingress_to_write, name_list, remembers,
@@ -30,7 +30,7 @@ use crate::kube::endpoints::{Slice, depends_on_endpoints, endpoints};
 use crate::kube::objects::ServiceObject;
 use crate::kube::store::StoreView;
 use crate::loops::service::account::waits_for;
-use crate::loops::service::clouds::Clouds;
+use crate::loops::service::clouds::ServiceClouds;
 use crate::loops::service::conditions;
 use crate::stop::stop_signal;
 
@@ -39,7 +39,7 @@ const AT_ONCE: usize = 8;
 
 /// Which Services are asked about.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Asked {
+pub enum PreviewScope {
     /// All that have, or are to have, a load balancer.
     All,
     /// These.
@@ -68,15 +68,15 @@ pub struct PreviewParts {
 /// over them.
 pub async fn preview(
     parts: &PreviewParts,
-    asked: &Asked,
+    asked: &PreviewScope,
     files: &[Document],
 ) -> Result<Previews, PreviewError> {
     let resolver = OwnershipResolver::new(&parts.clouds, parts.rules.clone());
-    let needs = Clouds::new(&resolver, Fence::observing()).all_needs();
+    let needs = ServiceClouds::new(&resolver, Fence::observing()).all_needs();
     let mut seen = cluster::read(&parts.client, needs, parts.cluster_uid.as_deref()).await?;
     let machines = Machines::of(seen.nodes.objects.values());
     let resolver = OwnershipResolver::seeing(&parts.clouds, parts.rules.clone(), machines);
-    let clouds = Clouds::new(&resolver, Fence::observing());
+    let clouds = ServiceClouds::new(&resolver, Fence::observing());
     let (remarks, accounts) = ask(&resolver, &seen.nodes).await;
     seen.remarks.extend(remarks);
     let mut stage = Stage::new(parts, clouds, accounts, seen);
@@ -131,7 +131,7 @@ struct Subject {
 
 /// The cluster as it would be.
 struct Stage {
-    clouds: Clouds,
+    clouds: ServiceClouds,
     accounts: BTreeMap<CloudName, AccountState>,
     cluster_name: String,
     raw: BTreeMap<ServiceKey, Value>,
@@ -146,7 +146,7 @@ struct Stage {
 impl Stage {
     fn new(
         parts: &PreviewParts,
-        clouds: Clouds,
+        clouds: ServiceClouds,
         accounts: BTreeMap<CloudName, AccountState>,
         seen: Seen,
     ) -> Self {
@@ -183,7 +183,7 @@ impl Stage {
                 uid: format!("00000000-0000-0000-0000-{:012}", number + 1),
                 created: clock.now(),
             };
-            let Applied {
+            let AppliedFile {
                 object,
                 assumptions,
             } = as_applied(&document.object, self.raw.get(&key), &newcomer);
@@ -202,25 +202,25 @@ impl Stage {
         Ok(())
     }
 
-    fn keys(&self, asked: &Asked) -> Result<Vec<&ServiceKey>, PreviewError> {
+    fn keys(&self, asked: &PreviewScope) -> Result<Vec<&ServiceKey>, PreviewError> {
         let concerns_us = |subject: &Subject| match &subject.service {
             Ok(service) => self.clouds.names().responsibility(service) != Responsibility::Nothing,
             Err(_) => true,
         };
         let all = self.services.iter();
         match asked {
-            Asked::Named(keys) => {
+            PreviewScope::Named(keys) => {
                 let known = keys.iter().map(|key| {
                     let found = self.services.get_key_value(key);
                     found.ok_or_else(|| PreviewError::Missing(key.clone()))
                 });
                 known.map(|it| Ok(it?.0)).collect()
             }
-            Asked::OfFiles => {
+            PreviewScope::OfFiles => {
                 let of_files = all.filter(|(_, it)| it.file.is_some());
                 Ok(of_files.map(|(key, _)| key).collect())
             }
-            Asked::All => {
+            PreviewScope::All => {
                 let handled = all.filter(|(_, it)| it.file.is_some() || concerns_us(it));
                 Ok(handled.map(|(key, _)| key).collect())
             }

@@ -5,7 +5,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::Value;
 
 use crate::kube::objects::CertificateObject;
-use crate::kube::store::{Change, Store, Stored};
+use crate::kube::store::{Store, StoreChange, Stored};
 
 /// Bytes of a request that are read. A kubelet's has about 600; one with an RSA key of 4,096 bits and
 /// a hundred names some 8 KiB. What is larger is neither held nor read.
@@ -18,7 +18,7 @@ pub(crate) const LARGEST_OBJECT: usize = 96 * 1024;
 pub type CertificateRequests = Store<Requested>;
 
 /// One change of one request.
-pub type RequestChange = Change<Requested>;
+pub type RequestChange = StoreChange<Requested>;
 
 /// A CertificateSigningRequest, as far as it is used.
 #[derive(Clone, Debug, PartialEq)]

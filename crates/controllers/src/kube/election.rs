@@ -16,7 +16,7 @@ mod terms;
 #[cfg(test)]
 mod tests;
 
-pub use elector::{Candidate, Elector, Held};
+pub use elector::{Elector, Held, LeaseCandidate};
 pub use fence::{Fence, Fenced};
 pub use migration::{BadMigration, Migration, MigrationEntry, Placement};
 pub use notes::{LeaseNotes, NOTES};

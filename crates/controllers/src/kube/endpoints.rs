@@ -8,13 +8,13 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use crate::kube::objects::SliceObject;
 use crate::kube::services::{namespace_and_name, selector_of};
-use crate::kube::store::{Change, Store, StoreView, Stored};
+use crate::kube::store::{Store, StoreChange, StoreView, Stored};
 
 /// The slices as last seen, by namespace and name.
 pub type Slices = Store<Slice>;
 
 /// One change of one slice.
-pub type SliceChange = Change<Slice>;
+pub type SliceChange = StoreChange<Slice>;
 
 /// An EndpointSlice, as far as it is used. There are many: it holds no addresses, and each node once.
 #[derive(Clone, Debug, PartialEq)]
@@ -154,7 +154,7 @@ mod tests {
             (Some(&one), Some(&moved), &["web", "api"]),
             (None, None, &[]),
         ] {
-            let change = Change {
+            let change = StoreChange {
                 key: one.key.clone(),
                 before: before.cloned(),
                 after: after.cloned(),

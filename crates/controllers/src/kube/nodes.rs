@@ -6,13 +6,13 @@ use bowline_core::Node;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use crate::kube::objects::NodeObject;
-use crate::kube::store::{Change, Store, Stored};
+use crate::kube::store::{Store, StoreChange, Stored};
 
 /// The nodes as last seen, by name.
 pub type Nodes = Store<Node>;
 
 /// One change of one node.
-pub type NodeChange = Change<Node>;
+pub type NodeChange = StoreChange<Node>;
 
 /// That very node as it was last seen: whoever asks a cloud about it waits, and nodes change meanwhile.
 pub(crate) fn latest(nodes: &Nodes, node: Arc<Node>) -> Arc<Node> {

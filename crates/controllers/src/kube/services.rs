@@ -4,13 +4,13 @@ use bowline_core::{Service, ServiceKey};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use crate::kube::objects::ServiceObject;
-use crate::kube::store::{Change, Store, Stored};
+use crate::kube::store::{Store, StoreChange, Stored};
 
 /// The Services as last seen, by namespace and name.
 pub type Services = Store<Service>;
 
 /// One change of one Service.
-pub type ServiceChange = Change<Service>;
+pub type ServiceChange = StoreChange<Service>;
 
 /// What tells apart objects of a kind that live in namespaces.
 pub(crate) fn namespace_and_name(metadata: &ObjectMeta) -> ServiceKey {

@@ -24,7 +24,7 @@ use tokio::sync::watch;
 use tracing::{debug, warn};
 
 use self::follow::Follower;
-use self::listed::{Listed, Standing};
+use self::listed::{ListStanding, Listed};
 use self::versions::{is_newer, number};
 use crate::metrics::StoreMetrics;
 use crate::stop::Stop;
@@ -68,7 +68,7 @@ pub trait Stored: Clone + PartialEq + Send + Sync + Sized + 'static {
 
 /// One change of one object.
 #[derive(Clone, Debug)]
-pub struct Change<T: Stored> {
+pub struct StoreChange<T: Stored> {
     /// Its key.
     pub key: T::Key,
     /// The object before; none if it is new, or could not be read.
@@ -77,7 +77,7 @@ pub struct Change<T: Stored> {
     pub after: Option<Arc<T>>,
 }
 
-impl<T: Stored> Change<T> {
+impl<T: Stored> StoreChange<T> {
     /// Whether anything changed that a decision could depend on; heartbeats do not.
     pub fn is_relevant(&self) -> bool {
         match (&self.before, &self.after) {
@@ -89,7 +89,7 @@ impl<T: Stored> Change<T> {
     }
 }
 
-type Listener<T> = Box<dyn Fn(&Change<T>) + Send + Sync>;
+type Listener<T> = Box<dyn Fn(&StoreChange<T>) + Send + Sync>;
 
 /// Everything of one kind, as seen at one moment.
 #[derive(Clone, Debug)]
@@ -225,7 +225,7 @@ impl<T: Stored> Store<T> {
     }
 
     /// Calls `listener` for every later change. It must not block.
-    pub fn on_change(&self, listener: impl Fn(&Change<T>) + Send + Sync + 'static) {
+    pub fn on_change(&self, listener: impl Fn(&StoreChange<T>) + Send + Sync + 'static) {
         self.0
             .listeners
             .lock()
@@ -298,11 +298,11 @@ impl<T: Stored> Store<T> {
     }
 
     /// Takes a list for what there is.
-    fn replace(&self, listed: Listed<T>, standing: Standing) {
+    fn replace(&self, listed: Listed<T>, standing: ListStanding) {
         debug!(count = listed.objects.len(), "listed all {}", T::PLURAL);
         let (before, after) = {
             let mut contents = self.contents();
-            if standing == Standing::Restored {
+            if standing == ListStanding::Restored {
                 contents.newest = 0;
             }
             contents.note_version(&listed.version);
@@ -382,10 +382,10 @@ impl<T: Stored> Store<T> {
     /// came or went.
     fn tell_of(&self, key: &T::Key, before: Option<Arc<T>>, after: Option<Arc<T>>) {
         let key = key.clone();
-        self.tell(&Change { key, before, after });
+        self.tell(&StoreChange { key, before, after });
     }
 
-    fn tell(&self, change: &Change<T>) {
+    fn tell(&self, change: &StoreChange<T>) {
         let listeners = self
             .0
             .listeners

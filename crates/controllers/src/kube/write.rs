@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use kube::api::PatchParams;
 
-pub use certificate::{CertificateWriter, Decision};
+pub use certificate::{ApprovalDecision, CertificateWriter};
 pub(crate) use kept::KeptWriter;
 pub use node::NodeWriter;
 pub use service::ServiceWriter;

@@ -24,7 +24,7 @@ use std::time::Duration;
 use bowline_core::{Cloud, node_of};
 use bowline_http::Clock;
 
-use self::clouds::Clouds;
+use self::clouds::CertificateClouds;
 use self::cluster::ClusterReader;
 use self::reconcile::Outcome;
 use crate::clouds::resolver::OwnershipResolver;
@@ -36,7 +36,7 @@ use crate::kube::nodes::{NodeChange, Nodes};
 use crate::kube::write::CertificateWriter;
 use crate::lru::Lru;
 use crate::metrics::Metrics;
-use crate::queue::{Backoff, Bucket, Lanes, Work, WorkQueue};
+use crate::queue::{Backoff, Lanes, RetryBucket, Work, WorkQueue};
 use crate::stop::Stop;
 
 /// Requests of one cloud's nodes that are worked on at the same time: each costs one write, and the questions to a cloud
@@ -78,7 +78,7 @@ pub struct CertificateParts {
 pub struct CertificateController {
     requests: CertificateRequests,
     nodes: Nodes,
-    clouds: Clouds,
+    clouds: CertificateClouds,
     cluster: ClusterReader,
     writer: CertificateWriter,
     recorder: Recorder,
@@ -115,8 +115,9 @@ impl CertificateController {
             clock,
         } = parts;
         let backoff = Backoff::exponential(FIRST_WAIT, LONGEST_WAIT)
-            .limited_by(Bucket::new(LOOK_INTERVAL, LOOKS_AT_ONCE));
-        let clouds = Clouds::new(resolver, is_named, fence).noting(metrics.cloud_health.clone());
+            .limited_by(RetryBucket::new(LOOK_INTERVAL, LOOKS_AT_ONCE));
+        let clouds =
+            CertificateClouds::new(resolver, is_named, fence).noting(metrics.cloud_health.clone());
         let lanes = lanes(&clouds, &requests, &nodes);
         let queue = WorkQueue::with_lanes("certificate", backoff, &metrics.queues, lanes);
         Arc::new(Self {
@@ -201,7 +202,11 @@ impl CertificateController {
 }
 
 /// The lanes of requests: whose node asks.
-fn lanes(clouds: &Clouds, requests: &CertificateRequests, nodes: &Nodes) -> Lanes<String> {
+fn lanes(
+    clouds: &CertificateClouds,
+    requests: &CertificateRequests,
+    nodes: &Nodes,
+) -> Lanes<String> {
     let (deciding, requests, nodes) = (clouds.clone(), requests.clone(), nodes.clone());
     Lanes::of_clouds(clouds.names(), move |name: &String| {
         let request = requests.get(name)?;

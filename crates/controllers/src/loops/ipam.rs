@@ -25,7 +25,7 @@ use bowline_core::{Cloud, Node, error_chain};
 use tokio::sync::Semaphore;
 use tracing::{debug, info, warn};
 
-use self::reconcile::{Outcome, ReconcileError};
+use self::reconcile::{AllocationError, Outcome};
 use crate::clouds::owners::OwnerDiscovery;
 use crate::keyed_mutex::KeyedMutex;
 use crate::kube::election::Fence;
@@ -155,7 +155,7 @@ impl IpamController {
         }
     }
 
-    fn report(&self, name: &str, error: &ReconcileError) {
+    fn report(&self, name: &str, error: &AllocationError) {
         let text = error_chain(error);
         let failures = self.queue.failures(&name.to_owned()) + 1;
         // The first of a row is worth a line; the others are the same.

@@ -40,9 +40,9 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tracing::{info, warn};
 
-use self::clouds::Clouds;
+use self::clouds::ServiceClouds;
 pub(crate) use self::clouds::balancer_clouds;
-use self::requirements::Known;
+use self::requirements::KnownRequirements;
 pub(crate) use self::requirements::cluster_uid;
 use self::state::{Memory, Triggers};
 use self::unserved::Complaints;
@@ -116,11 +116,11 @@ pub struct ServiceParts {
 /// The controller.
 pub struct ServiceController {
     parts: ServiceParts,
-    clouds: Clouds,
+    clouds: ServiceClouds,
     options: ServiceOptions,
     queue: WorkQueue<ServiceKey>,
     memory: Memory,
-    known: Known,
+    known: KnownRequirements,
     complaints: Complaints,
     /// Nodes changed, or the endpoints of a Service.
     members_changed: Notify,
@@ -136,7 +136,7 @@ impl ServiceController {
         fence: Fence,
         options: ServiceOptions,
     ) -> Arc<Self> {
-        let clouds = Clouds::new(resolver, fence)
+        let clouds = ServiceClouds::new(resolver, fence)
             .noting(parts.metrics.cloud_health.clone())
             .guarding(parts.targets.clone());
         let memory = Memory::default();
@@ -149,7 +149,7 @@ impl ServiceController {
             options,
             queue,
             memory,
-            known: Known::default(),
+            known: KnownRequirements::default(),
             complaints: Complaints::default(),
             members_changed: Notify::new(),
             has_ip_mode: AtomicBool::new(true),

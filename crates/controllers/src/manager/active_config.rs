@@ -69,7 +69,7 @@ pub struct ActiveConfigChanger {
 
 /// What is heard about line-ups.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Notice {
+pub enum ReloadNotice {
     /// There is another one.
     Changed,
     /// Another one was tried, and is not used for this reason.
@@ -112,13 +112,13 @@ impl ActiveConfigs {
     }
 
     /// Waits until something is to be heard that was not heard before.
-    pub async fn notice(&mut self) -> Notice {
+    pub async fn notice(&mut self) -> ReloadNotice {
         tokio::select! {
             biased;
-            Ok(()) = self.present.changed() => Notice::Changed,
+            Ok(()) = self.present.changed() => ReloadNotice::Changed,
             Ok(()) = self.refused.changed() => {
                 let reason = self.refused.borrow_and_update().clone();
-                Notice::Refused(reason.unwrap_or_default())
+                ReloadNotice::Refused(reason.unwrap_or_default())
             }
             // Nobody can change anything any more.
             else => std::future::pending().await,

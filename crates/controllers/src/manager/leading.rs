@@ -10,7 +10,7 @@ use tracing::{error, info, warn};
 use super::{Manager, ManagerError};
 use crate::kube::clients::{LEADER_ELECTION, LEADER_EVENTS};
 use crate::kube::election::{
-    Candidate, Elector, Fence, HeldSet, Interrupted, LeaseName, LeaseNotes, LeaseSet, Lost,
+    Elector, Fence, HeldSet, Interrupted, LeaseCandidate, LeaseName, LeaseNotes, LeaseSet, Lost,
     Migration, Observer, Timing, Wait, hostname, identity,
 };
 use crate::kube::events::{EventType, Recorder, lease_reference};
@@ -198,7 +198,7 @@ impl Candidacy {
         observer: Arc<dyn Observer>,
         notes: LeaseNotes,
     ) -> Elector {
-        Elector::new(Candidate {
+        Elector::new(LeaseCandidate {
             client: manager.clients.root(LEADER_ELECTION),
             lease,
             identity: self.identity.clone(),

@@ -12,7 +12,7 @@ use tracing::{debug, error, info, warn};
 
 use super::ManagerError;
 use super::placement::placed;
-use super::work::Work;
+use super::work::Supervisor;
 use crate::clouds::accounts::{Keeper, KeeperParts};
 use crate::clouds::owners::OwnerDiscovery;
 use crate::clouds::resolver::OwnershipResolver;
@@ -46,7 +46,7 @@ const FLUSH_LIMIT: Duration = Duration::from_secs(2);
 
 /// What the controllers of one shift are made of.
 pub(super) struct Shift<'a> {
-    pub(super) work: &'a Work<'a>,
+    pub(super) work: &'a Supervisor<'a>,
     pub(super) active_config: Arc<ActiveConfig>,
     pub(super) resolver: OwnershipResolver,
     /// When the leader is to end.

@@ -31,7 +31,7 @@ use crate::kube::nodes::Nodes;
 use crate::kube::services::Services;
 use crate::kube::store::{Store, Stored};
 use crate::loops::lifecycle::Guards;
-use crate::manager::active_config::{ActiveConfigs, Notice};
+use crate::manager::active_config::{ActiveConfigs, ReloadNotice};
 use crate::options::{CERTIFICATES, CONTROLLERS, SERVICE};
 use crate::serving::Health;
 use crate::stop::Stop;
@@ -45,7 +45,7 @@ const FLUSH_LIMIT: Duration = Duration::from_secs(2);
 const COMPONENT: &str = "bowline";
 
 /// The controllers of one lease.
-pub(super) struct Work<'a> {
+pub(super) struct Supervisor<'a> {
     pub(super) manager: &'a Manager,
     pub(super) health: &'a Health,
     pub(super) place: Place<'a>,
@@ -63,7 +63,7 @@ pub(super) struct Work<'a> {
     pub(super) turns: KeyedMutex,
 }
 
-impl<'a> Work<'a> {
+impl<'a> Supervisor<'a> {
     pub(super) fn new(
         manager: &'a Manager,
         health: &'a Health,
@@ -148,13 +148,13 @@ impl<'a> Work<'a> {
     ) {
         loop {
             match active_configs.notice().await {
-                Notice::Changed => {
+                ReloadNotice::Changed => {
                     let next = active_configs.present();
                     let text = format!("Generation {}: {}", next.generation, next.summary);
                     self.tell(recorder, EventType::Normal, "ConfigurationChanged", text);
                     return;
                 }
-                Notice::Refused(why) => {
+                ReloadNotice::Refused(why) => {
                     let text = format!("The configuration stays as it is: {why}");
                     self.tell(recorder, EventType::Warning, "ConfigurationRefused", text);
                 }

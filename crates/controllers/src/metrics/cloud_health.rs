@@ -5,7 +5,7 @@ use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetri
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
 
-use crate::clouds::cloud_health::{CloudHealth, Condition};
+use crate::clouds::cloud_health::{CloudCondition, CloudHealth};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct CloudLabels {
@@ -33,7 +33,7 @@ impl Collector for ReadyGauges {
         let mut family = encoder.encode_descriptor("bowline_cloud_ready", help, None, kind)?;
         for (cloud, condition) in all {
             let cloud = cloud.to_string();
-            let ready = i64::from(condition == Condition::Well);
+            let ready = i64::from(condition == CloudCondition::Well);
             let labels = CloudLabels { cloud };
             ConstGauge::new(ready).encode(family.encode_family(&labels)?)?;
         }

@@ -6,7 +6,7 @@ use bowline_core::quote;
 
 use super::Values;
 use super::controllers::CONTROLLERS;
-use super::table::{Category, Effect, Flag, Table};
+use super::table::{Category, Flag, FlagEffect, Table};
 use super::value::{Kind, Value};
 
 /// Width of the help text; terminals of 80 columns wrap nothing important.
@@ -59,7 +59,7 @@ fn describe(text: &mut String, flag: &Flag, cloud_provider: Option<&str>) {
 
 /// The default as the originals show it; nothing for the empty value of a kind.
 fn shown_default(flag: &Flag, cloud_provider: Option<&str>) -> Option<String> {
-    if flag.effect == Effect::Removed {
+    if flag.effect == FlagEffect::Removed {
         return None;
     }
     let value = match cloud_provider {
@@ -142,9 +142,9 @@ fn reference_row(page: &mut String, flag: &Flag) {
     };
     let mut meaning = flag.help.replace('|', "\\|");
     match flag.effect {
-        Effect::Used => {}
-        Effect::Ignored => meaning.push_str(" *Accepted and ignored.*"),
-        Effect::Removed => meaning.push_str(" *Accepted with a warning.*"),
+        FlagEffect::Used => {}
+        FlagEffect::Ignored => meaning.push_str(" *Accepted and ignored.*"),
+        FlagEffect::Removed => meaning.push_str(" *Accepted with a warning.*"),
     }
     if let Some(instead) = flag.deprecated {
         let _ = write!(meaning, " *Deprecated: {instead}.*");

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bowline_core::quote;
 
-use super::table::{Effect, Flag, Table};
+use super::table::{Flag, FlagEffect, Table};
 use super::value::Value;
 
 /// Why a command line was not understood.
@@ -49,7 +49,9 @@ pub struct Values {
 impl Values {
     /// The defaults of the table, with the provider's name preset if there is one.
     pub fn defaults(table: Table, cloud_provider: Option<&str>) -> Self {
-        let known = table.flags().filter(|flag| flag.effect != Effect::Removed);
+        let known = table
+            .flags()
+            .filter(|flag| flag.effect != FlagEffect::Removed);
         let mut values: BTreeMap<_, _> = known
             .map(|flag| (flag.name, flag.default_value()))
             .collect();
@@ -306,7 +308,7 @@ impl Reader {
     }
 
     fn give(&mut self, flag: &'static Flag, value: &str) -> Result<(), UsageError> {
-        if flag.effect == Effect::Removed {
+        if flag.effect == FlagEffect::Removed {
             self.warn(
                 flag,
                 format!("Flag --{} has been removed; it has no effect", flag.name),
@@ -343,7 +345,9 @@ impl Reader {
 /// The known flag that was probably meant.
 fn suggestion(table: Table, name: &str) -> Option<&'static str> {
     let name = name.replace('_', "-");
-    let known = table.flags().filter(|flag| flag.effect != Effect::Removed);
+    let known = table
+        .flags()
+        .filter(|flag| flag.effect != FlagEffect::Removed);
     nearest(&name, known.map(|flag| flag.name))
 }
 

@@ -23,14 +23,14 @@ pub struct Flag {
     /// What it does.
     pub help: &'static str,
     /// What became of it: used, ignored, removed.
-    pub effect: Effect,
+    pub effect: FlagEffect,
     /// For a flag that works but should go from command lines: what to do instead.
     pub deprecated: Option<&'static str>,
 }
 
 /// What giving a flag does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Effect {
+pub enum FlagEffect {
     /// It does what its text says.
     Used,
     /// It is read and checked, and then changes nothing.
@@ -118,7 +118,7 @@ impl Flag {
         category: Category,
         help: &'static str,
     ) -> Self {
-        let (short, effect, deprecated) = (None, Effect::Used, None);
+        let (short, effect, deprecated) = (None, FlagEffect::Used, None);
         Self {
             name,
             short,
@@ -148,7 +148,7 @@ impl Flag {
     }
 
     const fn ignored(mut self) -> Self {
-        self.effect = Effect::Ignored;
+        self.effect = FlagEffect::Ignored;
         self
     }
 
@@ -165,7 +165,7 @@ impl Flag {
     /// A removed flag. `kind` only says whether it may stand alone.
     const fn removed(name: &'static str, kind: Kind, help: &'static str) -> Self {
         let mut flag = Self::new(name, kind, "", Category::Removed, help);
-        flag.effect = Effect::Removed;
+        flag.effect = FlagEffect::Removed;
         flag
     }
 

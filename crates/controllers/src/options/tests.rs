@@ -225,12 +225,15 @@ fn other_value(flag: &Flag) -> &'static str {
 #[test]
 fn every_used_flag_reaches_the_options_and_every_flag_its_line() {
     let untouched = run(&[]);
-    for flag in FLAGS.iter().filter(|flag| flag.effect != Effect::Removed) {
+    for flag in FLAGS
+        .iter()
+        .filter(|flag| flag.effect != FlagEffect::Removed)
+    {
         if matches!(flag.name, "help" | "version") {
             continue;
         }
         let command = run(&[&format!("--{}={}", flag.name, other_value(flag))]);
-        if flag.effect == Effect::Used {
+        if flag.effect == FlagEffect::Used {
             assert_ne!(
                 command.options, untouched.options,
                 "--{} is used",
@@ -266,7 +269,7 @@ fn flag_names_are_unique_and_explained() {
         assert!(names.insert(flag.name), "--{} twice", flag.name);
         assert!(flag.help.ends_with('.'), "--{}: {}", flag.name, flag.help);
         assert_eq!(
-            flag.effect == Effect::Removed,
+            flag.effect == FlagEffect::Removed,
             flag.category == Category::Removed
         );
     }
@@ -474,7 +477,7 @@ fn removed_flags_warn_once_and_do_nothing() {
     let untouched = run(&[]).options;
     let removed: Vec<_> = FLAGS
         .iter()
-        .filter(|flag| flag.effect == Effect::Removed)
+        .filter(|flag| flag.effect == FlagEffect::Removed)
         .collect();
     assert_eq!(removed.len(), 16);
     for flag in removed {

@@ -9,14 +9,14 @@ use crate::lru::Lru;
 
 /// A token bucket that never refuses: it says how long to wait for one's turn.
 #[derive(Clone, Debug)]
-pub struct Bucket {
+pub struct RetryBucket {
     interval: Duration,
     tolerance: Duration,
     /// When the bucket will be full again; none while it is.
     full_at: Option<Instant>,
 }
 
-impl Bucket {
+impl RetryBucket {
     /// One token per `interval`, at most `burst` of them saved up.
     pub fn new(interval: Duration, burst: u32) -> Self {
         Self {
@@ -52,7 +52,7 @@ pub struct Backoff<K> {
     first: Duration,
     longest: Duration,
     /// One for each lane; none where retries are not limited.
-    buckets: Vec<Bucket>,
+    buckets: Vec<RetryBucket>,
     /// Bounded, because a key that is never forgotten must not stay for ever.
     failures: Lru<K, u32>,
 }
@@ -70,7 +70,7 @@ impl<K: Ord + Clone> Backoff<K> {
 
     /// And never sooner than a bucket shared by all keys of a lane allows.
     #[must_use]
-    pub fn limited_by(mut self, bucket: Bucket) -> Self {
+    pub fn limited_by(mut self, bucket: RetryBucket) -> Self {
         self.buckets = vec![bucket];
         self
     }
@@ -86,7 +86,7 @@ impl<K: Ord + Clone> Backoff<K> {
     /// Of the queue `Nodes` and others: 5 ms doubling to 1000 s, 10 a second with a burst of 100.
     pub fn nodes() -> Self {
         Self::exponential(Duration::from_millis(5), Duration::from_secs(1000))
-            .limited_by(Bucket::new(Duration::from_millis(100), 100))
+            .limited_by(RetryBucket::new(Duration::from_millis(100), 100))
     }
 
     /// Of the queue `service`: 5 s doubling to 300 s.

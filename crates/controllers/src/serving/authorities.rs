@@ -20,7 +20,7 @@ const NAME: &str = "extension-apiserver-authentication";
 const LOOKUP_LIMIT: Duration = Duration::from_secs(10);
 
 /// The authorities in force, and how to find them out again.
-pub(super) struct Trust {
+pub(super) struct ClientTrust {
     options: AuthenticationOptions,
     lookup: Option<kube::Client>,
     cluster: RwLock<Option<ConfigMap>>,
@@ -28,7 +28,7 @@ pub(super) struct Trust {
     files: RwLock<[Vec<u8>; 2]>,
 }
 
-impl Trust {
+impl ClientTrust {
     /// Reads the files and, unless told not to, the ConfigMap.
     pub(super) async fn new(
         options: AuthenticationOptions,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use http::Request;
 use rustls_pki_types::{CertificateDer, UnixTime};
 
-use super::identity::{Claim, User, bearer};
+use super::identity::{User, UserClaim, bearer};
 use super::{ServingError, Shared};
 
 impl Shared {
@@ -21,21 +21,21 @@ impl Shared {
         let authorities = self.trust.current();
         let mut bad = None;
         let mut claim = authorities.front_proxy(chain, headers, now);
-        if !matches!(claim, Claim::User(_)) {
+        if !matches!(claim, UserClaim::User(_)) {
             bad = bad.or(reason(claim));
             claim = authorities.certificate(chain, now);
         }
-        if !matches!(claim, Claim::User(_)) {
+        if !matches!(claim, UserClaim::User(_)) {
             bad = bad.or(reason(claim));
             claim = match bearer(headers) {
                 Some(token) => self.reviews.token(token).await,
-                None => Claim::None,
+                None => UserClaim::None,
             };
         }
         match (claim, bad) {
-            (Claim::User(user), _) => Some(user.authenticated()),
-            (Claim::None, None) => Some(User::anonymous()),
-            (Claim::Bad(error), _) | (Claim::None, Some(error)) => {
+            (UserClaim::User(user), _) => Some(user.authenticated()),
+            (UserClaim::None, None) => Some(User::anonymous()),
+            (UserClaim::Bad(error), _) | (UserClaim::None, Some(error)) => {
                 tracing::info!(error, "caller not authenticated");
                 None
             }
@@ -58,10 +58,10 @@ impl Shared {
     }
 }
 
-fn reason(claim: Claim) -> Option<String> {
+fn reason(claim: UserClaim) -> Option<String> {
     match claim {
-        Claim::Bad(reason) => Some(reason),
-        Claim::User(_) | Claim::None => None,
+        UserClaim::Bad(reason) => Some(reason),
+        UserClaim::User(_) | UserClaim::None => None,
     }
 }
 

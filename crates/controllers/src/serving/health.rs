@@ -13,7 +13,7 @@ use std::fmt;
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::clouds::cloud_health::Condition;
+use crate::clouds::cloud_health::CloudCondition;
 
 /// Everybody may ask; why something is wrong is told to those who may ask about it alone.
 const WITHHELD: &str = "reason withheld";
@@ -22,7 +22,7 @@ const WITHHELD: &str = "reason withheld";
 pub type Check = Arc<dyn Fn() -> Result<(), String> + Send + Sync>;
 
 /// Looks at a cloud.
-pub type CloudCheck = Arc<dyn Fn() -> Condition + Send + Sync>;
+pub type CloudCheck = Arc<dyn Fn() -> CloudCondition + Send + Sync>;
 
 #[derive(Clone)]
 enum Look {
@@ -83,7 +83,7 @@ impl Readiness {
 
 /// The outcome of one check.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Finding {
+pub struct CheckResult {
     /// The check's name.
     pub name: String,
     /// What is wrong, if anything; none also when excluded.
@@ -94,7 +94,7 @@ pub struct Finding {
     pub tolerated: Option<String>,
 }
 
-impl Finding {
+impl CheckResult {
     fn new(name: String, excluded: bool) -> Self {
         Self {
             name,
@@ -170,7 +170,7 @@ impl Health {
 
     /// Makes the checks of that endpoint, in the order in which they were added; a single `ping`
     /// if there are none (and before the others except on `/healthz`).
-    pub fn examine(&self, endpoint: Endpoint, excluded: &[String]) -> Vec<Finding> {
+    pub fn examine(&self, endpoint: Endpoint, excluded: &[String]) -> Vec<CheckResult> {
         let mut checks: Vec<Named> = lock(&self.0)
             .iter()
             .filter(|check| match endpoint {
@@ -190,21 +190,21 @@ impl Health {
             };
             checks.insert(0, ping);
         }
-        let mut findings: Vec<Finding> = Vec::new();
+        let mut findings: Vec<CheckResult> = Vec::new();
         let (mut lacking, mut working) = (Vec::new(), false);
         for check in checks {
             let excluded = excluded.contains(&check.name);
-            let mut finding = Finding::new(check.name, excluded);
+            let mut finding = CheckResult::new(check.name, excluded);
             match check.check {
                 _ if excluded => {}
                 Look::Plain(check) => finding.error = check().err(),
                 Look::Cloud(check) => match check() {
-                    Condition::Well => working = true,
-                    Condition::Failing { kinds, text } => {
+                    CloudCondition::Well => working = true,
+                    CloudCondition::Failing { kinds, text } => {
                         (finding.error, finding.tolerated) = (Some(text), Some(kinds));
                         working = true;
                     }
-                    Condition::Lacking(lack) => {
+                    CloudCondition::Lacking(lack) => {
                         finding.error = Some(lack);
                         lacking.push(findings.len());
                     }
@@ -247,11 +247,11 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// The answer to the whole endpoint: whether it is good, and the text.
 pub(super) fn report(
     endpoint: Endpoint,
-    findings: &[Finding],
+    findings: &[CheckResult],
     excluded: &[String],
     verbose: bool,
 ) -> (bool, String) {
-    let good = !findings.iter().any(Finding::is_fatal);
+    let good = !findings.iter().any(CheckResult::is_fatal);
     let all_well = findings.iter().all(|finding| finding.error.is_none());
     if all_well && !verbose {
         return (true, "ok".to_owned());
@@ -261,13 +261,13 @@ pub(super) fn report(
     for finding in findings {
         let name = &finding.name;
         let _ = match finding {
-            Finding { excluded: true, .. } => writeln!(text, "[+]{name} excluded: ok"),
-            Finding { error: None, .. } => writeln!(text, "[+]{name} ok"),
-            Finding {
+            CheckResult { excluded: true, .. } => writeln!(text, "[+]{name} excluded: ok"),
+            CheckResult { error: None, .. } => writeln!(text, "[+]{name} ok"),
+            CheckResult {
                 tolerated: Some(what),
                 ..
             } => writeln!(text, "[!]{name} unhappy: {what}"),
-            Finding { .. } => writeln!(text, "[-]{name} failed: {WITHHELD}"),
+            CheckResult { .. } => writeln!(text, "[-]{name} failed: {WITHHELD}"),
         };
     }
     let unknown: Vec<String> = (excluded.iter())
@@ -357,21 +357,25 @@ mod tests {
         assert!(said(&health, Endpoint::Readyz, &[], false).0);
     }
 
-    fn cloud(health: &Health, name: &str, condition: Condition) {
+    fn cloud(health: &Health, name: &str, condition: CloudCondition) {
         health.add_cloud(name, Arc::new(move || condition.clone()));
     }
 
     #[test]
     fn one_unhappy_cloud_of_several_is_named_and_the_rest_goes_on() {
         let health = Health::default();
-        cloud(&health, "cloud-a", Condition::Well);
+        cloud(&health, "cloud-a", CloudCondition::Well);
         assert_eq!(said(&health, Endpoint::Readyz, &[], false).1, "ok");
-        let failing = Condition::Failing {
+        let failing = CloudCondition::Failing {
             kinds: "Denied (machines)".to_owned(),
             text: "machines for 5s: listing servers at 10.0.0.1".to_owned(),
         };
         cloud(&health, "cloud-b", failing);
-        cloud(&health, "cloud-c", Condition::Lacking("secret".to_owned()));
+        cloud(
+            &health,
+            "cloud-c",
+            CloudCondition::Lacking("secret".to_owned()),
+        );
         for verbose in [false, true] {
             let (good, text) = said(&health, Endpoint::Readyz, &[], verbose);
             let expected = "[+]ping ok\n[+]cloud-a ok\n[!]cloud-b unhappy: Denied (machines)\n\
@@ -392,7 +396,7 @@ mod tests {
 
     #[test]
     fn without_any_cloud_that_has_what_it_needs_the_process_is_not_ready() {
-        let lacking = || Condition::Lacking("secret".to_owned());
+        let lacking = || CloudCondition::Lacking("secret".to_owned());
         let health = Health::default();
         cloud(&health, "cloud-a", lacking());
         let (good, text) = said(&health, Endpoint::Readyz, &[], false);
@@ -406,7 +410,7 @@ mod tests {
         );
         let all = ["cloud-a", "cloud-b"];
         assert!(said(&health, Endpoint::Readyz, &all, false).0, "asked for");
-        let failing = Condition::Failing {
+        let failing = CloudCondition::Failing {
             kinds: "Unavailable (machines)".to_owned(),
             text: String::new(),
         };

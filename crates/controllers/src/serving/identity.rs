@@ -89,7 +89,7 @@ pub(super) struct Authorities {
 
 /// What one way of recognising a caller found.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Claim {
+pub(super) enum UserClaim {
     /// It is this one.
     User(User),
     /// Nothing of that kind was presented.
@@ -105,38 +105,38 @@ impl Authorities {
         chain: &[CertificateDer<'_>],
         headers: &HeaderMap,
         now: UnixTime,
-    ) -> Claim {
+    ) -> UserClaim {
         let Some((authority, names)) = &self.front_proxy else {
-            return Claim::None;
+            return UserClaim::None;
         };
         let Some(leaf) = chain.first() else {
-            return Claim::None;
+            return UserClaim::None;
         };
         if let Err(error) = authority.verify(chain, now) {
-            return Claim::Bad(error);
+            return UserClaim::Bad(error);
         }
         let proxy = subject(leaf).map(|(name, _)| name).unwrap_or_default();
         if !names.allowed_names.is_empty() && !names.allowed_names.contains(&proxy) {
-            return Claim::Bad(format!("front proxy {proxy:?} is not allowed"));
+            return UserClaim::Bad(format!("front proxy {proxy:?} is not allowed"));
         }
-        user_in_headers(headers, names).map_or(Claim::None, Claim::User)
+        user_in_headers(headers, names).map_or(UserClaim::None, UserClaim::User)
     }
 
     /// The client's certificate: the common name is the user, organizations are groups.
-    pub(super) fn certificate(&self, chain: &[CertificateDer<'_>], now: UnixTime) -> Claim {
+    pub(super) fn certificate(&self, chain: &[CertificateDer<'_>], now: UnixTime) -> UserClaim {
         let (Some(authority), Some(leaf)) = (&self.clients, chain.first()) else {
-            return Claim::None;
+            return UserClaim::None;
         };
         if let Err(error) = authority.verify(chain, now) {
-            return Claim::Bad(error);
+            return UserClaim::Bad(error);
         }
         match subject(leaf) {
-            Some((name, groups)) if !name.is_empty() => Claim::User(User {
+            Some((name, groups)) if !name.is_empty() => UserClaim::User(User {
                 name,
                 groups,
                 ..User::default()
             }),
-            _ => Claim::None,
+            _ => UserClaim::None,
         }
     }
 }

@@ -37,7 +37,7 @@ enum Phase {
 
 /// Where a connection is, and since when.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Progress {
+pub(super) struct RequestProgress {
     phase: Phase,
     since: Instant,
     http2: bool,
@@ -49,14 +49,14 @@ pub(super) struct Progress {
 
 /// What counts when somebody has to go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Standing {
+pub(super) enum ConnectionState {
     /// No request of it was ever finished.
     Unfinished,
     /// One was, and nothing has happened since then, or something is going on since then.
     Served { busy: bool, since: Instant },
 }
 
-impl Progress {
+impl RequestProgress {
     pub(super) fn accepted(now: Instant) -> Self {
         Self {
             phase: Phase::Handshake,
@@ -113,30 +113,30 @@ impl Progress {
         }
     }
 
-    pub(super) fn standing(&self) -> Standing {
+    pub(super) fn standing(&self) -> ConnectionState {
         if self.finished {
-            Standing::Served {
+            ConnectionState::Served {
                 busy: self.open > 0,
                 since: self.since,
             }
         } else {
-            Standing::Unfinished
+            ConnectionState::Unfinished
         }
     }
 }
 
 /// The progress of one connection, shared by all who make it.
 #[derive(Clone)]
-pub(super) struct Tracker(Arc<watch::Sender<Progress>>);
+pub(super) struct Tracker(Arc<watch::Sender<RequestProgress>>);
 
 impl Tracker {
     pub(super) fn new() -> Self {
-        Self(Arc::new(watch::Sender::new(Progress::accepted(
+        Self(Arc::new(watch::Sender::new(RequestProgress::accepted(
             Instant::now(),
         ))))
     }
 
-    pub(super) fn standing(&self) -> Standing {
+    pub(super) fn standing(&self) -> ConnectionState {
         self.0.borrow().standing()
     }
 
@@ -154,11 +154,11 @@ impl Tracker {
 
     /// A request has come; it ends with what is returned.
     pub(super) fn asked(&self) -> Open {
-        self.note(Progress::asked);
+        self.note(RequestProgress::asked);
         Open(self.clone())
     }
 
-    fn note(&self, change: impl FnOnce(&mut Progress, Instant) -> bool) {
+    fn note(&self, change: impl FnOnce(&mut RequestProgress, Instant) -> bool) {
         let now = Instant::now();
         self.0.send_if_modified(|progress| change(progress, now));
     }
@@ -197,7 +197,7 @@ impl Open {
 
 impl Drop for Open {
     fn drop(&mut self) {
-        self.0.note(Progress::answered);
+        self.0.note(RequestProgress::answered);
     }
 }
 
@@ -242,7 +242,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Listening<S> {
         let before = buffer.filled().len();
         let polled = Pin::new(&mut self.stream).poll_read(cx, buffer);
         if buffer.filled().len() > before {
-            self.tracker.note(Progress::heard);
+            self.tracker.note(RequestProgress::heard);
         }
         polled
     }
@@ -282,13 +282,13 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Listening<S> {
 mod tests {
     use super::*;
 
-    type Step = fn(&mut Progress, Instant) -> bool;
+    type Step = fn(&mut RequestProgress, Instant) -> bool;
     const H1: Step = |progress, now| progress.shaken(false, now);
     const H2: Step = |progress, now| progress.shaken(true, now);
 
     #[test]
     fn each_phase_has_its_time_from_its_beginning() {
-        use Progress as P;
+        use RequestProgress as P;
         // Each step comes two seconds after the one before; seconds from the last step that counted.
         for (steps, counted, limit, finished) in [
             (&[] as &[Step], 0, 10, false),
@@ -321,7 +321,7 @@ mod tests {
             ),
         ] {
             let start = Instant::now();
-            let mut progress = Progress::accepted(start);
+            let mut progress = RequestProgress::accepted(start);
             let mut now = start;
             for step in steps {
                 now += Duration::from_secs(2);
@@ -331,7 +331,7 @@ mod tests {
             let expected = start + Duration::from_secs(2 * counted + limit);
             assert_eq!(progress.deadline(), expected, "{case}");
             assert_eq!(
-                progress.standing() != Standing::Unfinished,
+                progress.standing() != ConnectionState::Unfinished,
                 finished,
                 "{case}"
             );

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::patience::{Standing, Tracker};
+use super::patience::{ConnectionState, Tracker};
 
 /// Connections at the same time. Probes and scrapers need a handful; more would cost memory only.
 const LIMIT: usize = 256;
@@ -23,7 +23,7 @@ struct Guest {
     /// In the order of arrival.
     id: u64,
     local: bool,
-    standing: Standing,
+    standing: ConnectionState,
 }
 
 /// Who is closed for a newcomer, if there is no place left.
@@ -50,8 +50,8 @@ fn least<'a>(among: impl Iterator<Item = &'a Guest>) -> Option<u64> {
     let (mut unfinished, mut served) = (Vec::new(), Vec::new());
     for guest in among {
         match guest.standing {
-            Standing::Unfinished => unfinished.push(guest.id),
-            Standing::Served { busy, since } => served.push((busy, since, guest.id)),
+            ConnectionState::Unfinished => unfinished.push(guest.id),
+            ConnectionState::Served { busy, since } => served.push((busy, since, guest.id)),
         }
     }
     let resting = served.iter().min().map(|(_, _, id)| *id);
@@ -91,7 +91,7 @@ struct Taken {
 }
 
 /// A connection's place, until it is dropped.
-pub(super) struct Place {
+pub(super) struct ConnectionPlace {
     id: u64,
     places: Arc<Places>,
     pub(super) tracker: Tracker,
@@ -99,14 +99,14 @@ pub(super) struct Place {
 
 impl Places {
     /// Gives the newcomer a place, if need be another's.
-    pub(super) fn take(self: &Arc<Self>, local: bool) -> Place {
+    pub(super) fn take(self: &Arc<Self>, local: bool) -> ConnectionPlace {
         let tracker = Tracker::new();
         let mut taken = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         taken.make_room(local);
         let id = taken.next;
         taken.next += 1;
         taken.guests.insert(id, (local, tracker.clone()));
-        Place {
+        ConnectionPlace {
             id,
             places: Arc::clone(self),
             tracker,
@@ -139,7 +139,7 @@ impl Taken {
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionPlace {
     fn drop(&mut self) {
         let mut taken = self.places.0.lock().unwrap_or_else(PoisonError::into_inner);
         taken.guests.remove(&self.id);
@@ -164,13 +164,13 @@ mod tests {
                 id,
                 local,
                 standing: if finished {
-                    Standing::Served {
+                    ConnectionState::Served {
                         busy: false,
                         // The last to come has rested the longest.
                         since: now - Duration::from_millis(id),
                     }
                 } else {
-                    Standing::Unfinished
+                    ConnectionState::Unfinished
                 },
             })
             .collect()
@@ -246,7 +246,7 @@ mod tests {
     fn who_is_answered_goes_last() {
         let mut guests = hall(&[(false, true, FREE)]);
         for guest in guests.iter_mut().skip(7) {
-            if let Standing::Served { busy, .. } = &mut guest.standing {
+            if let ConnectionState::Served { busy, .. } = &mut guest.standing {
                 *busy = true;
             }
         }

@@ -14,11 +14,11 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 
-use super::identity::{Claim, User};
+use super::identity::{User, UserClaim};
 use super::options::{AuthenticationOptions, AuthorizationOptions};
 use crate::lru::Lru;
 use crate::metrics::{DelegatedMetrics, Metrics};
-use crate::queue::Bucket;
+use crate::queue::RetryBucket;
 
 /// How long one call may take.
 const CALL_LIMIT: Duration = Duration::from_secs(10);
@@ -39,7 +39,7 @@ const REMEMBERED_LENGTH: usize = 10_000;
 type Remembered<K, V> = Mutex<Lru<K, (Instant, V)>>;
 
 /// The two reviewers; none where there is no client for them.
-pub(super) struct Reviews {
+pub(super) struct ReviewCache {
     tokens: Option<kube::Client>,
     access: Option<kube::Client>,
     token_life: Duration,
@@ -47,7 +47,7 @@ pub(super) struct Reviews {
     denied_life: Duration,
     users: Remembered<Vec<u8>, Option<User>>,
     verdicts: Remembered<(User, String, String), bool>,
-    bucket: Mutex<Bucket>,
+    bucket: Mutex<RetryBucket>,
     random: Random,
     metrics: Arc<Metrics>,
 }
@@ -55,7 +55,7 @@ pub(super) struct Reviews {
 /// Either review: how it counts in the metrics.
 type Count = fn(&DelegatedMetrics, Option<u16>, Duration);
 
-impl Reviews {
+impl ReviewCache {
     pub(super) fn new(
         tokens: Option<kube::Client>,
         access: Option<kube::Client>,
@@ -72,16 +72,16 @@ impl Reviews {
             denied_life: authorization.denied_cache,
             users: Mutex::new(Lru::new(CACHE_LIMIT)),
             verdicts: Mutex::new(Lru::new(CACHE_LIMIT)),
-            bucket: Mutex::new(Bucket::new(REVIEW_INTERVAL, REVIEW_BURST)),
+            bucket: Mutex::new(RetryBucket::new(REVIEW_INTERVAL, REVIEW_BURST)),
             random,
             metrics,
         }
     }
 
     /// Whose token this is. Without a client tokens are ignored.
-    pub(super) async fn token(&self, token: &str) -> Claim {
+    pub(super) async fn token(&self, token: &str) -> UserClaim {
         let Some(client) = &self.tokens else {
-            return Claim::None;
+            return UserClaim::None;
         };
         // The digest is kept, never the token.
         let digest = ring::digest::digest(&ring::digest::SHA256, token.as_bytes());
@@ -94,12 +94,12 @@ impl Reviews {
                     remember(&self.users, digest, user.clone(), self.token_life);
                     user
                 }
-                Err(error) => return Claim::Bad(error),
+                Err(error) => return UserClaim::Bad(error),
             },
         };
         user.map_or_else(
-            || Claim::Bad("invalid bearer token".to_owned()),
-            Claim::User,
+            || UserClaim::Bad("invalid bearer token".to_owned()),
+            UserClaim::User,
         )
     }
 

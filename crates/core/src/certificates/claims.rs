@@ -16,7 +16,7 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 
 use super::recognise::{comparable, is_api_server};
-use super::{Candidate, Finding, MachineAnswer, MachineIdentity};
+use super::{Finding, MachineAnswer, MachineIdentity, WellFormedRequest};
 use crate::node::addresses::parse_ip;
 use crate::{CONTROL_PLANE_LABEL, Node};
 
@@ -56,10 +56,10 @@ impl Names {
         self.ranges.extend(other.ranges.iter().copied());
     }
 
-    fn has(&self, asked: &Asked) -> bool {
+    fn has(&self, asked: &RequestedName) -> bool {
         match asked {
-            Asked::Name(name) => self.dns.contains(name),
-            Asked::Address(address) => {
+            RequestedName::Name(name) => self.dns.contains(name),
+            RequestedName::Address(address) => {
                 self.addresses.contains(address)
                     || self.ranges.iter().any(|it| it.contains(address))
             }
@@ -89,14 +89,14 @@ pub struct ClusterNames {
 
 /// A subject alternative name as it is compared.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Asked {
+pub enum RequestedName {
     /// A DNS name, in lower case and without the dot at its end.
     Name(String),
     /// An address; an IPv4 address is one however it is written.
     Address(IpAddr),
 }
 
-impl fmt::Display for Asked {
+impl fmt::Display for RequestedName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Name(name) => write!(f, "{name:?}"),
@@ -106,16 +106,16 @@ impl fmt::Display for Asked {
 }
 
 /// Everything that a request asks for.
-fn asked(candidate: &Candidate) -> impl Iterator<Item = Asked> {
+fn asked(candidate: &WellFormedRequest) -> impl Iterator<Item = RequestedName> {
     let names = candidate.dns_names.iter();
-    let names = names.map(|it| Asked::Name(comparable(it)));
+    let names = names.map(|it| RequestedName::Name(comparable(it)));
     let addresses = candidate.addresses.iter();
-    names.chain(addresses.map(|it| Asked::Address(it.to_canonical())))
+    names.chain(addresses.map(|it| RequestedName::Address(it.to_canonical())))
 }
 
 /// The first name or address of a request that is the cluster's own, so that this node must not have it.
 pub fn clusters_own(
-    candidate: &Candidate,
+    candidate: &WellFormedRequest,
     node: Option<&Node>,
     cluster: &ClusterNames,
 ) -> Option<Finding> {
@@ -140,14 +140,14 @@ pub fn clusters_own(
 }
 
 /// Why no node of any cluster has that, if it is so.
-fn always_reserved(asked: &Asked) -> Option<&'static str> {
+fn always_reserved(asked: &RequestedName) -> Option<&'static str> {
     match asked {
-        Asked::Name(name) => {
+        RequestedName::Name(name) => {
             let is_service = name.split('.').skip(1).any(|it| it == SERVICE_DOMAIN);
             (is_api_server(name) || name == "localhost" || is_service)
                 .then_some("a name inside the cluster")
         }
-        Asked::Address(address) => {
+        RequestedName::Address(address) => {
             let is_link_local = match address {
                 IpAddr::V4(it) => it.is_link_local() || it.is_broadcast(),
                 IpAddr::V6(it) => it.is_unicast_link_local(),
@@ -164,11 +164,11 @@ fn always_reserved(asked: &Asked) -> Option<&'static str> {
 /// What else in a request other Nodes show, by the names of those Nodes. The node's own name is the requester's
 /// beyond doubt: the API server has authenticated it.
 pub fn rivals<'a>(
-    candidate: &Candidate,
+    candidate: &WellFormedRequest,
     nodes: impl IntoIterator<Item = &'a Node>,
-) -> BTreeMap<String, BTreeSet<Asked>> {
-    let own = Asked::Name(comparable(&candidate.node));
-    let wanted: BTreeSet<Asked> = asked(candidate).filter(|it| *it != own).collect();
+) -> BTreeMap<String, BTreeSet<RequestedName>> {
+    let own = RequestedName::Name(comparable(&candidate.node));
+    let wanted: BTreeSet<RequestedName> = asked(candidate).filter(|it| *it != own).collect();
     let mut rivals = BTreeMap::new();
     if wanted.is_empty() {
         return rivals;
@@ -177,7 +177,7 @@ pub fn rivals<'a>(
         if node.name == candidate.node {
             continue;
         }
-        let both: BTreeSet<Asked> = shown(node).filter(|it| wanted.contains(it)).collect();
+        let both: BTreeSet<RequestedName> = shown(node).filter(|it| wanted.contains(it)).collect();
         if !both.is_empty() {
             rivals.insert(node.name.clone(), both);
         }
@@ -186,10 +186,10 @@ pub fn rivals<'a>(
 }
 
 /// Everything that a Node shows: its name, its addresses of whatever kind, what its kubelet was told.
-fn shown(node: &Node) -> impl Iterator<Item = Asked> {
+fn shown(node: &Node) -> impl Iterator<Item = RequestedName> {
     let read = |text: &str| match parse_ip(text.trim()) {
-        Some(address) => Asked::Address(address),
-        None => Asked::Name(comparable(text.trim())),
+        Some(address) => RequestedName::Address(address),
+        None => RequestedName::Name(comparable(text.trim())),
     };
     let told = node.provided_node_ip().unwrap_or_default().split(',');
     let listed = node.addresses.iter().map(|it| it.address.as_str());
@@ -201,16 +201,16 @@ fn shown(node: &Node) -> impl Iterator<Item = Asked> {
 /// `own` is what was said about the requester; `others` what was said about each of the [`rivals`], nothing where nobody
 /// can tell. A Node whose machine is silent proves nothing, so that it stops nobody's renewal.
 pub fn settle(
-    rivals: &BTreeMap<String, BTreeSet<Asked>>,
+    rivals: &BTreeMap<String, BTreeSet<RequestedName>>,
     own: &MachineAnswer,
     others: &BTreeMap<String, MachineAnswer>,
 ) -> Option<Finding> {
     let is_proven = is_proven(rivals, own);
     let mut rivals = rivals.iter();
     let rival = rivals.find_map(|(name, both)| {
-        let is_theirs = |asked: &&Asked| {
+        let is_theirs = |asked: &&RequestedName| {
             let answer = others.get(name);
-            **asked == Asked::Name(comparable(name))
+            **asked == RequestedName::Name(comparable(name))
                 || answer.is_some_and(|it| machines(it).any(|machine| machine.proves(asked)))
         };
         let asked = if is_proven {
@@ -227,8 +227,8 @@ pub fn settle(
 }
 
 /// Whether one of the requester's machines has everything that others show as well. If not, they need not be asked.
-pub fn is_proven(rivals: &BTreeMap<String, BTreeSet<Asked>>, own: &MachineAnswer) -> bool {
-    let contested: BTreeSet<&Asked> = rivals.values().flatten().collect();
+pub fn is_proven(rivals: &BTreeMap<String, BTreeSet<RequestedName>>, own: &MachineAnswer) -> bool {
+    let contested: BTreeSet<&RequestedName> = rivals.values().flatten().collect();
     machines(own).any(|it| contested.iter().all(|asked| it.proves(asked)))
 }
 
@@ -245,10 +245,10 @@ fn machines(answer: &MachineAnswer) -> impl Iterator<Item = &MachineIdentity> {
 
 impl MachineIdentity {
     /// Whether machine or cloud say that it has this, and not only its Node.
-    fn proves(&self, asked: &Asked) -> bool {
+    fn proves(&self, asked: &RequestedName) -> bool {
         match asked {
-            Asked::Name(name) => self.names.iter().any(|it| comparable(it) == *name),
-            Asked::Address(address) => {
+            RequestedName::Name(name) => self.names.iter().any(|it| comparable(it) == *name),
+            RequestedName::Address(address) => {
                 let mut own = self.addresses.iter();
                 own.any(|it| it.to_canonical() == *address)
             }

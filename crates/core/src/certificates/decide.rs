@@ -4,13 +4,13 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use super::recognise::comparable;
-use super::{ApprovalRules, Candidate, Finding, MachineAnswer, MachineIdentity, NodePart};
+use super::{ApprovalRules, Finding, MachineAnswer, MachineIdentity, NodePart, WellFormedRequest};
 use crate::node::addresses::parse_ip;
 use crate::{AddressKind, Node};
 
 /// What is to be done about a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum CertificateVerdict {
     /// It gets its certificate.
     Approve,
     /// It never will; the text says why.
@@ -22,38 +22,42 @@ pub enum Verdict {
 /// Decides about a well-formed request: `node` is the Node object of that name, and `answer` what
 /// its cloud says.
 pub fn decide(
-    candidate: &Candidate,
+    candidate: &WellFormedRequest,
     rules: &ApprovalRules,
     node: Option<&Node>,
     answer: &MachineAnswer,
-) -> Verdict {
+) -> CertificateVerdict {
     if let Some(finding) = missing(candidate, rules, node) {
-        return Verdict::Wait(finding);
+        return CertificateVerdict::Wait(finding);
     }
     let machines = match answer {
         MachineAnswer::Machines(machines) => machines,
-        MachineAnswer::Unknown => return Verdict::Wait(Finding::NoMachine),
+        MachineAnswer::Unknown => return CertificateVerdict::Wait(Finding::NoMachine),
         MachineAnswer::NotItsMachine(why) => {
-            return Verdict::Wait(Finding::NotItsMachine(why.clone()));
+            return CertificateVerdict::Wait(Finding::NotItsMachine(why.clone()));
         }
-        MachineAnswer::Refused(why) => return Verdict::Deny(why.clone()),
+        MachineAnswer::Refused(why) => return CertificateVerdict::Deny(why.clone()),
         MachineAnswer::CannotTell(error) => {
-            return Verdict::Wait(Finding::CannotTell(error.chain()));
+            return CertificateVerdict::Wait(Finding::CannotTell(error.chain()));
         }
     };
     let mut findings = Vec::with_capacity(machines.len());
     for machine in machines {
         match mismatch(candidate, rules, node, machine) {
-            None => return Verdict::Approve,
+            None => return CertificateVerdict::Approve,
             Some(finding) => findings.push(finding),
         }
     }
     // Of several machines the last one is told, as good as any.
-    Verdict::Wait(findings.pop().unwrap_or(Finding::NoMachine))
+    CertificateVerdict::Wait(findings.pop().unwrap_or(Finding::NoMachine))
 }
 
 /// What the Node object lacks before a machine is looked at.
-fn missing(candidate: &Candidate, rules: &ApprovalRules, node: Option<&Node>) -> Option<Finding> {
+fn missing(
+    candidate: &WellFormedRequest,
+    rules: &ApprovalRules,
+    node: Option<&Node>,
+) -> Option<Finding> {
     match (rules.node, node) {
         (NodePart::Optional, _) => None,
         (NodePart::Needed | NodePart::Confirms, None) => Some(Finding::NoNode),
@@ -68,7 +72,7 @@ fn missing(candidate: &Candidate, rules: &ApprovalRules, node: Option<&Node>) ->
 
 /// The first thing that is not this machine's.
 fn mismatch(
-    candidate: &Candidate,
+    candidate: &WellFormedRequest,
     rules: &ApprovalRules,
     node: Option<&Node>,
     machine: &MachineIdentity,

@@ -30,12 +30,12 @@ pub enum Recognised {
     /// A kubelet's that can never be right.
     Faulty(Fault),
     /// A kubelet's about itself, if the names and addresses are its own.
-    Candidate(Candidate),
+    WellFormedRequest(WellFormedRequest),
 }
 
 /// A well-formed request: these names and addresses for this node.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Candidate {
+pub struct WellFormedRequest {
     /// The node that asks, and that the certificate is for.
     pub node: String,
     /// The DNS names it asks for.
@@ -56,7 +56,7 @@ pub fn recognise(request: &CertificateRequest, rules: &ApprovalRules) -> Recogni
     if let Some(fault) = fault(request, content, rules) {
         return Recognised::Faulty(fault);
     }
-    Recognised::Candidate(Candidate {
+    Recognised::WellFormedRequest(WellFormedRequest {
         node: node.to_owned(),
         dns_names: content.dns_names.clone(),
         addresses: content.addresses.iter().map(IpAddr::to_canonical).collect(),

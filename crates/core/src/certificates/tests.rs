@@ -61,18 +61,18 @@ fn asking(change: impl FnOnce(&mut RequestContent)) -> CertificateRequest {
 fn faults(request: &CertificateRequest) -> Option<Fault> {
     match recognise(request, &ApprovalRules::default()) {
         Recognised::Faulty(fault) => Some(fault),
-        Recognised::Candidate(_) => None,
+        Recognised::WellFormedRequest(_) => None,
         other => panic!("{other:?}"),
     }
 }
 
-fn candidate(names: &[&str], addresses: &[&str]) -> Candidate {
+fn candidate(names: &[&str], addresses: &[&str]) -> WellFormedRequest {
     let request = asking(|it| {
         it.dns_names = texts(names);
         it.addresses = ips(addresses);
     });
     match recognise(&request, &ApprovalRules::default()) {
-        Recognised::Candidate(candidate) => candidate,
+        Recognised::WellFormedRequest(candidate) => candidate,
         other => panic!("{other:?}"),
     }
 }
@@ -263,15 +263,16 @@ fn the_node_and_the_machine_must_both_have_what_is_asked_for() {
         "Hostname:n1.local",
         "ExternalDNS:N1.example.",
     ];
-    let missing = |list: &[&str]| Verdict::Wait(Finding::NodeAddresses { missing: ips(list) });
+    let missing =
+        |list: &[&str]| CertificateVerdict::Wait(Finding::NodeAddresses { missing: ips(list) });
     let foreign = |known: &[&str], asked: &[&str]| {
-        Verdict::Wait(Finding::Addresses {
+        CertificateVerdict::Wait(Finding::Addresses {
             known: ips(known),
             asked: ips(asked),
         })
     };
     let name = |asked: &str| {
-        Verdict::Wait(Finding::Name {
+        CertificateVerdict::Wait(Finding::Name {
             asked: asked.into(),
         })
     };
@@ -280,21 +281,26 @@ fn the_node_and_the_machine_must_both_have_what_is_asked_for() {
             vec!["n1"],
             vec!["10.0.0.5"],
             vec!["10.0.0.5"],
-            Verdict::Approve,
+            CertificateVerdict::Approve,
         ),
-        (vec!["N1."], vec![], vec![], Verdict::Approve),
-        (vec![], vec!["10.0.0.5"], vec!["10.0.0.5"], Verdict::Approve),
+        (vec!["N1."], vec![], vec![], CertificateVerdict::Approve),
+        (
+            vec![],
+            vec!["10.0.0.5"],
+            vec!["10.0.0.5"],
+            CertificateVerdict::Approve,
+        ),
         (
             vec!["n1.local", "n1.EXAMPLE"],
             vec![],
             vec![],
-            Verdict::Approve,
+            CertificateVerdict::Approve,
         ),
         (
             vec!["n1"],
             vec!["::ffff:10.0.0.5"],
             vec!["10.0.0.5"],
-            Verdict::Approve,
+            CertificateVerdict::Approve,
         ),
         (
             vec!["n1", "evil.example"],
@@ -339,17 +345,20 @@ fn framework_case_131_a_node_that_waits_for_its_cloud_waits_for_its_certificate(
     let (asked, answer) = (candidate(&["n1"], &[]), machine(&[]));
     let waiting = fresh_node();
     let verdict = |node: Option<&Node>| decide(&asked, &rules, node, &answer);
-    assert_eq!(verdict(None), Verdict::Wait(Finding::NoNode));
+    assert_eq!(verdict(None), CertificateVerdict::Wait(Finding::NoNode));
     assert_eq!(
         verdict(Some(&waiting)),
-        Verdict::Wait(Finding::NotInitialized)
+        CertificateVerdict::Wait(Finding::NotInitialized)
     );
-    assert_eq!(verdict(Some(&node(&[]))), Verdict::Approve);
+    assert_eq!(verdict(Some(&node(&[]))), CertificateVerdict::Approve);
     let other = Node {
         name: "n2".into(),
         ..node(&[])
     };
-    assert_eq!(verdict(Some(&other)), Verdict::Wait(Finding::NoNode));
+    assert_eq!(
+        verdict(Some(&other)),
+        CertificateVerdict::Wait(Finding::NoNode)
+    );
 }
 
 #[test]
@@ -360,20 +369,26 @@ fn where_the_machine_decides_the_node_may_be_missing() {
     };
     let asked = candidate(&["n1"], &["10.0.0.5"]);
     let verdict = |answer: &MachineAnswer| decide(&asked, &rules, None, answer);
-    assert_eq!(verdict(&machine(&["10.0.0.5"])), Verdict::Approve);
+    assert_eq!(
+        verdict(&machine(&["10.0.0.5"])),
+        CertificateVerdict::Approve
+    );
     assert_eq!(
         verdict(&MachineAnswer::Unknown),
-        Verdict::Wait(Finding::NoMachine)
+        CertificateVerdict::Wait(Finding::NoMachine)
     );
     assert_eq!(
         verdict(&MachineAnswer::Machines(Vec::new())),
-        Verdict::Wait(Finding::NoMachine)
+        CertificateVerdict::Wait(Finding::NoMachine)
     );
     let error = CloudError::new(CloudErrorKind::Unavailable, "down");
     let silent = verdict(&MachineAnswer::CannotTell(error));
-    assert_eq!(silent, Verdict::Wait(Finding::CannotTell("down".into())));
+    assert_eq!(
+        silent,
+        CertificateVerdict::Wait(Finding::CannotTell("down".into()))
+    );
     let refused = verdict(&MachineAnswer::Refused("stolen".into()));
-    assert_eq!(refused, Verdict::Deny("stolen".into()));
+    assert_eq!(refused, CertificateVerdict::Deny("stolen".into()));
 }
 
 #[test]
@@ -396,7 +411,7 @@ fn of_machines_that_cannot_be_told_apart_one_alone_must_have_everything() {
         (vec!["10.0.0.5", "10.0.0.7"], false),
     ] {
         let got = decide(&candidate(&["n1"], &asked), &rules, None, &answer);
-        assert_eq!(got == Verdict::Approve, passes, "{asked:?}");
+        assert_eq!(got == CertificateVerdict::Approve, passes, "{asked:?}");
     }
 }
 
@@ -521,11 +536,11 @@ proptest! {
         node in some_node(),
         machines in some_machines(),
     ) {
-        let Recognised::Candidate(asked) = recognise(&request, &rules) else {
+        let Recognised::WellFormedRequest(asked) = recognise(&request, &rules) else {
             return Ok(());
         };
         let answer = MachineAnswer::Machines(machines.clone());
-        if decide(&asked, &rules, node.as_ref(), &answer) != Verdict::Approve {
+        if decide(&asked, &rules, node.as_ref(), &answer) != CertificateVerdict::Approve {
             return Ok(());
         }
         // From here on in the words of the request, not of what was made of it.

@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
-pub use self::apply::{Applied, Newcomer, as_applied};
+pub use self::apply::{AppliedFile, Newcomer, as_applied};
 use crate::load_balancer::plan::section;
 use crate::{Change, CloudName, Goal, Plan, ServiceKey};
 

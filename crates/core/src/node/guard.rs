@@ -79,7 +79,7 @@ pub struct Look {
 
 /// What the guard says about a node whose machine seems to be gone.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum GuardVerdict {
     /// It is proven: delete the Node (with its uid as precondition).
     Delete(Proof),
     /// Not now.
@@ -270,7 +270,7 @@ impl Guard {
     ///
     /// A verdict to delete takes the node's share of the budget at once, and a further one for the
     /// same node no second share; [`Guard::refund`] gives it back.
-    pub fn gone(&mut self, node: &Node, look: Look, nodes: usize) -> Verdict {
+    pub fn gone(&mut self, node: &Node, look: Look, nodes: usize) -> GuardVerdict {
         let now = look.at;
         let suspicion = self
             .suspicions
@@ -291,7 +291,7 @@ impl Guard {
         }
         self.deletions.retain(is_other);
         self.deletions.push_back((now, node.uid.clone()));
-        Verdict::Delete(Proof {
+        GuardVerdict::Delete(Proof {
             first: suspicion.first.clone(),
             second: look.evidence,
         })
@@ -397,10 +397,10 @@ fn hold(
     }
 }
 
-fn tell(suspicion: &mut Suspicion, reason: HoldReason, wait: Option<Duration>) -> Verdict {
+fn tell(suspicion: &mut Suspicion, reason: HoldReason, wait: Option<Duration>) -> GuardVerdict {
     let news = suspicion.told != Some(reason);
     suspicion.told = Some(reason);
-    Verdict::Hold { reason, news, wait }
+    GuardVerdict::Hold { reason, news, wait }
 }
 
 /// How long until `then` lies at least `age` before `now`.

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use crate::node::labels::{
-    INSTANCE_TYPE, Pair, REGION, ZONE, is_label_value, is_reserved, skip_extra,
+    INSTANCE_TYPE, LabelPair, REGION, ZONE, is_label_value, is_reserved, skip_extra,
 };
 use crate::{BoxFuture, Instance, Node, SkipReason, SkippedLabel};
 
@@ -17,7 +17,7 @@ use crate::{BoxFuture, Instance, Node, SkipReason, SkippedLabel};
 /// holds it whole, and an empty value is a value.
 pub trait LabelSync: Send + Sync {
     /// Whether a key of extra labels is the cloud's own.
-    fn holds(&self, key: &str) -> Hold;
+    fn holds(&self, key: &str) -> LabelHold;
 
     /// How that fact follows, and what is told; none if it does not follow.
     fn follows(&self, fact: Fact) -> Option<LabelRule>;
@@ -32,7 +32,7 @@ pub trait LabelSync: Send + Sync {
 
 /// Whether a label is a cloud's own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Hold {
+pub enum LabelHold {
     /// It is not, and is never touched.
     Not,
     /// It is: it is added and changed, and stays as it is while the cloud does not say it.
@@ -56,7 +56,7 @@ impl Fact {
     /// All of them, in the order in which their changes are told.
     pub const ALL: [Self; 3] = [Self::Zone, Self::Region, Self::InstanceType];
 
-    const fn pair(self) -> &'static Pair {
+    const fn pair(self) -> &'static LabelPair {
         match self {
             Self::Zone => &ZONE,
             Self::Region => &REGION,
@@ -112,7 +112,7 @@ pub struct LabelNews {
 pub fn follow_labels(sync: &dyn LabelSync, node: &Node, instance: &Instance) -> LabelChange {
     let mut change = LabelChange::default();
     for (key, value) in &instance.extra_labels {
-        if sync.holds(key) == Hold::Not || is_marked(instance, key) {
+        if sync.holds(key) == LabelHold::Not || is_marked(instance, key) {
             continue;
         }
         if let Some(why) = skip_extra(key, value) {
@@ -123,7 +123,7 @@ pub fn follow_labels(sync: &dyn LabelSync, node: &Node, instance: &Instance) -> 
     }
     for key in node.labels.keys() {
         let said = instance.extra_labels.contains_key(key) || is_marked(instance, key);
-        if !said && sync.holds(key) == Hold::Whole && !is_for_good(sync, key) {
+        if !said && sync.holds(key) == LabelHold::Whole && !is_for_good(sync, key) {
             change.labels.insert(key.clone(), None);
         }
     }

@@ -5,20 +5,20 @@ use std::collections::BTreeMap;
 use crate::Instance;
 
 /// A fact about a machine and the two labels that carry it, the older one first.
-pub(crate) struct Pair {
+pub(crate) struct LabelPair {
     pub(crate) beta: &'static str,
     pub(crate) stable: &'static str,
 }
 
-pub(crate) const INSTANCE_TYPE: Pair = Pair {
+pub(crate) const INSTANCE_TYPE: LabelPair = LabelPair {
     beta: "beta.kubernetes.io/instance-type",
     stable: "node.kubernetes.io/instance-type",
 };
-pub(crate) const ZONE: Pair = Pair {
+pub(crate) const ZONE: LabelPair = LabelPair {
     beta: "failure-domain.beta.kubernetes.io/zone",
     stable: "topology.kubernetes.io/zone",
 };
-pub(crate) const REGION: Pair = Pair {
+pub(crate) const REGION: LabelPair = LabelPair {
     beta: "failure-domain.beta.kubernetes.io/region",
     stable: "topology.kubernetes.io/region",
 };
@@ -46,7 +46,7 @@ pub enum SkipReason {
 }
 
 /// All labels of the pairs.
-const PAIRS: [&Pair; 3] = [&INSTANCE_TYPE, &ZONE, &REGION];
+const PAIRS: [&LabelPair; 3] = [&INSTANCE_TYPE, &ZONE, &REGION];
 
 /// Labels to set on a node when it is initialised, and those left out.
 ///

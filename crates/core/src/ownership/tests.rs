@@ -183,14 +183,15 @@ fn who_always_describes_goes_before_the_owner() {
 }
 
 /// Clouds of one scheme, each with whether it disclaims and what its selector says.
-fn candidates(all: &[(&str, Claim, bool, Selection)]) -> Vec<Candidate> {
-    let one =
-        |(cloud, claim, belongs_elsewhere, selection): &(&str, Claim, bool, Selection)| Candidate {
+fn candidates(all: &[(&str, Claim, bool, Selection)]) -> Vec<CloudCandidate> {
+    let one = |(cloud, claim, belongs_elsewhere, selection): &(&str, Claim, bool, Selection)| {
+        CloudCandidate {
             name: name(cloud),
             claim: claim.clone(),
             belongs_elsewhere: *belongs_elsewhere,
             selection: *selection,
-        };
+        }
+    };
     all.iter().map(one).collect()
 }
 
@@ -375,7 +376,7 @@ proptest! {
     ) {
         let mut node = fresh_node();
         node.provider_id = Some("a://1".into());
-        let candidates: Vec<_> = all.iter().enumerate().map(|(at, (claim, belongs_elsewhere, selection))| Candidate {
+        let candidates: Vec<_> = all.iter().enumerate().map(|(at, (claim, belongs_elsewhere, selection))| CloudCandidate {
             name: name(&format!("c{at}")),
             claim: [Claim::Mine, Claim::Foreign, Claim::Fallback, Claim::Malformed("x".into())][*claim].clone(),
             belongs_elsewhere: *belongs_elsewhere,
@@ -424,9 +425,9 @@ fn what_a_departed_cloud_had_is_anothers_only_if_that_has_the_machine() {
     let mut node = fresh_node();
     node.taints.clear();
     node.provider_id = Some("x://1".into());
-    let candidate = |selection| Candidate {
+    let candidate = |selection| CloudCandidate {
         selection,
-        ..Candidate::new(name("a"), Claim::Mine)
+        ..CloudCandidate::new(name("a"), Claim::Mine)
     };
     let (a, b) = (name("a"), name("b"));
     let departed = "left alone: it was b's, which is not configured any more, and no other cloud has been seen to \
@@ -456,9 +457,9 @@ fn what_a_departed_cloud_had_is_anothers_only_if_that_has_the_machine() {
 fn a_cloud_with_a_selector_has_no_nodes_but_those_it_means() {
     let mut node = fresh_node();
     node.taints.clear();
-    let other = [Candidate {
+    let other = [CloudCandidate {
         selection: Selection::NotMeant,
-        ..Candidate::new(name("a"), Claim::Mine)
+        ..CloudCandidate::new(name("a"), Claim::Mine)
     }];
     assert_eq!(decide(&node, &other, None), None);
     node.provider_id = Some("x://1".into());

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use ipnet::IpNet;
 
 use super::{
-    ObservedRoutes, Placement, Question, Route, RouteNote, Step, Target, destination,
+    ObservedRoutes, Question, Route, RouteNote, RoutePlacement, RouteStep, Target, destination,
     is_responsible,
 };
 use crate::{Node, NodeAddress, NodeOwner};
@@ -103,7 +103,7 @@ impl Why {
 
 /// Why a route that nobody seems to need stays for now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Hold {
+pub enum RouteHold {
     /// Where it leads cannot be told.
     Unclear,
     /// There are nodes that cannot be read; it may be one of theirs.
@@ -114,7 +114,7 @@ pub enum Hold {
     BudgetSpent,
 }
 
-impl fmt::Display for Hold {
+impl fmt::Display for RouteHold {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Unclear => "where it leads cannot be told",
@@ -147,8 +147,8 @@ pub struct Creation {
 
 impl Creation {
     /// The write.
-    pub fn step(&self) -> Step {
-        Step::Create {
+    pub fn step(&self) -> RouteStep {
+        RouteStep::Create {
             hint: self.node.uid.clone(),
             route: self.route.clone(),
         }
@@ -157,7 +157,7 @@ impl Creation {
 
 /// What becomes of one destination in one table: what goes comes first.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Change {
+pub struct RouteChange {
     /// The table.
     pub table: String,
     /// The destination, in its common spelling.
@@ -174,7 +174,7 @@ pub struct HeldBack {
     /// The route.
     pub route: Route,
     /// Why it stays.
-    pub why: Hold,
+    pub why: RouteHold,
 }
 
 /// How it is with the routes of one node.
@@ -215,9 +215,9 @@ impl NodeRouteState {
 
 /// What is to be done.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Decision {
+pub struct RouteDecision {
     /// By table and destination.
-    pub changes: Vec<Change>,
+    pub changes: Vec<RouteChange>,
     /// Of all nodes of the cloud, as they are if all that comes comes about.
     pub standings: BTreeMap<String, NodeRouteState>,
     /// What stays for now.
@@ -238,8 +238,8 @@ pub fn decide(
     ranges: &[IpNet],
     survey: &ObservedRoutes,
     leftovers: impl FnOnce(usize) -> usize,
-) -> Decision {
-    let mut decision = Decision::default();
+) -> RouteDecision {
+    let mut decision = RouteDecision::default();
     let wanted = wanted(nodes, survey, &mut decision);
     let responsible = |route: &&Route| is_responsible(ranges, &route.destination);
     decision.routes = survey.routes.iter().filter(responsible).count();
@@ -249,7 +249,7 @@ pub fn decide(
         wanted: &wanted,
         foreign: ranges_of(nodes.others.values()),
     };
-    let mut changes: BTreeMap<Place, Change> = BTreeMap::new();
+    let mut changes: BTreeMap<Place, RouteChange> = BTreeMap::new();
     let mut in_place: BTreeSet<(Place, String)> = BTreeSet::new();
     let mut leftover = Vec::new();
     for route in &survey.routes {
@@ -274,7 +274,7 @@ pub fn decide(
         }
         match judge.judge(route, &place) {
             Judgement::Leave => {}
-            Judgement::Hold(why) => decision.held.push(held(route, why)),
+            Judgement::RouteHold(why) => decision.held.push(held(route, why)),
             Judgement::Remove(why) => remove(&mut changes, place, route, why, false),
             Judgement::Fallback(why) => leftover.push((place, route, why)),
         }
@@ -289,7 +289,7 @@ pub fn decide(
         if at < allowed {
             remove(&mut changes, place, route, why, true);
         } else {
-            decision.held.push(held(route, Hold::BudgetSpent));
+            decision.held.push(held(route, RouteHold::BudgetSpent));
         }
     }
     for (place, takers) in &wanted {
@@ -308,14 +308,14 @@ pub fn decide(
 fn wanted(
     nodes: &Neighbourhood,
     survey: &ObservedRoutes,
-    decision: &mut Decision,
+    decision: &mut RouteDecision,
 ) -> BTreeMap<Place, Vec<(Arc<Node>, String)>> {
     let mut wanted: BTreeMap<Place, Vec<(Arc<Node>, String)>> = BTreeMap::new();
     for node in nodes.own.values() {
         let mut standing = NodeRouteState::default();
         for cidr in &node.pod_cidrs {
             match placement(survey, node, cidr) {
-                Placement::In(tables) => {
+                RoutePlacement::In(tables) => {
                     standing.wanted += 1;
                     standing.lacks |= tables.is_empty();
                     for table in tables {
@@ -323,13 +323,13 @@ fn wanted(
                         takers.push((node.clone(), cidr.clone()));
                     }
                 }
-                Placement::Refused(remark) => {
+                RoutePlacement::Refused(remark) => {
                     standing.wanted += 1;
                     standing.lacks = true;
                     standing.remarks.push(remark);
                 }
-                Placement::Ignored(remark) => standing.remarks.push(remark),
-                Placement::Unknown(_) => {
+                RoutePlacement::Ignored(remark) => standing.remarks.push(remark),
+                RoutePlacement::Unknown(_) => {
                     standing.is_unclear = true;
                     decision.is_unclear = true;
                 }
@@ -340,16 +340,16 @@ fn wanted(
     wanted
 }
 
-fn placement(survey: &ObservedRoutes, node: &Node, cidr: &str) -> Placement {
+fn placement(survey: &ObservedRoutes, node: &Node, cidr: &str) -> RoutePlacement {
     let key = (node.name.clone(), cidr.to_owned());
     let said = survey.placements.get(&key).cloned();
-    said.unwrap_or_else(|| Placement::In(vec![String::new()]))
+    said.unwrap_or_else(|| RoutePlacement::In(vec![String::new()]))
 }
 
 /// What becomes of a route to pods that serves nobody.
 enum Judgement {
     Leave,
-    Hold(Hold),
+    RouteHold(RouteHold),
     Remove(Why),
     /// Nobody needs its place.
     Fallback(Why),
@@ -397,16 +397,16 @@ impl Judge<'_> {
             Target::Nobody => Why::Blackhole,
             Target::Unclear if is_wanted => Why::Taken,
             Target::Unclear if is_foreign => return Judgement::Leave,
-            Target::Unclear => return Judgement::Hold(Hold::Unclear),
+            Target::Unclear => return Judgement::RouteHold(RouteHold::Unclear),
         };
         if is_wanted {
             Judgement::Remove(lost)
         } else if is_foreign {
             Judgement::Leave
         } else if !self.nodes.unknown.is_empty() {
-            Judgement::Hold(Hold::Unread)
+            Judgement::RouteHold(RouteHold::Unread)
         } else if self.nodes.is_empty() {
-            Judgement::Hold(Hold::NoNodes)
+            Judgement::RouteHold(RouteHold::NoNodes)
         } else {
             Judgement::Fallback(lost)
         }
@@ -416,9 +416,11 @@ impl Judge<'_> {
     fn of_own(&self, route: &Route, node: &Node, range: &str) -> Judgement {
         let own = node.pod_cidrs.iter().find(|it| destination(it) == range);
         let why = match own.map(|cidr| placement(self.survey, node, cidr)) {
-            Some(Placement::Unknown(_) | Placement::Ignored(_)) => return Judgement::Leave,
+            Some(RoutePlacement::Unknown(_) | RoutePlacement::Ignored(_)) => {
+                return Judgement::Leave;
+            }
             _ if route.blackhole => Why::Blackhole,
-            Some(Placement::In(_) | Placement::Refused(_)) => Why::NotThere,
+            Some(RoutePlacement::In(_) | RoutePlacement::Refused(_)) => Why::NotThere,
             None => Why::NotItsRange,
         };
         Judgement::Remove(why)
@@ -439,22 +441,22 @@ fn has_moved(route: &Route, node: &Node) -> bool {
     set(addresses) != set(&node.addresses)
 }
 
-fn held(route: &Route, why: Hold) -> HeldBack {
+fn held(route: &Route, why: RouteHold) -> HeldBack {
     let route = route.clone();
     HeldBack { route, why }
 }
 
-fn change_of(changes: &mut BTreeMap<Place, Change>, place: Place) -> &mut Change {
+fn change_of(changes: &mut BTreeMap<Place, RouteChange>, place: Place) -> &mut RouteChange {
     let (table, destination) = place.clone();
-    changes.entry(place).or_insert_with(|| Change {
+    changes.entry(place).or_insert_with(|| RouteChange {
         table,
         destination,
-        ..Change::default()
+        ..RouteChange::default()
     })
 }
 
 fn remove(
-    changes: &mut BTreeMap<Place, Change>,
+    changes: &mut BTreeMap<Place, RouteChange>,
     place: Place,
     route: &Route,
     why: Why,

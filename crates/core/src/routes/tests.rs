@@ -53,13 +53,13 @@ fn survey(routes: &[&str]) -> ObservedRoutes {
     }
 }
 
-fn decided(nodes: &Neighbourhood, survey: &ObservedRoutes) -> Decision {
+fn decided(nodes: &Neighbourhood, survey: &ObservedRoutes) -> RouteDecision {
     let ranges = cluster_ranges("10.120.0.0/16,fd00:120::/48").unwrap();
     decide(nodes, &ranges, survey, |_| usize::MAX)
 }
 
 /// `- route (why)` and `+ route`, in order.
-fn told(decision: &Decision) -> Vec<String> {
+fn told(decision: &RouteDecision) -> Vec<String> {
     let mut lines = Vec::new();
     for change in &decision.changes {
         let removals = change.removals.iter();
@@ -70,7 +70,7 @@ fn told(decision: &Decision) -> Vec<String> {
     lines
 }
 
-fn unavailable(decision: &Decision) -> Vec<(&str, Option<bool>)> {
+fn unavailable(decision: &RouteDecision) -> Vec<(&str, Option<bool>)> {
     let all = decision.standings.iter();
     all.map(|(name, it)| (name.as_str(), it.unavailable()))
         .collect()
@@ -86,7 +86,7 @@ fn framework_case_095_each_range_of_each_node_gets_a_route() {
         told(&decision),
         ["+ 10.120.0.0/24 to node a", "+ 10.120.1.0/24 to node b"]
     );
-    let Step::Create { hint, route } = decision.changes[0].creations[0].step() else {
+    let RouteStep::Create { hint, route } = decision.changes[0].creations[0].step() else {
         panic!("a creation creates");
     };
     assert_eq!(hint, "uid-a");
@@ -301,15 +301,15 @@ fn a_node_that_cannot_be_read_keeps_its_routes() {
             "+ 10.120.0.0/24 to node a"
         ]
     );
-    let why: Vec<Hold> = decision.held.iter().map(|it| it.why).collect();
-    assert_eq!(why, [Hold::Unread, Hold::Unread]);
+    let why: Vec<RouteHold> = decision.held.iter().map(|it| it.why).collect();
+    assert_eq!(why, [RouteHold::Unread, RouteHold::Unread]);
 }
 
 #[test]
 fn no_nodes_at_all_prove_nothing() {
     let decision = decided(&Neighbourhood::default(), &survey(&["10.120.0.0/24 a"]));
     assert_eq!(told(&decision), NONE);
-    assert_eq!(decision.held[0].why, Hold::NoNodes);
+    assert_eq!(decision.held[0].why, RouteHold::NoNodes);
 }
 
 #[test]
@@ -322,9 +322,9 @@ fn where_nobody_can_tell_nothing_is_withdrawn() {
         ["- 10.120.0.0/24 (Taken)", "+ 10.120.0.0/24 to node a"],
         "what a known node needs is made right"
     );
-    assert_eq!(decision.held[0].why, Hold::Unclear);
+    assert_eq!(decision.held[0].why, RouteHold::Unclear);
     let key = ("a".to_owned(), "10.120.0.0/24".to_owned());
-    let unknown = Placement::Unknown("no answer".into());
+    let unknown = RoutePlacement::Unknown("no answer".into());
     seen.placements.insert(key, unknown);
     let decision = decided(&nodes, &seen);
     assert_eq!(told(&decision), NONE);
@@ -344,21 +344,24 @@ fn a_cloud_says_where_routes_have_to_be() {
         reason,
         message: "because".into(),
     };
-    let both = Placement::In(vec!["one".into(), "two".into()]);
+    let both = RoutePlacement::In(vec!["one".into(), "two".into()]);
     let mut seen = survey(&["10.120.0.0/24 a", "10.120.1.0/24 b", "10.120.2.0/24 c"]);
     for route in &mut seen.routes {
         route.table = "one".into();
     }
     seen.placements = BTreeMap::from([
         (key("a", "10.120.0.0/24"), both),
-        (key("b", "10.120.1.0/24"), Placement::In(vec!["one".into()])),
+        (
+            key("b", "10.120.1.0/24"),
+            RoutePlacement::In(vec!["one".into()]),
+        ),
         (
             key("b", "fd00:120:1::/64"),
-            Placement::Ignored(remark("Ignored")),
+            RoutePlacement::Ignored(remark("Ignored")),
         ),
         (
             key("c", "10.120.2.0/24"),
-            Placement::Refused(remark("NoCard")),
+            RoutePlacement::Refused(remark("NoCard")),
         ),
     ]);
     let decision = decided(&nodes, &seen);
@@ -414,11 +417,16 @@ fn what_nobody_needs_goes_at_the_guard_s_pace() {
         "a place that is needed is not counted"
     );
     assert_eq!(decision.held.len(), 6);
-    assert!(decision.held.iter().all(|it| it.why == Hold::BudgetSpent));
+    assert!(
+        decision
+            .held
+            .iter()
+            .all(|it| it.why == RouteHold::BudgetSpent)
+    );
 }
 
 /// What a cloud has after a decision was carried out.
-fn carried_out(mut survey: ObservedRoutes, decision: &Decision) -> ObservedRoutes {
+fn carried_out(mut survey: ObservedRoutes, decision: &RouteDecision) -> ObservedRoutes {
     for change in &decision.changes {
         for removal in &change.removals {
             let at = survey.routes.iter().position(|it| *it == removal.route);

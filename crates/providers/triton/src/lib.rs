@@ -56,7 +56,7 @@ use std::time::Duration;
 
 use bowline_core::routes::Routes;
 use bowline_core::{
-    Balancers, BoxFuture, Chores, Claim, Cloud, CloudName, Cluster, Fact, Hold, Instances,
+    Balancers, BoxFuture, Chores, Claim, Cloud, CloudName, Cluster, Fact, Instances, LabelHold,
     LabelRule, LabelSync, News, Node, Page, Secret, account_identity,
 };
 pub use bowline_http::Surroundings;
@@ -385,11 +385,11 @@ impl Chores for Triton {
 }
 
 impl LabelSync for Triton {
-    fn holds(&self, key: &str) -> Hold {
+    fn holds(&self, key: &str) -> LabelHold {
         if instances::is_own_label(key) {
-            Hold::Whole
+            LabelHold::Whole
         } else {
-            Hold::Not
+            LabelHold::Not
         }
     }
 

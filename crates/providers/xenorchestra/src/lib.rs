@@ -52,8 +52,8 @@ mod testing;
 use std::sync::Arc;
 
 use bowline_core::{
-    BoxFuture, Claim, Cloud, CloudName, Fact, Hold, Instances, LabelRule, LabelSync, Node, Secret,
-    Trouble, account_identity,
+    BoxFuture, Claim, Cloud, CloudName, Fact, Instances, LabelHold, LabelRule, LabelSync, Node,
+    Secret, Trouble, account_identity,
 };
 pub use bowline_http::Surroundings;
 use bowline_http::{Background, TlsError};
@@ -225,11 +225,11 @@ impl Cloud for XenOrchestra {
 
 impl LabelSync for XenOrchestra {
     /// Names that cannot be read and the place of a VM that does not run are not said, and stay.
-    fn holds(&self, key: &str) -> Hold {
+    fn holds(&self, key: &str) -> LabelHold {
         if key.contains(labels::OWNED) {
-            Hold::Value
+            LabelHold::Value
         } else {
-            Hold::Not
+            LabelHold::Not
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use bowline_controllers::{Asked, PreviewParts, preview};
+use bowline_controllers::{PreviewParts, PreviewScope, preview};
 use bowline_controllers::{explain_node, explain_service};
 use bowline_core::ServiceKey;
 
@@ -45,7 +45,7 @@ impl TestCluster {
             cluster_uid: None,
             clock: self.world.clock.clone(),
         };
-        let asked = Asked::Named(names.iter().map(|name| self.key(name)).collect());
+        let asked = PreviewScope::Named(names.iter().map(|name| self.key(name)).collect());
         let previews = preview(&parts, &asked, &[]).await;
         previews.unwrap().text()
     }

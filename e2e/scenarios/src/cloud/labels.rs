@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use bowline_core::{BoxFuture, Fact, Hold, LabelSync};
+use bowline_core::{BoxFuture, Fact, LabelHold, LabelSync};
 use tokio::sync::Notify;
 
 use super::ScriptedCloud;
@@ -34,11 +34,11 @@ impl ScriptedCloud {
 }
 
 impl LabelSync for ScriptedCloud {
-    fn holds(&self, key: &str) -> Hold {
+    fn holds(&self, key: &str) -> LabelHold {
         match key.split_once('/') {
-            Some(("tag.k8s.demo", _)) => Hold::Whole,
-            Some((domain, _)) if domain.ends_with("k8s.demo") => Hold::Value,
-            _ => Hold::Not,
+            Some(("tag.k8s.demo", _)) => LabelHold::Whole,
+            Some((domain, _)) if domain.ends_with("k8s.demo") => LabelHold::Value,
+            _ => LabelHold::Not,
         }
     }
 

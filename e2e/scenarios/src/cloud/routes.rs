@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use bowline_core::routes::{
-    Advice, ObservedRoutes, Placement, Question, Route, RouteNote, Routes, Step, Target,
+    Advice, ObservedRoutes, Question, Route, RouteNote, RoutePlacement, RouteStep, Routes, Target,
 };
 use bowline_core::{AddressKind, BoxFuture, CloudError, CloudErrorKind, NodeAddress};
 use bowline_http::Clock;
@@ -19,7 +19,7 @@ struct State {
     is_offered: bool,
     writes_tables: bool,
     routes: Vec<Route>,
-    placements: BTreeMap<(String, String), Placement>,
+    placements: BTreeMap<(String, String), RoutePlacement>,
     latency: Duration,
     /// Calls under way, and the most there ever were.
     under_way: (usize, usize),
@@ -98,7 +98,7 @@ impl ScriptedRoutes {
     pub fn place(&self, node: &str, cidr: &str, tables: &[&str]) {
         let tables = tables.iter().map(|&it| it.to_owned()).collect();
         let key = (node.to_owned(), cidr.to_owned());
-        let placement = Placement::In(tables);
+        let placement = RoutePlacement::In(tables);
         self.state().placements.insert(key, placement);
     }
 
@@ -106,7 +106,7 @@ impl ScriptedRoutes {
     pub fn refuse(&self, node: &str, cidr: &str, reason: &'static str) {
         let message = format!("there is no place for {cidr}");
         let key = (node.to_owned(), cidr.to_owned());
-        let placement = Placement::Refused(RouteNote { reason, message });
+        let placement = RoutePlacement::Refused(RouteNote { reason, message });
         self.state().placements.insert(key, placement);
     }
 
@@ -189,21 +189,21 @@ impl ScriptedRoutes {
         self.state().under_way.0 -= 1;
     }
 
-    fn make(&self, step: &Step) -> Result<(), CloudError> {
+    fn make(&self, step: &RouteStep) -> Result<(), CloudError> {
         let mut state = self.state();
         let failures = state.failures.get_mut(&step.route().destination);
         if let Some((kind, text)) = failures.and_then(VecDeque::pop_front) {
             return Err(CloudError::new(kind, text));
         }
         match step {
-            Step::Create { hint, route } => {
+            RouteStep::Create { hint, route } => {
                 let mut route = self.plain(route.clone());
                 route.name.clone_from(hint);
                 // Whether addresses matter is the test's choice.
                 route.addresses = None;
                 state.routes.push(route);
             }
-            Step::Delete(route) => {
+            RouteStep::Delete(route) => {
                 let route = self.plain(route.clone());
                 state.routes.retain(|it| *it != route);
             }
@@ -227,11 +227,11 @@ impl ScriptedRoutes {
         route
     }
 
-    fn told(&self, step: &Step) -> String {
+    fn told(&self, step: &RouteStep) -> String {
         let route = shown(&self.plain(step.route().clone()));
         match step {
-            Step::Create { hint, .. } => format!("create {route} {hint}"),
-            Step::Delete(_) => format!("delete {route}"),
+            RouteStep::Create { hint, .. } => format!("create {route} {hint}"),
+            RouteStep::Delete(_) => format!("delete {route}"),
         }
     }
 
@@ -280,7 +280,7 @@ impl Routes for ScriptedRoutes {
     fn write<'a>(
         &'a self,
         _: &'a Question,
-        steps: &'a [Step],
+        steps: &'a [RouteStep],
     ) -> BoxFuture<'a, Vec<Result<(), CloudError>>> {
         Box::pin(async {
             let told: Vec<String> = steps.iter().map(|step| self.told(step)).collect();

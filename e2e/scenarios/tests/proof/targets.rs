@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bowline_controllers::election::LeaseName;
 use bowline_controllers::manager::CloudRules;
-use bowline_controllers::{Answer, Testimony, explain_node};
+use bowline_controllers::{InstanceAnswer, Testimony, explain_node};
 use bowline_core::owner_annotation::OWNER;
 use bowline_core::{Cloud, CloudName, EXCLUSION_LABEL, Ownership, Selector};
 use bowline_http::Random;
@@ -420,7 +420,7 @@ fn proof_case_47_explain_and_the_manager_agree_about_random_nodes() {
             let expected = by(&said.owner).filter(|_| !is_fresh);
             assert_eq!(shown.as_str(), expected.as_deref(), "{name}: {said}");
             if is_fresh {
-                let has = |it: &Testimony| it.answer == Some(Answer::Has);
+                let has = |it: &Testimony| it.answer == Some(InstanceAnswer::Has);
                 let described = by(&said.describer).filter(|cloud| {
                     said.clouds
                         .iter()

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use bowline_controllers::{Asked, PreviewParts, preview};
+use bowline_controllers::{PreviewParts, PreviewScope, preview};
 use bowline_core::{Cloud, Need, Needs};
 use bowline_scenarios::objects::service;
 use bowline_scenarios::{LEASE, TestCluster, refuse, scenario};
@@ -297,7 +297,7 @@ fn a_preview_knows_the_same() {
             cluster_uid: None,
             clock: bench.world.clock.clone(),
         };
-        let previews = preview(&parts, &Asked::All, &[]).await.unwrap();
+        let previews = preview(&parts, &PreviewScope::All, &[]).await.unwrap();
         let plan = &previews.services[0].plan;
         let members = plan.steps.iter().filter(|it| it.object.kind == "member");
         let members: Vec<String> = members.map(|it| it.object.name.clone()).collect();

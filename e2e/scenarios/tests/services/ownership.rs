@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bowline_controllers::manager::{CloudRules, DefaultCloud};
-use bowline_controllers::{Asked, PreviewParts, preview};
+use bowline_controllers::{PreviewParts, PreviewScope, preview};
 use bowline_core::{Cloud, CloudName, NODE_UNREADABLE, Previews, READY_CONDITION};
 use bowline_scenarios::cloud::runs;
 use bowline_scenarios::{LEASE, Setup, TestCluster, is_real, only_in_memory, scenario};
@@ -294,7 +294,7 @@ async fn previews(bench: &TestCluster) -> Previews {
         cluster_uid: None,
         clock: bench.world.clock.clone(),
     };
-    preview(&parts, &Asked::All, &[]).await.unwrap()
+    preview(&parts, &PreviewScope::All, &[]).await.unwrap()
 }
 
 /// The members of each Service that is planned, without the names around them.

@@ -4,7 +4,7 @@ use bowline_core::ownership::{Basis, Selection, Unowned};
 use bowline_core::{Claim, CloudName, DescribePolicy, Ownership};
 use serde_json::{Value, json};
 
-use super::{Answer, Explanation, Testimony};
+use super::{Explanation, InstanceAnswer, Testimony};
 
 impl Explanation {
     /// The explanation as JSON: `docs/several-clouds.md` says what is in it.
@@ -95,10 +95,10 @@ fn testimony(said: &Testimony) -> Value {
     };
     let (answer, detail) = match &said.answer {
         None => ("notAsked", None),
-        Some(Answer::Has) => ("hasMachine", None),
-        Some(Answer::Gone(evidence)) => ("gone", Some(evidence)),
-        Some(Answer::NotMine) => ("noMachine", None),
-        Some(Answer::CannotTell(why)) => ("cannotTell", Some(why)),
+        Some(InstanceAnswer::Has) => ("hasMachine", None),
+        Some(InstanceAnswer::Gone(evidence)) => ("gone", Some(evidence)),
+        Some(InstanceAnswer::NotMine) => ("noMachine", None),
+        Some(InstanceAnswer::CannotTell(why)) => ("cannotTell", Some(why)),
     };
     json!({
         "name": candidate.name,

@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use bowline_core::ownership::{Candidate, Selection, Unowned};
+use bowline_core::ownership::{CloudCandidate, Selection, Unowned};
 use bowline_core::{Claim, Ownership};
 
-use super::{Answer, Explanation, Testimony};
+use super::{Explanation, InstanceAnswer, Testimony};
 
 impl Explanation {
     /// What people can do about it; none if there is nothing to do.
@@ -33,20 +33,20 @@ impl Explanation {
             .iter()
             .find(|it| it.candidate.name.as_str() == owner);
         match of_owner?.answer.as_ref()? {
-            Answer::Gone(_) => Some(format!(
+            InstanceAnswer::Gone(_) => Some(format!(
                 "The Node is deleted when the deletion guard is satisfied: it is NotReady, and the cloud has said \
                  twice that the machine is gone. Events on the Node tell what holds it back. If its machine is alive, \
                  the credentials of cloud {owner} are of another account, project or zone; then events \
                  AccountContradicted or AccountUnproven on the lease say so, and nothing is deleted."
             )),
-            Answer::CannotTell(_) => Some(format!(
+            InstanceAnswer::CannotTell(_) => Some(format!(
                 "Let cloud {owner} answer again: credentials, network, quota. Until then the node stays as it is."
             )),
-            Answer::NotMine if self.provider_id.is_some() => Some(format!(
+            InstanceAnswer::NotMine if self.provider_id.is_some() => Some(format!(
                 "Cloud {owner} does not find the machine, and that does not prove that it is gone: the Node stays."
             )),
-            Answer::NotMine => of_owner?.recognises_by.map(|hint| format!("{hint}.")),
-            Answer::Has => None,
+            InstanceAnswer::NotMine => of_owner?.recognises_by.map(|hint| format!("{hint}.")),
+            InstanceAnswer::Has => None,
         }
     }
 
@@ -132,7 +132,7 @@ impl fmt::Display for Explanation {
 
 impl fmt::Display for Testimony {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Candidate {
+        let CloudCandidate {
             name,
             claim,
             belongs_elsewhere,
@@ -163,10 +163,10 @@ impl fmt::Display for Testimony {
         }
         parts.push(match &self.answer {
             None => "was not asked".to_owned(),
-            Some(Answer::Has) => "has the machine".to_owned(),
-            Some(Answer::Gone(evidence)) => format!("the machine is gone: {evidence}"),
-            Some(Answer::NotMine) => "has no machine for it".to_owned(),
-            Some(Answer::CannotTell(why)) => format!("could not answer: {why}"),
+            Some(InstanceAnswer::Has) => "has the machine".to_owned(),
+            Some(InstanceAnswer::Gone(evidence)) => format!("the machine is gone: {evidence}"),
+            Some(InstanceAnswer::NotMine) => "has no machine for it".to_owned(),
+            Some(InstanceAnswer::CannotTell(why)) => format!("could not answer: {why}"),
         });
         f.write_str(&parts.join("; "))
     }

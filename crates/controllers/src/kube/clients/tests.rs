@@ -17,7 +17,7 @@ use tokio::time::{Instant, sleep};
 use tower::BoxError;
 
 use super::*;
-use crate::kube::election::{Candidate, Elector, Fenced, LeaseName, Timing};
+use crate::kube::election::{Elector, Fenced, LeaseCandidate, LeaseName, Timing};
 
 type Script = dyn Fn(&Seen) -> Reply + Send + Sync;
 
@@ -393,7 +393,7 @@ fn accounts_server(exists: bool) -> Server {
 
 /// The fence of a lease nobody has won yet, and what wins it.
 fn election(server: &Server) -> Elector {
-    Elector::new(Candidate {
+    Elector::new(LeaseCandidate {
         client: server.client("election"),
         lease: LeaseName {
             namespace: "kube-system".to_owned(),

@@ -24,7 +24,7 @@ const RELEASE_TRIES: u32 = 2;
 const PATIENCE_RETRIES: u32 = 3;
 
 /// Who competes for which Lease, and how.
-pub struct Candidate {
+pub struct LeaseCandidate {
     /// Reaches the API server; with a rate limit of its own, so that no other work delays a renewal.
     pub client: Client,
     /// Which Lease.
@@ -90,8 +90,8 @@ enum Attempt {
 
 impl Elector {
     /// Registers the candidate; nothing is sent before [`acquire`](Self::acquire).
-    pub fn new(candidate: Candidate) -> Self {
-        let Candidate {
+    pub fn new(candidate: LeaseCandidate) -> Self {
+        let LeaseCandidate {
             client,
             lease,
             identity,

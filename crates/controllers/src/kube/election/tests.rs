@@ -189,7 +189,7 @@ impl World {
         clock: Clock,
         observer: Arc<dyn Observer>,
     ) -> Elector {
-        Elector::new(Candidate {
+        Elector::new(LeaseCandidate {
             client: self.client(name, line),
             lease: LeaseName {
                 namespace: "kube-system".to_owned(),

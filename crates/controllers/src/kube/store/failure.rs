@@ -9,7 +9,7 @@ pub(super) const REQUEST_LIMIT: Duration = Duration::from_secs(65);
 
 /// Why a list or a watch ended.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Failure {
+pub(super) enum FollowFailure {
     /// The request.
     #[error(transparent)]
     Request(#[from] kube::Error),
@@ -36,7 +36,7 @@ pub(super) enum Failure {
     Short,
 }
 
-impl Failure {
+impl FollowFailure {
     fn status(&self) -> Option<&Status> {
         match self {
             Self::Request(kube::Error::Api(status)) | Self::Told(status) => Some(status),

@@ -23,8 +23,8 @@ use kube::{Api, Resource as _, ResourceExt as _};
 use tokio::time::{Instant, timeout};
 use tracing::{info, warn};
 
-use super::failure::{Failure, REQUEST_LIMIT};
-use super::listed::{Listed, Standing};
+use super::failure::{FollowFailure, REQUEST_LIMIT};
+use super::listed::{ListStanding, Listed};
 use super::versions::number;
 use super::{Store, Stored};
 use crate::kube::consistent;
@@ -120,7 +120,7 @@ impl<'a, T: Stored> Follower<'a, T> {
     }
 
     /// One list if one is needed, then one watch until it ends.
-    async fn round(&mut self) -> Result<(), Failure> {
+    async fn round(&mut self) -> Result<(), FollowFailure> {
         let events = match self.place.clone() {
             Some(version) => {
                 if self.was_cut {
@@ -135,7 +135,7 @@ impl<'a, T: Stored> Follower<'a, T> {
     }
 
     /// How long to wait before the next round.
-    fn react(&mut self, failure: &Failure) -> Duration {
+    fn react(&mut self, failure: &FollowFailure) -> Duration {
         let what = T::PLURAL;
         if self.streams && self.place.is_none() && failure.refuses_streaming() {
             info!("the API server has no streaming lists; listing {what} in pages");
@@ -168,7 +168,7 @@ impl<'a, T: Stored> Follower<'a, T> {
     // Lists.
 
     /// Lists everything, and opens the watch that follows.
-    async fn list(&mut self) -> Result<Events<T>, Failure> {
+    async fn list(&mut self) -> Result<Events<T>, FollowFailure> {
         let newest = self.store.contents().newest;
         let wanted = match newest {
             _ if self.in_doubt => Wanted::Proof,
@@ -183,11 +183,11 @@ impl<'a, T: Stored> Follower<'a, T> {
             (self.list_in_pages(wanted).await?, None)
         };
         let standing = match wanted {
-            Wanted::Proof if self.is_older(&listed, newest) => Standing::Restored,
-            Wanted::Proof => Standing::Current,
+            Wanted::Proof if self.is_older(&listed, newest) => ListStanding::Restored,
+            Wanted::Proof => ListStanding::Current,
             Wanted::NotOlderThan(_) => {
                 self.check_list(&mut listed, newest).await?;
-                Standing::Current
+                ListStanding::Current
             }
         };
         let version = listed.version.clone();
@@ -201,7 +201,10 @@ impl<'a, T: Stored> Follower<'a, T> {
         }
     }
 
-    async fn list_as_stream(&self, wanted: Wanted) -> Result<(Listed<T>, Events<T>), Failure> {
+    async fn list_as_stream(
+        &self,
+        wanted: Wanted,
+    ) -> Result<(Listed<T>, Events<T>), FollowFailure> {
         let params = watch_params::<T>().initial_events();
         let version = wanted.version().unwrap_or_default();
         let mut events = self.open(&params, &version).await?;
@@ -214,13 +217,13 @@ impl<'a, T: Stored> Follower<'a, T> {
                     return Ok((listed, events));
                 }
                 WatchEvent::Bookmark(_) | WatchEvent::Deleted(_) => {}
-                WatchEvent::Error(status) => return Err(Failure::Told(status)),
+                WatchEvent::Error(status) => return Err(FollowFailure::Told(status)),
             }
         }
-        Err(Failure::Cut)
+        Err(FollowFailure::Cut)
     }
 
-    async fn list_in_pages(&self, wanted: Wanted) -> Result<Listed<T>, Failure> {
+    async fn list_in_pages(&self, wanted: Wanted) -> Result<Listed<T>, FollowFailure> {
         let mut params = ListParams::default().limit(PAGE);
         params.field_selector = T::fields();
         params.resource_version = wanted.version();
@@ -234,7 +237,7 @@ impl<'a, T: Stored> Follower<'a, T> {
             listed.version = page.metadata.resource_version.unwrap_or_default();
             match page.metadata.continue_ {
                 Some(token) if !token.is_empty() => params = params.continue_token(&token),
-                _ if listed.version.is_empty() => return Err(Failure::Unversioned),
+                _ if listed.version.is_empty() => return Err(FollowFailure::Unversioned),
                 _ => return Ok(listed),
             }
         }
@@ -247,21 +250,25 @@ impl<'a, T: Stored> Follower<'a, T> {
 
     /// Makes sure that a list shows what is known or something later, and that what it lacks is gone. What is there all
     /// the same is added to it.
-    async fn check_list(&mut self, listed: &mut Listed<T>, newest: u64) -> Result<(), Failure> {
+    async fn check_list(
+        &mut self,
+        listed: &mut Listed<T>,
+        newest: u64,
+    ) -> Result<(), FollowFailure> {
         if self.is_older(listed, newest) {
             let version = listed.version.clone();
-            return Err(Failure::Behind { version, newest });
+            return Err(FollowFailure::Behind { version, newest });
         }
         let doubtful = listed.lacks(&self.store.contents().seen);
         if doubtful.len() > MOST_READ_BY_NAME {
             self.in_doubt = true;
-            return Err(Failure::Doubtful(doubtful.len()));
+            return Err(FollowFailure::Doubtful(doubtful.len()));
         }
         for key in doubtful {
             let found = in_time(consistent::find::<T>(&self.api, &key)).await?;
             if number(&found.version).is_some_and(|it| it < newest) {
                 let version = found.version;
-                return Err(Failure::Behind { version, newest });
+                return Err(FollowFailure::Behind { version, newest });
             }
             let is_there = found.object.is_some();
             self.metrics.doubt(&resource::<T>(), is_there);
@@ -275,10 +282,10 @@ impl<'a, T: Stored> Follower<'a, T> {
         Ok(())
     }
 
-    fn tell_lost(&self, standing: Standing) {
+    fn tell_lost(&self, standing: ListStanding) {
         let lost = self.store.contents().seen.lost.len();
         self.metrics.lost(&resource::<T>(), lost);
-        if standing == Standing::Restored {
+        if standing == ListStanding::Restored {
             warn!(
                 lost,
                 "the API server shows an earlier state of {}: it was probably restored from a backup. Nothing is destroyed \
@@ -292,7 +299,7 @@ impl<'a, T: Stored> Follower<'a, T> {
 
     /// Whether the server knows the version at which a watch is to go on. A watch from a version that a restored server
     /// does not have yet would be silent until it has.
-    async fn check_place(&self, version: &str) -> Result<(), Failure> {
+    async fn check_place(&self, version: &str) -> Result<(), FollowFailure> {
         let mut params = ListParams::default().limit(1);
         params.field_selector = T::fields();
         params.resource_version = Some(version.to_owned());
@@ -301,29 +308,29 @@ impl<'a, T: Stored> Follower<'a, T> {
         Ok(())
     }
 
-    async fn watch(&self, version: &str) -> Result<Events<T>, Failure> {
+    async fn watch(&self, version: &str) -> Result<Events<T>, FollowFailure> {
         self.open(&watch_params::<T>(), version).await
     }
 
-    async fn open(&self, params: &WatchParams, version: &str) -> Result<Events<T>, Failure> {
+    async fn open(&self, params: &WatchParams, version: &str) -> Result<Events<T>, FollowFailure> {
         let events = in_time(self.api.watch(params, version)).await?;
         Ok(events.boxed())
     }
 
-    async fn take_changes(&mut self, mut events: Events<T>) -> Result<(), Failure> {
+    async fn take_changes(&mut self, mut events: Events<T>) -> Result<(), FollowFailure> {
         let (begun, mut is_empty) = (Instant::now(), true);
         while let Some(event) = next::<T>(&mut events).await? {
             self.take(event)?;
             (self.failures, is_empty) = (0, false);
         }
         if is_empty && begun.elapsed() < SHORTEST_WATCH {
-            return Err(Failure::Short);
+            return Err(FollowFailure::Short);
         }
         self.was_cut = begun.elapsed() < WHOLE_WATCH;
         Ok(())
     }
 
-    fn take(&mut self, event: WatchEvent<Guarded<T>>) -> Result<(), Failure> {
+    fn take(&mut self, event: WatchEvent<Guarded<T>>) -> Result<(), FollowFailure> {
         let version = match event {
             WatchEvent::Added(object) | WatchEvent::Modified(object) => {
                 let version = object.resource_version().unwrap_or_default();
@@ -342,10 +349,10 @@ impl<'a, T: Stored> Follower<'a, T> {
                 self.store.contents().note_version(&version);
                 version
             }
-            WatchEvent::Error(status) => return Err(Failure::Told(status)),
+            WatchEvent::Error(status) => return Err(FollowFailure::Told(status)),
         };
         if version.is_empty() {
-            return Err(Failure::Unversioned);
+            return Err(FollowFailure::Unversioned);
         }
         self.place = Some(version);
         Ok(())
@@ -362,16 +369,16 @@ fn watch_params<T: Stored>() -> WatchParams {
 /// The next event; none if the watch has ended or is dead.
 async fn next<T: Stored>(
     events: &mut Events<T>,
-) -> Result<Option<WatchEvent<Guarded<T>>>, Failure> {
+) -> Result<Option<WatchEvent<Guarded<T>>>, FollowFailure> {
     match timeout(SILENCE, events.next()).await {
         Ok(event) => Ok(event.transpose()?),
         Err(_) => Ok(None),
     }
 }
 
-async fn in_time<A>(request: impl Future<Output = kube::Result<A>>) -> Result<A, Failure> {
+async fn in_time<A>(request: impl Future<Output = kube::Result<A>>) -> Result<A, FollowFailure> {
     let answer = timeout(REQUEST_LIMIT, request).await;
-    Ok(answer.map_err(|_| Failure::Late)??)
+    Ok(answer.map_err(|_| FollowFailure::Late)??)
 }
 
 /// What metrics call the kind.

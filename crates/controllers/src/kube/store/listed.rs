@@ -24,7 +24,7 @@ pub(super) struct Listed<T: Stored> {
 
 /// What a list is, compared with what was known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Standing {
+pub(super) enum ListStanding {
     /// What it lacks is gone.
     Current,
     /// The API server was restored to an earlier state: what it lacks is lost, and nobody deleted it.
@@ -84,7 +84,7 @@ impl<T: Stored> Listed<T> {
     }
 
     /// What there is, after what was seen before.
-    pub(super) fn over(self, before: &StoreView<T>, standing: Standing) -> StoreView<T> {
+    pub(super) fn over(self, before: &StoreView<T>, standing: ListStanding) -> StoreView<T> {
         let last_known =
             |(key, uid): (&T::Key, &String)| (key.clone(), before.last_known(key, uid));
         let mut after = StoreView {
@@ -93,8 +93,8 @@ impl<T: Stored> Listed<T> {
             lost: before.lost.clone(),
         };
         match standing {
-            Standing::Current => after.keep_newer(before),
-            Standing::Restored => {
+            ListStanding::Current => after.keep_newer(before),
+            ListStanding::Restored => {
                 let last_known = before.unreadable.values().flatten();
                 for known in before.objects.values().chain(last_known) {
                     after.lost.insert(known.uid().to_owned(), known.key());

@@ -62,11 +62,11 @@ fn a_list_replaces_whatever_was_known_but_what_was_written_since() {
     let nodes = Nodes::default();
     nodes.see(node("a", "9"));
     nodes.note(node("a", "11"));
-    nodes.replace(list("10", &[("a", "9")]), Standing::Current);
+    nodes.replace(list("10", &[("a", "9")]), ListStanding::Current);
     assert_eq!(version(&nodes).as_deref(), Some("11"));
-    nodes.replace(list("12", &[("b", "12")]), Standing::Current);
+    nodes.replace(list("12", &[("b", "12")]), ListStanding::Current);
     assert_eq!(version(&nodes).as_deref(), Some("12"));
-    nodes.replace(list("13", &[]), Standing::Current);
+    nodes.replace(list("13", &[]), ListStanding::Current);
     assert_eq!(version(&nodes), None);
     assert!(matches!(nodes.find(&"n1".to_owned()), Found::Nothing));
 }
@@ -98,13 +98,13 @@ fn what_a_restored_server_lacks_is_neither_there_nor_gone() {
     let nodes = Nodes::default();
     let key = "n1".to_owned();
     nodes.see(node("b", "11"));
-    nodes.replace(list("5", &[]), Standing::Restored);
+    nodes.replace(list("5", &[]), ListStanding::Restored);
     assert!(matches!(nodes.find(&key), Found::Lost));
     let seen = nodes.view();
     assert!(seen.unreadable["n1"].is_some() && !seen.has_unreadable());
     // Lists of the restored server lack it, which is no news and no doubt.
     assert_eq!(list("6", &[]).lacks(&seen), [""; 0]);
-    nodes.replace(list("6", &[]), Standing::Current);
+    nodes.replace(list("6", &[]), ListStanding::Current);
     assert!(matches!(nodes.find(&key), Found::Lost));
     // Another one comes: the first is lost all the same.
     nodes.see(node("c", "7"));
@@ -121,7 +121,7 @@ fn what_a_restored_server_lacks_is_neither_there_nor_gone() {
 fn an_older_namesake_that_a_restore_brings_back_does_not_make_the_newer_one_gone() {
     let nodes = Nodes::default();
     nodes.see(node("b", "11"));
-    nodes.replace(list("5", &[("a", "4")]), Standing::Restored);
+    nodes.replace(list("5", &[("a", "4")]), ListStanding::Restored);
     assert_eq!(version(&nodes).as_deref(), Some("4"));
     assert!(nodes.is_lost("b"));
     assert!(nodes.view().unreadable.is_empty());
@@ -195,7 +195,7 @@ fn a_list_keeps_the_last_form_of_what_it_cannot_read_and_tells_of_its_end() {
         ..Listed::default()
     };
     for (listed, known) in [(odd("a"), true), (odd("a"), true), (odd("b"), false)] {
-        nodes.replace(listed, Standing::Current);
+        nodes.replace(listed, ListStanding::Current);
         let seen = nodes.view();
         assert_eq!(seen.unreadable["n1"].is_some(), known);
         assert!(seen.objects.is_empty());
@@ -203,7 +203,7 @@ fn a_list_keeps_the_last_form_of_what_it_cannot_read_and_tells_of_its_end() {
     let told = Arc::new(Mutex::new(Vec::new()));
     let heard = told.clone();
     nodes.on_change(move |it| heard.lock().unwrap().push(it.key.clone()));
-    nodes.replace(Listed::default(), Standing::Current);
+    nodes.replace(Listed::default(), ListStanding::Current);
     assert!(matches!(nodes.find(&"n1".to_owned()), Found::Nothing));
     assert_eq!(*told.lock().unwrap(), ["n1"]);
 }

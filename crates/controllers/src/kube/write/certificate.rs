@@ -14,7 +14,7 @@ use crate::kube::objects::CertificateObject;
 
 /// What is decided.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Decision {
+pub struct ApprovalDecision {
     /// Whether it is approved, and not denied.
     pub is_approval: bool,
     /// The condition's reason.
@@ -60,7 +60,7 @@ impl CertificateWriter {
     pub async fn decide(
         &self,
         request: &Requested,
-        decision: &Decision,
+        decision: &ApprovalDecision,
         now: Timestamp,
     ) -> Result<Option<Arc<Requested>>, WriteError> {
         let Some(body) = body(request, decision, now).filter(|_| !self.is_observing) else {
@@ -86,7 +86,7 @@ impl CertificateWriter {
 }
 
 /// The whole object with the decision in it.
-fn body(request: &Requested, decision: &Decision, now: Timestamp) -> Option<Value> {
+fn body(request: &Requested, decision: &ApprovalDecision, now: Timestamp) -> Option<Value> {
     let mut body = request.whole.clone()?;
     body["apiVersion"] = "certificates.k8s.io/v1".into();
     body["kind"] = "CertificateSigningRequest".into();

@@ -25,7 +25,7 @@ const RANGES_DEADLINE: Duration = Duration::from_secs(10);
 
 /// The clouds that approve, among all that own nodes.
 #[derive(Clone)]
-pub(super) struct Clouds {
+pub(super) struct CertificateClouds {
     resolver: OwnershipResolver,
     approving: Arc<[Arc<dyn Cloud>]>,
     fence: Fence,
@@ -40,7 +40,7 @@ enum Speakers<'a> {
     Among(Vec<&'a Arc<dyn Cloud>>),
 }
 
-impl Clouds {
+impl CertificateClouds {
     /// Those that are switched on: all if the controller was asked for by name, else those that
     /// are on by themselves.
     pub(super) fn new(resolver: &OwnershipResolver, is_named: bool, fence: Fence) -> Self {
@@ -326,7 +326,7 @@ mod tests {
             questions: AtomicUsize::new(0),
             hangs,
         });
-        let clouds = Clouds::new(&resolver(cloud.clone()), true, fence);
+        let clouds = CertificateClouds::new(&resolver(cloud.clone()), true, fence);
         let (_, answer) = clouds.ask("n1", None).await.unwrap();
         (cloud.questions.load(Ordering::Relaxed), answer)
     }
@@ -359,9 +359,9 @@ mod tests {
             questions: AtomicUsize::new(0),
             hangs: false,
         });
-        let off = Clouds::new(&resolver(cloud.clone()), false, Fence::open());
+        let off = CertificateClouds::new(&resolver(cloud.clone()), false, Fence::open());
         assert!(off.spokesman(None).is_none());
-        let on = Clouds::new(&resolver(cloud), true, Fence::open());
+        let on = CertificateClouds::new(&resolver(cloud), true, Fence::open());
         assert!(on.spokesman(None).is_some());
     }
 }

@@ -17,7 +17,7 @@ use tokio::sync::Mutex;
 use tokio::time::Instant;
 use tracing::{debug, info};
 
-use super::clouds::Clouds;
+use super::clouds::CertificateClouds;
 use crate::kube::clients::ServerNames;
 
 /// How long what was read counts: addresses of the API server change when machines of the control plane do.
@@ -38,7 +38,7 @@ const MOST_OBJECTS: u32 = 100;
 pub(super) struct ClusterReader {
     client: Client,
     server: ServerNames,
-    clouds: Clouds,
+    clouds: CertificateClouds,
     /// What the operator reserves.
     reserved: Names,
     kept: Mutex<Kept>,
@@ -66,7 +66,7 @@ impl ClusterReader {
     pub(super) fn new(
         client: Client,
         server: ServerNames,
-        clouds: Clouds,
+        clouds: CertificateClouds,
         reserved: &[String],
     ) -> Self {
         Self {

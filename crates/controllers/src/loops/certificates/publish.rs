@@ -8,7 +8,7 @@ use tracing::{debug, info, warn};
 use super::CertificateController;
 use crate::kube::csr_store::Requested;
 use crate::kube::events::{EventType, certificate_reference, node_reference};
-use crate::kube::write::{Decision, WriteError};
+use crate::kube::write::{ApprovalDecision, WriteError};
 
 /// Failures of a write in a row after which it is told as a warning: about half a minute of trying.
 const FAILURES_BEFORE_WARNING: u32 = 6;
@@ -19,7 +19,7 @@ impl CertificateController {
         request: &Requested,
         cloud: Option<&Arc<dyn Cloud>>,
         finding: &Finding,
-        decision: &Decision,
+        decision: &ApprovalDecision,
     ) {
         let (result, reason) = if decision.is_approval {
             ("approved", "CertificateApproved")

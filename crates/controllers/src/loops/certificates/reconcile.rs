@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bowline_core::{
-    ApprovalRules, Candidate, CertificateVerdict, Cloud, Counted, Finding, MachineAnswer, Node,
-    Recognised, clusters_own, decide_certificate, is_proven, node_of, recognise_certificate,
+    ApprovalRules, CertificateVerdict, Cloud, Counted, Finding, MachineAnswer, Node, Recognised,
+    WellFormedRequest, clusters_own, decide_certificate, is_proven, node_of, recognise_certificate,
     rivals, settle_claims,
 };
 use futures::future::join_all;
@@ -14,7 +14,7 @@ use tracing::{debug, info};
 use super::CertificateController;
 use super::clouds::rules;
 use crate::kube::csr_store::Requested;
-use crate::kube::write::{Decision, WriteError};
+use crate::kube::write::{ApprovalDecision, WriteError};
 use crate::stop::Stop;
 
 /// Nodes that show the same name or address and whose machines are asked whether they have it. Nobody has more by
@@ -40,7 +40,7 @@ enum Act {
     /// It is not our matter.
     Nothing,
     /// The decision is written.
-    Decide(Finding, Decision),
+    Decide(Finding, ApprovalDecision),
     /// It stays as it is, for good.
     Leave(Finding),
     /// It stays as it is, for now.
@@ -84,7 +84,7 @@ impl CertificateController {
                     act: Act::Wait(Finding::Foreign),
                 };
             }
-            Recognised::Candidate(candidate) => candidate,
+            Recognised::WellFormedRequest(candidate) => candidate,
             other => return refusal(other, self.clouds.spokesman(node.as_deref())),
         };
         if let Some(finding) = self.clusters_own(&candidate, node.as_deref()).await {
@@ -105,7 +105,7 @@ impl CertificateController {
         };
         let rules = rules(&cloud);
         let candidate = match recognise_certificate(&facts, &rules) {
-            Recognised::Candidate(candidate) => candidate,
+            Recognised::WellFormedRequest(candidate) => candidate,
             other => return refusal(other, Some(&cloud)),
         };
         let act = match decide_certificate(&candidate, &rules, node.as_deref(), &answer) {
@@ -126,7 +126,11 @@ impl CertificateController {
     }
 
     /// What the request asks for that is the cluster's own.
-    async fn clusters_own(&self, candidate: &Candidate, node: Option<&Node>) -> Option<Finding> {
+    async fn clusters_own(
+        &self,
+        candidate: &WellFormedRequest,
+        node: Option<&Node>,
+    ) -> Option<Finding> {
         match self.cluster.names().await {
             Ok(cluster) => clusters_own(candidate, node, &cluster),
             Err(why) => Some(Finding::CannotTell(why)),
@@ -135,7 +139,11 @@ impl CertificateController {
 
     /// What the request asks for that another Node shows as well, unless `own` and the others' machines or clouds tell
     /// whose it is.
-    async fn claimed_twice(&self, candidate: &Candidate, own: &MachineAnswer) -> Option<Finding> {
+    async fn claimed_twice(
+        &self,
+        candidate: &WellFormedRequest,
+        own: &MachineAnswer,
+    ) -> Option<Finding> {
         let seen = self.nodes.view();
         let last_known = seen.unreadable.values().flatten();
         let nodes = seen.objects.values().chain(last_known);
@@ -161,7 +169,7 @@ impl CertificateController {
         request: &Requested,
         cloud: Option<&Arc<dyn Cloud>>,
         finding: &Finding,
-        decision: &Decision,
+        decision: &ApprovalDecision,
     ) -> Result<Outcome, WriteError> {
         if self.writer.is_observing() {
             let verb = if decision.is_approval {
@@ -193,7 +201,7 @@ impl CertificateController {
 /// What is done about a request that nobody has to be asked about.
 fn refusal(recognised: Recognised, cloud: Option<&Arc<dyn Cloud>>) -> Judgement {
     let act = match recognised {
-        Recognised::Other | Recognised::Candidate(_) => Act::Nothing,
+        Recognised::Other | Recognised::WellFormedRequest(_) => Act::Nothing,
         Recognised::Unreadable(why) => Act::Leave(Finding::Unreadable(why)),
         Recognised::Faulty(fault) => match cloud.map(rules).filter(|it| it.denies_faults) {
             Some(rules) => {
@@ -209,23 +217,23 @@ fn refusal(recognised: Recognised, cloud: Option<&Arc<dyn Cloud>>) -> Judgement 
     }
 }
 
-fn approval(rules: &ApprovalRules) -> Decision {
-    Decision {
+fn approval(rules: &ApprovalRules) -> ApprovalDecision {
+    ApprovalDecision {
         is_approval: true,
         reason: rules.approval.reason,
         message: rules.approval.message.to_owned(),
     }
 }
 
-fn denial(rules: &ApprovalRules, why: &str) -> Decision {
-    Decision {
+fn denial(rules: &ApprovalRules, why: &str) -> ApprovalDecision {
+    ApprovalDecision {
         is_approval: false,
         reason: rules.denial.reason,
         message: format!("{}{why}", rules.denial.message),
     }
 }
 
-impl Decision {
+impl ApprovalDecision {
     /// How it is counted.
     pub(super) fn counted(&self) -> Counted {
         if self.is_approval {

@@ -27,7 +27,7 @@ pub(super) enum Outcome {
 
 /// Why a turn failed; it is tried again.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum ReconcileError {
+pub(super) enum AllocationError {
     /// Some cloud could not say whether the node is its own.
     #[error("cannot tell whose node {node} is: {ownership}")]
     Undecided { node: String, ownership: Ownership },
@@ -51,7 +51,7 @@ impl IpamController {
         name: &str,
         lane: usize,
         stop: &Stop,
-    ) -> Result<Outcome, ReconcileError> {
+    ) -> Result<Outcome, AllocationError> {
         let node = match self.parts.nodes.find(&name.to_owned()) {
             Found::Object(node) => node,
             Found::Unreadable => {
@@ -98,7 +98,7 @@ impl IpamController {
     }
 
     /// The networks of the node's machine, if its IPv6 block is to come from there.
-    async fn gather(&self, node: &Arc<Node>) -> Result<Vec<Ipv6Net>, ReconcileError> {
+    async fn gather(&self, node: &Arc<Node>) -> Result<Vec<Ipv6Net>, AllocationError> {
         let asks = |it: &mut Allocator| it.kind() == AllocatorKind::Cloud && it.has_ipv6();
         if self.with(asks) != Some(true) {
             return Ok(Vec::new());
@@ -108,7 +108,7 @@ impl IpamController {
             Ok(describer) => describer.batcher.cloud().clone(),
             Err(ownership @ Ownership::Undecided(_)) => {
                 let node = node.name.clone();
-                return Err(ReconcileError::Undecided { node, ownership });
+                return Err(AllocationError::Undecided { node, ownership });
             }
             // Nobody's: there is no machine to ask, and the cluster's range is for all.
             Err(_) => return Ok(Vec::new()),
@@ -119,7 +119,7 @@ impl IpamController {
         let ips = node_ips(node)?;
         let call = networks.machine_addresses(node);
         let asked = self.question(&cloud, call).await;
-        let addresses = asked.map_err(|source| ReconcileError::Networks {
+        let addresses = asked.map_err(|source| AllocationError::Networks {
             node: node.name.clone(),
             source,
         })?;
@@ -131,10 +131,10 @@ impl IpamController {
         &self,
         node: &Node,
         networks: &[Ipv6Net],
-    ) -> Result<Option<Vec<String>>, ReconcileError> {
+    ) -> Result<Option<Vec<String>>, AllocationError> {
         let unread = self.with_state(|state| state.unread.first().cloned());
         if let Some(unread) = unread {
-            return Err(ReconcileError::Unread(unread));
+            return Err(AllocationError::Unread(unread));
         }
         match self.with(|allocator| allocator.propose(node, networks)) {
             None => Ok(None),
@@ -149,7 +149,11 @@ impl IpamController {
         }
     }
 
-    async fn execute(&self, node: Arc<Node>, blocks: &[String]) -> Result<Outcome, ReconcileError> {
+    async fn execute(
+        &self,
+        node: Arc<Node>,
+        blocks: &[String],
+    ) -> Result<Outcome, AllocationError> {
         let mut current = node;
         let mut tries = 1;
         loop {

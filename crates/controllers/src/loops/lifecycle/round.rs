@@ -5,7 +5,7 @@ use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
 use bowline_core::{
-    Evidence, HoldReason, LifecycleAction, Look, Lookup, Node, Proof, Taint, Trust, Verdict,
+    Evidence, GuardVerdict, HoldReason, LifecycleAction, Look, Lookup, Node, Proof, Taint, Trust,
     error_chain, needs_look, trust, when_not_ready, with_shutdown, without_shutdown,
 };
 use futures::StreamExt;
@@ -174,14 +174,14 @@ impl LifecycleController {
             state.guard.gone(node, look, base.count)
         };
         match verdict {
-            Verdict::Hold { reason, news, wait } => {
+            GuardVerdict::Hold { reason, news, wait } => {
                 if !news || reason.is_routine() {
                     debug!(node = node.name, %reason, "its machine seems to be gone");
                 } else {
                     self.hold(cloud, node, reason, wait);
                 }
             }
-            Verdict::Delete(proof) => self.delete(cloud, node, &proof).await,
+            GuardVerdict::Delete(proof) => self.delete(cloud, node, &proof).await,
         }
     }
 

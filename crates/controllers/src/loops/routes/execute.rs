@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use bowline_core::routes::{Change, Creation, Decision, Question, Removal, Step};
+use bowline_core::routes::{Creation, Question, Removal, RouteChange, RouteDecision, RouteStep};
 use bowline_core::{CloudError, CloudErrorKind};
 use futures::{StreamExt as _, stream};
 use tokio::time::Instant;
@@ -22,7 +22,7 @@ const CONFLICT_PAUSE: Duration = Duration::from_millis(100);
 
 /// What became of one change: an outcome for each removal, then for each creation.
 pub(super) struct Done {
-    change: Change,
+    change: RouteChange,
     outcomes: Vec<Outcome>,
 }
 
@@ -40,8 +40,8 @@ impl RouteController {
         &self,
         desk: &mut Desk<'_>,
         question: &Question,
-        changes: Vec<Change>,
-        decision: &mut Decision,
+        changes: Vec<RouteChange>,
+        decision: &mut RouteDecision,
         stop: &Stop,
     ) {
         let places: BTreeSet<_> = changes.iter().map(place).collect();
@@ -50,8 +50,10 @@ impl RouteController {
             return tell_withheld(desk, &changes);
         }
         let now = Instant::now();
-        let is_due = |change: &Change| desk.due.get(&place(change)).is_none_or(|at| *at <= now);
-        let (due, waiting): (Vec<Change>, Vec<Change>) = changes.into_iter().partition(is_due);
+        let is_due =
+            |change: &RouteChange| desk.due.get(&place(change)).is_none_or(|at| *at <= now);
+        let (due, waiting): (Vec<RouteChange>, Vec<RouteChange>) =
+            changes.into_iter().partition(is_due);
         for creation in waiting.iter().flat_map(|it| &it.creations) {
             lack(decision, creation);
         }
@@ -70,7 +72,7 @@ impl RouteController {
         &self,
         desk: &Desk<'_>,
         question: &Question,
-        changes: Vec<Change>,
+        changes: Vec<RouteChange>,
         stop: &Stop,
     ) -> Vec<Done> {
         let mut done: Vec<(usize, Done)> = stream::iter(changes.into_iter().enumerate())
@@ -88,13 +90,13 @@ impl RouteController {
         &self,
         desk: &Desk<'_>,
         question: &Question,
-        change: Change,
+        change: RouteChange,
         stop: &Stop,
     ) -> Done {
         let mut outcomes = Vec::new();
         let mut is_clear = true;
         for removal in &change.removals {
-            let step = Step::Delete(removal.route.clone());
+            let step = RouteStep::Delete(removal.route.clone());
             let outcome = self.step(desk, question, step, stop).await;
             is_clear &= matches!(outcome, Outcome::Made);
             outcomes.push(outcome);
@@ -111,7 +113,13 @@ impl RouteController {
         Done { change, outcomes }
     }
 
-    async fn step(&self, desk: &Desk<'_>, question: &Question, step: Step, stop: &Stop) -> Outcome {
+    async fn step(
+        &self,
+        desk: &Desk<'_>,
+        question: &Question,
+        step: RouteStep,
+        stop: &Stop,
+    ) -> Outcome {
         let steps = std::slice::from_ref(&step);
         let mut outcomes = self.write(desk, question, steps, stop).await;
         outcomes.pop().unwrap_or(Outcome::Skipped)
@@ -122,10 +130,10 @@ impl RouteController {
         &self,
         desk: &Desk<'_>,
         question: &Question,
-        changes: Vec<Change>,
+        changes: Vec<RouteChange>,
         stop: &Stop,
     ) -> Vec<Done> {
-        let mut tables: BTreeMap<String, Vec<Change>> = BTreeMap::new();
+        let mut tables: BTreeMap<String, Vec<RouteChange>> = BTreeMap::new();
         for change in changes {
             let table = tables.entry(change.table.clone()).or_default();
             table.push(change);
@@ -142,14 +150,14 @@ impl RouteController {
         &self,
         desk: &Desk<'_>,
         question: &Question,
-        changes: Vec<Change>,
+        changes: Vec<RouteChange>,
         stop: &Stop,
     ) -> Vec<Done> {
         let removals = changes.iter().flat_map(|it| &it.removals);
-        let removals = removals.map(|it| Step::Delete(it.route.clone()));
+        let removals = removals.map(|it| RouteStep::Delete(it.route.clone()));
         let creations = changes.iter().flat_map(|it| &it.creations);
         let creations = creations.map(Creation::step);
-        let steps: Vec<Step> = removals.chain(creations).collect();
+        let steps: Vec<RouteStep> = removals.chain(creations).collect();
         let mut outcomes = self.write(desk, question, &steps, stop).await;
         let first: usize = changes.iter().map(|it| it.removals.len()).sum();
         let mut created = outcomes.split_off(first).into_iter();
@@ -170,7 +178,7 @@ impl RouteController {
         &self,
         desk: &Desk<'_>,
         question: &Question,
-        steps: &[Step],
+        steps: &[RouteStep],
         stop: &Stop,
     ) -> Vec<Outcome> {
         let mut outcomes: Vec<Outcome> = steps.iter().map(|_| Outcome::Skipped).collect();
@@ -184,7 +192,7 @@ impl RouteController {
                 let pause = self.parts.random.jitter(CONFLICT_PAUSE, 1.0);
                 tokio::time::sleep(pause).await;
             }
-            let asked: Vec<Step> = open.iter().map(|&at| steps[at].clone()).collect();
+            let asked: Vec<RouteStep> = open.iter().map(|&at| steps[at].clone()).collect();
             let answers = self.ask(desk, question, &asked).await;
             let mut again = Vec::new();
             for (at, answer) in open.into_iter().zip(answers) {
@@ -207,7 +215,7 @@ impl RouteController {
         &self,
         desk: &Desk<'_>,
         question: &Question,
-        steps: &[Step],
+        steps: &[RouteStep],
     ) -> Vec<Result<(), CloudError>> {
         let call = desk.routes.write(question, steps);
         let mut answers = match guarded(&self.parts.fence, "writing routes", call).await {
@@ -223,7 +231,7 @@ impl RouteController {
     }
 
     /// Counts, tells, and puts off what failed.
-    fn take_note(&self, desk: &mut Desk<'_>, done: Done, decision: &mut Decision) {
+    fn take_note(&self, desk: &mut Desk<'_>, done: Done, decision: &mut RouteDecision) {
         let Done { change, outcomes } = done;
         let mut outcomes = outcomes.into_iter();
         let place = place(&change);
@@ -294,21 +302,21 @@ impl RouteController {
     }
 }
 
-fn place(change: &Change) -> (String, String) {
+fn place(change: &RouteChange) -> (String, String) {
     (change.table.clone(), change.destination.clone())
 }
 
-fn lack(decision: &mut Decision, creation: &Creation) {
+fn lack(decision: &mut RouteDecision, creation: &Creation) {
     if let Some(standing) = decision.standings.get_mut(&creation.node.name) {
         standing.lack();
     }
 }
 
 /// Tells what an observer would do, once.
-fn tell_withheld(desk: &mut Desk<'_>, changes: &[Change]) {
+fn tell_withheld(desk: &mut Desk<'_>, changes: &[RouteChange]) {
     for change in changes {
         let removals = change.removals.iter();
-        let removals = removals.map(|it| Step::Delete(it.route.clone()));
+        let removals = removals.map(|it| RouteStep::Delete(it.route.clone()));
         let steps = removals.chain(change.creations.iter().map(Creation::step));
         let steps: Vec<String> = steps.map(|step| step.to_string()).collect();
         let text = steps.join(", ");

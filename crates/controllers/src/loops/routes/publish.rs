@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bowline_core::routes::{Advice, Creation, Decision, Neighbourhood};
+use bowline_core::routes::{Advice, Creation, Neighbourhood, RouteDecision};
 use bowline_core::{CloudError, NetworkCondition, Node, error_chain, format_duration};
 use futures::{StreamExt as _, stream};
 use tracing::{debug, info, warn};
@@ -23,7 +23,7 @@ impl RouteController {
         &self,
         desk: &mut Desk<'_>,
         nodes: &Neighbourhood,
-        decision: &Decision,
+        decision: &RouteDecision,
     ) -> bool {
         let mut writes = Vec::new();
         for (name, standing) in &decision.standings {

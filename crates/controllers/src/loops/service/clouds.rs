@@ -24,7 +24,7 @@ const CALL_DEADLINE: Duration = Duration::from_secs(120);
 
 /// All configured clouds, those without load balancers included: they own nodes too.
 #[derive(Clone)]
-pub(crate) struct Clouds {
+pub(crate) struct ServiceClouds {
     resolver: OwnershipResolver,
     names: Arc<LoadBalancerClasses>,
     fence: Fence,
@@ -82,7 +82,7 @@ enum Call {
     Write,
 }
 
-impl Clouds {
+impl ServiceClouds {
     pub(crate) fn new(resolver: &OwnershipResolver, fence: Fence) -> Self {
         Self {
             names: Arc::new(balancer_clouds(resolver)),
@@ -396,7 +396,7 @@ mod tests {
             let counting = Arc::new(Counting(name.clone(), AtomicUsize::new(0)));
             let resolver =
                 OwnershipResolver::new(&[counting.clone() as Arc<dyn Cloud>], Arc::default());
-            let clouds = Clouds::new(&resolver, fence);
+            let clouds = ServiceClouds::new(&resolver, fence);
             let wish = BalancerRequest {
                 service: Arc::new(Service::from(ServiceObject::default())),
                 goal: Goal::Present,

@@ -11,7 +11,7 @@ use bowline_core::{
 use tracing::info;
 
 use super::ServiceController;
-use super::clouds::Clouds;
+use super::clouds::ServiceClouds;
 use super::errors::ReconcileError;
 use crate::kube::events::EventType;
 
@@ -25,7 +25,7 @@ pub(super) fn record(cloud: &CloudName) -> Condition {
     }
 }
 
-impl Clouds {
+impl ServiceClouds {
     /// Whether it may be open in which cloud a Service's load balancer is.
     pub(crate) fn is_home_open(&self, service: &Service) -> bool {
         self.names().all().len() > 1

@@ -2,14 +2,14 @@
 
 use bowline_core::{CloudName, Responsibility, ServiceKey};
 
-use super::clouds::Clouds;
+use super::clouds::ServiceClouds;
 use super::state::Memory;
 use crate::kube::services::Services;
 use crate::queue::Lanes;
 
 /// A lane for each cloud with load balancers.
 pub(super) fn of_services(
-    clouds: &Clouds,
+    clouds: &ServiceClouds,
     memory: &Memory,
     services: &Services,
 ) -> Lanes<ServiceKey> {

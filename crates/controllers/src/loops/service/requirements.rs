@@ -51,14 +51,14 @@ enum ClusterUid {
     /// It may not be read.
     Refused,
     /// This is it.
-    Known(String),
+    KnownRequirements(String),
 }
 
 impl ClusterUid {
     /// Whether work has to wait for more.
     fn is_too_little_for(&self, need: Need) -> bool {
         match (need, self) {
-            (Need::No, _) | (_, Self::Known(_)) => false,
+            (Need::No, _) | (_, Self::KnownRequirements(_)) => false,
             (Need::IfAllowed, known) => *known == Self::Open,
             (Need::Required, _) => true,
         }
@@ -67,13 +67,13 @@ impl ClusterUid {
 
 /// What is known of it.
 #[derive(Default)]
-pub(crate) struct Known {
+pub(crate) struct KnownRequirements {
     cluster_uid: watch::Sender<ClusterUid>,
     /// Made when it is asked for, and void when a slice or a Service changes.
     endpoints: Mutex<Option<Arc<Endpoints>>>,
 }
 
-impl Known {
+impl KnownRequirements {
     fn endpoints(&self) -> MutexGuard<'_, Option<Arc<Endpoints>>> {
         let endpoints = self.endpoints.lock();
         endpoints.unwrap_or_else(PoisonError::into_inner)
@@ -150,7 +150,7 @@ impl ServiceController {
     /// The uid of the cluster, once it is known.
     pub(crate) fn cluster_uid(&self) -> Option<String> {
         match &*self.known.cluster_uid.borrow() {
-            ClusterUid::Known(uid) => Some(uid.clone()),
+            ClusterUid::KnownRequirements(uid) => Some(uid.clone()),
             ClusterUid::Open | ClusterUid::Refused => None,
         }
     }
@@ -200,7 +200,7 @@ impl ServiceController {
     /// Begins to learn the uid of the cluster, if somebody needs it.
     pub(crate) fn learn_cluster_uid(self: &Arc<Self>, tasks: &mut JoinSet<()>, stop: &Stop) {
         if let Some(uid) = &self.options.cluster_uid {
-            let known = ClusterUid::Known(uid.clone());
+            let known = ClusterUid::KnownRequirements(uid.clone());
             self.known.cluster_uid.send_replace(known);
         } else if self.clouds.all_needs().cluster_uid > Need::No {
             let (this, stop) = (self.clone(), stop.clone());
@@ -216,7 +216,7 @@ impl ServiceController {
             match timeout(TRY, cluster_uid(&self.parts.reader)).await {
                 Ok(Ok(Some(uid))) => {
                     info!(uid, "the cluster's uid");
-                    let known = ClusterUid::Known(uid);
+                    let known = ClusterUid::KnownRequirements(uid);
                     self.known.cluster_uid.send_replace(known);
                     return;
                 }

@@ -3,15 +3,15 @@
 use tokio::time::Instant;
 
 use super::*;
-use crate::serving::identity::{Claim, User};
-use crate::serving::reviews::Reviews;
+use crate::serving::identity::{User, UserClaim};
+use crate::serving::reviews::ReviewCache;
 
-fn reviews(reviewer: &Reviewer, metrics: &Arc<Metrics>) -> Reviews {
+fn reviews(reviewer: &Reviewer, metrics: &Arc<Metrics>) -> ReviewCache {
     let authorization = AuthorizationOptions {
         denied_cache: Duration::from_secs(30),
         ..AuthorizationOptions::default()
     };
-    Reviews::new(
+    ReviewCache::new(
         Some(reviewer.client()),
         Some(reviewer.client()),
         &AuthenticationOptions::default(),
@@ -35,7 +35,7 @@ async fn answers_are_remembered_for_their_time() {
     let reviews = reviews(&reviewer, &Metrics::new());
     for (seconds, asked) in [(0, 1), (9, 1), (2, 2)] {
         tokio::time::advance(Duration::from_secs(seconds)).await;
-        assert!(matches!(reviews.token("good").await, Claim::User(_)));
+        assert!(matches!(reviews.token("good").await, UserClaim::User(_)));
         assert_eq!(reviewer.asked("tokenreviews"), asked, "after {seconds} s");
     }
     let rows = [
@@ -82,11 +82,11 @@ async fn a_failing_server_is_asked_five_times_and_a_refusal_once() {
         let expected = if tries == 5 { 4.06..4.88 } else { 0.0..0.01 };
         assert!(expected.contains(&waited), "{waited}");
         assert!(
-            matches!(reviews.token("good").await, Claim::Bad(_)),
+            matches!(reviews.token("good").await, UserClaim::Bad(_)),
             "failures are not remembered"
         );
         *reviewer.backend.lock().unwrap() = Backend::Good;
-        assert!(matches!(reviews.token("good").await, Claim::User(_)));
+        assert!(matches!(reviews.token("good").await, UserClaim::User(_)));
     }
     let text = metrics.text();
     assert!(

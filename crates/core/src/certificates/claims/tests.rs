@@ -3,10 +3,10 @@ use super::*;
 use crate::node::examples::fresh_node;
 use crate::{AddressKind, CloudError, CloudErrorKind, NodeAddress, PROVIDED_NODE_IP};
 
-fn candidate(node: &str, asked: &[&str]) -> Candidate {
+fn candidate(node: &str, asked: &[&str]) -> WellFormedRequest {
     let addresses = asked.iter().filter_map(|it| it.parse().ok());
     let is_name = |it: &&&str| it.parse::<IpAddr>().is_err();
-    Candidate {
+    WellFormedRequest {
         node: node.into(),
         dns_names: asked
             .iter()

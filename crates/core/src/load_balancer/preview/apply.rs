@@ -32,7 +32,7 @@ pub struct Newcomer {
 
 /// A Service as it would be, and what is assumed about it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Applied {
+pub struct AppliedFile {
     /// The object, as the API server would show it as far as that matters to a load balancer.
     pub object: Value,
     /// Sentences.
@@ -44,7 +44,7 @@ pub struct Applied {
 /// As `kubectl apply` does it: what the file says holds; what it leaves out goes if it was applied
 /// before, and stays if it was not (annotations of the cloud, above all). Ports are those of the
 /// file; node ports that are allocated stay. The API server's own fields and the status stay.
-pub fn as_applied(file: &Value, live: Option<&Value>, newcomer: &Newcomer) -> Applied {
+pub fn as_applied(file: &Value, live: Option<&Value>, newcomer: &Newcomer) -> AppliedFile {
     let mut assumptions = Vec::new();
     let mut file = file.clone();
     if let Some(metadata) = member_mut(&mut file, "metadata") {
@@ -64,7 +64,7 @@ pub fn as_applied(file: &Value, live: Option<&Value>, newcomer: &Newcomer) -> Ap
         None => create(file, newcomer, &mut assumptions),
     };
     allocate(&mut object, &mut assumptions);
-    Applied {
+    AppliedFile {
         object,
         assumptions,
     }

@@ -34,7 +34,7 @@ fn live() -> Value {
     })
 }
 
-fn node_ports(applied: &Applied) -> Vec<u64> {
+fn node_ports(applied: &AppliedFile) -> Vec<u64> {
     let ports = applied.object["spec"]["ports"].as_array().unwrap().iter();
     ports
         .map(|it| it["nodePort"].as_u64().unwrap_or(0))
@@ -51,7 +51,7 @@ fn what_was_applied_and_is_left_out_goes_and_what_others_wrote_stays() {
     });
     let applied = as_applied(&file, Some(&live()), &newcomer());
     assert_eq!(applied.assumptions, [""; 0]);
-    let Applied { object, .. } = applied;
+    let AppliedFile { object, .. } = applied;
     let metadata = &object["metadata"];
     assert_eq!(metadata["uid"], "u");
     assert_eq!(metadata["resourceVersion"], "7");
@@ -72,7 +72,7 @@ fn a_file_without_annotations_removes_only_those_that_it_applied() {
         if let Some(annotations) = annotations {
             file["metadata"]["annotations"] = annotations;
         }
-        let Applied { object, .. } = as_applied(&file, Some(&live()), &newcomer());
+        let AppliedFile { object, .. } = as_applied(&file, Some(&live()), &newcomer());
         let annotations = &object["metadata"]["annotations"];
         assert_eq!(annotations["cloud/id"], "lb-1");
         assert_eq!(annotations["mine/a"], Value::Null);

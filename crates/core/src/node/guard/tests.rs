@@ -38,10 +38,10 @@ fn silent_node(uid: &str) -> Node {
     }
 }
 
-fn held(verdict: Verdict) -> HoldReason {
+fn held(verdict: GuardVerdict) -> HoldReason {
     match verdict {
-        Verdict::Hold { reason, .. } => reason,
-        Verdict::Delete(proof) => panic!("deleted on {proof:?}"),
+        GuardVerdict::Hold { reason, .. } => reason,
+        GuardVerdict::Delete(proof) => panic!("deleted on {proof:?}"),
     }
 }
 
@@ -66,7 +66,7 @@ fn two_looks_and_a_check_between_them_are_proof() {
     };
     assert_eq!(
         guard.gone(&node, gone(HOUR + 10), 1),
-        Verdict::Delete(proof)
+        GuardVerdict::Delete(proof)
     );
 }
 
@@ -93,7 +93,7 @@ fn framework_case_147_a_failed_check_takes_back_the_first_look() {
     guard.canary(true);
     assert!(matches!(
         guard.gone(&node, gone(half_an_hour + 24), 1),
-        Verdict::Delete(_)
+        GuardVerdict::Delete(_)
     ));
 
     let reborn = silent_node("another uid");
@@ -136,7 +136,7 @@ fn ready_and_young_nodes_are_kept() {
     );
     assert!(matches!(
         guard.gone(&young, gone(60), 1),
-        Verdict::Delete(_)
+        GuardVerdict::Delete(_)
     ));
 
     let uninitialized = Node {
@@ -151,7 +151,7 @@ fn ready_and_young_nodes_are_kept() {
     );
     assert!(matches!(
         guard.gone(&uninitialized, gone(300), 1),
-        Verdict::Delete(_)
+        GuardVerdict::Delete(_)
     ));
 }
 
@@ -165,7 +165,7 @@ fn the_budget_is_the_larger_of_three_and_ten_percent_in_ten_minutes() {
             let before = left.len();
             left.retain(|node| {
                 let verdict = guard.gone(node, gone(seconds), nodes);
-                matches!(verdict, Verdict::Hold { .. })
+                matches!(verdict, GuardVerdict::Hold { .. })
             });
             before - left.len()
         };
@@ -188,7 +188,7 @@ fn a_deletion_without_an_answer_keeps_its_share_however_often_it_is_tried() {
     for round in 1..20 {
         for node in &nodes[..3] {
             let verdict = guard.gone(node, gone(HOUR + 10 * round), 4);
-            assert!(matches!(verdict, Verdict::Delete(_)));
+            assert!(matches!(verdict, GuardVerdict::Delete(_)));
         }
         assert_eq!(
             held(guard.gone(&nodes[3], gone(HOUR + 10 * round), 4)),
@@ -202,7 +202,7 @@ fn a_deletion_without_an_answer_keeps_its_share_however_often_it_is_tried() {
         HoldReason::BudgetSpent
     );
     let verdict = guard.gone(&nodes[3], gone(last + 600), 4);
-    assert!(matches!(verdict, Verdict::Delete(_)));
+    assert!(matches!(verdict, GuardVerdict::Delete(_)));
 }
 
 #[test]
@@ -214,7 +214,7 @@ fn a_refunded_deletion_leaves_the_budget_whole() {
     for round in 1..20 {
         assert!(matches!(
             guard.gone(&node, gone(HOUR + 10 * round), 1),
-            Verdict::Delete(_)
+            GuardVerdict::Delete(_)
         ));
         guard.refund(&node.uid);
     }
@@ -224,7 +224,7 @@ fn a_refunded_deletion_leaves_the_budget_whole() {
 fn a_reason_is_told_once_and_counted_while_it_lasts() {
     let mut guard = Guard::default();
     let young = silent_node("u");
-    let news = |verdict| matches!(verdict, Verdict::Hold { news: true, .. });
+    let news = |verdict| matches!(verdict, GuardVerdict::Hold { news: true, .. });
     assert!(news(guard.gone(&young, gone(5), 1)));
     assert!(!news(guard.gone(&young, gone(10), 1)));
     assert_eq!(
@@ -245,8 +245,8 @@ fn a_hold_says_how_long_it_lasts_where_that_is_a_matter_of_time() {
             ..node.clone()
         };
         match guard.gone(&node, gone(seconds), 1) {
-            Verdict::Hold { reason, wait, .. } => (reason, wait.map(|wait| wait.as_secs())),
-            Verdict::Delete(_) => panic!("deleted"),
+            GuardVerdict::Hold { reason, wait, .. } => (reason, wait.map(|wait| wait.as_secs())),
+            GuardVerdict::Delete(_) => panic!("deleted"),
         }
     };
     assert_eq!(
@@ -268,7 +268,7 @@ fn a_hold_says_how_long_it_lasts_where_that_is_a_matter_of_time() {
     for (uid, seconds) in [("a", 20), ("b", 25), ("c", 27)] {
         let node = silent_node(uid);
         let verdict = guard.gone(&node, gone(HOUR + seconds), 1);
-        assert!(matches!(verdict, Verdict::Delete(_)), "{verdict:?}");
+        assert!(matches!(verdict, GuardVerdict::Delete(_)), "{verdict:?}");
     }
     assert_eq!(
         wait(&mut guard, HOUR + 80, "d"),
@@ -293,7 +293,10 @@ fn proof_case_40_a_clock_that_jumps_makes_nothing_happen_earlier_or_later() {
         let second = guard.gone(&node, jumped(LATER + 9), 1);
         assert_eq!(held(second), HoldReason::SecondLookPending, "{jump}");
         let third = guard.gone(&node, jumped(LATER + 10), 1);
-        assert!(matches!(third, Verdict::Delete(_)), "{jump}: {third:?}");
+        assert!(
+            matches!(third, GuardVerdict::Delete(_)),
+            "{jump}: {third:?}"
+        );
         // The budget: three in ten minutes, whatever the date is meanwhile.
         for uid in ["v", "w", "x"] {
             guard.gone(&silent_node(uid), jumped(LATER + 20), 1);
@@ -307,7 +310,7 @@ fn proof_case_40_a_clock_that_jumps_makes_nothing_happen_earlier_or_later() {
         let spent = guard.gone(&silent_node("x"), jumped(LATER + 609), 1);
         assert_eq!(held(spent), HoldReason::BudgetSpent);
         let freed = guard.gone(&silent_node("x"), jumped(LATER + 610), 1);
-        assert!(matches!(freed, Verdict::Delete(_)), "{freed:?}");
+        assert!(matches!(freed, GuardVerdict::Delete(_)), "{freed:?}");
     }
 }
 
@@ -327,7 +330,7 @@ fn an_account_that_is_not_proven_proves_nothing_gone() {
     }
     // Looks of an account that is proven later were true all the same.
     let verdict = guard.gone(&node, gone(10 * HOUR), 1);
-    assert!(matches!(verdict, Verdict::Delete(_)));
+    assert!(matches!(verdict, GuardVerdict::Delete(_)));
 }
 
 #[test]
@@ -342,7 +345,7 @@ fn proof_case_12_a_long_proof_takes_ten_looks_over_ten_minutes_with_a_check_each
         assert_eq!(held(verdict), HoldReason::LongProofPending, "{round}");
         guard.canary(true);
     }
-    assert!(matches!(long(&mut guard, 600), Verdict::Delete(_)));
+    assert!(matches!(long(&mut guard, 600), GuardVerdict::Delete(_)));
 
     // Without its check a look does not count, and a look that is not trusted begins anew.
     let mut guard = Guard::default();
@@ -361,14 +364,17 @@ fn proof_case_12_a_long_proof_takes_ten_looks_over_ten_minutes_with_a_check_each
         assert_eq!(held(verdict), HoldReason::LongProofPending, "{round}");
         guard.canary(true);
     }
-    assert!(matches!(long(&mut guard, 31_200), Verdict::Delete(_)));
+    assert!(matches!(long(&mut guard, 31_200), GuardVerdict::Delete(_)));
     let mut guard = Guard::default();
     let look = trusted(Trust::Confirmed, HOUR);
     let first = guard.gone(&node, look, 1);
     assert_eq!(held(first), HoldReason::SecondLookPending);
     guard.canary(true);
     let look = trusted(Trust::Confirmed, HOUR + 10);
-    assert!(matches!(guard.gone(&node, look, 1), Verdict::Delete(_)));
+    assert!(matches!(
+        guard.gone(&node, look, 1),
+        GuardVerdict::Delete(_)
+    ));
 }
 
 /// One thing that can happen to the guard in a property test.
@@ -426,7 +432,7 @@ proptest! {
                 }
                 Happening::Gone(i) => {
                     let first = *first_look.entry(i).or_insert(now);
-                    if let Verdict::Delete(_) = guard.gone(&nodes[i], gone(now), nodes.len()) {
+                    if let GuardVerdict::Delete(_) = guard.gone(&nodes[i], gone(now), nodes.len()) {
                         prop_assert!(now - first >= 10 && checked.contains(&i));
                         deleted.insert(i, now);
                         prop_assert!(deleted.values().filter(|t| now - **t < 600).count() <= 3);

@@ -12,11 +12,11 @@ const STABLE_TYPE: &str = "node.kubernetes.io/instance-type";
 struct Demo;
 
 impl LabelSync for Demo {
-    fn holds(&self, key: &str) -> Hold {
+    fn holds(&self, key: &str) -> LabelHold {
         match key.split_once('/') {
-            Some(("vm.test", _)) => Hold::Value,
-            Some(("tag.vm.test", _)) => Hold::Whole,
-            _ => Hold::Not,
+            Some(("vm.test", _)) => LabelHold::Value,
+            Some(("tag.vm.test", _)) => LabelHold::Whole,
+            _ => LabelHold::Not,
         }
     }
 
@@ -180,8 +180,8 @@ fn facts_that_do_not_change_or_are_not_there_stay() {
 struct Greedy;
 
 impl LabelSync for Greedy {
-    fn holds(&self, _: &str) -> Hold {
-        Hold::Whole
+    fn holds(&self, _: &str) -> LabelHold {
+        LabelHold::Whole
     }
 
     fn follows(&self, fact: Fact) -> Option<LabelRule> {
@@ -217,7 +217,7 @@ proptest! {
         for (key, value) in follow_labels(&Demo, &node, &found).labels {
             let is_zone = [BETA_ZONE, STABLE_ZONE, FIRST].contains(&key.as_str());
             let is_pair = is_zone && on_node.contains_key(STABLE_ZONE);
-            prop_assert!(is_pair || Demo.holds(&key) != Hold::Not, "{}", key);
+            prop_assert!(is_pair || Demo.holds(&key) != LabelHold::Not, "{}", key);
             match value {
                 Some(value) => node.labels.insert(key, value),
                 None => node.labels.remove(&key),

@@ -40,7 +40,7 @@ async fn verdict(request: &CertificateRequest, node: Option<&Node>) -> Result<Ve
     let certificates = Certificates::new(None, None);
     let rules = certificates.rules();
     match recognise_certificate(request, &rules) {
-        Recognised::Candidate(candidate) => {
+        Recognised::WellFormedRequest(candidate) => {
             let answer = certificates.machine("n1", node).await;
             Ok(decide_certificate(&candidate, &rules, node, &answer))
         }

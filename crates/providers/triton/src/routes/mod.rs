@@ -19,7 +19,7 @@ use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use bowline_core::routes::{Advice, ObservedRoutes, Question, RouteNote, Routes, Step};
+use bowline_core::routes::{Advice, ObservedRoutes, Question, RouteNote, RouteStep, Routes};
 use bowline_core::{BoxFuture, CloudError, CloudErrorKind, Node};
 use tokio::time::Instant;
 use tracing::warn;
@@ -227,7 +227,7 @@ impl FabricRoutes {
     }
 
     /// Writes a network until it is as it was written.
-    async fn replace(&self, question: &Question, steps: &[Step]) -> Result<(), CloudError> {
+    async fn replace(&self, question: &Question, steps: &[RouteStep]) -> Result<(), CloudError> {
         let table = steps.first().map(|step| step.route().table.as_str());
         let table = table.and_then(|it| Uuid::try_parse(it).ok());
         let known = table.and_then(|id| Some((id, self.lock().get(&id)?.clone())));
@@ -255,17 +255,21 @@ impl FabricRoutes {
     }
 
     /// One outcome for each step.
-    async fn carry_out(&self, question: &Question, steps: &[Step]) -> Vec<Result<(), CloudError>> {
+    async fn carry_out(
+        &self,
+        question: &Question,
+        steps: &[RouteStep],
+    ) -> Vec<Result<(), CloudError>> {
         self.interest.show();
         let outcome = self.replace(question, steps).await;
-        let hops = |step: &Step| {
+        let hops = |step: &RouteStep| {
             let table = Uuid::try_parse(&step.route().table).ok()?;
             Some(self.lock().get(&table)?.hops.clone())
         };
-        let one = |step: &Step| match (&outcome, step) {
+        let one = |step: &RouteStep| match (&outcome, step) {
             (Err(error), _) => Err(error.copy()),
-            (Ok(()), Step::Delete(_)) => Ok(()),
-            (Ok(()), Step::Create { route, .. }) => {
+            (Ok(()), RouteStep::Delete(_)) => Ok(()),
+            (Ok(()), RouteStep::Create { route, .. }) => {
                 let address = hops(step).and_then(|hops| hop(route, &hops));
                 address.map(|_| ()).ok_or_else(|| {
                     let text = format!("making route {route}, whose node has no address there");
@@ -313,7 +317,7 @@ impl Routes for FabricRoutes {
     fn write<'a>(
         &'a self,
         question: &'a Question,
-        steps: &'a [Step],
+        steps: &'a [RouteStep],
     ) -> BoxFuture<'a, Vec<Result<(), CloudError>>> {
         Box::pin(self.carry_out(question, steps))
     }

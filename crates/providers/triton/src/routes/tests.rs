@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex};
 
 use bowline_core::Node;
 use bowline_core::routes::{
-    Neighbourhood, ObservedRoutes, Placement, Question, Step, Target, cluster_ranges, decide,
+    Neighbourhood, ObservedRoutes, Question, RoutePlacement, RouteStep, Target, cluster_ranges,
+    decide,
 };
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -55,10 +56,10 @@ fn seated(count: u8) -> Machines {
 
 fn reason(survey: &ObservedRoutes, node: &str, cidr: &str) -> String {
     match &survey.placements[&(node.to_owned(), cidr.to_owned())] {
-        Placement::In(tables) => format!("in {}", tables.len()),
-        Placement::Refused(remark) => format!("refused {}", remark.reason),
-        Placement::Ignored(remark) => format!("ignored {}", remark.reason),
-        Placement::Unknown(why) => format!("unknown {why}"),
+        RoutePlacement::In(tables) => format!("in {}", tables.len()),
+        RoutePlacement::Refused(remark) => format!("refused {}", remark.reason),
+        RoutePlacement::Ignored(remark) => format!("ignored {}", remark.reason),
+        RoutePlacement::Unknown(why) => format!("unknown {why}"),
     }
 }
 
@@ -264,9 +265,9 @@ async fn round(stage: &Stage, nodes: &[Arc<Node>]) -> Vec<Result<(), CloudError>
     let hood = Neighbourhood::new(nodes, &BTreeMap::new(), |_| bowline_core::NodeOwner::Own);
     let decision = decide(&hood, &question.ranges, &survey, |_| 9);
     let removals = decision.changes.iter().flat_map(|it| &it.removals);
-    let removals = removals.map(|it| Step::Delete(it.route.clone()));
+    let removals = removals.map(|it| RouteStep::Delete(it.route.clone()));
     let creations = decision.changes.iter().flat_map(|it| &it.creations);
-    let steps: Vec<Step> = removals
+    let steps: Vec<RouteStep> = removals
         .chain(creations.map(bowline_core::routes::Creation::step))
         .collect();
     routes.write(&question, &steps).await
@@ -319,7 +320,7 @@ async fn what_is_as_it_should_be_is_not_written() {
 fn what_changed_since_it_was_seen_is_not_removed() {
     let managed = [network(FABRIC, "10.20.0.0/24", &[STRAY])];
     let survey = want::survey(&question(&[]), &managed, &Machines::default());
-    let steps = [Step::Delete(survey.routes[0].clone())];
+    let steps = [RouteStep::Delete(survey.routes[0].clone())];
     let hops = BTreeMap::new();
     assert_eq!(
         changed(&map(&[STRAY, FOREIGN]), &steps, &hops),

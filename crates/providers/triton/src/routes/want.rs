@@ -5,7 +5,9 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
 use bowline_core::Node;
-use bowline_core::routes::{ObservedRoutes, Placement, Question, Route, RouteNote, Step, Target};
+use bowline_core::routes::{
+    ObservedRoutes, Question, Route, RouteNote, RoutePlacement, RouteStep, Target,
+};
 use ipnet::{IpNet, Ipv4Net};
 use uuid::Uuid;
 
@@ -147,7 +149,7 @@ fn placements(
     question: &Question,
     managed: &[Managed],
     machines: &Machines,
-) -> BTreeMap<(String, String), Placement> {
+) -> BTreeMap<(String, String), RoutePlacement> {
     // Who was there first keeps what two have, and what there is no room for.
     let mut nodes: Vec<&Arc<Node>> = question.nodes.iter().collect();
     nodes.sort_by(|one, other| (one.created, &one.name).cmp(&(other.created, &other.name)));
@@ -183,16 +185,16 @@ fn place(
     node: &Node,
     cidr: &str,
     holders: &mut BTreeMap<Ipv4Net, String>,
-) -> Result<Vec<Uuid>, Placement> {
+) -> Result<Vec<Uuid>, RoutePlacement> {
     let remark = |reason, message| RouteNote { reason, message };
-    let refused = |reason, message| Err(Placement::Refused(remark(reason, message)));
+    let refused = |reason, message| Err(RoutePlacement::Refused(remark(reason, message)));
     let name = &node.name;
     let network = match cidr.parse::<IpNet>() {
         Ok(IpNet::V4(network)) => network.trunc(),
         Ok(IpNet::V6(_)) => {
             let text =
                 format!("fabric networks have no IPv6: there is no route to {cidr} of node {name}");
-            return Err(Placement::Ignored(remark(IPV6_IGNORED, text)));
+            return Err(RoutePlacement::Ignored(remark(IPV6_IGNORED, text)));
         }
         Err(_) => return refused(OUTSIDE_CLUSTER, format!("{cidr} of node {name} is no CIDR")),
     };
@@ -201,7 +203,7 @@ fn place(
         return refused(OUTSIDE_CLUSTER, text);
     }
     if let Some(why) = machines.lost.get(name) {
-        return Err(Placement::Unknown(why.clone()));
+        return Err(RoutePlacement::Unknown(why.clone()));
     }
     let on: Vec<&Managed> = managed
         .iter()
@@ -236,7 +238,7 @@ fn take_room(
     room: &mut BTreeMap<Uuid, usize>,
     tables: &[Uuid],
     cidr: &str,
-) -> Result<Placement, Placement> {
+) -> Result<RoutePlacement, RoutePlacement> {
     let full = tables.iter().find(|id| room.get(id) == Some(&0));
     if let Some(full) = full {
         let message = format!(
@@ -246,26 +248,26 @@ fn take_room(
             reason: TOO_MANY,
             message,
         };
-        return Err(Placement::Refused(remark));
+        return Err(RoutePlacement::Refused(remark));
     }
     for id in tables {
         room.entry(*id).and_modify(|left| *left -= 1);
     }
     let tables = tables.iter().map(Uuid::to_string).collect();
-    Ok(Placement::In(tables))
+    Ok(RoutePlacement::In(tables))
 }
 
 /// The routes of a network after these steps: what goes goes if it is still as it was seen, what comes
 /// comes if the address of its node is known, and everything else stays as it is.
 pub(super) fn changed(
     current: &BTreeMap<String, String>,
-    steps: &[Step],
+    steps: &[RouteStep],
     hops: &BTreeMap<String, Ipv4Addr>,
 ) -> BTreeMap<String, String> {
     let mut routes = current.clone();
     for step in steps {
         match step {
-            Step::Delete(route) => {
+            RouteStep::Delete(route) => {
                 let seen = route.name.split_once(' ');
                 if let Some((key, hop)) = seen
                     && routes.get(key).is_some_and(|it| it == hop)
@@ -273,7 +275,7 @@ pub(super) fn changed(
                     routes.remove(key);
                 }
             }
-            Step::Create { route, .. } => {
+            RouteStep::Create { route, .. } => {
                 if let (Some(network), Some(hop)) = (range(&route.destination), hop(route, hops)) {
                     routes.insert(network.to_string(), hop.to_string());
                 }

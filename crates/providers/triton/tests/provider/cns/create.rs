@@ -235,7 +235,11 @@ async fn triton_case_59_the_class_and_the_annotation_choose_the_mode() {
     ] {
         shop.service("web").class = class.map(str::to_owned);
         let responsibility = clouds.responsibility(shop.service("web"));
-        assert_eq!(responsibility, Responsibility::Ensure(name.clone()), "{class:?}");
+        assert_eq!(
+            responsibility,
+            Responsibility::Ensure(name.clone()),
+            "{class:?}"
+        );
     }
     // The class counts more than the annotation, and the annotation more than the configuration.
     let mode = |plan: &bowline_core::Plan| {
