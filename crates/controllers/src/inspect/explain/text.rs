@@ -144,7 +144,7 @@ impl fmt::Display for Testimony {
             Claim::Malformed(why) => parts.push(format!("the id is not one of its kind: {why}")),
             Claim::Fallback => parts.push("takes what no other cloud has".to_owned()),
             Claim::FallbackIfAlone => {
-                parts.push("takes it where there is no other cloud".to_owned())
+                parts.push("takes it where there is no other cloud".to_owned());
             }
             // Without an id it is a guess, and the answer counts.
             Claim::Mine | Claim::Foreign if !self.has_id => {}
