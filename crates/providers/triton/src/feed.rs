@@ -150,7 +150,7 @@ impl Follower {
             .await
             .map_err(broken)?;
         self.connected.set(1);
-        info!("following the change feed");
+        debug!("following the change feed");
         // Nothing is repeated: what happened before is only in a list.
         self.roll.invalidate();
         let mut list_at = Some(Instant::now());
