@@ -11,9 +11,9 @@
 pub(crate) mod active_config;
 mod leading;
 mod placement;
+mod running_controllers;
 mod serving;
-mod shift;
-mod work;
+mod supervisor;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,7 +31,7 @@ use crate::options::Options;
 use crate::serving::{Health, Pages, Parts, Server, ServingError};
 use crate::stop::{Stop, stop_signal};
 use placement::Place;
-use work::Supervisor;
+use supervisor::Supervisor;
 
 /// How long work that is under way may take when the process is asked to stop.
 const GRACE: Duration = Duration::from_secs(10);

@@ -16,7 +16,7 @@ use tokio::time::timeout;
 use tracing::{info, warn};
 
 use super::placement::Place;
-use super::shift::{Running, Shift};
+use super::running_controllers::{Running, RunningControllers};
 use super::{Manager, ManagerError};
 use crate::clouds::machines::Machines;
 use crate::clouds::per_cloud::PerCloud;
@@ -111,7 +111,7 @@ impl<'a> Supervisor<'a> {
             let nodes = self.nodes.all();
             resolver =
                 resolver.followed_by(&active_config.clouds, rules, renamed, &nodes, machines);
-            let shift = Shift {
+            let shift = RunningControllers {
                 work: &self,
                 active_config,
                 resolver: resolver.clone(),

@@ -12,7 +12,7 @@ use tracing::{debug, error, info, warn};
 
 use super::ManagerError;
 use super::placement::placed;
-use super::work::Supervisor;
+use super::supervisor::Supervisor;
 use crate::clouds::accounts::{Keeper, KeeperParts};
 use crate::clouds::owners::OwnerDiscovery;
 use crate::clouds::resolver::OwnershipResolver;
@@ -45,7 +45,7 @@ const SIGN_IN_PAUSE: Duration = Duration::from_secs(5);
 const FLUSH_LIMIT: Duration = Duration::from_secs(2);
 
 /// What the controllers of one shift are made of.
-pub(super) struct Shift<'a> {
+pub(super) struct RunningControllers<'a> {
     pub(super) work: &'a Supervisor<'a>,
     pub(super) active_config: Arc<ActiveConfig>,
     pub(super) resolver: OwnershipResolver,
@@ -89,7 +89,7 @@ impl Running {
     }
 }
 
-impl Shift<'_> {
+impl RunningControllers<'_> {
     /// Starts the controllers one after another.
     pub(super) async fn start(&self, stop: &Stop) -> Result<Running, ManagerError> {
         let (handle, stop) = stop.part();
