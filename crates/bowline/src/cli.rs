@@ -124,7 +124,7 @@ pub(crate) fn main(arguments: Vec<String>) -> ExitCode {
 /// What to say about a word that is no command.
 fn unknown_command(word: &str) -> String {
     let known: Vec<&str> = COMMANDS.iter().map(|(name, _)| *name).collect();
-    let meant = options::nearest(word, known.iter().copied());
+    let meant = bowline_core::nearest(word, known.iter().copied());
     let hint = meant.map_or_else(String::new, |name| format!("\nDid you mean {name}?"));
     format!(
         "Error: unknown command {word:?}; there are {}{hint}",

@@ -22,7 +22,6 @@
 
 mod clouds;
 mod inspect;
-mod keyed_mutex;
 mod kube;
 mod loops;
 mod lru;
@@ -57,6 +56,5 @@ pub use self::kube::store::{Found, Store, StoreChange, StoreView, Stored};
 pub use self::kube::write::{
     ApprovalDecision, CertificateWriter, NodeWriter, ServiceWriter, WriteError,
 };
-pub use keyed_mutex::{KeyedGuard, KeyedMutex};
 pub use manager::active_config::{ActiveConfig, ActiveConfigChanger, ActiveConfigs, ReloadNotice};
 pub use stop::{Stop, StopHandle, stop_signal};

@@ -23,7 +23,7 @@ pub use controllers::{
     KnownController, LABEL_SYNC, NODE_IPAM, ROUTES, SERVICE, known_controller,
 };
 pub use help::{flag_lines, reference_markdown, usage};
-pub use parse::{UsageError, Values, nearest};
+pub use parse::{UsageError, Values};
 pub use settings::{
     AuthenticationOptions, AuthorizationOptions, ClientOptions, CloudOptions, ControllerOptions,
     DebuggingOptions, ElectionOptions, IpamOptions, LoggingOptions, Mode, Options, ServingOptions,

@@ -29,7 +29,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use bowline_core::Page;
+use bowline_core::PageAnswer;
 use bowline_http::{Clock, Random};
 use http::Request;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -47,8 +47,8 @@ use gate::check_allowed_paths;
 pub use health::{Check, CheckResult, CloudCheck, Endpoint, Health, Readiness};
 use identity::AnyClient;
 pub use options::{
-    AuthenticationOptions, AuthorizationOptions, CertificateOptions, NamedPair, RequestHeaders,
-    ServingOptions, TlsOptions,
+    AuthenticationConfig, AuthorizationConfig, CertificateOptions, NamedPair, RequestHeaders,
+    ServingConfig, TlsConfig,
 };
 use paths::Answer;
 use places::{ConnectionPlace, Places};
@@ -70,7 +70,7 @@ const HTTP2_WINDOW: u32 = 64 * 1024;
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// What clouds show at a path; none if it is nobody's.
-pub type Pages = Arc<dyn Fn(&str) -> Option<Page> + Send + Sync>;
+pub type Pages = Arc<dyn Fn(&str) -> Option<PageAnswer> + Send + Sync>;
 
 /// What the server shows and asks.
 #[derive(Clone)]
@@ -121,7 +121,7 @@ pub struct Server {
 }
 
 struct Shared {
-    options: ServingOptions,
+    options: ServingConfig,
     parts: Parts,
     certificates: Arc<Certificates>,
     trust: ClientTrust,
@@ -130,7 +130,7 @@ struct Shared {
 
 impl Server {
     /// Listens where the options say and prepares everything; none if the port is 0.
-    pub async fn bind(options: ServingOptions, parts: Parts) -> Result<Option<Self>, ServingError> {
+    pub async fn bind(options: ServingConfig, parts: Parts) -> Result<Option<Self>, ServingError> {
         if options.port == 0 {
             return Ok(None);
         }
@@ -143,7 +143,7 @@ impl Server {
     /// Prepares everything on a listener that exists already, whatever port the options name.
     pub async fn on(
         listener: TcpListener,
-        options: ServingOptions,
+        options: ServingConfig,
         parts: Parts,
     ) -> Result<Self, ServingError> {
         check_allowed_paths(&options.authorization.always_allow)?;
@@ -310,7 +310,7 @@ fn listen(address: SocketAddr, share_port: bool) -> io::Result<TcpListener> {
     socket.listen(BACKLOG)
 }
 
-fn http_builder(options: &ServingOptions) -> auto::Builder<TokioExecutor> {
+fn http_builder(options: &ServingConfig) -> auto::Builder<TokioExecutor> {
     let mut builder = auto::Builder::new(TokioExecutor::new());
     builder
         .http1()

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use crate::ipam::Networks;
 use crate::routes::Routes;
 use crate::{
-    Balancers, Chores, CloudError, LabelSync, Lookup, News, Node, Page, Secret,
+    Balancers, Chores, CloudError, LabelSync, Lookup, News, Node, PageAnswer, Secret,
     ServingCertificates, Trouble,
 };
 
@@ -192,7 +192,7 @@ pub trait Cloud: Send + Sync + 'static {
 
     /// What it shows at that path of the metrics port, to those who may read it; none if that is no page of its
     /// own. Answers from memory.
-    fn page(&self, path: &str) -> Option<Page> {
+    fn page(&self, path: &str) -> Option<PageAnswer> {
         let _ = path;
         None
     }

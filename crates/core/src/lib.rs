@@ -44,14 +44,15 @@ pub use cloud::account::{
     account_hold, account_identity, remembers, trust,
 };
 pub use cloud::chores::{
-    Chores, Cluster, ClusterError, KEPT_BY_LABEL, Kept, ManagedObject, ManagedObjectKind, Page,
+    Chores, Cluster, ClusterError, KEPT_BY_LABEL, Kept, ManagedObject, ManagedObjectKind,
+    PageAnswer,
 };
 pub use cloud::error::{CloudError, CloudErrorKind, error_chain};
 pub use cloud::instance::{Evidence, Instance, Lookup, Power};
 pub use cloud::news::News;
 pub use cloud::trouble::{Regarding, Trouble};
 pub use cloud::{BoxFuture, Claim, Cloud, CloudName, CloudNameError, DescribePolicy, Instances};
-pub use load_balancer::annotation::{TAKE_OVER, nearest, unknown_annotations};
+pub use load_balancer::annotation::{TAKE_OVER, unknown_annotations};
 pub use load_balancer::balancers::{
     AccountState, BalancerRequest, BalancerRules, Balancers, ClusterMarks, ClusterMatch,
     DraftError, Endpoints, Executor, Goal, NamespaceRule, Need, Needs, PreparedPlan, Publication,
@@ -110,4 +111,5 @@ pub use text::duration::{format_duration, parse_duration};
 pub use text::quote::quote;
 pub use text::secret::Secret;
 pub use text::setting::{Origin, Setting, SettingError};
+pub use text::suggestion::nearest;
 pub use text::variable::{Variable, variable_table};

@@ -45,7 +45,7 @@ pub enum Target {
 
 /// A route as the cloud has it, or is to have it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Route {
+pub struct PodRoute {
     /// What the cloud calls it; empty for one that is not made yet.
     pub name: String,
     /// The table it is in; empty where a cloud has only one.
@@ -60,7 +60,7 @@ pub struct Route {
     pub addresses: Option<Vec<NodeAddress>>,
 }
 
-impl fmt::Display for Route {
+impl fmt::Display for PodRoute {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.destination)?;
         match &self.target {
@@ -123,7 +123,7 @@ pub struct Question {
 #[derive(Clone, Debug, Default)]
 pub struct ObservedRoutes {
     /// All routes it has, those of others too, or those of the cluster alone.
-    pub routes: Vec<Route>,
+    pub routes: Vec<PodRoute>,
     /// Where routes have to be, by node and range as it is written there. One that is not here has
     /// to be in the only table.
     pub placements: BTreeMap<(String, String), RoutePlacement>,
@@ -137,15 +137,15 @@ pub enum RouteStep {
         /// The hint.
         hint: String,
         /// The route.
-        route: Route,
+        route: PodRoute,
     },
     /// Removes a route that a survey showed.
-    Delete(Route),
+    Delete(PodRoute),
 }
 
 impl RouteStep {
     /// What is made or removed.
-    pub fn route(&self) -> &Route {
+    pub fn route(&self) -> &PodRoute {
         match self {
             Self::Create { route, .. } | Self::Delete(route) => route,
         }

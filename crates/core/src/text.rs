@@ -4,4 +4,5 @@ pub(crate) mod duration;
 pub(crate) mod quote;
 pub(crate) mod secret;
 pub(crate) mod setting;
+pub(crate) mod suggestion;
 pub(crate) mod variable;

@@ -40,6 +40,7 @@ mod connect;
 mod error;
 mod file;
 mod following;
+mod keyed_mutex;
 mod limit;
 mod metrics;
 mod page;
@@ -57,7 +58,6 @@ mod surroundings;
 #[cfg(test)]
 mod tests;
 mod tls;
-mod turns;
 
 pub use auth::{Anonymous, AuthError, Authenticate, Basic, Bearer, Cookie, Signing, sensitive};
 pub use base::{BaseUrl, BaseUrlError, LinkError};
@@ -71,6 +71,7 @@ pub use connect::{CONNECT_DEADLINE, ConnectError, Connector};
 pub use error::{CallError, kind_of, usual_error_text};
 pub use file::{Background, SmallFile};
 pub use following::{ResponseStream, ResponseStreamError};
+pub use keyed_mutex::{KeyedGuard, KeyedMutex};
 pub use limit::{Bucket, Rate};
 pub use metrics::{CallMetrics, DEFAULT_BUCKETS, PlainCount};
 pub use page::{PAGES, Page, pages};
@@ -86,4 +87,3 @@ pub use route::{Route, RouteError};
 pub use stream::{Stream, Wire};
 pub use surroundings::Surroundings;
 pub use tls::{Tls, TlsError};
-pub use turns::{Turn, Turns};

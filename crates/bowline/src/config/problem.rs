@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use bowline_controllers::options::nearest;
+use bowline_core::nearest;
 
 use super::document::Place;
 

@@ -26,7 +26,7 @@ use bowline_http::Clock;
 
 use self::clouds::CertificateClouds;
 use self::cluster::ClusterReader;
-use self::reconcile::Outcome;
+use self::reconcile::RequestOutcome;
 use crate::clouds::resolver::OwnershipResolver;
 use crate::kube::clients::ServerNames;
 use crate::kube::csr_store::{CertificateRequests, RequestChange};
@@ -185,8 +185,8 @@ impl CertificateController {
             self.waiting.add(node, &name);
         }
         match self.sync(&name, stop).await {
-            Ok(Outcome::Waiting) => drop(work.failed()),
-            Ok(Outcome::Settled) => {
+            Ok(RequestOutcome::Waiting) => drop(work.failed()),
+            Ok(RequestOutcome::Settled) => {
                 if let Some(node) = &node {
                     self.waiting.remove(node, &name);
                 }

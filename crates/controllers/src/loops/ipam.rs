@@ -22,12 +22,12 @@ use std::time::Duration;
 
 use bowline_core::ipam::{Allocator, IpamFlags};
 use bowline_core::{Cloud, Node, error_chain};
+use bowline_http::KeyedMutex;
 use tokio::sync::Semaphore;
 use tracing::{debug, info, warn};
 
-use self::reconcile::{AllocationError, Outcome};
+use self::reconcile::{AllocationError, AllocationOutcome};
 use crate::clouds::owners::OwnerDiscovery;
-use crate::keyed_mutex::KeyedMutex;
 use crate::kube::election::Fence;
 use crate::kube::events::{EventType, Recorder, node_reference};
 use crate::kube::nodes::{NodeChange, Nodes};
@@ -73,7 +73,7 @@ pub struct IpamParts {
     /// What the command line says.
     pub flags: IpamFlags,
     /// Two shifts do not give out pod ranges at once.
-    pub turns: KeyedMutex,
+    pub turns: KeyedMutex<String>,
 }
 
 /// The controller.
@@ -114,7 +114,7 @@ impl IpamController {
 
     /// Works until `stop`, then finishes what is under way.
     pub async fn run(self: Arc<Self>, stop: Stop) {
-        let turn = self.parts.turns.take("pod ranges".to_owned());
+        let turn = self.parts.turns.lock("pod ranges".to_owned());
         let Some(_turn) = stop.unless_given(turn).await else {
             return;
         };
@@ -145,8 +145,8 @@ impl IpamController {
     async fn take_turn(&self, work: Work<String>, stop: &Stop) {
         let name = work.key().clone();
         match self.sync(&name, work.lane(), stop).await {
-            Ok(Outcome::Done) => work.succeeded(),
-            Ok(Outcome::Later) => work.again_after(RETRY_PERIOD),
+            Ok(AllocationOutcome::Done) => work.succeeded(),
+            Ok(AllocationOutcome::Later) => work.again_after(RETRY_PERIOD),
             Err(error) => {
                 self.report(&name, &error);
                 work.failed();

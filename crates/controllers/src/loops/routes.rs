@@ -25,7 +25,7 @@ use bowline_core::routes::{
     Allowance, HeldBack, Neighbourhood, ObservedRoutes, Question, Routes, decide,
 };
 use bowline_core::{AccountState, Cloud, CloudError, CloudErrorKind, Node};
-use bowline_http::{Clock, Random};
+use bowline_http::{Clock, KeyedMutex, Random};
 use futures::FutureExt as _;
 use futures::future::join_all;
 use ipnet::IpNet;
@@ -36,7 +36,6 @@ use tracing::{debug, info, warn};
 use crate::clouds::cloud_health::Purpose;
 use crate::clouds::per_cloud::PerCloud;
 use crate::clouds::resolver::{CloudRules, OwnershipResolver};
-use crate::keyed_mutex::KeyedMutex;
 use crate::kube::election::Fence;
 use crate::kube::events::Recorder;
 use crate::kube::nodes::{NodeChange, Nodes};
@@ -91,7 +90,7 @@ pub struct RouteParts {
     /// What went so far of what nobody needs: a change of configuration gives nobody a new allowance.
     pub allowances: PerCloud<Allowance>,
     /// Two shifts do not write the routes of one cloud at once.
-    pub turns: KeyedMutex,
+    pub turns: KeyedMutex<String>,
 }
 
 /// The settings of the controller.
@@ -207,7 +206,7 @@ impl RouteController {
         let turn = self
             .parts
             .turns
-            .take(format!("routes of {}", desk.cloud.name()));
+            .lock(format!("routes of {}", desk.cloud.name()));
         let Some(_turn) = stop.unless_given(turn).await else {
             return;
         };

@@ -34,7 +34,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bowline_core::{Responsibility, Service, ServiceKey, TargetGuard, change_event, needs_update};
-use bowline_http::{Clock, Random};
+use bowline_http::{Clock, KeyedMutex, Random};
 use futures::future::join_all;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
@@ -48,7 +48,6 @@ use self::state::{Memory, Triggers};
 use self::unserved::Complaints;
 use crate::clouds::per_cloud::PerCloud;
 use crate::clouds::resolver::OwnershipResolver;
-use crate::keyed_mutex::KeyedMutex;
 use crate::kube::election::Fence;
 use crate::kube::endpoints::Slices;
 use crate::kube::events::{EventType, Recorder};
@@ -108,7 +107,7 @@ pub struct ServiceParts {
     /// Jitter.
     pub random: Random,
     /// Two shifts do not work on one Service at once.
-    pub turns: KeyedMutex,
+    pub turns: KeyedMutex<String>,
     /// Which nodes have lost their owners.
     pub targets: PerCloud<TargetGuard>,
 }

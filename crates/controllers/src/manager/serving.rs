@@ -4,14 +4,14 @@ use std::path::PathBuf;
 
 use crate::options::{self, Options};
 use crate::serving::{
-    AuthenticationOptions, AuthorizationOptions, CertificateOptions, NamedPair, RequestHeaders,
-    ServingError, ServingOptions, TlsOptions,
+    AuthenticationConfig, AuthorizationConfig, CertificateOptions, NamedPair, RequestHeaders,
+    ServingConfig, ServingError, TlsConfig,
 };
 
 /// Maps the command line; what it could not check before is checked here.
-pub(super) fn options(options: &Options) -> Result<ServingOptions, ServingError> {
+pub(super) fn options(options: &Options) -> Result<ServingConfig, ServingError> {
     let serving = &options.serving;
-    Ok(ServingOptions {
+    Ok(ServingConfig {
         bind_address: serving.address,
         port: u16::try_from(serving.port).unwrap_or_default(),
         share_port: serving.share_port,
@@ -20,7 +20,7 @@ pub(super) fn options(options: &Options) -> Result<ServingOptions, ServingError>
         disable_http2: !serving.http2,
         http2_max_streams: u32::try_from(serving.http2_max_streams).unwrap_or_default(),
         authentication: authentication(&options.authentication),
-        authorization: AuthorizationOptions {
+        authorization: AuthorizationConfig {
             always_allow: options.authorization.always_allow_paths.clone(),
             allowed_cache: options.authorization.allowed_cache,
             denied_cache: options.authorization.denied_cache,
@@ -47,9 +47,9 @@ fn certificates(tls: &options::TlsOptions) -> Result<CertificateOptions, Serving
     })
 }
 
-fn tls(tls: &options::TlsOptions) -> Result<TlsOptions, ServingError> {
+fn tls(tls: &options::TlsOptions) -> Result<TlsConfig, ServingError> {
     let curve = |number: &i64| u16::try_from(*number).map_err(|_| ServingError::Curve(u16::MAX));
-    Ok(TlsOptions {
+    Ok(TlsConfig {
         min_version: tls.min_version.clone(),
         cipher_suites: tls.cipher_suites.clone(),
         curve_preferences: tls
@@ -60,8 +60,8 @@ fn tls(tls: &options::TlsOptions) -> Result<TlsOptions, ServingError> {
     })
 }
 
-fn authentication(options: &options::AuthenticationOptions) -> AuthenticationOptions {
-    AuthenticationOptions {
+fn authentication(options: &options::AuthenticationOptions) -> AuthenticationConfig {
+    AuthenticationConfig {
         client_ca_file: path(&options.client_ca_file),
         request_header_ca_file: path(&options.proxy_ca_file),
         request_headers: RequestHeaders {

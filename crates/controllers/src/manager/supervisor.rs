@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use bowline_core::TargetGuard;
 use bowline_core::routes::Allowance;
+use bowline_http::KeyedMutex;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tracing::{info, warn};
@@ -21,7 +22,6 @@ use super::{Manager, ManagerError};
 use crate::clouds::machines::Machines;
 use crate::clouds::per_cloud::PerCloud;
 use crate::clouds::resolver::OwnershipResolver;
-use crate::keyed_mutex::KeyedMutex;
 use crate::kube::clients::{HEALTH_PATIENCE, INFORMERS, wait_until_healthy};
 use crate::kube::csr_store::CertificateRequests;
 use crate::kube::election::Fence;
@@ -60,7 +60,7 @@ pub(super) struct Supervisor<'a> {
     pub(super) allowances: PerCloud<Allowance>,
     /// Which nodes have lost their owners, for the targets of load balancers.
     pub(super) targets: PerCloud<TargetGuard>,
-    pub(super) turns: KeyedMutex,
+    pub(super) turns: KeyedMutex<String>,
 }
 
 impl<'a> Supervisor<'a> {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::time::Duration;
 
-use bowline_core::quote;
+use bowline_core::{nearest, quote};
 
 use super::table::{Flag, FlagEffect, Table};
 use super::value::Value;
@@ -349,29 +349,4 @@ fn suggestion(table: Table, name: &str) -> Option<&'static str> {
         .flags()
         .filter(|flag| flag.effect != FlagEffect::Removed);
     nearest(&name, known.map(|flag| flag.name))
-}
-
-/// The one of `known` that is nearest to a mistyped word, if it is near enough to be meant.
-pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    // A third of the letters wrong is a different word.
-    let limit = (word.chars().count() / 3).clamp(1, 4);
-    let near = known.into_iter().map(|name| (distance(word, name), name));
-    let near = near.filter(|(distance, _)| *distance <= limit);
-    near.min().map(|(_, name)| name)
-}
-
-/// Levenshtein's distance.
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, from) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, to) in b.iter().enumerate() {
-            let changed = diagonal + usize::from(from != *to);
-            diagonal = row[j + 1];
-            row[j + 1] = changed.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
 }

@@ -1,9 +1,8 @@
 //! Everything that can be wrong with options that parsed.
 
-use bowline_core::quote;
+use bowline_core::{nearest, quote};
 
 use super::controllers::{CONTROLLERS, ControllerSet};
-use super::parse::nearest;
 use super::settings::{
     ClientOptions, ControllerOptions, ElectionOptions, Mode, Options, ShowOwners,
 };

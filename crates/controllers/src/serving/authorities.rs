@@ -12,7 +12,7 @@ use kube::runtime::watcher::watch_object;
 
 use super::ServingError;
 use super::identity::{Authorities, Authority};
-use super::options::{AuthenticationOptions, RequestHeaders};
+use super::options::{AuthenticationConfig, RequestHeaders};
 
 const NAMESPACE: &str = "kube-system";
 const NAME: &str = "extension-apiserver-authentication";
@@ -21,7 +21,7 @@ const LOOKUP_LIMIT: Duration = Duration::from_secs(10);
 
 /// The authorities in force, and how to find them out again.
 pub(super) struct ClientTrust {
-    options: AuthenticationOptions,
+    options: AuthenticationConfig,
     lookup: Option<kube::Client>,
     cluster: RwLock<Option<ConfigMap>>,
     current: RwLock<Arc<Authorities>>,
@@ -31,7 +31,7 @@ pub(super) struct ClientTrust {
 impl ClientTrust {
     /// Reads the files and, unless told not to, the ConfigMap.
     pub(super) async fn new(
-        options: AuthenticationOptions,
+        options: AuthenticationConfig,
         client: Option<kube::Client>,
     ) -> Result<Self, ServingError> {
         let lookup = client.filter(|_| !options.skip_lookup);
@@ -126,7 +126,7 @@ async fn look_up(client: &kube::Client, tolerate: bool) -> Result<Option<ConfigM
 }
 
 /// The client authority's file and the front proxy's, in this order; empty where there is none.
-fn read_files(options: &AuthenticationOptions) -> Result<[Vec<u8>; 2], ServingError> {
+fn read_files(options: &AuthenticationConfig) -> Result<[Vec<u8>; 2], ServingError> {
     let read = |path: Option<&Path>| {
         path.map_or(Ok(Vec::new()), |path| {
             std::fs::read(path).map_err(|source| ServingError::File {
@@ -144,7 +144,7 @@ fn read_files(options: &AuthenticationOptions) -> Result<[Vec<u8>; 2], ServingEr
 
 /// Files come first; the ConfigMap fills what they leave open.
 fn combine(
-    options: &AuthenticationOptions,
+    options: &AuthenticationConfig,
     [client_file, proxy_file]: &[Vec<u8>; 2],
     cluster: Option<&ConfigMap>,
 ) -> Result<Authorities, ServingError> {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 /// Everything about the HTTPS server.
 #[derive(Clone, Debug, PartialEq)]
-pub struct ServingOptions {
+pub struct ServingConfig {
     /// `--bind-address`.
     pub bind_address: IpAddr,
     /// `--secure-port`; 0 for no server at all.
@@ -16,31 +16,31 @@ pub struct ServingOptions {
     /// Where certificates come from.
     pub certificates: CertificateOptions,
     /// Versions and algorithms of TLS.
-    pub tls: TlsOptions,
+    pub tls: TlsConfig,
     /// `--disable-http2-serving`.
     pub disable_http2: bool,
     /// `--http2-max-streams-per-connection`; 0 for the library's default.
     pub http2_max_streams: u32,
     /// How callers are recognised.
-    pub authentication: AuthenticationOptions,
+    pub authentication: AuthenticationConfig,
     /// What callers may do.
-    pub authorization: AuthorizationOptions,
+    pub authorization: AuthorizationConfig,
     /// `--profiling`: whether `/debug/flags/v` is served.
     pub profiling: bool,
 }
 
-impl Default for ServingOptions {
+impl Default for ServingConfig {
     fn default() -> Self {
         Self {
             bind_address: IpAddr::V4(Ipv4Addr::UNSPECIFIED),
             port: 10258,
             share_port: false,
             certificates: CertificateOptions::default(),
-            tls: TlsOptions::default(),
+            tls: TlsConfig::default(),
             disable_http2: false,
             http2_max_streams: 0,
-            authentication: AuthenticationOptions::default(),
-            authorization: AuthorizationOptions::default(),
+            authentication: AuthenticationConfig::default(),
+            authorization: AuthorizationConfig::default(),
             profiling: true,
         }
     }
@@ -90,7 +90,7 @@ impl NamedPair {
 
 /// Versions and algorithms of TLS, in Go's words.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct TlsOptions {
+pub struct TlsConfig {
     /// `--tls-min-version`; empty for 1.2.
     pub min_version: String,
     /// `--tls-cipher-suites`; empty for the library's default.
@@ -101,7 +101,7 @@ pub struct TlsOptions {
 
 /// How callers are recognised.
 #[derive(Clone, Debug, PartialEq)]
-pub struct AuthenticationOptions {
+pub struct AuthenticationConfig {
     /// `--client-ca-file`.
     pub client_ca_file: Option<PathBuf>,
     /// `--requestheader-client-ca-file`.
@@ -116,7 +116,7 @@ pub struct AuthenticationOptions {
     pub token_cache: Duration,
 }
 
-impl Default for AuthenticationOptions {
+impl Default for AuthenticationConfig {
     fn default() -> Self {
         Self {
             client_ca_file: None,
@@ -158,7 +158,7 @@ impl Default for RequestHeaders {
 
 /// What callers may do.
 #[derive(Clone, Debug, PartialEq)]
-pub struct AuthorizationOptions {
+pub struct AuthorizationConfig {
     /// `--authorization-always-allow-paths`.
     pub always_allow: Vec<String>,
     /// `--authorization-webhook-cache-authorized-ttl`.
@@ -167,7 +167,7 @@ pub struct AuthorizationOptions {
     pub denied_cache: Duration,
 }
 
-impl Default for AuthorizationOptions {
+impl Default for AuthorizationConfig {
     fn default() -> Self {
         Self {
             always_allow: ["/healthz", "/readyz", "/livez"]

@@ -1,6 +1,6 @@
 //! What each path answers, once the caller is known and allowed.
 
-use bowline_core::Page;
+use bowline_core::PageAnswer;
 use bytes::Bytes;
 use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
@@ -9,7 +9,7 @@ use http_body_util::{BodyExt as _, Collected, Full, Limited};
 use serde_json::json;
 
 use super::health::{Endpoint, report};
-use super::{Parts, ServingOptions};
+use super::{Parts, ServingConfig};
 use crate::metrics::Format;
 
 /// The only body we read is a number.
@@ -71,7 +71,7 @@ pub(super) fn review_failed(uri: &str, error: &str) -> Answer {
 }
 
 /// The answer to an allowed request.
-pub(super) async fn serve<B>(request: Request<B>, options: &ServingOptions, parts: &Parts) -> Answer
+pub(super) async fn serve<B>(request: Request<B>, options: &ServingConfig, parts: &Parts) -> Answer
 where
     B: http_body::Body + Send,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
@@ -104,10 +104,10 @@ where
 }
 
 /// A cloud's own page.
-fn page(page: Page) -> Answer {
+fn page(page: PageAnswer) -> Answer {
     match page {
-        Page::Shown { content_type, body } => answer(StatusCode::OK, content_type, body),
-        Page::NotNow(why) => answer(StatusCode::SERVICE_UNAVAILABLE, TEXT, why + "\n"),
+        PageAnswer::Shown { content_type, body } => answer(StatusCode::OK, content_type, body),
+        PageAnswer::NotNow(why) => answer(StatusCode::SERVICE_UNAVAILABLE, TEXT, why + "\n"),
     }
 }
 

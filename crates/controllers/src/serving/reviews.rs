@@ -15,7 +15,7 @@ use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 
 use super::identity::{User, UserClaim};
-use super::options::{AuthenticationOptions, AuthorizationOptions};
+use super::options::{AuthenticationConfig, AuthorizationConfig};
 use crate::lru::Lru;
 use crate::metrics::{DelegatedMetrics, Metrics};
 use crate::queue::RetryBucket;
@@ -59,8 +59,8 @@ impl ReviewCache {
     pub(super) fn new(
         tokens: Option<kube::Client>,
         access: Option<kube::Client>,
-        authentication: &AuthenticationOptions,
-        authorization: &AuthorizationOptions,
+        authentication: &AuthenticationConfig,
+        authorization: &AuthorizationConfig,
         random: Random,
         metrics: Arc<Metrics>,
     ) -> Self {

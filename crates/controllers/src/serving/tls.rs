@@ -14,7 +14,7 @@ use rustls::version::{TLS12, TLS13};
 use rustls::{ServerConfig, SupportedCipherSuite, SupportedProtocolVersion};
 
 use super::ServingError;
-use super::options::{ServingOptions, TlsOptions};
+use super::options::{ServingConfig, TlsConfig};
 
 /// Go's suites of TLS 1.2 that we speak, and TLS 1.3's, which cannot be chosen: they are always on.
 static SUITES: [(&str, SupportedCipherSuite); 11] = [
@@ -143,7 +143,7 @@ fn curves(numbers: &[u16]) -> Result<Vec<&'static dyn SupportedKxGroup>, Serving
 }
 
 /// The cryptography that the options leave.
-pub(super) fn provider(options: &TlsOptions) -> Result<CryptoProvider, ServingError> {
+pub(super) fn provider(options: &TlsConfig) -> Result<CryptoProvider, ServingError> {
     Ok(CryptoProvider {
         cipher_suites: suites(&options.cipher_suites)?,
         kx_groups: curves(&options.curve_preferences)?,
@@ -152,14 +152,14 @@ pub(super) fn provider(options: &TlsOptions) -> Result<CryptoProvider, ServingEr
 }
 
 /// Checks the options without using them, for a validation at start.
-pub fn check(options: &TlsOptions) -> Result<(), ServingError> {
+pub fn check(options: &TlsConfig) -> Result<(), ServingError> {
     versions(&options.min_version)?;
     provider(options).map(drop)
 }
 
 /// The configuration of the listener. HTTP/2 is offered unless switched off.
 pub(super) fn configuration(
-    options: &ServingOptions,
+    options: &ServingConfig,
     clients: Arc<dyn ClientCertVerifier>,
     certificates: Arc<dyn ResolvesServerCert>,
 ) -> Result<ServerConfig, ServingError> {

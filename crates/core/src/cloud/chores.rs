@@ -136,7 +136,7 @@ pub enum ClusterError {
 
 /// What a cloud shows at a path of the metrics port.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Page {
+pub enum PageAnswer {
     /// This.
     Shown {
         /// What it is.

@@ -1,12 +1,9 @@
 //! Annotations of Services, as far as all clouds read them alike.
 
-use crate::{Notice, Service};
+use crate::{Notice, Service, nearest};
 
 /// The id of a load balancer that a person says is this Service's; the same in every cloud.
 pub const TAKE_OVER: &str = "bowline.dev/take-over";
-
-/// Keys that differ in more letters are not mistaken for each other.
-const FARTHEST: usize = 4;
 
 /// What there is to say about annotations that begin with `prefix` and are none of `known`.
 pub fn unknown_annotations(service: &Service, prefix: &str, known: &[&'static str]) -> Vec<Notice> {
@@ -24,28 +21,6 @@ pub fn unknown_annotations(service: &Service, prefix: &str, known: &[&'static st
             }
         })
         .collect()
-}
-
-/// The known word that a person may have meant.
-pub fn nearest(word: &str, known: impl Iterator<Item = &'static str>) -> Option<&'static str> {
-    let (far, near) = known.map(|known| (distance(word, known), known)).min()?;
-    (far <= FARTHEST).then_some(near)
-}
-
-/// How many letters must be changed, added or taken away to get from one to the other.
-fn distance(from: &str, to: &str) -> usize {
-    let to: Vec<char> = to.chars().collect();
-    let mut row: Vec<usize> = (0..=to.len()).collect();
-    for (above, letter) in from.chars().enumerate() {
-        let mut corner = row[0];
-        row[0] = above + 1;
-        for (at, other) in to.iter().enumerate() {
-            let changed = corner + usize::from(letter != *other);
-            corner = row[at + 1];
-            row[at + 1] = changed.min(corner + 1).min(row[at] + 1);
-        }
-    }
-    row[to.len()]
 }
 
 #[cfg(test)]

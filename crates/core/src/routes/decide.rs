@@ -7,7 +7,7 @@ use std::sync::Arc;
 use ipnet::IpNet;
 
 use super::{
-    ObservedRoutes, Question, Route, RouteNote, RoutePlacement, RouteStep, Target, destination,
+    ObservedRoutes, PodRoute, Question, RouteNote, RoutePlacement, RouteStep, Target, destination,
     is_responsible,
 };
 use crate::{Node, NodeAddress, NodeOwner};
@@ -129,7 +129,7 @@ impl fmt::Display for RouteHold {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Removal {
     /// The route.
-    pub route: Route,
+    pub route: PodRoute,
     /// Why it goes.
     pub why: Why,
     /// Whether nobody needs its place, so that it counts against the [`Allowance`](super::Allowance).
@@ -142,7 +142,7 @@ pub struct Creation {
     /// Its node.
     pub node: Arc<Node>,
     /// The route.
-    pub route: Route,
+    pub route: PodRoute,
 }
 
 impl Creation {
@@ -172,7 +172,7 @@ pub struct RouteChange {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeldBack {
     /// The route.
-    pub route: Route,
+    pub route: PodRoute,
     /// Why it stays.
     pub why: RouteHold,
 }
@@ -241,7 +241,7 @@ pub fn decide(
 ) -> RouteDecision {
     let mut decision = RouteDecision::default();
     let wanted = wanted(nodes, survey, &mut decision);
-    let responsible = |route: &&Route| is_responsible(ranges, &route.destination);
+    let responsible = |route: &&PodRoute| is_responsible(ranges, &route.destination);
     decision.routes = survey.routes.iter().filter(responsible).count();
     let judge = Judge {
         nodes,
@@ -365,7 +365,7 @@ struct Judge<'a> {
 
 impl Judge<'_> {
     /// The node that this is the right route for.
-    fn served(&self, route: &Route, place: &Place) -> Option<&Arc<Node>> {
+    fn served(&self, route: &PodRoute, place: &Place) -> Option<&Arc<Node>> {
         let Target::Node(name) = &route.target else {
             return None;
         };
@@ -374,7 +374,7 @@ impl Judge<'_> {
         Some(&taker.0)
     }
 
-    fn judge(&self, route: &Route, place: &Place) -> Judgement {
+    fn judge(&self, route: &PodRoute, place: &Place) -> Judgement {
         let is_wanted = self.wanted.contains_key(place);
         let is_foreign = self.foreign.contains(&place.1);
         let lost = match &route.target {
@@ -413,7 +413,7 @@ impl Judge<'_> {
     }
 
     /// A route to a node of ours that it has no use for, or not like that.
-    fn of_own(&self, route: &Route, node: &Node, range: &str) -> Judgement {
+    fn of_own(&self, route: &PodRoute, node: &Node, range: &str) -> Judgement {
         let own = node.pod_cidrs.iter().find(|it| destination(it) == range);
         let why = match own.map(|cidr| placement(self.survey, node, cidr)) {
             Some(RoutePlacement::Unknown(_) | RoutePlacement::Ignored(_)) => {
@@ -433,7 +433,7 @@ fn ranges_of<'a>(nodes: impl Iterator<Item = &'a Arc<Node>>) -> BTreeSet<String>
 }
 
 /// Whether the route says that its node has other addresses than it has.
-fn has_moved(route: &Route, node: &Node) -> bool {
+fn has_moved(route: &PodRoute, node: &Node) -> bool {
     let Some(addresses) = &route.addresses else {
         return false;
     };
@@ -441,7 +441,7 @@ fn has_moved(route: &Route, node: &Node) -> bool {
     set(addresses) != set(&node.addresses)
 }
 
-fn held(route: &Route, why: RouteHold) -> HeldBack {
+fn held(route: &PodRoute, why: RouteHold) -> HeldBack {
     let route = route.clone();
     HeldBack { route, why }
 }
@@ -458,7 +458,7 @@ fn change_of(changes: &mut BTreeMap<Place, RouteChange>, place: Place) -> &mut R
 fn remove(
     changes: &mut BTreeMap<Place, RouteChange>,
     place: Place,
-    route: &Route,
+    route: &PodRoute,
     why: Why,
     is_leftover: bool,
 ) {
@@ -473,7 +473,7 @@ fn remove(
 fn creation(node: &Arc<Node>, table: &str, cidr: &str) -> Creation {
     Creation {
         node: node.clone(),
-        route: Route {
+        route: PodRoute {
             name: String::new(),
             table: table.to_owned(),
             destination: cidr.to_owned(),

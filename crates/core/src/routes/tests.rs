@@ -26,7 +26,7 @@ fn own(nodes: &[Arc<Node>]) -> Neighbourhood {
 }
 
 /// `10.0.0.0/8 a`, `… !` leads to nobody, `… ?` somewhere, `… a!` to a node and into the dark.
-fn route(text: &str) -> Route {
+fn route(text: &str) -> PodRoute {
     let (cidr, to) = text.split_once(' ').unwrap();
     let (target, blackhole) = match to {
         "!" => (Target::Nobody, true),
@@ -36,7 +36,7 @@ fn route(text: &str) -> Route {
             None => (Target::Node(name.to_owned()), false),
         },
     };
-    Route {
+    PodRoute {
         name: format!("r-{cidr}"),
         table: String::new(),
         destination: cidr.to_owned(),
@@ -435,7 +435,7 @@ fn carried_out(mut survey: ObservedRoutes, decision: &RouteDecision) -> Observed
         for creation in &change.creations {
             let name = format!("n-{}", creation.route.destination);
             let route = creation.route.clone();
-            survey.routes.push(Route { name, ..route });
+            survey.routes.push(PodRoute { name, ..route });
         }
     }
     survey

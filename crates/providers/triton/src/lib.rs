@@ -57,7 +57,7 @@ use std::time::Duration;
 use bowline_core::routes::Routes;
 use bowline_core::{
     Balancers, BoxFuture, Chores, Claim, Cloud, CloudName, Cluster, Fact, Instances, LabelHold,
-    LabelRule, LabelSync, News, Node, Page, Secret, account_identity,
+    LabelRule, LabelSync, News, Node, PageAnswer, Secret, account_identity,
 };
 pub use bowline_http::Surroundings;
 use bowline_http::{Background, Clock};
@@ -366,7 +366,7 @@ impl Cloud for Triton {
         Some(self)
     }
 
-    fn page(&self, path: &str) -> Option<Page> {
+    fn page(&self, path: &str) -> Option<PageAnswer> {
         self.cmon.as_ref()?.page(path)
     }
 }

@@ -5,7 +5,8 @@ use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use bowline_core::routes::{
-    Advice, ObservedRoutes, Question, Route, RouteNote, RoutePlacement, RouteStep, Routes, Target,
+    Advice, ObservedRoutes, PodRoute, Question, RouteNote, RoutePlacement, RouteStep, Routes,
+    Target,
 };
 use bowline_core::{AddressKind, BoxFuture, CloudError, CloudErrorKind, NodeAddress};
 use bowline_http::Clock;
@@ -18,7 +19,7 @@ use crate::names::Names;
 struct State {
     is_offered: bool,
     writes_tables: bool,
-    routes: Vec<Route>,
+    routes: Vec<PodRoute>,
     placements: BTreeMap<(String, String), RoutePlacement>,
     latency: Duration,
     /// Calls under way, and the most there ever were.
@@ -40,14 +41,14 @@ pub struct ScriptedRoutes {
 
 /// A route in the only table: `10.0.0.0/24 a` to node `a`, `… !` to nobody, `… a!` to a node, into the
 /// dark.
-pub fn route(text: &str) -> Route {
+pub fn route(text: &str) -> PodRoute {
     let (cidr, to) = text.split_once(' ').unwrap();
     let (target, blackhole) = match (to, to.strip_suffix('!')) {
         ("!", _) => (Target::Nobody, true),
         (_, Some(name)) => (Target::Node(name.to_owned()), true),
         (name, None) => (Target::Node(name.to_owned()), false),
     };
-    Route {
+    PodRoute {
         name: format!("r-{cidr}"),
         table: String::new(),
         destination: cidr.to_owned(),
@@ -58,9 +59,9 @@ pub fn route(text: &str) -> Route {
 }
 
 /// The same, by an internal address that matters to the cloud.
-pub fn route_by(text: &str, address: &str) -> Route {
+pub fn route_by(text: &str, address: &str) -> PodRoute {
     let address = NodeAddress::new(AddressKind::InternalIp, address);
-    Route {
+    PodRoute {
         addresses: Some(vec![address]),
         ..route(text)
     }
@@ -90,7 +91,7 @@ impl ScriptedRoutes {
     }
 
     /// It has these, and no others.
-    pub fn have(&self, routes: impl IntoIterator<Item = Route>) {
+    pub fn have(&self, routes: impl IntoIterator<Item = PodRoute>) {
         self.state().routes = routes.into_iter().collect();
     }
 
@@ -212,7 +213,7 @@ impl ScriptedRoutes {
     }
 
     /// As the scenario says it.
-    fn plain(&self, mut route: Route) -> Route {
+    fn plain(&self, mut route: PodRoute) -> PodRoute {
         if let Target::Node(name) = &mut route.target {
             *name = self.names.plain(name);
         }
@@ -220,7 +221,7 @@ impl ScriptedRoutes {
     }
 
     /// As the manager knows it.
-    fn own(&self, mut route: Route) -> Route {
+    fn own(&self, mut route: PodRoute) -> PodRoute {
         if let Target::Node(name) = &mut route.target {
             *name = self.names.own(name);
         }
@@ -240,7 +241,7 @@ impl ScriptedRoutes {
     }
 }
 
-fn shown(route: &Route) -> String {
+fn shown(route: &PodRoute) -> String {
     let dark = if route.blackhole { "!" } else { "" };
     let to = match &route.target {
         Target::Node(name) => format!("{name}{dark}"),

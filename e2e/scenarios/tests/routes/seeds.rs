@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use bowline_core::CloudErrorKind;
-use bowline_core::routes::Route;
+use bowline_core::routes::PodRoute;
 use bowline_http::Random;
 use bowline_scenarios::cloud::route;
 use bowline_scenarios::{Setup, TestCluster, only_in_memory, refuse, scenario};
@@ -170,7 +170,7 @@ impl Run {
     /// Somebody else removes a node's route, or makes one that leads nowhere.
     fn tamper(&self) {
         let routes = routes_of(&self.bench);
-        let mut all: Vec<Route> = routes.all().iter().map(|text| route(text)).collect();
+        let mut all: Vec<PodRoute> = routes.all().iter().map(|text| route(text)).collect();
         match self.any() {
             Some(number) if self.random.below(2) == 0 => {
                 all.retain(|it| it.destination != range(number));

@@ -1,6 +1,6 @@
 //! What scenarios of routes begin with.
 
-use bowline_core::routes::Route;
+use bowline_core::routes::PodRoute;
 use bowline_scenarios::cloud::ScriptedRoutes;
 use bowline_scenarios::objects::known;
 use bowline_scenarios::{Setup, TestCluster, is_real};
@@ -27,7 +27,7 @@ pub(crate) async fn idle(flags: &[&str]) -> TestCluster {
 }
 
 /// The same with nodes `a` (10.120.0.0/24) and `b` (10.120.1.0/24), and these routes.
-pub(crate) async fn with_two(routes: impl IntoIterator<Item = Route>) -> TestCluster {
+pub(crate) async fn with_two(routes: impl IntoIterator<Item = PodRoute>) -> TestCluster {
     let bench = idle(&[RANGE]).await;
     bench.create(node("a", &["10.120.0.0/24"])).await;
     bench.create(node("b", &["10.120.1.0/24"])).await;

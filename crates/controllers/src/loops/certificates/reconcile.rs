@@ -22,7 +22,7 @@ use crate::stop::Stop;
 const RIVALS_ASKED: usize = 32;
 
 /// What became of one turn.
-pub(super) enum Outcome {
+pub(super) enum RequestOutcome {
     /// Nothing is left to do.
     Settled,
     /// Not as things are now: it is looked at again when its node changes, or after a while.
@@ -48,23 +48,23 @@ enum Act {
 }
 
 impl CertificateController {
-    pub(super) async fn sync(&self, name: &str, stop: &Stop) -> Result<Outcome, WriteError> {
+    pub(super) async fn sync(&self, name: &str, stop: &Stop) -> Result<RequestOutcome, WriteError> {
         let Some(request) = self.requests.get(name) else {
-            return Ok(Outcome::Settled);
+            return Ok(RequestOutcome::Settled);
         };
         let Some(judgement) = stop.unless_given(self.judge(&request)).await else {
-            return Ok(Outcome::Settled);
+            return Ok(RequestOutcome::Settled);
         };
         let Judgement { cloud, act } = judgement;
         match act {
-            Act::Nothing => Ok(Outcome::Settled),
+            Act::Nothing => Ok(RequestOutcome::Settled),
             Act::Leave(finding) => {
                 self.tell_pending(&request, cloud.as_ref(), &finding);
-                Ok(Outcome::Settled)
+                Ok(RequestOutcome::Settled)
             }
             Act::Wait(finding) => {
                 self.tell_pending(&request, cloud.as_ref(), &finding);
-                Ok(Outcome::Waiting)
+                Ok(RequestOutcome::Waiting)
             }
             Act::Decide(finding, decision) => {
                 Box::pin(self.execute(&request, cloud.as_ref(), &finding, &decision)).await
@@ -170,7 +170,7 @@ impl CertificateController {
         cloud: Option<&Arc<dyn Cloud>>,
         finding: &Finding,
         decision: &ApprovalDecision,
-    ) -> Result<Outcome, WriteError> {
+    ) -> Result<RequestOutcome, WriteError> {
         if self.writer.is_observing() {
             let verb = if decision.is_approval {
                 "approve"
@@ -178,7 +178,7 @@ impl CertificateController {
                 "deny"
             };
             info!(request = request.name, "observing: would {verb}: {finding}");
-            return Ok(Outcome::Settled);
+            return Ok(RequestOutcome::Settled);
         }
         let now = self.clock.now();
         match self.writer.decide(request, decision, now).await {
@@ -186,12 +186,12 @@ impl CertificateController {
                 // Noted before the watch brings it, so that no further turn works on the old one.
                 self.requests.note(written);
                 self.tell_decided(request, cloud, finding, decision);
-                Ok(Outcome::Settled)
+                Ok(RequestOutcome::Settled)
             }
-            Ok(None) => Ok(Outcome::Settled),
+            Ok(None) => Ok(RequestOutcome::Settled),
             Err(error) if error.is_not_found() => {
                 debug!(request = request.name, "the request is gone");
-                Ok(Outcome::Settled)
+                Ok(RequestOutcome::Settled)
             }
             Err(error) => Err(error),
         }

@@ -18,7 +18,7 @@ use crate::stop::Stop;
 const WRITE_TRIES: usize = 3;
 
 /// What became of one turn.
-pub(super) enum Outcome {
+pub(super) enum AllocationOutcome {
     /// Nothing is left to do.
     Done,
     /// Nothing can be done now; look again soon.
@@ -51,41 +51,41 @@ impl IpamController {
         name: &str,
         lane: usize,
         stop: &Stop,
-    ) -> Result<Outcome, AllocationError> {
+    ) -> Result<AllocationOutcome, AllocationError> {
         let node = match self.parts.nodes.find(&name.to_owned()) {
             Found::Object(node) => node,
             Found::Unreadable => {
                 self.note_unread(name);
-                return Ok(Outcome::Done);
+                return Ok(AllocationOutcome::Done);
             }
             // Its machine may still use what it had.
-            Found::Lost => return Ok(Outcome::Done),
+            Found::Lost => return Ok(AllocationOutcome::Done),
             Found::Nothing => {
                 self.note_read(name);
                 self.release(|allocator| allocator.gone(name));
-                return Ok(Outcome::Done);
+                return Ok(AllocationOutcome::Done);
             }
         };
         self.note_read(name);
         if !node.pod_cidrs.is_empty() {
             self.see(&node);
-            return Ok(Outcome::Done);
+            return Ok(AllocationOutcome::Done);
         }
         if !self.is_to_have_blocks(&node) {
-            return Ok(Outcome::Done);
+            return Ok(AllocationOutcome::Done);
         }
         let Some(gathered) = stop.unless_given(self.gather(&node)).await else {
-            return Ok(Outcome::Later);
+            return Ok(AllocationOutcome::Later);
         };
         let networks = gathered?;
         let Some(blocks) = self.decide(&node, &networks)? else {
-            return Ok(Outcome::Later);
+            return Ok(AllocationOutcome::Later);
         };
         let Ok(_turn) = self.writing[lane].acquire().await else {
-            return Ok(Outcome::Later);
+            return Ok(AllocationOutcome::Later);
         };
         if stop.is_given() {
-            return Ok(Outcome::Later);
+            return Ok(AllocationOutcome::Later);
         }
         Box::pin(self.execute(node, &blocks)).await
     }
@@ -153,18 +153,18 @@ impl IpamController {
         &self,
         node: Arc<Node>,
         blocks: &[String],
-    ) -> Result<Outcome, AllocationError> {
+    ) -> Result<AllocationOutcome, AllocationError> {
         let mut current = node;
         let mut tries = 1;
         loop {
             let error = match self.parts.writer.set_pod_cidrs(&current, blocks).await {
                 // What it would get stays with it, so that every node would get something else.
-                Ok(_) if self.parts.writer.is_observing() => return Ok(Outcome::Done),
+                Ok(_) if self.parts.writer.is_observing() => return Ok(AllocationOutcome::Done),
                 Ok(written) => {
                     info!(node = written.name, ranges = ?blocks, "pod ranges given");
                     self.see(&written);
                     self.parts.nodes.note(written);
-                    return Ok(Outcome::Done);
+                    return Ok(AllocationOutcome::Done);
                 }
                 Err(error) => error,
             };
@@ -172,7 +172,7 @@ impl IpamController {
                 self.with(|allocator| allocator.unsure(&current));
             }
             match self.look_again(&current, &error).await {
-                Look::Settled => return Ok(Outcome::Done),
+                Look::Settled => return Ok(AllocationOutcome::Done),
                 Look::Unchanged => {}
                 Look::Now(node) => current = node,
             }

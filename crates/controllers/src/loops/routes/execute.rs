@@ -288,7 +288,7 @@ impl RouteController {
         &self,
         desk: &Desk<'_>,
         verb: &'static str,
-        route: &bowline_core::routes::Route,
+        route: &bowline_core::routes::PodRoute,
         error: &CloudError,
     ) {
         self.count(desk, verb, "failed");

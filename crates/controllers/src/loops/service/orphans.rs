@@ -63,7 +63,7 @@ impl ServiceController {
                     && orphan.marked.whose == ClusterMatch::Ours
                     && !is_lost;
                 if remove && is_orphan && !stop.is_given() {
-                    let turn = self.parts.turns.take(format!("orphans of {cloud}"));
+                    let turn = self.parts.turns.lock(format!("orphans of {cloud}"));
                     let Some(_turn) = stop.unless_given(turn).await else {
                         return;
                     };

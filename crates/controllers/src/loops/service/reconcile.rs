@@ -56,7 +56,7 @@ pub(super) enum Ran {
 impl ServiceController {
     pub(super) async fn take_turn(&self, work: Work<ServiceKey>, stop: &Stop) {
         let key = work.key().clone();
-        let turn = self.parts.turns.take(format!("Service {key}"));
+        let turn = self.parts.turns.lock(format!("Service {key}"));
         let Some(_turn) = stop.unless_given(turn).await else {
             return;
         };

@@ -132,14 +132,14 @@ struct Running {
     done: tokio::task::JoinHandle<()>,
 }
 
-fn options() -> ServingOptions {
-    ServingOptions {
+fn options() -> ServingConfig {
+    ServingConfig {
         bind_address: Ipv4Addr::LOCALHOST.into(),
-        authentication: AuthenticationOptions {
+        authentication: AuthenticationConfig {
             skip_lookup: true,
-            ..AuthenticationOptions::default()
+            ..AuthenticationConfig::default()
         },
-        ..ServingOptions::default()
+        ..ServingConfig::default()
     }
 }
 
@@ -157,7 +157,7 @@ fn parts(reviewer: Option<&Reviewer>) -> Parts {
     }
 }
 
-async fn start_with(options: ServingOptions, parts: Parts, reviewer: Reviewer) -> Running {
+async fn start_with(options: ServingConfig, parts: Parts, reviewer: Reviewer) -> Running {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
     let server = Server::on(listener, options, parts.clone()).await.unwrap();
     let address = server.address().unwrap();
@@ -174,7 +174,7 @@ async fn start_with(options: ServingOptions, parts: Parts, reviewer: Reviewer) -
     }
 }
 
-async fn start(options: ServingOptions, backend: Backend) -> Running {
+async fn start(options: ServingConfig, backend: Backend) -> Running {
     let reviewer = Reviewer::new(backend);
     let parts = parts(Some(&reviewer));
     start_with(options, parts, reviewer).await
@@ -335,7 +335,7 @@ impl Running {
     }
 }
 
-fn open(paths: &[&str]) -> ServingOptions {
+fn open(paths: &[&str]) -> ServingConfig {
     let mut options = options();
     options.authorization.always_allow = paths.iter().map(|path| (*path).to_owned()).collect();
     options

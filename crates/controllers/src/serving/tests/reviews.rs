@@ -7,14 +7,14 @@ use crate::serving::identity::{User, UserClaim};
 use crate::serving::reviews::ReviewCache;
 
 fn reviews(reviewer: &Reviewer, metrics: &Arc<Metrics>) -> ReviewCache {
-    let authorization = AuthorizationOptions {
+    let authorization = AuthorizationConfig {
         denied_cache: Duration::from_secs(30),
-        ..AuthorizationOptions::default()
+        ..AuthorizationConfig::default()
     };
     ReviewCache::new(
         Some(reviewer.client()),
         Some(reviewer.client()),
-        &AuthenticationOptions::default(),
+        &AuthenticationConfig::default(),
         &authorization,
         Random::seeded(1),
         Arc::clone(metrics),

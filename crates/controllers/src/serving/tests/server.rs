@@ -29,12 +29,14 @@ async fn a_cloud_shows_pages_of_its_own_to_those_who_may_read_them() {
     let reviewer = Reviewer::new(Backend::Good);
     let mut parts = parts(Some(&reviewer));
     parts.pages = Arc::new(|path| match path {
-        "/sd/demo" => Some(Page::Shown {
+        "/sd/demo" => Some(PageAnswer::Shown {
             content_type: "application/json",
             body: "[]".to_owned(),
         }),
-        "/metrics/demo" => Some(Page::NotNow("not leading".to_owned())),
-        "/metrics" | "/healthz" => Some(Page::NotNow("a cloud hides nothing of ours".to_owned())),
+        "/metrics/demo" => Some(PageAnswer::NotNow("not leading".to_owned())),
+        "/metrics" | "/healthz" => Some(PageAnswer::NotNow(
+            "a cloud hides nothing of ours".to_owned(),
+        )),
         _ => None,
     });
     let running = start_with(options(), parts, reviewer).await;

@@ -90,7 +90,7 @@ impl CloudscaleActions {
         }
         let own = self.balancer.as_ref().map(|balancer| balancer.uuid);
         let turn = match action.balancer().or(own) {
-            Some(id) if action.writes() => Some(self.shared.turns.of(id).await),
+            Some(id) if action.writes() => Some(self.shared.turns.lock(id).await),
             _ => None,
         };
         let progress = self.act(step, &action).await;

@@ -36,7 +36,7 @@ use uuid::Uuid;
 use crate::api::Api;
 use crate::config::Config;
 use crate::instances::Servers;
-use bowline_http::Turns;
+use bowline_http::KeyedMutex;
 use observe::Observer;
 pub use observe::SNAPSHOT_AGE;
 use ownership::{Cluster, SERVICE_TAG, is_adopted};
@@ -49,7 +49,7 @@ const OWN_ANNOTATIONS: [&str; 3] = [UUID.key, CONFIG_VERSION.key, ZONE.key];
 pub(crate) struct Shared {
     api: Api,
     observer: Observer,
-    turns: Turns<Uuid>,
+    turns: KeyedMutex<Uuid>,
 }
 
 /// Load balancers at cloudscale.ch.
@@ -68,7 +68,7 @@ impl LoadBalancers {
             shared: Arc::new(Shared {
                 observer: Observer::new(api.clone()),
                 api,
-                turns: Turns::default(),
+                turns: KeyedMutex::default(),
             }),
             servers,
             ownership_tags: config.ownership_tags.value,
@@ -164,7 +164,7 @@ impl LoadBalancers {
             let message = format!("{:?} is not the uuid of a load balancer", orphan.id);
             CloudError::new(CloudErrorKind::Invalid, message)
         })?;
-        let _turn = self.shared.turns.of(id).await;
+        let _turn = self.shared.turns.lock(id).await;
         let Some(found) = self.shared.observer.read(id).await? else {
             return Ok(());
         };

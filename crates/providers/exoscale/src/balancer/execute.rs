@@ -13,7 +13,7 @@ use bowline_core::{
     BalancerRequest, BoxFuture, CloudError, CloudErrorKind, Executor, Notice, PlanProgress,
     Publication, StepId, StepOutcome, StepState, Verb,
 };
-use bowline_http::{CallError, Turn};
+use bowline_http::{CallError, KeyedGuard};
 use tokio::time::Instant;
 use uuid::Uuid;
 
@@ -51,7 +51,7 @@ pub(crate) struct ExoscaleActions {
 /// A step that has begun.
 enum UnderWay {
     /// Its operation runs; nobody else changes the load balancer meanwhile.
-    Operation(Waiting, Option<Turn>),
+    Operation(Waiting, Option<KeyedGuard>),
     /// What came of it is looked for, since then.
     Sight(Instant),
 }
@@ -146,7 +146,7 @@ impl ExoscaleActions {
         }
         let mut turn = None;
         if let Some(id) = self.target(action) {
-            turn = self.shared.turns.now_of(id);
+            turn = self.shared.turns.try_lock(id);
             if turn.is_none() {
                 let what = format!("another change of load balancer {id} to end");
                 return Ok(Outcome::Wait(what, TURN_PAUSE, None));
@@ -178,7 +178,7 @@ impl ExoscaleActions {
         &mut self,
         action: &Action,
         mut waiting: Waiting,
-        turn: Option<Turn>,
+        turn: Option<KeyedGuard>,
     ) -> Result<Outcome, CloudError> {
         let answer = self.shared.api.operation(waiting.id()).await;
         match waiting.heard(answer, Instant::now())? {
@@ -329,7 +329,7 @@ impl ExoscaleActions {
 }
 
 impl Outcome {
-    fn wait(waiting: Waiting, after: Duration, turn: Option<Turn>) -> Self {
+    fn wait(waiting: Waiting, after: Duration, turn: Option<KeyedGuard>) -> Self {
         let what = waiting.what().to_owned();
         Self::Wait(what, after, Some(UnderWay::Operation(waiting, turn)))
     }

@@ -31,7 +31,7 @@ use bowline_core::{
     BalancerRequest, Balancers, BoxFuture, CloudError, CloudErrorKind, ClusterMarks, DraftError,
     Goal, Need, Needs, PreparedPlan, TaggedBalancer,
 };
-use bowline_http::Turns;
+use bowline_http::KeyedMutex;
 use uuid::Uuid;
 
 use crate::api::{Api, LoadBalancer};
@@ -53,7 +53,7 @@ const OWN_ANNOTATIONS: [&str; 3] = [ID.key, INSTANCE_POOL.key, OWNED_SERVICES];
 pub(crate) struct Shared {
     api: Api,
     observer: Observer,
-    turns: Turns<Uuid>,
+    turns: KeyedMutex<Uuid>,
     /// The role does not allow to empty descriptions.
     resets_denied: AtomicBool,
     /// The cloud takes no labels.
@@ -73,7 +73,7 @@ impl LoadBalancers {
             shared: Arc::new(Shared {
                 observer: Observer::new(api.clone()),
                 api: api.clone(),
-                turns: Turns::default(),
+                turns: KeyedMutex::default(),
                 resets_denied: AtomicBool::new(false),
                 labels_refused: AtomicBool::new(false),
             }),
@@ -165,7 +165,7 @@ impl LoadBalancers {
             let message = format!("{:?} is not the id of a load balancer", orphan.id);
             CloudError::new(CloudErrorKind::Invalid, message)
         })?;
-        let _turn = self.shared.turns.of(id).await;
+        let _turn = self.shared.turns.lock(id).await;
         let Some(found) = self.shared.observer.read(id).await? else {
             return Ok(());
         };

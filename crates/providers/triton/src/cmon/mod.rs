@@ -22,7 +22,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bowline_core::{
-    BoxFuture, Chores, CloudError, Cluster, ClusterError, News, Node, Page, Regarding, error_chain,
+    BoxFuture, Chores, CloudError, Cluster, ClusterError, News, Node, PageAnswer, Regarding,
+    error_chain,
 };
 use bowline_http::{BaseUrl, Clock};
 use futures::FutureExt as _;
@@ -161,18 +162,18 @@ impl Cmon {
     }
 
     /// The page at that path.
-    pub(crate) fn page(&self, path: &str) -> Option<Page> {
+    pub(crate) fn page(&self, path: &str) -> Option<PageAnswer> {
         let shown = self.shown();
         if path.strip_prefix(DISCOVERY_PAGE) == Some(&*self.cloud) {
             // Whoever asks keeps what it had: an empty list would take all machines away.
             let nothing =
                 "this process does not lead, or knows no machines and no metrics service yet";
             return Some(match &shown.discovery {
-                Some(body) => Page::Shown {
+                Some(body) => PageAnswer::Shown {
                     content_type: "application/json",
                     body: body.clone(),
                 },
-                None => Page::NotNow(nothing.to_owned()),
+                None => PageAnswer::NotNow(nothing.to_owned()),
             });
         }
         let is_metrics = path.strip_prefix(METRICS_PAGE) == Some(&*self.cloud);
@@ -180,7 +181,7 @@ impl Cmon {
             // One of two replicas that has nothing to show is no target that is down.
             let nothing = "# This process does not lead, or has read no metrics yet.\n";
             let body = shown.metrics.clone();
-            Page::Shown {
+            PageAnswer::Shown {
                 content_type: "text/plain; version=0.0.4; charset=utf-8",
                 body: body.unwrap_or_else(|| nothing.to_owned()),
             }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bowline_core::Node;
 use bowline_core::routes::{
-    ObservedRoutes, Question, Route, RouteNote, RoutePlacement, RouteStep, Target,
+    ObservedRoutes, PodRoute, Question, RouteNote, RoutePlacement, RouteStep, Target,
 };
 use ipnet::{IpNet, Ipv4Net};
 use uuid::Uuid;
@@ -107,7 +107,7 @@ fn entry(
     machines: &Machines,
     key: &str,
     hop: &str,
-) -> Option<Route> {
+) -> Option<PodRoute> {
     let (target, blackhole) = match hop.parse::<Ipv4Addr>() {
         Err(_) => (Target::Nobody, true),
         Ok(address) => match owner(question, network, machines, address) {
@@ -117,7 +117,7 @@ fn entry(
             None => (Target::Nobody, true),
         },
     };
-    Some(Route {
+    Some(PodRoute {
         name: format!("{key} {hop}"),
         table: network.to_string(),
         destination: range(key)?.to_string(),
@@ -286,7 +286,7 @@ pub(super) fn changed(
 }
 
 /// The address that a route leads to.
-pub(super) fn hop(route: &Route, hops: &BTreeMap<String, Ipv4Addr>) -> Option<Ipv4Addr> {
+pub(super) fn hop(route: &PodRoute, hops: &BTreeMap<String, Ipv4Addr>) -> Option<Ipv4Addr> {
     match &route.target {
         Target::Node(name) => hops.get(name).copied(),
         Target::Nobody | Target::Unclear => None,

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bowline_core::{
     AddressKind, BoxFuture, Cloud, CloudName, Cluster, ClusterError, Kept, ManagedObject,
-    ManagedObjectKind, News, Node, NodeAddress, Page, Ready, Secret,
+    ManagedObjectKind, News, Node, NodeAddress, PageAnswer, Ready, Secret,
 };
 use bowline_http::Connector;
 use bowline_simulator::World;
@@ -159,8 +159,8 @@ impl Stage {
     /// A page of the provider, if it shows it.
     pub(crate) fn page(&self, path: &str) -> Option<String> {
         match self.provider.as_ref()?.page(path)? {
-            Page::Shown { body, .. } => Some(body),
-            Page::NotNow(_) => None,
+            PageAnswer::Shown { body, .. } => Some(body),
+            PageAnswer::NotNow(_) => None,
         }
     }
 

@@ -15,7 +15,7 @@ use bowline_core::{
     BoxFuture, CloudError, CloudErrorKind, Executor, Notice, Plan, PlanProgress, Publication,
     Service, StepId, StepOutcome, StepState,
 };
-use bowline_http::Turn;
+use bowline_http::KeyedGuard;
 use tokio::time::Instant;
 use uuid::Uuid;
 
@@ -79,7 +79,7 @@ pub(crate) struct ClbActions {
     /// When steps were begun.
     begun: BTreeMap<StepId, Instant>,
     /// Turns on shared port maps, while a change of ours is under way.
-    turns: BTreeMap<StepId, Turn>,
+    turns: BTreeMap<StepId, KeyedGuard>,
     again: Option<Duration>,
 }
 

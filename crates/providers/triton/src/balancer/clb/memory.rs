@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use bowline_http::Turns;
+use bowline_http::KeyedMutex;
 use tokio::time::Instant;
 use uuid::Uuid;
 
@@ -37,7 +37,7 @@ pub(crate) struct Memory {
     /// What images and packages are called.
     pub(crate) lookups: Lookups,
     /// Whose turn it is to change a port map that several Services share.
-    pub(crate) turns: Turns<Uuid>,
+    pub(crate) turns: KeyedMutex<Uuid>,
 }
 
 /// What is remembered of one.

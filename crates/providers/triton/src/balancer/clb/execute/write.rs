@@ -172,7 +172,7 @@ impl ClbActions {
         brings: bool,
     ) -> Result<StepOutcome, CloudError> {
         if !self.turns.contains_key(&step) {
-            let Some(turn) = self.shared.clb.turns.now_of(id) else {
+            let Some(turn) = self.shared.clb.turns.try_lock(id) else {
                 return Ok(StepOutcome::Wait {
                     what: format!("another Service to change the port map of machine {id}"),
                     after: TURN_PAUSE,
