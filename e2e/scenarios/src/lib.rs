@@ -15,7 +15,7 @@
 //! ```text
 //!                    scenario!(async || { … })
 //!                              │
-//!                 Bench: manager, clouds, waiting, calls
+//!           TestCluster: manager, clouds, waiting, calls
 //!                    │                           │
 //!   Cluster: nodes, Services, events,     ScriptedCloud: machines, load balancers
 //!            users
@@ -27,10 +27,10 @@
 //! ```
 //! use bowline_scenarios::cloud::{Script, machine};
 //! use bowline_scenarios::objects::fresh;
-//! use bowline_scenarios::{Bench, scenario};
+//! use bowline_scenarios::{TestCluster, scenario};
 //!
 //! scenario!(async || {
-//!     let bench = Bench::new().await;
+//!     let bench = TestCluster::new().await;
 //!     let found = machine("demo://m-1", &["InternalIP:10.0.0.5"]);
 //!     bench.cloud().say("n1", Script::Machine(found));
 //!     bench.create(fresh("n1")).await;
