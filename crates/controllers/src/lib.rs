@@ -13,7 +13,7 @@
 //!                │                      lifecycle ───┤
 //!                │                      ipam ────────┤
 //!                │                      routes ──────┤
-//!                ├─▶ services, endpoints ─▶ service ─┼─▶ owners, lookups ─▶ clouds
+//!                ├─▶ services, endpoints ─▶ service ─┼─▶ owners, batcher ─▶ clouds
 //!                ├─▶ requests ─▶ certificates ───────┼─▶ events, metrics
 //!                └─▶ chores: what one cloud does ────┘
 //! ```

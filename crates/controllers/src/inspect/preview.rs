@@ -14,6 +14,7 @@ use bowline_core::{
     as_applied, ingress_to_write, name_list, remembers,
 };
 use bowline_http::Clock;
+use futures::future::join_all;
 use futures::{StreamExt as _, stream};
 use serde_json::{Value, json};
 
@@ -113,12 +114,14 @@ async fn ask(
             "it cannot be told which cloud has nodes [{nodes}], so that they keep the targets they have: {why}"
         )
     };
-    let mut states = BTreeMap::new();
     let serving = resolver.clouds().iter();
-    for cloud in serving.filter(|it| it.balancers().is_some()) {
+    let serving = serving.filter(|it| it.balancers().is_some());
+    // Together: nobody waits for one after the other.
+    let states = join_all(serving.map(async |cloud| {
         let state = accounts.look_once(cloud, &owners, resolver, &nodes).await;
-        states.insert(cloud.name().clone(), state);
-    }
+        (cloud.name().clone(), state)
+    }));
+    let states = states.await.into_iter().collect();
     (open.into_iter().map(remark).collect(), states)
 }
 
@@ -322,7 +325,11 @@ impl Stage {
                         return blank.without_plan(Outlook::Problems, waits);
                     }
                     // The manager may know an earlier proof.
-                    Some((_, waits)) => blank.assumptions.push(waits),
+                    Some((_, waits)) => {
+                        let assumed =
+                            format!("the manager has proof of the account; otherwise it {waits}");
+                        blank.assumptions.push(assumed);
+                    }
                     None => {}
                 }
                 let publication = draft.executor.publication();

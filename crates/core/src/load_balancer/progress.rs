@@ -1,6 +1,6 @@
 //! Carrying out a plan: which step is next, what is waited for, what has been done.
 //!
-//! A [`PlanProgress`] is the journal of one plan. It makes no calls; it is told what came of each step. A
+//! A [`PlanProgress`] is the journal of one plan. It makes no calls; the executor records the outcome of each step. A
 //! step that waits holds nobody: the run is put aside and taken up again. When a process dies, its
 //! runs are gone, and the next plan begins with what the cloud shows, which is why every step must
 //! leave something that the next look finds again: a name, a tag, an id.

@@ -20,6 +20,7 @@ use crate::stop::Stop;
 const TICK: Duration = Duration::from_secs(1);
 /// How often an account that is not proven is looked at: one flight.
 const LOOK_EVERY: Duration = Duration::from_secs(15);
+
 /// What a keeper works with.
 pub(crate) struct KeeperParts {
     pub(crate) cloud: Arc<dyn Cloud>,

@@ -70,7 +70,7 @@ pub async fn explain_service(
     let Some(service) = service else {
         // A restored cluster lacks what the manager still knows.
         let lost = Warnings::about(client, &[manager(lease)]).await;
-        let lost = lost.naming(&key.to_string());
+        let lost = lost.naming(&format!("Service {key} "));
         return Err(ExplainError::Missing(format!("Service {key}{lost}")));
     };
     let service: Arc<Service> = Arc::new(service.into());

@@ -118,7 +118,10 @@ impl fmt::Display for Warnings {
                 message,
                 count,
             } = warning;
-            write!(f, "{INDENT}{about}: {reason} ({count} times): {message}")?;
+            write!(f, "{INDENT}{about}: {reason}: {message}")?;
+            if *count > 1 {
+                write!(f, " ({count} times)")?;
+            }
         }
         match &self.unread {
             Some(why) => write!(f, "{INDENT}not all are shown: {why}"),

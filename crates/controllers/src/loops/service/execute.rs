@@ -23,7 +23,7 @@ const WAIT_LIMIT: Duration = Duration::from_secs(660);
 /// The shortest pause between two looks at a step that waits: a cloud that says "now" would
 /// otherwise be asked without end.
 const SHORTEST_WAIT: Duration = Duration::from_millis(100);
-/// How often people are told how a long run goes. Most are over sooner, and tell only their end.
+/// How often the progress of a long plan is reported. Most plans end sooner, and report only their end.
 const TELLING_PERIOD: Duration = Duration::from_secs(5);
 
 impl ServiceController {
@@ -190,7 +190,7 @@ fn failed(in_flight: &InFlightPlan, step: StepId, error: CloudError) -> Reconcil
 }
 
 impl InFlightPlan {
-    /// Whether it reached its goal; what stands in the way was told already.
+    /// Whether it reached its goal. Problems have been reported by then.
     pub(super) fn check(&self) -> Result<(), ReconcileError> {
         let plan = self.run.plan();
         if let Some(Problem { reason, .. }) = plan.problems.first() {
