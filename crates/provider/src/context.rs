@@ -1,0 +1,124 @@
+//! What a provider is built with.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bowline_core::{BoxFuture, CloudName, Secret};
+use bowline_http::{CallMetrics, Clock, Connector, Random, Surroundings};
+use prometheus_client::registry::Registry;
+
+use crate::{Finding, ProviderInput};
+
+/// What a provider is built with.
+#[derive(Clone)]
+pub struct ProviderContext {
+    /// What the operator calls the cloud.
+    pub name: CloudName,
+    /// What its original would have been given.
+    pub input: ProviderInput,
+    /// How it reaches its API.
+    pub connector: Connector,
+    /// The time of day.
+    pub clock: Clock,
+    /// Jitter.
+    pub random: Random,
+    /// Where its metrics go.
+    pub metrics: CloudRegistry,
+    /// Secrets of the cluster that hold its credentials.
+    pub secrets: Arc<dyn SecretReader>,
+    /// `--cluster-name`.
+    pub cluster_name: String,
+    /// Whether a controller runs that asks for machines.
+    pub needs_machines: bool,
+    /// Whether credentials that are not there yet are waited for.
+    pub waits_for_secrets: bool,
+}
+
+impl ProviderContext {
+    /// The seams, for a provider whose calls are counted there.
+    pub fn seams(&self, metrics: Option<CallMetrics>) -> Surroundings {
+        Surroundings {
+            name: self.name.clone(),
+            connector: self.connector.clone(),
+            clock: self.clock.clone(),
+            random: self.random.fork(),
+            metrics,
+        }
+    }
+}
+
+/// Why a cloud was not built.
+#[derive(Debug, thiserror::Error)]
+pub enum BuildError {
+    /// Its settings are wrong: that comes again.
+    #[error("{}", all(.0))]
+    Settings(Vec<Finding>),
+    /// Something that may be otherwise later.
+    #[error("{0}")]
+    NotYet(Box<dyn std::error::Error + Send + Sync>),
+}
+
+fn all(findings: &[Finding]) -> String {
+    let texts: Vec<&str> = findings.iter().map(|it| it.text.as_str()).collect();
+    texts.join("; ")
+}
+
+/// A Secret of the cluster that somebody follows for the provider.
+#[derive(Clone, Debug)]
+pub struct FollowedSecret {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// What it holds; none: there is no such Secret now.
+    pub content: watch::Receiver<Option<SecretContent>>,
+}
+
+impl FollowedSecret {
+    /// What it holds now.
+    pub fn now(&self) -> Option<SecretContent> {
+        self.content.borrow().clone()
+    }
+}
+
+/// What a Secret holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SecretContent {
+    /// Its uid.
+    pub uid: String,
+    /// Its keys and values.
+    pub values: BTreeMap<String, Secret>,
+}
+
+/// Follows Secrets of the cluster.
+pub trait SecretReader: Send + Sync {
+    /// Follows the Secret `[namespace/]name`, once it is known whether it is there. `waits`: also if it cannot be read.
+    fn follow<'a>(
+        &'a self,
+        name: &'a str,
+        waits: bool,
+    ) -> BoxFuture<'a, Result<FollowedSecret, Box<dyn std::error::Error + Send + Sync>>>;
+}
+
+/// The families of one cloud's metrics.
+#[derive(Clone, Debug)]
+pub struct CloudRegistry(Arc<Mutex<Registry>>);
+
+impl CloudRegistry {
+    /// Without any families. Where clouds have to be told apart, everything in it has a label `cloud` with that name.
+    pub fn new(cloud: Option<&str>) -> Self {
+        let registry = match cloud {
+            Some(name) => {
+                let label = ("cloud".into(), name.to_owned().into());
+                Registry::with_labels(std::iter::once(label))
+            }
+            None => Registry::default(),
+        };
+        Self(Arc::new(Mutex::new(registry)))
+    }
+
+    /// Lets the cloud register its families.
+    pub fn register<T>(&self, add: impl FnOnce(&mut Registry) -> T) -> T {
+        add(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}

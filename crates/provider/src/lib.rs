@@ -1,0 +1,130 @@
+//! A provider is one row: everything that the program has to know about a cloud ([`ProviderKind`]).
+//!
+//! ```text
+//!  bowline.yaml ─▶ settings (tree) ─▶ input: what the original would have been given ─┬─▶ check
+//!  the original's flags, environment and file ────────────────────────────────────────┴─▶ build ─▶ Arc<dyn Cloud>
+//! ```
+//!
+//! Providers see no Kubernetes client. What they need of the cluster before they are built comes through
+//! [`SecretReader`].
+
+mod context;
+mod input;
+mod migration;
+mod settings;
+
+use std::sync::Arc;
+
+use bowline_core::{BoxFuture, Claim, Cloud, DescribePolicy, Node};
+use serde_json::{Map, Value};
+
+pub use context::{
+    BuildError, CloudRegistry, FollowedSecret, ProviderContext, SecretContent, SecretReader,
+};
+pub use input::{ConfigFile, Environment, ProviderInput, ReadError, Reader};
+pub use migration::{MigrateError, Migration, Original};
+pub use settings::{Field, Kind, below, number, switch, text};
+
+/// What the program knows about a cloud before it is built.
+pub struct ProviderKind {
+    /// Its name: `--cloud-provider`, `clouds[].provider`, the scheme of its provider IDs.
+    pub name: &'static str,
+    /// Its name for people.
+    pub title: &'static str,
+    /// The command of the controller manager that it replaces.
+    pub replaces: Option<&'static str>,
+    /// What it can do, for a placeholder that stands in while it cannot be built.
+    pub capabilities: Capabilities,
+    /// Its settings in Bowline's configuration. Parser, schema and reference page are made of them.
+    pub settings: fn() -> Kind,
+    /// The flags that it alone has.
+    pub flags: fn() -> Vec<ProviderFlag>,
+    /// What its original would have been given, from settings that were checked. Secrets are resolved.
+    pub input: fn(Value) -> ProviderInput,
+    /// What is wrong or odd about an input.
+    pub check: fn(&ProviderInput) -> Vec<Finding>,
+    /// The settings that say the same as an original's flags, environment and file.
+    pub migrate: fn(&Original<'_>, &mut dyn Migration) -> Result<Map<String, Value>, MigrateError>,
+    /// Whose a node is, by the Node alone.
+    pub match_node: fn(&Node) -> NodeMatch,
+    /// Builds the cloud. Some call their API for that.
+    pub build: for<'a> fn(&'a ProviderContext) -> BoxFuture<'a, Result<Arc<dyn Cloud>, BuildError>>,
+}
+
+/// What a cloud can do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Capabilities {
+    /// It has load balancers.
+    pub load_balancers: bool,
+    /// It knows the networks of machines.
+    pub networks: bool,
+}
+
+/// A flag that only one cloud has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProviderFlag {
+    /// Its name, without dashes.
+    pub name: &'static str,
+    /// What it is for.
+    pub meaning: &'static str,
+    /// Whether it is a switch.
+    pub is_switch: bool,
+}
+
+/// What a provider says about its settings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// What there is to say. It names the setting by its key, or by the original's name of it.
+    pub text: String,
+    /// How bad it is.
+    pub severity: Severity,
+}
+
+impl Finding {
+    /// The cloud cannot be built with that.
+    pub fn wrong(text: impl ToString) -> Self {
+        let text = text.to_string();
+        let severity = Severity::Wrong;
+        Self { text, severity }
+    }
+
+    /// Worth telling, or not to be checked here.
+    pub fn odd(text: impl ToString) -> Self {
+        let text = text.to_string();
+        let severity = Severity::Odd;
+        Self { text, severity }
+    }
+}
+
+/// How bad a finding is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Severity {
+    /// The cloud cannot be built.
+    Wrong,
+    /// It can.
+    Odd,
+}
+
+/// Whose a node is, by the Node alone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeMatch {
+    /// Whether the node is the cloud's, by its provider ID.
+    pub claim: Claim,
+    /// Whether the node says that it belongs to another account of this kind.
+    pub other_account: bool,
+    /// Whether the cloud describes the node.
+    pub describes: DescribePolicy,
+}
+
+impl NodeMatch {
+    /// By the scheme of the provider ID.
+    pub fn by_scheme(provider: &str, node: &Node) -> Self {
+        let rest = node.provider_id.as_deref().and_then(|id| id.strip_prefix(provider));
+        let is_mine = rest.is_some_and(|it| it.starts_with("://"));
+        Self {
+            claim: if is_mine { Claim::Mine } else { Claim::Foreign },
+            other_account: false,
+            describes: DescribePolicy::Owner,
+        }
+    }
+}
