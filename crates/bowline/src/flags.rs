@@ -3,13 +3,16 @@
 use std::sync::LazyLock;
 
 use bowline_controllers::options::{Flag, Table};
-use bowline_triton::config::table as triton;
+
+use crate::providers::PROVIDERS;
 
 /// Flags of single clouds.
 static OWN: LazyLock<Vec<Flag>> = LazyLock::new(|| {
-    triton::flags()
-        .map(|(name, is_switch, meaning)| Flag::own("Triton", name, is_switch, meaning))
-        .collect()
+    let own = |kind: &&'static bowline_provider::ProviderKind| {
+        let flags = (kind.flags)().into_iter();
+        flags.map(|it| Flag::own(kind.title, it.name, it.is_switch, it.meaning))
+    };
+    PROVIDERS.iter().flat_map(own).collect()
 });
 
 /// All flags.

@@ -11,18 +11,18 @@ use bowline_core::{
     Service, TaggedBalancer,
 };
 
-use crate::config::WITH_BALANCERS;
+use bowline_provider::ProviderKind;
 
 /// A cloud that cannot be built yet.
 pub(crate) struct Unbuilt {
     name: CloudName,
-    provider: &'static str,
+    provider: &'static ProviderKind,
     why: Mutex<String>,
 }
 
 impl Unbuilt {
     /// In the place of that cloud.
-    pub(crate) fn new(name: CloudName, provider: &'static str, why: String) -> Self {
+    pub(crate) fn new(name: CloudName, provider: &'static ProviderKind, why: String) -> Self {
         Self {
             name,
             provider,
@@ -56,31 +56,15 @@ impl Cloud for Unbuilt {
     }
 
     fn provider(&self) -> &'static str {
-        self.provider
+        self.provider.name
     }
 
-    /// By the kind of its provider id alone: whether it is well formed is for the cloud itself to say.
     fn claim(&self, node: &Node) -> Claim {
-        let Some(id) = node.provider_id.as_deref() else {
-            return Claim::Foreign;
-        };
-        let is_mine = match self.provider {
-            bowline_talos::PROVIDER => return bowline_talos::ownership::claim(node),
-            // It takes an id without a scheme for its own, too.
-            bowline_exoscale::PROVIDER if bowline_exoscale::id::instance_id(id).is_some() => true,
-            provider => id
-                .strip_prefix(provider)
-                .is_some_and(|it| it.starts_with("://")),
-        };
-        if is_mine { Claim::Mine } else { Claim::Foreign }
+        (self.provider.match_node)(node).claim
     }
 
-    /// Nobody else describes a machine that would be asked itself.
     fn describe_policy(&self, node: &Node) -> DescribePolicy {
-        match self.provider {
-            bowline_talos::PROVIDER => bowline_talos::ownership::describe_policy(node),
-            _ => DescribePolicy::Owner,
-        }
+        (self.provider.match_node)(node).describes
     }
 
     fn ready(&self) -> Result<(), String> {
@@ -93,12 +77,12 @@ impl Cloud for Unbuilt {
 
     /// No range is guessed while a cloud that knows cannot be asked.
     fn networks(&self) -> Option<&dyn Networks> {
-        let knows_networks = self.provider == bowline_talos::PROVIDER;
+        let knows_networks = self.provider.capabilities.networks;
         knows_networks.then_some(self as &dyn Networks)
     }
 
     fn balancers(&self) -> Option<&dyn Balancers> {
-        let has_balancers = WITH_BALANCERS.contains(&self.provider);
+        let has_balancers = self.provider.capabilities.load_balancers;
         has_balancers.then_some(self as &dyn Balancers)
     }
 }

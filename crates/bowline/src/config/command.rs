@@ -133,7 +133,7 @@ fn summary(path: &str, configuration: &Configuration, line: &CommandLine) -> Str
         if cloud.selector.is_some() {
             parts.push("nodes by selector".to_owned());
         }
-        if super::WITH_BALANCERS.contains(&cloud.provider.name) {
+        if cloud.provider.capabilities.load_balancers {
             let default = configuration.default_cloud.as_ref() == Some(&cloud.name);
             let also = if default { "without a class, and " } else { "" };
             parts.push(format!(
@@ -200,7 +200,7 @@ fn migrated(program: &str, words: &[&str]) -> Result<ExitCode> {
     let before = before.map(text).transpose()?;
     let made = migrate(
         &Original {
-            provider: provider.name,
+            provider,
             line: &line,
             environment: &|name| std::env::var(name).ok(),
             file: file.as_deref(),

@@ -29,7 +29,9 @@ use std::collections::BTreeMap;
 
 use bowline_core::{BalancerRules, CloudName, GuardPolicy, Selector};
 
-use crate::providers::{PROVIDERS, Provider};
+use bowline_provider::{ProviderInput, ProviderKind};
+
+use crate::providers::PROVIDERS;
 use document::{Place, Shape, Value};
 use schema::{Field, Kind};
 
@@ -37,7 +39,7 @@ pub(crate) use flags::Preset;
 pub(crate) use problem::Problem;
 pub(crate) use reference::{Mention, Reference};
 pub(crate) use resolve::{Missing, Resolver};
-pub(crate) use settings::{Given, Resolved};
+pub(crate) use settings::Resolved;
 
 /// The version of the format.
 const API_VERSION: &str = "bowline.dev/v1";
@@ -47,13 +49,6 @@ const KIND: &str = "Configuration";
 const MOST_CLOUDS: usize = 64;
 /// The word for no cloud, where one can be named.
 const NO_CLOUD: &str = "none";
-/// Providers with load balancers: Services have to know which of them is meant.
-pub(crate) const WITH_BALANCERS: [&str; 3] = [
-    bowline_cloudscale::PROVIDER,
-    bowline_exoscale::PROVIDER,
-    bowline_triton::PROVIDER,
-];
-
 /// A configuration that was understood.
 #[derive(Debug)]
 pub(crate) struct Configuration {
@@ -72,7 +67,7 @@ pub(crate) struct CloudEntry {
     /// What it is called.
     pub(crate) name: CloudName,
     /// What kind it is.
-    pub(crate) provider: &'static Provider,
+    pub(crate) provider: &'static ProviderKind,
     /// The nodes that are its own, if that is said.
     pub(crate) selector: Option<Selector>,
     /// What its deletion guard insists on.
@@ -97,8 +92,8 @@ impl std::fmt::Debug for CloudEntry {
 
 impl CloudEntry {
     /// What its provider is given, with these secrets.
-    pub(crate) fn given(&self, resolved: &Resolved) -> Given {
-        settings::given(self.provider.name, &self.settings, resolved)
+    pub(crate) fn input(&self, resolved: &Resolved) -> ProviderInput {
+        settings::input(self.provider, &self.settings, resolved)
     }
 }
 
@@ -236,11 +231,11 @@ fn cloud(
 ) -> Option<CloudEntry> {
     let path = format!("clouds[{number}]");
     let text = |key: &str| value.get(key).and_then(Value::text);
-    let provider = text("provider").and_then(|it| PROVIDERS.iter().find(|row| row.name == it));
+    let provider = text("provider").and_then(|it| PROVIDERS.iter().copied().find(|row| row.name == it));
     let settings = value.get("settings").filter(|it| !it.is_nothing());
     let mut mentions = Vec::new();
     if let (Some(provider), Some(settings)) = (provider, settings) {
-        let (kind, path) = (settings::kind(provider.name), format!("{path}.settings"));
+        let (kind, path) = ((provider.settings)(), format!("{path}.settings"));
         if matches!(settings.shape, Shape::Map(_)) {
             schema::check(settings, &kind, &path, problems);
         }
@@ -279,7 +274,7 @@ fn default_cloud(
     let path = "services.defaultCloud";
     let serving: Vec<&CloudName> = clouds
         .iter()
-        .filter(|it| WITH_BALANCERS.contains(&it.provider.name))
+        .filter(|it| it.provider.capabilities.load_balancers)
         .map(|it| &it.name)
         .collect();
     let said = value.get("services").and_then(|it| it.get("defaultCloud"));

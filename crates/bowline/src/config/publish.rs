@@ -20,7 +20,7 @@ pub(crate) fn json_schema() -> String {
     definitions.insert("reference".to_owned(), reference_schema());
     for provider in PROVIDERS {
         let name = format!("settings-{}", provider.name);
-        definitions.insert(name, of(&settings::kind(provider.name)));
+        definitions.insert(name, of(&(provider.settings)()));
     }
     let by_provider: Vec<Json> = PROVIDERS
         .iter()
@@ -144,7 +144,7 @@ pub(crate) fn reference_page() -> String {
     );
     for provider in PROVIDERS {
         let _ = writeln!(page, "\n## Settings of {}\n", provider.name);
-        if let Kind::Object(fields) = settings::kind(provider.name) {
+        if let Kind::Object(fields) = (provider.settings)() {
             table(&mut page, "", &fields);
         }
     }

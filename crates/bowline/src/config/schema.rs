@@ -2,95 +2,11 @@
 
 use bowline_core::{CloudName, NamespaceRule, Selector, parse_duration};
 
+pub(crate) use bowline_provider::{Field, Kind, below};
+
 use super::document::{Entry, Shape, Value};
 use super::problem::Problem;
 use super::reference::Reference;
-
-/// What a value may be.
-#[derive(Clone, Debug)]
-pub(crate) enum Kind {
-    /// A text; what looks like a number or a switch is taken as it is written.
-    Text,
-    /// One of these words.
-    Words(Vec<&'static str>),
-    /// `true` or `false`.
-    Switch,
-    /// A whole number in this range.
-    Whole(i64, i64),
-    /// A number.
-    Number,
-    /// A duration, as Go writes them.
-    Duration,
-    /// The name of a cloud.
-    Name,
-    /// A label selector.
-    Selector,
-    /// A secret: never written here, only where it is.
-    Secret,
-    /// A text that may also stand elsewhere, as a secret does.
-    TextOrSecret,
-    /// A list.
-    List(Box<Kind>),
-    /// Texts: a list, or one text with commas.
-    Texts,
-    /// `never`, `any`, or namespaces: a list, or one text with commas.
-    Namespaces,
-    /// Keys that are the operator's own.
-    Map(Box<Kind>),
-    /// These keys.
-    Object(Vec<Field>),
-    /// The settings of a provider, which its name tells.
-    Settings,
-}
-
-/// One key.
-#[derive(Clone, Debug)]
-pub(crate) struct Field {
-    /// The key.
-    pub(crate) name: String,
-    /// What its value may be.
-    pub(crate) kind: Kind,
-    /// Whether it must be there.
-    pub(crate) required: bool,
-    /// What holds without it; empty if that is nothing.
-    pub(crate) default: String,
-    /// Which values are taken, in words; empty where the kind says it all.
-    pub(crate) allowed: String,
-    /// What it is for.
-    pub(crate) meaning: String,
-}
-
-impl Field {
-    /// A key that may be missing.
-    pub(crate) fn new(name: impl Into<String>, kind: Kind, meaning: impl Into<String>) -> Self {
-        Self {
-            name: name.into(),
-            kind,
-            required: false,
-            default: String::new(),
-            allowed: String::new(),
-            meaning: meaning.into(),
-        }
-    }
-
-    /// The same with what holds without it.
-    pub(crate) fn or(mut self, default: impl Into<String>) -> Self {
-        self.default = default.into();
-        self
-    }
-
-    /// The same with its values in words.
-    pub(crate) fn allows(mut self, allowed: impl Into<String>) -> Self {
-        self.allowed = allowed.into();
-        self
-    }
-
-    /// The same, which must be there.
-    pub(crate) fn required(mut self) -> Self {
-        self.required = true;
-        self
-    }
-}
 
 /// Tells everything that is wrong with a value.
 pub(crate) fn check(value: &Value, kind: &Kind, path: &str, problems: &mut Vec<Problem>) {
@@ -253,59 +169,4 @@ fn unfit(value: &Value, path: &str, wanted: &str) -> Problem {
     };
     let what = format!("{found} cannot stand here; allowed is {wanted}");
     Problem::at(value.place, path, what)
-}
-
-/// The path of a key.
-pub(crate) fn below(path: &str, key: &str) -> String {
-    let plain = key
-        .bytes()
-        .all(|b| b.is_ascii_alphanumeric() || b"-_".contains(&b));
-    match (path, plain) {
-        ("", true) => key.to_owned(),
-        (_, true) => format!("{path}.{key}"),
-        (_, false) => format!("{path}[{key:?}]"),
-    }
-}
-
-impl Kind {
-    /// These keys, and no others.
-    pub(crate) fn object(fields: impl IntoIterator<Item = Field>) -> Self {
-        Self::Object(fields.into_iter().collect())
-    }
-
-    /// A list of it.
-    pub(crate) fn list(self) -> Self {
-        Self::List(Box::new(self))
-    }
-
-    /// Keys that are the operator's own, with such values.
-    pub(crate) fn map(self) -> Self {
-        Self::Map(Box::new(self))
-    }
-
-    /// Which values are taken, in words.
-    pub(crate) fn allowed(&self) -> String {
-        match self {
-            Self::Text => "a text".to_owned(),
-            Self::Words(words) => words.join(", "),
-            Self::Switch => "true or false, without quotes".to_owned(),
-            Self::Whole(least, i64::MAX) => format!("a whole number from {least}"),
-            Self::Whole(least, most) => format!("a whole number from {least} to {most}"),
-            Self::Number => "a number".to_owned(),
-            Self::Duration => "a duration such as 90s, 5m or 1h30m".to_owned(),
-            Self::Name => "1 to 63 lower-case letters, digits and inner dashes".to_owned(),
-            Self::Selector => "a label selector such as site=geneva,!old".to_owned(),
-            Self::Secret => "{file: …}, {environment: …} or {secret: {name: …, key: …}}".to_owned(),
-            Self::TextOrSecret => {
-                "a text, {file: …}, {environment: …} or {secret: {name: …, key: …}}".to_owned()
-            }
-            Self::List(inner) => match inner.as_ref() {
-                Self::Object(_) => "a list".to_owned(),
-                inner => format!("a list; each {}", inner.allowed()),
-            },
-            Self::Namespaces => "never, any, or a list of namespaces".to_owned(),
-            Self::Texts => "a list of texts, or texts separated by commas".to_owned(),
-            Self::Map(_) | Self::Object(_) | Self::Settings => "keys and values".to_owned(),
-        }
-    }
 }
