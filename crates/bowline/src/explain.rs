@@ -15,7 +15,7 @@ use crate::output::tell;
 use crate::plan::{Output, service_key, told};
 use crate::providers::{self, Environment};
 use crate::run;
-use crate::triton::secret::Patience;
+use crate::secrets::Patience;
 
 /// The identity of the client.
 const IDENTITY: &str = "explain";

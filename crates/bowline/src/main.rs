@@ -11,6 +11,7 @@ mod plan;
 mod providers;
 mod reload;
 mod run;
+mod secrets;
 #[cfg(feature = "sandbox")]
 mod sandbox;
 mod signals;

@@ -16,7 +16,7 @@ use crate::config::{self, Configuration};
 use crate::output::tell;
 use crate::providers::{self, Environment};
 use crate::run;
-use crate::triton::secret::Patience;
+use crate::secrets::Patience;
 use crate::{flags, logging};
 
 /// The identity of the client.

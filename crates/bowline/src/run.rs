@@ -17,9 +17,9 @@ use tracing::{info, warn};
 use crate::config::{Configuration, Resolved};
 use crate::invocation::Invocation;
 use crate::output::{complain, fail, tell};
-use crate::providers::{self, Environment, Surroundings};
+use crate::providers::{self, Environment};
 use crate::reload::{InUse, Reload, ReloadParts};
-use crate::triton::secret::Patience;
+use crate::secrets::Patience;
 use crate::workshop::Workshop;
 use crate::{flags, logging, signals};
 
@@ -258,29 +258,19 @@ pub(crate) async fn reach(
         client.use_service_account_credentials,
     );
     let tls = Tls::new().environment(|name| environment(name)).build()?;
-    let surroundings = Surroundings {
-        name: None,
+    let mut workshop = Workshop {
         environment,
         connector: Connector::real(tls, proxies.clone()),
         clock: clock.clone(),
         random: random.clone(),
-        registry: CloudRegistry::new(None),
-        config_file: options.cloud.config_file.clone(),
-        config_text: None,
-        needs_machines: false,
-        cluster_name: String::new(),
-        flags: BTreeMap::new(),
         clients: clients.clone(),
         patience,
-    };
-    let mut workshop = Workshop {
-        surroundings,
         products: Vec::new(),
     };
     let (products, resolved) = match configuration {
         // The other clouds do not wait for one: what is not there is looked for again while they work.
         Some(configuration) if patience == Patience::Endless => {
-            workshop.surroundings.patience = Patience::None;
+            workshop.patience = Patience::None;
             workshop.begin(configuration, options).await?
         }
         Some(configuration) => {

@@ -6,16 +6,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
-use bowline_controllers::metrics::{CloudRegistry, Metrics};
+use bowline_controllers::clients::Clients;
+use bowline_controllers::metrics::Metrics;
 use bowline_controllers::options::{CLOUD_NODE, CLOUD_NODE_LIFECYCLE, NODE_IPAM, Options};
 use bowline_core::{Cloud, CloudName, error_chain};
+use bowline_http::{Clock, Connector, Random};
+use bowline_provider::{BuildError, CloudRegistry, ConfigFile, ProviderContext, ProviderInput};
 use futures::future::join_all;
 use tokio::time::timeout;
 use tracing::warn;
 
 use crate::config::{CloudEntry, Configuration, Missing, Reference, Resolved, Resolver, check};
-use crate::providers::{self, Environment, Surroundings};
+use crate::providers::{self, Environment};
 use crate::run;
+use crate::secrets::{ClusterSecrets, Patience};
 use crate::unbuilt::Unbuilt;
 
 /// Variables that say which pod this is, and nothing about a cloud.
@@ -37,13 +41,11 @@ pub(crate) struct BuiltCloud {
 }
 
 /// Everything that a cloud is built of and that can differ. It holds secrets, and so is never shown.
-#[derive(Clone, Default, PartialEq, Eq)]
+#[derive(Clone, PartialEq)]
 struct CloudSpec {
     name: Option<CloudName>,
-    provider: String,
-    text: Option<String>,
-    variables: BTreeMap<String, String>,
-    flags: BTreeMap<String, String>,
+    provider: &'static str,
+    input: ProviderInput,
     needs_machines: bool,
     cluster_name: String,
     /// Where its secrets are, in the place of the secrets, for one that is not built yet.
@@ -72,8 +74,18 @@ impl BuiltCloud {
 
 /// Where clouds are built.
 pub(crate) struct Workshop {
-    /// What all of them have in common.
-    pub(crate) surroundings: Surroundings,
+    /// The environment of the process.
+    pub(crate) environment: Environment,
+    /// How clouds reach their APIs.
+    pub(crate) connector: Connector,
+    /// The time of day.
+    pub(crate) clock: Clock,
+    /// Jitter.
+    pub(crate) random: Random,
+    /// Clients of the cluster, for credentials that are kept there.
+    pub(crate) clients: Clients,
+    /// Whether credentials that are not there yet are waited for.
+    pub(crate) patience: Patience,
     /// Those that are in use.
     pub(crate) products: Vec<BuiltCloud>,
 }
@@ -81,26 +93,27 @@ pub(crate) struct Workshop {
 impl Workshop {
     /// The cloud that flags name.
     pub(crate) async fn build_named(&self, options: &Options) -> Result<BuiltCloud> {
+        let file = &options.cloud.config_file;
         let recipe = CloudSpec {
             name: None,
-            provider: options.cloud.provider.clone(),
-            text: None,
-            variables: BTreeMap::new(),
-            flags: options.cloud.own.clone(),
+            provider: providers::named(&options.cloud.provider)?.name,
+            input: ProviderInput {
+                file: (!file.is_empty()).then(|| ConfigFile::Path(file.into())),
+                environment: bowline_provider::Environment::of(self.environment.clone()),
+                flags: options.cloud.own.clone(),
+            },
             needs_machines: needs_machines(options),
             cluster_name: options.cloud.cluster_name.clone(),
             references: Vec::new(),
         };
-        let environment = self.surroundings.environment.clone();
-        self.make(recipe, environment).await
+        self.make(recipe).await
     }
 
     /// Gets the secrets of a configuration; those in Secrets that are known already are not asked for.
     pub(crate) fn resolver(&self, known: Resolved) -> Resolver {
-        let surroundings = &self.surroundings;
         Resolver {
-            environment: surroundings.environment.clone(),
-            client: Some(surroundings.clients.root(run::SECRETS)),
+            environment: self.environment.clone(),
+            client: Some(self.clients.root(run::SECRETS)),
             known,
         }
     }
@@ -228,7 +241,7 @@ impl Workshop {
             );
         }
         match self.try_now(entry, secrets, options).await {
-            Err(error) if !check::is_refusal(entry, &error) => {
+            Err(error) if !is_refusal(&error) => {
                 let why = error_chain(error.as_ref());
                 warn!(cloud = %name, "it cannot be built now, and is left alone until it can: {why}");
                 Ok(stand_in(entry, why))
@@ -295,33 +308,34 @@ impl Workshop {
             bail!("secrets cannot be read: {}", lacking.join("; "));
         }
         let recipe = recipe(entry, resolved, options);
-        self.make_configured(recipe).await
+        self.make(recipe).await
     }
 
-    async fn make_configured(&self, recipe: CloudSpec) -> Result<BuiltCloud> {
-        let process = self.surroundings.environment.clone();
-        let variables = recipe.variables.clone();
-        let environment: Environment = Arc::new(move |name| match variables.get(name) {
-            Some(value) => Some(value.clone()),
-            None if POD.contains(&name) => process(name),
-            None => None,
-        });
-        self.make(recipe, environment).await
-    }
-
-    async fn make(&self, recipe: CloudSpec, environment: Environment) -> Result<BuiltCloud> {
+    async fn make(&self, mut recipe: CloudSpec) -> Result<BuiltCloud> {
+        let provider = providers::named(recipe.provider)?;
         let registry = CloudRegistry::new(recipe.name.as_ref().map(CloudName::as_str));
-        let surroundings = Surroundings {
-            name: recipe.name.clone(),
-            environment,
-            registry: registry.clone(),
-            config_text: recipe.text.clone().map(bowline_core::Secret::new),
-            flags: recipe.flags.clone(),
-            needs_machines: recipe.needs_machines,
-            cluster_name: recipe.cluster_name.clone(),
-            ..self.surroundings.clone()
+        let name = match &recipe.name {
+            Some(name) => name.clone(),
+            None => providers::default_name(provider)?,
         };
-        let cloud = providers::build(&recipe.provider, &surroundings).await?;
+        if recipe.name.is_some() {
+            let process = self.environment.clone();
+            let pod: Environment = Arc::new(move |name| process(name).filter(|_| POD.contains(&name)));
+            recipe.input.environment = recipe.input.environment.or(pod);
+        }
+        let context = ProviderContext {
+            name,
+            input: recipe.input.clone(),
+            connector: self.connector.clone(),
+            clock: self.clock.clone(),
+            random: self.random.clone(),
+            metrics: registry.clone(),
+            secrets: Arc::new(ClusterSecrets::new(&self.clients, &self.random)),
+            cluster_name: recipe.cluster_name.clone(),
+            needs_machines: recipe.needs_machines,
+            waits_for_secrets: self.patience == Patience::Endless,
+        };
+        let cloud = providers::build(provider, &context, recipe.name.is_some()).await?;
         Ok(BuiltCloud {
             recipe,
             cloud,
@@ -338,7 +352,7 @@ fn by_name(products: &[BuiltCloud]) -> BTreeMap<&str, &BuiltCloud> {
 
 /// What stands in for a cloud that cannot be built.
 fn stand_in(entry: &CloudEntry, why: String) -> BuiltCloud {
-    let (name, provider) = (entry.name.clone(), entry.provider.name);
+    let (name, provider) = (entry.name.clone(), entry.provider);
     let unbuilt = Arc::new(Unbuilt::new(name, provider, why));
     BuiltCloud {
         recipe: blank(entry),
@@ -377,18 +391,20 @@ fn blank(entry: &CloudEntry) -> CloudSpec {
 }
 
 fn settings(entry: &CloudEntry, resolved: &Resolved) -> CloudSpec {
-    let given = entry.given(resolved);
-    let variables = given.environment.into_iter();
     CloudSpec {
         name: Some(entry.name.clone()),
-        provider: entry.provider.name.to_owned(),
-        text: given.file.map(|text| text.reveal().to_owned()),
-        variables: variables
-            .map(|(name, value)| (name, value.reveal().to_owned()))
-            .collect(),
-        flags: given.flags,
-        ..CloudSpec::default()
+        provider: entry.provider.name,
+        input: entry.input(resolved),
+        needs_machines: false,
+        cluster_name: String::new(),
+        references: Vec::new(),
     }
+}
+
+/// Whether an error of building a cloud, all of whose secrets are there, is about its settings, so that it comes again.
+fn is_refusal(error: &anyhow::Error) -> bool {
+    let error = error.downcast_ref::<BuildError>();
+    matches!(error, Some(BuildError::Settings(_)))
 }
 
 /// Whether a controller runs that asks the cloud about machines or their networks. Services have members that

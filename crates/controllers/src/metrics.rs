@@ -23,6 +23,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use prometheus_client::registry::Registry;
 
+pub use bowline_provider::CloudRegistry;
+
 use crate::clouds::accounts::Accounts;
 use crate::clouds::cloud_health::CloudHealth;
 
@@ -39,30 +41,6 @@ pub use routes::RouteMetrics;
 pub use services::ServiceMetrics;
 pub use stores::StoreMetrics;
 pub use text::Format;
-
-/// The families of one cloud. They are shown once [`Metrics::show_clouds`] is given them: a cloud that is being built
-/// is not in use yet, and may never be.
-#[derive(Clone, Debug)]
-pub struct CloudRegistry(Arc<Mutex<Registry>>);
-
-impl CloudRegistry {
-    /// Without any families. Where clouds have to be told apart, everything in it has a label `cloud` with that name.
-    pub fn new(cloud: Option<&str>) -> Self {
-        let registry = match cloud {
-            Some(name) => {
-                let label = ("cloud".into(), name.to_owned().into());
-                Registry::with_labels(std::iter::once(label))
-            }
-            None => Registry::default(),
-        };
-        Self(Arc::new(Mutex::new(registry)))
-    }
-
-    /// Lets the cloud register its families.
-    pub fn register<T>(&self, add: impl FnOnce(&mut Registry) -> T) -> T {
-        add(&mut lock(&self.0))
-    }
-}
 
 /// Every family of the process.
 #[derive(Debug)]

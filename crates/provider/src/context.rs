@@ -2,12 +2,18 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use bowline_core::{BoxFuture, CloudName, Secret};
 use bowline_http::{CallMetrics, Clock, Connector, Random, Surroundings};
 use prometheus_client::registry::Registry;
+use tokio::sync::watch;
+use tracing::warn;
 
 use crate::{Finding, ProviderInput};
+
+/// How often it is reported that a start waits for a Secret.
+const REMINDER: Duration = Duration::from_secs(60);
 
 /// What a provider is built with.
 #[derive(Clone)]
@@ -78,6 +84,22 @@ impl FollowedSecret {
     /// What it holds now.
     pub fn now(&self) -> Option<SecretContent> {
         self.content.borrow().clone()
+    }
+
+    /// Waits until it is there, while nothing else says what it should.
+    pub async fn appear(&mut self, lacking: &str) {
+        while self.now().is_none() {
+            warn!(
+                secret = format!("{}/{}", self.namespace, self.name),
+                lacking,
+                "the start waits for the Secret: it does not exist, and without it something is missing"
+            );
+            let changed = tokio::time::timeout(REMINDER, self.content.changed()).await;
+            if matches!(changed, Ok(Err(_))) {
+                // Nobody follows it any more: the process ends.
+                std::future::pending::<()>().await;
+            }
+        }
     }
 }
 

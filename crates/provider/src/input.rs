@@ -13,7 +13,7 @@ use bowline_core::Secret;
 pub type Reader = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
 
 /// What a provider is given.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct ProviderInput {
     /// The original's file.
     pub file: Option<ConfigFile>,
@@ -128,6 +128,27 @@ impl Environment {
     /// What is set.
     pub fn variables(&self) -> impl Iterator<Item = (&str, &Secret)> {
         self.set.iter().map(|(name, value)| (name.as_str(), value))
+    }
+}
+
+/// By what is set: where others are looked up is the same for all clouds of a process.
+impl PartialEq for Environment {
+    fn eq(&self, other: &Self) -> bool {
+        let all = |it: &Self| -> Vec<(String, String)> {
+            let set = it.set.iter();
+            set.map(|(name, value)| (name.clone(), value.reveal().to_owned())).collect()
+        };
+        all(self) == all(other)
+    }
+}
+
+impl PartialEq for ConfigFile {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Path(one), Self::Path(other)) => one == other,
+            (Self::Text(one), Self::Text(other)) => one.reveal() == other.reveal(),
+            (Self::Path(_), Self::Text(_)) | (Self::Text(_), Self::Path(_)) => false,
+        }
     }
 }
 

@@ -27,7 +27,7 @@ use crate::config::{self, Configuration, Missing, Resolved};
 use crate::invocation::Invocation;
 use crate::run;
 use crate::signals;
-use crate::triton::secret::Patience;
+use crate::secrets::Patience;
 use crate::workshop::Workshop;
 
 /// How often files are looked at: soon enough for somebody who waits for it, and a few system calls.
@@ -123,7 +123,7 @@ impl Reload {
     /// Begins with what the manager works with already.
     pub(crate) fn new(mut parts: ReloadParts, in_use: InUse) -> Self {
         // Nobody waits for what is not there: it is looked for again.
-        parts.workshop.surroundings.patience = Patience::None;
+        parts.workshop.patience = Patience::None;
         Self {
             parts,
             in_use,

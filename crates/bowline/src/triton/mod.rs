@@ -2,7 +2,6 @@
 
 mod credentials;
 mod key;
-pub(crate) mod secret;
 mod store;
 
 use std::process::ExitCode;

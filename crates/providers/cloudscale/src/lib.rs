@@ -41,6 +41,7 @@
 //!  id: what a provider id means      annotations: what Services may say
 //! ```
 
+mod kind;
 mod api;
 mod balancer;
 pub mod config;
@@ -51,6 +52,7 @@ mod token;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bowline_core::{Balancers, Claim, Cloud, CloudName, Instances, Node, Secret, account_identity};
+pub use kind::KIND;
 pub use bowline_http::Surroundings;
 use bowline_http::{Bearer, CallMetrics, DEFAULT_BUCKETS, HttpClient, RetryPolicy};
 use prometheus_client::registry::Registry;

@@ -38,6 +38,7 @@
 //!  id: what a provider id means; certificates: which addresses a kubelet may show one for
 //! ```
 
+mod kind;
 mod api;
 mod balancer;
 mod certificates;
@@ -58,6 +59,7 @@ use bowline_core::{
     Balancers, Claim, Cloud, CloudName, Instances, Node, Secret, ServingCertificates,
     account_identity,
 };
+pub use kind::KIND;
 pub use bowline_http::Surroundings;
 use bowline_http::{BaseUrl, CallMetrics, DEFAULT_BUCKETS, HttpClient};
 use http::HeaderValue;

@@ -29,6 +29,7 @@
 //!  ownership, lifecycle: whose duty, still there?
 //! ```
 
+mod kind;
 pub mod addresses;
 mod api;
 mod certificates;
@@ -61,6 +62,7 @@ use bowline_core::{
     BoxFuture, Claim, Cloud, CloudName, DescribePolicy, Instances, News, Node, ServingCertificates,
     error_chain,
 };
+pub use kind::KIND;
 pub use bowline_http::Surroundings;
 use bowline_http::{Background, SmallFile};
 use thiserror::Error;

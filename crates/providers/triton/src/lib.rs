@@ -31,6 +31,7 @@
 //!  interest: nothing is listed or followed while nobody asks
 //! ```
 
+mod kind;
 pub mod api;
 mod balancer;
 pub mod cmon;
@@ -59,6 +60,7 @@ use bowline_core::{
     Balancers, BoxFuture, Chores, Claim, Cloud, CloudName, Cluster, Fact, Instances, LabelHold,
     LabelRule, LabelSync, News, Node, PageAnswer, Secret, account_identity,
 };
+pub use kind::KIND;
 pub use bowline_http::Surroundings;
 use bowline_http::{Background, Clock};
 use thiserror::Error;

@@ -42,35 +42,17 @@ pub struct Sources {
     /// What stands in the place of that file, if anything does; it does not change.
     pub text: Option<bowline_core::Secret>,
     /// The Secret, if one is named.
-    pub secret: Option<SecretSource>,
+    pub secret: Option<FollowedSecret>,
     /// `--cluster-name`.
     pub cluster_name: String,
 }
 
-/// A Secret that somebody follows for us.
-#[derive(Clone, Debug)]
-pub struct SecretSource {
-    /// Its namespace.
-    pub namespace: String,
-    /// Its name.
-    pub name: String,
-    /// What it holds; none: there is no such Secret now.
-    pub content: watch::Receiver<Option<SecretContent>>,
-}
-
-impl SecretSource {
-    /// What it holds now.
-    pub fn now(&self) -> Option<SecretContent> {
-        self.content.borrow().clone()
-    }
-
-    fn about(&self, uid: &str) -> Regarding {
-        Regarding {
-            kind: "Secret",
-            namespace: self.namespace.clone(),
-            name: self.name.clone(),
-            uid: uid.to_owned(),
-        }
+fn about(secret: &FollowedSecret, uid: &str) -> Regarding {
+    Regarding {
+        kind: "Secret",
+        namespace: secret.namespace.clone(),
+        name: secret.name.clone(),
+        uid: uid.to_owned(),
     }
 }
 

@@ -31,6 +31,7 @@
 //!  id: what a provider id means; describe, addresses, labels: what a node is told
 //! ```
 
+mod kind;
 mod addresses;
 mod api;
 mod check;
@@ -55,6 +56,7 @@ use bowline_core::{
     BoxFuture, Claim, Cloud, CloudName, Fact, Instances, LabelHold, LabelRule, LabelSync, Node,
     Secret, Trouble, account_identity,
 };
+pub use kind::KIND;
 pub use bowline_http::Surroundings;
 use bowline_http::{Background, TlsError};
 use thiserror::Error;

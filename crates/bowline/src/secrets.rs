@@ -1,18 +1,20 @@
-//! The Secret of `--triton-credentials-secret`, on its way from the cluster to the provider.
+//! Secrets of the cluster that hold a cloud's credentials, on their way to its provider.
 
+use std::error::Error;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use bowline_controllers::clients::Clients;
 use bowline_controllers::secrets::{SecretName, SecretSight, follow_secret};
+use bowline_core::BoxFuture;
 use bowline_http::Random;
-use bowline_triton::{SecretContent, SecretSource};
+use bowline_provider::{FollowedSecret, SecretContent, SecretReader};
 use tokio::sync::watch;
 use tracing::{info, warn};
 
-/// Identity of the client that watches it.
+/// Identity of the client that watches them.
 const IDENTITY: &str = "triton-credentials";
-/// How often it is told that the start waits for the Secret.
+/// How often it is reported that the start waits for a Secret.
 const REMINDER: Duration = Duration::from_secs(60);
 
 /// Whether a start waits for a Secret that is not there, or cannot be read.
@@ -24,16 +26,45 @@ pub(crate) enum Patience {
     None,
 }
 
+/// Follows Secrets with the manager's client.
+pub(crate) struct ClusterSecrets {
+    clients: Clients,
+    random: Random,
+}
+
+impl ClusterSecrets {
+    pub(crate) fn new(clients: &Clients, random: &Random) -> Self {
+        Self {
+            clients: clients.clone(),
+            random: random.clone(),
+        }
+    }
+}
+
+impl SecretReader for ClusterSecrets {
+    fn follow<'a>(
+        &'a self,
+        name: &'a str,
+        waits: bool,
+    ) -> BoxFuture<'a, Result<FollowedSecret, Box<dyn Error + Send + Sync>>> {
+        let patience = if waits { Patience::Endless } else { Patience::None };
+        Box::pin(async move {
+            let followed = follow(name, &self.clients, &self.random, patience).await;
+            followed.map_err(Into::into)
+        })
+    }
+}
+
 /// Follows the Secret, and waits until it is known whether it is there.
 ///
 /// What other sources say must not be used while nobody knows what the Secret says: it goes before them, and
 /// may mean another account.
-pub(crate) async fn follow(
+async fn follow(
     text: &str,
     clients: &Clients,
     random: &Random,
     patience: Patience,
-) -> Result<SecretSource> {
+) -> Result<FollowedSecret> {
     let name = SecretName::parse(text).context("--triton-credentials-secret")?;
     let mut sight = follow_secret(clients.root(IDENTITY), name.clone(), random.fork());
     let first = known(&name, &mut sight, patience).await?;
@@ -54,7 +85,7 @@ pub(crate) async fn follow(
             }
         }
     });
-    Ok(SecretSource {
+    Ok(FollowedSecret {
         namespace: name.namespace,
         name: name.name,
         content: receiver,
@@ -86,32 +117,13 @@ async fn known(
     }
 }
 
-/// Waits for a Secret that is not there while nothing else says what it should.
-pub(crate) async fn appear(source: &mut SecretSource, lacking: &str) -> Result<()> {
-    loop {
-        let name = format!("{}/{}", source.namespace, source.name);
-        warn!(
-            secret = name,
-            lacking,
-            "the start waits for the Secret: it does not exist, and without it something is missing"
-        );
-        tokio::select! {
-            biased;
-            changed = source.content.changed() => changed.context("nobody follows the Secret")?,
-            () = tokio::time::sleep(REMINDER) => {}
-        }
-        if source.now().is_some() {
-            return Ok(());
-        }
-    }
-}
-
 /// What the provider is told.
 fn content_of(sight: &SecretSight) -> Option<SecretContent> {
     let SecretSight::There { uid, values } = sight else {
         return None;
     };
-    let values = values.iter();
-    let values = values.map(|(key, value)| (key.clone(), value.reveal().to_owned()));
-    Some(SecretContent::new(values).of(uid))
+    Some(SecretContent {
+        uid: uid.clone(),
+        values: values.clone(),
+    })
 }
