@@ -122,8 +122,7 @@ fn content_of(sight: &SecretSight) -> Option<SecretContent> {
     let SecretSight::There { uid, values } = sight else {
         return None;
     };
-    Some(SecretContent {
-        uid: uid.clone(),
-        values: values.clone(),
-    })
+    let values = values.iter();
+    let values = values.map(|(key, value)| (key.clone(), value.reveal().to_owned()));
+    Some(SecretContent::new(values).of(uid))
 }

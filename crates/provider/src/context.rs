@@ -1,10 +1,11 @@
 //! What a provider is built with.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use bowline_core::{BoxFuture, CloudName, Secret};
+use bowline_core::{BoxFuture, CloudName};
 use bowline_http::{CallMetrics, Clock, Connector, Random, Surroundings};
 use prometheus_client::registry::Registry;
 use tokio::sync::watch;
@@ -103,13 +104,44 @@ impl FollowedSecret {
     }
 }
 
-/// What a Secret holds.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// What a Secret holds, decoded. Values that are no text are left out.
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct SecretContent {
-    /// Its uid.
-    pub uid: String,
-    /// Its keys and values.
-    pub values: BTreeMap<String, Secret>,
+    uid: String,
+    values: BTreeMap<String, String>,
+}
+
+impl SecretContent {
+    /// Takes keys and values.
+    pub fn new(values: impl IntoIterator<Item = (String, String)>) -> Self {
+        Self {
+            uid: String::new(),
+            values: values.into_iter().collect(),
+        }
+    }
+
+    /// The same of the Secret with that uid.
+    #[must_use]
+    pub fn of(mut self, uid: &str) -> Self {
+        uid.clone_into(&mut self.uid);
+        self
+    }
+
+    /// The Secret's uid; empty if it is not known.
+    pub fn uid(&self) -> &str {
+        &self.uid
+    }
+
+    /// The value of a key.
+    pub fn get(&self, key: &str) -> Option<&str> {
+        self.values.get(key).map(String::as_str)
+    }
+}
+
+impl fmt::Debug for SecretContent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.values.keys()).finish()
+    }
 }
 
 /// Follows Secrets of the cluster.

@@ -84,7 +84,8 @@ pub use config::{Config, ConfigErrors, SecretContent};
 pub use feed::{GATHER, PING, REFUSED};
 pub use instances::{CONFIRMATIONS, INSTANCE_ID, NAMES_READ, PREFIX, dnsify};
 pub use metrics::TritonMetrics;
-pub use reload::{Environment, LOADED, POLL, REJECTED, SecretSource, SourceError, Sources};
+pub use bowline_provider::FollowedSecret as SecretSource;
+pub use reload::{Environment, LOADED, POLL, REJECTED, SourceError, Sources};
 pub use routes::{
     IPV6_IGNORED, MOST_ENTRIES, NEED_SPOOFING, NO_FABRIC_NIC, OUTSIDE_CLUSTER, OVERLAPS_SUBNET,
     SHARED, TOO_MANY,

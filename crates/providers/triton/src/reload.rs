@@ -14,7 +14,9 @@ use tokio::time::{Instant, sleep};
 use tracing::{error, info, warn};
 
 use crate::api::{Api, Client, Setting};
-use crate::config::{Config, ConfigErrors, Connection, Given, SecretContent};
+use bowline_provider::FollowedSecret;
+
+use crate::config::{Config, ConfigErrors, Connection, Given, SecretContent, has_key};
 use crate::instances::Machines;
 use crate::keys::LARGEST_KEY;
 use crate::news::EventOutbox;
@@ -138,21 +140,21 @@ impl Sources {
     }
 
     fn secret_now(&self) -> Option<SecretContent> {
-        self.secret.as_ref().and_then(SecretSource::now)
+        self.secret.as_ref().and_then(FollowedSecret::now)
     }
 
     /// The Secret that the key is taken from; none if it is taken from elsewhere.
     fn keeper(&self) -> Option<Regarding> {
         let secret = self.secret.as_ref()?;
         let content = secret.now()?;
-        content.has_key().then(|| secret.about(content.uid()))
+        has_key(&content).then(|| about(secret, content.uid()))
     }
 
     /// The Secret, whatever it holds.
     fn about(&self) -> Option<Regarding> {
         let secret = self.secret.as_ref()?;
         let content = secret.now();
-        Some(secret.about(content.as_ref().map_or("", SecretContent::uid)))
+        Some(about(secret, content.as_ref().map_or("", SecretContent::uid)))
     }
 }
 

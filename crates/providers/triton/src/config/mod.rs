@@ -28,7 +28,9 @@ use thiserror::Error;
 use crate::keys::{KeyError, KeyIdError, PrivateKey};
 use crate::signature::Owner;
 
-pub use sources::{Given, SecretContent};
+pub use bowline_provider::SecretContent;
+pub use sources::Given;
+pub(crate) use sources::has_key;
 pub use table::reference;
 
 /// What a file says, in either of its forms: texts by section and key, as the original's form has them.

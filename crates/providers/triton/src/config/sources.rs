@@ -1,56 +1,18 @@
 //! Where values come from, and which of them wins.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::io;
 use std::path::Path;
+
+use bowline_provider::SecretContent;
 
 use super::file::{FileContent, RawProfile};
 use super::table::Row;
 
-/// What a Secret holds, decoded. Values that are no text are left out.
-#[derive(Clone, Default, PartialEq, Eq)]
-pub struct SecretContent {
-    uid: String,
-    values: BTreeMap<String, String>,
-}
-
-impl SecretContent {
-    /// Takes keys and values.
-    pub fn new(values: impl IntoIterator<Item = (String, String)>) -> Self {
-        Self {
-            uid: String::new(),
-            values: values.into_iter().collect(),
-        }
-    }
-
-    /// The same of the Secret with that uid.
-    #[must_use]
-    pub fn of(mut self, uid: &str) -> Self {
-        uid.clone_into(&mut self.uid);
-        self
-    }
-
-    /// The Secret's uid; empty if it is not known.
-    pub fn uid(&self) -> &str {
-        &self.uid
-    }
-
-    /// Whether a private key is in it.
-    pub fn has_key(&self) -> bool {
-        let mut keys = super::table::PRIVATE_KEY.secret.iter();
-        keys.any(|key| self.get(key).is_some_and(|text| !text.trim().is_empty()))
-    }
-
-    fn get(&self, key: &str) -> Option<&str> {
-        self.values.get(key).map(String::as_str)
-    }
-}
-
-impl fmt::Debug for SecretContent {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_set().entries(self.values.keys()).finish()
-    }
+/// Whether a private key is in a Secret.
+pub(crate) fn has_key(secret: &SecretContent) -> bool {
+    let mut keys = super::table::PRIVATE_KEY.secret.iter();
+    keys.any(|key| secret.get(key).is_some_and(|text| !text.trim().is_empty()))
 }
 
 /// Everything that a configuration is read from.
