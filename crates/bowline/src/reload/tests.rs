@@ -38,7 +38,6 @@ use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
 use super::*;
-use crate::providers::Surroundings;
 
 /// Three accounts of one kind: their provider ids do not tell whose a node is.
 const CLOUDS: [&str; 3] = ["a", "b", "c"];
@@ -451,23 +450,13 @@ async fn start(world: &World, cluster: &Cluster, path: &Path) -> (Manager, Reloa
         metrics.clone(),
         false,
     );
-    let surroundings = Surroundings {
-        name: None,
+    let mut workshop = Workshop {
         environment: Arc::new(|_| None),
         connector,
         clock: world.clock.clone(),
         random: world.random.fork(),
-        registry: CloudRegistry::new(None),
-        config_file: String::new(),
-        config_text: None,
-        needs_machines: false,
-        cluster_name: String::new(),
-        flags: BTreeMap::new(),
         clients: clients.clone(),
         patience: Patience::None,
-    };
-    let mut workshop = Workshop {
-        surroundings,
         products: Vec::new(),
     };
     let begun = workshop.begin(&configuration, &line.options).await;

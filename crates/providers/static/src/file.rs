@@ -172,9 +172,15 @@ impl Machine {
     pub fn instance(&self) -> Result<Instance, String> {
         let mut addresses = Vec::new();
         for (kind, values) in &self.addresses {
-            let kind = AddressKind::parse(kind)
-                .ok_or_else(|| format!("{} is no kind of address", quote(kind)))?;
-            addresses.extend(values.iter().map(|value| NodeAddress::new(kind, value)));
+            let known = AddressKind::from(kind.as_str());
+            if matches!(known, AddressKind::Other(_)) {
+                return Err(format!(
+                    "{} is no kind of address; allowed are Hostname, InternalIP, ExternalIP, InternalDNS, ExternalDNS",
+                    quote(kind)
+                ));
+            }
+            let of_kind = |value: &String| NodeAddress::new(known.clone(), value);
+            addresses.extend(values.iter().map(of_kind));
         }
         Ok(Instance {
             provider_id: ProviderId::parse(&self.id()).ok(),
