@@ -11,9 +11,9 @@ mod plan;
 mod providers;
 mod reload;
 mod run;
-mod secrets;
 #[cfg(feature = "sandbox")]
 mod sandbox;
+mod secrets;
 mod signals;
 #[cfg(feature = "sandbox")]
 mod simulate;

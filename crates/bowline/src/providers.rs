@@ -77,7 +77,9 @@ fn warn_of_others(provider: &ProviderKind, context: &ProviderContext) {
         let owner = PROVIDERS.iter().find(is_it).map(|it| it.title);
         if let (false, Some(owner)) = (own.iter().any(|it| it.name == name), owner) {
             let provider = provider.name;
-            warn!("--{name} is a flag of {owner}'s and means nothing to --cloud-provider={provider}");
+            warn!(
+                "--{name} is a flag of {owner}'s and means nothing to --cloud-provider={provider}"
+            );
         }
     }
 }

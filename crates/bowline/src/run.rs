@@ -1,13 +1,12 @@
 //! The program as a cloud controller manager: from a command line to an exit code.
 
-use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use bowline_controllers::clients::{Agent, Clients, Connection, Limits, load_config};
 use bowline_controllers::manager::{CloudRules, DefaultCloud, Manager, Reviews, SetVerbosity};
-use bowline_controllers::metrics::{BuildInfo, CloudRegistry, Metrics};
+use bowline_controllers::metrics::{BuildInfo, Metrics};
 use bowline_controllers::options::{self, CommandLine, Options, Request};
 use bowline_controllers::{ActiveConfig, ActiveConfigs, Stop, stop_signal};
 use bowline_core::{BalancerRules, Cloud};

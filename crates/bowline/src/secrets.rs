@@ -47,7 +47,11 @@ impl SecretReader for ClusterSecrets {
         name: &'a str,
         waits: bool,
     ) -> BoxFuture<'a, Result<FollowedSecret, Box<dyn Error + Send + Sync>>> {
-        let patience = if waits { Patience::Endless } else { Patience::None };
+        let patience = if waits {
+            Patience::Endless
+        } else {
+            Patience::None
+        };
         Box::pin(async move {
             let followed = follow(name, &self.clients, &self.random, patience).await;
             followed.map_err(Into::into)

@@ -164,7 +164,8 @@ mod tests {
 
     use super::*;
 
-    fn unbuilt(provider: &'static str) -> Unbuilt {
+    fn unbuilt(provider: &str) -> Unbuilt {
+        let provider = crate::providers::named(provider).unwrap();
         Unbuilt::new(CloudName::parse("east").unwrap(), provider, "no key".into())
     }
 

@@ -320,7 +320,8 @@ impl Workshop {
         };
         if recipe.name.is_some() {
             let process = self.environment.clone();
-            let pod: Environment = Arc::new(move |name| process(name).filter(|_| POD.contains(&name)));
+            let pod: Environment =
+                Arc::new(move |name| process(name).filter(|_| POD.contains(&name)));
             recipe.input.environment = recipe.input.environment.or(pod);
         }
         let context = ProviderContext {

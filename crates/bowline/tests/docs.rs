@@ -13,6 +13,9 @@
 #[path = "../src/flags.rs"]
 #[allow(dead_code, reason = "the program uses the rest")]
 mod flags;
+#[path = "../src/providers.rs"]
+#[allow(dead_code, unused_imports, reason = "the program uses the rest")]
+mod providers;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

@@ -154,7 +154,7 @@ impl Metrics {
     pub fn encode(&self, format: Format) -> String {
         let mut raw = text::raw(&lock(&self.registry));
         for cloud in lock(&self.shown).iter() {
-            raw.push_str(&text::raw(&lock(&cloud.0)));
+            raw.push_str(&cloud.register(|families| text::raw(families)));
         }
         text::encode(&raw, format)
     }

@@ -136,7 +136,8 @@ impl PartialEq for Environment {
     fn eq(&self, other: &Self) -> bool {
         let all = |it: &Self| -> Vec<(String, String)> {
             let set = it.set.iter();
-            set.map(|(name, value)| (name.clone(), value.reveal().to_owned())).collect()
+            set.map(|(name, value)| (name.clone(), value.reveal().to_owned()))
+                .collect()
         };
         all(self) == all(other)
     }
@@ -154,6 +155,8 @@ impl PartialEq for ConfigFile {
 
 impl fmt::Debug for Environment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_set().entries(self.set.keys()).finish_non_exhaustive()
+        f.debug_set()
+            .entries(self.set.keys())
+            .finish_non_exhaustive()
     }
 }

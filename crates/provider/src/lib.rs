@@ -119,7 +119,10 @@ pub struct NodeMatch {
 impl NodeMatch {
     /// By the scheme of the provider ID.
     pub fn by_scheme(provider: &str, node: &Node) -> Self {
-        let rest = node.provider_id.as_deref().and_then(|id| id.strip_prefix(provider));
+        let rest = node
+            .provider_id
+            .as_deref()
+            .and_then(|id| id.strip_prefix(provider));
         let is_mine = rest.is_some_and(|it| it.starts_with("://"));
         Self {
             claim: if is_mine { Claim::Mine } else { Claim::Foreign },

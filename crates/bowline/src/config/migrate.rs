@@ -214,7 +214,6 @@ impl Adopter<'_> {
         }
         Json::Object(map)
     }
-
 }
 
 impl Migration for Adopter<'_> {
@@ -274,4 +273,3 @@ fn secret_key(path: &str) -> String {
         .map(|c| if allowed(c) { c } else { '-' })
         .collect()
 }
-

@@ -231,7 +231,8 @@ fn cloud(
 ) -> Option<CloudEntry> {
     let path = format!("clouds[{number}]");
     let text = |key: &str| value.get(key).and_then(Value::text);
-    let provider = text("provider").and_then(|it| PROVIDERS.iter().copied().find(|row| row.name == it));
+    let provider =
+        text("provider").and_then(|it| PROVIDERS.iter().copied().find(|row| row.name == it));
     let settings = value.get("settings").filter(|it| !it.is_nothing());
     let mut mentions = Vec::new();
     if let (Some(provider), Some(settings)) = (provider, settings) {

@@ -6,7 +6,7 @@ use serde_json::{Map, Value as Json, json};
 
 use super::reference;
 use super::schema::{Field, Kind};
-use super::{MOST_CLOUDS, fields, settings};
+use super::{MOST_CLOUDS, fields};
 use crate::providers::PROVIDERS;
 
 /// The JSON schema, as it is published.

@@ -175,7 +175,7 @@ fn references_say_one_place() {
 }
 
 /// What a provider's original would have been given for the only cloud of a text.
-fn given(text: &str, secrets: &[(&str, &str)]) -> Given {
+fn given(text: &str, secrets: &[(&str, &str)]) -> ProviderInput {
     let configuration = read(text).unwrap_or_else(|it| panic!("{it:?}"));
     let resolved: Resolved = secrets
         .iter()
@@ -184,7 +184,7 @@ fn given(text: &str, secrets: &[(&str, &str)]) -> Given {
             (reference, bowline_core::Secret::new(*secret))
         })
         .collect();
-    configuration.clouds[0].given(&resolved)
+    configuration.clouds[0].input(&resolved)
 }
 
 #[test]
@@ -196,12 +196,9 @@ fn every_provider_reads_its_settings_as_it_reads_its_originals() {
           loadBalancer: {localPolicyHealthCheck: http}}}]",
         &[("S", "shh")],
     );
-    let file = exoscale.file.as_ref().map(bowline_core::Secret::reveal);
-    let environment = |name: &str| {
-        let value = exoscale.environment.get(name);
-        value.map(|it| it.reveal().to_owned())
-    };
-    let config = bowline_exoscale::Config::read(environment, file).unwrap();
+    let environment = |name: &str| exoscale.environment.get(name);
+    let file = exoscale.text().unwrap();
+    let config = bowline_exoscale::Config::read(environment, file.as_deref()).unwrap();
     assert!(config.trace && config.node_csr_validation && !config.instances.overrides.is_empty());
     assert_eq!(config.zone.unwrap().value, "ch-gva-2");
     let bowline_exoscale::config::CredentialSource::Given(pair) = config.credentials else {
@@ -214,10 +211,7 @@ fn every_provider_reads_its_settings_as_it_reads_its_originals() {
           apiTimeout: 7, ownershipTags: false, driftCheckPeriod: 0s}}]",
         &[("T", "token")],
     );
-    let environment = |name: &str| {
-        let value = cloudscale.environment.get(name);
-        value.map(|it| it.reveal().to_owned())
-    };
+    let environment = |name: &str| cloudscale.environment.get(name);
     let config = bowline_cloudscale::Config::read(environment).unwrap();
     assert_eq!(config.timeout.value.as_secs(), 7);
     assert!(!config.ownership_tags.value && config.drift_check_period.value.is_none());
@@ -229,8 +223,8 @@ fn every_provider_reads_its_settings_as_it_reads_its_originals() {
           servers: [{name: b, url: 'https://b.test', token: {environment: T}}]}}]",
         &[("P", "p\"\\u0000 w"), ("T", "t")],
     );
-    let file = xenorchestra.file.as_ref().map(bowline_core::Secret::reveal);
-    let config = bowline_xenorchestra::Config::read(|_| None, file).unwrap();
+    let file = xenorchestra.text().unwrap();
+    let config = bowline_xenorchestra::Config::read(|_| None, file.as_deref()).unwrap();
     assert_eq!(config.servers.len(), 2);
     let bowline_xenorchestra::config::Login::Password { user, password } = &config.servers[0].login
     else {
@@ -245,12 +239,12 @@ fn every_provider_reads_its_settings_as_it_reads_its_originals() {
           nodeSelector: [{matchExpressions: [{key: zone, operator: In, values: [1]}]}]}]}}]",
         &[],
     );
-    let file = talos.file.as_ref().map(bowline_core::Secret::reveal);
-    let config = bowline_talos::Config::read(file.unwrap()).unwrap();
+    let file = talos.text().unwrap().unwrap();
+    let config = bowline_talos::Config::read(&file).unwrap();
     assert!(config.prefer_ipv6);
     assert_eq!(config.findings, []);
-    assert_eq!(talos.environment["TALOS_ENDPOINTS"].reveal(), "a,b");
-    assert_eq!(talos.environment["TALOSCONFIG"].reveal(), "/c");
+    assert_eq!(talos.environment.get("TALOS_ENDPOINTS").unwrap(), "a,b");
+    assert_eq!(talos.environment.get("TALOSCONFIG").unwrap(), "/c");
 
     let triton = given(
         "clouds: [{name: a, provider: triton, settings: {global: {tritonEndpoint: 'https://t.test',
@@ -258,7 +252,7 @@ fn every_provider_reads_its_settings_as_it_reads_its_originals() {
           loadBalancer: {mode: none}}}]",
         &[],
     );
-    let file = triton.file.as_ref().unwrap().reveal();
+    let file = triton.text().unwrap().unwrap();
     assert!(file.contains(r#""tritonPrivateKeyFile":"/k""#), "{file}");
     assert!(file.contains(r#""networks":["x","y"]"#), "{file}");
 }
@@ -289,30 +283,28 @@ fn no_key_of_an_original_is_forgotten() {
         "transformations[].annotations`, `.labels",
     ];
     let rows = [
+        (bowline_exoscale::KIND, &bowline_exoscale::config::KEYS[..]),
         (
-            bowline_exoscale::PROVIDER,
-            &bowline_exoscale::config::KEYS[..],
-        ),
-        (
-            bowline_xenorchestra::PROVIDER,
+            bowline_xenorchestra::KIND,
             &bowline_xenorchestra::config::KEYS[..],
         ),
-        (bowline_talos::PROVIDER, bowline_talos::config::keys()),
+        (bowline_talos::KIND, bowline_talos::config::keys()),
     ];
     for (provider, rows) in rows {
         let mut all = Vec::new();
-        paths(&settings::kind(provider), "", &mut all);
+        paths(&(provider.settings)(), "", &mut all);
         for row in rows.iter().filter(|row| !left_out.contains(&row.name)) {
             assert!(
                 all.iter().any(|it| it == row.name),
-                "{provider}: {}",
+                "{}: {}",
+                provider.name,
                 row.name
             );
         }
     }
     let variables = bowline_cloudscale::config::VARIABLES.len();
     let mut all = Vec::new();
-    paths(&settings::kind(bowline_cloudscale::PROVIDER), "", &mut all);
+    paths(&(bowline_cloudscale::KIND.settings)(), "", &mut all);
     // The variable of the token's file is a reference here.
     assert_eq!(all.len(), variables - 1);
 }
@@ -400,10 +392,14 @@ fn migrated(
     file: Option<&str>,
 ) -> migrate::Migrated {
     use bowline_controllers::options::{Request, parse};
-    let provider = crate::providers::by_command(command).unwrap().name;
+    let provider = crate::providers::by_command(command).unwrap();
     let arguments: Vec<String> = arguments.iter().map(ToString::to_string).collect();
-    let Ok(Request::Run(line)) = parse(crate::flags::table(), command, Some(provider), &arguments)
-    else {
+    let Ok(Request::Run(line)) = parse(
+        crate::flags::table(),
+        command,
+        Some(provider.name),
+        &arguments,
+    ) else {
         panic!("it runs");
     };
     let variable = |name: &str| {
@@ -459,16 +455,16 @@ fn an_originals_command_line_environment_and_file_become_a_configuration_that_sa
             "the key global.apiSecret of the Secret mine"
         ]
     );
-    let given = cloud.given(&Resolved::new());
-    let file = given.file.unwrap();
+    let given = cloud.input(&Resolved::new());
+    let file = given.text().unwrap().unwrap();
     for words in [
         r#""zone":"ch-gva-2""#,
         r#""external":true"#,
         r#""apiEndpoint":"https://x/v2""#,
     ] {
-        assert!(file.reveal().contains(words), "{}", file.reveal());
+        assert!(file.contains(words), "{file}");
     }
-    assert!(given.environment.contains_key("EXOSCALE_TRACE"));
+    assert!(given.environment.get("EXOSCALE_TRACE").is_some());
     let flags: Vec<&str> = configuration
         .manager
         .iter()
@@ -539,8 +535,11 @@ fn every_original_can_be_migrated() {
             "global: {endpoints: [10.0.0.1], preferIPv6: true}\ntransformations:\n- labels: {a: '{{ .Zone }}'}\n",
         ),
     );
-    let given = read(&made.text).unwrap().clouds[0].given(&Resolved::new());
-    assert_eq!(given.environment["TALOS_ENDPOINTS"].reveal(), "10.0.0.1");
+    let given = read(&made.text).unwrap().clouds[0].input(&Resolved::new());
+    assert_eq!(
+        given.environment.get("TALOS_ENDPOINTS").unwrap(),
+        "10.0.0.1"
+    );
 
     let made = migrated(
         "triton-cloud-controller-manager",
@@ -551,8 +550,9 @@ fn every_original_can_be_migrated() {
         ),
     );
     let file = read(&made.text).unwrap().clouds[0]
-        .given(&Resolved::new())
-        .file
+        .input(&Resolved::new())
+        .text()
+        .unwrap()
         .unwrap();
     for words in [
         r#""tritonAccount":"acme""#,
@@ -560,7 +560,7 @@ fn every_original_can_be_migrated() {
         r#""mode":"none""#,
         r#""/k""#,
     ] {
-        assert!(file.reveal().contains(words), "{}", file.reveal());
+        assert!(file.contains(words), "{file}");
     }
 }
 
@@ -577,14 +577,14 @@ fn a_secret_that_triton_is_to_follow_and_profiles_behind_a_comment_are_migrated(
             "# Two data centers.\nprofiles:\n- {name: a, tritonEndpoint: 'https://a'}\n- {name: b, tritonEndpoint: 'https://b'}\n",
         ),
     );
-    let given = read(&made.text).unwrap().clouds[0].given(&Resolved::new());
+    let given = read(&made.text).unwrap().clouds[0].input(&Resolved::new());
     assert_eq!(
         given.flags["triton-credentials-secret"],
         "kube-system/triton-credentials"
     );
-    let file = given.file.unwrap();
+    let file = given.text().unwrap().unwrap();
     for words in ["https://a", "https://b", r#""tritonAccount":"acme""#] {
-        assert!(file.reveal().contains(words), "{}", file.reveal());
+        assert!(file.contains(words), "{file}");
     }
     let told = made.remarks.iter();
     assert!(

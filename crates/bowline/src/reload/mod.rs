@@ -26,8 +26,8 @@ use tracing::{debug, info, warn};
 use crate::config::{self, Configuration, Missing, Resolved};
 use crate::invocation::Invocation;
 use crate::run;
-use crate::signals;
 use crate::secrets::Patience;
+use crate::signals;
 use crate::workshop::Workshop;
 
 /// How often files are looked at: soon enough for somebody who waits for it, and a few system calls.

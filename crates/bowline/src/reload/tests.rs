@@ -18,7 +18,6 @@ use std::time::Duration;
 
 use bowline_controllers::clients::{Agent, Clients, Connection, Limits};
 use bowline_controllers::manager::{Manager, ManagerError, Reviews};
-use bowline_controllers::metrics::CloudRegistry;
 use bowline_controllers::options::Request;
 use bowline_controllers::{ActiveConfigs, StopHandle, stop_signal};
 use bowline_http::{Connector, Random};

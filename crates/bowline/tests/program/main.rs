@@ -24,6 +24,9 @@ mod manager;
 mod metrics;
 mod migrate;
 mod process;
+#[path = "../../src/providers.rs"]
+#[allow(dead_code, unused_imports, reason = "the program uses the rest")]
+mod providers;
 mod replicas;
 #[cfg(feature = "sandbox")]
 mod sandbox;

@@ -124,9 +124,8 @@ fn make(context: &ProviderContext) -> Result<Arc<dyn Cloud>, BuildError> {
         warn!("{}", config::cloud_config_warning(&path));
     }
     let config = Config::read(|name| context.input.environment.get(name));
-    let config = config.map_err(|wrong| {
-        BuildError::Settings(wrong.0.iter().map(Finding::wrong).collect())
-    })?;
+    let config = config
+        .map_err(|wrong| BuildError::Settings(wrong.0.iter().map(Finding::wrong).collect()))?;
     let metrics = context.metrics.register(register_metrics);
     let cloud = build(&config, context.seams(Some(metrics)));
     Ok(cloud.map_err(|error| BuildError::NotYet(error.into()))?)

@@ -41,20 +41,20 @@
 //!  id: what a provider id means      annotations: what Services may say
 //! ```
 
-mod kind;
 mod api;
 mod balancer;
 pub mod config;
 pub mod id;
 mod instances;
+mod kind;
 mod token;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bowline_core::{Balancers, Claim, Cloud, CloudName, Instances, Node, Secret, account_identity};
-pub use kind::KIND;
 pub use bowline_http::Surroundings;
 use bowline_http::{Bearer, CallMetrics, DEFAULT_BUCKETS, HttpClient, RetryPolicy};
+pub use kind::KIND;
 use prometheus_client::registry::Registry;
 use thiserror::Error;
 use tracing::warn;

@@ -33,7 +33,13 @@ pub const KIND: ProviderKind = ProviderKind {
 fn settings() -> Kind {
     use Kind::{Secret, Switch, Text, TextOrSecret};
     let row = |path, kind| Field::of_row(&config::KEYS, path, kind);
-    let kinds = ["Hostname", "InternalIP", "ExternalIP", "InternalDNS", "ExternalDNS"];
+    let kinds = [
+        "Hostname",
+        "InternalIP",
+        "ExternalIP",
+        "InternalDNS",
+        "ExternalDNS",
+    ];
     let kinds = Kind::Words(kinds.to_vec());
     let address = Kind::object([
         Field::new("type", kinds, "What kind of address it is.").required(),
@@ -81,7 +87,9 @@ fn input(settings: Value) -> ProviderInput {
     let mut input = ProviderInput::file(settings.to_string());
     let of = |key: &str| settings.get("global").and_then(|global| global.get(key));
     let runners = text(of("sksAgentRunners"));
-    input.environment.set(config::SKS_AGENT_RUNNERS.name, runners);
+    input
+        .environment
+        .set(config::SKS_AGENT_RUNNERS.name, runners);
     let is_traced = of("trace") == Some(&Value::Bool(true));
     let trace = is_traced.then(|| "true".to_owned());
     input.environment.set(config::TRACE.name, trace);
@@ -118,7 +126,9 @@ fn migrate(
         (config::API_CREDENTIALS_FILE, "apiCredentialsFile", false),
         (config::API_ENDPOINT, "apiEndpoint", false),
     ] {
-        let Some(text) = set_to(row.name) else { continue };
+        let Some(text) = set_to(row.name) else {
+            continue;
+        };
         global.remove(key);
         if !text.trim().is_empty() {
             let value = if is_secret {

@@ -38,7 +38,6 @@
 //!  id: what a provider id means; certificates: which addresses a kubelet may show one for
 //! ```
 
-mod kind;
 mod api;
 mod balancer;
 mod certificates;
@@ -46,6 +45,7 @@ pub mod config;
 mod credentials;
 pub mod id;
 mod instances;
+mod kind;
 mod operation;
 #[cfg(test)]
 mod testing;
@@ -59,10 +59,10 @@ use bowline_core::{
     Balancers, Claim, Cloud, CloudName, Instances, Node, Secret, ServingCertificates,
     account_identity,
 };
-pub use kind::KIND;
 pub use bowline_http::Surroundings;
 use bowline_http::{BaseUrl, CallMetrics, DEFAULT_BUCKETS, HttpClient};
 use http::HeaderValue;
+pub use kind::KIND;
 use prometheus_client::registry::Registry;
 use thiserror::Error;
 use tracing::{info, warn};

@@ -127,7 +127,10 @@ impl Machines {
                 why,
             };
             if machine.name.is_empty() || !names.insert(&machine.name) {
-                let why = format!("{}: each machine has a name of its own", quote(&machine.name));
+                let why = format!(
+                    "{}: each machine has a name of its own",
+                    quote(&machine.name)
+                );
                 return Err(wrong("name", why));
             }
             if let Err(why) = machine.instance() {
@@ -235,12 +238,20 @@ impl Followed {
 
     /// The last good ones.
     pub(crate) fn now(&self) -> Arc<Machines> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).0.clone()
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .0
+            .clone()
     }
 
     /// What is wrong with the file now.
     pub(crate) fn complaint(&self) -> Option<String> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).1.clone()
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .1
+            .clone()
     }
 }
 

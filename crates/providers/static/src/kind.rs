@@ -24,7 +24,9 @@ pub const KIND: ProviderKind = ProviderKind {
     },
     settings: || {
         let meaning = "The file with the machines, read again when it changes.";
-        Kind::object([Field::new("file", Kind::Text, meaning).required().allows("a path")])
+        Kind::object([Field::new("file", Kind::Text, meaning)
+            .required()
+            .allows("a path")])
     },
     flags: Vec::new,
     input: |settings| ProviderInput {
@@ -37,7 +39,9 @@ pub const KIND: ProviderKind = ProviderKind {
             // It may be where the manager runs.
             Err(error) => vec![Finding::odd(format!("not checked: {error}"))],
         },
-        _ => vec![Finding::wrong("--cloud-config: the file with the machines is missing")],
+        _ => vec![Finding::wrong(
+            "--cloud-config: the file with the machines is missing",
+        )],
     },
     migrate: |_, _| Ok(Map::new()),
     match_node: |node| NodeMatch::by_scheme(PROVIDER, node),

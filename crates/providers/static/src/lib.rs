@@ -47,7 +47,10 @@ impl Cloud for Static {
     fn claim(&self, node: &Node) -> Claim {
         let scheme = bowline_provider::NodeMatch::by_scheme(PROVIDER, node).claim;
         let machines = self.machines.now();
-        let is_listed = node.provider_id.as_deref().is_some_and(|id| machines.by_id(id).is_some());
+        let is_listed = node
+            .provider_id
+            .as_deref()
+            .is_some_and(|id| machines.by_id(id).is_some());
         if is_listed { Claim::Mine } else { scheme }
     }
 
@@ -63,7 +66,12 @@ impl Cloud for Static {
 impl Instances for Static {
     fn lookup<'a>(&'a self, nodes: &'a [Arc<Node>]) -> BoxFuture<'a, Vec<Lookup>> {
         let machines = self.machines.now();
-        Box::pin(async move { nodes.iter().map(|node| self.answer(&machines, node)).collect() })
+        Box::pin(async move {
+            nodes
+                .iter()
+                .map(|node| self.answer(&machines, node))
+                .collect()
+        })
     }
 
     fn canary(&self) -> BoxFuture<'_, Result<(), CloudError>> {

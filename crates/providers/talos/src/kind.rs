@@ -37,11 +37,23 @@ const ENDPOINTS: (&str, &str) = ("TALOS_ENDPOINTS", "endpoints");
 fn settings() -> Kind {
     use Kind::{Switch, Text};
     let row = |path: &str, kind| Field::of_row(config::keys(), path, kind);
-    let operators = ["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt", "Regexp"];
+    let operators = [
+        "In",
+        "NotIn",
+        "Exists",
+        "DoesNotExist",
+        "Gt",
+        "Lt",
+        "Regexp",
+    ];
     let base = "transformations[].nodeSelector[].matchExpressions";
     let expression = Kind::object([
         row(&format!("{base}[].key"), Text).required(),
-        row(&format!("{base}[].operator"), Kind::Words(operators.to_vec())).required(),
+        row(
+            &format!("{base}[].operator"),
+            Kind::Words(operators.to_vec()),
+        )
+        .required(),
         row(&format!("{base}[].values"), Text.list()),
     ]);
     let term = Kind::object([

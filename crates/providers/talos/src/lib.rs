@@ -29,7 +29,6 @@
 //!  ownership, lifecycle: whose duty, still there?
 //! ```
 
-mod kind;
 pub mod addresses;
 mod api;
 mod certificates;
@@ -38,6 +37,7 @@ mod credentials;
 pub mod describe;
 pub mod endpoint;
 pub mod id;
+mod kind;
 pub mod labels;
 pub mod lifecycle;
 pub mod machine;
@@ -62,9 +62,9 @@ use bowline_core::{
     BoxFuture, Claim, Cloud, CloudName, DescribePolicy, Instances, News, Node, ServingCertificates,
     error_chain,
 };
-pub use kind::KIND;
 pub use bowline_http::Surroundings;
 use bowline_http::{Background, SmallFile};
+pub use kind::KIND;
 use thiserror::Error;
 use tokio::time::sleep;
 use tracing::info;

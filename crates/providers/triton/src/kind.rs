@@ -85,7 +85,9 @@ fn input(mut settings: Value) -> ProviderInput {
     let named = settings.as_object_mut().and_then(|map| map.remove(SECRET));
     let mut input = ProviderInput::file(settings.to_string());
     if let Some(named) = text(named.as_ref()) {
-        input.flags.insert(CREDENTIALS_SECRET.name.to_owned(), named);
+        input
+            .flags
+            .insert(CREDENTIALS_SECRET.name.to_owned(), named);
     }
     input
 }
@@ -216,7 +218,9 @@ async fn make(context: &ProviderContext) -> Result<Arc<dyn Cloud>, BuildError> {
 }
 
 fn absent(secret: &FollowedSecret, lacking: &ConfigErrors) -> BuildError {
-    let FollowedSecret { namespace, name, .. } = secret;
+    let FollowedSecret {
+        namespace, name, ..
+    } = secret;
     let text = format!(
         "Secret {namespace}/{name} (--{}) does not exist: {lacking}",
         CREDENTIALS_SECRET.name

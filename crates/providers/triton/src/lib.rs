@@ -31,7 +31,6 @@
 //!  interest: nothing is listed or followed while nobody asks
 //! ```
 
-mod kind;
 pub mod api;
 mod balancer;
 pub mod cmon;
@@ -41,6 +40,7 @@ pub mod id;
 mod instances;
 mod interest;
 pub mod keys;
+mod kind;
 mod metrics;
 mod news;
 mod reload;
@@ -60,9 +60,9 @@ use bowline_core::{
     Balancers, BoxFuture, Chores, Claim, Cloud, CloudName, Cluster, Fact, Instances, LabelHold,
     LabelRule, LabelSync, News, Node, PageAnswer, Secret, account_identity,
 };
-pub use kind::KIND;
 pub use bowline_http::Surroundings;
 use bowline_http::{Background, Clock};
+pub use kind::KIND;
 use thiserror::Error;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{Notify, watch};
@@ -80,11 +80,11 @@ use signature::Owner;
 use tags::Keeper;
 
 pub use balancer::table as annotations;
+pub use bowline_provider::FollowedSecret as SecretSource;
 pub use config::{Config, ConfigErrors, SecretContent};
 pub use feed::{GATHER, PING, REFUSED};
 pub use instances::{CONFIRMATIONS, INSTANCE_ID, NAMES_READ, PREFIX, dnsify};
 pub use metrics::TritonMetrics;
-pub use bowline_provider::FollowedSecret as SecretSource;
 pub use reload::{Environment, LOADED, POLL, REJECTED, SourceError, Sources};
 pub use routes::{
     IPV6_IGNORED, MOST_ENTRIES, NEED_SPOOFING, NO_FABRIC_NIC, OUTSIDE_CLUSTER, OVERLAPS_SUBNET,

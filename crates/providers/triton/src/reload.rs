@@ -154,7 +154,10 @@ impl Sources {
     fn about(&self) -> Option<Regarding> {
         let secret = self.secret.as_ref()?;
         let content = secret.now();
-        Some(about(secret, content.as_ref().map_or("", SecretContent::uid)))
+        Some(about(
+            secret,
+            content.as_ref().map_or("", SecretContent::uid),
+        ))
     }
 }
 

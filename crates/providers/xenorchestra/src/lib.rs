@@ -31,7 +31,6 @@
 //!  id: what a provider id means; describe, addresses, labels: what a node is told
 //! ```
 
-mod kind;
 mod addresses;
 mod api;
 mod check;
@@ -41,6 +40,7 @@ mod events;
 mod hash;
 pub mod id;
 mod instances;
+mod kind;
 pub mod labels;
 mod metrics;
 mod proof;
@@ -56,9 +56,9 @@ use bowline_core::{
     BoxFuture, Claim, Cloud, CloudName, Fact, Instances, LabelHold, LabelRule, LabelSync, Node,
     Secret, Trouble, account_identity,
 };
-pub use kind::KIND;
 pub use bowline_http::Surroundings;
 use bowline_http::{Background, TlsError};
+pub use kind::KIND;
 use thiserror::Error;
 use tokio::sync::Notify;
 use tokio::time::sleep;

@@ -8,7 +8,8 @@ use serde_json::{Map, Value as Json, json};
 
 use super::hold;
 use crate::config::reference::Reference;
-use crate::config::{Configuration, WITH_BALANCERS, read};
+use crate::config::{Configuration, read};
+use crate::providers::PROVIDERS;
 
 /// The configuration that is there.
 pub(super) struct Before {
@@ -95,7 +96,10 @@ impl Before {
 
     /// Of several clouds with load balancers the first goes on serving Services without a class.
     fn settle_default(&mut self, cloud: &Json, remarks: &mut Vec<String>) {
-        let serves = WITH_BALANCERS.iter().any(|it| cloud["provider"] == *it);
+        let mut serving = PROVIDERS
+            .iter()
+            .filter(|kind| kind.capabilities.load_balancers);
+        let serves = serving.any(|kind| cloud["provider"] == kind.name);
         let services = self.document.get("services");
         let said = services.is_some_and(|it| it.get("defaultCloud").is_some());
         let Some(default) = self.understood.default_cloud.as_ref() else {

@@ -42,7 +42,10 @@ pub(super) fn start_as_original(
     ];
     arguments.extend(settings.arguments);
     let invocation = Invocation {
-        program: providers::named(entry.name)?.replaces.unwrap_or("bowline").to_owned(),
+        program: providers::named(entry.name)?
+            .replaces
+            .unwrap_or("bowline")
+            .to_owned(),
         provider: Some(entry.name.to_owned()),
         arguments,
     };
