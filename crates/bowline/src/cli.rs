@@ -13,7 +13,7 @@ use crate::output::{complain, tell};
 use crate::{flags, providers, run};
 
 /// What the program can do besides being a controller manager.
-const COMMANDS: [(&str, &str); 8] = [
+const COMMANDS: [(&str, &str); 5] = [
     (
         "config",
         "about --config: config check, config migrate, config schema",
@@ -34,29 +34,37 @@ const COMMANDS: [(&str, &str); 8] = [
         "simulate",
         "the simulated clouds and Kubernetes API as servers of their own",
     ),
-    (
-        "triton",
-        "what only Triton needs: triton credentials stores a key in the cluster",
-    ),
+];
+
+/// The commands that tell about the program itself.
+const ABOUT: [(&str, &str); 2] = [
     ("version", "the version of this program"),
     ("help", "this text, or that of a command: help sandbox"),
 ];
 
+/// All commands, with those that only one cloud has.
+fn commands() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let own = providers::COMMANDS.iter();
+    let own = own.map(|command| (command.name, command.meaning));
+    COMMANDS.into_iter().chain(own).chain(ABOUT)
+}
+
 /// The beginning of `--help`.
 fn introduction() -> String {
-    let mut text = String::from(
+    let cloud = providers::PROVIDERS[0].name;
+    let mut text = format!(
         "Bowline ties a Kubernetes cluster to its clouds: it tells Kubernetes what each node's\n\
          machine is, and removes a node only when its machine is proven to be gone.\n\n\
          Begin here:\n\n  \
          bowline sandbox\n      \
          See it work, without a cluster or an account.\n  \
-         bowline plan --all --cloud-provider=cloudscale --kubeconfig=admin.conf\n      \
+         bowline plan --all --cloud-provider={cloud} --kubeconfig=admin.conf\n      \
          See what it would do about load balancers, without doing it.\n  \
-         bowline --cloud-provider=cloudscale --kubeconfig=admin.conf\n      \
+         bowline --cloud-provider={cloud} --kubeconfig=admin.conf\n      \
          Be the cloud controller manager of a cluster; in a pod, --kubeconfig is not needed.\n\n\
          Commands:\n\n",
     );
-    for (name, what) in COMMANDS {
+    for (name, what) in commands() {
         // Writing to a string cannot fail.
         let _ = writeln!(text, "  {name:<10} {what}");
     }
@@ -82,18 +90,12 @@ pub(crate) fn main(arguments: Vec<String>) -> ExitCode {
         return run::main(program, Some(provider.name), &rest);
     }
     let words: Vec<&str> = rest.iter().map(String::as_str).collect();
+    if let Some(ended) = providers::run_command(program, &words) {
+        return ended;
+    }
     match words.as_slice() {
         ["help", "plan"] => planned(program, &["plan".to_owned(), "--help".to_owned()]),
         ["plan" | "explain", ..] => planned(program, &rest),
-        ["help", "triton", more @ ..] => {
-            let more = more.iter().map(ToString::to_string);
-            let line: Vec<String> = std::iter::once("triton".to_owned())
-                .chain(more)
-                .chain(["--help".to_owned()])
-                .collect();
-            crate::triton::main(program, &line)
-        }
-        ["triton", ..] => crate::triton::main(program, &rest),
         ["help", "config", ..] => crate::config::command::main(program, &[]),
         ["config", ..] => crate::config::command::main(program, &rest),
         ["help", "explain", ..] => planned(program, &["explain".to_owned(), "--help".to_owned()]),
@@ -123,7 +125,7 @@ pub(crate) fn main(arguments: Vec<String>) -> ExitCode {
 
 /// What to say about a word that is no command.
 fn unknown_command(word: &str) -> String {
-    let known: Vec<&str> = COMMANDS.iter().map(|(name, _)| *name).collect();
+    let known: Vec<&str> = commands().map(|(name, _)| name).collect();
     let meant = bowline_core::nearest(word, known.iter().copied());
     let hint = meant.map_or_else(String::new, |name| format!("\nDid you mean {name}?"));
     format!(

@@ -1,12 +1,14 @@
 //! One cloud controller manager for Kubernetes, for several clouds at once.
 
 mod cli;
+mod cloud_factory;
 mod config;
 mod explain;
 mod flags;
 mod invocation;
 mod logging;
 mod output;
+mod placeholder_cloud;
 mod plan;
 mod providers;
 mod reload;
@@ -17,9 +19,6 @@ mod secrets;
 mod signals;
 #[cfg(feature = "sandbox")]
 mod simulate;
-mod triton;
-mod unbuilt;
-mod workshop;
 
 use std::process::ExitCode;
 

@@ -41,7 +41,7 @@ const MANAGERS_OWN: [&str; 2] = ["v", "vmodule"];
     2  there are changes\n  \
     1  something is wrong: a problem with a setting, a cloud or a cluster that cannot be read, a\n     \
     wrong command line; even if there are changes as well\n\n\
-    Flags that only one cloud has, such as --triton-credentials-secret, are those of the manager.")]
+    Flags that only one cloud has are those of the manager.")]
 pub(crate) struct Arguments {
     /// A Service of the cluster; without a namespace, one of the kubeconfig's namespace
     #[arg(value_name = "NAMESPACE/NAME")]

@@ -1,9 +1,14 @@
 //! The providers that this program has: the only place that sees them all.
 
+#[cfg(feature = "triton")]
+mod triton;
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
 use anyhow::{Result, bail};
 use bowline_core::{Cloud, CloudName};
 use bowline_provider::{ProviderContext, ProviderKind};
-use std::sync::Arc;
 use tracing::warn;
 
 pub(crate) use bowline_provider::Reader as Environment;
@@ -23,6 +28,48 @@ pub(crate) const PROVIDERS: &[&ProviderKind] = &[
     #[cfg(feature = "static")]
     &bowline_static::KIND,
 ];
+
+#[cfg(not(any(
+    feature = "cloudscale",
+    feature = "exoscale",
+    feature = "talos",
+    feature = "xenorchestra",
+    feature = "triton",
+    feature = "static"
+)))]
+compile_error!("bowline needs a cloud: build it with --features clouds, or with one of them");
+
+/// A command that only one cloud has.
+pub(crate) struct ProviderCommand {
+    /// Its name.
+    pub(crate) name: &'static str,
+    /// What it is for.
+    pub(crate) meaning: &'static str,
+    /// Takes the name of the program and the rest of the command line, from the command's name on.
+    main: fn(&str, &[String]) -> ExitCode,
+}
+
+/// The commands of single clouds.
+pub(crate) const COMMANDS: &[ProviderCommand] = &[
+    #[cfg(feature = "triton")]
+    triton::COMMAND,
+];
+
+/// Runs the command of a single cloud, or shows its help, if that is what the words ask for.
+pub(crate) fn run_command(program: &str, words: &[&str]) -> Option<ExitCode> {
+    let (words, help) = match words {
+        ["help", words @ ..] => (words, Some("--help")),
+        words => (words, None),
+    };
+    let command = COMMANDS.iter().find(|it| words.first() == Some(&it.name))?;
+    let line: Vec<String> = words
+        .iter()
+        .copied()
+        .chain(help)
+        .map(str::to_owned)
+        .collect();
+    Some((command.main)(program, &line))
+}
 
 /// The provider whose original has this command name.
 pub(crate) fn by_command(program: &str) -> Option<&'static ProviderKind> {

@@ -13,13 +13,13 @@ use bowline_core::{BalancerRules, Cloud};
 use bowline_http::{Background, Clock, Connector, ProxyRules, Random, Tls};
 use tracing::{info, warn};
 
+use crate::cloud_factory::CloudFactory;
 use crate::config::{Configuration, Resolved};
 use crate::invocation::Invocation;
 use crate::output::{complain, fail, tell};
 use crate::providers::{self, Environment};
 use crate::reload::{InUse, Reload, ReloadParts};
 use crate::secrets::Patience;
-use crate::workshop::Workshop;
 use crate::{flags, logging, signals};
 
 /// Reads the command line and runs the manager until a signal.
@@ -162,7 +162,7 @@ async fn build(
         let parts = ReloadParts {
             invocation,
             path,
-            workshop: reached.workshop,
+            factory: reached.factory,
             changer,
             metrics: reached.metrics,
             set_verbosity,
@@ -182,7 +182,7 @@ pub(crate) struct Connections {
     /// Clients of the cluster.
     pub(crate) clients: Clients,
     /// Where the clouds were built.
-    workshop: Workshop,
+    factory: CloudFactory,
     /// The secrets that the configuration mentions.
     resolved: Resolved,
     metrics: Arc<Metrics>,
@@ -193,8 +193,8 @@ pub(crate) struct Connections {
 impl Connections {
     /// The clouds.
     pub(crate) fn clouds(&self) -> Vec<Arc<dyn Cloud>> {
-        let products = self.workshop.products.iter();
-        products.map(|it| it.cloud.clone()).collect()
+        let clouds = self.factory.clouds.iter();
+        clouds.map(|it| it.cloud.clone()).collect()
     }
 }
 
@@ -234,7 +234,7 @@ pub(crate) fn rules(configuration: Option<&Configuration>, options: &Options) ->
 
 /// Sets up the ways to the cluster and to the clouds. The cluster is called only for credentials that are there, a
 /// cloud only if it has to be asked where its API is. With endless patience, one of several clouds that cannot be built now
-/// has a stand-in.
+/// has a placeholder.
 pub(crate) async fn reach(
     program: &str,
     (options, configuration): (&Options, Option<&Configuration>),
@@ -257,34 +257,34 @@ pub(crate) async fn reach(
         client.use_service_account_credentials,
     );
     let tls = Tls::new().environment(|name| environment(name)).build()?;
-    let mut workshop = Workshop {
+    let mut factory = CloudFactory {
         environment,
         connector: Connector::real(tls, proxies.clone()),
         clock: clock.clone(),
         random: random.clone(),
         clients: clients.clone(),
         patience,
-        products: Vec::new(),
+        clouds: Vec::new(),
     };
-    let (products, resolved) = match configuration {
+    let (clouds, resolved) = match configuration {
         // The other clouds do not wait for one: what is not there is looked for again while they work.
         Some(configuration) if patience == Patience::Endless => {
-            workshop.patience = Patience::None;
-            workshop.begin(configuration, options).await?
+            factory.patience = Patience::None;
+            factory.begin(configuration, options).await?
         }
         Some(configuration) => {
-            let resolver = workshop.resolver(Resolved::new());
+            let resolver = factory.resolver(Resolved::new());
             let resolved = resolver.resolve(&configuration.clouds).await?;
             let secrets = (&resolved, [].as_slice());
-            let products = workshop.build(configuration, secrets, options).await?;
-            (products, resolved)
+            let clouds = factory.build(configuration, secrets, options).await?;
+            (clouds, resolved)
         }
-        None => (vec![workshop.build_named(options).await?], Resolved::new()),
+        None => (vec![factory.build_named(options).await?], Resolved::new()),
     };
-    workshop.use_them(products, &metrics);
+    factory.use_them(clouds, &metrics);
     Ok(Connections {
         clients,
-        workshop,
+        factory,
         resolved,
         metrics,
         proxies,

@@ -8,12 +8,10 @@ use bowline_controllers::clients::Clients;
 use bowline_controllers::secrets::{SecretName, SecretSight, follow_secret};
 use bowline_core::BoxFuture;
 use bowline_http::Random;
-use bowline_provider::{FollowedSecret, SecretContent, SecretReader};
+use bowline_provider::{FollowedSecret, SecretContent, SecretReader, SecretRequest};
 use tokio::sync::watch;
 use tracing::{info, warn};
 
-/// Identity of the client that watches them.
-const IDENTITY: &str = "triton-credentials";
 /// How often it is reported that the start waits for a Secret.
 const REMINDER: Duration = Duration::from_secs(60);
 
@@ -44,16 +42,10 @@ impl ClusterSecrets {
 impl SecretReader for ClusterSecrets {
     fn follow<'a>(
         &'a self,
-        name: &'a str,
-        waits: bool,
+        request: SecretRequest<'a>,
     ) -> BoxFuture<'a, Result<FollowedSecret, Box<dyn Error + Send + Sync>>> {
-        let patience = if waits {
-            Patience::Endless
-        } else {
-            Patience::None
-        };
         Box::pin(async move {
-            let followed = follow(name, &self.clients, &self.random, patience).await;
+            let followed = follow(request, &self.clients, &self.random).await;
             followed.map_err(Into::into)
         })
     }
@@ -64,14 +56,14 @@ impl SecretReader for ClusterSecrets {
 /// What other sources say must not be used while nobody knows what the Secret says: it goes before them, and
 /// may mean another account.
 async fn follow(
-    text: &str,
+    request: SecretRequest<'_>,
     clients: &Clients,
     random: &Random,
-    patience: Patience,
 ) -> Result<FollowedSecret> {
-    let name = SecretName::parse(text).context("--triton-credentials-secret")?;
-    let mut sight = follow_secret(clients.root(IDENTITY), name.clone(), random.fork());
-    let first = known(&name, &mut sight, patience).await?;
+    let name = SecretName::parse(request.name).context(request.setting)?;
+    let client = clients.root(request.client);
+    let mut sight = follow_secret(client, name.clone(), random.fork());
+    let first = known(&name, &mut sight, request).await?;
     if first.is_none() {
         info!(secret = %name, "there is no such Secret; flags, environment and file count for now");
     }
@@ -100,15 +92,15 @@ async fn follow(
 async fn known(
     name: &SecretName,
     sight: &mut watch::Receiver<SecretSight>,
-    patience: Patience,
+    request: SecretRequest<'_>,
 ) -> Result<Option<SecretContent>> {
     loop {
         let why = match &*sight.borrow_and_update() {
             SecretSight::Unknown(why) => why.clone(),
             seen => return Ok(content_of(seen)),
         };
-        if let (Patience::None, Some(why)) = (patience, &why) {
-            bail!("Secret {name} (--triton-credentials-secret) cannot be read: {why}");
+        if let (false, Some(why)) = (request.waits, &why) {
+            bail!("Secret {name} ({}) cannot be read: {why}", request.setting);
         }
         tokio::select! {
             biased;

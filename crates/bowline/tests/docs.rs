@@ -10,13 +10,6 @@
     reason = "a test may"
 )]
 
-#[path = "../src/flags.rs"]
-#[allow(dead_code, reason = "the program uses the rest")]
-mod flags;
-#[path = "../src/providers.rs"]
-#[allow(dead_code, unused_imports, reason = "the program uses the rest")]
-mod providers;
-
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -38,14 +31,6 @@ fn compare(page: &str, wanted: &str) {
         found == wanted,
         "docs/reference/{page} is not what the source says; write it anew with \
          {WRITE}=1 cargo test -p bowline --test docs"
-    );
-}
-
-#[test]
-fn the_page_of_flags_is_what_the_table_says() {
-    compare(
-        "flags.md",
-        &bowline_controllers::options::reference_markdown(flags::table()),
     );
 }
 

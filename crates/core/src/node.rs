@@ -27,7 +27,7 @@ pub const CONTROL_PLANE_LABEL: &str = "node-role.kubernetes.io/control-plane";
 pub const PROVIDED_NODE_IP: &str = "alpha.kubernetes.io/provided-node-ip";
 
 /// The parts of a Node object that decisions are made of.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Node {
     /// `metadata.name`.
     pub name: String,
@@ -84,13 +84,14 @@ impl Node {
 }
 
 /// The status of a node's Ready condition.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Ready {
     /// The kubelet says that it can run pods.
     True,
     /// The kubelet says that it cannot.
     False,
     /// The kubelet has not spoken for a while, or never.
+    #[default]
     Unknown,
 }
 

@@ -144,13 +144,25 @@ impl fmt::Debug for SecretContent {
     }
 }
 
+/// Which Secret a provider wants to follow.
+#[derive(Clone, Copy, Debug)]
+pub struct SecretRequest<'a> {
+    /// `[namespace/]name`.
+    pub name: &'a str,
+    /// The setting that names it, for messages.
+    pub setting: &'static str,
+    /// What the client calls itself that watches it.
+    pub client: &'static str,
+    /// Whether a Secret that cannot be read yet is waited for.
+    pub waits: bool,
+}
+
 /// Follows Secrets of the cluster.
 pub trait SecretReader: Send + Sync {
-    /// Follows the Secret `[namespace/]name`, once it is known whether it is there. `waits`: also if it cannot be read.
+    /// Follows a Secret, once it is known whether it is there.
     fn follow<'a>(
         &'a self,
-        name: &'a str,
-        waits: bool,
+        request: SecretRequest<'a>,
     ) -> BoxFuture<'a, Result<FollowedSecret, Box<dyn std::error::Error + Send + Sync>>>;
 }
 

@@ -20,6 +20,7 @@ use serde_json::{Map, Value};
 
 pub use context::{
     BuildError, CloudRegistry, FollowedSecret, ProviderContext, SecretContent, SecretReader,
+    SecretRequest,
 };
 pub use input::{ConfigFile, Environment, ProviderInput, ReadError, Reader};
 pub use migration::{MigrateError, Migration, Original};

@@ -138,9 +138,8 @@ pub(crate) fn reference_page() -> String {
     );
     table(&mut page, "", &reference::fields());
     page.push_str(
-        "\nTokens of cloudscale and keys of Triton that are in a file, and the credentials files of Exoscale and \
-         Talos,\nare read again every few seconds; other secrets are read at the start. Secrets of the cluster need \
-         the right\nto read them.\n",
+        "\nFiles that a cloud reads again every few seconds are marked below; other secrets are read at the start. \
+         Secrets\nof the cluster need the permission to read them.\n",
     );
     for provider in PROVIDERS {
         let _ = writeln!(page, "\n## Settings of {}\n", provider.name);
@@ -151,28 +150,8 @@ pub(crate) fn reference_page() -> String {
     page
 }
 
-/// Stands on the page, and a test reads it.
-pub(super) const EXAMPLE: &str = "\
-clouds:
-  - name: geneva
-    provider: exoscale
-    settings:
-      global:
-        zone: ch-gva-2
-        apiCredentialsFile: /etc/bowline/geneva.json
-    nodeSelector: site=geneva
-  - name: rented
-    provider: cloudscale
-    settings:
-      accessToken: {secret: {name: cloudscale, key: access-token}}
-    guard:
-      budgetPercent: 5
-services:
-  defaultCloud: geneva
-manager:
-  cluster-name: shop
-  concurrent-service-syncs: 4
-";
+/// On the page, and read by a test.
+pub(super) const EXAMPLE: &str = include_str!("example.yaml");
 
 fn table(page: &mut String, path: &str, fields: &[Field]) {
     if path.is_empty() {
@@ -197,9 +176,13 @@ fn rows(page: &mut String, path: &str, fields: &[Field]) {
             (false, default) => default,
         };
         let cell = |text: &str| text.replace('|', "\\|");
+        let followed = match field.file_as {
+            Some(_) => " A file is read again every few seconds.",
+            None => "",
+        };
         let _ = writeln!(
             page,
-            "| `{name}` | {} | {} | {} |",
+            "| `{name}` | {} | {} | {}{followed} |",
             cell(default),
             cell(&allowed),
             cell(&field.meaning)

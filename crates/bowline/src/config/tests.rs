@@ -81,7 +81,7 @@ manager:
         "1:7: kind: \"Config\" is not allowed; allowed is Configuration",
         "3:11: clouds[0].name: \"Geneva\" is not allowed; allowed is 1 to 63 lower-case",
         "4:15: clouds[0].provider: \"exoscal\" is not allowed; allowed is cloudscale, exoscale, talos, \
-         xenorchestra, triton; did you mean exoscale?",
+         xenorchestra, triton, static; did you mean exoscale?",
         "8:5: clouds[1].nodeSelectr: is no key here; the keys are account, guard, loadBalancers, name, nodeSelector, \
          provider, settings; did you mean nodeSelector?",
         "10:20: clouds[1].settings.accessToken: a secret does not stand here; say where it is",
@@ -320,7 +320,7 @@ fn compare(page: &str, wanted: &str) {
     assert!(
         found == wanted,
         "docs/reference/{page} is not what the source says; write it anew with \
-         BOWLINE_WRITE_DOCS=1 cargo test -p bowline config"
+         BOWLINE_WRITE_DOCS=1 cargo test --workspace --bin bowline config"
     );
 }
 
@@ -328,6 +328,8 @@ fn compare(page: &str, wanted: &str) {
 fn the_published_schema_and_page_are_what_the_source_says() {
     compare("bowline.schema.json", &publish::json_schema());
     compare("configuration.md", &publish::reference_page());
+    let flags = bowline_controllers::options::reference_markdown(crate::flags::table());
+    compare("flags.md", &flags);
 }
 
 /// Everything that providers find wrong with the only cloud of a text, secrets aside.

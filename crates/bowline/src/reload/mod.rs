@@ -23,12 +23,12 @@ use tokio::signal::unix::Signal;
 use tokio::time::{Instant, timeout};
 use tracing::{debug, info, warn};
 
+use crate::cloud_factory::CloudFactory;
 use crate::config::{self, Configuration, Missing, Resolved};
 use crate::invocation::Invocation;
 use crate::run;
 use crate::secrets::Patience;
 use crate::signals;
-use crate::workshop::Workshop;
 
 /// How often files are looked at: soon enough for somebody who waits for it, and a few system calls.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
@@ -82,7 +82,7 @@ pub(crate) struct ReloadParts {
     /// Where the configuration is.
     pub(crate) path: String,
     /// Builds clouds; those in use are in it.
-    pub(crate) workshop: Workshop,
+    pub(crate) factory: CloudFactory,
     /// Changes the manager's line-up.
     pub(crate) changer: ActiveConfigChanger,
     /// Where clouds count.
@@ -123,7 +123,7 @@ impl Reload {
     /// Begins with what the manager works with already.
     pub(crate) fn new(mut parts: ReloadParts, in_use: InUse) -> Self {
         // Nobody waits for what is not there: it is looked for again.
-        parts.workshop.patience = Patience::None;
+        parts.factory.patience = Patience::None;
         Self {
             parts,
             in_use,
@@ -173,7 +173,7 @@ impl Reload {
 
     /// Tries clouds again that could not be built, while there is a text that is not used.
     async fn mend(&mut self) -> Looked {
-        if !self.parts.workshop.has_stand_ins() {
+        if !self.parts.factory.has_placeholders() {
             return Looked::Same;
         }
         let text = Ok(self.in_use.text.clone());
@@ -203,8 +203,8 @@ impl Reload {
                 }
                 known.is_none()
             });
-            let has_stand_ins = self.parts.workshop.has_stand_ins();
-            if !has_stand_ins && same(&resolved, &self.in_use.resolved) {
+            let has_placeholders = self.parts.factory.has_placeholders();
+            if !has_placeholders && same(&resolved, &self.in_use.resolved) {
                 return Ok(Looked::Same);
             }
         }
@@ -229,7 +229,7 @@ impl Reload {
         } else {
             self.in_use.resolved.clone()
         };
-        let resolver = self.parts.workshop.resolver(known);
+        let resolver = self.parts.factory.resolver(known);
         resolver.try_resolve(&configuration.clouds).await
     }
 
@@ -250,13 +250,13 @@ impl Reload {
         if options.election.migration && flags.iter().any(|it| it.name == "controllers") {
             bail!("with --enable-leader-migration a change of --controllers needs a restart");
         }
-        let products = self
+        let clouds = self
             .parts
-            .workshop
+            .factory
             .build(configuration, (&resolved, &missing), &options)
             .await?;
-        let renamed = self.parts.workshop.renamed(&products);
-        let mut differences = self.parts.workshop.differences(&products, &renamed);
+        let renamed = self.parts.factory.renamed(&clouds);
+        let mut differences = self.parts.factory.differences(&clouds, &renamed);
         differences.extend(flags.iter().map(ToString::to_string));
         let present = self.parts.changer.present();
         let rules = run::rules(Some(configuration), &options);
@@ -267,7 +267,7 @@ impl Reload {
         let active_config = ActiveConfig {
             generation: present.generation + 1,
             rules,
-            clouds: products.iter().map(|it| it.cloud.clone()).collect(),
+            clouds: clouds.iter().map(|it| it.cloud.clone()).collect(),
             options,
             summary: summary.clone(),
             renamed,
@@ -293,7 +293,7 @@ impl Reload {
             generation = active_config.generation,
             "the configuration has changed: {summary}"
         );
-        self.parts.workshop.use_them(products, &self.parts.metrics);
+        self.parts.factory.use_them(clouds, &self.parts.metrics);
         self.parts.changer.change(active_config);
         Ok(Looked::Changed)
     }

@@ -8,8 +8,8 @@
     reason = "a test may"
 )]
 
+mod placeholder_cloud;
 mod renamed;
-mod unbuilt;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -449,19 +449,19 @@ async fn start(world: &World, cluster: &Cluster, path: &Path) -> (Manager, Reloa
         metrics.clone(),
         false,
     );
-    let mut workshop = Workshop {
+    let mut factory = CloudFactory {
         environment: Arc::new(|_| None),
         connector,
         clock: world.clock.clone(),
         random: world.random.fork(),
         clients: clients.clone(),
         patience: Patience::None,
-        products: Vec::new(),
+        clouds: Vec::new(),
     };
-    let begun = workshop.begin(&configuration, &line.options).await;
-    let (products, resolved) = begun.unwrap();
-    workshop.use_them(products, &metrics);
-    let clouds = workshop.products.iter().map(|it| it.cloud.clone());
+    let begun = factory.begin(&configuration, &line.options).await;
+    let (clouds, resolved) = begun.unwrap();
+    factory.use_them(clouds, &metrics);
+    let clouds = factory.clouds.iter().map(|it| it.cloud.clone());
     let rules = run::rules(Some(&configuration), &line.options);
     let first = ActiveConfig::first(line.options, clouds.collect(), rules);
     let (changer, active_configs) = ActiveConfigs::beginning_with(first);
@@ -477,7 +477,7 @@ async fn start(world: &World, cluster: &Cluster, path: &Path) -> (Manager, Reloa
     let parts = ReloadParts {
         invocation,
         path: path.to_str().unwrap().to_owned(),
-        workshop,
+        factory,
         changer,
         metrics: metrics.clone(),
         set_verbosity: Arc::new(|_| Ok(())),

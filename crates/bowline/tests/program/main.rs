@@ -19,14 +19,15 @@ mod explain;
 #[path = "../../src/flags.rs"]
 #[allow(dead_code, reason = "the program uses the rest")]
 mod flags;
+/// What `flags` needs: the clouds that have flags of their own.
+mod providers {
+    pub(crate) const PROVIDERS: &[&bowline_provider::ProviderKind] = &[&bowline_triton::KIND];
+}
 mod manager;
 #[cfg(feature = "sandbox")]
 mod metrics;
 mod migrate;
 mod process;
-#[path = "../../src/providers.rs"]
-#[allow(dead_code, unused_imports, reason = "the program uses the rest")]
-mod providers;
 mod replicas;
 #[cfg(feature = "sandbox")]
 mod sandbox;

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use crate::{CloudError, NodeAddress, NodeMetadata, ProviderId};
 
 /// What a cloud knows of a machine.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Instance {
     /// Its id, where the cloud has one.
     pub provider_id: Option<ProviderId>,
@@ -29,13 +29,14 @@ pub struct Instance {
 }
 
 /// Whether a machine runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Power {
     /// It runs.
     On,
     /// The cloud says that it is powered off.
     Off,
     /// It is between states, or the cloud does not say.
+    #[default]
     Unclear,
 }
 

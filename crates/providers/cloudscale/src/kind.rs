@@ -63,8 +63,7 @@ fn settings() -> Kind {
         field.original = Some(row.name);
         if key == TOKEN {
             field.default.clear();
-            "API token of the project, with read and write permission. A file is read again every few \
-             seconds."
+            "API token of the project, with read and write permission."
                 .clone_into(&mut field.meaning);
             return field.required().file_as(TOKEN_FILE);
         }

@@ -4,13 +4,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use bowline_core::Cloud;
-use bowline_provider::{
-    BuildError, Capabilities, ConfigFile, Field, Finding, Kind, NodeMatch, ProviderContext,
-    ProviderInput, ProviderKind, text,
-};
+use bowline_http::{Reloaded, SmallFile};
+use bowline_provider::{BuildError, Capabilities, ConfigFile, Field, Finding, Kind, NodeMatch};
+use bowline_provider::{ProviderContext, ProviderInput, ProviderKind, text};
 use serde_json::Map;
 
-use crate::file::{Followed, Machines};
+use crate::file::{LARGEST, Machines};
 use crate::{PROVIDER, Static};
 
 /// Machines from a file.
@@ -23,7 +22,7 @@ pub const KIND: ProviderKind = ProviderKind {
         networks: false,
     },
     settings: || {
-        let meaning = "The file with the machines, read again when it changes.";
+        let meaning = "The file of machines. It is read again when it changes.";
         Kind::object([Field::new("file", Kind::Text, meaning)
             .required()
             .allows("a path")])
@@ -33,30 +32,37 @@ pub const KIND: ProviderKind = ProviderKind {
         file: text(settings.get("file")).map(|path| ConfigFile::Path(PathBuf::from(path))),
         ..ProviderInput::default()
     },
-    check: |input| match &input.file {
-        Some(ConfigFile::Path(path)) => match Machines::read(path) {
-            Ok(_) => Vec::new(),
-            // It may be where the manager runs.
+    check: |input| match file(input) {
+        Err(missing) => vec![missing],
+        // It may be right where the manager runs.
+        Ok(file) => match Machines::check(file.path(), file.read_now()) {
             Err(error) => vec![Finding::odd(format!("not checked: {error}"))],
+            Ok(_) => Vec::new(),
         },
-        _ => vec![Finding::wrong(
-            "--cloud-config: the file with the machines is missing",
-        )],
     },
     migrate: |_, _| Ok(Map::new()),
     match_node: |node| NodeMatch::by_scheme(PROVIDER, node),
-    build: |context| Box::pin(async move { make(context) }),
+    build: |context| Box::pin(async move { build(context) }),
 };
 
-fn make(context: &ProviderContext) -> Result<Arc<dyn Cloud>, BuildError> {
-    let Some(ConfigFile::Path(path)) = context.input.file.clone() else {
-        let missing = Finding::wrong("--cloud-config: the file with the machines is missing");
-        return Err(BuildError::Settings(vec![missing]));
-    };
-    let machines = Followed::begin(path).map_err(|error| BuildError::NotYet(error.into()))?;
+fn file(input: &ProviderInput) -> Result<SmallFile, Finding> {
+    match &input.file {
+        Some(ConfigFile::Path(path)) => Ok(SmallFile::new(path, LARGEST)),
+        _ => Err(Finding::wrong(
+            "--cloud-config (settings.file): the file of machines is missing",
+        )),
+    }
+}
+
+fn build(context: &ProviderContext) -> Result<Arc<dyn Cloud>, BuildError> {
+    let file = file(&context.input).map_err(|missing| BuildError::Settings(vec![missing]))?;
+    let path = file.path().to_owned();
+    let check = move |read| Machines::check(&path, read);
     Ok(Arc::new(Static {
         name: context.name.clone(),
-        machines,
+        path: file.path().display().to_string(),
+        file: Reloaded::begin("file of machines", file, check)
+            .map_err(|error| BuildError::NotYet(error.into()))?,
         clock: context.clock.clone(),
     }))
 }

@@ -1,36 +1,36 @@
 //! Machines from a file: for racks and workstations that have no API.
 //!
 //! ```text
-//!  machines.yaml ─▶ file (checked, followed) ─▶ look-up by provider ID, else by name ─▶ found, gone, cannot tell
+//!  machines.yaml ─▶ file (checked, followed) ─▶ by provider ID, else by name ─▶ found, gone, cannot tell
 //! ```
 //!
 //! The file is the account. Quirks:
 //!
-//! - A machine is gone only if its entry says `gone: true`. An entry that vanished proves nothing: *cannot tell*.
-//! - Without an ID of its own a machine has `static://<name>`.
-//! - A file that changes is read again within seconds. One that is wrong is reported, and the last good one stays.
+//! - A machine is gone only if its entry says `gone: true`. A missing entry proves nothing: *cannot tell*.
+//! - A machine without an ID of its own has `static://<name>`.
+//! - A changed file is read within seconds. If it is wrong, the last good one stays, and no Node is deleted.
 
 mod file;
 mod kind;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 
-use bowline_core::{
-    BoxFuture, Claim, Cloud, CloudError, CloudErrorKind, CloudName, Evidence, Instances, Lookup,
-    Node,
-};
-use bowline_http::Clock;
+use bowline_core::{BoxFuture, Claim, Cloud, CloudError, CloudErrorKind, CloudName};
+use bowline_core::{Evidence, Instances, Lookup, Node};
+use bowline_http::{Clock, Reloaded};
 
-pub use file::{FileError, Machine, Machines, State};
 pub use kind::KIND;
 
 /// The provider's name, and the scheme of its provider IDs.
-pub const PROVIDER: &str = "static";
+const PROVIDER: &str = "static";
 
 /// The machines of one file.
-pub struct Static {
+struct Static {
     name: CloudName,
-    machines: file::Followed,
+    path: String,
+    file: Reloaded<file::Machines>,
     clock: Clock,
 }
 
@@ -43,19 +43,13 @@ impl Cloud for Static {
         PROVIDER
     }
 
-    /// By the scheme, or by an ID that an entry gives.
+    /// By the scheme, or by an ID that the file gives.
     fn claim(&self, node: &Node) -> Claim {
-        let scheme = bowline_provider::NodeMatch::by_scheme(PROVIDER, node).claim;
-        let machines = self.machines.now();
-        let is_listed = node
-            .provider_id
-            .as_deref()
-            .is_some_and(|id| machines.by_id(id).is_some());
-        if is_listed { Claim::Mine } else { scheme }
-    }
-
-    fn ready(&self) -> Result<(), String> {
-        self.machines.complaint().map_or(Ok(()), Err)
+        let id = node.provider_id.as_deref();
+        match id.and_then(|id| self.file.now().by_id(id).map(|_| ())) {
+            Some(()) => Claim::Mine,
+            None => (KIND.match_node)(node).claim,
+        }
     }
 
     fn instances(&self) -> Option<&dyn Instances> {
@@ -65,44 +59,36 @@ impl Cloud for Static {
 
 impl Instances for Static {
     fn lookup<'a>(&'a self, nodes: &'a [Arc<Node>]) -> BoxFuture<'a, Vec<Lookup>> {
-        let machines = self.machines.now();
-        Box::pin(async move {
-            nodes
-                .iter()
-                .map(|node| self.answer(&machines, node))
-                .collect()
-        })
+        Box::pin(async move { nodes.iter().map(|node| self.answer(node)).collect() })
     }
 
+    /// Fails while the file is wrong, so that nothing is concluded from the last good one.
     fn canary(&self) -> BoxFuture<'_, Result<(), CloudError>> {
-        let readable = self.machines.complaint().map_or(Ok(()), Err);
-        let unavailable = |why| CloudError::new(CloudErrorKind::Unavailable, why);
-        Box::pin(async move { readable.map_err(unavailable) })
+        let wrong = |why| Err(CloudError::new(CloudErrorKind::Unavailable, why));
+        let answer = self.file.wrong().map_or(Ok(()), wrong);
+        Box::pin(async move { answer })
     }
 }
 
 impl Static {
-    fn answer(&self, machines: &Machines, node: &Node) -> Lookup {
-        let found = match node.provider_id.as_deref() {
-            Some(id) => machines.by_id(id),
-            None => machines.by_name(&node.name),
+    fn answer(&self, node: &Node) -> Lookup {
+        let machines = self.file.now();
+        let Some(id) = node.provider_id.as_deref() else {
+            let machine = machines.by_name(&node.name).filter(|machine| !machine.gone);
+            return machine.map_or(Lookup::NotMine, |machine| {
+                Lookup::Found(Box::new(machine.instance()))
+            });
         };
-        match (found, node.provider_id.as_deref()) {
-            (Some(machine), Some(id)) if machine.gone => Lookup::Gone(Evidence {
-                text: format!("{} says gone: true about {id}", machines.path()),
+        match machines.by_id(id) {
+            Some(machine) if machine.gone => Lookup::Gone(Evidence {
+                text: format!("{} says gone: true about {id}", self.path),
                 at: self.clock.now(),
             }),
-            (Some(machine), _) if machine.gone => Lookup::NotMine,
-            (Some(machine), _) => match machine.instance() {
-                Ok(instance) => Lookup::Found(Box::new(instance)),
-                Err(why) => Lookup::CannotTell(CloudError::new(CloudErrorKind::Invalid, why)),
-            },
-            // An entry that is missing may have been lost.
-            (None, Some(id)) => {
-                let text = format!("{} has no entry with ID {id}", machines.path());
-                Lookup::CannotTell(CloudError::new(CloudErrorKind::Invalid, text))
+            Some(machine) => Lookup::Found(Box::new(machine.instance())),
+            None => {
+                let why = format!("{} has no entry with the provider ID {id}", self.path);
+                Lookup::CannotTell(CloudError::new(CloudErrorKind::Invalid, why))
             }
-            (None, None) => Lookup::NotMine,
         }
     }
 }

@@ -80,9 +80,13 @@ fn settings() -> Kind {
     ]);
     let endpoints = "Endpoints of the Talos API; they replace those of the talosconfig.";
     Kind::object([
-        Field::new(CONFIG.1, Text, "Path of the talosconfig.")
-            .or("/var/run/secrets/talos.dev/config")
-            .allows("a path"),
+        Field::new(
+            CONFIG.1,
+            Text,
+            "Path of the talosconfig. Read again every few seconds.",
+        )
+        .or("/var/run/secrets/talos.dev/config")
+        .allows("a path"),
         Field::new(ENDPOINTS.1, Kind::Texts, endpoints)
             .allows("addresses, host names or URLs, each with or without a port"),
         Field::new("global", global, "About the cluster."),

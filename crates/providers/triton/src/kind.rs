@@ -8,7 +8,7 @@ use bowline_core::Cloud;
 use bowline_provider::{
     BuildError, Capabilities, ConfigFile, Field, Finding, FollowedSecret, Kind, MigrateError,
     Migration, NodeMatch, Original, ProviderContext, ProviderFlag, ProviderInput, ProviderKind,
-    below, text,
+    SecretRequest, below, text,
 };
 use serde_json::{Map, Value, json};
 
@@ -180,7 +180,12 @@ async fn make(context: &ProviderContext) -> Result<Arc<dyn Cloud>, BuildError> {
     let named = flags.remove(CREDENTIALS_SECRET.name);
     let secret = match named.filter(|name| !name.is_empty()) {
         Some(name) => {
-            let following = context.secrets.follow(&name, context.waits_for_secrets);
+            let following = context.secrets.follow(SecretRequest {
+                name: &name,
+                setting: "--triton-credentials-secret",
+                client: "triton-credentials",
+                waits: context.waits_for_secrets,
+            });
             Some(following.await.map_err(BuildError::NotYet)?)
         }
         None => None,

@@ -126,7 +126,8 @@ pub const KEYS: [Variable; 18] = [
         "global.apiCredentialsFile",
         "none",
         "a path",
-        "JSON file with the credentials; not looked at when key and secret are given.",
+        "JSON file with the credentials; not looked at when key and secret are given. Read again every few \
+         seconds.",
     ),
     key(
         "global.apiEndpoint",

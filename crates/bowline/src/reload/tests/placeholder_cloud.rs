@@ -129,7 +129,7 @@ async fn a_cloud_whose_api_does_not_answer_at_the_start_holds_up_no_other_and_jo
     scenery.give_secret();
     let path = scenery.write(&scenery.text(""));
     let (manager, mut reload, _metrics) = start(&scenery.world, &scenery.cluster, &path).await;
-    let readiness = reload.parts.workshop.products[1].cloud.ready();
+    let readiness = reload.parts.factory.clouds[1].cloud.ready();
     let why = readiness.unwrap_err();
     assert!(why.contains("zone api endpoint"), "{why}");
     scenery.populate();
@@ -172,8 +172,8 @@ async fn a_cloud_without_its_secret_waits_for_it_whatever_else_is_changed() {
     scenery.begin_to_answer();
     let path = scenery.write(&scenery.text(""));
     let (_manager, mut reload, _metrics) = start(&scenery.world, &scenery.cluster, &path).await;
-    let stand_in = reload.parts.workshop.products[1].cloud.clone();
-    let why = stand_in.ready().unwrap_err();
+    let placeholder = reload.parts.factory.clouds[1].cloud.clone();
+    let why = placeholder.ready().unwrap_err();
     assert!(
         why.contains("apiSecret") && why.contains("No such file"),
         "{why}"
@@ -186,7 +186,7 @@ async fn a_cloud_without_its_secret_waits_for_it_whatever_else_is_changed() {
     assert_eq!(reload.look(false).await, Looked::Changed);
     let present = reload.parts.changer.present();
     assert_eq!(present.generation, 2);
-    assert!(Arc::ptr_eq(&present.clouds[1], &stand_in));
+    assert!(Arc::ptr_eq(&present.clouds[1], &placeholder));
 
     // A cloud that is new has to be right, and one that is changed, too.
     let other =
@@ -238,7 +238,7 @@ async fn settings_that_are_wrong_end_the_start() {
         (scenery.text(&triton), "t (triton)"),
     ] {
         let configuration = config::read(&wrong).unwrap();
-        let begun = reload.parts.workshop.begin(&configuration, &options).await;
+        let begun = reload.parts.factory.begin(&configuration, &options).await;
         let Err(error) = begun else {
             panic!("begun with {wrong}");
         };

@@ -17,10 +17,10 @@ use tokio::time::timeout;
 use tracing::warn;
 
 use crate::config::{CloudEntry, Configuration, Missing, Reference, Resolved, Resolver, check};
+use crate::placeholder_cloud::PlaceholderCloud;
 use crate::providers::{self, Environment};
 use crate::run;
 use crate::secrets::{ClusterSecrets, Patience};
-use crate::unbuilt::Unbuilt;
 
 /// Variables that say which pod this is, and nothing about a cloud.
 const POD: [&str; 3] = ["POD_NAME", "POD_NAMESPACE", "POD_UID"];
@@ -32,12 +32,12 @@ const TRY_LIMIT: Duration = Duration::from_secs(30);
 /// A cloud, and what it was built of.
 #[derive(Clone)]
 pub(crate) struct BuiltCloud {
-    recipe: CloudSpec,
+    spec: CloudSpec,
     /// The cloud.
     pub(crate) cloud: Arc<dyn Cloud>,
     registry: CloudRegistry,
     /// The cloud again, if it stands in for one that cannot be built yet.
-    stand_in: Option<Arc<Unbuilt>>,
+    placeholder: Option<Arc<PlaceholderCloud>>,
 }
 
 /// Everything that a cloud is built of and that can differ. It holds secrets, and so is never shown.
@@ -66,14 +66,14 @@ impl CloudSpec {
 }
 
 impl BuiltCloud {
-    /// Why it could not be built, if it is a stand-in.
+    /// Why it could not be built, if it is a placeholder.
     fn why_not(&self) -> Option<String> {
-        self.stand_in.as_ref()?.ready().err()
+        self.placeholder.as_ref()?.ready().err()
     }
 }
 
 /// Where clouds are built.
-pub(crate) struct Workshop {
+pub(crate) struct CloudFactory {
     /// The environment of the process.
     pub(crate) environment: Environment,
     /// How clouds reach their APIs.
@@ -87,14 +87,14 @@ pub(crate) struct Workshop {
     /// Whether credentials that are not there yet are waited for.
     pub(crate) patience: Patience,
     /// Those that are in use.
-    pub(crate) products: Vec<BuiltCloud>,
+    pub(crate) clouds: Vec<BuiltCloud>,
 }
 
-impl Workshop {
+impl CloudFactory {
     /// The cloud that flags name.
     pub(crate) async fn build_named(&self, options: &Options) -> Result<BuiltCloud> {
         let file = &options.cloud.config_file;
-        let recipe = CloudSpec {
+        let spec = CloudSpec {
             name: None,
             provider: providers::named(&options.cloud.provider)?.name,
             input: ProviderInput {
@@ -106,7 +106,7 @@ impl Workshop {
             cluster_name: options.cloud.cluster_name.clone(),
             references: Vec::new(),
         };
-        self.make(recipe).await
+        self.make(spec).await
     }
 
     /// Gets the secrets of a configuration; those in Secrets that are known already are not asked for.
@@ -118,7 +118,7 @@ impl Workshop {
         }
     }
 
-    /// The clouds that a manager begins with, and their secrets. One that cannot be built now has a stand-in, unless
+    /// The clouds that a manager begins with, and their secrets. One that cannot be built now has a placeholder, unless
     /// none can; one whose settings are wrong is an error.
     pub(crate) async fn begin(
         &self,
@@ -130,19 +130,19 @@ impl Workshop {
         let secrets = (&resolved, missing.as_slice());
         let beginning = configuration.clouds.iter();
         let beginning = beginning.map(|entry| self.begin_with(entry, secrets, options));
-        let products: Result<Vec<BuiltCloud>> = join_all(beginning).await.into_iter().collect();
-        let products = products?;
+        let clouds: Result<Vec<BuiltCloud>> = join_all(beginning).await.into_iter().collect();
+        let clouds = clouds?;
         let why = |it: &BuiltCloud| Some(format!("{}: {}", it.cloud.name(), it.why_not()?));
-        let lacking: Vec<String> = products.iter().filter_map(why).collect();
-        if lacking.len() == products.len() {
+        let lacking: Vec<String> = clouds.iter().filter_map(why).collect();
+        if lacking.len() == clouds.len() {
             // There is nothing that a manager could do meanwhile, and somebody may be waiting for the message.
             bail!("none of its clouds can be built: {}", lacking.join("; "));
         }
-        Ok((products, resolved))
+        Ok((clouds, resolved))
     }
 
     /// The clouds of a configuration, each with what its original would have been given. Those in use that are made of
-    /// the same are among them, and so are stand-ins, if they still cannot be built.
+    /// the same are among them, and so are placeholders, if they still cannot be built.
     pub(crate) async fn build(
         &self,
         configuration: &Configuration,
@@ -155,28 +155,26 @@ impl Workshop {
     }
 
     /// Whether some clouds cannot be built yet.
-    pub(crate) fn has_stand_ins(&self) -> bool {
-        self.products.iter().any(|it| it.stand_in.is_some())
+    pub(crate) fn has_placeholders(&self) -> bool {
+        self.clouds.iter().any(|it| it.placeholder.is_some())
     }
 
     /// Uses these from now on.
-    pub(crate) fn use_them(&mut self, products: Vec<BuiltCloud>, metrics: &Metrics) {
-        metrics.show_clouds(products.iter().map(|it| it.registry.clone()).collect());
-        self.products = products;
+    pub(crate) fn use_them(&mut self, clouds: Vec<BuiltCloud>, metrics: &Metrics) {
+        metrics.show_clouds(clouds.iter().map(|it| it.registry.clone()).collect());
+        self.clouds = clouds;
     }
 
     /// Clouds that are in use under another name and made of the same: that name, and the new one. Where several could
     /// be meant, none is.
-    pub(crate) fn renamed(&self, products: &[BuiltCloud]) -> BTreeMap<CloudName, CloudName> {
-        let (before, after) = (by_name(&self.products), by_name(products));
+    pub(crate) fn renamed(&self, clouds: &[BuiltCloud]) -> BTreeMap<CloudName, CloudName> {
+        let (before, after) = (by_name(&self.clouds), by_name(clouds));
         let gone = before.iter().filter(|(name, _)| !after.contains_key(*name));
         let gone: Vec<&BuiltCloud> = gone.map(|(_, it)| *it).collect();
         let new = after.iter().filter(|(name, _)| !before.contains_key(*name));
         let new: Vec<&BuiltCloud> = new.map(|(_, it)| *it).collect();
         let like = |one: &BuiltCloud, among: &[&BuiltCloud]| -> Vec<CloudName> {
-            let alike = among
-                .iter()
-                .filter(|it| it.recipe.is_same_account(&one.recipe));
+            let alike = among.iter().filter(|it| it.spec.is_same_account(&one.spec));
             alike.map(|it| it.cloud.name().clone()).collect()
         };
         let renamed = gone.iter().filter_map(|it| {
@@ -189,10 +187,10 @@ impl Workshop {
     /// What is different about these, for people; empty if nothing is.
     pub(crate) fn differences(
         &self,
-        products: &[BuiltCloud],
+        clouds: &[BuiltCloud],
         renamed: &BTreeMap<CloudName, CloudName>,
     ) -> Vec<String> {
-        let (before, after) = (by_name(&self.products), by_name(products));
+        let (before, after) = (by_name(&self.clouds), by_name(clouds));
         let said = |what: &str, names: Vec<&str>| {
             (!names.is_empty()).then(|| format!("{what} {}", names.join(", ")))
         };
@@ -211,10 +209,10 @@ impl Workshop {
         let others = after.iter().filter_map(|(name, after)| {
             let before = before.get(name)?;
             let differs = !Arc::ptr_eq(&before.cloud, &after.cloud);
-            differs.then_some((*name, before.stand_in.is_some()))
+            differs.then_some((*name, before.placeholder.is_some()))
         });
         let (built, changed): (Vec<_>, Vec<_>) =
-            others.partition(|(_, was_stand_in)| *was_stand_in);
+            others.partition(|(_, was_placeholder)| *was_placeholder);
         let all = [
             said("added", added.copied().collect()),
             said("built", built.into_iter().map(|it| it.0).collect()),
@@ -244,7 +242,7 @@ impl Workshop {
             Err(error) if !is_refusal(&error) => {
                 let why = error_chain(error.as_ref());
                 warn!(cloud = %name, "it cannot be built now, and is left alone until it can: {why}");
-                Ok(stand_in(entry, why))
+                Ok(placeholder(entry, why))
             }
             made => made,
         }
@@ -256,30 +254,30 @@ impl Workshop {
         secrets: (&Resolved, &[Missing]),
         options: &Options,
     ) -> Result<BuiltCloud> {
-        let recipe = recipe(entry, secrets.0, options);
-        let mut built = self.products.iter().filter(|it| it.stand_in.is_none());
-        if let Some(product) = built.find(|it| it.recipe == recipe)
+        let spec = spec(entry, secrets.0, options);
+        let mut built = self.clouds.iter().filter(|it| it.placeholder.is_none());
+        if let Some(cloud) = built.find(|it| it.spec == spec)
             && lacking(entry, secrets.1).is_empty()
         {
-            return Ok(product.clone());
+            return Ok(cloud.clone());
         }
         let blank = blank(entry);
-        let mut stand_ins = self.products.iter();
-        let known = stand_ins.find_map(|it| {
-            let unbuilt = it.stand_in.as_ref()?;
-            (it.recipe == blank).then_some((it, unbuilt))
+        let mut placeholders = self.clouds.iter();
+        let known = placeholders.find_map(|it| {
+            let placeholder = it.placeholder.as_ref()?;
+            (it.spec == blank).then_some((it, placeholder))
         });
-        let Some((product, unbuilt)) = known else {
+        let Some((cloud, placeholder)) = known else {
             return self.make_with(entry, secrets, options).await;
         };
         match self.try_now(entry, secrets, options).await {
             Ok(built) => Ok(built),
             Err(error) => {
                 let why = error_chain(error.as_ref());
-                if unbuilt.still(why.clone()) {
+                if placeholder.still(why.clone()) {
                     warn!(cloud = %entry.name, "it still cannot be built: {why}");
                 }
-                Ok(product.clone())
+                Ok(cloud.clone())
             }
         }
     }
@@ -307,59 +305,59 @@ impl Workshop {
         if !lacking.is_empty() {
             bail!("secrets cannot be read: {}", lacking.join("; "));
         }
-        let recipe = recipe(entry, resolved, options);
-        self.make(recipe).await
+        let spec = spec(entry, resolved, options);
+        self.make(spec).await
     }
 
-    async fn make(&self, mut recipe: CloudSpec) -> Result<BuiltCloud> {
-        let provider = providers::named(recipe.provider)?;
-        let registry = CloudRegistry::new(recipe.name.as_ref().map(CloudName::as_str));
-        let name = match &recipe.name {
+    async fn make(&self, mut spec: CloudSpec) -> Result<BuiltCloud> {
+        let provider = providers::named(spec.provider)?;
+        let registry = CloudRegistry::new(spec.name.as_ref().map(CloudName::as_str));
+        let name = match &spec.name {
             Some(name) => name.clone(),
             None => providers::default_name(provider)?,
         };
-        if recipe.name.is_some() {
+        if spec.name.is_some() {
             let process = self.environment.clone();
             let pod: Environment =
                 Arc::new(move |name| process(name).filter(|_| POD.contains(&name)));
-            recipe.input.environment = recipe.input.environment.or(pod);
+            spec.input.environment = spec.input.environment.or(pod);
         }
         let context = ProviderContext {
             name,
-            input: recipe.input.clone(),
+            input: spec.input.clone(),
             connector: self.connector.clone(),
             clock: self.clock.clone(),
             random: self.random.clone(),
             metrics: registry.clone(),
             secrets: Arc::new(ClusterSecrets::new(&self.clients, &self.random)),
-            cluster_name: recipe.cluster_name.clone(),
-            needs_machines: recipe.needs_machines,
+            cluster_name: spec.cluster_name.clone(),
+            needs_machines: spec.needs_machines,
             waits_for_secrets: self.patience == Patience::Endless,
         };
-        let cloud = providers::build(provider, &context, recipe.name.is_some()).await?;
+        let cloud = providers::build(provider, &context, spec.name.is_some()).await?;
         Ok(BuiltCloud {
-            recipe,
+            spec,
             cloud,
             registry,
-            stand_in: None,
+            placeholder: None,
         })
     }
 }
 
-fn by_name(products: &[BuiltCloud]) -> BTreeMap<&str, &BuiltCloud> {
-    let all = products.iter();
+fn by_name(clouds: &[BuiltCloud]) -> BTreeMap<&str, &BuiltCloud> {
+    let all = clouds.iter();
     all.map(|it| (it.cloud.name().as_str(), it)).collect()
 }
 
 /// What stands in for a cloud that cannot be built.
-fn stand_in(entry: &CloudEntry, why: String) -> BuiltCloud {
+fn placeholder(entry: &CloudEntry, why: String) -> BuiltCloud {
     let (name, provider) = (entry.name.clone(), entry.provider);
-    let unbuilt = Arc::new(Unbuilt::new(name, provider, why));
+    let placeholder = Arc::new(PlaceholderCloud::new(name, provider, why));
     BuiltCloud {
-        recipe: blank(entry),
-        cloud: unbuilt.clone(),
+        spec: blank(entry),
+        cloud: placeholder.clone(),
         registry: CloudRegistry::new(Some(entry.name.as_str())),
-        stand_in: Some(unbuilt),
+        placeholder: Some(placeholder),
     }
 }
 
@@ -374,7 +372,7 @@ fn lacking(entry: &CloudEntry, missing: &[Missing]) -> Vec<String> {
 }
 
 /// What a cloud is built of.
-fn recipe(entry: &CloudEntry, resolved: &Resolved, options: &Options) -> CloudSpec {
+fn spec(entry: &CloudEntry, resolved: &Resolved, options: &Options) -> CloudSpec {
     CloudSpec {
         needs_machines: needs_machines(options),
         cluster_name: options.cloud.cluster_name.clone(),

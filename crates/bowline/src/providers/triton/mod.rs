@@ -6,10 +6,17 @@ mod store;
 
 use std::process::ExitCode;
 
+use super::ProviderCommand;
 use crate::output::complain;
 
+pub(super) const COMMAND: ProviderCommand = ProviderCommand {
+    name: "triton",
+    meaning: "what only Triton needs: triton credentials stores a key in the cluster",
+    main,
+};
+
 /// Reads the command line and does what it asks for.
-pub(crate) fn main(program: &str, arguments: &[String]) -> ExitCode {
+fn main(program: &str, arguments: &[String]) -> ExitCode {
     use clap::Parser;
 
     #[derive(Parser)]

@@ -14,13 +14,13 @@ use bowline_core::{
 use bowline_provider::ProviderKind;
 
 /// A cloud that cannot be built yet.
-pub(crate) struct Unbuilt {
+pub(crate) struct PlaceholderCloud {
     name: CloudName,
     provider: &'static ProviderKind,
     why: Mutex<String>,
 }
 
-impl Unbuilt {
+impl PlaceholderCloud {
     /// In the place of that cloud.
     pub(crate) fn new(name: CloudName, provider: &'static ProviderKind, why: String) -> Self {
         Self {
@@ -50,7 +50,7 @@ impl Unbuilt {
     }
 }
 
-impl Cloud for Unbuilt {
+impl Cloud for PlaceholderCloud {
     fn name(&self) -> &CloudName {
         &self.name
     }
@@ -87,7 +87,7 @@ impl Cloud for Unbuilt {
     }
 }
 
-impl Networks for Unbuilt {
+impl Networks for PlaceholderCloud {
     fn cluster_ranges(&self) -> BoxFuture<'_, Result<ClusterRanges, CloudError>> {
         Box::pin(async { Err(self.error()) })
     }
@@ -100,7 +100,7 @@ impl Networks for Unbuilt {
     }
 }
 
-impl Instances for Unbuilt {
+impl Instances for PlaceholderCloud {
     fn lookup<'a>(&'a self, nodes: &'a [Arc<Node>]) -> BoxFuture<'a, Vec<Lookup>> {
         let answer = |_| Lookup::CannotTell(self.error());
         Box::pin(async move { nodes.iter().map(answer).collect() })
@@ -111,7 +111,7 @@ impl Instances for Unbuilt {
     }
 }
 
-impl Balancers for Unbuilt {
+impl Balancers for PlaceholderCloud {
     fn draft<'a>(
         &'a self,
         _: &'a BalancerRequest,
@@ -164,9 +164,9 @@ mod tests {
 
     use super::*;
 
-    fn unbuilt(provider: &str) -> Unbuilt {
+    fn placeholder(provider: &str) -> PlaceholderCloud {
         let provider = crate::providers::named(provider).unwrap();
-        Unbuilt::new(CloudName::parse("east").unwrap(), provider, "no key".into())
+        PlaceholderCloud::new(CloudName::parse("east").unwrap(), provider, "no key".into())
     }
 
     fn node(provider_id: &str) -> Node {
@@ -200,11 +200,11 @@ mod tests {
             ("triton", format!("triton://{uuid}")),
             ("xenorchestra", format!("xenorchestra://{uuid}/{uuid}")),
         ] {
-            assert_eq!(unbuilt(provider).claim(&node(&id)), Claim::Mine, "{id}");
+            assert_eq!(placeholder(provider).claim(&node(&id)), Claim::Mine, "{id}");
         }
         for provider in ["cloudscale", "exoscale", "triton", "xenorchestra"] {
             for id in ["", "aws:///eu-1/i-1", "tritonic://x", "cloudscale-2://x"] {
-                let claim = unbuilt(provider).claim(&node(id));
+                let claim = placeholder(provider).claim(&node(id));
                 assert_eq!(claim, Claim::Foreign, "{provider}: {id:?}");
             }
         }
@@ -212,7 +212,7 @@ mod tests {
 
     #[tokio::test]
     async fn it_can_tell_nothing_and_says_why() {
-        let cloud = unbuilt("exoscale");
+        let cloud = placeholder("exoscale");
         let nodes = [Arc::new(node("exoscale://x"))];
         let instances = cloud.instances().unwrap();
         let answers = instances.lookup(&nodes).await;
@@ -226,16 +226,16 @@ mod tests {
         assert!(balancers.marked(ClusterMarks::default()).await.is_err());
         assert!(!cloud.still("no key".into()) && cloud.still("no zone".into()));
         assert!(cloud.ready().unwrap_err().contains("no zone"));
-        assert!(unbuilt("talos").balancers().is_none());
+        assert!(placeholder("talos").balancers().is_none());
     }
 
     #[tokio::test]
     async fn proof_case_44_it_guesses_no_range_of_pods() {
-        let cloud = unbuilt("talos");
+        let cloud = placeholder("talos");
         let networks = cloud.networks().unwrap();
         assert!(networks.cluster_ranges().await.is_err());
         let node = node("");
         assert!(networks.machine_addresses(&node).await.is_err());
-        assert!(unbuilt("cloudscale").networks().is_none());
+        assert!(placeholder("cloudscale").networks().is_none());
     }
 }
