@@ -54,6 +54,15 @@ port: 10258
 configFile: cloud.yaml
 configValue: triton.cloudConfig
 hasLoadBalancers: true
+{{- else if eq .Values.provider "static" -}}
+{{- if not .Values.static.cloudConfig.machines -}}
+{{- fail "static.cloudConfig.machines is empty: list the machines, see docs/reference/static.md" -}}
+{{- end -}}
+lease: cloud-controller-manager
+port: 10258
+configFile: machines.yaml
+configValue: static.cloudConfig
+followsConfig: true
 {{- else -}}
 {{- fail "provider is empty: say which cloud this is for, such as provider=cloudscale, or give config for several" -}}
 {{- end -}}
@@ -140,6 +149,10 @@ hasLoadBalancers: true
 {{- include "bowline.variable" (dict "name" (printf "CLOUDSCALE_%s" $variable) "value" (get $values $key)) -}}
 {{- end -}}
 {{- end -}}
+{{- end -}}
+
+{{/* It needs none. */}}
+{{- define "bowline.static.env" -}}
 {{- end -}}
 
 {{- define "bowline.exoscale.env" -}}
