@@ -567,7 +567,7 @@ fn every_original_can_be_migrated() {
 }
 
 #[test]
-fn a_secret_that_triton_is_to_follow_and_profiles_behind_a_comment_are_migrated() {
+fn a_secret_that_triton_is_to_follow_is_migrated() {
     let made = migrated(
         "triton-cloud-controller-manager",
         &[
@@ -575,9 +575,7 @@ fn a_secret_that_triton_is_to_follow_and_profiles_behind_a_comment_are_migrated(
             "--triton-account=acme",
         ],
         &[],
-        Some(
-            "# Two data centers.\nprofiles:\n- {name: a, tritonEndpoint: 'https://a'}\n- {name: b, tritonEndpoint: 'https://b'}\n",
-        ),
+        Some("# One data center.\nglobal: {tritonEndpoint: 'https://a'}\n"),
     );
     let given = read(&made.text).unwrap().clouds[0].input(&Resolved::new());
     assert_eq!(
@@ -585,7 +583,7 @@ fn a_secret_that_triton_is_to_follow_and_profiles_behind_a_comment_are_migrated(
         "kube-system/triton-credentials"
     );
     let file = given.text().unwrap().unwrap();
-    for words in ["https://a", "https://b", r#""tritonAccount":"acme""#] {
+    for words in ["https://a", r#""tritonAccount":"acme""#] {
         assert!(file.contains(words), "{file}");
     }
     let told = made.remarks.iter();

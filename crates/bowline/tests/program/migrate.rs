@@ -82,7 +82,7 @@ const ORIGINALS: &[Original] = &[
     Original {
         environment: &[("SDC_PRIVATE_KEY", SECRET)],
         file: Some(
-            "# Two.\nglobal: {tritonAccount: acme}\nprofiles:\n- {name: a, tritonEndpoint: 'https://a.example.com', tritonAccount: acme, tritonPrivateKeyFile: /etc/key}\n",
+            "# One.\nglobal: {tritonAccount: acme, tritonEndpoint: 'https://a.example.com', tritonPrivateKeyFile: /etc/key}\n",
         ),
         ..original("triton-cloud-controller-manager")
     },

@@ -146,6 +146,13 @@ fn migrate(
         })?,
         None => BTreeMap::new(),
     };
+    if migration.ignored("profiles").is_some() {
+        return Err(MigrateError(
+            "profiles: each data center is a cloud of its own; write a file for each, and add them one after the other \
+             with bowline config migrate --into"
+                .to_owned(),
+        ));
+    }
     let mut settings = Map::new();
     for row in &ROWS {
         let is_secret = SECRETS.contains(&row.key());
