@@ -16,6 +16,8 @@ mod sandbox;
 mod signals;
 #[cfg(feature = "sandbox")]
 mod simulate;
+#[cfg(feature = "sandbox")]
+mod simulators;
 mod triton;
 mod unbuilt;
 mod workshop;
