@@ -33,6 +33,7 @@ mod control;
 pub mod faults;
 pub mod fixture;
 pub mod glob;
+pub mod handle;
 pub mod journal;
 pub mod keys;
 mod kubelet;

@@ -1,4 +1,4 @@
-//! A small HTTP client for the tests of this crate: one connection per call.
+//! For the tests of simulators: a small HTTP client with one connection per call, and fixtures.
 
 use bytes::Bytes;
 use http::{HeaderMap, Request, Response};
@@ -10,6 +10,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 
 use crate::World;
+use crate::simulate::Options;
 
 /// Where the server is.
 #[derive(Clone)]
@@ -83,17 +84,37 @@ impl Client {
     }
 
     pub async fn call(&self, method: &str, path: &str, body: &Value) -> Reply {
-        let body = if body.is_null() {
-            String::new()
-        } else {
-            body.to_string()
-        };
-        self.attempt(method, path, &body).await.unwrap()
+        self.attempt(method, path, &text_of(body)).await.unwrap()
     }
 
     pub async fn get(&self, path: &str) -> Reply {
         self.call("GET", path, &Value::Null).await
     }
+}
+
+/// The text of a body; none for null.
+pub fn text_of(body: &Value) -> String {
+    if body.is_null() {
+        String::new()
+    } else {
+        body.to_string()
+    }
+}
+
+/// Sends one request with these headers on a pipe.
+pub async fn send_by_pipe(
+    (world, authority): (&World, &str),
+    (method, target): (&str, &str),
+    body: &str,
+    headers: &[(&str, &str)],
+) -> hyper::Result<Response<Incoming>> {
+    let request = Request::builder().method(method).uri(target);
+    let headers = headers.iter();
+    let request = headers.fold(request, |request, (name, value)| {
+        request.header(*name, *value)
+    });
+    let request = request.body(Full::new(body.to_owned().into())).unwrap();
+    send(world.pipes.connect(authority).unwrap(), request).await
 }
 
 pub async fn whole(response: Response<Incoming>) -> hyper::Result<Reply> {
@@ -132,4 +153,18 @@ where
         hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await?;
     tokio::spawn(connection);
     sender.send_request(request).await
+}
+
+/// A server of its own with that fixture, on any port.
+pub fn options(fixture: &std::path::Path) -> Options {
+    let options = Options::default().with("listen", "127.0.0.1:0");
+    options.with("fixture", fixture.display()).with("seed", 1)
+}
+
+/// The first example of a fixture below that heading of the documentation.
+pub fn documented(heading: &str) -> &'static str {
+    let page = include_str!("../../../docs/simulators.md");
+    let page = &page[page.find(heading).unwrap()..];
+    let example = page.split("```yaml\n").nth(1).unwrap();
+    example.split("```").next().unwrap()
 }

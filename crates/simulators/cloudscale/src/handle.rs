@@ -5,6 +5,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
+use bowline_simulator::handle::HandleError;
 use serde_json::{Map, Value};
 
 use super::Cloudscale;
@@ -20,18 +21,6 @@ use super::servers;
 
 /// Machines that one `count` may ask for.
 const MOST_MACHINES: u32 = 100_000;
-/// Something that cannot be done to the cloud's machines.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("cannot {task} {object}: {reason}")]
-pub struct MachineError {
-    /// What was tried.
-    pub task: &'static str,
-    /// On what.
-    pub object: String,
-    /// Why not.
-    pub reason: String,
-}
-
 /// What the handle shows of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MachineInfo {
@@ -53,19 +42,15 @@ pub struct MachineInfo {
 
 impl Cloudscale {
     /// Adds a server that is there at once, and returns its uuid; with `count`, the first one's.
-    pub fn add_server(&self, spec: &MachineSpec) -> Result<String, MachineError> {
+    pub fn add_server(&self, spec: &MachineSpec) -> Result<String, HandleError> {
         let added = self.add_servers(spec)?;
         Ok(added.into_iter().next().unwrap_or_default())
     }
 
     /// Adds as many servers as the specification counts, and returns their uuids.
-    pub fn add_servers(&self, spec: &MachineSpec) -> Result<Vec<String>, MachineError> {
+    pub fn add_servers(&self, spec: &MachineSpec) -> Result<Vec<String>, HandleError> {
         let count = spec.count;
-        let failed = |reason: String| MachineError {
-            task: "add the machine",
-            object: spec.name.clone(),
-            reason,
-        };
+        let failed = |reason: String| HandleError::new("add the machine", &spec.name, reason);
         if count.is_some_and(|count| count == 0 || count > MOST_MACHINES) {
             return Err(failed(format!(
                 "count must be between 1 and {MOST_MACHINES}"
@@ -88,7 +73,7 @@ impl Cloudscale {
     }
 
     /// Stops a server at once, as a power-off in the guest does.
-    pub fn stop(&self, machine: &str) -> Result<(), MachineError> {
+    pub fn stop(&self, machine: &str) -> Result<(), HandleError> {
         self.with("stop", machine, |cloud, project, uuid| {
             self.begin(cloud, project, uuid, false, Duration::ZERO, false);
             Ok(())
@@ -96,7 +81,7 @@ impl Cloudscale {
     }
 
     /// Starts a server at once.
-    pub fn start(&self, machine: &str) -> Result<(), MachineError> {
+    pub fn start(&self, machine: &str) -> Result<(), HandleError> {
         self.with("start", machine, |cloud, project, uuid| {
             self.begin(cloud, project, uuid, true, Duration::ZERO, false);
             Ok(())
@@ -104,7 +89,7 @@ impl Cloudscale {
     }
 
     /// Destroys a server, whatever state it is in.
-    pub fn destroy(&self, machine: &str) -> Result<(), MachineError> {
+    pub fn destroy(&self, machine: &str) -> Result<(), HandleError> {
         self.with("destroy", machine, |cloud, project, uuid| {
             self.begin(cloud, project, uuid, false, Duration::ZERO, false);
             self.delete_server(cloud, project, uuid)
@@ -112,7 +97,7 @@ impl Cloudscale {
     }
 
     /// Renames a server.
-    pub fn rename(&self, machine: &str, name: &str) -> Result<(), MachineError> {
+    pub fn rename(&self, machine: &str, name: &str) -> Result<(), HandleError> {
         self.with("rename", machine, |cloud, project, uuid| {
             servers::check_name(name)?;
             let server = cloud
@@ -126,7 +111,7 @@ impl Cloudscale {
 
     /// Moves a server to another zone. Its public addresses change; private networks, which
     /// belong to one zone, are left behind.
-    pub fn migrate(&self, machine: &str, zone: &str) -> Result<(), MachineError> {
+    pub fn migrate(&self, machine: &str, zone: &str) -> Result<(), HandleError> {
         self.with("migrate", machine, |cloud, project, uuid| {
             check_zone("zone", zone)?;
             let server = cloud
@@ -144,14 +129,16 @@ impl Cloudscale {
 
     /// Replaces members of the JSON of a server, or of a load balancer or something that belongs to
     /// one, in every answer, to see how callers bear bad data. An empty map makes it whole again.
-    pub fn deform(&self, machine: &str, members: Map<String, Value>) -> Result<(), MachineError> {
+    pub fn deform(&self, machine: &str, members: Map<String, Value>) -> Result<(), HandleError> {
         let mut cloud = self.lock();
         let found = cloud.find(machine);
         let found = found.or_else(|| balancers::place_of(&cloud, machine));
-        let (project, uuid) = found.ok_or_else(|| MachineError {
-            task: "deform",
-            object: format!("{machine:?}"),
-            reason: "there is nothing of that uuid, nor exactly one of that name".to_owned(),
+        let (project, uuid) = found.ok_or_else(|| {
+            HandleError::new(
+                "deform",
+                &format!("{machine:?}"),
+                "there is nothing of that uuid, nor exactly one of that name",
+            )
         })?;
         if let Some(project) = cloud.projects.get_mut(&project) {
             project.deformed.insert(uuid, members);
@@ -193,12 +180,9 @@ impl Cloudscale {
         task: &'static str,
         machine: &str,
         change: impl FnOnce(&mut Cloud, &str, &str) -> Result<(), Refusal>,
-    ) -> Result<(), MachineError> {
-        let failed = |reason: String| MachineError {
-            task,
-            object: format!("the machine {machine:?}"),
-            reason,
-        };
+    ) -> Result<(), HandleError> {
+        let failed =
+            |reason: String| HandleError::new(task, &format!("the machine {machine:?}"), reason);
         let mut cloud = self.lock();
         let missing = "there is none of that uuid, nor exactly one of that name";
         let (project, uuid) = cloud

@@ -54,8 +54,9 @@ pub use balancers::{
     BalancerInfo, BalancerSpec, BalancerStatus, Health, Http, HttpSpec, ListenerInfo, ListenerSpec,
     MemberInfo, MemberSpec, MonitorInfo, MonitorSpec, PoolInfo, PoolSpec, VipSpec,
 };
+pub use bowline_simulator::handle::HandleError;
 pub use config::{BalancerTimings, Config, DEFAULT_PROJECT, DEFAULT_TOKEN, Quirks, Timings, Token};
-pub use handle::{MachineError, MachineInfo};
+pub use handle::MachineInfo;
 pub use model::Status;
 pub use original::manifest;
 pub use sandbox::KIND;
@@ -87,7 +88,7 @@ impl Cloudscale {
     }
 
     /// A cloud with the content of a fixture.
-    pub fn from_fixture(world: &World, scene: Fixture) -> Result<Arc<Self>, MachineError> {
+    pub fn from_fixture(world: &World, scene: Fixture) -> Result<Arc<Self>, HandleError> {
         let cloud = Self::assemble(world, scene.config(), scene);
         cloud.play()?;
         Ok(cloud)

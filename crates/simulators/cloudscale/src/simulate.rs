@@ -45,23 +45,16 @@ async fn serve(options: &Options) -> Result<Simulation> {
 mod tests {
     use std::io::Write as _;
 
-    use bowline_simulator::testing::{Client, Place};
+    use bowline_simulator::testing::{Client, Place, options};
 
     use super::*;
-
-    fn options(fixture: &tempfile::NamedTempFile) -> Options {
-        let options = Options::default().with("listen", "127.0.0.1:0");
-        options
-            .with("fixture", fixture.path().display())
-            .with("seed", 1)
-    }
 
     #[tokio::test]
     async fn a_simulation_serves_its_fixture_and_says_how_to_use_it() {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         file.write_all(b"tokens: [{value: abc}]\nmachines: [{name: a}, {name: b}]\n")
             .unwrap();
-        let running = serve(&options(&file)).await.unwrap();
+        let running = serve(&options(file.path())).await.unwrap();
         let address = running.servers[0].local_addr().unwrap();
         for expected in [
             format!("http://{address}/v1"),
@@ -73,7 +66,7 @@ mod tests {
         let client = Client::new(Place::Socket(address), Some("abc"));
         let servers = client.get("/v1/servers").await.json();
         assert_eq!(servers.as_array().unwrap().len(), 2);
-        let taken = serve(&options(&file).with("listen", address)).await;
+        let taken = serve(&options(file.path()).with("listen", address)).await;
         let error = taken.unwrap_err().to_string();
         assert!(error.contains("another program already does"), "{error}");
         running.shutdown().await;
@@ -82,7 +75,7 @@ mod tests {
     #[tokio::test]
     async fn a_missing_or_impossible_fixture_is_refused() {
         let mut file = tempfile::NamedTempFile::new().unwrap();
-        let missing = options(&file).with("fixture", "/nonexistent/cloud.yaml");
+        let missing = options(file.path()).with("fixture", "/nonexistent/cloud.yaml");
         let error = serve(&missing).await.unwrap_err();
         assert_eq!(
             error.to_string(),
@@ -90,7 +83,7 @@ mod tests {
         );
         file.write_all(b"machines: [{name: a, zone: zrh1}]\n")
             .unwrap();
-        let error = serve(&options(&file)).await.unwrap_err();
+        let error = serve(&options(file.path())).await.unwrap_err();
         let source = error.source().unwrap().to_string();
         assert!(
             source.starts_with("cannot add the machine a: \"zrh1\" is not"),

@@ -1,10 +1,10 @@
 //! Setting the scene of a fixture: public networks, private ones, floating IPs, and all again.
 
+use bowline_simulator::handle::add_faults;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use bowline_simulator::World;
-use bowline_simulator::faults::Rule;
 use ipnet::IpNet;
 
 use super::balancers::find_balancer;
@@ -18,7 +18,7 @@ use super::render::reverse_ptr;
 use super::scene::{FloatingIpSpec, NetworkSpec};
 use super::servers::machine_id;
 use super::shelf::keep;
-use super::{Cloudscale, MachineError, floating};
+use super::{Cloudscale, HandleError, floating};
 
 impl Cloudscale {
     /// A cloud with its public networks and nothing else.
@@ -63,7 +63,7 @@ impl Cloudscale {
     }
 
     /// Sets the scene of the fixture.
-    pub(super) fn play(&self) -> Result<(), MachineError> {
+    pub(super) fn play(&self) -> Result<(), HandleError> {
         for network in &self.scene.networks {
             self.add_network(network)?;
         }
@@ -76,17 +76,7 @@ impl Cloudscale {
         for floating in &self.scene.floating_ips {
             self.add_floating_ip(floating)?;
         }
-        for raw in &self.scene.faults {
-            let failed = |error: bowline_simulator::faults::RuleError| MachineError {
-                task: "add the fault",
-                object: format!("{:?}", raw.name),
-                reason: error.to_string(),
-            };
-            let mut rule = Rule::try_from(raw.clone()).map_err(failed)?;
-            rule.server.get_or_insert_with(|| super::NAME.to_owned());
-            self.world.faults.add(rule).map_err(failed)?;
-        }
-        Ok(())
+        add_faults(&self.world, super::NAME, &self.scene.faults)
     }
 
     /// Forgets everything and sets the scene anew.
@@ -104,12 +94,8 @@ impl Cloudscale {
     }
 
     /// Adds a network with its subnets and returns its uuid.
-    pub fn add_network(&self, spec: &NetworkSpec) -> Result<String, MachineError> {
-        let failed = |reason: String| MachineError {
-            task: "add the network",
-            object: spec.name.clone(),
-            reason,
-        };
+    pub fn add_network(&self, spec: &NetworkSpec) -> Result<String, HandleError> {
+        let failed = |reason: String| HandleError::new("add the network", &spec.name, reason);
         let zone = spec.zone.clone().unwrap_or_else(|| DEFAULT_ZONE.to_owned());
         check_zone("zone", &zone).map_err(|refusal| failed(refusal.message))?;
         let uuid = spec
@@ -148,8 +134,8 @@ impl Cloudscale {
     }
 
     /// Adds a floating IP and returns its address.
-    pub fn add_floating_ip(&self, spec: &FloatingIpSpec) -> Result<IpAddr, MachineError> {
-        let failed = |reason: String| MachineError {
+    pub fn add_floating_ip(&self, spec: &FloatingIpSpec) -> Result<IpAddr, HandleError> {
+        let failed = |reason: String| HandleError {
             task: "add the floating IP",
             object: spec
                 .address

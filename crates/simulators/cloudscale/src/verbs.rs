@@ -1,7 +1,7 @@
 //! The control handle over HTTP: `POST /_sim/<verb>`.
 
+use bowline_simulator::handle::read_body;
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
 use super::balancers::VERBS as FURTHER;
@@ -15,25 +15,25 @@ impl Cloudscale {
     pub(super) fn carry_out(&self, verb: &str, body: &Value) -> Result<Value, String> {
         let done = match verb {
             "add" => {
-                let added = self.add_servers(&read::<MachineSpec>(body)?);
+                let added = self.add_servers(&read_body::<MachineSpec>(body)?);
                 return match added {
                     Ok(added) => Ok(json!({ "added": added })),
                     Err(error) => Err(error.to_string()),
                 };
             }
-            "stop" => self.stop(&read::<Which>(body)?.machine),
-            "start" => self.start(&read::<Which>(body)?.machine),
-            "destroy" => self.destroy(&read::<Which>(body)?.machine),
+            "stop" => self.stop(&read_body::<Which>(body)?.machine),
+            "start" => self.start(&read_body::<Which>(body)?.machine),
+            "destroy" => self.destroy(&read_body::<Which>(body)?.machine),
             "rename" => {
-                let wanted: Rename = read(body)?;
+                let wanted: Rename = read_body(body)?;
                 self.rename(&wanted.machine, &wanted.name)
             }
             "migrate" => {
-                let wanted: Migrate = read(body)?;
+                let wanted: Migrate = read_body(body)?;
                 self.migrate(&wanted.machine, &wanted.zone)
             }
             "deform" => {
-                let wanted: Deform = read(body)?;
+                let wanted: Deform = read_body(body)?;
                 self.deform(&wanted.machine, wanted.members)
             }
             other => {
@@ -72,9 +72,4 @@ struct Deform {
     #[serde(alias = "id")]
     machine: String,
     members: Map<String, Value>,
-}
-
-/// A body of the control handle; serde's message names what is allowed.
-pub(super) fn read<T: DeserializeOwned>(body: &Value) -> Result<T, String> {
-    T::deserialize(body).map_err(|error| error.to_string())
 }

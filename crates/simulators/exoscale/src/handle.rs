@@ -6,23 +6,12 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use bowline_simulator::KubeletSpec;
+use bowline_simulator::handle::HandleError;
 use serde_json::{Map, Value};
 
 use super::config::{Key, Quirks, Timings};
 use super::model::{Balancer, Cloud, Instance, Service, Sort, State, Zone};
 use super::{Exoscale, machine_id};
-
-/// Something that cannot be done to the cloud.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("cannot {task} {object}: {reason}")]
-pub struct HandleError {
-    /// What was tried.
-    pub task: &'static str,
-    /// On what.
-    pub object: String,
-    /// Why not.
-    pub reason: String,
-}
 
 impl Exoscale {
     /// Finds something and does something to its zone.
@@ -37,10 +26,12 @@ impl Exoscale {
             let (zone, id) = cloud.find(name, sort)?;
             work(cloud.zones.get_mut(&zone)?, &id)
         });
-        done.ok_or_else(|| HandleError {
-            task,
-            object: format!("the {} {name:?}", sort.noun()),
-            reason: "there is none of that id, nor exactly one of that name".to_owned(),
+        done.ok_or_else(|| {
+            HandleError::new(
+                task,
+                &format!("the {} {name:?}", sort.noun()),
+                "there is none of that id, nor exactly one of that name",
+            )
         })
     }
 
@@ -128,10 +119,12 @@ impl Exoscale {
             let ids = networks.iter().map(|name| cloud.find(name, Sort::Network));
             ids.collect::<Option<Vec<_>>>()
         });
-        let ids = ids.ok_or_else(|| HandleError {
-            task: "attach",
-            object: format!("the instance {machine:?}"),
-            reason: "a network of these does not exist".to_owned(),
+        let ids = ids.ok_or_else(|| {
+            HandleError::new(
+                "attach",
+                &format!("the instance {machine:?}"),
+                "a network of these does not exist",
+            )
         })?;
         self.change_instance("attach", machine, |it| {
             let cards = ids.into_iter().enumerate();
@@ -148,10 +141,12 @@ impl Exoscale {
         address: Ipv4Addr,
     ) -> Result<(), HandleError> {
         let found = self.with(|cloud| cloud.find(machine, Sort::Instance));
-        let (_, instance) = found.ok_or_else(|| HandleError {
-            task: "lease an address to",
-            object: format!("the instance {machine:?}"),
-            reason: "there is no such instance".to_owned(),
+        let (_, instance) = found.ok_or_else(|| {
+            HandleError::new(
+                "lease an address to",
+                &format!("the instance {machine:?}"),
+                "there is no such instance",
+            )
         })?;
         self.change("lease an address of", Sort::Network, network, |zone, id| {
             let network = zone.networks.get_mut(id)?;

@@ -52,8 +52,8 @@ use serde_json::{Value, json};
 use model::Cloud;
 
 pub use balancer_scene::{BalancerSpec, HealthcheckSpec, ServiceSpec};
+pub use bowline_simulator::handle::HandleError;
 pub use config::{Config, DEFAULT_KEY, DEFAULT_SECRET, DEFAULT_ZONE, Key, Quirks, Timings};
-pub use handle::HandleError;
 pub use metadata::{METADATA, Metadata};
 pub use model::{Healthcheck, State};
 pub use operations::Ending;

@@ -64,24 +64,17 @@ async fn serve(options: &Options) -> Result<Simulation> {
 mod tests {
     use std::io::Write as _;
 
-    use bowline_simulator::testing::{Client, Place};
+    use bowline_simulator::testing::{Client, Place, options};
 
     use super::*;
-
-    fn options(fixture: &tempfile::NamedTempFile) -> Options {
-        let options = Options::default().with("listen", "127.0.0.1:0");
-        options
-            .with("fixture", fixture.path().display())
-            .with("seed", 1)
-    }
 
     #[tokio::test]
     async fn a_simulation_serves_zones_and_metadata_and_says_how_to_use_it() {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         file.write_all(b"zones: [at-vie-1, ch-dk-2]\ninstances: [{name: a, count: 3}]\n")
             .unwrap();
-        let options = options(&file).with("metadata", "127.0.0.1:0");
-        let running = serve(&options).await.unwrap();
+        let with_fixture = options(file.path()).with("metadata", "127.0.0.1:0");
+        let running = serve(&with_fixture).await.unwrap();
         let address = running.servers[0].local_addr().unwrap();
         for expected in [
             format!("EXOSCALE_API_ENDPOINT=http://{address}/v2"),
@@ -107,7 +100,7 @@ mod tests {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         file.write_all(b"instances: [{name: a, zone: mars}]\n")
             .unwrap();
-        let error = serve(&options(&file)).await.unwrap_err();
+        let error = serve(&options(file.path())).await.unwrap_err();
         assert_eq!(
             error.source().unwrap().to_string(),
             "cannot add the instance a: \"mars\" is no zone; there are ch-gva-2"

@@ -1,6 +1,6 @@
 //! Setting the scene of a fixture, and all again. Nothing here takes time.
 
-use bowline_simulator::faults::Rule;
+use bowline_simulator::handle::add_faults;
 use bytes::Bytes;
 use serde_json::json;
 
@@ -45,17 +45,7 @@ impl Exoscale {
         for spec in &self.scene.load_balancers {
             self.add_balancer(spec)?;
         }
-        for raw in &self.scene.faults {
-            let failed = |error: bowline_simulator::faults::RuleError| HandleError {
-                task: "add the fault",
-                object: format!("{:?}", raw.name),
-                reason: error.to_string(),
-            };
-            let mut rule = Rule::try_from(raw.clone()).map_err(failed)?;
-            rule.server.get_or_insert_with(|| super::NAME.to_owned());
-            self.world.faults.add(rule).map_err(failed)?;
-        }
-        Ok(())
+        add_faults(&self.world, super::NAME, &self.scene.faults)
     }
 
     /// Forgets everything and sets the scene anew.
@@ -333,11 +323,8 @@ impl Exoscale {
         object: &str,
         work: impl FnOnce(&mut Cloud) -> Result<T, String>,
     ) -> Result<T, HandleError> {
-        self.with(work).map_err(|reason| HandleError {
-            task,
-            object: object.to_owned(),
-            reason,
-        })
+        self.with(work)
+            .map_err(|reason| HandleError::new(task, object, reason))
     }
 }
 

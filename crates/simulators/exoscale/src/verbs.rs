@@ -1,8 +1,8 @@
 //! The control handle over HTTP: `POST /_sim/<verb>`.
 
 use bowline_simulator::faults::Span;
+use bowline_simulator::handle::read_body;
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
 use super::balancer_scene::{BalancerSpec, ServiceSpec};
@@ -21,31 +21,33 @@ impl Exoscale {
     /// Carries out `POST /_sim/<verb>`.
     pub(super) fn carry_out(&self, verb: &str, body: &Value) -> Result<Value, String> {
         match verb {
-            "add" => told(self.add_instances(&read::<InstanceSpec>(body)?)),
-            "add-pool" => told(self.add_pool(&read::<PoolSpec>(body)?)),
-            "add-private-network" => told(self.add_private_network(&read::<NetworkSpec>(body)?)),
-            "add-cluster" => told(self.add_cluster(&read::<ClusterSpec>(body)?)),
-            "add-load-balancer" => told(self.add_balancer(&read::<BalancerSpec>(body)?)),
+            "add" => told(self.add_instances(&read_body::<InstanceSpec>(body)?)),
+            "add-pool" => told(self.add_pool(&read_body::<PoolSpec>(body)?)),
+            "add-private-network" => {
+                told(self.add_private_network(&read_body::<NetworkSpec>(body)?))
+            }
+            "add-cluster" => told(self.add_cluster(&read_body::<ClusterSpec>(body)?)),
+            "add-load-balancer" => told(self.add_balancer(&read_body::<BalancerSpec>(body)?)),
             "add-service" => {
-                let wanted: Add = read(body)?;
+                let wanted: Add = read_body(body)?;
                 told(self.add_service(&wanted.to, &wanted.add))
             }
-            "stop" => done(self.stop(&read::<Which>(body)?.machine)),
-            "start" => done(self.start(&read::<Which>(body)?.machine)),
-            "destroy" => done(self.destroy(&read::<Which>(body)?.machine)),
+            "stop" => done(self.stop(&read_body::<Which>(body)?.machine)),
+            "start" => done(self.start(&read_body::<Which>(body)?.machine)),
+            "destroy" => done(self.destroy(&read_body::<Which>(body)?.machine)),
             "rename" => {
-                let wanted: Rename = read(body)?;
+                let wanted: Rename = read_body(body)?;
                 done(self.rename(&wanted.machine, &wanted.name))
             }
             "state" => {
-                let wanted: InState = read(body)?;
+                let wanted: InState = read_body(body)?;
                 let state = State::parse(&wanted.state);
                 let state = state.ok_or_else(|| format!("{:?} is no state", wanted.state))?;
                 done(self.set_state(&wanted.machine, state))
             }
-            "remove-load-balancer" => done(self.remove_balancer(&read::<Of>(body)?.id)),
+            "remove-load-balancer" => done(self.remove_balancer(&read_body::<Of>(body)?.id)),
             "remove-service" => {
-                let wanted: Remove = read(body)?;
+                let wanted: Remove = read_body(body)?;
                 done(self.remove_service(&wanted.from, &wanted.id))
             }
             _ => self.carry_out_on_all(verb, body),
@@ -56,15 +58,15 @@ impl Exoscale {
     fn carry_out_on_all(&self, verb: &str, body: &Value) -> Result<Value, String> {
         match verb {
             "health" => {
-                let wanted: Health = read(body)?;
+                let wanted: Health = read_body(body)?;
                 self.set_health(&wanted.instance, wanted.good);
             }
             "deform" => {
-                let wanted: Deform = read(body)?;
+                let wanted: Deform = read_body(body)?;
                 self.deform(&wanted.id, wanted.members);
             }
             "key" => {
-                let wanted: KeySpec = read(body)?;
+                let wanted: KeySpec = read_body(body)?;
                 let key = Key {
                     secret: wanted.secret,
                     allowed: wanted.allow,
@@ -73,13 +75,13 @@ impl Exoscale {
                 self.set_key(&wanted.key, key);
             }
             "remove-key" => {
-                let key = read::<Remover>(body)?.key;
+                let key = read_body::<Remover>(body)?.key;
                 if !self.remove_key(&key) {
                     return Err(format!("there is no key {key:?}"));
                 }
             }
             "deny" => {
-                let operations = read::<Deny>(body)?.operations;
+                let operations = read_body::<Deny>(body)?.operations;
                 for operation in &operations {
                     known(operation)?;
                 }
@@ -88,14 +90,14 @@ impl Exoscale {
             }
             "permit-all" => self.permit_all(),
             "timings" => {
-                let wanted: TimingsSpec = read(body)?;
+                let wanted: TimingsSpec = read_body(body)?;
                 self.set_timings(|timings| *timings = wanted.over(std::mem::take(timings)));
             }
             "quirks" => {
-                let wanted: Quirks = read(body)?;
+                let wanted: Quirks = read_body(body)?;
                 self.set_quirks(|quirks| *quirks = wanted);
             }
-            "plan" => self.plan_as(&read::<Plan>(body)?)?,
+            "plan" => self.plan_as(&read_body::<Plan>(body)?)?,
             "forget-plans" => self.forget_plans(),
             "end-operations" => self.end_operations(),
             other => return Err(format!("{other:?} is not known; allowed are {VERBS}")),
@@ -233,9 +235,4 @@ struct Plan {
     applied: bool,
     #[serde(default)]
     without_reference: bool,
-}
-
-/// A body of the control handle; serde's message names what is allowed.
-fn read<T: DeserializeOwned>(body: &Value) -> Result<T, String> {
-    T::deserialize(body).map_err(|error| error.to_string())
 }

@@ -4,6 +4,7 @@ use std::net::IpAddr;
 use std::sync::PoisonError;
 
 use bowline_simulator::KubeletSpec;
+use bowline_simulator::handle::HandleError;
 use bowline_talos_api::Single;
 use bowline_talos_api::specs::{NodenameSpec, PlatformMetadataSpec, SystemInformationSpec};
 use prost_types::Timestamp;
@@ -14,18 +15,6 @@ use super::model::{Cluster, Machine, Stage};
 use super::published::Published;
 use super::stage::{first_of_each_family, unique};
 use super::{OS_IMAGE, Talos, notation};
-
-/// Something that cannot be done to the cluster.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("cannot {task} {object}: {reason}")]
-pub struct HandleError {
-    /// What was tried.
-    pub task: &'static str,
-    /// On what.
-    pub object: String,
-    /// Why not.
-    pub reason: String,
-}
 
 impl From<AuthorityError> for HandleError {
     fn from(error: AuthorityError) -> Self {
@@ -125,11 +114,7 @@ impl Talos {
             cluster.announce(name, now);
             Ok(done)
         });
-        done.map_err(|reason| HandleError {
-            task,
-            object: format!("the machine {name:?}"),
-            reason,
-        })
+        done.map_err(|reason| HandleError::new(task, &format!("the machine {name:?}"), reason))
     }
 
     fn change_machine(

@@ -42,9 +42,10 @@ use tokio::sync::watch::{Receiver, Sender};
 use model::Cluster;
 
 pub use authorities::{Algorithm, AuthorityError};
+pub use bowline_simulator::handle::HandleError;
 pub use config::{Config, Timings};
 pub use control::Control;
-pub use handle::{Failure, HandleError, MachineInfo};
+pub use handle::{Failure, MachineInfo};
 pub use model::Stage;
 pub use notation::{AddressError, address, addresses};
 pub use original::manifest;

@@ -1,8 +1,8 @@
 //! Setting the scene of a fixture, and all again. Nothing here takes time.
 
+use bowline_simulator::handle::add_faults;
 use std::net::IpAddr;
 
-use bowline_simulator::faults::Rule;
 use bowline_talos_api::Single;
 use bowline_talos_api::specs::{
     AddressStatusSpec, ControllerManagerConfigSpec, NodenameSpec, SystemInformationSpec,
@@ -18,17 +18,7 @@ impl Talos {
         for spec in &self.scene.machines {
             self.add_machine(spec)?;
         }
-        for raw in &self.scene.faults {
-            let failed = |error: bowline_simulator::faults::RuleError| HandleError {
-                task: "add the fault",
-                object: format!("{:?}", raw.name),
-                reason: error.to_string(),
-            };
-            let mut rule = Rule::try_from(raw.clone()).map_err(failed)?;
-            rule.server.get_or_insert_with(|| super::NAME.to_owned());
-            self.world.faults.add(rule).map_err(failed)?;
-        }
-        Ok(())
+        add_faults(&self.world, super::NAME, &self.scene.faults)
     }
 
     /// Forgets everything but who is trusted, and sets the scene anew.
@@ -56,10 +46,8 @@ impl Talos {
 
     /// Adds a machine that is there at once.
     pub fn add_machine(&self, spec: &MachineSpec) -> Result<(), HandleError> {
-        let failed = |reason: String| HandleError {
-            task: "add",
-            object: format!("the machine {:?}", spec.name),
-            reason,
+        let failed = |reason: String| {
+            HandleError::new("add", &format!("the machine {:?}", spec.name), reason)
         };
         let addresses =
             notation::addresses(&spec.addresses).map_err(|error| failed(error.to_string()))?;

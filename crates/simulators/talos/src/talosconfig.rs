@@ -76,11 +76,7 @@ impl Talos {
             let issued = authorities.client(&client, &self.keys);
             (issued, authorities.pem(), authorities.algorithm())
         });
-        let issued = issued.map_err(|error| HandleError {
-            task: "issue",
-            object: "a talosconfig".to_owned(),
-            reason: error.to_string(),
-        })?;
+        let issued = issued.map_err(|error| HandleError::new("issue", "a talosconfig", error))?;
         Ok(text(self, access, &issued, &authorities, algorithm))
     }
 }

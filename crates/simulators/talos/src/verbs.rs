@@ -1,8 +1,8 @@
 //! The control handle over HTTP: `POST /_sim/<verb>`.
 
 use bowline_simulator::faults::Span;
+use bowline_simulator::handle::read_body;
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::handle::Failure;
@@ -31,36 +31,36 @@ impl Talos {
     /// Carries out `POST /_sim/<verb>`.
     pub(super) fn carry_out(&self, verb: &str, body: &Value) -> Result<Value, String> {
         match verb {
-            "add" => done(self.add_machine(&read::<MachineSpec>(body)?)),
+            "add" => done(self.add_machine(&read_body::<MachineSpec>(body)?)),
             "stage" => {
-                let wanted: InStage = read(body)?;
+                let wanted: InStage = read_body(body)?;
                 let stage = Stage::parse(&wanted.stage)
                     .ok_or_else(|| format!("{:?} is no stage", wanted.stage))?;
                 done(self.set_stage(&wanted.machine, stage))
             }
             "addresses" => {
-                let wanted: Addresses = read(body)?;
+                let wanted: Addresses = read_body(body)?;
                 let all: Vec<&str> = wanted.addresses.iter().map(String::as_str).collect();
                 done(self.set_addresses(&wanted.machine, &all))
             }
             "platform" => {
-                let wanted: Platform = read(body)?;
+                let wanted: Platform = read_body(body)?;
                 let told = wanted.platform.into();
                 done(self.edit_platform(&wanted.machine, |platform| *platform = told))
             }
             "remove-resource" => {
-                let it: Remove = read(body)?;
+                let it: Remove = read_body(body)?;
                 done(self.remove_named(&it.machine, &it.namespace, &it.kind, &it.id))
             }
             "hang" => {
-                let wanted: Hang = read(body)?;
+                let wanted: Hang = read_body(body)?;
                 done(self.hang(&wanted.machine, wanted.on))
             }
             "cut-list" => {
-                let wanted: CutList = read(body)?;
+                let wanted: CutList = read_body(body)?;
                 done(self.cut_next_list(&wanted.machine, wanted.after))
             }
-            "talosconfig" => self.issue(&read(body)?),
+            "talosconfig" => self.issue(&read_body(body)?),
             _ => self.carry_out_on_all(verb, body),
         }
     }
@@ -68,13 +68,13 @@ impl Talos {
     /// The verbs that are about the cluster as a whole.
     fn carry_out_on_all(&self, verb: &str, body: &Value) -> Result<Value, String> {
         match verb {
-            "fail" => self.fail(read::<Fail>(body)?.try_into()?),
+            "fail" => self.fail(read_body::<Fail>(body)?.try_into()?),
             "timings" => {
-                let wanted: TimingsSpec = read(body)?;
+                let wanted: TimingsSpec = read_body(body)?;
                 self.set_timings(|timings| *timings = wanted.over(*timings));
             }
             "server-names" => {
-                let wanted = read::<Names>(body)?.names;
+                let wanted = read_body::<Names>(body)?.names;
                 let names: Option<Vec<&str>> = wanted
                     .as_ref()
                     .map(|all| all.iter().map(String::as_str).collect());
@@ -201,9 +201,4 @@ struct Issue {
     endpoints: Vec<String>,
     roles: Option<Vec<String>>,
     lifetime: Option<Span>,
-}
-
-/// A body of the control handle; serde's message names what is allowed.
-fn read<T: DeserializeOwned>(body: &Value) -> Result<T, String> {
-    T::deserialize(body).map_err(|error| error.to_string())
 }

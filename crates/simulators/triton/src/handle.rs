@@ -6,6 +6,7 @@
 use std::net::IpAddr;
 
 use bowline_simulator::KubeletSpec;
+use bowline_simulator::handle::HandleError;
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 
@@ -15,18 +16,6 @@ use super::jobs::{Event, later};
 use super::model::{Cloud, Machine, Maintenance, State};
 use super::names::SILENCE;
 use super::{Triton, machine_id};
-
-/// Something that cannot be done to the cloud.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("cannot {task} {object}: {reason}")]
-pub struct HandleError {
-    /// What was tried.
-    pub task: &'static str,
-    /// On what.
-    pub object: String,
-    /// Why not.
-    pub reason: String,
-}
 
 impl Triton {
     /// Finds a machine and does something to it.
@@ -46,10 +35,12 @@ impl Triton {
             }
             Some(done)
         });
-        done.ok_or_else(|| HandleError {
-            task,
-            object: format!("the machine {machine:?}"),
-            reason: "there is none of that id, nor exactly one of that name".to_owned(),
+        done.ok_or_else(|| {
+            HandleError::new(
+                task,
+                &format!("the machine {machine:?}"),
+                "there is none of that id, nor exactly one of that name",
+            )
         })
     }
 
@@ -302,11 +293,7 @@ impl Triton {
                 Err("there is none of that login".to_owned())
             }
         });
-        done.map_err(|reason| HandleError {
-            task,
-            object: format!("the account {account:?}"),
-            reason,
-        })
+        done.map_err(|reason| HandleError::new(task, &format!("the account {account:?}"), reason))
     }
 
     /// Replaces the routes of a network (by id or name), as somebody else may.
@@ -320,10 +307,12 @@ impl Triton {
             cloud.networks.get_mut(&id)?.routes = routes;
             Some(())
         });
-        done.ok_or_else(|| HandleError {
-            task: "change the routes of",
-            object: format!("the network {network:?}"),
-            reason: "there is none of that id, nor exactly one of that name".to_owned(),
+        done.ok_or_else(|| {
+            HandleError::new(
+                "change the routes of",
+                &format!("the network {network:?}"),
+                "there is none of that id, nor exactly one of that name",
+            )
         })
     }
 

@@ -67,6 +67,7 @@ use tokio::sync::broadcast;
 use model::Cloud;
 
 pub use appliance::{ApplianceInfo, EntryInfo};
+pub use bowline_simulator::handle::HandleError;
 pub use cmon::{CMON, Cmon};
 pub use config::{
     DEFAULT_ACCOUNT, DEFAULT_ACCOUNT_ID, DEFAULT_DATACENTER, DEFAULT_FINGERPRINT,
@@ -74,7 +75,6 @@ pub use config::{
 };
 pub use defaults::{BALANCER_IMAGE, EXTERNAL, FABRIC, MACHINE_IMAGE};
 pub use dns::{Dns, DnsError};
-pub use handle::HandleError;
 pub use model::{Limit, State, dnsify};
 pub use original::manifest;
 pub use sandbox::KIND;

@@ -84,24 +84,19 @@ async fn serve(options: &Options) -> Result<Simulation> {
 mod tests {
     use std::io::Write as _;
 
-    use bowline_simulator::testing::{Client, Place};
+    use bowline_simulator::testing::{Client, Place, options};
 
     use super::*;
-
-    fn options(fixture: &tempfile::NamedTempFile) -> Options {
-        let options = Options::default().with("listen", "127.0.0.1:0");
-        options
-            .with("fixture", fixture.path().display())
-            .with("seed", 1)
-    }
 
     #[tokio::test]
     async fn a_simulation_serves_the_api_names_and_metrics_and_says_how_to_use_it() {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         file.write_all(b"machines: [{name: a, count: 3}]\n")
             .unwrap();
-        let options = options(&file).with("dns", "127.0.0.1:0");
-        let running = serve(&options.with("cmon", "127.0.0.1:0")).await.unwrap();
+        let with_fixture = options(file.path()).with("dns", "127.0.0.1:0");
+        let running = serve(&with_fixture.with("cmon", "127.0.0.1:0"))
+            .await
+            .unwrap();
         let address = running.servers[0].local_addr().unwrap();
         for expected in [
             format!("TRITON_URL=http://{address}"),
@@ -126,7 +121,7 @@ mod tests {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         file.write_all(b"machines: [{name: a, package: none}]\n")
             .unwrap();
-        let error = serve(&options(&file)).await.unwrap_err();
+        let error = serve(&options(file.path())).await.unwrap_err();
         assert_eq!(
             error.source().unwrap().to_string(),
             "cannot add the machine a: there is no such package"

@@ -2,7 +2,7 @@
 
 use std::net::Ipv4Addr;
 
-use bowline_simulator::faults;
+use bowline_simulator::handle::add_faults;
 use serde_json::Map;
 
 use super::config::{DEFAULT_DATACENTER, Timings};
@@ -59,16 +59,7 @@ impl Triton {
         for spec in &self.scene.fwrules {
             self.add_rule(spec)?;
         }
-        for raw in &self.scene.faults {
-            let failed = |error: faults::RuleError| HandleError {
-                task: "add the fault",
-                object: format!("{:?}", raw.name),
-                reason: error.to_string(),
-            };
-            let mut rule = faults::Rule::try_from(raw.clone()).map_err(failed)?;
-            rule.server.get_or_insert_with(|| super::NAME.to_owned());
-            self.world.faults.add(rule).map_err(failed)?;
-        }
+        add_faults(&self.world, super::NAME, &self.scene.faults)?;
         // What is there at the beginning has been published long ago.
         self.with(|cloud| cloud.publish(self.now()));
         Ok(())
@@ -428,11 +419,8 @@ impl Triton {
         object: &str,
         work: impl FnOnce(&mut Cloud) -> Result<T, String>,
     ) -> Result<T, HandleError> {
-        self.with(work).map_err(|reason| HandleError {
-            task,
-            object: object.to_owned(),
-            reason,
-        })
+        self.with(work)
+            .map_err(|reason| HandleError::new(task, object, reason))
     }
 }
 

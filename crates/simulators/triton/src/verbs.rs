@@ -1,7 +1,7 @@
 //! The control handle over HTTP: `POST /_sim/<verb>`, and the whole state.
 
+use bowline_simulator::handle::read_body;
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
 use super::config::{Quirks, Throttle, TimingsSpec};
@@ -18,54 +18,54 @@ impl Triton {
     /// Carries out `POST /_sim/<verb>`.
     pub(super) fn carry_out(&self, verb: &str, body: &Value) -> Result<Value, String> {
         match verb {
-            "add" => told(self.add_machines(&read::<MachineSpec>(body)?)),
-            "add-account" => told(self.add_account(&read::<AccountSpec>(body)?)),
-            "add-network" => told(self.add_network(&read::<NetworkSpec>(body)?)),
-            "add-package" => told(self.add_package(&read::<PackageSpec>(body)?)),
-            "add-image" => told(self.add_image(&read::<ImageSpec>(body)?)),
-            "add-rule" => told(self.add_rule(&read::<RuleSpec>(body)?)),
-            "stop" => done(self.stop(&read::<Which>(body)?.machine)),
-            "start" => done(self.start(&read::<Which>(body)?.machine)),
-            "destroy" => done(self.destroy(&read::<Which>(body)?.machine)),
-            "fail" => done(self.fail(&read::<Which>(body)?.machine)),
-            "forget" => done(self.forget(&read::<Which>(body)?.machine)),
+            "add" => told(self.add_machines(&read_body::<MachineSpec>(body)?)),
+            "add-account" => told(self.add_account(&read_body::<AccountSpec>(body)?)),
+            "add-network" => told(self.add_network(&read_body::<NetworkSpec>(body)?)),
+            "add-package" => told(self.add_package(&read_body::<PackageSpec>(body)?)),
+            "add-image" => told(self.add_image(&read_body::<ImageSpec>(body)?)),
+            "add-rule" => told(self.add_rule(&read_body::<RuleSpec>(body)?)),
+            "stop" => done(self.stop(&read_body::<Which>(body)?.machine)),
+            "start" => done(self.start(&read_body::<Which>(body)?.machine)),
+            "destroy" => done(self.destroy(&read_body::<Which>(body)?.machine)),
+            "fail" => done(self.fail(&read_body::<Which>(body)?.machine)),
+            "forget" => done(self.forget(&read_body::<Which>(body)?.machine)),
             "rename" => {
-                let wanted: Rename = read(body)?;
+                let wanted: Rename = read_body(body)?;
                 done(self.rename(&wanted.machine, &wanted.name))
             }
             "state" => {
-                let wanted: InState = read(body)?;
+                let wanted: InState = read_body(body)?;
                 let state = State::parse(&wanted.state);
                 let state = state.ok_or_else(|| format!("{:?} is no state", wanted.state))?;
                 done(self.set_state(&wanted.machine, state))
             }
             "migrate" => {
-                let wanted: Migrate = read(body)?;
+                let wanted: Migrate = read_body(body)?;
                 done(self.migrate(&wanted.machine, &wanted.compute_node))
             }
             "replace-tags" => {
-                let wanted: Tags = read(body)?;
+                let wanted: Tags = read_body(body)?;
                 done(self.replace_tags(&wanted.machine, wanted.tags))
             }
             "tag" => {
-                let wanted: Item = read(body)?;
+                let wanted: Item = read_body(body)?;
                 done(self.set_tag(&wanted.machine, &wanted.key, wanted.value))
             }
             "metadata" => {
-                let wanted: Item = read(body)?;
+                let wanted: Item = read_body(body)?;
                 let value = wanted.value.as_ref().and_then(Value::as_str);
                 done(self.set_metadata(&wanted.machine, &wanted.key, value))
             }
             "protect" => {
-                let wanted: Switch = read(body)?;
+                let wanted: Switch = read_body(body)?;
                 done(self.protect(&wanted.machine, wanted.on))
             }
             "firewall" => {
-                let wanted: Switch = read(body)?;
+                let wanted: Switch = read_body(body)?;
                 done(self.set_firewall(&wanted.machine, wanted.on))
             }
             "lose-image" => {
-                let wanted: Switch = read(body)?;
+                let wanted: Switch = read_body(body)?;
                 done(self.lose_image(&wanted.machine, wanted.on))
             }
             _ => self.carry_out_on_all(verb, body),
@@ -76,55 +76,57 @@ impl Triton {
     fn carry_out_on_all(&self, verb: &str, body: &Value) -> Result<Value, String> {
         match verb {
             "purge" => self.purge(),
-            "fail-provisions" => self.fail_provisions(read::<Count>(body)?.count),
-            "kill-compute-node" => self.kill_compute_node(&read::<Node>(body)?.compute_node),
-            "revive-compute-node" => self.revive_compute_node(&read::<Node>(body)?.compute_node),
+            "fail-provisions" => self.fail_provisions(read_body::<Count>(body)?.count),
+            "kill-compute-node" => self.kill_compute_node(&read_body::<Node>(body)?.compute_node),
+            "revive-compute-node" => {
+                self.revive_compute_node(&read_body::<Node>(body)?.compute_node)
+            }
             "maintenance" => {
-                let wanted: Maintenance = read(body)?;
+                let wanted: Maintenance = read_body(body)?;
                 if wanted.on {
                     self.begin_maintenance(wanted.until);
                 } else {
                     self.end_maintenance();
                 }
             }
-            "skew" => self.set_skew(read::<Skew>(body)?.seconds),
+            "skew" => self.set_skew(read_body::<Skew>(body)?.seconds),
             "throttle" => {
                 let none = body.as_object().is_some_and(Map::is_empty);
                 let wanted = if none {
                     None
                 } else {
-                    Some(read::<Throttle>(body)?)
+                    Some(read_body::<Throttle>(body)?)
                 };
                 self.set_throttle(wanted);
             }
             "timings" => {
-                let wanted: TimingsSpec = read(body)?;
+                let wanted: TimingsSpec = read_body(body)?;
                 self.set_timings(|timings| *timings = wanted.over(timings));
             }
             "quirks" => {
-                let wanted: Quirks = read(body)?;
+                let wanted: Quirks = read_body(body)?;
                 self.set_quirks(|quirks| *quirks = wanted);
             }
             "cns" => {
-                let wanted: Account = read(body)?;
+                let wanted: Account = read_body(body)?;
                 return done(self.enable_names(&wanted.account, wanted.on));
             }
             "key" => {
-                let wanted: NewKey = read(body)?;
+                let wanted: NewKey = read_body(body)?;
                 return done(self.add_key(&wanted.account, &wanted.key));
             }
             "reach" => {
-                let wanted: Reach = read(body)?;
+                let wanted: Reach = read_body(body)?;
                 let protocol = wanted.protocol.as_deref().unwrap_or("tcp");
                 let reached = self.would_reach(wanted.from, &wanted.machine, protocol, wanted.port);
                 return Ok(json!({ "reaches": reached }));
             }
             "resolve" => {
-                let name = read::<Name>(body)?.name;
+                let name = read_body::<Name>(body)?.name;
                 let services = self.resolve_services(&name);
                 return Ok(json!({ "addresses": self.resolve(&name), "services": services }));
             }
-            "appliance" => return Ok(self.show_appliance(&read::<Which>(body)?.machine)),
+            "appliance" => return Ok(self.show_appliance(&read_body::<Which>(body)?.machine)),
             "private-key" => return Ok(json!({ "key": super::DEFAULT_PRIVATE_KEY })),
             other => return Err(format!("{other:?} is not known; allowed are {VERBS}")),
         }
@@ -285,9 +287,4 @@ struct Reach {
 #[serde(deny_unknown_fields)]
 struct Name {
     name: String,
-}
-
-/// A body of the control handle; serde's message names what is allowed.
-fn read<T: DeserializeOwned>(body: &Value) -> Result<T, String> {
-    T::deserialize(body).map_err(|error| error.to_string())
 }

@@ -4,6 +4,7 @@
 //! by a name that only one of their kind has.
 
 use bowline_simulator::KubeletSpec;
+use bowline_simulator::handle::HandleError;
 use serde_json::{Map, Value};
 
 use super::actions::Action;
@@ -13,29 +14,6 @@ use super::model::{Cloud, Connection, Heard, Host, Kind, Pool, PowerState, Vm};
 use super::stage::forever;
 use super::tasks::{Effect, Planned, Task};
 use super::{XenOrchestra, machine_id};
-
-/// Something that cannot be done.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("cannot {task} {object}: {reason}")]
-pub struct HandleError {
-    /// What was tried.
-    pub task: &'static str,
-    /// On what.
-    pub object: String,
-    /// Why not.
-    pub reason: String,
-}
-
-impl HandleError {
-    pub(super) fn new(task: &'static str, object: &str, reason: String) -> Self {
-        let object = object.to_owned();
-        Self {
-            task,
-            object,
-            reason,
-        }
-    }
-}
 
 impl XenOrchestra {
     /// Finds something and does something to it.
@@ -50,10 +28,12 @@ impl XenOrchestra {
             let id = cloud.find(kind, name)?;
             work(cloud, &id)
         });
-        done.ok_or_else(|| HandleError {
-            task,
-            object: format!("the {} {name:?}", kind.word()),
-            reason: "there is none of that id, nor exactly one of that name".to_owned(),
+        done.ok_or_else(|| {
+            HandleError::new(
+                task,
+                &format!("the {} {name:?}", kind.word()),
+                "there is none of that id, nor exactly one of that name",
+            )
         })
     }
 

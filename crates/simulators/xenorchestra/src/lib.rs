@@ -47,11 +47,11 @@ use serde_json::{Value, json};
 
 use model::Cloud;
 
+pub use bowline_simulator::handle::HandleError;
 pub use config::{
     Config, DEFAULT_PASSWORD, DEFAULT_TOKEN, DEFAULT_USER, Privilege, Quirks, Release, Timings,
     User,
 };
-pub use handle::HandleError;
 pub use model::{Connection, Heard, PowerState};
 pub use original::manifest;
 pub use sandbox::KIND;

@@ -68,17 +68,10 @@ async fn serve(options: &Options) -> Result<Simulation> {
 mod tests {
     use std::io::Write as _;
 
-    use bowline_simulator::testing::{Client, Place};
+    use bowline_simulator::testing::{Client, Place, options};
 
     use super::*;
     use crate::DEFAULT_TOKEN;
-
-    fn options(fixture: &tempfile::NamedTempFile) -> Options {
-        let options = Options::default().with("listen", "127.0.0.1:0");
-        options
-            .with("fixture", fixture.path().display())
-            .with("seed", 1)
-    }
 
     fn file(text: &str) -> tempfile::NamedTempFile {
         let mut file = tempfile::NamedTempFile::new().unwrap();
@@ -89,7 +82,7 @@ mod tests {
     #[tokio::test]
     async fn a_simulation_serves_its_fixture_and_says_how_to_use_it() {
         let file = file("pools: [{name: p}]\nhosts: [{name: h}]\nvms: [{name: v, count: 3}]\n");
-        let running = serve(&options(&file)).await.unwrap();
+        let running = serve(&options(file.path())).await.unwrap();
         let address = running.servers[0].local_addr().unwrap();
         for expected in [
             format!("XOA_URL=http://{address} XOA_TOKEN"),
@@ -106,7 +99,7 @@ mod tests {
     #[tokio::test]
     async fn tls_is_served_without_http2_and_with_a_certificate_of_its_own() {
         let file = file("quirks: {redirect_to_https: 1}\n");
-        let running = serve(&options(&file).with("tls", "")).await.unwrap();
+        let running = serve(&options(file.path()).with("tls", "")).await.unwrap();
         let address = running.servers[0].local_addr().unwrap();
         assert!(
             running
@@ -122,7 +115,7 @@ mod tests {
     #[tokio::test]
     async fn an_impossible_fixture_is_refused() {
         let file = file("vms: [{name: a}]\n");
-        let error = serve(&options(&file)).await.unwrap_err();
+        let error = serve(&options(file.path())).await.unwrap_err();
         let source = error.source().unwrap().to_string();
         assert_eq!(source, "cannot add the VM a: there are no pools");
     }

@@ -1,10 +1,10 @@
 //! Setting a scene: pools, hosts and VMs that are there at once.
 
-use bowline_simulator::faults::Rule;
+use bowline_simulator::handle::add_faults;
 use jiff::Timestamp;
 
+use super::HandleError;
 use super::config::Config;
-use super::handle::HandleError;
 use super::model::{Cloud, Connection, Host, Kind, Pool, PowerState, Token, Vm};
 use super::scene::{HostSpec, PoolSpec, VmSpec};
 use super::{World, XenOrchestra};
@@ -53,15 +53,7 @@ impl XenOrchestra {
         for spec in &self.scene.vms {
             self.add_vms(spec)?;
         }
-        for raw in &self.scene.faults {
-            let failed = |reason: String| HandleError::new("add the fault", &raw.name, reason);
-            let mut rule =
-                Rule::try_from(raw.clone()).map_err(|error| failed(error.to_string()))?;
-            rule.server.get_or_insert_with(|| super::NAME.to_owned());
-            let added = self.world.faults.add(rule);
-            added.map_err(|error| failed(error.to_string()))?;
-        }
-        Ok(())
+        add_faults(&self.world, super::NAME, &self.scene.faults)
     }
 
     /// Forgets everything and sets the scene anew.

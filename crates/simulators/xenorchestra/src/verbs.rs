@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use bowline_simulator::handle::read_body;
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
 use super::config::{Quirks, User};
@@ -20,36 +20,36 @@ impl XenOrchestra {
     /// Carries out `POST /_sim/<verb>`.
     pub(super) fn carry_out(&self, verb: &str, body: &Value) -> Result<Value, String> {
         match verb {
-            "add" => told(self.add_vms(&read::<VmSpec>(body)?)),
-            "add-pool" => told(self.add_pool(&read::<PoolSpec>(body)?)),
-            "add-host" => told(self.add_host(&read::<HostSpec>(body)?)),
-            "start" => done(self.start(&read::<Which>(body)?.machine)),
-            "halt" => done(self.halt(&read::<Which>(body)?.machine)),
-            "pause" => done(self.pause(&read::<Which>(body)?.machine)),
-            "unpause" => done(self.unpause(&read::<Which>(body)?.machine)),
-            "suspend" => done(self.suspend(&read::<Which>(body)?.machine)),
-            "destroy" => done(self.destroy(&read::<Which>(body)?.machine)),
-            "template" => done(self.make_template(&read::<Which>(body)?.machine)),
+            "add" => told(self.add_vms(&read_body::<VmSpec>(body)?)),
+            "add-pool" => told(self.add_pool(&read_body::<PoolSpec>(body)?)),
+            "add-host" => told(self.add_host(&read_body::<HostSpec>(body)?)),
+            "start" => done(self.start(&read_body::<Which>(body)?.machine)),
+            "halt" => done(self.halt(&read_body::<Which>(body)?.machine)),
+            "pause" => done(self.pause(&read_body::<Which>(body)?.machine)),
+            "unpause" => done(self.unpause(&read_body::<Which>(body)?.machine)),
+            "suspend" => done(self.suspend(&read_body::<Which>(body)?.machine)),
+            "destroy" => done(self.destroy(&read_body::<Which>(body)?.machine)),
+            "template" => done(self.make_template(&read_body::<Which>(body)?.machine)),
             "state" => {
-                let wanted: InState = read(body)?;
+                let wanted: InState = read_body(body)?;
                 let state = PowerState::parse(&wanted.state);
                 let state = state.ok_or_else(|| format!("{:?} is no power state", wanted.state))?;
                 done(self.set_power(&wanted.machine, state))
             }
             "rename" => {
-                let wanted: Rename = read(body)?;
+                let wanted: Rename = read_body(body)?;
                 done(self.rename(&wanted.machine, &wanted.name))
             }
             "rename-host" => {
-                let wanted: RenameHost = read(body)?;
+                let wanted: RenameHost = read_body(body)?;
                 done(self.rename_host(&wanted.host, &wanted.name))
             }
             "rename-pool" => {
-                let wanted: RenamePool = read(body)?;
+                let wanted: RenamePool = read_body(body)?;
                 done(self.rename_pool(&wanted.pool, &wanted.name))
             }
             "migrate" => {
-                let wanted: Migrate = read(body)?;
+                let wanted: Migrate = read_body(body)?;
                 if wanted.slowly {
                     return done(
                         self.begin_migration(&wanted.machine, &wanted.host)
@@ -59,11 +59,11 @@ impl XenOrchestra {
                 done(self.migrate(&wanted.machine, &wanted.host))
             }
             "resize" => {
-                let wanted: Resize = read(body)?;
+                let wanted: Resize = read_body(body)?;
                 done(self.resize(&wanted.machine, wanted.cpus, wanted.memory.0))
             }
             "guest" => {
-                let wanted: Guest = read(body)?;
+                let wanted: Guest = read_body(body)?;
                 let pairs: Vec<(&str, &str)> = wanted
                     .guest
                     .iter()
@@ -72,16 +72,16 @@ impl XenOrchestra {
                 done(self.set_guest(&wanted.machine, &pairs))
             }
             "tags" => {
-                let wanted: Tags = read(body)?;
+                let wanted: Tags = read_body(body)?;
                 let tags: Vec<&str> = wanted.tags.iter().map(String::as_str).collect();
                 done(self.set_tags(&wanted.machine, &tags))
             }
             "local-disk" => {
-                let wanted: LocalDisk = read(body)?;
+                let wanted: LocalDisk = read_body(body)?;
                 done(self.set_local_disk(&wanted.machine, wanted.host.as_deref()))
             }
             "hide-container" => {
-                let wanted: Hide = read(body)?;
+                let wanted: Hide = read_body(body)?;
                 done(self.hide_container(&wanted.machine, wanted.on))
             }
             _ => self.carry_out_on_all(verb, body),
@@ -92,7 +92,7 @@ impl XenOrchestra {
     fn carry_out_on_all(&self, verb: &str, body: &Value) -> Result<Value, String> {
         match verb {
             "connection" => {
-                let wanted: Connect = read(body)?;
+                let wanted: Connect = read_body(body)?;
                 let state = Connection::parse(&wanted.state);
                 let state = state.ok_or_else(|| {
                     let allowed = "connected, connecting, disconnected";
@@ -101,21 +101,21 @@ impl XenOrchestra {
                 return done(self.set_connection(&wanted.pool, state));
             }
             "vm-records" => {
-                let wanted: Records = read(body)?;
+                let wanted: Records = read_body(body)?;
                 return done(self.lose_vm_records(&wanted.pool, wanted.missing));
             }
-            "remove-pool" => return done(self.remove_pool(&read::<WhichPool>(body)?.pool)),
+            "remove-pool" => return done(self.remove_pool(&read_body::<WhichPool>(body)?.pool)),
             "host-power" => {
-                let wanted: HostPower = read(body)?;
+                let wanted: HostPower = read_body(body)?;
                 return done(self.set_host_running(&wanted.host, wanted.on));
             }
             "restart" => self.restart(),
             "deform" => {
-                let wanted: Deform = read(body)?;
+                let wanted: Deform = read_body(body)?;
                 self.deform(&wanted.id, wanted.members);
             }
             "user" => {
-                let wanted: UserSpec = read(body)?;
+                let wanted: UserSpec = read_body(body)?;
                 let user = User {
                     id: wanted.id,
                     password: wanted.password,
@@ -126,27 +126,27 @@ impl XenOrchestra {
                 self.set_user(&wanted.name, user);
             }
             "remove-user" => {
-                let name = read::<Named>(body)?.name;
+                let name = read_body::<Named>(body)?.name;
                 if !self.remove_user(&name) {
                     return Err(format!("there is no user {name:?}"));
                 }
             }
             "token" => {
-                let wanted: TokenSpec = read(body)?;
+                let wanted: TokenSpec = read_body(body)?;
                 self.set_token(&wanted.value, &wanted.user);
             }
             "revoke-token" => {
-                let value = read::<Revoke>(body)?.value;
+                let value = read_body::<Revoke>(body)?.value;
                 if !self.revoke_token(&value) {
                     return Err(format!("there is no token {value:?}"));
                 }
             }
             "timings" => {
-                let wanted: TimingsSpec = read(body)?;
+                let wanted: TimingsSpec = read_body(body)?;
                 self.set_timings(|timings| *timings = wanted.over(*timings));
             }
             "quirks" => {
-                let wanted: Quirks = read(body)?;
+                let wanted: Quirks = read_body(body)?;
                 self.set_quirks(|quirks| *quirks = wanted);
             }
             other => return Err(format!("{other:?} is not known; allowed are {VERBS}")),
@@ -204,9 +204,4 @@ struct Migrate {
     host: String,
     #[serde(default)]
     slowly: bool,
-}
-
-/// A body of the control handle; serde's message names what is allowed.
-fn read<T: DeserializeOwned>(body: &Value) -> Result<T, String> {
-    T::deserialize(body).map_err(|error| error.to_string())
 }

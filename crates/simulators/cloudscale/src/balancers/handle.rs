@@ -15,7 +15,7 @@ use crate::fields::Fields;
 use crate::model::{Cloud, Project, Target};
 use crate::refusal::Refusal;
 use crate::shelf::{Kept, Thing, owner};
-use crate::{Cloudscale, MachineError};
+use crate::{Cloudscale, HandleError};
 
 /// What a uuid belongs to.
 enum Found {
@@ -28,21 +28,21 @@ enum Found {
 
 impl Cloudscale {
     /// Adds a load balancer with everything that belongs to it, ready at once; returns its uuid.
-    pub fn add_balancer(&self, spec: &BalancerSpec) -> Result<String, MachineError> {
+    pub fn add_balancer(&self, spec: &BalancerSpec) -> Result<String, HandleError> {
         let mut cloud = self.lock();
         let made = self.make_balancer(&mut cloud, spec);
         made.map_err(|refusal| failed("add the load balancer", &spec.name, &refusal))
     }
 
     /// Adds a pool with everything that belongs to it; returns its uuid.
-    pub fn add_pool(&self, balancer: &str, spec: &PoolSpec) -> Result<String, MachineError> {
+    pub fn add_pool(&self, balancer: &str, spec: &PoolSpec) -> Result<String, HandleError> {
         self.on_balancer("add a pool to", balancer, |cloud, project, uuid| {
             self.make_pool(cloud, project, uuid, spec)
         })
     }
 
     /// Adds a member to a pool; returns its uuid.
-    pub fn add_member(&self, pool: &str, spec: &MemberSpec) -> Result<String, MachineError> {
+    pub fn add_member(&self, pool: &str, spec: &MemberSpec) -> Result<String, HandleError> {
         self.on("add a member to", pool, |cloud, project, uuid, found| {
             let Found::Pool = found else {
                 return Err(Refusal::state("it is not a pool"));
@@ -52,7 +52,7 @@ impl Cloudscale {
     }
 
     /// Adds a listener to a pool, or to a load balancer itself; returns its uuid.
-    pub fn add_listener(&self, to: &str, spec: &ListenerSpec) -> Result<String, MachineError> {
+    pub fn add_listener(&self, to: &str, spec: &ListenerSpec) -> Result<String, HandleError> {
         self.on("add a listener to", to, |cloud, project, uuid, found| {
             let key = match found {
                 Found::Pool => "pool",
@@ -65,7 +65,7 @@ impl Cloudscale {
 
     /// Changes attributes of a load balancer, pool, member, listener or monitor, also those that
     /// the API lets nobody change.
-    pub fn edit(&self, id: &str, attributes: &Map<String, Value>) -> Result<(), MachineError> {
+    pub fn edit(&self, id: &str, attributes: &Map<String, Value>) -> Result<(), HandleError> {
         self.on("edit", id, |cloud, project, uuid, found| {
             let fields = Fields::of(attributes.clone());
             let owner = owner(cloud, project)?;
@@ -78,7 +78,7 @@ impl Cloudscale {
 
     /// Removes a load balancer, pool, member, listener or monitor with what belongs to it. What it
     /// occupied is free at once.
-    pub fn remove(&self, id: &str) -> Result<(), MachineError> {
+    pub fn remove(&self, id: &str) -> Result<(), HandleError> {
         self.on("remove", id, |cloud, project, uuid, found| match found {
             Found::Balancer => self.delete_balancer(cloud, project, uuid, Pace::Hand),
             Found::Pool => self.delete_pool(cloud, project, uuid, Pace::Hand),
@@ -89,7 +89,7 @@ impl Cloudscale {
     }
 
     /// Leaves a load balancer `changing` until it is thawed: being made if it is, else busy.
-    pub fn freeze_balancer(&self, balancer: &str) -> Result<(), MachineError> {
+    pub fn freeze_balancer(&self, balancer: &str) -> Result<(), HandleError> {
         let now = self.now();
         self.on_balancer("freeze", balancer, |cloud, project, uuid| {
             let balancer = find(cloud, project, uuid)?;
@@ -102,7 +102,7 @@ impl Cloudscale {
     }
 
     /// Ends whatever keeps a load balancer `changing`.
-    pub fn thaw_balancer(&self, balancer: &str) -> Result<(), MachineError> {
+    pub fn thaw_balancer(&self, balancer: &str) -> Result<(), HandleError> {
         let now = self.now();
         self.on_balancer("thaw", balancer, |cloud, project, uuid| {
             let balancer = find(cloud, project, uuid)?;
@@ -117,7 +117,7 @@ impl Cloudscale {
         &self,
         balancer: &str,
         status: Option<BalancerStatus>,
-    ) -> Result<(), MachineError> {
+    ) -> Result<(), HandleError> {
         self.on_balancer("set the status of", balancer, |cloud, project, uuid| {
             find(cloud, project, uuid)?.forced = status;
             Ok(())
@@ -153,11 +153,7 @@ impl Cloudscale {
 
     /// Points a floating IP to a server or load balancer (by uuid, or by a name that only one
     /// has), or to nothing, which the API does not do.
-    pub fn assign_floating_ip(
-        &self,
-        address: IpAddr,
-        to: Option<&str>,
-    ) -> Result<(), MachineError> {
+    pub fn assign_floating_ip(&self, address: IpAddr, to: Option<&str>) -> Result<(), HandleError> {
         let failed =
             |refusal: Refusal| failed("assign the floating IP", &address.to_string(), &refusal);
         let mut cloud = self.lock();
@@ -182,7 +178,7 @@ impl Cloudscale {
         task: &'static str,
         id: &str,
         work: impl FnOnce(&mut Cloud, &str, &str, Found) -> Result<T, Refusal>,
-    ) -> Result<T, MachineError> {
+    ) -> Result<T, HandleError> {
         let object = format!("{id:?}");
         let mut cloud = self.lock();
         let missing = "there is nothing of that uuid, nor exactly one load balancer of that name";
@@ -197,7 +193,7 @@ impl Cloudscale {
         task: &'static str,
         id: &str,
         work: impl FnOnce(&mut Cloud, &str, &str) -> Result<T, Refusal>,
-    ) -> Result<T, MachineError> {
+    ) -> Result<T, HandleError> {
         self.on(task, id, |cloud, project, uuid, found| match found {
             Found::Balancer => work(cloud, project, uuid),
             _ => Err(Refusal::state("it is not a load balancer")),
@@ -267,8 +263,8 @@ fn locate(cloud: &Cloud, id: &str) -> Option<(String, String, Found)> {
     Some((project, uuid, Found::Balancer))
 }
 
-fn failed(task: &'static str, object: &str, refusal: &Refusal) -> MachineError {
-    MachineError {
+fn failed(task: &'static str, object: &str, refusal: &Refusal) -> HandleError {
+    HandleError {
         task,
         object: object.to_owned(),
         reason: format!("{}: {}", refusal.key, refusal.message)

@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use bowline_simulator::handle::read_body;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -10,7 +11,6 @@ use super::spec::{BalancerSpec, ListenerSpec, MemberSpec, PoolSpec};
 use crate::Cloudscale;
 use crate::config::Quirks;
 use crate::scene::BalancerTimingsSpec;
-use crate::verbs::read;
 
 /// What can be asked, besides the words for machines.
 pub(crate) const VERBS: &str = "add-load-balancer, add-pool, add-member, add-listener, edit, \
@@ -24,11 +24,15 @@ impl Cloudscale {
         body: &Value,
     ) -> Option<Result<Value, String>> {
         let added = match verb {
-            "add-load-balancer" => read(body).map(|spec: BalancerSpec| self.add_balancer(&spec)),
-            "add-pool" => read(body).map(|to: Add<PoolSpec>| self.add_pool(&to.to, &to.add)),
-            "add-member" => read(body).map(|to: Add<MemberSpec>| self.add_member(&to.to, &to.add)),
+            "add-load-balancer" => {
+                read_body(body).map(|spec: BalancerSpec| self.add_balancer(&spec))
+            }
+            "add-pool" => read_body(body).map(|to: Add<PoolSpec>| self.add_pool(&to.to, &to.add)),
+            "add-member" => {
+                read_body(body).map(|to: Add<MemberSpec>| self.add_member(&to.to, &to.add))
+            }
             "add-listener" => {
-                read(body).map(|to: Add<ListenerSpec>| self.add_listener(&to.to, &to.add))
+                read_body(body).map(|to: Add<ListenerSpec>| self.add_listener(&to.to, &to.add))
             }
             _ => return self.adjust(verb, body).map(|done| done.map(|()| json!({}))),
         };
@@ -38,27 +42,29 @@ impl Cloudscale {
 
     fn adjust(&self, verb: &str, body: &Value) -> Option<Result<(), String>> {
         let done = match verb {
-            "edit" => read(body).map(|edit: Edit| self.edit(&edit.id, &edit.attributes)),
-            "remove" => read(body).map(|which: Which| self.remove(&which.id)),
-            "freeze" => read(body).map(|which: Which| self.freeze_balancer(&which.id)),
-            "thaw" => read(body).map(|which: Which| self.thaw_balancer(&which.id)),
-            "status" => read(body).map(|to: Status| self.set_balancer_status(&to.id, to.status)),
-            "assign" => read(body).map(|assign: Assign| {
+            "edit" => read_body(body).map(|edit: Edit| self.edit(&edit.id, &edit.attributes)),
+            "remove" => read_body(body).map(|which: Which| self.remove(&which.id)),
+            "freeze" => read_body(body).map(|which: Which| self.freeze_balancer(&which.id)),
+            "thaw" => read_body(body).map(|which: Which| self.thaw_balancer(&which.id)),
+            "status" => {
+                read_body(body).map(|to: Status| self.set_balancer_status(&to.id, to.status))
+            }
+            "assign" => read_body(body).map(|assign: Assign| {
                 self.assign_floating_ip(assign.address, assign.to.as_deref())
             }),
-            "fail" => read(body).map(|fail: Fail| {
+            "fail" => read_body(body).map(|fail: Fail| {
                 self.fail_next_changes(fail.times);
                 Ok(())
             }),
-            "health" => read(body).map(|to: Finding| {
+            "health" => read_body(body).map(|to: Finding| {
                 self.set_health(&to.member, to.health);
                 Ok(())
             }),
-            "quirks" => read(body).map(|quirks: Quirks| {
+            "quirks" => read_body(body).map(|quirks: Quirks| {
                 self.set_quirks(quirks);
                 Ok(())
             }),
-            "timings" => read(body).map(|timings: BalancerTimingsSpec| {
+            "timings" => read_body(body).map(|timings: BalancerTimingsSpec| {
                 let now = self.lock().timings.balancers;
                 self.set_balancer_timings(timings.over(now));
                 Ok(())

@@ -2,20 +2,13 @@
 
 use bowline_simulator::World;
 use bowline_simulator::fixture::parse;
+use bowline_simulator::testing::documented;
 
 use crate::{Cloudscale, Fixture, Status};
 
-/// The example of the documentation.
-fn documented() -> &'static str {
-    let page = include_str!("../../../../../docs/simulators.md");
-    let start = page.find("```yaml\n").unwrap() + "```yaml\n".len();
-    let length = page[start..].find("```").unwrap();
-    &page[start..start + length]
-}
-
 #[tokio::test]
 async fn the_documented_fixture_is_what_it_says() {
-    let scene: Fixture = parse("docs", documented()).unwrap();
+    let scene: Fixture = parse("docs", documented("")).unwrap();
     let world = World::simulated(1);
     let cloud = Cloudscale::from_fixture(&world, scene).unwrap();
     let servers = cloud.servers();

@@ -1,6 +1,7 @@
 //! The control handle, from Rust and over HTTP; fixtures; the fleet; the same run twice.
 
 use bowline_simulator::machines::Power;
+use bowline_simulator::testing::documented;
 
 use super::*;
 use crate::metadata::Metadata;
@@ -262,17 +263,9 @@ async fn a_kubelet_tells_the_id_of_its_instance_and_stops_with_it() {
     assert_eq!(power(), Some(Power::Off));
 }
 
-/// The example of the documentation.
-fn documented() -> &'static str {
-    let page = include_str!("../../../../../docs/simulators.md");
-    let page = &page[page.find("## The Exoscale simulator").unwrap()..];
-    let start = page.find("```yaml\n").unwrap() + "```yaml\n".len();
-    &page[start..start + page[start..].find("```").unwrap()]
-}
-
 #[tokio::test(start_paused = true)]
 async fn the_documented_fixture_is_what_it_says() {
-    let scenery = Scenery::with(documented());
+    let scenery = Scenery::with(documented("## The Exoscale simulator"));
     let instances = scenery.cloud.instances();
     // Two and one of the pool, a fleet, three of the nodepool, and one elsewhere.
     assert_eq!(instances.len(), 2 + 1 + 20 + 3 + 1);

@@ -11,9 +11,7 @@ use std::time::Duration;
 
 use bowline_simulator::fixture;
 use bowline_simulator::serve::Server;
-use bowline_simulator::testing::{Reply, send, whole};
-use http::Request;
-use http_body_util::Full;
+use bowline_simulator::testing::{Reply, send_by_pipe, text_of, whole};
 use serde_json::{Value, json};
 
 use super::signature::tests::sign;
@@ -68,23 +66,14 @@ impl Scenery {
         body: &str,
         header: Option<&str>,
     ) -> hyper::Result<Reply> {
-        let mut request = Request::builder().method(method).uri(target);
-        request = request.header("host", "sim.example:1234");
-        if let Some(header) = header {
-            request = request.header("authorization", header);
-        }
-        let request = request.body(Full::new(body.to_owned().into())).unwrap();
-        let stream = self.world.pipes.connect(AUTHORITY).unwrap();
-        whole(send(stream, request).await?).await
+        let mut headers = vec![("host", "sim.example:1234")];
+        headers.extend(header.map(|header| ("authorization", header)));
+        let place = (&self.world, AUTHORITY);
+        whole(send_by_pipe(place, (method, target), body, &headers).await?).await
     }
 
     async fn call(&self, method: &str, target: &str, body: Value) -> Reply {
-        let body = if body.is_null() {
-            String::new()
-        } else {
-            body.to_string()
-        };
-        self.attempt(method, target, &body).await.unwrap()
+        self.attempt(method, target, &text_of(&body)).await.unwrap()
     }
 
     async fn get(&self, target: &str) -> Value {

@@ -9,10 +9,9 @@ const ZONES: &str =
     "zones: [ch-gva-2, at-vie-1]\ninstances: [{name: a}, {name: b, zone: at-vie-1}]";
 
 async fn endpoints(scenery: &Scenery, host: &str) -> Vec<String> {
-    let request = Request::get("/v2/zone").header("host", host);
-    let request = request.body(Full::new("".into())).unwrap();
-    let stream = scenery.world.pipes.connect(AUTHORITY).unwrap();
-    let reply = whole(send(stream, request).await.unwrap()).await.unwrap();
+    let place = (&scenery.world, AUTHORITY);
+    let sent = send_by_pipe(place, ("GET", "/v2/zone"), "", &[("host", host)]).await;
+    let reply = whole(sent.unwrap()).await.unwrap();
     let zones = reply.json()["zones"].as_array().cloned().unwrap();
     let endpoint = |zone: &Value| zone["api-endpoint"].as_str().unwrap().to_owned();
     zones.iter().map(endpoint).collect()

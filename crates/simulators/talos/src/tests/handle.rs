@@ -1,4 +1,4 @@
-use bowline_simulator::testing::{Client, Place};
+use bowline_simulator::testing::{Client, Place, documented};
 use bowline_talos_api::specs::{
     ControllerManagerConfigSpec, MemberSpec, PlatformMetadataSpec, SystemInformationSpec,
 };
@@ -173,18 +173,9 @@ async fn the_control_handle_works_over_http() {
     assert_eq!(client.get("/else").await.status, 404);
 }
 
-/// The example of the documentation.
-fn documented() -> &'static str {
-    let page = include_str!("../../../../../docs/simulators.md");
-    let part = page.find("## The Talos simulator").unwrap();
-    let start = part + page[part..].find("```yaml\n").unwrap() + "```yaml\n".len();
-    let length = page[start..].find("```").unwrap();
-    &page[start..start + length]
-}
-
 #[tokio::test(start_paused = true)]
 async fn the_documented_fixture_is_what_it_says() {
-    let scenery = Scenery::with(documented());
+    let scenery = Scenery::with(documented("## The Talos simulator"));
     let machines = scenery.talos.machines();
     let names: Vec<&str> = machines.iter().map(|one| one.name.as_str()).collect();
     assert_eq!(names, ["container-1", "cp-1", "worker-1"]);

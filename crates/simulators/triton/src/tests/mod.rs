@@ -10,9 +10,7 @@ use std::time::Duration;
 
 use bowline_simulator::fixture;
 use bowline_simulator::serve::Server;
-use bowline_simulator::testing::{Reply, send, whole};
-use http::Request;
-use http_body_util::Full;
+use bowline_simulator::testing::{Reply, documented, send_by_pipe, text_of, whole};
 use serde_json::{Value, json};
 
 use super::signature::tests::{ED25519, sign};
@@ -63,31 +61,22 @@ impl Scenery {
 
     /// A request with a date and whatever headers.
     async fn raw(&self, method: &str, target: &str, body: &str, headers: &[(&str, &str)]) -> Reply {
-        let mut request = Request::builder().method(method).uri(target);
-        request = request.header("host", "sim.example:1234");
-        for (name, value) in headers {
-            request = request.header(*name, *value);
-        }
-        let request = request.body(Full::new(body.to_owned().into())).unwrap();
-        let stream = self.world.pipes.connect(AUTHORITY).unwrap();
-        whole(send(stream, request).await.unwrap()).await.unwrap()
+        let headers = [&[("host", "sim.example:1234")], headers].concat();
+        let place = (&self.world, AUTHORITY);
+        let sent = send_by_pipe(place, (method, target), body, &headers).await;
+        whole(sent.unwrap()).await.unwrap()
     }
 
     async fn call(&self, method: &str, target: &str, body: Value) -> Reply {
         let date = write_date(self.world.clock.now());
         let header = sign(&seed(), &self.key, method, target, &date);
-        let body = if body.is_null() {
-            String::new()
-        } else {
-            body.to_string()
-        };
         let kind = ("content-type", "application/json");
         let headers = [
             ("date", date.as_str()),
             ("authorization", header.as_str()),
             kind,
         ];
-        self.raw(method, target, &body, &headers).await
+        self.raw(method, target, &text_of(&body), &headers).await
     }
 
     async fn get(&self, target: &str) -> Value {
@@ -122,11 +111,7 @@ fn refused(reply: &Reply, status: u16, code: &str, fragment: &str) {
 
 #[tokio::test]
 async fn the_documented_fixture_is_what_it_says() {
-    let page = include_str!("../../../../../docs/simulators.md");
-    let page = &page[page.find("## The Triton simulator").unwrap()..];
-    let start = page.find("```yaml\n").unwrap() + "```yaml\n".len();
-    let length = page[start..].find("```").unwrap();
-    let scene: Fixture = fixture::parse("docs", &page[start..start + length]).unwrap();
+    let scene: Fixture = fixture::parse("docs", documented("## The Triton simulator")).unwrap();
     let world = World::simulated(1);
     let cloud = Triton::from_fixture(&world, scene).unwrap();
     assert_eq!(cloud.machines().len(), 21);

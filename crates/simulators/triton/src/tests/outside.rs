@@ -1,7 +1,10 @@
 //! The change feed, DNS and metrics.
 
 use bowline_simulator::serve::Identity;
+use bowline_simulator::testing::send;
 use futures::{SinkExt, StreamExt};
+use http::Request;
+use http_body_util::Full;
 use rcgen::{CertificateParams, DnType, ExtendedKeyUsagePurpose, KeyPair, KeyUsagePurpose};
 use rustls_pki_types::PrivateKeyDer;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

@@ -1,5 +1,7 @@
 //! The control handle: pools that come and go, VMs that change, kubelets.
 
+use bowline_simulator::testing::documented;
+
 use bowline_simulator::machines::Power;
 
 use super::*;
@@ -256,17 +258,9 @@ async fn the_control_handle_speaks_http_too() {
     assert_eq!(state["vms"].as_array().unwrap().len(), 2);
 }
 
-/// The example of the documentation.
-fn documented() -> &'static str {
-    let page = include_str!("../../../../../docs/simulators.md");
-    let page = &page[page.find("## The Xen Orchestra simulator").unwrap()..];
-    let start = page.find("```yaml\n").unwrap() + "```yaml\n".len();
-    &page[start..start + page[start..].find("```").unwrap()]
-}
-
 #[tokio::test(start_paused = true)]
 async fn the_documented_fixture_is_what_it_says() {
-    let scenery = Scenery::with(documented());
+    let scenery = Scenery::with(documented("## The Xen Orchestra simulator"));
     let vms = scenery.orchestra.vms();
     assert_eq!(vms.len(), 4 + 20);
     assert_eq!(

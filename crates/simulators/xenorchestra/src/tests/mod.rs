@@ -13,9 +13,7 @@ use std::time::Duration;
 
 use bowline_simulator::fixture;
 use bowline_simulator::serve::Server;
-use bowline_simulator::testing::{Reply, send, whole};
-use http::Request;
-use http_body_util::Full;
+use bowline_simulator::testing::{Reply, send_by_pipe, text_of, whole};
 use serde_json::{Value, json};
 
 use super::*;
@@ -81,15 +79,9 @@ impl Scenery {
         body: &str,
         headers: &[(&str, &str)],
     ) -> hyper::Result<http::Response<hyper::body::Incoming>> {
-        let mut request = Request::builder().method(method).uri(target);
-        request = request.header("host", "xo.sim:80");
-        request = request.header("content-type", "application/json");
-        for (name, value) in headers {
-            request = request.header(*name, *value);
-        }
-        let request = request.body(Full::new(body.to_owned().into())).unwrap();
-        let stream = self.world.pipes.connect(AUTHORITY).unwrap();
-        send(stream, request).await
+        let usual = [("host", AUTHORITY), ("content-type", "application/json")];
+        let headers = [&usual, headers].concat();
+        send_by_pipe((&self.world, AUTHORITY), (method, target), body, &headers).await
     }
 
     /// Calls the API as the administrator.
@@ -98,14 +90,9 @@ impl Scenery {
     }
 
     async fn call_with(&self, token: &str, method: &str, path: &str, body: Value) -> Reply {
-        let body = if body.is_null() {
-            String::new()
-        } else {
-            body.to_string()
-        };
         let cookie = format!("authenticationToken={token}");
         let target = format!("/rest/v0{path}");
-        self.raw(method, &target, &body, &[("cookie", &cookie)])
+        self.raw(method, &target, &text_of(&body), &[("cookie", &cookie)])
             .await
     }
 
