@@ -1,7 +1,7 @@
 //! What load balancers cost, beside what is promised.
 //!
 //! The manager runs in this process under a paused clock, between a simulated API server and a
-//! simulated cloudscale.ch. So time is simulated, and the numbers are the same in every run and build.
+//! simulated cloud. So time is simulated, and the numbers are the same in every run and build.
 
 use std::fmt::Display;
 

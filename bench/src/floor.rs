@@ -4,11 +4,11 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use bowline_simulator::World;
-use bowline_simulator::cluster::Cluster;
-use bowline_simulator::fleet::{Fleet, Kubelet, Settings};
 use bowline_simulator::journal::Filter;
 use bowline_simulator::machines::Power;
+use bowline_simulator::{KubeletSpec, World};
+use bowline_simulator_kubernetes::cluster::Cluster;
+use bowline_simulator_kubernetes::fleet::{Fleet, Settings};
 use k8s_openapi::api::core::v1::Node;
 use kube::Api;
 use kube::api::{Patch, PatchParams};
@@ -27,10 +27,10 @@ pub(crate) async fn measure(nodes: usize) -> Result<Duration> {
     for number in 1..=nodes {
         let id = format!("floor://{number}");
         world.machines.set(&id, Power::Running);
-        fleet.join(Kubelet {
+        fleet.join(KubeletSpec {
             node_name: format!("worker-{number}"),
             machine_id: id,
-            ..Kubelet::default()
+            ..KubeletSpec::default()
         })?;
     }
     let registered = Filter::any()

@@ -106,7 +106,7 @@ async fn join(nodes: usize, program: PathBuf) -> Result<()> {
         )
     })?;
     let floor = floor::measure(nodes).await?;
-    let stage = Stage::set_up(&program, nodes).await?;
+    let stage = Stage::set_up(&program).await?;
     let measured = stage.join_all(nodes).await?;
     report(nodes, &measured, floor.as_secs_f64());
     Ok(())

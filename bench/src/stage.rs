@@ -4,17 +4,15 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::pin::pin;
 use std::process::Stdio;
-use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use bowline_scenarios::measure::CLOUD;
 use bowline_simulator::World;
-use bowline_simulator::cloudscale::{Cloudscale, Config, DEFAULT_TOKEN, MachineSpec};
-use bowline_simulator::cluster::Cluster;
-use bowline_simulator::fleet::{Fleet, Kubelet, Settings, UNINITIALIZED};
 use bowline_simulator::journal::Filter;
-use bowline_simulator::kubernetes::auth::originals;
-use bowline_simulator::serve::Server;
+use bowline_simulator::sandbox::{Account, Running};
+use bowline_simulator_kubernetes::cluster::Cluster;
+use bowline_simulator_kubernetes::fleet::{Fleet, Settings, UNINITIALIZED};
 use futures::TryStreamExt;
 use k8s_openapi::api::core::v1::Node;
 use kube::runtime::{WatchStreamExt, watcher};
@@ -48,46 +46,41 @@ pub(crate) struct Measured {
 pub(crate) struct Stage {
     world: World,
     cluster: Cluster,
-    cloud: Arc<Cloudscale>,
+    cloud: Running,
     fleet: Fleet,
     manager: Child,
-    _cloud_server: Server,
     _folder: tempfile::TempDir,
 }
 
 impl Stage {
     /// Brings everything up; returns when the manager leads.
-    pub(crate) async fn set_up(program: &Path, nodes: usize) -> Result<Self> {
+    pub(crate) async fn set_up(program: &Path) -> Result<Self> {
         let world = World::real();
         let cluster = Cluster::on_socket(&world, LOOPBACK).await?;
-        cluster.install(originals::cloudscale())?;
-        let cloud = Cloudscale::new(&world, Config::default());
-        let count = u32::try_from(nodes)?;
-        cloud.add_servers(&MachineSpec {
-            count: Some(count),
-            ..MachineSpec::named("worker")
-        })?;
-        let cloud_server = Server::builder(&world, cloud.clone())
-            .plain(LOOPBACK)
-            .await?;
-        let address = cloud_server
-            .local_addr()
-            .context("the cloud has no address")?;
+        cluster.install((CLOUD.manifest)())?;
+        let account = Account {
+            name: CLOUD.server.name.to_owned(),
+            number: 0,
+            address: LOOPBACK,
+        };
+        let cloud = (CLOUD.start)(&world, account).await?;
         let folder = tempfile::tempdir()?;
+        let settings = cloud.cloud.settings(folder.path());
+        for (name, content) in &settings.files {
+            std::fs::write(folder.path().join(name), content)?;
+        }
         let kubeconfig = folder.path().join("kubeconfig");
-        let account = cluster.account_kubeconfig("kube-system", "cloud-controller-manager")?;
+        let (namespace, account) = CLOUD.account;
+        let account = cluster.account_kubeconfig(namespace, account)?;
         std::fs::write(&kubeconfig, account)?;
         let fleet = Fleet::new(&world, cluster.admin()?, Settings::default());
         let manager = Command::new(program)
-            .args([
-                "--cloud-provider=cloudscale",
-                "--allow-untagged-cloud",
-                "--secure-port=0",
-            ])
+            .arg(format!("--cloud-provider={}", CLOUD.server.name))
+            .args(["--allow-untagged-cloud", "--secure-port=0"])
             .arg("--kube-api-qps=-1")
             .arg(format!("--kubeconfig={}", kubeconfig.display()))
-            .env("CLOUDSCALE_API_URL", format!("http://{address}"))
-            .env("CLOUDSCALE_ACCESS_TOKEN", DEFAULT_TOKEN)
+            .args(&settings.arguments)
+            .envs(&settings.environment)
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .kill_on_drop(true)
@@ -106,23 +99,18 @@ impl Stage {
             cloud,
             fleet,
             manager,
-            _cloud_server: cloud_server,
             _folder: folder,
         })
     }
 
     /// Lets all kubelets register, and waits until every node is initialised.
     pub(crate) async fn join_all(mut self, nodes: usize) -> Result<Measured> {
+        let machines = (1..=nodes).map(|number| self.cloud.cloud.boot(&format!("worker-{number}")));
+        let kubelets = machines.collect::<Result<Vec<_>>>()?;
         self.world.journal.clear();
         let begun = Instant::now();
-        for machine in self.cloud.servers() {
-            self.fleet.join(Kubelet {
-                node_name: machine.name,
-                machine_id: format!("cloudscale://{}", machine.uuid),
-                system_uuid: self.world.random.uuid(),
-                os_image: String::new(),
-                ..Kubelet::default()
-            })?;
+        for kubelet in kubelets {
+            self.fleet.join(kubelet)?;
         }
         let waiting = tokio::time::timeout(PATIENCE, self.all_initialised(nodes));
         waiting.await.context("not all nodes were initialised")??;
@@ -138,7 +126,7 @@ impl Stage {
         let all = count(&Filter::any().server("kubernetes").caller(MANAGER));
         let process = self.manager.id().context("the manager has ended")?;
         let measured = Measured {
-            cloud_calls: count(&Filter::any().server("cloudscale")),
+            cloud_calls: count(&Filter::any().server(&self.cloud.recorded_as)),
             node_writes,
             conflicts,
             event_writes,

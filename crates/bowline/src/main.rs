@@ -19,6 +19,8 @@ mod secrets;
 mod signals;
 #[cfg(feature = "sandbox")]
 mod simulate;
+#[cfg(feature = "sandbox")]
+mod simulators;
 
 use std::process::ExitCode;
 

@@ -5,176 +5,202 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
-/// Which workspace crates each crate may use in its own code. Tests may also use the simulator, and
-/// the program's tests the handle of the scenarios.
+/// Which folders each crate of a folder may use in its own code: `*` is one crate each, whatever it is called.
 const ARROWS: &[(&str, &[&str])] = &[
-    ("bowline-core", &[]),
-    ("bowline-http", &["bowline-core"]),
-    ("bowline-controllers", &["bowline-core", "bowline-http"]),
-    ("bowline-templates", &[]),
-    ("bowline-talos-api", &[]),
-    ("bowline-cloudscale", &["bowline-core", "bowline-http"]),
-    ("bowline-exoscale", &["bowline-core", "bowline-http"]),
+    ("crates/core", &[]),
+    ("crates/http", &["crates/core"]),
+    ("crates/controllers", &["crates/core", "crates/http"]),
+    ("crates/templates", &[]),
+    ("crates/talos-api", &[]),
     (
-        "bowline-talos",
+        "crates/providers/*",
         &[
-            "bowline-core",
-            "bowline-http",
-            "bowline-talos-api",
-            "bowline-templates",
+            "crates/core",
+            "crates/http",
+            "crates/talos-api",
+            "crates/templates",
         ],
     ),
-    ("bowline-triton", &["bowline-core", "bowline-http"]),
-    ("bowline-xenorchestra", &["bowline-core", "bowline-http"]),
-    ("bowline-simulator", &["bowline-http", "bowline-talos-api"]),
+    ("crates/simulator", &["crates/http"]),
     (
-        "bowline-control-plane",
-        &["bowline-core", "bowline-http", "bowline-simulator"],
+        "crates/simulator-kubernetes",
+        &["crates/http", "crates/simulator"],
     ),
     (
-        "bowline-bench",
-        &["bowline-http", "bowline-scenarios", "bowline-simulator"],
+        "crates/simulators/*",
+        &["crates/http", "crates/simulator", "crates/talos-api"],
     ),
     (
-        "bowline-scenarios",
+        "crates/bowline",
         &[
-            "bowline-cloudscale",
-            "bowline-controllers",
-            "bowline-core",
-            "bowline-exoscale",
-            "bowline-http",
-            "bowline-simulator",
-            "bowline-talos",
-            "bowline-triton",
-            "bowline-xenorchestra",
+            "crates/controllers",
+            "crates/core",
+            "crates/http",
+            "crates/providers/*",
+            "crates/simulator",
+            "crates/simulator-kubernetes",
+            "crates/simulators/*",
         ],
     ),
     (
-        "bowline",
+        "e2e/control-plane",
         &[
-            "bowline-cloudscale",
-            "bowline-controllers",
-            "bowline-core",
-            "bowline-exoscale",
-            "bowline-http",
-            "bowline-simulator",
-            "bowline-talos",
-            "bowline-xenorchestra",
-            "bowline-triton",
+            "crates/core",
+            "crates/http",
+            "crates/simulator",
+            "crates/simulator-kubernetes",
+        ],
+    ),
+    (
+        "e2e/scenarios",
+        &[
+            "crates/controllers",
+            "crates/core",
+            "crates/http",
+            "crates/providers/*",
+            "crates/simulator",
+            "crates/simulator-kubernetes",
+            "crates/simulators/*",
+        ],
+    ),
+    (
+        "bench",
+        &[
+            "crates/http",
+            "crates/simulator",
+            "crates/simulator-kubernetes",
+            "e2e/scenarios",
         ],
     ),
 ];
 
-/// What must never be reachable from a crate, however far down.
-const FORBIDDEN: &[(&str, &[&str])] = &[
-    ("bowline-core", &["tokio", "hyper", "kube", "rustls"]),
-    ("bowline-cloudscale", &["kube", "k8s-openapi"]),
-    ("bowline-exoscale", &["kube", "k8s-openapi"]),
-    ("bowline-talos", &["kube", "k8s-openapi"]),
-    ("bowline-xenorchestra", &["kube", "k8s-openapi"]),
-    ("bowline-talos-api", &["hyper", "kube", "rustls"]),
-    ("bowline-triton", &["kube", "k8s-openapi"]),
-    ("bowline-templates", &["tokio", "hyper", "kube", "rustls"]),
+/// What tests may use besides. Those of a provider see the simulator of their own cloud alone.
+const ARROWS_OF_TESTS: &[(&str, &[&str])] = &[
+    (
+        "crates/controllers",
+        &["crates/simulator", "crates/simulator-kubernetes"],
+    ),
+    (
+        "crates/providers/*",
+        &["crates/simulator", "crates/simulators/<same>"],
+    ),
+    ("crates/bowline", &["e2e/scenarios"]),
 ];
+
+/// What must never be reachable from a crate of a folder, however far down.
+const FORBIDDEN: &[(&str, &[&str])] = &[
+    ("crates/core", &["tokio", "hyper", "kube", "rustls"]),
+    ("crates/providers/*", KUBERNETES),
+    ("crates/simulator", KUBERNETES),
+    ("crates/simulators/*", KUBERNETES),
+    ("crates/talos-api", &["hyper", "kube", "rustls"]),
+    ("crates/templates", &["tokio", "hyper", "kube", "rustls"]),
+];
+
+/// Clients of Kubernetes: their tests do without them, too, so that they are built quickly.
+const KUBERNETES: &[&str] = &["kube", "kube-client", "k8s-openapi"];
 
 struct Crate {
+    name: String,
     uses: BTreeSet<String>,
     tests_use: BTreeSet<String>,
 }
 
+/// The crates of the workspace, by folder.
 fn workspace() -> BTreeMap<String, Crate> {
-    let output = Command::new(env!("CARGO"))
-        .args(["metadata", "--format-version=1", "--no-deps", "--offline"])
-        .output()
-        .unwrap();
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    metadata["packages"]
-        .as_array()
-        .unwrap()
-        .iter()
+    let output = cargo(&["metadata", "--format-version=1", "--no-deps"]);
+    let metadata: serde_json::Value = serde_json::from_str(&output).unwrap();
+    let root = metadata["workspace_root"].as_str().unwrap().to_owned();
+    let folder = |path: &str| path.strip_prefix(&root).unwrap()[1..].to_owned();
+    let packages = metadata["packages"].as_array().unwrap().iter();
+    packages
         .map(|package| {
             let of_kind = |dev: bool| {
-                package["dependencies"]
-                    .as_array()
-                    .unwrap()
-                    .iter()
-                    .filter(|dependency| (dependency["kind"] == "dev") == dev)
-                    .map(|dependency| dependency["name"].as_str().unwrap().to_owned())
-                    .filter(|name| name.starts_with("bowline"))
+                let all = package["dependencies"].as_array().unwrap().iter();
+                all.filter(|dependency| (dependency["kind"] == "dev") == dev)
+                    .filter_map(|dependency| dependency["path"].as_str())
+                    .map(folder)
                     .collect()
             };
-            let name = package["name"].as_str().unwrap().to_owned();
-            (
-                name,
-                Crate {
-                    uses: of_kind(false),
-                    tests_use: of_kind(true),
-                },
-            )
+            let manifest = package["manifest_path"].as_str().unwrap();
+            let found = Crate {
+                name: package["name"].as_str().unwrap().to_owned(),
+                uses: of_kind(false),
+                tests_use: of_kind(true),
+            };
+            (folder(manifest.strip_suffix("/Cargo.toml").unwrap()), found)
         })
         .collect()
+}
+
+fn cargo(arguments: &[&str]) -> String {
+    let mut command = Command::new(env!("CARGO"));
+    let output = command.args(arguments).arg("--offline").output().unwrap();
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{complaint}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Whether a folder is meant by a pattern that stands beside `from`.
+fn fits(pattern: &str, folder: &str, from: &str) -> bool {
+    let last = |path: &str| path.rsplit('/').next().unwrap_or_default().to_owned();
+    match pattern.strip_suffix("/*") {
+        Some(parent) => {
+            let inside = folder.strip_prefix(parent);
+            inside.is_some_and(|rest| rest.starts_with('/') && !rest[1..].contains('/'))
+        }
+        None => pattern.replace("<same>", &last(from)) == folder,
+    }
+}
+
+/// The row of a table that a folder belongs to.
+fn row<'a>(table: &[(&str, &'a [&'a str])], folder: &str) -> Option<&'a [&'a str]> {
+    let mut rows = table.iter();
+    let found = rows.find(|(pattern, _)| fits(pattern, folder, folder));
+    found.map(|(_, allowed)| *allowed)
 }
 
 #[test]
 fn every_arrow_is_drawn() {
     let crates = workspace();
-    let drawn: BTreeMap<&str, &[&str]> = ARROWS.iter().copied().collect();
-    for (name, found) in &crates {
-        let allowed = drawn.get(name.as_str()).unwrap_or_else(|| {
-            panic!("crate {name} is not in the picture: draw it here and in ARCHITECTURE.md")
+    for (folder, found) in &crates {
+        let allowed = row(ARROWS, folder).unwrap_or_else(|| {
+            panic!("crate {folder} is not in the picture: draw it here and in ARCHITECTURE.md")
         });
+        let more = row(ARROWS_OF_TESTS, folder).unwrap_or_default();
+        let any = |allowed: &[&str], used| allowed.iter().any(|it| fits(it, used, folder));
         for used in &found.uses {
-            assert!(
-                allowed.contains(&used.as_str()),
-                "{name} must not use {used}"
-            );
+            assert!(any(allowed, used), "{folder} must not use {used}");
         }
         for used in &found.tests_use {
-            let fine = allowed.contains(&used.as_str())
-                || used == "bowline-simulator"
-                || (name == "bowline" && used == "bowline-scenarios");
-            assert!(fine, "the tests of {name} must not use {used}");
+            let fine = any(allowed, used) || any(more, used);
+            assert!(fine, "the tests of {folder} must not use {used}");
         }
     }
-    for name in drawn.keys() {
-        assert!(
-            crates.contains_key(*name),
-            "crate {name} is drawn but does not exist"
-        );
+    for (pattern, _) in ARROWS.iter().chain(ARROWS_OF_TESTS).chain(FORBIDDEN) {
+        let exists = crates.keys().any(|folder| fits(pattern, folder, folder));
+        assert!(exists, "crate {pattern} is drawn but does not exist");
     }
 }
 
 #[test]
 fn core_has_no_runtime_and_providers_see_no_kubernetes_client() {
-    for (name, forbidden) in FORBIDDEN {
-        let output = Command::new(env!("CARGO"))
-            .args([
-                "tree",
-                "--offline",
-                "--edges=normal",
-                "--prefix=none",
-                "--package",
-                name,
-            ])
-            .output()
-            .unwrap();
-        assert!(
-            output.status.success(),
-            "{}",
-            String::from_utf8_lossy(&output.stderr)
-        );
-        let tree = String::from_utf8(output.stdout).unwrap();
+    for (folder, found) in workspace() {
+        let Some(forbidden) = row(FORBIDDEN, &folder) else {
+            continue;
+        };
+        let edges = if forbidden == KUBERNETES {
+            "--edges=normal,dev"
+        } else {
+            "--edges=normal"
+        };
+        let tree = cargo(&["tree", edges, "--prefix=none", "--package", &found.name]);
         let reached: BTreeSet<&str> = tree
             .lines()
             .filter_map(|line| line.split_whitespace().next())
             .collect();
-        for crate_name in *forbidden {
-            assert!(!reached.contains(crate_name), "{name} reaches {crate_name}");
+        for name in forbidden {
+            assert!(!reached.contains(name), "{folder} reaches {name}");
         }
     }
 }

@@ -15,12 +15,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bowline_simulator::World;
-use bowline_simulator::cloudscale::{Cloudscale, Config, DEFAULT_TOKEN, MachineSpec};
-use bowline_simulator::cluster::Cluster;
 use bowline_simulator::journal::Filter;
-use bowline_simulator::kubernetes::auth::originals;
-use bowline_simulator::kubernetes::kinds;
 use bowline_simulator::serve::Server;
+use bowline_simulator_cloudscale::{Cloudscale, Config, DEFAULT_TOKEN, MachineSpec};
+use bowline_simulator_kubernetes::cluster::Cluster;
+use bowline_simulator_kubernetes::kinds;
 use serde_json::json;
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -75,7 +74,9 @@ impl Stage {
         let world = World::real();
         let any = SocketAddr::from(([127, 0, 0, 1], 0));
         let cluster = Cluster::on_socket(&world, any).await.unwrap();
-        cluster.install(originals::cloudscale()).unwrap();
+        cluster
+            .install(bowline_simulator_cloudscale::manifest())
+            .unwrap();
         let cloud = Cloudscale::new(&world, Config::default());
         let server = Server::builder(&world, cloud.clone());
         let server = server.plain(any).await.unwrap();

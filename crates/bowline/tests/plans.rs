@@ -28,14 +28,13 @@ use std::time::Duration;
 
 use bowline_http::{Clock, Random};
 use bowline_simulator::World;
-use bowline_simulator::cloudscale::{Cloudscale, DEFAULT_TOKEN, Fixture};
-use bowline_simulator::cluster::Cluster;
 use bowline_simulator::faults::{Action, Rule};
 use bowline_simulator::fixture;
 use bowline_simulator::journal::Filter;
-use bowline_simulator::kubernetes::auth::originals;
-use bowline_simulator::kubernetes::kinds;
 use bowline_simulator::serve::Server;
+use bowline_simulator_cloudscale::{Cloudscale, DEFAULT_TOKEN, Fixture};
+use bowline_simulator_kubernetes::cluster::Cluster;
+use bowline_simulator_kubernetes::kinds;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
@@ -92,10 +91,12 @@ impl Stage {
         let world = World::with(Clock::system(), Random::seeded(SEED));
         let any = SocketAddr::from(([127, 0, 0, 1], 0));
         let cluster = Cluster::on_socket(&world, any).await.unwrap();
-        let objects = bowline_simulator::kubernetes::fixture::read(&folder().join("cluster.yaml"));
+        let objects = bowline_simulator_kubernetes::fixture::read(&folder().join("cluster.yaml"));
         cluster.install(objects.unwrap()).unwrap();
         // The rights of the original are enough.
-        cluster.install(originals::cloudscale()).unwrap();
+        cluster
+            .install(bowline_simulator_cloudscale::manifest())
+            .unwrap();
         let scene: Fixture = fixture::read(&folder().join("cloud.yaml")).unwrap();
         let cloud = Cloudscale::from_fixture(&world, scene).unwrap();
         let server = Server::builder(&world, cloud.clone());

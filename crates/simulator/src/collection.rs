@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 /// Things by id, listed in the order in which they were made.
 #[derive(Debug)]
-pub(crate) struct Collection<T> {
+pub struct Collection<T> {
     places: BTreeMap<String, u64>,
     things: BTreeMap<u64, T>,
     next: u64,
@@ -21,40 +21,52 @@ impl<T> Default for Collection<T> {
 }
 
 impl<T> Collection<T> {
-    pub(crate) fn insert(&mut self, id: &str, thing: T) {
+    /// Puts a thing there; one of that id is replaced.
+    pub fn insert(&mut self, id: &str, thing: T) {
         let place = *self.places.entry(id.to_owned()).or_insert(self.next);
         self.next += 1;
         self.things.insert(place, thing);
     }
 
-    pub(crate) fn get(&self, id: &str) -> Option<&T> {
+    /// The thing of that id.
+    pub fn get(&self, id: &str) -> Option<&T> {
         self.things.get(self.places.get(id)?)
     }
 
-    pub(crate) fn get_mut(&mut self, id: &str) -> Option<&mut T> {
+    /// The thing of that id, to change it.
+    pub fn get_mut(&mut self, id: &str) -> Option<&mut T> {
         self.things.get_mut(self.places.get(id)?)
     }
 
-    pub(crate) fn remove(&mut self, id: &str) -> Option<T> {
+    /// Takes the thing of that id out.
+    pub fn remove(&mut self, id: &str) -> Option<T> {
         self.things.remove(&self.places.remove(id)?)
     }
 
     /// Keeps only what the test wants to keep.
-    pub(crate) fn retain(&mut self, keep: impl Fn(&T) -> bool) {
+    pub fn retain(&mut self, keep: impl Fn(&T) -> bool) {
         self.things.retain(|_, thing| keep(thing));
         let things = &self.things;
         self.places.retain(|_, place| things.contains_key(place));
     }
 
-    pub(crate) fn all(&self) -> impl Iterator<Item = &T> + Clone {
+    /// All things.
+    pub fn all(&self) -> impl Iterator<Item = &T> + Clone {
         self.things.values()
     }
 
-    pub(crate) fn all_mut(&mut self) -> impl Iterator<Item = &mut T> {
+    /// All things, to change them.
+    pub fn all_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.things.values_mut()
     }
 
-    pub(crate) fn len(&self) -> usize {
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.things.is_empty()
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
         self.things.len()
     }
 }

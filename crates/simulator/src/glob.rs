@@ -1,7 +1,7 @@
 //! Patterns with `*`: what fault rules and journal filters name calls with.
 
 /// Whether `text` fits `pattern`, where `*` stands for any characters, slashes included.
-pub(crate) fn fits(pattern: &str, text: &str) -> bool {
+pub fn fits(pattern: &str, text: &str) -> bool {
     let mut parts = pattern.split('*');
     let Some(rest) = parts.next().and_then(|head| text.strip_prefix(head)) else {
         return false;

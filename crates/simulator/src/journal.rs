@@ -24,7 +24,7 @@ pub struct Entry {
     pub arrived: jiff::Timestamp,
     /// How many calls to the same server were under way when it arrived, itself included.
     pub concurrent: u32,
-    /// Which simulated server: `kubernetes`, `cloudscale`, …
+    /// Which simulated server: `kubernetes`, or the name of a cloud.
     pub server: String,
     /// HTTP method.
     pub method: String,
@@ -288,7 +288,7 @@ mod tests {
             time: "2026-02-03T08:15:30Z".parse().unwrap(),
             arrived: "2026-02-03T08:15:29Z".parse().unwrap(),
             concurrent: 1,
-            server: "cloudscale".to_owned(),
+            server: "demo-cloud".to_owned(),
             method: method.to_owned(),
             operation: String::new(),
             path: path.to_owned(),
@@ -343,7 +343,7 @@ mod tests {
         journal.record(call);
         assert_eq!(
             journal.transcript(),
-            "2026-02-03T08:15:30Z cloudscale POST /v1/servers?x=1 -> 201 caller=demo fault=slow \
+            "2026-02-03T08:15:30Z demo-cloud POST /v1/servers?x=1 -> 201 caller=demo fault=slow \
              {\"name\":\"a\\nb\"}\n"
         );
         let line: serde_json::Value = serde_json::from_str(journal.json_lines().trim()).unwrap();

@@ -1,12 +1,8 @@
-//! A Kubernetes API server in memory, a fleet of kubelets and the clouds' APIs, over sockets or pipes,
-//! with faults and a journal.
+//! What every simulated server is made of: a world, a serving layer, faults and a journal.
 //!
-//! **What.** Servers that speak the real protocols and keep their state in memory. The Kubernetes API
-//! is good enough that `kubectl`, `client-go` and `kube` cannot tell within its scope: discovery and
-//! OpenAPI, lists and watches with versions, four kinds of patch, server-side apply with managed
-//! fields, defaults, validation and printing, certificates, tokens and RBAC. Each cloud answers as its
-//! documentation and its SDK say. The fleet registers and heartbeats the way kubelets with an
-//! external cloud provider do, and stops when its machines stop.
+//! **What.** Servers that speak the real protocols and keep their state in memory. Each simulated API
+//! is a crate of its own on this one: each cloud answers as its documentation and its SDK say, and
+//! `bowline-simulator-kubernetes` is an API server with kubelets.
 //!
 //! **Why.** A controller manager is only as good as the failures it has met. Here an API can be slow,
 //! forgetful, wrong or gone on command; a day passes in a second; and a run with the same seed gives the
@@ -19,63 +15,41 @@
 //! and answers the control handle under `/_sim/`.
 //!
 //! ```text
-//!   kubectl, kube, SDKs              the tests: start, stop, destroy, break, look
+//!   kubectl, SDKs, providers         the tests: start, stop, destroy, break, look
 //!          │ TCP, TLS or a pipe                 │
 //!   ┌──────▼──────────────┐              ┌──────▼───────┐
 //!   │ serve: read, fault, │◀── World ───▶│ control      │  clock · random · pipes
 //!   │ answer, record      │              │ journal      │  journal · faults · machines
 //!   └──────┬──────────────┘              └──────────────┘
 //!          │ serve::Api
-//!   ┌──────▼──────────────────────────────┐   ┌───────────────┐
-//!   │ kubernetes                          │   │ cloudscale,   │
-//!   │  server: who, may they, which verb  │   │ exoscale, …   │
-//!   │  verbs ─▶ schema, patch, managed,   │   │  route, model │
-//!   │           strategy ─▶ store         │   └──────▲────────┘
-//!   │  list, watch, table ◀── store       │          │ machines stop
-//!   └──────▲──────────────────────────────┘          │
-//!          │ an ordinary client                      │
-//!   ┌──────┴──────────────────────────────┐          │
-//!   │ fleet: kubelets · monitor: taints   │◀─────────┘
-//!   └─────────────────────────────────────┘
-//! ```
-//!
-//! A whole cluster for a test, under a paused clock:
-//!
-//! ```
-//! # use bowline_simulator::{World, cluster::Cluster};
-//! # use k8s_openapi::api::core::v1::Namespace;
-//! # #[tokio::main(flavor = "current_thread", start_paused = true)]
-//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let world = World::simulated(7);
-//! let cluster = Cluster::on_pipe(&world)?;
-//! let namespaces: kube::Api<Namespace> = kube::Api::all(cluster.admin()?);
-//! assert_eq!(namespaces.list(&Default::default()).await?.items.len(), 4);
-//! assert_eq!(world.journal.entries().len(), 1);
-//! # Ok(())
-//! # }
+//!   ┌──────▼──────────────┐              ┌──────────────┐
+//!   │ simulators/*: a     │─ machines ──▶│ kubelets     │  simulator-kubernetes
+//!   │ cloud's own API     │  stop        │ fall silent  │
+//!   └─────────────────────┘              └──────────────┘
 //! ```
 
-pub mod cloudscale;
-pub mod cluster;
-mod collection;
+pub mod collection;
 mod control;
-pub mod exoscale;
 pub mod faults;
 pub mod fixture;
-pub mod fleet;
-mod glob;
+pub mod glob;
+pub mod handle;
 pub mod journal;
-pub mod kubernetes;
+pub mod keys;
+mod kubelet;
 pub mod machines;
-pub mod monitor;
-pub mod relay;
+pub mod rbac;
+pub mod sandbox;
 pub mod serve;
 pub mod simulate;
-pub mod talos;
-#[cfg(test)]
-mod testing;
-pub mod triton;
+#[allow(
+    clippy::unwrap_used,
+    clippy::missing_panics_doc,
+    missing_docs,
+    reason = "for tests alone"
+)]
+pub mod testing;
 mod world;
-pub mod xenorchestra;
 
+pub use kubelet::KubeletSpec;
 pub use world::World;

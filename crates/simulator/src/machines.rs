@@ -17,7 +17,7 @@ pub enum Power {
     Off,
 }
 
-/// The shared register of machines, by the cloud's id of each (`cloudscale://<uuid>`).
+/// The shared register of machines, by the cloud's id of each (`<cloud>://<id>`).
 #[derive(Clone, Debug)]
 pub struct Machines(Arc<watch::Sender<BTreeMap<String, Power>>>);
 

@@ -1,311 +1,234 @@
-//! The simulators as servers of their own: what `bowline simulate` runs.
+//! A simulated server that runs alone, for anybody's client: what `bowline simulate` asks of each.
 
-mod exoscale;
-mod talos;
-mod triton;
-mod xenorchestra;
-
-use std::fmt::Write as _;
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::str::FromStr;
 
+use anyhow::{Context, Result};
 use bowline_http::{Clock, Random};
+use futures::future::BoxFuture;
+use serde::de::DeserializeOwned;
 
 use crate::World;
-use crate::cloudscale::{Cloudscale, Fixture, MachineError};
-use crate::cluster::{Cluster, ClusterError};
-use crate::fixture::{self, FixtureError};
-use crate::kubernetes;
-use crate::serve::{ServeError, Server};
+use crate::fixture;
+use crate::serve::Server;
 
-pub use exoscale::{ExoscaleOptions, ExoscaleSimulation, exoscale};
-pub use talos::{TalosOptions, TalosSimulation, talos};
-pub use triton::{TritonOptions, TritonSimulation, triton};
-pub use xenorchestra::{XenOrchestraOptions, XenOrchestraSimulation, xenorchestra};
-
-/// How to run the simulated cloudscale.ch.
-#[derive(Clone, Debug)]
-pub struct CloudscaleOptions {
-    /// Where to listen; port 0 picks a free one.
-    pub listen: SocketAddr,
-    /// What the cloud contains; none: nothing.
-    pub fixture: Option<PathBuf>,
-    /// The seed of names and draws; none: different in every run.
-    pub seed: Option<u64>,
+/// A server that `bowline simulate` can run.
+#[derive(Clone, Copy)]
+pub struct ServerKind {
+    /// Its name: the command.
+    pub name: &'static str,
+    /// Which API it serves.
+    pub about: &'static str,
+    /// What can be said about it, in the order of the help.
+    pub flags: &'static [Flag],
+    /// Starts it.
+    pub serve: for<'a> fn(&'a Options) -> BoxFuture<'a, Result<Simulation>>,
 }
 
-/// How to run the simulated Kubernetes API.
-#[derive(Clone, Debug)]
-pub struct KubernetesOptions {
-    /// Where to listen; port 0 picks a free one.
-    pub listen: SocketAddr,
-    /// Where to write the kubeconfig of an administrator.
-    pub kubeconfig: PathBuf,
-    /// Objects that the cluster starts with; none: those of every cluster.
-    pub fixture: Option<PathBuf>,
-    /// The seed of uids and addresses; none: different in every run.
-    pub seed: Option<u64>,
+impl std::fmt::Debug for ServerKind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name)
+    }
 }
 
-/// Why a simulator could not be started.
-#[derive(Debug, thiserror::Error)]
-pub enum SimulateError {
-    /// The fixture cannot be read.
-    #[error(transparent)]
-    Fixture(#[from] FixtureError),
-    /// What the fixture asks for cannot be.
-    #[error("the content of the fixture cannot be set up")]
-    Content(#[from] MachineError),
-    /// The same, of a simulated Exoscale.
-    #[error("the content of the fixture cannot be set up")]
-    ExoscaleContent(#[from] crate::exoscale::HandleError),
-    /// The same, of simulated Talos machines.
-    #[error("the content of the fixture cannot be set up")]
-    TalosContent(#[from] crate::talos::HandleError),
-    /// The talosconfig cannot be written.
-    #[error("cannot write the talosconfig {path}", path = path.display())]
-    Talosconfig {
-        /// Where.
-        path: PathBuf,
-        /// Why.
-        source: std::io::Error,
-    },
-    /// The same, of a simulated Xen Orchestra.
-    #[error("the content of the fixture cannot be set up")]
-    XenOrchestraContent(#[from] crate::xenorchestra::HandleError),
-    /// The certificate cannot be made.
-    #[error("cannot make a certificate")]
-    Certificate {
-        /// Why.
-        source: rcgen::Error,
-    },
-    /// The same, of a simulated Triton.
-    #[error("the content of the fixture cannot be set up")]
-    TritonContent(#[from] crate::triton::HandleError),
-    /// There is no DNS server.
-    #[error(transparent)]
-    Dns(#[from] crate::triton::DnsError),
-    /// The server cannot be started.
-    #[error(transparent)]
-    Serve(#[from] ServeError),
-    /// The cluster cannot be started.
-    #[error(transparent)]
-    Cluster(#[from] ClusterError),
-    /// The kubeconfig cannot be written.
-    #[error("cannot write the kubeconfig {path}", path = path.display())]
-    Kubeconfig {
-        /// Where.
-        path: PathBuf,
-        /// Why.
-        source: std::io::Error,
-    },
+/// One flag of such a server.
+#[derive(Clone, Copy, Debug)]
+pub struct Flag {
+    /// Its name, without dashes.
+    pub name: &'static str,
+    /// What it is for.
+    pub help: &'static str,
+    /// What follows it.
+    pub value: FlagValue,
+    /// What counts if it is not given.
+    pub default: Option<&'static str>,
 }
 
-/// A simulator that runs.
+/// What follows a flag.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FlagValue {
+    /// Where to listen.
+    Address,
+    /// A file.
+    File,
+    /// A number.
+    Seed,
+    /// Nothing.
+    Switch,
+}
+
+impl Flag {
+    /// Any flag, without a default.
+    pub const fn new(name: &'static str, value: FlagValue, help: &'static str) -> Self {
+        Self {
+            name,
+            help,
+            value,
+            default: None,
+        }
+    }
+
+    /// The same with a default.
+    pub const fn or(self, default: &'static str) -> Self {
+        Self {
+            default: Some(default),
+            ..self
+        }
+    }
+
+    /// Where the API is, unless told otherwise.
+    pub const fn listen(default: &'static str) -> Self {
+        let help = "Where to listen; port 0 picks a free one";
+        Self::new("listen", FlagValue::Address, help).or(default)
+    }
+
+    /// What there is from the beginning.
+    pub const fn fixture(help: &'static str) -> Self {
+        Self::new("fixture", FlagValue::File, help)
+    }
+
+    /// What is drawn is drawn from a seed.
+    pub const fn seed(help: &'static str) -> Self {
+        Self::new("seed", FlagValue::Seed, help)
+    }
+}
+
+/// What was said about a server: flags with their values.
+#[derive(Clone, Debug, Default)]
+pub struct Options(BTreeMap<&'static str, String>);
+
+impl Options {
+    /// With that flag; an empty value for a switch.
+    #[must_use]
+    pub fn with(mut self, flag: &'static str, value: impl Display) -> Self {
+        self.0.insert(flag, value.to_string());
+        self
+    }
+
+    /// Whether a switch was given.
+    pub fn is_set(&self, flag: &str) -> bool {
+        self.0.contains_key(flag)
+    }
+
+    /// An address, if one was given.
+    pub fn address(&self, flag: &str) -> Result<Option<SocketAddr>> {
+        self.read(flag)
+    }
+
+    /// Where the API shall listen.
+    pub fn listen(&self) -> Result<SocketAddr> {
+        self.address("listen")?.context("--listen is missing")
+    }
+
+    /// A file that has to be named.
+    pub fn file(&self, flag: &str) -> Result<PathBuf> {
+        let path = self.0.get(flag).map(PathBuf::from);
+        path.with_context(|| format!("--{flag} is missing"))
+    }
+
+    /// The path of the fixture, if there is one.
+    pub fn fixture_path(&self) -> Option<PathBuf> {
+        self.0.get("fixture").map(PathBuf::from)
+    }
+
+    /// The fixture, if there is one.
+    pub fn fixture<T: DeserializeOwned + Default>(&self) -> Result<Option<T>> {
+        let read = self.fixture_path().map(|path| fixture::read(&path));
+        Ok(read.transpose()?)
+    }
+
+    /// The seed, if one was given.
+    pub fn seed(&self) -> Result<Option<u64>> {
+        self.read("seed")
+    }
+
+    /// A world of its own, in real time.
+    pub fn world(&self) -> Result<World> {
+        let random = self
+            .seed()?
+            .map_or_else(Random::from_system, Random::seeded);
+        Ok(World::with(Clock::system(), random))
+    }
+
+    fn read<T: FromStr<Err: std::error::Error + Send + Sync + 'static>>(
+        &self,
+        flag: &str,
+    ) -> Result<Option<T>> {
+        let value = self.0.get(flag).map(|text| {
+            let read = text.parse();
+            read.with_context(|| format!("--{flag}: {text:?}"))
+        });
+        value.transpose()
+    }
+}
+
+/// Servers that run; they stop when this is dropped.
+pub struct Simulation {
+    /// What to tell the person who started them.
+    pub greeting: String,
+    /// The servers, the one with the API first.
+    pub servers: Vec<Server>,
+    /// Whatever else stops with them.
+    _kept: Box<dyn Any + Send + Sync>,
+}
+
+impl Simulation {
+    /// Servers that run, and what else has to stay as long as they do.
+    pub fn new(
+        greeting: String,
+        servers: impl IntoIterator<Item = Server>,
+        kept: impl Any + Send + Sync,
+    ) -> Self {
+        Self {
+            greeting,
+            servers: servers.into_iter().collect(),
+            _kept: Box::new(kept),
+        }
+    }
+
+    /// Stops them.
+    pub async fn shutdown(self) {
+        for server in self.servers {
+            server.shutdown().await;
+        }
+    }
+}
+
+impl std::fmt::Debug for Simulation {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.greeting)
+    }
+}
+
+/// What is told about servers that run: where they are, and how they are used.
 #[derive(Debug)]
-pub struct CloudscaleSimulation {
-    /// The server; it stops when this is dropped.
-    pub server: Server,
-    /// The world that it lives in: journal, faults, machines.
-    pub world: World,
-    /// The cloud itself, for direct control.
-    pub cloud: Arc<Cloudscale>,
-    /// What to tell the person who started it.
-    pub greeting: String,
-}
+pub struct Greeting(String);
 
-/// A simulated cluster that runs.
-pub struct KubernetesSimulation {
-    /// The cluster; it stops when this is dropped.
-    pub cluster: Cluster,
-    /// What to tell the person who started it.
-    pub greeting: String,
-}
+impl Greeting {
+    /// Begins with what is served, and where.
+    pub fn new(what: &str, place: impl Display) -> Self {
+        Self(format!("{what}, simulated, on {place}\n"))
+    }
 
-/// Starts the simulated Kubernetes API on a TLS socket.
-pub async fn kubernetes(options: KubernetesOptions) -> Result<KubernetesSimulation, SimulateError> {
-    let objects = match &options.fixture {
-        Some(path) => kubernetes::fixture::read(path)?,
-        None => Vec::new(),
-    };
-    let world = world(options.seed);
-    let cluster = Cluster::on_socket(&world, options.listen).await?;
-    let count = objects.len();
-    cluster.install(objects)?;
-    std::fs::write(&options.kubeconfig, cluster.admin_kubeconfig()?).map_err(|source| {
-        SimulateError::Kubeconfig {
-            path: options.kubeconfig.clone(),
-            source,
+    /// One more line.
+    pub fn line(&mut self, label: &str, text: impl Display) {
+        self.0.push_str(&format!("  {label:<9} {text}\n"));
+    }
+
+    /// Ends with journal and state, and a warning if others can reach that address.
+    pub fn finish(mut self, curl: &str, root: impl Display, address: SocketAddr) -> String {
+        self.line("journal", format_args!("{curl} {root}/_sim/journal"));
+        self.line("state", format_args!("{curl} {root}/_sim/state"));
+        if !address.ip().is_loopback() {
+            self.line(
+                "warning",
+                format_args!("everybody who reaches {address} controls it without a password"),
+            );
         }
-    })?;
-    let (url, file) = (cluster.url(), options.kubeconfig.display());
-    let mut greeting = format!("Kubernetes API, simulated, on {url}\n");
-    if options.fixture.is_some() {
-        let _ = writeln!(greeting, "  objects   {count} from the fixture");
-    }
-    let _ = writeln!(
-        greeting,
-        "  use it    kubectl --kubeconfig {file} get nodes"
-    );
-    let _ = writeln!(greeting, "  journal   curl -k {url}/_sim/journal");
-    let _ = writeln!(greeting, "  state     curl -k {url}/_sim/state");
-    warn(&mut greeting, options.listen);
-    Ok(KubernetesSimulation { cluster, greeting })
-}
-
-/// A world of its own, in real time.
-fn world(seed: Option<u64>) -> World {
-    let random = seed.map_or_else(Random::from_system, Random::seeded);
-    World::with(Clock::system(), random)
-}
-
-/// Warns about a server that others can reach.
-fn warn(greeting: &mut String, address: SocketAddr) {
-    if !address.ip().is_loopback() {
-        let _ = writeln!(
-            greeting,
-            "  warning   everybody who reaches {address} controls it without a password"
-        );
-    }
-}
-
-/// Starts the simulated cloudscale.ch on a plain socket.
-pub async fn cloudscale(options: CloudscaleOptions) -> Result<CloudscaleSimulation, SimulateError> {
-    let scene: Fixture = match &options.fixture {
-        Some(path) => fixture::read(path)?,
-        None => Fixture::default(),
-    };
-    let world = world(options.seed);
-    let tokens = scene.config().tokens;
-    let cloud = Cloudscale::from_fixture(&world, scene)?;
-    let builder = Server::builder(&world, cloud.clone());
-    let server = builder.plain(options.listen).await?;
-    let address = server.local_addr().unwrap_or(options.listen);
-
-    let mut greeting = format!("cloudscale.ch, simulated, on http://{address}/v1\n");
-    let count = cloud.servers().len();
-    let _ = writeln!(greeting, "  machines  {count}");
-    for token in tokens {
-        let right = if token.read_only { ", read-only" } else { "" };
-        let _ = writeln!(
-            greeting,
-            "  token     {} (project {}{right})",
-            token.value, token.project
-        );
-    }
-    let _ = writeln!(
-        greeting,
-        "  use it    CLOUDSCALE_API_URL=http://{address}/v1"
-    );
-    let _ = writeln!(greeting, "  journal   curl http://{address}/_sim/journal");
-    let _ = writeln!(greeting, "  state     curl http://{address}/_sim/state");
-    warn(&mut greeting, address);
-    Ok(CloudscaleSimulation {
-        server,
-        world,
-        cloud,
-        greeting,
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use std::io::Write as _;
-
-    use super::*;
-    use crate::testing::{Client, Place};
-
-    fn options(fixture: Option<&tempfile::NamedTempFile>) -> CloudscaleOptions {
-        CloudscaleOptions {
-            listen: "127.0.0.1:0".parse().unwrap(),
-            fixture: fixture.map(|file| file.path().to_owned()),
-            seed: Some(1),
-        }
-    }
-
-    #[tokio::test]
-    async fn a_simulation_serves_its_fixture_and_says_how_to_use_it() {
-        let mut file = tempfile::NamedTempFile::new().unwrap();
-        file.write_all(b"tokens: [{value: abc}]\nmachines: [{name: a}, {name: b}]\n")
-            .unwrap();
-        let running = cloudscale(options(Some(&file))).await.unwrap();
-        let address = running.server.local_addr().unwrap();
-        for expected in [
-            format!("http://{address}/v1"),
-            "token     abc".to_owned(),
-            "machines  2".to_owned(),
-        ] {
-            assert!(running.greeting.contains(&expected), "{}", running.greeting);
-        }
-        let client = Client::new(Place::Socket(address), Some("abc"));
-        assert_eq!(
-            client
-                .get("/v1/servers")
-                .await
-                .json()
-                .as_array()
-                .unwrap()
-                .len(),
-            2
-        );
-        let taken = CloudscaleOptions {
-            listen: address,
-            ..options(None)
-        };
-        let error = cloudscale(taken).await.unwrap_err().to_string();
-        assert!(error.contains("another program already does"), "{error}");
-        running.server.shutdown().await;
-    }
-
-    #[tokio::test]
-    async fn a_simulated_cluster_starts_with_its_fixture_and_writes_a_kubeconfig() {
-        let folder = tempfile::tempdir().unwrap();
-        let fixture = folder.path().join("objects.yaml");
-        std::fs::write(
-            &fixture,
-            "{apiVersion: v1, kind: Node, metadata: {name: n1}}",
-        )
-        .unwrap();
-        let options = KubernetesOptions {
-            listen: "127.0.0.1:0".parse().unwrap(),
-            kubeconfig: folder.path().join("kubeconfig"),
-            fixture: Some(fixture),
-            seed: Some(1),
-        };
-        let running = kubernetes(options.clone()).await.unwrap();
-        assert!(running.cluster.node("n1").is_some());
-        assert!(running.greeting.contains("1 from the fixture"));
-        let written = std::fs::read_to_string(&options.kubeconfig).unwrap();
-        assert!(written.contains(running.cluster.url()), "{written}");
-
-        let nowhere = KubernetesOptions {
-            kubeconfig: folder.path().join("none/kubeconfig"),
-            ..options
-        };
-        let error = kubernetes(nowhere).await.err().unwrap().to_string();
-        assert!(error.starts_with("cannot write the kubeconfig"), "{error}");
-    }
-
-    #[tokio::test]
-    async fn a_missing_or_impossible_fixture_is_refused() {
-        let missing = CloudscaleOptions {
-            fixture: Some("/nonexistent/cloud.yaml".into()),
-            ..options(None)
-        };
-        let error = cloudscale(missing).await.unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "cannot read the fixture /nonexistent/cloud.yaml"
-        );
-        let mut file = tempfile::NamedTempFile::new().unwrap();
-        file.write_all(b"machines: [{name: a, zone: zrh1}]\n")
-            .unwrap();
-        let error = cloudscale(options(Some(&file))).await.unwrap_err();
-        let source = std::error::Error::source(&error).unwrap().to_string();
-        assert!(
-            source.starts_with("cannot add the machine a: \"zrh1\" is not"),
-            "{source}"
-        );
+        self.0
     }
 }

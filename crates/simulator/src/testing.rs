@@ -1,4 +1,4 @@
-//! A small HTTP client for the tests of this crate: one connection per call.
+//! For the tests of simulators: a small HTTP client with one connection per call, and fixtures.
 
 use bytes::Bytes;
 use http::{HeaderMap, Request, Response};
@@ -10,46 +10,47 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 
 use crate::World;
+use crate::simulate::Options;
 
 /// Where the server is.
 #[derive(Clone)]
-pub(crate) enum Place {
+pub enum Place {
     Socket(std::net::SocketAddr),
     Pipe(World, &'static str),
 }
 
 /// A caller of one server.
 #[derive(Clone)]
-pub(crate) struct Client {
-    pub(crate) place: Place,
-    pub(crate) token: Option<String>,
+pub struct Client {
+    pub place: Place,
+    pub token: Option<String>,
 }
 
 /// An answer, read whole.
 #[derive(Clone, Debug)]
-pub(crate) struct Reply {
-    pub(crate) status: u16,
-    pub(crate) headers: HeaderMap,
-    pub(crate) bytes: Bytes,
+pub struct Reply {
+    pub status: u16,
+    pub headers: HeaderMap,
+    pub bytes: Bytes,
 }
 
 impl Reply {
-    pub(crate) fn json(&self) -> Value {
+    pub fn json(&self) -> Value {
         serde_json::from_slice(&self.bytes).unwrap_or_default()
     }
 
-    pub(crate) fn text(&self) -> String {
+    pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.bytes).into_owned()
     }
 }
 
 impl Client {
-    pub(crate) fn new(place: Place, token: Option<&str>) -> Self {
+    pub fn new(place: Place, token: Option<&str>) -> Self {
         let token = token.map(str::to_owned);
         Self { place, token }
     }
 
-    pub(crate) fn request(&self, method: &str, path: &str, body: &str) -> Request<Full<Bytes>> {
+    pub fn request(&self, method: &str, path: &str, body: &str) -> Request<Full<Bytes>> {
         let mut request = Request::builder()
             .method(method)
             .uri(path)
@@ -62,7 +63,7 @@ impl Client {
     }
 
     /// The head of the answer and its body still to come.
-    pub(crate) async fn open(
+    pub async fn open(
         &self,
         method: &str,
         path: &str,
@@ -78,30 +79,45 @@ impl Client {
     }
 
     /// The whole answer, or the error if there was none.
-    pub(crate) async fn attempt(
-        &self,
-        method: &str,
-        path: &str,
-        body: &str,
-    ) -> hyper::Result<Reply> {
+    pub async fn attempt(&self, method: &str, path: &str, body: &str) -> hyper::Result<Reply> {
         whole(self.open(method, path, body).await?).await
     }
 
-    pub(crate) async fn call(&self, method: &str, path: &str, body: &Value) -> Reply {
-        let body = if body.is_null() {
-            String::new()
-        } else {
-            body.to_string()
-        };
-        self.attempt(method, path, &body).await.unwrap()
+    pub async fn call(&self, method: &str, path: &str, body: &Value) -> Reply {
+        self.attempt(method, path, &text_of(body)).await.unwrap()
     }
 
-    pub(crate) async fn get(&self, path: &str) -> Reply {
+    pub async fn get(&self, path: &str) -> Reply {
         self.call("GET", path, &Value::Null).await
     }
 }
 
-pub(crate) async fn whole(response: Response<Incoming>) -> hyper::Result<Reply> {
+/// The text of a body; none for null.
+pub fn text_of(body: &Value) -> String {
+    if body.is_null() {
+        String::new()
+    } else {
+        body.to_string()
+    }
+}
+
+/// Sends one request with these headers on a pipe.
+pub async fn send_by_pipe(
+    (world, authority): (&World, &str),
+    (method, target): (&str, &str),
+    body: &str,
+    headers: &[(&str, &str)],
+) -> hyper::Result<Response<Incoming>> {
+    let request = Request::builder().method(method).uri(target);
+    let headers = headers.iter();
+    let request = headers.fold(request, |request, (name, value)| {
+        request.header(*name, *value)
+    });
+    let request = request.body(Full::new(body.to_owned().into())).unwrap();
+    send(world.pipes.connect(authority).unwrap(), request).await
+}
+
+pub async fn whole(response: Response<Incoming>) -> hyper::Result<Reply> {
     let (head, body) = response.into_parts();
     Ok(Reply {
         status: head.status.as_u16(),
@@ -111,10 +127,7 @@ pub(crate) async fn whole(response: Response<Incoming>) -> hyper::Result<Reply> 
 }
 
 /// Sends one request with HTTP/1.1 on a fresh stream.
-pub(crate) async fn send<S>(
-    stream: S,
-    request: Request<Full<Bytes>>,
-) -> hyper::Result<Response<Incoming>>
+pub async fn send<S>(stream: S, request: Request<Full<Bytes>>) -> hyper::Result<Response<Incoming>>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -129,7 +142,7 @@ where
 }
 
 /// Sends one request with HTTP/2 on a fresh stream.
-pub(crate) async fn send_http2<S>(
+pub async fn send_http2<S>(
     stream: S,
     request: Request<Full<Bytes>>,
 ) -> hyper::Result<Response<Incoming>>
@@ -140,4 +153,18 @@ where
         hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await?;
     tokio::spawn(connection);
     sender.send_request(request).await
+}
+
+/// A server of its own with that fixture, on any port.
+pub fn options(fixture: &std::path::Path) -> Options {
+    let options = Options::default().with("listen", "127.0.0.1:0");
+    options.with("fixture", fixture.display()).with("seed", 1)
+}
+
+/// The first example of a fixture below that heading of the documentation.
+pub fn documented(heading: &str) -> &'static str {
+    let page = include_str!("../../../docs/simulators.md");
+    let page = &page[page.find(heading).unwrap()..];
+    let example = page.split("```yaml\n").nth(1).unwrap();
+    example.split("```").next().unwrap()
 }

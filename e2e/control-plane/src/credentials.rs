@@ -5,8 +5,9 @@ use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use bowline_simulator::kubernetes::certificates::{Authority, CertificateError, Identity, Keys};
-use bowline_simulator::kubernetes::kubeconfig::{Credentials, kubeconfig, text};
+use bowline_simulator::keys::{CertificateError, Keys};
+use bowline_simulator_kubernetes::certificates::{Authority, Identity};
+use bowline_simulator_kubernetes::kubeconfig::{Credentials, kubeconfig, text};
 
 use crate::https::{Https, RequestError};
 

@@ -17,7 +17,7 @@ use serde_json::Value;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-use bowline_simulator::kubernetes::certificates::Identity;
+use bowline_simulator_kubernetes::certificates::Identity;
 
 /// No answer that we read is longer: objects of a few kilobytes.
 const LONGEST_ANSWER: usize = 1 << 20;

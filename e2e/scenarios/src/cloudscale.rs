@@ -9,11 +9,10 @@ use bowline_cloudscale::{Config, PROVIDER, Surroundings};
 use bowline_controllers::metrics::Metrics;
 use bowline_http::Connector;
 use bowline_simulator::World;
-use bowline_simulator::cloudscale::{
+use bowline_simulator_cloudscale::{
     BalancerSpec, Cloudscale, DEFAULT_TOKEN, Fixture, ListenerSpec, MemberSpec, MonitorSpec,
     PoolSpec,
 };
-use bowline_simulator::kubernetes::auth::originals;
 use futures::FutureExt;
 use serde_json::{Value, json};
 
@@ -57,7 +56,7 @@ impl Site {
             command: "cloudscale-cloud-controller-manager",
             provider: PROVIDER,
             account: ACCOUNT,
-            manifest: &originals::cloudscale(),
+            manifest: &bowline_simulator_cloudscale::manifest(),
         };
         let open = |bench: &TestCluster| serve(bench, None, fixture, environment);
         let flags = [&FLAGS, arguments].concat();

@@ -12,14 +12,14 @@ mod services;
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use bowline_simulator::World;
-use bowline_simulator::cluster::{Cluster as Simulated, client_over};
-use bowline_simulator::fleet::{Fleet, Kubelet, Settings};
-use bowline_simulator::kubernetes::kinds::{self, Kind};
 use bowline_simulator::machines::Power;
-use bowline_simulator::monitor::{self, Monitor};
-use bowline_simulator::relay::Relay;
 use bowline_simulator::serve::Server;
+use bowline_simulator::{KubeletSpec, World};
+use bowline_simulator_kubernetes::cluster::{Cluster as Simulated, client_over};
+use bowline_simulator_kubernetes::fleet::{Fleet, Settings};
+use bowline_simulator_kubernetes::kinds::{self, Kind};
+use bowline_simulator_kubernetes::monitor::{self, Monitor};
+use bowline_simulator_kubernetes::relay::Relay;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use kube::Api;
@@ -331,18 +331,18 @@ impl Cluster {
     /// Notes a running machine of that id, and starts a kubelet on it.
     pub fn join(&self, fleet: &Fleet, name: &str, machine: &str) {
         self.world.machines.set(machine, Power::Running);
-        let kubelet = Kubelet {
+        let kubelet = KubeletSpec {
             node_name: name.to_owned(),
             machine_id: machine.to_owned(),
             system_uuid: self.world.random.uuid(),
             os_image: String::new(),
-            ..Kubelet::default()
+            ..KubeletSpec::default()
         };
         self.join_as(fleet, kubelet);
     }
 
     /// Starts a kubelet with settings of its own, under the scenario's name of it.
-    pub fn join_as(&self, fleet: &Fleet, mut kubelet: Kubelet) {
+    pub fn join_as(&self, fleet: &Fleet, mut kubelet: KubeletSpec) {
         kubelet.node_name = self.names.own(&kubelet.node_name);
         kubelet.labels.extend(self.names.label());
         fleet.join(kubelet).unwrap();

@@ -8,8 +8,7 @@ use bowline_controllers::metrics::Metrics;
 use bowline_exoscale::{Config, PROVIDER, Surroundings};
 use bowline_http::Connector;
 use bowline_simulator::World;
-use bowline_simulator::exoscale::{DEFAULT_KEY, DEFAULT_SECRET, DEFAULT_ZONE, Exoscale, Fixture};
-use bowline_simulator::kubernetes::auth::originals;
+use bowline_simulator_exoscale::{DEFAULT_KEY, DEFAULT_SECRET, DEFAULT_ZONE, Exoscale, Fixture};
 use futures::{FutureExt, TryFutureExt};
 
 use crate::TestCluster;
@@ -42,7 +41,7 @@ impl Site {
             command: "exoscale-cloud-controller-manager",
             provider: PROVIDER,
             account: ACCOUNT,
-            manifest: &originals::exoscale(),
+            manifest: &bowline_simulator_exoscale::manifest(),
         };
         let open = |bench: &TestCluster| serve(bench, None, fixture, file, environment);
         let flags = [&FLAGS, arguments].concat();

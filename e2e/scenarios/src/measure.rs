@@ -13,13 +13,15 @@ mod service;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use bowline_simulator::cloudscale::{BalancerTimings, MachineSpec};
 use bowline_simulator::faults::{Action, Rule};
+use bowline_simulator_cloudscale::{BalancerTimings, MachineSpec};
 
 use crate::Setup;
 use crate::cloudscale::Site;
 use crate::objects::known;
 
+/// The cloud at which nodes are measured.
+pub use bowline_simulator_cloudscale::KIND as CLOUD;
 pub use cidrs::Cidrs;
 pub use members::{MOST_ROUNDS, Members, Replacement};
 pub use rest::{Asked, Resting, per_period};

@@ -5,7 +5,7 @@
 //! scenario alone, the prefix is empty.
 //!
 //! Ids of machines stay as they are. Its managers are shown only the scenario's own nodes (see
-//! [`bowline_simulator::relay`]), so two scenarios may well speak of the same machine.
+//! [`bowline_simulator_kubernetes::relay`]), so two scenarios may well speak of the same machine.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -9,9 +9,8 @@ use bowline_controllers::metrics::Metrics;
 use bowline_core::{Cloud, CloudName};
 use bowline_http::Connector;
 use bowline_simulator::World;
-use bowline_simulator::kubernetes::auth::originals;
 use bowline_simulator::serve::{Api as _, Server};
-use bowline_simulator::talos::{Access, Control, Fixture, MachineSpec, PlatformSpec, Talos};
+use bowline_simulator_talos::{Access, Control, Fixture, MachineSpec, PlatformSpec, Talos};
 use bowline_talos::{BuildError, Environment, PROVIDER, Setup, Surroundings};
 use futures::FutureExt as _;
 use serde_json::{Value, json};
@@ -272,7 +271,7 @@ pub fn serve(
 
 /// The objects of the chart, and what else the role has.
 fn manifest(role: Role) -> Vec<Value> {
-    let mut objects = originals::talos();
+    let mut objects = bowline_simulator_talos::manifest();
     let rule = |group: &str, resource: &str, verb: &str| json!({ "apiGroups": [group], "resources": [resource], "verbs": [verb] });
     let rules = match role {
         Role::Chart => return objects,

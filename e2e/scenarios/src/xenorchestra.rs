@@ -5,8 +5,7 @@ use std::sync::Arc;
 use bowline_controllers::metrics::Metrics;
 use bowline_http::Connector;
 use bowline_simulator::World;
-use bowline_simulator::kubernetes::auth::originals;
-use bowline_simulator::xenorchestra::{DEFAULT_TOKEN, Fixture, XenOrchestra};
+use bowline_simulator_xenorchestra::{DEFAULT_TOKEN, Fixture, XenOrchestra};
 use bowline_xenorchestra::{Config, PROVIDER, Surroundings};
 use futures::FutureExt;
 
@@ -41,7 +40,7 @@ impl Site {
             command: ACCOUNT,
             provider: PROVIDER,
             account: ACCOUNT,
-            manifest: &originals::xenorchestra(),
+            manifest: &bowline_simulator_xenorchestra::manifest(),
         };
         let open = |bench: &TestCluster| serve(bench, None, scene, settings);
         let flags = [&FLAGS, arguments].concat();

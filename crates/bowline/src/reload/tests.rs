@@ -21,15 +21,15 @@ use bowline_controllers::manager::{Manager, ManagerError, Reviews};
 use bowline_controllers::options::Request;
 use bowline_controllers::{ActiveConfigs, StopHandle, stop_signal};
 use bowline_http::{Connector, Random};
-use bowline_simulator::World;
-use bowline_simulator::cloudscale::{Cloudscale, DEFAULT_TOKEN, Fixture, MachineSpec};
-use bowline_simulator::cluster::Cluster;
-use bowline_simulator::fleet::{Fleet, Kubelet, Settings};
 use bowline_simulator::journal::Filter;
-use bowline_simulator::kubernetes::auth::User;
-use bowline_simulator::kubernetes::kinds;
-use bowline_simulator::monitor::{self, Monitor};
 use bowline_simulator::serve::Server;
+use bowline_simulator::{KubeletSpec, World};
+use bowline_simulator_cloudscale::{Cloudscale, DEFAULT_TOKEN, Fixture, MachineSpec};
+use bowline_simulator_kubernetes::auth::User;
+use bowline_simulator_kubernetes::cluster::Cluster;
+use bowline_simulator_kubernetes::fleet::{Fleet, Settings};
+use bowline_simulator_kubernetes::kinds;
+use bowline_simulator_kubernetes::monitor::{self, Monitor};
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -246,10 +246,10 @@ impl Stage {
         let spec = spec.interface("k8s", None);
         let uuid = self.clouds[cloud].add_server(&spec);
         let uuid = uuid.unwrap();
-        let kubelet = Kubelet {
+        let kubelet = KubeletSpec {
             node_name: name.clone(),
             machine_id: format!("cloudscale://{uuid}"),
-            ..Kubelet::default()
+            ..KubeletSpec::default()
         };
         self.fleet.join(kubelet).unwrap();
         self.servers.insert(name, (cloud, uuid));

@@ -3,63 +3,56 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use anyhow::Result;
-use bowline_simulator::cluster::Cluster;
-use serde_json::Value;
+use anyhow::{Context, Result};
+use bowline_simulator::sandbox::{NamedAccount, Section, SimulatorKind, written};
+use bowline_simulator_kubernetes::cluster::Cluster;
 
-use super::clouds::{self, Entry, Section, written};
+use crate::simulators::{self, SIMULATORS};
 
-/// The clouds that play together: each kind once, one of them with a second account.
-const SEVERAL: [Part; 6] = [
-    // Its nodes are told by a label, so that no other cloud waits for its word about theirs.
-    part("zurich", "cloudscale", "nodeSelector: site=zurich"),
-    // So that nobody has to wait for a minute in front of a sandbox.
-    part(
-        "geneva",
-        "exoscale",
-        "guard: {nodeAge: 10s, looksApart: 5s}",
-    ),
-    part("partner", "exoscale", ""),
-    part("metal", "talos", ""),
-    part("lab", "xenorchestra", ""),
-    part("campus", "triton", ""),
-];
-/// Which of them serves Services without a class.
-pub(super) const DEFAULT: &str = SEVERAL[0].name;
-/// The system whose machines are found at other clouds too.
-pub(super) const GUEST: &str = SEVERAL[3].name;
-/// The one that comes into the configuration later: a second account.
-pub(super) const JOINING: &str = SEVERAL[2].name;
+/// Which of several clouds serves Services without a class.
+pub(super) const DEFAULT: &str = SIMULATORS[0].accounts[0].name;
+/// The system whose machines are found at other clouds too, and its account.
+pub(super) const GUEST_SYSTEM: &str = guest().title;
+pub(super) const GUEST: &str = guest().accounts[0].name;
+/// The account of a cloud with two that loses a machine, and the one that comes into the
+/// configuration later.
+pub(super) const LOSING: &str = with_two_accounts().accounts[0].name;
+pub(super) const JOINING: &str = with_two_accounts().accounts[1].name;
 /// The label that says where a node is.
 pub(super) const SITE_LABEL: &str = "site";
-/// The service account, and the rights that any of them needs, as the chart gives them.
+/// The service account of a manager of several clouds. Its rights are those that the chart gives, which one of
+/// them is run with, too.
 const ACCOUNT: (&str, &str) = ("kube-system", "bowline");
-const RIGHTS: &str = include_str!("../../../../deploy/rbac-triton.yaml");
 /// How often the manager looks for machines that stopped or are gone: the default is 5 s.
 const MONITOR_PERIOD: &str = "2s";
 
-/// A cloud that plays with others.
-#[derive(Clone, Copy)]
-struct Part {
-    name: &'static str,
-    provider: &'static str,
-    /// A line about it in the configuration.
-    line: &'static str,
+const fn guest() -> &'static SimulatorKind {
+    let mut at = 0;
+    while !SIMULATORS[at].is_guest {
+        at += 1;
+    }
+    &SIMULATORS[at]
 }
 
-const fn part(name: &'static str, provider: &'static str, line: &'static str) -> Part {
-    Part {
-        name,
-        provider,
-        line,
+const fn with_two_accounts() -> &'static SimulatorKind {
+    let mut at = 0;
+    while SIMULATORS[at].accounts.len() < 2 {
+        at += 1;
     }
+    &SIMULATORS[at]
+}
+
+/// The accounts of all clouds, each with its cloud.
+fn several() -> impl Iterator<Item = (&'static NamedAccount, &'static SimulatorKind)> {
+    let all = SIMULATORS.iter();
+    all.flat_map(|kind| kind.accounts.iter().map(move |account| (account, kind)))
 }
 
 /// Who plays.
 #[derive(Clone, Copy)]
 pub(super) enum Cast {
     /// This cloud.
-    One(&'static Entry),
+    One(&'static SimulatorKind),
     /// All.
     Several,
 }
@@ -68,20 +61,18 @@ impl Cast {
     /// Who plays if that cloud is named, or none.
     pub(super) fn of(cloud: Option<&str>) -> Result<Self> {
         match cloud {
-            Some(name) => Ok(Self::One(clouds::named(name)?)),
+            Some(name) => Ok(Self::One(simulators::named(name)?)),
             None => Ok(Self::Several),
         }
     }
 
     /// The clouds, by their names in the configuration.
-    pub(super) fn clouds(self) -> Result<Vec<(&'static str, &'static Entry)>> {
+    pub(super) fn clouds(self) -> Vec<(&'static str, &'static SimulatorKind)> {
         match self {
-            Self::One(entry) => Ok(vec![(entry.name, entry)]),
-            Self::Several => {
-                let all = SEVERAL.iter();
-                all.map(|it| Ok((it.name, clouds::named(it.provider)?)))
-                    .collect()
-            }
+            Self::One(kind) => vec![(kind.server.name, kind)],
+            Self::Several => several()
+                .map(|(account, kind)| (account.name, kind))
+                .collect(),
         }
     }
 
@@ -96,20 +87,21 @@ impl Cast {
     /// Namespace and name of the manager's service account.
     pub(super) fn account(self) -> (&'static str, &'static str) {
         match self {
-            Self::One(entry) => entry.account,
+            Self::One(kind) => kind.account,
             Self::Several => ACCOUNT,
         }
     }
 
     /// Gives a cluster that account and its roles.
     pub(super) fn grant(self, cluster: &Cluster) -> Result<()> {
-        match self {
-            Self::One(entry) => (entry.grant)(cluster)?,
+        let kind = match self {
+            Self::One(kind) => kind,
             Self::Several => {
-                let rights: Vec<Value> = serde_saphyr::from_multiple(RIGHTS)?;
-                cluster.install(rights)?;
+                let found = SIMULATORS.iter().find(|kind| kind.account == ACCOUNT);
+                found.context("no cloud is run with the chart's own account")?
             }
-        }
+        };
+        cluster.install((kind.manifest)())?;
         Ok(())
     }
 }
@@ -146,13 +138,13 @@ impl Plot {
 }
 
 fn lines_of(name: &str, section: &Section) -> String {
-    let Some(part) = SEVERAL.iter().find(|it| it.name == name) else {
+    let Some((account, kind)) = several().find(|(account, _)| account.name == name) else {
         return String::new();
     };
-    let mut text = format!("- name: {name}\n  provider: {}\n", part.provider);
+    let mut text = format!("- name: {name}\n  provider: {}\n", kind.server.name);
     // Writing to a string cannot fail.
-    if !part.line.is_empty() {
-        let _ = writeln!(text, "  {}", part.line);
+    if !account.line.is_empty() {
+        let _ = writeln!(text, "  {}", account.line);
     }
     text.push_str("  settings:\n");
     for line in section.settings.lines() {
@@ -169,14 +161,14 @@ mod tests {
 
     #[test]
     fn every_cloud_plays_and_one_kind_does_with_two_accounts() {
-        let parts = Cast::Several.clouds().unwrap();
+        let parts = Cast::Several.clouds();
         let names: BTreeSet<&str> = parts.iter().map(|(name, _)| *name).collect();
         assert_eq!(names.len(), parts.len());
-        let kinds: BTreeSet<&str> = parts.iter().map(|(_, entry)| entry.name).collect();
-        assert_eq!(kinds, clouds::names().collect());
+        let kinds: BTreeSet<&str> = parts.iter().map(|(_, kind)| kind.server.name).collect();
+        assert_eq!(kinds, simulators::names().collect());
         assert_eq!(kinds.len() + 1, parts.len());
         assert!(
-            [DEFAULT, GUEST, JOINING]
+            [DEFAULT, GUEST, LOSING, JOINING]
                 .iter()
                 .all(|it| names.contains(it))
         );
@@ -184,7 +176,8 @@ mod tests {
 
     #[test]
     fn the_rights_are_some() {
-        let rights: Vec<Value> = serde_saphyr::from_multiple(RIGHTS).unwrap();
+        let kind = SIMULATORS.iter().find(|kind| kind.account == ACCOUNT);
+        let rights = (kind.unwrap().manifest)();
         let account = rights.iter().find(|it| it["kind"] == "ServiceAccount");
         let account = &account.unwrap()["metadata"];
         let named = [&account["namespace"], &account["name"]];

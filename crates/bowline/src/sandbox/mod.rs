@@ -4,7 +4,6 @@
 //! story is played. Afterwards the stage stays, so that people can look around with `kubectl`.
 
 mod cast;
-mod clouds;
 mod display;
 mod observer;
 mod stage;
@@ -24,7 +23,7 @@ use self::display::{Display, Mark};
 use self::observer::Observer;
 use self::stage::Stage;
 use self::story::Story;
-use crate::{logging, run, signals};
+use crate::{logging, run, signals, simulators};
 
 /// The exit status of a story that was not played to its end: 128 + SIGINT, as shells report it.
 const INTERRUPTED: u8 = 130;
@@ -69,7 +68,7 @@ pub(crate) struct Arguments {
     #[arg(
         long,
         value_name = "NAME",
-        value_parser = PossibleValuesParser::new(clouds::names())
+        value_parser = PossibleValuesParser::new(simulators::names())
     )]
     cloud: Option<String>,
     /// The port of the Kubernetes API on 127.0.0.1; 0 picks a free one
@@ -163,7 +162,7 @@ fn examples(stage: &Stage) -> Result<Vec<String>> {
     };
     let node = stage.machines().first();
     examples.extend(node.map(|name| format!("{kubectl} describe node {name}")));
-    if stage.entry().balancer.is_some() {
+    if stage.kind().balancer.is_some() {
         examples.push(format!(
             "{kubectl} create service loadbalancer shop --tcp=80:8080"
         ));

@@ -6,13 +6,12 @@ use std::process::{Command, Stdio};
 
 use bowline_http::{Clock, Random};
 use bowline_simulator::World;
-use bowline_simulator::cluster::Cluster;
-use bowline_simulator::exoscale::{DEFAULT_KEY, DEFAULT_SECRET, DEFAULT_ZONE, Exoscale, Fixture};
 use bowline_simulator::fixture;
 use bowline_simulator::journal::Filter;
-use bowline_simulator::kubernetes::auth::originals;
-use bowline_simulator::kubernetes::kinds;
 use bowline_simulator::serve::Server;
+use bowline_simulator_exoscale::{DEFAULT_KEY, DEFAULT_SECRET, DEFAULT_ZONE, Exoscale, Fixture};
+use bowline_simulator_kubernetes::cluster::Cluster;
+use bowline_simulator_kubernetes::kinds;
 use serde_json::json;
 
 use super::{ACCOUNT, SEED, WRITE, finish};
@@ -43,9 +42,11 @@ async fn typical_changes_at_exoscale_are_told_as_recorded_and_nothing_is_written
     let world = World::with(Clock::system(), Random::seeded(SEED));
     let any = SocketAddr::from(([127, 0, 0, 1], 0));
     let cluster = Cluster::on_socket(&world, any).await.unwrap();
-    let objects = bowline_simulator::kubernetes::fixture::read(&folder().join("cluster.yaml"));
+    let objects = bowline_simulator_kubernetes::fixture::read(&folder().join("cluster.yaml"));
     cluster.install(objects.unwrap()).unwrap();
-    cluster.install(originals::exoscale()).unwrap();
+    cluster
+        .install(bowline_simulator_exoscale::manifest())
+        .unwrap();
     let scene: Fixture = fixture::read(&folder().join("cloud.yaml")).unwrap();
     let cloud = Exoscale::from_fixture(&world, scene).unwrap();
     let server = Server::builder(&world, cloud).plain(any).await.unwrap();

@@ -6,12 +6,12 @@ use std::process::{Command, Stdio};
 
 use bowline_http::{Clock, Random};
 use bowline_simulator::World;
-use bowline_simulator::cluster::Cluster;
 use bowline_simulator::fixture;
 use bowline_simulator::journal::Filter;
-use bowline_simulator::kubernetes::kinds;
 use bowline_simulator::serve::Server;
-use bowline_simulator::triton::{DEFAULT_PRIVATE_KEY, Fixture, Triton};
+use bowline_simulator_kubernetes::cluster::Cluster;
+use bowline_simulator_kubernetes::kinds;
+use bowline_simulator_triton::{DEFAULT_PRIVATE_KEY, Fixture, Triton};
 use serde_json::{Value, json};
 
 use super::{ACCOUNT, SEED, WRITE, finish};
@@ -81,7 +81,7 @@ pub(super) async fn compare(
     let world = World::with(Clock::system(), Random::seeded(SEED));
     let any = SocketAddr::from(([127, 0, 0, 1], 0));
     let cluster = Cluster::on_socket(&world, any).await.unwrap();
-    let objects = bowline_simulator::kubernetes::fixture::read(&folder.join("cluster.yaml"));
+    let objects = bowline_simulator_kubernetes::fixture::read(&folder.join("cluster.yaml"));
     cluster.install(objects.unwrap()).unwrap();
     put(&cluster, "Namespace", "", "kube-system", |namespace| {
         namespace["metadata"]["uid"] = json!("cccccccc-0000-4000-8000-00000000000c");

@@ -1,7 +1,7 @@
 //! `bowline plan` on typical changes of Triton's load balancer machines: recorded in
 //! `plans/triton-machines/*.txt`.
 
-use bowline_simulator::cluster::Cluster;
+use bowline_simulator_kubernetes::cluster::Cluster;
 use serde_json::json;
 
 use super::triton::{compare, put};

@@ -8,15 +8,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bowline_simulator::World;
-use bowline_simulator::cluster::Cluster;
-use bowline_simulator::exoscale::{
+use bowline_simulator::journal::Filter;
+use bowline_simulator::serve::Server;
+use bowline_simulator_exoscale::{
     Config, DEFAULT_KEY, DEFAULT_SECRET, DEFAULT_ZONE, Exoscale, InstanceSpec,
 };
-use bowline_simulator::fleet::{self, Fleet};
-use bowline_simulator::journal::Filter;
-use bowline_simulator::kubernetes::auth::originals;
-use bowline_simulator::kubernetes::kinds;
-use bowline_simulator::serve::Server;
+use bowline_simulator_kubernetes::cluster::Cluster;
+use bowline_simulator_kubernetes::fleet::{self, Fleet};
+use bowline_simulator_kubernetes::kinds;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::task::spawn_blocking;
@@ -216,7 +215,9 @@ impl Stage {
         let world = World::real();
         let any = SocketAddr::from(([127, 0, 0, 1], 0));
         let cluster = Cluster::on_socket(&world, any).await.unwrap();
-        cluster.install(originals::exoscale()).unwrap();
+        cluster
+            .install(bowline_simulator_exoscale::manifest())
+            .unwrap();
         let accounts = [(), ()].map(|()| Exoscale::new(&world, Config::default()));
         let mut servers = Vec::new();
         for account in &accounts {

@@ -11,14 +11,14 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use bowline_controllers::options::{self, CONTROLLERS, CommandLine, Request};
-use bowline_simulator::World;
-use bowline_simulator::cloudscale::{self, Cloudscale, MachineSpec};
-use bowline_simulator::cluster::Cluster;
-use bowline_simulator::exoscale::{self, DEFAULT_ZONE, Exoscale, InstanceSpec};
-use bowline_simulator::fleet::{self, Fleet, Kubelet};
 use bowline_simulator::journal::Filter;
 use bowline_simulator::serve::Server;
-use bowline_simulator::triton::{self, Triton};
+use bowline_simulator::{KubeletSpec, World};
+use bowline_simulator_cloudscale::{Cloudscale, MachineSpec};
+use bowline_simulator_exoscale::{DEFAULT_ZONE, Exoscale, InstanceSpec};
+use bowline_simulator_kubernetes::cluster::Cluster;
+use bowline_simulator_kubernetes::fleet::{self, Fleet};
+use bowline_simulator_triton::Triton;
 use k8s_openapi::api::core::v1::{Container, Node, PodSpec, Probe};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::runtime::wait::await_condition;
@@ -215,21 +215,21 @@ struct Stage {
     /// What is not the same here as where the container runs: where the cloud is.
     surroundings: Vec<(&'static str, String)>,
     fleet: Fleet,
-    kubelet: Kubelet,
+    kubelet: KubeletSpec,
     folder: tempfile::TempDir,
     _server: Server,
 }
 
 /// A machine's kubelet, the cloud's server, and what leads there.
-type Cloud = (Kubelet, Server, Vec<(&'static str, String)>);
+type Cloud = (KubeletSpec, Server, Vec<(&'static str, String)>);
 
 async fn cloudscale(world: &World, any: SocketAddr) -> Cloud {
-    let cloud = Cloudscale::new(world, cloudscale::Config::default());
+    let cloud = Cloudscale::new(world, bowline_simulator_cloudscale::Config::default());
     let machine = cloud.add_server(&MachineSpec::named("worker-1")).unwrap();
-    let kubelet = Kubelet {
+    let kubelet = KubeletSpec {
         node_name: "worker-1".to_owned(),
         machine_id: format!("cloudscale://{machine}"),
-        ..Kubelet::default()
+        ..KubeletSpec::default()
     };
     let server = Server::builder(world, cloud).plain(any).await.unwrap();
     let url = format!("http://{}", server.local_addr().unwrap());
@@ -237,7 +237,7 @@ async fn cloudscale(world: &World, any: SocketAddr) -> Cloud {
 }
 
 async fn exoscale(world: &World, any: SocketAddr) -> Cloud {
-    let cloud = Exoscale::new(world, exoscale::Config::default());
+    let cloud = Exoscale::new(world, bowline_simulator_exoscale::Config::default());
     let machine = cloud.add_instance(&InstanceSpec::named("worker-1"));
     let kubelet = cloud.kubelet(&machine.unwrap()).unwrap();
     let server = Server::builder(world, cloud).plain(any).await.unwrap();
@@ -249,22 +249,22 @@ async fn exoscale(world: &World, any: SocketAddr) -> Cloud {
 
 /// With the Secret that the manifest's account may follow.
 async fn triton(world: &World, any: SocketAddr, cluster: &Cluster) -> Cloud {
-    let cloud = Triton::from_fixture(world, triton::Fixture::default()).unwrap();
+    let cloud = Triton::from_fixture(world, bowline_simulator_triton::Fixture::default()).unwrap();
     let id = cloud
-        .add_machine(&triton::MachineSpec::named("worker-1"))
+        .add_machine(&bowline_simulator_triton::MachineSpec::named("worker-1"))
         .unwrap();
-    let kubelet = Kubelet {
+    let kubelet = KubeletSpec {
         node_name: "worker-1".to_owned(),
         machine_id: format!("triton://{id}"),
-        ..Kubelet::default()
+        ..KubeletSpec::default()
     };
     let server = Server::builder(world, cloud).plain(any).await.unwrap();
     let secret = json!({
         "metadata": { "name": "triton-credentials" },
         "stringData": {
             "SDC_ENDPOINT": format!("http://{}", server.local_addr().unwrap()),
-            "SDC_ACCOUNT": triton::DEFAULT_ACCOUNT,
-            "SDC_PRIVATE_KEY": triton::DEFAULT_PRIVATE_KEY,
+            "SDC_ACCOUNT": bowline_simulator_triton::DEFAULT_ACCOUNT,
+            "SDC_PRIVATE_KEY": bowline_simulator_triton::DEFAULT_PRIVATE_KEY,
         },
     });
     let secrets: Api<k8s_openapi::api::core::v1::Secret> =

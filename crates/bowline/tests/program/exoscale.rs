@@ -7,16 +7,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bowline_simulator::World;
-use bowline_simulator::cluster::Cluster;
-use bowline_simulator::exoscale::{
+use bowline_simulator::faults::{Action, Rule};
+use bowline_simulator::journal::Filter;
+use bowline_simulator::serve::Server;
+use bowline_simulator_exoscale::{
     Config, DEFAULT_KEY, DEFAULT_SECRET, DEFAULT_ZONE, Exoscale, InstanceSpec, PoolSpec,
 };
-use bowline_simulator::faults::{Action, Rule};
-use bowline_simulator::fleet::{self, Fleet};
-use bowline_simulator::journal::Filter;
-use bowline_simulator::kubernetes::auth::originals;
-use bowline_simulator::kubernetes::kinds;
-use bowline_simulator::serve::Server;
+use bowline_simulator_kubernetes::cluster::Cluster;
+use bowline_simulator_kubernetes::fleet::{self, Fleet};
+use bowline_simulator_kubernetes::kinds;
 use serde_json::json;
 use tempfile::TempDir;
 use tokio::task::spawn_blocking;
@@ -90,7 +89,9 @@ impl Stage {
         let world = World::real();
         let any = SocketAddr::from(([127, 0, 0, 1], 0));
         let cluster = Cluster::on_socket(&world, any).await.unwrap();
-        cluster.install(originals::exoscale()).unwrap();
+        cluster
+            .install(bowline_simulator_exoscale::manifest())
+            .unwrap();
         let cloud = Exoscale::new(&world, Config::default());
         let server = Server::builder(&world, cloud.clone());
         let server = server.plain(any).await.unwrap();

@@ -1,6 +1,6 @@
 //! `bowline explain`, for people and for programs.
 
-use bowline_simulator::exoscale::InstanceSpec;
+use bowline_simulator_exoscale::InstanceSpec;
 use serde_json::{Value, json};
 use tokio::task::spawn_blocking;
 

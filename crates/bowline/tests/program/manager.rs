@@ -7,14 +7,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bowline_http::{BaseUrl, Connector, HttpClient, ProxyRules, RetryPolicy, Route, Tls};
-use bowline_simulator::World;
-use bowline_simulator::cloudscale::{Cloudscale, Config, DEFAULT_TOKEN, MachineSpec};
-use bowline_simulator::cluster::Cluster;
-use bowline_simulator::fleet::{self, Fleet, Kubelet};
 use bowline_simulator::journal::Filter;
-use bowline_simulator::kubernetes::auth::originals;
-use bowline_simulator::kubernetes::kinds;
 use bowline_simulator::serve::Server;
+use bowline_simulator::{KubeletSpec, World};
+use bowline_simulator_cloudscale::{Cloudscale, Config, DEFAULT_TOKEN, MachineSpec};
+use bowline_simulator_kubernetes::cluster::Cluster;
+use bowline_simulator_kubernetes::fleet::{self, Fleet};
+use bowline_simulator_kubernetes::kinds;
 use tempfile::TempDir;
 use tokio::task::spawn_blocking;
 
@@ -40,7 +39,9 @@ impl Stage {
         let world = World::real();
         let any = SocketAddr::from(([127, 0, 0, 1], 0));
         let cluster = Cluster::on_socket(&world, any).await.unwrap();
-        cluster.install(originals::cloudscale()).unwrap();
+        cluster
+            .install(bowline_simulator_cloudscale::manifest())
+            .unwrap();
         let cloud = Cloudscale::new(&world, Config::default());
         let server = Server::builder(&world, cloud.clone())
             .plain(any)
@@ -91,10 +92,10 @@ impl Stage {
     /// A machine whose kubelet joins as a node of that name.
     fn join(&self, name: &str) {
         let uuid = self.cloud.add_server(&MachineSpec::named(name)).unwrap();
-        let kubelet = Kubelet {
+        let kubelet = KubeletSpec {
             node_name: name.to_owned(),
             machine_id: format!("cloudscale://{uuid}"),
-            ..Kubelet::default()
+            ..KubeletSpec::default()
         };
         self.fleet.join(kubelet).unwrap();
     }

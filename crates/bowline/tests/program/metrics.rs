@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use bowline_http::{BaseUrl, Connector, HttpClient, ProxyRules, RetryPolicy, Route, Tls};
 use bowline_simulator::World;
-use bowline_simulator::cluster::Cluster;
-use bowline_simulator::triton::DEFAULT_PRIVATE_KEY;
+use bowline_simulator_kubernetes::cluster::Cluster;
+use bowline_simulator_triton::DEFAULT_PRIVATE_KEY;
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Secret};
 use kube::Api;
 use kube::api::PostParams;

@@ -9,14 +9,13 @@ use std::time::Duration;
 use bowline_core::UNINITIALIZED_TAINT;
 use bowline_scenarios::plane::ControlPlane;
 use bowline_scenarios::{is_real, rights, tell};
-use bowline_simulator::World;
-use bowline_simulator::cloudscale::{Cloudscale, Config, DEFAULT_TOKEN, MachineSpec};
-use bowline_simulator::cluster::Cluster;
 use bowline_simulator::faults::{Action, Rule};
-use bowline_simulator::fleet::{self, Fleet, Kubelet};
 use bowline_simulator::journal::Filter;
-use bowline_simulator::kubernetes::auth::originals;
 use bowline_simulator::serve::Server;
+use bowline_simulator::{KubeletSpec, World};
+use bowline_simulator_cloudscale::{Cloudscale, Config, DEFAULT_TOKEN, MachineSpec};
+use bowline_simulator_kubernetes::cluster::Cluster;
+use bowline_simulator_kubernetes::fleet::{self, Fleet};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{ConfigMap, Node};
 use kube::api::PostParams;
@@ -68,7 +67,9 @@ impl Stage {
             on_a_real_server().await
         } else {
             let cluster = Cluster::on_socket(&world, any).await.unwrap();
-            cluster.install(originals::cloudscale()).unwrap();
+            cluster
+                .install(bowline_simulator_cloudscale::manifest())
+                .unwrap();
             let text = cluster.account_kubeconfig(LEASE.0, LEASE.1).unwrap();
             let path = folder.path().join("kubeconfig");
             std::fs::write(&path, text).unwrap();
@@ -107,10 +108,10 @@ impl Stage {
     /// A machine whose kubelet joins as a node of that name.
     fn join(&self, name: &str) {
         let uuid = self.cloud.add_server(&MachineSpec::named(name)).unwrap();
-        let kubelet = Kubelet {
+        let kubelet = KubeletSpec {
             node_name: name.to_owned(),
             machine_id: format!("cloudscale://{uuid}"),
-            ..Kubelet::default()
+            ..KubeletSpec::default()
         };
         self.fleet.join(kubelet).unwrap();
     }
@@ -162,7 +163,7 @@ impl Stage {
 async fn on_a_real_server() -> (Back, Client, PathBuf) {
     let plane = ControlPlane::start();
     let admin = Client::try_from(plane.admin().await).unwrap();
-    for object in originals::cloudscale() {
+    for object in bowline_simulator_cloudscale::manifest() {
         rights::apply(admin.clone(), object).await;
     }
     let leases = ("create", "coordination.k8s.io", "leases");

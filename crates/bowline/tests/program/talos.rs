@@ -7,13 +7,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bowline_simulator::World;
-use bowline_simulator::cluster::Cluster;
-use bowline_simulator::fleet::{self, Fleet};
 use bowline_simulator::journal::Filter;
-use bowline_simulator::kubernetes::auth::originals;
-use bowline_simulator::kubernetes::kinds;
 use bowline_simulator::serve::Server;
-use bowline_simulator::talos::{Access, Config, MachineSpec, PlatformSpec, Talos};
+use bowline_simulator_kubernetes::cluster::Cluster;
+use bowline_simulator_kubernetes::fleet::{self, Fleet};
+use bowline_simulator_kubernetes::kinds;
+use bowline_simulator_talos::{Access, Config, MachineSpec, PlatformSpec, Talos};
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::task::spawn_blocking;
@@ -85,7 +84,9 @@ impl Stage {
         let world = World::real();
         let any = SocketAddr::from(([127, 0, 0, 1], 0));
         let cluster = Cluster::on_socket(&world, any).await.unwrap();
-        cluster.install(originals::talos()).unwrap();
+        cluster
+            .install(bowline_simulator_talos::manifest())
+            .unwrap();
         let talos = Talos::new(&world, Config::default()).unwrap();
         let first = MachineSpec::named("cp1", &["eth0/10.0.0.1/24"]).control_plane();
         talos.add_machine(&first).unwrap();

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use bowline_simulator::World;
-use bowline_simulator::cluster::Cluster;
 use bowline_simulator::serve::Server;
-use bowline_simulator::triton::{DEFAULT_FINGERPRINT, DEFAULT_PRIVATE_KEY, Fixture, Triton};
+use bowline_simulator_kubernetes::cluster::Cluster;
+use bowline_simulator_triton::{DEFAULT_FINGERPRINT, DEFAULT_PRIVATE_KEY, Fixture, Triton};
 use tempfile::TempDir;
 use tokio::task::spawn_blocking;
 

@@ -1,7 +1,7 @@
 //! `--mode=observe`: the whole manager without a write.
 
 use bowline_simulator::journal::Filter;
-use bowline_simulator::kubernetes::auth::originals;
+use bowline_simulator_kubernetes::auth::original;
 use serde_json::{Value, json};
 
 use crate::cloud::Answer;
@@ -81,7 +81,7 @@ async fn an_observer_looks_at_everything_and_writes_nothing() {
 async fn an_observer_runs_beside_the_manager_that_works() {
     let stage = Stage::on_pipe(2);
     stage.cluster.install(reader()).unwrap();
-    stage.cluster.install(originals::cloudscale()).unwrap();
+    stage.cluster.install(original()).unwrap();
     let observer = stage.start_as(&stage.account("observer"), FLAGS);
     let manager = stage.start("worker", &["--secure-port=0"]);
     stage.cloud.say("n1", Answer::Runs("10.0.0.1"));

@@ -5,7 +5,7 @@ use std::time::Duration;
 use bowline_controllers::manager::ManagerError;
 use bowline_simulator::faults::{Action, Rule};
 use bowline_simulator::journal::Filter;
-use bowline_simulator::kubernetes::auth::originals;
+use bowline_simulator_kubernetes::auth::framework;
 use serde_json::{Value, json};
 
 use crate::cloud::Demo;
@@ -473,7 +473,7 @@ async fn cloudscales_role_serves_health_but_no_metrics_until_reviews_are_granted
         .cloud
         .say("n1", crate::cloud::Answer::Runs("10.0.0.1"));
     stage.join("n1");
-    let config = stage.cloudscale_account();
+    let config = stage.original_account();
     let (manager, port) = serve(&stage, &config, &[]);
     stage.until_initialized("n1").await;
     assert_eq!(get(port, "/healthz", None).await.body, "ok");
@@ -507,10 +507,7 @@ async fn cloudscales_role_serves_health_but_no_metrics_until_reviews_are_granted
 async fn the_frameworks_role_is_enough_for_everything_the_port_serves() {
     let stage = Stage::on_socket().await;
     let (scraper, stranger) = install_scraper(&stage);
-    stage
-        .cluster
-        .install(originals::framework("bowline", false))
-        .unwrap();
+    stage.cluster.install(framework("bowline", false)).unwrap();
     let config = stage.account("bowline");
     let (manager, port) = serve(&stage, &config, &[]);
     assert_eq!(get(port, "/metrics", Some(&scraper)).await.status, 200);

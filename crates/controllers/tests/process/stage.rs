@@ -12,10 +12,10 @@ use bowline_controllers::{ActiveConfig, ActiveConfigs, StopHandle, stop_signal};
 use bowline_core::Cloud;
 use bowline_http::{Connector, ProxyRules};
 use bowline_simulator::World;
-use bowline_simulator::cluster::Cluster;
 use bowline_simulator::journal::{Entry, Filter};
-use bowline_simulator::kubernetes::auth::{User, originals};
-use bowline_simulator::kubernetes::kinds::{self, Kind};
+use bowline_simulator_kubernetes::auth::{User, original};
+use bowline_simulator_kubernetes::cluster::Cluster;
+use bowline_simulator_kubernetes::kinds::{self, Kind};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
@@ -78,9 +78,9 @@ impl Stage {
         self.cluster.config_of(user).unwrap()
     }
 
-    /// Installs cloudscale's manifest and gives its account's configuration.
-    pub(crate) fn cloudscale_account(&self) -> kube::Config {
-        self.cluster.install(originals::cloudscale()).unwrap();
+    /// Installs an original's manifest and gives its account's configuration.
+    pub(crate) fn original_account(&self) -> kube::Config {
+        self.cluster.install(original()).unwrap();
         self.account("cloud-controller-manager")
     }
 

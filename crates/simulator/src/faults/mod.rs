@@ -220,7 +220,7 @@ impl Faults {
     }
 
     /// Ends when the streams of that server that are open now are to be cut.
-    pub(crate) fn cut(&self, server: &str) -> impl Future<Output = ()> + Send + use<> {
+    pub fn cut(&self, server: &str) -> impl Future<Output = ()> + Send + use<> {
         let mut cuts = self.0.cuts.subscribe();
         let server = server.to_owned();
         let before = cuts.borrow().get(&server).copied();

@@ -45,11 +45,7 @@ pub fn text(status: StatusCode, text: impl Into<Bytes>) -> Response<Body> {
 }
 
 /// An answer of that type.
-pub(crate) fn of_type(
-    status: StatusCode,
-    kind: &'static str,
-    bytes: impl Into<Bytes>,
-) -> Response<Body> {
+pub fn of_type(status: StatusCode, kind: &'static str, bytes: impl Into<Bytes>) -> Response<Body> {
     let mut response = Response::new(whole(bytes));
     *response.status_mut() = status;
     let kind = header::HeaderValue::from_static(kind);

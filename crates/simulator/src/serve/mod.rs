@@ -23,8 +23,7 @@ use futures::future::BoxFuture;
 use http_body_util::combinators::UnsyncBoxBody;
 use tokio::sync::Notify;
 
-pub(crate) use body::of_type;
-pub use body::{empty, json, streamed, text, whole};
+pub use body::{empty, json, of_type, streamed, text, whole};
 pub use server::{Limits, ServeError, Server, ServerBuilder};
 pub use tls::{Gate, Identity};
 
@@ -104,7 +103,7 @@ pub struct Answer {
 /// A simulated API. The serving layer reads the whole request first, applies faults and writes
 /// the journal; an API only answers.
 pub trait Api: Send + Sync + 'static {
-    /// The name in the journal and in fault rules: `kubernetes`, `cloudscale`, …
+    /// The name in the journal and in fault rules: `kubernetes`, or that of a cloud.
     fn name(&self) -> &'static str;
 
     /// What a call is named in the API's own documentation (`create-load-balancer`), for fault rules

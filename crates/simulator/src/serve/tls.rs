@@ -5,7 +5,7 @@ use std::sync::Arc;
 use rustls::RootCertStore;
 use rustls::server::WebPkiClientVerifier;
 use rustls_pki_types::pem::PemObject;
-use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 
@@ -40,6 +40,17 @@ impl Identity {
             key: PrivateKeyDer::from_pem_slice(key.as_bytes())
                 .map_err(|source| ServeError::Pem { source })?,
             client_authorities: client_authorities.map_or(Ok(Vec::new()), certificates)?,
+        })
+    }
+
+    /// A certificate for these names that only itself vouches for, as private installations have.
+    pub fn self_signed(names: impl Into<Vec<String>>) -> Result<Self, rcgen::Error> {
+        let made = rcgen::generate_simple_self_signed(names)?;
+        let key = PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
+        Ok(Self {
+            chain: vec![made.cert.der().clone()],
+            key: PrivateKeyDer::Pkcs8(key),
+            client_authorities: Vec::new(),
         })
     }
 

@@ -1,6 +1,6 @@
 //! Who calls the API server.
 
-use bowline_simulator::kubernetes::auth::User;
+use bowline_simulator_kubernetes::auth::User;
 use serde_json::json;
 
 use super::{Back, Cluster};

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use bowline_simulator::journal::{Entry, Filter};
-use bowline_simulator::xenorchestra::{Fixture, HostSpec, PoolSpec, VmSpec};
+use bowline_simulator_xenorchestra::{Fixture, HostSpec, PoolSpec, VmSpec};
 
 use crate::Setup;
 use crate::objects::known;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use bowline_simulator::faults::{Action, Rule};
-use bowline_simulator::fleet::{Network, Settings};
+use bowline_simulator_kubernetes::fleet::{Network, Settings};
 use serde_json::json;
 
 use bowline_scenarios::cloud::{Script, machine};

@@ -11,13 +11,13 @@ use std::time::Duration;
 
 use bowline_core::{MetadataPolicy, NodeMetadata, Taint};
 use bowline_http::Random;
-use bowline_simulator::World;
 use bowline_simulator::faults::{Action, Rule};
-use bowline_simulator::fleet::{Fleet, Kubelet, Settings};
-use bowline_simulator::kubernetes::kinds::{self, Kind};
-use bowline_simulator::kubernetes::store::{Change, Store};
 use bowline_simulator::machines::Power;
-use bowline_simulator::monitor::{self, Monitor};
+use bowline_simulator::{KubeletSpec, World};
+use bowline_simulator_kubernetes::fleet::{Fleet, Settings};
+use bowline_simulator_kubernetes::kinds::{self, Kind};
+use bowline_simulator_kubernetes::monitor::{self, Monitor};
+use bowline_simulator_kubernetes::store::{Change, Store};
 use serde_json::Value;
 
 use crate::story::{has_shutdown_taint, join, run};
@@ -255,11 +255,11 @@ impl Run {
     fn join_foreign(&self) {
         let id = format!("other://{FOREIGN}");
         self.bench.world.machines.set(&id, Power::Running);
-        let kubelet = Kubelet {
+        let kubelet = KubeletSpec {
             node_name: FOREIGN.to_owned(),
             machine_id: id.clone(),
             provider_id: Some(id),
-            ..Kubelet::default()
+            ..KubeletSpec::default()
         };
         self.fleet.join(kubelet).unwrap();
     }

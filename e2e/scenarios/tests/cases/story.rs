@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use bowline_simulator::faults::{Action, Rule};
-use bowline_simulator::fleet::{Fleet, Settings};
 use bowline_simulator::machines::Power;
-use bowline_simulator::monitor;
+use bowline_simulator_kubernetes::fleet::{Fleet, Settings};
+use bowline_simulator_kubernetes::monitor;
 
 use bowline_scenarios::objects::{SHUTDOWN, taints};
 use bowline_scenarios::{Setup, TestCluster, only_in_memory, refuse};

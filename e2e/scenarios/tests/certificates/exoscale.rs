@@ -9,7 +9,7 @@ use bowline_scenarios::log::Log;
 use bowline_scenarios::objects::{PROVIDED_NODE_IP, annotated, fresh, known};
 use bowline_scenarios::site::OPTIONAL_READS;
 use bowline_scenarios::{Setup, scenario};
-use bowline_simulator::exoscale::InstanceSpec;
+use bowline_simulator_exoscale::InstanceSpec;
 use tracing::subscriber::DefaultGuard;
 
 /// The instance of the cases, and its node.

@@ -4,8 +4,7 @@ use std::collections::BTreeSet;
 
 use bowline_scenarios::site::OPTIONAL_READS;
 use bowline_scenarios::{TestCluster, scenario};
-use bowline_simulator::kubernetes::auth::originals;
-use bowline_simulator::kubernetes::fixture;
+use bowline_simulator_kubernetes::fixture;
 use serde_json::Value;
 
 use crate::stage::{self, ALONE, APPROVED, right};
@@ -64,8 +63,14 @@ fn the_roles_of_the_originals_and_ours_with_its_optional_part_are_enough() {
         .flat_map(|(name, text)| fixture::parse(name, text).unwrap())
         .collect();
         for (account, objects) in [
-            ("cloud-controller-manager", originals::exoscale()),
-            ("talos-cloud-controller-manager", originals::talos()),
+            (
+                "cloud-controller-manager",
+                bowline_simulator_exoscale::manifest(),
+            ),
+            (
+                "talos-cloud-controller-manager",
+                bowline_simulator_talos::manifest(),
+            ),
             ("bowline", ours),
         ] {
             let used = approve_as(account, &objects).await;

@@ -252,7 +252,7 @@ fn an_api_server_that_refuses_is_tried_again() {
 /// What the chores of one cloud need beside what nodes do.
 fn rights() -> Vec<Value> {
     let shipped = include_str!("../../../../deploy/rbac.yaml");
-    let mut objects = bowline_simulator::kubernetes::fixture::parse("rbac.yaml", shipped).unwrap();
+    let mut objects = bowline_simulator_kubernetes::fixture::parse("rbac.yaml", shipped).unwrap();
     objects.extend([
         json!({
             "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",

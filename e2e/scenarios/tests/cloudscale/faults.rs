@@ -6,8 +6,8 @@ use std::time::Duration;
 use bowline_core::UNINITIALIZED_TAINT;
 use bowline_scenarios::objects::{addresses, has_taint};
 use bowline_scenarios::{is_real, scenario, status};
-use bowline_simulator::cloudscale::{DEFAULT_TOKEN, MachineSpec};
 use bowline_simulator::faults::{Action, Rule};
+use bowline_simulator_cloudscale::{DEFAULT_TOKEN, MachineSpec};
 use futures::future::join_all;
 use serde_json::{Map, Value, json};
 

@@ -4,9 +4,9 @@ use bowline_core::SHUTDOWN_TAINT;
 use bowline_http::{BaseUrl, Bearer, Connector, HttpClient, Route};
 use bowline_scenarios::objects::{has_taint, silent, text};
 use bowline_scenarios::{is_real, scenario, status};
-use bowline_simulator::cloudscale::DEFAULT_TOKEN;
+use bowline_simulator::KubeletSpec;
 use bowline_simulator::faults::Action;
-use bowline_simulator::fleet::Kubelet;
+use bowline_simulator_cloudscale::DEFAULT_TOKEN;
 use serde_json::Value;
 
 use crate::stage::{A, B, NOBODY, Stage};
@@ -180,11 +180,11 @@ fn cloudscale_case_09_a_foreign_node_costs_no_call_and_is_never_touched() {
             .world
             .machines
             .set(foreign, bowline_simulator::machines::Power::Running);
-        stage.join_as(Kubelet {
+        stage.join_as(KubeletSpec {
             node_name: "waiting".into(),
             machine_id: foreign.into(),
             provider_id: Some(foreign.into()),
-            ..Kubelet::default()
+            ..KubeletSpec::default()
         });
         stage
             .until("the foreign node registers", |it| {

@@ -3,8 +3,8 @@
 use bowline_core::UNINITIALIZED_TAINT;
 use bowline_scenarios::objects::{addresses, has_taint, text};
 use bowline_scenarios::{TestCluster, is_real, scenario};
-use bowline_simulator::cloudscale::MachineSpec;
-use bowline_simulator::fleet::Kubelet;
+use bowline_simulator::KubeletSpec;
+use bowline_simulator_cloudscale::MachineSpec;
 use serde_json::json;
 
 use crate::stage::{A, Stage};
@@ -81,11 +81,11 @@ fn cloudscale_case_03_a_provider_id_wins_over_the_name() {
     scenario!(async || {
         let stage = Stage::new().await;
         stage.add_server(&MachineSpec::named("bar"));
-        stage.join_as(Kubelet {
+        stage.join_as(KubeletSpec {
             node_name: "bar".into(),
             machine_id: format!("cloudscale://{A}"),
             provider_id: Some(format!("cloudscale://{A}")),
-            ..Kubelet::default()
+            ..KubeletSpec::default()
         });
         let node = stage.initialized("bar").await;
         assert_eq!(node["spec"]["providerID"], format!("cloudscale://{A}"));
@@ -98,11 +98,11 @@ fn cloudscale_case_03_a_provider_id_wins_over_the_name() {
 fn cloudscale_case_07_a_malformed_provider_id_is_told_once_and_the_node_is_left_alone() {
     scenario!(async || {
         let stage = Stage::new().await;
-        stage.join_as(Kubelet {
+        stage.join_as(KubeletSpec {
             node_name: "broken".into(),
             machine_id: format!("cloudscale://{A}"),
             provider_id: Some("cloudscale://invalid".into()),
-            ..Kubelet::default()
+            ..KubeletSpec::default()
         });
         stage
             .silent_node("silent", Some("cloudscale://as-invalid"))
@@ -177,11 +177,11 @@ fn cloudscale_case_12_an_interface_without_addresses_adds_none() {
 fn cloudscale_case_13_the_kubelets_address_comes_first_or_the_node_waits() {
     scenario!(async || {
         let stage = Stage::new().await;
-        let kubelet = |name: &str, uuid: &str, ip: &str| Kubelet {
+        let kubelet = |name: &str, uuid: &str, ip: &str| KubeletSpec {
             node_name: name.into(),
             machine_id: format!("cloudscale://{uuid}"),
             provided_node_ip: Some(ip.into()),
-            ..Kubelet::default()
+            ..KubeletSpec::default()
         };
         stage.join_as(kubelet("worker-a", A, "10.20.0.11"));
         assert_eq!(
@@ -209,11 +209,11 @@ fn cloudscale_case_14_another_spelling_of_the_id_is_understood_and_kept() {
     scenario!(async || {
         let stage = Stage::new().await;
         let shouting = "cloudscale://3F9B1C526A7D4E089C41D2F0A8B7E613";
-        stage.join_as(Kubelet {
+        stage.join_as(KubeletSpec {
             node_name: "worker-a".into(),
             machine_id: format!("cloudscale://{A}"),
             provider_id: Some(shouting.into()),
-            ..Kubelet::default()
+            ..KubeletSpec::default()
         });
         let node = stage.initialized("worker-a").await;
         assert_eq!(node["spec"]["providerID"], shouting);

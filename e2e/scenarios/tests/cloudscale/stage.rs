@@ -6,11 +6,12 @@ use std::ops::Deref;
 use bowline_scenarios::cloudscale::Site;
 use bowline_scenarios::objects::known;
 use bowline_scenarios::{Setup, TestCluster};
-use bowline_simulator::cloudscale::MachineSpec;
+use bowline_simulator::KubeletSpec;
 use bowline_simulator::faults::{Action, Rule};
-use bowline_simulator::fleet::{Fleet, Kubelet, Settings};
 use bowline_simulator::journal::{Entry, Filter};
-use bowline_simulator::monitor::{self, Monitor};
+use bowline_simulator_cloudscale::MachineSpec;
+use bowline_simulator_kubernetes::fleet::{Fleet, Settings};
+use bowline_simulator_kubernetes::monitor::{self, Monitor};
 
 /// Server `worker-a` of the cases.
 pub(crate) const A: &str = "3f9b1c52-6a7d-4e08-9c41-d2f0a8b7e613";
@@ -137,15 +138,15 @@ impl Stage {
 
     /// A kubelet on that server, as the node of that name.
     pub(crate) fn join(&self, name: &str, uuid: &str) {
-        self.join_as(Kubelet {
+        self.join_as(KubeletSpec {
             node_name: name.to_owned(),
             machine_id: format!("cloudscale://{uuid}"),
-            ..Kubelet::default()
+            ..KubeletSpec::default()
         });
     }
 
     /// A kubelet with settings of its own.
-    pub(crate) fn join_as(&self, kubelet: Kubelet) {
+    pub(crate) fn join_as(&self, kubelet: KubeletSpec) {
         self.cluster.join_as(&self.fleet, kubelet);
     }
 

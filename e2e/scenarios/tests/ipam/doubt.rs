@@ -3,7 +3,7 @@
 use bowline_scenarios::objects::fresh;
 use bowline_scenarios::{TestCluster, only_in_memory, refuse, scenario, slow};
 use bowline_simulator::faults::{Action, Rule};
-use bowline_simulator::kubernetes::kinds::{self, Kind};
+use bowline_simulator_kubernetes::kinds::{self, Kind};
 use serde_json::json;
 
 use crate::stage::{idle, join, metric, ranges, running, until_given};

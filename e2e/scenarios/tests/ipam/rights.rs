@@ -3,8 +3,7 @@
 use bowline_scenarios::objects::fresh;
 use bowline_scenarios::scenario;
 use bowline_simulator::journal::Filter;
-use bowline_simulator::kubernetes::auth::originals;
-use bowline_simulator::kubernetes::fixture;
+use bowline_simulator_kubernetes::fixture;
 use serde_json::Value;
 
 use crate::stage::{idle, until_given};
@@ -30,7 +29,7 @@ async fn check(account: &str, objects: Vec<Value>) {
 #[test]
 fn pod_ranges_fit_into_the_role_of_talos() {
     let account = "talos-cloud-controller-manager";
-    scenario!(async || check(account, originals::talos()).await);
+    scenario!(async || check(account, bowline_simulator_talos::manifest()).await);
 }
 
 #[test]

@@ -10,7 +10,7 @@ use bowline_http::Random;
 use bowline_scenarios::objects::fresh;
 use bowline_scenarios::{Replica, Setup, TestCluster, only_in_memory, scenario};
 use bowline_simulator::faults::{Action, Rule};
-use bowline_simulator::kubernetes::kinds;
+use bowline_simulator_kubernetes::kinds;
 use serde_json::Value;
 
 use crate::stage::{ALLOCATE, ranges};

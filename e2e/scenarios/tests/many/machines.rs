@@ -1,12 +1,12 @@
 //! Machines of the clouds: made, joined, destroyed, and what becomes of their nodes.
 
 use bowline_scenarios::objects::{addresses, is_uninitialized, known, labels, text};
-use bowline_simulator::cloudscale::MachineSpec as Server;
-use bowline_simulator::exoscale::InstanceSpec;
-use bowline_simulator::fleet::Kubelet;
-use bowline_simulator::talos::{MachineSpec as TalosMachine, OS_IMAGE, PlatformSpec};
-use bowline_simulator::triton::MachineSpec as TritonMachine;
-use bowline_simulator::xenorchestra::VmSpec;
+use bowline_simulator::KubeletSpec;
+use bowline_simulator_cloudscale::MachineSpec as Server;
+use bowline_simulator_exoscale::InstanceSpec;
+use bowline_simulator_talos::{MachineSpec as TalosMachine, OS_IMAGE, PlatformSpec};
+use bowline_simulator_triton::MachineSpec as TritonMachine;
+use bowline_simulator_xenorchestra::VmSpec;
 use serde_json::Value;
 
 use crate::stage::{
@@ -44,7 +44,7 @@ pub(crate) struct Machine {
     pub(crate) provider_id: String,
     addresses: Vec<String>,
     labels: Vec<(&'static str, String)>,
-    kubelet: Kubelet,
+    kubelet: KubeletSpec,
 }
 
 impl Machine {
@@ -116,10 +116,10 @@ impl Stage {
                 (REGION, "rma".into()),
                 (ZONE, "rma1".into()),
             ],
-            kubelet: Kubelet {
+            kubelet: KubeletSpec {
                 node_name: name.clone(),
                 system_uuid: id(number),
-                ..Kubelet::default()
+                ..KubeletSpec::default()
             },
             id: id(number),
             name,
@@ -218,7 +218,7 @@ impl Stage {
             .size(4, 4 * GIB)
             .ip(&address);
         self.xen.add_vm(&spec).unwrap();
-        let kubelet = Kubelet {
+        let kubelet = KubeletSpec {
             provided_node_ip: Some(address.clone()),
             ..self.xen.kubelet(&id(number)).unwrap()
         };

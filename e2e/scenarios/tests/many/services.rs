@@ -64,7 +64,7 @@ impl Stage {
             }
             TRITON => {
                 let label = format!("{}.shop", self.cluster.names().own(name));
-                let carries = |it: &bowline_simulator::triton::MachineInfo| {
+                let carries = |it: &bowline_simulator_triton::MachineInfo| {
                     let tag = it.tag("triton.cns.services").unwrap_or_default();
                     tag.split(',')
                         .any(|it| it.split(':').next() == Some(&label))

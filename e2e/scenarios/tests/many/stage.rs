@@ -13,12 +13,13 @@ use bowline_scenarios::talos::{ENDPOINT, Machines, Need};
 use bowline_scenarios::{
     Setup, TestCluster, cloudscale, exoscale, is_real, talos, triton, xenorchestra,
 };
-use bowline_simulator::cloudscale::{BalancerTimings, Cloudscale};
-use bowline_simulator::exoscale::Exoscale;
-use bowline_simulator::fleet::{Kubelet, PROVIDED_NODE_IP};
+use bowline_simulator::KubeletSpec;
 use bowline_simulator::journal::Entry;
-use bowline_simulator::triton::{Fixture as TritonScene, Triton};
-use bowline_simulator::xenorchestra::{Fixture as XenScene, HostSpec, PoolSpec, XenOrchestra};
+use bowline_simulator_cloudscale::{BalancerTimings, Cloudscale};
+use bowline_simulator_exoscale::Exoscale;
+use bowline_simulator_kubernetes::fleet::PROVIDED_NODE_IP;
+use bowline_simulator_triton::{Fixture as TritonScene, Triton};
+use bowline_simulator_xenorchestra::{Fixture as XenScene, HostSpec, PoolSpec, XenOrchestra};
 use serde_json::{Value, json};
 
 /// All clouds: their names, which are also those of their servers in the journal.
@@ -168,7 +169,7 @@ fn xen_scene() -> XenScene {
 }
 
 /// The Node that a kubelet registers, in that place.
-pub(crate) fn registered(kubelet: &Kubelet, place: &str) -> Value {
+pub(crate) fn registered(kubelet: &KubeletSpec, place: &str) -> Value {
     let mut node = fresh(&kubelet.node_name);
     node["metadata"]["labels"][PLACE] = place.into();
     if let Some(address) = &kubelet.provided_node_ip {

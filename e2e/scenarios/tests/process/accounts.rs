@@ -3,7 +3,7 @@
 use bowline_controllers::manager::ManagerError;
 use bowline_scenarios::{LEASE, Setup, Sharing, TestCluster, is_real, scenario};
 use bowline_simulator::journal::Filter;
-use bowline_simulator::kubernetes::auth::originals;
+use bowline_simulator_kubernetes::auth::framework;
 use k8s_openapi::api::core::v1::ServiceAccount;
 use kube::Api;
 use tokio::time::Instant;
@@ -23,7 +23,7 @@ async fn with_roles(seed: u64, accounts: bool) -> (TestCluster, kube::Config) {
         ..Setup::default()
     })
     .await;
-    let objects = originals::framework("manager", accounts);
+    let objects = framework("manager", accounts);
     let granted = bench.cluster.grant("manager", &objects).await;
     assert_eq!(granted.user, ROOT);
     (bench, granted.config)

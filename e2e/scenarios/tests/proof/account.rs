@@ -10,8 +10,8 @@ use bowline_scenarios::cloud::Script;
 use bowline_scenarios::cloudscale::{FINALIZER, Site, ZONE};
 use bowline_scenarios::objects::{annotated, known, service, silent, text};
 use bowline_scenarios::{LEASE, Setup, TestCluster, only_in_memory, scenario};
-use bowline_simulator::cloudscale::DEFAULT_TOKEN;
 use bowline_simulator::journal::Filter;
+use bowline_simulator_cloudscale::DEFAULT_TOKEN;
 use serde_json::{Value, json};
 
 /// Server `worker-a`.

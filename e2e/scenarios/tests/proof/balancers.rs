@@ -10,10 +10,10 @@ use bowline_scenarios::cloudscale::{self, FINALIZER, Site, UUID};
 use bowline_scenarios::objects::{annotated, entrances, finalizers, known, service, text};
 use bowline_scenarios::site::Several;
 use bowline_scenarios::{LEASE, Setup, TestCluster, scenario, slow};
-use bowline_simulator::cloudscale::{
+use bowline_simulator::journal::Filter;
+use bowline_simulator_cloudscale::{
     BalancerInfo, BalancerSpec, BalancerTimings, Cloudscale, ListenerSpec, MemberSpec, PoolSpec,
 };
-use bowline_simulator::journal::Filter;
 use serde_json::{Map, Value, json};
 
 const NAME: &str = "k8s.cloudscale.ch/loadbalancer-name";

@@ -8,7 +8,7 @@ use bowline_scenarios::objects::{PROVIDED_NODE_IP, fresh, is_uninitialized, know
 use bowline_scenarios::scenario;
 use bowline_scenarios::talos::{Beginning, CONTROLLERS, Need, Role, Site};
 use bowline_scenarios::{Sharing, TestCluster};
-use bowline_simulator::talos::{OS_IMAGE, PlatformSpec, Stage};
+use bowline_simulator_talos::{OS_IMAGE, PlatformSpec, Stage};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::Api;
 use kube::api::PostParams;

@@ -11,7 +11,7 @@ use bowline_scenarios::certificates::Ask;
 use bowline_scenarios::exoscale::Site;
 use bowline_scenarios::objects::{PROVIDED_NODE_IP, known, service};
 use bowline_scenarios::{Setup, scenario};
-use bowline_simulator::exoscale::{BalancerInfo, BalancerSpec, InstanceSpec, ServiceSpec};
+use bowline_simulator_exoscale::{BalancerInfo, BalancerSpec, InstanceSpec, ServiceSpec};
 use serde_json::{Value, json};
 
 use shop::{Shop, key, uid};

@@ -13,8 +13,8 @@ use bowline_scenarios::cloud::{Script, machine};
 use bowline_scenarios::objects::fresh;
 use bowline_scenarios::rights::used::{Right, is_granted, right};
 use bowline_scenarios::{refuse, scenario};
-use bowline_simulator::kubernetes::auth::originals;
-use bowline_simulator::kubernetes::fixture;
+use bowline_simulator_kubernetes::auth::framework;
+use bowline_simulator_kubernetes::fixture;
 use serde_json::Value;
 
 use Extent::{Nodes, NodesAndServices};
@@ -91,24 +91,34 @@ async fn check(account: &str, objects: Vec<Value>, extent: Extent) {
 #[test]
 fn the_whole_story_of_a_node_and_a_service_fits_into_cloudscales_role() {
     let account = "cloud-controller-manager";
-    scenario!(async || check(account, originals::cloudscale(), NodesAndServices).await);
+    scenario!(async || check(
+        account,
+        bowline_simulator_cloudscale::manifest(),
+        NodesAndServices
+    )
+    .await);
 }
 
 #[test]
 fn the_whole_story_of_a_node_and_a_service_fits_into_exoscales_role() {
     let account = "cloud-controller-manager";
-    scenario!(async || check(account, originals::exoscale(), NodesAndServices).await);
+    scenario!(async || check(
+        account,
+        bowline_simulator_exoscale::manifest(),
+        NodesAndServices
+    )
+    .await);
 }
 
 #[test]
 fn the_whole_story_of_a_node_fits_into_xen_orchestras_role() {
     let account = "xenorchestra-cloud-controller-manager";
-    scenario!(async || check(account, originals::xenorchestra(), Nodes).await);
+    scenario!(async || check(account, bowline_simulator_xenorchestra::manifest(), Nodes).await);
 }
 
 #[test]
 fn the_whole_story_of_a_node_and_a_service_fits_into_the_frameworks_role() {
-    let objects = originals::framework("bowline", false);
+    let objects = framework("bowline", false);
     scenario!(async || check("bowline", objects, NodesAndServices).await);
 }
 
@@ -120,7 +130,7 @@ fn the_whole_story_of_a_node_and_a_service_fits_into_the_role_we_ship() {
 #[test]
 fn a_server_without_streaming_lists_needs_the_right_to_list_services_too() {
     scenario!(async || {
-        let objects = originals::cloudscale();
+        let objects = bowline_simulator_cloudscale::manifest();
         let mut stage = Stage::new("cloud-controller-manager", &objects).await;
         stage.add_load_balancers();
         let old = refuse(422, "GET", "/api/v1/services").query("*sendInitialEvents=true*");
@@ -132,9 +142,9 @@ fn a_server_without_streaming_lists_needs_the_right_to_list_services_too() {
         let used: Vec<Right> = stage.calls().iter().map(right).collect();
         assert!(used.contains(&list), "{used:?}");
         for objects in [
-            originals::cloudscale(),
-            originals::exoscale(),
-            originals::framework("bowline", false),
+            bowline_simulator_cloudscale::manifest(),
+            bowline_simulator_exoscale::manifest(),
+            framework("bowline", false),
             shipped(),
         ] {
             assert!(is_granted(&objects, &list));
@@ -148,7 +158,7 @@ fn a_server_without_streaming_lists_needs_the_right_to_list_services_too() {
 #[test]
 fn under_the_role_of_talos_everything_works_but_the_deletion_of_nodes() {
     scenario!(async || {
-        let objects = originals::talos();
+        let objects = bowline_simulator_talos::manifest();
         let mut stage = Stage::new("talos-cloud-controller-manager", &objects).await;
         stage.until_gone_for_good(403).await;
         let refused: Vec<Right> = stage
@@ -167,7 +177,7 @@ fn under_the_role_of_talos_everything_works_but_the_deletion_of_nodes() {
 #[test]
 fn a_server_without_streaming_lists_needs_the_right_to_list_which_all_roles_have() {
     scenario!(async || {
-        let objects = originals::cloudscale();
+        let objects = bowline_simulator_cloudscale::manifest();
         let mut stage = Stage::new("cloud-controller-manager", &objects).await;
         let old = refuse(422, "GET", "/api/v1/nodes").query("*sendInitialEvents=true*");
         let bench = &mut stage.bench;
@@ -182,10 +192,10 @@ fn a_server_without_streaming_lists_needs_the_right_to_list_which_all_roles_have
         let used: Vec<Right> = stage.calls().iter().map(right).collect();
         assert!(used.contains(&list), "{used:?}");
         for objects in [
-            originals::cloudscale(),
-            originals::exoscale(),
-            originals::talos(),
-            originals::xenorchestra(),
+            bowline_simulator_cloudscale::manifest(),
+            bowline_simulator_exoscale::manifest(),
+            bowline_simulator_talos::manifest(),
+            bowline_simulator_xenorchestra::manifest(),
             shipped(),
         ] {
             assert!(is_granted(&objects, &list));

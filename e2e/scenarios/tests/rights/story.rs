@@ -8,9 +8,9 @@ use bowline_http::Connector;
 use bowline_scenarios::cloud::{Script, machine, stopped};
 use bowline_scenarios::objects::{addresses, annotated, fresh, known, labels, taints};
 use bowline_scenarios::{TestCluster, refuse};
-use bowline_simulator::cloudscale::{Cloudscale, DEFAULT_TOKEN};
 use bowline_simulator::journal::Entry;
 use bowline_simulator::serve::Server;
+use bowline_simulator_cloudscale::{Cloudscale, DEFAULT_TOKEN};
 use serde_json::Value;
 
 const FIRST: &str = "InternalIP:10.0.0.1";
@@ -44,7 +44,7 @@ impl Stage {
     /// A second cloud, with load balancers.
     pub(crate) fn add_load_balancers(&mut self) {
         let world = self.bench.world.clone();
-        let cloud = Cloudscale::new(&world, bowline_simulator::cloudscale::Config::default());
+        let cloud = Cloudscale::new(&world, bowline_simulator_cloudscale::Config::default());
         self.cloud = Some(Server::builder(&world, cloud).pipe(CLOUD));
         let url = format!("http://{CLOUD}/");
         let variables = BTreeMap::from([

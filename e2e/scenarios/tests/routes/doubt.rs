@@ -3,7 +3,7 @@
 use bowline_scenarios::cloud::{Script, route};
 use bowline_scenarios::objects::fresh;
 use bowline_scenarios::{TestCluster, only_in_memory, scenario};
-use bowline_simulator::kubernetes::kinds;
+use bowline_simulator_kubernetes::kinds;
 use serde_json::Value;
 
 use crate::stage::{RANGE, UP, idle, network, node, routes_of, until, with_two};

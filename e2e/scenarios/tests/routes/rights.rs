@@ -3,7 +3,7 @@
 use bowline_core::CloudErrorKind;
 use bowline_scenarios::scenario;
 use bowline_simulator::journal::Filter;
-use bowline_simulator::kubernetes::fixture;
+use bowline_simulator_kubernetes::fixture;
 
 use crate::stage::{UP, routes_of, until, with_two};
 

@@ -9,7 +9,7 @@ use bowline_scenarios::log::Log;
 use bowline_scenarios::{Setup, TestCluster, is_real, only_in_memory, scenario};
 use bowline_simulator::journal::{Entry, Filter};
 use bowline_simulator::serve::Server;
-use bowline_simulator::triton::{
+use bowline_simulator_triton::{
     DEFAULT_PRIVATE_KEY, EXTERNAL, FABRIC, Fixture, MachineSpec, Triton,
 };
 use bowline_triton::{Sources, Surroundings, TritonMetrics};

@@ -8,7 +8,7 @@ use bowline_core::{Cloud, Need, Needs};
 use bowline_scenarios::objects::service;
 use bowline_scenarios::{LEASE, TestCluster, refuse, scenario};
 use bowline_simulator::journal::Filter;
-use bowline_simulator::kubernetes::auth::originals;
+use bowline_simulator_kubernetes::auth::framework;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::Api;
 use serde_json::{Value, json};
@@ -173,7 +173,7 @@ fn until_the_uid_of_the_cluster_can_be_read_nothing_is_drafted() {
 
 /// The framework's role, and what it takes to read these.
 fn role(rules: &[Value]) -> Vec<Value> {
-    let mut objects = originals::framework("bowline", false);
+    let mut objects = framework("bowline", false);
     let is_role = |it: &&mut Value| it["kind"] == "ClusterRole";
     let role = objects.iter_mut().find(is_role).unwrap();
     role["rules"]

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use bowline_scenarios::objects::service;
 use bowline_scenarios::{Setup, Sharing, TestCluster, scenario};
 use bowline_simulator::journal::Filter;
-use bowline_simulator::kubernetes::auth::originals;
+use bowline_simulator_kubernetes::auth::framework;
 use futures::future::join_all;
 use k8s_openapi::api::core::v1::ServiceAccount;
 use kube::Api;
@@ -22,7 +22,7 @@ fn framework_case_143_services_are_written_by_the_account_of_the_service_control
             ..Setup::default()
         })
         .await;
-        let objects = originals::framework("manager", true);
+        let objects = framework("manager", true);
         let granted = bench.cluster.grant("manager", &objects).await;
         bench.act_as(granted.config);
         bench.start();

@@ -1,7 +1,7 @@
 //! A Service that cannot be read is neither gone nor changed.
 
 use bowline_scenarios::{TestCluster, only_in_memory, scenario};
-use bowline_simulator::kubernetes::kinds::{self, Kind};
+use bowline_simulator_kubernetes::kinds::{self, Kind};
 
 use crate::stage::{self, settled};
 

@@ -8,7 +8,7 @@ use bowline_scenarios::certificates::Ask;
 use bowline_scenarios::objects::{PROVIDED_NODE_IP, known};
 use bowline_scenarios::scenario;
 use bowline_scenarios::talos::{Beginning, CONTROLLERS, Need, Site};
-use bowline_simulator::talos::PlatformSpec;
+use bowline_simulator_talos::PlatformSpec;
 
 use crate::stage::{OFTEN, Stage};
 

@@ -7,10 +7,10 @@ use bowline_scenarios::exoscale::Site;
 use bowline_scenarios::objects::{addresses, labels};
 use bowline_scenarios::talos::{ENDPOINT, Machines, Need};
 use bowline_scenarios::{Setup, scenario};
-use bowline_simulator::fleet::Settings;
 use bowline_simulator::journal::Filter;
-use bowline_simulator::monitor;
-use bowline_simulator::talos::{MachineSpec, PlatformSpec};
+use bowline_simulator_kubernetes::fleet::Settings;
+use bowline_simulator_kubernetes::monitor;
+use bowline_simulator_talos::{MachineSpec, PlatformSpec};
 
 use crate::stage::{PLATFORM, cloud_platform};
 

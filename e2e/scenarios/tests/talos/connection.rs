@@ -5,7 +5,7 @@ use std::time::Duration;
 use bowline_scenarios::objects::is_uninitialized;
 use bowline_scenarios::talos::{Beginning, CONTROLLERS, ENDPOINT};
 use bowline_scenarios::{TestCluster, is_real, scenario};
-use bowline_simulator::talos::{Access, PlatformSpec};
+use bowline_simulator_talos::{Access, PlatformSpec};
 
 use crate::stage::{METADATA_ERRORS, OFTEN, Stage};
 

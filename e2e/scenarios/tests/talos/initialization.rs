@@ -5,8 +5,8 @@ use std::time::Duration;
 use bowline_scenarios::objects::{PROVIDED_NODE_IP, addresses, is_uninitialized, labels, taints};
 use bowline_scenarios::talos::{Beginning, CONTROLLERS};
 use bowline_scenarios::{is_real, only_in_memory, scenario};
-use bowline_simulator::fleet::Kubelet;
-use bowline_simulator::talos::{MachineSpec, PlatformSpec, Stage as At};
+use bowline_simulator::KubeletSpec;
+use bowline_simulator_talos::{MachineSpec, PlatformSpec, Stage as At};
 use serde_json::json;
 
 use crate::stage::{
@@ -194,7 +194,7 @@ fn talos_case_12_a_machine_is_asked_by_its_other_address_where_the_first_is_sile
         stage
             .cloud
             .add("w1", &["eth0/fd00:8::11/64"], PlatformSpec::default());
-        stage.join_as(Kubelet {
+        stage.join_as(KubeletSpec {
             provided_node_ip: Some("10.8.0.11,fd00:8::11".into()),
             ..stage.cloud.kubelet("w1").unwrap()
         });
@@ -454,7 +454,7 @@ fn a_node_of_a_machine_without_talos_is_left_alone() {
         stage
             .cloud
             .add("debian", &["eth0/10.8.0.66/24"], PlatformSpec::default());
-        stage.join_as(Kubelet {
+        stage.join_as(KubeletSpec {
             os_image: "Debian GNU/Linux 12 (bookworm)".into(),
             ..stage.cloud.kubelet("debian").unwrap()
         });

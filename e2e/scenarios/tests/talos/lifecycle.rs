@@ -6,7 +6,7 @@ use bowline_scenarios::objects::{
 use bowline_scenarios::scenario;
 use bowline_scenarios::talos::{Beginning, Role};
 use bowline_simulator::journal::Filter;
-use bowline_simulator::talos::OS_IMAGE;
+use bowline_simulator_talos::OS_IMAGE;
 use serde_json::{Value, json};
 
 use crate::stage::{LIFECYCLE, PLATFORM, Stage, info};

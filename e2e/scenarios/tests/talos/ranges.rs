@@ -4,7 +4,7 @@ use bowline_scenarios::certificates::Ask;
 use bowline_scenarios::objects::{fresh, is_uninitialized};
 use bowline_scenarios::talos::{Beginning, ENDPOINT, Site};
 use bowline_scenarios::{TestCluster, scenario};
-use bowline_simulator::talos::Stage as At;
+use bowline_simulator_talos::Stage as At;
 
 use crate::stage::{Stage, cloud_platform, talos_node};
 
@@ -171,7 +171,7 @@ fn talos_case_95_a_network_beside_a_single_address_is_used() {
     scenario!(async || {
         let stage = by_machines(DUAL).await;
         // No platform whose addresses are found on its links: the node has none of these two.
-        let machine = bowline_simulator::talos::MachineSpec::named(
+        let machine = bowline_simulator_talos::MachineSpec::named(
             "n1",
             &[
                 "eth0/10.8.0.1/24",

@@ -2,7 +2,7 @@
 
 use bowline_scenarios::objects::{addresses, labels};
 use bowline_scenarios::{TestCluster, scenario};
-use bowline_simulator::talos::PlatformSpec;
+use bowline_simulator_talos::PlatformSpec;
 
 use crate::stage::{PLATFORM, Stage, cloud_platform};
 

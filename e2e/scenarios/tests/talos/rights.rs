@@ -10,8 +10,7 @@ use bowline_scenarios::site::OPTIONAL_READS;
 use bowline_scenarios::talos::Beginning;
 use bowline_scenarios::{Sharing, TestCluster, refuse, scenario};
 use bowline_simulator::journal::{Entry, Filter};
-use bowline_simulator::kubernetes::auth::originals;
-use bowline_simulator::talos::{OS_IMAGE, PlatformSpec};
+use bowline_simulator_talos::{OS_IMAGE, PlatformSpec};
 
 use crate::stage::{LIFECYCLE, OFTEN, PLATFORM, Stage, info, talos_node};
 
@@ -128,7 +127,7 @@ fn the_whole_story_fits_into_the_role_of_the_chart_but_for_deletions() {
             .collect();
         assert_eq!(used, needed);
         let delete: Right = ("delete".into(), "nodes".into());
-        let objects = originals::talos();
+        let objects = bowline_simulator_talos::manifest();
         for right in &used {
             assert_eq!(is_granted(&objects, right), *right != delete, "{right:?}");
         }

@@ -4,7 +4,7 @@ use bowline_controllers::metrics::Metrics;
 use bowline_scenarios::objects::{UNINITIALIZED, has_taint, is_uninitialized, labels, taints};
 use bowline_scenarios::scenario;
 use bowline_scenarios::talos::{Beginning, Need};
-use bowline_simulator::talos::{MachineSpec, PlatformSpec, SystemSpec};
+use bowline_simulator_talos::{MachineSpec, PlatformSpec, SystemSpec};
 use serde_json::Value;
 
 use crate::stage::{PLATFORM, Stage, cloud_platform, platform};

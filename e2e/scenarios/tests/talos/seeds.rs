@@ -10,7 +10,7 @@ use bowline_http::Random;
 use bowline_scenarios::objects::{UNINITIALIZED, has_taint, labels};
 use bowline_scenarios::talos::{Beginning, ENDPOINT};
 use bowline_scenarios::{TestCluster, only_in_memory, refuse, scenario};
-use bowline_simulator::talos::{Access, MachineSpec, Stage as At};
+use bowline_simulator_talos::{Access, MachineSpec, Stage as At};
 use jiff::Timestamp;
 use serde_json::Value;
 

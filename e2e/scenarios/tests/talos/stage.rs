@@ -7,9 +7,10 @@ use bowline_scenarios::TestCluster;
 use bowline_scenarios::log::Log;
 use bowline_scenarios::objects::{PROVIDED_NODE_IP, fresh};
 use bowline_scenarios::talos::{Beginning, Site};
-use bowline_simulator::fleet::{Fleet, Kubelet, Settings};
+use bowline_simulator::KubeletSpec;
 use bowline_simulator::journal::{Entry, Filter};
-use bowline_simulator::talos::{OS_IMAGE, PlatformSpec};
+use bowline_simulator_kubernetes::fleet::{Fleet, Settings};
+use bowline_simulator_talos::{OS_IMAGE, PlatformSpec};
 use serde_json::{Value, json};
 use tracing::subscriber::DefaultGuard;
 
@@ -104,7 +105,7 @@ impl Stage {
     }
 
     /// A kubelet with settings of its own.
-    pub(crate) fn join_as(&self, kubelet: Kubelet) {
+    pub(crate) fn join_as(&self, kubelet: KubeletSpec) {
         self.cluster.join_as(&self.fleet, kubelet);
     }
 

@@ -4,7 +4,7 @@ use bowline_scenarios::objects::{annotated, service};
 use bowline_scenarios::triton::section;
 use bowline_scenarios::{TestCluster, scenario};
 use bowline_simulator::journal::Filter;
-use bowline_simulator::triton::MachineInfo;
+use bowline_simulator_triton::MachineInfo;
 use serde_json::{Value, json};
 
 use crate::shop::{PREFIX, Shop, outside};

@@ -5,7 +5,7 @@ use std::time::Duration;
 use bowline_scenarios::objects::{SHUTDOWN, has_taint};
 use bowline_scenarios::{TestCluster, is_real, scenario, status};
 use bowline_simulator::faults::{Action, Rule};
-use bowline_simulator::triton::State;
+use bowline_simulator_triton::State;
 
 use crate::stage::{A_WHILE, Stage, name};
 

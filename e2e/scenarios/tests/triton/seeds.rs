@@ -9,7 +9,7 @@ use bowline_scenarios::objects::{entrances, finalizers, service, text};
 use bowline_scenarios::triton::section;
 use bowline_scenarios::{only_in_memory, refuse, scenario};
 use bowline_simulator::faults::{Action, Rule};
-use bowline_simulator::triton::MachineInfo;
+use bowline_simulator_triton::MachineInfo;
 use serde_json::{Value, json};
 
 use crate::shop::{PREFIX, Shop, outside};

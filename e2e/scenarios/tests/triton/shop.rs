@@ -125,7 +125,7 @@ pub(crate) fn outside(label: &str) -> String {
 
 fn carried(
     bench: &TestCluster,
-    cloud: &bowline_simulator::triton::Triton,
+    cloud: &bowline_simulator_triton::Triton,
     number: u32,
 ) -> Vec<String> {
     let machine = cloud.machine(&name(number));

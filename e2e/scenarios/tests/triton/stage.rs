@@ -5,13 +5,13 @@ use std::ops::{Deref, DerefMut};
 use bowline_scenarios::objects::{known, labels};
 use bowline_scenarios::triton::{self, Site};
 use bowline_scenarios::{Setup, TestCluster, is_real};
-use bowline_simulator::fleet::{Fleet, Settings};
 use bowline_simulator::journal::Filter;
-use bowline_simulator::monitor::{self, Monitor};
-use bowline_simulator::triton::{Fixture, MachineSpec, machine_id};
+use bowline_simulator_kubernetes::fleet::{Fleet, Settings};
+use bowline_simulator_kubernetes::monitor::{self, Monitor};
+use bowline_simulator_triton::{Fixture, MachineSpec, machine_id};
 use serde_json::Value;
 
-pub(crate) const ACCOUNT_ID: &str = bowline_simulator::triton::DEFAULT_ACCOUNT_ID;
+pub(crate) const ACCOUNT_ID: &str = bowline_simulator_triton::DEFAULT_ACCOUNT_ID;
 /// Longer than any proof, budget or back-off of the guard takes.
 pub(crate) const A_WHILE: u64 = 900;
 

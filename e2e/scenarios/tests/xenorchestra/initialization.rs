@@ -4,7 +4,7 @@ use bowline_scenarios::objects::{
     PROVIDED_NODE_IP, SHUTDOWN, addresses, fresh, has_taint, is_uninitialized, text,
 };
 use bowline_scenarios::{TestCluster, scenario};
-use bowline_simulator::fleet::Kubelet;
+use bowline_simulator::KubeletSpec;
 use serde_json::{Value, json};
 
 use super::stage::{
@@ -62,7 +62,7 @@ fn xenorchestra_case_22_a_machine_that_tells_its_id_in_the_other_order_is_found(
         let stage = Stage::new().await;
         let swapped = stage.cloud.swapped_kubelet(VM1).unwrap().system_uuid;
         assert_eq!(swapped, "b2d5a9c1-7f4e-634a-9b1d-0f2e3d4c5b6a");
-        stage.join_as(Kubelet {
+        stage.join_as(KubeletSpec {
             system_uuid: swapped,
             ..stage.kubelet()
         });
@@ -76,7 +76,7 @@ fn xenorchestra_case_22_a_machine_that_tells_its_id_in_the_other_order_is_found(
 fn xenorchestra_case_25_the_addresses_of_the_kubelet_come_first_in_its_order() {
     scenario!(async || {
         let stage = Stage::new().await;
-        stage.join_as(Kubelet {
+        stage.join_as(KubeletSpec {
             provided_node_ip: Some("10.20.0.11,2001:db8::11".into()),
             ..stage.kubelet()
         });
@@ -91,7 +91,7 @@ fn xenorchestra_case_25_the_addresses_of_the_kubelet_come_first_in_its_order() {
 fn xenorchestra_case_26_without_an_address_of_the_kubelet_only_the_main_one_is_told() {
     scenario!(async || {
         let stage = Stage::new().await;
-        stage.join_as(Kubelet {
+        stage.join_as(KubeletSpec {
             provided_node_ip: None,
             own_addresses: Vec::new(),
             ..stage.kubelet()
@@ -119,7 +119,7 @@ fn xenorchestra_case_27_a_vm_without_guest_tools_has_the_address_of_its_kubelet(
 fn xenorchestra_case_29_an_id_that_the_kubelet_gives_wins() {
     scenario!(async || {
         let stage = Stage::new().await;
-        stage.join_as(Kubelet {
+        stage.join_as(KubeletSpec {
             provider_id: Some(id1()),
             system_uuid: NOBODY.to_owned(),
             ..stage.kubelet()

@@ -2,11 +2,11 @@
 
 use bowline_scenarios::objects::{SHUTDOWN, has_taint};
 use bowline_scenarios::{scenario, status};
+use bowline_simulator::KubeletSpec;
 use bowline_simulator::faults::Action;
-use bowline_simulator::fleet::Kubelet;
 use bowline_simulator::journal::Entry;
 use bowline_simulator::machines::Power;
-use bowline_simulator::xenorchestra::PowerState;
+use bowline_simulator_xenorchestra::PowerState;
 
 use super::stage::{A_WHILE, H3, NODE, PA, Stage, VM_NAME, VM1, VM2, known_node};
 
@@ -14,7 +14,7 @@ use super::stage::{A_WHILE, H3, NODE, PA, Stage, VM_NAME, VM1, VM2, known_node};
 fn join_apart(stage: &Stage) -> &'static str {
     let machine = "rack://one";
     stage.world.machines.set(machine, Power::Running);
-    stage.join_as(Kubelet {
+    stage.join_as(KubeletSpec {
         machine_id: machine.to_owned(),
         ..stage.kubelet()
     });

@@ -6,11 +6,12 @@ use std::ops::Deref;
 use bowline_scenarios::objects::{known, labels, ready};
 use bowline_scenarios::xenorchestra::Site;
 use bowline_scenarios::{Setup, TestCluster, is_real};
+use bowline_simulator::KubeletSpec;
 use bowline_simulator::faults::{Action, Rule};
-use bowline_simulator::fleet::{Fleet, Kubelet, Settings};
 use bowline_simulator::journal::{Entry, Filter};
-use bowline_simulator::monitor::{self, Monitor};
-use bowline_simulator::xenorchestra::{Fixture, HostSpec, PoolSpec, VmSpec};
+use bowline_simulator_kubernetes::fleet::{Fleet, Settings};
+use bowline_simulator_kubernetes::monitor::{self, Monitor};
+use bowline_simulator_xenorchestra::{Fixture, HostSpec, PoolSpec, VmSpec};
 use serde_json::{Value, json};
 
 /// The pools of the cases.
@@ -149,8 +150,8 @@ impl Stage {
     }
 
     /// The kubelet of VM1, which is told its address.
-    pub(crate) fn kubelet(&self) -> Kubelet {
-        Kubelet {
+    pub(crate) fn kubelet(&self) -> KubeletSpec {
+        KubeletSpec {
             node_name: NODE.to_owned(),
             provided_node_ip: Some("10.20.0.11".to_owned()),
             ..self.cloud.kubelet(VM1).unwrap()
@@ -163,7 +164,7 @@ impl Stage {
     }
 
     /// A kubelet with settings of its own.
-    pub(crate) fn join_as(&self, kubelet: Kubelet) {
+    pub(crate) fn join_as(&self, kubelet: KubeletSpec) {
         self.cluster.join_as(&self.fleet, kubelet);
     }
 

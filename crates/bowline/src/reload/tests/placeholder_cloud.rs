@@ -1,6 +1,6 @@
 //! One cloud cannot be built at the start: the others work, nothing of its is touched, and it joins them later.
 
-use bowline_simulator::exoscale::{
+use bowline_simulator_exoscale::{
     Config, DEFAULT_KEY, DEFAULT_SECRET, DEFAULT_ZONE, Exoscale, PoolSpec,
 };
 
@@ -68,15 +68,15 @@ impl Scenery {
     fn populate(&self) {
         let label = |site: &str| BTreeMap::from([("site".to_owned(), site.to_owned())]);
         let uuid = self.cloudscale.add_server(&MachineSpec::named("a-1"));
-        let kubelet = Kubelet {
+        let kubelet = KubeletSpec {
             node_name: "a-1".to_owned(),
             machine_id: format!("cloudscale://{}", uuid.unwrap()),
             labels: label("a"),
-            ..Kubelet::default()
+            ..KubeletSpec::default()
         };
         self.fleet.join(kubelet).unwrap();
         let machine = self.exoscale.instances().remove(0);
-        let kubelet = Kubelet {
+        let kubelet = KubeletSpec {
             node_name: "exo-1".to_owned(),
             labels: label("exo"),
             ..self.exoscale.kubelet(&machine.id).unwrap()

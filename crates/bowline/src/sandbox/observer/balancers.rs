@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::sandbox::clouds::Balancer;
+use bowline_simulator::sandbox::Balancer;
 
 /// What changed. `word` is what the cloud calls a load balancer; where there are many machines they
 /// are not told one by one.

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bowline_controllers::Stop;
+use bowline_simulator::sandbox::{Balancer, Balancers, SimulatedCloud};
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::{Event, Node, Service};
 use k8s_openapi::serde::de::DeserializeOwned;
@@ -22,7 +23,6 @@ use kube::{Api, ResourceExt};
 use tokio::sync::watch;
 use tokio::time::MissedTickBehavior;
 
-use super::clouds::{Balancer, Balancers, SimulatedCloud};
 use super::display::{Display, Mark};
 use super::stage::Site;
 pub(super) use nodes::NodeView;
@@ -119,7 +119,7 @@ impl Observer {
         let clouds = sites.iter().map(|site| Watched {
             name: site.name,
             cloud: site.cloud().clone(),
-            balancer: site.entry.balancer.map(|words| words.name),
+            balancer: site.kind.balancer.map(|words| words.name),
         });
         let inner = Arc::new(Inner {
             views: watch::Sender::default(),

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result, anyhow, bail};
 use bowline_controllers::Stop;
 use bowline_controllers::options::Request;
+use bowline_simulator::sandbox::{Settings, SimulatorKind};
 use futures::FutureExt;
 use futures::future::{BoxFuture, Shared};
 
@@ -14,7 +15,6 @@ use super::write;
 use crate::invocation::Invocation;
 use crate::providers::{self, Environment};
 use crate::run::{self, Launch};
-use crate::sandbox::clouds::{Entry, Settings};
 
 /// How the manager ended; anybody may wait for it.
 pub(super) type Ended = Shared<BoxFuture<'static, Result<(), Arc<anyhow::Error>>>>;
@@ -24,7 +24,7 @@ const COMMAND: &str = "bowline";
 
 /// Starts one for one cloud, told as its original is.
 pub(super) fn start_as_original(
-    entry: &Entry,
+    kind: &SimulatorKind,
     folder: &Path,
     settings: Settings,
     (kubeconfig, secure_port): (&Path, u16),
@@ -42,11 +42,11 @@ pub(super) fn start_as_original(
     ];
     arguments.extend(settings.arguments);
     let invocation = Invocation {
-        program: providers::named(entry.name)?
+        program: providers::named(kind.server.name)?
             .replaces
             .unwrap_or("bowline")
             .to_owned(),
-        provider: Some(entry.name.to_owned()),
+        provider: Some(kind.server.name.to_owned()),
         arguments,
     };
     let variables = settings.environment;

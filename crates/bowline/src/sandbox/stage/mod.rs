@@ -12,19 +12,19 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow, bail};
 use bowline_controllers::{Stop, StopHandle, stop_signal};
 use bowline_http::{Clock, Random};
-use bowline_simulator::World;
-use bowline_simulator::cluster::Cluster;
-use bowline_simulator::fleet::{self, Fleet, Kubelet, Network};
 use bowline_simulator::journal::Filter;
-use bowline_simulator::kubernetes::kinds;
 use bowline_simulator::machines::Power;
-use bowline_simulator::monitor::{self, Monitor};
+use bowline_simulator::sandbox::{SimulatedCloud, SimulatorKind};
+use bowline_simulator::{KubeletSpec, World};
+use bowline_simulator_kubernetes::cluster::Cluster;
+use bowline_simulator_kubernetes::fleet::{self, Fleet, Network};
+use bowline_simulator_kubernetes::kinds;
+use bowline_simulator_kubernetes::monitor::{self, Monitor};
 
 use self::manager::Ended;
 pub(super) use self::site::Site;
 use super::LOG;
 use super::cast::{Cast, GUEST, JOINING, Plot, SITE_LABEL};
-use super::clouds::{Entry, SimulatedCloud};
 
 /// The lease of every cloud controller manager, unless told otherwise.
 const LEASE: (&str, &str) = ("kube-system", "cloud-controller-manager");
@@ -134,8 +134,8 @@ impl Stage {
     }
 
     /// Which cloud is played; the first of several.
-    pub(super) fn entry(&self) -> &'static Entry {
-        self.first().entry
+    pub(super) fn kind(&self) -> &'static SimulatorKind {
+        self.first().kind
     }
 
     /// That cloud behind its API.
@@ -156,7 +156,7 @@ impl Stage {
             self.cluster.url()
         )];
         for site in &self.sites {
-            let (api, url) = (site.entry.api, site.cloud().url());
+            let (api, url) = (site.kind.api, site.cloud().url());
             lines.push(match self.cast {
                 Cast::One(_) => format!("{api:<16} {url}  (simulated)"),
                 Cast::Several => format!("{:<16} {url}  ({api}, simulated)", site.name),
@@ -237,13 +237,13 @@ impl Stage {
     pub(super) fn join_stranger(&mut self, name: &str, provider_id: Option<&str>) -> Result<()> {
         let machine = provider_id.map_or_else(|| format!("nobody://{name}"), str::to_owned);
         self.world.machines.set(&machine, Power::Running);
-        self.fleet.join(Kubelet {
+        self.fleet.join(KubeletSpec {
             node_name: name.to_owned(),
             machine_id: machine.clone(),
             provider_id: provider_id.map(str::to_owned),
             system_uuid: self.world.random.uuid(),
             os_image: String::new(),
-            ..Kubelet::default()
+            ..KubeletSpec::default()
         })?;
         self.strangers.push(machine);
         Ok(())
@@ -361,9 +361,9 @@ fn kubelets() -> fleet::Settings {
 
 async fn sites(world: &World, cast: Cast) -> Result<Vec<Site>> {
     let mut sites = Vec::new();
-    for (number, (name, entry)) in cast.clouds()?.into_iter().enumerate() {
+    for (number, (name, kind)) in cast.clouds().into_iter().enumerate() {
         let prefix = cast.machines_of(name);
-        let mut site = Site::start(world, (name, entry), number, prefix).await?;
+        let mut site = Site::start(world, (name, kind), number, prefix).await?;
         if matches!(cast, Cast::Several) {
             site.label(SITE_LABEL, name);
         }
@@ -381,10 +381,10 @@ fn manager(
     stop: Stop,
 ) -> Result<(Ended, Option<Plot>)> {
     let kubeconfig = folder.join("manager.kubeconfig");
-    if let (Cast::One(entry), [site]) = (cast, sites) {
+    if let (Cast::One(kind), [site]) = (cast, sites) {
         let settings = site.cloud().settings(folder);
         let at = (kubeconfig.as_path(), port);
-        let ended = manager::start_as_original(entry, folder, settings, at, stop)?;
+        let ended = manager::start_as_original(kind, folder, settings, at, stop)?;
         return Ok((ended, None));
     }
     let mut sections = Vec::new();

@@ -5,12 +5,11 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use bowline_simulator::World;
 use bowline_simulator::faults::{Action, Rule};
-use bowline_simulator::fleet::{Fleet, Kubelet};
 use bowline_simulator::journal::Filter;
-
-use crate::sandbox::clouds::{Account, Entry, Host, Running, SimulatedCloud};
+use bowline_simulator::sandbox::{Account, Host, Running, SimulatedCloud, SimulatorKind};
+use bowline_simulator::{KubeletSpec, World};
+use bowline_simulator_kubernetes::fleet::Fleet;
 
 /// What an API answers that is down behind its load balancer.
 const UNAVAILABLE: u16 = 503;
@@ -20,7 +19,7 @@ pub(in crate::sandbox) struct Site {
     /// What it is called.
     pub name: &'static str,
     /// What kind of cloud it is.
-    pub entry: &'static Entry,
+    pub kind: &'static SimulatorKind,
     running: Running,
     /// What machines are called, before their numbers.
     prefix: String,
@@ -36,7 +35,7 @@ impl Site {
     /// Starts its simulator, the one of that number.
     pub(super) async fn start(
         world: &World,
-        (name, entry): (&'static str, &'static Entry),
+        (name, kind): (&'static str, &'static SimulatorKind),
         number: usize,
         prefix: String,
     ) -> Result<Self> {
@@ -45,13 +44,13 @@ impl Site {
             number,
             address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
         };
-        let running = (entry.start)(world, account);
+        let running = (kind.start)(world, account);
         let running = running
             .await
             .with_context(|| format!("starting the simulated cloud {name}"))?;
         Ok(Self {
             name,
-            entry,
+            kind,
             running,
             prefix,
             labels: BTreeMap::new(),
@@ -101,7 +100,7 @@ impl Site {
         let id = own.system_uuid.clone();
         let kubelet = system.run_on(&Host {
             addresses: self.cloud().addresses(&name),
-            platform: self.entry.name,
+            platform: self.kind.server.name,
             kubelet: own,
             name: name.clone(),
         })?;
@@ -114,7 +113,7 @@ impl Site {
         format!("{}-{}", self.prefix, self.ids.len() + 1)
     }
 
-    fn join(&mut self, fleet: &Fleet, name: &str, mut kubelet: Kubelet) -> Result<()> {
+    fn join(&mut self, fleet: &Fleet, name: &str, mut kubelet: KubeletSpec) -> Result<()> {
         // A machine that is asked itself is called by its address.
         let id = kubelet.provided_node_ip.as_ref();
         let id = id.unwrap_or(&kubelet.system_uuid).clone();

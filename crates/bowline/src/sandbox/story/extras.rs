@@ -4,11 +4,11 @@
 use std::time::Duration;
 
 use anyhow::Result;
+use bowline_simulator::sandbox::Extras;
 use tokio::time::{Instant, sleep};
 
 use super::services::{SERVICE, addresses_of, members_of};
 use super::{PATIENCE, Story};
-use crate::sandbox::clouds::Extras;
 use crate::sandbox::observer::Views;
 
 /// The Service with machines of its own.

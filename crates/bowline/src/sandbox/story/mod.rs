@@ -80,8 +80,8 @@ impl Story {
 
     /// A cloud without load balancers, or without what only some have, has a shorter story.
     async fn of_one_cloud(&mut self) -> Result<()> {
-        let (entry, cloud) = (self.stage.entry(), self.stage.cloud());
-        let balancer = entry.balancer;
+        let (kind, cloud) = (self.stage.kind(), self.stage.cloud());
+        let balancer = kind.balancer;
         self.nodes_join().await?;
         if let Some(balancer) = balancer {
             self.a_service_is_created(balancer).await?;
@@ -95,14 +95,14 @@ impl Story {
         if let Some(pools) = cloud.pools() {
             self.a_machine_moves(pools).await?;
         }
-        if entry.knows_power {
+        if kind.knows_power {
             self.a_machine_stops().await?;
         }
         self.a_node_is_replaced(balancer).await?;
         if let Some(pools) = cloud.pools() {
             self.the_pool_is_disconnected(pools).await?;
         }
-        if entry.knows_power {
+        if kind.knows_power {
             self.a_machine_is_destroyed(balancer).await?;
         } else {
             self.a_machine_falls_silent().await?;

@@ -2,10 +2,10 @@
 
 use anyhow::Result;
 use bowline_core::GuardPolicy;
+use bowline_simulator::sandbox::Words;
 
 use super::Story;
 use super::services::has_members;
-use crate::sandbox::clouds::Words;
 use crate::sandbox::observer::{NodeView, Views};
 use crate::sandbox::stage::SILENCE;
 
@@ -24,7 +24,7 @@ impl Story {
             self.stage.boot_machine()?;
         }
         self.stage.join_stranger(STRANGER, Some(STRANGER_ID))?;
-        let provider_id = self.stage.entry().provider_id;
+        let provider_id = self.stage.kind().provider_id;
         self.expect(
             "every node gets its provider id, labels and addresses, and loses the taint",
             move |views| {

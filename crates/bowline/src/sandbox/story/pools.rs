@@ -2,9 +2,9 @@
 
 use anyhow::Result;
 use bowline_core::GuardPolicy;
+use bowline_simulator::sandbox::Pools;
 
 use super::Story;
-use crate::sandbox::clouds::Pools;
 
 /// Two looks, each at the machine and at its pool: so much would have proven a deletion.
 const LOOKS: usize = 4;

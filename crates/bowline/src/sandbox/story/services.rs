@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use anyhow::Result;
+use bowline_simulator::sandbox::Words;
 
 use super::Story;
-use crate::sandbox::clouds::Words;
 use crate::sandbox::observer::Views;
 
 /// The Service of the story.

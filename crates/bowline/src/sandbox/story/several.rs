@@ -5,11 +5,11 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use bowline_simulator::sandbox::Words;
 use tokio::time::{Instant, sleep};
 
 use super::{PATIENCE, Story};
-use crate::sandbox::cast::{DEFAULT, GUEST, JOINING};
-use crate::sandbox::clouds::Words;
+use crate::sandbox::cast::{DEFAULT, GUEST, GUEST_SYSTEM, JOINING, LOSING};
 use crate::sandbox::display::Mark;
 use crate::sandbox::observer::{CONFIGURATION, NodeView, Views};
 use crate::sandbox::stage::Site;
@@ -28,8 +28,6 @@ const STRANGERS: [(&str, Option<&str>); 3] = [
 ];
 /// The cloud whose API fails: the most important one.
 const FAILING: &str = DEFAULT;
-/// A cloud that goes on, and loses a machine meanwhile.
-const LOSING: &str = "geneva";
 /// The Service without a class, and the one of somebody else's class.
 const WEB: &str = "web";
 const FOREIGN_SERVICE: (&str, &str) = ("web-inside", "metallb.io/layer2");
@@ -51,7 +49,7 @@ struct Roll {
 impl Roll {
     fn of(site: &Site) -> Self {
         Self {
-            scheme: site.entry.provider_id,
+            scheme: site.kind.provider_id,
             nodes: site.identities(),
         }
     }
@@ -112,7 +110,7 @@ impl Story {
             &format!("{each} machines boot in each cloud, and {strangers} nodes join that are nobody's"),
             &[
                 "No kubelet says which cloud it is at. The clouds are asked: a node is initialised by the",
-                &format!("only one that has its machine. One machine at {DEFAULT} runs Talos, which knows"),
+                &format!("only one that has its machine. One machine at {DEFAULT} runs {GUEST_SYSTEM}, which knows"),
                 "best what it is: it describes its node, and its cloud looks after it.",
                 &format!("The account {JOINING} is not in the configuration yet."),
             ],
@@ -154,7 +152,7 @@ impl Story {
         );
         let plot = self.stage.plot()?;
         let (all, lines) = (plot.configuration(|_| true), plot.lines_of(JOINING));
-        let wrong = lines.replace("apiSecret: {file:", "apiSecret: {fiel:");
+        let wrong = lines.replace(": {file:", ": {fiel:");
         self.show_lines(&wrong);
         self.stage.reconfigure(&all.replace(&lines, &wrong))?;
         self.expect("everything stays as it is", |views| {
@@ -177,7 +175,7 @@ impl Story {
     async fn clouds_have_their_nodes(&mut self, these: impl Fn(&str) -> bool) {
         let sites = self.stage.sites().iter().filter(|it| these(it.name));
         let rolls: Vec<(&str, &str, Roll)> = sites
-            .map(|it| (it.name, it.entry.name, Roll::of(it)))
+            .map(|it| (it.name, it.kind.server.name, Roll::of(it)))
             .collect();
         for (name, kind, roll) in rolls {
             let names = roll.names();
@@ -387,7 +385,7 @@ impl Story {
     fn serving(&self) -> Vec<(&'static str, Words)> {
         let sites = self.stage.sites().iter();
         sites
-            .filter_map(|it| Some((it.name, it.entry.balancer?)))
+            .filter_map(|it| Some((it.name, it.kind.balancer?)))
             .collect()
     }
 

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use bowline_simulator::cloudscale::DEFAULT_TOKEN;
-use bowline_simulator::exoscale::{DEFAULT_KEY, DEFAULT_SECRET};
+use bowline_simulator_cloudscale::DEFAULT_TOKEN;
+use bowline_simulator_exoscale::{DEFAULT_KEY, DEFAULT_SECRET};
 use k8s_openapi::api::core::v1::{Container, PodSpec, PodTemplateSpec};
 use serde_json::Value;
 

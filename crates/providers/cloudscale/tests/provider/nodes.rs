@@ -4,14 +4,15 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::stage::{A, AUTHORITY, B, NOBODY, Stage, addresses, cannot_tell, found, gone, node};
 use bowline_core::{
     Claim, CloudErrorKind, InitializeError, Lookup, PROVIDED_NODE_IP, Power, initialize,
 };
 use bowline_http::{BaseUrl, Bearer, Connector, HttpClient, Route};
-use bowline_simulator::cloudscale::{DEFAULT_TOKEN, MachineSpec};
 use bowline_simulator::faults::Action;
+use bowline_simulator_cloudscale::{DEFAULT_TOKEN, MachineSpec};
 use serde_json::json;
+
+use crate::stage::{A, AUTHORITY, B, NOBODY, Stage, addresses, cannot_tell, found, gone, node};
 
 fn status(code: u16) -> Action {
     Action::Status {

@@ -11,9 +11,9 @@ use bowline_core::{
 };
 use bowline_http::{CallMetrics, Connector};
 use bowline_simulator::World;
-use bowline_simulator::cloudscale::{Cloudscale, DEFAULT_TOKEN, Fixture, MachineSpec};
 use bowline_simulator::faults::{Action, Rule};
 use bowline_simulator::serve::Server;
+use bowline_simulator_cloudscale::{Cloudscale, DEFAULT_TOKEN, Fixture, MachineSpec};
 
 /// Where the simulated API listens in the pipes.
 pub(crate) const AUTHORITY: &str = "cloudscale.sim:80";

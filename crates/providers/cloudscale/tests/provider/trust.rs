@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use crate::stage::{A, B, Stage, found, gone, node};
 use bowline_cloudscale::TOKEN_POLL;
 use bowline_core::Lookup;
-use bowline_simulator::cloudscale::DEFAULT_TOKEN;
 use bowline_simulator::journal::Filter;
+use bowline_simulator_cloudscale::DEFAULT_TOKEN;
+
+use crate::stage::{A, B, Stage, found, gone, node};
 
 #[tokio::test(start_paused = true)]
 async fn the_canary_reads_the_project_anew() {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bowline_core::{Fault, Finding, MachineAnswer, MachineIdentity, Node, NodePart};
 use bowline_exoscale::LIST_AGE;
-use bowline_simulator::exoscale::{InstanceSpec, NetworkSpec, State};
+use bowline_simulator_exoscale::{InstanceSpec, NetworkSpec, State};
 
 use crate::stage::{I1, NOBODY, Stage, known, status, told};
 

@@ -1,7 +1,7 @@
 //! Which instance a node is, and what it is told.
 
 use bowline_core::{Claim, Lookup, Power, desired_addresses, initialize};
-use bowline_simulator::exoscale::State;
+use bowline_simulator_exoscale::State;
 use serde_json::json;
 
 use crate::stage::{

@@ -11,11 +11,11 @@ use bowline_core::{
 use bowline_exoscale::{Config, Surroundings, build};
 use bowline_http::Connector;
 use bowline_simulator::World;
-use bowline_simulator::exoscale::{
-    DEFAULT_KEY, DEFAULT_SECRET, Exoscale, Fixture, InstanceSpec, NetworkSpec,
-};
 use bowline_simulator::faults::{Action, Rule};
 use bowline_simulator::serve::Server;
+use bowline_simulator_exoscale::{
+    DEFAULT_KEY, DEFAULT_SECRET, Exoscale, Fixture, InstanceSpec, NetworkSpec,
+};
 use serde_json::{Value, json};
 
 /// Where the simulated API listens in the pipes.

@@ -4,7 +4,7 @@ use std::fs;
 use std::time::Duration;
 
 use bowline_core::Lookup;
-use bowline_simulator::exoscale::{DEFAULT_KEY, DEFAULT_SECRET, Key};
+use bowline_simulator_exoscale::{DEFAULT_KEY, DEFAULT_SECRET, Key};
 
 use crate::stage::{I1, Stage, found, gone, known};
 

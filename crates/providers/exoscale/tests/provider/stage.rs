@@ -7,10 +7,10 @@ use bowline_core::{Cloud, CloudName, Node, Ready};
 use bowline_exoscale::{Config, Surroundings, build};
 use bowline_http::Connector;
 use bowline_simulator::World;
-use bowline_simulator::exoscale::{
+use bowline_simulator::serve::Server;
+use bowline_simulator_exoscale::{
     ClusterSpec, DEFAULT_KEY, DEFAULT_SECRET, DEFAULT_ZONE, Exoscale, InstanceSpec, PoolSpec,
 };
-use bowline_simulator::serve::Server;
 
 /// Where the simulated API listens in the pipes.
 const AUTHORITY: &str = "exoscale.localhost:80";
@@ -41,7 +41,7 @@ impl Stage {
     /// With that cloud config file.
     pub(crate) async fn with(seed: u64, file: &str) -> Self {
         let world = World::simulated(seed);
-        let sim = Exoscale::new(&world, bowline_simulator::exoscale::Config::default());
+        let sim = Exoscale::new(&world, bowline_simulator_exoscale::Config::default());
         for (name, id) in [("workers", P1), ("others", P2)] {
             sim.add_pool(&PoolSpec::named(name, 0).id(id)).unwrap();
         }

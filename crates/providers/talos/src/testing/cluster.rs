@@ -6,7 +6,7 @@ use bowline_core::{Cloud, CloudName, Instance, Lookup, Node};
 use bowline_http::Connector;
 use bowline_simulator::World;
 use bowline_simulator::serve::Server;
-use bowline_simulator::talos::{Access, Config, MachineSpec, PlatformSpec, Talos};
+use bowline_simulator_talos::{Access, Config, MachineSpec, PlatformSpec, Talos};
 use prometheus_client::registry::Registry;
 use tempfile::TempDir;
 
@@ -125,7 +125,7 @@ impl Stage {
     /// A node of a machine that waits to be initialised, made now.
     pub(crate) fn node(&self, name: &str, provided_node_ip: &str) -> Arc<Node> {
         let mut node = super::node(name, provided_node_ip);
-        node.os_image = bowline_simulator::talos::OS_IMAGE.into();
+        node.os_image = bowline_simulator_talos::OS_IMAGE.into();
         node.created = self.world.clock.now();
         Arc::new(node)
     }

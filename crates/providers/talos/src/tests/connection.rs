@@ -7,7 +7,7 @@ use bowline_core::{CloudErrorKind, CloudName, Lookup};
 use bowline_http::{Connector, ProxyRules, Tls};
 use bowline_simulator::World;
 use bowline_simulator::faults::{Action, Rule};
-use bowline_simulator::talos::{Access, Config, MachineSpec, Talos};
+use bowline_simulator_talos::{Access, Config, MachineSpec, Talos};
 use tokio::time::Instant;
 
 use crate::testing::cluster::{FIRST, Stage, cannot_tell, found, id, look};

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bowline_core::MachineAnswer;
-use bowline_simulator::talos::Access;
+use bowline_simulator_talos::Access;
 
 use crate::Need;
 use crate::testing::cluster::{FIRST, Stage, found};

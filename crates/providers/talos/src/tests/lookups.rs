@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bowline_core::{CloudErrorKind, Lookup, Taint};
-use bowline_simulator::talos::{Config, MachineSpec, PlatformSpec, Stage as Boot, SystemSpec};
+use bowline_simulator_talos::{Config, MachineSpec, PlatformSpec, Stage as Boot, SystemSpec};
 use bowline_talos_api::Single as _;
 use bowline_talos_api::specs::PlatformMetadataSpec;
 use tokio::time::Instant;
@@ -204,7 +204,7 @@ async fn talos_case_49_a_machine_without_firmware_facts_has_empty_ones() {
 
 #[tokio::test(start_paused = true)]
 async fn firmware_that_cannot_be_asked_for_fails_the_node() {
-    use bowline_simulator::talos::Failure;
+    use bowline_simulator_talos::Failure;
     let stage = Stage::new();
     stage.metal("w1", &["eth0/10.8.0.11/24"]);
     let cloud = stage.cloud("transformations: [{labels: {uuid: \"{{ .UUID }}\"}}]");

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use bowline_core::CloudErrorKind;
 use bowline_core::ipam::candidates;
-use bowline_simulator::talos::{Access, Config, MachineSpec};
+use bowline_simulator_talos::{Access, Config, MachineSpec};
 
 use crate::testing::cluster::{FIRST, Stage};
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bowline_core::{Goal, Impact, TrafficPolicy};
 use bowline_simulator::faults::Action;
-use bowline_simulator::triton::{EXTERNAL, FABRIC};
+use bowline_simulator_triton::{EXTERNAL, FABRIC};
 use serde_json::json;
 
 use super::shop::{ACCOUNT, CLUSTER, NAME, Shop, UID, open, port, steps};
@@ -26,7 +26,7 @@ async fn triton_case_46_a_service_gets_one_machine_that_knows_its_nodes() {
     assert_eq!(made.len(), 1, "{changes:?}");
     let name = format!("my-fabric.{}", nodes_name());
     let map = format!("tcp://80:{name}:30080,tcp://443:{name}:30443");
-    let image = bowline_simulator::triton::BALANCER_IMAGE;
+    let image = bowline_simulator_triton::BALANCER_IMAGE;
     assert_eq!(
         made[0].1,
         json!({
@@ -76,7 +76,7 @@ async fn triton_case_46_a_service_gets_one_machine_that_knows_its_nodes() {
 
 #[tokio::test(start_paused = true)]
 async fn without_names_of_single_networks_the_plain_name_serves() {
-    let scene = bowline_simulator::triton::Fixture {
+    let scene = bowline_simulator_triton::Fixture {
         networks: plain_networks(),
         ..Default::default()
     };
@@ -89,8 +89,8 @@ async fn without_names_of_single_networks_the_plain_name_serves() {
 }
 
 /// Networks whose zones are no wildcards, so that there are no names of single networks.
-fn plain_networks() -> Vec<bowline_simulator::triton::NetworkSpec> {
-    use bowline_simulator::triton::NetworkSpec;
+fn plain_networks() -> Vec<bowline_simulator_triton::NetworkSpec> {
+    use bowline_simulator_triton::NetworkSpec;
     let outside = NetworkSpec {
         public: true,
         zones: vec!["outside.example.com".to_owned()],
@@ -282,7 +282,7 @@ async fn a_machine_that_does_not_run_in_time_is_replaced() {
 
 #[tokio::test(start_paused = true)]
 async fn triton_case_56_forty_nodes_need_64_slots_and_they_are_never_taken_back() {
-    let scene = bowline_simulator::triton::Fixture::default();
+    let scene = bowline_simulator_triton::Fixture::default();
     let mut shop = Shop::staged(scene, 40, "");
     shop.ensure().await.good();
     assert_eq!(shop.metadata("max_rs").as_deref(), Some("64"));

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bowline_core::Goal;
-use bowline_simulator::triton::State;
+use bowline_simulator_triton::State;
 
 use super::shop::{NAME, Shop, node, open};
 
@@ -111,8 +111,7 @@ async fn a_machine_on_a_dead_compute_node_holds_up_nothing_else() {
 #[tokio::test(start_paused = true)]
 async fn nodes_come_and_go_without_a_word_to_the_machines() {
     let mut shop = open().await;
-    let fourth =
-        bowline_simulator::triton::MachineSpec::named("k8s-4").id(&super::shop::node_id(4));
+    let fourth = bowline_simulator_triton::MachineSpec::named("k8s-4").id(&super::shop::node_id(4));
     shop.sim.add_machine(&fourth).unwrap();
     shop.nodes.push(node(4));
     shop.nodes.remove(0);
@@ -158,7 +157,7 @@ async fn a_machine_that_somebody_destroyed_is_made_again() {
 #[tokio::test(start_paused = true)]
 async fn a_name_that_somebody_else_has_is_told_and_theirs_stays() {
     let mut shop = Shop::new();
-    let theirs = bowline_simulator::triton::MachineSpec::named(NAME);
+    let theirs = bowline_simulator_triton::MachineSpec::named(NAME);
     shop.sim.add_machine(&theirs).unwrap();
     let outcome = shop.ensure().await;
     assert_eq!(outcome.reasons(), ["CLBNameTaken"]);

@@ -1,7 +1,7 @@
 //! Cases on taking load balancer machines away.
 
 use bowline_core::{ClusterMatch, Goal};
-use bowline_simulator::triton::MachineSpec;
+use bowline_simulator_triton::MachineSpec;
 
 use super::shop::{CLUSTER, NAME, Shop, UID, named, open, steps};
 

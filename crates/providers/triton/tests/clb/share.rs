@@ -1,6 +1,6 @@
 //! Cases on a machine that somebody else looks after.
 
-use bowline_simulator::triton::MachineSpec;
+use bowline_simulator_triton::MachineSpec;
 use serde_json::Value;
 
 use super::shop::{Shop, named, port, set};

@@ -15,7 +15,7 @@ use bowline_simulator::World;
 use bowline_simulator::faults::{Action, Rule};
 use bowline_simulator::journal::Entry;
 use bowline_simulator::serve::Server;
-use bowline_simulator::triton::{
+use bowline_simulator_triton::{
     DEFAULT_PRIVATE_KEY, Fixture, MachineInfo, MachineSpec, RuleInfo, Triton as Simulated,
 };
 use bowline_triton::{Sources, Surroundings, Triton, TritonMetrics, build};

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bowline_core::Impact;
-use bowline_simulator::triton::{ImageSpec, State};
+use bowline_simulator_triton::{ImageSpec, State};
 
 use super::shop::{NAME, Shop, UID, open, port, steps};
 

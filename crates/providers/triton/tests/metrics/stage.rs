@@ -12,7 +12,7 @@ use bowline_http::Connector;
 use bowline_simulator::World;
 use bowline_simulator::journal::Filter;
 use bowline_simulator::serve::{Identity, Server};
-use bowline_simulator::triton::{
+use bowline_simulator_triton::{
     Cmon, DEFAULT_PRIVATE_KEY, Fixture, MachineSpec, Triton as Simulated,
 };
 use bowline_triton::{Sources, Surroundings, Triton, TritonMetrics, build};

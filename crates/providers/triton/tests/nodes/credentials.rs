@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bowline_core::Cloud as _;
-use bowline_simulator::triton::{DEFAULT_FINGERPRINT, DEFAULT_PRIVATE_KEY};
+use bowline_simulator_triton::{DEFAULT_FINGERPRINT, DEFAULT_PRIVATE_KEY};
 use bowline_triton::SecretContent;
 use bowline_triton::keys::PrivateKey;
 
@@ -117,7 +117,7 @@ async fn triton_case_08_the_servers_own_limit_is_lived_with() {
     let stage = Stage::new(60);
     stage
         .cloud
-        .set_throttle(Some(bowline_simulator::triton::Throttle {
+        .set_throttle(Some(bowline_simulator_triton::Throttle {
             burst: 3,
             rate: 1,
         }));

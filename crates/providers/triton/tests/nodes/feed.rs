@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bowline_core::Power;
-use bowline_simulator::triton::State;
+use bowline_simulator_triton::State;
 use bowline_triton::{GATHER, REFUSED, Triton, TritonMetrics, build};
 use prometheus_client::registry::Registry;
 

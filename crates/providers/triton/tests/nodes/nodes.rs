@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bowline_core::{Cloud as _, Lookup, Power};
-use bowline_simulator::triton::{DEFAULT_ACCOUNT_ID, EXTERNAL, FABRIC, MachineSpec, State};
+use bowline_simulator_triton::{DEFAULT_ACCOUNT_ID, EXTERNAL, FABRIC, MachineSpec, State};
 
 use crate::stage::{Stage, found, id, known, lookup, lookups, node, unclear};
 

@@ -7,7 +7,7 @@ use bowline_core::{AddressKind, Cloud, CloudName, Instance, Lookup, Node, NodeAd
 use bowline_http::Connector;
 use bowline_simulator::World;
 use bowline_simulator::serve::Server;
-use bowline_simulator::triton::{DEFAULT_PRIVATE_KEY, Fixture, MachineSpec, Triton as Simulated};
+use bowline_simulator_triton::{DEFAULT_PRIVATE_KEY, Fixture, MachineSpec, Triton as Simulated};
 use bowline_triton::{
     SecretContent, SecretSource, Sources, Surroundings, Triton, TritonMetrics, build,
 };

@@ -13,7 +13,7 @@ use bowline_http::Connector;
 use bowline_simulator::World;
 use bowline_simulator::journal::Entry;
 use bowline_simulator::serve::Server;
-use bowline_simulator::triton::{
+use bowline_simulator_triton::{
     DEFAULT_ACCOUNT_ID, DEFAULT_PRIVATE_KEY, Fixture, MachineInfo, MachineSpec, Triton as Simulated,
 };
 use bowline_triton::{Sources, Surroundings, Triton, TritonMetrics, build};

@@ -3,7 +3,7 @@
 use bowline_http::{Connector, ProxyRules, Tls};
 use bowline_simulator::World;
 use bowline_simulator::serve::{Identity, Server};
-use bowline_simulator::xenorchestra::{DEFAULT_TOKEN, Quirks};
+use bowline_simulator_xenorchestra::{DEFAULT_TOKEN, Quirks};
 use bowline_xenorchestra::{Config, Gauges, Surroundings, build};
 
 use crate::stage::{AUTHORITY, Stage, VM1, cannot_tell, cloud, found, orchestra, w1, wait};
@@ -149,7 +149,7 @@ async fn xenorchestra_case_18_a_refused_token_is_an_error_and_the_file_is_read_a
     let token = "a-new-token-of-the-same-user";
     stage
         .sim
-        .set_token(token, bowline_simulator::xenorchestra::DEFAULT_USER);
+        .set_token(token, bowline_simulator_xenorchestra::DEFAULT_USER);
     std::fs::write(&path, content(token)).unwrap();
     crate::stage::gone(stage.presence(&w1()).await);
 }
@@ -161,7 +161,7 @@ async fn a_file_that_changes_is_used_and_one_that_is_wrong_is_not() {
     let new = "a-new-token-of-the-same-user";
     stage
         .sim
-        .set_token(new, bowline_simulator::xenorchestra::DEFAULT_USER);
+        .set_token(new, bowline_simulator_xenorchestra::DEFAULT_USER);
     // Not a file at all, then a half written one: nothing changes.
     std::fs::remove_file(&path).unwrap();
     wait(Duration::from_secs(30)).await;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bowline_core::Lookup;
-use bowline_simulator::xenorchestra::{Connection, NAME, Quirks, VmSpec};
+use bowline_simulator_xenorchestra::{Connection, NAME, Quirks, VmSpec};
 
 use crate::stage::{H1, H2, PA, Stage, VM1, cannot_tell, found, fresh, gone, id1, w1, wait};
 
@@ -104,7 +104,7 @@ async fn a_server_without_events_is_asked() {
     };
     let file = format!(
         "url: http://xo.sim\ntoken: {}\n",
-        bowline_simulator::xenorchestra::DEFAULT_TOKEN
+        bowline_simulator_xenorchestra::DEFAULT_TOKEN
     );
     let stage = Stage::of(&file, quirks).await;
     found(stage.ask_one(&w1()).await);

@@ -2,7 +2,7 @@
 
 use bowline_core::{Lookup, Power};
 use bowline_simulator::faults::Action;
-use bowline_simulator::xenorchestra::{Connection, DEFAULT_TOKEN, PowerState, Privilege, User};
+use bowline_simulator_xenorchestra::{Connection, DEFAULT_TOKEN, PowerState, Privilege, User};
 
 use crate::stage::{
     H3, PA, PB, Stage, VM1, answer, cannot_tell, found, gone, known, status, w1, wait,

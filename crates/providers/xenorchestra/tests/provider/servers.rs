@@ -6,7 +6,7 @@ use std::time::Duration;
 use bowline_core::{Cloud, Lookup};
 use bowline_simulator::World;
 use bowline_simulator::serve::Server;
-use bowline_simulator::xenorchestra::{
+use bowline_simulator_xenorchestra::{
     DEFAULT_TOKEN, Fixture, HostSpec, PoolSpec, Quirks, VmSpec, XenOrchestra,
 };
 use bowline_xenorchestra::Config;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bowline_simulator::xenorchestra::{DEFAULT_PASSWORD, DEFAULT_USER, Quirks, Release, User};
+use bowline_simulator_xenorchestra::{DEFAULT_PASSWORD, DEFAULT_USER, Quirks, Release, User};
 use bowline_xenorchestra::Config;
 
 use crate::stage::{AUTHORITY, Stage, cannot_tell, found, w1, wait};

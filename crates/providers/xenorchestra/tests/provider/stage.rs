@@ -12,7 +12,7 @@ use bowline_http::Connector;
 use bowline_simulator::World;
 use bowline_simulator::faults::{Action, Rule};
 use bowline_simulator::serve::Server;
-use bowline_simulator::xenorchestra::{
+use bowline_simulator_xenorchestra::{
     DEFAULT_TOKEN, Fixture, HostSpec, PoolSpec, Quirks, VmSpec, XenOrchestra,
 };
 use bowline_xenorchestra::{Config, Gauges, Surroundings, build};

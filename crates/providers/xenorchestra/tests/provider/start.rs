@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bowline_simulator::faults::{Action, Rule};
-use bowline_simulator::xenorchestra::{DEFAULT_TOKEN, Quirks, User};
+use bowline_simulator_xenorchestra::{DEFAULT_TOKEN, Quirks, User};
 use bowline_xenorchestra::Config;
 
 use crate::stage::{AUTHORITY, Stage, cannot_tell, found, status, w1, wait};

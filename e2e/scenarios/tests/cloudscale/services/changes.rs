@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use bowline_scenarios::objects::{annotated, entrances, finalizers, service, text};
 use bowline_scenarios::scenario;
-use bowline_simulator::cloudscale::{BalancerInfo, FloatingIpSpec, MemberInfo};
+use bowline_simulator_cloudscale::{BalancerInfo, FloatingIpSpec, MemberInfo};
 use serde_json::{Value, json};
 
 use super::shop::{FINALIZER, Shop, UUID, annotation};

@@ -2,8 +2,8 @@
 
 use bowline_scenarios::objects::{entrances, finalizers, service};
 use bowline_scenarios::{only_in_memory, refuse, scenario, status};
-use bowline_simulator::cloudscale::BalancerInfo;
 use bowline_simulator::faults::{Action, Rule};
+use bowline_simulator_cloudscale::BalancerInfo;
 use futures::future::join_all;
 
 use super::shop::{FINALIZER, Shop, UUID, annotation};

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use bowline_scenarios::objects::{entrances, finalizers, service};
 use bowline_scenarios::scenario;
-use bowline_simulator::cloudscale::{BalancerTimings, MachineSpec};
 use bowline_simulator::faults::{Action, Rule};
+use bowline_simulator_cloudscale::{BalancerTimings, MachineSpec};
 use serde_json::{Value, json};
 
 use super::shop::{C, CONFIG_VERSION, FINALIZER, Shop, UUID, ZONE, annotation, uid};

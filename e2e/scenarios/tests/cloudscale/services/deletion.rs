@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use bowline_scenarios::objects::{annotated, finalizers};
 use bowline_scenarios::{scenario, status};
-use bowline_simulator::cloudscale::BalancerTimings;
 use bowline_simulator::faults::Rule;
+use bowline_simulator_cloudscale::BalancerTimings;
 
 use super::shop::{FINALIZER, Shop, UUID};
 

@@ -2,7 +2,7 @@
 
 use bowline_scenarios::objects::{finalizers, service};
 use bowline_scenarios::{LEASE, refuse, scenario};
-use bowline_simulator::cloudscale::Quirks;
+use bowline_simulator_cloudscale::Quirks;
 
 use super::shop::{FINALIZER, Shop};
 
@@ -91,7 +91,7 @@ fn an_orphan_of_this_cluster_is_removed_if_the_operator_said_so_and_others_stay(
         shop.serve().await;
         let ours = shop.balancer();
         assert_eq!(ours.tags["k8s-cluster-name"], "prod-1");
-        let mut other = bowline_simulator::cloudscale::BalancerSpec::named("theirs");
+        let mut other = bowline_simulator_cloudscale::BalancerSpec::named("theirs");
         for (key, value) in [("k8s-cluster-name", "prod-2"), ("k8s-service-uid", "gone")] {
             other = other.tag(key, value);
         }
@@ -120,7 +120,7 @@ fn proof_case_22_an_orphan_that_only_names_the_cluster_is_told_and_stays() {
         shop.serve().await;
         let ours = shop.balancer();
         assert_eq!(ours.tags["k8s-cluster-name"], "prod-1");
-        let mut other = bowline_simulator::cloudscale::BalancerSpec::named("theirs");
+        let mut other = bowline_simulator_cloudscale::BalancerSpec::named("theirs");
         for (key, value) in [("k8s-cluster-name", "prod-2"), ("k8s-service-uid", "gone")] {
             other = other.tag(key, value);
         }

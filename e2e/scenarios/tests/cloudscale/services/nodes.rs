@@ -2,7 +2,7 @@
 
 use bowline_scenarios::objects::annotated;
 use bowline_scenarios::scenario;
-use bowline_simulator::cloudscale::MachineSpec;
+use bowline_simulator_cloudscale::MachineSpec;
 
 use super::shop::{C, SELECTOR, Shop};
 

@@ -7,8 +7,8 @@ use std::time::Duration;
 use bowline_http::Random;
 use bowline_scenarios::objects::{entrances, finalizers, service};
 use bowline_scenarios::{only_in_memory, refuse, scenario, status};
-use bowline_simulator::cloudscale::{BalancerInfo, BalancerSpec, MachineSpec};
 use bowline_simulator::faults::{Action, Rule};
+use bowline_simulator_cloudscale::{BalancerInfo, BalancerSpec, MachineSpec};
 use serde_json::{Value, json};
 
 use super::shop::{C, Shop, UUID, annotation, pool, uid};
@@ -161,7 +161,7 @@ fn assert_right(shop: &Shop, it: &Value, hosts: &BTreeSet<String>, seed: u64) {
     assert_eq!(own.pools.len(), wanted.len(), "seed {seed}: {own:?}");
     for port in wanted {
         let number = port["port"].as_u64();
-        let serves = |pool: &&bowline_simulator::cloudscale::PoolInfo| {
+        let serves = |pool: &&bowline_simulator_cloudscale::PoolInfo| {
             let listeners: Vec<Option<u64>> = pool
                 .listeners
                 .iter()

@@ -7,8 +7,8 @@ use std::time::Duration;
 pub(crate) use bowline_scenarios::cloudscale::{CONFIG_VERSION, FINALIZER, UUID, ZONE};
 use bowline_scenarios::objects::{known, service, text};
 use bowline_scenarios::{TestCluster, cloudscale};
-use bowline_simulator::cloudscale::{BalancerInfo, BalancerTimings, PoolSpec};
 use bowline_simulator::journal::{Entry, Filter};
+use bowline_simulator_cloudscale::{BalancerInfo, BalancerTimings, PoolSpec};
 use serde_json::Value;
 
 use crate::stage::{A, B, Stage};

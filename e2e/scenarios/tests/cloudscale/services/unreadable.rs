@@ -1,7 +1,7 @@
 //! Nodes that cannot be read keep their members.
 
 use bowline_scenarios::{only_in_memory, scenario};
-use bowline_simulator::cloudscale::MachineSpec;
+use bowline_simulator_cloudscale::MachineSpec;
 use serde_json::{Value, json};
 
 use super::shop::{C, Shop};

@@ -2,8 +2,8 @@
 
 use bowline_scenarios::objects::{addresses, fresh, is_uninitialized};
 use bowline_scenarios::{TestCluster, is_real, only_in_memory, scenario};
-use bowline_simulator::exoscale::InstanceSpec;
-use bowline_simulator::fleet::Kubelet;
+use bowline_simulator::KubeletSpec;
+use bowline_simulator_exoscale::InstanceSpec;
 use serde_json::{Value, json};
 
 use super::stage::{I1, NOBODY, NODE, Stage, info};
@@ -97,7 +97,7 @@ fn exoscale_case_21_the_address_of_the_kubelet_comes_first() {
     scenario!(async || {
         let stage = Stage::new().await;
         stage.cloud.set_private_networks(I1, &["inside"]).unwrap();
-        stage.join_as(Kubelet {
+        stage.join_as(KubeletSpec {
             provided_node_ip: Some("10.0.0.5".into()),
             ..stage.kubelet(I1)
         });
@@ -111,7 +111,7 @@ fn exoscale_case_21_the_address_of_the_kubelet_comes_first() {
 fn exoscale_case_23_an_address_that_the_instance_does_not_have_keeps_the_node_waiting() {
     scenario!(async || {
         let stage = Stage::new().await;
-        stage.join_as(Kubelet {
+        stage.join_as(KubeletSpec {
             provided_node_ip: Some("10.0.0.5".into()),
             ..stage.kubelet(I1)
         });
@@ -131,7 +131,7 @@ fn exoscale_case_25_a_kubelet_with_two_addresses_keeps_both() {
         stage.cloud.set_private_networks(I1, &["inside"]).unwrap();
         let address = "2001:db8::21".parse().unwrap();
         stage.cloud.set_ipv6(I1, Some(address)).unwrap();
-        stage.join_as(Kubelet {
+        stage.join_as(KubeletSpec {
             provided_node_ip: Some("10.0.0.5,fd00::5".into()),
             ..stage.kubelet(I1)
         });
@@ -153,7 +153,7 @@ fn a_private_instance_leaves_the_node_its_own_internal_addresses() {
         let stage = Stage::new().await;
         stage.cloud.set_public_ip(I1, None).unwrap();
         // A kubelet that guesses its address writes no annotation.
-        stage.join_as(Kubelet {
+        stage.join_as(KubeletSpec {
             provided_node_ip: Some("0.0.0.0".into()),
             own_addresses: vec!["10.0.0.7".parse().unwrap()],
             ..stage.kubelet(I1)
@@ -169,7 +169,7 @@ fn exoscale_case_26_an_id_that_the_kubelet_gives_is_kept() {
     scenario!(async || {
         let stage = Stage::new().await;
         let id = format!("exoscale://{I1}");
-        stage.join_as(Kubelet {
+        stage.join_as(KubeletSpec {
             node_name: "other-name".into(),
             provider_id: Some(id.clone()),
             system_uuid: String::new(),
@@ -208,7 +208,7 @@ fn exoscale_case_38_a_node_on_an_unknown_machine_waits_and_is_kept() {
 fn exoscale_case_94_a_machine_that_says_its_id_in_upper_case_is_understood() {
     scenario!(async || {
         let stage = Stage::new().await;
-        stage.join_as(Kubelet {
+        stage.join_as(KubeletSpec {
             system_uuid: I1.to_uppercase(),
             os_image: String::new(),
             ..stage.kubelet(I1)

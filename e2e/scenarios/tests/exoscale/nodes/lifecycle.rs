@@ -2,10 +2,10 @@
 
 use bowline_scenarios::objects::{SHUTDOWN, has_taint, known, silent, text};
 use bowline_scenarios::{is_real, scenario, status};
-use bowline_simulator::exoscale::{InstanceSpec, State};
+use bowline_simulator::KubeletSpec;
 use bowline_simulator::faults::Action;
-use bowline_simulator::fleet::Kubelet;
 use bowline_simulator::machines::Power;
+use bowline_simulator_exoscale::{InstanceSpec, State};
 
 use super::stage::{A_WHILE, I1, I2, NOBODY, NODE, OTHER, Stage, info};
 
@@ -128,7 +128,7 @@ fn exoscale_case_95_the_taint_stays_until_the_node_is_ready() {
         // The kubelet lives on what the scenario switches by itself.
         let machine = "rack://one";
         stage.world.machines.set(machine, Power::Running);
-        stage.join_as(Kubelet {
+        stage.join_as(KubeletSpec {
             machine_id: machine.to_owned(),
             ..stage.kubelet(I1)
         });

@@ -5,11 +5,12 @@ use std::ops::Deref;
 
 use bowline_scenarios::exoscale::Site;
 use bowline_scenarios::{Setup, TestCluster};
-use bowline_simulator::exoscale::InstanceSpec;
+use bowline_simulator::KubeletSpec;
 use bowline_simulator::faults::{Action, Rule};
-use bowline_simulator::fleet::{Fleet, Kubelet, Settings};
 use bowline_simulator::journal::{Entry, Filter};
-use bowline_simulator::monitor::{self, Monitor};
+use bowline_simulator_exoscale::InstanceSpec;
+use bowline_simulator_kubernetes::fleet::{Fleet, Settings};
+use bowline_simulator_kubernetes::monitor::{self, Monitor};
 use serde_json::{Value, json};
 
 /// The instance of the cases.
@@ -96,12 +97,12 @@ impl Stage {
     }
 
     /// A kubelet as it is on that instance.
-    pub(crate) fn kubelet(&self, instance: &str) -> Kubelet {
+    pub(crate) fn kubelet(&self, instance: &str) -> KubeletSpec {
         self.cloud.kubelet(instance).unwrap()
     }
 
     /// A kubelet with settings of its own.
-    pub(crate) fn join_as(&self, kubelet: Kubelet) {
+    pub(crate) fn join_as(&self, kubelet: KubeletSpec) {
         self.cluster.join_as(&self.fleet, kubelet);
     }
 
@@ -110,13 +111,13 @@ impl Stage {
         let machine = format!("rack://{name}");
         let running = bowline_simulator::machines::Power::Running;
         self.world.machines.set(&machine, running);
-        self.join_as(Kubelet {
+        self.join_as(KubeletSpec {
             node_name: name.to_owned(),
             machine_id: machine,
             system_uuid: NOBODY.to_owned(),
             os_image: String::new(),
             provided_node_ip: node_ip.map(str::to_owned),
-            ..Kubelet::default()
+            ..KubeletSpec::default()
         });
     }
 

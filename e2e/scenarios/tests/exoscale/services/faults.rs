@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bowline_scenarios::objects::service;
 use bowline_scenarios::scenario;
-use bowline_simulator::exoscale::Ending;
+use bowline_simulator_exoscale::Ending;
 
 use super::shop::Shop;
 

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use bowline_scenarios::objects::service;
 use bowline_scenarios::{TestCluster, scenario};
-use bowline_simulator::exoscale::{DEFAULT_KEY, DEFAULT_SECRET, Key};
 use bowline_simulator::journal::Filter;
+use bowline_simulator_exoscale::{DEFAULT_KEY, DEFAULT_SECRET, Key};
 use serde_json::json;
 
 use super::shop::Shop;

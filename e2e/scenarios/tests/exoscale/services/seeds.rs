@@ -7,8 +7,8 @@ use std::time::Duration;
 use bowline_http::Random;
 use bowline_scenarios::objects::{entrances, finalizers, service};
 use bowline_scenarios::{only_in_memory, refuse, scenario};
-use bowline_simulator::exoscale::{BalancerInfo, BalancerSpec, Ending, ServiceSpec};
 use bowline_simulator::faults::{Action, Rule};
+use bowline_simulator_exoscale::{BalancerInfo, BalancerSpec, Ending, ServiceSpec};
 use serde_json::{Value, json};
 
 use super::shop::{Shop, annotation, key, uid};

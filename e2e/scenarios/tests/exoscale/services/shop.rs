@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use bowline_scenarios::exoscale::PREFIX;
 use bowline_scenarios::objects::{known, service, text};
-use bowline_simulator::exoscale::BalancerInfo;
 use bowline_simulator::journal::Entry;
+use bowline_simulator_exoscale::BalancerInfo;
 use serde_json::Value;
 
 use super::stage::{I1, I2, Stage};

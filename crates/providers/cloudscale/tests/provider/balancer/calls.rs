@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use bowline_cloudscale::SNAPSHOT_AGE;
 use bowline_core::Goal;
-use bowline_simulator::cloudscale::BalancerTimings;
 use bowline_simulator::faults::{Action, Rule};
+use bowline_simulator_cloudscale::BalancerTimings;
 use futures::future::join_all;
 use serde_json::json;
 use tokio::time::Instant;

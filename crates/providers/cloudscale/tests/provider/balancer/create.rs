@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bowline_core::{Goal, Ingress, IpMode, Publication, TrafficPolicy};
-use bowline_simulator::cloudscale::{BalancerStatus, BalancerTimings, MachineSpec};
+use bowline_simulator_cloudscale::{BalancerStatus, BalancerTimings, MachineSpec};
 use serde_json::json;
 
 use super::shop::{NAME, S1, Shop, key, members, monitor, port, proxied, steps};

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bowline_core::{Goal, TrafficPolicy};
-use bowline_simulator::cloudscale::{BalancerTimings, MachineSpec};
 use bowline_simulator::faults::{Action, Rule};
+use bowline_simulator_cloudscale::{BalancerTimings, MachineSpec};
 use serde_json::json;
 use tokio::time::Instant;
 

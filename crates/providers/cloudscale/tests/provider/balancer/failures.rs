@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bowline_core::Goal;
-use bowline_simulator::cloudscale::{BalancerStatus, BalancerTimings};
 use bowline_simulator::faults::Action;
+use bowline_simulator_cloudscale::{BalancerStatus, BalancerTimings};
 use serde_json::{Value, json};
 
 use super::shop::{NAME, Shop, members, monitor, steps};

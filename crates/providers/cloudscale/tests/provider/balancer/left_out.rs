@@ -1,7 +1,7 @@
 //! Nodes that are no members, and what people are told about them.
 
 use bowline_core::{ExcludedNodes, Exclusion};
-use bowline_simulator::cloudscale::MachineSpec;
+use bowline_simulator_cloudscale::MachineSpec;
 use serde_json::json;
 
 use super::shop::{S2, Shop, members, open};

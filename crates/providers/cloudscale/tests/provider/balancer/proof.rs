@@ -1,7 +1,7 @@
 //! Whose is a load balancer? The cases of the proof that one provider can show by itself.
 
 use bowline_core::{NamespaceRule, Verb};
-use bowline_simulator::cloudscale::BalancerInfo;
+use bowline_simulator_cloudscale::BalancerInfo;
 use serde_json::{Value, json};
 
 use super::shop::{Shop, UID, named, port, proxied, set, steps};

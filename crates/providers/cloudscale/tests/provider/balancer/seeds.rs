@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use bowline_core::TrafficPolicy;
 use bowline_http::Random;
-use bowline_simulator::cloudscale::{BalancerInfo, MachineSpec};
 use bowline_simulator::faults::{Action, Rule};
+use bowline_simulator_cloudscale::{BalancerInfo, MachineSpec};
 use serde_json::json;
 
 use super::shop::{Shop, port};

@@ -9,9 +9,9 @@ use bowline_core::{
     Ingress, IpMode, Node, Notice, Plan, PlanProgress, PreparedPlan, Protocol, Service, ServiceKey,
     ServicePort, StepOutcome, TaggedBalancer, TrafficPolicy, Verb,
 };
-use bowline_simulator::cloudscale::{BalancerInfo, BalancerSpec, PoolInfo};
 use bowline_simulator::faults::{Action, Rule};
 use bowline_simulator::journal::Entry;
+use bowline_simulator_cloudscale::{BalancerInfo, BalancerSpec, PoolInfo};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 

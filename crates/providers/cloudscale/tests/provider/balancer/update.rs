@@ -1,8 +1,8 @@
 //! Cases on changing load balancers.
 
 use bowline_core::TrafficPolicy;
-use bowline_simulator::cloudscale::{BalancerInfo, MachineSpec, Quirks};
 use bowline_simulator::journal::Entry;
+use bowline_simulator_cloudscale::{BalancerInfo, MachineSpec, Quirks};
 use serde_json::json;
 
 use super::create::two_subnets;

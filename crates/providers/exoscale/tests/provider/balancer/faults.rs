@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use bowline_core::{Goal, StepOutcome};
-use bowline_simulator::exoscale::{BalancerSpec, Ending, ServiceSpec};
 use bowline_simulator::faults::Action;
+use bowline_simulator_exoscale::{BalancerSpec, Ending, ServiceSpec};
 
 use super::shop::{L1, NAME, Shop, UID, open, port, status, steps};
 use crate::stage::{P1, P2};

@@ -2,7 +2,7 @@
 
 use bowline_core::{CLEANUP_FINALIZER, Goal, Impact};
 
-use bowline_simulator::exoscale::{BalancerSpec, ServiceSpec};
+use bowline_simulator_exoscale::{BalancerSpec, ServiceSpec};
 
 use super::shop::{L1, NAME, Shop, UID, key, open, port};
 use crate::stage::P1;

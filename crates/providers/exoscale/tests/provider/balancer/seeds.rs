@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use bowline_core::{Goal, TrafficPolicy};
 use bowline_http::Random;
-use bowline_simulator::exoscale::BalancerInfo;
 use bowline_simulator::faults::{Action, Rule};
+use bowline_simulator_exoscale::BalancerInfo;
 
 use super::shop::{L1, Shop, port};
 use crate::stage::{I3, P1, P2, of};

@@ -217,7 +217,7 @@ async fn a_load_balancer_without_its_service_is_found_by_its_labels() {
     assert_eq!((&*one.service_uid, &*one.id), (UID, shop.get("id")));
     // Something of somebody else is on it.
     let id = one.id.clone();
-    let theirs = bowline_simulator::exoscale::ServiceSpec::new("theirs", "workers", 9000, 30900);
+    let theirs = bowline_simulator_exoscale::ServiceSpec::new("theirs", "workers", 9000, 30900);
     shop.stage.sim.add_service(&id, &theirs).unwrap();
     let refused = shop.balancers().remove_orphan(one).await.unwrap_err();
     assert!(

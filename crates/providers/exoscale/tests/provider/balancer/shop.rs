@@ -9,9 +9,9 @@ use bowline_core::{
     PlanProgress, PreparedPlan, Protocol, Publication, Service, ServiceKey, ServicePort,
     StepOutcome, TrafficPolicy, Verb,
 };
-use bowline_simulator::exoscale::{BalancerInfo, BalancerSpec, ServiceInfo, ServiceSpec};
 use bowline_simulator::faults::{Action, Rule};
 use bowline_simulator::journal::Entry;
+use bowline_simulator_exoscale::{BalancerInfo, BalancerSpec, ServiceInfo, ServiceSpec};
 use serde_json::Value;
 use tokio::time::Instant;
 

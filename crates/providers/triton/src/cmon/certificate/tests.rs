@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bowline_http::{BaseUrl, Connector, HttpClient, RetryPolicy, Route, Tls};
 use bowline_simulator::World;
 use bowline_simulator::serve::{Identity, Server};
-use bowline_simulator::triton::{Cmon, Fixture, Triton};
+use bowline_simulator_triton::{Cmon, Fixture, Triton};
 use jiff::ToSpan as _;
 use rustls_pki_types::PrivateKeyDer;
 use x509_parser::der_parser::Oid;

@@ -9,7 +9,7 @@ use bowline_http::{Connector, Surroundings};
 use bowline_simulator::World;
 use bowline_simulator::journal::Entry;
 use bowline_simulator::serve::Server;
-use bowline_simulator::triton::{DEFAULT_PRIVATE_KEY, Fixture, MachineSpec, Triton as Simulated};
+use bowline_simulator_triton::{DEFAULT_PRIVATE_KEY, Fixture, MachineSpec, Triton as Simulated};
 use prometheus_client::metrics::counter::Counter;
 use serde_json::Value;
 use uuid::Uuid;

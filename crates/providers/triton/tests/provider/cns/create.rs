@@ -111,7 +111,7 @@ async fn triton_case_37_a_name_service_that_is_off_is_told_or_switched_on() {
 
 #[tokio::test(start_paused = true)]
 async fn triton_case_39_a_label_of_somebody_else_is_shared_on_purpose_only() {
-    use bowline_simulator::triton::MachineSpec;
+    use bowline_simulator_triton::MachineSpec;
     let mut shop = Shop::new();
     let machine = MachineSpec::named("other").tag("triton.cns.services", "db,web.prod:80");
     shop.cloud.add_machine(&machine).unwrap();

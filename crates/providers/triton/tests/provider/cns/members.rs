@@ -1,7 +1,7 @@
 //! Cases on who serves.
 
 use bowline_core::{Ready, TrafficPolicy};
-use bowline_simulator::triton::State;
+use bowline_simulator_triton::State;
 use serde_json::json;
 
 use crate::shop::{CLUSTER, Shop, id, outside};

@@ -1,6 +1,6 @@
 //! Cases on the name and its zone.
 
-use bowline_simulator::triton::{FABRIC, MachineSpec, NetworkSpec};
+use bowline_simulator_triton::{FABRIC, MachineSpec, NetworkSpec};
 
 use crate::shop::{Shop, inside, node, outside};
 
@@ -43,7 +43,7 @@ async fn triton_case_66_the_order_of_networks_does_not_change_a_name() {
         seen.push(shop.status("web"));
         shop.wait(61).await;
     }
-    let account = bowline_simulator::triton::DEFAULT_ACCOUNT_ID;
+    let account = bowline_simulator_triton::DEFAULT_ACCOUNT_ID;
     let name = format!("web.prod.svc.{account}.first.example.com");
     assert_eq!(seen, vec![vec![name.clone()]; 6]);
     shop.ensure("web").await.good();

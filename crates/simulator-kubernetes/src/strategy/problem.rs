@@ -1,0 +1,172 @@
+//! What is wrong with a field, in the words of a Kubernetes API server.
+
+use std::fmt::Display;
+
+use serde_json::{Value, json};
+
+use crate::kinds::Kind;
+use crate::status::Refusal;
+use crate::store::resource;
+
+/// One thing wrong with one field.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// Path of the field: `spec.ports[0].port`.
+    pub field: String,
+    /// Machine-readable reason: `FieldValueInvalid`, …
+    pub reason: &'static str,
+    /// What a person reads.
+    pub message: String,
+}
+
+fn problem(field: &str, reason: &'static str, head: String, detail: &str) -> Problem {
+    let message = if detail.is_empty() {
+        head
+    } else {
+        format!("{head}: {detail}")
+    };
+    Problem {
+        field: field.to_owned(),
+        reason,
+        message,
+    }
+}
+
+impl Problem {
+    /// The field must be there.
+    pub fn required(field: &str, detail: &str) -> Self {
+        problem(field, "FieldValueRequired", "Required value".into(), detail)
+    }
+
+    /// The field must not be there, or not be changed.
+    pub fn forbidden(field: &str, detail: &str) -> Self {
+        problem(field, "FieldValueForbidden", "Forbidden".into(), detail)
+    }
+
+    /// The value is wrong.
+    pub fn invalid(field: &str, value: &(impl Display + ?Sized), detail: &str) -> Self {
+        let head = format!("Invalid value: {value}");
+        problem(field, "FieldValueInvalid", head, detail)
+    }
+
+    /// The value appears twice.
+    pub fn duplicate(field: &str, value: &(impl Display + ?Sized), detail: &str) -> Self {
+        let head = format!("Duplicate value: {value}");
+        problem(field, "FieldValueDuplicate", head, detail)
+    }
+
+    /// The value is none of the known ones.
+    pub fn unsupported(field: &str, value: &(impl Display + ?Sized), known: &[&str]) -> Self {
+        let known: Vec<String> = known.iter().map(|known| format!("{known:?}")).collect();
+        let detail = format!("supported values: {}", known.join(", "));
+        let head = format!("Unsupported value: {value}");
+        problem(field, "FieldValueNotSupported", head, &detail)
+    }
+
+    /// The value may not change.
+    pub fn immutable(field: &str, value: &Value) -> Self {
+        Self::invalid(field, value, "field is immutable")
+    }
+
+    /// The value is too long.
+    pub fn too_long(field: &str, most: usize) -> Self {
+        let detail = format!("may not be more than {most} bytes");
+        problem(field, "FieldValueTooLong", "Too long".into(), &detail)
+    }
+}
+
+/// 422 with one cause per problem, about an object of a served kind.
+pub fn invalid(kind: &Kind, name: &str, problems: &[Problem]) -> Refusal {
+    // By the form in which it is kept.
+    let (group, _) = resource(kind);
+    invalid_of(group, kind.kind, name, problems)
+}
+
+/// 422 about anything that has a group and a kind: an object or the options of a request.
+pub fn invalid_of(group: &str, kind: &str, name: &str, problems: &[Problem]) -> Refusal {
+    let qualified = match group {
+        "" => kind.to_owned(),
+        group => format!("{kind}.{group}"),
+    };
+    let mut texts: Vec<String> = Vec::new();
+    for problem in problems {
+        let text = format!("{}: {}", problem.field, problem.message);
+        // The server prints equal messages once.
+        if !texts.contains(&text) {
+            texts.push(text);
+        }
+    }
+    let text = match texts.as_slice() {
+        [one] => one.clone(),
+        many => format!("[{}]", many.join(", ")),
+    };
+    let mut details = serde_json::Map::new();
+    for (key, value) in [("name", name), ("group", group), ("kind", kind)] {
+        if !value.is_empty() {
+            details.insert(key.to_owned(), value.into());
+        }
+    }
+    details.insert(
+        "causes".to_owned(),
+        problems
+            .iter()
+            .map(|problem| {
+                json!({
+                    "reason": problem.reason, "message": problem.message, "field": problem.field,
+                })
+            })
+            .collect(),
+    );
+    let mut refusal = Refusal::new(
+        422,
+        "Invalid",
+        format!("{qualified} {name:?} is invalid: {text}"),
+    );
+    refusal.details = details.into();
+    refusal
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kinds::by_path;
+
+    #[test]
+    fn messages_read_like_the_servers() {
+        let rows = [
+            (Problem::required("spec.ports", ""), "Required value"),
+            (Problem::forbidden("a", "no"), "Forbidden: no"),
+            (
+                Problem::invalid("a", &json!("x"), "bad"),
+                "Invalid value: \"x\": bad",
+            ),
+            (
+                Problem::invalid("a", &json!(7), "bad"),
+                "Invalid value: 7: bad",
+            ),
+            (
+                Problem::unsupported("a", &json!("x"), &["A", "B"]),
+                "Unsupported value: \"x\": supported values: \"A\", \"B\"",
+            ),
+            (
+                Problem::duplicate("a", &json!({"type": "t"}), ""),
+                "Duplicate value: {\"type\":\"t\"}",
+            ),
+        ];
+        for (problem, expected) in rows {
+            assert_eq!(problem.message, expected);
+        }
+    }
+
+    #[test]
+    fn several_problems_are_listed_in_brackets() {
+        let leases = by_path("coordination.k8s.io", "v1", "leases").unwrap();
+        let problems = [Problem::required("a", ""), Problem::required("b", "")];
+        let refusal = invalid(leases, "x", &problems);
+        assert_eq!(
+            refusal.message,
+            "Lease.coordination.k8s.io \"x\" is invalid: [a: Required value, b: Required value]"
+        );
+        assert_eq!(refusal.details["causes"][1]["reason"], "FieldValueRequired");
+    }
+}

@@ -1,0 +1,355 @@
+//! Load balancers as people write them: in a fixture, for the control handle, in tests.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use serde::{Deserialize, Serialize};
+
+use super::model::BalancerStatus;
+use crate::scene::default_project;
+
+/// A load balancer with everything that belongs to it.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct BalancerSpec {
+    /// Its name.
+    pub name: String,
+    /// Its uuid; one is drawn if left out.
+    pub uuid: Option<String>,
+    /// Its project.
+    #[serde(default = "default_project", skip_serializing)]
+    pub project: String,
+    /// Its zone.
+    pub zone: Option<String>,
+    /// Its flavor; any word will do.
+    #[serde(default = "default_flavor")]
+    pub flavor: String,
+    /// Its addresses; a public one of each version if left out.
+    #[serde(default)]
+    pub vip_addresses: Vec<VipSpec>,
+    /// Its tags.
+    #[serde(default)]
+    pub tags: BTreeMap<String, String>,
+    /// What is shown whatever the state; its true status if left out.
+    #[serde(skip_serializing)]
+    pub status: Option<BalancerStatus>,
+    /// Its pools.
+    #[serde(default, skip_serializing)]
+    pub pools: Vec<PoolSpec>,
+    /// Its listeners without a pool.
+    #[serde(default, skip_serializing)]
+    pub listeners: Vec<ListenerSpec>,
+}
+
+/// An address of a load balancer: in a private subnet, or a public one.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct VipSpec {
+    /// The uuid of a private subnet; left out: the address is a public one.
+    pub subnet: Option<String>,
+    /// The address; chosen if left out.
+    pub address: Option<IpAddr>,
+}
+
+/// A pool with everything that belongs to it.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct PoolSpec {
+    /// Its name.
+    pub name: String,
+    /// Its uuid; one is drawn if left out.
+    pub uuid: Option<String>,
+    /// How it chooses among its members.
+    #[serde(default = "default_algorithm")]
+    pub algorithm: String,
+    /// How it speaks to its members.
+    #[serde(default = "default_protocol")]
+    pub protocol: String,
+    /// Its tags.
+    #[serde(default)]
+    pub tags: BTreeMap<String, String>,
+    /// Its members.
+    #[serde(default, skip_serializing)]
+    pub members: Vec<MemberSpec>,
+    /// Its listeners.
+    #[serde(default, skip_serializing)]
+    pub listeners: Vec<ListenerSpec>,
+    /// Its health monitor.
+    #[serde(skip_serializing)]
+    pub monitor: Option<MonitorSpec>,
+}
+
+/// A member of a pool.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct MemberSpec {
+    /// Its name; address and port if left out.
+    pub name: Option<String>,
+    /// Its uuid; one is drawn if left out.
+    pub uuid: Option<String>,
+    /// Its address.
+    pub address: IpAddr,
+    /// The subnet of the address; the first one that contains it if left out.
+    pub subnet: Option<String>,
+    /// Its port.
+    pub protocol_port: u16,
+    /// The port that is checked, if it is another one.
+    pub monitor_port: Option<u16>,
+    /// Whether it takes part; yes if left out.
+    pub enabled: Option<bool>,
+    /// Its tags.
+    #[serde(default)]
+    pub tags: BTreeMap<String, String>,
+}
+
+/// A listener of a pool, or of a load balancer without a pool.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct ListenerSpec {
+    /// Its name; protocol and port if left out.
+    pub name: Option<String>,
+    /// Its uuid; one is drawn if left out.
+    pub uuid: Option<String>,
+    /// `tcp` or `udp`.
+    #[serde(default = "default_protocol")]
+    pub protocol: String,
+    /// Its port.
+    pub protocol_port: u16,
+    /// Who may connect; everybody if left out.
+    #[serde(default)]
+    pub allowed_cidrs: Vec<String>,
+    /// How long the client may be silent.
+    pub timeout_client_data_ms: Option<u64>,
+    /// How long connecting to a member may take.
+    pub timeout_member_connect_ms: Option<u64>,
+    /// How long the member may be silent.
+    pub timeout_member_data_ms: Option<u64>,
+    /// Its tags.
+    #[serde(default)]
+    pub tags: BTreeMap<String, String>,
+}
+
+/// A health monitor of a pool.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct MonitorSpec {
+    /// Its uuid; one is drawn if left out.
+    pub uuid: Option<String>,
+    /// What it does to find out.
+    #[serde(default = "default_protocol", rename = "type")]
+    pub kind: String,
+    /// Seconds from check to check.
+    pub delay_s: Option<u64>,
+    /// Seconds that a check may take.
+    pub timeout_s: Option<u64>,
+    /// Good checks until a member is up.
+    pub up_threshold: Option<u64>,
+    /// Bad checks until a member is down.
+    pub down_threshold: Option<u64>,
+    /// What it asks for by HTTP.
+    pub http: Option<HttpSpec>,
+    /// Its tags.
+    #[serde(default)]
+    pub tags: BTreeMap<String, String>,
+}
+
+/// What a monitor asks for by HTTP; the API's defaults for what is left out.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct HttpSpec {
+    /// Codes that mean up.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expected_codes: Option<Vec<String>>,
+    /// The method.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub method: Option<String>,
+    /// The path.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub url_path: Option<String>,
+    /// `1.0` or `1.1`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// The `Host` header.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
+}
+
+fn default_flavor() -> String {
+    super::FLAVORS[0].0.to_owned()
+}
+
+fn default_algorithm() -> String {
+    "round_robin".to_owned()
+}
+
+fn default_protocol() -> String {
+    "tcp".to_owned()
+}
+
+impl BalancerSpec {
+    /// A load balancer of that name with public addresses and without pools.
+    pub fn named(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            uuid: None,
+            project: default_project(),
+            zone: None,
+            flavor: default_flavor(),
+            vip_addresses: Vec::new(),
+            tags: BTreeMap::new(),
+            status: None,
+            pools: Vec::new(),
+            listeners: Vec::new(),
+        }
+    }
+
+    /// With that uuid.
+    #[must_use]
+    pub fn uuid(mut self, uuid: &str) -> Self {
+        self.uuid = Some(uuid.to_owned());
+        self
+    }
+
+    /// In that project.
+    #[must_use]
+    pub fn project(mut self, project: &str) -> Self {
+        project.clone_into(&mut self.project);
+        self
+    }
+
+    /// In that zone.
+    #[must_use]
+    pub fn zone(mut self, zone: &str) -> Self {
+        self.zone = Some(zone.to_owned());
+        self
+    }
+
+    /// With a further tag.
+    #[must_use]
+    pub fn tag(mut self, key: &str, value: &str) -> Self {
+        self.tags.insert(key.to_owned(), value.to_owned());
+        self
+    }
+
+    /// With a further address; without a subnet it is a public one.
+    #[must_use]
+    pub fn vip(mut self, subnet: Option<&str>, address: Option<IpAddr>) -> Self {
+        let subnet = subnet.map(str::to_owned);
+        self.vip_addresses.push(VipSpec { subnet, address });
+        self
+    }
+
+    /// With a further pool.
+    #[must_use]
+    pub fn pool(mut self, pool: PoolSpec) -> Self {
+        self.pools.push(pool);
+        self
+    }
+
+    /// With a further listener without a pool.
+    #[must_use]
+    pub fn listener(mut self, listener: ListenerSpec) -> Self {
+        self.listeners.push(listener);
+        self
+    }
+
+    /// Shown with that status, whatever its state.
+    #[must_use]
+    pub fn status(mut self, status: BalancerStatus) -> Self {
+        self.status = Some(status);
+        self
+    }
+}
+
+impl PoolSpec {
+    /// A pool of that name, round robin over TCP.
+    pub fn named(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            uuid: None,
+            algorithm: default_algorithm(),
+            protocol: default_protocol(),
+            tags: BTreeMap::new(),
+            members: Vec::new(),
+            listeners: Vec::new(),
+            monitor: None,
+        }
+    }
+
+    /// With that protocol.
+    #[must_use]
+    pub fn protocol(mut self, protocol: &str) -> Self {
+        protocol.clone_into(&mut self.protocol);
+        self
+    }
+
+    /// With a further member.
+    #[must_use]
+    pub fn member(mut self, member: MemberSpec) -> Self {
+        self.members.push(member);
+        self
+    }
+
+    /// With a further listener.
+    #[must_use]
+    pub fn listener(mut self, listener: ListenerSpec) -> Self {
+        self.listeners.push(listener);
+        self
+    }
+
+    /// With a health monitor.
+    #[must_use]
+    pub fn monitor(mut self, monitor: MonitorSpec) -> Self {
+        self.monitor = Some(monitor);
+        self
+    }
+}
+
+impl MemberSpec {
+    /// A member at that address and port, checked at the same port.
+    pub fn at(address: IpAddr, port: u16) -> Self {
+        Self {
+            name: None,
+            uuid: None,
+            address,
+            subnet: None,
+            protocol_port: port,
+            monitor_port: Some(port),
+            enabled: None,
+            tags: BTreeMap::new(),
+        }
+    }
+}
+
+impl ListenerSpec {
+    /// A listener of that protocol and port, open to everybody.
+    pub fn on(protocol: &str, port: u16) -> Self {
+        Self {
+            name: None,
+            uuid: None,
+            protocol: protocol.to_owned(),
+            protocol_port: port,
+            allowed_cidrs: Vec::new(),
+            timeout_client_data_ms: None,
+            timeout_member_connect_ms: None,
+            timeout_member_data_ms: None,
+            tags: BTreeMap::new(),
+        }
+    }
+}
+
+impl MonitorSpec {
+    /// A monitor of that type with the API's defaults.
+    pub fn of(kind: &str) -> Self {
+        Self {
+            uuid: None,
+            kind: kind.to_owned(),
+            delay_s: None,
+            timeout_s: None,
+            up_threshold: None,
+            down_threshold: None,
+            http: None,
+            tags: BTreeMap::new(),
+        }
+    }
+}

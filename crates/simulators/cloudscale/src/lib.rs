@@ -1,0 +1,147 @@
+//! The cloudscale.ch API, simulated: servers, load balancers and what belongs to them, for several
+//! projects.
+//!
+//! ```text
+//!  request ─▶ turn (one write per load balancer) ─▶ route (token, path) ─▶ kinds ─▶ answer
+//!                                                     │                     ▲ render
+//!                                                     ▼                     │
+//!                       servers · networks · floating · balancers ──────▶ model
+//!                             (fields: what was asked; shelf: what they have in common)
+//! ```
+
+mod balancers;
+mod catalog;
+mod config;
+mod fields;
+mod floating;
+mod handle;
+mod history;
+mod interfaces;
+mod kinds;
+mod model;
+mod networks;
+mod new_server;
+mod original;
+mod refusal;
+mod render;
+mod route;
+mod sandbox;
+mod scene;
+mod servers;
+mod shelf;
+mod simulate;
+mod stage;
+#[cfg(test)]
+mod tests;
+mod verbs;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use bowline_simulator::World;
+use bowline_simulator::serve::{Answer, Api, Peer};
+use bytes::Bytes;
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use http::Request;
+use jiff::Timestamp;
+use serde_json::Value;
+
+use catalog::ZONES;
+use history::History;
+use model::Cloud;
+
+pub use balancers::{
+    BalancerInfo, BalancerSpec, BalancerStatus, Health, Http, HttpSpec, ListenerInfo, ListenerSpec,
+    MemberInfo, MemberSpec, MonitorInfo, MonitorSpec, PoolInfo, PoolSpec, VipSpec,
+};
+pub use bowline_simulator::handle::HandleError;
+pub use config::{BalancerTimings, Config, DEFAULT_PROJECT, DEFAULT_TOKEN, Quirks, Timings, Token};
+pub use handle::MachineInfo;
+pub use model::Status;
+pub use original::manifest;
+pub use sandbox::KIND;
+pub use scene::{
+    BalancerTimingsSpec, Fixture, FloatingIpSpec, InterfaceSpec, Length, MachineSpec, NetworkSpec,
+    SubnetSpec, TimingsSpec, TokenSpec,
+};
+
+/// The name in the journal and in fault rules.
+pub const NAME: &str = "cloudscale";
+
+/// A simulated cloudscale.ch.
+#[derive(Debug)]
+pub struct Cloudscale {
+    world: World,
+    config: Config,
+    /// What a reset goes back to.
+    scene: Fixture,
+    cloud: Mutex<Cloud>,
+    history: Mutex<History>,
+    /// For timers, which must not keep the cloud alive.
+    me: Weak<Self>,
+}
+
+impl Cloudscale {
+    /// An empty cloud.
+    pub fn new(world: &World, config: Config) -> Arc<Self> {
+        Self::assemble(world, config, Fixture::default())
+    }
+
+    /// A cloud with the content of a fixture.
+    pub fn from_fixture(world: &World, scene: Fixture) -> Result<Arc<Self>, HandleError> {
+        let cloud = Self::assemble(world, scene.config(), scene);
+        cloud.play()?;
+        Ok(cloud)
+    }
+
+    fn assemble(world: &World, config: Config, scene: Fixture) -> Arc<Self> {
+        let cloud = Self::empty(world, &config);
+        Arc::new_cyclic(|me| Self {
+            world: world.clone(),
+            config,
+            scene,
+            cloud: Mutex::new(cloud),
+            history: Mutex::default(),
+            me: me.clone(),
+        })
+    }
+
+    fn now(&self) -> Timestamp {
+        self.world.clock.now()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Cloud> {
+        self.cloud.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn history(&self) -> MutexGuard<'_, History> {
+        self.history.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Api for Cloudscale {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn answer<'a>(&'a self, request: Request<Bytes>, _peer: &'a Peer) -> BoxFuture<'a, Answer> {
+        async move {
+            let _turn = self.await_turn(&request).await;
+            let (response, caller) = self.respond(&request);
+            Answer { response, caller }
+        }
+        .boxed()
+    }
+
+    fn state(&self) -> Value {
+        self.everything()
+    }
+
+    fn control(&self, verb: &str, body: &Value) -> Result<Value, String> {
+        self.carry_out(verb, body)
+    }
+
+    fn reset(&self) {
+        self.begin_again();
+    }
+}

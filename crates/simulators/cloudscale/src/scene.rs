@@ -1,0 +1,349 @@
+//! A scene: what a cloud contains at the beginning, as people write it (`cloud.yaml`).
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use bowline_simulator::faults::{RawRule, Span};
+use ipnet::IpNet;
+use serde::{Deserialize, Deserializer, de};
+
+use super::balancers::BalancerSpec;
+use super::config::{BalancerTimings, Config, DEFAULT_PROJECT, Quirks, Timings, Token};
+
+/// The whole fixture file.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Fixture {
+    /// Who may use the cloud; none: one token for everything.
+    pub tokens: Vec<TokenSpec>,
+    /// How long things take.
+    pub timings: TimingsSpec,
+    /// How the cloud behaves where that is not certain.
+    pub quirks: Quirks,
+    /// The root of all `href` values.
+    pub public_url: Option<String>,
+    /// Networks and their subnets.
+    pub networks: Vec<NetworkSpec>,
+    /// Servers.
+    pub machines: Vec<MachineSpec>,
+    /// Load balancers.
+    pub load_balancers: Vec<BalancerSpec>,
+    /// Floating IPs.
+    pub floating_ips: Vec<FloatingIpSpec>,
+    /// What goes wrong from the beginning.
+    pub faults: Vec<RawRule>,
+}
+
+/// A token of the fixture.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TokenSpec {
+    /// What callers send.
+    pub value: String,
+    /// The project that it opens.
+    #[serde(default = "default_project")]
+    pub project: String,
+    /// Whether its callers may only look.
+    #[serde(default)]
+    pub read_only: bool,
+}
+
+/// Durations of the fixture, such as `2s` or `500ms`.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct TimingsSpec {
+    /// See [`Timings::create`].
+    pub create: Option<Length>,
+    /// See [`Timings::start`].
+    pub start: Option<Length>,
+    /// See [`Timings::stop`].
+    pub stop: Option<Length>,
+    /// See [`Timings::reboot`].
+    pub reboot: Option<Length>,
+    /// See [`Timings::created_invisible`].
+    pub created_invisible: Option<Length>,
+    /// See [`Timings::deleted_visible`].
+    pub deleted_visible: Option<Length>,
+    /// See [`Timings::balancers`].
+    pub load_balancers: BalancerTimingsSpec,
+}
+
+/// Durations of load balancers.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct BalancerTimingsSpec {
+    /// See [`BalancerTimings::create`].
+    pub create: Option<Length>,
+    /// See [`BalancerTimings::change`].
+    pub change: Option<Length>,
+    /// See [`BalancerTimings::call`].
+    pub call: Option<Length>,
+    /// See [`BalancerTimings::removal`].
+    pub removal: Option<Length>,
+    /// See [`BalancerTimings::check`].
+    pub check: Option<Length>,
+}
+
+impl BalancerTimingsSpec {
+    /// The durations, with `or` for what is left out.
+    pub fn over(&self, or: BalancerTimings) -> BalancerTimings {
+        BalancerTimings {
+            create: length(self.create, or.create),
+            change: length(self.change, or.change),
+            call: length(self.call, or.call),
+            removal: length(self.removal, or.removal),
+            check: length(self.check, or.check),
+        }
+    }
+}
+
+fn length(given: Option<Length>, or: Duration) -> Duration {
+    given.map_or(or, |Length(length)| length)
+}
+
+/// A single length of time.
+#[derive(Clone, Copy, Debug)]
+pub struct Length(pub Duration);
+
+impl<'de> Deserialize<'de> for Length {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let span = Span::deserialize(deserializer)?;
+        if span.least == span.most {
+            Ok(Self(span.least))
+        } else {
+            Err(de::Error::custom(
+                "a single length of time is needed here, not a range",
+            ))
+        }
+    }
+}
+
+/// A network of the fixture.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NetworkSpec {
+    /// Its name, by which machines of the fixture refer to it.
+    pub name: String,
+    /// Its uuid; one is drawn if left out.
+    pub uuid: Option<String>,
+    /// Its project.
+    #[serde(default = "default_project")]
+    pub project: String,
+    /// Its zone.
+    pub zone: Option<String>,
+    /// Its MTU.
+    pub mtu: Option<u64>,
+    /// Its tags.
+    #[serde(default)]
+    pub tags: BTreeMap<String, String>,
+    /// Its subnets.
+    #[serde(default)]
+    pub subnets: Vec<SubnetSpec>,
+}
+
+impl NetworkSpec {
+    /// A network of that name without subnets.
+    pub fn named(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            uuid: None,
+            project: default_project(),
+            zone: None,
+            mtu: None,
+            tags: BTreeMap::new(),
+            subnets: Vec::new(),
+        }
+    }
+
+    /// With a further subnet.
+    #[must_use]
+    pub fn subnet(mut self, cidr: IpNet) -> Self {
+        self.subnets.push(SubnetSpec {
+            cidr,
+            uuid: None,
+            gateway: None,
+            dns_servers: None,
+            tags: BTreeMap::new(),
+        });
+        self
+    }
+}
+
+/// A subnet of the fixture.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SubnetSpec {
+    /// Its range.
+    pub cidr: IpNet,
+    /// Its uuid; one is drawn if left out.
+    pub uuid: Option<String>,
+    /// Its gateway.
+    pub gateway: Option<IpAddr>,
+    /// Its resolvers; two defaults if left out.
+    pub dns_servers: Option<Vec<IpAddr>>,
+    /// Its tags.
+    #[serde(default)]
+    pub tags: BTreeMap<String, String>,
+}
+
+/// A server of the fixture, of the control handle and of tests.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MachineSpec {
+    /// Its name. With `count`, a number is added to it: `worker-1`, `worker-2`, …
+    pub name: String,
+    /// How many such machines; 1 if left out.
+    pub count: Option<u32>,
+    /// Its uuid; one is drawn if left out.
+    pub uuid: Option<String>,
+    /// Its project.
+    #[serde(default = "default_project")]
+    pub project: String,
+    /// Its zone.
+    pub zone: Option<String>,
+    /// Its flavor.
+    pub flavor: Option<String>,
+    /// Its image.
+    pub image: Option<String>,
+    /// `running` (if left out) or `stopped`.
+    pub status: Option<String>,
+    /// Its interfaces in order; one public one if left out.
+    pub interfaces: Option<Vec<InterfaceSpec>>,
+    /// Its tags.
+    #[serde(default)]
+    pub tags: BTreeMap<String, String>,
+}
+
+impl MachineSpec {
+    /// A running machine of that name with one public interface.
+    pub fn named(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            count: None,
+            uuid: None,
+            project: default_project(),
+            zone: None,
+            flavor: None,
+            image: None,
+            status: None,
+            interfaces: None,
+            tags: BTreeMap::new(),
+        }
+    }
+
+    /// With that uuid.
+    #[must_use]
+    pub fn uuid(mut self, uuid: &str) -> Self {
+        self.uuid = Some(uuid.to_owned());
+        self
+    }
+
+    /// In that project.
+    #[must_use]
+    pub fn project(mut self, project: &str) -> Self {
+        project.clone_into(&mut self.project);
+        self
+    }
+
+    /// In that zone.
+    #[must_use]
+    pub fn zone(mut self, zone: &str) -> Self {
+        self.zone = Some(zone.to_owned());
+        self
+    }
+
+    /// Of that flavor.
+    #[must_use]
+    pub fn flavor(mut self, flavor: &str) -> Self {
+        self.flavor = Some(flavor.to_owned());
+        self
+    }
+
+    /// Not running.
+    #[must_use]
+    pub fn stopped(mut self) -> Self {
+        self.status = Some("stopped".to_owned());
+        self
+    }
+
+    /// With a further interface: `public`, or a network by name or uuid.
+    #[must_use]
+    pub fn interface(mut self, network: &str, addresses: Option<Vec<IpAddr>>) -> Self {
+        self.interfaces.get_or_insert_default().push(InterfaceSpec {
+            network: network.to_owned(),
+            addresses,
+        });
+        self
+    }
+}
+
+/// An interface of a machine.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct InterfaceSpec {
+    /// `public`, or a network by name or uuid.
+    pub network: String,
+    /// Its addresses; chosen if left out, none if empty.
+    pub addresses: Option<Vec<IpAddr>>,
+}
+
+/// A floating IP of the fixture.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FloatingIpSpec {
+    /// Its address; one is drawn if left out.
+    pub address: Option<IpAddr>,
+    /// 4 or 6; 4 if left out and no address is given.
+    pub ip_version: Option<u8>,
+    /// Its project.
+    #[serde(default = "default_project")]
+    pub project: String,
+    /// Its region; left out together with `global: true`.
+    pub region: Option<String>,
+    /// Whether it belongs to no region.
+    #[serde(default)]
+    pub global: bool,
+    /// The machine that it points to, by name or uuid.
+    pub machine: Option<String>,
+    /// The load balancer that it points to, by name or uuid.
+    pub load_balancer: Option<String>,
+    /// Its tags.
+    #[serde(default)]
+    pub tags: BTreeMap<String, String>,
+}
+
+pub(super) fn default_project() -> String {
+    DEFAULT_PROJECT.to_owned()
+}
+
+impl Fixture {
+    /// The part that says what the cloud is like.
+    pub fn config(&self) -> Config {
+        let default = Config::default();
+        let tokens = self.tokens.iter().map(|token| Token {
+            value: token.value.clone(),
+            project: token.project.clone(),
+            read_only: token.read_only,
+        });
+        let (given, or) = (&self.timings, default.timings);
+        Config {
+            tokens: if self.tokens.is_empty() {
+                default.tokens
+            } else {
+                tokens.collect()
+            },
+            timings: Timings {
+                create: length(given.create, or.create),
+                start: length(given.start, or.start),
+                stop: length(given.stop, or.stop),
+                reboot: length(given.reboot, or.reboot),
+                created_invisible: length(given.created_invisible, or.created_invisible),
+                deleted_visible: length(given.deleted_visible, or.deleted_visible),
+                balancers: given.load_balancers.over(or.balancers),
+            },
+            quirks: self.quirks,
+            public_url: self.public_url.clone(),
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! Exoscale's API v2, simulated: instances, instance pools, network load balancers and SKS clusters,
+//! in several zones that know nothing of each other.
+//!
+//! ```text
+//!  request ─▶ route: zone ─▶ signature ─▶ calls (operation id) ─▶ role ─▶ answer ◀─ render
+//!                                                    │
+//!                       instances · pools · balancers · services · clusters ──▶ model
+//!                           │ (fields: what was asked)                            ▲
+//!                           └──────▶ operations: what happens when they end ──────┘
+//! ```
+
+mod balancer_scene;
+mod balancers;
+mod calls;
+mod catalog;
+mod clusters;
+mod config;
+mod fields;
+mod handle;
+mod instances;
+mod metadata;
+mod model;
+mod operations;
+mod original;
+mod pools;
+mod refusal;
+mod render;
+mod route;
+mod sandbox;
+mod scene;
+mod services;
+mod signature;
+mod simulate;
+mod stage;
+#[cfg(test)]
+mod tests;
+mod verbs;
+mod views;
+
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use bowline_simulator::World;
+use bowline_simulator::machines::Power;
+use bowline_simulator::serve::{Answer, Api, Peer};
+use bytes::Bytes;
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use http::{Method, Request, StatusCode};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use model::Cloud;
+
+pub use balancer_scene::{BalancerSpec, HealthcheckSpec, ServiceSpec};
+pub use bowline_simulator::handle::HandleError;
+pub use config::{Config, DEFAULT_KEY, DEFAULT_SECRET, DEFAULT_ZONE, Key, Quirks, Timings};
+pub use metadata::{METADATA, Metadata};
+pub use model::{Healthcheck, State};
+pub use operations::Ending;
+pub use original::manifest;
+pub use sandbox::KIND;
+pub use scene::{
+    ClusterSpec, Fixture, InstanceSpec, KeySpec, NetworkSpec, NodepoolSpec, PoolSpec, TimingsSpec,
+};
+pub use views::{BalancerInfo, InstanceInfo, PoolInfo, ServiceInfo};
+
+/// The name in the journal and in fault rules.
+pub const NAME: &str = "exoscale";
+
+/// A simulated Exoscale.
+#[derive(Debug)]
+pub struct Exoscale {
+    world: World,
+    config: Config,
+    /// What a reset goes back to.
+    scene: Fixture,
+    cloud: Mutex<Cloud>,
+    /// For timers, which must not keep the cloud alive.
+    me: Weak<Self>,
+}
+
+impl Exoscale {
+    /// An empty cloud.
+    pub fn new(world: &World, config: Config) -> Arc<Self> {
+        Self::assemble(world, config, Fixture::default())
+    }
+
+    /// A cloud with the content of a fixture.
+    pub fn from_fixture(world: &World, scene: Fixture) -> Result<Arc<Self>, HandleError> {
+        let cloud = Self::assemble(world, scene.config(), scene);
+        cloud.play()?;
+        Ok(cloud)
+    }
+
+    fn assemble(world: &World, config: Config, scene: Fixture) -> Arc<Self> {
+        let cloud = Self::empty(&config);
+        Arc::new_cyclic(|me| Self {
+            world: world.clone(),
+            config,
+            scene,
+            cloud: Mutex::new(cloud),
+            me: me.clone(),
+        })
+    }
+
+    fn now(&self) -> Timestamp {
+        self.world.clock.now()
+    }
+
+    /// Does something to the cloud as it is now, and tells the register of machines what came of it.
+    fn with<T>(&self, work: impl FnOnce(&mut Cloud) -> T) -> T {
+        let now = self.now();
+        let mut cloud = self.cloud.lock().unwrap_or_else(PoisonError::into_inner);
+        for zone in cloud.zones.values_mut() {
+            zone.settle(now);
+        }
+        let result = work(&mut cloud);
+        for zone in cloud.zones.values_mut() {
+            for id in std::mem::take(&mut zone.touched) {
+                let machine = machine_id(&id);
+                match zone.instances.get(&id) {
+                    Some(instance) if instance.state.runs() => {
+                        self.world.machines.set(&machine, Power::Running);
+                    }
+                    Some(_) => self.world.machines.set(&machine, Power::Off),
+                    None => self.world.machines.destroy(&machine),
+                }
+            }
+        }
+        result
+    }
+}
+
+/// The key of an instance in the register of machines: what its Node has as provider ID.
+pub fn machine_id(instance: &str) -> String {
+    format!("exoscale://{instance}")
+}
+
+impl Api for Exoscale {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn operation(&self, method: &Method, path: &str) -> Option<&'static str> {
+        self.operation_of(method, path)
+    }
+
+    fn answer<'a>(&'a self, request: Request<Bytes>, _peer: &'a Peer) -> BoxFuture<'a, Answer> {
+        async move {
+            let (response, caller) = self.respond(&request);
+            Answer { response, caller }
+        }
+        .boxed()
+    }
+
+    fn state(&self) -> Value {
+        self.everything()
+    }
+
+    fn control(&self, verb: &str, body: &Value) -> Result<Value, String> {
+        self.carry_out(verb, body)
+    }
+
+    fn reset(&self) {
+        self.begin_again();
+    }
+
+    fn error_body(&self, _status: StatusCode, message: &str) -> Value {
+        json!({ "message": message })
+    }
+}

@@ -1,0 +1,384 @@
+//! A scene: what there is at the beginning, as people write it (`cloud.yaml`).
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+use bowline_simulator::faults::{RawRule, Span};
+use serde::{Deserialize, Deserializer, de};
+
+use super::PowerState;
+use super::config::{Config, Privilege, Quirks, Timings, User};
+
+/// The whole fixture file.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Fixture {
+    /// Who may use it; none: one administrator.
+    pub users: Vec<UserSpec>,
+    /// Tokens; none, and no users: one of the administrator.
+    pub tokens: Vec<TokenSpec>,
+    /// How long things take.
+    pub timings: TimingsSpec,
+    /// How it is set up.
+    pub quirks: Quirks,
+    /// Pools.
+    pub pools: Vec<PoolSpec>,
+    /// Hosts of the pools.
+    pub hosts: Vec<HostSpec>,
+    /// VMs.
+    pub vms: Vec<VmSpec>,
+    /// What goes wrong from the beginning.
+    pub faults: Vec<RawRule>,
+}
+
+/// A user of the fixture.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct UserSpec {
+    /// The name, which often is an address of e-mail.
+    pub name: String,
+    /// The id; one is drawn if left out.
+    #[serde(default)]
+    pub id: String,
+    /// The password.
+    pub password: String,
+    /// May do everything.
+    #[serde(default)]
+    pub admin: bool,
+    /// What somebody may do who is no administrator.
+    #[serde(default)]
+    pub privileges: Vec<Privilege>,
+    /// The one-time code of the second factor.
+    #[serde(default)]
+    pub otp: Option<String>,
+}
+
+/// A token of the fixture.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TokenSpec {
+    /// The token itself.
+    pub value: String,
+    /// The name of its user.
+    pub user: String,
+}
+
+/// Durations of the fixture, such as `2s` or `500ms`.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct TimingsSpec {
+    /// See [`Timings::action`].
+    pub action: Option<Span>,
+    /// See [`Timings::migration`].
+    pub migration: Option<Span>,
+    /// See [`Timings::gap`].
+    pub gap: Option<Span>,
+    /// See [`Timings::guest`].
+    pub guest: Option<Span>,
+    /// See [`Timings::load`].
+    pub load: Option<Span>,
+}
+
+impl TimingsSpec {
+    /// The durations, with `or` for what is left out.
+    pub fn over(&self, or: Timings) -> Timings {
+        let length = |given: Option<Span>, or: Duration| given.map_or(or, |span| span.least);
+        Timings {
+            action: length(self.action, or.action),
+            migration: length(self.migration, or.migration),
+            gap: length(self.gap, or.gap),
+            guest: length(self.guest, or.guest),
+            load: length(self.load, or.load),
+        }
+    }
+}
+
+/// A number of bytes: `4294967296`, `4GiB`, `512 MiB`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Size(pub u64);
+
+impl Size {
+    fn parse(text: &str) -> Option<Self> {
+        let text = text.trim();
+        let split = text.find(|letter: char| !letter.is_ascii_digit());
+        let (number, unit) = text.split_at(split.unwrap_or(text.len()));
+        let factor = match unit.trim() {
+            "" | "B" => 1,
+            "MiB" => 1 << 20,
+            "GiB" => 1 << 30,
+            _ => return None,
+        };
+        let number: u64 = number.parse().ok()?;
+        number.checked_mul(factor).map(Self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Size {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Reader;
+        impl de::Visitor<'_> for Reader {
+            type Value = Size;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a number of bytes, such as 4294967296, 512MiB or 4GiB")
+            }
+
+            fn visit_u64<E: de::Error>(self, number: u64) -> Result<Size, E> {
+                Ok(Size(number))
+            }
+
+            fn visit_i64<E: de::Error>(self, number: i64) -> Result<Size, E> {
+                let number = u64::try_from(number).map_err(E::custom)?;
+                Ok(Size(number))
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Size, E> {
+                Size::parse(text).ok_or_else(|| E::invalid_value(de::Unexpected::Str(text), &self))
+            }
+        }
+        deserializer.deserialize_any(Reader)
+    }
+}
+
+/// A pool of the fixture.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct PoolSpec {
+    /// Its name; if empty, that of its master is shown.
+    pub name: String,
+    /// Its id; one is drawn if left out.
+    pub id: Option<String>,
+    /// Where its master is, as Xen Orchestra knows it.
+    pub address: Option<String>,
+    /// `connected` (if left out), `connecting` or `disconnected`.
+    pub connection: Option<String>,
+    /// The records of its VMs cannot be read.
+    pub vm_records_missing: bool,
+    /// Its tags.
+    pub tags: Vec<String>,
+}
+
+impl PoolSpec {
+    /// A pool of that name.
+    pub fn named(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            ..Self::default()
+        }
+    }
+
+    /// With that id.
+    #[must_use]
+    pub fn id(mut self, id: &str) -> Self {
+        self.id = Some(id.to_owned());
+        self
+    }
+}
+
+/// A host of the fixture. The first of a pool is its master.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct HostSpec {
+    /// Its name.
+    pub name: String,
+    /// Its id; one is drawn if left out.
+    pub id: Option<String>,
+    /// Its pool by name or id; the first if left out.
+    pub pool: Option<String>,
+    /// Its address.
+    pub address: Option<String>,
+    /// It takes no VMs.
+    pub disabled: bool,
+    /// `Running` (if left out), `Halted` or `Unknown`.
+    pub power_state: Option<String>,
+    /// Its cores; 16 if left out.
+    pub cores: Option<u32>,
+    /// Its memory; 128 GiB if left out.
+    pub memory: Option<Size>,
+    /// Its tags.
+    pub tags: Vec<String>,
+}
+
+impl HostSpec {
+    /// A host of that name in that pool, by name or id.
+    pub fn named(name: &str, pool: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            pool: Some(pool.to_owned()),
+            ..Self::default()
+        }
+    }
+
+    /// With that id.
+    #[must_use]
+    pub fn id(mut self, id: &str) -> Self {
+        self.id = Some(id.to_owned());
+        self
+    }
+}
+
+/// A VM of the fixture.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct VmSpec {
+    /// Its name; with `count`, the beginning of their names. Names need not be unique.
+    pub name: String,
+    /// How many; their names get numbers.
+    pub count: Option<u32>,
+    /// Its id; one is drawn if left out.
+    pub id: Option<String>,
+    /// Its description.
+    pub description: String,
+    /// Its pool by name or id; that of its host, or the first, if left out.
+    pub pool: Option<String>,
+    /// The host that it runs on, by name or id; the one with the fewest VMs if left out.
+    pub host: Option<String>,
+    /// The host, by name or id, that has a disk of it on storage of its own.
+    pub local_disk: Option<String>,
+    /// `Running` (if left out), `Halted`, `Paused` or `Suspended`.
+    pub power_state: Option<String>,
+    /// Processors at most; 2 if left out.
+    pub cpus: Option<u32>,
+    /// Processors now; as many if left out.
+    pub cpus_now: Option<u32>,
+    /// Its memory; 4 GiB if left out.
+    pub memory: Option<Size>,
+    /// The memory that it may grow to; `memory` if left out.
+    pub memory_max: Option<Size>,
+    /// The only address of its first card; one is given out if left out.
+    pub ip: Option<String>,
+    /// What its guest tools tell instead, such as `0/ipv6/0: 2001:db8::11`.
+    pub guest: Option<BTreeMap<String, String>>,
+    /// It has no guest tools.
+    pub no_tools: bool,
+    /// It is a template, which is not listed among VMs.
+    pub template: bool,
+    /// Its tags.
+    pub tags: Vec<String>,
+    /// Its other configuration.
+    pub other: BTreeMap<String, String>,
+}
+
+impl VmSpec {
+    /// A VM of that name, which runs.
+    pub fn named(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            ..Self::default()
+        }
+    }
+
+    /// With that id.
+    #[must_use]
+    pub fn id(mut self, id: &str) -> Self {
+        self.id = Some(id.to_owned());
+        self
+    }
+
+    /// As many of them.
+    #[must_use]
+    pub fn count(mut self, count: u32) -> Self {
+        self.count = Some(count);
+        self
+    }
+
+    /// In that pool, by name or id.
+    #[must_use]
+    pub fn pool(mut self, pool: &str) -> Self {
+        self.pool = Some(pool.to_owned());
+        self
+    }
+
+    /// On that host, by name or id.
+    #[must_use]
+    pub fn host(mut self, host: &str) -> Self {
+        self.host = Some(host.to_owned());
+        self
+    }
+
+    /// With a disk on storage of that host alone, by name or id.
+    #[must_use]
+    pub fn local_disk(mut self, host: &str) -> Self {
+        self.local_disk = Some(host.to_owned());
+        self
+    }
+
+    /// In that state.
+    #[must_use]
+    pub fn power(mut self, state: PowerState) -> Self {
+        self.power_state = Some(state.as_str().to_owned());
+        self
+    }
+
+    /// With so many processors at most, and so many bytes of memory.
+    #[must_use]
+    pub fn size(mut self, cpus: u32, memory: u64) -> Self {
+        self.cpus = Some(cpus);
+        self.memory = Some(Size(memory));
+        self
+    }
+
+    /// With that address.
+    #[must_use]
+    pub fn ip(mut self, address: &str) -> Self {
+        self.ip = Some(address.to_owned());
+        self
+    }
+
+    /// With guest tools that tell this.
+    #[must_use]
+    pub fn guest(mut self, pairs: &[(&str, &str)]) -> Self {
+        let owned = pairs
+            .iter()
+            .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+        self.guest = Some(owned.collect());
+        self
+    }
+
+    /// Without guest tools.
+    #[must_use]
+    pub fn no_tools(mut self) -> Self {
+        self.no_tools = true;
+        self
+    }
+
+    /// With that tag too.
+    #[must_use]
+    pub fn tag(mut self, tag: &str) -> Self {
+        self.tags.push(tag.to_owned());
+        self
+    }
+}
+
+impl Fixture {
+    /// The part that says what it is like.
+    pub fn config(&self) -> Config {
+        let default = Config::default();
+        let users = self.users.iter().map(|spec| {
+            let user = User {
+                id: spec.id.clone(),
+                password: spec.password.clone(),
+                admin: spec.admin,
+                privileges: spec.privileges.clone(),
+                otp: spec.otp.clone(),
+            };
+            (spec.name.clone(), user)
+        });
+        let tokens = self
+            .tokens
+            .iter()
+            .map(|spec| (spec.value.clone(), spec.user.clone()));
+        let bare = self.users.is_empty();
+        Config {
+            users: if bare { default.users } else { users.collect() },
+            tokens: if bare && self.tokens.is_empty() {
+                default.tokens
+            } else {
+                tokens.collect()
+            },
+            timings: self.timings.over(default.timings),
+            quirks: self.quirks.clone(),
+        }
+    }
+}
