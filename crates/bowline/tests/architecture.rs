@@ -9,7 +9,11 @@ use std::process::Command;
 const ARROWS: &[(&str, &[&str])] = &[
     ("crates/core", &[]),
     ("crates/http", &["crates/core"]),
-    ("crates/controllers", &["crates/core", "crates/http"]),
+    ("crates/provider", &["crates/core", "crates/http"]),
+    (
+        "crates/controllers",
+        &["crates/core", "crates/http", "crates/provider"],
+    ),
     ("crates/templates", &[]),
     ("crates/talos-api", &[]),
     (
@@ -17,6 +21,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         &[
             "crates/core",
             "crates/http",
+            "crates/provider",
             "crates/talos-api",
             "crates/templates",
         ],
@@ -36,6 +41,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "crates/controllers",
             "crates/core",
             "crates/http",
+            "crates/provider",
             "crates/providers/*",
             "crates/simulator",
             "crates/simulator-kubernetes",
@@ -90,6 +96,7 @@ const ARROWS_OF_TESTS: &[(&str, &[&str])] = &[
 /// What must never be reachable from a crate of a folder, however far down.
 const FORBIDDEN: &[(&str, &[&str])] = &[
     ("crates/core", &["tokio", "hyper", "kube", "rustls"]),
+    ("crates/provider", KUBERNETES),
     ("crates/providers/*", KUBERNETES),
     ("crates/simulator", KUBERNETES),
     ("crates/simulators/*", KUBERNETES),

@@ -502,3 +502,33 @@ fn every_link_between_pages_leads_somewhere() {
     assert!(followed > 50, "only {followed} links were found");
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
+
+/// `docs/writing-a-provider.md` shows the source as it is: each block after a comment that names a file is in that file.
+#[test]
+fn the_guide_shows_the_source_as_it_is() {
+    let page = std::fs::read_to_string(workspace().join("docs/writing-a-provider.md")).unwrap();
+    let mut shown = 0;
+    for part in page.split("<!-- ").skip(1) {
+        let (path, rest) = part.split_once(" -->\n```").unwrap();
+        let (_, rest) = rest.split_once('\n').unwrap();
+        let (excerpt, _) = rest.split_once("\n```\n").unwrap();
+        let source = std::fs::read_to_string(workspace().join(path)).unwrap();
+        assert!(source.contains(excerpt), "{path} no longer has:\n{excerpt}");
+        shown += 1;
+    }
+    assert!(shown >= 10, "only {shown} excerpts were found");
+}
+
+/// The example of the page is a file that the provider takes.
+#[test]
+fn the_example_of_the_page_of_static_is_right() {
+    let page = std::fs::read_to_string(workspace().join("docs/reference/static.md")).unwrap();
+    let (_, rest) = page.split_once("```yaml\n").unwrap();
+    let (example, _) = rest.split_once("```").unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("machines.yaml");
+    std::fs::write(&path, example).unwrap();
+    let kind = bowline_static::KIND;
+    let findings = (kind.check)(&(kind.input)(serde_json::json!({"file": path})));
+    assert_eq!(findings, []);
+}
