@@ -29,10 +29,11 @@ fn files(folder: &Path, ending: &str, found: &mut Vec<PathBuf>) {
 
 /// The program's own sources: no tests, and nothing of the simulators.
 fn sources() -> String {
-    let mut all = Vec::new();
-    files(&root().join("crates"), ".rs", &mut all);
+    let (root, mut all) = (root(), Vec::new());
+    files(&root.join("crates"), ".rs", &mut all);
     let is_source = |path: &&PathBuf| {
-        let text = path.to_string_lossy();
+        // Whatever the folders above are called.
+        let text = path.strip_prefix(&root).unwrap().to_string_lossy();
         let has = |part: &str| text.contains(part);
         !has("/tests/") && !has("/tests.rs") && !has("/simulator") && !has("/sandbox/")
     };
