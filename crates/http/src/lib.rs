@@ -23,8 +23,8 @@
 //! let environment = |name: &str| std::env::var(name).ok();
 //! let proxies = ProxyRules::from_environment(environment)?;
 //! let tls = Tls::new().environment(environment).build()?;
-//! let base = BaseUrl::parse("https://api.cloudscale.ch/v1/")?.without_suffix("v1");
-//! let client = HttpClient::builder("cloudscale", base, Connector::real(tls, proxies))
+//! let base = BaseUrl::parse("https://api.example.com/v1/")?.without_suffix("v1");
+//! let client = HttpClient::builder("example", base, Connector::real(tls, proxies))
 //!     .auth(Bearer(Secret::new("a token")))
 //!     .build();
 //! # Ok(()) }

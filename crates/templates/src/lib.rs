@@ -2,7 +2,7 @@
 //!
 //! # What
 //!
-//! The Talos provider takes rules whose values are Go templates, written for a program in Go. This
+//! A provider may take rules whose values are Go templates, written for a program in Go. This
 //! crate speaks that language: [`Template`] reads and renders, [`GoRegex`] is a regular expression in
 //! Go's syntax. There is no I/O and no clock, and nothing here knows about machines.
 //!

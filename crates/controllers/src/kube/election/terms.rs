@@ -37,7 +37,7 @@ impl LeaseName {
         } else {
             Err(format!(
                 "{} is no Lease: it must be NAMESPACE/NAME, or NAME in --leader-elect-resource-namespace, of lower-case \
-                 letters, digits, dashes and, in NAME, dots, such as kube-system/cloud-controller-manager-talos",
+                 letters, digits, dashes and, in NAME, dots, such as kube-system/cloud-controller-manager",
                 quote(text)
             ))
         }
