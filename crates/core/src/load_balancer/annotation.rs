@@ -305,6 +305,8 @@ impl AnnotationReader<'_> {
 
 #[cfg(test)]
 mod tests {
+    #![allow(unreachable_pub, reason = "the macro is for tables that others see")]
+
     use super::*;
     use crate::load_balancer::service::examples::web;
 
