@@ -52,7 +52,9 @@ pub use cloud::instance::{Evidence, Instance, Lookup, Power};
 pub use cloud::news::News;
 pub use cloud::trouble::{Regarding, Trouble};
 pub use cloud::{BoxFuture, Claim, Cloud, CloudName, CloudNameError, DescribePolicy, Instances};
-pub use load_balancer::annotation::{TAKE_OVER, unknown_annotations};
+pub use load_balancer::annotation::{
+    Allowed, Annotation, AnnotationFault, AnnotationReader, AnnotationTable, Spaces, TAKE_OVER,
+};
 pub use load_balancer::balancers::{
     AccountState, BalancerRequest, BalancerRules, Balancers, ClusterMarks, ClusterMatch,
     DraftError, Endpoints, Executor, Goal, NamespaceRule, Need, Needs, PreparedPlan, Publication,

@@ -33,6 +33,7 @@
 mod attempt;
 mod auth;
 mod base;
+mod cached_read;
 mod call;
 mod client;
 mod clock;
@@ -62,6 +63,7 @@ mod tls;
 
 pub use auth::{Anonymous, AuthError, Authenticate, Basic, Bearer, Cookie, Signing, sensitive};
 pub use base::{BaseUrl, BaseUrlError, LinkError};
+pub use cached_read::{Cached, CachedRead, Freshness, Generation};
 pub use call::Call;
 pub use client::{
     BODY_LIMIT, CALL_DEADLINE, ClientBuilder, ErrorText, HttpClient, IN_FLIGHT, REQUEST_TIMEOUT,

@@ -22,12 +22,11 @@ mod examples;
 mod recognise;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bowline_core::{BoxFuture, CloudError, CloudErrorKind, Evidence, Instances, Lookup, Node};
-use bowline_http::Clock;
+use bowline_http::{Cached, CachedRead, Clock};
 use futures::{StreamExt as _, stream};
 use tokio::time::Instant;
 use tracing::{info, warn};
@@ -54,19 +53,9 @@ pub(crate) struct Servers {
     api: Api,
     clock: Clock,
     match_by_address: bool,
-    /// Held while a list is on its way: whoever comes meanwhile gets the same one.
-    listing: tokio::sync::Mutex<Option<Listing>>,
-    /// Counts the tokens. What one answered is void once the number has changed.
-    token: AtomicU64,
+    /// Void once the token has changed.
+    listing: CachedRead<ServerList>,
     said: Mutex<BTreeSet<String>>,
-}
-
-/// A list and when it was asked for.
-#[derive(Clone)]
-struct Listing {
-    list: Arc<ServerList>,
-    asked: Instant,
-    token: u64,
 }
 
 impl Servers {
@@ -75,19 +64,14 @@ impl Servers {
             api,
             clock,
             match_by_address,
-            listing: tokio::sync::Mutex::new(None),
-            token: AtomicU64::new(0),
+            listing: CachedRead::default(),
             said: Mutex::default(),
         }
     }
 
     /// Forgets what another token said.
     pub(crate) fn token_changed(&self) {
-        self.token.fetch_add(1, Ordering::AcqRel);
-    }
-
-    fn token(&self) -> u64 {
-        self.token.load(Ordering::Acquire)
+        self.listing.invalidate();
     }
 
     async fn answers(&self, nodes: &[Arc<Node>]) -> Vec<Lookup> {
@@ -136,14 +120,14 @@ impl Servers {
         if questions.contains(&Question::Which) || ids.len() > FEW {
             return self.gather_from_list(start, nodes, questions, &ids).await;
         }
-        let recent = self.recent(start);
+        let recent = self.listing.kept(LIST_AGE);
         let missing = match &recent {
-            Some(listing) => missing(&ids, &listing.list),
+            Some(listing) => missing(&ids, &listing.value),
             None => ids,
         };
         Knowledge {
             read: self.read_each(missing, "").await,
-            list: recent.map(|listing| Ok(listing.list)),
+            list: recent.map(|listing| Ok(listing.value)),
         }
     }
 
@@ -154,18 +138,16 @@ impl Servers {
         questions: &[Question],
         ids: &BTreeSet<ServerId>,
     ) -> Knowledge {
-        let mut listing = self
-            .list(start.checked_sub(LIST_AGE).unwrap_or(start))
-            .await;
+        let mut listing = self.listing.recent(LIST_AGE, self.list()).await;
         if let Ok(listed) = &listing
             && listed.asked < start
-            && (missing(ids, &listed.list).len() > FEW
-                || self.some_unknown(nodes, questions, &listed.list))
+            && (missing(ids, &listed.value).len() > FEW
+                || self.some_unknown(nodes, questions, &listed.value))
         {
-            listing = self.list(start).await;
+            listing = self.listing.since(start, self.list()).await;
         }
         match listing {
-            Ok(Listing { list, .. }) => {
+            Ok(Cached { value: list, .. }) => {
                 let missing = missing(ids, &list).into_iter().take(CONFIRMATIONS);
                 let not_listed = "GET v1/servers does not list it; ";
                 Knowledge {
@@ -189,34 +171,15 @@ impl Servers {
         })
     }
 
-    /// The last list, if it is recent enough. One that is on its way is not waited for.
-    fn recent(&self, now: Instant) -> Option<Listing> {
-        let token = self.token();
-        let listing = self.listing.try_lock().ok()?.clone();
-        listing.filter(|known| known.token == token && now - known.asked <= LIST_AGE)
-    }
-
-    /// A list that was asked for at `not_before` or later: the last one, or a new one.
-    async fn list(&self, not_before: Instant) -> Result<Listing, CloudError> {
-        let mut last = self.listing.lock().await;
-        let token = self.token();
-        if let Some(known) = last.as_ref()
-            && known.token == token
-            && known.asked >= not_before
-        {
-            return Ok(known.clone());
-        }
-        let asked = Instant::now();
-        let list = Arc::new(self.api.servers().await?);
+    async fn list(&self) -> Result<ServerList, CloudError> {
+        let list = self.api.servers().await?;
         for bad in &list.unreadable {
             let text = bad.to_string();
             if self.say_once(&text) {
                 warn!(error = text, "leaving a server out");
             }
         }
-        let listing = Listing { list, asked, token };
-        *last = Some(listing.clone());
-        Ok(listing)
+        Ok(list)
     }
 
     /// Reads servers one by one, a few at a time.
@@ -264,8 +227,8 @@ impl Servers {
     }
 
     async fn check(&self) -> Result<(), CloudError> {
-        let listing = self.list(Instant::now()).await?;
-        if listing.token != self.token() {
+        let listing = self.listing.since(Instant::now(), self.list()).await?;
+        if !self.listing.is_current(&listing) {
             let text = "the API token changed while GET v1/servers was under way";
             return Err(CloudError::new(CloudErrorKind::Unavailable, text));
         }

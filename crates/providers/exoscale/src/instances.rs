@@ -25,12 +25,11 @@ mod types;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bowline_core::{BoxFuture, CloudError, CloudErrorKind, Evidence, Instances, Lookup, Node};
-use bowline_http::Clock;
+use bowline_http::{Cached, CachedRead, Clock};
 use futures::{StreamExt as _, stream};
 use tokio::time::Instant;
 use tracing::warn;
@@ -67,22 +66,15 @@ pub(crate) struct Machines {
     config: InstanceConfig,
     types: Types,
     may_list: Permission,
-    /// Held while a list is on its way: whoever comes meanwhile gets the same one.
-    listing: tokio::sync::Mutex<Option<Listing>>,
-    /// Counts the credentials. What some answered is void once the number has changed.
-    credentials: AtomicU64,
+    /// Void once the credentials have changed.
+    listing: CachedRead<Listing>,
     /// Instances that were found lately.
     witnesses: Mutex<BTreeSet<Uuid>>,
     said: Mutex<BTreeSet<String>>,
 }
 
-/// A list and when it was asked for.
-#[derive(Clone)]
-struct Listing {
-    instances: Arc<BTreeMap<Uuid, Instance>>,
-    asked: Instant,
-    credentials: u64,
-}
+/// By id.
+type Listing = BTreeMap<Uuid, Instance>;
 
 impl Machines {
     pub(crate) fn new(api: Api, clock: Clock, zone: String, config: InstanceConfig) -> Self {
@@ -93,8 +85,7 @@ impl Machines {
             config,
             types: Types::default(),
             may_list: Permission::new("list-instances", "instances are read one by one"),
-            listing: tokio::sync::Mutex::new(None),
-            credentials: AtomicU64::new(0),
+            listing: CachedRead::default(),
             witnesses: Mutex::default(),
             said: Mutex::default(),
         }
@@ -102,7 +93,7 @@ impl Machines {
 
     /// Forgets what other credentials said, and what their role did not allow.
     pub(crate) fn credentials_changed(&self) {
-        self.credentials.fetch_add(1, Ordering::AcqRel);
+        self.listing.invalidate();
         self.witnesses().clear();
         self.may_list.ask_again();
         self.types.credentials_changed();
@@ -119,9 +110,7 @@ impl Machines {
 
     /// All instances of the zone, as a list that is not older than [`LIST_AGE`] shows them.
     pub(crate) async fn all(&self) -> Result<Arc<BTreeMap<Uuid, Instance>>, CloudError> {
-        let now = Instant::now();
-        let oldest = now.checked_sub(LIST_AGE).unwrap_or(now);
-        Ok(self.list(oldest).await?.instances)
+        Ok(self.listing.recent(LIST_AGE, self.list()).await?.value)
     }
 
     /// A private network; none if there is none of that id, or if the role does not allow to read it, as the original's
@@ -179,16 +168,16 @@ impl Machines {
                 Err(error) => return Knowledge::failed(error),
             }
         } else {
-            self.recent(start)
+            self.listing.kept(LIST_AGE)
         };
         let Some(listing) = listing else {
             return self.gather_one_by_one(ids, None).await;
         };
-        let open = unsettled(&ids, &listing.instances);
+        let open = unsettled(&ids, &listing.value);
         let open = open.into_iter().take(CONFIRMATIONS).collect();
         Knowledge {
             read: self.read_each(open).await,
-            list: Some(Ok(listing.instances)),
+            list: Some(Ok(listing.value)),
             ..Knowledge::default()
         }
     }
@@ -222,33 +211,19 @@ impl Machines {
     }
 
     /// A list that settles these: a kept one, unless it leaves too many open.
-    async fn list_for(&self, start: Instant, ids: &BTreeSet<Uuid>) -> Result<Listing, CloudError> {
-        let oldest = start.checked_sub(LIST_AGE).unwrap_or(start);
-        let listing = self.list(oldest).await?;
-        if listing.asked < start && unsettled(ids, &listing.instances).len() > FEW {
-            return self.list(start).await;
+    async fn list_for(
+        &self,
+        start: Instant,
+        ids: &BTreeSet<Uuid>,
+    ) -> Result<Cached<Listing>, CloudError> {
+        let listing = self.listing.recent(LIST_AGE, self.list()).await?;
+        if listing.asked < start && unsettled(ids, &listing.value).len() > FEW {
+            return self.listing.since(start, self.list()).await;
         }
         Ok(listing)
     }
 
-    /// The last list, if it is recent enough. One that is on its way is not waited for.
-    fn recent(&self, now: Instant) -> Option<Listing> {
-        let credentials = self.credentials();
-        let listing = self.listing.try_lock().ok()?.clone();
-        listing.filter(|it| it.credentials == credentials && now - it.asked <= LIST_AGE)
-    }
-
-    /// A list that was asked for at `not_before` or later: the last one, or a new one.
-    async fn list(&self, not_before: Instant) -> Result<Listing, CloudError> {
-        let mut last = self.listing.lock().await;
-        let credentials = self.credentials();
-        if let Some(known) = last.as_ref()
-            && known.credentials == credentials
-            && known.asked >= not_before
-        {
-            return Ok(known.clone());
-        }
-        let asked = Instant::now();
+    async fn list(&self) -> Result<Listing, CloudError> {
         let list = self.api.instances().await?;
         for bad in &list.bad {
             let text = bad.to_string();
@@ -256,14 +231,7 @@ impl Machines {
                 warn!(error = text, "leaving an instance out of the list");
             }
         }
-        let items = list.items.into_iter();
-        let listing = Listing {
-            instances: Arc::new(items.map(|it| (it.id, it)).collect()),
-            asked,
-            credentials,
-        };
-        *last = Some(listing.clone());
-        Ok(listing)
+        Ok(list.items.into_iter().map(|it| (it.id, it)).collect())
     }
 
     /// Reads instances one by one, a few at a time, for as long as a look-up may take.
@@ -316,7 +284,7 @@ impl Machines {
             return Ok(());
         }
         if self.may_list.is_given() {
-            match self.list(Instant::now()).await {
+            match self.listing.since(Instant::now(), self.list()).await {
                 Ok(listing) => return self.is_current(&listing),
                 Err(error) if error.kind() == CloudErrorKind::Denied => {}
                 Err(error) => return Err(error),
@@ -325,8 +293,8 @@ impl Machines {
         self.check_by_id().await
     }
 
-    fn is_current(&self, listing: &Listing) -> Result<(), CloudError> {
-        if listing.credentials == self.credentials() {
+    fn is_current(&self, listing: &Cached<Listing>) -> Result<(), CloudError> {
+        if self.listing.is_current(listing) {
             return Ok(());
         }
         let text = "the API credentials changed while GET instance was under way";
@@ -357,10 +325,6 @@ impl Machines {
     fn witnesses(&self) -> MutexGuard<'_, BTreeSet<Uuid>> {
         let witnesses = self.witnesses.lock();
         witnesses.unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn credentials(&self) -> u64 {
-        self.credentials.load(Ordering::Acquire)
     }
 
     /// Whether this is said for the first time.

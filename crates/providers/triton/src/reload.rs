@@ -306,7 +306,7 @@ impl Follower {
         let client = try_out(connection, setting).await?;
         let fingerprint = connection.key.fingerprint().md5();
         site.api.replace(client);
-        site.forget().await;
+        site.forget();
         self.machines.credentials_changed();
         info!(
             "Triton credentials changed, now using {}",

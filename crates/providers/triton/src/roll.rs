@@ -7,10 +7,11 @@
 //! ```
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bowline_core::CloudError;
+use bowline_http::{Cached, CachedRead, Freshness};
 use tokio::sync::broadcast;
 use tokio::time::Instant;
 use tracing::warn;
@@ -20,6 +21,8 @@ use crate::api::{Api, Machine, MachineQuery};
 
 /// Changes that wait for somebody slow to hear them; who misses some looks at everything.
 const WAITING: usize = 64;
+/// What is asked for at a moment may have begun before it; what is asked for later has not.
+pub(crate) const LATER: Duration = Duration::from_nanos(1);
 
 /// All live machines at one moment.
 #[derive(Clone, Debug)]
@@ -50,10 +53,7 @@ pub type Changes = Arc<BTreeSet<Uuid>>;
 #[derive(Debug)]
 pub struct MachineCache {
     api: Arc<Api>,
-    /// Held while a list is on its way.
-    last: tokio::sync::Mutex<Option<Arc<Listing>>>,
-    /// Lists asked for before this are too old, whatever their age.
-    void_before: Mutex<Option<Instant>>,
+    list: CachedRead<Listing>,
     changes: broadcast::Sender<Changes>,
 }
 
@@ -62,8 +62,7 @@ impl MachineCache {
     pub fn new(api: Arc<Api>) -> Self {
         Self {
             api,
-            last: tokio::sync::Mutex::default(),
-            void_before: Mutex::default(),
+            list: CachedRead::default(),
             changes: broadcast::Sender::new(WAITING),
         }
     }
@@ -75,7 +74,7 @@ impl MachineCache {
 
     /// What is known is out of date.
     pub fn invalidate(&self) {
-        *self.lock_void() = Some(Instant::now());
+        self.list.invalidate();
     }
 
     /// The last list, if it is no older than `age` and still good.
@@ -86,13 +85,18 @@ impl MachineCache {
 
     /// A list that was asked for later than `moment`: the last one, or a new one.
     pub async fn since(&self, moment: Instant) -> Result<Arc<Listing>, CloudError> {
-        let mut last = self.last.lock().await;
-        let void_before = *self.lock_void();
-        if let Some(known) = last.as_ref()
-            && known.asked > void_before.map_or(moment, |void| void.max(moment))
-        {
-            return Ok(Arc::clone(known));
-        }
+        let later = Freshness {
+            since: Some(moment + LATER),
+            generation: None,
+        };
+        Ok(self
+            .list
+            .get(later, |former| self.read(former))
+            .await?
+            .value)
+    }
+
+    async fn read(&self, former: Option<Cached<Listing>>) -> Result<Listing, CloudError> {
         let asked = Instant::now();
         let list = self.api.machines(&MachineQuery::default()).await?;
         let mut unreadable = BTreeSet::new();
@@ -108,28 +112,20 @@ impl MachineCache {
             }
         }
         let machines = list.items.into_iter().map(|it| (it.id, it)).collect();
-        let listing = Arc::new(Listing {
-            machines,
-            unreadable,
-            nameless,
-            pages: list.pages,
-            asked,
-        });
-        if let Some(former) = last.as_ref() {
-            let changed = differences(&former.machines, &listing.machines);
+        if let Some(former) = former {
+            let changed = differences(&former.value.machines, &machines);
             if !changed.is_empty() {
                 // Nobody may be listening.
                 let _ = self.changes.send(Arc::new(changed));
             }
         }
-        *last = Some(Arc::clone(&listing));
-        Ok(listing)
-    }
-
-    fn lock_void(&self) -> std::sync::MutexGuard<'_, Option<Instant>> {
-        self.void_before
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        Ok(Listing {
+            machines,
+            unreadable,
+            nameless,
+            pages: list.pages,
+            asked,
+        })
     }
 }
 

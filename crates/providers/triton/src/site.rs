@@ -5,25 +5,19 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bowline_core::{CloudError, CloudErrorKind};
+use bowline_http::{Cached, CachedRead, Freshness};
 use tokio::sync::OnceCell;
 use tokio::time::Instant;
 use uuid::Uuid;
 
 use crate::api::{Account, Api, Machine, Network, Nic};
 use crate::config::Profile;
-use crate::roll::{Listing, MachineCache};
+use crate::roll::{LATER, Listing, MachineCache};
 
 /// The account and the networks change rarely; new ones are waited for no longer than this.
 const REMEMBERED: Duration = Duration::from_secs(60);
 /// Networks of cards that no list shows; a node has a few.
 const MOST_UNLISTED: usize = 1024;
-
-/// Something that was read once.
-#[derive(Debug)]
-struct Known<T> {
-    value: T,
-    asked: Instant,
-}
 
 /// Networks by id.
 type Networks = Arc<BTreeMap<Uuid, Network>>;
@@ -38,8 +32,8 @@ pub struct DataCenter {
     datacenter: OnceCell<String>,
     region: Option<String>,
     zone: Option<String>,
-    account: tokio::sync::Mutex<Option<Known<Account>>>,
-    networks: tokio::sync::Mutex<Option<Known<Networks>>>,
+    account: CachedRead<Account>,
+    networks: CachedRead<BTreeMap<Uuid, Network>>,
     /// Networks read by themselves while they cannot be listed; none: not to be seen.
     unlisted: Mutex<BTreeMap<Uuid, Option<Network>>>,
 }
@@ -53,8 +47,8 @@ impl DataCenter {
             datacenter: OnceCell::new_with(profile.datacenter.clone()),
             region: profile.region.clone(),
             zone: profile.zone.clone(),
-            account: tokio::sync::Mutex::default(),
-            networks: tokio::sync::Mutex::default(),
+            account: CachedRead::default(),
+            networks: CachedRead::default(),
             unlisted: Mutex::default(),
         }
     }
@@ -70,9 +64,9 @@ impl DataCenter {
     }
 
     /// Other credentials may see another account.
-    pub(crate) async fn forget(&self) {
-        *self.account.lock().await = None;
-        *self.networks.lock().await = None;
+    pub(crate) fn forget(&self) {
+        self.account.invalidate();
+        self.networks.invalidate();
         self.lock_unlisted().clear();
         self.roll.invalidate();
     }
@@ -121,19 +115,9 @@ impl DataCenter {
         &self,
         moment: Option<Instant>,
     ) -> Result<Account, CloudError> {
-        let mut known = self.account.lock().await;
-        if let Some(known) = known.as_ref()
-            && moment.is_none_or(|moment| known.asked > moment)
-        {
-            return Ok(known.value.clone());
-        }
-        let asked = Instant::now();
-        let value = self.api.account().await?;
-        *known = Some(Known {
-            value: value.clone(),
-            asked,
-        });
-        Ok(value)
+        let read = |_| async { Ok(self.api.account().await?) };
+        let account = self.account.get(later_than(moment), read).await?;
+        Ok(Account::clone(&account.value))
     }
 
     /// Whole lists of machines asked for from now on, and the account's own word that it answers: what is
@@ -152,35 +136,37 @@ impl DataCenter {
     /// All networks and pools by id. While they cannot be listed, as while the name service is down:
     /// the last good list.
     pub async fn networks(&self) -> Result<Arc<BTreeMap<Uuid, Network>>, CloudError> {
-        let mut known = self.networks.lock().await;
-        let fresh = known.as_ref().filter(|it| it.asked.elapsed() < REMEMBERED);
-        if let Some(known) = fresh {
-            return Ok(Arc::clone(&known.value));
+        let fresh = later_than(Instant::now().checked_sub(REMEMBERED));
+        match self
+            .networks
+            .get(fresh, |former| self.list_networks(former))
+            .await
+        {
+            Ok(networks) => Ok(networks.value),
+            Err(error) => self
+                .networks
+                .last()
+                .await
+                .map(|last| last.value)
+                .ok_or(error),
         }
-        let asked = Instant::now();
-        let list = match self.api.networks().await {
-            Ok(list) => list,
-            Err(error) => {
-                let last = known.as_ref().map(|known| Arc::clone(&known.value));
-                return last.ok_or_else(|| error.into());
-            }
-        };
-        let former = known.as_ref().map(|known| Arc::clone(&known.value));
+    }
+
+    async fn list_networks(
+        &self,
+        former: Option<Cached<BTreeMap<Uuid, Network>>>,
+    ) -> Result<BTreeMap<Uuid, Network>, CloudError> {
+        let former = former.filter(|last| self.networks.is_current(last));
         let keep_suffixes = |mut network: Network| {
             if network.suffixes.is_none() {
                 // Left out while the name service is down.
-                let before = former.as_ref().and_then(|it| it.get(&network.id));
+                let before = former.as_ref().and_then(|it| it.value.get(&network.id));
                 network.suffixes = before.and_then(|it| it.suffixes.clone());
             }
             (network.id, network)
         };
-        let value: BTreeMap<Uuid, Network> = list.into_iter().map(keep_suffixes).collect();
-        let value = Arc::new(value);
-        *known = Some(Known {
-            value: Arc::clone(&value),
-            asked,
-        });
-        Ok(value)
+        let list = self.api.networks().await?;
+        Ok(list.into_iter().map(keep_suffixes).collect())
     }
 
     /// The networks that these machines are on: from the list, or, where that cannot be had, one by
@@ -227,6 +213,13 @@ impl DataCenter {
 
     fn lock_unlisted(&self) -> MutexGuard<'_, BTreeMap<Uuid, Option<Network>>> {
         self.unlisted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn later_than(moment: Option<Instant>) -> Freshness {
+    Freshness {
+        since: moment.map(|moment| moment + LATER),
+        generation: None,
     }
 }
 

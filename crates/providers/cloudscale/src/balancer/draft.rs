@@ -27,7 +27,7 @@ use super::remarks::{
     DUPLICATE, NO_VALID_NODES, duplicates, hosts_without_address, more_than_one, no_valid_nodes,
     only_problem, private_vips_stay, problem, unknown_floating_ips,
 };
-use super::settings::table::ZONE;
+use super::settings::table::{TABLE, ZONE};
 use super::settings::{self, Fault, INVALID, Settings};
 use crate::api::{FloatingIp, LoadBalancer};
 
@@ -234,7 +234,7 @@ impl LoadBalancers {
         fresh: Freshness,
     ) -> Result<Ground<'a>, CloudError> {
         let service = &wish.service;
-        let mut notices = settings::unknown_keys(service);
+        let mut notices = TABLE.unknown(service);
         let nodes = wish.nodes.iter();
         let nodes: Vec<Arc<Node>> = nodes
             .filter(|node| settings.selector.matches(&node.labels))

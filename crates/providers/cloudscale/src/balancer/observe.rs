@@ -6,12 +6,13 @@
 //! error and never absence.
 
 use std::collections::BTreeMap;
-use std::future::Future;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bowline_core::{CloudError, CloudErrorKind};
+pub(crate) use bowline_http::Freshness;
+use bowline_http::{CachedRead, Generation};
 use futures::{StreamExt as _, TryStreamExt as _, stream, try_join};
 use tokio::time::Instant;
 use uuid::Uuid;
@@ -27,76 +28,30 @@ const READS_AT_ONCE: usize = 8;
 /// The last list of each kind.
 pub(crate) struct Observer {
     api: Api,
-    balancers: Kept<LoadBalancer>,
-    pools: Kept<Pool>,
-    listeners: Kept<Listener>,
-    monitors: Kept<Monitor>,
-    floating_ips: Kept<FloatingIp>,
+    balancers: CachedRead<Listing<LoadBalancer>>,
+    pools: CachedRead<Listing<Pool>>,
+    listeners: CachedRead<Listing<Listener>>,
+    monitors: CachedRead<Listing<Monitor>>,
+    floating_ips: CachedRead<Listing<FloatingIp>>,
     /// Counts writes.
-    now: AtomicU64,
+    now: Generation,
     /// Lists from before that are not used.
     oldest: AtomicU64,
     /// The last write for each Service, by uid. Only those that are younger than a kept list matter.
     writes: Mutex<BTreeMap<String, (u64, Instant)>>,
 }
 
-/// A list, when it was asked for, and after how many writes.
-struct Kept<T>(tokio::sync::Mutex<Option<Kind<T>>>);
-
-struct Kind<T> {
-    list: Arc<Listing<T>>,
-    asked: Instant,
-    after: u64,
-}
-
-/// How fresh a list must be.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Freshness {
-    after: u64,
-    not_before: Option<Instant>,
-}
-
-impl<T> Kept<T> {
-    fn new() -> Self {
-        Self(tokio::sync::Mutex::new(None))
-    }
-
-    /// The last list if it is fresh enough, or a new one. Whoever comes while one is on its way
-    /// waits for it.
-    async fn get(
-        &self,
-        fresh: Freshness,
-        writes: &AtomicU64,
-        fetch: impl Future<Output = Result<Listing<T>, CloudError>>,
-    ) -> Result<Arc<Listing<T>>, CloudError> {
-        let mut last = self.0.lock().await;
-        if let Some(known) = last.as_ref()
-            && known.after >= fresh.after
-            && fresh.not_before.is_none_or(|least| known.asked >= least)
-        {
-            return Ok(Arc::clone(&known.list));
-        }
-        let (asked, after) = (Instant::now(), writes.load(Ordering::SeqCst));
-        let list = Arc::new(fetch.await?);
-        *last = Some(Kind {
-            list: Arc::clone(&list),
-            asked,
-            after,
-        });
-        Ok(list)
-    }
-}
-
 impl Observer {
     pub(crate) fn new(api: Api) -> Self {
+        let now = Generation::default();
         Self {
             api,
-            balancers: Kept::new(),
-            pools: Kept::new(),
-            listeners: Kept::new(),
-            monitors: Kept::new(),
-            floating_ips: Kept::new(),
-            now: AtomicU64::new(0),
+            balancers: CachedRead::sharing(&now),
+            pools: CachedRead::sharing(&now),
+            listeners: CachedRead::sharing(&now),
+            monitors: CachedRead::sharing(&now),
+            floating_ips: CachedRead::sharing(&now),
+            now,
             oldest: AtomicU64::new(0),
             writes: Mutex::default(),
         }
@@ -104,7 +59,7 @@ impl Observer {
 
     /// Says that something was written for that Service, or may have been.
     pub(crate) fn wrote(&self, service_uid: &str) {
-        let number = self.now.fetch_add(1, Ordering::SeqCst) + 1;
+        let number = self.now.advance();
         let now = Instant::now();
         let mut writes = self.writes();
         writes.retain(|_, (_, at)| now.duration_since(*at) <= SNAPSHOT_AGE);
@@ -114,7 +69,7 @@ impl Observer {
     /// No list from before now is used again, for whichever Service: another token saw it, or it shows what is
     /// gone.
     pub(crate) fn forget(&self) {
-        let number = self.now.fetch_add(1, Ordering::SeqCst) + 1;
+        let number = self.now.advance();
         self.oldest.store(number, Ordering::SeqCst);
     }
 
@@ -126,8 +81,8 @@ impl Observer {
             .get(service_uid)
             .map_or(0, |(number, _)| *number);
         Freshness {
-            after: last.max(oldest),
-            not_before: Instant::now().checked_sub(SNAPSHOT_AGE),
+            generation: Some(last.max(oldest)),
+            since: Instant::now().checked_sub(SNAPSHOT_AGE),
         }
     }
 
@@ -139,16 +94,16 @@ impl Observer {
         &self,
         fresh: Freshness,
     ) -> Result<Arc<Listing<LoadBalancer>>, CloudError> {
-        let fetch = self.api.load_balancers();
-        self.balancers.get(fresh, &self.now, fetch).await
+        let read = |_| self.api.load_balancers();
+        Ok(self.balancers.get(fresh, read).await?.value)
     }
 
     pub(crate) async fn floating_ips(
         &self,
         fresh: Freshness,
     ) -> Result<Arc<Listing<FloatingIp>>, CloudError> {
-        let fetch = self.api.floating_ips();
-        self.floating_ips.get(fresh, &self.now, fetch).await
+        let read = |_| self.api.floating_ips();
+        Ok(self.floating_ips.get(fresh, read).await?.value)
     }
 
     /// Load balancers that may be a Service's: those with these ids, and those that `may_be` says, which looks at names
@@ -193,12 +148,12 @@ impl Observer {
         balancer: LoadBalancer,
         fresh: Freshness,
     ) -> Result<Seen, CloudError> {
-        let now = &self.now;
         let (pools, listeners, monitors) = try_join!(
-            self.pools.get(fresh, now, self.api.pools()),
-            self.listeners.get(fresh, now, self.api.listeners()),
-            self.monitors.get(fresh, now, self.api.monitors()),
+            self.pools.get(fresh, |_| self.api.pools()),
+            self.listeners.get(fresh, |_| self.api.listeners()),
+            self.monitors.get(fresh, |_| self.api.monitors()),
         )?;
+        let (pools, listeners, monitors) = (pools.value, listeners.value, monitors.value);
         let id = balancer.uuid;
         for bad in [&pools.bad, &listeners.bad, &monitors.bad] {
             if let Some(bad) = bad.iter().find(|bad| bad.may_belong_to(id)) {

@@ -1,10 +1,10 @@
 //! What is wanted in the cloud for one Service. Pure.
 
-use bowline_core::{Notice, Protocol, Service, ServicePort, TrafficPolicy};
+use bowline_core::{Notice, Problem, Protocol, Service, ServicePort, TrafficPolicy};
 use uuid::Uuid;
 
 use super::settings::table::{CHECK_MODE, CHECK_PORT, CHECK_URI};
-use super::settings::{CheckSettings, Fault, Settings};
+use super::settings::{CheckSettings, Settings, invalid};
 use crate::api::{HealthCheck, NewService, Reference};
 use crate::config::LocalPolicyHealthCheck;
 
@@ -31,7 +31,7 @@ impl std::fmt::Display for Entrance {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Desire {
     pub(crate) services: Vec<WantedService>,
-    pub(crate) faults: Vec<Fault>,
+    pub(crate) faults: Vec<Problem>,
     pub(crate) notices: Vec<Notice>,
 }
 
@@ -93,7 +93,7 @@ pub(crate) fn desire(
 ) -> Desire {
     let mut desire = Desire::default();
     if service.ports.len() > MOST_SERVICES {
-        desire.faults.push(Fault::invalid(format!(
+        desire.faults.push(invalid(format!(
             "the Service has {} ports, and a load balancer has at most {MOST_SERVICES} services",
             service.ports.len()
         )));
@@ -101,14 +101,14 @@ pub(crate) fn desire(
     let checks = Checks::new(service, &settings.check, local);
     for port in &service.ports {
         let Some(entrance) = entrance(port) else {
-            desire.faults.push(Fault::invalid(format!(
+            desire.faults.push(invalid(format!(
                 "port {}: only TCP and UDP are supported as service port protocols, and not {}",
                 port.port, port.protocol
             )));
             continue;
         };
         if port.node_port == 0 {
-            desire.faults.push(Fault::invalid(format!(
+            desire.faults.push(invalid(format!(
                 "port {}: it has no node port, and a load balancer sends to node ports; \
                  spec.allocateLoadBalancerNodePorts must not be false",
                 port.port

@@ -23,8 +23,8 @@ use super::pool::{Sight, Target};
 use super::publish::{Known, Publisher};
 use super::record::Record;
 use super::remarks;
-use super::settings::table::{ID, OWNED_SERVICES};
-use super::settings::{self, External, Fault, Settings};
+use super::settings::table::{ID, OWNED_SERVICES, TABLE};
+use super::settings::{self, External, Settings};
 use crate::api::{LoadBalancer, LoadBalancerState};
 
 /// When to look again at a load balancer that the cloud is at work on.
@@ -39,7 +39,7 @@ impl LoadBalancers {
         let (settings, mut faults) = Settings::read(service);
         let mut desire = desire(service, &settings, self.local_check);
         faults.append(&mut desire.faults);
-        let mut notices = settings::unknown_keys(service);
+        let mut notices = TABLE.unknown(service);
         notices.extend(settings::external_notice(service));
         notices.append(&mut desire.notices);
         if !faults.is_empty() {
@@ -160,7 +160,7 @@ impl LoadBalancers {
     fn refusal(
         &self,
         wish: &BalancerRequest,
-        faults: Vec<Fault>,
+        faults: Vec<Problem>,
         notices: Vec<Notice>,
         target: Option<Target>,
     ) -> PreparedPlan {

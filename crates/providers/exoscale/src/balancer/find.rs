@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use bowline_core::{
-    BalancerRequest, DraftError, Notice, OwnershipVerdict, TAKE_OVER, consent, hands_over_to,
-    not_ours,
+    BalancerRequest, DraftError, Notice, OwnershipVerdict, Problem, TAKE_OVER, consent,
+    hands_over_to, not_ours,
 };
 use uuid::Uuid;
 
@@ -14,7 +14,7 @@ use super::ownership::{By, Claim, Lack, OwnershipContext, is_adopted, is_unmarke
 use super::record::{MOST_ATTACHED, Record};
 use super::remarks::{self, external_is_gone, external_named};
 use super::settings::table::{ID, NAME};
-use super::settings::{self, External, Fault, Settings, default_name};
+use super::settings::{self, External, Settings, default_name, invalid};
 use crate::api::LoadBalancer;
 
 /// What is known beside what the wish says; more is read when a decision lacks it.
@@ -113,7 +113,7 @@ impl LoadBalancers {
         &self,
         known: &mut Knowledge<'_>,
         settings: &Settings,
-    ) -> Result<Result<Found, Fault>, DraftError> {
+    ) -> Result<Result<Found, Problem>, DraftError> {
         let service = &known.wish.service;
         if settings.external == External::Yes {
             let there = self.find_external(settings).await?;
@@ -153,9 +153,7 @@ impl LoadBalancers {
                 }
             }
         }
-        let found = self
-            .adopt(known, settings, refusal.map(Fault::from))
-            .await?;
+        let found = self.adopt(known, settings, refusal).await?;
         Ok(found.map(|it| Found { handed_away, ..it }))
     }
 
@@ -171,8 +169,8 @@ impl LoadBalancers {
     async fn with_left(
         &self,
         known: &Knowledge<'_>,
-        found: Result<Found, Fault>,
-    ) -> Result<Result<Found, Fault>, DraftError> {
+        found: Result<Found, Problem>,
+    ) -> Result<Result<Found, Problem>, DraftError> {
         let Ok(mut found) = found else {
             return Ok(found);
         };
@@ -195,14 +193,14 @@ impl LoadBalancers {
     async fn find_external(
         &self,
         settings: &Settings,
-    ) -> Result<Result<LoadBalancer, Fault>, DraftError> {
+    ) -> Result<Result<LoadBalancer, Problem>, DraftError> {
         let observer = &self.shared.observer;
         if let Some(id) = settings.id {
             let there = observer.read(id).await?;
             return Ok(there.ok_or_else(|| external_is_gone(id)));
         }
         let Some(name) = settings.name.as_deref() else {
-            return Ok(Err(Fault::invalid(settings::nothing_to_attach_to())));
+            return Ok(Err(invalid(settings::nothing_to_attach_to())));
         };
         let all = observer.all().await?;
         let named = external_named(&all.items, name).cloned();
@@ -218,8 +216,8 @@ impl LoadBalancers {
         &self,
         known: &mut Knowledge<'_>,
         settings: &Settings,
-        refusal: Option<Fault>,
-    ) -> Result<Result<Found, Fault>, DraftError> {
+        refusal: Option<Problem>,
+    ) -> Result<Result<Found, Problem>, DraftError> {
         let service = &known.wish.service;
         let name = settings.balancer_name(service);
         let all = self.shared.observer.all_if_allowed().await?;
@@ -255,7 +253,7 @@ impl LoadBalancers {
         if all.iter().any(|it| it.name == name) {
             let (key, value) = (NAME.key, settings.name.clone());
             let value = value.unwrap_or_else(|| default_name(&service.uid));
-            return Ok(Err(Fault::from(not_ours(key, &value))));
+            return Ok(Err(not_ours(key, &value)));
         }
         let is_lost = !service.ingress.is_empty() && hands_over_to(service).is_none();
         let lost = settings.id.filter(|_| is_lost);
@@ -369,7 +367,7 @@ fn attach(
     known: &mut Knowledge<'_>,
     balancer: LoadBalancer,
     notice: Option<Notice>,
-) -> Result<Found, Fault> {
+) -> Result<Found, Problem> {
     let namespace = &known.wish.service.key.namespace;
     if !known.wish.rules.external.allows(namespace) {
         return Err(remarks::attaching_is_not_allowed());

@@ -4,14 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use bowline_core::{BalancerRequest, CloudError, CloudErrorKind, Node};
+use bowline_core::{BalancerRequest, CloudError, CloudErrorKind, Node, Problem};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use tracing::info;
 use uuid::Uuid;
 
 use super::observe::all_readable;
 use super::settings::table::INSTANCE_POOL;
-use super::settings::{Fault, INVALID, PoolSetting};
+use super::settings::{INVALID, PoolSetting, invalid};
 use crate::api::{Api, Instance, Listing, SksCluster};
 use crate::id::{instance_id, instance_of};
 
@@ -61,7 +61,7 @@ impl Pools {
         &self,
         setting: &PoolSetting,
         nodes: &[Arc<Node>],
-    ) -> Result<Result<Target, Fault>, CloudError> {
+    ) -> Result<Result<Target, Problem>, CloudError> {
         let found_out = |pool| Target {
             pool,
             found_out: true,
@@ -79,14 +79,14 @@ impl Pools {
         Ok(match (all.next(), all.next(), self.default) {
             (Some(one), None, _) => Ok(found_out(*one)),
             (_, _, Some(default)) => Ok(found_out(default)),
-            (None, _, None) => Err(Fault {
+            (None, _, None) => Err(Problem {
                 reason: INVALID,
                 message: format!(
                     "couldn't infer any Instance Pool from cluster Nodes: annotation {} says which one",
                     INSTANCE_POOL.key
                 ),
             }),
-            (Some(_), Some(_), None) => Err(Fault {
+            (Some(_), Some(_), None) => Err(Problem {
                 reason: INVALID,
                 message: format!(
                     "multiple Instance Pools detected across cluster Nodes, an Instance Pool ID must be \
@@ -220,7 +220,7 @@ fn of_nodepool(
     clusters: &Listing<SksCluster>,
     cluster: &str,
     nodepool: &str,
-) -> Result<Result<Uuid, Fault>, CloudError> {
+) -> Result<Result<Uuid, Problem>, CloudError> {
     let id: Option<Uuid> = cluster.parse().ok();
     let meant: Vec<&SksCluster> = clusters
         .items
@@ -232,11 +232,11 @@ fn of_nodepool(
         [] => {
             all_readable("SKS cluster", clusters)?;
             let message = format!("SKS cluster with name {cluster} not found");
-            return Ok(Err(Fault::invalid(message)));
+            return Ok(Err(invalid(message)));
         }
         several => {
             let ids: Vec<String> = several.iter().map(|it| it.id.to_string()).collect();
-            return Ok(Err(Fault::invalid(format!(
+            return Ok(Err(invalid(format!(
                 "several SKS clusters have the name {cluster}: one of their ids says which ({})",
                 ids.join(", ")
             ))));
@@ -256,7 +256,7 @@ fn of_nodepool(
             "SKS node pool with name {nodepool} not found in SKS cluster {}",
             meant.name
         );
-        Fault::invalid(message)
+        invalid(message)
     }))
 }
 

@@ -5,7 +5,7 @@ use bowline_core::{NOT_OURS, Notice, Problem};
 use uuid::Uuid;
 
 use super::record::MOST_ATTACHED;
-use super::settings::Fault;
+use super::settings::invalid;
 use super::settings::table::{EXTERNAL, ID, INSTANCE_POOL};
 use crate::api::LoadBalancer;
 
@@ -51,8 +51,8 @@ pub(super) fn told(refusal: Problem) -> Notice {
     }
 }
 
-pub(super) fn attaching_is_not_allowed() -> Fault {
-    Fault {
+pub(super) fn attaching_is_not_allowed() -> Problem {
+    Problem {
         reason: NOT_OURS,
         message: "the load balancer that this Service names is not its own, and the operator of the cluster does not \
                   allow Services of this namespace to use load balancers of others (loadBalancers.externalBalancers)"
@@ -60,15 +60,15 @@ pub(super) fn attaching_is_not_allowed() -> Fault {
     }
 }
 
-pub(super) fn attached_too_often() -> Fault {
-    Fault::invalid(format!(
+pub(super) fn attached_too_often() -> Problem {
+    invalid(format!(
         "this Service has used {MOST_ATTACHED} load balancers of others, and cannot use another one; a new Service can"
     ))
 }
 
 /// The pool that is to get the traffic does not exist.
-pub(super) fn no_such_pool(pool: Uuid) -> Fault {
-    Fault::invalid(format!(
+pub(super) fn no_such_pool(pool: Uuid) -> Problem {
+    invalid(format!(
         "there is no instance pool {pool} in this zone (annotation {}): nothing is created for it",
         INSTANCE_POOL.key
     ))
@@ -86,8 +86,8 @@ pub(super) fn pool_without_nodes(pool: Uuid) -> Notice {
     }
 }
 
-pub(super) fn external_is_gone(id: Uuid) -> Fault {
-    Fault::invalid(format!(
+pub(super) fn external_is_gone(id: Uuid) -> Problem {
+    invalid(format!(
         "NLB instance marked as external in Service annotations, cannot create: there is no load \
          balancer {id} (annotation {})",
         ID.key
@@ -98,7 +98,7 @@ pub(super) fn external_is_gone(id: Uuid) -> Fault {
 pub(super) fn external_named<'a>(
     all: &'a [LoadBalancer],
     name: &str,
-) -> Result<&'a LoadBalancer, Fault> {
+) -> Result<&'a LoadBalancer, Problem> {
     let id: Option<Uuid> = name.parse().ok();
     let fits: Vec<&LoadBalancer> = all
         .iter()
@@ -106,10 +106,10 @@ pub(super) fn external_named<'a>(
         .collect();
     match fits.as_slice() {
         [one] => Ok(one),
-        [] => Err(Fault::invalid(format!(
+        [] => Err(invalid(format!(
             "NLB instance is marked external by name \"{name}\", but no matching NLB was found"
         ))),
-        several => Err(Fault::invalid(format!(
+        several => Err(invalid(format!(
             "NLB instance is marked external by name \"{name}\", and {} match: annotation {} says which",
             several.len(),
             ID.key,

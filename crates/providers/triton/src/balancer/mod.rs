@@ -41,7 +41,7 @@ use chain::{again_after, chain};
 use memory::Memory;
 use rules::Rules;
 use scene::DraftContext;
-use settings::{CLB_CLASS, CNS_CLASS, Fault, Mode, Settings};
+use settings::{CLB_CLASS, CNS_CLASS, Mode, Settings};
 
 pub use settings::table;
 
@@ -120,7 +120,7 @@ impl Balancing {
         if !self.serves(&wish.service) {
             return Err(DraftError::Elsewhere);
         }
-        let mut notices = settings::unknown_keys(&wish.service);
+        let mut notices = table::TABLE.unknown(&wish.service);
         if !faults.is_empty() {
             return Ok(refusal(wish, faults, notices));
         }
@@ -186,7 +186,7 @@ impl Balancing {
 }
 
 /// Nothing is done while a person has to put something right.
-fn refusal(wish: &BalancerRequest, faults: Vec<Fault>, notices: Vec<Notice>) -> PreparedPlan {
+fn refusal(wish: &BalancerRequest, faults: Vec<Problem>, notices: Vec<Notice>) -> PreparedPlan {
     let plan = Plan {
         unread: true,
         problems: faults.into_iter().map(Problem::from).collect(),

@@ -14,17 +14,16 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 pub(crate) use bowline_core::TAKE_OVER;
-use bowline_core::{HAND_OVER, IpMode, Notice, Selector, Service, unknown_annotations};
+use bowline_core::{AnnotationFault, HAND_OVER, IpMode, Selector, Service};
 use uuid::Uuid;
 
 use super::ownership::uid_in_name;
 pub(crate) use http::HttpOptions;
 pub(crate) use port::{MonitorWish, PortSettings};
-use read::Reader;
 pub(crate) use read::canonical;
 use table::{
-    ALLOWED_SUBNETS, FLAVOR, FLOATING_IPS, FORCE_HOSTNAME, IP_MODE, LISTENER_PROTOCOL, NAME,
-    NODE_SELECTOR, PUBLISH_FLOATING_IPS, UUID, VIP_ADDRESSES, ZONE,
+    ALLOWED_SUBNETS, FLAVOR, FLOATING_IPS, FORCE_HOSTNAME, LISTENER_PROTOCOL, NAME, NODE_SELECTOR,
+    PUBLISH_FLOATING_IPS, TABLE, UUID, VIP_ADDRESSES, ZONE,
 };
 
 /// What the annotations say.
@@ -69,6 +68,17 @@ pub(crate) struct Fault {
     pub(crate) message: String,
     /// Whether it is open because of it which members are wanted.
     pub(crate) about_members: bool,
+}
+
+impl From<AnnotationFault> for Fault {
+    fn from(fault: AnnotationFault) -> Self {
+        let AnnotationFault { row, message } = fault;
+        Self {
+            reason: INVALID,
+            message,
+            about_members: row.is_some_and(|row| [ALLOWED_SUBNETS, NODE_SELECTOR].contains(&row)),
+        }
+    }
 }
 
 /// What the name of a load balancer begins with if nobody gives it one; the Service's uid follows.
@@ -130,29 +140,38 @@ pub(crate) fn selector_of(service: &Service) -> Option<Selector> {
 impl Settings {
     /// Reads all annotations. What cannot be used has its default, and a fault.
     pub(crate) fn read(service: &Service) -> (Self, Vec<Fault>) {
-        let mut reader = Reader::new(service);
+        let mut reader = TABLE.reader(service);
         let settings = Self {
             uuid: uuid_of(service),
-            zone: reader.text(ZONE),
-            name: reader.value(
-                NAME,
-                || default_name(&service.uid),
-                |text| is_name(text, &service.uid).then(|| text.to_owned()),
-            ),
-            flavor: reader.required(FLAVOR, || FLAVOR.default.to_owned()),
-            vips: reader.value(VIP_ADDRESSES, Vec::new, read::vips),
-            floating_ips: reader.value(FLOATING_IPS, Vec::new, read::floating_ips),
-            listener_protocol: reader.choice(LISTENER_PROTOCOL, &["tcp"]),
-            allowed_subnets: reader.value(ALLOWED_SUBNETS, BTreeSet::new, read::subnets),
-            ports: reader.ports(),
-            force_hostname: reader.hostname(FORCE_HOSTNAME),
-            ip_mode: reader.ip_mode(IP_MODE),
-            selector: reader.selector(NODE_SELECTOR),
-            publish_floating_ips: reader.value(
-                PUBLISH_FLOATING_IPS,
-                || false,
-                |text| text.parse().ok(),
-            ),
+            zone: read::text(&mut reader, ZONE),
+            name: reader
+                .value(NAME, |text| {
+                    is_name(text, &service.uid).then(|| text.to_owned())
+                })
+                .unwrap_or_else(|| default_name(&service.uid)),
+            flavor: reader
+                .value(FLAVOR, |text| (!text.is_empty()).then(|| text.to_owned()))
+                .unwrap_or_else(|| FLAVOR.default.to_owned()),
+            vips: reader.value(VIP_ADDRESSES, read::vips).unwrap_or_default(),
+            floating_ips: reader
+                .value(FLOATING_IPS, read::floating_ips)
+                .unwrap_or_default(),
+            listener_protocol: reader
+                .choice(LISTENER_PROTOCOL)
+                .unwrap_or(LISTENER_PROTOCOL.default)
+                .to_owned(),
+            allowed_subnets: reader
+                .value(ALLOWED_SUBNETS, read::subnets)
+                .unwrap_or_default(),
+            ports: read::ports(&mut reader, service),
+            force_hostname: reader
+                .value(FORCE_HOSTNAME, read::hostname)
+                .filter(|text| !text.is_empty()),
+            ip_mode: read::ip_mode(&mut reader, service),
+            selector: read::selector(&mut reader, service),
+            publish_floating_ips: reader
+                .value(PUBLISH_FLOATING_IPS, |text| text.parse().ok())
+                .unwrap_or_default(),
             take_over: service
                 .annotation(TAKE_OVER)
                 .and_then(|text| Uuid::try_parse(text.trim()).ok()),
@@ -164,12 +183,9 @@ impl Settings {
                 FLOATING_IPS.key, VIP_ADDRESSES.key
             ));
         }
-        (settings, reader.faults)
+        (
+            settings,
+            reader.faults.into_iter().map(Fault::from).collect(),
+        )
     }
-}
-
-/// What there is to say about keys of the prefix that nobody knows.
-pub(crate) fn unknown_keys(service: &Service) -> Vec<Notice> {
-    let known = table::ANNOTATIONS.map(|row| row.key);
-    unknown_annotations(service, table::PREFIX, &known)
 }

@@ -1,8 +1,6 @@
 //! The reference page's part about annotations, written from their table.
 
-use std::fmt::Write as _;
-
-use super::table::{ANNOTATIONS, PORT_SETTINGS, PREFIX};
+use super::table::{PORT_SETTINGS, TABLE};
 
 /// Settings of single ports as a person may write them.
 pub(super) const EXAMPLE: &str = r#"{"https": {"pool-protocol": "proxyv2", "timeout-client-data-ms": 600000},
@@ -12,37 +10,7 @@ pub(super) const EXAMPLE: &str = r#"{"https": {"pool-protocol": "proxyv2", "time
 
 /// The table, and what there is to know about settings of single ports, in Markdown.
 pub fn reference() -> String {
-    let mut page = String::from(
-        "| Annotation | Type | Default | Allowed | Meaning | A change | For single ports |\n\
-         |---|---|---|---|---|---|---|\n",
-    );
-    for row in ANNOTATIONS {
-        let key = row.key.trim_start_matches(PREFIX);
-        let written = if row.written_back {
-            " Written back."
-        } else {
-            ""
-        };
-        // Writing to a string cannot fail.
-        let _ = writeln!(
-            page,
-            "| `{key}` | {} | {} | {} | {}{written} | {} | {} |",
-            row.kind,
-            if row.default.is_empty() {
-                "none"
-            } else {
-                row.default
-            },
-            row.allowed,
-            row.meaning,
-            row.effect.words(),
-            if row.per_port {
-                format!("`{}`", row.word())
-            } else {
-                "no".to_owned()
-            },
-        );
-    }
+    let mut page = TABLE.reference();
     page.push_str(&single_ports());
     page
 }

@@ -1,17 +1,14 @@
 //! What can be set for each port: what holds for all of them, and for single ones.
 
+use bowline_core::Annotation;
 use ipnet::IpNet;
 
 use super::table::{
-    ALLOWED_CIDRS, Annotation, MONITOR_DELAY, MONITOR_DOWN, MONITOR_HTTP, MONITOR_TIMEOUT,
-    MONITOR_TYPE, MONITOR_UP, POOL_ALGORITHM, POOL_PROTOCOL, TIMEOUT_CLIENT_DATA,
-    TIMEOUT_MEMBER_CONNECT, TIMEOUT_MEMBER_DATA,
+    ALLOWED_CIDRS, MONITOR_DELAY, MONITOR_DOWN, MONITOR_HTTP, MONITOR_TIMEOUT, MONITOR_TYPE,
+    MONITOR_UP, POOL_ALGORITHM, POOL_PROTOCOL, TIMEOUT_CLIENT_DATA, TIMEOUT_MEMBER_CONNECT,
+    TIMEOUT_MEMBER_DATA,
 };
 use super::{HttpOptions, http, read};
-
-const ALGORITHMS: [&str; 3] = ["round_robin", "least_connections", "source_ip"];
-const POOL_PROTOCOLS: [&str; 3] = ["tcp", "proxy", "proxyv2"];
-const MONITORS: [&str; 6] = ["ping", "tcp", "http", "https", "tls-hello", "udp-connect"];
 
 /// What is said about one port.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,8 +67,8 @@ impl PortSettings {
     pub(super) fn take(&mut self, row: Annotation, text: &str) -> Option<()> {
         let monitor = &mut self.monitor;
         match row {
-            POOL_ALGORITHM => self.algorithm = one_of(&ALGORITHMS, text)?,
-            POOL_PROTOCOL => self.pool_protocol = one_of(&POOL_PROTOCOLS, text)?,
+            POOL_ALGORITHM => self.algorithm = row.choice(text)?.to_owned(),
+            POOL_PROTOCOL => self.pool_protocol = row.choice(text)?.to_owned(),
             // An empty value is as good as none; `[]` is a word.
             ALLOWED_CIDRS if text.trim().is_empty() => self.allowed_cidrs = None,
             ALLOWED_CIDRS => self.allowed_cidrs = Some(read::networks(text)?),
@@ -82,15 +79,11 @@ impl PortSettings {
             MONITOR_TIMEOUT => monitor.timeout = Some(read::number(text)?),
             MONITOR_UP => monitor.up = read::number(text)?,
             MONITOR_DOWN => monitor.down = read::number(text)?,
-            MONITOR_TYPE => monitor.kind = Some(one_of(&MONITORS, text)?),
+            MONITOR_TYPE => monitor.kind = Some(row.choice(text)?.to_owned()),
             MONITOR_HTTP if text == "{}" => monitor.http = None,
             MONITOR_HTTP => monitor.http = Some(http::options(text)?),
             _ => return None,
         }
         Some(())
     }
-}
-
-fn one_of(choices: &[&str], text: &str) -> Option<String> {
-    choices.contains(&text).then(|| text.to_owned())
 }

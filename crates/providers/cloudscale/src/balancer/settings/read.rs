@@ -1,144 +1,67 @@
-//! Reading one annotation after the other, and the forms that their values have.
+//! The forms that the values of annotations have.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use bowline_core::{IpMode, Origin, Selector, Service, Setting};
+use bowline_core::{Annotation, AnnotationReader, IpMode, Selector, Service};
 use ipnet::IpNet;
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use super::table::{Annotation, PORT_SETTINGS, of_ports};
-use super::{Fault, INVALID, PortSettings, VipWish, single};
+use super::table::{IP_MODE, NODE_SELECTOR, PORT_SETTINGS, of_ports};
+use super::{PortSettings, VipWish, single};
 
-/// Reads annotations and collects what is wrong.
-pub(super) struct Reader<'a> {
-    service: &'a Service,
-    pub(super) faults: Vec<Fault>,
+/// A text; an empty one counts as absent.
+pub(super) fn text(reader: &mut AnnotationReader<'_>, row: Annotation) -> Option<String> {
+    let text = reader.value(row, |text| Some(text.to_owned()));
+    text.filter(|text| !text.is_empty())
 }
 
-impl<'a> Reader<'a> {
-    pub(super) fn new(service: &'a Service) -> Self {
-        Self {
-            service,
-            faults: Vec::new(),
+/// What holds for each port: what is said about it, or else about all.
+pub(super) fn ports(reader: &mut AnnotationReader<'_>, service: &Service) -> Vec<PortSettings> {
+    let mut shared = PortSettings::default();
+    for row in of_ports() {
+        reader.value(row, |text| shared.take(row, text));
+    }
+    let ports = &service.ports;
+    let Some(text) = service.annotation(PORT_SETTINGS.key) else {
+        return vec![shared; ports.len()];
+    };
+    let (settings, faults) = single::read(text, ports, &shared);
+    for fault in faults {
+        reader.fault(fault);
+    }
+    settings
+}
+
+/// A name that the API server takes in a status.
+pub(super) fn hostname(text: &str) -> Option<String> {
+    (text.is_empty() || is_hostname(text)).then(|| text.to_owned())
+}
+
+/// Words of its own: people look for them.
+pub(super) fn ip_mode(reader: &mut AnnotationReader<'_>, service: &Service) -> IpMode {
+    match service.annotation(IP_MODE.key) {
+        None | Some("Proxy") => IpMode::Proxy,
+        Some("VIP") => IpMode::Vip,
+        Some(other) => {
+            let (key, allowed) = (IP_MODE.key, IP_MODE.allowed);
+            let message =
+                format!("annotation {key}: unsupported IP mode {other:?}; allowed is {allowed}");
+            reader.fault_of(IP_MODE, message);
+            IpMode::Proxy
         }
     }
+}
 
-    /// A fault that is not about members.
-    pub(super) fn fault(&mut self, message: String) {
-        self.faults.push(Fault {
-            reason: INVALID,
-            message,
-            about_members: false,
-        });
-    }
-
-    fn fault_of(&mut self, row: Annotation, message: String) {
-        self.faults.push(Fault {
-            reason: INVALID,
-            message,
-            about_members: row.about_members,
-        });
-    }
-
-    /// A value with a form; a wrong one is a fault, and the default holds.
-    pub(super) fn value<T>(
-        &mut self,
-        row: Annotation,
-        default: impl FnOnce() -> T,
-        parse: impl FnOnce(&str) -> Option<T>,
-    ) -> T {
-        let Some(text) = self.service.annotation(row.key) else {
-            return default();
-        };
-        let origin = Origin::Annotation(row.key.to_owned());
-        match Setting::read(text, origin, row.allowed, parse) {
-            Ok(setting) => setting.value,
-            Err(error) => {
-                self.fault_of(row, error.to_string());
-                default()
-            }
-        }
-    }
-
-    /// A text; an empty one counts as absent.
-    pub(super) fn text(&mut self, row: Annotation) -> Option<String> {
-        self.value(row, || None, |text| Some(Some(text.to_owned())))
-            .filter(|text| !text.is_empty())
-    }
-
-    /// A text that must not be empty.
-    pub(super) fn required(&mut self, row: Annotation, default: impl FnOnce() -> String) -> String {
-        self.value(row, default, |text| {
-            (!text.is_empty()).then(|| text.to_owned())
-        })
-    }
-
-    /// One of several words; the row's default is one of them.
-    pub(super) fn choice(&mut self, row: Annotation, choices: &[&str]) -> String {
-        let default = || row.default.to_owned();
-        self.value(row, default, |text| {
-            choices.contains(&text).then(|| text.to_owned())
-        })
-    }
-
-    /// What holds for each port: what is said about it, or else about all.
-    pub(super) fn ports(&mut self) -> Vec<PortSettings> {
-        let mut shared = PortSettings::default();
-        for row in of_ports() {
-            self.value(row, || (), |text| shared.take(row, text));
-        }
-        let ports = &self.service.ports;
-        let Some(text) = self.service.annotation(PORT_SETTINGS.key) else {
-            return vec![shared; ports.len()];
-        };
-        let (settings, faults) = single::read(text, ports, &shared);
-        for fault in faults {
-            self.fault(fault);
-        }
-        settings
-    }
-
-    /// A name that the API server takes in a status.
-    pub(super) fn hostname(&mut self, row: Annotation) -> Option<String> {
-        self.value(
-            row,
-            || None,
-            |text| {
-                let usable = text.is_empty() || is_hostname(text);
-                usable.then(|| Some(text.to_owned()))
-            },
-        )
-        .filter(|text| !text.is_empty())
-    }
-
-    /// Words of its own: people look for them.
-    pub(super) fn ip_mode(&mut self, row: Annotation) -> IpMode {
-        match self.service.annotation(row.key) {
-            None | Some("Proxy") => IpMode::Proxy,
-            Some("VIP") => IpMode::Vip,
-            Some(other) => {
-                self.fault_of(
-                    row,
-                    format!(
-                        "annotation {}: unsupported IP mode {other:?}; allowed is {}",
-                        row.key, row.allowed
-                    ),
-                );
-                IpMode::Proxy
-            }
-        }
-    }
-
-    /// Words of its own: the grammar says more than "not allowed".
-    pub(super) fn selector(&mut self, row: Annotation) -> Selector {
-        let text = self.service.annotation(row.key).unwrap_or_default();
-        Selector::parse(text).unwrap_or_else(|error| {
-            self.fault_of(row, format!("annotation {}: {error}", row.key));
-            Selector::default()
-        })
-    }
+/// Words of its own: the grammar says more than "not allowed".
+pub(super) fn selector(reader: &mut AnnotationReader<'_>, service: &Service) -> Selector {
+    let text = service.annotation(NODE_SELECTOR.key).unwrap_or_default();
+    Selector::parse(text).unwrap_or_else(|error| {
+        let message = format!("annotation {}: {error}", NODE_SELECTOR.key);
+        reader.fault_of(NODE_SELECTOR, message);
+        Selector::default()
+    })
 }
 
 /// A whole number above 0, in decimal digits with an optional sign.

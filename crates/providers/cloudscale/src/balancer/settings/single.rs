@@ -7,16 +7,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::marker::PhantomData;
 
-use bowline_core::{Protocol, ServicePort};
+use bowline_core::{Annotation, Protocol, ServicePort, nearest};
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::Value;
 
-use super::PortSettings;
 use super::table::{
-    ANNOTATIONS, Annotation, MONITOR_TYPE, NUMBER, OBJECT, POOL_PROTOCOL, PORT_SETTINGS, PREFIX,
-    TEXT, TEXTS, of_ports,
+    ANNOTATIONS, MONITOR_TYPE, NUMBER, OBJECT, POOL_PROTOCOL, PORT_SETTINGS, PREFIX, TEXT, TEXTS,
+    of_ports,
 };
-use bowline_core::nearest;
+use super::{PortSettings, table};
 
 /// How many mistakes are told; a person puts right a few at a time, and events are short.
 const TOLD: usize = 8;
@@ -137,7 +136,7 @@ impl Writer<'_> {
         };
         let mut seen = BTreeSet::new();
         for (word, value) in pairs {
-            let row = of_ports().find(|row| row.word() == word);
+            let row = of_ports().find(|row| table::word(row) == word);
             match row {
                 None => self.fault(port, unknown(&word, &value)),
                 Some(_) if !seen.insert(word.clone()) => {
@@ -151,7 +150,7 @@ impl Writer<'_> {
 
     /// One setting of the ports that a key names.
     fn setting(&mut self, port: &str, matching: &[usize], row: Annotation, value: &Value) {
-        let word = row.word();
+        let word = table::word(&row);
         let text = text_of(row, value);
         let mut concerned = matching.to_vec();
         concerned.retain(|at| concerns(row, text.as_deref(), &self.ports[*at].protocol));
@@ -220,12 +219,12 @@ fn known_ports(ports: &[ServicePort]) -> String {
 
 /// What is said about a setting that ports do not have.
 fn unknown(word: &str, value: &Value) -> String {
-    let words: Vec<&str> = of_ports().map(|row| row.word()).collect();
+    let words: Vec<&str> = of_ports().map(|row| table::word(&row)).collect();
     let bare = word.strip_prefix(PREFIX).unwrap_or(word);
     let bare = bare.strip_prefix("loadbalancer-").unwrap_or(bare);
     let is_of_all = ANNOTATIONS
         .iter()
-        .any(|row| row.word() == bare && !row.per_port);
+        .any(|row| table::word(row) == bare && !row.per_port);
     let why = match nearest(bare, words.iter().copied()) {
         _ if is_of_all => "it can only be set for all ports".to_owned(),
         Some(near) => format!("there is no such setting (did you mean {near}?)"),

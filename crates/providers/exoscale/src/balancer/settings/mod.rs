@@ -6,14 +6,13 @@ pub mod table;
 #[cfg(test)]
 mod tests;
 
-use bowline_core::{CLASS_PREFIX, Notice, Problem, Service, TAKE_OVER, unknown_annotations};
+use bowline_core::{AnnotationReader, CLASS_PREFIX, Notice, Problem, Service, TAKE_OVER};
 use uuid::Uuid;
 
-use read::Reader;
 use table::{
     CHECK_INTERVAL, CHECK_MODE, CHECK_PORT, CHECK_RETRIES, CHECK_SNI, CHECK_TIMEOUT, CHECK_URI,
     DESCRIPTION, EXTERNAL, ID, INSTANCE_POOL, NAME, SERVICE_DESCRIPTION, SERVICE_NAME, SKS_CLUSTER,
-    SKS_NODEPOOL, STRATEGY,
+    SKS_NODEPOOL, STRATEGY, TABLE,
 };
 
 /// The reason of events about settings that cannot be used.
@@ -75,63 +74,42 @@ pub(crate) struct CheckSettings {
     pub(crate) retries: i64,
 }
 
-/// Something that a person must put right before the cloud is told anything.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Fault {
-    /// The reason of the event.
-    pub(crate) reason: &'static str,
-    /// What is wrong.
-    pub(crate) message: String,
-}
-
-impl Fault {
-    pub(crate) fn invalid(message: impl Into<String>) -> Self {
-        Self {
-            reason: INVALID,
-            message: message.into(),
-        }
-    }
-}
-
-impl From<Problem> for Fault {
-    fn from(problem: Problem) -> Self {
-        let Problem { reason, message } = problem;
-        Self { reason, message }
-    }
-}
-
-impl From<Fault> for Problem {
-    fn from(fault: Fault) -> Self {
-        let Fault { reason, message } = fault;
-        Self { reason, message }
+/// A setting that a person must put right before the cloud is told anything.
+pub(crate) fn invalid(message: impl Into<String>) -> Problem {
+    Problem {
+        reason: INVALID,
+        message: message.into(),
     }
 }
 
 impl Settings {
     /// Reads all annotations. What cannot be used has its default, and a fault.
-    pub(crate) fn read(service: &Service) -> (Self, Vec<Fault>) {
-        let mut reader = Reader::new(service);
+    pub(crate) fn read(service: &Service) -> (Self, Vec<Problem>) {
+        let mut reader = TABLE.reader(service);
         let mut settings = Self {
-            id: reader.uuid(ID),
-            name: reader.text(NAME),
-            description: reader.text(DESCRIPTION).unwrap_or_default(),
+            id: reader.value(ID, read::uuid),
+            name: reader.value(NAME, read::text),
+            description: reader.value(DESCRIPTION, read::text).unwrap_or_default(),
             external: external(service),
             strategy: reader
-                .choice(STRATEGY, &["round-robin", "source-hash", "maglev-hash"])
-                .unwrap_or_else(|| STRATEGY.default.to_owned()),
+                .choice(STRATEGY)
+                .unwrap_or(STRATEGY.default)
+                .to_owned(),
             service_name: None,
             service_description: String::new(),
             pool: PoolSetting {
-                id: reader.uuid(INSTANCE_POOL),
-                cluster: reader.text(SKS_CLUSTER),
-                nodepool: reader.text(SKS_NODEPOOL),
+                id: reader.value(INSTANCE_POOL, read::uuid),
+                cluster: reader.value(SKS_CLUSTER, read::text),
+                nodepool: reader.value(SKS_NODEPOOL, read::text),
             },
             check: check(&mut reader),
         };
         // With several ports they do not count, whatever they say.
         if service.ports.len() == 1 {
-            settings.service_name = reader.text(SERVICE_NAME);
-            settings.service_description = reader.text(SERVICE_DESCRIPTION).unwrap_or_default();
+            settings.service_name = reader.value(SERVICE_NAME, read::text);
+            settings.service_description = reader
+                .value(SERVICE_DESCRIPTION, read::text)
+                .unwrap_or_default();
         }
         let PoolSetting {
             cluster, nodepool, ..
@@ -143,7 +121,7 @@ impl Settings {
             ));
         }
         let is_external = settings.external == External::Yes;
-        if is_external && settings.name.is_none() && read::said(service, ID).is_none() {
+        if is_external && settings.name.is_none() && TABLE.value(service, ID).is_none() {
             reader.fault(nothing_to_attach_to());
         }
         if let Some(name) = settings.name.as_deref().filter(|_| !is_external)
@@ -154,7 +132,7 @@ impl Settings {
                 NAME.key
             ));
         }
-        (settings, reader.faults)
+        (settings, reader.problems(INVALID))
     }
 
     /// The name of a load balancer of that Service.
@@ -164,22 +142,22 @@ impl Settings {
     }
 }
 
-fn check(reader: &mut Reader<'_>) -> CheckSettings {
+fn check(reader: &mut AnnotationReader<'_>) -> CheckSettings {
     let before = reader.faults.len();
-    let port = reader.number(CHECK_PORT, 1, i64::from(u16::MAX));
+    let port = reader.number(CHECK_PORT, read::number);
     let check = CheckSettings {
-        mode: reader.choice(CHECK_MODE, &["tcp", "http", "https"]),
+        mode: reader.choice(CHECK_MODE).map(str::to_owned),
         port: port.and_then(|port| u16::try_from(port).ok()),
-        uri: reader.text(CHECK_URI).unwrap_or_default(),
-        tls_sni: reader.text(CHECK_SNI).unwrap_or_default(),
+        uri: reader.value(CHECK_URI, read::text).unwrap_or_default(),
+        tls_sni: reader.value(CHECK_SNI, read::text).unwrap_or_default(),
         interval: reader
-            .seconds(CHECK_INTERVAL, 5, 300)
+            .value(CHECK_INTERVAL, |text| read::seconds(text, 5, 300))
             .unwrap_or(DEFAULT_INTERVAL),
         timeout: reader
-            .seconds(CHECK_TIMEOUT, 2, 60)
+            .value(CHECK_TIMEOUT, |text| read::seconds(text, 2, 60))
             .unwrap_or(DEFAULT_TIMEOUT),
         retries: reader
-            .number(CHECK_RETRIES, 1, 20)
+            .number(CHECK_RETRIES, read::number)
             .unwrap_or(DEFAULT_RETRIES),
     };
     // What follows compares values that must be right by themselves.
@@ -191,16 +169,10 @@ fn check(reader: &mut Reader<'_>) -> CheckSettings {
     }
     let mode = check.mode.as_deref();
     if matches!(mode, Some("http" | "https")) && !check.uri.starts_with('/') {
-        reader.fault(format!(
-            "annotation {}: {:?} is not allowed; allowed is {}",
-            CHECK_URI.key, check.uri, CHECK_URI.allowed
-        ));
+        reader.fault_of(CHECK_URI, CHECK_URI.refusal(&check.uri));
     }
     if !check.tls_sni.is_empty() && mode != Some("https") {
-        reader.fault(format!(
-            "annotation {}: {:?} is not allowed; allowed is {}",
-            CHECK_SNI.key, check.tls_sni, CHECK_SNI.allowed
-        ));
+        reader.fault_of(CHECK_SNI, CHECK_SNI.refusal(&check.tls_sni));
     }
     check
 }
@@ -235,7 +207,7 @@ pub(crate) fn nothing_to_attach_to() -> String {
 
 /// Whether somebody else looks after the load balancer.
 pub(crate) fn external(service: &Service) -> External {
-    match read::said(service, EXTERNAL).map(str::trim) {
+    match TABLE.value(service, EXTERNAL).map(str::trim) {
         None => External::No,
         Some(text) if text.eq_ignore_ascii_case("true") => External::Yes,
         Some(text) if text.eq_ignore_ascii_case("false") => External::No,
@@ -246,7 +218,7 @@ pub(crate) fn external(service: &Service) -> External {
 /// What there is to say about a value that means nothing.
 pub(crate) fn external_notice(service: &Service) -> Option<Notice> {
     let misread = external(service) == External::Misread;
-    let text = read::said(service, EXTERNAL).filter(|_| misread)?;
+    let text = TABLE.value(service, EXTERNAL).filter(|_| misread)?;
     Some(Notice {
         warning: true,
         reason: INVALID,
@@ -259,7 +231,7 @@ pub(crate) fn external_notice(service: &Service) -> Option<Notice> {
 
 /// The load balancer that the Service names by its id.
 pub(crate) fn id_of(service: &Service) -> Option<Uuid> {
-    read::uuid(read::said(service, ID)?)
+    read::uuid(TABLE.value(service, ID)?)
 }
 
 /// The load balancer that a person says is this Service's.
@@ -272,10 +244,4 @@ pub(crate) fn may_be_ours(service: &Service) -> bool {
     let class = service.class.as_deref();
     class.is_none_or(|class| class.starts_with(CLASS_PREFIX))
         && (service.is_load_balancer || service.has_finalizer())
-}
-
-/// What there is to say about keys of the prefix that nobody knows.
-pub(crate) fn unknown_keys(service: &Service) -> Vec<Notice> {
-    let known = table::ANNOTATIONS.map(|row| row.key);
-    unknown_annotations(service, table::PREFIX, &known)
 }

@@ -2,7 +2,7 @@ use super::table::{ANNOTATIONS, PREFIX, reference};
 use super::*;
 use crate::balancer::examples::{L1, annotated, port, service};
 
-fn read(suffix: &str, value: &str) -> (Settings, Vec<Fault>) {
+fn read(suffix: &str, value: &str) -> (Settings, Vec<Problem>) {
     Settings::read(&annotated(&[(suffix, value)]))
 }
 
@@ -233,7 +233,7 @@ fn every_key_is_in_the_table_once_and_on_the_page() {
 #[test]
 fn a_misspelled_key_is_told() {
     let service = annotated(&[("service-healthcheck-prot", "80"), ("name", "a")]);
-    let notices = unknown_keys(&service);
+    let notices = TABLE.unknown(&service);
     assert_eq!(notices.len(), 1);
     assert!(
         notices[0].message.contains("did you mean"),

@@ -17,7 +17,7 @@ use crate::api::Machine;
 use crate::balancer::cns;
 use crate::balancer::firewall::{self, Holder};
 use crate::balancer::scene::DraftContext;
-use crate::balancer::settings::{Fault, INVALID, table};
+use crate::balancer::settings::{INVALID, table};
 
 /// For how long the DNS names of members are believed.
 pub(super) const NAMES_AGE: Duration = Duration::from_secs(30);
@@ -51,27 +51,23 @@ pub(crate) async fn draft(scene: &DraftContext<'_>) -> Result<PreparedPlan, Draf
 }
 
 /// What is wrong before anything is asked.
-fn faults(scene: &DraftContext<'_>) -> Vec<Fault> {
+fn faults(scene: &DraftContext<'_>) -> Vec<Problem> {
     let service = &scene.wish.service;
     let mut faults = Vec::new();
     let families = &service.ip_families;
     if !families.is_empty() && families.iter().all(|it| it == "IPv6") {
-        faults.push(Fault {
+        faults.push(Problem {
             reason: "IPv6Unsupported",
             message:
                 "the Service is for IPv6 alone, and machines of this cloud have IPv4 addresses only"
                     .to_owned(),
         });
     }
-    let fault = |problem: Problem| Fault {
-        reason: problem.reason,
-        message: problem.message,
-    };
     if let Err(problems) = portmap::entries(service, &scene.settings.clb, ANY_NAME) {
-        faults.extend(problems.into_iter().map(fault));
+        faults.extend(problems);
     }
     if let Err(error) = source_ranges(service) {
-        faults.push(Fault {
+        faults.push(Problem {
             reason: INVALID,
             message: error.to_string(),
         });

@@ -2,9 +2,9 @@
 
 use std::ops::RangeInclusive;
 
-use bowline_core::{Notice, Service, ServicePort};
+use bowline_core::{Notice, Problem, Service, ServicePort};
 
-use crate::balancer::settings::{Fault, PortMode, Settings};
+use crate::balancer::settings::{PortMode, Settings};
 use crate::tags::Ports;
 
 /// Ports that nodes themselves answer at: kube-proxy would take them away.
@@ -24,11 +24,11 @@ const NODE_PORTS: [RangeInclusive<u16>; 12] = [
 ];
 
 /// What is wrong, and what is worth telling.
-pub(crate) fn check(service: &Service, settings: &Settings) -> (Vec<Fault>, Vec<Notice>) {
+pub(crate) fn check(service: &Service, settings: &Settings) -> (Vec<Problem>, Vec<Notice>) {
     let mut faults = Vec::new();
     let families = &service.ip_families;
     if !families.is_empty() && families.iter().all(|family| family == "IPv6") {
-        faults.push(Fault {
+        faults.push(Problem {
             reason: "IPv6Unsupported",
             message:
                 "the Service is for IPv6 alone, and machines of this cloud have IPv4 addresses only"
@@ -43,11 +43,11 @@ pub(crate) fn check(service: &Service, settings: &Settings) -> (Vec<Fault>, Vec<
     (faults, notices(service))
 }
 
-fn reserved(service: &Service) -> Option<Fault> {
+fn reserved(service: &Service) -> Option<Problem> {
     let ports = service.ports.iter().map(|it| it.port);
     let taken = ports.filter(|port| NODE_PORTS.iter().any(|range| range.contains(port)));
     let taken: Vec<String> = taken.map(|port| port.to_string()).collect();
-    (!taken.is_empty()).then(|| Fault {
+    (!taken.is_empty()).then(|| Problem {
         reason: "PortReserved",
         message: format!(
             "in port mode direct kube-proxy would take port {} from the nodes themselves",
@@ -56,10 +56,10 @@ fn reserved(service: &Service) -> Option<Fault> {
     })
 }
 
-fn lacking_node_ports(service: &Service) -> Option<Fault> {
+fn lacking_node_ports(service: &Service) -> Option<Problem> {
     let lacking = service.ports.iter().filter(|it| it.node_port == 0);
     let lacking: Vec<String> = lacking.map(|it| it.port.to_string()).collect();
-    (!lacking.is_empty()).then(|| Fault {
+    (!lacking.is_empty()).then(|| Problem {
         reason: "NodePortsRequired",
         message: format!(
             "port {} has no node port, which port mode nodeport needs: see allocateLoadBalancerNodePorts",

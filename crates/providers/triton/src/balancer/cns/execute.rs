@@ -101,7 +101,7 @@ impl CnsActions {
     async fn enable_names(&mut self) -> Result<StepOutcome, CloudError> {
         self.shared.site.api.set_cns_enabled(true).await?;
         // The networks have suffixes now.
-        self.shared.site.forget().await;
+        self.shared.site.forget();
         self.ending.again = sooner(self.ending.again, SOON);
         Ok(StepOutcome::Done)
     }

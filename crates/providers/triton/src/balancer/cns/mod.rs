@@ -34,7 +34,7 @@ use super::members::{self, Chosen, Circumstances, Nodes, recorded, sooner};
 use super::names;
 use super::naming::{Choice, Zones, addresses_on};
 use super::scene::DraftContext;
-use super::settings::{Fault, INVALID, Settings, table};
+use super::settings::{INVALID, Settings, table};
 use crate::api::{Machine, TagValue};
 use crate::tags::{self, NODE, Ports, SERVICES};
 use execute::{Action, CnsActions, Ending, NAME_LIMIT};
@@ -149,7 +149,7 @@ fn shared_entries(scene: &DraftContext<'_>, claims: &Claims) -> BTreeMap<Uuid, P
 }
 
 /// A network that somebody named and that does not exist.
-fn network_fault(scene: &DraftContext<'_>) -> Option<Fault> {
+fn network_fault(scene: &DraftContext<'_>) -> Option<Problem> {
     let (name, origin) = scene.named_network()?;
     if scene.network_named(name).is_some() {
         return None;
@@ -158,14 +158,14 @@ fn network_fault(scene: &DraftContext<'_>) -> Option<Fault> {
         None => (INVALID, format!("annotation {}", table::CNS_NETWORK.key)),
         Some(key) => ("NetworkNotFound", format!("configuration {key}")),
     };
-    Some(Fault {
+    Some(Problem {
         reason,
         message: format!("{origin}: there is no network {name:?}"),
     })
 }
 
 /// A machine of somebody else's already has the label.
-pub(crate) fn conflict(scene: &DraftContext<'_>) -> Option<Fault> {
+pub(crate) fn conflict(scene: &DraftContext<'_>) -> Option<Problem> {
     if scene.settings.cns_service.is_some() {
         // Said so on purpose.
         return None;
@@ -183,7 +183,7 @@ pub(crate) fn conflict(scene: &DraftContext<'_>) -> Option<Fault> {
     };
     let mut machines = scene.listing.machines.values();
     let other = machines.find(|it| !is_ours(it) && carries(it))?;
-    Some(Fault {
+    Some(Problem {
         reason: "CNSNameConflict",
         message: format!(
             "machine {} ({}) outside of the cluster has the DNS service {}; annotation {} chooses another \
@@ -197,8 +197,8 @@ pub(crate) fn conflict(scene: &DraftContext<'_>) -> Option<Fault> {
 }
 
 /// The name service is switched off.
-pub(crate) fn disabled(scene: &DraftContext<'_>) -> Fault {
-    Fault {
+pub(crate) fn disabled(scene: &DraftContext<'_>) -> Problem {
+    Problem {
         reason: "CNSDisabled",
         message: format!(
             "the name service (CNS) is switched off for account {}: switch triton_cns_enabled on, or let \
@@ -605,9 +605,9 @@ fn add_entries(entries: &mut BTreeMap<Uuid, Ports>, chosen: &Chosen, ports: &Por
     }
 }
 
-fn unclear(zones: &BTreeSet<String>) -> Fault {
+fn unclear(zones: &BTreeSet<String>) -> Problem {
     let zones: Vec<&str> = zones.iter().map(String::as_str).collect();
-    Fault {
+    Problem {
         reason: "AmbiguousCNSZone",
         message: format!(
             "the machines have names in several zones ({}), and the networks do not say which is meant: \

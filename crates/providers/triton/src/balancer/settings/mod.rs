@@ -9,15 +9,14 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
-use bowline_core::{Notice, Problem, Selector, Service, unknown_annotations};
+use bowline_core::{AnnotationReader, Problem, Selector, Service};
 use ipnet::Ipv4Net;
 
 use crate::config::{BalancerMode, LoadBalancerConfig};
-use read::{HIGHEST_PORT, Reader};
 use table::{
     CERTIFICATE_NAME, CNS_NETWORK, CNS_PORT_MODE, CNS_SERVICE, DELETION_PROTECTION, HEALTH_CHECK,
     HOSTNAME, IMAGE, INTERNAL, IPV4, LB_INSTANCE, MAX_RS, METRICS_ACL, METRICS_PORT, MODE,
-    NODE_SELECTOR, PACKAGE, PROTOCOL, PROTOCOLS, PROXY_PROTOCOL, PUBLISH, REPLICAS, SYSLOG,
+    NODE_SELECTOR, PACKAGE, PROTOCOL, PROTOCOLS, PROXY_PROTOCOL, PUBLISH, REPLICAS, SYSLOG, TABLE,
     TIMEOUTS,
 };
 
@@ -160,26 +159,10 @@ pub(crate) struct ClbSettings {
     pub(crate) deletion_protection: Option<bool>,
 }
 
-/// Something that a person must put right before the cloud is told anything.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Fault {
-    /// The reason of the event.
-    pub(crate) reason: &'static str,
-    /// What is wrong.
-    pub(crate) message: String,
-}
-
-impl From<Fault> for Problem {
-    fn from(fault: Fault) -> Self {
-        let Fault { reason, message } = fault;
-        Self { reason, message }
-    }
-}
-
 impl Settings {
     /// Reads all annotations. What cannot be used has its default, and a fault.
-    pub(crate) fn read(service: &Service, config: &LoadBalancerConfig) -> (Self, Vec<Fault>) {
-        let mut reader = Reader::new(service);
+    pub(crate) fn read(service: &Service, config: &LoadBalancerConfig) -> (Self, Vec<Problem>) {
+        let mut reader = TABLE.reader(service);
         let annotated = reader.value(MODE, |text| match text {
             "cns" => Some(Mode::Cns),
             "clb" => Some(Mode::Clb),
@@ -188,9 +171,9 @@ impl Settings {
         let settings = Self {
             mode: of_class(service).or(annotated),
             cns_service: reader.value(CNS_SERVICE, read::label),
-            cns_network: reader.word(CNS_NETWORK),
+            cns_network: reader.value(CNS_NETWORK, read::word),
             port_mode: reader.value(CNS_PORT_MODE, port_mode).unwrap_or_default(),
-            internal: reader.yes_or_no(INTERNAL).unwrap_or_default(),
+            internal: reader.value(INTERNAL, read::yes_or_no).unwrap_or_default(),
             node_selector: reader
                 .value(NODE_SELECTOR, |text| Selector::parse(text).ok())
                 .unwrap_or_default(),
@@ -201,7 +184,7 @@ impl Settings {
         if reader.faults.is_empty() && settings.mode_or(config) == Some(Mode::Clb) {
             settings.check_combinations(service, config, &mut reader);
         }
-        (settings, reader.faults)
+        (settings, reader.problems(INVALID))
     }
 
     /// What values do not go together; each is right by itself.
@@ -209,7 +192,7 @@ impl Settings {
         &self,
         service: &Service,
         config: &LoadBalancerConfig,
-        reader: &mut Reader<'_>,
+        reader: &mut AnnotationReader<'_>,
     ) {
         let clb = &self.clb;
         let mut protocols = service.ports.iter().map(|port| clb.protocol_of(port.port));
@@ -242,7 +225,7 @@ impl Settings {
 pub(crate) fn is_served(service: &Service, config: &LoadBalancerConfig) -> bool {
     config.mode != BalancerMode::None
         || of_class(service).is_some()
-        || read::said(service, MODE).is_some()
+        || TABLE.value(service, MODE).is_some()
 }
 
 impl ClbSettings {
@@ -278,17 +261,17 @@ fn publish(text: &str) -> Option<Publish> {
     }
 }
 
-fn machines(reader: &mut Reader<'_>, service: &Service) -> ClbSettings {
-    let replicas = reader.number(REPLICAS, 1, 8);
+fn machines(reader: &mut AnnotationReader<'_>, service: &Service) -> ClbSettings {
+    let replicas = reader.number(REPLICAS, read::whole);
     ClbSettings {
-        max_rs: reader.number(MAX_RS, 32, 1024),
+        max_rs: reader.number(MAX_RS, read::whole),
         certificate_names: reader
             .value(CERTIFICATE_NAME, read::hosts)
             .unwrap_or_default(),
         metrics_acl: reader
             .value(METRICS_ACL, read::networks)
             .unwrap_or_default(),
-        metrics_port: reader.number(METRICS_PORT, 1, HIGHEST_PORT),
+        metrics_port: reader.number(METRICS_PORT, read::whole),
         syslog: reader.value(SYSLOG, read::host_and_port),
         timeouts: reader.value(TIMEOUTS, read::timeouts),
         protocol: reader
@@ -297,24 +280,20 @@ fn machines(reader: &mut Reader<'_>, service: &Service) -> ClbSettings {
         protocols: reader
             .value(PROTOCOLS, |text| read::protocols(text, service))
             .unwrap_or_default(),
-        proxy_protocol: reader.yes_or_no(PROXY_PROTOCOL).unwrap_or_default(),
+        proxy_protocol: reader
+            .value(PROXY_PROTOCOL, read::yes_or_no)
+            .unwrap_or_default(),
         check: reader.value(HEALTH_CHECK, read::check).unwrap_or_default(),
         replicas: replicas.and_then(|it| u8::try_from(it).ok()),
-        package: reader.word(PACKAGE),
-        image: reader.word(IMAGE),
+        package: reader.value(PACKAGE, read::word),
+        image: reader.value(IMAGE, read::word),
         ipv4: reader.value(IPV4, |text| text.parse().ok()),
-        lb_instance: reader.word(LB_INSTANCE),
-        deletion_protection: reader.yes_or_no(DELETION_PROTECTION),
+        lb_instance: reader.value(LB_INSTANCE, read::word),
+        deletion_protection: reader.value(DELETION_PROTECTION, read::yes_or_no),
     }
 }
 
 /// Which nodes may be members, if the Service says so and can be understood.
 pub(crate) fn selector(service: &Service) -> Option<Selector> {
-    Selector::parse(read::said(service, NODE_SELECTOR)?).ok()
-}
-
-/// What there is to say about keys of the prefix that nobody knows.
-pub(crate) fn unknown_keys(service: &Service) -> Vec<Notice> {
-    let known = table::ANNOTATIONS.map(|row| row.key);
-    unknown_annotations(service, table::PREFIX, &known)
+    Selector::parse(TABLE.value(service, NODE_SELECTOR)?).ok()
 }

@@ -1,13 +1,12 @@
-//! Reading one annotation after the other, and the forms that their values have.
+//! The forms that the values of annotations have.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
-use bowline_core::{Origin, Service, Setting};
+use bowline_core::Service;
 use ipnet::Ipv4Net;
 
-use super::table::Annotation;
-use super::{BalancingProtocol, Check, Fault, INVALID};
+use super::{BalancingProtocol, Check};
 use crate::balancer::naming::is_nodes_label;
 
 /// The longest DNS name.
@@ -15,77 +14,26 @@ const LONGEST_NAME: usize = 253;
 /// The longest label of the name service, dots included.
 const LONGEST_LABEL: usize = 63;
 /// The highest port of the appliance.
-pub(super) const HIGHEST_PORT: u16 = 65_534;
+const HIGHEST_PORT: u16 = 65_534;
 
-/// Reads annotations and collects what is wrong.
-pub(super) struct Reader<'a> {
-    service: &'a Service,
-    pub(super) faults: Vec<Fault>,
+pub(super) fn yes_or_no(text: &str) -> Option<bool> {
+    text.to_ascii_lowercase().parse().ok()
 }
 
-impl<'a> Reader<'a> {
-    pub(super) fn new(service: &'a Service) -> Self {
-        Self {
-            service,
-            faults: Vec::new(),
-        }
-    }
-
-    pub(super) fn fault(&mut self, message: String) {
-        self.faults.push(Fault {
-            reason: INVALID,
-            message,
-        });
-    }
-
-    /// A value with a form; a wrong one is a fault. None if absent, empty or wrong.
-    pub(super) fn value<T>(
-        &mut self,
-        row: Annotation,
-        parse: impl FnOnce(&str) -> Option<T>,
-    ) -> Option<T> {
-        let text = said(self.service, row)?;
-        let origin = Origin::Annotation(row.key.to_owned());
-        match Setting::read(text, origin, row.allowed, parse) {
-            Ok(setting) => Some(setting.value),
-            Err(error) => {
-                self.fault(error.to_string());
-                None
-            }
-        }
-    }
-
-    pub(super) fn yes_or_no(&mut self, row: Annotation) -> Option<bool> {
-        self.value(row, |text| match text.to_ascii_lowercase().as_str() {
-            "true" => Some(true),
-            "false" => Some(false),
-            _ => None,
-        })
-    }
-
-    pub(super) fn number(&mut self, row: Annotation, least: u16, most: u16) -> Option<u16> {
-        self.value(row, |text| number(text, least, most))
-    }
-
-    /// A name or an id.
-    pub(super) fn word(&mut self, row: Annotation) -> Option<String> {
-        self.value(row, |text| {
-            let fits = text.len() <= LONGEST_NAME && !text.contains(char::is_control);
-            fits.then(|| text.to_owned())
-        })
-    }
+/// A name or an id.
+pub(super) fn word(text: &str) -> Option<String> {
+    let fits = text.len() <= LONGEST_NAME && !text.contains(char::is_control);
+    fits.then(|| text.to_owned())
 }
 
-/// The value of an annotation without the space around it; an empty one counts as absent.
-pub(super) fn said(service: &Service, row: Annotation) -> Option<&str> {
-    let text = service.annotation(row.key)?.trim();
-    (!text.is_empty()).then_some(text)
+/// Digits alone.
+pub(super) fn whole(text: &str) -> Option<u16> {
+    let digits = text.bytes().all(|byte| byte.is_ascii_digit());
+    text.parse().ok().filter(|_| digits)
 }
 
 fn number(text: &str, least: u16, most: u16) -> Option<u16> {
-    let digits = text.bytes().all(|byte| byte.is_ascii_digit());
-    let number: u16 = text.parse().ok().filter(|_| digits)?;
-    (least..=most).contains(&number).then_some(number)
+    whole(text).filter(|number| (least..=most).contains(number))
 }
 
 /// One part of a DNS name.

@@ -2,11 +2,11 @@ use super::*;
 use crate::balancer::examples::{annotated, web};
 use crate::testing::config;
 
-fn read(service: &Service) -> (Settings, Vec<Fault>) {
+fn read(service: &Service) -> (Settings, Vec<Problem>) {
     Settings::read(service, &config(&[], None).load_balancer)
 }
 
-fn only(key: &str, value: &str) -> (Settings, Vec<Fault>) {
+fn only(key: &str, value: &str) -> (Settings, Vec<Problem>) {
     read(&annotated(&[(key, value)]))
 }
 
@@ -196,6 +196,6 @@ fn the_reference_page_has_a_row_for_each() {
     for row in table::ANNOTATIONS {
         let suffix = row.key.trim_start_matches(table::PREFIX);
         assert!(page.contains(&format!("| `{suffix}` |")), "{suffix}");
-        assert!(!row.meaning.is_empty() && !row.allowed.is_empty());
+        assert!(!row.meaning.is_empty() && !row.allowed.to_string().is_empty());
     }
 }

@@ -106,7 +106,7 @@ fn each_setting_of_a_port_holds_for_that_port_and_changes_nothing_else() {
         }),
     ];
     for row in of_ports() {
-        let word = format!("\"{}\"", row.word());
+        let word = format!("\"{}\"", table::word(&row));
         assert!(rows.iter().any(|(text, _)| text.contains(&word)), "{word}");
     }
     for (setting, change) in rows {

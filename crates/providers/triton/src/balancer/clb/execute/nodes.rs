@@ -27,7 +27,7 @@ impl ClbActions {
     pub(super) async fn enable_names(&mut self) -> Result<StepOutcome, CloudError> {
         self.shared.site.api.set_cns_enabled(true).await?;
         // The networks have suffixes now.
-        self.shared.site.forget().await;
+        self.shared.site.forget();
         self.sooner(SOON);
         Ok(StepOutcome::Done)
     }
