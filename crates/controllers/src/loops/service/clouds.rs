@@ -208,14 +208,14 @@ impl ServiceClouds {
     pub(crate) async fn draft(
         &self,
         name: &CloudName,
-        wish: &BalancerRequest,
+        request: &BalancerRequest,
     ) -> Result<PreparedPlan, DraftError> {
         let balancers = self.named(name)?;
-        let call = async { balancers.draft(wish).await };
+        let call = async { balancers.draft(request).await };
         let what = "looking at the load balancer";
         let mut draft = self.guarded(name, Call::Read, what, call).await?;
-        if wish.goal == Goal::Present {
-            draft.plan.notices.extend(wish.excluded.notices());
+        if request.goal == Goal::Present {
+            draft.plan.notices.extend(request.excluded.notices());
             let held = targets::held_notice(&draft.plan.held);
             draft.plan.notices.extend(held);
         }
@@ -226,10 +226,10 @@ impl ServiceClouds {
     pub(crate) async fn recognises(
         &self,
         name: &CloudName,
-        wish: &BalancerRequest,
+        request: &BalancerRequest,
     ) -> Result<bool, DraftError> {
         let balancers = self.named(name)?;
-        let call = async { balancers.recognises(wish).await };
+        let call = async { balancers.recognises(request).await };
         let what = "looking for the load balancer of a Service";
         self.guarded(name, Call::Read, what, call).await
     }
@@ -397,7 +397,7 @@ mod tests {
             let resolver =
                 OwnershipResolver::new(&[counting.clone() as Arc<dyn Cloud>], Arc::default());
             let clouds = ServiceClouds::new(&resolver, fence);
-            let wish = BalancerRequest {
+            let request = BalancerRequest {
                 service: Arc::new(Service::from(ServiceObject::default())),
                 goal: Goal::Present,
                 nodes: Vec::new(),
@@ -417,7 +417,7 @@ mod tests {
                 service_uid: "u".into(),
                 whose: ClusterMatch::Ours,
             };
-            let drafted = clouds.draft(&name, &wish).await;
+            let drafted = clouds.draft(&name, &request).await;
             assert_eq!(matches!(drafted, Err(DraftError::Elsewhere)), calls > 0);
             assert_eq!(
                 clouds.marked(&name, ClusterMarks::default()).await.is_ok(),

@@ -3,7 +3,7 @@
 use bowline_core::{CloudName, Responsibility, ServiceKey};
 
 use super::clouds::ServiceClouds;
-use super::state::Memory;
+use super::memory::Memory;
 use crate::kube::services::Services;
 use crate::queue::Lanes;
 
