@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bowline_core::reconcile::Failure;
+use bowline_core::reconcile::ReconcileFailure;
 use bowline_core::{CloudError, error_chain};
 
 use crate::kube::write::WriteError;
@@ -108,8 +108,8 @@ impl ReconcileError {
     }
 
     /// What the next try depends on.
-    pub(super) fn failure(&self) -> Failure {
-        Failure {
+    pub(super) fn failure(&self) -> ReconcileFailure {
+        ReconcileFailure {
             of_the_past: self.is_about_the_past(),
             hint: self.retry_hint(),
             reported: self.is_told(),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bowline_core::reconcile::{Event, Phase, Remembered, Removal, Whose};
+use bowline_core::reconcile::{BalancerRemoval, Event, Phase, Remembered, Whose};
 use bowline_core::{
     BalancerRequest, CloudError, CloudName, Executor, Goal, PlanProgress, Problem, Service, Step,
     StepId, StepOutcome, StepState, format_duration,
@@ -136,7 +136,7 @@ impl Reconcile<'_> {
 
     // Removal.
 
-    pub(super) async fn begin_removal(&mut self, removal: Removal) -> Event {
+    pub(super) async fn begin_removal(&mut self, removal: BalancerRemoval) -> Event {
         let controller = self.controller;
         (self.looks, self.withdrawn) = (None, std::collections::BTreeSet::new());
         if removal.whose == Whose::Present {

@@ -1,4 +1,4 @@
-//! Which cloud a turn of a Service has to do with, so that it waits for that cloud alone.
+//! Which cloud a reconcile of a Service has to do with, so that it waits for that cloud alone.
 
 use bowline_core::{CloudName, Responsibility, ServiceKey};
 

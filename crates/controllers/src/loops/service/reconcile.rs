@@ -57,9 +57,9 @@ impl ServiceController {
         let Some(_turn) = stop.unless_given(turn).await else {
             return;
         };
-        let mut run = Reconcile::new(self, key.clone());
-        let done = Box::pin(run.to_its_end(stop)).await;
-        let triggers = run.triggers.clone();
+        let mut this = Reconcile::new(self, key.clone());
+        let done = Box::pin(this.run(stop)).await;
+        let triggers = this.triggers.clone();
         match done {
             Ok(Outcome::Audit(after)) => {
                 self.queue.forget(&key);
@@ -83,7 +83,7 @@ impl ServiceController {
             Ok(Outcome::Stopped) => {}
             Err(error) => {
                 self.memory.not_all_is_said(&key);
-                Box::pin(run.fail(&error, stop)).await;
+                Box::pin(this.fail(&error, stop)).await;
             }
         }
     }
@@ -122,7 +122,7 @@ impl<'a> Reconcile<'a> {
         }
     }
 
-    async fn to_its_end(&mut self, stop: &Stop) -> Result<Outcome, ReconcileError> {
+    async fn run(&mut self, stop: &Stop) -> Result<Outcome, ReconcileError> {
         self.find_home().await?;
         loop {
             let found = self.controller.parts.services.find(&self.key);
@@ -132,7 +132,6 @@ impl<'a> Reconcile<'a> {
                     warn!(service = %self.key, "it cannot be read; its load balancer stays as it is");
                     return Ok(Outcome::Done);
                 }
-                (Next::End, _) => return Ok(Outcome::Done),
                 (Next::Stop, _) => return Ok(Outcome::Stopped),
                 (Next::Again, _) => {
                     debug!(service = %self.key, "what was planned for has changed; planning anew");
@@ -156,7 +155,9 @@ impl<'a> Reconcile<'a> {
                     self.release().await?;
                     return Ok(Outcome::Done);
                 }
-                (Next::Report | Next::Hold(_) | Next::Prove(_), _) => return Ok(Outcome::Done),
+                (Next::End | Next::Report | Next::Hold(_) | Next::Prove(_), _) => {
+                    return Ok(Outcome::Done);
+                }
                 (Next::LetGo, _) => self.let_go(),
                 (Next::Remove(removal), _) => self.begin_removal(removal).await,
                 (Next::Draft, _) => self.draft().await,

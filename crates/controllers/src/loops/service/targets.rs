@@ -1,16 +1,22 @@
 //! Who the targets of a Service are, and which stay until a second look.
 
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use bowline_core::{CloudName, Fingerprint, Node, Responsibility, Roster, Service, ServiceKey};
-use tokio::time::{sleep, timeout};
+use bowline_core::{
+    CloudName, Fingerprint, Node, NodeOwner, Responsibility, Roster, Service, ServiceKey,
+    TargetGuard,
+};
+use tokio::time::{Instant, sleep, timeout};
 use tracing::warn;
 
 use super::ServiceController;
+use super::clouds::ServiceClouds;
 use super::triggers::Triggers;
 use crate::kube::consistent;
 use crate::kube::endpoints::depends_on_endpoints;
+use crate::kube::store::StoreView;
 use crate::stop::Stop;
 
 /// How long reading all nodes may take: the client itself would wait for ever on a half-open connection.
@@ -93,5 +99,58 @@ impl ServiceController {
         let nodes = self.memory.set_held(key, cloud, held);
         let metrics = &self.parts.metrics.services;
         metrics.targets_held(cloud.as_str(), nodes);
+    }
+}
+
+impl ServiceClouds {
+    /// The nodes of the cluster, as this cloud's load balancers see them.
+    pub(crate) fn roster(&self, name: &CloudName, nodes: &StoreView<Node>) -> Roster {
+        let last_known = nodes.unreadable.values().flatten();
+        let all = nodes.objects.values().chain(last_known);
+        let whose: BTreeMap<&str, (&Arc<Node>, NodeOwner)> = all
+            .map(|node| (&*node.name, (node, self.resolver.node_owner(node, name))))
+            .collect();
+        let guard = self.guards.of(name, TargetGuard::default);
+        let mut guard = guard.lock().unwrap_or_else(PoisonError::into_inner);
+        let unowned = whose.values().filter(|it| it.1 == NodeOwner::Unowned);
+        let unowned = unowned.map(|(node, _)| &*node.uid);
+        if guard.look(unowned, Instant::now().into_std()) {
+            self.doubts.notify_one();
+        }
+        Roster::new(nodes.objects.values(), &nodes.unreadable, |node| {
+            let whose = whose.get(&*node.name).map(|it| it.1);
+            match whose.unwrap_or(NodeOwner::Foreign) {
+                NodeOwner::Unowned if !guard.holds(&node.uid) => NodeOwner::Foreign,
+                whose => whose,
+            }
+        })
+    }
+
+    /// Waits until some node that has lost its owner is to be looked at again.
+    pub(crate) async fn until_second_look(&self) {
+        loop {
+            let due = self.names().all().iter().filter_map(|name| {
+                let guard = self.guards.of(name, TargetGuard::default);
+                guard.lock().unwrap_or_else(PoisonError::into_inner).due()
+            });
+            match due.min() {
+                Some(due) => return tokio::time::sleep_until(due.into()).await,
+                None => self.doubts.notified().await,
+            }
+        }
+    }
+
+    /// A second look at nodes that have lost their owners, `living` being all nodes there are, by uid. Says whether some
+    /// keep their targets no more.
+    pub(crate) fn look_again(&self, nodes: &StoreView<Node>, living: &BTreeSet<&str>) -> bool {
+        let mut changed = false;
+        for name in self.names().all() {
+            // As it is now; whoever has an owner again is not among them.
+            let _ = self.roster(name, nodes);
+            let guard = self.guards.of(name, TargetGuard::default);
+            let mut guard = guard.lock().unwrap_or_else(PoisonError::into_inner);
+            changed |= guard.confirm(living, Instant::now().into_std());
+        }
+        changed
     }
 }

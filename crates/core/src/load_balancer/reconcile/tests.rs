@@ -1,17 +1,20 @@
-//! The table, row by row, and what holds whatever comes.
+//! The table, row by row.
 #![allow(
     clippy::disallowed_methods,
     reason = "any moment will do; only distances count"
 )]
 
-use proptest::prelude::*;
+mod any_order;
+
+use std::collections::BTreeMap;
+use std::time::Instant;
 
 use super::*;
 use crate::load_balancer::service::examples::web;
 use crate::node::examples::fresh_node;
 use crate::{
-    CLEANUP_FINALIZER, CloudError, CloudErrorKind, Node, NodeOwner, Notice, Plan, Problem,
-    ResourceRef, Roster, Step, TargetGuard,
+    CLEANUP_FINALIZER, CloudError, CloudErrorKind, DraftError, Fingerprint, Impact, Node,
+    NodeOwner, Notice, Plan, PlanProgress, Problem, ResourceRef, Roster, Step, TargetGuard,
 };
 
 fn cloud(name: &str) -> CloudName {
@@ -36,7 +39,7 @@ fn other() -> Arc<Service> {
     })
 }
 
-fn observed<'a>(service: &'a Arc<Service>, responsibility: Responsibility) -> Observed<'a> {
+fn observed(service: &Arc<Service>, responsibility: Responsibility) -> Observed<'_> {
     Observed {
         service: Sight::There(service),
         responsibility,
@@ -120,7 +123,11 @@ fn held_in(name: &str) -> Event {
 }
 
 fn removing(whose: Whose) -> Event {
-    Event::Removing(Removal::new(held(), whose, vec![cloud("a"), cloud("b")]))
+    Event::Removing(BalancerRemoval::new(
+        held(),
+        whose,
+        vec![cloud("a"), cloud("b")],
+    ))
 }
 
 fn stepped(outcome: StepOutcome) -> Event {
@@ -149,8 +156,8 @@ fn secs(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-fn not_drafted(error: DraftError) -> Event {
-    Event::NotDrafted(NotDrafted::from(&error))
+fn not_drafted(error: &DraftError) -> Event {
+    Event::NotDrafted(NotDrafted::from(error))
 }
 
 fn cloud_error() -> DraftError {
@@ -189,7 +196,7 @@ fn row_01_any_unreadable_ends_and_the_load_balancer_stays() {
 fn row_02_any_doubtful_waits_for_a_consistent_read() {
     let service = held();
     let seen = observed(&service, ensure("a"));
-    let doubtful = || not_drafted(DraftError::NeedsServices);
+    let doubtful = || not_drafted(&DraftError::NeedsServices);
     let next = after(State::default(), vec![held_in("a"), doubtful()], &seen);
     assert_eq!(next, Next::Later(SERVICES_PAUSE));
     let events = vec![removing(Whose::Old), doubtful(), Event::AllLooked];
@@ -353,7 +360,7 @@ fn row_10_a_plan_that_waits_and_is_not_due_is_put_aside_again() {
 fn row_11_drafting_without_a_requirement_waits_five_seconds() {
     let service = held();
     let seen = observed(&service, ensure("a"));
-    let events = vec![held_in("a"), not_drafted(later(5))];
+    let events = vec![held_in("a"), not_drafted(&later(5))];
     assert_eq!(after(State::default(), events, &seen), Next::Later(secs(5)));
 }
 
@@ -368,7 +375,7 @@ fn row_12_drafting_elsewhere_ends_later_waits_and_an_error_fails() {
         (later(3600), Next::Later(secs(600))),
         (cloud_error(), Next::Fail),
     ] {
-        let events = vec![held_in("a"), not_drafted(error)];
+        let events = vec![held_in("a"), not_drafted(&error)];
         assert_eq!(after(State::default(), events, &seen), expected);
     }
 }
@@ -540,8 +547,8 @@ fn row_23_removing_goes_on_in_other_clouds_and_ends_with_what_is_open() {
         let events = [vec![removing(Whose::Present)], events].concat();
         after(State::default(), events, &seen)
     };
-    let wrong = || not_drafted(cloud_error());
-    let elsewhere = || not_drafted(DraftError::Elsewhere);
+    let wrong = || not_drafted(&cloud_error());
+    let elsewhere = || not_drafted(&DraftError::Elsewhere);
     let run = |problems: &[&str]| {
         let plan = plan(Goal::Absent, &[], problems);
         vec![Event::Drafted(Box::new(plan)), Event::Begun]
@@ -552,7 +559,7 @@ fn row_23_removing_goes_on_in_other_clouds_and_ends_with_what_is_open() {
         Next::Release
     );
     assert_eq!(
-        next(vec![not_drafted(later(9)), wrong(), Event::AllLooked]),
+        next(vec![not_drafted(&later(9)), wrong(), Event::AllLooked]),
         Next::Later(secs(9))
     );
     assert_eq!(
@@ -564,7 +571,7 @@ fn row_23_removing_goes_on_in_other_clouds_and_ends_with_what_is_open() {
     let finished = [run(&[]), vec![Event::Finished]].concat();
     assert_eq!(next(finished.clone()), Next::Draft);
     let (what, after) = ("proof".into(), secs(30));
-    let unproven = not_drafted(DraftError::Account { what, after });
+    let unproven = not_drafted(&DraftError::Account { what, after });
     let events = [finished, vec![unproven, Event::AllLooked]].concat();
     assert_eq!(next(events), Next::Later(secs(30)));
 }
@@ -595,7 +602,7 @@ fn row_26_removed_from_an_old_service_is_forgotten() {
 }
 
 /// What is tried next after a failure.
-fn retry(targets_alone: bool, failure: Failure) -> Next {
+fn retry(targets_alone: bool, failure: ReconcileFailure) -> Next {
     let service = held();
     let state = State {
         targets_alone,
@@ -614,9 +621,9 @@ fn row_27_a_failed_write_of_what_is_gone_ends() {
     assert_eq!(
         retry(
             false,
-            Failure {
+            ReconcileFailure {
                 of_the_past,
-                ..Failure::default()
+                ..ReconcileFailure::default()
             }
         ),
         Next::End
@@ -629,9 +636,9 @@ fn row_28_a_failure_with_a_hint_is_tried_again_then() {
         let hint = Some(secs(asked));
         let next = retry(
             true,
-            Failure {
+            ReconcileFailure {
                 hint,
-                ..Failure::default()
+                ..ReconcileFailure::default()
             },
         );
         assert_eq!(next, Next::Retry(Retry::After(secs(given))));
@@ -641,7 +648,7 @@ fn row_28_a_failure_with_a_hint_is_tried_again_then() {
 #[test]
 fn row_29_a_failure_of_targets_alone_is_tried_again_as_the_whole_service() {
     assert_eq!(
-        retry(true, Failure::default()),
+        retry(true, ReconcileFailure::default()),
         Next::Retry(Retry::AsService)
     );
 }
@@ -649,15 +656,15 @@ fn row_29_a_failure_of_targets_alone_is_tried_again_as_the_whole_service() {
 #[test]
 fn row_30_any_other_failure_backs_off_from_the_start_again_after_progress() {
     assert_eq!(
-        retry(false, Failure::default()),
+        retry(false, ReconcileFailure::default()),
         Next::Retry(Retry::BackOff)
     );
     let reported = true;
     let next = retry(
         true,
-        Failure {
+        ReconcileFailure {
             reported,
-            ..Failure::default()
+            ..ReconcileFailure::default()
         },
     );
     assert_eq!(next, Next::Retry(Retry::BackOff));
@@ -672,133 +679,5 @@ fn row_30_any_other_failure_backs_off_from_the_start_again_after_progress() {
         let mut state = waiting(plan);
         record(&mut state, stepped(StepOutcome::Done));
         assert_eq!(state.phase, Phase::Executing(Stepped::Over { progress }));
-    }
-}
-
-/// A world in a few words: what the API server shows, and what clouds and writes answer.
-#[derive(Clone, Debug)]
-struct World {
-    sight: u8,
-    responsibility: u8,
-    observing: bool,
-    remembered: bool,
-    waiting: Option<bool>,
-    fickle: Vec<bool>,
-    answers: Vec<u8>,
-}
-
-fn world() -> impl Strategy<Value = World> {
-    let answers = proptest::collection::vec(0..8_u8, 1..12);
-    let fickle = proptest::collection::vec(any::<bool>(), 1..12);
-    let waiting = proptest::option::of(any::<bool>());
-    let first = (0..5_u8, 0..4_u8, any::<bool>(), any::<bool>());
-    (first, waiting, fickle, answers).prop_map(|(first, waiting, fickle, answers)| World {
-        sight: first.0,
-        responsibility: first.1,
-        observing: first.2,
-        remembered: first.3,
-        waiting,
-        fickle,
-        answers,
-    })
-}
-
-proptest! {
-    /// Whatever clouds answer: it ends, the present Service is never written for an old one, nothing is forgotten and no
-    /// finalizer goes before all clouds of the removal have shown that nothing is left, nothing is executed by an
-    /// observer, and no interrupting step with other targets.
-    #[test]
-    fn nothing_is_let_go_before_its_removal_is_shown(world in world()) {
-        let (same, another) = (held(), other());
-        let mut state = if world.remembered { remembering(&["a"]) } else { State::default() };
-        state.plan = world.waiting.map(|absent| small(if absent { Goal::Absent } else { Goal::Present }));
-        let mut answers = world.answers.iter().copied().cycle();
-        let mut fickle = world.fickle.iter().copied().cycle();
-        let (mut looks, mut clean, mut whose) = (0, 0, None);
-        for turn in 0.. {
-            prop_assert!(turn < 200, "it goes round in circles: {:?}", state.phase);
-            let responsibility = match world.responsibility {
-                0 => ensure("a"),
-                1 => ensure("c"),
-                2 => Responsibility::CleanUp(vec![cloud("a"), cloud("b")]),
-                _ => Responsibility::Nothing,
-            };
-            let mut seen = observed(&same, responsibility);
-            seen.is_observing = world.observing;
-            seen.service = match world.sight {
-                0 => Sight::Unreadable,
-                1 => Sight::Lost,
-                2 => Sight::Gone,
-                3 => Sight::There(&another),
-                _ => Sight::There(&same),
-            };
-            let targets = if fickle.next() == Some(true) { "n1" } else { "n2" };
-            seen.targets = Some(Fingerprint::of([&node(targets)], []));
-            let next = reconcile(&state, &seen);
-            let answer = answers.next().unwrap_or_default();
-            let event = match next {
-                Next::Hold(name) => {
-                    prop_assert!(whose != Some(Whose::Old) || state.remembered.is_none());
-                    let service = if world.sight == 3 { another.clone() } else { same.clone() };
-                    Event::Held(Remembered { service, clouds: vec![name] })
-                }
-                Next::Prove(_) => Event::Proven(answer > 3),
-                Next::Remove(removal) => {
-                    (looks, clean, whose) = (removal.clouds.len(), 0, Some(removal.whose));
-                    prop_assert!(matches!(seen.service, Sight::Gone | Sight::There(_)));
-                    Event::Removing(removal)
-                }
-                Next::Draft if state.removal.is_some() && looks == 0 => Event::AllLooked,
-                Next::Draft => {
-                    looks = looks.saturating_sub(1);
-                    match answer {
-                        0 => { clean += 1; Event::NotDrafted(NotDrafted::Elsewhere) }
-                        1 => Event::NotDrafted(NotDrafted::Later(secs(9))),
-                        2 => Event::NotDrafted(NotDrafted::Unproven(secs(9))),
-                        3 => Event::NotDrafted(NotDrafted::Failed),
-                        _ if state.removal.is_some() => {
-                            Event::Drafted(Box::new(small(Goal::Absent)))
-                        }
-                        _ => {
-                            let impacts = [Impact::None, Impact::Interrupts];
-                            Event::Drafted(Box::new(plan(Goal::Present, &impacts, &[])))
-                        }
-                    }
-                }
-                Next::Discard => Event::Discarded,
-                Next::Show => { clean += 1; Event::Shown(None) }
-                Next::Begin => {
-                    prop_assert!(!world.observing || world.waiting.is_some());
-                    Event::Begun
-                }
-                Next::Step(_) => {
-                    let plan = state.plan.as_ref().unwrap();
-                    prop_assert!(!plan.is_risky() || seen.targets.as_ref() == Some(&plan.targets));
-                    prop_assert!(plan.goal == Goal::Present || state.removal.is_some());
-                    match answer {
-                        0 => Event::Stepped(None, Timestamp::UNIX_EPOCH),
-                        1 => stepped(waits(secs(5))),
-                        2 => skipped(),
-                        _ => stepped(StepOutcome::Done),
-                    }
-                }
-                Next::Finish => { clean += 1; Event::Finished }
-                Next::Publish => {
-                    prop_assert_eq!(state.removal.as_ref(), None);
-                    Event::Published(None)
-                }
-                Next::Forget | Next::Release | Next::Move => {
-                    let removal = state.removal.as_ref().unwrap();
-                    // A plan that waited stands for the look at its cloud.
-                    prop_assert!(clean >= removal.clouds.len());
-                    prop_assert_eq!(next == Next::Release, removal.whose == Whose::Present);
-                    if next == Next::Release { break; }
-                    Event::Forgotten
-                }
-                Next::LetGo => { prop_assert!(seen.is_lost); Event::Forgotten }
-                _ => break,
-            };
-            record(&mut state, event);
-        }
     }
 }
