@@ -65,9 +65,9 @@ pub use load_balancer::change_event::change_event;
 pub use load_balancer::class::{
     CLASS_PREFIX, CLOUD, LoadBalancerClasses, Responsibility, Unserved,
 };
+pub use load_balancer::exclusion::{AUTOSCALER_TAINT, EXCLUSION_LABEL, Exclusion, exclusion};
+pub use load_balancer::fingerprint::{Fingerprint, may_change_targets, name_list};
 pub use load_balancer::ingress::{ingress_to_write, storable_ingress};
-pub use load_balancer::members::{Fingerprint, may_change_members, name_list};
-pub use load_balancer::membership::{AUTOSCALER_TAINT, EXCLUSION_LABEL, Exclusion, exclusion};
 pub use load_balancer::needs_update::needs_update;
 pub use load_balancer::ownership::{
     ADOPTED_MARK, BalancerMark, CLUSTER_UID_MARK, Candidature, HAND_OVER, NOT_OURS,
@@ -79,6 +79,7 @@ pub use load_balancer::plan::{
 };
 pub use load_balancer::preview::{AppliedFile, Newcomer, Outlook, Preview, Previews, as_applied};
 pub use load_balancer::progress::{PlanProgress, StepState};
+pub use load_balancer::reconcile;
 pub use load_balancer::roster::{ExcludedNodes, NODE_UNREADABLE, Roster};
 pub use load_balancer::service::{
     CLEANUP_FINALIZER, CLOUD_CONDITION, CONDITION_PREFIX, Condition, Ingress, IpMode, Protocol,

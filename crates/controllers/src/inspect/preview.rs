@@ -9,9 +9,9 @@ use std::sync::Arc;
 
 use bowline_core::{
     AccountHold, AccountState, AppliedFile, BalancerRequest, CLEANUP_FINALIZER, Change, Cloud,
-    CloudName, DraftError, Endpoints, Goal, Ingress, Need, Newcomer, Node, Outlook, Plan,
-    PlanBasis, Preview, Previews, Publication, Responsibility, Service, ServiceKey, account_hold,
-    as_applied, ingress_to_write, name_list, remembers,
+    CloudName, DraftError, Endpoints, Goal, Ingress, Newcomer, Node, Outlook, Plan, PlanBasis,
+    Preview, Previews, Publication, Responsibility, Service, ServiceKey, account_hold, as_applied,
+    ingress_to_write, name_list, remembers,
 };
 use bowline_http::Clock;
 use futures::future::join_all;
@@ -33,6 +33,7 @@ use crate::kube::store::StoreView;
 use crate::loops::service::account::waits_for;
 use crate::loops::service::clouds::ServiceClouds;
 use crate::loops::service::conditions;
+use crate::loops::service::request::ClusterFacts;
 use crate::stop::stop_signal;
 
 /// Services that are planned at the same time: clouds answer them from the same lists.
@@ -274,8 +275,8 @@ impl Stage {
         let mut cloud = cloud;
         let mut previews = Vec::new();
         if self.clouds.is_home_open(service) {
-            let wish = |cloud: &CloudName| self.wish(service, Goal::Present, cloud);
-            match self.clouds.home(&cloud, wish).await {
+            let request = |cloud: &CloudName| self.request(service, Goal::Present, cloud);
+            match self.clouds.home(&cloud, request).await {
                 Ok(home) => cloud = home.unwrap_or(cloud),
                 Err(DraftError::Cloud(error)) => {
                     let message = format!(
@@ -309,8 +310,8 @@ impl Stage {
         goal: Goal,
         cloud: CloudName,
     ) -> Preview {
-        let wish = self.wish(service, goal, &cloud);
-        let draft = self.clouds.draft(&cloud, &wish).await;
+        let request = self.request(service, goal, &cloud);
+        let draft = self.clouds.draft(&cloud, &request).await;
         let blank = Preview {
             cloud: Some(cloud),
             goal: Some(goal),
@@ -374,30 +375,24 @@ impl Stage {
         Some((hold, format!("waits for {}", waits_for(hold, cloud))))
     }
 
-    /// The same wish that the controller has.
-    fn wish(&self, service: &Arc<Service>, goal: Goal, cloud: &CloudName) -> BalancerRequest {
-        let roster = self.clouds.roster(cloud, &self.nodes);
-        let (nodes, excluded) = roster.targets();
-        let needs = self.clouds.needs(cloud);
+    /// The same request that the manager makes.
+    fn request(&self, service: &Arc<Service>, goal: Goal, cloud: &CloudName) -> BalancerRequest {
         let all = self.services.values();
-        let all = all.filter_map(|it| it.service.as_ref().ok().cloned());
-        BalancerRequest {
-            service: service.clone(),
-            goal,
-            nodes,
-            excluded,
-            all: Arc::new(all.collect()),
-            all_known: self.services.values().all(|it| it.service.is_ok()),
-            cluster_name: self.cluster_name.clone(),
-            has_ip_mode: self.has_ip_mode,
-            cluster_uid: self
-                .cluster_uid
+        let facts = ClusterFacts {
+            services: all
                 .clone()
-                .filter(|_| needs.cluster_uid > Need::No),
-            living: Some(Arc::new(self.living())),
-            rules: self.clouds.rules(cloud),
-            endpoints: needs.endpoints.then(|| Arc::new(self.endpoints())),
-        }
+                .filter_map(|it| it.service.clone().ok())
+                .collect(),
+            all_known: all.clone().all(|it| it.service.is_ok()),
+            cluster_name: &self.cluster_name,
+            cluster_uid: self.cluster_uid.clone(),
+            has_ip_mode: self.has_ip_mode,
+            living: Some(self.living()),
+        };
+        let roster = self.clouds.roster(cloud, &self.nodes);
+        let about = (service.clone(), goal, cloud);
+        self.clouds
+            .request(about, roster, facts, || Arc::new(self.endpoints()))
     }
 
     /// The uids of all Services: the cluster was listed for this plan, consistently.

@@ -1,39 +1,51 @@
-//! The service controller: load balancers for Services, planned, carried out and told about.
+//! The service controller: load balancers for Services, planned, carried out and reported.
 //!
 //! ```text
-//!  Services ─▶ changed ─┐                       ┌─▶ draft ─▶ run ─▶ step ─▶ … ─▶ publish
-//!  nodes ─▶ members ────┼─▶ queue ─▶ turn ───────┤    (the cloud reads,    │
-//!  time ─▶ audit ───────┘    ▲    (one key,     └─▶ go on with what waited │
-//!                            │     one worker)                             │
-//!                            └───── waits, back-off, next comparison ◀─────┘
+//!  Services ─┐                     ┌──▶ gather ──▶ decide ──▶ execute ──▶ publish ──┐
+//!  targets ──┼─▶ triggers ─▶ queue ┤    what is    core::     one command  Service, │
+//!  accounts ─┤     (one key,       │    there now  reconcile  of a plan    events   │
+//!  time ─────┘      one worker)    └────────────────── record ◀────────────────────┘
 //! ```
 //!
-//! A Service is with one worker at a time, whatever the cause; each cloud has workers of its own ([`lanes`]). A step that waits for the cloud
-//! holds no worker: its run is put aside and gone on with when it is due, unless the Service or
-//! its members have changed meanwhile; then the plan is made anew.
+//! Decisions are in [`bowline_core::reconcile`], which is asked before every command; first match wins:
+//!
+//! - *Nothing* happens to what cannot be read, nor to what a restored API server lacks.
+//! - *Leave first*: clouds that have, or may have, something of a Service that is gone, another one by now, in the hands of
+//!   others, or served elsewhere. The present Service is not written for an old one.
+//! - *Hold*, then *plan*: finalizer first. A plan that waits is gone on with when it is due, unless responsibility,
+//!   Service or targets have changed.
+//! - *Step by step*: before each it is asked whether the plan still holds; before one that interrupts, with the targets as they
+//!   are now. A step that waits for the cloud holds no worker.
+//! - *Publish*: annotations before the first and after every step, address and condition at the end.
+//! - *Release* only after every cloud has shown that nothing is left.
+//! - *Failures*: a hint of the cloud, at once for targets alone, else back-off.
+//!
+//! A Service is with one worker at a time, whatever the cause; each cloud has workers of its own ([`lanes`]).
 
 pub(crate) mod account;
-mod cleanup;
 pub(crate) mod clouds;
 pub(crate) mod conditions;
 mod errors;
 mod execute;
+mod gather;
 mod home;
 mod lanes;
-mod members;
+mod memory;
 mod orphans;
 mod publish;
 mod reconcile;
+mod report;
+pub(crate) mod request;
 pub(crate) mod requirements;
-mod state;
+mod targets;
+mod triggers;
 mod unserved;
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use bowline_core::{Responsibility, Service, ServiceKey, TargetGuard, change_event, needs_update};
+use bowline_core::{ServiceKey, TargetGuard};
 use bowline_http::{Clock, KeyedMutex, Random};
 use futures::future::join_all;
 use tokio::sync::Notify;
@@ -42,27 +54,22 @@ use tracing::{info, warn};
 
 use self::clouds::ServiceClouds;
 pub(crate) use self::clouds::balancer_clouds;
+use self::memory::Memory;
 use self::requirements::KnownRequirements;
 pub(crate) use self::requirements::cluster_uid;
-use self::state::{Memory, Triggers};
 use self::unserved::Complaints;
 use crate::clouds::per_cloud::PerCloud;
 use crate::clouds::resolver::OwnershipResolver;
 use crate::kube::election::Fence;
 use crate::kube::endpoints::Slices;
-use crate::kube::events::{EventType, Recorder};
+use crate::kube::events::Recorder;
 use crate::kube::nodes::Nodes;
-use crate::kube::services::{ServiceChange, Services};
+use crate::kube::services::Services;
 use crate::kube::write::ServiceWriter;
 use crate::metrics::Metrics;
 use crate::queue::{Backoff, WorkQueue};
 use crate::stop::Stop;
 
-/// At the start, Services that seem to be right are compared with the cloud one by one, this far
-/// apart on average, so that a restart is no flood of calls …
-const START_SPREAD: Duration = Duration::from_millis(200);
-/// … but all within this time.
-const START_LIMIT: Duration = Duration::from_secs(120);
 /// Tries to learn the API server's version; it was well a moment ago.
 const VERSION_TRIES: u32 = 5;
 /// The pause between two of them.
@@ -122,7 +129,7 @@ pub struct ServiceController {
     known: KnownRequirements,
     complaints: Complaints,
     /// Nodes changed, or the endpoints of a Service.
-    members_changed: Notify,
+    targets_changed: Notify,
     /// Whether the API server knows `ipMode`.
     has_ip_mode: AtomicBool,
 }
@@ -150,7 +157,7 @@ impl ServiceController {
             memory,
             known: KnownRequirements::default(),
             complaints: Complaints::default(),
-            members_changed: Notify::new(),
+            targets_changed: Notify::new(),
             has_ip_mode: AtomicBool::new(true),
         })
     }
@@ -158,7 +165,7 @@ impl ServiceController {
     /// Works until `stop`. A step that is under way is finished, no further one is begun.
     pub async fn run(self: Arc<Self>, stop: Stop) {
         let ready = async {
-            // Without all nodes every set of members would be too small.
+            // Without all nodes every set of targets would be too small.
             self.parts.nodes.synced().await;
             self.parts.services.synced().await;
             self.learn_version().await;
@@ -173,9 +180,9 @@ impl ServiceController {
         }
         self.listen();
         self.compare_all();
-        let turn = |work| {
+        let reconcile = |work| {
             let (this, stop) = (self.clone(), stop.clone());
-            async move { this.take_turn(work, &stop).await }
+            async move { this.reconcile(work, &stop).await }
         };
         let at_once = self.options.concurrent_syncs;
         let sweeps = self
@@ -186,136 +193,13 @@ impl ServiceController {
             .map(|it| self.sweep(it, &stop));
         // All of them end only when it is time to stop.
         tokio::join!(
-            self.queue.serve(at_once, &stop, turn),
+            self.queue.serve(at_once, &stop, reconcile),
             self.follow_nodes(&stop),
             self.look_twice(&stop),
             self.follow_accounts(&stop),
             join_all(sweeps)
         );
         while learning.join_next().await.is_some() {}
-    }
-
-    fn listen(self: &Arc<Self>) {
-        let this = Arc::downgrade(self);
-        self.parts.services.on_change(move |change| {
-            let Some(this) = this.upgrade() else { return };
-            this.forget_endpoints_of(change);
-            this.tell_change(change);
-            this.wake_rivals(change);
-            if this.concerns_us(change) {
-                this.memory.add_cause(&change.key, Triggers::service());
-                this.queue.add(change.key.clone());
-            }
-        });
-        let this = Arc::downgrade(self);
-        self.parts.slices.on_change(move |change| {
-            if let Some(this) = this.upgrade() {
-                this.follow_endpoints(change);
-            }
-        });
-        let readiness = self.clouds.all_needs().readiness;
-        let this = Arc::downgrade(self);
-        self.parts.nodes.on_change(move |change| {
-            let (before, after) = (change.before.as_deref(), change.after.as_deref());
-            if let Some(this) = this.upgrade()
-                && bowline_core::may_change_members(before, after, readiness)
-            {
-                this.members_changed.notify_one();
-            }
-        });
-    }
-
-    /// What only one Service can have is asked for, or not any more: whoever asks for the same hears of it.
-    fn wake_rivals(&self, change: &ServiceChange) {
-        let claims = |service: Option<&Arc<Service>>| match service
-            .map(|it| (it, self.clouds.names().responsibility(it)))
-        {
-            Some((service, Responsibility::Ensure(cloud))) => {
-                let balancers = self.clouds.balancers(&cloud);
-                balancers.map_or_else(BTreeSet::new, |it| it.contends_for(service))
-            }
-            _ => BTreeSet::new(),
-        };
-        let (before, after) = (
-            claims(change.before.as_ref()),
-            claims(change.after.as_ref()),
-        );
-        if before == after {
-            return;
-        }
-        let changed: BTreeSet<&String> = before.symmetric_difference(&after).collect();
-        for other in self.parts.services.all() {
-            let same = claims(Some(&other)).iter().any(|it| changed.contains(it));
-            if same && other.key != change.key {
-                self.memory.add_cause(&other.key, Triggers::service());
-                self.queue.add(other.key.clone());
-            }
-        }
-    }
-
-    /// Whether a change of a Service asks for a turn. What we write ourselves does not.
-    fn concerns_us(&self, change: &ServiceChange) -> bool {
-        let known = self.memory.knows(&change.key);
-        let Some(after) = &change.after else {
-            return known;
-        };
-        let names = self.clouds.names();
-        let (responsibility, unserved) = (names.responsibility(after), names.unserved(after));
-        let concerned = known || responsibility != Responsibility::Nothing || unserved.is_some();
-        let Some(before) = &change.before else {
-            return concerned;
-        };
-        let as_before =
-            names.responsibility(before) == responsibility && names.unserved(before) == unserved;
-        if !as_before || before.uid != after.uid {
-            return concerned;
-        }
-        let Responsibility::Ensure(cloud) = &responsibility else {
-            return false;
-        };
-        let own = self.clouds.own_annotations(cloud);
-        let published = self.memory.published(&change.key);
-        let stripped = before.has_finalizer() && !after.has_finalizer();
-        stripped || needs_update(before, after, own, &published)
-    }
-
-    /// Reports what the framework reports about a change, whether or not it asks for a turn.
-    fn tell_change(&self, change: &ServiceChange) {
-        let (Some(before), Some(after)) = (&change.before, &change.after) else {
-            return;
-        };
-        let names = self.clouds.names();
-        let ours = |service| matches!(names.responsibility(service), Responsibility::Ensure(_));
-        if !ours(before) && !ours(after) || self.clouds.is_observing() {
-            return;
-        }
-        if let Some((reason, text)) = change_event(before, after) {
-            self.tell(after, EventType::Normal, reason, &text);
-        }
-    }
-
-    /// Queues every Service at the start: at once where something is to be done, spread over some
-    /// time where it seems to be right.
-    fn compare_all(&self) {
-        let all = self.parts.services.all();
-        let names = self.clouds.names();
-        let handled = |it: &&Arc<Service>| {
-            names.responsibility(it) != Responsibility::Nothing || names.unserved(it).is_some()
-        };
-        let handled: Vec<&Arc<Service>> = all.iter().filter(handled).collect();
-        let count = u32::try_from(handled.len()).unwrap_or(u32::MAX);
-        let spread = START_SPREAD.saturating_mul(count).min(START_LIMIT);
-        for service in handled {
-            self.memory.add_cause(&service.key, Triggers::service());
-            let settled =
-                !service.deleting && service.has_finalizer() && !service.ingress.is_empty();
-            if settled {
-                let delay = spread.mul_f64(self.parts.random.unit());
-                self.queue.add_after(service.key.clone(), delay);
-            } else {
-                self.queue.add(service.key.clone());
-            }
-        }
     }
 
     /// Whether the API server knows `ipMode`: since 1.30.

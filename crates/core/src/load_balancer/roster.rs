@@ -1,7 +1,7 @@
 //! The nodes of a cluster, sorted for the load balancers of one cloud.
 //!
 //! A node that cannot be read keeps its place: as it was last known if it ever could be read, and
-//! otherwise as a gap, because of which no member may be removed that the cloud has.
+//! otherwise as a gap, because of which no target may be removed that the cloud has.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -87,7 +87,7 @@ impl Roster {
         }
     }
 
-    /// What tells its members apart from others, among those nodes that `selects` leaves in; with
+    /// What tells its targets apart from others, among those nodes that `selects` leaves in; with
     /// `readiness`, also whether they are Ready.
     pub fn fingerprint(&self, selects: impl Fn(&Node) -> bool, readiness: bool) -> Fingerprint {
         let selected = self.own.iter().map(|node| &**node);
@@ -103,7 +103,7 @@ impl Roster {
         }
     }
 
-    /// The nodes that may be members, and how it is with the others.
+    /// The nodes that may be targets, and how it is with the others.
     pub fn targets(self) -> (Vec<Arc<Node>>, ExcludedNodes) {
         let mut nodes = self.own;
         let mut excluded = BTreeSet::new();
@@ -123,12 +123,12 @@ impl Roster {
     }
 }
 
-/// What there is to know about the nodes of a cluster beside those that may be members.
+/// What there is to know about the nodes of a cluster beside those that may be targets.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ExcludedNodes {
     /// Nodes of this cloud that cannot be read, by name: they are taken as they were last known.
     pub stale: Vec<String>,
-    /// Nodes that cannot be read and never could, by name. A member that the cloud has, and that is
+    /// Nodes that cannot be read and never could, by name. A target that the cloud has, and that is
     /// of no known node, may be one of theirs: it must stay.
     pub unknown: Vec<String>,
     /// Nodes that keep the targets they have and get no others: whether they are still eligible is not proven

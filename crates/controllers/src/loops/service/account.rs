@@ -11,10 +11,8 @@ use bowline_core::{
 
 use super::ServiceController;
 use super::conditions;
-use super::state::Triggers;
 use crate::clouds::accounts::{AccountKey, Accounts, BalancerLook};
 use crate::kube::events::EventType;
-use crate::stop::Stop;
 
 /// When a Service is looked at again that waits for the account. When the account changes it is at once.
 const HELD_PAUSE: Duration = Duration::from_secs(30);
@@ -37,14 +35,14 @@ impl ServiceController {
     pub(crate) fn check_account(
         &self,
         cloud: &Arc<dyn Cloud>,
-        wish: &BalancerRequest,
+        request: &BalancerRequest,
         key: Option<AccountKey>,
         drafted: Result<PreparedPlan, DraftError>,
     ) -> Result<PreparedPlan, DraftError> {
         if self.accounts().state(cloud) == AccountState::Proven {
             return drafted;
         }
-        let (service, name) = (&wish.service, cloud.name());
+        let (service, name) = (&request.service, cloud.name());
         let began = self.removal_began(service);
         let remembering = self.remembering(name);
         let (state, is_settling) = {
@@ -65,7 +63,7 @@ impl ServiceController {
         };
         let draft = drafted?;
         let basis = PlanBasis {
-            goal: wish.goal,
+            goal: request.goal,
             balancer: draft.plan.balancer(),
             remembers: remembers(service, self.clouds.naming_annotation(name)),
             removal_began: began,
@@ -126,42 +124,6 @@ impl ServiceController {
         self.memory.set_removing(&service.key, true);
         if self.account_state(cloud) != AccountState::Proven {
             self.tell_state(service, conditions::removing()).await;
-        }
-    }
-
-    /// Looks again at all Services of clouds whose account is another by now.
-    pub(crate) async fn follow_accounts(&self, stop: &Stop) {
-        let mut changes = self.accounts().changes();
-        let names = self.clouds.names().all();
-        let states = || -> Vec<AccountState> {
-            let all = names.iter();
-            all.map(|it| self.account_state(it)).collect()
-        };
-        let mut before = states();
-        while let Some(Ok(())) = stop.unless_given(changes.changed()).await {
-            let after = states();
-            for (cloud, changed) in names.iter().zip(before.iter().zip(&after)) {
-                if changed.0 != changed.1 {
-                    self.look_again_in(cloud);
-                }
-            }
-            before = after;
-        }
-        stop.given().await;
-    }
-
-    fn look_again_in(&self, cloud: &CloudName) {
-        for service in self.parts.services.all() {
-            let concerned = match self.clouds.names().responsibility(&service) {
-                Responsibility::Ensure(by) => by == *cloud,
-                Responsibility::CleanUp(clouds) => clouds.contains(cloud),
-                Responsibility::Nothing => false,
-            };
-            // Those that have not had their turn yet have it anyway.
-            if concerned && self.memory.knows(&service.key) {
-                self.memory.add_cause(&service.key, Triggers::service());
-                self.queue.add(service.key.clone());
-            }
         }
     }
 }

@@ -1,22 +1,19 @@
 //! The clouds with load balancers: called with a valid lease only, and never without end.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bowline_core::{
     BalancerRequest, BalancerRules, Balancers, Cloud, CloudError, CloudErrorKind, CloudName,
-    ClusterMarks, DraftError, Executor, Goal, LoadBalancerClasses, Needs, Node, NodeOwner,
-    PreparedPlan, Roster, StepId, StepOutcome, TaggedBalancer, TargetGuard, targets,
+    ClusterMarks, DraftError, Executor, Goal, LoadBalancerClasses, Needs, PreparedPlan, StepId,
+    StepOutcome, TaggedBalancer, TargetGuard, targets,
 };
 use tokio::sync::{Notify, watch};
-use tokio::time::Instant;
 
 use crate::clouds::cloud_health::{CloudHealth, Purpose};
 use crate::clouds::per_cloud::PerCloud;
 use crate::clouds::resolver::{DefaultCloud, OwnershipResolver};
 use crate::kube::election::{Fence, Fenced};
-use crate::kube::store::StoreView;
 
 /// No look at a cloud and no step takes longer. Each call inside has a shorter deadline of its own;
 /// this one is for a provider that forgot it.
@@ -25,13 +22,13 @@ const CALL_DEADLINE: Duration = Duration::from_secs(120);
 /// All configured clouds, those without load balancers included: they own nodes too.
 #[derive(Clone)]
 pub(crate) struct ServiceClouds {
-    resolver: OwnershipResolver,
+    pub(super) resolver: OwnershipResolver,
     names: Arc<LoadBalancerClasses>,
     fence: Fence,
     cloud_health: CloudHealth,
-    guards: PerCloud<TargetGuard>,
+    pub(super) guards: PerCloud<TargetGuard>,
     /// A node has lost its owner, and is to be looked at again.
-    doubts: Arc<Notify>,
+    pub(super) doubts: Arc<Notify>,
 }
 
 /// What may be wrong with the cloud itself.
@@ -148,57 +145,6 @@ impl ServiceClouds {
         self.balancers(name).map_or(&[], |it| it.own_annotations())
     }
 
-    /// The nodes of the cluster, as this cloud's load balancers see them.
-    pub(crate) fn roster(&self, name: &CloudName, nodes: &StoreView<Node>) -> Roster {
-        let last_known = nodes.unreadable.values().flatten();
-        let all = nodes.objects.values().chain(last_known);
-        let whose: BTreeMap<&str, (&Arc<Node>, NodeOwner)> = all
-            .map(|node| (&*node.name, (node, self.resolver.node_owner(node, name))))
-            .collect();
-        let guard = self.guards.of(name, TargetGuard::default);
-        let mut guard = guard.lock().unwrap_or_else(PoisonError::into_inner);
-        let unowned = whose.values().filter(|it| it.1 == NodeOwner::Unowned);
-        let unowned = unowned.map(|(node, _)| &*node.uid);
-        if guard.look(unowned, Instant::now().into_std()) {
-            self.doubts.notify_one();
-        }
-        Roster::new(nodes.objects.values(), &nodes.unreadable, |node| {
-            let whose = whose.get(&*node.name).map(|it| it.1);
-            match whose.unwrap_or(NodeOwner::Foreign) {
-                NodeOwner::Unowned if !guard.holds(&node.uid) => NodeOwner::Foreign,
-                whose => whose,
-            }
-        })
-    }
-
-    /// Waits until some node that has lost its owner is to be looked at again.
-    pub(crate) async fn until_second_look(&self) {
-        loop {
-            let due = self.names.all().iter().filter_map(|name| {
-                let guard = self.guards.of(name, TargetGuard::default);
-                guard.lock().unwrap_or_else(PoisonError::into_inner).due()
-            });
-            match due.min() {
-                Some(due) => return tokio::time::sleep_until(due.into()).await,
-                None => self.doubts.notified().await,
-            }
-        }
-    }
-
-    /// A second look at nodes that have lost their owners, `living` being all nodes there are, by uid. Says whether some
-    /// keep their targets no more.
-    pub(crate) fn look_again(&self, nodes: &StoreView<Node>, living: &BTreeSet<&str>) -> bool {
-        let mut changed = false;
-        for name in self.names.all() {
-            // As it is now; whoever has an owner again is not among them.
-            let _ = self.roster(name, nodes);
-            let guard = self.guards.of(name, TargetGuard::default);
-            let mut guard = guard.lock().unwrap_or_else(PoisonError::into_inner);
-            changed |= guard.confirm(living, Instant::now().into_std());
-        }
-        changed
-    }
-
     /// Hears of it when the owners of nodes were found out.
     pub(crate) fn news(&self) -> watch::Receiver<u64> {
         self.resolver.news()
@@ -208,14 +154,14 @@ impl ServiceClouds {
     pub(crate) async fn draft(
         &self,
         name: &CloudName,
-        wish: &BalancerRequest,
+        request: &BalancerRequest,
     ) -> Result<PreparedPlan, DraftError> {
         let balancers = self.named(name)?;
-        let call = async { balancers.draft(wish).await };
+        let call = async { balancers.draft(request).await };
         let what = "looking at the load balancer";
         let mut draft = self.guarded(name, Call::Read, what, call).await?;
-        if wish.goal == Goal::Present {
-            draft.plan.notices.extend(wish.excluded.notices());
+        if request.goal == Goal::Present {
+            draft.plan.notices.extend(request.excluded.notices());
             let held = targets::held_notice(&draft.plan.held);
             draft.plan.notices.extend(held);
         }
@@ -226,10 +172,10 @@ impl ServiceClouds {
     pub(crate) async fn recognises(
         &self,
         name: &CloudName,
-        wish: &BalancerRequest,
+        request: &BalancerRequest,
     ) -> Result<bool, DraftError> {
         let balancers = self.named(name)?;
-        let call = async { balancers.recognises(wish).await };
+        let call = async { balancers.recognises(request).await };
         let what = "looking for the load balancer of a Service";
         self.guarded(name, Call::Read, what, call).await
     }
@@ -321,7 +267,7 @@ fn late(what: &str) -> CloudError {
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    use bowline_core::{BoxFuture, Claim, Cloud, ClusterMatch, ExcludedNodes, Service};
+    use bowline_core::{BoxFuture, Claim, Cloud, ClusterMatch, ExcludedNodes, Node, Service};
     use bowline_http::Clock;
 
     use super::*;
@@ -397,7 +343,7 @@ mod tests {
             let resolver =
                 OwnershipResolver::new(&[counting.clone() as Arc<dyn Cloud>], Arc::default());
             let clouds = ServiceClouds::new(&resolver, fence);
-            let wish = BalancerRequest {
+            let request = BalancerRequest {
                 service: Arc::new(Service::from(ServiceObject::default())),
                 goal: Goal::Present,
                 nodes: Vec::new(),
@@ -417,7 +363,7 @@ mod tests {
                 service_uid: "u".into(),
                 whose: ClusterMatch::Ours,
             };
-            let drafted = clouds.draft(&name, &wish).await;
+            let drafted = clouds.draft(&name, &request).await;
             assert_eq!(matches!(drafted, Err(DraftError::Elsewhere)), calls > 0);
             assert_eq!(
                 clouds.marked(&name, ClusterMarks::default()).await.is_ok(),

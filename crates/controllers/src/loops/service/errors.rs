@@ -1,12 +1,13 @@
-//! What can go wrong in a turn, and how that is told.
+//! What can go wrong in a reconcile, and how that is reported.
 
 use std::time::Duration;
 
+use bowline_core::reconcile::ReconcileFailure;
 use bowline_core::{CloudError, error_chain};
 
 use crate::kube::write::WriteError;
 
-/// Why a turn did not reach its end.
+/// Why a reconcile did not reach its end.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ReconcileError {
     /// The cloud could not be read before a clean-up.
@@ -106,8 +107,17 @@ impl ReconcileError {
         !matches!(self, Self::Check(_) | Self::Look(_))
     }
 
+    /// What the next try depends on.
+    pub(super) fn failure(&self) -> ReconcileFailure {
+        ReconcileFailure {
+            of_the_past: self.is_about_the_past(),
+            hint: self.retry_hint(),
+            reported: self.is_told(),
+        }
+    }
+
     /// When the cloud asked to be tried again, if it did.
-    pub(super) fn retry_hint(&self) -> Option<Duration> {
+    fn retry_hint(&self) -> Option<Duration> {
         self.of_cloud().and_then(CloudError::retry_hint)
     }
 
@@ -122,7 +132,7 @@ impl ReconcileError {
     }
 
     /// Whether the Service that was to be written is gone, or another one by now.
-    pub(super) fn is_about_the_past(&self) -> bool {
+    fn is_about_the_past(&self) -> bool {
         match self {
             Self::AddFinalizer(error)
             | Self::RemoveFinalizer(error)

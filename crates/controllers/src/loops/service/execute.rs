@@ -1,212 +1,297 @@
-//! Carrying out a plan, step by step, for as long as it holds.
+//! Carrying out what was decided: steps of plans, removals, and what is remembered of them. Decides nothing.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use bowline_core::reconcile::{BalancerRemoval, Event, Phase, Remembered, Whose};
 use bowline_core::{
-    CloudError, Goal, Impact, Problem, Responsibility, Step, StepId, StepOutcome, Verb,
-    format_duration, needs_update,
+    BalancerRequest, CloudError, CloudName, Executor, Goal, PlanProgress, Problem, Service, Step,
+    StepId, StepOutcome, StepState, format_duration,
 };
 use tokio::time::Instant;
-use tracing::{debug, info};
+use tracing::{debug, info, warn};
 
 use super::ServiceController;
 use super::conditions;
 use super::errors::ReconcileError;
-use super::reconcile::{Outcome, Ran};
-use super::state::InFlightPlan;
-use crate::stop::Stop;
+use super::home;
+use super::reconcile::Reconcile;
+use super::triggers::Triggers;
+use crate::kube::events::EventType;
 
-/// How long one step may wait for the cloud. Load balancers take a minute or two, some more than ten:
-/// a cloud with operations waits ten minutes for one and then says so itself. After this somebody has
-/// to look.
-const WAIT_LIMIT: Duration = Duration::from_secs(660);
-/// The shortest pause between two looks at a step that waits: a cloud that says "now" would
-/// otherwise be asked without end.
-const SHORTEST_WAIT: Duration = Duration::from_millis(100);
 /// How often the progress of a long plan is reported. Most plans end sooner, and report only their end.
 const TELLING_PERIOD: Duration = Duration::from_secs(5);
 
-impl ServiceController {
-    /// Carries out steps until none is left, one waits, or the plan no longer holds.
-    pub(super) async fn carry_on(
-        &self,
-        in_flight: InFlightPlan,
-        stop: &Stop,
-    ) -> Result<Ran, ReconcileError> {
-        let mut in_flight = in_flight;
-        // What was found before anything is done is worth as much as what comes of doing it.
-        self.publish_annotations(&mut in_flight).await?;
-        if in_flight.wish.goal == Goal::Absent && in_flight.run.next_step().is_some() {
-            let (service, cloud) = (in_flight.wish.service.clone(), in_flight.cloud.clone());
-            self.announce_removal(&service, &cloud).await;
-        }
-        while let Some(step) = in_flight.run.next_step() {
-            if stop.is_given() {
-                return Ok(Ran::Not(Outcome::Stopped));
-            }
-            if self.is_overtaken(&in_flight) || self.is_too_risky(&in_flight, step) {
-                debug!(service = %in_flight.wish.service.key, "the plan is out of date; planning anew");
-                return Ok(Ran::Not(Outcome::Again));
-            }
-            if in_flight.told.elapsed() >= TELLING_PERIOD && in_flight.run.waiting().is_none() {
-                in_flight.told = Instant::now();
-                let text = conditions::progress(&in_flight.run, step);
-                self.tell_state(
-                    &in_flight.wish.service.clone(),
-                    conditions::progressing(text),
-                )
-                .await;
-            }
-            let progress = self.carry_out(&mut in_flight, step).await;
-            // Also after a failure: what it left behind must be found again.
-            self.publish_annotations(&mut in_flight).await?;
-            let pause = self.take_note(&mut in_flight, step, progress?)?;
-            if let Some(pause) = pause {
-                return Ok(Ran::Not(self.put_aside(in_flight, pause).await));
-            }
-        }
-        Ok(Ran::ToItsEnd(Box::new(in_flight)))
+/// What carries out a plan, beside its [state](bowline_core::reconcile::PlanState).
+pub(super) struct InFlightPlan {
+    pub(super) request: BalancerRequest,
+    pub(super) cloud: CloudName,
+    pub(super) executor: Box<dyn Executor>,
+    pub(super) triggers: Triggers,
+    pub(super) begun: Instant,
+    /// When people were last told how it goes.
+    pub(super) told: Instant,
+}
+
+impl Reconcile<'_> {
+    /// Remembers a Service, and makes sure that it stays until its load balancer is gone.
+    pub(super) async fn hold(
+        &mut self,
+        service: Arc<Service>,
+        cloud: CloudName,
+    ) -> Result<Event, ReconcileError> {
+        let clouds = vec![cloud];
+        self.controller.memory.remember(&service, &clouds);
+        let service = self.controller.add_finalizer(service).await?;
+        self.controller.memory.set_removing(&service.key, false);
+        Ok(Event::Held(Remembered { service, clouds }))
     }
 
-    async fn carry_out(
-        &self,
-        in_flight: &mut InFlightPlan,
-        step: StepId,
-    ) -> Result<StepOutcome, ReconcileError> {
-        let (cloud, executor) = (&in_flight.cloud, &mut *in_flight.executor);
-        let done = self.clouds.carry_out(cloud, executor, step).await;
-        let planned = in_flight.run.step(step);
+    /// What was found before anything is done is worth as much as what comes of doing it.
+    pub(super) async fn begin(&mut self) -> Result<Event, ReconcileError> {
+        self.publish_annotations().await?;
+        if let Some(plan) = &self.state.plan
+            && plan.goal == Goal::Absent
+            && plan.step.is_some()
+        {
+            let (service, cloud) = (plan.service.clone(), plan.cloud.clone());
+            self.controller.announce_removal(&service, &cloud).await;
+        }
+        Ok(Event::Begun)
+    }
+
+    /// Carries out the next step.
+    pub(super) async fn step(&mut self) -> Result<Event, ReconcileError> {
+        let controller = self.controller;
+        let (Some(plan), Some(in_flight)) = (&self.state.plan, &mut self.in_flight) else {
+            return Ok(Event::Discarded);
+        };
+        let Some(step) = plan.step else {
+            return Ok(Event::Discarded);
+        };
+        if in_flight.told.elapsed() >= TELLING_PERIOD && plan.run.waiting().is_none() {
+            in_flight.told = Instant::now();
+            let text = conditions::progress(&plan.run, step);
+            let condition = conditions::progressing(text);
+            controller.tell_state(&plan.service, condition).await;
+        }
+        let executor = &mut *in_flight.executor;
+        let done = controller
+            .clouds
+            .carry_out(&plan.cloud, executor, step)
+            .await;
+        let planned = plan.run.step(step);
         let result = match &done {
             Ok(StepOutcome::Done) => "done",
             Ok(StepOutcome::Wait { .. }) => "waiting",
             Ok(StepOutcome::Skipped(_)) => "skipped",
             Err(_) => "failed",
         };
-        let metrics = &self.parts.metrics.services;
-        metrics.step(in_flight.cloud.as_str(), planned.verb, result);
-        info!(service = %in_flight.wish.service.key, cloud = %in_flight.cloud, result,
-              "{} {}", planned.verb, planned.object);
-        done.map_err(|error| failed(in_flight, step, error))
-    }
-
-    /// Writes down what came of a step; the answer is how long it waits.
-    fn take_note(
-        &self,
-        in_flight: &mut InFlightPlan,
-        step: StepId,
-        progress: StepOutcome,
-    ) -> Result<Option<Duration>, ReconcileError> {
-        match progress {
-            StepOutcome::Done => {
-                in_flight.run.done(step);
-                // What has come further is tried again soon, however often it failed before. To have waited is
-                // no progress: a cloud that is at work after every failure would be tried without a pause.
-                if in_flight.run.step(step).verb != Verb::Wait {
-                    self.queue.forget(&in_flight.wish.service.key);
-                }
+        let metrics = &controller.parts.metrics.services;
+        metrics.step(plan.cloud.as_str(), planned.verb, result);
+        info!(service = %self.key, cloud = %plan.cloud, result, "{} {}", planned.verb, planned.object);
+        let done = done.map_err(|error| failed(plan.goal, &plan.run, step, error));
+        // Also after a failure: what it left behind must be found again.
+        self.publish_annotations().await?;
+        let outcome = match done {
+            Ok(outcome) => Some(outcome),
+            Err(error) => {
+                self.error = Some(error);
+                None
             }
-            StepOutcome::Skipped(notice) => {
-                in_flight.run.skip(step);
-                self.tell_notice(&in_flight.wish.service, &notice);
-            }
-            StepOutcome::Wait { what, after } => {
-                let now = self.parts.clock.now();
-                let waited = in_flight.run.wait(step, what.clone(), now);
-                if waited >= WAIT_LIMIT {
-                    let trying = match in_flight.wish.goal {
-                        Goal::Present => "ensure",
-                        Goal::Absent => "delete",
-                    };
-                    return Err(ReconcileError::Wait {
-                        trying,
-                        what,
-                        waited: format_duration(waited),
-                    });
-                }
-                return Ok(Some(after.clamp(SHORTEST_WAIT, WAIT_LIMIT)));
-            }
+        };
+        if let (Some(StepOutcome::Skipped(notice)), Some(plan)) = (&outcome, &self.state.plan) {
+            controller.tell_notice(&plan.service, notice);
         }
-        Ok(None)
+        Ok(Event::Stepped(outcome, controller.parts.clock.now()))
     }
 
-    /// Keeps the run for later; its worker is free.
-    async fn put_aside(&self, mut in_flight: InFlightPlan, pause: Duration) -> Outcome {
+    /// Keeps the plan for later; its worker is free.
+    pub(super) async fn put_aside(&mut self, pause: Duration) {
+        let (Some(mut in_flight), Some(mut plan)) = (self.in_flight.take(), self.state.plan.take())
+        else {
+            return;
+        };
         let now = Instant::now();
-        if in_flight.told.elapsed() >= TELLING_PERIOD
-            && let Some(what) = in_flight.run.waiting()
+        if matches!(self.state.phase, Phase::Executing(_))
+            && in_flight.told.elapsed() >= TELLING_PERIOD
+            && let Some(what) = plan.run.waiting()
         {
-            let service = in_flight.wish.service.clone();
-            let condition = conditions::waiting(conditions::pause(&in_flight.run, what));
-            self.announce_waiting(&service, &format!("waiting for {what}"));
+            let condition = conditions::waiting(conditions::pause(&plan.run, what));
+            let text = format!("waiting for {what}");
+            self.controller.announce_waiting(&plan.service, &text);
             in_flight.told = now;
-            self.tell_state(&service, condition).await;
+            self.controller.tell_state(&plan.service, condition).await;
         }
-        in_flight.due = now + pause;
-        self.memory.put_aside(in_flight);
-        Outcome::Waiting(pause)
+        plan.due = (now + pause).into_std();
+        self.controller.memory.put_aside(&self.key, in_flight, plan);
     }
 
-    /// Whether the Service or the members are no longer what the plan was made for.
-    pub(super) fn is_overtaken(&self, in_flight: &InFlightPlan) -> bool {
-        let planned = &in_flight.wish.service;
-        let current = self.current(planned);
-        let responsibility = current
-            .as_ref()
-            .map(|it| self.clouds.names().responsibility(it));
-        match in_flight.wish.goal {
-            Goal::Absent => responsibility == Some(Responsibility::Ensure(in_flight.cloud.clone())),
-            Goal::Present => {
-                let own = self.clouds.own_annotations(&in_flight.cloud);
-                let published = self.memory.published(&planned.key);
-                responsibility != Some(Responsibility::Ensure(in_flight.cloud.clone()))
-                    || current.is_none_or(|it| needs_update(planned, &it, own, &published))
-                    || self.memory.has_node_cause(&planned.key)
+    pub(super) fn discard(&mut self) -> Event {
+        debug!(service = %self.key, "the plan that waited is out of date");
+        self.controller.memory.not_all_is_said(&self.key);
+        self.in_flight = None;
+        Event::Discarded
+    }
+
+    // Removal.
+
+    pub(super) async fn begin_removal(&mut self, removal: BalancerRemoval) -> Event {
+        let controller = self.controller;
+        (self.looks, self.withdrawn) = (None, std::collections::BTreeSet::new());
+        if removal.whose == Whose::Present {
+            let service = &removal.service;
+            controller.memory.remember(service, &removal.clouds);
+            if !service.is_load_balancer && !service.was_served_by_us() {
+                // Who goes on after a crash finds no load balancer any more, and has to know whose finalizer it is.
+                controller.tell_state(service, conditions::removing()).await;
             }
+            controller.memory.set_targets(&service.key, None);
+        }
+        Event::Removing(removal)
+    }
+
+    /// Nothing is left in one of the clouds.
+    pub(super) fn finish(&mut self) -> Event {
+        self.controller.memory.all_is_said(&self.key);
+        if let Some(in_flight) = &self.in_flight {
+            self.withdrawn
+                .extend(in_flight.executor.publication().withdrawn);
+        }
+        Event::Finished
+    }
+
+    /// The Service stays, or goes, without a load balancer.
+    pub(super) async fn release(&mut self) -> Result<(), ReconcileError> {
+        let controller = self.controller;
+        let Some(service) = self.state.removal.as_ref().map(|it| it.service.clone()) else {
+            return Ok(());
+        };
+        // While it is held: whatever fails here is tried again.
+        controller.clear_status(&service.key, &service.uid).await?;
+        let withdrawn = std::mem::take(&mut self.withdrawn);
+        controller.withdraw(&service, withdrawn).await?;
+        controller.remove_finalizer(&service).await?;
+        self.forget();
+        Ok(())
+    }
+
+    /// Forgets a Service whose load balancer is gone.
+    pub(super) fn forget(&mut self) -> Event {
+        let controller = self.controller;
+        if controller.clouds.is_observing() {
+            controller.memory.forget(&self.key);
+        } else if let Some(removal) = &self.state.removal {
+            let text = "Deleted load balancer";
+            controller.tell(
+                &removal.service,
+                EventType::Normal,
+                "DeletedLoadBalancer",
+                text,
+            );
+            controller.forget(&self.key);
+        }
+        Event::Forgotten
+    }
+
+    /// Nothing is left where the Service was before, and the other cloud does not look for it.
+    pub(super) async fn move_home(&mut self) -> Result<Event, ReconcileError> {
+        let controller = self.controller;
+        self.forget();
+        let Some(removal) = &self.state.removal else {
+            return Ok(Event::Moved);
+        };
+        let service = removal.service.clone();
+        let left = removal.clouds.iter();
+        let naming = left.filter_map(|it| controller.clouds.naming_annotation(it));
+        let naming = naming.map(str::to_owned).collect();
+        controller.clear_status(&service.key, &service.uid).await?;
+        controller.withdraw(&service, naming).await?;
+        let service = controller.current(&service).unwrap_or(service);
+        let responsibility = controller.clouds.names().responsibility(&service);
+        if let bowline_core::Responsibility::Ensure(cloud) = responsibility {
+            controller
+                .record(&service, vec![home::record(&cloud)])
+                .await?;
+        }
+        Ok(Event::Moved)
+    }
+
+    /// Forgets a Service that the API server lacks since it was restored to an earlier state: nobody deleted it, so
+    /// that its load balancer stays, and is reported like one without a Service.
+    pub(super) fn let_go(&mut self) -> Event {
+        let (controller, key) = (self.controller, &self.key);
+        self.in_flight = None;
+        controller.memory.forget(key);
+        if let Some(Remembered { service, clouds }) = &self.state.remembered {
+            let clouds: Vec<&str> = clouds.iter().map(CloudName::as_str).collect();
+            let text = format!(
+                "Service {key} (uid {}) is missing since the API server was restored to an earlier state. Its load \
+                 balancer in cloud {} is kept: apply the Service again, or remove the load balancer in the cloud",
+                service.uid,
+                clouds.join(", ")
+            );
+            warn!(service = %key, "{text}");
+            controller.tell_on_lease(EventType::Warning, "ServiceLost", text);
+        }
+        Event::Forgotten
+    }
+
+    // Failures.
+
+    pub(super) fn waited_too_long(&self, waited: Duration) -> ReconcileError {
+        let plan = self.state.plan.as_ref();
+        let trying = match plan.map(|it| it.goal) {
+            Some(Goal::Absent) => "delete",
+            Some(Goal::Present) | None => "ensure",
+        };
+        let what = plan.and_then(|it| it.run.waiting()).unwrap_or_default();
+        ReconcileError::Wait {
+            trying,
+            what: what.to_owned(),
+            waited: format_duration(waited),
         }
     }
 
-    /// Before a step that interrupts or destroys, the members are looked at as they are now, and
-    /// not as they were when changes last settled.
-    fn is_too_risky(&self, in_flight: &InFlightPlan, step: StepId) -> bool {
-        let risky = in_flight.run.step(step).impact >= Impact::Interrupts;
-        let service = &in_flight.wish.service;
-        risky && in_flight.wish.goal == Goal::Present && {
-            let roster = self
-                .clouds
-                .roster(&in_flight.cloud, &self.parts.nodes.view());
-            self.fingerprint(service, &in_flight.cloud, &roster) != in_flight.members
+    /// What is wrong with a plan that was carried out as far as it could be. Problems have been reported by then.
+    pub(super) fn incomplete(&self) -> ReconcileError {
+        if self.state.removal.is_some() {
+            self.controller.memory.all_is_said(&self.key);
         }
-    }
-}
-
-fn failed(in_flight: &InFlightPlan, step: StepId, error: CloudError) -> ReconcileError {
-    match in_flight.wish.goal {
-        Goal::Absent => ReconcileError::Delete(error),
-        Goal::Present => ReconcileError::Step {
-            at: conditions::progress(&in_flight.run, step),
-            source: error,
-        },
-    }
-}
-
-impl InFlightPlan {
-    /// Whether it reached its goal. Problems have been reported by then.
-    pub(super) fn check(&self) -> Result<(), ReconcileError> {
-        let plan = self.run.plan();
+        let Some(plan) = &self.state.plan else {
+            return ReconcileError::Gaps(String::new());
+        };
+        let (run, plan) = (&plan.run, plan.run.plan());
         if let Some(Problem { reason, .. }) = plan.problems.first() {
             let messages: Vec<&str> = plan.problems.iter().map(|it| it.message.as_str()).collect();
-            return Err(ReconcileError::Problems {
-                reason,
-                message: messages.join("; "),
-            });
+            let message = messages.join("; ");
+            return ReconcileError::Problems { reason, message };
         }
-        if self.run.has_gaps() {
-            let skipped = |id: &usize| *self.run.state(*id) == bowline_core::StepState::Skipped;
-            let skipped = (0..plan.steps.len()).filter(skipped);
-            let text = |step: &Step| format!("{} {}", step.verb, step.object);
-            let skipped: Vec<String> = skipped.map(|id| text(self.run.step(id))).collect();
-            return Err(ReconcileError::Gaps(skipped.join(", ")));
+        let skipped = (0..plan.steps.len()).filter(|id| *run.state(*id) == StepState::Skipped);
+        let text = |step: &Step| format!("{} {}", step.verb, step.object);
+        let skipped: Vec<String> = skipped.map(|id| text(run.step(id))).collect();
+        ReconcileError::Gaps(skipped.join(", "))
+    }
+}
+
+impl ServiceController {
+    /// Forgets a Service whose load balancer is gone. What it used may be what others lacked (an
+    /// address, a name, a quota), so that those in trouble are looked at again at once.
+    fn forget(&self, key: &bowline_core::ServiceKey) {
+        self.memory.forget(key);
+        for troubled in self.memory.troubled() {
+            self.memory.add_trigger(&troubled, Triggers::service());
+            self.queue.add(troubled);
         }
-        Ok(())
+    }
+}
+
+fn failed(goal: Goal, run: &PlanProgress, step: StepId, error: CloudError) -> ReconcileError {
+    match goal {
+        Goal::Absent => ReconcileError::Delete(error),
+        Goal::Present => ReconcileError::Step {
+            at: conditions::progress(run, step),
+            source: error,
+        },
     }
 }

@@ -13,7 +13,9 @@ use tracing::info;
 use super::ServiceController;
 use super::clouds::ServiceClouds;
 use super::errors::ReconcileError;
+use super::reconcile::Reconcile;
 use crate::kube::events::EventType;
+use crate::kube::store::Found;
 
 /// What is remembered of a Service whose load balancer is in that cloud.
 pub(super) fn record(cloud: &CloudName) -> Condition {
@@ -38,14 +40,14 @@ impl ServiceClouds {
     pub(crate) async fn home(
         &self,
         default: &CloudName,
-        wish: impl Fn(&CloudName) -> BalancerRequest,
+        request: impl Fn(&CloudName) -> BalancerRequest,
     ) -> Result<Option<CloudName>, DraftError> {
-        if self.recognises(default, &wish(default)).await? {
+        if self.recognises(default, &request(default)).await? {
             return Ok(None);
         }
         let others = self.names().all().iter().filter(|it| *it != default);
         for cloud in others {
-            if self.recognises(cloud, &wish(cloud)).await? {
+            if self.recognises(cloud, &request(cloud)).await? {
                 return Ok(Some(cloud.clone()));
             }
         }
@@ -53,27 +55,31 @@ impl ServiceClouds {
     }
 }
 
-impl ServiceController {
-    /// What is to be done about a Service, once it is known where its load balancer is. An observer can remember
-    /// nothing, and looks each time.
-    pub(super) async fn at_home(
-        &self,
-        service: &std::sync::Arc<Service>,
-        responsibility: Responsibility,
-    ) -> Result<Responsibility, ReconcileError> {
-        let Responsibility::Ensure(default) = &responsibility else {
-            return Ok(responsibility);
+impl Reconcile<'_> {
+    /// Finds out where the load balancer of a Service is that names no cloud, before anything is decided. An observer can
+    /// remember nothing, and looks each time.
+    pub(super) async fn find_home(&mut self) -> Result<(), ReconcileError> {
+        let controller = self.controller;
+        let Found::Object(service) = controller.parts.services.find(&self.key) else {
+            return Ok(());
         };
-        self.tell_misnamed(service);
-        let is_new = self.clouds.is_observing() || !self.memory.knows(&service.key);
-        if !is_new || !self.clouds.is_home_open(service) {
-            return Ok(responsibility);
+        let names = controller.clouds.names();
+        let Responsibility::Ensure(default) = names.responsibility(&service) else {
+            return Ok(());
+        };
+        controller.tell_misnamed(&service);
+        let is_observing = controller.clouds.is_observing();
+        let is_new = is_observing || !controller.memory.knows(&service.key);
+        if !is_new || !controller.clouds.is_home_open(&service) {
+            return Ok(());
         }
-        let wish = |cloud: &CloudName| {
-            let roster = self.clouds.roster(cloud, &self.parts.nodes.view());
-            self.wish(service.clone(), Goal::Present, cloud, roster)
+        let request = |cloud: &CloudName| {
+            let roster = controller
+                .clouds
+                .roster(cloud, &controller.parts.nodes.view());
+            controller.request(service.clone(), Goal::Present, cloud, roster)
         };
-        let home = match self.clouds.home(default, wish).await {
+        let home = match controller.clouds.home(&default, request).await {
             Ok(home) => home,
             Err(DraftError::Cloud(error)) => return Err(ReconcileError::Look(error)),
             // None of its own, then: only another's is not to be told from this.
@@ -85,18 +91,21 @@ impl ServiceController {
             ) => None,
         };
         let Some(home) = home else {
-            return Ok(responsibility);
+            return Ok(());
         };
         let text = format!(
             "The load balancer that the status shows is in cloud {home}, which serves this Service from now on. Annotation \
              {CLOUD} moves it to another cloud, which interrupts its traffic"
         );
         info!(service = %service.key, cloud = %home, "{text}");
-        self.tell(service, EventType::Normal, "LoadBalancerFound", &text);
-        self.record(service, vec![record(&home)]).await?;
-        Ok(Responsibility::Ensure(home))
+        controller.tell(&service, EventType::Normal, "LoadBalancerFound", &text);
+        controller.record(&service, vec![record(&home)]).await?;
+        self.home = is_observing.then_some(home);
+        Ok(())
     }
+}
 
+impl ServiceController {
     /// The cloud that a Service has to leave, because a person has named another one.
     pub(super) fn former_home(
         &self,

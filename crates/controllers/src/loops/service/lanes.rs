@@ -1,9 +1,9 @@
-//! Which cloud a turn of a Service has to do with, so that it waits for that cloud alone.
+//! Which cloud a reconcile of a Service has to do with, so that it waits for that cloud alone.
 
 use bowline_core::{CloudName, Responsibility, ServiceKey};
 
 use super::clouds::ServiceClouds;
-use super::state::Memory;
+use super::memory::Memory;
 use crate::kube::services::Services;
 use crate::queue::Lanes;
 

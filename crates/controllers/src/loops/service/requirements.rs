@@ -34,9 +34,6 @@ const SOON: Duration = Duration::from_secs(10);
 /// After what time a Service is looked at again that waits for it.
 const LATER: Duration = Duration::from_secs(5);
 
-/// After what time a Service is looked at again for which all Services could not be listed.
-pub(crate) const SERVICES_PAUSE: Duration = Duration::from_secs(5);
-
 /// What is told where the uid of the cluster may not be read and work goes on without.
 pub(crate) const WITHOUT_UID: &str = "The uid of namespace kube-system may not be read, so that load balancers are marked \
      with the name of the cluster alone: none is taken over from an earlier Service of the same name, and none whose \
@@ -104,30 +101,30 @@ impl ServiceController {
     pub(crate) async fn drafted(
         &self,
         name: &CloudName,
-        wish: &mut BalancerRequest,
+        request: &mut BalancerRequest,
     ) -> Result<PreparedPlan, DraftError> {
         let Some(cloud) = self.clouds.cloud(name) else {
-            return self.draft_knowing(name, wish).await;
+            return self.draft_knowing(name, request).await;
         };
         let key = AccountKey::of(cloud);
-        let drafted = self.draft_knowing(name, wish).await;
-        self.check_account(cloud, wish, key, drafted)
+        let drafted = self.draft_knowing(name, request).await;
+        self.check_account(cloud, request, key, drafted)
     }
 
     /// What is to be done, by a cloud that is given a consistent list of Services if it asks for one.
     async fn draft_knowing(
         &self,
         cloud: &CloudName,
-        wish: &mut BalancerRequest,
+        request: &mut BalancerRequest,
     ) -> Result<PreparedPlan, DraftError> {
-        match self.clouds.draft(cloud, wish).await {
-            Err(needs @ DraftError::NeedsServices) if wish.living.is_none() => {
+        match self.clouds.draft(cloud, request).await {
+            Err(needs @ DraftError::NeedsServices) if request.living.is_none() => {
                 let list = consistent::uids::<Service>(&self.parts.reader);
                 match timeout(TRY, list).await {
                     Ok(Ok(uids)) => {
                         // Nobody deleted those that a restored API server lacks.
                         let lost = self.parts.services.view().lost.into_keys();
-                        wish.living = Some(Arc::new(uids.into_values().chain(lost).collect()));
+                        request.living = Some(Arc::new(uids.into_values().chain(lost).collect()));
                     }
                     Ok(Err(error)) => {
                         warn!(
@@ -141,7 +138,7 @@ impl ServiceController {
                         return Err(needs);
                     }
                 }
-                self.clouds.draft(cloud, wish).await
+                self.clouds.draft(cloud, request).await
             }
             drafted => drafted,
         }
@@ -192,7 +189,7 @@ impl ServiceController {
             *self.known.endpoints() = None;
             let service = self.parts.services.get(key);
             if service.is_some_and(|it| depends_on_endpoints(&it)) {
-                self.members_changed.notify_one();
+                self.targets_changed.notify_one();
             }
         }
     }

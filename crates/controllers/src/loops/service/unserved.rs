@@ -3,11 +3,11 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use bowline_core::reconcile::{LATEST_RETRY, SOONEST_RETRY};
 use bowline_core::{Service, Unserved};
 use tokio::time::Instant;
 
 use super::ServiceController;
-use super::reconcile::Outcome;
 use crate::kube::events::EventType;
 use crate::lru::Lru;
 
@@ -70,9 +70,9 @@ impl Complaints {
 
 impl ServiceController {
     /// Tells once why nobody serves a Service that is not handled, if people have to know.
-    pub(super) fn tell_unserved(&self, service: &Service) -> Outcome {
-        let unserved = self.clouds.names().unserved(service);
-        unserved.map_or(Outcome::Done, |it| self.complain(service, &it))
+    pub(super) fn tell_unserved(&self, service: &Service) -> Option<Duration> {
+        let unserved = self.clouds.names().unserved(service)?;
+        self.complain(service, &unserved)
     }
 
     /// Tells once that a Service names a cloud that there is not, although another serves it.
@@ -82,8 +82,9 @@ impl ServiceController {
         }
     }
 
-    /// Tells once what is wrong with a Service that nobody serves.
-    pub(super) fn complain(&self, service: &Service, unserved: &Unserved) -> Outcome {
+    /// Tells once what is wrong with a Service that nobody serves. The answer is when it is time for that, if it is not
+    /// yet.
+    pub(super) fn complain(&self, service: &Service, unserved: &Unserved) -> Option<Duration> {
         let (reason, patience) = match unserved {
             Unserved::UnknownCloud { .. } | Unserved::Misnamed { .. } => {
                 ("UnknownCloud", Duration::ZERO)
@@ -96,10 +97,10 @@ impl ServiceController {
                 let text = unserved.advice(self.clouds.names().all());
                 self.tell(service, EventType::Warning, reason, &text);
                 self.parts.metrics.services.unserved(reason);
-                Outcome::Done
+                None
             }
-            Due::In(left) => Outcome::Later(left),
-            Due::Not => Outcome::Done,
+            Due::In(left) => Some(left.clamp(SOONEST_RETRY, LATEST_RETRY)),
+            Due::Not => None,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What the controller remembers between turns, by Service.
+//! What the controller remembers between reconciles, by Service.
 //!
 //! Nothing here is needed to be right after a restart: it is there so that a load balancer whose
 //! Service vanished can still be removed, that waiting runs go on, and that nothing is told twice.
@@ -6,91 +6,29 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use bowline_core::{
-    BalancerRequest, CloudName, Executor, Fingerprint, PlanProgress, Service, ServiceKey,
-};
-use prometheus_client::metrics::histogram::Histogram;
-use tokio::time::Instant;
+use bowline_core::reconcile::PlanState;
+use bowline_core::{CloudName, Fingerprint, Service, ServiceKey};
+
+use super::execute::InFlightPlan;
+use super::triggers::Triggers;
 
 /// What is remembered to have been told about one Service while its plans are given up one after the
 /// other. More is a text that never repeats itself; then it may as well be told again.
 const TOLD_LIMIT: usize = 100;
-
-/// Why a Service has its turn. No cause at all: it is time to compare it with the cloud.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Triggers {
-    /// The Service changed, or is seen for the first time.
-    pub(super) service: bool,
-    /// The set of members changed.
-    pub(super) nodes: Option<Arc<Pass>>,
-}
-
-impl Triggers {
-    pub(super) fn service() -> Self {
-        Self {
-            service: true,
-            nodes: None,
-        }
-    }
-
-    /// Whether the members alone are the cause.
-    pub(super) fn is_nodes_alone(&self) -> bool {
-        !self.service && self.nodes.is_some()
-    }
-
-    /// Whether there is none.
-    pub(super) fn is_audit(&self) -> bool {
-        !self.service && self.nodes.is_none()
-    }
-
-    pub(super) fn merge(&mut self, other: Self) {
-        self.service |= other.service;
-        self.nodes = other.nodes.or(self.nodes.take());
-    }
-}
-
-/// One pass over all Services after nodes changed. It has ended, and is measured, when the last of
-/// the turns that it caused has.
-#[derive(Debug)]
-pub(super) struct Pass {
-    pub(super) begun: Instant,
-    pub(super) latency: Histogram,
-}
-
-impl Drop for Pass {
-    fn drop(&mut self) {
-        self.latency.observe(self.begun.elapsed().as_secs_f64());
-    }
-}
-
-/// A plan that is being carried out.
-pub(super) struct InFlightPlan {
-    pub(super) wish: BalancerRequest,
-    pub(super) cloud: CloudName,
-    pub(super) members: Fingerprint,
-    pub(super) run: PlanProgress,
-    pub(super) executor: Box<dyn Executor>,
-    pub(super) triggers: Triggers,
-    pub(super) begun: Instant,
-    /// When people were last told how it goes.
-    pub(super) told: Instant,
-    /// When it is to be gone on with.
-    pub(super) due: Instant,
-}
 
 /// A Service that has, or may have, a load balancer of ours.
 struct Known {
     service: Arc<Service>,
     /// Where its load balancer is, or may be.
     clouds: Vec<CloudName>,
-    /// Of the members it was last planned with; none before the first plan, and in a clean-up.
-    members: Option<Fingerprint>,
+    /// Of the targets it was last planned with; none before the first plan, and in a clean-up.
+    targets: Option<Fingerprint>,
     /// The nodes whose targets stayed in the last plan because nobody can tell whether they are still wanted.
     held: BTreeSet<String>,
     /// The annotations we wrote.
     published: BTreeMap<String, String>,
     /// The plan that waits for the cloud.
-    in_flight: Option<InFlightPlan>,
+    in_flight: Option<(InFlightPlan, PlanState)>,
     /// Whether the last plan found something wrong with what is wanted, or failed for
     /// what may be a lack.
     troubled: bool,
@@ -115,18 +53,22 @@ struct State {
 pub(super) struct Memory(Arc<Mutex<State>>);
 
 impl Memory {
-    // Causes.
+    // Triggers.
 
-    pub(super) fn add_cause(&self, key: &ServiceKey, cause: Triggers) {
+    pub(super) fn add_trigger(&self, key: &ServiceKey, trigger: Triggers) {
         let mut state = self.state();
-        state.triggers.entry(key.clone()).or_default().merge(cause);
+        state
+            .triggers
+            .entry(key.clone())
+            .or_default()
+            .merge(trigger);
     }
 
-    pub(super) fn take_causes(&self, key: &ServiceKey) -> Triggers {
+    pub(super) fn take_triggers(&self, key: &ServiceKey) -> Triggers {
         self.state().triggers.remove(key).unwrap_or_default()
     }
 
-    pub(super) fn has_node_cause(&self, key: &ServiceKey) -> bool {
+    pub(super) fn has_node_trigger(&self, key: &ServiceKey) -> bool {
         let state = self.state();
         state.triggers.get(key).is_some_and(|it| it.nodes.is_some())
     }
@@ -151,7 +93,7 @@ impl Memory {
         let known = known.or_insert_with(|| Known {
             service: service.clone(),
             clouds: clouds.to_vec(),
-            members: None,
+            targets: None,
             held: BTreeSet::new(),
             published: BTreeMap::new(),
             in_flight: None,
@@ -198,18 +140,18 @@ impl Memory {
         troubled.map(|(key, _)| key.clone()).collect()
     }
 
-    // Members.
+    // Targets.
 
-    pub(super) fn set_members(&self, key: &ServiceKey, members: Option<Fingerprint>) {
-        self.with(key, |known| known.members = members);
+    pub(super) fn set_targets(&self, key: &ServiceKey, targets: Option<Fingerprint>) {
+        self.with(key, |known| known.targets = targets);
     }
 
-    /// Every Service that was planned, with its cloud and the members it was planned with.
+    /// Every Service that was planned, with its cloud and the targets it was planned with.
     pub(super) fn planned(&self) -> Vec<(ServiceKey, CloudName, Fingerprint)> {
         let state = self.state();
         let planned = state.known.iter().filter_map(|(key, known)| {
-            let (cloud, members) = known.clouds.first().zip(known.members.clone())?;
-            Some((key.clone(), cloud.clone(), members))
+            let (cloud, targets) = known.clouds.first().zip(known.targets.clone())?;
+            Some((key.clone(), cloud.clone(), targets))
         });
         planned.collect()
     }
@@ -246,12 +188,11 @@ impl Memory {
 
     // Plans that wait.
 
-    pub(super) fn put_aside(&self, in_flight: InFlightPlan) {
-        let key = in_flight.wish.service.key.clone();
-        self.with(&key, |known| known.in_flight = Some(in_flight));
+    pub(super) fn put_aside(&self, key: &ServiceKey, in_flight: InFlightPlan, plan: PlanState) {
+        self.with(key, |known| known.in_flight = Some((in_flight, plan)));
     }
 
-    pub(super) fn take_errand(&self, key: &ServiceKey) -> Option<InFlightPlan> {
+    pub(super) fn take_in_flight(&self, key: &ServiceKey) -> Option<(InFlightPlan, PlanState)> {
         self.with(key, |known| known.in_flight.take()).flatten()
     }
 

@@ -1,14 +1,14 @@
-//! The members of a load balancer, as far as a change of them is worth another look.
+//! The targets of a load balancer, as far as a change of them is worth another look.
 
 use std::collections::BTreeSet;
 
-use crate::load_balancer::membership::is_excluded;
+use crate::load_balancer::exclusion::is_excluded;
 use crate::{Node, NodeAddress, Ready};
 
 /// Names in a message; more are counted.
 const NAMES_LIMIT: usize = 20;
 
-/// What tells two sets of members apart: name, provider id and addresses of each, by name.
+/// What tells two sets of targets apart: name, provider id and addresses of each, by name.
 ///
 /// Taints and deletion marks are left out on purpose: a node on its way out leaves the set with
 /// the next change of another kind, or when its object goes; until then its connections drain.
@@ -20,7 +20,7 @@ const NAMES_LIMIT: usize = 20;
 /// ([`Needs`](crate::Needs)).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fingerprint {
-    members: Vec<(String, Option<String>, Vec<NodeAddress>)>,
+    targets: Vec<(String, Option<String>, Vec<NodeAddress>)>,
     unreadable: Vec<String>,
     ready: Option<BTreeSet<String>>,
     serving: Option<BTreeSet<String>>,
@@ -33,8 +33,8 @@ impl Fingerprint {
         nodes: impl IntoIterator<Item = &'a Node>,
         unreadable: impl IntoIterator<Item = &'a str>,
     ) -> Self {
-        let members = nodes.into_iter().filter(|node| !is_excluded(node));
-        let mut members: Vec<_> = members
+        let targets = nodes.into_iter().filter(|node| !is_excluded(node));
+        let mut targets: Vec<_> = targets
             .map(|node| {
                 (
                     node.name.clone(),
@@ -43,11 +43,11 @@ impl Fingerprint {
                 )
             })
             .collect();
-        members.sort();
+        targets.sort();
         let mut unreadable: Vec<String> = unreadable.into_iter().map(str::to_owned).collect();
         unreadable.sort_unstable();
         Self {
-            members,
+            targets,
             unreadable,
             ready: None,
             serving: None,
@@ -71,15 +71,15 @@ impl Fingerprint {
 
     /// Whether a node of it is not in `now`, or is another machine there: its targets are to be removed.
     pub fn loses_to(&self, now: &Self) -> bool {
-        let there: BTreeSet<_> = now.members.iter().map(|(name, id, _)| (name, id)).collect();
-        let mut members = self.members.iter();
-        members.any(|(name, id, _)| !there.contains(&(name, id)))
+        let there: BTreeSet<_> = now.targets.iter().map(|(name, id, _)| (name, id)).collect();
+        let mut targets = self.targets.iter();
+        targets.any(|(name, id, _)| !there.contains(&(name, id)))
     }
 }
 
 /// Whether a change of a node could change any fingerprint, some of which have readiness in them or
 /// none. Neither before nor after: a node that cannot be read came or went.
-pub fn may_change_members(before: Option<&Node>, after: Option<&Node>, readiness: bool) -> bool {
+pub fn may_change_targets(before: Option<&Node>, after: Option<&Node>, readiness: bool) -> bool {
     let is_ready = |node: &Node| node.ready == Ready::True;
     match (before, after) {
         (Some(before), Some(after)) => {
@@ -204,11 +204,11 @@ mod tests {
         ] {
             let mut other = one.clone();
             change(&mut other);
-            assert_eq!(may_change_members(Some(&one), Some(&other), false), starts);
+            assert_eq!(may_change_targets(Some(&one), Some(&other), false), starts);
         }
-        assert!(may_change_members(None, Some(&one), false));
-        assert!(may_change_members(Some(&one), None, false));
-        assert!(may_change_members(None, None, false));
+        assert!(may_change_targets(None, Some(&one), false));
+        assert!(may_change_targets(Some(&one), None, false));
+        assert!(may_change_targets(None, None, false));
     }
 
     #[test]
@@ -224,7 +224,7 @@ mod tests {
             });
             let print = |node| Fingerprint::of([node], []).with_readiness([node]);
             assert_eq!(print(&one) != print(&other), differs);
-            assert_eq!(may_change_members(Some(&one), Some(&other), true), differs);
+            assert_eq!(may_change_targets(Some(&one), Some(&other), true), differs);
         }
     }
 
