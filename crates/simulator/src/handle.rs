@@ -20,6 +20,10 @@ pub struct HandleError {
 
 impl HandleError {
     /// That task cannot be done to that object.
+    #[allow(
+        clippy::needless_pass_by_value,
+        reason = "a word, a text or an error, whatever is at hand"
+    )]
     pub fn new(task: &'static str, object: &str, reason: impl ToString) -> Self {
         Self {
             task,

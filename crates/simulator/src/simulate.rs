@@ -2,7 +2,7 @@
 
 use std::any::Any;
 use std::collections::BTreeMap;
-use std::fmt::Display;
+use std::fmt::{Display, Write as _};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -73,6 +73,7 @@ impl Flag {
     }
 
     /// The same with a default.
+    #[must_use]
     pub const fn or(self, default: &'static str) -> Self {
         Self {
             default: Some(default),
@@ -216,7 +217,8 @@ impl Greeting {
 
     /// One more line.
     pub fn line(&mut self, label: &str, text: impl Display) {
-        self.0.push_str(&format!("  {label:<9} {text}\n"));
+        // Writing to a string cannot fail.
+        let _ = writeln!(self.0, "  {label:<9} {text}");
     }
 
     /// Ends with journal and state, and a warning if others can reach that address.

@@ -79,7 +79,7 @@ impl Triton {
             "fail-provisions" => self.fail_provisions(read_body::<Count>(body)?.count),
             "kill-compute-node" => self.kill_compute_node(&read_body::<Node>(body)?.compute_node),
             "revive-compute-node" => {
-                self.revive_compute_node(&read_body::<Node>(body)?.compute_node)
+                self.revive_compute_node(&read_body::<Node>(body)?.compute_node);
             }
             "maintenance" => {
                 let wanted: Maintenance = read_body(body)?;
