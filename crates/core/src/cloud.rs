@@ -3,9 +3,8 @@
 pub(crate) mod account;
 pub(crate) mod chores;
 pub(crate) mod error;
+pub(crate) mod event;
 pub(crate) mod instance;
-pub(crate) mod news;
-pub(crate) mod trouble;
 
 use std::fmt;
 use std::future::Future;
@@ -15,8 +14,8 @@ use std::sync::Arc;
 use crate::ipam::Networks;
 use crate::routes::Routes;
 use crate::{
-    Balancers, Chores, CloudError, LabelSync, Lookup, News, Node, PageAnswer, Secret,
-    ServingCertificates, Trouble,
+    Balancers, Chores, CloudError, LabelSync, Lookup, Node, PageAnswer, ProviderEvent, Secret,
+    ServingCertificates,
 };
 
 /// A future of a capability's method; capabilities are used behind pointers.
@@ -130,17 +129,8 @@ pub trait Cloud: Send + Sync + 'static {
         None
     }
 
-    /// The next thing that people should hear of after the one of that number; the manager writes an
-    /// event about it. Waits for as long as there is none.
-    fn next_trouble(&self, after: u64) -> BoxFuture<'_, Trouble> {
-        let _ = after;
-        Box::pin(std::future::pending())
-    }
-
-    /// The next piece of news that nobody has taken yet; the manager that leads writes an event about it.
-    /// Waits for as long as there is none. Asking says that news are wanted: those of the time before need
-    /// not be kept.
-    fn next_news(&self) -> BoxFuture<'_, News> {
+    /// The next thing that people should hear of, as soon as there is one. Each is given once, to who leads.
+    fn next_event(&self) -> BoxFuture<'_, ProviderEvent> {
         Box::pin(std::future::pending())
     }
 

@@ -11,6 +11,7 @@
 mod context;
 mod input;
 mod migration;
+mod outbox;
 mod settings;
 
 use std::sync::Arc;
@@ -24,6 +25,7 @@ pub use context::{
 };
 pub use input::{ConfigFile, Environment, ProviderInput, ReadError, Reader};
 pub use migration::{MigrateError, Migration, Original};
+pub use outbox::EventOutbox;
 pub use settings::{Field, Kind, below, number, switch, text};
 
 /// What the program knows about a cloud before it is built.

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bowline_core::{
-    BoxFuture, Chores, Cloud, Cluster, ClusterError, Kept, ManagedObject, ManagedObjectKind, News,
+    BoxFuture, Chores, Cloud, Cluster, ClusterError, Kept, ManagedObject, ManagedObjectKind, ProviderEvent,
     Node, Ownership, Secret,
 };
 use futures::future::join_all;
@@ -207,8 +207,8 @@ impl Cluster for Seat {
         Box::pin(self.shared.writer.keep(object))
     }
 
-    fn tell(&self, news: News) {
-        crate::loops::news::record(&self.shared.recorder, news, &self.shared.lease);
+    fn tell(&self, news: ProviderEvent) {
+        crate::loops::provider_events::record(&self.shared.recorder, news, &self.shared.lease);
     }
 }
 

@@ -26,12 +26,11 @@ use crate::loops::chores::{ChoresController, ChoresParts};
 use crate::loops::ipam::{self, IpamController, IpamParts};
 use crate::loops::labels::{LabelController, LabelOptions};
 use crate::loops::lifecycle::{LifecycleController, LifecycleOptions};
-use crate::loops::news;
+use crate::loops::provider_events;
 use crate::loops::node::{NodeController, NodeOptions};
 use crate::loops::owner_annotation::Shown;
 use crate::loops::routes::{self, RouteController, RouteOptions, RouteParts};
 use crate::loops::service::{ServiceController, ServiceOptions, ServiceParts};
-use crate::loops::trouble;
 use crate::manager::active_config::ActiveConfig;
 use crate::options::{
     CERTIFICATES, CHORES, CLOUD_NODE, CLOUD_NODE_LIFECYCLE, ControllerOptions, KnownController,
@@ -101,8 +100,7 @@ impl RunningControllers<'_> {
         let (nodes, metrics) = (self.work.nodes.clone(), self.work.manager.metrics.clone());
         let reporting = unowned_report::report(self.resolver.clone(), nodes, metrics, stop.clone());
         tasks.spawn(reporting);
-        self.tell_troubles(&mut tasks, stop);
-        let mut recorders = self.tell_news(&mut tasks, stop);
+        let mut recorders = self.write_events(&mut tasks, stop);
         recorders.extend(self.keep_accounts(&owners, &mut tasks, stop));
         let mut names = Vec::new();
         let manager = self.work.manager;
@@ -127,28 +125,25 @@ impl RunningControllers<'_> {
         })
     }
 
-    /// Tells what clouds want people to hear of. The rights are the deployment's own.
-    fn tell_troubles(&self, running: &mut JoinSet<()>, stop: &Stop) {
+    /// Writes the events that clouds raise; gives what writes them. The rights are the deployment's own.
+    fn write_events(&self, running: &mut JoinSet<()>, stop: &Stop) -> Vec<Recorder> {
+        let (work, mut recorders) = (&self.work, Vec::new());
         for cloud in &self.active_config.clouds {
-            let clients = &self.work.manager.clients;
-            let client = (!self.work.fence.is_observing())
-                .then(|| clients.with_own_rights(cloud.provider(), &self.work.fence));
-            let clock = self.work.manager.clock.clone();
-            running.spawn(trouble::tell(cloud.clone(), client, clock, stop.clone()));
-        }
-    }
-
-    /// Tells the news of clouds, likewise; gives what writes them.
-    fn tell_news(&self, running: &mut JoinSet<()>, stop: &Stop) -> Vec<Recorder> {
-        let lease = self.work.lease();
-        let tell = |cloud: &Arc<dyn Cloud>| {
             let name = cloud.provider();
             let recorder = self.recorder_of_its_own(name, name);
-            let (cloud, stop) = (Arc::clone(cloud), stop.clone());
-            running.spawn(news::tell(cloud, recorder.clone(), lease.clone(), stop));
-            recorder
-        };
-        self.active_config.clouds.iter().map(tell).collect()
+            let clients = &work.manager.clients;
+            let writers = provider_events::Writers {
+                recorder: recorder.clone(),
+                lease: work.lease(),
+                client: (!work.fence.is_observing())
+                    .then(|| clients.with_own_rights(name, &work.fence)),
+                clock: work.manager.clock.clone(),
+            };
+            let writing = provider_events::write_all(cloud.clone(), writers, stop.clone());
+            running.spawn(writing);
+            recorders.push(recorder);
+        }
+        recorders
     }
 
     /// Looks at the accounts of clouds until they are proven; gives what writes about them.

@@ -11,7 +11,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::{BoxFuture, News, Node, Secret};
+use crate::{BoxFuture, ProviderEvent, Node, Secret};
 
 /// The label by which objects are known to be kept by us.
 pub const KEPT_BY_LABEL: (&str, &str) = ("app.kubernetes.io/managed-by", "bowline");
@@ -65,7 +65,7 @@ pub trait Cluster: Send + Sync {
     fn keep<'a>(&'a self, object: &'a ManagedObject) -> BoxFuture<'a, Result<Kept, ClusterError>>;
 
     /// Writes an event.
-    fn tell(&self, news: News);
+    fn tell(&self, news: ProviderEvent);
 }
 
 /// What kind of object it is.

@@ -19,7 +19,7 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use bowline_core::News;
+use bowline_core::ProviderEvent;
 use bowline_core::ipam::ClusterRanges;
 use bowline_http::Random;
 use bowline_talos_api::machine::machine_service_client::MachineServiceClient;
@@ -39,7 +39,6 @@ use tracing::debug;
 use crate::credentials::{Credentials, Keyring};
 use crate::endpoint::Endpoint;
 use crate::machine::{MachineAddress, PlatformMetadata, SystemInformation};
-use crate::outbox::Outbox;
 use crate::settings::Settings;
 use endpoints::Endpoints;
 pub(crate) use error::ApiError;
@@ -73,7 +72,7 @@ pub(crate) struct Api {
     lines: Lines,
     turns: Semaphore,
     /// What people should hear of.
-    outbox: Outbox,
+    outbox: EventOutbox,
     /// Is told of answers, so that more can be learnt while somebody answers.
     answered: Notify,
 }
@@ -105,7 +104,7 @@ impl Api {
             endpoints: Endpoints::new(random),
             lines: Lines::default(),
             turns: Semaphore::new(CALLS),
-            outbox: Outbox::default(),
+            outbox: EventOutbox::default(),
             answered: Notify::new(),
         }
     }
@@ -186,7 +185,7 @@ impl Api {
     }
 
     /// The next thing that people should hear of.
-    pub(crate) async fn next_news(&self) -> News {
+    pub(crate) async fn next_event(&self) -> ProviderEvent {
         self.outbox.next().await
     }
 
@@ -350,6 +349,7 @@ mod tests {
     use super::*;
     use bowline_core::Secret;
     use bowline_http::{Connector, Pipes};
+use bowline_provider::EventOutbox;
 
     #[test]
     fn a_question_names_its_machine_and_says_who_asks() {

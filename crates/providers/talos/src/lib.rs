@@ -44,7 +44,6 @@ pub mod machine;
 mod machines;
 mod metrics;
 mod networks;
-mod outbox;
 pub mod ownership;
 mod settings;
 pub mod talosconfig;
@@ -59,7 +58,7 @@ use std::time::Duration;
 
 use bowline_core::ipam::Networks;
 use bowline_core::{
-    BoxFuture, Claim, Cloud, CloudName, DescribePolicy, Instances, News, Node, ServingCertificates,
+    BoxFuture, Claim, Cloud, CloudName, DescribePolicy, Instances, ProviderEvent, Node, ServingCertificates,
     error_chain,
 };
 pub use bowline_http::Surroundings;
@@ -274,8 +273,8 @@ impl Cloud for Talos {
         }
     }
 
-    fn next_news(&self) -> BoxFuture<'_, News> {
-        Box::pin(self.api.next_news())
+    fn next_event(&self) -> BoxFuture<'_, ProviderEvent> {
+        Box::pin(self.api.next_event())
     }
 
     fn instances(&self) -> Option<&dyn Instances> {

@@ -42,7 +42,6 @@ mod interest;
 pub mod keys;
 mod kind;
 mod metrics;
-mod news;
 mod reload;
 pub mod roll;
 mod routes;
@@ -58,9 +57,10 @@ use std::time::Duration;
 use bowline_core::routes::Routes;
 use bowline_core::{
     Balancers, BoxFuture, Chores, Claim, Cloud, CloudName, Cluster, Fact, Instances, LabelHold,
-    LabelRule, LabelSync, News, Node, PageAnswer, Secret, account_identity,
+    LabelRule, LabelSync, ProviderEvent, Node, PageAnswer, Secret, account_identity,
 };
 pub use bowline_http::Surroundings;
+use bowline_provider::EventOutbox;
 use bowline_http::{Background, Clock};
 pub use kind::KIND;
 use thiserror::Error;
@@ -74,7 +74,6 @@ use balancer::Balancing;
 use cmon::Cmon;
 use instances::Machines;
 use interest::ActivityGate;
-use news::EventOutbox;
 use routes::FabricRoutes;
 use signature::Owner;
 use tags::Keeper;
@@ -339,7 +338,7 @@ impl Cloud for Triton {
         Some(account_identity(parts.iter().map(String::as_str)))
     }
 
-    fn next_news(&self) -> BoxFuture<'_, News> {
+    fn next_event(&self) -> BoxFuture<'_, ProviderEvent> {
         Box::pin(self.news.next())
     }
 

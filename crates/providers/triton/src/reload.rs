@@ -15,11 +15,11 @@ use tracing::{error, info, warn};
 
 use crate::api::{Api, Client, Setting};
 use bowline_provider::FollowedSecret;
+use bowline_provider::EventOutbox;
 
 use crate::config::{Config, ConfigErrors, Connection, Given, SecretContent, has_key};
 use crate::instances::Machines;
 use crate::keys::LARGEST_KEY;
-use crate::news::EventOutbox;
 use crate::site::DataCenter;
 
 /// How often the file is read. Reading by its name covers renamed files and turned links alike.

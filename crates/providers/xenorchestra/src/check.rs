@@ -4,9 +4,9 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use bowline_core::Trouble;
+use bowline_core::ProviderEvent;
 use bowline_http::Random;
-use tokio::sync::watch;
+use bowline_provider::EventOutbox;
 use tokio::time::sleep;
 use tracing::{info, warn};
 
@@ -30,7 +30,8 @@ const REASON: &str = "FailedToCheckClient";
 pub(crate) struct Checks {
     /// For each server: none once it succeeded, or why not.
     states: Mutex<Vec<Option<String>>>,
-    failures: watch::Sender<Option<Trouble>>,
+    /// The last failure alone.
+    failures: EventOutbox,
     reporter: Reporter,
 }
 
@@ -41,7 +42,7 @@ impl Checks {
             .map(|it| Some(format!("Xen Orchestra {} was not reached yet", it.name())));
         Arc::new(Self {
             states: Mutex::new(not_yet.collect()),
-            failures: watch::Sender::new(None),
+            failures: EventOutbox::keeping(1),
             reporter,
         })
     }
@@ -57,15 +58,9 @@ impl Checks {
         }
     }
 
-    /// The first failure with a higher number than that.
-    pub(crate) async fn next_trouble(&self, after: u64) -> Trouble {
-        let mut failures = self.failures.subscribe();
-        let is_next = |it: &Option<Trouble>| it.as_ref().is_some_and(|it| it.number > after);
-        match failures.wait_for(is_next).await.map(|it| it.clone()) {
-            Ok(Some(trouble)) => trouble,
-            // The sender lives as long as this.
-            Ok(None) | Err(_) => std::future::pending().await,
-        }
+    /// The next failure, each once.
+    pub(crate) async fn next_event(&self) -> ProviderEvent {
+        self.failures.next().await
     }
 
     fn set(&self, number: usize, state: Option<String>) {
@@ -75,11 +70,8 @@ impl Checks {
 
     fn failed(&self, number: usize, error: &str) {
         self.set(number, Some(error.to_owned()));
-        self.failures.send_modify(|last| {
-            let number = last.as_ref().map_or(0, |it| it.number) + 1;
-            let note = format!("Failed to check Xen Orchestra client: {error}");
-            *last = Some(self.reporter.trouble(number, ACTION, REASON, note));
-        });
+        let message = format!("Failed to check Xen Orchestra client: {error}");
+        self.failures.put(self.reporter.event(ACTION, REASON, message));
     }
 }
 

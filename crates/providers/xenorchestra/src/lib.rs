@@ -54,7 +54,7 @@ use std::sync::Arc;
 
 use bowline_core::{
     BoxFuture, Claim, Cloud, CloudName, Fact, Instances, LabelHold, LabelRule, LabelSync, Node,
-    Secret, Trouble, account_identity,
+    Secret, ProviderEvent, account_identity,
 };
 pub use bowline_http::Surroundings;
 use bowline_http::{Background, TlsError};
@@ -92,7 +92,7 @@ pub enum BuildError {
 }
 
 /// The cloud. Asks nothing before it returns: whether the servers answer is found out meanwhile, and told
-/// by [`Cloud::ready`] and [`Cloud::next_trouble`]. Needs a tokio runtime.
+/// by [`Cloud::ready`] and [`Cloud::next_event`]. Needs a tokio runtime.
 pub fn build(
     config: &Config,
     surroundings: &Surroundings,
@@ -212,8 +212,8 @@ impl Cloud for XenOrchestra {
         self.checks.ready()
     }
 
-    fn next_trouble(&self, after: u64) -> BoxFuture<'_, Trouble> {
-        Box::pin(self.checks.next_trouble(after))
+    fn next_event(&self) -> BoxFuture<'_, ProviderEvent> {
+        Box::pin(self.checks.next_event())
     }
 
     fn instances(&self) -> Option<&dyn Instances> {

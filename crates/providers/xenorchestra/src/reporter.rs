@@ -1,6 +1,6 @@
 //! Who tells of troubles, and about what: the pod that the program runs in, if it knows that.
 
-use bowline_core::{Regarding, Trouble};
+use bowline_core::{EventSeries, ProviderEvent, Regarding};
 
 use crate::PROVIDER;
 use crate::hash::short_hash;
@@ -32,13 +32,12 @@ impl Reporter {
         }
     }
 
-    pub(crate) fn trouble(
+    pub(crate) fn event(
         &self,
-        number: u64,
         action: &'static str,
         reason: &'static str,
-        note: String,
-    ) -> Trouble {
+        message: String,
+    ) -> ProviderEvent {
         let namespace = if self.namespace.is_empty() {
             NAMESPACE
         } else {
@@ -54,19 +53,19 @@ impl Reporter {
         } else {
             &self.pod
         };
-        Trouble {
-            number,
-            event: event_name(&[namespace, kind, name, uid, action, reason]),
-            reporter: (PROVIDER.to_owned(), instance.to_owned()),
-            regarding: Regarding {
-                namespace: namespace.to_owned(),
-                kind,
-                name: name.to_owned(),
-                uid: uid.to_owned(),
-            },
-            action,
-            reason,
-            note,
+        let regarding = Regarding {
+            namespace: namespace.to_owned(),
+            kind,
+            name: name.to_owned(),
+            uid: uid.to_owned(),
+        };
+        ProviderEvent {
+            series: Some(EventSeries {
+                name: event_name(&[namespace, kind, name, uid, action, reason]),
+                reporter: (PROVIDER.to_owned(), instance.to_owned()),
+                action,
+            }),
+            ..ProviderEvent::warning(regarding, reason, message)
         }
     }
 }
@@ -105,9 +104,10 @@ mod tests {
                 "ccm-0",
             ),
         ] {
-            let trouble = reporter.trouble(1, "CheckClient", "FailedToCheckClient", String::new());
-            assert_eq!(trouble.event, name);
-            assert_eq!(trouble.reporter, ("xenorchestra".into(), instance.into()));
+            let event = reporter.event("CheckClient", "FailedToCheckClient", String::new());
+            let series = event.series.unwrap();
+            assert_eq!(series.name, name);
+            assert_eq!(series.reporter, ("xenorchestra".into(), instance.into()));
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
-use bowline_core::{BoxFuture, Chores, Cluster, ManagedObject, News, Regarding, error_chain};
+use bowline_core::{BoxFuture, Chores, Cluster, ManagedObject, ProviderEvent, Regarding, error_chain};
 use tokio::sync::Notify;
 use tokio::time::sleep;
 
@@ -78,17 +78,13 @@ impl ScriptedCloud {
             is_told
         };
         if !is_told {
-            cluster.tell(News {
-                regarding: Regarding {
-                    namespace: cluster.namespace().to_owned(),
-                    kind: object.kind.as_str(),
-                    name: object.name.clone(),
-                    uid: String::new(),
-                },
-                is_warning: true,
-                reason: NOT_KEPT,
-                message,
-            });
+            let regarding = Regarding {
+                namespace: cluster.namespace().to_owned(),
+                kind: object.kind.as_str(),
+                name: object.name.clone(),
+                uid: String::new(),
+            };
+            cluster.tell(ProviderEvent::warning(regarding, NOT_KEPT, message));
         }
     }
 }

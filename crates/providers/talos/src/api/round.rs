@@ -13,6 +13,7 @@ use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use bowline_core::Regarding;
 use bowline_talos_api::resource::Resource;
 use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
@@ -148,6 +149,7 @@ impl Api {
     fn report(&self, endpoint: &Endpoint, answering: &Endpoint, why: &str) {
         if self.endpoints.is_news(endpoint) {
             self.outbox.warn(
+                Regarding::manager(),
                 "EndpointSetAside",
                 format!(
                     "the endpoint {endpoint} of the Talos API is set aside: {why}; {answering} answers"

@@ -126,7 +126,7 @@ async fn an_endpoint_that_says_nothing_is_given_up_in_time_to_ask_another() {
         1,
         "one connection was waited for, and another one asked meanwhile"
     );
-    let news = cloud.next_news().await;
+    let news = cloud.next_event().await;
     assert_eq!(news.reason, "EndpointSetAside");
     let told = "the endpoint 10.0.0.7:50000 of the Talos API is set aside: it does not answer; \
                 10.0.0.1:50000 answers";
@@ -136,7 +136,7 @@ async fn an_endpoint_that_says_nothing_is_given_up_in_time_to_ask_another() {
     for _ in 0..4 {
         found(&cloud, &node).await;
     }
-    let more = tokio::time::timeout(Duration::from_secs(1), cloud.next_news());
+    let more = tokio::time::timeout(Duration::from_secs(1), cloud.next_event());
     assert!(more.await.is_err());
 }
 
@@ -154,7 +154,7 @@ async fn an_endpoint_that_answers_as_a_proxy_does_is_passed_over_and_set_aside()
         let begun = Instant::now();
         found(&cloud, &node).await;
         assert_eq!(begun.elapsed().as_secs(), 0, "{code}");
-        let news = cloud.next_news().await;
+        let news = cloud.next_event().await;
         assert!(news.message.contains(&format!("HTTP {code}")), "{news:?}");
     }
 }
@@ -179,7 +179,7 @@ async fn an_error_names_everybody_who_was_asked() {
     let about = "from 10.0.0.1:50000, 10.0.0.2:50000 about the machine at 10.8.0.11";
     let turned = "from 10.0.0.2:50000, 10.0.0.1:50000 about the machine at 10.8.0.11";
     assert!(told.contains(about) || told.contains(turned), "{told}");
-    let news = tokio::time::timeout(Duration::from_secs(1), cloud.next_news());
+    let news = tokio::time::timeout(Duration::from_secs(1), cloud.next_event());
     assert!(news.await.is_err());
 }
 

@@ -31,10 +31,10 @@ use bowline_core::{
     Need, Needs, Node, Notice, Plan, PreparedPlan, Problem, Publication, Service, StepId,
     StepOutcome, TaggedBalancer, ingress_to_write,
 };
+use bowline_provider::EventOutbox;
 
 use crate::TritonMetrics;
 use crate::config::{Config, LoadBalancerConfig};
-use crate::news::EventOutbox;
 use crate::site::DataCenter;
 use crate::tags::Keeper;
 use chain::{again_after, chain};

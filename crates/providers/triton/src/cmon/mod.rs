@@ -22,7 +22,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bowline_core::{
-    BoxFuture, Chores, CloudError, Cluster, ClusterError, News, Node, PageAnswer, Regarding,
+    BoxFuture, Chores, CloudError, Cluster, ClusterError, ProviderEvent, Node, PageAnswer, Regarding,
     error_chain,
 };
 use bowline_http::{BaseUrl, Clock};
@@ -348,12 +348,7 @@ impl Cmon {
             object = regarding.name,
             "{message}"
         );
-        cluster.tell(News {
-            regarding,
-            is_warning: true,
-            reason,
-            message,
-        });
+        cluster.tell(ProviderEvent::warning(regarding, reason, message));
     }
 
     /// It is well again: the next time is news.

@@ -28,6 +28,7 @@ use bowline_core::{
     NodeMetadata, Regarding,
 };
 use bowline_http::Clock;
+use bowline_provider::EventOutbox;
 use futures::{StreamExt as _, stream};
 use tokio::time::Instant;
 use tracing::warn;
@@ -37,7 +38,6 @@ use crate::api::{Machine, MachineRead};
 use crate::config::NodeConfig;
 use crate::interest::ActivityGate;
 use crate::metrics::TritonMetrics;
-use crate::news::EventOutbox;
 use crate::roll::Listing;
 use crate::site::DataCenter;
 use describe::{Knowledge, describe, power};

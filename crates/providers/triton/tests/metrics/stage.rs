@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bowline_core::{
     AddressKind, BoxFuture, Cloud, CloudName, Cluster, ClusterError, Kept, ManagedObject,
-    ManagedObjectKind, News, Node, NodeAddress, PageAnswer, Ready, Secret,
+    ManagedObjectKind, ProviderEvent, Node, NodeAddress, PageAnswer, Ready, Secret,
 };
 use bowline_http::Connector;
 use bowline_simulator::World;
@@ -202,7 +202,7 @@ pub(crate) struct Desk {
     changed: Notify,
     objects: Mutex<BTreeMap<(&'static str, String), Content>>,
     foreign: Mutex<BTreeSet<String>>,
-    news: Mutex<Vec<News>>,
+    news: Mutex<Vec<ProviderEvent>>,
     pub(crate) observing: std::sync::atomic::AtomicBool,
     pub(crate) writes: std::sync::atomic::AtomicUsize,
 }
@@ -260,7 +260,7 @@ impl Desk {
 
     /// `reason kind name: message` of every event.
     pub(crate) fn told(&self) -> Vec<String> {
-        let line = |it: &News| {
+        let line = |it: &ProviderEvent| {
             let about = &it.regarding;
             format!(
                 "{} {} {}: {}",
@@ -335,7 +335,7 @@ impl Cluster for Desk {
         })
     }
 
-    fn tell(&self, news: News) {
+    fn tell(&self, news: ProviderEvent) {
         self.news.lock().unwrap().push(news);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bowline_core::{AddressKind, Cloud as _, News, NodeAddress, Regarding};
+use bowline_core::{AddressKind, Cloud as _, ProviderEvent, NodeAddress, Regarding};
 use bowline_simulator_triton::{DEFAULT_FINGERPRINT, DEFAULT_PRIVATE_KEY, FABRIC, MachineSpec};
 use bowline_triton::keys::PrivateKey;
 use bowline_triton::{LOADED, REJECTED, SecretContent, Triton};
@@ -15,8 +15,8 @@ fn secret(key: &str) -> SecretContent {
 }
 
 /// The next news within that many seconds.
-async fn news(provider: &Triton, seconds: u64) -> Option<News> {
-    let wait = timeout(Duration::from_secs(seconds), provider.next_news());
+async fn news(provider: &Triton, seconds: u64) -> Option<ProviderEvent> {
+    let wait = timeout(Duration::from_secs(seconds), provider.next_event());
     wait.await.ok()
 }
 

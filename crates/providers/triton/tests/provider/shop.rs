@@ -366,7 +366,7 @@ impl Shop {
 
     /// The next event about a node: its name and the reason.
     pub(crate) async fn news(&self) -> Option<(String, &'static str)> {
-        let next = tokio::time::timeout(Duration::from_secs(1), self.provider.next_news());
+        let next = tokio::time::timeout(Duration::from_secs(1), self.provider.next_event());
         let news = next.await.ok()?;
         Some((news.regarding.name, news.reason))
     }

@@ -29,14 +29,14 @@ async fn xenorchestra_case_19_a_server_that_shows_nothing_is_a_server() {
 async fn xenorchestra_case_84_a_server_without_a_licence_is_told_of_and_nothing_is_gone() {
     let stage = Stage::raw(&config(), Quirks::default(), AUTHORITY);
     stage.fault("/rest/v0/*", status(403, "feature Unauthorized"));
-    let told = stage.cloud.next_trouble(0).await;
+    let told = stage.cloud.next_event().await;
     assert_eq!(told.reason, "FailedToCheckClient");
     let unlicensed = "feature Unauthorized";
-    assert!(told.note.contains(unlicensed), "{}", told.note);
+    assert!(told.message.contains(unlicensed), "{}", told.message);
     let unready = stage.cloud.ready().unwrap_err();
     assert!(unready.contains(unlicensed), "{unready}");
     cannot_tell(stage.presence(&w1()).await);
-    stage.cloud.next_trouble(told.number).await;
+    stage.cloud.next_event().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -44,18 +44,18 @@ async fn xenorchestra_case_20_a_server_that_is_down_is_told_of_and_checked_again
     let stage = Stage::raw(&config(), Quirks::default(), AUTHORITY);
     let rule = |action| Rule::new(action).named("fault").on("*", "/rest/v0/*");
     stage.world.faults.add(rule(Action::Reset)).unwrap();
-    let first = stage.cloud.next_trouble(0).await;
-    assert_eq!((first.number, first.action), (1, "CheckClient"));
+    let first = stage.cloud.next_event().await;
+    assert_eq!(first.series.as_ref().unwrap().action, "CheckClient");
     assert_eq!(first.reason, "FailedToCheckClient");
     let start = "Failed to check Xen Orchestra client: xenorchestra: GET vms ";
-    assert!(first.note.starts_with(start), "{}", first.note);
-    let second = stage.cloud.next_trouble(first.number).await;
-    assert_eq!(second.number, 2);
+    assert!(first.message.starts_with(start), "{}", first.message);
+    let second = stage.cloud.next_event().await;
+    assert_eq!(second.series, first.series);
     cannot_tell(stage.presence(&w1()).await);
     stage.world.faults.clear();
     stage.settle().await;
     found(stage.presence(&w1()).await);
-    let next = stage.cloud.next_trouble(100);
+    let next = stage.cloud.next_event();
     assert!(
         tokio::time::timeout(Duration::from_secs(3600), next)
             .await

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bowline_core::{
     BoxFuture, Cloud as _, Cluster, ClusterError, Goal, Kept, ManagedObject, ManagedObjectKind,
-    News, Node, PlanProgress, PreparedPlan, Secret, StepOutcome, Verb,
+    ProviderEvent, Node, PlanProgress, PreparedPlan, Secret, StepOutcome, Verb,
 };
 use serde_json::json;
 
@@ -221,5 +221,5 @@ impl Cluster for Quiet {
         Box::pin(async { Ok(Kept::Same) })
     }
 
-    fn tell(&self, _: News) {}
+    fn tell(&self, _: ProviderEvent) {}
 }

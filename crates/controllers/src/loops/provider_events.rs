@@ -1,93 +1,135 @@
-//! Troubles of clouds as events of `events.k8s.io/v1`: one event for each kind of trouble, which counts how
-//! often it came.
+//! Events that providers raise: each is taken once, by who leads.
 //!
-//! The rights of the originals are `get`, `create` and `update`. What the API server refuses is logged, and
-//! nothing more.
+//! An ordinary one is written as any other event. One with a series is an event of `events.k8s.io/v1` that counts how often
+//! it came; the rights of the originals for it are `get`, `create` and `update`, and what the API server refuses is logged,
+//! and nothing more.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use bowline_core::{Cloud, Trouble, error_chain};
+use bowline_core::{Cloud, EventSeries, ProviderEvent, Regarding, error_chain};
 use bowline_http::Clock;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
-use k8s_openapi::api::events::v1::{Event, EventSeries};
+use k8s_openapi::api::events::v1::{Event, EventSeries as CountedSeries};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
 use kube::api::{Api, PostParams};
 use tokio::time::timeout;
-use tracing::{debug, warn};
+use tracing::{debug, info, warn};
 
+use crate::kube::events::{EventType, Recorder, lease_reference};
 use crate::stop::Stop;
 
 /// Bytes of a note that the API server takes.
 const LONGEST_NOTE: usize = 1024;
-/// How long telling one trouble may take: the client itself would wait for ever on a half-open connection.
-const TELLING: Duration = Duration::from_secs(30);
+/// How long writing one event of a series may take: the client itself would wait for ever on a half-open connection.
+const WRITING: Duration = Duration::from_secs(30);
 
-/// Tells the troubles of a cloud until it is time to stop. Without a client they are only logged.
-pub(crate) async fn tell(
-    cloud: Arc<dyn Cloud>,
-    client: Option<kube::Client>,
-    clock: Clock,
-    stop: Stop,
-) {
-    let mut told = 0;
-    while let Some(trouble) = stop.unless_given(cloud.next_trouble(told)).await {
-        told = trouble.number;
-        let name = cloud.name();
-        debug!(cloud = %name, reason = trouble.reason, note = trouble.note, "trouble");
-        let Some(client) = &client else { continue };
-        let writing = timeout(TELLING, write(client, &trouble, clock.now()));
-        match stop.unless_given(writing).await {
-            None => return,
-            Some(Ok(Ok(()))) => {}
-            Some(Ok(Err(error))) => {
-                let error = error_chain(&error);
-                warn!(cloud = %name, error, "an event about the cloud was not written");
+/// What events are written with.
+pub(crate) struct Writers {
+    /// For ordinary ones.
+    pub(crate) recorder: Recorder,
+    /// The lease, by namespace and name: it stands for the manager as a whole, an object that is there, in a namespace where
+    /// operators look.
+    pub(crate) lease: (String, String),
+    /// For those with a series; without a client they are only logged.
+    pub(crate) client: Option<kube::Client>,
+    /// The time of day.
+    pub(crate) clock: Clock,
+}
+
+/// Writes the events of a cloud until it is time to stop.
+pub(crate) async fn write_all(cloud: Arc<dyn Cloud>, writers: Writers, stop: Stop) {
+    while let Some(event) = stop.unless_given(cloud.next_event()).await {
+        let (name, reason) = (cloud.name(), event.reason);
+        match &event.series {
+            Some(series) => {
+                debug!(cloud = %name, reason, "{}", event.message);
+                count(name.as_str(), &writers, &event, series, &stop).await;
+                continue;
             }
-            Some(Err(_)) => warn!(cloud = %name, "an event about the cloud takes too long"),
+            None if event.is_warning => warn!(cloud = %name, reason, "{}", event.message),
+            None => info!(cloud = %name, reason, "{}", event.message),
         }
+        record(&writers.recorder, event, &writers.lease);
     }
 }
 
-async fn write(client: &kube::Client, trouble: &Trouble, now: Timestamp) -> kube::Result<()> {
-    let api: Api<Event> = Api::namespaced(client.clone(), &trouble.regarding.namespace);
+/// Writes an ordinary event.
+pub(crate) fn record(
+    recorder: &Recorder,
+    event: ProviderEvent,
+    (namespace, name): &(String, String),
+) {
+    let object = if event.regarding.is_manager() {
+        lease_reference(namespace, name, None, None)
+    } else {
+        reference(&event.regarding)
+    };
+    let kind = if event.is_warning {
+        EventType::Warning
+    } else {
+        EventType::Normal
+    };
+    recorder.event(&object, kind, event.reason, event.message);
+}
+
+async fn count(
+    cloud: &str,
+    writers: &Writers,
+    event: &ProviderEvent,
+    series: &EventSeries,
+    stop: &Stop,
+) {
+    let Some(client) = &writers.client else {
+        return;
+    };
+    let writing = timeout(WRITING, write(client, event, series, writers.clock.now()));
+    match stop.unless_given(writing).await {
+        None | Some(Ok(Ok(()))) => {}
+        Some(Ok(Err(error))) => {
+            let error = error_chain(&error);
+            warn!(cloud, error, "an event about the cloud was not written");
+        }
+        Some(Err(_)) => warn!(cloud, "an event about the cloud takes too long"),
+    }
+}
+
+async fn write(
+    client: &kube::Client,
+    event: &ProviderEvent,
+    series: &EventSeries,
+    now: Timestamp,
+) -> kube::Result<()> {
+    let api: Api<Event> = Api::namespaced(client.clone(), &event.regarding.namespace);
     let parameters = PostParams::default();
-    match api.create(&parameters, &event(trouble, now)).await {
+    match api.create(&parameters, &first(event, series, now)).await {
         Err(kube::Error::Api(status)) if status.code == 409 => {}
         other => return other.map(|_| ()),
     }
-    let again = once_more(api.get(&trouble.event).await?, now);
-    api.replace(&trouble.event, &parameters, &again).await?;
+    let again = once_more(api.get(&series.name).await?, now);
+    api.replace(&series.name, &parameters, &again).await?;
     Ok(())
 }
 
-/// The event of a trouble that comes for the first time.
-fn event(trouble: &Trouble, now: Timestamp) -> Event {
+/// The object of an event that comes for the first time.
+fn first(event: &ProviderEvent, series: &EventSeries, now: Timestamp) -> Event {
     let text = |text: &str| Some(text.to_owned());
-    let (controller, instance) = &trouble.reporter;
-    let regarding = &trouble.regarding;
+    let (controller, instance) = &series.reporter;
     Event {
         metadata: ObjectMeta {
-            name: text(&trouble.event),
-            namespace: text(&regarding.namespace),
+            name: text(&series.name),
+            namespace: text(&event.regarding.namespace),
             ..ObjectMeta::default()
         },
         event_time: Some(MicroTime(now)),
         type_: text("Warning"),
-        action: text(trouble.action),
-        reason: text(trouble.reason),
-        note: text(shortened(&trouble.note)),
+        action: text(series.action),
+        reason: text(event.reason),
+        note: text(shortened(&event.message)),
         reporting_controller: text(controller),
         reporting_instance: text(instance),
-        regarding: Some(ObjectReference {
-            api_version: text("v1"),
-            kind: text(regarding.kind),
-            namespace: text(&regarding.namespace),
-            name: text(&regarding.name),
-            uid: text(&regarding.uid).filter(|uid| !uid.is_empty()),
-            ..ObjectReference::default()
-        }),
+        regarding: Some(reference(&event.regarding)),
         ..Event::default()
     }
 }
@@ -95,11 +137,23 @@ fn event(trouble: &Trouble, now: Timestamp) -> Event {
 /// The same event, counted once more. Nothing else of it may change, its note neither.
 fn once_more(mut event: Event, now: Timestamp) -> Event {
     let count = event.series.as_ref().map_or(1, |series| series.count);
-    event.series = Some(EventSeries {
+    event.series = Some(CountedSeries {
         count: count.saturating_add(1),
         last_observed_time: MicroTime(now),
     });
     event
+}
+
+fn reference(regarding: &Regarding) -> ObjectReference {
+    let text = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
+    ObjectReference {
+        api_version: text("v1"),
+        kind: text(regarding.kind),
+        namespace: text(&regarding.namespace),
+        name: text(&regarding.name),
+        uid: text(&regarding.uid),
+        ..ObjectReference::default()
+    }
 }
 
 /// Cut to the limit at a character's boundary.
@@ -112,9 +166,10 @@ fn shortened(note: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
+    use std::sync::atomic::{AtomicU64, Ordering};
     use std::sync::{Mutex, PoisonError};
 
-    use bowline_core::{BoxFuture, Claim, CloudName, Node, Regarding};
+    use bowline_core::{BoxFuture, Claim, CloudName, Node};
     use http::{Method, Request, Response, StatusCode};
     use http_body_util::BodyExt as _;
     use kube::client::Body;
@@ -123,8 +178,8 @@ mod tests {
     use super::*;
     use crate::stop::stop_signal;
 
-    /// Has a trouble every minute, each with another note, three times.
-    struct Troubled(CloudName);
+    /// Raises an event every minute, each with another message, three times.
+    struct Troubled(CloudName, AtomicU64);
 
     impl Cloud for Troubled {
         fn name(&self) -> &CloudName {
@@ -139,31 +194,32 @@ mod tests {
             Claim::Foreign
         }
 
-        fn next_trouble(&self, after: u64) -> BoxFuture<'_, Trouble> {
+        fn next_event(&self) -> BoxFuture<'_, ProviderEvent> {
             Box::pin(async move {
                 tokio::time::sleep(Duration::from_secs(60)).await;
-                if after == 3 {
-                    std::future::pending::<()>().await;
+                match self.1.fetch_add(1, Ordering::Relaxed) + 1 {
+                    number @ 1..=3 => trouble(number),
+                    _ => std::future::pending().await,
                 }
-                trouble(after + 1)
             })
         }
     }
 
-    fn trouble(number: u64) -> Trouble {
-        Trouble {
-            number,
-            event: "demo-0123".into(),
-            reporter: ("demo".into(), "pod-0".into()),
-            regarding: Regarding {
-                namespace: "infra".into(),
-                kind: "Pod",
-                name: "pod-0".into(),
-                uid: String::new(),
-            },
-            action: "CheckClient",
-            reason: "FailedToCheckClient",
-            note: format!("it is down ({number})"),
+    fn trouble(number: u64) -> ProviderEvent {
+        let regarding = Regarding {
+            namespace: "infra".into(),
+            kind: "Pod",
+            name: "pod-0".into(),
+            uid: String::new(),
+        };
+        let message = format!("it is down ({number})");
+        ProviderEvent {
+            series: Some(EventSeries {
+                name: "demo-0123".into(),
+                reporter: ("demo".into(), "pod-0".into()),
+                action: "CheckClient",
+            }),
+            ..ProviderEvent::warning(regarding, "FailedToCheckClient", message)
         }
     }
 
@@ -208,10 +264,17 @@ mod tests {
     }
 
     async fn an_hour_of(client: Option<kube::Client>) {
-        let cloud = Arc::new(Troubled(CloudName::parse("demo").unwrap()));
+        let name = CloudName::parse("demo").unwrap();
+        let cloud = Arc::new(Troubled(name, AtomicU64::new(0)));
         let (handle, stop) = stop_signal();
         let clock = Clock::simulated("2026-01-01T00:00:00Z".parse().unwrap());
-        let telling = tokio::spawn(tell(cloud, client, clock, stop));
+        let writers = Writers {
+            recorder: RECORDER,
+            lease: ("kube-system".into(), "lease".into()),
+            client,
+            clock,
+        };
+        let telling = tokio::spawn(write_all(cloud, writers, stop));
         tokio::time::sleep(Duration::from_secs(3600)).await;
         handle.stop();
         telling.await.unwrap();

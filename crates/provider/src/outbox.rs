@@ -1,86 +1,98 @@
-//! What people should hear of while nobody asks: kept until the manager that leads takes it.
+//! Events that a provider raises while nobody asks it: kept until the manager that leads takes them.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use bowline_core::{News, Node, Regarding};
+use bowline_core::{Node, ProviderEvent, Regarding};
 use tokio::sync::Notify;
 
-/// News that wait to be taken; beyond, the oldest go.
+/// Events that wait to be taken; beyond, the oldest go.
 const MOST: usize = 64;
 
-/// The news of one cloud.
-#[derive(Debug, Default)]
-pub(crate) struct EventOutbox {
+/// The events of one cloud that nobody took yet.
+#[derive(Debug)]
+pub struct EventOutbox {
+    most: usize,
     state: Mutex<State>,
     arrived: Notify,
+}
+
+impl Default for EventOutbox {
+    fn default() -> Self {
+        Self::keeping(MOST)
+    }
 }
 
 #[derive(Debug, Default)]
 struct State {
     /// Whether anybody ever asked: who leads does.
     wanted: bool,
-    waiting: VecDeque<News>,
+    waiting: VecDeque<ProviderEvent>,
 }
 
 impl EventOutbox {
-    /// Whether anybody takes news.
-    pub(crate) fn is_wanted(&self) -> bool {
+    /// One that keeps no more than so many.
+    pub fn keeping(most: usize) -> Self {
+        Self {
+            most,
+            state: Mutex::default(),
+            arrived: Notify::new(),
+        }
+    }
+
+    /// Whether anybody takes events.
+    pub fn is_wanted(&self) -> bool {
         self.state().wanted
     }
 
     /// Something to look at.
-    pub(crate) fn warn(
+    pub fn warn(
         &self,
         regarding: Regarding,
         reason: &'static str,
         message: impl Into<String>,
     ) {
-        self.put(regarding, true, reason, message.into());
+        self.put(ProviderEvent::warning(regarding, reason, message));
     }
 
     /// Something to look at, about a node.
-    pub(crate) fn warn_on(&self, node: &Node, reason: &'static str, message: impl Into<String>) {
+    pub fn warn_on(&self, node: &Node, reason: &'static str, message: impl Into<String>) {
         self.warn(Regarding::node(node), reason, message);
     }
 
     /// Something good.
-    pub(crate) fn tell(
+    pub fn tell(
         &self,
         regarding: Regarding,
         reason: &'static str,
         message: impl Into<String>,
     ) {
-        self.put(regarding, false, reason, message.into());
+        self.put(ProviderEvent::normal(regarding, reason, message));
     }
 
-    fn put(&self, regarding: Regarding, is_warning: bool, reason: &'static str, message: String) {
+    /// Any event.
+    pub fn put(&self, event: ProviderEvent) {
         let mut state = self.state();
-        if state.waiting.len() >= MOST {
+        if state.waiting.len() >= self.most {
             state.waiting.pop_front();
         }
-        state.waiting.push_back(News {
-            regarding,
-            is_warning,
-            reason,
-            message,
-        });
+        state.waiting.push_back(event);
         drop(state);
         self.arrived.notify_one();
     }
 
     /// The next of them, as soon as there is one.
-    pub(crate) async fn next(&self) -> News {
+    pub async fn next(&self) -> ProviderEvent {
         loop {
             {
                 let mut state = self.state();
                 state.wanted = true;
-                if let Some(news) = state.waiting.pop_front() {
+                if let Some(event) = state.waiting.pop_front() {
                     // Another one who waits may take what is left.
                     if !state.waiting.is_empty() {
                         self.arrived.notify_one();
                     }
-                    return news;
+                    return event;
                 }
             }
             self.arrived.notified().await;
