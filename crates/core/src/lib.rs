@@ -48,8 +48,8 @@ pub use cloud::chores::{
     PageAnswer,
 };
 pub use cloud::error::{CloudError, CloudErrorKind, error_chain};
-pub use cloud::instance::{Evidence, Instance, Lookup, Power};
 pub use cloud::event::{EventSeries, ProviderEvent, Regarding};
+pub use cloud::instance::{Evidence, Instance, Lookup, Power};
 pub use cloud::{BoxFuture, Claim, Cloud, CloudName, CloudNameError, DescribePolicy, Instances};
 pub use load_balancer::annotation::{
     Allowed, Annotation, AnnotationFault, AnnotationReader, AnnotationTable, Spaces, TAKE_OVER,

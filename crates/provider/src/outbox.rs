@@ -46,12 +46,7 @@ impl EventOutbox {
     }
 
     /// Something to look at.
-    pub fn warn(
-        &self,
-        regarding: Regarding,
-        reason: &'static str,
-        message: impl Into<String>,
-    ) {
+    pub fn warn(&self, regarding: Regarding, reason: &'static str, message: impl Into<String>) {
         self.put(ProviderEvent::warning(regarding, reason, message));
     }
 
@@ -61,12 +56,7 @@ impl EventOutbox {
     }
 
     /// Something good.
-    pub fn tell(
-        &self,
-        regarding: Regarding,
-        reason: &'static str,
-        message: impl Into<String>,
-    ) {
+    pub fn tell(&self, regarding: Regarding, reason: &'static str, message: impl Into<String>) {
         self.put(ProviderEvent::normal(regarding, reason, message));
     }
 

@@ -12,8 +12,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bowline_core::{
-    BoxFuture, Chores, Cloud, Cluster, ClusterError, Kept, ManagedObject, ManagedObjectKind, ProviderEvent,
-    Node, Ownership, Secret,
+    BoxFuture, Chores, Cloud, Cluster, ClusterError, Kept, ManagedObject, ManagedObjectKind, Node,
+    Ownership, ProviderEvent, Secret,
 };
 use futures::future::join_all;
 use tokio::sync::{Notify, OnceCell};

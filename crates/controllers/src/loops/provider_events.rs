@@ -170,12 +170,15 @@ mod tests {
     use std::sync::{Mutex, PoisonError};
 
     use bowline_core::{BoxFuture, Claim, CloudName, Node};
+    use bowline_http::Random;
     use http::{Method, Request, Response, StatusCode};
     use http_body_util::BodyExt as _;
     use kube::client::Body;
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::kube::events::EventContext;
+    use crate::metrics::Metrics;
     use crate::stop::stop_signal;
 
     /// Raises an event every minute, each with another message, three times.
@@ -268,8 +271,9 @@ mod tests {
         let cloud = Arc::new(Troubled(name, AtomicU64::new(0)));
         let (handle, stop) = stop_signal();
         let clock = Clock::simulated("2026-01-01T00:00:00Z".parse().unwrap());
+        let context = EventContext::new(clock.clone(), Random::seeded(1), Metrics::new());
         let writers = Writers {
-            recorder: RECORDER,
+            recorder: Recorder::observing("demo", &context),
             lease: ("kube-system".into(), "lease".into()),
             client,
             clock,

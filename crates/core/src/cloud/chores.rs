@@ -11,7 +11,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::{BoxFuture, ProviderEvent, Node, Secret};
+use crate::{BoxFuture, Node, ProviderEvent, Secret};
 
 /// The label by which objects are known to be kept by us.
 pub const KEPT_BY_LABEL: (&str, &str) = ("app.kubernetes.io/managed-by", "bowline");

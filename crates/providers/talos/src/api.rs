@@ -349,7 +349,7 @@ mod tests {
     use super::*;
     use bowline_core::Secret;
     use bowline_http::{Connector, Pipes};
-use bowline_provider::EventOutbox;
+    use bowline_provider::EventOutbox;
 
     #[test]
     fn a_question_names_its_machine_and_says_who_asks() {

@@ -57,11 +57,11 @@ use std::time::Duration;
 use bowline_core::routes::Routes;
 use bowline_core::{
     Balancers, BoxFuture, Chores, Claim, Cloud, CloudName, Cluster, Fact, Instances, LabelHold,
-    LabelRule, LabelSync, ProviderEvent, Node, PageAnswer, Secret, account_identity,
+    LabelRule, LabelSync, Node, PageAnswer, ProviderEvent, Secret, account_identity,
 };
 pub use bowline_http::Surroundings;
-use bowline_provider::EventOutbox;
 use bowline_http::{Background, Clock};
+use bowline_provider::EventOutbox;
 pub use kind::KIND;
 use thiserror::Error;
 use tokio::sync::broadcast::error::RecvError;

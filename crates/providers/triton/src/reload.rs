@@ -14,8 +14,8 @@ use tokio::time::{Instant, sleep};
 use tracing::{error, info, warn};
 
 use crate::api::{Api, Client, Setting};
-use bowline_provider::FollowedSecret;
 use bowline_provider::EventOutbox;
+use bowline_provider::FollowedSecret;
 
 use crate::config::{Config, ConfigErrors, Connection, Given, SecretContent, has_key};
 use crate::instances::Machines;

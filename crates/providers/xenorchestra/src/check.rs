@@ -71,7 +71,8 @@ impl Checks {
     fn failed(&self, number: usize, error: &str) {
         self.set(number, Some(error.to_owned()));
         let message = format!("Failed to check Xen Orchestra client: {error}");
-        self.failures.put(self.reporter.event(ACTION, REASON, message));
+        self.failures
+            .put(self.reporter.event(ACTION, REASON, message));
     }
 }
 

@@ -54,7 +54,7 @@ use std::sync::Arc;
 
 use bowline_core::{
     BoxFuture, Claim, Cloud, CloudName, Fact, Instances, LabelHold, LabelRule, LabelSync, Node,
-    Secret, ProviderEvent, account_identity,
+    ProviderEvent, Secret, account_identity,
 };
 pub use bowline_http::Surroundings;
 use bowline_http::{Background, TlsError};

@@ -3,7 +3,9 @@
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
-use bowline_core::{BoxFuture, Chores, Cluster, ManagedObject, ProviderEvent, Regarding, error_chain};
+use bowline_core::{
+    BoxFuture, Chores, Cluster, ManagedObject, ProviderEvent, Regarding, error_chain,
+};
 use tokio::sync::Notify;
 use tokio::time::sleep;
 

@@ -22,8 +22,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bowline_core::{
-    BoxFuture, Chores, CloudError, Cluster, ClusterError, ProviderEvent, Node, PageAnswer, Regarding,
-    error_chain,
+    BoxFuture, Chores, CloudError, Cluster, ClusterError, Node, PageAnswer, ProviderEvent,
+    Regarding, error_chain,
 };
 use bowline_http::{BaseUrl, Clock};
 use futures::FutureExt as _;

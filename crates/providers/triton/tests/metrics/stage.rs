@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bowline_core::{
     AddressKind, BoxFuture, Cloud, CloudName, Cluster, ClusterError, Kept, ManagedObject,
-    ManagedObjectKind, ProviderEvent, Node, NodeAddress, PageAnswer, Ready, Secret,
+    ManagedObjectKind, Node, NodeAddress, PageAnswer, ProviderEvent, Ready, Secret,
 };
 use bowline_http::Connector;
 use bowline_simulator::World;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bowline_core::{AddressKind, Cloud as _, ProviderEvent, NodeAddress, Regarding};
+use bowline_core::{AddressKind, Cloud as _, NodeAddress, ProviderEvent, Regarding};
 use bowline_simulator_triton::{DEFAULT_FINGERPRINT, DEFAULT_PRIVATE_KEY, FABRIC, MachineSpec};
 use bowline_triton::keys::PrivateKey;
 use bowline_triton::{LOADED, REJECTED, SecretContent, Triton};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bowline_core::{
     BoxFuture, Cloud as _, Cluster, ClusterError, Goal, Kept, ManagedObject, ManagedObjectKind,
-    ProviderEvent, Node, PlanProgress, PreparedPlan, Secret, StepOutcome, Verb,
+    Node, PlanProgress, PreparedPlan, ProviderEvent, Secret, StepOutcome, Verb,
 };
 use serde_json::json;
 
