@@ -22,6 +22,7 @@ use std::time::Duration;
 use bowline_core::ProviderEvent;
 use bowline_core::ipam::ClusterRanges;
 use bowline_http::Random;
+use bowline_provider::EventOutbox;
 use bowline_talos_api::machine::machine_service_client::MachineServiceClient;
 use bowline_talos_api::resource::state_client::StateClient;
 use bowline_talos_api::resource::{GetRequest, ListRequest, Resource};
@@ -349,7 +350,6 @@ mod tests {
     use super::*;
     use bowline_core::Secret;
     use bowline_http::{Connector, Pipes};
-    use bowline_provider::EventOutbox;
 
     #[test]
     fn a_question_names_its_machine_and_says_who_asks() {
