@@ -53,7 +53,8 @@ pub use cloud::news::News;
 pub use cloud::trouble::{Regarding, Trouble};
 pub use cloud::{BoxFuture, Claim, Cloud, CloudName, CloudNameError, DescribePolicy, Instances};
 pub use load_balancer::annotation::{
-    Allowed, Annotation, AnnotationFault, AnnotationReader, AnnotationTable, Spaces, TAKE_OVER,
+    Allowed, Annotation, AnnotationFault, AnnotationReader, AnnotationTable, Column, Spaces,
+    TAKE_OVER,
 };
 pub use load_balancer::balancers::{
     AccountState, BalancerRequest, BalancerRules, Balancers, ClusterMarks, ClusterMatch,
