@@ -5,6 +5,7 @@ pub(crate) mod chores;
 pub(crate) mod error;
 pub(crate) mod instance;
 pub(crate) mod news;
+pub(crate) mod token_bucket;
 pub(crate) mod trouble;
 
 use std::fmt;

@@ -50,6 +50,7 @@ pub use cloud::chores::{
 pub use cloud::error::{CloudError, CloudErrorKind, error_chain};
 pub use cloud::instance::{Evidence, Instance, Lookup, Power};
 pub use cloud::news::News;
+pub use cloud::token_bucket::TokenBucket;
 pub use cloud::trouble::{Regarding, Trouble};
 pub use cloud::{BoxFuture, Claim, Cloud, CloudName, CloudNameError, DescribePolicy, Instances};
 pub use load_balancer::annotation::{
