@@ -28,7 +28,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::metrics::{QueueMetrics, QueueSeries, UnfinishedWork};
-pub use backoff::{Backoff, RetryBucket};
+pub use backoff::Backoff;
 pub use lanes::Lanes;
 
 /// Keys that may wait in one queue, delayed ones included. Twenty times the largest cluster that

@@ -5,6 +5,7 @@ pub(crate) mod chores;
 pub(crate) mod error;
 pub(crate) mod event;
 pub(crate) mod instance;
+pub(crate) mod token_bucket;
 
 use std::fmt;
 use std::future::Future;

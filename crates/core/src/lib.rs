@@ -50,9 +50,11 @@ pub use cloud::chores::{
 pub use cloud::error::{CloudError, CloudErrorKind, error_chain};
 pub use cloud::event::{EventSeries, ProviderEvent, Regarding};
 pub use cloud::instance::{Evidence, Instance, Lookup, Power};
+pub use cloud::token_bucket::TokenBucket;
 pub use cloud::{BoxFuture, Claim, Cloud, CloudName, CloudNameError, DescribePolicy, Instances};
 pub use load_balancer::annotation::{
-    Allowed, Annotation, AnnotationFault, AnnotationReader, AnnotationTable, Spaces, TAKE_OVER,
+    Allowed, Annotation, AnnotationFault, AnnotationReader, AnnotationTable, Column, Spaces,
+    TAKE_OVER,
 };
 pub use load_balancer::balancers::{
     AccountState, BalancerRequest, BalancerRules, Balancers, ClusterMarks, ClusterMatch,

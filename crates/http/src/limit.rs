@@ -3,10 +3,7 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use governor::clock::Clock;
-use governor::middleware::NoOpMiddleware;
-use governor::state::{InMemoryState, NotKeyed};
-use governor::{Quota, RateLimiter};
+use bowline_core::TokenBucket;
 use tokio::sync::{Mutex, Semaphore, SemaphorePermit};
 use tokio::time::{Instant, sleep};
 
@@ -30,46 +27,26 @@ impl Rate {
     }
 }
 
-/// governor's clock on tokio's, so that a paused clock rules here too.
-#[derive(Clone, Debug)]
-struct TokioClock(Instant);
-
-impl Clock for TokioClock {
-    type Instant = Duration;
-
-    fn now(&self) -> Duration {
-        self.0.elapsed()
-    }
-}
-
 /// A token bucket on tokio's clock that serves in the order of arrival.
 #[derive(Debug)]
 pub struct Bucket {
-    clock: TokioClock,
-    limiter: RateLimiter<NotKeyed, InMemoryState, TokioClock, NoOpMiddleware<Duration>>,
     /// Held while waiting for a token: who waits longest is served first.
-    turn: Mutex<()>,
+    tokens: Mutex<TokenBucket<Instant>>,
 }
 
 impl Bucket {
     /// One token per `period`, at most `burst` of them saved up; none if the period is zero.
     pub fn new(period: Duration, burst: NonZeroU32) -> Option<Self> {
-        let quota = Quota::with_period(period)?.allow_burst(burst);
-        let clock = TokioClock(Instant::now());
-        let limiter = RateLimiter::direct_with_clock(quota, clock.clone());
-        Some(Self {
-            clock,
-            limiter,
-            turn: Mutex::new(()),
-        })
+        let tokens = Mutex::new(TokenBucket::new(period, burst.get()));
+        (!period.is_zero()).then_some(Self { tokens })
     }
 
-    /// Waits for a token; says how long that took.
+    /// Waits for a token; says how long that took. Whoever gives up has taken none.
     pub async fn wait(&self) -> Duration {
         let from = Instant::now();
-        let _turn = self.turn.lock().await;
-        while let Err(not_yet) = self.limiter.check() {
-            sleep(not_yet.wait_time_from(self.clock.now())).await;
+        let mut tokens = self.tokens.lock().await;
+        while !tokens.try_take(Instant::now()) {
+            sleep(tokens.wait(Instant::now())).await;
         }
         from.elapsed()
     }

@@ -21,7 +21,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use bowline_core::{Cloud, node_of};
+use bowline_core::{Cloud, TokenBucket, node_of};
 use bowline_http::Clock;
 
 use self::clouds::CertificateClouds;
@@ -36,7 +36,7 @@ use crate::kube::nodes::{NodeChange, Nodes};
 use crate::kube::write::CertificateWriter;
 use crate::lru::Lru;
 use crate::metrics::Metrics;
-use crate::queue::{Backoff, Lanes, RetryBucket, Work, WorkQueue};
+use crate::queue::{Backoff, Lanes, Work, WorkQueue};
 use crate::stop::Stop;
 
 /// Requests of one cloud's nodes that are worked on at the same time: each costs one write, and the questions to a cloud
@@ -115,7 +115,7 @@ impl CertificateController {
             clock,
         } = parts;
         let backoff = Backoff::exponential(FIRST_WAIT, LONGEST_WAIT)
-            .limited_by(RetryBucket::new(LOOK_INTERVAL, LOOKS_AT_ONCE));
+            .limited_by(TokenBucket::new(LOOK_INTERVAL, LOOKS_AT_ONCE));
         let clouds =
             CertificateClouds::new(resolver, is_named, fence).noting(metrics.cloud_health.clone());
         let lanes = lanes(&clouds, &requests, &nodes);

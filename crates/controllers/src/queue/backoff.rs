@@ -2,49 +2,11 @@
 
 use std::time::Duration;
 
+use bowline_core::TokenBucket;
 use tokio::time::Instant;
 
 use super::KEYS_LIMIT;
 use crate::lru::Lru;
-
-/// A token bucket that never refuses: it says how long to wait for one's turn.
-#[derive(Clone, Debug)]
-pub struct RetryBucket {
-    interval: Duration,
-    tolerance: Duration,
-    /// When the bucket will be full again; none while it is.
-    full_at: Option<Instant>,
-}
-
-impl RetryBucket {
-    /// One token per `interval`, at most `burst` of them saved up.
-    pub fn new(interval: Duration, burst: u32) -> Self {
-        Self {
-            interval,
-            tolerance: interval.saturating_mul(burst),
-            full_at: None,
-        }
-    }
-
-    /// Takes a token, perhaps one of the future; the answer is how long it takes to come.
-    pub fn reserve(&mut self, now: Instant) -> Duration {
-        let full_at = self.full_at.unwrap_or(now).max(now) + self.interval;
-        self.full_at = Some(full_at);
-        full_at
-            .saturating_duration_since(now)
-            .saturating_sub(self.tolerance)
-    }
-
-    /// Takes a token only if there is one now.
-    pub fn try_take(&mut self, now: Instant) -> bool {
-        let full_at = self.full_at.unwrap_or(now).max(now) + self.interval;
-        let there = full_at.saturating_duration_since(now) <= self.tolerance;
-        if there {
-            self.full_at = Some(full_at);
-        }
-        there
-    }
-}
 
 /// The retry delays of one queue.
 #[derive(Debug)]
@@ -52,7 +14,7 @@ pub struct Backoff<K> {
     first: Duration,
     longest: Duration,
     /// One for each lane; none where retries are not limited.
-    buckets: Vec<RetryBucket>,
+    buckets: Vec<TokenBucket<Instant>>,
     /// Bounded, because a key that is never forgotten must not stay for ever.
     failures: Lru<K, u32>,
 }
@@ -70,7 +32,7 @@ impl<K: Ord + Clone> Backoff<K> {
 
     /// And never sooner than a bucket shared by all keys of a lane allows.
     #[must_use]
-    pub fn limited_by(mut self, bucket: RetryBucket) -> Self {
+    pub fn limited_by(mut self, bucket: TokenBucket<Instant>) -> Self {
         self.buckets = vec![bucket];
         self
     }
@@ -86,7 +48,7 @@ impl<K: Ord + Clone> Backoff<K> {
     /// Of the queue `Nodes` and others: 5 ms doubling to 1000 s, 10 a second with a burst of 100.
     pub fn nodes() -> Self {
         Self::exponential(Duration::from_millis(5), Duration::from_secs(1000))
-            .limited_by(RetryBucket::new(Duration::from_millis(100), 100))
+            .limited_by(TokenBucket::new(Duration::from_millis(100), 100))
     }
 
     /// Of the queue `service`: 5 s doubling to 300 s.

@@ -18,7 +18,7 @@ use super::identity::{User, UserClaim};
 use super::options::{AuthenticationConfig, AuthorizationConfig};
 use crate::lru::Lru;
 use crate::metrics::{DelegatedMetrics, Metrics};
-use crate::queue::RetryBucket;
+use bowline_core::TokenBucket;
 
 /// How long one call may take.
 const CALL_LIMIT: Duration = Duration::from_secs(10);
@@ -47,7 +47,7 @@ pub(super) struct ReviewCache {
     denied_life: Duration,
     users: Remembered<Vec<u8>, Option<User>>,
     verdicts: Remembered<(User, String, String), bool>,
-    bucket: Mutex<RetryBucket>,
+    bucket: Mutex<TokenBucket<Instant>>,
     random: Random,
     metrics: Arc<Metrics>,
 }
@@ -72,7 +72,7 @@ impl ReviewCache {
             denied_life: authorization.denied_cache,
             users: Mutex::new(Lru::new(CACHE_LIMIT)),
             verdicts: Mutex::new(Lru::new(CACHE_LIMIT)),
-            bucket: Mutex::new(RetryBucket::new(REVIEW_INTERVAL, REVIEW_BURST)),
+            bucket: Mutex::new(TokenBucket::new(REVIEW_INTERVAL, REVIEW_BURST)),
             random,
             metrics,
         }

@@ -141,6 +141,9 @@ pub enum Spaces {
     Trimmed,
 }
 
+/// A column of the reference page: its heading, and what it says about a row.
+pub type Column = (&'static str, fn(&Annotation) -> String);
+
 /// The annotations of one provider.
 #[derive(Clone, Copy, Debug)]
 pub struct AnnotationTable {
@@ -153,7 +156,7 @@ pub struct AnnotationTable {
     /// The heading of [`Annotation::kind`] on the reference page.
     pub kind: &'static str,
     /// A last column of the reference page, with its heading.
-    pub last: Option<(&'static str, fn(&Annotation) -> String)>,
+    pub last: Option<Column>,
 }
 
 impl AnnotationTable {
@@ -412,7 +415,7 @@ mod tests {
                 "| `lb-id` | number | none | a whole number from 1 to 9 |  | refused |\n"
             )
         );
-        let last: (_, fn(&Annotation) -> String) = ("Ports", |row| row.per_port.to_string());
+        let last: Column = ("Ports", |row| row.per_port.to_string());
         let page = AnnotationTable {
             last: Some(last),
             ..TABLE

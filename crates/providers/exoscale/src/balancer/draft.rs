@@ -165,7 +165,7 @@ impl LoadBalancers {
         target: Option<Target>,
     ) -> PreparedPlan {
         let mut sketch = PlanBuilder::default();
-        sketch.plan.problems = faults.into_iter().map(Problem::from).collect();
+        sketch.plan.problems = faults;
         sketch.plan.notices = notices;
         let publisher = Publisher::Present {
             before: wish.service.ingress.clone(),

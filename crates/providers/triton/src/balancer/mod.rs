@@ -189,7 +189,7 @@ impl Balancing {
 fn refusal(wish: &BalancerRequest, faults: Vec<Problem>, notices: Vec<Notice>) -> PreparedPlan {
     let plan = Plan {
         unread: true,
-        problems: faults.into_iter().map(Problem::from).collect(),
+        problems: faults,
         notices,
         ..Plan::default()
     };

@@ -67,8 +67,8 @@ impl PortSettings {
     pub(super) fn take(&mut self, row: Annotation, text: &str) -> Option<()> {
         let monitor = &mut self.monitor;
         match row {
-            POOL_ALGORITHM => self.algorithm = row.choice(text)?.to_owned(),
-            POOL_PROTOCOL => self.pool_protocol = row.choice(text)?.to_owned(),
+            POOL_ALGORITHM => row.choice(text)?.clone_into(&mut self.algorithm),
+            POOL_PROTOCOL => row.choice(text)?.clone_into(&mut self.pool_protocol),
             // An empty value is as good as none; `[]` is a word.
             ALLOWED_CIDRS if text.trim().is_empty() => self.allowed_cidrs = None,
             ALLOWED_CIDRS => self.allowed_cidrs = Some(read::networks(text)?),

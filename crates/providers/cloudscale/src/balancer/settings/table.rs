@@ -211,11 +211,16 @@ pub const TABLE: AnnotationTable = AnnotationTable {
     rows: ANNOTATIONS,
     spaces: Spaces::Kept,
     kind: "Type",
-    last: Some(("For single ports", |row| match row.per_port {
-        true => format!("`{}`", word(row)),
-        false => "no".to_owned(),
-    })),
+    last: Some(("For single ports", for_single_ports)),
 };
+
+fn for_single_ports(row: &Annotation) -> String {
+    if row.per_port {
+        format!("`{}`", word(row))
+    } else {
+        "no".to_owned()
+    }
+}
 
 /// By which an annotation goes among settings of single ports.
 pub(super) fn word(row: &Annotation) -> &'static str {

@@ -76,8 +76,7 @@ pub(crate) async fn draft(scene: &DraftContext<'_>) -> Result<PreparedPlan, Draf
     if faults.is_empty() {
         Box::pin(making.plan()).await?;
     } else {
-        let problems = faults.into_iter().map(Problem::from);
-        making.sketch.plan.problems.extend(problems);
+        making.sketch.plan.problems.extend(faults);
         making.keep_publication();
     }
     Ok(making.done())
@@ -460,7 +459,7 @@ impl<'a> PlanInputs<'a> {
                 (Some(hostname), place.network)
             }
             Choice::Unclear(zones) => {
-                self.sketch.plan.problems.push(unclear(&zones).into());
+                self.sketch.plan.problems.push(unclear(&zones));
                 (None, None)
             }
             Choice::Unknown => {
