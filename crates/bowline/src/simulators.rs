@@ -10,6 +10,7 @@ pub(crate) const SIMULATORS: &[SimulatorKind] = &[
     bowline_simulator_talos::KIND,
     bowline_simulator_xenorchestra::KIND,
     bowline_simulator_triton::KIND,
+    bowline_simulator_static::KIND,
 ];
 
 /// Their names.

@@ -51,8 +51,11 @@ pub struct ProviderKind {
     /// Whose a node is, by the Node alone.
     pub match_node: fn(&Node) -> NodeMatch,
     /// Builds the cloud. Some call their API for that.
-    pub build: for<'a> fn(&'a ProviderContext) -> BoxFuture<'a, Result<Arc<dyn Cloud>, BuildError>>,
+    pub build: for<'a> fn(&'a ProviderContext) -> BoxFuture<'a, Built>,
 }
+
+/// A cloud, or why there is none.
+pub type Built = Result<Arc<dyn Cloud>, BuildError>;
 
 /// What a cloud can do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -77,12 +77,14 @@ impl Field {
     }
 
     /// The same with what holds without it.
+    #[must_use]
     pub fn or(mut self, default: impl Into<String>) -> Self {
         self.default = default.into();
         self
     }
 
     /// The same with its values in words.
+    #[must_use]
     pub fn allows(mut self, allowed: impl Into<String>) -> Self {
         self.allowed = allowed.into();
         self
@@ -127,11 +129,13 @@ impl Kind {
     }
 
     /// A list of it.
+    #[must_use]
     pub fn list(self) -> Self {
         Self::List(Box::new(self))
     }
 
     /// Keys that are the operator's own, with such values.
+    #[must_use]
     pub fn map(self) -> Self {
         Self::Map(Box::new(self))
     }

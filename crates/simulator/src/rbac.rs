@@ -114,6 +114,12 @@ pub fn chart(account: &str, rows: &[Rule]) -> Vec<Value> {
     ]
 }
 
+/// The objects of a file in `deploy`.
+pub fn shipped(text: &str) -> Vec<Value> {
+    // The files are the project's own; tests play stories with them.
+    serde_saphyr::from_multiple(text).unwrap_or_default()
+}
+
 /// A service account of `kube-system`.
 pub fn service_account(name: &str) -> Value {
     json!({

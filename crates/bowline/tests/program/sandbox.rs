@@ -14,13 +14,18 @@ fn the_story_of_several_clouds_is_told_to_its_end() {
         "(cloudscale API, simulated)",
         "partner          http://127.0.0.1:",
         "metal            https://127.0.0.1:",
+        "rack             http://127.0.0.1:",
+        "(file of machines, simulated)",
         "Bowline          as service account kube-system/bowline",
-        "1. One manager, one configuration, 5 clouds",
+        "1. One manager, one configuration, 6 clouds",
         "$ cat ",
         "- name: zurich\n",
         "provider: cloudscale\n",
         "nodeSelector: site=zurich\n",
         "accessToken: {file: ",
+        "- name: rack\n",
+        "provider: static\n",
+        "rack.machines.yaml\n",
         "defaultCloud: zurich\n",
         "2. 2 machines boot in each cloud, and 3 nodes join that are nobody's",
         "zurich (cloudscale) has initialised zurich-1, zurich-2, zurich-3; they are Ready",
@@ -28,6 +33,7 @@ fn the_story_of_several_clouds_is_told_to_its_end() {
         "metal (talos) has initialised metal-1, metal-2; they are Ready",
         "lab (xenorchestra) has initialised lab-1, lab-2; they are Ready",
         "campus (triton) has initialised campus-1, campus-2; they are Ready",
+        "rack (static) has initialised rack-1, rack-2; they are Ready",
         "zurich-3 was described by metal, with the id that zurich gave it",
         "partner-1, partner-2 wait, too",
         "elsewhere, mainframe, under-the-desk still wait for somebody else",
@@ -58,6 +64,7 @@ fn the_story_of_several_clouds_is_told_to_its_end() {
         "/readyz: [+]cloud-geneva ok",
         "readiness names zurich, and no other cloud",
         "campus (triton) has initialised campus-1, campus-2, campus-3; they are Ready",
+        "rack (static) has initialised rack-1, rack-2, rack-3; they are Ready",
         "late-geneva has a network load balancer at geneva, before geneva-2, geneva-3 and nobody else",
         "the Node of geneva-1 goes, on proof by geneva",
         "zurich-4 waits for zurich, whose nodes and load balancers are as they were",
@@ -76,6 +83,7 @@ fn the_story_of_several_clouds_is_told_to_its_end() {
         "metal-1 initialised: talos://metal/10.30.0.2 (metal-16, hall-1, ",
         "lab-1 initialised: xenorchestra://",
         "campus-1 initialised: triton://",
+        "rack-1 initialised: static://rack-1 (r640, row-a, InternalIP 10.50.0.1)",
         "Service web-geneva got its address: 203.0.113.1",
         "Service web-partner got its address: 203.0.113.2",
         "Service web-campus got its address: web-campus.default.svc.",
@@ -249,6 +257,33 @@ fn the_story_of_triton_is_told_to_its_end() {
         "stopped cleanly: work finished, lease released",
     ];
     tells(&["--cloud", "triton"], &in_order, &[]);
+}
+
+/// The same with machines from a file: what happens to them is an edit of it.
+#[test]
+fn the_story_of_static_is_told_to_its_end() {
+    let in_order = [
+        "file of machines http://127.0.0.1:",
+        "Bowline          as service account kube-system/bowline",
+        "1. 3 machines boot",
+        "worker-1 initialised: static://worker-1 (r640, row-a, InternalIP 10.50.0.1)",
+        "the foreign node still waits for its own cloud",
+        "2. worker-1 is powered off",
+        "worker-1 got the shutdown taint",
+        "worker-1 lost the shutdown taint",
+        "3. worker-1 is replaced by a new machine",
+        "worker-4 joins, and is Ready",
+        "worker-1 is gone from the cluster",
+        "4. worker-3 is destroyed",
+        "worker-3 is gone",
+        "the foreign node is NotReady, and nobody touched it",
+        "all other nodes are as they were",
+        "0 calls to the cloud",
+        "everything happened as expected",
+        "stopped cleanly: work finished, lease released",
+    ];
+    let deleted = "event DeletingNode: Deleting node worker-3";
+    tells_of(&["--cloud", "static"], &in_order, &[deleted]);
 }
 
 /// Plays a story with a Service and looks for these lines: in this order, and anywhere.

@@ -2,6 +2,7 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use bowline_simulator::rbac;
 use serde_json::{Value, json};
 
 use crate::{DEFAULT_ACCOUNT, DEFAULT_PRIVATE_KEY};
@@ -11,8 +12,7 @@ const RIGHTS: &str = include_str!("../../../../deploy/rbac-triton.yaml");
 
 /// The account, its rights, and the Secret that `bowline triton credentials` would make.
 pub fn manifest() -> Vec<Value> {
-    // The file is the project's own; a test plays the story.
-    let mut objects: Vec<Value> = serde_saphyr::from_multiple(RIGHTS).unwrap_or_default();
+    let mut objects = rbac::shipped(RIGHTS);
     objects.push(json!({
         "apiVersion": "v1", "kind": "Secret", "type": "Opaque",
         "metadata": {"name": "triton-credentials", "namespace": "kube-system"},

@@ -114,9 +114,10 @@ impl Site {
     }
 
     fn join(&mut self, fleet: &Fleet, name: &str, mut kubelet: KubeletSpec) -> Result<()> {
+        let of_cloud = kubelet.machine_id.rsplit("://").next();
         // A machine that is asked itself is called by its address.
-        let id = kubelet.provided_node_ip.as_ref();
-        let id = id.unwrap_or(&kubelet.system_uuid).clone();
+        let id = kubelet.provided_node_ip.as_deref().or(of_cloud);
+        let id = id.unwrap_or_default().to_owned();
         kubelet.labels.extend(self.labels.clone());
         fleet.join(kubelet)?;
         self.ids.insert(name.to_owned(), id);
