@@ -14,6 +14,7 @@ mod migration;
 mod outbox;
 mod settings;
 
+use std::fmt;
 use std::sync::Arc;
 
 use bowline_core::{BoxFuture, Claim, Cloud, DescribePolicy, Node};
@@ -47,12 +48,15 @@ pub struct ProviderKind {
     /// What is wrong or odd about an input.
     pub check: fn(&ProviderInput) -> Vec<Finding>,
     /// The settings that say the same as an original's flags, environment and file.
-    pub migrate: fn(&Original<'_>, &mut dyn Migration) -> Result<Map<String, Value>, MigrateError>,
+    pub migrate: fn(&Original<'_>, &mut dyn Migration) -> Migrated,
     /// Whose a node is, by the Node alone.
     pub match_node: fn(&Node) -> NodeMatch,
     /// Builds the cloud. Some call their API for that.
     pub build: for<'a> fn(&'a ProviderContext) -> BoxFuture<'a, Built>,
 }
+
+/// Settings that say the same, or why there are none.
+pub type Migrated = Result<Map<String, Value>, MigrateError>;
 
 /// A cloud, or why there is none.
 pub type Built = Result<Arc<dyn Cloud>, BuildError>;
@@ -88,16 +92,17 @@ pub struct Finding {
 
 impl Finding {
     /// The cloud cannot be built with that.
-    pub fn wrong(text: impl ToString) -> Self {
-        let text = text.to_string();
-        let severity = Severity::Wrong;
-        Self { text, severity }
+    pub fn wrong(text: impl fmt::Display) -> Self {
+        Self::of(&text, Severity::Wrong)
     }
 
     /// Worth telling, or not to be checked here.
-    pub fn odd(text: impl ToString) -> Self {
+    pub fn odd(text: impl fmt::Display) -> Self {
+        Self::of(&text, Severity::Odd)
+    }
+
+    fn of(text: &dyn fmt::Display, severity: Severity) -> Self {
         let text = text.to_string();
-        let severity = Severity::Odd;
         Self { text, severity }
     }
 }
