@@ -57,6 +57,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "crates/simulator-kubernetes",
         ],
     ),
+    ("e2e/scenario-macro", &[]),
     (
         "e2e/scenarios",
         &[
@@ -67,6 +68,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "crates/simulator",
             "crates/simulator-kubernetes",
             "crates/simulators/*",
+            "e2e/scenario-macro",
         ],
     ),
     (

@@ -13,7 +13,7 @@
 //! clock, many at once on one server. `e2e/run` does all of it.
 //!
 //! ```text
-//!                    scenario!(async || { … })
+//!                    #[scenario] async fn …  
 //!                              │
 //!           TestCluster: manager, clouds, waiting, calls
 //!                    │                           │
@@ -27,9 +27,9 @@
 //! ```
 //! use bowline_scenarios::cloud::{Script, machine};
 //! use bowline_scenarios::objects::fresh;
-//! use bowline_scenarios::{TestCluster, scenario};
+//! use bowline_scenarios::{TestCluster, play};
 //!
-//! scenario!(async || {
+//! play!(async || {
 //!     let bench = TestCluster::new().await;
 //!     let found = machine("demo://m-1", &["InternalIP:10.0.0.5"]);
 //!     bench.cloud().say("n1", Script::Machine(found));
@@ -53,6 +53,7 @@ pub mod cloud;
 pub mod cloudscale;
 pub mod cluster;
 pub mod exoscale;
+mod harness;
 pub mod log;
 pub mod measure;
 mod mirror;
@@ -62,10 +63,13 @@ pub mod plane;
 mod play;
 mod replica;
 pub mod rights;
+pub mod seeds;
 pub mod site;
 pub mod talos;
 pub mod triton;
 pub mod xenorchestra;
+
+pub use bowline_scenario_macro::scenario;
 
 pub use bench::{Fault, LEASE, MANAGER, Setup, TestCluster, refuse, slow, status};
 pub use cluster::{Cluster, Sharing};

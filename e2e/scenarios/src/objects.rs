@@ -45,6 +45,16 @@ pub fn known(name: &str, id: &str, status: &str, addresses: &[&str]) -> Value {
     node
 }
 
+/// What a kubelet says about its machine, as `status.nodeInfo`.
+pub fn node_info(system_uuid: &str, os_image: &str) -> Value {
+    let empty = "";
+    json!({
+        "systemUUID": system_uuid, "machineID": empty, "bootID": empty, "kernelVersion": empty,
+        "osImage": os_image, "containerRuntimeVersion": empty, "kubeletVersion": empty,
+        "kubeProxyVersion": empty, "operatingSystem": empty, "architecture": empty,
+    })
+}
+
 /// A Node that is initialised and not Ready, without a provider id if it has none.
 pub fn silent(name: &str, provider_id: Option<&str>) -> Value {
     let host = format!("Hostname:{name}");

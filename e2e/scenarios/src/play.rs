@@ -20,18 +20,21 @@ pub fn is_real() -> bool {
     plane::program().is_some()
 }
 
-/// Runs a scenario: under a paused clock on the simulated API server, or on the real clock on a
-/// real one.
+/// Runs a scenario that is only a part of a test, or one of several; a whole one is `#[scenario]`.
 #[macro_export]
-macro_rules! scenario {
+macro_rules! play {
     ($body:expr) => {
         // Here and not in a function, since only tests have a clock that can be paused.
         $crate::play(|builder| builder.start_paused(true), $body)
     };
 }
 
-/// Runs a scenario; [`scenario!`] calls it.
-pub fn play(pause: impl FnOnce(&mut Builder) -> &mut Builder, body: impl AsyncFnOnce()) {
+/// Runs a scenario: under a paused clock on the simulated API server, or on the real clock on a
+/// real one. `#[scenario]` and [`play!`](crate::play!) call it.
+pub fn play<T>(
+    pause: impl FnOnce(&mut Builder) -> &mut Builder,
+    body: impl AsyncFnOnce() -> T,
+) -> T {
     let mut builder = Builder::new_current_thread();
     builder.enable_all();
     if !is_real() {
@@ -43,10 +46,8 @@ pub fn play(pause: impl FnOnce(&mut Builder) -> &mut Builder, body: impl AsyncFn
         for remains in REMAINS.take() {
             remains.remove().await;
         }
-        if let Err(cause) = played {
-            resume_unwind(cause);
-        }
-    });
+        played.unwrap_or_else(|cause| resume_unwind(cause))
+    })
 }
 
 /// Has this removed when the scenario of this thread is over.

@@ -2,16 +2,17 @@
 //! once.
 
 use std::cell::RefCell;
-use std::ops::{Deref, DerefMut};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bowline_controllers::metrics::Metrics;
 use bowline_core::{Cloud, CloudName};
-use bowline_simulator::World;
 use bowline_simulator::journal::{Entry, Filter};
 use bowline_simulator::serve::{Api, Server};
+use bowline_simulator::{KubeletSpec, World};
+use bowline_simulator_kubernetes::fleet::{Fleet, Settings};
+use bowline_simulator_kubernetes::monitor::{self, Monitor};
 use futures::future::LocalBoxFuture;
 use serde_json::Value;
 
@@ -139,19 +140,7 @@ pub struct Several {
     servers: Vec<Server>,
 }
 
-impl Deref for Several {
-    type Target = TestCluster;
-
-    fn deref(&self) -> &TestCluster {
-        &self.bench
-    }
-}
-
-impl DerefMut for Several {
-    fn deref_mut(&mut self) -> &mut TestCluster {
-        &mut self.bench
-    }
-}
+crate::wrapper!(Several, bench: TestCluster);
 
 impl Several {
     /// No cloud yet.
@@ -189,21 +178,11 @@ pub struct Site<C> {
     pub user: String,
     seat: Seat,
     _server: Server,
+    fleet: Option<Fleet>,
+    _monitor: Option<Monitor>,
 }
 
-impl<C> Deref for Site<C> {
-    type Target = TestCluster;
-
-    fn deref(&self) -> &TestCluster {
-        &self.bench
-    }
-}
-
-impl<C> DerefMut for Site<C> {
-    fn deref_mut(&mut self) -> &mut TestCluster {
-        &mut self.bench
-    }
-}
+crate::wrapper!(Site<C>, bench: TestCluster, C);
 
 impl<C> Site<C> {
     /// A bench with the original's rights, and with the cloud that `open` serves on it. The manager is not started
@@ -245,7 +224,30 @@ impl<C> Site<C> {
             cloud: served.cloud,
             user,
             _server: served.server,
+            fleet: None,
+            _monitor: None,
         }
+    }
+
+    /// The same with kubelets, which [`Site::join_as`] starts.
+    pub fn with_kubelets(mut self) -> Self {
+        self.fleet = Some(self.bench.cluster.fleet(Settings::default()));
+        self
+    }
+
+    /// The same with what taints the nodes of silent ones.
+    pub fn with_monitor(self) -> Self {
+        let monitor = self.cluster.monitor(monitor::Settings::default());
+        Self {
+            _monitor: Some(monitor),
+            ..self
+        }
+    }
+
+    /// Starts a kubelet.
+    pub fn join_as(&self, kubelet: KubeletSpec) {
+        let fleet = self.fleet.as_ref().expect("the site has kubelets");
+        self.cluster.join_as(fleet, kubelet);
     }
 
     /// Starts the manager, as a new process would; one that cannot start is started again.

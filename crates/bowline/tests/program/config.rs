@@ -1,29 +1,22 @@
 //! `--config` and the commands about it: several accounts of one cloud in one process.
 
 use std::fmt::Write as _;
-use std::net::SocketAddr;
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
-use std::time::Duration;
 
-use bowline_simulator::World;
 use bowline_simulator::journal::Filter;
 use bowline_simulator::serve::Server;
 use bowline_simulator_exoscale::{
     Config, DEFAULT_KEY, DEFAULT_SECRET, DEFAULT_ZONE, Exoscale, InstanceSpec,
 };
-use bowline_simulator_kubernetes::cluster::Cluster;
-use bowline_simulator_kubernetes::fleet::{self, Fleet};
-use bowline_simulator_kubernetes::kinds;
-use serde_json::{Value, json};
+use serde_json::json;
 use tempfile::TempDir;
 use tokio::task::spawn_blocking;
 
+use crate::harness::{Harness, end};
 use crate::process::{Ended, Running, bowline, run};
-
-/// No wait on the cluster's state is longer. The machine may be busy.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) fn file(text: &str) -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
@@ -202,48 +195,36 @@ fn secrets_that_cannot_be_read_are_all_named_at_the_start() {
 
 /// Two accounts of one cloud, whose provider ids do not tell them apart, and one cluster.
 pub(crate) struct Stage {
-    world: World,
-    pub(crate) cluster: Cluster,
+    harness: Harness,
     pub(crate) accounts: [Arc<Exoscale>; 2],
-    pub(crate) fleet: Fleet,
-    folder: TempDir,
-    servers: Vec<Server>,
+    servers: Vec<(Server, String)>,
+}
+
+impl Deref for Stage {
+    type Target = Harness;
+
+    fn deref(&self) -> &Harness {
+        &self.harness
+    }
 }
 
 impl Stage {
     pub(crate) async fn new() -> Self {
-        let world = World::real();
-        let any = SocketAddr::from(([127, 0, 0, 1], 0));
-        let cluster = Cluster::on_socket(&world, any).await.unwrap();
-        cluster
-            .install(bowline_simulator_exoscale::manifest())
-            .unwrap();
-        let accounts = [(), ()].map(|()| Exoscale::new(&world, Config::default()));
+        let manifest = bowline_simulator_exoscale::manifest();
+        let harness = Harness::new(manifest, "cloud-controller-manager", "original").await;
+        let accounts = [(), ()].map(|()| Exoscale::new(&harness.world, Config::default()));
         let mut servers = Vec::new();
         for account in &accounts {
-            let server = Server::builder(&world, account.clone()).plain(any).await;
-            servers.push(server.unwrap());
+            servers.push(harness.serve(account.clone()).await);
         }
-        let fleet = Fleet::new(&world, cluster.admin().unwrap(), fleet::Settings::default());
-        let folder = tempfile::tempdir().unwrap();
-        let account = "cloud-controller-manager";
-        let text = cluster.account_kubeconfig("kube-system", account).unwrap();
-        std::fs::write(folder.path().join("kubeconfig"), text).unwrap();
-        std::fs::write(folder.path().join("secret"), format!("{DEFAULT_SECRET}\n")).unwrap();
+        std::fs::write(harness.path("secret"), format!("{DEFAULT_SECRET}\n")).unwrap();
         let stage = Self {
-            world,
-            cluster,
+            harness,
             accounts,
-            fleet,
-            folder,
             servers,
         };
         std::fs::write(stage.path("bowline.yaml"), stage.configuration()).unwrap();
         stage
-    }
-
-    pub(crate) fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
     }
 
     pub(crate) fn configuration(&self) -> String {
@@ -252,12 +233,11 @@ impl Stage {
             format!("{{file: {}}}", self.path("secret").display()),
         ];
         let mut text = String::from("services: {defaultCloud: none}\nclouds:\n");
-        for ((name, server), secret) in ["a", "b"].iter().zip(&self.servers).zip(secrets) {
-            let address = server.local_addr().unwrap();
+        for ((name, (_, url)), secret) in ["a", "b"].iter().zip(&self.servers).zip(secrets) {
             write!(
                 text,
                 "- name: {name}\n  provider: exoscale\n  settings:\n    global: {{zone: {DEFAULT_ZONE}, apiKey: \
-                 {DEFAULT_KEY}, apiSecret: {secret}, apiEndpoint: 'http://{address}/v2'}}\n"
+                 {DEFAULT_KEY}, apiSecret: {secret}, apiEndpoint: '{url}/v2'}}\n"
             )
             .unwrap();
         }
@@ -267,35 +247,12 @@ impl Stage {
     pub(crate) fn command(&self, words: &[&str]) -> Command {
         let mut command = bowline(words);
         command
-            .arg(format!("--config={}", self.path("bowline.yaml").display()))
-            .arg(format!(
-                "--kubeconfig={}",
-                self.path("kubeconfig").display()
-            ))
+            .arg(self.flag("config", "bowline.yaml"))
+            .arg(self.flag("kubeconfig", "kubeconfig"))
             .env("SECRET_OF_A", DEFAULT_SECRET)
             // What configures an original is not looked at.
             .env("EXOSCALE_API_ENDPOINT", "http://127.0.0.1:1/v2");
         command
-    }
-
-    fn node(&self, name: &str) -> Option<Value> {
-        let kind = kinds::by_kind("", "v1", "Node").unwrap();
-        self.cluster.api().get(kind, "", name)
-    }
-
-    async fn until(&self, what: &str, is: impl Fn(&Self) -> bool) {
-        let mut writes = self.cluster.api().store().subscribe();
-        let waiting = async {
-            loop {
-                writes.mark_unchanged();
-                if is(self) {
-                    return;
-                }
-                writes.changed().await.unwrap();
-            }
-        };
-        let found = tokio::time::timeout(PATIENCE, waiting).await;
-        found.unwrap_or_else(|_| panic!("{what}: not within {PATIENCE:?}"));
     }
 }
 
@@ -315,7 +272,7 @@ async fn two_accounts_of_one_cloud_look_after_their_own_nodes_and_leave_others_a
     });
     stage.cluster.install([foreign]).unwrap();
     let running = Running::start(stage.command(&["--secure-port=0"]));
-    let initialized = |stage: &Stage| {
+    let initialized = |stage: &Harness| {
         wanted.iter().all(|(name, id)| {
             let node = stage.node(name);
             node.is_some_and(|node| node["spec"]["providerID"] == *id)
@@ -334,8 +291,7 @@ async fn two_accounts_of_one_cloud_look_after_their_own_nodes_and_leave_others_a
     assert_eq!(ended.code, Some(2), "{ended:?}");
     let words = "left alone: no configured cloud has a machine for it";
     assert!(ended.stdout.contains(words), "{}", ended.stdout);
-    running.signal("TERM");
-    let ended = spawn_blocking(|| running.end()).await.unwrap();
+    let ended = end(running).await;
     assert_eq!(ended.code, Some(0), "{ended:?}");
     assert!(!ended.stderr.contains(DEFAULT_SECRET), "{}", ended.stderr);
     // The node of nobody is as it was.

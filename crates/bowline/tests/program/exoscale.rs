@@ -1,29 +1,24 @@
 //! Exoscale through the program: its configuration, its command name, and the manager as a process.
 
-use std::net::SocketAddr;
+use std::ops::Deref;
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bowline_simulator::World;
 use bowline_simulator::faults::{Action, Rule};
 use bowline_simulator::journal::Filter;
 use bowline_simulator::serve::Server;
 use bowline_simulator_exoscale::{
     Config, DEFAULT_KEY, DEFAULT_SECRET, DEFAULT_ZONE, Exoscale, InstanceSpec, PoolSpec,
 };
-use bowline_simulator_kubernetes::cluster::Cluster;
-use bowline_simulator_kubernetes::fleet::{self, Fleet};
-use bowline_simulator_kubernetes::kinds;
 use serde_json::json;
 use tempfile::TempDir;
 use tokio::task::spawn_blocking;
 
-use crate::process::{Ended, Running, bowline, program, run};
+use crate::harness::{Harness, PATIENCE, end, logged};
+use crate::process::{Running, bowline, program, run};
 
-/// No wait on the cluster's state is longer. The machine may be busy.
-const PATIENCE: Duration = Duration::from_secs(60);
 const ORIGINAL: &str = "exoscale-cloud-controller-manager";
 
 /// A manager that finds neither a cluster nor a cloud, with that cloud config.
@@ -75,54 +70,42 @@ fn exoscale_case_91_what_is_wrong_is_told_together_and_without_secrets() {
 
 /// What processes work on.
 struct Stage {
-    world: World,
-    cluster: Cluster,
+    harness: Harness,
     cloud: Arc<Exoscale>,
     url: String,
-    fleet: Fleet,
-    folder: TempDir,
     _server: Server,
+}
+
+impl Deref for Stage {
+    type Target = Harness;
+
+    fn deref(&self) -> &Harness {
+        &self.harness
+    }
 }
 
 impl Stage {
     async fn new() -> Self {
-        let world = World::real();
-        let any = SocketAddr::from(([127, 0, 0, 1], 0));
-        let cluster = Cluster::on_socket(&world, any).await.unwrap();
-        cluster
-            .install(bowline_simulator_exoscale::manifest())
-            .unwrap();
-        let cloud = Exoscale::new(&world, Config::default());
-        let server = Server::builder(&world, cloud.clone());
-        let server = server.plain(any).await.unwrap();
-        let fleet = Fleet::new(&world, cluster.admin().unwrap(), fleet::Settings::default());
-        let folder = tempfile::tempdir().unwrap();
-        let account = "cloud-controller-manager";
-        let text = cluster.account_kubeconfig("kube-system", account).unwrap();
-        std::fs::write(folder.path().join("kubeconfig"), text).unwrap();
-        let link = folder.path().join(ORIGINAL);
-        std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_bowline"), link).unwrap();
+        let manifest = bowline_simulator_exoscale::manifest();
+        let harness = Harness::new(manifest, "cloud-controller-manager", ORIGINAL).await;
+        let cloud = Exoscale::new(&harness.world, Config::default());
+        let (server, url) = harness.serve(cloud.clone()).await;
         Self {
-            url: format!("http://{}/v2", server.local_addr().unwrap()),
-            world,
-            cluster,
+            url: format!("{url}/v2"),
+            harness,
             cloud,
-            fleet,
-            folder,
             _server: server,
         }
     }
 
     /// The original's command line and environment, with that cloud config.
     fn manager(&self, file: &str) -> Command {
-        let path = self.folder.path().join("cloud.yaml");
-        std::fs::write(&path, file).unwrap();
-        let kubeconfig = self.folder.path().join("kubeconfig");
+        std::fs::write(self.path("cloud.yaml"), file).unwrap();
         let original = ["--leader-elect=true", "--allow-untagged-cloud"];
-        let mut command = program(&self.folder.path().join(ORIGINAL), &original);
+        let mut command = program(&self.path(ORIGINAL), &original);
         command
-            .arg(format!("--cloud-config={}", path.display()))
-            .arg(format!("--kubeconfig={}", kubeconfig.display()))
+            .arg(self.flag("cloud-config", "cloud.yaml"))
+            .arg(self.flag("kubeconfig", "kubeconfig"))
             .arg("--secure-port=0")
             .env("EXOSCALE_API_ENDPOINT", &self.url)
             .env("EXOSCALE_API_ZONE", DEFAULT_ZONE)
@@ -138,27 +121,6 @@ impl Stage {
         id
     }
 
-    /// The Node of that name, as it is.
-    fn node(&self, name: &str) -> Option<serde_json::Value> {
-        let kind = kinds::by_kind("", "v1", "Node").unwrap();
-        self.cluster.api().get(kind, "", name)
-    }
-
-    async fn until(&self, what: &str, is: impl Fn(&Self) -> bool) {
-        let mut writes = self.cluster.api().store().subscribe();
-        let waiting = async {
-            loop {
-                writes.mark_unchanged();
-                if is(self) {
-                    return;
-                }
-                writes.changed().await.unwrap();
-            }
-        };
-        let found = tokio::time::timeout(PATIENCE, waiting).await;
-        found.unwrap_or_else(|_| panic!("{what}: not within {PATIENCE:?}"));
-    }
-
     /// Waits for the first call to the cloud.
     async fn called(&self) {
         let calls = Filter::any().server("exoscale");
@@ -167,30 +129,13 @@ impl Stage {
     }
 }
 
-/// Asks the process to end, and waits for it on a thread of its own: the cluster has to go on.
-async fn end(running: Running) -> Ended {
-    running.signal("TERM");
-    spawn_blocking(|| running.end()).await.unwrap()
-}
-
-/// Waits the same way for lines of the log.
-async fn logged(mut running: Running, lines: &'static [&'static str]) -> Running {
-    let waiting = move || {
-        for line in lines {
-            running.logs(line);
-        }
-        running
-    };
-    spawn_blocking(waiting).await.unwrap()
-}
-
 #[tokio::test]
 async fn under_the_originals_name_it_looks_after_nodes_and_ends_on_sigterm() {
     let stage = Stage::new().await;
     let id = stage.join("Worker-1");
     let running = Running::start(stage.manager("---\n"));
     let wanted = format!("exoscale://{id}");
-    let initialized = |stage: &Stage| {
+    let initialized = |stage: &Harness| {
         let node = stage.node("worker-1");
         node.is_some_and(|node| node["spec"]["providerID"] == wanted)
     };
@@ -212,7 +157,7 @@ async fn under_the_originals_name_it_looks_after_nodes_and_ends_on_sigterm() {
 async fn exoscale_case_06_with_everything_disabled_it_stays_up_and_touches_nothing() {
     let stage = Stage::new().await;
     stage.join("worker-1");
-    let tainted = |stage: &Stage| stage.node("worker-1").is_some();
+    let tainted = |stage: &Harness| stage.node("worker-1").is_some();
     stage.until("worker-1 registers", tainted).await;
     let file = "instances: {disabled: true}\nloadBalancer: {disabled: true}\n";
     let running = Running::start(stage.manager(file));
@@ -294,10 +239,9 @@ async fn a_plan_shows_the_steps_and_writes_nothing() {
         },
     });
     stage.cluster.install([node, service]).unwrap();
-    let kubeconfig = stage.folder.path().join("kubeconfig");
     let mut command = bowline(&["plan", "--all", "--cloud-provider=exoscale"]);
     command
-        .arg(format!("--kubeconfig={}", kubeconfig.display()))
+        .arg(stage.flag("kubeconfig", "kubeconfig"))
         .env("EXOSCALE_API_ENDPOINT", &stage.url)
         .env("EXOSCALE_API_ZONE", DEFAULT_ZONE)
         .env("EXOSCALE_API_KEY", DEFAULT_KEY)

@@ -23,6 +23,7 @@ mod flags;
 mod providers {
     pub(crate) const PROVIDERS: &[&bowline_provider::ProviderKind] = &[&bowline_triton::KIND];
 }
+mod harness;
 mod manager;
 #[cfg(feature = "sandbox")]
 mod metrics;

@@ -1,7 +1,7 @@
 //! The manager as a process, against a simulated cluster and cloud on sockets.
 
-use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::ops::Deref;
+use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,65 +12,48 @@ use bowline_simulator::serve::Server;
 use bowline_simulator::{KubeletSpec, World};
 use bowline_simulator_cloudscale::{Cloudscale, Config, DEFAULT_TOKEN, MachineSpec};
 use bowline_simulator_kubernetes::cluster::Cluster;
-use bowline_simulator_kubernetes::fleet::{self, Fleet};
 use bowline_simulator_kubernetes::kinds;
-use tempfile::TempDir;
 use tokio::task::spawn_blocking;
 
-use crate::process::{Ended, Running, program, run};
+use crate::harness::{ANY, Harness, PATIENCE, end, ended, logged};
+use crate::process::{Running, program, run};
 
-/// No wait on the cluster's state is longer. The machine may be busy.
-const PATIENCE: Duration = Duration::from_secs(60);
+const ORIGINAL: &str = "cloudscale-cloud-controller-manager";
 const LEASE: (&str, &str) = ("kube-system", "cloud-controller-manager");
 
 /// What processes work on.
 struct Stage {
-    world: World,
-    cluster: Cluster,
+    harness: Harness,
     cloud: Arc<Cloudscale>,
     cloud_url: String,
-    fleet: Fleet,
-    folder: TempDir,
     _server: Server,
+}
+
+impl Deref for Stage {
+    type Target = Harness;
+
+    fn deref(&self) -> &Harness {
+        &self.harness
+    }
 }
 
 impl Stage {
     async fn new() -> Self {
-        let world = World::real();
-        let any = SocketAddr::from(([127, 0, 0, 1], 0));
-        let cluster = Cluster::on_socket(&world, any).await.unwrap();
-        cluster
-            .install(bowline_simulator_cloudscale::manifest())
-            .unwrap();
-        let cloud = Cloudscale::new(&world, Config::default());
-        let server = Server::builder(&world, cloud.clone())
-            .plain(any)
-            .await
-            .unwrap();
-        let fleet = Fleet::new(&world, cluster.admin().unwrap(), fleet::Settings::default());
-        let folder = tempfile::tempdir().unwrap();
-        let text = cluster.account_kubeconfig(LEASE.0, LEASE.1).unwrap();
-        std::fs::write(folder.path().join("kubeconfig"), text).unwrap();
-        let link = folder.path().join("cloudscale-cloud-controller-manager");
-        std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_bowline"), link).unwrap();
+        let manifest = bowline_simulator_cloudscale::manifest();
+        let harness = Harness::new(manifest, LEASE.1, ORIGINAL).await;
+        let cloud = Cloudscale::new(&harness.world, Config::default());
+        let (server, cloud_url) = harness.serve(cloud.clone()).await;
         Self {
-            cloud_url: format!("http://{}", server.local_addr().unwrap()),
-            world,
-            cluster,
+            harness,
             cloud,
-            fleet,
-            folder,
+            cloud_url,
             _server: server,
         }
     }
 
-    fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
     /// The original's command line, and what a test needs besides.
     fn manager(&self, kubeconfig: &Path, more: &[&str]) -> Command {
-        let link = self.path("cloudscale-cloud-controller-manager");
+        let link = self.path(ORIGINAL);
         let original = [
             "--allow-untagged-cloud",
             "--v=3",
@@ -100,28 +83,11 @@ impl Stage {
         self.fleet.join(kubelet).unwrap();
     }
 
-    async fn until<T>(&self, what: &str, find: impl Fn(&Self) -> Option<T>) -> T {
-        let mut writes = self.cluster.api().store().subscribe();
-        let waiting = async {
-            loop {
-                writes.mark_unchanged();
-                if let Some(found) = find(self) {
-                    return found;
-                }
-                writes.changed().await.unwrap();
-            }
-        };
-        let found = tokio::time::timeout(PATIENCE, waiting).await;
-        found.unwrap_or_else(|_| panic!("{what}: not within {PATIENCE:?}"))
-    }
-
     async fn initialized(&self, name: &str) {
-        let kind = kinds::by_kind("", "v1", "Node").unwrap();
         self.until(&format!("{name} is initialised"), |stage| {
-            let node = stage.cluster.api().get(kind, "", name)?;
+            let node = stage.node(name).unwrap_or_default();
             let taints = node["spec"]["taints"].to_string();
-            (node["spec"]["providerID"].is_string() && !taints.contains("uninitialized"))
-                .then_some(())
+            node["spec"]["providerID"].is_string() && !taints.contains("uninitialized")
         })
         .await;
     }
@@ -154,27 +120,10 @@ impl Stage {
     }
 
     async fn new_holder(&self, old: &str) -> String {
-        self.until("somebody leads", |stage| {
-            stage
-                .holder()
-                .filter(|holder| !holder.is_empty() && holder != old)
-        })
-        .await
+        let new = |holder: &String| !holder.is_empty() && holder != old;
+        self.found("somebody leads", |_| self.holder().filter(new))
+            .await
     }
-}
-
-/// Waits for the end on a thread of its own: the cluster has to go on meanwhile.
-async fn end(running: Running) -> Ended {
-    spawn_blocking(|| running.end()).await.unwrap()
-}
-
-/// Waits the same way for a line of the log.
-async fn logged(mut running: Running, text: &'static str) -> Running {
-    let waiting = move || {
-        running.logs(text);
-        running
-    };
-    spawn_blocking(waiting).await.unwrap()
 }
 
 /// What is said at that path of the serving port, after its status.
@@ -206,7 +155,8 @@ async fn whom_a_manager_waits_for_is_told_in_its_log_and_at_readyz() {
         "--authorization-always-allow-paths=/livez,/readyz/held-leases",
     ]);
     stage.join("worker-1");
-    let running = logged(running, "waiting for the lease: it is held by original_1").await;
+    let waiting = &["waiting for the lease: it is held by original_1"];
+    let running = logged(running, waiting).await;
     let path = "readyz/held-leases";
     let said = asked(port, path).await;
     let words = "waiting for lease kube-system/cloud-controller-manager-talos (--hold-leases): it is held by original_1";
@@ -221,7 +171,6 @@ async fn whom_a_manager_waits_for_is_told_in_its_log_and_at_readyz() {
     stage.initialized("worker-1").await;
     let said = asked(port, path).await;
     assert!(said.starts_with("200 "), "{said}");
-    running.signal("TERM");
     assert_eq!(end(running).await.code, Some(0));
 }
 
@@ -232,10 +181,9 @@ async fn a_manager_works_and_ends_on_sigterm_with_its_lease_released() {
     stage.join("worker-1");
     stage.initialized("worker-1").await;
     assert_ne!(stage.holder().unwrap(), "");
-    let running = logged(running, "FLAG: --concurrent-service-syncs=\"2\"").await;
-    let running = logged(running, "FLAG: --v=\"3\"").await;
+    let flags = &["FLAG: --concurrent-service-syncs=\"2\"", "FLAG: --v=\"3\""];
+    let running = logged(running, flags).await;
     let begun = tokio::time::Instant::now();
-    running.signal("TERM");
     let ended = end(running).await;
     assert_eq!(ended.code, Some(0), "{ended:?}");
     let took = begun.elapsed();
@@ -273,7 +221,6 @@ async fn cloudscale_case_18_the_version_in_the_url_is_not_doubled() {
         .journal
         .matching(&Filter::any().server("cloudscale"));
     assert!(!calls.is_empty() && calls.iter().all(|call| call.path == "/v1/servers"));
-    running.signal("TERM");
     assert_eq!(end(running).await.code, Some(0));
 }
 
@@ -289,7 +236,6 @@ async fn cloudscale_defect_d20_no_part_of_the_token_is_logged() {
     let refused = Filter::any().server("cloudscale").status(401);
     let refused = stage.world.journal.wait_for(&refused, 3);
     tokio::time::timeout(PATIENCE, refused).await.unwrap();
-    running.signal("TERM");
     let ended = end(running).await;
     assert_eq!(ended.code, Some(0), "{ended:?}");
     assert!(ended.stderr.contains("401"), "{}", ended.stderr);
@@ -308,7 +254,7 @@ async fn a_lost_lease_ends_the_program_with_an_error() {
     lease["spec"]["holderIdentity"] = "somebody-else".into();
     lease["spec"]["leaseDurationSeconds"] = 3600.into();
     stage.cluster.api().put(kind, lease);
-    let ended = end(running).await;
+    let ended = ended(running).await;
     ended.failed_with(&["leaderelection lost", "somebody-else"]);
     assert_eq!(
         stage.holder().as_deref(),
@@ -322,8 +268,7 @@ async fn a_lost_lease_ends_the_program_with_an_error() {
 async fn an_authority_that_did_not_sign_the_api_server_is_named() {
     let stage = Stage::new().await;
     // The certificate of another cluster.
-    let any = SocketAddr::from(([127, 0, 0, 1], 0));
-    let other = Cluster::on_socket(&World::real(), any).await.unwrap();
+    let other = Cluster::on_socket(&World::real(), ANY).await.unwrap();
     let text = other.admin_kubeconfig().unwrap();
     let text = text.replace(other.url(), stage.cluster.url());
     let path = stage.path("wrong-ca");

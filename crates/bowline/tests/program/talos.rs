@@ -1,26 +1,18 @@
 //! Talos through the program: its credentials, its command name, and the manager as a process.
 
-use std::net::SocketAddr;
+use std::ops::Deref;
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
-use std::time::Duration;
 
-use bowline_simulator::World;
 use bowline_simulator::journal::Filter;
 use bowline_simulator::serve::Server;
-use bowline_simulator_kubernetes::cluster::Cluster;
-use bowline_simulator_kubernetes::fleet::{self, Fleet};
 use bowline_simulator_kubernetes::kinds;
 use bowline_simulator_talos::{Access, Config, MachineSpec, PlatformSpec, Talos};
-use serde_json::Value;
-use tempfile::TempDir;
-use tokio::task::spawn_blocking;
 
-use crate::process::{Ended, Running, bowline, program, run};
+use crate::harness::{ANY, Harness, PATIENCE, end};
+use crate::process::{Running, bowline, program, run};
 
-/// No wait on the cluster's state is longer. The machine may be busy.
-const PATIENCE: Duration = Duration::from_secs(60);
 const ORIGINAL: &str = "talos-cloud-controller-manager";
 
 /// A manager that finds no cluster, with that file as its talosconfig.
@@ -71,92 +63,53 @@ fn talos_case_88_without_credentials_the_program_ends_and_makes_no_file() {
 
 /// What processes work on.
 struct Stage {
-    world: World,
-    cluster: Cluster,
+    harness: Harness,
     talos: Arc<Talos>,
-    fleet: Fleet,
-    folder: TempDir,
     _server: Server,
+}
+
+impl Deref for Stage {
+    type Target = Harness;
+
+    fn deref(&self) -> &Harness {
+        &self.harness
+    }
 }
 
 impl Stage {
     async fn new() -> Self {
-        let world = World::real();
-        let any = SocketAddr::from(([127, 0, 0, 1], 0));
-        let cluster = Cluster::on_socket(&world, any).await.unwrap();
-        cluster
-            .install(bowline_simulator_talos::manifest())
-            .unwrap();
-        let talos = Talos::new(&world, Config::default()).unwrap();
+        let manifest = bowline_simulator_talos::manifest();
+        let harness = Harness::new(manifest, ORIGINAL, ORIGINAL).await;
+        let talos = Talos::new(&harness.world, Config::default()).unwrap();
         let first = MachineSpec::named("cp1", &["eth0/10.0.0.1/24"]).control_plane();
         talos.add_machine(&first).unwrap();
-        let server = talos.listen("cp1", any).await.unwrap();
-        let folder = tempfile::tempdir().unwrap();
-        let fleet = Fleet::new(&world, cluster.admin().unwrap(), fleet::Settings::default());
-        let text = cluster.account_kubeconfig("kube-system", ORIGINAL).unwrap();
-        std::fs::write(folder.path().join("kubeconfig"), text).unwrap();
+        let server = talos.listen("cp1", ANY).await.unwrap();
         let endpoint = server.local_addr().unwrap().to_string();
-        let access = Access::reader(&[&endpoint]);
-        let talosconfig = talos.talosconfig(&access).unwrap();
-        std::fs::write(folder.path().join("talosconfig"), talosconfig).unwrap();
-        let link = folder.path().join(ORIGINAL);
-        std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_bowline"), link).unwrap();
+        let talosconfig = talos.talosconfig(&Access::reader(&[&endpoint])).unwrap();
+        std::fs::write(harness.path("talosconfig"), talosconfig).unwrap();
         Self {
-            world,
-            cluster,
+            harness,
             talos,
-            fleet,
-            folder,
             _server: server,
         }
     }
 
     /// The command line of the original's chart with these controllers, and that cloud config.
     fn manager(&self, controllers: &str, file: &str) -> Command {
-        let path = |name: &str| self.folder.path().join(name);
-        std::fs::write(path("ccm-config.yaml"), file).unwrap();
-        let mut command = program(&path(ORIGINAL), &["--v=2", "--cloud-provider=talos"]);
+        std::fs::write(self.path("ccm-config.yaml"), file).unwrap();
+        let mut command = program(&self.path(ORIGINAL), &["--v=2", "--cloud-provider=talos"]);
         command
-            .arg(format!(
-                "--cloud-config={}",
-                path("ccm-config.yaml").display()
-            ))
+            .arg(self.flag("cloud-config", "ccm-config.yaml"))
             .arg(format!("--controllers={controllers}"))
             .arg("--leader-elect-resource-name=cloud-controller-manager-talos")
             .arg("--authorization-always-allow-paths=/healthz,/livez,/readyz,/metrics")
-            .arg(format!("--kubeconfig={}", path("kubeconfig").display()))
+            .arg(self.flag("kubeconfig", "kubeconfig"))
             .arg("--secure-port=0")
             .env("SERVICE_ACCOUNT", ORIGINAL)
             .env("HOME", self.folder.path())
-            .env("TALOSCONFIG", path("talosconfig"));
+            .env("TALOSCONFIG", self.path("talosconfig"));
         command
     }
-
-    fn node(&self, name: &str) -> Option<Value> {
-        let kind = kinds::by_kind("", "v1", "Node").unwrap();
-        self.cluster.api().get(kind, "", name)
-    }
-
-    async fn until(&self, what: &str, is: impl Fn(&Self) -> bool) {
-        let mut writes = self.cluster.api().store().subscribe();
-        let waiting = async {
-            loop {
-                writes.mark_unchanged();
-                if is(self) {
-                    return;
-                }
-                writes.changed().await.unwrap();
-            }
-        };
-        let found = tokio::time::timeout(PATIENCE, waiting).await;
-        found.unwrap_or_else(|_| panic!("{what}: not within {PATIENCE:?}"));
-    }
-}
-
-/// Asks the process to end, and waits for it on a thread of its own: the cluster has to go on.
-async fn end(running: Running) -> Ended {
-    running.signal("TERM");
-    spawn_blocking(|| running.end()).await.unwrap()
 }
 
 #[tokio::test]
@@ -180,7 +133,7 @@ async fn talos_case_02_under_the_originals_name_and_role_nodes_are_described_by_
         .unwrap();
     let file = "global:\ntransformations: [{labels: {node-role.kubernetes.io/web: \"\"}}]";
     let running = Running::start(stage.manager("cloud-node,node-csr-approval", file));
-    let initialized = |stage: &Stage| {
+    let initialized = |stage: &Harness| {
         let node = stage.node("n2").unwrap_or_default();
         node["spec"]["providerID"] == "exoscale://9f01"
             && !node["spec"]["taints"].to_string().contains("uninitialized")
@@ -214,9 +167,9 @@ async fn talos_case_02_under_the_originals_name_and_role_nodes_are_described_by_
 #[tokio::test]
 async fn talos_case_93_approval_of_certificates_alone_starts_without_a_talosconfig() {
     let stage = Stage::new().await;
-    std::fs::remove_file(stage.folder.path().join("talosconfig")).unwrap();
+    std::fs::remove_file(stage.path("talosconfig")).unwrap();
     let running = Running::start(stage.manager("node-csr-approval", "global:"));
-    let leads = |stage: &Stage| {
+    let leads = |stage: &Harness| {
         let kind = kinds::by_kind("coordination.k8s.io", "v1", "Lease").unwrap();
         let name = "cloud-controller-manager-talos";
         let lease = stage.cluster.api().get(kind, "kube-system", name);

@@ -48,18 +48,7 @@ impl Stored for Slice {
         self.key.clone()
     }
 
-    fn uid(&self) -> &str {
-        &self.uid
-    }
-
-    fn resource_version(&self) -> &str {
-        &self.resource_version
-    }
-
-    fn at_version(mut self, version: &str) -> Self {
-        version.clone_into(&mut self.resource_version);
-        self
-    }
+    crate::kube::store::versioned!();
 }
 
 /// Whether it matters where the endpoints of that Service are.

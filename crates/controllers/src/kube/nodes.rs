@@ -37,16 +37,5 @@ impl Stored for Node {
         self.name.clone()
     }
 
-    fn uid(&self) -> &str {
-        &self.uid
-    }
-
-    fn resource_version(&self) -> &str {
-        &self.resource_version
-    }
-
-    fn at_version(mut self, version: &str) -> Self {
-        version.clone_into(&mut self.resource_version);
-        self
-    }
+    crate::kube::store::versioned!();
 }

@@ -16,6 +16,41 @@ pub(crate) use node::NodeObject;
 pub(crate) use service::ServiceObject;
 pub(crate) use slice::SliceObject;
 
+/// What clients have to know about an object of version `v1`: its scope, kind, group and plural.
+macro_rules! resource {
+    ($object:ty, $scope:ty, $kind:literal, $group:literal, $plural:literal) => {
+        impl kube::Resource for $object {
+            type DynamicType = ();
+            type Scope = $scope;
+
+            fn kind((): &()) -> std::borrow::Cow<'_, str> {
+                $kind.into()
+            }
+
+            fn group((): &()) -> std::borrow::Cow<'_, str> {
+                $group.into()
+            }
+
+            fn version((): &()) -> std::borrow::Cow<'_, str> {
+                "v1".into()
+            }
+
+            fn plural((): &()) -> std::borrow::Cow<'_, str> {
+                $plural.into()
+            }
+
+            fn meta(&self) -> &ObjectMeta {
+                &self.metadata
+            }
+
+            fn meta_mut(&mut self) -> &mut ObjectMeta {
+                &mut self.metadata
+            }
+        }
+    };
+}
+use resource;
+
 /// The fields of `metadata` that are used; the rest (managed fields above all) is never held.
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]

@@ -66,6 +66,25 @@ pub trait Stored: Clone + PartialEq + Send + Sync + Sized + 'static {
     fn at_version(self, version: &str) -> Self;
 }
 
+/// The last three of [`Stored`], for types with the fields `uid` and `resource_version`.
+macro_rules! versioned {
+    () => {
+        fn uid(&self) -> &str {
+            &self.uid
+        }
+
+        fn resource_version(&self) -> &str {
+            &self.resource_version
+        }
+
+        fn at_version(mut self, version: &str) -> Self {
+            version.clone_into(&mut self.resource_version);
+            self
+        }
+    };
+}
+pub(crate) use versioned;
+
 /// One change of one object.
 #[derive(Clone, Debug)]
 pub struct StoreChange<T: Stored> {

@@ -1,17 +1,18 @@
 //! A caller of the manager's HTTPS port.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
-use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use http::Request;
 use http_body_util::{BodyExt as _, Full};
 use hyper_util::rt::TokioIo;
 use rustls::ClientConfig;
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls_pki_types::ServerName;
 use tokio::net::TcpStream;
+
+use crate::witness::Witness;
 
 /// A port nobody listens on, below those that outgoing connections get.
 pub(crate) fn free_port() -> u16 {
@@ -75,7 +76,7 @@ pub(crate) async fn call(method: &str, port: u16, path: &str, token: Option<&str
     let request = request.body(Full::new(Bytes::new())).unwrap();
     let (parts, body) = sender.send_request(request).await.unwrap().into_parts();
     let body = body.collect().await.unwrap().to_bytes();
-    let certificate = seen.0.lock().unwrap().clone();
+    let certificate = seen.0.lock().unwrap().remove(0);
     Said {
         status: parts.status.as_u16(),
         body: String::from_utf8(body.to_vec()).unwrap(),
@@ -94,47 +95,5 @@ async fn connect(port: u16) -> TcpStream {
             }
             Err(error) => panic!("{error}"),
         }
-    }
-}
-
-/// Takes any certificate and keeps it.
-#[derive(Debug, Default)]
-struct Witness(Mutex<Vec<u8>>);
-
-impl ServerCertVerifier for Witness {
-    fn verify_server_cert(
-        &self,
-        end_entity: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        *self.0.lock().unwrap() = end_entity.as_ref().to_vec();
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        _: &[u8],
-        _: &CertificateDer<'_>,
-        _: &rustls::DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        Ok(HandshakeSignatureValid::assertion())
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        _: &[u8],
-        _: &CertificateDer<'_>,
-        _: &rustls::DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        Ok(HandshakeSignatureValid::assertion())
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<rustls::SignatureScheme> {
-        rustls::crypto::ring::default_provider()
-            .signature_verification_algorithms
-            .supported_schemes()
     }
 }

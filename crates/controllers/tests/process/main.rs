@@ -15,3 +15,5 @@ mod serving;
 mod stage;
 mod starting;
 mod watching;
+#[path = "../../src/serving/tests/witness.rs"]
+mod witness;

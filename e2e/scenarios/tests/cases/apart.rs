@@ -107,42 +107,38 @@ async fn story(east: East) -> Vec<(&'static str, Duration)> {
     took
 }
 
-#[test]
-fn nodes_of_one_cloud_are_not_later_because_another_hangs_or_denies() {
-    scenario!(async || {
-        let ordinary = story(East::Well).await;
-        for east in [East::Hangs, East::Fails] {
-            let beside = story(east).await;
-            for ((what, usual), (_, now)) in ordinary.iter().zip(&beside) {
-                let slack = if is_real() {
-                    Duration::from_secs(20)
-                } else {
-                    Duration::ZERO
-                };
-                assert!(
-                    *now <= *usual + slack,
-                    "{what}: {now:?} and not {usual:?} while the other cloud is {east:?}"
-                );
-            }
+#[scenario]
+async fn nodes_of_one_cloud_are_not_later_because_another_hangs_or_denies() {
+    let ordinary = story(East::Well).await;
+    for east in [East::Hangs, East::Fails] {
+        let beside = story(east).await;
+        for ((what, usual), (_, now)) in ordinary.iter().zip(&beside) {
+            let slack = if is_real() {
+                Duration::from_secs(20)
+            } else {
+                Duration::ZERO
+            };
+            assert!(
+                *now <= *usual + slack,
+                "{what}: {now:?} and not {usual:?} while the other cloud is {east:?}"
+            );
         }
-    });
+    }
 }
 
-#[test]
-fn a_node_that_only_a_cloud_that_hangs_could_know_waits_alone() {
-    scenario!(async || {
-        let bench = bench(East::Hangs, 0).await;
-        // Without a provider id it may be either's, and nobody guesses.
-        bench.clouds[1].say("n1", found("n1", INTERNAL));
-        bench.create(fresh("n1")).await;
-        bench.settle().await;
-        bench.clouds[1].say("w1", found("w1", INTERNAL));
-        let mut node = fresh("w1");
-        node["spec"]["providerID"] = "west://w1".into();
-        let begun = bench.world.clock.now();
-        bench.create(node).await;
-        bench.until_initialized("w1").await;
-        assert!(bench.since(begun) <= Duration::from_secs(1) + bench.slack());
-        assert!(!bench.is_initialized("n1"));
-    });
+#[scenario]
+async fn a_node_that_only_a_cloud_that_hangs_could_know_waits_alone() {
+    let bench = bench(East::Hangs, 0).await;
+    // Without a provider id it may be either's, and nobody guesses.
+    bench.clouds[1].say("n1", found("n1", INTERNAL));
+    bench.create(fresh("n1")).await;
+    bench.settle().await;
+    bench.clouds[1].say("w1", found("w1", INTERNAL));
+    let mut node = fresh("w1");
+    node["spec"]["providerID"] = "west://w1".into();
+    let begun = bench.world.clock.now();
+    bench.create(node).await;
+    bench.until_initialized("w1").await;
+    assert!(bench.since(begun) <= Duration::from_secs(1) + bench.slack());
+    assert!(!bench.is_initialized("n1"));
 }

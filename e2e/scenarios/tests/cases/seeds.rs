@@ -54,15 +54,7 @@ fn whatever_goes_wrong_nothing_is_destroyed_and_all_is_well_in_the_end() {
     if !only_in_memory("each of the twenty seeds takes hours of the clock") {
         return;
     }
-    let number = |name: &str| {
-        std::env::var(name)
-            .ok()
-            .and_then(|text| text.parse::<u64>().ok())
-    };
-    let seeds = match number("BOWLINE_SEED") {
-        Some(seed) => seed..seed + 1,
-        None => 0..number("BOWLINE_SEEDS").unwrap_or(SEEDS),
-    };
+    let seeds = bowline_scenarios::seeds::chosen(0..SEEDS);
     // Seeds do not know of each other: each has a runtime of its own, on one of the cores.
     let next = AtomicU64::new(seeds.start);
     let cores = std::thread::available_parallelism().map_or(1, usize::from);

@@ -8,6 +8,7 @@ use bowline_simulator_kubernetes::fleet::{Fleet, Settings};
 use bowline_simulator_kubernetes::monitor;
 
 use bowline_scenarios::objects::{SHUTDOWN, taints};
+use bowline_scenarios::seeds::assert_same;
 use bowline_scenarios::{Setup, TestCluster, only_in_memory, refuse};
 
 /// Runs a story on a runtime of its own, as a process would.
@@ -93,10 +94,7 @@ fn the_same_seed_gives_the_same_transcript() {
         return;
     }
     let (first, second) = (run(thirty_nodes(11)), run(thirty_nodes(11)));
-    for (number, (one, other)) in first.lines().zip(second.lines()).enumerate() {
-        assert_eq!(one, other, "the runs part at call {number}");
-    }
-    assert_eq!(first.len(), second.len());
+    assert_same(&first, &second);
     assert!(first.lines().count() > 1000);
     assert_ne!(first, run(thirty_nodes(12)), "the seed does not matter");
 }

@@ -1,8 +1,6 @@
 //! Exoscale's cases of certificates, on a simulated Exoscale and under the role of the original's
 //! manifest: its runner is on, no flag names the controller.
 
-use std::ops::{Deref, DerefMut};
-
 use bowline_scenarios::certificates::Ask;
 use bowline_scenarios::exoscale::{PREFIX, Site};
 use bowline_scenarios::log::Log;
@@ -34,19 +32,7 @@ struct Stage {
     _logging: DefaultGuard,
 }
 
-impl Deref for Stage {
-    type Target = Site;
-
-    fn deref(&self) -> &Site {
-        &self.site
-    }
-}
-
-impl DerefMut for Stage {
-    fn deref_mut(&mut self) -> &mut Site {
-        &mut self.site
-    }
-}
+bowline_scenarios::wrapper!(Stage, site: Site);
 
 impl Stage {
     /// The instance I1, and a manager with the original's command line.
@@ -104,166 +90,148 @@ fn right(name: &str) -> Ask {
     Ask::new(name, NODE, &[IPV4, IPV6])
 }
 
-#[test]
-fn exoscale_case_074_a_requester_outside_of_the_nodes_group_is_ignored() {
-    scenario!(async || {
-        let stage = Stage::new().await;
-        let wrong = [
-            right("no-node").with(|it| it.groups = vec!["system:authenticated"]),
-            right("no-groups").with(|it| it.groups.clear()),
-        ];
-        stage.stay_pending(&wrong).await;
-    });
+#[scenario]
+async fn exoscale_case_074_a_requester_outside_of_the_nodes_group_is_ignored() {
+    let stage = Stage::new().await;
+    let wrong = [
+        right("no-node").with(|it| it.groups = vec!["system:authenticated"]),
+        right("no-groups").with(|it| it.groups.clear()),
+    ];
+    stage.stay_pending(&wrong).await;
 }
 
-#[test]
-fn exoscale_case_075_the_instances_own_addresses_are_approved() {
-    scenario!(async || {
-        let stage = Stage::new().await;
-        let is_signing = stage.cluster.sign().await;
-        stage.ask(&right("c")).await;
-        assert_eq!(stage.until_decided("c").await, [APPROVED]);
-        stage.assert_said("sks-agent: CSR c approved");
-        if is_signing {
-            stage.until_signed("c").await;
-        }
-    });
+#[scenario]
+async fn exoscale_case_075_the_instances_own_addresses_are_approved() {
+    let stage = Stage::new().await;
+    let is_signing = stage.cluster.sign().await;
+    stage.ask(&right("c")).await;
+    assert_eq!(stage.until_decided("c").await, [APPROVED]);
+    stage.assert_said("sks-agent: CSR c approved");
+    if is_signing {
+        stage.until_signed("c").await;
+    }
 }
 
-#[test]
-fn exoscale_case_076_an_address_that_is_not_the_instances_stays_pending() {
-    scenario!(async || {
-        let stage = Stage::new().await;
-        let wrong = [
-            Ask::new("v4", NODE, &["192.0.2.42"]),
-            Ask::new("v6", NODE, &[IPV4, "2001:db8:1::22"]),
-        ];
-        stage.stay_pending(&wrong).await;
-        let known = format!("instance IP addresses [\"{IPV4}\" \"{IPV6}\"], got");
-        stage.assert_said("sks-agent: CSR v4 Node IP addresses don't match");
-        stage.assert_said("sks-agent: CSR v6 Node IP addresses don't match");
-        stage.assert_said(&format!("{known} [\"192.0.2.42\"]"));
-        stage.assert_said(&format!("{known} [\"{IPV4}\" \"2001:db8:1::22\"]"));
-    });
+#[scenario]
+async fn exoscale_case_076_an_address_that_is_not_the_instances_stays_pending() {
+    let stage = Stage::new().await;
+    let wrong = [
+        Ask::new("v4", NODE, &["192.0.2.42"]),
+        Ask::new("v6", NODE, &[IPV4, "2001:db8:1::22"]),
+    ];
+    stage.stay_pending(&wrong).await;
+    let known = format!("instance IP addresses [\"{IPV4}\" \"{IPV6}\"], got");
+    stage.assert_said("sks-agent: CSR v4 Node IP addresses don't match");
+    stage.assert_said("sks-agent: CSR v6 Node IP addresses don't match");
+    stage.assert_said(&format!("{known} [\"192.0.2.42\"]"));
+    stage.assert_said(&format!("{known} [\"{IPV4}\" \"2001:db8:1::22\"]"));
 }
 
-#[test]
-fn exoscale_case_077_what_is_decided_is_not_touched() {
-    scenario!(async || {
-        let stage = Stage::new().await;
-        let kinds = ["Approved", "Denied"];
-        let asked = kinds.map(|kind| {
-            let name = kind.to_lowercase();
-            right(&name).with(|it| it.conditions = vec![kind])
-        });
-        stage.look_at(&asked).await;
-        for kind in kinds {
-            let name = kind.to_lowercase();
-            assert_eq!(stage.decided(&name), [format!("{kind} Test: ")]);
-            assert!(stage.decisions(&name).is_empty());
-        }
+#[scenario]
+async fn exoscale_case_077_what_is_decided_is_not_touched() {
+    let stage = Stage::new().await;
+    let kinds = ["Approved", "Denied"];
+    let asked = kinds.map(|kind| {
+        let name = kind.to_lowercase();
+        right(&name).with(|it| it.conditions = vec![kind])
     });
+    stage.look_at(&asked).await;
+    for kind in kinds {
+        let name = kind.to_lowercase();
+        assert_eq!(stage.decided(&name), [format!("{kind} Test: ")]);
+        assert!(stage.decisions(&name).is_empty());
+    }
 }
 
-#[test]
-fn exoscale_case_078_another_nodes_name_stays_pending() {
-    scenario!(async || {
-        let stage = Stage::new().await;
-        let other = |it: &mut Ask| it.user = "system:node:other".into();
-        let both = |it: &mut Ask| {
-            it.user = "system:node:other".into();
-            it.common_name = "system:node:other".into();
-        };
-        stage
-            .stay_pending(&[right("user").with(other), right("name").with(both)])
-            .await;
-        // It is a fault of the request, and no answer of the cloud.
-        stage.assert_said("sks-agent: CSR user not approved");
-    });
+#[scenario]
+async fn exoscale_case_078_another_nodes_name_stays_pending() {
+    let stage = Stage::new().await;
+    let other = |it: &mut Ask| it.user = "system:node:other".into();
+    let both = |it: &mut Ask| {
+        it.user = "system:node:other".into();
+        it.common_name = "system:node:other".into();
+    };
+    stage
+        .stay_pending(&[right("user").with(other), right("name").with(both)])
+        .await;
+    // It is a fault of the request, and no answer of the cloud.
+    stage.assert_said("sks-agent: CSR user not approved");
 }
 
-#[test]
-fn exoscale_case_108_one_name_is_enough_two_are_too_many_and_none_must_be_unknown() {
-    scenario!(async || {
-        let stage = Stage::new().await;
-        stage.put_request(&Ask::new("bare", NODE, &[])).await;
-        let two = right("two").with(|it| it.dns_names.push("other".into()));
-        stage
-            .stay_pending(&[two, Ask::new("unknown", "nobody", &[])])
-            .await;
-        assert_eq!(stage.decided("bare"), [APPROVED]);
-        stage.assert_said(
-            "sks-agent: expected 1 certificate Subject Alternate Name DNS Name value, got 2",
-        );
-        stage.assert_said("sks-agent: CSR unknown doesn't match any Compute instance");
-    });
+#[scenario]
+async fn exoscale_case_108_one_name_is_enough_two_are_too_many_and_none_must_be_unknown() {
+    let stage = Stage::new().await;
+    stage.put_request(&Ask::new("bare", NODE, &[])).await;
+    let two = right("two").with(|it| it.dns_names.push("other".into()));
+    stage
+        .stay_pending(&[two, Ask::new("unknown", "nobody", &[])])
+        .await;
+    assert_eq!(stage.decided("bare"), [APPROVED]);
+    stage.assert_said(
+        "sks-agent: expected 1 certificate Subject Alternate Name DNS Name value, got 2",
+    );
+    stage.assert_said("sks-agent: CSR unknown doesn't match any Compute instance");
 }
 
-#[test]
-fn exoscale_case_109_another_signers_request_is_ignored() {
-    scenario!(async || {
-        let stage = Stage::new().await;
-        let wrong = right("foreign").with(|it| it.signer = "example.com/foo");
-        stage.stay_pending(&[wrong]).await;
-        assert!(!stage.said().contains("CSR foreign"));
-    });
+#[scenario]
+async fn exoscale_case_109_another_signers_request_is_ignored() {
+    let stage = Stage::new().await;
+    let wrong = right("foreign").with(|it| it.signer = "example.com/foo");
+    stage.stay_pending(&[wrong]).await;
+    assert!(!stage.said().contains("CSR foreign"));
 }
 
-#[test]
-fn exoscale_case_110_under_the_originals_role_everything_works_unrefused() {
-    scenario!(async || {
-        let mut stage = Stage::new().await;
-        let mut node = fresh(NODE);
-        node["status"]["nodeInfo"] = serde_json::json!({ "systemUUID": I1 });
-        stage.put(node).await;
-        stage.until_initialized(NODE).await;
-        stage.put_request(&right("c")).await;
-        assert_eq!(stage.until_decided("c").await, [APPROVED]);
-        stage.until_told("c", "CertificateApproved").await;
-        let pool = format!("{PREFIX}service-instancepool-id");
-        stage.create_service(annotated("web", &[(&pool, P1)])).await;
-        stage.until_published("web").await;
-        stage.delete_service("web").await;
-        stage.until_service_gone("web").await;
-        stage.stop().await;
-        let own = stage
-            .entries()
-            .into_iter()
-            .filter(|it| it.caller == stage.user);
-        let own: Vec<_> = own.collect();
-        assert!(own.iter().any(|it| it.path.contains("/leases")));
-        // What is the cluster's own is read where the role allows it.
-        let refused = own.iter().filter(|it| it.status == 403);
-        let refused = refused.filter(|it| !OPTIONAL_READS.contains(&it.path.as_str()));
-        let refused: Vec<_> = refused.collect();
-        assert!(refused.is_empty(), "{refused:#?}");
-        let reads = own
-            .iter()
-            .filter(|it| it.path.contains("/certificatesigningrequests/"));
-        assert!(
-            reads.into_iter().all(|it| it.method == "PUT"),
-            "nothing is got"
-        );
-    });
+#[scenario]
+async fn exoscale_case_110_under_the_originals_role_everything_works_unrefused() {
+    let mut stage = Stage::new().await;
+    let mut node = fresh(NODE);
+    node["status"]["nodeInfo"] = serde_json::json!({ "systemUUID": I1 });
+    stage.put(node).await;
+    stage.until_initialized(NODE).await;
+    stage.put_request(&right("c")).await;
+    assert_eq!(stage.until_decided("c").await, [APPROVED]);
+    stage.until_told("c", "CertificateApproved").await;
+    let pool = format!("{PREFIX}service-instancepool-id");
+    stage.create_service(annotated("web", &[(&pool, P1)])).await;
+    stage.until_published("web").await;
+    stage.delete_service("web").await;
+    stage.until_service_gone("web").await;
+    stage.stop().await;
+    let own = stage
+        .entries()
+        .into_iter()
+        .filter(|it| it.caller == stage.user);
+    let own: Vec<_> = own.collect();
+    assert!(own.iter().any(|it| it.path.contains("/leases")));
+    // What is the cluster's own is read where the role allows it.
+    let refused = own.iter().filter(|it| it.status == 403);
+    let refused = refused.filter(|it| !OPTIONAL_READS.contains(&it.path.as_str()));
+    let refused: Vec<_> = refused.collect();
+    assert!(refused.is_empty(), "{refused:#?}");
+    let reads = own
+        .iter()
+        .filter(|it| it.path.contains("/certificatesigningrequests/"));
+    assert!(
+        reads.into_iter().all(|it| it.method == "PUT"),
+        "nothing is got"
+    );
 }
 
-#[test]
-fn the_instance_on_the_node_counts_and_what_the_kubelet_was_told_inside_of_a_network() {
-    scenario!(async || {
-        let stage = Stage::new().await;
-        let name = stage.cluster.names().own(NODE);
-        let twin = InstanceSpec::named(&name).public_ip("198.51.100.99".parse().unwrap());
-        stage.cloud.add_instance(&twin).unwrap();
-        stage.cloud.set_private_networks(I1, &["inside"]).unwrap();
-        let mut node = known(NODE, &format!("exoscale://{I1}"), "True", &[]);
-        node["metadata"]["annotations"][PROVIDED_NODE_IP] = "10.0.0.7,fd00::7".into();
-        stage.put(node).await;
-        stage
-            .put_request(&Ask::new("inside", NODE, &["10.0.0.7", "fd00::7", IPV4]))
-            .await;
-        stage
-            .stay_pending(&[Ask::new("twin", NODE, &["198.51.100.99"])])
-            .await;
-        assert_eq!(stage.decided("inside"), [APPROVED]);
-    });
+#[scenario]
+async fn the_instance_on_the_node_counts_and_what_the_kubelet_was_told_inside_of_a_network() {
+    let stage = Stage::new().await;
+    let name = stage.cluster.names().own(NODE);
+    let twin = InstanceSpec::named(&name).public_ip("198.51.100.99".parse().unwrap());
+    stage.cloud.add_instance(&twin).unwrap();
+    stage.cloud.set_private_networks(I1, &["inside"]).unwrap();
+    let mut node = known(NODE, &format!("exoscale://{I1}"), "True", &[]);
+    node["metadata"]["annotations"][PROVIDED_NODE_IP] = "10.0.0.7,fd00::7".into();
+    stage.put(node).await;
+    stage
+        .put_request(&Ask::new("inside", NODE, &["10.0.0.7", "fd00::7", IPV4]))
+        .await;
+    stage
+        .stay_pending(&[Ask::new("twin", NODE, &["198.51.100.99"])])
+        .await;
+    assert_eq!(stage.decided("inside"), [APPROVED]);
 }

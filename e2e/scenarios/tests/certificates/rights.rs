@@ -46,36 +46,34 @@ async fn approve_as(account: &str, objects: &[Value]) -> BTreeSet<String> {
         .collect()
 }
 
-#[test]
-fn the_roles_of_the_originals_and_ours_with_its_optional_part_are_enough() {
-    scenario!(async || {
-        let ours: Vec<Value> = [
-            (
-                "deploy/rbac.yaml",
-                include_str!("../../../../deploy/rbac.yaml"),
-            ),
-            (
-                "deploy/rbac-certificates.yaml",
-                include_str!("../../../../deploy/rbac-certificates.yaml"),
-            ),
-        ]
-        .iter()
-        .flat_map(|(name, text)| fixture::parse(name, text).unwrap())
-        .collect();
-        for (account, objects) in [
-            (
-                "cloud-controller-manager",
-                bowline_simulator_exoscale::manifest(),
-            ),
-            (
-                "talos-cloud-controller-manager",
-                bowline_simulator_talos::manifest(),
-            ),
-            ("bowline", ours),
-        ] {
-            let used = approve_as(account, &objects).await;
-            let wanted = ["PUT approval", "WATCH certificatesigningrequests"];
-            assert_eq!(used, wanted.map(str::to_owned).into(), "{account}");
-        }
-    });
+#[scenario]
+async fn the_roles_of_the_originals_and_ours_with_its_optional_part_are_enough() {
+    let ours: Vec<Value> = [
+        (
+            "deploy/rbac.yaml",
+            include_str!("../../../../deploy/rbac.yaml"),
+        ),
+        (
+            "deploy/rbac-certificates.yaml",
+            include_str!("../../../../deploy/rbac-certificates.yaml"),
+        ),
+    ]
+    .iter()
+    .flat_map(|(name, text)| fixture::parse(name, text).unwrap())
+    .collect();
+    for (account, objects) in [
+        (
+            "cloud-controller-manager",
+            bowline_simulator_exoscale::manifest(),
+        ),
+        (
+            "talos-cloud-controller-manager",
+            bowline_simulator_talos::manifest(),
+        ),
+        ("bowline", ours),
+    ] {
+        let used = approve_as(account, &objects).await;
+        let wanted = ["PUT approval", "WATCH certificatesigningrequests"];
+        assert_eq!(used, wanted.map(str::to_owned).into(), "{account}");
+    }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use bowline_http::Random;
 use bowline_scenarios::certificates::Ask;
 use bowline_scenarios::cloud::{Script, runs};
-use bowline_scenarios::{Setup, TestCluster, only_in_memory, refuse, scenario};
+use bowline_scenarios::{Setup, TestCluster, play_seeds, refuse};
 use bowline_simulator::faults::{Action, Rule};
 
 use crate::stage::{self, ALONE, APPROVED};
@@ -103,9 +103,6 @@ async fn story(seed: u64) {
 
 #[test]
 fn whatever_happens_what_is_right_is_approved_and_nothing_else() {
-    if only_in_memory("hours of trouble take seconds under a paused clock") {
-        for seed in 0..6 {
-            scenario!(async || story(seed).await);
-        }
-    }
+    let reason = "hours of trouble take seconds under a paused clock";
+    play_seeds!(reason, 0..6, story);
 }

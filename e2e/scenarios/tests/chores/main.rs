@@ -106,147 +106,137 @@ async fn rounds(bench: &TestCluster, more: usize) {
         .await;
 }
 
-#[test]
-fn what_a_cloud_keeps_is_made_changed_and_made_again() {
-    scenario!(async || {
-        let mut bench = keeping(&[], vec![certificate("1"), text("1")]).await;
-        bench.start();
-        until_kept(&bench, &certificate("1")).await;
-        until_kept(&bench, &text("1")).await;
-        rounds(&bench, 2).await;
-        assert_eq!(writes(&bench).len(), 2, "what is right is not written");
-        let api: Api<SecretObject> = Api::namespaced(bench.admin(), SYSTEM);
-        let made = api.get("client").await.unwrap();
-        assert_eq!(made.type_.as_deref(), Some("kubernetes.io/tls"));
-        assert_eq!(
-            made.metadata.labels.unwrap()["app.kubernetes.io/managed-by"],
-            "bowline"
-        );
-        // What is wanted changes, and a key goes with it.
-        let changed = object(
-            TLS,
-            "client",
-            &[("tls.crt", "2"), ("tls.key", "k"), ("ca.crt", "c")],
-        );
-        for wanted in [changed, certificate("3")] {
-            bench.cloud().keep(vec![wanted.clone(), text("1")]);
-            until_kept(&bench, &wanted).await;
-        }
-        // Somebody edits one, and deletes the other.
-        let api: Api<ConfigMap> = Api::namespaced(bench.admin(), SYSTEM);
-        let edit = json!({"data": {"a": "theirs", "b": "theirs"}});
-        let params = PatchParams::default();
-        api.patch("config", &params, &Patch::Merge(edit))
-            .await
-            .unwrap();
-        let secrets: Api<SecretObject> = Api::namespaced(bench.admin(), SYSTEM);
-        secrets
-            .delete("client", &DeleteParams::default())
-            .await
-            .unwrap();
-        until_kept(&bench, &certificate("3")).await;
-        until_kept(&bench, &text("1")).await;
-        let before = writes(&bench);
-        rounds(&bench, 3).await;
-        assert_eq!(writes(&bench), before, "and then there is peace");
-        let refused = bench.matching(&Filter::any().server("kubernetes").status(409));
-        assert_eq!(refused, [], "no write meets another");
-    });
+#[scenario]
+async fn what_a_cloud_keeps_is_made_changed_and_made_again() {
+    let mut bench = keeping(&[], vec![certificate("1"), text("1")]).await;
+    bench.start();
+    until_kept(&bench, &certificate("1")).await;
+    until_kept(&bench, &text("1")).await;
+    rounds(&bench, 2).await;
+    assert_eq!(writes(&bench).len(), 2, "what is right is not written");
+    let api: Api<SecretObject> = Api::namespaced(bench.admin(), SYSTEM);
+    let made = api.get("client").await.unwrap();
+    assert_eq!(made.type_.as_deref(), Some("kubernetes.io/tls"));
+    assert_eq!(
+        made.metadata.labels.unwrap()["app.kubernetes.io/managed-by"],
+        "bowline"
+    );
+    // What is wanted changes, and a key goes with it.
+    let changed = object(
+        TLS,
+        "client",
+        &[("tls.crt", "2"), ("tls.key", "k"), ("ca.crt", "c")],
+    );
+    for wanted in [changed, certificate("3")] {
+        bench.cloud().keep(vec![wanted.clone(), text("1")]);
+        until_kept(&bench, &wanted).await;
+    }
+    // Somebody edits one, and deletes the other.
+    let api: Api<ConfigMap> = Api::namespaced(bench.admin(), SYSTEM);
+    let edit = json!({"data": {"a": "theirs", "b": "theirs"}});
+    let params = PatchParams::default();
+    api.patch("config", &params, &Patch::Merge(edit))
+        .await
+        .unwrap();
+    let secrets: Api<SecretObject> = Api::namespaced(bench.admin(), SYSTEM);
+    secrets
+        .delete("client", &DeleteParams::default())
+        .await
+        .unwrap();
+    until_kept(&bench, &certificate("3")).await;
+    until_kept(&bench, &text("1")).await;
+    let before = writes(&bench);
+    rounds(&bench, 3).await;
+    assert_eq!(writes(&bench), before, "and then there is peace");
+    let refused = bench.matching(&Filter::any().server("kubernetes").status(409));
+    assert_eq!(refused, [], "no write meets another");
 }
 
-#[test]
-fn what_is_somebody_elses_stays_and_is_told_once() {
-    scenario!(async || {
-        let mut bench = keeping(&[], vec![certificate("1"), text("1")]).await;
-        let theirs = json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"a": "theirs"},
+#[scenario]
+async fn what_is_somebody_elses_stays_and_is_told_once() {
+    let mut bench = keeping(&[], vec![certificate("1"), text("1")]).await;
+    let theirs = json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"a": "theirs"},
                             "metadata": {"name": "config", "namespace": SYSTEM}});
-        apply(bench.admin(), theirs).await;
-        bench.start();
-        until_kept(&bench, &certificate("1")).await;
-        bench
-            .until("it is told", |it| !it.events_of(NOT_KEPT).is_empty())
-            .await;
-        rounds(&bench, 3).await;
-        let told = bench.events_of(NOT_KEPT);
-        assert_eq!((told.len(), &told[0]["count"]), (1, &json!(1)));
-        assert_eq!(told[0]["involvedObject"]["kind"], "ConfigMap");
-        assert_eq!(told[0]["source"]["component"], "cloud-chores-controller");
-        let words = "ConfigMap kube-system/config is left alone: it lacks the label \
+    apply(bench.admin(), theirs).await;
+    bench.start();
+    until_kept(&bench, &certificate("1")).await;
+    bench
+        .until("it is told", |it| !it.events_of(NOT_KEPT).is_empty())
+        .await;
+    rounds(&bench, 3).await;
+    let told = bench.events_of(NOT_KEPT);
+    assert_eq!((told.len(), &told[0]["count"]), (1, &json!(1)));
+    assert_eq!(told[0]["involvedObject"]["kind"], "ConfigMap");
+    assert_eq!(told[0]["source"]["component"], "cloud-chores-controller");
+    let words = "ConfigMap kube-system/config is left alone: it lacks the label \
                      app.kubernetes.io/managed-by=bowline";
-        assert_eq!(told[0]["message"], words);
-        let kept = stored(&bench, ManagedObjectKind::ConfigMap, "config")
-            .await
-            .unwrap();
-        assert_eq!(kept["a"], "theirs");
-    });
+    assert_eq!(told[0]["message"], words);
+    let kept = stored(&bench, ManagedObjectKind::ConfigMap, "config")
+        .await
+        .unwrap();
+    assert_eq!(kept["a"], "theirs");
 }
 
-#[test]
-fn chores_see_the_nodes_of_their_cloud_and_an_observer_writes_nothing() {
-    scenario!(async || {
-        let mut bench = keeping(&["--mode=observe"], vec![certificate("1")]).await;
-        bench.put(known("n1", "demo://n1", "True", &[])).await;
-        bench.put(known("n2", "other://n2", "True", &[])).await;
-        bench.create(fresh("n3")).await;
-        bench.start();
-        rounds(&bench, 2).await;
-        let api: Api<Namespace> = Api::all(bench.admin());
-        let uid = api.get(SYSTEM).await.unwrap().metadata.uid.unwrap();
-        let (seen, nodes) = bench.cloud().rounds().last().unwrap().clone();
-        assert_eq!((seen, nodes), (uid, vec!["n1".to_owned()]));
-        bench.put(known("n0", "demo://n0", "True", &[])).await;
-        bench
-            .until("the new one is seen", |it| {
-                let rounds = it.cloud().rounds();
-                rounds
-                    .last()
-                    .is_some_and(|(_, nodes)| *nodes == ["n0", "n1"])
-            })
-            .await;
-        assert_eq!(writes(&bench), [""; 0]);
-        assert_eq!(stored(&bench, TLS, "client").await, None);
-    });
+#[scenario]
+async fn chores_see_the_nodes_of_their_cloud_and_an_observer_writes_nothing() {
+    let mut bench = keeping(&["--mode=observe"], vec![certificate("1")]).await;
+    bench.put(known("n1", "demo://n1", "True", &[])).await;
+    bench.put(known("n2", "other://n2", "True", &[])).await;
+    bench.create(fresh("n3")).await;
+    bench.start();
+    rounds(&bench, 2).await;
+    let api: Api<Namespace> = Api::all(bench.admin());
+    let uid = api.get(SYSTEM).await.unwrap().metadata.uid.unwrap();
+    let (seen, nodes) = bench.cloud().rounds().last().unwrap().clone();
+    assert_eq!((seen, nodes), (uid, vec!["n1".to_owned()]));
+    bench.put(known("n0", "demo://n0", "True", &[])).await;
+    bench
+        .until("the new one is seen", |it| {
+            let rounds = it.cloud().rounds();
+            rounds
+                .last()
+                .is_some_and(|(_, nodes)| *nodes == ["n0", "n1"])
+        })
+        .await;
+    assert_eq!(writes(&bench), [""; 0]);
+    assert_eq!(stored(&bench, TLS, "client").await, None);
 }
 
-#[test]
-fn only_who_leads_does_chores() {
-    scenario!(async || {
-        let bench = keeping(&[], vec![certificate("1")]).await;
-        let first = bench.replica("first", &[]).await;
-        let holder = bench.until_held(LEASE, "").await;
-        until_kept(&bench, &certificate("1")).await;
-        let second = bench.replica("second", &[]).await;
-        rounds(&bench, 3).await;
-        let by = |name: &str| {
-            let of = Filter::any().server("kubernetes").caller(name);
-            bench.matching(&of.path("*/secrets/*")).len()
-        };
-        assert!(by("first") > 0 && by("second") == 0);
-        first.stop().await.0.unwrap();
-        bench.until_held(LEASE, &holder).await;
-        bench.cloud().keep(vec![certificate("2")]);
-        until_kept(&bench, &certificate("2")).await;
-        assert!(by("second") > 0);
-        second.stop().await.0.unwrap();
-    });
+#[scenario]
+async fn only_who_leads_does_chores() {
+    let bench = keeping(&[], vec![certificate("1")]).await;
+    let first = bench.replica("first", &[]).await;
+    let holder = bench.until_held(LEASE, "").await;
+    until_kept(&bench, &certificate("1")).await;
+    let second = bench.replica("second", &[]).await;
+    rounds(&bench, 3).await;
+    let by = |name: &str| {
+        let of = Filter::any().server("kubernetes").caller(name);
+        bench.matching(&of.path("*/secrets/*")).len()
+    };
+    assert!(by("first") > 0 && by("second") == 0);
+    first.stop().await.0.unwrap();
+    bench.until_held(LEASE, &holder).await;
+    bench.cloud().keep(vec![certificate("2")]);
+    until_kept(&bench, &certificate("2")).await;
+    assert!(by("second") > 0);
+    second.stop().await.0.unwrap();
 }
 
-#[test]
-fn an_api_server_that_refuses_is_tried_again() {
-    scenario!(async || {
-        let mut bench = keeping(&[], vec![text("1")]).await;
-        bench.start();
-        rounds(&bench, 1).await;
-        let fault = bench.fault(refuse(403, "PATCH", "*/configmaps/*").times(2));
-        bench.cloud().keep(vec![text("2")]);
-        fault.struck(2).await;
-        until_kept(&bench, &text("2")).await;
-        let told = bench.events_of(NOT_KEPT);
-        assert_eq!(
-            told[0]["message"].as_str().unwrap().split(':').next(),
-            Some("writing ConfigMap kube-system/config")
-        );
-    });
+#[scenario]
+async fn an_api_server_that_refuses_is_tried_again() {
+    let mut bench = keeping(&[], vec![text("1")]).await;
+    bench.start();
+    rounds(&bench, 1).await;
+    let fault = bench.fault(refuse(403, "PATCH", "*/configmaps/*").times(2));
+    bench.cloud().keep(vec![text("2")]);
+    fault.struck(2).await;
+    until_kept(&bench, &text("2")).await;
+    let told = bench.events_of(NOT_KEPT);
+    assert_eq!(
+        told[0]["message"].as_str().unwrap().split(':').next(),
+        Some("writing ConfigMap kube-system/config")
+    );
 }
 
 /// What the chores of one cloud need beside what nodes do.
@@ -287,23 +277,21 @@ fn rights() -> Vec<Value> {
     objects
 }
 
-#[test]
-fn three_rights_to_named_objects_are_enough() {
-    scenario!(async || {
-        let mut bench = keeping(&[], vec![certificate("1"), text("1")]).await;
-        let granted = bench.cluster.grant("bowline", &rights()).await;
-        bench.act_as(granted.config);
-        bench.cloud().say("n1", runs("n1", "10.0.0.1"));
-        bench.create(fresh("n1")).await;
-        bench.start();
-        until_kept(&bench, &certificate("1")).await;
-        until_kept(&bench, &text("1")).await;
-        bench.cloud().keep(vec![certificate("2"), text("2")]);
-        until_kept(&bench, &certificate("2")).await;
-        until_kept(&bench, &text("2")).await;
-        bench.until_initialized("n1").await;
-        let calls = bench.matching(&Filter::any().caller(&granted.user));
-        let refused: Vec<_> = calls.iter().filter(|it| it.status == 403).collect();
-        assert!(!calls.is_empty() && refused.is_empty(), "{refused:#?}");
-    });
+#[scenario]
+async fn three_rights_to_named_objects_are_enough() {
+    let mut bench = keeping(&[], vec![certificate("1"), text("1")]).await;
+    let granted = bench.cluster.grant("bowline", &rights()).await;
+    bench.act_as(granted.config);
+    bench.cloud().say("n1", runs("n1", "10.0.0.1"));
+    bench.create(fresh("n1")).await;
+    bench.start();
+    until_kept(&bench, &certificate("1")).await;
+    until_kept(&bench, &text("1")).await;
+    bench.cloud().keep(vec![certificate("2"), text("2")]);
+    until_kept(&bench, &certificate("2")).await;
+    until_kept(&bench, &text("2")).await;
+    bench.until_initialized("n1").await;
+    let calls = bench.matching(&Filter::any().caller(&granted.user));
+    let refused: Vec<_> = calls.iter().filter(|it| it.status == 403).collect();
+    assert!(!calls.is_empty() && refused.is_empty(), "{refused:#?}");
 }

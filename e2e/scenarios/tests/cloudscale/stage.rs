@@ -1,8 +1,6 @@
 //! A cluster, a simulated cloudscale.ch, kubelets on its servers, and the manager between them: the
 //! real provider under the role of the original's manifest.
 
-use std::ops::Deref;
-
 use bowline_scenarios::cloudscale::Site;
 use bowline_scenarios::objects::known;
 use bowline_scenarios::{Setup, TestCluster};
@@ -10,8 +8,6 @@ use bowline_simulator::KubeletSpec;
 use bowline_simulator::faults::{Action, Rule};
 use bowline_simulator::journal::{Entry, Filter};
 use bowline_simulator_cloudscale::MachineSpec;
-use bowline_simulator_kubernetes::fleet::{Fleet, Settings};
-use bowline_simulator_kubernetes::monitor::{self, Monitor};
 
 /// Server `worker-a` of the cases.
 pub(crate) const A: &str = "3f9b1c52-6a7d-4e08-9c41-d2f0a8b7e613";
@@ -42,19 +38,9 @@ machines:
 ";
 
 /// Everything that is up.
-pub(crate) struct Stage {
-    site: Site,
-    fleet: Fleet,
-    _monitor: Monitor,
-}
+pub(crate) struct Stage(Site);
 
-impl Deref for Stage {
-    type Target = Site;
-
-    fn deref(&self) -> &Site {
-        &self.site
-    }
-}
+bowline_scenarios::harness!(Stage, 0: Site);
 
 impl Stage {
     /// With servers A and B, the command line of the original's manifest, and its environment.
@@ -69,7 +55,7 @@ impl Stage {
         stage
     }
 
-    /// The same without the manager, for [`Stage::start`].
+    /// The same without the manager, which `start` starts.
     pub(crate) async fn idle(environment: &[(&str, &str)], arguments: &[&str]) -> Self {
         Self::seeded(Setup::default().seed, environment, arguments).await
     }
@@ -81,32 +67,13 @@ impl Stage {
         arguments: &[&str],
     ) -> Self {
         let site = Site::set_up(seed, FIXTURE, environment, arguments).await;
-        Self {
-            fleet: site.cluster.fleet(Settings::default()),
-            _monitor: site.cluster.monitor(monitor::Settings::default()),
-            site,
-        }
-    }
-
-    /// Starts the manager.
-    pub(crate) async fn start(&mut self) {
-        self.site.start().await;
+        Self(site.with_kubelets().with_monitor())
     }
 
     /// Stops the manager and starts it again.
     pub(crate) async fn restart(&mut self) {
-        self.site.stop().await;
-        self.site.start().await;
-    }
-
-    /// Stops the manager, for another start.
-    pub(crate) async fn halt(&mut self) {
-        self.site.stop().await;
-    }
-
-    /// Kills the manager in the middle of whatever it does.
-    pub(crate) async fn kill(&mut self) {
-        self.site.kill().await;
+        self.0.stop().await;
+        self.0.start().await;
     }
 
     /// Makes a server, under the scenario's name of it.
@@ -145,11 +112,6 @@ impl Stage {
         });
     }
 
-    /// A kubelet with settings of its own.
-    pub(crate) fn join_as(&self, kubelet: KubeletSpec) {
-        self.cluster.join_as(&self.fleet, kubelet);
-    }
-
     /// The calls to the cloud whose path fits.
     pub(crate) fn cloud_calls(&self, path: &str) -> Vec<Entry> {
         calls_of_cloud(self, path)
@@ -165,11 +127,6 @@ impl Stage {
     pub(crate) fn fail(&self, path: &str, action: Action) {
         let rule = Rule::new(action).server("cloudscale").on("*", path);
         self.fault(rule.named("fault"));
-    }
-
-    /// Stops the manager, which must have been refused nothing.
-    pub(crate) async fn end(self) {
-        self.site.end().await;
     }
 }
 

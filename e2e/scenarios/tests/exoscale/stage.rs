@@ -1,8 +1,6 @@
 //! A cluster, a simulated Exoscale, and the manager between them: the real provider under the role of
 //! the original's manifest.
 
-use std::ops::{Deref, DerefMut};
-
 use bowline_scenarios::exoscale::Site;
 use bowline_scenarios::{Setup, TestCluster};
 use bowline_simulator::journal::{Entry, Filter};
@@ -44,19 +42,7 @@ instances:
 /// Everything that is up.
 pub(crate) struct Stage(Site);
 
-impl Deref for Stage {
-    type Target = Site;
-
-    fn deref(&self) -> &Site {
-        &self.0
-    }
-}
-
-impl DerefMut for Stage {
-    fn deref_mut(&mut self) -> &mut Site {
-        &mut self.0
-    }
-}
+bowline_scenarios::harness!(Stage, 0: Site);
 
 impl Stage {
     /// Without the manager, for `start`: with that cloud config file and further arguments.
@@ -97,11 +83,6 @@ impl Stage {
         };
         self.until(&format!("the cloud is asked: {operation}"), done)
             .await;
-    }
-
-    /// Stops the manager, which must have been refused nothing.
-    pub(crate) async fn end(self) {
-        self.0.end().await;
     }
 }
 

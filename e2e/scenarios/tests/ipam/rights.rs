@@ -26,15 +26,15 @@ async fn check(account: &str, objects: Vec<Value>) {
     assert!(refused.is_empty(), "{refused:#?}");
 }
 
-#[test]
-fn pod_ranges_fit_into_the_role_of_talos() {
+#[scenario]
+async fn pod_ranges_fit_into_the_role_of_talos() {
     let account = "talos-cloud-controller-manager";
-    scenario!(async || check(account, bowline_simulator_talos::manifest()).await);
+    check(account, bowline_simulator_talos::manifest()).await;
 }
 
-#[test]
-fn pod_ranges_fit_into_the_role_we_ship() {
+#[scenario]
+async fn pod_ranges_fit_into_the_role_we_ship() {
     let text = include_str!("../../../../deploy/rbac.yaml");
     let objects = fixture::parse("deploy/rbac.yaml", text).unwrap();
-    scenario!(async || check("bowline", objects).await);
+    check("bowline", objects).await;
 }

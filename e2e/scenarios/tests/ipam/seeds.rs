@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bowline_http::Random;
 use bowline_scenarios::objects::fresh;
-use bowline_scenarios::{Replica, Setup, TestCluster, only_in_memory, scenario};
+use bowline_scenarios::{Replica, Setup, TestCluster, play_seeds};
 use bowline_simulator::faults::{Action, Rule};
 use bowline_simulator_kubernetes::kinds;
 use serde_json::Value;
@@ -31,20 +31,11 @@ const FLAGS: [&str; 3] = [
 
 #[test]
 fn whatever_goes_wrong_no_block_is_given_twice_and_none_is_lost() {
-    if !only_in_memory("each of the twenty seeds takes an hour of the clock") {
-        return;
-    }
-    let number = |name: &str| {
-        let text = std::env::var(name).ok()?;
-        text.parse::<u64>().ok()
-    };
-    let seeds = match number("BOWLINE_SEED") {
-        Some(seed) => seed..seed + 1,
-        None => 0..number("BOWLINE_SEEDS").unwrap_or(SEEDS),
-    };
-    for seed in seeds {
-        scenario!(async || Run::new(seed).await.play().await);
-    }
+    play_seeds!(
+        "each of the twenty seeds takes an hour of the clock",
+        0..SEEDS,
+        async |seed| Run::new(seed).await.play().await
+    );
 }
 
 struct Run {

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use bowline_scenarios::objects::is_uninitialized;
-use bowline_scenarios::{is_real, scenario, status};
+use bowline_scenarios::{is_real, play, status};
 use bowline_simulator::faults::{Action, Rule};
 use futures::future::join_all;
 use serde_json::Value;
@@ -192,11 +192,7 @@ impl Story {
 /// How long everything takes where nobody fails.
 fn healthy_times() -> &'static Times {
     static TIMES: OnceLock<Times> = OnceLock::new();
-    TIMES.get_or_init(|| {
-        let mut times = Times::new();
-        scenario!(async || times = without_failure().await);
-        times
-    })
+    TIMES.get_or_init(|| play!(async || without_failure().await))
 }
 
 async fn without_failure() -> Times {
@@ -253,9 +249,9 @@ async fn others_work_on(failing: &'static str, failure: Failure, healthy: Option
     story.stage.stop().await;
 }
 
-fn play(failing: &'static str, failure: Failure) {
+fn fail(failing: &'static str, failure: Failure) {
     let healthy = (!is_real()).then(healthy_times);
-    scenario!(async || others_work_on(failing, failure, healthy).await);
+    play!(async || others_work_on(failing, failure, healthy).await);
 }
 
 /// One scenario for each cloud and each way to fail.
@@ -263,7 +259,7 @@ macro_rules! scenarios {
     ($($name:ident: $cloud:expr, $failure:ident;)*) => {
         $(#[test]
         fn $name() {
-            play($cloud, Failure::$failure);
+            fail($cloud, Failure::$failure);
         })*
     };
 }

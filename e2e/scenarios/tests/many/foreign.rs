@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use bowline_scenarios::objects::{known, taint};
+use bowline_scenarios::objects::{known, node_info, taint};
 use serde_json::{Value, json};
 
-use crate::stage::{Stage, info};
+use crate::stage::Stage;
 
 /// Name, provider id, status of Ready, taints.
 type Row = (
@@ -110,6 +110,6 @@ fn node(number: u8, (name, id, readiness, taints): &Row) -> Value {
     } else {
         "Ubuntu 24.04.3 LTS"
     };
-    node["status"]["nodeInfo"] = info(&uuid, os_image);
+    node["status"]["nodeInfo"] = node_info(&uuid, os_image);
     node
 }

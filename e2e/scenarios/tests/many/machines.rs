@@ -1,6 +1,6 @@
 //! Machines of the clouds: made, joined, destroyed, and what becomes of their nodes.
 
-use bowline_scenarios::objects::{addresses, is_uninitialized, known, labels, text};
+use bowline_scenarios::objects::{addresses, is_uninitialized, known, labels, node_info, text};
 use bowline_simulator::KubeletSpec;
 use bowline_simulator_cloudscale::MachineSpec as Server;
 use bowline_simulator_exoscale::InstanceSpec;
@@ -10,8 +10,7 @@ use bowline_simulator_xenorchestra::VmSpec;
 use serde_json::Value;
 
 use crate::stage::{
-    CLOUDS, EAST, EXOSCALE, POOL, Stage, TALOS, TRITON, WEST, XEN, XEN_HOST, XEN_POOL, info,
-    registered,
+    CLOUDS, EAST, EXOSCALE, POOL, Stage, TALOS, TRITON, WEST, XEN, XEN_HOST, XEN_POOL, registered,
 };
 
 const GIB: u64 = 1 << 30;
@@ -300,7 +299,7 @@ impl Stage {
             node["metadata"]["labels"][LIFECYCLE] = "spot".into();
             let taint = bowline_scenarios::objects::taint("node.kubernetes.io/not-ready:NoExecute");
             node["spec"]["taints"] = vec![taint].into();
-            node["status"]["nodeInfo"] = info("", OS_IMAGE);
+            node["status"]["nodeInfo"] = node_info("", OS_IMAGE);
             node["metadata"]["labels"][crate::stage::PLACE] = TALOS.into();
             self.put(node).await;
             return name;

@@ -21,12 +21,12 @@ async fn everybody_is_right(telling: Telling) {
     stage.stop().await;
 }
 
-#[test]
-fn with_selectors_every_node_is_described_by_its_own_cloud_and_nobody_elses_is_touched() {
-    scenario!(async || everybody_is_right(Telling::Selectors).await);
+#[scenario]
+async fn with_selectors_every_node_is_described_by_its_own_cloud_and_nobody_elses_is_touched() {
+    everybody_is_right(Telling::Selectors).await;
 }
 
-#[test]
-fn without_selectors_every_node_is_described_by_its_own_cloud_and_nobody_elses_is_touched() {
-    scenario!(async || everybody_is_right(Telling::Claims).await);
+#[scenario]
+async fn without_selectors_every_node_is_described_by_its_own_cloud_and_nobody_elses_is_touched() {
+    everybody_is_right(Telling::Claims).await;
 }

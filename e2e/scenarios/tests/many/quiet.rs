@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use bowline_scenarios::{only_in_memory, scenario, status};
+use bowline_scenarios::{only_in_memory, play, scenario, status};
 use bowline_simulator::faults::{Action, Rule};
 
 use crate::stage::{BALANCING, CLOUDS, Stage, TRITON, Telling};
@@ -42,33 +42,28 @@ async fn calls(stage: &Stage) -> BTreeMap<&'static str, usize> {
     CLOUDS.into_iter().map(count).collect()
 }
 
-#[test]
-fn while_one_cloud_fails_no_other_is_called_more_often() {
-    if !only_in_memory("a quarter of an hour of quiet for each cloud") {
-        return;
-    }
-    scenario!(async || {
-        let mut stage = settled().await;
-        let healthy = calls(&stage).await;
-        assert!(healthy.values().sum::<usize>() > 100, "{healthy:?}");
-        let actions = [Action::Reset, status(403)].into_iter().cycle();
-        for (failing, action) in CLOUDS.into_iter().zip(actions) {
-            let rule = Rule::new(action).server(failing).named("failing");
-            stage.world.faults.add(rule).unwrap();
-            let now = calls(&stage).await;
-            stage.world.faults.clear();
-            for cloud in CLOUDS.into_iter().filter(|it| *it != failing) {
-                let most = healthy[cloud] + healthy[cloud] / 2 + ROUND;
-                let count = now[cloud];
-                assert!(
-                    count <= most,
-                    "{failing} fails, {cloud}: {count} calls of {most}"
-                );
-            }
-            stage.seconds(RECOVERY).await;
+#[scenario(only_in_memory = "a quarter of an hour of quiet for each cloud")]
+async fn while_one_cloud_fails_no_other_is_called_more_often() {
+    let mut stage = settled().await;
+    let healthy = calls(&stage).await;
+    assert!(healthy.values().sum::<usize>() > 100, "{healthy:?}");
+    let actions = [Action::Reset, status(403)].into_iter().cycle();
+    for (failing, action) in CLOUDS.into_iter().zip(actions) {
+        let rule = Rule::new(action).server(failing).named("failing");
+        stage.world.faults.add(rule).unwrap();
+        let now = calls(&stage).await;
+        stage.world.faults.clear();
+        for cloud in CLOUDS.into_iter().filter(|it| *it != failing) {
+            let most = healthy[cloud] + healthy[cloud] / 2 + ROUND;
+            let count = now[cloud];
+            assert!(
+                count <= most,
+                "{failing} fails, {cloud}: {count} calls of {most}"
+            );
         }
-        stage.stop().await;
-    });
+        stage.seconds(RECOVERY).await;
+    }
+    stage.stop().await;
 }
 
 #[test]
@@ -77,16 +72,14 @@ fn the_same_seed_gives_the_same_calls() {
         return;
     }
     let play = || {
-        let mut transcript = String::new();
-        scenario!(async || {
+        play!(async || {
             let mut stage = settled().await;
             let rule = Rule::new(status(500)).server(TRITON).probability(0.5);
             stage.world.faults.add(rule).unwrap();
             stage.seconds(60).await;
             stage.stop().await;
-            transcript = stage.world.journal.transcript();
-        });
-        transcript
+            stage.world.journal.transcript()
+        })
     };
     let (one, other) = (play(), play());
     assert!(one.lines().count() > 100, "much happens");

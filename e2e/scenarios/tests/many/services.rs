@@ -106,58 +106,56 @@ impl Stage {
     }
 }
 
-#[test]
-fn every_service_is_served_by_its_own_cloud_with_that_clouds_nodes() {
-    scenario!(async || {
-        let mut stage = Stage::idle(Telling::Selectors).await;
-        let foreign = stage.put_foreign().await;
-        let machines = stage.populate().await;
-        stage.start().await;
-        for machine in &machines {
-            stage.until_initialized(&machine.name).await;
-        }
-        for (name, class) in FOREIGN {
-            stage.create_service(classed(name, class)).await;
-        }
-        // What MetalLB does.
-        stage
-            .change_service("metal", |it| {
-                it["status"]["loadBalancer"]["ingress"] = json!([{ "ip": "192.0.2.7" }]);
-            })
-            .await;
-        let untouched = FOREIGN.map(|(name, _)| stage.service(name));
-        for cloud in BALANCING {
-            stage.order(&format!("on-{cloud}"), cloud).await;
-        }
-        stage.create_service(service("plain")).await;
-        for cloud in BALANCING {
-            stage.served(&format!("on-{cloud}"), cloud, &machines).await;
-        }
-        stage.served("plain", DEFAULT, &machines).await;
-        assert_eq!(stage.balancer_counts(), [1, 2, 1]);
-        stage.settle().await;
-        let names = FOREIGN.map(|(name, _)| name);
-        assert_eq!(names.map(|name| stage.service(name)), untouched);
-        for name in names {
-            assert!(stage.service_writes(name).is_empty(), "{name}");
-            let told = stage.reasons(name);
-            // Only a class of ours can be a mistake.
-            let wanted: &[&str] = if name == "metal" {
-                &[]
-            } else {
-                &["UnknownCloud"]
-            };
-            assert_eq!(told, wanted, "{name}");
-        }
-        for cloud in BALANCING {
-            let name = format!("on-{cloud}");
-            assert_eq!(finalizers(&stage.service(&name)).len(), 1);
-            stage.delete_service(&name).await;
-            stage.until_service_gone(&name).await;
-        }
-        assert_eq!(stage.balancer_counts(), [0, 1, 0]);
-        stage.served("plain", DEFAULT, &machines).await;
-        stage.assert_untouched(&foreign);
-        stage.stop().await;
-    });
+#[scenario]
+async fn every_service_is_served_by_its_own_cloud_with_that_clouds_nodes() {
+    let mut stage = Stage::idle(Telling::Selectors).await;
+    let foreign = stage.put_foreign().await;
+    let machines = stage.populate().await;
+    stage.start().await;
+    for machine in &machines {
+        stage.until_initialized(&machine.name).await;
+    }
+    for (name, class) in FOREIGN {
+        stage.create_service(classed(name, class)).await;
+    }
+    // What MetalLB does.
+    stage
+        .change_service("metal", |it| {
+            it["status"]["loadBalancer"]["ingress"] = json!([{ "ip": "192.0.2.7" }]);
+        })
+        .await;
+    let untouched = FOREIGN.map(|(name, _)| stage.service(name));
+    for cloud in BALANCING {
+        stage.order(&format!("on-{cloud}"), cloud).await;
+    }
+    stage.create_service(service("plain")).await;
+    for cloud in BALANCING {
+        stage.served(&format!("on-{cloud}"), cloud, &machines).await;
+    }
+    stage.served("plain", DEFAULT, &machines).await;
+    assert_eq!(stage.balancer_counts(), [1, 2, 1]);
+    stage.settle().await;
+    let names = FOREIGN.map(|(name, _)| name);
+    assert_eq!(names.map(|name| stage.service(name)), untouched);
+    for name in names {
+        assert!(stage.service_writes(name).is_empty(), "{name}");
+        let told = stage.reasons(name);
+        // Only a class of ours can be a mistake.
+        let wanted: &[&str] = if name == "metal" {
+            &[]
+        } else {
+            &["UnknownCloud"]
+        };
+        assert_eq!(told, wanted, "{name}");
+    }
+    for cloud in BALANCING {
+        let name = format!("on-{cloud}");
+        assert_eq!(finalizers(&stage.service(&name)).len(), 1);
+        stage.delete_service(&name).await;
+        stage.until_service_gone(&name).await;
+    }
+    assert_eq!(stage.balancer_counts(), [0, 1, 0]);
+    stage.served("plain", DEFAULT, &machines).await;
+    stage.assert_untouched(&foreign);
+    stage.stop().await;
 }

@@ -1,13 +1,12 @@
 //! One cluster with six clouds: five kinds, and two accounts of cloudscale.ch.
 
 use std::collections::BTreeMap;
-use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::time::Duration;
 
 use bowline_controllers::manager::{CloudRules, DefaultCloud};
 use bowline_core::{CloudName, Selector};
-use bowline_scenarios::objects::fresh;
+use bowline_scenarios::objects::{fresh, node_info};
 use bowline_scenarios::site::Several;
 use bowline_scenarios::talos::{ENDPOINT, Machines, Need};
 use bowline_scenarios::{
@@ -76,19 +75,7 @@ pub(crate) struct Stage {
     pub(crate) triton: Arc<Triton>,
 }
 
-impl Deref for Stage {
-    type Target = Several;
-
-    fn deref(&self) -> &Several {
-        &self.several
-    }
-}
-
-impl DerefMut for Stage {
-    fn deref_mut(&mut self) -> &mut Several {
-        &mut self.several
-    }
-}
+bowline_scenarios::wrapper!(Stage, several: Several);
 
 impl Stage {
     /// Six clouds without machines, and no manager yet.
@@ -182,16 +169,6 @@ pub(crate) fn registered(kubelet: &KubeletSpec, place: &str) -> Value {
         "" => "Debian GNU/Linux 13 (trixie)",
         said => said,
     };
-    node["status"]["nodeInfo"] = info(&kubelet.system_uuid, os_image);
+    node["status"]["nodeInfo"] = node_info(&kubelet.system_uuid, os_image);
     node
-}
-
-/// What a kubelet says about its machine.
-pub(crate) fn info(system_uuid: &str, os_image: &str) -> Value {
-    let empty = "";
-    json!({
-        "systemUUID": system_uuid, "machineID": empty, "bootID": empty, "kernelVersion": empty,
-        "osImage": os_image, "containerRuntimeVersion": empty, "kubeletVersion": empty,
-        "kubeProxyVersion": empty, "operatingSystem": empty, "architecture": empty,
-    })
 }

@@ -44,28 +44,28 @@ async fn start_without(down: &str) {
     stage.stop().await;
 }
 
-#[test]
-fn the_first_of_the_clouds_is_down_at_the_start() {
+#[scenario]
+async fn the_first_of_the_clouds_is_down_at_the_start() {
     assert_eq!(CLOUDS[0], EAST);
-    scenario!(async || start_without(EAST).await);
+    start_without(EAST).await;
 }
 
-#[test]
-fn another_account_of_the_first_is_down_at_the_start() {
-    scenario!(async || start_without(WEST).await);
+#[scenario]
+async fn another_account_of_the_first_is_down_at_the_start() {
+    start_without(WEST).await;
 }
 
-#[test]
-fn talos_is_down_at_the_start() {
-    scenario!(async || start_without(TALOS).await);
+#[scenario]
+async fn talos_is_down_at_the_start() {
+    start_without(TALOS).await;
 }
 
-#[test]
-fn xen_orchestra_is_down_at_the_start() {
-    scenario!(async || start_without(XEN).await);
+#[scenario]
+async fn xen_orchestra_is_down_at_the_start() {
+    start_without(XEN).await;
 }
 
-#[test]
-fn triton_is_down_at_the_start() {
-    scenario!(async || start_without(TRITON).await);
+#[scenario]
+async fn triton_is_down_at_the_start() {
+    start_without(TRITON).await;
 }

@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::net::IpAddr;
-use std::ops::{Deref, DerefMut};
 use std::path::PathBuf;
 
 use bowline_core::CONFIRM_GONE;
@@ -69,19 +68,7 @@ struct Stage {
     _folder: tempfile::TempDir,
 }
 
-impl Deref for Stage {
-    type Target = Site;
-
-    fn deref(&self) -> &Site {
-        &self.site
-    }
-}
-
-impl DerefMut for Stage {
-    fn deref_mut(&mut self) -> &mut Site {
-        &mut self.site
-    }
-}
+bowline_scenarios::harness!(Stage, site: Site);
 
 impl Stage {
     async fn idle(fixture: &str, token: &str) -> Self {
@@ -157,239 +144,221 @@ impl Stage {
         let lease = self.cluster.lease(LEASE).expect("there is a lease");
         lease["metadata"]["annotations"].clone()
     }
+}
 
-    async fn end(self) {
-        self.site.end().await;
+#[scenario]
+async fn proof_case_09_the_token_of_another_project_deletes_no_node_ever() {
+    let mut stage = Stage::idle(FIXTURE, DEFAULT_TOKEN).await;
+    stage.add_nodes().await;
+    stage.start().await;
+    stage.until_account("proven").await;
+    stage.restart_with(ELSEWHERE).await;
+    stage.until_account("contradicted").await;
+    // It reboots.
+    stage.set_ready("worker-a", "False").await;
+    let before = stage.content("worker-a");
+    let held = "NodeDeletionHeld";
+    // Case 49.
+    stage.assert_visible("worker-a", held, "worker-a").await;
+    let about_all = stage.explained("worker-b").await;
+    assert!(about_all.contains("AccountContradicted"), "{about_all}");
+    stage.long(A_WHILE).await;
+    assert_eq!(stage.content("worker-a"), before);
+    let filter = Filter::any().server("kubernetes").method("DELETE");
+    assert_eq!(stage.count(&filter.path("/api/v1/nodes*")), 0);
+    assert_eq!(stage.told("worker-a", "NodeDeletionHeld"), 1);
+    assert_eq!(stage.told_of_account("AccountContradicted"), 1);
+    let held = "bowline_guard_held_nodes{cloud=\"cloudscale\",reason=\"AccountContradicted\"}";
+    assert_eq!(stage.metric(held), Some(1.0));
+    stage.end().await;
+}
+
+#[scenario]
+async fn proof_case_09_even_if_all_nodes_are_silent_another_token_deletes_none_by_itself() {
+    let mut stage = Stage::idle(FIXTURE, DEFAULT_TOKEN).await;
+    stage.add_nodes().await;
+    stage.start().await;
+    stage.until_account("proven").await;
+    stage.stop().await;
+    for name in ["worker-a", "worker-b"] {
+        stage.set_ready(name, "Unknown").await;
     }
+    stage.use_token(ELSEWHERE);
+    stage.start().await;
+    stage.until_told("worker-a", "NodeDeletionHeld").await;
+    stage.long(A_WHILE).await;
+    let filter = Filter::any().server("kubernetes").method("DELETE");
+    assert_eq!(stage.count(&filter.path("/api/v1/nodes*")), 0);
+    assert!(stage.told_of_account("AccountUnproven") > 0);
+    stage.end().await;
 }
 
-#[test]
-fn proof_case_09_the_token_of_another_project_deletes_no_node_ever() {
-    scenario!(async || {
-        let mut stage = Stage::idle(FIXTURE, DEFAULT_TOKEN).await;
-        stage.add_nodes().await;
-        stage.start().await;
-        stage.until_account("proven").await;
-        stage.restart_with(ELSEWHERE).await;
-        stage.until_account("contradicted").await;
-        // It reboots.
-        stage.set_ready("worker-a", "False").await;
-        let before = stage.content("worker-a");
-        let held = "NodeDeletionHeld";
-        // Case 49.
-        stage.assert_visible("worker-a", held, "worker-a").await;
-        let about_all = stage.explained("worker-b").await;
-        assert!(about_all.contains("AccountContradicted"), "{about_all}");
-        stage.long(A_WHILE).await;
-        assert_eq!(stage.content("worker-a"), before);
-        let filter = Filter::any().server("kubernetes").method("DELETE");
-        assert_eq!(stage.count(&filter.path("/api/v1/nodes*")), 0);
-        assert_eq!(stage.told("worker-a", "NodeDeletionHeld"), 1);
-        assert_eq!(stage.told_of_account("AccountContradicted"), 1);
-        let held = "bowline_guard_held_nodes{cloud=\"cloudscale\",reason=\"AccountContradicted\"}";
-        assert_eq!(stage.metric(held), Some(1.0));
-        stage.end().await;
-    });
+#[scenario]
+async fn proof_case_10_the_token_of_another_project_touches_no_load_balancer_and_the_right_one_goes_on()
+ {
+    let mut stage = Stage::idle(FIXTURE, DEFAULT_TOKEN).await;
+    stage.add_nodes().await;
+    stage.start().await;
+    let services = ["s1", "s2", "s3"];
+    for name in services {
+        stage.create_service(service(name)).await;
+    }
+    for name in services {
+        stage.until_published(name).await;
+        stage.message(name, "EnsuredLoadBalancer").await;
+    }
+    stage.stop().await;
+    let before = services.map(|name| stage.memory(name));
+    stage.create_service(service("late")).await;
+    stage.delete_service("s3").await;
+    stage.use_token(ELSEWHERE);
+    stage.start().await;
+    stage.until_account("contradicted").await;
+    // Case 49.
+    stage
+        .assert_visible("s1", "AccountContradicted", "s1")
+        .await;
+    stage.message("late", "AccountContradicted").await;
+    let planned = stage.planned(&["s1", "s2", "s3", "late"]).await;
+    let waiting = planned.matches("AccountContradicted").count();
+    assert_eq!(waiting, 4, "{planned}");
+    stage.long(300).await;
+    assert_eq!(stage.harm(), [""; 0]);
+    assert_eq!(stage.cloud.balancers().len(), 3);
+    assert_eq!(services.map(|name| stage.memory(name)), before);
+    assert_eq!(stage.entrances("late"), [""; 0]);
+    assert_eq!(stage.finalizers("s3"), [FINALIZER]);
+    stage.use_token(DEFAULT_TOKEN);
+    stage.until_published("late").await;
+    stage.until_service_gone("s3").await;
+    assert_eq!(stage.cloud.balancers().len(), 3, "s1, s2 and late");
+    assert_eq!(stage.memory("s1"), before[0]);
+    stage.until_account("proven").await;
+    stage.end().await;
 }
 
-#[test]
-fn proof_case_09_even_if_all_nodes_are_silent_another_token_deletes_none_by_itself() {
-    scenario!(async || {
-        let mut stage = Stage::idle(FIXTURE, DEFAULT_TOKEN).await;
-        stage.add_nodes().await;
-        stage.start().await;
-        stage.until_account("proven").await;
-        stage.stop().await;
-        for name in ["worker-a", "worker-b"] {
-            stage.set_ready(name, "Unknown").await;
-        }
-        stage.use_token(ELSEWHERE);
-        stage.start().await;
-        stage.until_told("worker-a", "NodeDeletionHeld").await;
-        stage.long(A_WHILE).await;
-        let filter = Filter::any().server("kubernetes").method("DELETE");
-        assert_eq!(stage.count(&filter.path("/api/v1/nodes*")), 0);
-        assert!(stage.told_of_account("AccountUnproven") > 0);
-        stage.end().await;
-    });
+#[scenario]
+async fn proof_case_10_without_nodes_of_the_cloud_missing_load_balancers_contradict() {
+    let mut stage = Stage::idle(EMPTY, DEFAULT_TOKEN).await;
+    let hosts: [IpAddr; 1] = ["10.20.0.11".parse().unwrap()];
+    stage.leave("s1", &hosts).await;
+    stage.leave("s2", &hosts).await;
+    let before = ["s1", "s2"].map(|name| stage.memory(name));
+    stage
+        .create_service(annotated("late", &[(ZONE, "rma1")]))
+        .await;
+    stage.delete_service("s2").await;
+    stage.use_token(ELSEWHERE);
+    stage.start().await;
+    stage.until_account("contradicted").await;
+    stage.long(300).await;
+    assert_eq!(stage.harm(), [""; 0]);
+    assert_eq!(["s1", "s2"].map(|name| stage.memory(name)), before);
+    assert_eq!(stage.finalizers("s2"), [FINALIZER]);
+    assert_eq!(stage.entrances("late"), [""; 0]);
+    stage.use_token(DEFAULT_TOKEN);
+    stage.until_service_gone("s2").await;
+    stage.until_published("late").await;
+    stage.end().await;
 }
 
-#[test]
-fn proof_case_10_the_token_of_another_project_touches_no_load_balancer_and_the_right_one_goes_on() {
-    scenario!(async || {
-        let mut stage = Stage::idle(FIXTURE, DEFAULT_TOKEN).await;
-        stage.add_nodes().await;
-        stage.start().await;
-        let services = ["s1", "s2", "s3"];
-        for name in services {
-            stage.create_service(service(name)).await;
-        }
-        for name in services {
-            stage.until_published(name).await;
-            stage.message(name, "EnsuredLoadBalancer").await;
-        }
-        stage.stop().await;
-        let before = services.map(|name| stage.memory(name));
-        stage.create_service(service("late")).await;
-        stage.delete_service("s3").await;
-        stage.use_token(ELSEWHERE);
-        stage.start().await;
-        stage.until_account("contradicted").await;
-        // Case 49.
-        stage
-            .assert_visible("s1", "AccountContradicted", "s1")
-            .await;
-        stage.message("late", "AccountContradicted").await;
-        let planned = stage.planned(&["s1", "s2", "s3", "late"]).await;
-        let waiting = planned.matches("AccountContradicted").count();
-        assert_eq!(waiting, 4, "{planned}");
-        stage.long(300).await;
-        assert_eq!(stage.harm(), [""; 0]);
-        assert_eq!(stage.cloud.balancers().len(), 3);
-        assert_eq!(services.map(|name| stage.memory(name)), before);
-        assert_eq!(stage.entrances("late"), [""; 0]);
-        assert_eq!(stage.finalizers("s3"), [FINALIZER]);
-        stage.use_token(DEFAULT_TOKEN);
-        stage.until_published("late").await;
-        stage.until_service_gone("s3").await;
-        assert_eq!(stage.cloud.balancers().len(), 3, "s1, s2 and late");
-        assert_eq!(stage.memory("s1"), before[0]);
-        stage.until_account("proven").await;
-        stage.end().await;
-    });
+#[scenario]
+async fn proof_case_11_the_first_service_in_an_empty_project_gets_its_load_balancer() {
+    let mut stage = Stage::idle(EMPTY, DEFAULT_TOKEN).await;
+    stage.start().await;
+    // Without nodes nobody else says where.
+    stage
+        .create_service(annotated("web", &[(ZONE, "rma1")]))
+        .await;
+    stage.until_published("web").await;
+    assert_eq!(stage.told_of_account("AccountUnproven"), 0, "nothing waits");
+    stage.delete_service("web").await;
+    stage.until_service_gone("web").await;
+    assert_eq!(stage.cloud.balancers().len(), 0);
+    stage.end().await;
 }
 
-#[test]
-fn proof_case_10_without_nodes_of_the_cloud_missing_load_balancers_contradict() {
-    scenario!(async || {
-        let mut stage = Stage::idle(EMPTY, DEFAULT_TOKEN).await;
-        let hosts: [IpAddr; 1] = ["10.20.0.11".parse().unwrap()];
-        stage.leave("s1", &hosts).await;
-        stage.leave("s2", &hosts).await;
-        let before = ["s1", "s2"].map(|name| stage.memory(name));
-        stage
-            .create_service(annotated("late", &[(ZONE, "rma1")]))
-            .await;
-        stage.delete_service("s2").await;
-        stage.use_token(ELSEWHERE);
-        stage.start().await;
-        stage.until_account("contradicted").await;
-        stage.long(300).await;
-        assert_eq!(stage.harm(), [""; 0]);
-        assert_eq!(["s1", "s2"].map(|name| stage.memory(name)), before);
-        assert_eq!(stage.finalizers("s2"), [FINALIZER]);
-        assert_eq!(stage.entrances("late"), [""; 0]);
-        stage.use_token(DEFAULT_TOKEN);
-        stage.until_service_gone("s2").await;
-        stage.until_published("late").await;
-        stage.end().await;
-    });
+#[scenario]
+async fn proof_case_12_the_last_node_of_an_unproven_account_goes_after_the_long_proof() {
+    if !only_in_memory("the long proof takes ten minutes") {
+        return;
+    }
+    let mut stage = Stage::idle(EMPTY, DEFAULT_TOKEN).await;
+    let gone = format!("cloudscale://{NOBODY}");
+    stage.silent_node("last", Some(&gone)).await;
+    stage.start().await;
+    stage.until_told("last", "NodeDeletionHeld").await;
+    let message = stage.message("last", "NodeDeletionHeld").await;
+    assert!(message.contains(CONFIRM_GONE), "{message}");
+    assert!(
+        message.contains("10 looks over at least 10 minutes"),
+        "{message}"
+    );
+    stage.seconds(580).await;
+    assert!(stage.find("last").is_some(), "too early");
+    stage.until_deleted("last").await;
+    stage.end().await;
 }
 
-#[test]
-fn proof_case_11_the_first_service_in_an_empty_project_gets_its_load_balancer() {
-    scenario!(async || {
-        let mut stage = Stage::idle(EMPTY, DEFAULT_TOKEN).await;
-        stage.start().await;
-        // Without nodes nobody else says where.
-        stage
-            .create_service(annotated("web", &[(ZONE, "rma1")]))
-            .await;
-        stage.until_published("web").await;
-        assert_eq!(stage.told_of_account("AccountUnproven"), 0, "nothing waits");
-        stage.delete_service("web").await;
-        stage.until_service_gone("web").await;
-        assert_eq!(stage.cloud.balancers().len(), 0);
-        stage.end().await;
-    });
+#[scenario]
+async fn proof_case_12_a_person_who_confirms_shortens_the_long_proof_to_two_looks() {
+    let mut stage = Stage::idle(EMPTY, DEFAULT_TOKEN).await;
+    let mut node = silent("last", Some(&format!("cloudscale://{NOBODY}")));
+    node["metadata"]["annotations"] = json!({ CONFIRM_GONE: "true" });
+    stage.put(node).await;
+    stage.start().await;
+    let begun = stage.world.clock.now();
+    stage.until_deleted("last").await;
+    assert!(stage.since(begun).as_secs() < 120);
+    stage.end().await;
 }
 
-#[test]
-fn proof_case_12_the_last_node_of_an_unproven_account_goes_after_the_long_proof() {
-    scenario!(async || {
-        if !only_in_memory("the long proof takes ten minutes") {
-            return;
-        }
-        let mut stage = Stage::idle(EMPTY, DEFAULT_TOKEN).await;
-        let gone = format!("cloudscale://{NOBODY}");
-        stage.silent_node("last", Some(&gone)).await;
-        stage.start().await;
-        stage.until_told("last", "NodeDeletionHeld").await;
-        let message = stage.message("last", "NodeDeletionHeld").await;
-        assert!(message.contains(CONFIRM_GONE), "{message}");
-        assert!(
-            message.contains("10 looks over at least 10 minutes"),
-            "{message}"
-        );
-        stage.seconds(580).await;
-        assert!(stage.find("last").is_some(), "too early");
-        stage.until_deleted("last").await;
-        stage.end().await;
-    });
+#[scenario]
+async fn proof_case_13_a_rotated_token_is_proven_by_the_first_look_and_a_restart_by_the_fingerprint()
+ {
+    let mut stage = Stage::idle(FIXTURE, DEFAULT_TOKEN).await;
+    stage.add_nodes().await;
+    stage.start().await;
+    stage.until_account("proven").await;
+    let noted = |it: &Stage| {
+        let noted = it.lease_annotations();
+        text(&noted["account.bowline.dev/cloudscale"]).to_owned()
+    };
+    let is_noted = |it: &TestCluster| {
+        let lease = it.cluster.lease(LEASE);
+        lease.is_some_and(|it| it["metadata"]["annotations"].is_object())
+    };
+    stage.until("the fingerprint is kept", is_noted).await;
+    let first = noted(&stage);
+    stage.use_token(ROTATED);
+    let other = |it: &TestCluster| {
+        let lease = it.cluster.lease(LEASE).unwrap();
+        text(&lease["metadata"]["annotations"]["account.bowline.dev/cloudscale"]) != first
+    };
+    stage.until("the new one is proven and kept", other).await;
+    assert_eq!(stage.told_of_account("AccountContradicted"), 0);
+    let kept = stage.lease_annotations().to_string();
+    assert!(
+        !kept.contains(DEFAULT_TOKEN) && !kept.contains(ROTATED),
+        "{kept}"
+    );
+    // Nothing is left that could prove it but its fingerprint.
+    stage.stop().await;
+    for (name, server) in [("worker-a", A), ("worker-b", B)] {
+        stage.set_ready(name, "Unknown").await;
+        stage.cloud.destroy(server).unwrap();
+    }
+    stage.start().await;
+    let begun = stage.world.clock.now();
+    stage.until_deleted("worker-a").await;
+    stage.until_deleted("worker-b").await;
+    assert!(stage.since(begun).as_secs() < 120, "no long proof");
+    assert_eq!(stage.told_of_account("AccountUnproven"), 0);
+    stage.end().await;
 }
 
-#[test]
-fn proof_case_12_a_person_who_confirms_shortens_the_long_proof_to_two_looks() {
-    scenario!(async || {
-        let mut stage = Stage::idle(EMPTY, DEFAULT_TOKEN).await;
-        let mut node = silent("last", Some(&format!("cloudscale://{NOBODY}")));
-        node["metadata"]["annotations"] = json!({ CONFIRM_GONE: "true" });
-        stage.put(node).await;
-        stage.start().await;
-        let begun = stage.world.clock.now();
-        stage.until_deleted("last").await;
-        assert!(stage.since(begun).as_secs() < 120);
-        stage.end().await;
-    });
-}
-
-#[test]
-fn proof_case_13_a_rotated_token_is_proven_by_the_first_look_and_a_restart_by_the_fingerprint() {
-    scenario!(async || {
-        let mut stage = Stage::idle(FIXTURE, DEFAULT_TOKEN).await;
-        stage.add_nodes().await;
-        stage.start().await;
-        stage.until_account("proven").await;
-        let noted = |it: &Stage| {
-            let noted = it.lease_annotations();
-            text(&noted["account.bowline.dev/cloudscale"]).to_owned()
-        };
-        let is_noted = |it: &TestCluster| {
-            let lease = it.cluster.lease(LEASE);
-            lease.is_some_and(|it| it["metadata"]["annotations"].is_object())
-        };
-        stage.until("the fingerprint is kept", is_noted).await;
-        let first = noted(&stage);
-        stage.use_token(ROTATED);
-        let other = |it: &TestCluster| {
-            let lease = it.cluster.lease(LEASE).unwrap();
-            text(&lease["metadata"]["annotations"]["account.bowline.dev/cloudscale"]) != first
-        };
-        stage.until("the new one is proven and kept", other).await;
-        assert_eq!(stage.told_of_account("AccountContradicted"), 0);
-        let kept = stage.lease_annotations().to_string();
-        assert!(
-            !kept.contains(DEFAULT_TOKEN) && !kept.contains(ROTATED),
-            "{kept}"
-        );
-        // Nothing is left that could prove it but its fingerprint.
-        stage.stop().await;
-        for (name, server) in [("worker-a", A), ("worker-b", B)] {
-            stage.set_ready(name, "Unknown").await;
-            stage.cloud.destroy(server).unwrap();
-        }
-        stage.start().await;
-        let begun = stage.world.clock.now();
-        stage.until_deleted("worker-a").await;
-        stage.until_deleted("worker-b").await;
-        assert!(stage.since(begun).as_secs() < 120, "no long proof");
-        assert_eq!(stage.told_of_account("AccountUnproven"), 0);
-        stage.end().await;
-    });
-}
-
-#[test]
-fn proof_case_14_the_same_key_in_another_zone_makes_and_deletes_nothing() {
+#[scenario]
+async fn proof_case_14_the_same_key_in_another_zone_makes_and_deletes_nothing() {
     use bowline_scenarios::exoscale;
 
     const ZONES: &str = "
@@ -398,88 +367,80 @@ instances:
 - {name: worker, id: 6f1d2c3b-7a55-4e0c-9b61-2d3e4f5a6b7c, public_ip: 198.51.100.21}
 - {name: other, zone: at-vie-1, public_ip: 198.51.100.99}
 ";
-    scenario!(async || {
-        let environment = [("EXOSCALE_API_ZONE", "at-vie-1")];
-        let seed = Setup::default().seed;
-        let mut site = exoscale::Site::set_up(seed, ZONES, "", &environment, &[]).await;
-        let id = "exoscale://6f1d2c3b-7a55-4e0c-9b61-2d3e4f5a6b7c";
-        let addresses = ["Hostname:worker", "ExternalIP:198.51.100.21"];
-        site.put(known("worker", id, "True", &addresses)).await;
-        site.put(silent(
-            "quiet",
-            Some("exoscale://6f1d2c3b-7a55-4e0c-9b61-2d3e4f5a6b70"),
-        ))
+    let environment = [("EXOSCALE_API_ZONE", "at-vie-1")];
+    let seed = Setup::default().seed;
+    let mut site = exoscale::Site::set_up(seed, ZONES, "", &environment, &[]).await;
+    let id = "exoscale://6f1d2c3b-7a55-4e0c-9b61-2d3e4f5a6b7c";
+    let addresses = ["Hostname:worker", "ExternalIP:198.51.100.21"];
+    site.put(known("worker", id, "True", &addresses)).await;
+    site.put(silent(
+        "quiet",
+        Some("exoscale://6f1d2c3b-7a55-4e0c-9b61-2d3e4f5a6b70"),
+    ))
+    .await;
+    site.create_service(service("web")).await;
+    site.start().await;
+    let series = "bowline_account_state{cloud=\"exoscale\",state=\"contradicted\"}";
+    site.until("it is contradicted", |it| it.metric(series) == Some(1.0))
         .await;
-        site.create_service(service("web")).await;
-        site.start().await;
-        let series = "bowline_account_state{cloud=\"exoscale\",state=\"contradicted\"}";
-        site.until("it is contradicted", |it| it.metric(series) == Some(1.0))
+    site.message("web", "AccountContradicted").await;
+    site.long(A_WHILE).await;
+    assert!(site.find("quiet").is_some());
+    assert_eq!(site.entrances("web"), [""; 0]);
+    let changes = Filter::any().server("exoscale").mutating();
+    assert_eq!(site.count(&changes), 0);
+    site.end().await;
+}
+
+#[scenario]
+async fn proof_case_15_a_cluster_with_load_balancers_only_is_proven_by_them() {
+    let mut stage = Stage::idle(EMPTY, DEFAULT_TOKEN).await;
+    let addresses = ["Hostname:n1", "InternalIP:10.0.0.1"];
+    stage
+        .put(known("n1", "bigcorp://n1", "True", &addresses))
+        .await;
+    let hosts: [IpAddr; 1] = ["10.20.0.11".parse().unwrap()];
+    stage.leave("s1", &hosts).await;
+    stage.leave("s2", &hosts).await;
+    stage.start().await;
+    stage.until_account("proven").await;
+    stage.delete_service("s2").await;
+    stage.until_service_gone("s2").await;
+    assert_eq!(stage.cloud.balancers().len(), 1);
+    assert_eq!(stage.told_of_account("AccountUnproven"), 0);
+    stage.end().await;
+}
+
+#[scenario]
+async fn proof_case_15_the_only_service_can_go_although_nothing_else_proves_the_account() {
+    let mut stage = Stage::idle(EMPTY, DEFAULT_TOKEN).await;
+    let hosts: [IpAddr; 1] = ["10.20.0.11".parse().unwrap()];
+    stage.leave("web", &hosts).await;
+    stage.delete_service("web").await;
+    stage.start().await;
+    stage.until_service_gone("web").await;
+    assert_eq!(stage.cloud.balancers().len(), 0);
+    stage.end().await;
+}
+
+#[scenario]
+async fn proof_case_40_a_clock_that_jumps_between_two_looks_changes_nothing() {
+    if !only_in_memory("the clock of a real server cannot be set") {
+        return;
+    }
+    for jump in [-3600, 3600] {
+        let mut bench = TestCluster::idle(&["--node-monitor-period=1s"]).await;
+        bench.cloud().say("n1", Script::Gone);
+        let node = known("n1", "demo://m-1", "Unknown", &["InternalIP:10.0.0.5"]);
+        bench.put_aged(node, 1800).await;
+        bench.start();
+        bench
+            .until("the check read passed", |it| it.cloud().canaries() == 1)
             .await;
-        site.message("web", "AccountContradicted").await;
-        site.long(A_WHILE).await;
-        assert!(site.find("quiet").is_some());
-        assert_eq!(site.entrances("web"), [""; 0]);
-        let changes = Filter::any().server("exoscale").mutating();
-        assert_eq!(site.count(&changes), 0);
-        site.end().await;
-    });
-}
-
-#[test]
-fn proof_case_15_a_cluster_with_load_balancers_only_is_proven_by_them() {
-    scenario!(async || {
-        let mut stage = Stage::idle(EMPTY, DEFAULT_TOKEN).await;
-        let addresses = ["Hostname:n1", "InternalIP:10.0.0.1"];
-        stage
-            .put(known("n1", "bigcorp://n1", "True", &addresses))
-            .await;
-        let hosts: [IpAddr; 1] = ["10.20.0.11".parse().unwrap()];
-        stage.leave("s1", &hosts).await;
-        stage.leave("s2", &hosts).await;
-        stage.start().await;
-        stage.until_account("proven").await;
-        stage.delete_service("s2").await;
-        stage.until_service_gone("s2").await;
-        assert_eq!(stage.cloud.balancers().len(), 1);
-        assert_eq!(stage.told_of_account("AccountUnproven"), 0);
-        stage.end().await;
-    });
-}
-
-#[test]
-fn proof_case_15_the_only_service_can_go_although_nothing_else_proves_the_account() {
-    scenario!(async || {
-        let mut stage = Stage::idle(EMPTY, DEFAULT_TOKEN).await;
-        let hosts: [IpAddr; 1] = ["10.20.0.11".parse().unwrap()];
-        stage.leave("web", &hosts).await;
-        stage.delete_service("web").await;
-        stage.start().await;
-        stage.until_service_gone("web").await;
-        assert_eq!(stage.cloud.balancers().len(), 0);
-        stage.end().await;
-    });
-}
-
-#[test]
-fn proof_case_40_a_clock_that_jumps_between_two_looks_changes_nothing() {
-    scenario!(async || {
-        if !only_in_memory("the clock of a real server cannot be set") {
-            return;
-        }
-        for jump in [-3600, 3600] {
-            let mut bench = TestCluster::idle(&["--node-monitor-period=1s"]).await;
-            bench.cloud().say("n1", Script::Gone);
-            let node = known("n1", "demo://m-1", "Unknown", &["InternalIP:10.0.0.5"]);
-            bench.put_aged(node, 1800).await;
-            bench.start();
-            bench
-                .until("the check read passed", |it| it.cloud().canaries() == 1)
-                .await;
-            let first = tokio::time::Instant::now();
-            bench.world.clock.set_by(jump);
-            bench.until_deleted("n1").await;
-            let took = first.elapsed().as_secs_f64();
-            assert!((9.0..13.0).contains(&took), "{jump}: after {took} s");
-        }
-    });
+        let first = tokio::time::Instant::now();
+        bench.world.clock.set_by(jump);
+        bench.until_deleted("n1").await;
+        let took = first.elapsed().as_secs_f64();
+        assert!((9.0..13.0).contains(&took), "{jump}: after {took} s");
+    }
 }

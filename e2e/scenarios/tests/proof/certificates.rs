@@ -1,10 +1,8 @@
 //! Who may have which names and addresses in a certificate, and which machine may describe a Node. A stolen kubelet
 //! writes what it likes into the status and the annotations of its own Node.
 
-use std::ops::{Deref, DerefMut};
-
 use bowline_scenarios::certificates::Ask;
-use bowline_scenarios::objects::{PROVIDED_NODE_IP, fresh, is_uninitialized, known};
+use bowline_scenarios::objects::{PROVIDED_NODE_IP, fresh, is_uninitialized, known, node_info};
 use bowline_scenarios::scenario;
 use bowline_scenarios::talos::{Beginning, CONTROLLERS, Need, Role, Site};
 use bowline_scenarios::{Sharing, TestCluster};
@@ -25,19 +23,7 @@ const API: &str = "api.cluster.example";
 /// Talos machines, their Nodes as their kubelets show them, and a manager that looks at requests alone.
 struct Requests(Site);
 
-impl Deref for Requests {
-    type Target = Site;
-
-    fn deref(&self) -> &Site {
-        &self.0
-    }
-}
-
-impl DerefMut for Requests {
-    fn deref_mut(&mut self) -> &mut Site {
-        &mut self.0
-    }
-}
+bowline_scenarios::harness!(Requests, 0: Site);
 
 impl Requests {
     /// Where machines can be asked.
@@ -104,10 +90,6 @@ impl Requests {
             assert_eq!(self.until_decided(name).await, [APPROVED], "{name}");
         }
     }
-
-    async fn end(self) {
-        self.0.end().await;
-    }
 }
 
 /// An initialised Node of a Talos machine that shows these addresses, and that in the annotation.
@@ -116,20 +98,11 @@ fn shown(name: &str, addresses: &[&str], told: &str) -> Value {
     let addresses = [addresses, &[&host]].concat();
     let mut node = known(name, &format!("talos://metal/{name}"), "True", &addresses);
     node["metadata"]["annotations"][PROVIDED_NODE_IP] = told.into();
-    node["status"]["nodeInfo"] = info();
+    node["status"]["nodeInfo"] = node_info("", OS_IMAGE);
     node
 }
 
 /// What a kubelet of a Talos machine says about its system.
-fn info() -> Value {
-    let empty = "";
-    json!({
-        "systemUUID": empty, "machineID": empty, "bootID": empty, "kernelVersion": empty,
-        "osImage": OS_IMAGE, "containerRuntimeVersion": empty, "kubeletVersion": empty,
-        "kubeProxyVersion": empty, "operatingSystem": empty, "architecture": empty,
-    })
-}
-
 /// What a thief on that node asks for beside its own.
 fn thefts(node: &str, own: &str) -> Vec<Ask> {
     let ask = |what: &str, addresses: &[&str], names: &[&str]| {
@@ -187,58 +160,56 @@ async fn nobody_steals(mut requests: Requests) {
     requests.end().await;
 }
 
-#[test]
-fn proof_case_32_a_kubelet_gets_no_certificate_for_what_it_only_writes_on_its_node() {
-    scenario!(async || nobody_steals(Requests::new().await).await);
+#[scenario]
+async fn proof_case_32_a_kubelet_gets_no_certificate_for_what_it_only_writes_on_its_node() {
+    nobody_steals(Requests::new().await).await;
 }
 
-#[test]
-fn proof_case_32_nor_where_no_machine_can_be_asked() {
-    scenario!(async || nobody_steals(Requests::without_access().await).await);
+#[scenario]
+async fn proof_case_32_nor_where_no_machine_can_be_asked() {
+    nobody_steals(Requests::without_access().await).await;
 }
 
-#[test]
-fn proof_case_33_a_control_plane_has_its_own_address_and_kubernetes_may_begin_a_name() {
-    scenario!(async || {
-        let mut requests = Requests::with(Beginning {
-            flags: &[ALONE],
-            role: Role::Reading,
-            sharing: Sharing::Alone,
-            ..Beginning::default()
-        })
+#[scenario]
+async fn proof_case_33_a_control_plane_has_its_own_address_and_kubernetes_may_begin_a_name() {
+    let mut requests = Requests::with(Beginning {
+        flags: &[ALONE],
+        role: Role::Reading,
+        sharing: Sharing::Alone,
+        ..Beginning::default()
+    })
+    .await;
+    // A second endpoint, which no certificate shows yet.
+    requests
+        .cloud
+        .add("cp2", &["eth0/10.0.0.2/24"], PlatformSpec::default());
+    endpoint(&requests, "10.0.0.2").await;
+    requests.control_plane().await;
+    let mut second = shown("cp2", &["InternalIP:10.0.0.2"], "10.0.0.2");
+    second["metadata"]["labels"] = json!({ CONTROL_PLANE: "" });
+    requests.put(second).await;
+    let worker = "kubernetes-worker-1";
+    let node = shown(worker, &["InternalIP:10.0.0.5"], "10.0.0.5");
+    requests.worker(worker, "10.0.0.5", node).await;
+    requests.start().await;
+    requests
+        .are_approved(&[
+            Ask::new("plane", "cp1", &["10.0.0.1"]),
+            Ask::new("endpoint", "cp2", &["10.0.0.2"]),
+            Ask::new("worker", worker, &["10.0.0.5"]),
+        ])
         .await;
-        // A second endpoint, which no certificate shows yet.
-        requests
-            .cloud
-            .add("cp2", &["eth0/10.0.0.2/24"], PlatformSpec::default());
-        endpoint(&requests, "10.0.0.2").await;
-        requests.control_plane().await;
-        let mut second = shown("cp2", &["InternalIP:10.0.0.2"], "10.0.0.2");
-        second["metadata"]["labels"] = json!({ CONTROL_PLANE: "" });
-        requests.put(second).await;
-        let worker = "kubernetes-worker-1";
-        let node = shown(worker, &["InternalIP:10.0.0.5"], "10.0.0.5");
-        requests.worker(worker, "10.0.0.5", node).await;
-        requests.start().await;
-        requests
-            .are_approved(&[
-                Ask::new("plane", "cp1", &["10.0.0.1"]),
-                Ask::new("endpoint", "cp2", &["10.0.0.2"]),
-                Ask::new("worker", worker, &["10.0.0.5"]),
-            ])
-            .await;
-        // The label goes, and with it the right to be the API server.
-        requests
-            .change("cp2", |node| node["metadata"]["labels"] = json!({}))
-            .await;
-        let asked = Ask::new("unlabelled", "cp2", &["10.0.0.2"]);
-        requests.stay_pending(&[asked]).await;
-        let told = requests
-            .message("unlabelled", "CertificateNotApproved")
-            .await;
-        assert!(told.contains("10.0.0.2 is of the API server"), "{told}");
-        requests.end().await;
-    });
+    // The label goes, and with it the right to be the API server.
+    requests
+        .change("cp2", |node| node["metadata"]["labels"] = json!({}))
+        .await;
+    let asked = Ask::new("unlabelled", "cp2", &["10.0.0.2"]);
+    requests.stay_pending(&[asked]).await;
+    let told = requests
+        .message("unlabelled", "CertificateNotApproved")
+        .await;
+    assert!(told.contains("10.0.0.2 is of the API server"), "{told}");
+    requests.end().await;
 }
 
 /// One more address of `default/kubernetes`.
@@ -273,181 +244,169 @@ async fn greedy(requests: &Requests) {
     }
 }
 
-#[test]
-fn proof_case_34_who_lists_the_addresses_of_others_stops_nobodys_renewal() {
-    scenario!(async || {
-        let mut requests = Requests::new().await;
-        greedy(&requests).await;
-        requests.start().await;
-        let all = Ask::new("greedy", "w1", &["10.0.0.5", "10.0.0.6", "10.0.0.7"]);
-        requests.stay_pending(&[all]).await;
-        requests
-            .are_approved(&[
-                Ask::new("second", "w2", &["10.0.0.6"]),
-                Ask::new("third", "w3", &["10.0.0.7"]),
-                Ask::new("modest", "w1", &["10.0.0.5"]),
-            ])
-            .await;
-        // The thief's machine falls silent: it proves nothing.
-        requests.cloud.set_stage("w1", Stage::Booting).unwrap();
-        let again = Ask::new("again", "w2", &["10.0.0.6"]);
-        requests.are_approved(&[again]).await;
-        for (node, _) in WORKERS {
-            assert_eq!(requests.told(node, "AddressClaimedTwice"), 0, "{node}");
-        }
-        requests.end().await;
-    });
+#[scenario]
+async fn proof_case_34_who_lists_the_addresses_of_others_stops_nobodys_renewal(
+    mut requests: Requests,
+) {
+    greedy(&requests).await;
+    requests.start().await;
+    let all = Ask::new("greedy", "w1", &["10.0.0.5", "10.0.0.6", "10.0.0.7"]);
+    requests.stay_pending(&[all]).await;
+    requests
+        .are_approved(&[
+            Ask::new("second", "w2", &["10.0.0.6"]),
+            Ask::new("third", "w3", &["10.0.0.7"]),
+            Ask::new("modest", "w1", &["10.0.0.5"]),
+        ])
+        .await;
+    // The thief's machine falls silent: it proves nothing.
+    requests.cloud.set_stage("w1", Stage::Booting).unwrap();
+    let again = Ask::new("again", "w2", &["10.0.0.6"]);
+    requests.are_approved(&[again]).await;
+    for (node, _) in WORKERS {
+        assert_eq!(requests.told(node, "AddressClaimedTwice"), 0, "{node}");
+    }
 }
 
-#[test]
-fn proof_case_34_where_no_machine_can_be_asked_both_wait_and_both_are_told() {
-    scenario!(async || {
-        let mut requests = Requests::without_access().await;
-        greedy(&requests).await;
-        requests.start().await;
-        let modest = Ask::new("modest", "w1", &["10.0.0.5"]);
-        requests.are_approved(&[modest]).await;
-        let greedy = Ask::new("greedy", "w1", &["10.0.0.5", "10.0.0.6"]);
-        let robbed = Ask::new("robbed", "w2", &["10.0.0.6"]);
-        requests.stay_pending(&[greedy, robbed]).await;
-        for node in ["w1", "w2"] {
-            let twice = "AddressClaimedTwice";
-            // Case 49.
-            requests.assert_visible(node, twice, node).await;
-            let told = requests.message(node, twice).await;
-            assert!(
-                told.starts_with("10.0.0.6 is shown by this Node and by Node"),
-                "{told}"
-            );
-        }
-        assert_eq!(requests.told("w3", "AddressClaimedTwice"), 0);
-        let refused = "CertificateNotApproved";
-        requests.assert_visible("robbed", refused, "w2").await;
-        let pending = "bowline_certificate_requests_left_pending_total{cloud=\"talos\",\
+#[scenario]
+async fn proof_case_34_where_no_machine_can_be_asked_both_wait_and_both_are_told() {
+    let mut requests = Requests::without_access().await;
+    greedy(&requests).await;
+    requests.start().await;
+    let modest = Ask::new("modest", "w1", &["10.0.0.5"]);
+    requests.are_approved(&[modest]).await;
+    let greedy = Ask::new("greedy", "w1", &["10.0.0.5", "10.0.0.6"]);
+    let robbed = Ask::new("robbed", "w2", &["10.0.0.6"]);
+    requests.stay_pending(&[greedy, robbed]).await;
+    for node in ["w1", "w2"] {
+        let twice = "AddressClaimedTwice";
+        // Case 49.
+        requests.assert_visible(node, twice, node).await;
+        let told = requests.message(node, twice).await;
+        assert!(
+            told.starts_with("10.0.0.6 is shown by this Node and by Node"),
+            "{told}"
+        );
+    }
+    assert_eq!(requests.told("w3", "AddressClaimedTwice"), 0);
+    let refused = "CertificateNotApproved";
+    requests.assert_visible("robbed", refused, "w2").await;
+    let pending = "bowline_certificate_requests_left_pending_total{cloud=\"talos\",\
                        reason=\"AddressClaimedTwice\"}";
-        assert_eq!(requests.metric(pending), Some(2.0));
-        // It takes back what it claimed.
-        let honest = shown("w1", &["InternalIP:10.0.0.5"], "10.0.0.5");
-        requests
-            .change("w1", |node| {
-                node["status"]["addresses"] = honest["status"]["addresses"].clone();
-            })
-            .await;
-        assert_eq!(requests.until_decided("robbed").await, [APPROVED]);
-        requests.end().await;
-    });
-}
-
-#[test]
-fn proof_case_35_an_address_is_a_nodes_if_its_own_machine_lists_it() {
-    scenario!(async || {
-        let mut requests = Requests::new().await;
-        let listed = ["eth0/10.0.0.5/24", "external/198.51.100.7/32"];
-        requests.cloud.add("w1", &listed, PlatformSpec::default());
-        let all = ["InternalIP:10.0.0.5", "ExternalIP:198.51.100.7"];
-        requests.put(shown("w1", &all, "10.0.0.5")).await;
-        // Its kubelet says that it is where w3's machine is, which has no Node.
-        requests
-            .cloud
-            .add("w2", &["eth0/10.0.0.6/24"], PlatformSpec::default());
-        requests
-            .cloud
-            .add("w3", &["eth0/10.0.0.7/24"], PlatformSpec::default());
-        requests
-            .put(shown("w2", &["InternalIP:10.0.0.7"], "10.0.0.7"))
-            .await;
-        requests.start().await;
-        let nat = Ask::new("nat", "w1", &["10.0.0.5", "198.51.100.7"]);
-        requests.are_approved(&[nat]).await;
-        let address = Ask::new("address", "w2", &["10.0.0.7"]);
-        let name = Ask::new("name", "w2", &[]);
-        requests.stay_pending(&[address, name]).await;
-        let told = requests.message("address", "CertificateNotApproved").await;
-        assert!(told.contains("says that its node is"), "{told}");
-        // A kubelet that denies its system is asked about all the same: a machine has described its Node.
-        let elsewhere = |node: &mut Value| {
-            node["metadata"]["labels"] = json!({ PLATFORM: "metal" });
-            node["status"]["nodeInfo"]["osImage"] = "Debian GNU/Linux 12 (bookworm)".into();
-        };
-        requests.change("w2", elsewhere).await;
-        let denying = Ask::new("denying", "w2", &["10.0.0.7"]);
-        requests.stay_pending(&[denying]).await;
-        requests.end().await;
-    });
-}
-
-#[test]
-fn proof_case_36_a_request_from_before_its_addresses_is_approved_when_they_appear() {
-    scenario!(async || {
-        let mut requests = Requests::new().await;
-        let own = "eth0/10.0.0.5/24";
-        requests.cloud.add("w1", &[own], PlatformSpec::default());
-        requests
-            .cloud
-            .add("w2", &["eth0/10.0.0.6/24"], PlatformSpec::default());
-        requests.cloud.set_stage("w2", Stage::Booting).unwrap();
-        requests
-            .put(shown("w2", &["InternalIP:10.0.0.6"], "10.0.0.6"))
-            .await;
-        let mut bare = fresh("w1");
-        bare["status"]["nodeInfo"] = info();
-        requests.put(bare).await;
-        requests.start().await;
-        requests
-            .put_request(&Ask::new("early", "w1", &["10.0.0.5"]))
-            .await;
-        requests
-            .put_request(&Ask::new("silent", "w2", &["10.0.0.6"]))
-            .await;
-        requests.seconds(30).await;
-        assert_eq!(requests.decided("early"), [""; 0]);
-        assert_eq!(requests.decided("silent"), [""; 0]);
-        // The addresses of one Node appear, and the machine of the other one answers at last.
-        let later = shown("w1", &["InternalIP:10.0.0.5"], "10.0.0.5");
-        requests
-            .change("w1", |node| {
-                node["status"]["addresses"] = later["status"]["addresses"].clone();
-            })
-            .await;
-        requests.cloud.set_stage("w2", Stage::Ready).unwrap();
-        let begun = requests.world.clock.now();
-        for name in ["early", "silent"] {
-            assert_eq!(requests.until_decided(name).await, [APPROVED], "{name}");
-            let took = requests.since(begun);
-            let limit = std::time::Duration::from_secs(10) + requests.slack();
-            assert!(took <= limit, "{name}: {took:?}");
-        }
-        requests.end().await;
-    });
-}
-
-#[test]
-fn proof_case_38_a_machine_describes_only_its_own_node() {
-    scenario!(async || {
-        let mut site = Site::set_up(Beginning {
-            flags: &[CONTROLLERS],
-            ..Beginning::default()
+    assert_eq!(requests.metric(pending), Some(2.0));
+    // It takes back what it claimed.
+    let honest = shown("w1", &["InternalIP:10.0.0.5"], "10.0.0.5");
+    requests
+        .change("w1", |node| {
+            node["status"]["addresses"] = honest["status"]["addresses"].clone();
         })
         .await;
-        site.start().await;
-        let mut node = fresh("w1");
-        node["status"]["nodeInfo"] = info();
-        node["metadata"]["annotations"][PROVIDED_NODE_IP] = "10.0.0.1".into();
-        site.create(node).await;
-        // Case 49.
-        site.assert_visible("w1", "MachineNameMismatch", "w1").await;
-        let told = site.message("w1", "MachineNameMismatch").await;
-        assert!(told.contains("\"cp1\", not \"w1\""), "{told}");
-        site.seconds(30).await;
-        let node = site.node("w1");
-        assert!(is_uninitialized(&node));
-        assert!(node["spec"]["providerID"].is_null());
-        assert!(node["metadata"]["labels"][PLATFORM].is_null(), "{node}");
-        assert_eq!(site.told("w1", "Synced"), 0);
-        assert_eq!(site.told("w1", "MachineNameMismatch"), 1, "told once");
-        let failures = "bowline_node_initialization_failures_total{cloud=\"talos\",\
+    assert_eq!(requests.until_decided("robbed").await, [APPROVED]);
+    requests.end().await;
+}
+
+#[scenario]
+async fn proof_case_35_an_address_is_a_nodes_if_its_own_machine_lists_it(mut requests: Requests) {
+    let listed = ["eth0/10.0.0.5/24", "external/198.51.100.7/32"];
+    requests.cloud.add("w1", &listed, PlatformSpec::default());
+    let all = ["InternalIP:10.0.0.5", "ExternalIP:198.51.100.7"];
+    requests.put(shown("w1", &all, "10.0.0.5")).await;
+    // Its kubelet says that it is where w3's machine is, which has no Node.
+    requests
+        .cloud
+        .add("w2", &["eth0/10.0.0.6/24"], PlatformSpec::default());
+    requests
+        .cloud
+        .add("w3", &["eth0/10.0.0.7/24"], PlatformSpec::default());
+    requests
+        .put(shown("w2", &["InternalIP:10.0.0.7"], "10.0.0.7"))
+        .await;
+    requests.start().await;
+    let nat = Ask::new("nat", "w1", &["10.0.0.5", "198.51.100.7"]);
+    requests.are_approved(&[nat]).await;
+    let address = Ask::new("address", "w2", &["10.0.0.7"]);
+    let name = Ask::new("name", "w2", &[]);
+    requests.stay_pending(&[address, name]).await;
+    let told = requests.message("address", "CertificateNotApproved").await;
+    assert!(told.contains("says that its node is"), "{told}");
+    // A kubelet that denies its system is asked about all the same: a machine has described its Node.
+    let elsewhere = |node: &mut Value| {
+        node["metadata"]["labels"] = json!({ PLATFORM: "metal" });
+        node["status"]["nodeInfo"]["osImage"] = "Debian GNU/Linux 12 (bookworm)".into();
+    };
+    requests.change("w2", elsewhere).await;
+    let denying = Ask::new("denying", "w2", &["10.0.0.7"]);
+    requests.stay_pending(&[denying]).await;
+}
+
+#[scenario]
+async fn proof_case_36_a_request_from_before_its_addresses_is_approved_when_they_appear(
+    mut requests: Requests,
+) {
+    let own = "eth0/10.0.0.5/24";
+    requests.cloud.add("w1", &[own], PlatformSpec::default());
+    requests
+        .cloud
+        .add("w2", &["eth0/10.0.0.6/24"], PlatformSpec::default());
+    requests.cloud.set_stage("w2", Stage::Booting).unwrap();
+    requests
+        .put(shown("w2", &["InternalIP:10.0.0.6"], "10.0.0.6"))
+        .await;
+    let mut bare = fresh("w1");
+    bare["status"]["nodeInfo"] = node_info("", OS_IMAGE);
+    requests.put(bare).await;
+    requests.start().await;
+    requests
+        .put_request(&Ask::new("early", "w1", &["10.0.0.5"]))
+        .await;
+    requests
+        .put_request(&Ask::new("silent", "w2", &["10.0.0.6"]))
+        .await;
+    requests.seconds(30).await;
+    assert_eq!(requests.decided("early"), [""; 0]);
+    assert_eq!(requests.decided("silent"), [""; 0]);
+    // The addresses of one Node appear, and the machine of the other one answers at last.
+    let later = shown("w1", &["InternalIP:10.0.0.5"], "10.0.0.5");
+    requests
+        .change("w1", |node| {
+            node["status"]["addresses"] = later["status"]["addresses"].clone();
+        })
+        .await;
+    requests.cloud.set_stage("w2", Stage::Ready).unwrap();
+    let begun = requests.world.clock.now();
+    for name in ["early", "silent"] {
+        assert_eq!(requests.until_decided(name).await, [APPROVED], "{name}");
+        let took = requests.since(begun);
+        let limit = std::time::Duration::from_secs(10) + requests.slack();
+        assert!(took <= limit, "{name}: {took:?}");
+    }
+}
+
+#[scenario]
+async fn proof_case_38_a_machine_describes_only_its_own_node() {
+    let mut site = Site::set_up(Beginning {
+        flags: &[CONTROLLERS],
+        ..Beginning::default()
+    })
+    .await;
+    site.start().await;
+    let mut node = fresh("w1");
+    node["status"]["nodeInfo"] = node_info("", OS_IMAGE);
+    node["metadata"]["annotations"][PROVIDED_NODE_IP] = "10.0.0.1".into();
+    site.create(node).await;
+    // Case 49.
+    site.assert_visible("w1", "MachineNameMismatch", "w1").await;
+    let told = site.message("w1", "MachineNameMismatch").await;
+    assert!(told.contains("\"cp1\", not \"w1\""), "{told}");
+    site.seconds(30).await;
+    let node = site.node("w1");
+    assert!(is_uninitialized(&node));
+    assert!(node["spec"]["providerID"].is_null());
+    assert!(node["metadata"]["labels"][PLATFORM].is_null(), "{node}");
+    assert_eq!(site.told("w1", "Synced"), 0);
+    assert_eq!(site.told("w1", "MachineNameMismatch"), 1, "told once");
+    let failures = "bowline_node_initialization_failures_total{cloud=\"talos\",\
                         reason=\"MachineNameMismatch\"}";
-        assert!(site.metric(failures).is_some_and(|it| it >= 1.0));
-        site.end().await;
-    });
+    assert!(site.metric(failures).is_some_and(|it| it >= 1.0));
+    site.end().await;
 }

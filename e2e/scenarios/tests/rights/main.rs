@@ -88,118 +88,112 @@ async fn check(account: &str, objects: Vec<Value>, extent: Extent) {
     }
 }
 
-#[test]
-fn the_whole_story_of_a_node_and_a_service_fits_into_cloudscales_role() {
+#[scenario]
+async fn the_whole_story_of_a_node_and_a_service_fits_into_cloudscales_role() {
     let account = "cloud-controller-manager";
-    scenario!(async || check(
+    check(
         account,
         bowline_simulator_cloudscale::manifest(),
-        NodesAndServices
+        NodesAndServices,
     )
-    .await);
+    .await;
 }
 
-#[test]
-fn the_whole_story_of_a_node_and_a_service_fits_into_exoscales_role() {
+#[scenario]
+async fn the_whole_story_of_a_node_and_a_service_fits_into_exoscales_role() {
     let account = "cloud-controller-manager";
-    scenario!(async || check(
+    check(
         account,
         bowline_simulator_exoscale::manifest(),
-        NodesAndServices
+        NodesAndServices,
     )
-    .await);
+    .await;
 }
 
-#[test]
-fn the_whole_story_of_a_node_fits_into_xen_orchestras_role() {
+#[scenario]
+async fn the_whole_story_of_a_node_fits_into_xen_orchestras_role() {
     let account = "xenorchestra-cloud-controller-manager";
-    scenario!(async || check(account, bowline_simulator_xenorchestra::manifest(), Nodes).await);
+    check(account, bowline_simulator_xenorchestra::manifest(), Nodes).await;
 }
 
-#[test]
-fn the_whole_story_of_a_node_and_a_service_fits_into_the_frameworks_role() {
+#[scenario]
+async fn the_whole_story_of_a_node_and_a_service_fits_into_the_frameworks_role() {
     let objects = framework("bowline", false);
-    scenario!(async || check("bowline", objects, NodesAndServices).await);
+    check("bowline", objects, NodesAndServices).await;
 }
 
-#[test]
-fn the_whole_story_of_a_node_and_a_service_fits_into_the_role_we_ship() {
-    scenario!(async || check("bowline", shipped(), NodesAndServices).await);
+#[scenario]
+async fn the_whole_story_of_a_node_and_a_service_fits_into_the_role_we_ship() {
+    check("bowline", shipped(), NodesAndServices).await;
 }
 
-#[test]
-fn a_server_without_streaming_lists_needs_the_right_to_list_services_too() {
-    scenario!(async || {
-        let objects = bowline_simulator_cloudscale::manifest();
-        let mut stage = Stage::new("cloud-controller-manager", &objects).await;
-        stage.add_load_balancers();
-        let old = refuse(422, "GET", "/api/v1/services").query("*sendInitialEvents=true*");
-        stage.bench.fault(old);
-        stage.bench.start();
-        stage.service().await;
-        stage.bench.stop().await;
-        let list = ("list".to_owned(), "services".to_owned());
-        let used: Vec<Right> = stage.calls().iter().map(right).collect();
-        assert!(used.contains(&list), "{used:?}");
-        for objects in [
-            bowline_simulator_cloudscale::manifest(),
-            bowline_simulator_exoscale::manifest(),
-            framework("bowline", false),
-            shipped(),
-        ] {
-            assert!(is_granted(&objects, &list));
-        }
-        let calls = stage.calls();
-        let mut refused = calls.iter().filter(|it| it.status == 403);
-        assert!(refused.all(|it| it.path == CLUSTER), "{calls:#?}");
-    });
+#[scenario]
+async fn a_server_without_streaming_lists_needs_the_right_to_list_services_too() {
+    let objects = bowline_simulator_cloudscale::manifest();
+    let mut stage = Stage::new("cloud-controller-manager", &objects).await;
+    stage.add_load_balancers();
+    let old = refuse(422, "GET", "/api/v1/services").query("*sendInitialEvents=true*");
+    stage.bench.fault(old);
+    stage.bench.start();
+    stage.service().await;
+    stage.bench.stop().await;
+    let list = ("list".to_owned(), "services".to_owned());
+    let used: Vec<Right> = stage.calls().iter().map(right).collect();
+    assert!(used.contains(&list), "{used:?}");
+    for objects in [
+        bowline_simulator_cloudscale::manifest(),
+        bowline_simulator_exoscale::manifest(),
+        framework("bowline", false),
+        shipped(),
+    ] {
+        assert!(is_granted(&objects, &list));
+    }
+    let calls = stage.calls();
+    let mut refused = calls.iter().filter(|it| it.status == 403);
+    assert!(refused.all(|it| it.path == CLUSTER), "{calls:#?}");
 }
 
-#[test]
-fn under_the_role_of_talos_everything_works_but_the_deletion_of_nodes() {
-    scenario!(async || {
-        let objects = bowline_simulator_talos::manifest();
-        let mut stage = Stage::new("talos-cloud-controller-manager", &objects).await;
-        stage.until_gone_for_good(403).await;
-        let refused: Vec<Right> = stage
-            .calls()
-            .iter()
-            .filter(|it| it.status == 403)
-            .map(right)
-            .collect();
-        assert!(!refused.is_empty());
-        for right in refused {
-            assert_eq!(right, ("delete".to_owned(), "nodes".to_owned()));
-        }
-    });
+#[scenario]
+async fn under_the_role_of_talos_everything_works_but_the_deletion_of_nodes() {
+    let objects = bowline_simulator_talos::manifest();
+    let mut stage = Stage::new("talos-cloud-controller-manager", &objects).await;
+    stage.until_gone_for_good(403).await;
+    let refused: Vec<Right> = stage
+        .calls()
+        .iter()
+        .filter(|it| it.status == 403)
+        .map(right)
+        .collect();
+    assert!(!refused.is_empty());
+    for right in refused {
+        assert_eq!(right, ("delete".to_owned(), "nodes".to_owned()));
+    }
 }
 
-#[test]
-fn a_server_without_streaming_lists_needs_the_right_to_list_which_all_roles_have() {
-    scenario!(async || {
-        let objects = bowline_simulator_cloudscale::manifest();
-        let mut stage = Stage::new("cloud-controller-manager", &objects).await;
-        let old = refuse(422, "GET", "/api/v1/nodes").query("*sendInitialEvents=true*");
-        let bench = &mut stage.bench;
-        bench.fault(old);
-        let found = machine("demo://m-1", &["InternalIP:10.0.0.1"]);
-        bench.cloud().say("n1", Script::Machine(found));
-        bench.create(fresh("n1")).await;
-        bench.start();
-        bench.until_initialized("n1").await;
-        bench.stop().await;
-        let list = ("list".to_owned(), "nodes".to_owned());
-        let used: Vec<Right> = stage.calls().iter().map(right).collect();
-        assert!(used.contains(&list), "{used:?}");
-        for objects in [
-            bowline_simulator_cloudscale::manifest(),
-            bowline_simulator_exoscale::manifest(),
-            bowline_simulator_talos::manifest(),
-            bowline_simulator_xenorchestra::manifest(),
-            shipped(),
-        ] {
-            assert!(is_granted(&objects, &list));
-        }
-        assert!(stage.calls().iter().all(|it| it.status != 403));
-    });
+#[scenario]
+async fn a_server_without_streaming_lists_needs_the_right_to_list_which_all_roles_have() {
+    let objects = bowline_simulator_cloudscale::manifest();
+    let mut stage = Stage::new("cloud-controller-manager", &objects).await;
+    let old = refuse(422, "GET", "/api/v1/nodes").query("*sendInitialEvents=true*");
+    let bench = &mut stage.bench;
+    bench.fault(old);
+    let found = machine("demo://m-1", &["InternalIP:10.0.0.1"]);
+    bench.cloud().say("n1", Script::Machine(found));
+    bench.create(fresh("n1")).await;
+    bench.start();
+    bench.until_initialized("n1").await;
+    bench.stop().await;
+    let list = ("list".to_owned(), "nodes".to_owned());
+    let used: Vec<Right> = stage.calls().iter().map(right).collect();
+    assert!(used.contains(&list), "{used:?}");
+    for objects in [
+        bowline_simulator_cloudscale::manifest(),
+        bowline_simulator_exoscale::manifest(),
+        bowline_simulator_talos::manifest(),
+        bowline_simulator_xenorchestra::manifest(),
+        shipped(),
+    ] {
+        assert!(is_granted(&objects, &list));
+    }
+    assert!(stage.calls().iter().all(|it| it.status != 403));
 }

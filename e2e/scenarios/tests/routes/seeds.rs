@@ -11,7 +11,7 @@ use bowline_core::CloudErrorKind;
 use bowline_core::routes::PodRoute;
 use bowline_http::Random;
 use bowline_scenarios::cloud::route;
-use bowline_scenarios::{Setup, TestCluster, only_in_memory, refuse, scenario};
+use bowline_scenarios::{Setup, TestCluster, play_seeds, refuse};
 
 use crate::stage::{RANGE, UP, network, node, routes_of};
 
@@ -26,20 +26,11 @@ const FOREIGN: [&str; 3] = ["192.168.7.0/24 !", "10.1.2.0/24 x", "10.120.200.0/2
 
 #[test]
 fn whatever_goes_wrong_nobody_loses_a_route_and_nothing_is_left_over() {
-    if !only_in_memory("each of the twenty seeds takes hours of the clock") {
-        return;
-    }
-    let number = |name: &str| {
-        let text = std::env::var(name).ok()?;
-        text.parse::<u64>().ok()
-    };
-    let seeds = match number("BOWLINE_SEED") {
-        Some(seed) => seed..seed + 1,
-        None => 0..number("BOWLINE_SEEDS").unwrap_or(SEEDS),
-    };
-    for seed in seeds {
-        scenario!(async || Run::new(seed).await.play().await);
-    }
+    play_seeds!(
+        "each of the twenty seeds takes hours of the clock",
+        0..SEEDS,
+        async |seed| Run::new(seed).await.play().await
+    );
 }
 
 struct Run {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bowline_core::{Cloud, CloudName};
 use bowline_http::Connector;
 use bowline_scenarios::log::Log;
-use bowline_scenarios::{Setup, TestCluster, is_real, only_in_memory, scenario};
+use bowline_scenarios::{Setup, TestCluster, is_real, scenario};
 use bowline_simulator::journal::{Entry, Filter};
 use bowline_simulator::serve::Server;
 use bowline_simulator_triton::{
@@ -130,132 +130,115 @@ impl Yard {
     }
 }
 
-#[test]
-fn triton_case_60_one_write_for_all_routes_and_foreign_ones_stay() {
-    scenario!(async || {
-        let mut yard = Yard::with_two(&[("10.99.0.0/16", "10.20.0.1")]).await;
-        yard.bench.start();
-        until(&yard.bench, &["k8s-1", "k8s-2"], UP).await;
-        let both = json!({"10.99.0.0/16": "10.20.0.1", "10.244.0.0/24": "10.20.0.5",
+#[scenario]
+async fn triton_case_60_one_write_for_all_routes_and_foreign_ones_stay() {
+    let mut yard = Yard::with_two(&[("10.99.0.0/16", "10.20.0.1")]).await;
+    yard.bench.start();
+    until(&yard.bench, &["k8s-1", "k8s-2"], UP).await;
+    let both = json!({"10.99.0.0/16": "10.20.0.1", "10.244.0.0/24": "10.20.0.5",
             "10.244.1.0/24": "10.20.0.6"});
-        assert_eq!(yard.writes(), std::slice::from_ref(&both));
-        let entries = format!("triton_route_entries{{network=\"{FABRIC}\"}}");
-        assert_eq!(yard.bench.metric(&entries), Some(3.0));
-        yard.bench.delete("k8s-2").await;
-        yard.until_written(2).await;
-        let one = json!({"10.99.0.0/16": "10.20.0.1", "10.244.0.0/24": "10.20.0.5"});
-        assert_eq!(yard.writes(), [both, one]);
-        yard.bench.settle().await;
-        assert_eq!(yard.writes().len(), 2);
-    });
+    assert_eq!(yard.writes(), std::slice::from_ref(&both));
+    let entries = format!("triton_route_entries{{network=\"{FABRIC}\"}}");
+    assert_eq!(yard.bench.metric(&entries), Some(3.0));
+    yard.bench.delete("k8s-2").await;
+    yard.until_written(2).await;
+    let one = json!({"10.99.0.0/16": "10.20.0.1", "10.244.0.0/24": "10.20.0.5"});
+    assert_eq!(yard.writes(), [both, one]);
+    yard.bench.settle().await;
+    assert_eq!(yard.writes().len(), 2);
 }
 
-#[test]
-fn triton_case_61_an_entry_to_nobody_goes() {
-    scenario!(async || {
-        let mut yard = Yard::with_two(&[("10.244.7.0/24", "10.20.0.200")]).await;
-        yard.bench.start();
-        until(&yard.bench, &["k8s-1", "k8s-2"], UP).await;
-        let both = json!({"10.244.0.0/24": "10.20.0.5", "10.244.1.0/24": "10.20.0.6"});
-        assert_eq!(yard.writes(), [both]);
-    });
+#[scenario]
+async fn triton_case_61_an_entry_to_nobody_goes() {
+    let mut yard = Yard::with_two(&[("10.244.7.0/24", "10.20.0.200")]).await;
+    yard.bench.start();
+    until(&yard.bench, &["k8s-1", "k8s-2"], UP).await;
+    let both = json!({"10.244.0.0/24": "10.20.0.5", "10.244.1.0/24": "10.20.0.6"});
+    assert_eq!(yard.writes(), [both]);
 }
 
-#[test]
-fn triton_case_62_a_node_without_a_fabric_card_has_no_network() {
-    scenario!(async || {
-        let mut yard = Yard::with_two(&[]).await;
-        yard.add("edge", "10.244.2.0/24", EXTERNAL, "203.0.113.77")
-            .await;
-        yard.bench.start();
-        until(&yard.bench, &["k8s-1", "k8s-2"], UP).await;
-        until(&yard.bench, &["edge"], DOWN).await;
-        yard.bench.until_told("edge", "NoFabricNIC").await;
-        yard.bench.settle().await;
-        assert_eq!(yard.bench.told("edge", "NoFabricNIC"), 1);
-        assert_eq!(network(&yard.bench, "edge"), DOWN);
-        assert_eq!(yard.writes().len(), 1);
-        assert_eq!(yard.writes()[0].as_object().unwrap().len(), 2);
-    });
+#[scenario]
+async fn triton_case_62_a_node_without_a_fabric_card_has_no_network() {
+    let mut yard = Yard::with_two(&[]).await;
+    yard.add("edge", "10.244.2.0/24", EXTERNAL, "203.0.113.77")
+        .await;
+    yard.bench.start();
+    until(&yard.bench, &["k8s-1", "k8s-2"], UP).await;
+    until(&yard.bench, &["edge"], DOWN).await;
+    yard.bench.until_told("edge", "NoFabricNIC").await;
+    yard.bench.settle().await;
+    assert_eq!(yard.bench.told("edge", "NoFabricNIC"), 1);
+    assert_eq!(network(&yard.bench, "edge"), DOWN);
+    assert_eq!(yard.writes().len(), 1);
+    assert_eq!(yard.writes()[0].as_object().unwrap().len(), 2);
 }
 
-#[test]
-fn triton_case_63_without_fabrics_the_reason_is_told_and_nothing_is_done() {
-    if !only_in_memory("it takes minutes, and the log of one thread is kept") {
-        return;
-    }
+#[scenario(only_in_memory = "it takes minutes, and the log of one thread is kept")]
+async fn triton_case_63_without_fabrics_the_reason_is_told_and_nothing_is_done() {
     let (log, _kept) = Log::keep();
-    scenario!(async || {
-        let mut yard = Yard::with_two(&[]).await;
-        yard.cloud.set_quirks(|quirks| quirks.no_fabrics = true);
-        yard.bench.start();
-        yard.bench.seconds(100).await;
-        yard.add("k8s-3", "10.244.3.0/24", FABRIC, "10.20.0.7")
-            .await;
-        yard.bench.seconds(100).await;
-        assert_eq!(yard.calls("GET").len(), 1, "asked once");
-        assert_eq!(yard.calls("PUT").len(), 0);
-        assert_eq!(network(&yard.bench, "k8s-1"), "");
-        yard.cloud.set_quirks(|quirks| quirks.no_fabrics = false);
-        until(&yard.bench, &["k8s-1", "k8s-2", "k8s-3"], UP).await;
-    });
+    let mut yard = Yard::with_two(&[]).await;
+    yard.cloud.set_quirks(|quirks| quirks.no_fabrics = true);
+    yard.bench.start();
+    yard.bench.seconds(100).await;
+    yard.add("k8s-3", "10.244.3.0/24", FABRIC, "10.20.0.7")
+        .await;
+    yard.bench.seconds(100).await;
+    assert_eq!(yard.calls("GET").len(), 1, "asked once");
+    assert_eq!(yard.calls("PUT").len(), 0);
+    assert_eq!(network(&yard.bench, "k8s-1"), "");
+    yard.cloud.set_quirks(|quirks| quirks.no_fabrics = false);
+    until(&yard.bench, &["k8s-1", "k8s-2", "k8s-3"], UP).await;
     let told = "fabric networks are switched off in this data center";
     assert_eq!(log.text().matches(told).count(), 1, "{}", log.text());
 }
 
-#[test]
-fn triton_case_79_what_nobody_understands_is_kept_as_it_is() {
-    scenario!(async || {
-        let mut yard = Yard::with_two(&[("10.98.0.0/16", "linklocal")]).await;
-        yard.bench.start();
-        until(&yard.bench, &["k8s-1", "k8s-2"], UP).await;
-        yard.bench.delete("k8s-2").await;
-        yard.until_written(2).await;
-        for routes in yard.writes() {
-            assert_eq!(routes["10.98.0.0/16"], "linklocal", "{routes}");
-        }
-    });
+#[scenario]
+async fn triton_case_79_what_nobody_understands_is_kept_as_it_is() {
+    let mut yard = Yard::with_two(&[("10.98.0.0/16", "linklocal")]).await;
+    yard.bench.start();
+    until(&yard.bench, &["k8s-1", "k8s-2"], UP).await;
+    yard.bench.delete("k8s-2").await;
+    yard.until_written(2).await;
+    for routes in yard.writes() {
+        assert_eq!(routes["10.98.0.0/16"], "linklocal", "{routes}");
+    }
 }
 
-#[test]
-fn what_an_operator_has_to_allow_is_told_once_on_the_manager_s_own_pod() {
-    scenario!(async || {
-        let mut yard = Yard::with_two(&[]).await;
-        yard.bench.start();
-        until(&yard.bench, &["k8s-1", "k8s-2"], UP).await;
-        let told = |bench: &TestCluster| bench.events_of("RoutesNeedSpoofing").len() == 1;
-        yard.bench.until("it is told", told).await;
-        yard.bench.settle().await;
-        let event = &yard.bench.events_of("RoutesNeedSpoofing")[0];
-        assert_eq!(event["involvedObject"]["kind"], "Pod");
-        assert_eq!(event["involvedObject"]["name"], "bowline-0");
-        assert_eq!(event["metadata"]["namespace"], "kube-system");
-        assert_eq!(event["count"], 1);
-    });
+#[scenario]
+async fn what_an_operator_has_to_allow_is_told_once_on_the_manager_s_own_pod() {
+    let mut yard = Yard::with_two(&[]).await;
+    yard.bench.start();
+    until(&yard.bench, &["k8s-1", "k8s-2"], UP).await;
+    let told = |bench: &TestCluster| bench.events_of("RoutesNeedSpoofing").len() == 1;
+    yard.bench.until("it is told", told).await;
+    yard.bench.settle().await;
+    let event = &yard.bench.events_of("RoutesNeedSpoofing")[0];
+    assert_eq!(event["involvedObject"]["kind"], "Pod");
+    assert_eq!(event["involvedObject"]["name"], "bowline-0");
+    assert_eq!(event["metadata"]["namespace"], "kube-system");
+    assert_eq!(event["count"], 1);
 }
 
-#[test]
-fn a_machine_that_cannot_be_found_keeps_its_routes() {
-    scenario!(async || {
-        let kept = [
-            ("10.244.1.0/24", "10.20.0.6"),
-            ("10.244.7.0/24", "10.20.0.200"),
-        ];
-        let mut yard = Yard::with_two(&kept).await;
-        yard.cloud.destroy("k8s-2").unwrap();
-        yard.bench.seconds(3).await;
-        yard.bench.start();
-        until(&yard.bench, &["k8s-1"], UP).await;
-        let all = json!({"10.244.0.0/24": "10.20.0.5", "10.244.1.0/24": "10.20.0.6",
+#[scenario]
+async fn a_machine_that_cannot_be_found_keeps_its_routes() {
+    let kept = [
+        ("10.244.1.0/24", "10.20.0.6"),
+        ("10.244.7.0/24", "10.20.0.200"),
+    ];
+    let mut yard = Yard::with_two(&kept).await;
+    yard.cloud.destroy("k8s-2").unwrap();
+    yard.bench.seconds(3).await;
+    yard.bench.start();
+    until(&yard.bench, &["k8s-1"], UP).await;
+    let all = json!({"10.244.0.0/24": "10.20.0.5", "10.244.1.0/24": "10.20.0.6",
             "10.244.7.0/24": "10.20.0.200"});
-        assert_eq!(yard.writes(), [all]);
-        assert_eq!(network(&yard.bench, "k8s-2"), "", "nobody can tell");
-        yard.bench.delete("k8s-2").await;
-        let one = json!({"10.244.0.0/24": "10.20.0.5"});
-        yard.bench
-            .until("what is proven to be nobody's goes", |_| {
-                yard.writes().last() == Some(&one)
-            })
-            .await;
-    });
+    assert_eq!(yard.writes(), [all]);
+    assert_eq!(network(&yard.bench, "k8s-2"), "", "nobody can tell");
+    yard.bench.delete("k8s-2").await;
+    let one = json!({"10.244.0.0/24": "10.20.0.5"});
+    yard.bench
+        .until("what is proven to be nobody's goes", |_| {
+            yard.writes().last() == Some(&one)
+        })
+        .await;
 }

@@ -79,85 +79,79 @@ async fn story(demo: Demo) -> Vec<(&'static str, Duration)> {
     took
 }
 
-#[test]
-fn services_of_one_cloud_are_not_later_because_another_hangs_or_denies() {
-    scenario!(async || {
-        let ordinary = story(Demo::Well).await;
-        for demo in [Demo::Hangs, Demo::Denies] {
-            let beside = story(demo).await;
-            for ((what, usual), (_, now)) in ordinary.iter().zip(&beside) {
-                let slack = if is_real() {
-                    Duration::from_secs(20)
-                } else {
-                    Duration::ZERO
-                };
-                assert!(
-                    *now <= *usual + slack,
-                    "{what}: {now:?} and not {usual:?} while the other cloud is {demo:?}"
-                );
-            }
+#[scenario]
+async fn services_of_one_cloud_are_not_later_because_another_hangs_or_denies() {
+    let ordinary = story(Demo::Well).await;
+    for demo in [Demo::Hangs, Demo::Denies] {
+        let beside = story(demo).await;
+        for ((what, usual), (_, now)) in ordinary.iter().zip(&beside) {
+            let slack = if is_real() {
+                Duration::from_secs(20)
+            } else {
+                Duration::ZERO
+            };
+            assert!(
+                *now <= *usual + slack,
+                "{what}: {now:?} and not {usual:?} while the other cloud is {demo:?}"
+            );
         }
-    });
+    }
 }
 
-#[test]
-fn a_service_that_leaves_a_cloud_that_hangs_keeps_no_worker_of_the_next() {
-    scenario!(async || {
-        let mut bench = two_clouds().await;
-        bench.start();
-        create(&bench, "web", "bowline.dev/west").await;
-        bench.until_told("web", "EnsuredLoadBalancer").await;
-        bench.clouds[1].balancers().take(FOR_EVER);
-        let move_to_demo = async || {
-            let plain = json!({ "spec": { "type": "ClusterIP" } });
-            bench.patch_service("web", plain).await;
-            let class = "bowline.dev/demo";
-            let other = json!({ "spec": { "type": "LoadBalancer", "loadBalancerClass": class } });
-            bench.patch_service("web", other).await;
-        };
-        bench.unseen(move_to_demo).await;
-        bench.settle().await;
-        let begun = bench.world.clock.now();
-        create(&bench, "other", "bowline.dev/demo").await;
-        bench.until_told("other", "EnsuredLoadBalancer").await;
-        assert!(bench.since(begun) <= Duration::from_secs(1) + bench.slack());
-        // It is served by the next cloud when the former one has let it go.
-        assert_eq!(bench.told("web", "EnsuredLoadBalancer"), 1);
-        bench.clouds[1].balancers().take(Duration::ZERO);
-        bench
-            .until("it is served anew", |it| {
-                it.told("web", "EnsuredLoadBalancer") == 2
-            })
-            .await;
-        assert_eq!(bench.clouds[1].balancers().all(), []);
-        assert_eq!(bench.clouds[0].balancers().all().len(), 2);
-    });
-}
-
-#[test]
-fn what_one_cloud_made_goes_although_another_does_not_answer() {
-    scenario!(async || {
-        let mut bench = two_clouds().await;
-        bench.start();
-        create(&bench, "web", "bowline.dev/west").await;
-        bench.until_told("web", "EnsuredLoadBalancer").await;
-        bench.stop().await;
-        // Nobody remembers which cloud served it, so that all are asked.
+#[scenario]
+async fn a_service_that_leaves_a_cloud_that_hangs_keeps_no_worker_of_the_next() {
+    let mut bench = two_clouds().await;
+    bench.start();
+    create(&bench, "web", "bowline.dev/west").await;
+    bench.until_told("web", "EnsuredLoadBalancer").await;
+    bench.clouds[1].balancers().take(FOR_EVER);
+    let move_to_demo = async || {
         let plain = json!({ "spec": { "type": "ClusterIP" } });
         bench.patch_service("web", plain).await;
-        bench.clouds[0].balancers().take(FOR_EVER);
-        bench.start();
-        let begun = bench.world.clock.now();
-        bench
-            .until("it is removed", |it| {
-                it.clouds[1].balancers().all().is_empty()
-            })
-            .await;
-        assert!(bench.since(begun) <= Duration::from_secs(2) + bench.slack());
-        bench.settle().await;
-        assert_eq!(bench.finalizers("web"), [FIN], "the other may have one");
-        bench.clouds[0].balancers().take(Duration::ZERO);
-        bench.until_told("web", "DeletedLoadBalancer").await;
-        assert_eq!(bench.finalizers("web"), [""; 0]);
-    });
+        let class = "bowline.dev/demo";
+        let other = json!({ "spec": { "type": "LoadBalancer", "loadBalancerClass": class } });
+        bench.patch_service("web", other).await;
+    };
+    bench.unseen(move_to_demo).await;
+    bench.settle().await;
+    let begun = bench.world.clock.now();
+    create(&bench, "other", "bowline.dev/demo").await;
+    bench.until_told("other", "EnsuredLoadBalancer").await;
+    assert!(bench.since(begun) <= Duration::from_secs(1) + bench.slack());
+    // It is served by the next cloud when the former one has let it go.
+    assert_eq!(bench.told("web", "EnsuredLoadBalancer"), 1);
+    bench.clouds[1].balancers().take(Duration::ZERO);
+    bench
+        .until("it is served anew", |it| {
+            it.told("web", "EnsuredLoadBalancer") == 2
+        })
+        .await;
+    assert_eq!(bench.clouds[1].balancers().all(), []);
+    assert_eq!(bench.clouds[0].balancers().all().len(), 2);
+}
+
+#[scenario]
+async fn what_one_cloud_made_goes_although_another_does_not_answer() {
+    let mut bench = two_clouds().await;
+    bench.start();
+    create(&bench, "web", "bowline.dev/west").await;
+    bench.until_told("web", "EnsuredLoadBalancer").await;
+    bench.stop().await;
+    // Nobody remembers which cloud served it, so that all are asked.
+    let plain = json!({ "spec": { "type": "ClusterIP" } });
+    bench.patch_service("web", plain).await;
+    bench.clouds[0].balancers().take(FOR_EVER);
+    bench.start();
+    let begun = bench.world.clock.now();
+    bench
+        .until("it is removed", |it| {
+            it.clouds[1].balancers().all().is_empty()
+        })
+        .await;
+    assert!(bench.since(begun) <= Duration::from_secs(2) + bench.slack());
+    bench.settle().await;
+    assert_eq!(bench.finalizers("web"), [FIN], "the other may have one");
+    bench.clouds[0].balancers().take(Duration::ZERO);
+    bench.until_told("web", "DeletedLoadBalancer").await;
+    assert_eq!(bench.finalizers("web"), [""; 0]);
 }

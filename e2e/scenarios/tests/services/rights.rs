@@ -12,53 +12,49 @@ use kube::Api;
 
 use crate::stage::{self, ALONE};
 
-#[test]
-fn framework_case_143_services_are_written_by_the_account_of_the_service_controller() {
-    scenario!(async || {
-        // The account of the controller has a fixed name, so nobody else can be on that server.
-        let mut bench = stage::set_up(Setup {
-            flags: &["--use-service-account-credentials"],
-            sharing: Sharing::Alone,
-            ..Setup::default()
-        })
-        .await;
-        let objects = framework("manager", true);
-        let granted = bench.cluster.grant("manager", &objects).await;
-        bench.act_as(granted.config);
-        bench.start();
-        bench.ensured("web").await;
-        bench.delete_service("web").await;
-        bench.until_service_gone("web").await;
-        let accounts: Api<ServiceAccount> = Api::namespaced(bench.admin(), "kube-system");
-        accounts.get("service-controller").await.unwrap();
-        let writes = bench.all_service_writes().into_iter();
-        let writers: BTreeSet<String> = writes.map(|it| it.caller).collect();
-        let account = "system:serviceaccount:kube-system:service-controller".to_owned();
-        assert_eq!(writers, BTreeSet::from([account]));
-        let refused = bench.matching(&Filter::any().status(403));
-        assert_eq!(refused, [], "its own role is enough");
-    });
+#[scenario]
+async fn framework_case_143_services_are_written_by_the_account_of_the_service_controller() {
+    // The account of the controller has a fixed name, so nobody else can be on that server.
+    let mut bench = stage::set_up(Setup {
+        flags: &["--use-service-account-credentials"],
+        sharing: Sharing::Alone,
+        ..Setup::default()
+    })
+    .await;
+    let objects = framework("manager", true);
+    let granted = bench.cluster.grant("manager", &objects).await;
+    bench.act_as(granted.config);
+    bench.start();
+    bench.ensured("web").await;
+    bench.delete_service("web").await;
+    bench.until_service_gone("web").await;
+    let accounts: Api<ServiceAccount> = Api::namespaced(bench.admin(), "kube-system");
+    accounts.get("service-controller").await.unwrap();
+    let writes = bench.all_service_writes().into_iter();
+    let writers: BTreeSet<String> = writes.map(|it| it.caller).collect();
+    let account = "system:serviceaccount:kube-system:service-controller".to_owned();
+    assert_eq!(writers, BTreeSet::from([account]));
+    let refused = bench.matching(&Filter::any().status(403));
+    assert_eq!(refused, [], "its own role is enough");
 }
 
-#[test]
-fn framework_case_142_without_load_balancers_the_controller_does_not_start() {
-    scenario!(async || {
-        let story = async |offers: bool| {
-            let mut bench = TestCluster::idle(&[ALONE]).await;
-            if offers {
-                bench.cloud().offer_balancers();
-            }
-            bench.create_service(service("web")).await;
-            bench.start();
-            if offers {
-                bench.until_told("web", "EnsuredLoadBalancer").await;
-            }
-            bench.settle().await;
-            let series = "running_managed_controllers{manager=\"cloud-controller-manager\",\
+#[scenario]
+async fn framework_case_142_without_load_balancers_the_controller_does_not_start() {
+    let story = async |offers: bool| {
+        let mut bench = TestCluster::idle(&[ALONE]).await;
+        if offers {
+            bench.cloud().offer_balancers();
+        }
+        bench.create_service(service("web")).await;
+        bench.start();
+        if offers {
+            bench.until_told("web", "EnsuredLoadBalancer").await;
+        }
+        bench.settle().await;
+        let series = "running_managed_controllers{manager=\"cloud-controller-manager\",\
                           name=\"service\"}";
-            assert_eq!(bench.metric(series), offers.then_some(1.0));
-            assert_eq!(bench.finalizers("web").is_empty(), !offers);
-        };
-        join_all([true, false].map(story)).await;
-    });
+        assert_eq!(bench.metric(series), offers.then_some(1.0));
+        assert_eq!(bench.finalizers("web").is_empty(), !offers);
+    };
+    join_all([true, false].map(story)).await;
 }

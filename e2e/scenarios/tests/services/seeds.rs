@@ -6,7 +6,8 @@ use std::time::Duration;
 use bowline_http::Random;
 use bowline_scenarios::cloud::{Balancer, ID, Look, Trouble};
 use bowline_scenarios::objects::service;
-use bowline_scenarios::{Setup, TestCluster, only_in_memory, refuse, scenario};
+use bowline_scenarios::seeds::assert_same;
+use bowline_scenarios::{Setup, TestCluster, only_in_memory, play, play_seeds, refuse};
 use bowline_simulator::faults::{Action, Rule};
 use serde_json::json;
 
@@ -136,19 +137,13 @@ fn check(bench: &TestCluster, foreign: &Balancer, seed: u64) {
 
 /// Plays one seed, and gives its transcript.
 fn played(seed: u64) -> String {
-    let mut transcript = String::new();
-    scenario!(async || transcript = story(seed).await);
-    transcript
+    play!(async || story(seed).await)
 }
 
 #[test]
 fn whatever_happens_the_cloud_ends_as_wanted() {
-    if !only_in_memory("each of the forty seeds takes more than half an hour of the clock") {
-        return;
-    }
-    for seed in 0..40 {
-        played(seed);
-    }
+    let reason = "each of the forty seeds takes more than half an hour of the clock";
+    play_seeds!(reason, 0..40, story);
 }
 
 #[test]
@@ -157,9 +152,6 @@ fn the_same_seed_gives_the_same_transcript() {
         return;
     }
     let (first, second) = (played(5), played(5));
-    for (number, (one, other)) in first.lines().zip(second.lines()).enumerate() {
-        assert_eq!(one, other, "the runs part at call {number}");
-    }
-    assert_eq!(first.len(), second.len());
+    assert_same(&first, &second);
     assert_ne!(first, played(6), "the seed does not matter");
 }

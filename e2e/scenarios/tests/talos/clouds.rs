@@ -48,53 +48,51 @@ async fn both() -> (Site, Rc<Machines>) {
     (site, machines)
 }
 
-#[test]
-fn a_talos_machine_at_exoscale_describes_itself_and_exoscale_looks_after_it() {
-    scenario!(async || {
-        let (site, machines) = both().await;
-        let fleet = site.cluster.fleet(Settings::default());
-        let _monitor = site.cluster.monitor(monitor::Settings::default());
-        let kubelet = machines.kubelet("talos-1").unwrap();
-        site.cluster.join_as(&fleet, kubelet);
-        site.cluster
-            .join_as(&fleet, site.cloud.kubelet(I2).unwrap());
+#[scenario]
+async fn a_talos_machine_at_exoscale_describes_itself_and_exoscale_looks_after_it() {
+    let (site, machines) = both().await;
+    let fleet = site.cluster.fleet(Settings::default());
+    let _monitor = site.cluster.monitor(monitor::Settings::default());
+    let kubelet = machines.kubelet("talos-1").unwrap();
+    site.cluster.join_as(&fleet, kubelet);
+    site.cluster
+        .join_as(&fleet, site.cloud.kubelet(I2).unwrap());
 
-        site.until_initialized("talos-1").await;
-        let node = site.node("talos-1");
-        assert_eq!(node["spec"]["providerID"], format!("exoscale://{I1}"));
-        let own = [
-            "InternalIP:10.1.0.2",
-            "ExternalIP:198.51.100.21",
-            "Hostname:talos-1",
-        ];
-        assert_eq!(addresses(&node), own);
-        let all = labels(&node);
-        assert_eq!(all[PLATFORM], "exoscale");
-        assert_eq!(all["described-by"], "talos");
-        assert_eq!(all["node.kubernetes.io/instance-type"], "standard.huge");
+    site.until_initialized("talos-1").await;
+    let node = site.node("talos-1");
+    assert_eq!(node["spec"]["providerID"], format!("exoscale://{I1}"));
+    let own = [
+        "InternalIP:10.1.0.2",
+        "ExternalIP:198.51.100.21",
+        "Hostname:talos-1",
+    ];
+    assert_eq!(addresses(&node), own);
+    let all = labels(&node);
+    assert_eq!(all[PLATFORM], "exoscale");
+    assert_eq!(all["described-by"], "talos");
+    assert_eq!(all["node.kubernetes.io/instance-type"], "standard.huge");
 
-        site.until_initialized("debian-1").await;
-        let node = site.node("debian-1");
-        assert_eq!(node["spec"]["providerID"], format!("exoscale://{I2}"));
-        let all = labels(&node);
-        assert!(!all.contains_key(PLATFORM) && !all.contains_key("described-by"));
-        let asked = Filter::any().server("talos").query("*node=198.51.100.22*");
-        assert_eq!(
-            site.count(&asked),
-            0,
-            "its machine has no Talos to be asked"
-        );
+    site.until_initialized("debian-1").await;
+    let node = site.node("debian-1");
+    assert_eq!(node["spec"]["providerID"], format!("exoscale://{I2}"));
+    let all = labels(&node);
+    assert!(!all.contains_key(PLATFORM) && !all.contains_key("described-by"));
+    let asked = Filter::any().server("talos").query("*node=198.51.100.22*");
+    assert_eq!(
+        site.count(&asked),
+        0,
+        "its machine has no Talos to be asked"
+    );
 
-        site.until_ready("talos-1", "True").await;
-        site.until_ready("debian-1", "True").await;
-        site.cloud.stop(I1).unwrap();
-        site.shutdown_taint("talos-1", true).await;
-        site.cloud.start(I1).unwrap();
-        site.shutdown_taint("talos-1", false).await;
-        site.cloud.destroy(I1).unwrap();
-        site.until_deleted("talos-1").await;
-        assert!(site.find("debian-1").is_some());
-        assert_eq!(site.told("talos-1", "DeletingNode"), 1);
-        site.end().await;
-    });
+    site.until_ready("talos-1", "True").await;
+    site.until_ready("debian-1", "True").await;
+    site.cloud.stop(I1).unwrap();
+    site.shutdown_taint("talos-1", true).await;
+    site.cloud.start(I1).unwrap();
+    site.shutdown_taint("talos-1", false).await;
+    site.cloud.destroy(I1).unwrap();
+    site.until_deleted("talos-1").await;
+    assert!(site.find("debian-1").is_some());
+    assert_eq!(site.told("talos-1", "DeletingNode"), 1);
+    site.end().await;
 }

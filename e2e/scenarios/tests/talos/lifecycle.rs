@@ -1,7 +1,7 @@
 //! Nodes whose machines may be gone: spot machines of GCP alone, and never without proof.
 
 use bowline_scenarios::objects::{
-    PROVIDED_NODE_IP, SHUTDOWN, UNINITIALIZED, has_taint, known, taint, taint_list,
+    PROVIDED_NODE_IP, SHUTDOWN, UNINITIALIZED, has_taint, known, node_info, taint, taint_list,
 };
 use bowline_scenarios::scenario;
 use bowline_scenarios::talos::{Beginning, Role};
@@ -9,7 +9,7 @@ use bowline_simulator::journal::Filter;
 use bowline_simulator_talos::OS_IMAGE;
 use serde_json::{Value, json};
 
-use crate::stage::{LIFECYCLE, PLATFORM, Stage, info};
+use crate::stage::{LIFECYCLE, PLATFORM, Stage};
 
 const FLAGS: &[&str] = &["--controllers=cloud-node,cloud-node-lifecycle"];
 /// Longer than any proof of the guard takes.
@@ -33,135 +33,123 @@ fn taken_away(name: &str) -> Value {
     node["metadata"]["labels"][PLATFORM] = "gcp".into();
     node["metadata"]["labels"][LIFECYCLE] = "spot".into();
     node["spec"]["taints"] = taint_list(&["node.kubernetes.io/not-ready:NoExecute"]);
-    node["status"]["nodeInfo"] = info(OS_IMAGE);
+    node["status"]["nodeInfo"] = node_info("", OS_IMAGE);
     node
 }
 
-#[test]
-fn talos_case_59_a_spot_machine_that_was_taken_away_loses_its_node_after_two_looks() {
-    scenario!(async || {
-        let stage = Stage::with(beginning()).await;
-        stage.put_aged(taken_away("g1"), 300).await;
-        let begun = stage.world.clock.now();
-        stage.until_deleted("g1").await;
-        let took = stage.since(begun);
-        assert!(took.as_secs() >= 9, "there was no second look: {took:?}");
-        let told = stage.message("g1", "DeletingNode").await;
-        assert_eq!(
-            told,
-            "Deleting node g1 because it does not exist in the cloud provider"
-        );
-        let checks = Filter::any().server("talos").operation("Version");
-        assert!(stage.count(&checks) > 0, "whether Talos answers was asked");
-        stage.end().await;
-    });
+#[scenario]
+async fn talos_case_59_a_spot_machine_that_was_taken_away_loses_its_node_after_two_looks() {
+    let stage = Stage::with(beginning()).await;
+    stage.put_aged(taken_away("g1"), 300).await;
+    let begun = stage.world.clock.now();
+    stage.until_deleted("g1").await;
+    let took = stage.since(begun);
+    assert!(took.as_secs() >= 9, "there was no second look: {took:?}");
+    let told = stage.message("g1", "DeletingNode").await;
+    assert_eq!(
+        told,
+        "Deleting node g1 because it does not exist in the cloud provider"
+    );
+    let checks = Filter::any().server("talos").operation("Version");
+    assert!(stage.count(&checks) > 0, "whether Talos answers was asked");
+    stage.end().await;
 }
 
-#[test]
-fn talos_case_59_without_an_answer_of_any_machine_nothing_is_deleted() {
-    scenario!(async || {
-        let mut stage = Stage::idle(beginning()).await;
-        stage.cloud.set_server_names(Some(&["other.example"]));
-        stage.start().await;
-        stage.put_aged(taken_away("g1"), 300).await;
-        stage.long(A_WHILE).await;
-        assert!(stage.find("g1").is_some());
-        assert_eq!(stage.told("g1", "DeletingNode"), 0);
-        stage.cloud.set_server_names(None);
-        stage.until_deleted("g1").await;
-        stage.end().await;
-    });
+#[scenario]
+async fn talos_case_59_without_an_answer_of_any_machine_nothing_is_deleted() {
+    let mut stage = Stage::idle(beginning()).await;
+    stage.cloud.set_server_names(Some(&["other.example"]));
+    stage.start().await;
+    stage.put_aged(taken_away("g1"), 300).await;
+    stage.long(A_WHILE).await;
+    assert!(stage.find("g1").is_some());
+    assert_eq!(stage.told("g1", "DeletingNode"), 0);
+    stage.cloud.set_server_names(None);
+    stage.until_deleted("g1").await;
+    stage.end().await;
 }
 
-#[test]
-fn talos_case_59_no_more_nodes_go_than_the_budget_allows() {
-    scenario!(async || {
-        let mut stage = Stage::idle(beginning()).await;
-        for number in 0..6 {
-            stage.put_aged(taken_away(&format!("g{number}")), 300).await;
-        }
-        stage.start().await;
-        stage.long(A_WHILE).await;
-        assert_eq!(stage.cluster.nodes().len(), 3);
-        stage.end().await;
-    });
+#[scenario]
+async fn talos_case_59_no_more_nodes_go_than_the_budget_allows() {
+    let mut stage = Stage::idle(beginning()).await;
+    for number in 0..6 {
+        stage.put_aged(taken_away(&format!("g{number}")), 300).await;
+    }
+    stage.start().await;
+    stage.long(A_WHILE).await;
+    assert_eq!(stage.cluster.nodes().len(), 3);
+    stage.end().await;
 }
 
-#[test]
-fn talos_case_60_anything_missing_and_the_node_is_kept() {
-    scenario!(async || {
-        let stage = Stage::with(beginning()).await;
-        let changes: [(&str, Change); 5] = [
-            ("no-id", |node| node["spec"]["providerID"] = Value::Null),
-            ("new", |node| {
-                // Nobody answers there: it waits for good.
-                node["metadata"]["annotations"][PROVIDED_NODE_IP] = "10.8.0.66".into();
-                let waits = taint(&format!("{UNINITIALIZED}=true:NoSchedule"));
-                let all = node["spec"]["taints"].as_array_mut().unwrap();
-                all.push(waits);
-            }),
-            ("aws", |node| {
-                node["metadata"]["labels"][PLATFORM] = "aws".into();
-            }),
-            ("regular", |node| {
-                let all = node["metadata"]["labels"].as_object_mut().unwrap();
-                all.remove(LIFECYCLE).unwrap();
-            }),
-            ("silent", |node| {
-                node["spec"]["taints"] = taint_list(&["node.kubernetes.io/unreachable:NoExecute"]);
-            }),
-        ];
-        for (name, change) in &changes {
-            let mut node = taken_away(name);
-            change(&mut node);
-            if node["spec"]["providerID"].is_null() {
-                node["spec"].as_object_mut().unwrap().remove("providerID");
-            }
-            stage.put_aged(node, 300).await;
+#[scenario]
+async fn talos_case_60_anything_missing_and_the_node_is_kept() {
+    let stage = Stage::with(beginning()).await;
+    let changes: [(&str, Change); 5] = [
+        ("no-id", |node| node["spec"]["providerID"] = Value::Null),
+        ("new", |node| {
+            // Nobody answers there: it waits for good.
+            node["metadata"]["annotations"][PROVIDED_NODE_IP] = "10.8.0.66".into();
+            let waits = taint(&format!("{UNINITIALIZED}=true:NoSchedule"));
+            let all = node["spec"]["taints"].as_array_mut().unwrap();
+            all.push(waits);
+        }),
+        ("aws", |node| {
+            node["metadata"]["labels"][PLATFORM] = "aws".into();
+        }),
+        ("regular", |node| {
+            let all = node["metadata"]["labels"].as_object_mut().unwrap();
+            all.remove(LIFECYCLE).unwrap();
+        }),
+        ("silent", |node| {
+            node["spec"]["taints"] = taint_list(&["node.kubernetes.io/unreachable:NoExecute"]);
+        }),
+    ];
+    for (name, change) in &changes {
+        let mut node = taken_away(name);
+        change(&mut node);
+        if node["spec"]["providerID"].is_null() {
+            node["spec"].as_object_mut().unwrap().remove("providerID");
         }
-        stage.long(A_WHILE).await;
-        for (name, _) in &changes {
-            assert!(stage.find(name).is_some(), "{name}");
-            assert_eq!(stage.told(name, "DeletingNode"), 0, "{name}");
-        }
-        stage.end().await;
-    });
+        stage.put_aged(node, 300).await;
+    }
+    stage.long(A_WHILE).await;
+    for (name, _) in &changes {
+        assert!(stage.find(name).is_some(), "{name}");
+        assert_eq!(stage.told(name, "DeletingNode"), 0, "{name}");
+    }
+    stage.end().await;
 }
 
-#[test]
-fn talos_case_60_a_young_node_is_kept_until_it_has_settled() {
-    scenario!(async || {
-        let stage = Stage::with(beginning()).await;
-        stage.put_aged(taken_away("young"), 10).await;
-        let begun = stage.world.clock.now();
-        stage.until_deleted("young").await;
-        let age = 10 + stage.since(begun).as_secs();
-        assert!(age >= 30, "{age} s");
-        stage.end().await;
-    });
+#[scenario]
+async fn talos_case_60_a_young_node_is_kept_until_it_has_settled() {
+    let stage = Stage::with(beginning()).await;
+    stage.put_aged(taken_away("young"), 10).await;
+    let begun = stage.world.clock.now();
+    stage.until_deleted("young").await;
+    let age = 10 + stage.since(begun).as_secs();
+    assert!(age >= 30, "{age} s");
+    stage.end().await;
 }
 
-#[test]
-fn talos_case_61_machines_elsewhere_are_kept_whatever_they_do() {
-    scenario!(async || {
-        let stage = Stage::with(beginning()).await;
-        for (name, platform, id) in [
-            ("hcloud", "hcloud", "hcloud://1"),
-            ("metal", "metal", "talos://metal/10.8.0.7"),
-            ("azure", "azure", "azure:///x"),
-        ] {
-            let mut node = taken_away(name);
-            node["metadata"]["labels"][PLATFORM] = platform.into();
-            node["spec"]["providerID"] = id.into();
-            stage.put_aged(node, 300).await;
-        }
-        stage.long(A_WHILE).await;
-        for name in ["hcloud", "metal", "azure"] {
-            let node = stage.node(name);
-            assert!(!has_taint(&node, SHUTDOWN), "{name}");
-            assert_eq!(node["metadata"].get("deletionTimestamp"), None, "{name}");
-            assert_eq!(stage.node_changes(name), [], "{name}: {}", json!(node));
-        }
-        stage.end().await;
-    });
+#[scenario]
+async fn talos_case_61_machines_elsewhere_are_kept_whatever_they_do() {
+    let stage = Stage::with(beginning()).await;
+    for (name, platform, id) in [
+        ("hcloud", "hcloud", "hcloud://1"),
+        ("metal", "metal", "talos://metal/10.8.0.7"),
+        ("azure", "azure", "azure:///x"),
+    ] {
+        let mut node = taken_away(name);
+        node["metadata"]["labels"][PLATFORM] = platform.into();
+        node["spec"]["providerID"] = id.into();
+        stage.put_aged(node, 300).await;
+    }
+    stage.long(A_WHILE).await;
+    for name in ["hcloud", "metal", "azure"] {
+        let node = stage.node(name);
+        assert!(!has_taint(&node, SHUTDOWN), "{name}");
+        assert_eq!(node["metadata"].get("deletionTimestamp"), None, "{name}");
+        assert_eq!(stage.node_changes(name), [], "{name}: {}", json!(node));
+    }
+    stage.end().await;
 }

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use bowline_scenarios::certificates::Ask;
-use bowline_scenarios::objects::{addresses, labels, silent, taint_list, taints};
+use bowline_scenarios::objects::{addresses, labels, node_info, silent, taint_list, taints};
 use bowline_scenarios::rights::used::{Right, is_granted, right};
 use bowline_scenarios::site::OPTIONAL_READS;
 use bowline_scenarios::talos::Beginning;
@@ -12,7 +12,7 @@ use bowline_scenarios::{Sharing, TestCluster, refuse, scenario};
 use bowline_simulator::journal::{Entry, Filter};
 use bowline_simulator_talos::{OS_IMAGE, PlatformSpec};
 
-use crate::stage::{LIFECYCLE, OFTEN, PLATFORM, Stage, info, talos_node};
+use crate::stage::{LIFECYCLE, OFTEN, PLATFORM, Stage, talos_node};
 
 const EVERYTHING: &[&str] = &[
     "--controllers=cloud-node,cloud-node-lifecycle,node-csr-approval,node-ipam-controller",
@@ -89,98 +89,94 @@ async fn the_end(stage: &Stage) {
     node["metadata"]["labels"][LIFECYCLE] = "spot".into();
     let not_ready = "node.kubernetes.io/not-ready:NoExecute";
     node["spec"]["taints"] = taint_list(&[not_ready]);
-    node["status"]["nodeInfo"] = info(OS_IMAGE);
+    node["status"]["nodeInfo"] = node_info("", OS_IMAGE);
     stage.put_aged(node, 300).await;
 }
 
-#[test]
-fn the_whole_story_fits_into_the_role_of_the_chart_but_for_deletions() {
-    scenario!(async || {
-        let mut stage = Stage::with(Beginning {
-            config: RULES,
-            flags: EVERYTHING,
-            ..Beginning::default()
-        })
-        .await;
-        a_life(&stage).await;
-        // A trouble that is told again and again: the event is counted up.
-        stage.create(talos_node("w2", Some("10.8.0.12"))).await;
-        let is_told = |it: &TestCluster| it.told("w2", "NodeInitializationFailed") >= 2;
-        stage.until("a trouble is told twice", is_told).await;
-        stage
-            .cloud
-            .add("w2", &["eth0/10.8.0.12/24"], PlatformSpec::default());
-        stage.ready("w2").await;
-        other_rules(&stage).await;
-        the_end(&stage).await;
-        stage.until_told("g1", "DeletingNodeFailed").await;
-        assert!(stage.find("g1").is_some());
-        stage.stop().await;
+#[scenario]
+async fn the_whole_story_fits_into_the_role_of_the_chart_but_for_deletions() {
+    let mut stage = Stage::with(Beginning {
+        config: RULES,
+        flags: EVERYTHING,
+        ..Beginning::default()
+    })
+    .await;
+    a_life(&stage).await;
+    // A trouble that is told again and again: the event is counted up.
+    stage.create(talos_node("w2", Some("10.8.0.12"))).await;
+    let is_told = |it: &TestCluster| it.told("w2", "NodeInitializationFailed") >= 2;
+    stage.until("a trouble is told twice", is_told).await;
+    stage
+        .cloud
+        .add("w2", &["eth0/10.8.0.12/24"], PlatformSpec::default());
+    stage.ready("w2").await;
+    other_rules(&stage).await;
+    the_end(&stage).await;
+    stage.until_told("g1", "DeletingNodeFailed").await;
+    assert!(stage.find("g1").is_some());
+    stage.stop().await;
 
-        let mut own: Vec<Entry> = stage.matching(&Filter::any().caller(&stage.user));
-        // What is the cluster's own is read where the role allows it.
-        own.retain(|it| !OPTIONAL_READS.contains(&it.path.as_str()));
-        let used: BTreeSet<Right> = own.iter().map(right).collect();
-        let needed: BTreeSet<Right> = NEEDED
-            .iter()
-            .map(|(verb, what)| ((*verb).to_owned(), (*what).to_owned()))
-            .collect();
-        assert_eq!(used, needed);
-        let delete: Right = ("delete".into(), "nodes".into());
-        let objects = bowline_simulator_talos::manifest();
-        for right in &used {
-            assert_eq!(is_granted(&objects, right), *right != delete, "{right:?}");
-        }
-        let refused: Vec<&Entry> = own.iter().filter(|it| it.status == 403).collect();
-        assert!(!refused.is_empty());
-        for call in refused {
-            assert_eq!(right(call), delete);
-        }
-        assert!(own.iter().all(|it| it.status != 401));
-    });
+    let mut own: Vec<Entry> = stage.matching(&Filter::any().caller(&stage.user));
+    // What is the cluster's own is read where the role allows it.
+    own.retain(|it| !OPTIONAL_READS.contains(&it.path.as_str()));
+    let used: BTreeSet<Right> = own.iter().map(right).collect();
+    let needed: BTreeSet<Right> = NEEDED
+        .iter()
+        .map(|(verb, what)| ((*verb).to_owned(), (*what).to_owned()))
+        .collect();
+    assert_eq!(used, needed);
+    let delete: Right = ("delete".into(), "nodes".into());
+    let objects = bowline_simulator_talos::manifest();
+    for right in &used {
+        assert_eq!(is_granted(&objects, right), *right != delete, "{right:?}");
+    }
+    let refused: Vec<&Entry> = own.iter().filter(|it| it.status == 403).collect();
+    assert!(!refused.is_empty());
+    for call in refused {
+        assert_eq!(right(call), delete);
+    }
+    assert!(own.iter().all(|it| it.status != 401));
 }
 
 /// What the controllers of nodes are to the API server, with the chart's flag for it.
 const NODE_CONTROLLER: &str = "system:serviceaccount:kube-system:node-controller";
 
-#[test]
-fn with_the_charts_accounts_for_controllers_nothing_at_all_is_refused() {
-    scenario!(async || {
-        let accounts = ["--use-service-account-credentials"];
-        let stage = Stage::with(Beginning {
-            config: RULES,
-            flags: &[EVERYTHING, &accounts].concat(),
-            // The accounts have fixed names.
-            sharing: Sharing::Alone,
-            ..Beginning::default()
-        })
-        .await;
-        a_life(&stage).await;
-        other_rules(&stage).await;
-        the_end(&stage).await;
-        stage.until_deleted("g1").await;
-        let of_nodes = Filter::any().server("kubernetes").caller(NODE_CONTROLLER);
-        let written: BTreeSet<Right> = stage
-            .matching(&of_nodes.mutating())
-            .iter()
-            .map(right)
-            .collect();
-        for (verb, what) in [
-            ("patch", "nodes"),
-            ("patch", "nodes/status"),
-            ("delete", "nodes"),
-        ] {
-            assert!(
-                written.contains(&(verb.to_owned(), what.to_owned())),
-                "{verb} {what}"
-            );
-        }
-        for status in [401, 403] {
-            let refused = Filter::any().server("kubernetes").status(status);
-            let mut refused = stage.matching(&refused);
-            refused.retain(|it| !OPTIONAL_READS.contains(&it.path.as_str()));
-            assert_eq!(refused, []);
-        }
-        stage.end().await;
-    });
+#[scenario]
+async fn with_the_charts_accounts_for_controllers_nothing_at_all_is_refused() {
+    let accounts = ["--use-service-account-credentials"];
+    let stage = Stage::with(Beginning {
+        config: RULES,
+        flags: &[EVERYTHING, &accounts].concat(),
+        // The accounts have fixed names.
+        sharing: Sharing::Alone,
+        ..Beginning::default()
+    })
+    .await;
+    a_life(&stage).await;
+    other_rules(&stage).await;
+    the_end(&stage).await;
+    stage.until_deleted("g1").await;
+    let of_nodes = Filter::any().server("kubernetes").caller(NODE_CONTROLLER);
+    let written: BTreeSet<Right> = stage
+        .matching(&of_nodes.mutating())
+        .iter()
+        .map(right)
+        .collect();
+    for (verb, what) in [
+        ("patch", "nodes"),
+        ("patch", "nodes/status"),
+        ("delete", "nodes"),
+    ] {
+        assert!(
+            written.contains(&(verb.to_owned(), what.to_owned())),
+            "{verb} {what}"
+        );
+    }
+    for status in [401, 403] {
+        let refused = Filter::any().server("kubernetes").status(status);
+        let mut refused = stage.matching(&refused);
+        refused.retain(|it| !OPTIONAL_READS.contains(&it.path.as_str()));
+        assert_eq!(refused, []);
+    }
+    stage.end().await;
 }

@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use bowline_http::Random;
 use bowline_scenarios::objects::{UNINITIALIZED, has_taint, labels};
+use bowline_scenarios::seeds::assert_same;
 use bowline_scenarios::talos::{Beginning, ENDPOINT};
-use bowline_scenarios::{TestCluster, only_in_memory, refuse, scenario};
+use bowline_scenarios::{TestCluster, only_in_memory, play, play_seeds, refuse};
 use bowline_simulator_talos::{Access, MachineSpec, Stage as At};
 use jiff::Timestamp;
 use serde_json::Value;
@@ -202,28 +203,17 @@ fn renew(stage: &Stage) {
 }
 
 /// Plays one seed, and gives its transcript.
-fn play(seed: u64) -> String {
-    let mut transcript = String::new();
-    scenario!(async || transcript = Run::new(seed).await.play().await);
-    transcript
+fn played(seed: u64) -> String {
+    play!(async || Run::new(seed).await.play().await)
 }
 
 #[test]
 fn whatever_goes_wrong_every_node_gets_what_is_its_own() {
-    if !only_in_memory("each of the seeds takes minutes of the clock") {
-        return;
-    }
-    let number = |name: &str| {
-        let text = std::env::var(name).ok()?;
-        text.parse::<u64>().ok()
-    };
-    let seeds = match number("BOWLINE_SEED") {
-        Some(seed) => seed..seed + 1,
-        None => 0..number("BOWLINE_SEEDS").unwrap_or(SEEDS),
-    };
-    for seed in seeds {
-        play(seed);
-    }
+    let reason = "each of the seeds takes minutes of the clock";
+    play_seeds!(reason, 0..SEEDS, async |seed| Run::new(seed)
+        .await
+        .play()
+        .await);
 }
 
 #[test]
@@ -231,10 +221,7 @@ fn the_same_seed_gives_the_same_transcript() {
     if !only_in_memory("a real server never does the same twice") {
         return;
     }
-    let (first, second) = (play(4), play(4));
-    for (number, (one, other)) in first.lines().zip(second.lines()).enumerate() {
-        assert_eq!(one, other, "the runs part at call {number}");
-    }
-    assert_eq!(first.len(), second.len());
+    let (first, second) = (played(4), played(4));
+    assert_same(&first, &second);
     assert!(first.lines().count() > 500);
 }

@@ -1,17 +1,13 @@
 //! A cluster, simulated Talos machines with kubelets on them, and the manager between them: the real
 //! provider under the role of the original's chart.
 
-use std::ops::{Deref, DerefMut};
-
 use bowline_scenarios::TestCluster;
 use bowline_scenarios::log::Log;
-use bowline_scenarios::objects::{PROVIDED_NODE_IP, fresh};
+use bowline_scenarios::objects::{PROVIDED_NODE_IP, fresh, node_info};
 use bowline_scenarios::talos::{Beginning, Site};
-use bowline_simulator::KubeletSpec;
 use bowline_simulator::journal::{Entry, Filter};
-use bowline_simulator_kubernetes::fleet::{Fleet, Settings};
 use bowline_simulator_talos::{OS_IMAGE, PlatformSpec};
-use serde_json::{Value, json};
+use serde_json::Value;
 use tracing::subscriber::DefaultGuard;
 
 /// How often addresses and marks are looked at again where a scenario waits for it.
@@ -29,24 +25,11 @@ pub(crate) const METADATA_ERRORS: &str =
 /// Everything that is up.
 pub(crate) struct Stage {
     site: Site,
-    pub(crate) fleet: Fleet,
     log: Log,
     _logging: DefaultGuard,
 }
 
-impl Deref for Stage {
-    type Target = Site;
-
-    fn deref(&self) -> &Site {
-        &self.site
-    }
-}
-
-impl DerefMut for Stage {
-    fn deref_mut(&mut self) -> &mut Site {
-        &mut self.site
-    }
-}
+bowline_scenarios::harness!(Stage, site: Site);
 
 impl Stage {
     /// With the chart's controllers and no configuration.
@@ -81,8 +64,7 @@ impl Stage {
     pub(crate) fn at(site: Site) -> Self {
         let (log, logging) = Log::keep();
         Self {
-            fleet: site.cluster.fleet(Settings::default()),
-            site,
+            site: site.with_kubelets(),
             log,
             _logging: logging,
         }
@@ -102,11 +84,6 @@ impl Stage {
     /// A kubelet on that machine.
     pub(crate) fn join(&self, machine: &str) {
         self.join_as(self.cloud.kubelet(machine).unwrap());
-    }
-
-    /// A kubelet with settings of its own.
-    pub(crate) fn join_as(&self, kubelet: KubeletSpec) {
-        self.cluster.join_as(&self.fleet, kubelet);
     }
 
     /// Waits until a node is initialised, and gives it as it is when that was told.
@@ -168,11 +145,6 @@ impl Stage {
         // Counts are whole and small.
         format!("{value:.0}").parse().unwrap()
     }
-
-    /// Stops the manager, which must have been refused nothing.
-    pub(crate) async fn end(self) {
-        self.site.end().await;
-    }
 }
 
 fn asked(bench: &TestCluster, query: &str) -> Vec<Entry> {
@@ -182,21 +154,11 @@ fn asked(bench: &TestCluster, query: &str) -> Vec<Entry> {
 /// A Node of a Talos machine as its kubelet registers it, with that annotation.
 pub(crate) fn talos_node(name: &str, node_ip: Option<&str>) -> Value {
     let mut node = fresh(name);
-    node["status"]["nodeInfo"] = info(OS_IMAGE);
+    node["status"]["nodeInfo"] = node_info("", OS_IMAGE);
     if let Some(node_ip) = node_ip {
         node["metadata"]["annotations"][PROVIDED_NODE_IP] = node_ip.into();
     }
     node
-}
-
-/// What a kubelet says about its machine.
-pub(crate) fn info(os_image: &str) -> Value {
-    let empty = "";
-    json!({
-        "systemUUID": empty, "machineID": empty, "bootID": empty, "kernelVersion": empty,
-        "osImage": os_image, "containerRuntimeVersion": empty, "kubeletVersion": empty,
-        "kubeProxyVersion": empty, "operatingSystem": empty, "architecture": empty,
-    })
 }
 
 /// Nothing but the platform's name.

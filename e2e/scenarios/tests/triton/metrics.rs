@@ -28,50 +28,48 @@ async fn until_certificate(stage: &Stage, other_than: &[u8]) -> Vec<u8> {
     panic!("there never is a certificate");
 }
 
-#[test]
-fn machines_are_in_the_group_and_the_cluster_has_a_certificate_and_scrape_configurations() {
-    scenario!(async || {
-        let endpoint = "https://cmon.eg-1.cns.example.com:9163";
-        let file = section(
-            "Metrics",
-            &[("mode", "discovery"), ("cmon-endpoint", endpoint)],
-        );
-        let mut stage = Stage::idle(2, &file, &[]).await;
-        stage.start().await;
-        stage.joined(1).await;
-        stage
-            .until("its machine is in the group", |_| {
-                let machine = stage.cloud.machine(&id(1)).unwrap();
-                machine.tag("triton.cmon.groups") == Some("k8s-kubernetes")
-            })
-            .await;
-        let first = until_certificate(&stage, b"").await;
-        let maps: Api<ConfigMap> = Api::namespaced(stage.admin(), SYSTEM);
-        let snippets = maps.get(CONFIG_MAP).await.unwrap().data.unwrap();
-        let page = format!(".{SYSTEM}.svc:");
-        assert!(snippets["http-sd.yaml"].contains(&page), "{snippets:?}");
-        assert!(snippets["triton-sd.yaml"].contains("groups: [k8s-kubernetes]"));
-        let other = stage.cloud.machine(&id(2)).unwrap();
-        assert_eq!(other.tag("triton.cmon.groups"), None, "it is no node");
-        // Another leader goes on with the certificate; one that is gone is replaced.
-        stage.stop().await;
-        stage.start().await;
-        stage.joined(2).await;
-        stage
-            .until("the second is in the group", |_| {
-                let machine = stage.cloud.machine(&id(2)).unwrap();
-                machine.tag("bowline.cmon") == Some("k8s-kubernetes")
-            })
-            .await;
-        assert_eq!(until_certificate(&stage, b"").await, first);
-        stage.stop().await;
-        let secrets: Api<Secret> = Api::namespaced(stage.admin(), SYSTEM);
-        secrets
-            .delete(SECRET, &DeleteParams::default())
-            .await
-            .unwrap();
-        stage.start().await;
-        until_certificate(&stage, &first).await;
-        stage.end().await;
-    });
+#[scenario]
+async fn machines_are_in_the_group_and_the_cluster_has_a_certificate_and_scrape_configurations() {
+    let endpoint = "https://cmon.eg-1.cns.example.com:9163";
+    let file = section(
+        "Metrics",
+        &[("mode", "discovery"), ("cmon-endpoint", endpoint)],
+    );
+    let mut stage = Stage::idle(2, &file, &[]).await;
+    stage.start().await;
+    stage.joined(1).await;
+    stage
+        .until("its machine is in the group", |_| {
+            let machine = stage.cloud.machine(&id(1)).unwrap();
+            machine.tag("triton.cmon.groups") == Some("k8s-kubernetes")
+        })
+        .await;
+    let first = until_certificate(&stage, b"").await;
+    let maps: Api<ConfigMap> = Api::namespaced(stage.admin(), SYSTEM);
+    let snippets = maps.get(CONFIG_MAP).await.unwrap().data.unwrap();
+    let page = format!(".{SYSTEM}.svc:");
+    assert!(snippets["http-sd.yaml"].contains(&page), "{snippets:?}");
+    assert!(snippets["triton-sd.yaml"].contains("groups: [k8s-kubernetes]"));
+    let other = stage.cloud.machine(&id(2)).unwrap();
+    assert_eq!(other.tag("triton.cmon.groups"), None, "it is no node");
+    // Another leader goes on with the certificate; one that is gone is replaced.
+    stage.stop().await;
+    stage.start().await;
+    stage.joined(2).await;
+    stage
+        .until("the second is in the group", |_| {
+            let machine = stage.cloud.machine(&id(2)).unwrap();
+            machine.tag("bowline.cmon") == Some("k8s-kubernetes")
+        })
+        .await;
+    assert_eq!(until_certificate(&stage, b"").await, first);
+    stage.stop().await;
+    let secrets: Api<Secret> = Api::namespaced(stage.admin(), SYSTEM);
+    secrets
+        .delete(SECRET, &DeleteParams::default())
+        .await
+        .unwrap();
+    stage.start().await;
+    until_certificate(&stage, &first).await;
+    stage.end().await;
 }

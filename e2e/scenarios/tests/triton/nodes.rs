@@ -20,114 +20,106 @@ fn names() -> [String; 2] {
     ]
 }
 
-#[test]
-fn a_new_node_gets_its_id_its_addresses_its_labels_and_loses_the_taint() {
-    scenario!(async || {
-        let stage = Stage::new(3).await;
-        let node = stage.joined(1).await;
-        assert_eq!(node["spec"]["providerID"], provider_id(1));
-        let [internal, external] = names();
-        assert_eq!(
-            addresses(&node),
-            [
-                "InternalIP:10.20.0.5",
-                "ExternalIP:203.0.113.10",
-                "Hostname:k8s-1",
-                &internal,
-                &external
-            ]
-        );
-        for (key, value) in [
-            ("node.kubernetes.io/instance-type", "g4-highcpu-1G"),
-            ("topology.kubernetes.io/region", "eg-1"),
-            ("topology.kubernetes.io/zone", "eg-1"),
-            (BRAND, "bhyve"),
-        ] {
-            assert_eq!(label(&node, key), value, "{key}");
-        }
-        assert_eq!(stage.told("k8s-1", "Synced"), 1);
-        stage.end().await;
-    });
+#[scenario]
+async fn a_new_node_gets_its_id_its_addresses_its_labels_and_loses_the_taint() {
+    let stage = Stage::new(3).await;
+    let node = stage.joined(1).await;
+    assert_eq!(node["spec"]["providerID"], provider_id(1));
+    let [internal, external] = names();
+    assert_eq!(
+        addresses(&node),
+        [
+            "InternalIP:10.20.0.5",
+            "ExternalIP:203.0.113.10",
+            "Hostname:k8s-1",
+            &internal,
+            &external
+        ]
+    );
+    for (key, value) in [
+        ("node.kubernetes.io/instance-type", "g4-highcpu-1G"),
+        ("topology.kubernetes.io/region", "eg-1"),
+        ("topology.kubernetes.io/zone", "eg-1"),
+        (BRAND, "bhyve"),
+    ] {
+        assert_eq!(label(&node, key), value, "{key}");
+    }
+    assert_eq!(stage.told("k8s-1", "Synced"), 1);
+    stage.end().await;
 }
 
-#[test]
-fn labels_follow_a_machine_that_moves_and_tags_that_were_named() {
-    scenario!(async || {
-        let stage = Stage::configured(1, &section("Nodes", &[("labels-from-tags", "env")])).await;
-        stage
-            .cloud
-            .set_tag("k8s-1", "env", Some("prod eu".into()))
-            .unwrap();
-        let first = stage.cloud.machine("k8s-1").unwrap().compute_node.unwrap();
-        let node = stage.joined(1).await;
-        assert_eq!(label(&node, COMPUTE_NODE), first);
-        assert_eq!(label(&node, ENVIRONMENT), "prod-eu");
-        let second = "c0000000-0000-4000-8000-000000000003";
-        assert_ne!(first, second);
-        stage.cloud.migrate("k8s-1", second).unwrap();
-        stage.cloud.set_tag("k8s-1", "env", None).unwrap();
-        let followed = |it: &TestCluster| {
-            let node = it.node("k8s-1");
-            label(&node, COMPUTE_NODE) == second && label(&node, ENVIRONMENT).is_empty()
-        };
-        stage.until("its labels follow", followed).await;
-        stage.end().await;
-    });
+#[scenario]
+async fn labels_follow_a_machine_that_moves_and_tags_that_were_named() {
+    let stage = Stage::configured(1, &section("Nodes", &[("labels-from-tags", "env")])).await;
+    stage
+        .cloud
+        .set_tag("k8s-1", "env", Some("prod eu".into()))
+        .unwrap();
+    let first = stage.cloud.machine("k8s-1").unwrap().compute_node.unwrap();
+    let node = stage.joined(1).await;
+    assert_eq!(label(&node, COMPUTE_NODE), first);
+    assert_eq!(label(&node, ENVIRONMENT), "prod-eu");
+    let second = "c0000000-0000-4000-8000-000000000003";
+    assert_ne!(first, second);
+    stage.cloud.migrate("k8s-1", second).unwrap();
+    stage.cloud.set_tag("k8s-1", "env", None).unwrap();
+    let followed = |it: &TestCluster| {
+        let node = it.node("k8s-1");
+        label(&node, COMPUTE_NODE) == second && label(&node, ENVIRONMENT).is_empty()
+    };
+    stage.until("its labels follow", followed).await;
+    stage.end().await;
 }
 
-#[test]
-fn nodes_of_other_clouds_and_of_no_machine_are_left_alone() {
-    scenario!(async || {
-        let stage = Stage::new(1).await;
-        let mut foreign = fresh("k8s-1");
-        foreign["spec"]["providerID"] = format!("exoscale://{}", id(1)).into();
-        stage.create(foreign).await;
-        stage.create(fresh("stranger")).await;
-        let mut silent = fresh("silent");
-        silent["spec"] = json!({ "providerID": format!("exoscale://{}", id(7)) });
-        silent["status"]["conditions"] = json!([bowline_scenarios::objects::ready("False")]);
-        stage.put(silent).await;
-        let before = ["k8s-1", "stranger", "silent"].map(|name| stage.content(name));
-        stage.long(A_WHILE).await;
-        let after = ["k8s-1", "stranger", "silent"].map(|name| stage.content(name));
-        assert_eq!(after, before);
-        assert!(is_uninitialized(&stage.node("k8s-1")));
-        assert_eq!(stage.node_writes_to("*"), 0);
-        stage.end().await;
-    });
+#[scenario]
+async fn nodes_of_other_clouds_and_of_no_machine_are_left_alone() {
+    let stage = Stage::new(1).await;
+    let mut foreign = fresh("k8s-1");
+    foreign["spec"]["providerID"] = format!("exoscale://{}", id(1)).into();
+    stage.create(foreign).await;
+    stage.create(fresh("stranger")).await;
+    let mut silent = fresh("silent");
+    silent["spec"] = json!({ "providerID": format!("exoscale://{}", id(7)) });
+    silent["status"]["conditions"] = json!([bowline_scenarios::objects::ready("False")]);
+    stage.put(silent).await;
+    let before = ["k8s-1", "stranger", "silent"].map(|name| stage.content(name));
+    stage.long(A_WHILE).await;
+    let after = ["k8s-1", "stranger", "silent"].map(|name| stage.content(name));
+    assert_eq!(after, before);
+    assert!(is_uninitialized(&stage.node("k8s-1")));
+    assert_eq!(stage.node_writes_to("*"), 0);
+    stage.end().await;
 }
 
-#[test]
-fn while_the_name_service_is_down_nodes_are_initialised_and_none_is_deleted() {
-    scenario!(async || {
-        let stage = Stage::new(3).await;
-        stage.cloud.set_quirks(|quirks| quirks.names_down = true);
-        let node = stage.joined(1).await;
-        assert_eq!(
-            addresses(&node),
-            [
-                "InternalIP:10.20.0.5",
-                "ExternalIP:203.0.113.10",
-                "Hostname:k8s-1"
-            ]
-        );
-        // One whose kubelet is silent, though its machine runs, and one whose machine is really gone.
-        stage.put_known(2, "False").await;
-        stage.cloud.destroy("k8s-3").unwrap();
-        stage.put_known(3, "False").await;
-        stage.long(A_WHILE).await;
-        for name in ["k8s-1", "k8s-2", "k8s-3"] {
-            assert!(stage.find(name).is_some(), "{name}");
-            assert_eq!(stage.told(name, "DeletingNode"), 0);
-        }
-        stage.cloud.set_quirks(|quirks| quirks.names_down = false);
-        stage.until_deleted("k8s-3").await;
-        let has_names = |it: &TestCluster| {
-            let shown = addresses(&it.node("k8s-1"));
-            names().iter().all(|name| shown.contains(name))
-        };
-        stage.until("its names in DNS", has_names).await;
-        assert!(stage.find("k8s-2").is_some());
-        stage.end().await;
-    });
+#[scenario]
+async fn while_the_name_service_is_down_nodes_are_initialised_and_none_is_deleted() {
+    let stage = Stage::new(3).await;
+    stage.cloud.set_quirks(|quirks| quirks.names_down = true);
+    let node = stage.joined(1).await;
+    assert_eq!(
+        addresses(&node),
+        [
+            "InternalIP:10.20.0.5",
+            "ExternalIP:203.0.113.10",
+            "Hostname:k8s-1"
+        ]
+    );
+    // One whose kubelet is silent, though its machine runs, and one whose machine is really gone.
+    stage.put_known(2, "False").await;
+    stage.cloud.destroy("k8s-3").unwrap();
+    stage.put_known(3, "False").await;
+    stage.long(A_WHILE).await;
+    for name in ["k8s-1", "k8s-2", "k8s-3"] {
+        assert!(stage.find(name).is_some(), "{name}");
+        assert_eq!(stage.told(name, "DeletingNode"), 0);
+    }
+    stage.cloud.set_quirks(|quirks| quirks.names_down = false);
+    stage.until_deleted("k8s-3").await;
+    let has_names = |it: &TestCluster| {
+        let shown = addresses(&it.node("k8s-1"));
+        names().iter().all(|name| shown.contains(name))
+    };
+    stage.until("its names in DNS", has_names).await;
+    assert!(stage.find("k8s-2").is_some());
+    stage.end().await;
 }

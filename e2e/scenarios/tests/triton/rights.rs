@@ -63,12 +63,12 @@ async fn story(manifest: &[Value]) {
     stage.end().await;
 }
 
-#[test]
-fn the_rights_of_the_specification_are_enough() {
-    scenario!(async || story(&role()).await);
+#[scenario]
+async fn the_rights_of_the_specification_are_enough() {
+    story(&role()).await;
 }
 
-#[test]
-fn the_rights_of_the_manifest_that_we_ship_are_enough() {
-    scenario!(async || story(&shipped()).await);
+#[scenario]
+async fn the_rights_of_the_manifest_that_we_ship_are_enough() {
+    story(&shipped()).await;
 }

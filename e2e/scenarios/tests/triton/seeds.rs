@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use bowline_http::Random;
 use bowline_scenarios::objects::{entrances, finalizers, service, text};
+use bowline_scenarios::seeds::pick;
 use bowline_scenarios::triton::section;
-use bowline_scenarios::{only_in_memory, refuse, scenario};
+use bowline_scenarios::{play_seeds, refuse};
 use bowline_simulator::faults::{Action, Rule};
 use bowline_simulator_triton::MachineInfo;
 use serde_json::{Value, json};
@@ -24,11 +25,6 @@ const DUST: u64 = 1500;
 const NAMES: [&str; 3] = ["a", "b", "c"];
 /// What somebody else has on the first machine.
 const THEIRS: &str = "k8s-api:6443";
-
-fn pick<T: Copy>(random: &Random, choices: &[T]) -> T {
-    let at = random.below(choices.len() as u64);
-    choices[usize::try_from(at).unwrap()]
-}
 
 fn key(suffix: &str) -> String {
     format!("{PREFIX}{suffix}")
@@ -252,10 +248,5 @@ async fn story(seed: u64) {
 
 #[test]
 fn after_the_dust_settles_every_service_is_served_and_nobody_elses_tag_is_lost() {
-    if !only_in_memory("it takes hours of the clock") {
-        return;
-    }
-    for seed in 0..SEEDS {
-        scenario!(async || story(seed).await);
-    }
+    play_seeds!("it takes hours of the clock", 0..SEEDS, story);
 }

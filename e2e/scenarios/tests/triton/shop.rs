@@ -1,6 +1,5 @@
 //! A cluster with three nodes that are Ready, for Services.
 
-use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
 use bowline_scenarios::TestCluster;
@@ -21,23 +20,11 @@ const GLANCES: usize = 600;
 
 pub(crate) struct Shop(Stage);
 
-impl Deref for Shop {
-    type Target = Stage;
-
-    fn deref(&self) -> &Stage {
-        &self.0
-    }
-}
-
-impl DerefMut for Shop {
-    fn deref_mut(&mut self) -> &mut Stage {
-        &mut self.0
-    }
-}
+bowline_scenarios::harness!(Shop, 0: Stage);
 
 impl Shop {
     /// With a running manager.
-    pub(crate) async fn open() -> Self {
+    pub(crate) async fn new() -> Self {
         Self::configured("").await
     }
 
@@ -110,11 +97,6 @@ impl Shop {
         entries
             .filter(|it| it.server == "triton" && it.is_mutating())
             .collect()
-    }
-
-    /// Ends well, refused nothing.
-    pub(crate) async fn close(self) {
-        self.0.end().await;
     }
 }
 

@@ -1,13 +1,9 @@
 //! A cluster, a simulated data center, kubelets on its machines, and the manager between them.
 
-use std::ops::{Deref, DerefMut};
-
 use bowline_scenarios::objects::{known, labels};
 use bowline_scenarios::triton::{self, Site};
 use bowline_scenarios::{Setup, TestCluster, is_real};
 use bowline_simulator::journal::Filter;
-use bowline_simulator_kubernetes::fleet::{Fleet, Settings};
-use bowline_simulator_kubernetes::monitor::{self, Monitor};
 use bowline_simulator_triton::{Fixture, MachineSpec, machine_id};
 use serde_json::Value;
 
@@ -31,26 +27,9 @@ pub(crate) fn name(number: u32) -> String {
 }
 
 /// Everything that is up.
-pub(crate) struct Stage {
-    site: Site,
-    fleet: Fleet,
-    /// Marks nodes whose kubelets are silent.
-    monitor: Option<Monitor>,
-}
+pub(crate) struct Stage(Site);
 
-impl Deref for Stage {
-    type Target = Site;
-
-    fn deref(&self) -> &Site {
-        &self.site
-    }
-}
-
-impl DerefMut for Stage {
-    fn deref_mut(&mut self) -> &mut Site {
-        &mut self.site
-    }
-}
+bowline_scenarios::harness!(Stage, 0: Site);
 
 impl Stage {
     /// With machines `k8s-1` to `k8s-<count>`, and the manager running.
@@ -77,6 +56,11 @@ impl Stage {
         file: &str,
         arguments: &[&str],
     ) -> Self {
+        let site = Self::site(manifest, count, file, arguments).await;
+        Self(site.with_monitor())
+    }
+
+    async fn site(manifest: &[Value], count: u32, file: &str, arguments: &[&str]) -> Site {
         let machines = (1..=count).map(|number| MachineSpec::named(&name(number)).id(&id(number)));
         let scene = Fixture {
             machines: machines.collect(),
@@ -87,24 +71,18 @@ impl Stage {
         let arguments = [often, arguments].concat();
         let seed = Setup::default().seed;
         let site = Site::set_up_as(manifest, seed, scene, file, &arguments).await;
-        Self {
-            fleet: site.cluster.fleet(Settings::default()),
-            monitor: Some(site.cluster.monitor(monitor::Settings::default())),
-            site,
-        }
+        site.with_kubelets()
     }
 
     /// The same without anybody who looks after kubelets: nodes stay as they are put.
     pub(crate) async fn without_monitor(count: u32, file: &str) -> Self {
-        let mut stage = Self::idle(count, file, &[]).await;
-        stage.monitor = None;
-        stage
+        Self(Self::site(&triton::role(), count, file, &[]).await)
     }
 
     /// The kubelet of that machine comes up.
     pub(crate) fn join(&self, number: u32) {
         let kubelet = self.cloud.kubelet(&name(number)).unwrap();
-        self.cluster.join_as(&self.fleet, kubelet);
+        self.join_as(kubelet);
     }
 
     /// The same, and its node is initialised and Ready.
@@ -133,12 +111,7 @@ impl Stage {
 
     /// The manager's writes of that node; `*` for all.
     pub(crate) fn node_writes_to(&self, name: &str) -> usize {
-        self.site.writes_to(&format!("/api/v1/nodes/{name}")).len()
-    }
-
-    /// Stops the manager, which must have been refused nothing.
-    pub(crate) async fn end(self) {
-        self.site.end().await;
+        self.0.writes_to(&format!("/api/v1/nodes/{name}")).len()
     }
 }
 

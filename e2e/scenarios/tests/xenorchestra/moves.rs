@@ -29,116 +29,100 @@ async fn moved(settings: &str) -> Stage {
     stage
 }
 
-#[test]
-fn xenorchestra_case_55_the_zone_follows_and_the_first_is_remembered() {
-    scenario!(async || {
-        let story = async |settings: &str| {
-            let stage = moved(settings).await;
-            let node = stage.node(NODE);
-            assert_labels(&node, &[(BETA_ZONE, H2), (HOST_ID, H2)]);
-            assert_labels(&node, &[(HOST_NAME, "xcp-2"), (FIRST_HOST, H1)]);
-            assert_without(&node, &[FIRST_POOL]);
-            assert_eq!(stage.until_synced(1).await, [zone_changed(H1, H2)]);
-            stage.end().await;
-        };
-        futures::join!(story(""), story("events: no\n"));
-    });
-}
-
-#[test]
-fn xenorchestra_case_56_the_zone_follows_back_and_the_first_stays() {
-    scenario!(async || {
-        let story = async |settings: &str| {
-            let stage = moved(settings).await;
-            stage.until_synced(1).await;
-            stage.cloud.migrate(VM1, H1).unwrap();
-            stage.until_label(ZONE, H1).await;
-            let node = stage.node(NODE);
-            assert_labels(&node, &[(BETA_ZONE, H1), (HOST_ID, H1)]);
-            assert_labels(&node, &[(HOST_NAME, "xcp-1"), (FIRST_HOST, H1)]);
-            let told = stage.until_synced(2).await;
-            assert_eq!(told, [zone_changed(H1, H2), zone_changed(H2, H1)]);
-            stage.end().await;
-        };
-        futures::join!(story(""), story("events: no\n"));
-    });
-}
-
-#[test]
-fn a_migration_is_followed_within_seconds_where_there_are_events() {
-    scenario!(async || {
-        let stage = Stage::new().await;
-        stage.joined().await;
-        let begun = stage.world.clock.now();
-        stage.cloud.migrate(VM1, H2).unwrap();
-        stage.until_label(ZONE, H2).await;
-        let took = stage.since(begun);
-        let most = std::time::Duration::from_secs(5) + stage.slack();
-        assert!(took <= most, "{took:?}");
-        stage.end().await;
-    });
-}
-
-#[test]
-fn xenorchestra_case_57_the_region_follows_to_another_pool_and_the_id_stays() {
-    scenario!(async || {
-        let story = async |settings: &str| {
-            let stage = Stage::configured(settings).await;
-            stage.joined().await;
-            stage.cloud.migrate(VM1, H3).unwrap();
-            stage.until_label(REGION, PB).await;
-            let node = stage.node(NODE);
-            assert_labels(&node, &[(BETA_REGION, PB), (POOL_ID, PB)]);
-            assert_labels(&node, &[(POOL_NAME, "dr-pool"), (FIRST_POOL, PA)]);
-            assert_labels(&node, &[(ZONE, H3), (BETA_ZONE, H3), (FIRST_HOST, H1)]);
-            assert_eq!(node["spec"]["providerID"], id1());
-            let mut told = stage.until_synced(2).await;
-            told.sort();
-            let words = "Node w1 region changed (node VM pool changed)";
-            let region = format!("Warning NodeRegionChanged: {words}: old={PA}, new={PB}");
-            assert_eq!(told, [region, zone_changed(H1, H3)]);
-            stage.end().await;
-        };
-        futures::join!(story(""), story("events: no\n"));
-    });
-}
-
-#[test]
-fn xenorchestra_case_58_a_vm_that_grows_has_another_type() {
-    scenario!(async || {
-        let stage = Stage::new().await;
-        stage.joined().await;
-        stage.cloud.resize(VM1, 4, 8 * GIB).unwrap();
-        stage.until_label(TYPE, "4vCPU-8GB").await;
-        assert_labels(&stage.node(NODE), &[(BETA_TYPE, "4vCPU-8GB")]);
-        let told = stage.until_synced(1).await;
-        assert_eq!(told, [type_changed("4vCPU-4GB", "4vCPU-8GB")]);
-        stage.end().await;
-    });
-}
-
-#[test]
-fn xenorchestra_case_83_all_that_changed_is_one_write_and_an_event_for_each_fact() {
-    scenario!(async || {
-        // The events of a server would tell one after the other.
-        let stage = Stage::polling().await;
-        stage.joined().await;
-        stage.settle().await;
-        let writes = stage.writes_to("*").len();
-        stage.cloud.migrate(VM1, H2).unwrap();
-        stage.cloud.rename(VM1, "worker one").unwrap();
-        stage.cloud.resize(VM1, 2, 8 * GIB).unwrap();
-        stage.until_label(ZONE, H2).await;
+#[scenario]
+async fn xenorchestra_case_55_the_zone_follows_and_the_first_is_remembered() {
+    let story = async |settings: &str| {
+        let stage = moved(settings).await;
         let node = stage.node(NODE);
-        assert_labels(&node, &[(VM_NAME, "worker-one"), (TYPE, "2vCPU-8GB")]);
+        assert_labels(&node, &[(BETA_ZONE, H2), (HOST_ID, H2)]);
         assert_labels(&node, &[(HOST_NAME, "xcp-2"), (FIRST_HOST, H1)]);
-        stage.until_synced(2).await;
-        stage.rounds().await;
-        assert_eq!(stage.writes_to("*").len(), writes + 1);
-        let mut told = stage.synced();
-        told.sort();
-        let wanted = [type_changed("4vCPU-4GB", "2vCPU-8GB"), zone_changed(H1, H2)];
-        assert_eq!(told, wanted);
+        assert_without(&node, &[FIRST_POOL]);
+        assert_eq!(stage.until_synced(1).await, [zone_changed(H1, H2)]);
         stage.end().await;
-    });
+    };
+    futures::join!(story(""), story("events: no\n"));
+}
+
+#[scenario]
+async fn xenorchestra_case_56_the_zone_follows_back_and_the_first_stays() {
+    let story = async |settings: &str| {
+        let stage = moved(settings).await;
+        stage.until_synced(1).await;
+        stage.cloud.migrate(VM1, H1).unwrap();
+        stage.until_label(ZONE, H1).await;
+        let node = stage.node(NODE);
+        assert_labels(&node, &[(BETA_ZONE, H1), (HOST_ID, H1)]);
+        assert_labels(&node, &[(HOST_NAME, "xcp-1"), (FIRST_HOST, H1)]);
+        let told = stage.until_synced(2).await;
+        assert_eq!(told, [zone_changed(H1, H2), zone_changed(H2, H1)]);
+        stage.end().await;
+    };
+    futures::join!(story(""), story("events: no\n"));
+}
+
+#[scenario]
+async fn a_migration_is_followed_within_seconds_where_there_are_events(stage: Stage) {
+    stage.joined().await;
+    let begun = stage.world.clock.now();
+    stage.cloud.migrate(VM1, H2).unwrap();
+    stage.until_label(ZONE, H2).await;
+    let took = stage.since(begun);
+    let most = std::time::Duration::from_secs(5) + stage.slack();
+    assert!(took <= most, "{took:?}");
+}
+
+#[scenario]
+async fn xenorchestra_case_57_the_region_follows_to_another_pool_and_the_id_stays() {
+    let story = async |settings: &str| {
+        let stage = Stage::configured(settings).await;
+        stage.joined().await;
+        stage.cloud.migrate(VM1, H3).unwrap();
+        stage.until_label(REGION, PB).await;
+        let node = stage.node(NODE);
+        assert_labels(&node, &[(BETA_REGION, PB), (POOL_ID, PB)]);
+        assert_labels(&node, &[(POOL_NAME, "dr-pool"), (FIRST_POOL, PA)]);
+        assert_labels(&node, &[(ZONE, H3), (BETA_ZONE, H3), (FIRST_HOST, H1)]);
+        assert_eq!(node["spec"]["providerID"], id1());
+        let mut told = stage.until_synced(2).await;
+        told.sort();
+        let words = "Node w1 region changed (node VM pool changed)";
+        let region = format!("Warning NodeRegionChanged: {words}: old={PA}, new={PB}");
+        assert_eq!(told, [region, zone_changed(H1, H3)]);
+        stage.end().await;
+    };
+    futures::join!(story(""), story("events: no\n"));
+}
+
+#[scenario]
+async fn xenorchestra_case_58_a_vm_that_grows_has_another_type(stage: Stage) {
+    stage.joined().await;
+    stage.cloud.resize(VM1, 4, 8 * GIB).unwrap();
+    stage.until_label(TYPE, "4vCPU-8GB").await;
+    assert_labels(&stage.node(NODE), &[(BETA_TYPE, "4vCPU-8GB")]);
+    let told = stage.until_synced(1).await;
+    assert_eq!(told, [type_changed("4vCPU-4GB", "4vCPU-8GB")]);
+}
+
+#[scenario]
+async fn xenorchestra_case_83_all_that_changed_is_one_write_and_an_event_for_each_fact() {
+    // The events of a server would tell one after the other.
+    let stage = Stage::polling().await;
+    stage.joined().await;
+    stage.settle().await;
+    let writes = stage.writes_to("*").len();
+    stage.cloud.migrate(VM1, H2).unwrap();
+    stage.cloud.rename(VM1, "worker one").unwrap();
+    stage.cloud.resize(VM1, 2, 8 * GIB).unwrap();
+    stage.until_label(ZONE, H2).await;
+    let node = stage.node(NODE);
+    assert_labels(&node, &[(VM_NAME, "worker-one"), (TYPE, "2vCPU-8GB")]);
+    assert_labels(&node, &[(HOST_NAME, "xcp-2"), (FIRST_HOST, H1)]);
+    stage.until_synced(2).await;
+    stage.rounds().await;
+    assert_eq!(stage.writes_to("*").len(), writes + 1);
+    let mut told = stage.synced();
+    told.sort();
+    let wanted = [type_changed("4vCPU-4GB", "2vCPU-8GB"), zone_changed(H1, H2)];
+    assert_eq!(told, wanted);
+    stage.end().await;
 }

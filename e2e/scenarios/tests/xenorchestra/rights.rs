@@ -21,35 +21,31 @@ async fn live(stage: &Stage) {
     stage.message(NODE, "DeletingNode").await;
 }
 
-#[test]
-fn xenorchestra_case_86_the_originals_role_is_enough_and_nothing_is_refused() {
-    scenario!(async || {
-        let mut stage = Stage::idle("", &[]).await;
-        // The event about a server that does not answer, of the other group.
-        stage.fail("*", status(503));
-        stage.start().await;
-        let told = Filter::any()
-            .server("kubernetes")
-            .path("/apis/events.k8s.io/v1/namespaces/kube-system/events*");
-        let told = stage.until_called("the trouble is told", &told).await;
-        assert!(told.is_mutating());
-        // On a real server other scenarios tell the same trouble.
-        assert!([200, 201, 409].contains(&told.status), "{told:?}");
-        stage.world.faults.clear();
-        live(&stage).await;
-        // What the API server refused is asked there.
-        stage.end().await;
-    });
+#[scenario]
+async fn xenorchestra_case_86_the_originals_role_is_enough_and_nothing_is_refused() {
+    let mut stage = Stage::idle("", &[]).await;
+    // The event about a server that does not answer, of the other group.
+    stage.fail("*", status(503));
+    stage.start().await;
+    let told = Filter::any()
+        .server("kubernetes")
+        .path("/apis/events.k8s.io/v1/namespaces/kube-system/events*");
+    let told = stage.until_called("the trouble is told", &told).await;
+    assert!(told.is_mutating());
+    // On a real server other scenarios tell the same trouble.
+    assert!([200, 201, 409].contains(&told.status), "{told:?}");
+    stage.world.faults.clear();
+    live(&stage).await;
+    // What the API server refused is asked there.
+    stage.end().await;
 }
 
-#[test]
-fn xenorchestra_case_86_the_controllers_own_accounts_are_enough_as_well() {
-    scenario!(async || {
-        let mut stage = Stage::idle("", &[ACCOUNTS]).await;
-        stage.start().await;
-        live(&stage).await;
-        let refused = Filter::any().server("kubernetes").status(403);
-        assert_eq!(stage.matching(&refused), []);
-        stage.end().await;
-    });
+#[scenario]
+async fn xenorchestra_case_86_the_controllers_own_accounts_are_enough_as_well() {
+    let mut stage = Stage::idle("", &[ACCOUNTS]).await;
+    stage.start().await;
+    live(&stage).await;
+    let refused = Filter::any().server("kubernetes").status(403);
+    assert_eq!(stage.matching(&refused), []);
+    stage.end().await;
 }

@@ -1,16 +1,12 @@
 //! A cluster, a simulated Xen Orchestra, kubelets on its VMs, and the manager between them: the real
 //! provider under the role of the original's chart.
 
-use std::ops::Deref;
-
-use bowline_scenarios::objects::{known, labels, ready};
+use bowline_scenarios::objects::{known, labels, node_info, ready};
 use bowline_scenarios::xenorchestra::Site;
 use bowline_scenarios::{Setup, TestCluster, is_real};
 use bowline_simulator::KubeletSpec;
 use bowline_simulator::faults::{Action, Rule};
 use bowline_simulator::journal::{Entry, Filter};
-use bowline_simulator_kubernetes::fleet::{Fleet, Settings};
-use bowline_simulator_kubernetes::monitor::{self, Monitor};
 use bowline_simulator_xenorchestra::{Fixture, HostSpec, PoolSpec, VmSpec};
 use serde_json::{Value, json};
 
@@ -97,19 +93,9 @@ fn scene() -> Fixture {
 }
 
 /// Everything that is up.
-pub(crate) struct Stage {
-    site: Site,
-    fleet: Fleet,
-    _monitor: Monitor,
-}
+pub(crate) struct Stage(Site);
 
-impl Deref for Stage {
-    type Target = Site;
-
-    fn deref(&self) -> &Site {
-        &self.site
-    }
-}
+bowline_scenarios::harness!(Stage, 0: Site);
 
 impl Stage {
     /// With the original's command line and a file such as the original's: events are followed.
@@ -130,23 +116,14 @@ impl Stage {
         stage
     }
 
-    /// The same without the manager, for [`Stage::start`], and with further flags.
+    /// The same without the manager, which `start` starts, and with further flags.
     pub(crate) async fn idle(settings: &str, arguments: &[&str]) -> Self {
         let seed = Setup::default().seed;
         let often = ["--node-status-update-frequency=5s"];
         let often: &[&str] = if is_real() { &often } else { &[] };
         let arguments = [often, arguments].concat();
         let site = Site::set_up(seed, scene(), settings, &arguments).await;
-        Self {
-            fleet: site.cluster.fleet(Settings::default()),
-            _monitor: site.cluster.monitor(monitor::Settings::default()),
-            site,
-        }
-    }
-
-    /// Starts the manager, and waits until it follows the server's events, if it does.
-    pub(crate) async fn start(&mut self) {
-        self.site.start().await;
+        Self(site.with_kubelets().with_monitor())
     }
 
     /// The kubelet of VM1, which is told its address.
@@ -161,11 +138,6 @@ impl Stage {
     /// It comes up.
     pub(crate) fn join(&self) {
         self.join_as(self.kubelet());
-    }
-
-    /// A kubelet with settings of its own.
-    pub(crate) fn join_as(&self, kubelet: KubeletSpec) {
-        self.cluster.join_as(&self.fleet, kubelet);
     }
 
     /// The same, and its node is initialised and Ready.
@@ -183,7 +155,7 @@ impl Stage {
 
     /// The manager's calls that could have changed nodes of that name; `*` for all.
     pub(crate) fn writes_to(&self, name: &str) -> Vec<Entry> {
-        self.site.writes_to(&format!("/api/v1/nodes/{name}"))
+        self.0.writes_to(&format!("/api/v1/nodes/{name}"))
     }
 
     /// The reads of VMs, each by itself or in a list; not those that ask whether the server answers.
@@ -228,11 +200,6 @@ impl Stage {
     pub(crate) async fn rounds(&self) {
         self.seconds(if is_real() { 15 } else { 650 }).await;
     }
-
-    /// Stops the manager, which must have been refused nothing.
-    pub(crate) async fn end(self) {
-        self.site.end().await;
-    }
 }
 
 fn reads_of(bench: &TestCluster) -> Vec<Entry> {
@@ -257,7 +224,7 @@ pub(crate) fn known_node(readiness: &str) -> Value {
     for (key, value) in wanted_labels() {
         node["metadata"]["labels"][key] = value.into();
     }
-    node["status"]["nodeInfo"] = info(VM1);
+    node["status"]["nodeInfo"] = node_info(VM1, "");
     node["status"]["conditions"] = json!([ready(readiness)]);
     node
 }
@@ -265,16 +232,6 @@ pub(crate) fn known_node(readiness: &str) -> Value {
 /// A label of a node; empty if it has none.
 pub(crate) fn label(node: &Value, key: &str) -> String {
     labels(node).remove(key).unwrap_or_default()
-}
-
-/// What a kubelet says about its machine.
-pub(crate) fn info(system_uuid: &str) -> Value {
-    let empty = "";
-    json!({
-        "systemUUID": system_uuid, "machineID": empty, "bootID": empty, "kernelVersion": empty,
-        "osImage": empty, "containerRuntimeVersion": empty, "kubeletVersion": empty,
-        "kubeProxyVersion": empty, "operatingSystem": empty, "architecture": empty,
-    })
 }
 
 /// Checks these labels of a node.

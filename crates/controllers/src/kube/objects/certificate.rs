@@ -1,7 +1,5 @@
 //! Certificate signing requests.
 
-use std::borrow::Cow;
-
 use k8s_openapi::ByteString;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::ClusterResourceScope;
@@ -75,34 +73,13 @@ impl TryFrom<Value> for CertificateObject {
     }
 }
 
-impl kube::Resource for CertificateObject {
-    type DynamicType = ();
-    type Scope = ClusterResourceScope;
-
-    fn kind((): &()) -> Cow<'_, str> {
-        "CertificateSigningRequest".into()
-    }
-
-    fn group((): &()) -> Cow<'_, str> {
-        "certificates.k8s.io".into()
-    }
-
-    fn version((): &()) -> Cow<'_, str> {
-        "v1".into()
-    }
-
-    fn plural((): &()) -> Cow<'_, str> {
-        "certificatesigningrequests".into()
-    }
-
-    fn meta(&self) -> &ObjectMeta {
-        &self.metadata
-    }
-
-    fn meta_mut(&mut self) -> &mut ObjectMeta {
-        &mut self.metadata
-    }
-}
+super::resource!(
+    CertificateObject,
+    ClusterResourceScope,
+    "CertificateSigningRequest",
+    "certificates.k8s.io",
+    "certificatesigningrequests"
+);
 
 impl From<CertificateObject> for Requested {
     fn from(object: CertificateObject) -> Self {

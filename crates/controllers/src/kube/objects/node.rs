@@ -1,7 +1,5 @@
 //! Nodes.
 
-use std::borrow::Cow;
-
 use bowline_core::{NetworkCondition, Node, NodeAddress, Ready, Taint};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::ClusterResourceScope;
@@ -73,34 +71,7 @@ struct ConditionObject {
     reason: String,
 }
 
-impl kube::Resource for NodeObject {
-    type DynamicType = ();
-    type Scope = ClusterResourceScope;
-
-    fn kind((): &()) -> Cow<'_, str> {
-        "Node".into()
-    }
-
-    fn group((): &()) -> Cow<'_, str> {
-        "".into()
-    }
-
-    fn version((): &()) -> Cow<'_, str> {
-        "v1".into()
-    }
-
-    fn plural((): &()) -> Cow<'_, str> {
-        "nodes".into()
-    }
-
-    fn meta(&self) -> &ObjectMeta {
-        &self.metadata
-    }
-
-    fn meta_mut(&mut self) -> &mut ObjectMeta {
-        &mut self.metadata
-    }
-}
+super::resource!(NodeObject, ClusterResourceScope, "Node", "", "nodes");
 
 impl From<NodeObject> for Node {
     fn from(object: NodeObject) -> Self {

@@ -1,7 +1,5 @@
 //! Services.
 
-use std::borrow::Cow;
-
 use bowline_core::{Condition, Ingress, IpMode, Service, ServiceKey, ServicePort, TrafficPolicy};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::NamespaceResourceScope;
@@ -109,34 +107,13 @@ struct ConditionObject {
     message: String,
 }
 
-impl kube::Resource for ServiceObject {
-    type DynamicType = ();
-    type Scope = NamespaceResourceScope;
-
-    fn kind((): &()) -> Cow<'_, str> {
-        "Service".into()
-    }
-
-    fn group((): &()) -> Cow<'_, str> {
-        "".into()
-    }
-
-    fn version((): &()) -> Cow<'_, str> {
-        "v1".into()
-    }
-
-    fn plural((): &()) -> Cow<'_, str> {
-        "services".into()
-    }
-
-    fn meta(&self) -> &ObjectMeta {
-        &self.metadata
-    }
-
-    fn meta_mut(&mut self) -> &mut ObjectMeta {
-        &mut self.metadata
-    }
-}
+super::resource!(
+    ServiceObject,
+    NamespaceResourceScope,
+    "Service",
+    "",
+    "services"
+);
 
 impl From<ServiceObject> for Service {
     fn from(object: ServiceObject) -> Self {

@@ -1,7 +1,5 @@
 //! EndpointSlices.
 
-use std::borrow::Cow;
-
 use bowline_core::ServiceKey;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::NamespaceResourceScope;
@@ -46,34 +44,13 @@ impl Endpoint {
     }
 }
 
-impl kube::Resource for SliceObject {
-    type DynamicType = ();
-    type Scope = NamespaceResourceScope;
-
-    fn kind((): &()) -> Cow<'_, str> {
-        "EndpointSlice".into()
-    }
-
-    fn group((): &()) -> Cow<'_, str> {
-        "discovery.k8s.io".into()
-    }
-
-    fn version((): &()) -> Cow<'_, str> {
-        "v1".into()
-    }
-
-    fn plural((): &()) -> Cow<'_, str> {
-        "endpointslices".into()
-    }
-
-    fn meta(&self) -> &ObjectMeta {
-        &self.metadata
-    }
-
-    fn meta_mut(&mut self) -> &mut ObjectMeta {
-        &mut self.metadata
-    }
-}
+super::resource!(
+    SliceObject,
+    NamespaceResourceScope,
+    "EndpointSlice",
+    "discovery.k8s.io",
+    "endpointslices"
+);
 
 impl From<SliceObject> for Slice {
     fn from(object: SliceObject) -> Self {

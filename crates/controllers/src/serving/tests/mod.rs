@@ -5,6 +5,7 @@ mod cases;
 mod flood;
 mod reviews;
 mod server;
+mod witness;
 
 use std::net::Ipv4Addr;
 use std::sync::Mutex;
@@ -14,13 +15,13 @@ use http::{Method, Response};
 use http_body_util::{BodyExt as _, Full};
 use kube::client::Body;
 use rustls::ClientConfig;
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls_pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer, ServerName, UnixTime};
+use rustls_pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer, ServerName};
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 
 use super::*;
+use witness::Witness;
 
 /// How the review back end behaves.
 #[derive(Clone, Copy, PartialEq)]
@@ -178,50 +179,6 @@ async fn start(options: ServingConfig, backend: Backend) -> Running {
     let reviewer = Reviewer::new(backend);
     let parts = parts(Some(&reviewer));
     start_with(options, parts, reviewer).await
-}
-
-/// Takes any certificate and keeps it.
-#[derive(Debug, Default)]
-struct Witness(Mutex<Vec<Vec<u8>>>);
-
-impl ServerCertVerifier for Witness {
-    fn verify_server_cert(
-        &self,
-        end_entity: &CertificateDer<'_>,
-        intermediates: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        let chain = std::iter::once(end_entity).chain(intermediates);
-        *self.0.lock().unwrap() = chain.map(|c| c.as_ref().to_vec()).collect();
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        _: &[u8],
-        _: &CertificateDer<'_>,
-        _: &rustls::DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        Ok(HandshakeSignatureValid::assertion())
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        _: &[u8],
-        _: &CertificateDer<'_>,
-        _: &rustls::DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        Ok(HandshakeSignatureValid::assertion())
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<rustls::SignatureScheme> {
-        let provider = rustls::crypto::ring::default_provider();
-        provider
-            .signature_verification_algorithms
-            .supported_schemes()
-    }
 }
 
 type Identity = (Vec<CertificateDer<'static>>, Vec<u8>);

@@ -1,7 +1,7 @@
 //! A manager that dies between two steps, answers that get lost, and runs that are all the same.
 
 use bowline_scenarios::objects::{entrances, finalizers, service};
-use bowline_scenarios::{only_in_memory, refuse, scenario, status};
+use bowline_scenarios::{only_in_memory, play, refuse, scenario, status};
 use bowline_simulator::faults::{Action, Rule};
 use bowline_simulator_cloudscale::BalancerInfo;
 use futures::future::join_all;
@@ -52,67 +52,59 @@ pub(crate) async fn assert_settled(shop: &Shop, what: &str) {
     assert_eq!(shop.written_from(mark), [], "{what}");
 }
 
-#[test]
-fn a_manager_that_dies_after_any_step_leaves_nothing_that_the_next_one_makes_twice() {
-    scenario!(async || {
-        let story = async |steps: usize| {
-            let mut shop = Shop::open().await;
-            shop.create_service(service("web")).await;
-            shop.until("it is time to die", |_| shop.changes().len() >= steps)
-                .await;
-            shop.kill().await;
-            shop.start().await;
-            assert_settled(&shop, &format!("died after {steps}")).await;
-            assert_eq!(shop.changes().len(), STEPS, "died after {steps}");
-            shop.close().await;
-        };
-        join_all((1..=STEPS).map(story)).await;
-    });
-}
-
-#[test]
-fn a_manager_that_dies_during_a_removal_leaves_nothing_behind() {
-    scenario!(async || {
-        let mut shop = Shop::open().await;
-        shop.serve().await;
-        let mark = shop.mark();
-        // The load balancer goes, and the Service cannot be let go any more.
-        let path = "/api/v1/namespaces/shop/services/web/status";
-        let refused = shop.fault(refuse(500, "PATCH", path));
-        shop.delete_service("web").await;
-        shop.until_asked(mark, "DELETE load-balancers").await;
-        refused.struck(1).await;
+#[scenario]
+async fn a_manager_that_dies_after_any_step_leaves_nothing_that_the_next_one_makes_twice() {
+    let story = async |steps: usize| {
+        let mut shop = Shop::new().await;
+        shop.create_service(service("web")).await;
+        shop.until("it is time to die", |_| shop.changes().len() >= steps)
+            .await;
         shop.kill().await;
-        shop.world.faults.clear();
-        assert_eq!(finalizers(&shop.service("web")), [FINALIZER]);
         shop.start().await;
-        shop.until_service_gone("web").await;
-        assert_eq!(shop.changes_from(mark), ["DELETE load-balancers"]);
-        assert_eq!(shop.cloud.balancers(), []);
-        shop.close().await;
-    });
+        assert_settled(&shop, &format!("died after {steps}")).await;
+        assert_eq!(shop.changes().len(), STEPS, "died after {steps}");
+        shop.end().await;
+    };
+    join_all((1..=STEPS).map(story)).await;
 }
 
-#[test]
-fn answers_that_get_lost_make_nothing_twice() {
-    scenario!(async || {
-        let story = async |path: &str| {
-            let shop = Shop::open().await;
-            let lost = Rule::new(Action::LostAnswer).server("cloudscale");
-            shop.fault(lost.on("POST", path).times(1));
-            shop.create_service(service("web")).await;
-            assert_settled(&shop, path).await;
-            shop.close().await;
-        };
-        let paths = [
-            "/v1/load-balancers",
-            "/v1/load-balancers/pools",
-            "/v1/load-balancers/pools/*/members",
-            "/v1/load-balancers/listeners",
-            "/v1/load-balancers/health-monitors",
-        ];
-        join_all(paths.map(story)).await;
-    });
+#[scenario]
+async fn a_manager_that_dies_during_a_removal_leaves_nothing_behind(mut shop: Shop) {
+    shop.serve().await;
+    let mark = shop.mark();
+    // The load balancer goes, and the Service cannot be let go any more.
+    let path = "/api/v1/namespaces/shop/services/web/status";
+    let refused = shop.fault(refuse(500, "PATCH", path));
+    shop.delete_service("web").await;
+    shop.until_asked(mark, "DELETE load-balancers").await;
+    refused.struck(1).await;
+    shop.kill().await;
+    shop.world.faults.clear();
+    assert_eq!(finalizers(&shop.service("web")), [FINALIZER]);
+    shop.start().await;
+    shop.until_service_gone("web").await;
+    assert_eq!(shop.changes_from(mark), ["DELETE load-balancers"]);
+    assert_eq!(shop.cloud.balancers(), []);
+}
+
+#[scenario]
+async fn answers_that_get_lost_make_nothing_twice() {
+    let story = async |path: &str| {
+        let shop = Shop::new().await;
+        let lost = Rule::new(Action::LostAnswer).server("cloudscale");
+        shop.fault(lost.on("POST", path).times(1));
+        shop.create_service(service("web")).await;
+        assert_settled(&shop, path).await;
+        shop.end().await;
+    };
+    let paths = [
+        "/v1/load-balancers",
+        "/v1/load-balancers/pools",
+        "/v1/load-balancers/pools/*/members",
+        "/v1/load-balancers/listeners",
+        "/v1/load-balancers/health-monitors",
+    ];
+    join_all(paths.map(story)).await;
 }
 
 #[test]
@@ -121,9 +113,8 @@ fn the_life_of_a_service_is_the_same_in_every_run() {
         return;
     }
     let transcript = || {
-        let mut transcript = String::new();
-        scenario!(async || {
-            let shop = Shop::open().await;
+        play!(async || {
+            let shop = Shop::new().await;
             let trouble = Rule::new(status(503)).server("cloudscale");
             shop.fault(trouble.on("POST", "*").times(3));
             shop.serve().await;
@@ -131,10 +122,10 @@ fn the_life_of_a_service_is_the_same_in_every_run() {
             shop.until_members(&["11"]).await;
             shop.delete_service("web").await;
             shop.until_service_gone("web").await;
-            transcript = shop.transcript_from(0);
-            shop.close().await;
-        });
-        transcript
+            let transcript = shop.transcript_from(0);
+            shop.end().await;
+            transcript
+        })
     };
     let first = transcript();
     assert!(first.lines().count() > 50);

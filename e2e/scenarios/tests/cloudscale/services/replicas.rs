@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bowline_controllers::manager::ManagerError;
 use bowline_scenarios::objects::{finalizers, service};
-use bowline_scenarios::{LEASE, Replica, TestCluster, is_real, only_in_memory, scenario};
+use bowline_scenarios::{LEASE, Replica, TestCluster, is_real, scenario};
 use bowline_simulator::faults::{Action, Rule};
 use bowline_simulator::journal::{Entry, Filter};
 use futures::future::join_all;
@@ -123,121 +123,110 @@ fn service_writes_from(shop: &Shop, mark: usize) -> Vec<Entry> {
         .collect()
 }
 
-#[test]
-fn when_the_leader_dies_after_any_step_the_other_one_makes_the_rest_and_nothing_twice() {
-    scenario!(async || {
-        let story = async |(seed, steps): (u64, usize)| {
-            let what = format!("seed {seed}, died after {steps}");
-            let pair = Pair::in_the_middle(seed, steps).await;
-            let (shop, next) = pair.kill().await.take_over().await;
-            assert_settled(&shop, &what).await;
-            assert_eq!(shop.changes().len(), STEPS, "{what}: {:?}", shop.changes());
-            end(&shop, next).await;
-        };
-        for seed in seeds(4) {
-            join_all((1..=STEPS).map(|steps| story((seed, steps)))).await;
-        }
-    });
-}
-
-#[test]
-fn when_the_leader_dies_during_a_call_there_is_one_load_balancer_in_the_end() {
-    scenario!(async || {
-        for seed in seeds(40) {
-            let what = format!("seed {seed}");
-            let pair = Pair::new(seed).await;
-            take_time(&pair.shop);
-            pair.shop.create_service(service("web")).await;
-            let pause = pair.shop.world.random.below(LIFE);
-            pair.shop.pass(Duration::from_millis(pause)).await;
-            let (shop, next) = pair.kill().await.take_over().await;
-            shop.world.faults.clear();
-            assert_settled(&shop, &what).await;
-            end(&shop, next).await;
-        }
-    });
-}
-
-#[test]
-fn when_the_leader_is_stopped_after_any_step_the_other_one_makes_the_rest_and_nothing_twice() {
-    scenario!(async || {
-        let story = async |(seed, steps): (u64, usize)| {
-            let what = format!("seed {seed}, stopped after {steps}");
-            let pair = Pair::in_the_middle(seed, steps).await;
-            let (shop, next) = pair.stop().await.take_over().await;
-            assert_settled(&shop, &what).await;
-            assert_eq!(shop.changes().len(), STEPS, "{what}: {:?}", shop.changes());
-            end(&shop, next).await;
-        };
-        for seed in seeds(4) {
-            join_all((1..=STEPS).map(|steps| story((seed, steps)))).await;
-        }
-    });
-}
-
-#[test]
-fn a_leader_that_is_stopped_during_a_call_waits_for_the_answer_and_lets_go_of_the_lease_then() {
-    scenario!(async || {
-        let pair = Pair::new(1).await;
-        let slow = Action::Delay {
-            least: Duration::from_secs(3),
-            most: Duration::from_secs(3),
-        };
-        let slow = Rule::new(slow).server("cloudscale");
-        let slow = pair.shop.fault(slow.on("POST", "/v1/load-balancers"));
-        pair.shop.create_service(service("web")).await;
-        slow.struck(1).await;
-        drop(slow);
-        let (shop, next) = pair.stop().await.take_over().await;
-        let made = Filter::any().method("POST").path("/v1/load-balancers");
-        let made = shop.matching(&made);
-        assert_eq!(made.len(), 1);
-        assert_eq!(made[0].status, 201);
-        let lease = Filter::any().caller("a").path("*/leases/*").method("PUT");
-        let released = shop.matching(&lease).pop().unwrap();
-        assert_eq!(released.body["spec"]["holderIdentity"], "");
-        assert!(released.arrived >= made[0].time);
-        assert_settled(&shop, "stopped during a call").await;
-        assert_eq!(shop.changes().len(), STEPS);
+#[scenario]
+async fn when_the_leader_dies_after_any_step_the_other_one_makes_the_rest_and_nothing_twice() {
+    let story = async |(seed, steps): (u64, usize)| {
+        let what = format!("seed {seed}, died after {steps}");
+        let pair = Pair::in_the_middle(seed, steps).await;
+        let (shop, next) = pair.kill().await.take_over().await;
+        assert_settled(&shop, &what).await;
+        assert_eq!(shop.changes().len(), STEPS, "{what}: {:?}", shop.changes());
         end(&shop, next).await;
-    });
+    };
+    for seed in seeds(4) {
+        join_all((1..=STEPS).map(|steps| story((seed, steps)))).await;
+    }
 }
 
-#[test]
-fn framework_case_149_a_leader_that_wakes_in_the_middle_of_a_plan_calls_no_cloud() {
-    if !only_in_memory("a jump of the paused clock is what a frozen process sees") {
-        return;
+#[scenario]
+async fn when_the_leader_dies_during_a_call_there_is_one_load_balancer_in_the_end() {
+    for seed in seeds(40) {
+        let what = format!("seed {seed}");
+        let pair = Pair::new(seed).await;
+        take_time(&pair.shop);
+        pair.shop.create_service(service("web")).await;
+        let pause = pair.shop.world.random.below(LIFE);
+        pair.shop.pass(Duration::from_millis(pause)).await;
+        let (shop, next) = pair.kill().await.take_over().await;
+        shop.world.faults.clear();
+        assert_settled(&shop, &what).await;
+        end(&shop, next).await;
     }
-    scenario!(async || {
-        // The pauses put the freeze into different calls and between them.
-        for seed in 1..=60 {
-            let shop = Shop::on(Stage::seeded(seed, &[], &[]).await).await;
-            let frozen = shop.replica("frozen", FLAGS).await;
-            shop.until_held(LEASE, "").await;
-            take_time(&shop);
-            shop.create_service(service("web")).await;
-            shop.pass(Duration::from_millis(seed * LIFE / 60)).await;
-            tokio::time::advance(FROZEN).await;
-            shop.give_lease(LEASE, "another").await;
-            let (mark, woken) = (shop.mark(), shop.world.clock.now());
-            let ended = frozen.ended().await;
-            let lost = matches!(ended, Err(ManagerError::Lost(_)));
-            assert!(lost, "seed {seed}: {ended:?}");
-            shop.seconds(300).await;
-            let entries = shop.entries().into_iter().skip(mark);
-            // What arrived before the freeze is only answered after it.
-            let later: Vec<Entry> = entries
-                .filter(|it| it.arrived >= woken && it.server == "cloudscale")
-                .collect();
-            assert!(later.is_empty(), "seed {seed}: {later:?}");
-            assert_eq!(service_writes_from(&shop, mark), [], "seed {seed}");
-            // And whoever leads next finds what was made, and makes the rest.
-            shop.world.faults.clear();
-            let next = shop.replica("next", FLAGS).await;
-            assert_settled(&shop, &format!("seed {seed}")).await;
-            end(&shop, next).await;
-        }
-    });
+}
+
+#[scenario]
+async fn when_the_leader_is_stopped_after_any_step_the_other_one_makes_the_rest_and_nothing_twice()
+{
+    let story = async |(seed, steps): (u64, usize)| {
+        let what = format!("seed {seed}, stopped after {steps}");
+        let pair = Pair::in_the_middle(seed, steps).await;
+        let (shop, next) = pair.stop().await.take_over().await;
+        assert_settled(&shop, &what).await;
+        assert_eq!(shop.changes().len(), STEPS, "{what}: {:?}", shop.changes());
+        end(&shop, next).await;
+    };
+    for seed in seeds(4) {
+        join_all((1..=STEPS).map(|steps| story((seed, steps)))).await;
+    }
+}
+
+#[scenario]
+async fn a_leader_that_is_stopped_during_a_call_waits_for_the_answer_and_lets_go_of_the_lease_then()
+{
+    let pair = Pair::new(1).await;
+    let slow = Action::Delay {
+        least: Duration::from_secs(3),
+        most: Duration::from_secs(3),
+    };
+    let slow = Rule::new(slow).server("cloudscale");
+    let slow = pair.shop.fault(slow.on("POST", "/v1/load-balancers"));
+    pair.shop.create_service(service("web")).await;
+    slow.struck(1).await;
+    drop(slow);
+    let (shop, next) = pair.stop().await.take_over().await;
+    let made = Filter::any().method("POST").path("/v1/load-balancers");
+    let made = shop.matching(&made);
+    assert_eq!(made.len(), 1);
+    assert_eq!(made[0].status, 201);
+    let lease = Filter::any().caller("a").path("*/leases/*").method("PUT");
+    let released = shop.matching(&lease).pop().unwrap();
+    assert_eq!(released.body["spec"]["holderIdentity"], "");
+    assert!(released.arrived >= made[0].time);
+    assert_settled(&shop, "stopped during a call").await;
+    assert_eq!(shop.changes().len(), STEPS);
+    end(&shop, next).await;
+}
+
+#[scenario(only_in_memory = "a jump of the paused clock is what a frozen process sees")]
+async fn framework_case_149_a_leader_that_wakes_in_the_middle_of_a_plan_calls_no_cloud() {
+    // The pauses put the freeze into different calls and between them.
+    for seed in 1..=60 {
+        let shop = Shop::on(Stage::seeded(seed, &[], &[]).await).await;
+        let frozen = shop.replica("frozen", FLAGS).await;
+        shop.until_held(LEASE, "").await;
+        take_time(&shop);
+        shop.create_service(service("web")).await;
+        shop.pass(Duration::from_millis(seed * LIFE / 60)).await;
+        tokio::time::advance(FROZEN).await;
+        shop.give_lease(LEASE, "another").await;
+        let (mark, woken) = (shop.mark(), shop.world.clock.now());
+        let ended = frozen.ended().await;
+        let lost = matches!(ended, Err(ManagerError::Lost(_)));
+        assert!(lost, "seed {seed}: {ended:?}");
+        shop.seconds(300).await;
+        let entries = shop.entries().into_iter().skip(mark);
+        // What arrived before the freeze is only answered after it.
+        let later: Vec<Entry> = entries
+            .filter(|it| it.arrived >= woken && it.server == "cloudscale")
+            .collect();
+        assert!(later.is_empty(), "seed {seed}: {later:?}");
+        assert_eq!(service_writes_from(&shop, mark), [], "seed {seed}");
+        // And whoever leads next finds what was made, and makes the rest.
+        shop.world.faults.clear();
+        let next = shop.replica("next", FLAGS).await;
+        assert_settled(&shop, &format!("seed {seed}")).await;
+        end(&shop, next).await;
+    }
 }
 
 /// Waits until `web` is gone, which it may only be when the cloud is empty.
@@ -255,96 +244,91 @@ async fn until_gone(shop: &Shop, what: &str) {
     assert_eq!(shop.cloud.balancers(), [], "{what}");
 }
 
-#[test]
-fn a_service_that_is_deleted_while_nobody_leads_goes_when_its_load_balancer_has_gone() {
-    scenario!(async || {
-        let story = async |(seed, steps): (u64, usize)| {
-            let what = format!("seed {seed}, died after {steps}");
-            let pair = Pair::in_the_middle(seed, steps).await;
-            let successor = pair.kill().await;
-            let mark = successor.0.mark();
-            successor.0.delete_service("web").await;
-            let (shop, next) = successor.take_over().await;
-            until_gone(&shop, &what).await;
-            let changes = shop.changes_from(mark);
-            assert_eq!(changes, ["DELETE load-balancers"], "{what}");
-            end(&shop, next).await;
-        };
-        for seed in seeds(4) {
-            join_all((1..=STEPS).map(|steps| story((seed, steps)))).await;
-        }
-    });
+#[scenario]
+async fn a_service_that_is_deleted_while_nobody_leads_goes_when_its_load_balancer_has_gone() {
+    let story = async |(seed, steps): (u64, usize)| {
+        let what = format!("seed {seed}, died after {steps}");
+        let pair = Pair::in_the_middle(seed, steps).await;
+        let successor = pair.kill().await;
+        let mark = successor.0.mark();
+        successor.0.delete_service("web").await;
+        let (shop, next) = successor.take_over().await;
+        until_gone(&shop, &what).await;
+        let changes = shop.changes_from(mark);
+        assert_eq!(changes, ["DELETE load-balancers"], "{what}");
+        end(&shop, next).await;
+    };
+    for seed in seeds(4) {
+        join_all((1..=STEPS).map(|steps| story((seed, steps)))).await;
+    }
 }
 
-#[test]
-fn when_the_leader_ends_during_a_removal_the_other_one_lets_the_service_go_when_all_is_gone() {
-    scenario!(async || {
-        let story = async |(seed, dies): (u64, bool)| {
-            let what = format!("seed {seed}, dies: {dies}");
-            let pair = Pair::new(seed).await;
-            pair.shop.create_service(service("web")).await;
-            pair.shop.until_ensured("web").await;
-            let mark = pair.shop.mark();
-            take_time(&pair.shop);
-            pair.shop.delete_service("web").await;
-            if !is_real() {
-                let pause = pair.shop.world.random.below(3000);
-                pair.shop.pass(Duration::from_millis(pause)).await;
-            }
-            let successor = if dies {
-                pair.kill().await
-            } else {
-                pair.stop().await
-            };
-            let (shop, next) = successor.take_over().await;
-            until_gone(&shop, &what).await;
-            let deleted = |it: &String| it.starts_with("DELETE load-balancers");
-            let changes = shop.changes_from(mark);
-            assert!(changes.iter().all(deleted), "{what}: {changes:?}");
-            end(&shop, next).await;
-        };
-        for seed in seeds(20) {
-            join_all([true, false].map(|dies| story((seed, dies)))).await;
+#[scenario]
+async fn when_the_leader_ends_during_a_removal_the_other_one_lets_the_service_go_when_all_is_gone()
+{
+    let story = async |(seed, dies): (u64, bool)| {
+        let what = format!("seed {seed}, dies: {dies}");
+        let pair = Pair::new(seed).await;
+        pair.shop.create_service(service("web")).await;
+        pair.shop.until_ensured("web").await;
+        let mark = pair.shop.mark();
+        take_time(&pair.shop);
+        pair.shop.delete_service("web").await;
+        if !is_real() {
+            let pause = pair.shop.world.random.below(3000);
+            pair.shop.pass(Duration::from_millis(pause)).await;
         }
-    });
+        let successor = if dies {
+            pair.kill().await
+        } else {
+            pair.stop().await
+        };
+        let (shop, next) = successor.take_over().await;
+        until_gone(&shop, &what).await;
+        let deleted = |it: &String| it.starts_with("DELETE load-balancers");
+        let changes = shop.changes_from(mark);
+        assert!(changes.iter().all(deleted), "{what}: {changes:?}");
+        end(&shop, next).await;
+    };
+    for seed in seeds(20) {
+        join_all([true, false].map(|dies| story((seed, dies)))).await;
+    }
 }
 
-#[test]
-fn a_take_over_with_nothing_to_do_writes_neither_to_the_cloud_nor_to_services() {
-    scenario!(async || {
-        let story = async |(seed, dies): (u64, bool)| {
-            let what = format!("seed {seed}, dies: {dies}");
-            let pair = Pair::new(seed).await;
-            for name in ["web", "other", "third"] {
-                pair.shop.create_service(service(name)).await;
-            }
-            for name in ["web", "other", "third"] {
-                pair.shop.until_ensured(name).await;
-            }
-            let before = pair.shop.cloud.balancers();
-            assert_eq!(before.len(), 3);
-            let mark = pair.shop.mark();
-            let successor = if dies {
-                pair.kill().await
-            } else {
-                pair.stop().await
-            };
-            let (shop, next) = successor.take_over().await;
-            // It looks at each, and leaves each as it is.
-            let looks = Filter::any().server("cloudscale").path("*/members");
-            let looked = |it: &TestCluster| {
-                let entries = it.entries().into_iter().skip(mark);
-                entries.filter(|it| looks.matches(it)).count() >= 3
-            };
-            shop.until("all are compared", looked).await;
-            shop.seconds(if is_real() { 10 } else { 120 }).await;
-            assert_eq!(shop.changes_from(mark), [""; 0], "{what}");
-            assert_eq!(service_writes_from(&shop, mark), [], "{what}");
-            assert_eq!(shop.cloud.balancers(), before, "{what}");
-            end(&shop, next).await;
-        };
-        for seed in seeds(4) {
-            join_all([true, false].map(|dies| story((seed, dies)))).await;
+#[scenario]
+async fn a_take_over_with_nothing_to_do_writes_neither_to_the_cloud_nor_to_services() {
+    let story = async |(seed, dies): (u64, bool)| {
+        let what = format!("seed {seed}, dies: {dies}");
+        let pair = Pair::new(seed).await;
+        for name in ["web", "other", "third"] {
+            pair.shop.create_service(service(name)).await;
         }
-    });
+        for name in ["web", "other", "third"] {
+            pair.shop.until_ensured(name).await;
+        }
+        let before = pair.shop.cloud.balancers();
+        assert_eq!(before.len(), 3);
+        let mark = pair.shop.mark();
+        let successor = if dies {
+            pair.kill().await
+        } else {
+            pair.stop().await
+        };
+        let (shop, next) = successor.take_over().await;
+        // It looks at each, and leaves each as it is.
+        let looks = Filter::any().server("cloudscale").path("*/members");
+        let looked = |it: &TestCluster| {
+            let entries = it.entries().into_iter().skip(mark);
+            entries.filter(|it| looks.matches(it)).count() >= 3
+        };
+        shop.until("all are compared", looked).await;
+        shop.seconds(if is_real() { 10 } else { 120 }).await;
+        assert_eq!(shop.changes_from(mark), [""; 0], "{what}");
+        assert_eq!(service_writes_from(&shop, mark), [], "{what}");
+        assert_eq!(shop.cloud.balancers(), before, "{what}");
+        end(&shop, next).await;
+    };
+    for seed in seeds(4) {
+        join_all([true, false].map(|dies| story((seed, dies)))).await;
+    }
 }

@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use bowline_http::Random;
 use bowline_scenarios::objects::{entrances, finalizers, service};
-use bowline_scenarios::{only_in_memory, refuse, scenario, status};
+use bowline_scenarios::seeds::{pick, ports};
+use bowline_scenarios::{play_seeds, refuse, status};
 use bowline_simulator::faults::{Action, Rule};
 use bowline_simulator_cloudscale::{BalancerInfo, BalancerSpec, MachineSpec};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::shop::{C, Shop, UUID, annotation, pool, uid};
 use crate::stage::Stage;
@@ -24,20 +25,6 @@ const NAMES: [&str; 3] = ["a", "b", "c"];
 const CIDRS: &str = "k8s.cloudscale.ch/loadbalancer-listener-allowed-cidrs";
 const ALGORITHM: &str = "k8s.cloudscale.ch/loadbalancer-pool-algorithm";
 const EXCLUSION: &str = "node.kubernetes.io/exclude-from-external-load-balancers";
-
-fn pick<T: Copy>(random: &Random, choices: &[T]) -> T {
-    let at = random.below(choices.len() as u64);
-    choices[usize::try_from(at).unwrap()]
-}
-
-fn ports(random: &Random) -> Value {
-    let number = random.below(3);
-    let mut ports = vec![json!({ "name": "http", "protocol": "TCP", "port": 80 + number })];
-    if random.below(2) == 0 {
-        ports.push(json!({ "name": "dns", "protocol": "UDP", "port": 53 }));
-    }
-    ports.into()
-}
 
 /// Something happens to a Service.
 async fn strike_service(shop: &Shop, random: &Random) {
@@ -245,15 +232,14 @@ async fn story(seed: u64) {
     // Several comparisons later nothing is left to do.
     shop.seconds(300).await;
     assert_eq!(shop.changes_from(mark), [""; 0], "seed {seed}");
-    shop.close().await;
+    shop.end().await;
 }
 
 #[test]
 fn after_random_trouble_every_service_has_its_load_balancer_and_nothing_else_is_there() {
-    if !only_in_memory("each of the seeds takes half an hour of the clock") {
-        return;
-    }
-    for seed in 1..=SEEDS {
-        scenario!(async || story(seed).await);
-    }
+    play_seeds!(
+        "each of the seeds takes half an hour of the clock",
+        1..SEEDS + 1,
+        story
+    );
 }

@@ -1,7 +1,6 @@
 //! The Service `web` of the cases, its nodes, and short forms of what the cloud has and was asked.
 
 use std::net::IpAddr;
-use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
 pub(crate) use bowline_scenarios::cloudscale::{CONFIG_VERSION, FINALIZER, UUID, ZONE};
@@ -22,23 +21,11 @@ const PATH: &str = "/v1/load-balancers*";
 /// a load balancer.
 pub(crate) struct Shop(Stage);
 
-impl Deref for Shop {
-    type Target = Stage;
-
-    fn deref(&self) -> &Stage {
-        &self.0
-    }
-}
-
-impl DerefMut for Shop {
-    fn deref_mut(&mut self) -> &mut Stage {
-        &mut self.0
-    }
-}
+bowline_scenarios::harness!(Shop, 0: Stage);
 
 impl Shop {
     /// With both nodes, and a running manager.
-    pub(crate) async fn open() -> Self {
+    pub(crate) async fn new() -> Self {
         Self::with(&[], &[]).await
     }
 
@@ -90,11 +77,6 @@ impl Shop {
         self.until_published(name).await;
         self.message(name, "EnsuredLoadBalancer").await;
         self.0.service(name)
-    }
-
-    /// Ends well, refused nothing.
-    pub(crate) async fn close(self) {
-        self.0.end().await;
     }
 
     /// What the original leaves behind: a Service as it wrote it, and its load balancer for nodes

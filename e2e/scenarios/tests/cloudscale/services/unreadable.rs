@@ -1,6 +1,6 @@
 //! Nodes that cannot be read keep their members.
 
-use bowline_scenarios::{only_in_memory, scenario};
+use bowline_scenarios::scenario;
 use bowline_simulator_cloudscale::MachineSpec;
 use serde_json::{Value, json};
 
@@ -30,79 +30,65 @@ fn third() -> MachineSpec {
         .interface("k8s", Some(vec!["10.20.0.13".parse().unwrap()]))
 }
 
-#[test]
-fn a_node_that_can_no_longer_be_read_stays_a_member_until_it_is_gone() {
-    if !only_in_memory(WHY) {
-        return;
-    }
-    scenario!(async || {
-        let shop = Shop::open().await;
-        shop.serve().await;
-        let mark = shop.mark();
-        break_node(&shop, "worker-b", true).await;
-        assert_eq!(
-            shop.message("web", "NodeUnreadable").await,
-            "nodes [worker-b] cannot be read; what was last known of them holds for their members"
-        );
-        shop.long(600).await;
-        assert_eq!(shop.changes_from(mark), [""; 0]);
-        assert_eq!(condition(&shop.service("web")), Some(("True", "Ready")));
-        // Others come and go meanwhile.
-        shop.add_server(&third());
-        shop.add_node("worker-c", C, 13).await;
-        shop.until_members(&["11", "12", "13"]).await;
-        shop.delete("worker-a").await;
-        shop.until_members(&["12", "13"]).await;
-        shop.delete("worker-b").await;
-        shop.until_members(&["13"]).await;
-        shop.close().await;
-    });
+#[scenario(only_in_memory = WHY)]
+async fn a_node_that_can_no_longer_be_read_stays_a_member_until_it_is_gone(shop: Shop) {
+    shop.serve().await;
+    let mark = shop.mark();
+    break_node(&shop, "worker-b", true).await;
+    assert_eq!(
+        shop.message("web", "NodeUnreadable").await,
+        "nodes [worker-b] cannot be read; what was last known of them holds for their members"
+    );
+    shop.long(600).await;
+    assert_eq!(shop.changes_from(mark), [""; 0]);
+    assert_eq!(condition(&shop.service("web")), Some(("True", "Ready")));
+    // Others come and go meanwhile.
+    shop.add_server(&third());
+    shop.add_node("worker-c", C, 13).await;
+    shop.until_members(&["11", "12", "13"]).await;
+    shop.delete("worker-a").await;
+    shop.until_members(&["12", "13"]).await;
+    shop.delete("worker-b").await;
+    shop.until_members(&["13"]).await;
 }
 
-#[test]
-fn a_node_that_never_could_be_read_costs_no_member() {
-    if !only_in_memory(WHY) {
-        return;
-    }
-    scenario!(async || {
-        let mut shop = Shop::open().await;
-        shop.serve().await;
-        shop.halt().await;
-        break_node(&shop, "worker-b", true).await;
-        let mark = shop.mark();
-        shop.start().await;
-        shop.until_service("web", "the doubt is told", |it| {
-            condition(it) == Some(("False", "NodeUnreadable"))
-        })
-        .await;
-        shop.long(600).await;
-        assert_eq!(shop.changes_from(mark), [""; 0]);
-        assert_eq!(shop.members().len(), 2);
-        // New members come all the same.
-        shop.add_server(&third());
-        shop.add_node("worker-c", C, 13).await;
-        shop.until_members(&["11", "12", "13"]).await;
-        // It can be read again.
-        break_node(&shop, "worker-b", false).await;
-        shop.until_service("web", "all is well", |it| {
-            condition(it) == Some(("True", "Ready"))
-        })
-        .await;
-        assert_eq!(shop.changes_from(mark), ["POST members"]);
-        // Or it goes for good.
-        shop.halt().await;
-        break_node(&shop, "worker-b", true).await;
-        shop.start().await;
-        shop.until_service("web", "the doubt is told", |it| {
-            condition(it) == Some(("False", "NodeUnreadable"))
-        })
-        .await;
-        shop.delete("worker-b").await;
-        shop.until_members(&["11", "13"]).await;
-        shop.until_service("web", "all is well", |it| {
-            condition(it) == Some(("True", "Ready"))
-        })
-        .await;
-        shop.close().await;
-    });
+#[scenario(only_in_memory = WHY)]
+async fn a_node_that_never_could_be_read_costs_no_member(mut shop: Shop) {
+    shop.serve().await;
+    shop.stop().await;
+    break_node(&shop, "worker-b", true).await;
+    let mark = shop.mark();
+    shop.start().await;
+    shop.until_service("web", "the doubt is told", |it| {
+        condition(it) == Some(("False", "NodeUnreadable"))
+    })
+    .await;
+    shop.long(600).await;
+    assert_eq!(shop.changes_from(mark), [""; 0]);
+    assert_eq!(shop.members().len(), 2);
+    // New members come all the same.
+    shop.add_server(&third());
+    shop.add_node("worker-c", C, 13).await;
+    shop.until_members(&["11", "12", "13"]).await;
+    // It can be read again.
+    break_node(&shop, "worker-b", false).await;
+    shop.until_service("web", "all is well", |it| {
+        condition(it) == Some(("True", "Ready"))
+    })
+    .await;
+    assert_eq!(shop.changes_from(mark), ["POST members"]);
+    // Or it goes for good.
+    shop.stop().await;
+    break_node(&shop, "worker-b", true).await;
+    shop.start().await;
+    shop.until_service("web", "the doubt is told", |it| {
+        condition(it) == Some(("False", "NodeUnreadable"))
+    })
+    .await;
+    shop.delete("worker-b").await;
+    shop.until_members(&["11", "13"]).await;
+    shop.until_service("web", "all is well", |it| {
+        condition(it) == Some(("True", "Ready"))
+    })
+    .await;
 }

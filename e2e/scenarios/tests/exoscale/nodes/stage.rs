@@ -1,17 +1,13 @@
 //! A cluster, a simulated Exoscale, kubelets on its instances, and the manager between them: the real
 //! provider under the role of the original's manifest.
 
-use std::ops::Deref;
-
 use bowline_scenarios::exoscale::Site;
 use bowline_scenarios::{Setup, TestCluster};
 use bowline_simulator::KubeletSpec;
 use bowline_simulator::faults::{Action, Rule};
 use bowline_simulator::journal::{Entry, Filter};
 use bowline_simulator_exoscale::InstanceSpec;
-use bowline_simulator_kubernetes::fleet::{Fleet, Settings};
-use bowline_simulator_kubernetes::monitor::{self, Monitor};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 /// The instance of the cases.
 pub(crate) const I1: &str = "6f1d2c3b-7a55-4e0c-9b61-2d3e4f5a6b7c";
@@ -43,19 +39,9 @@ instances:
 ";
 
 /// Everything that is up.
-pub(crate) struct Stage {
-    site: Site,
-    fleet: Fleet,
-    _monitor: Monitor,
-}
+pub(crate) struct Stage(Site);
 
-impl Deref for Stage {
-    type Target = Site;
-
-    fn deref(&self) -> &Site {
-        &self.site
-    }
-}
+bowline_scenarios::harness!(Stage, 0: Site);
 
 impl Stage {
     /// With both instances, the command line of the original's manifest, and its environment.
@@ -75,20 +61,11 @@ impl Stage {
         stage
     }
 
-    /// Starts the manager.
-    pub(crate) async fn start(&mut self) {
-        self.site.start().await;
-    }
-
-    /// The same without the manager, for [`Stage::start`].
+    /// The same without the manager, which `start` starts.
     pub(crate) async fn idle(config: &str, flags: &[&str]) -> Self {
         let seed = Setup::default().seed;
         let site = Site::set_up(seed, FIXTURE, config, &[], flags).await;
-        Self {
-            fleet: site.cluster.fleet(Settings::default()),
-            _monitor: site.cluster.monitor(monitor::Settings::default()),
-            site,
-        }
+        Self(site.with_kubelets().with_monitor())
     }
 
     /// A kubelet on that instance, under its name.
@@ -99,11 +76,6 @@ impl Stage {
     /// A kubelet as it is on that instance.
     pub(crate) fn kubelet(&self, instance: &str) -> KubeletSpec {
         self.cloud.kubelet(instance).unwrap()
-    }
-
-    /// A kubelet with settings of its own.
-    pub(crate) fn join_as(&self, kubelet: KubeletSpec) {
-        self.cluster.join_as(&self.fleet, kubelet);
     }
 
     /// A kubelet on a machine that is no instance.
@@ -157,24 +129,9 @@ impl Stage {
     pub(crate) fn deform(&self, id: &str, members: &Value) {
         self.cloud.deform(id, members.as_object().cloned().unwrap());
     }
-
-    /// Stops the manager, which must have been refused nothing.
-    pub(crate) async fn end(self) {
-        self.site.end().await;
-    }
 }
 
 fn calls_of_cloud(bench: &TestCluster, path: &str) -> Vec<Entry> {
     let filter = Filter::any().server("exoscale");
     bench.matching(&filter.path(&format!("/v2/instance{path}")))
-}
-
-/// What a kubelet says about its machine.
-pub(crate) fn info(system_uuid: &str) -> Value {
-    let empty = "";
-    json!({
-        "systemUUID": system_uuid, "machineID": empty, "bootID": empty, "kernelVersion": empty,
-        "osImage": empty, "containerRuntimeVersion": empty, "kubeletVersion": empty,
-        "kubeProxyVersion": empty, "operatingSystem": empty, "architecture": empty,
-    })
 }

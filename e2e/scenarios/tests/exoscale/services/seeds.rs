@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use bowline_http::Random;
 use bowline_scenarios::objects::{entrances, finalizers, service};
-use bowline_scenarios::{only_in_memory, refuse, scenario};
+use bowline_scenarios::seeds::{pick, ports};
+use bowline_scenarios::{play_seeds, refuse};
 use bowline_simulator::faults::{Action, Rule};
 use bowline_simulator_exoscale::{BalancerInfo, BalancerSpec, Ending, ServiceSpec};
 use serde_json::{Value, json};
@@ -21,20 +22,6 @@ const STRIKES: u32 = 40;
 /// Longer than the longest pause between two tries and two comparisons.
 const DUST: u64 = 1500;
 const NAMES: [&str; 3] = ["a", "b", "c"];
-
-fn pick<T: Copy>(random: &Random, choices: &[T]) -> T {
-    let at = random.below(choices.len() as u64);
-    choices[usize::try_from(at).unwrap()]
-}
-
-fn ports(random: &Random) -> Value {
-    let number = random.below(3);
-    let mut ports = vec![json!({ "name": "http", "protocol": "TCP", "port": 80 + number })];
-    if random.below(2) == 0 {
-        ports.push(json!({ "name": "dns", "protocol": "UDP", "port": 53 }));
-    }
-    ports.into()
-}
 
 /// Something happens to a Service.
 async fn strike_service(shop: &Shop, random: &Random) {
@@ -193,10 +180,5 @@ async fn story(seed: u64) {
 
 #[test]
 fn after_the_dust_settles_every_service_has_its_load_balancer_and_nobody_elses() {
-    if !only_in_memory("it takes hours of the clock") {
-        return;
-    }
-    for seed in 0..SEEDS {
-        scenario!(async || story(seed).await);
-    }
+    play_seeds!("it takes hours of the clock", 0..SEEDS, story);
 }

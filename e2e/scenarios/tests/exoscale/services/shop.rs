@@ -1,6 +1,5 @@
 //! The Service `web` of the cases, its nodes, and short forms of what the cloud has.
 
-use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
 use bowline_scenarios::exoscale::PREFIX;
@@ -16,23 +15,11 @@ pub(crate) const FINALIZER: &str = "service.kubernetes.io/load-balancer-cleanup"
 /// A stage with two nodes of pool `workers`.
 pub(crate) struct Shop(Stage);
 
-impl Deref for Shop {
-    type Target = Stage;
-
-    fn deref(&self) -> &Stage {
-        &self.0
-    }
-}
-
-impl DerefMut for Shop {
-    fn deref_mut(&mut self) -> &mut Stage {
-        &mut self.0
-    }
-}
+bowline_scenarios::harness!(Shop, 0: Stage);
 
 impl Shop {
     /// With both nodes, and a running manager.
-    pub(crate) async fn open() -> Self {
+    pub(crate) async fn new() -> Self {
         let mut shop = Self::idle(&[I1, I2]).await;
         shop.start().await;
         shop
@@ -80,11 +67,6 @@ impl Shop {
     pub(crate) async fn restart(&mut self) {
         self.stop().await;
         self.start().await;
-    }
-
-    /// Ends well, refused nothing.
-    pub(crate) async fn close(self) {
-        self.0.end().await;
     }
 
     /// The only load balancer.
