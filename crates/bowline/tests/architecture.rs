@@ -36,6 +36,10 @@ const ARROWS: &[(&str, &[&str])] = &[
         &["crates/http", "crates/simulator", "crates/talos-api"],
     ),
     (
+        "crates/test-kit",
+        &["crates/core", "crates/http", "crates/simulator"],
+    ),
+    (
         "crates/bowline",
         &[
             "crates/controllers",
@@ -90,7 +94,11 @@ const ARROWS_OF_TESTS: &[(&str, &[&str])] = &[
     ),
     (
         "crates/providers/*",
-        &["crates/simulator", "crates/simulators/<same>"],
+        &[
+            "crates/simulator",
+            "crates/simulators/<same>",
+            "crates/test-kit",
+        ],
     ),
     ("crates/bowline", &["e2e/scenarios"]),
 ];
@@ -102,6 +110,7 @@ const FORBIDDEN: &[(&str, &[&str])] = &[
     ("crates/providers/*", KUBERNETES),
     ("crates/simulator", KUBERNETES),
     ("crates/simulators/*", KUBERNETES),
+    ("crates/test-kit", KUBERNETES),
     ("crates/talos-api", &["hyper", "kube", "rustls"]),
     ("crates/templates", &["tokio", "hyper", "kube", "rustls"]),
 ];

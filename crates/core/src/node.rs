@@ -214,18 +214,10 @@ pub(crate) mod examples {
             name: "n1".into(),
             uid: "uid-1".into(),
             resource_version: "7".into(),
-            created: Timestamp::UNIX_EPOCH,
-            deleting: false,
-            labels: BTreeMap::new(),
-            annotations: BTreeMap::new(),
-            provider_id: None,
-            pod_cidrs: Vec::new(),
             taints: vec![Taint::new(UNINITIALIZED_TAINT, "true", "NoSchedule")],
             addresses: vec![NodeAddress::new(AddressKind::Hostname, "n1")],
             ready: Ready::False,
-            network: None,
-            system_uuid: String::new(),
-            os_image: String::new(),
+            ..Node::default()
         }
     }
 

@@ -335,7 +335,6 @@ impl Cluster {
             node_name: name.to_owned(),
             machine_id: machine.to_owned(),
             system_uuid: self.world.random.uuid(),
-            os_image: String::new(),
             ..KubeletSpec::default()
         };
         self.join_as(fleet, kubelet);

@@ -12,17 +12,18 @@ use crate::{
 };
 
 /// What is wanted for a Service.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Goal {
     /// A load balancer as the Service describes it.
+    #[default]
     Present,
     /// None.
     Absent,
 }
 
 /// Everything a cloud is told about one Service.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct BalancerRequest {
     /// The Service as last seen.
     pub service: Arc<Service>,

@@ -19,7 +19,7 @@ pub const CONDITION_PREFIX: &str = "bowline.dev/";
 pub const CLOUD_CONDITION: &str = "bowline.dev/Cloud";
 
 /// Namespace and name: what a Service is called as long as it lives.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ServiceKey {
     /// Its namespace.
     pub namespace: String,
@@ -34,7 +34,7 @@ impl fmt::Display for ServiceKey {
 }
 
 /// The parts of a Service object that decisions are made of.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Service {
     /// Namespace and name.
     pub key: ServiceKey,
@@ -125,7 +125,7 @@ impl TrafficPolicy {
 }
 
 /// A port of a Service.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ServicePort {
     /// Its name; empty if it has none.
     pub name: String,
@@ -142,9 +142,10 @@ pub struct ServicePort {
 }
 
 /// The transport of a port.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Protocol {
     /// TCP.
+    #[default]
     Tcp,
     /// UDP.
     Udp,
@@ -247,30 +248,17 @@ pub(crate) mod examples {
             },
             uid: "5a4f2b10-0c67-4a3f-8f6e-3b9d2a7c1e55".into(),
             resource_version: "7".into(),
-            created: Timestamp::UNIX_EPOCH,
-            deleting: false,
-            annotations: None,
-            finalizers: Vec::new(),
             is_load_balancer: true,
             type_name: "LoadBalancer".into(),
-            class: None,
             ports: vec![ServicePort {
                 name: "http".into(),
-                protocol: Protocol::Tcp,
                 port: 80,
                 node_port: 31080,
                 target_port: "8080".into(),
-                application_protocol: None,
+                ..ServicePort::default()
             }],
-            client_affinity: None,
-            requested_ip: None,
-            external_ips: Vec::new(),
-            source_ranges: Vec::new(),
-            traffic_policy: TrafficPolicy::Cluster,
-            health_check_node_port: None,
             ip_families: vec!["IPv4".into()],
-            ingress: Vec::new(),
-            conditions: Vec::new(),
+            ..Service::default()
         }
     }
 }

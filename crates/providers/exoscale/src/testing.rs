@@ -7,11 +7,12 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use bowline_core::{CloudName, Node, Ready, Secret};
+use bowline_core::{Node, Ready, Secret};
 use bowline_http::{BaseUrl, Connector, HttpClient};
 use bowline_simulator::World;
-use bowline_simulator::faults::{Action, Rule};
+use bowline_simulator::faults::Rule;
 use bowline_simulator::serve::{Answer, Api, Peer, Server, json};
+use bowline_test_kit as kit;
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use http::{Request, StatusCode};
@@ -172,13 +173,7 @@ impl Stage {
     }
 
     pub(crate) fn surroundings(&self) -> Surroundings {
-        Surroundings {
-            name: CloudName::parse("exoscale").unwrap(),
-            connector: self.connector(),
-            clock: self.world.clock.clone(),
-            random: self.world.random.fork(),
-            metrics: None,
-        }
+        kit::surroundings(&self.world, "exoscale")
     }
 
     /// A client with that key, as the provider makes it.
@@ -214,31 +209,14 @@ impl Stage {
 /// A node of that name with that provider id; empty for none.
 pub(crate) fn node(name: &str, provider_id: &str) -> Node {
     Node {
-        name: name.to_owned(),
-        uid: format!("uid-{name}"),
-        resource_version: "1".to_owned(),
-        created: jiff::Timestamp::UNIX_EPOCH,
-        deleting: false,
-        labels: BTreeMap::new(),
-        annotations: BTreeMap::new(),
-        provider_id: (!provider_id.is_empty()).then(|| provider_id.to_owned()),
-        taints: Vec::new(),
-        addresses: Vec::new(),
         ready: Ready::Unknown,
-        network: None,
-        pod_cidrs: Vec::new(),
-        system_uuid: String::new(),
-        os_image: String::new(),
+        ..kit::node(name, provider_id)
     }
 }
 
 /// A rule that answers with that status.
 pub(crate) fn status(code: u16, body: Option<Value>) -> Rule {
-    Rule::new(Action::Status {
-        code,
-        headers: BTreeMap::new(),
-        body,
-    })
+    Rule::new(body.map_or_else(|| kit::status(code), |body| kit::answer(code, body)))
 }
 
 /// What is logged while it lives.

@@ -4,10 +4,10 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use bowline_core::{AddressKind, CloudName, Node, NodeAddress, Ready};
-use bowline_http::{Connector, Surroundings};
-use bowline_simulator::World;
-use bowline_simulator::serve::{Answer, Api as Served, Peer, Server, json};
+use bowline_core::{AddressKind, Node, NodeAddress, Ready};
+use bowline_http::Surroundings;
+use bowline_simulator::serve::{Answer, Api as Served, Peer, json};
+use bowline_test_kit::{Simulation, wraps};
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use http::{Request, Response, StatusCode};
@@ -53,34 +53,24 @@ impl Served for Desk {
 
 /// A world with that API in it.
 pub(crate) struct Stage {
-    pub(crate) world: World,
-    desk: Arc<Desk>,
-    _server: Server,
+    simulation: Simulation<Desk>,
 }
+
+wraps!(Stage => simulation: Simulation<Desk>);
 
 impl Stage {
     pub(crate) fn new(script: impl FnMut(&Request<Bytes>) -> Reply + Send + 'static) -> Self {
-        let world = World::simulated(7);
-        let desk = Arc::new(Desk {
+        let desk = Desk {
             script: Mutex::new(Box::new(script)),
             seen: Mutex::default(),
-        });
-        let server = Server::builder(&world, desk.clone()).pipe(AUTHORITY);
+        };
         Self {
-            world,
-            desk,
-            _server: server,
+            simulation: Simulation::new(7, AUTHORITY, |_| Arc::new(desk)),
         }
     }
 
     pub(crate) fn surroundings(&self) -> Surroundings {
-        Surroundings {
-            name: CloudName::parse("triton").unwrap(),
-            connector: Connector::simulated(self.world.pipes.clone()),
-            clock: self.world.clock.clone(),
-            random: self.world.random.fork(),
-            metrics: None,
-        }
+        self.simulation.surroundings("triton")
     }
 
     /// The API as somebody with those further variables sees it.
@@ -97,14 +87,14 @@ impl Stage {
 
     /// `METHOD path?query` of every request so far.
     pub(crate) fn lines(&self) -> Vec<String> {
-        let seen = self.desk.seen.lock().unwrap();
+        let seen = self.sim.seen.lock().unwrap();
         let line = |it: &Request<Bytes>| format!("{} {}", it.method(), it.uri());
         seen.iter().map(line).collect()
     }
 
     /// The values of a header in all requests so far.
     pub(crate) fn headers(&self, name: &str) -> Vec<String> {
-        let seen = self.desk.seen.lock().unwrap();
+        let seen = self.sim.seen.lock().unwrap();
         let value = |it: &Request<Bytes>| {
             let value = it.headers().get(name);
             value.map_or("", |value| value.to_str().unwrap()).to_owned()
@@ -153,21 +143,9 @@ pub(crate) fn with(mut reply: Reply, name: &'static str, value: &str) -> Reply {
 /// A node of that name with that provider id; empty for none.
 pub(crate) fn node(name: &str, provider_id: &str) -> Node {
     Node {
-        name: name.to_owned(),
-        uid: format!("uid-{name}"),
-        resource_version: "1".to_owned(),
-        created: jiff::Timestamp::UNIX_EPOCH,
-        deleting: false,
-        labels: BTreeMap::new(),
-        annotations: BTreeMap::new(),
-        provider_id: (!provider_id.is_empty()).then(|| provider_id.to_owned()),
-        taints: Vec::new(),
         addresses: vec![NodeAddress::new(AddressKind::Hostname, name)],
         ready: Ready::Unknown,
-        network: None,
-        pod_cidrs: Vec::new(),
-        system_uuid: String::new(),
-        os_image: String::new(),
+        ..bowline_test_kit::node(name, provider_id)
     }
 }
 

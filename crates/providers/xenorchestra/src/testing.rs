@@ -1,8 +1,6 @@
 //! The pools, hosts and VMs of the specification's cases, and nodes.
 
-use std::collections::BTreeMap;
-
-use bowline_core::{Node, Ready, Taint, UNINITIALIZED_TAINT};
+pub(crate) use bowline_test_kit::{fresh, node as known};
 
 use crate::api::Vm;
 
@@ -10,36 +8,6 @@ pub(crate) const PA: &str = "0b2f7c0e-3c1d-4f55-9d0a-6f1f6c3b7a10";
 pub(crate) const PB: &str = "7e5a1d34-90bc-4d2e-8f61-3a2b1c0d9e8f";
 pub(crate) const H1: &str = "6d6f4f6e-7f2b-4e0c-8a86-2f3b8c0f9e21";
 pub(crate) const VM1: &str = "c1a9d5b2-4e7f-4a63-9b1d-0f2e3d4c5b6a";
-
-/// A node that was initialised long ago.
-pub(crate) fn known(name: &str, provider_id: &str) -> Node {
-    Node {
-        name: name.to_owned(),
-        uid: format!("uid-{name}"),
-        resource_version: "1".to_owned(),
-        created: jiff::Timestamp::UNIX_EPOCH,
-        deleting: false,
-        labels: BTreeMap::new(),
-        annotations: BTreeMap::new(),
-        provider_id: (!provider_id.is_empty()).then(|| provider_id.to_owned()),
-        taints: Vec::new(),
-        addresses: Vec::new(),
-        ready: Ready::False,
-        network: None,
-        pod_cidrs: Vec::new(),
-        system_uuid: String::new(),
-        os_image: String::new(),
-    }
-}
-
-/// A node that has just registered.
-pub(crate) fn fresh(name: &str, system_uuid: &str) -> Node {
-    Node {
-        taints: vec![Taint::new(UNINITIALIZED_TAINT, "true", "NoSchedule")],
-        system_uuid: system_uuid.to_owned(),
-        ..known(name, "")
-    }
-}
 
 /// VM1 as the API shows it.
 pub(crate) fn vm1() -> Vm {

@@ -13,7 +13,6 @@ fn kubelet(name: &str) -> KubeletSpec {
         node_name: name.to_owned(),
         machine_id: format!("demo://{name}"),
         system_uuid: "4c4c4544-0042-3510-8051-b4c04f4d5731".to_owned(),
-        os_image: String::new(),
         ..KubeletSpec::default()
     }
 }

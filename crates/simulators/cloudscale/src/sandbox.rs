@@ -129,7 +129,6 @@ impl SimulatedCloud for Simulated {
             node_name: machine.to_owned(),
             machine_id: format!("{PREFIX}{uuid}"),
             system_uuid: uuid,
-            os_image: String::new(),
             ..KubeletSpec::default()
         })
     }

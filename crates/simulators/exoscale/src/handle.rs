@@ -314,7 +314,6 @@ impl Exoscale {
                 node_name: instance.name.to_lowercase(),
                 machine_id: machine_id(id),
                 system_uuid: id.to_owned(),
-                os_image: String::new(),
                 own_addresses: [v4, v6].into_iter().flatten().collect(),
                 ..KubeletSpec::default()
             })

@@ -346,7 +346,6 @@ impl Triton {
             node_name: it.name.to_lowercase(),
             machine_id: machine_id(&it.id),
             system_uuid: it.id.clone(),
-            os_image: String::new(),
             own_addresses: it
                 .nics
                 .iter()

@@ -409,7 +409,6 @@ impl XenOrchestra {
                 node_name: name.trim_matches(['-', '.']).to_owned(),
                 machine_id: machine_id(id),
                 system_uuid: id.to_owned(),
-                os_image: String::new(),
                 own_addresses: addresses.filter_map(|it| it.parse().ok()).collect(),
                 ..KubeletSpec::default()
             })

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use bowline_core::ipam::{Allocator, BlockSet, ClusterRanges, IpamFlags, Layout, layout};
 use bowline_core::{Node, Ready};
-use jiff::Timestamp;
 use tokio::time::Instant;
 
 /// The ranges: 65,536 blocks of each family.
@@ -145,17 +144,8 @@ fn node(number: usize, pod_cidrs: Vec<String>) -> Node {
         name: format!("node-{number:05}"),
         uid: format!("3fa85f64-5717-4562-b3fc-{number:012}"),
         resource_version: "1".to_owned(),
-        created: Timestamp::UNIX_EPOCH,
-        deleting: false,
-        labels: BTreeMap::new(),
-        annotations: BTreeMap::new(),
-        provider_id: None,
         pod_cidrs,
-        taints: Vec::new(),
-        addresses: Vec::new(),
         ready: Ready::True,
-        network: None,
-        system_uuid: String::new(),
-        os_image: String::new(),
+        ..Node::default()
     }
 }

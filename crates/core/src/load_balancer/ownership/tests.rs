@@ -2,7 +2,7 @@ use std::collections::BTreeSet;
 
 use super::*;
 use crate::load_balancer::service::examples::web;
-use crate::{BalancerRules, ExcludedNodes, Goal, NamespaceRule};
+use crate::{BalancerRules, NamespaceRule};
 
 const OURS: &str = "cluster-a";
 const OTHER: &str = "uid-of-another";
@@ -19,17 +19,12 @@ fn key(text: &str) -> ServiceKey {
 fn wish() -> BalancerRequest {
     BalancerRequest {
         service: Arc::new(web()),
-        goal: Goal::Present,
-        nodes: Vec::new(),
-        excluded: ExcludedNodes::default(),
         all: Arc::new(vec![Arc::new(web())]),
         all_known: true,
         cluster_name: "kubernetes".into(),
         has_ip_mode: true,
         cluster_uid: Some(OURS.into()),
-        living: None,
-        rules: Arc::default(),
-        endpoints: None,
+        ..BalancerRequest::default()
     }
 }
 

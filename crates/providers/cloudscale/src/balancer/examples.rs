@@ -1,6 +1,7 @@
 //! Services and hosts for the tests of these modules.
 
-use bowline_core::{Protocol, Service, ServiceKey, ServicePort, TrafficPolicy};
+use bowline_core::Service;
+pub(super) use bowline_test_kit::named_port as port;
 use serde_json::json;
 
 use super::desire::Host;
@@ -12,41 +13,9 @@ pub(super) const SUBNET: &str = "7d1f0c9a-2b34-4c56-8d78-9e0f1a2b3c4d";
 /// The Service `shop/web` with one port.
 pub(super) fn service() -> Service {
     Service {
-        key: ServiceKey {
-            namespace: "shop".into(),
-            name: "web".into(),
-        },
-        uid: "5a4f2b10-0c67-4a3f-8f6e-3b9d2a7c1e55".into(),
-        resource_version: "7".into(),
-        created: jiff::Timestamp::UNIX_EPOCH,
-        deleting: false,
-        annotations: None,
         finalizers: Vec::new(),
-        is_load_balancer: true,
-        type_name: "LoadBalancer".into(),
-        class: None,
         ports: vec![port("http", "TCP", 80, 31080)],
-        client_affinity: None,
-        requested_ip: None,
-        external_ips: Vec::new(),
-        source_ranges: Vec::new(),
-        traffic_policy: TrafficPolicy::Cluster,
-        health_check_node_port: None,
-        ip_families: vec!["IPv4".into()],
-        ingress: Vec::new(),
-        conditions: Vec::new(),
-    }
-}
-
-/// A port of a Service.
-pub(super) fn port(name: &str, protocol: &str, port: u16, node_port: u16) -> ServicePort {
-    ServicePort {
-        name: name.to_owned(),
-        protocol: Protocol::from(protocol),
-        port,
-        node_port,
-        target_port: port.to_string(),
-        application_protocol: None,
+        ..bowline_test_kit::service("shop", "web", "5a4f2b10-0c67-4a3f-8f6e-3b9d2a7c1e55")
     }
 }
 

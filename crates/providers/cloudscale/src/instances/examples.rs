@@ -1,10 +1,8 @@
 //! Servers and nodes for the tests of these modules.
 
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use bowline_core::{Node, Ready};
-use jiff::Timestamp;
+use bowline_core::Node;
 use serde_json::json;
 
 use crate::api::Server;
@@ -35,21 +33,5 @@ pub(super) fn server(name: &str, interfaces: &[(bool, &[&str])]) -> Server {
 
 /// A node with nothing but a name.
 pub(super) fn node(name: &str) -> Node {
-    Node {
-        name: name.into(),
-        uid: format!("uid-{name}"),
-        resource_version: "1".into(),
-        created: Timestamp::UNIX_EPOCH,
-        deleting: false,
-        labels: BTreeMap::new(),
-        annotations: BTreeMap::new(),
-        provider_id: None,
-        taints: Vec::new(),
-        addresses: Vec::new(),
-        ready: Ready::False,
-        network: None,
-        pod_cidrs: Vec::new(),
-        system_uuid: String::new(),
-        os_image: String::new(),
-    }
+    bowline_test_kit::node(name, "")
 }

@@ -1,22 +1,13 @@
 //! How many calls the answers cost, and what is believed of them.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
 use std::time::Duration;
 
 use crate::stage::{A, B, NOBODY, Stage, cannot_tell, found, gone, node};
 use bowline_cloudscale::{CONFIRMATIONS, FEW, LIST_AGE, register_metrics};
 use bowline_core::{AddressKind, Lookup, Node, NodeAddress};
 use bowline_simulator::faults::{Action, Rule};
+use bowline_test_kit::{all_found, answer, delay, same_transcript};
 use serde_json::json;
-
-fn all_found(answers: &[Lookup]) -> bool {
-    answers.iter().all(|a| matches!(a, Lookup::Found(_)))
-}
-
-fn delay(least: Duration, most: Duration) -> Action {
-    Action::Delay { least, most }
-}
 
 #[tokio::test(start_paused = true)]
 async fn up_to_three_nodes_are_read_one_by_one_and_more_from_one_list() {
@@ -35,7 +26,7 @@ async fn single_reads_go_out_together() {
     let stage = Stage::new();
     let fleet = stage.fleet("w", 3);
     let second = Duration::from_secs(1);
-    stage.fault("*", delay(second, second));
+    stage.fault("*", delay(second));
     let before = tokio::time::Instant::now();
     assert!(all_found(&stage.ask(&fleet).await));
     assert_eq!(before.elapsed(), second);
@@ -137,14 +128,7 @@ async fn missing_from_the_list_is_gone_only_when_the_cloud_says_so_by_id() {
 async fn an_empty_list_alone_makes_nobody_gone() {
     let stage = Stage::new();
     let fleet = stage.fleet("w", 50);
-    stage.fault(
-        "/v1/servers",
-        Action::Status {
-            code: 200,
-            headers: BTreeMap::new(),
-            body: Some(json!([])),
-        },
-    );
+    stage.fault("/v1/servers", answer(200, json!([])));
     assert!(all_found(&stage.ask(&fleet).await), "each was read by id");
     assert_eq!(stage.calls().len(), 51);
 }
@@ -156,18 +140,10 @@ async fn of_two_thousand_gone_at_once_the_same_few_are_confirmed_each_time() {
     for node in &fleet {
         stage.sim.destroy(&node.name).unwrap();
     }
-    let confirmed = async || -> BTreeSet<String> {
-        let answers = stage.ask(&fleet).await;
-        let mut confirmed = BTreeSet::new();
-        for (node, answer) in fleet.iter().zip(answers) {
-            match answer {
-                Lookup::Gone(_) => {
-                    confirmed.insert(node.name.clone());
-                }
-                other => assert!(cannot_tell(other).contains("too many servers are missing")),
-            }
-        }
-        confirmed
+    let confirmed = async || {
+        stage
+            .confirmed(&fleet, "too many servers are missing")
+            .await
     };
     let first = confirmed().await;
     assert_eq!(first.len(), CONFIRMATIONS);
@@ -233,7 +209,7 @@ async fn look_ups_at_the_same_time_share_one_list() {
     let stage = Stage::new();
     let fleet = stage.fleet("w", 10);
     let second = Duration::from_secs(1);
-    stage.fault("/v1/servers", delay(second, second));
+    stage.fault("/v1/servers", delay(second));
     let (first, second) = tokio::join!(stage.ask(&fleet), stage.ask(&fleet));
     assert!(all_found(&first) && all_found(&second));
     assert_eq!(stage.calls(), ["GET /v1/servers 200"]);
@@ -292,41 +268,16 @@ async fn the_same_answers_come_over_a_real_socket() {
     assert!((2..=3).contains(&calls.len()), "{calls:?}");
 }
 
-/// A run with faults, delays and a shrinking fleet; returns everything that could be seen of it.
 async fn run() -> String {
     let stage = Stage::new();
     let fleet = stage.fleet("w", 40);
-    let slow = Rule::new(delay(Duration::from_millis(10), Duration::from_secs(2)));
-    stage.world.faults.add(slow).unwrap();
-    let flaky = Rule::new(Action::Reset).probability(0.3);
-    stage.world.faults.add(flaky).unwrap();
-    let mut answers = String::new();
-    for round in 0..10 {
-        stage.sim.destroy(&format!("w-{}", round * 3 + 1)).unwrap();
-        for answer in stage.ask(&fleet).await {
-            writeln!(answers, "{answer:?}").unwrap();
-        }
-        stage.wait(Duration::from_secs(5)).await;
-    }
-    stage.world.journal.transcript() + &answers
+    let destroy = |node: &Node| stage.sim.destroy(&node.name).unwrap();
+    stage.shrink(&fleet, destroy).await
 }
 
 #[test]
 fn the_same_seed_gives_the_same_transcript() {
-    let once = || {
-        tokio::runtime::Builder::new_current_thread()
-            .enable_time()
-            .start_paused(true)
-            .build()
-            .unwrap()
-            .block_on(run())
-    };
-    let first = once();
-    assert!(
-        first.contains("-> 404") && first.contains("-> 0"),
-        "{first}"
-    );
-    assert!(first == once(), "two runs of one seed differ");
+    same_transcript(run);
 }
 
 #[tokio::test(start_paused = true)]

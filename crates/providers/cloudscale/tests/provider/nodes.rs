@@ -1,7 +1,6 @@
 //! The specification's cases about nodes, as far as the provider answers them. Taints, deletions
 //! and events are the manager's part.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bowline_core::{
@@ -10,17 +9,10 @@ use bowline_core::{
 use bowline_http::{BaseUrl, Bearer, Connector, HttpClient, Route};
 use bowline_simulator::faults::Action;
 use bowline_simulator_cloudscale::{DEFAULT_TOKEN, MachineSpec};
+use bowline_test_kit::status;
 use serde_json::json;
 
 use crate::stage::{A, AUTHORITY, B, NOBODY, Stage, addresses, cannot_tell, found, gone, node};
-
-fn status(code: u16) -> Action {
-    Action::Status {
-        code,
-        headers: BTreeMap::new(),
-        body: None,
-    }
-}
 
 #[tokio::test(start_paused = true)]
 async fn cloudscale_case_01_a_new_node_gets_id_labels_and_addresses_in_order() {
@@ -355,8 +347,11 @@ async fn cloudscale_case_83_a_404_without_a_body_is_absence() {
         String::from_utf8(request).unwrap()
     });
     let config = crate::stage::config(&format!("http://{AUTHORITY}"), &[]);
-    let cloud =
-        bowline_cloudscale::build(&config, crate::stage::surroundings(&world, None)).unwrap();
+    let cloud = bowline_cloudscale::build(
+        &config,
+        bowline_test_kit::surroundings(&world, "cloudscale"),
+    )
+    .unwrap();
     let nodes = [std::sync::Arc::new(node("x", Some(NOBODY)))];
     gone(cloud.instances().unwrap().lookup(&nodes).await.remove(0));
     let request = server.await.unwrap().to_ascii_lowercase();

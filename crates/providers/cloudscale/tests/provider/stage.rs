@@ -2,18 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use bowline_cloudscale::{Config, Surroundings, build};
-use bowline_core::{
-    AddressKind, Cloud, CloudError, CloudName, Evidence, Instance, Lookup, Node, NodeAddress,
-    Ready, Taint, UNINITIALIZED_TAINT,
-};
+use bowline_core::{AddressKind, Node, NodeAddress};
 use bowline_http::{CallMetrics, Connector};
 use bowline_simulator::World;
-use bowline_simulator::faults::{Action, Rule};
-use bowline_simulator::serve::Server;
 use bowline_simulator_cloudscale::{Cloudscale, DEFAULT_TOKEN, Fixture, MachineSpec};
+use bowline_test_kit::{Harness, Simulation, fresh, wraps};
+pub(crate) use bowline_test_kit::{cannot_tell, found, gone};
 
 /// Where the simulated API listens in the pipes.
 pub(crate) const AUTHORITY: &str = "cloudscale.sim:80";
@@ -58,14 +54,10 @@ floating_ips:
 - {address: '2001:db8:f::77', region: rma}
 ";
 
-/// The provider, its simulated cloud and the world around both.
-pub(crate) struct Stage {
-    pub(crate) world: World,
-    pub(crate) sim: Arc<Cloudscale>,
-    pub(crate) cloud: Arc<dyn Cloud>,
-    /// Serves as long as it lives.
-    _server: Server,
-}
+/// The provider before its simulated cloud.
+pub(crate) struct Stage(pub(crate) Harness<Cloudscale>);
+
+wraps!(Stage => 0: Harness<Cloudscale>);
 
 impl Stage {
     /// Over pipes, with servers A and B.
@@ -89,81 +81,25 @@ impl Stage {
         environment: &[(&str, &str)],
         metrics: Option<CallMetrics>,
     ) -> Self {
-        let world = World::simulated(seed);
-        let sim = simulated(&world);
-        let server = Server::builder(&world, sim.clone()).pipe(AUTHORITY);
-        let url = format!("http://{AUTHORITY}/v1/");
-        let config = config(&url, environment);
-        let cloud = build(&config, surroundings(&world, metrics)).unwrap();
-        Self {
-            world,
-            sim,
-            cloud,
-            _server: server,
-        }
+        let simulation = Simulation::new(seed, AUTHORITY, simulated);
+        let config = config(&format!("http://{AUTHORITY}/v1/"), environment);
+        let surroundings = Surroundings {
+            metrics,
+            ..simulation.surroundings("cloudscale")
+        };
+        Self(simulation.with(build(&config, surroundings).unwrap()))
     }
 
     /// Over a real socket, in real time.
     pub(crate) async fn on_a_socket() -> Self {
-        let world = World::real();
-        let sim = simulated(&world);
-        let address = "127.0.0.1:0".parse().unwrap();
-        let server = Server::builder(&world, sim.clone())
-            .plain(address)
-            .await
-            .unwrap();
-        let url = format!("http://{}/v1/", server.local_addr().unwrap());
+        let (simulation, address) = Simulation::on_a_socket(simulated).await;
         let tls = bowline_http::Tls::new().build().unwrap();
         let surroundings = Surroundings {
             connector: Connector::real(tls, bowline_http::ProxyRules::default()),
-            ..surroundings(&world, None)
+            ..simulation.surroundings("cloudscale")
         };
-        let cloud = build(&config(&url, &[]), surroundings).unwrap();
-        Self {
-            world,
-            sim,
-            cloud,
-            _server: server,
-        }
-    }
-
-    /// The answers about several nodes.
-    pub(crate) async fn ask(&self, nodes: &[Node]) -> Vec<Lookup> {
-        let nodes: Vec<Arc<Node>> = nodes.iter().cloned().map(Arc::new).collect();
-        let answers = self.cloud.instances().unwrap().lookup(&nodes).await;
-        assert_eq!(answers.len(), nodes.len());
-        answers
-    }
-
-    /// The answer about one node.
-    pub(crate) async fn ask_one(&self, node: &Node) -> Lookup {
-        self.ask(std::slice::from_ref(node)).await.remove(0)
-    }
-
-    /// What tells the account in use from others.
-    pub(crate) fn account(&self) -> bowline_core::Secret {
-        self.cloud.account().unwrap()
-    }
-
-    /// The canary's word.
-    pub(crate) async fn canary(&self) -> Result<(), CloudError> {
-        self.cloud.instances().unwrap().canary().await
-    }
-
-    /// The calls since the last time this was asked.
-    pub(crate) fn calls(&self) -> Vec<String> {
-        let calls = self.world.journal.entries();
-        self.world.journal.clear();
-        calls
-            .iter()
-            .map(|call| format!("{} {} {}", call.method, call.path, call.status))
-            .collect()
-    }
-
-    /// Makes calls go wrong, instead of what went wrong before.
-    pub(crate) fn fault(&self, path: &str, action: Action) {
-        let rule = Rule::new(action).on("GET", path).named("fault");
-        self.world.faults.add(rule).unwrap();
+        let config = config(&format!("http://{address}/v1/"), &[]);
+        Self(simulation.with(build(&config, surroundings).unwrap()))
     }
 
     /// Adds servers `<name>-1` to `<name>-<count>` and returns their nodes.
@@ -175,11 +111,6 @@ impl Stage {
         named
             .map(|(uuid, n)| node(&format!("{name}-{n}"), Some(uuid)))
             .collect()
-    }
-
-    /// Lets that much simulated time pass.
-    pub(crate) async fn wait(&self, time: Duration) {
-        tokio::time::sleep(time).await;
     }
 }
 
@@ -197,60 +128,13 @@ pub(crate) fn config(url: &str, environment: &[(&str, &str)]) -> Config {
     Config::read(|name| map.get(name).map(|value| (*value).to_owned())).unwrap()
 }
 
-/// The world's network, time and chance.
-pub(crate) fn surroundings(world: &World, metrics: Option<CallMetrics>) -> Surroundings {
-    Surroundings {
-        name: CloudName::parse("cloudscale").unwrap(),
-        connector: Connector::simulated(world.pipes.clone()),
-        clock: world.clock.clone(),
-        random: world.random.fork(),
-        metrics,
-    }
-}
-
 /// A node as its kubelet registers it; with the uuid of a server it has its provider id.
 pub(crate) fn node(name: &str, uuid: Option<&str>) -> Node {
     Node {
-        name: name.into(),
-        uid: format!("uid-{name}"),
-        resource_version: "1".into(),
         created: "2026-01-01T00:00:00Z".parse().unwrap(),
-        deleting: false,
-        labels: BTreeMap::new(),
-        annotations: BTreeMap::new(),
         provider_id: uuid.map(|uuid| format!("cloudscale://{uuid}")),
-        taints: vec![Taint::new(UNINITIALIZED_TAINT, "true", "NoSchedule")],
         addresses: vec![NodeAddress::new(AddressKind::Hostname, name)],
-        ready: Ready::False,
-        network: None,
-        pod_cidrs: Vec::new(),
-        system_uuid: String::new(),
-        os_image: String::new(),
-    }
-}
-
-#[track_caller]
-pub(crate) fn found(answer: Lookup) -> Instance {
-    match answer {
-        Lookup::Found(instance) => *instance,
-        other => panic!("not found: {other:?}"),
-    }
-}
-
-#[track_caller]
-pub(crate) fn gone(answer: Lookup) -> Evidence {
-    match answer {
-        Lookup::Gone(evidence) => evidence,
-        other => panic!("not gone: {other:?}"),
-    }
-}
-
-/// The error of an answer that concludes nothing, with its causes.
-#[track_caller]
-pub(crate) fn cannot_tell(answer: Lookup) -> String {
-    match answer {
-        Lookup::CannotTell(error) => error.chain(),
-        other => panic!("a conclusion: {other:?}"),
+        ..fresh(name, "")
     }
 }
 

@@ -87,7 +87,7 @@ async fn without_a_usable_token_file_the_variable_serves_or_there_is_no_cloud() 
     let stage = Stage::with(&[file]);
     stage.canary().await.unwrap();
     let config = crate::stage::config("http://x", &[file, ("CLOUDSCALE_ACCESS_TOKEN", "")]);
-    let built = bowline_cloudscale::build(&config, crate::stage::surroundings(&stage.world, None));
+    let built = bowline_cloudscale::build(&config, stage.surroundings("cloudscale"));
     let Err(error) = built else {
         panic!("a cloud without a token");
     };

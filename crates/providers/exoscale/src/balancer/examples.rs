@@ -4,9 +4,7 @@ use std::sync::Arc;
 
 use std::collections::BTreeSet;
 
-use bowline_core::{
-    BalancerRequest, ExcludedNodes, Goal, Protocol, Service, ServiceKey, ServicePort, TrafficPolicy,
-};
+use bowline_core::{BalancerRequest, Service, ServicePort};
 use serde_json::{Value, json};
 
 use super::ownership::OwnershipContext;
@@ -28,57 +26,26 @@ pub(super) fn service() -> Service {
 /// A Service with one port.
 pub(super) fn named(name: &str, uid: &str) -> Service {
     Service {
-        key: ServiceKey {
-            namespace: "default".into(),
-            name: name.into(),
-        },
-        uid: uid.into(),
-        resource_version: "7".into(),
-        created: jiff::Timestamp::UNIX_EPOCH,
-        deleting: false,
-        annotations: None,
         finalizers: Vec::new(),
-        is_load_balancer: true,
-        type_name: "LoadBalancer".into(),
-        class: None,
         ports: vec![port("TCP", 80, 30080)],
-        client_affinity: None,
-        requested_ip: None,
-        external_ips: Vec::new(),
-        source_ranges: Vec::new(),
-        traffic_policy: TrafficPolicy::Cluster,
-        health_check_node_port: None,
-        ip_families: vec!["IPv4".into()],
-        ingress: Vec::new(),
-        conditions: Vec::new(),
+        ..bowline_test_kit::service("default", name, uid)
     }
 }
 
 /// The Service with these annotations, by suffix or by their whole keys.
 pub(super) fn annotated(pairs: &[(&str, &str)]) -> Service {
     let mut service = service();
-    let pairs = pairs.iter().map(|(suffix, value)| {
-        let key = if suffix.contains('/') {
-            (*suffix).to_owned()
-        } else {
-            format!("{PREFIX}{suffix}")
-        };
-        (key, (*value).to_owned())
-    });
-    service.annotations = Some(pairs.collect());
+    for (suffix, value) in pairs {
+        bowline_test_kit::set(&mut service, PREFIX, suffix, value);
+    }
+    service.annotations.get_or_insert_default();
     service
 }
 
 /// A port of a Service.
 pub(super) fn port(protocol: &str, port: u16, node_port: u16) -> ServicePort {
-    ServicePort {
-        name: format!("{protocol}-{port}"),
-        protocol: Protocol::from(protocol),
-        port,
-        node_port,
-        target_port: port.to_string(),
-        application_protocol: None,
-    }
+    let name = format!("{protocol}-{port}");
+    bowline_test_kit::named_port(&name, protocol, port, node_port)
 }
 
 /// A service of a load balancer as the API shows it.
@@ -106,17 +73,12 @@ pub(super) fn balancer(name: &str, labels: &Value, services: &[Value]) -> LoadBa
 pub(super) fn wish(service: &Service, all: &[Arc<Service>]) -> BalancerRequest {
     BalancerRequest {
         service: Arc::new(service.clone()),
-        goal: Goal::Present,
-        nodes: Vec::new(),
-        excluded: ExcludedNodes::default(),
         all: Arc::new(all.to_vec()),
         all_known: true,
         cluster_name: "blue".into(),
         has_ip_mode: true,
         cluster_uid: Some("blue-uid".into()),
-        living: None,
-        rules: Arc::default(),
-        endpoints: None,
+        ..BalancerRequest::default()
     }
 }
 

@@ -1,22 +1,17 @@
 //! How many calls the answers cost, and what is believed of them.
 
 use std::collections::BTreeSet;
-use std::fmt::Write as _;
 use std::time::Duration;
 
 use bowline_core::{Lookup, Node};
 use bowline_exoscale::{CONFIRMATIONS, FEW, LIST_AGE};
-use bowline_simulator::faults::{Action, Rule};
+use bowline_test_kit::{all_found, delay, same_transcript};
 use serde_json::json;
 
 use crate::stage::{I1, NOBODY, Stage, answer, cannot_tell, found, fresh, gone, known, status};
 
 const LIST: &str = "GET /v2/instance 200";
 const TYPES: &str = "GET /v2/instance-type 200";
-
-fn all_found(answers: &[Lookup]) -> bool {
-    answers.iter().all(|a| matches!(a, Lookup::Found(_)))
-}
 
 #[tokio::test(start_paused = true)]
 async fn a_thousand_nodes_of_three_types_cost_one_list_and_one_of_types() {
@@ -68,8 +63,7 @@ async fn up_to_three_nodes_are_read_one_by_one_and_together() {
     stage.ask(&fleet[..1]).await;
     stage.calls();
     let second = Duration::from_secs(1);
-    let (least, most) = (second, second);
-    stage.fault("*", Action::Delay { least, most });
+    stage.fault("*", delay(second));
     let before = tokio::time::Instant::now();
     assert!(all_found(&stage.ask(&fleet[..FEW]).await));
     assert_eq!(before.elapsed(), second);
@@ -134,19 +128,7 @@ async fn of_a_thousand_gone_at_once_the_same_few_are_confirmed_each_time() {
         let id = &node.provider_id.as_ref().unwrap()[11..];
         stage.sim.destroy(id).unwrap();
     }
-    let confirmed = async || -> BTreeSet<String> {
-        let answers = stage.ask(&fleet).await;
-        let mut confirmed = BTreeSet::new();
-        for (node, answer) in fleet.iter().zip(answers) {
-            match answer {
-                Lookup::Gone(_) => {
-                    confirmed.insert(node.name.clone());
-                }
-                other => assert!(cannot_tell(other).contains("too many are missing")),
-            }
-        }
-        confirmed
-    };
+    let confirmed = async || stage.confirmed(&fleet, "too many are missing").await;
     let first = confirmed().await;
     assert_eq!(first.len(), CONFIRMATIONS);
     assert_eq!(stage.calls().len(), 1 + CONFIRMATIONS);
@@ -208,8 +190,7 @@ async fn where_each_has_to_be_read_a_look_up_ends_in_time() {
     stage.sim.deny(&["list-instances"]);
     let fleet = stage.fleet("w", 100, "standard.small");
     let time = Duration::from_secs(10);
-    let (least, most) = (time, time);
-    stage.fault("/v2/instance/*", Action::Delay { least, most });
+    stage.fault("/v2/instance/*", delay(time));
     let before = tokio::time::Instant::now();
     let answers = stage.ask(&fleet).await;
     let taken = before.elapsed().as_secs();
@@ -234,42 +215,16 @@ async fn a_list_that_fails_is_an_error_of_all_and_reads_nothing_one_by_one() {
     assert_eq!(stage.calls().len(), 5, "five attempts");
 }
 
-/// A run with faults, delays and a shrinking fleet; returns everything that could be seen of it.
 async fn run() -> String {
     let stage = Stage::new().await;
     let mut fleet = stage.fleet("a", 20, "standard.small");
     fleet.extend(stage.fleet("b", 20, "cpu.extra-large"));
-    let (least, most) = (Duration::from_millis(10), Duration::from_secs(2));
-    let slow = Rule::new(Action::Delay { least, most });
-    stage.world.faults.add(slow).unwrap();
-    let flaky = Rule::new(Action::Reset).probability(0.3);
-    stage.world.faults.add(flaky).unwrap();
-    let mut answers = String::new();
-    for round in 0..10 {
-        let id = &fleet[round * 3].provider_id.as_ref().unwrap()[11..];
-        stage.sim.destroy(id).unwrap();
-        for answer in stage.ask(&fleet).await {
-            writeln!(answers, "{answer:?}").unwrap();
-        }
-        stage.wait(Duration::from_secs(5)).await;
-    }
-    stage.world.journal.transcript() + &answers
+    let id = |node: &Node| node.provider_id.as_ref().unwrap()[11..].to_owned();
+    let destroy = |node: &Node| stage.sim.destroy(&id(node)).unwrap();
+    stage.shrink(&fleet, destroy).await
 }
 
 #[test]
 fn the_same_seed_gives_the_same_transcript() {
-    let once = || {
-        tokio::runtime::Builder::new_current_thread()
-            .enable_time()
-            .start_paused(true)
-            .build()
-            .unwrap()
-            .block_on(run())
-    };
-    let first = once();
-    assert!(
-        first.contains("-> 404") && first.contains("-> 0"),
-        "{first}"
-    );
-    assert!(first == once(), "two runs of one seed differ");
+    same_transcript(run);
 }

@@ -1,16 +1,14 @@
-//! The provider before a simulated cloud: the instances and pools of the specification's cases.
+//! The instances and pools of the specification's cases, and the provider before them.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use bowline_core::{Cloud, CloudName, Node, Ready};
-use bowline_exoscale::{Config, Surroundings, build};
-use bowline_http::Connector;
+use bowline_core::{Cloud, Node, Ready};
+use bowline_exoscale::{Config, build};
 use bowline_simulator::World;
-use bowline_simulator::serve::Server;
 use bowline_simulator_exoscale::{
     ClusterSpec, DEFAULT_KEY, DEFAULT_SECRET, DEFAULT_ZONE, Exoscale, InstanceSpec, PoolSpec,
 };
+use bowline_test_kit::{Harness, Simulation, surroundings};
 
 /// Where the simulated API listens in the pipes.
 const AUTHORITY: &str = "exoscale.localhost:80";
@@ -27,58 +25,37 @@ pub(crate) const I3: &str = "6f1d2c3b-7a55-4e0c-9b61-2d3e4f5a6b7e";
 /// An instance of no pool.
 pub(crate) const I4: &str = "6f1d2c3b-7a55-4e0c-9b61-2d3e4f5a6b7f";
 
-/// The provider, its simulated cloud and the world around both.
-pub(crate) struct Stage {
-    pub(crate) world: World,
-    pub(crate) sim: Arc<Exoscale>,
-    pub(crate) cloud: Arc<dyn Cloud>,
-    file: String,
-    /// Serves as long as it lives.
-    _server: Server,
+/// The provider with that cloud config file.
+pub(crate) async fn stage(seed: u64, file: &str) -> Harness<Exoscale> {
+    let simulation = Simulation::new(seed, AUTHORITY, simulated);
+    let cloud = provider(&simulation.world, file).await;
+    simulation.world.journal.clear();
+    simulation.with(cloud)
 }
 
-impl Stage {
-    /// With that cloud config file.
-    pub(crate) async fn with(seed: u64, file: &str) -> Self {
-        let world = World::simulated(seed);
-        let sim = Exoscale::new(&world, bowline_simulator_exoscale::Config::default());
-        for (name, id) in [("workers", P1), ("others", P2)] {
-            sim.add_pool(&PoolSpec::named(name, 0).id(id)).unwrap();
-        }
-        for (name, id, pool) in [
-            ("Pool-a1b2c-xyz", I1, Some("workers")),
-            ("pool-a1b2c-abc", I2, Some("workers")),
-            ("pool-ffff0-abc", I3, Some("others")),
-            ("alone", I4, None),
-        ] {
-            let mut spec = InstanceSpec::named(name).id(id);
-            if let Some(pool) = pool {
-                spec = spec.pool(pool);
-            }
-            sim.add_instance(&spec).unwrap();
-        }
-        sim.add_cluster(&ClusterSpec::named("prod").nodepool("web", "others"))
-            .unwrap();
-        let server = Server::builder(&world, sim.clone()).pipe(AUTHORITY);
-        let cloud = provider(&world, file).await;
-        world.journal.clear();
-        Self {
-            world,
-            sim,
-            cloud,
-            file: file.to_owned(),
-            _server: server,
-        }
+fn simulated(world: &World) -> Arc<Exoscale> {
+    let sim = Exoscale::new(world, bowline_simulator_exoscale::Config::default());
+    for (name, id) in [("workers", P1), ("others", P2)] {
+        sim.add_pool(&PoolSpec::named(name, 0).id(id)).unwrap();
     }
-
-    /// The provider begins anew; the cloud goes on.
-    pub(crate) async fn restart(&mut self) {
-        self.cloud = provider(&self.world, &self.file).await;
-        self.world.journal.clear();
+    for (name, id, pool) in [
+        ("Pool-a1b2c-xyz", I1, Some("workers")),
+        ("pool-a1b2c-abc", I2, Some("workers")),
+        ("pool-ffff0-abc", I3, Some("others")),
+        ("alone", I4, None),
+    ] {
+        let mut spec = InstanceSpec::named(name).id(id);
+        if let Some(pool) = pool {
+            spec = spec.pool(pool);
+        }
+        sim.add_instance(&spec).unwrap();
     }
+    sim.add_cluster(&ClusterSpec::named("prod").nodepool("web", "others"))
+        .unwrap();
+    sim
 }
 
-async fn provider(world: &World, file: &str) -> Arc<dyn Cloud> {
+pub(crate) async fn provider(world: &World, file: &str) -> Arc<dyn Cloud> {
     let environment = |name: &str| {
         let value = match name {
             "EXOSCALE_API_KEY" => DEFAULT_KEY,
@@ -90,34 +67,15 @@ async fn provider(world: &World, file: &str) -> Arc<dyn Cloud> {
         Some(value.to_owned())
     };
     let config = Config::read(environment, Some(file)).unwrap();
-    let surroundings = Surroundings {
-        name: CloudName::parse("exoscale").unwrap(),
-        connector: Connector::simulated(world.pipes.clone()),
-        clock: world.clock.clone(),
-        random: world.random.fork(),
-        metrics: None,
-    };
+    let surroundings = surroundings(world, "exoscale");
     build(&config, surroundings).await.unwrap()
 }
 
 /// A node as it is after its initialisation.
 pub(crate) fn node(name: &str, provider_id: &str) -> Node {
     Node {
-        name: name.to_owned(),
-        uid: format!("uid-of-{name}"),
-        resource_version: "1".to_owned(),
-        created: jiff::Timestamp::UNIX_EPOCH,
-        deleting: false,
-        labels: BTreeMap::new(),
-        annotations: BTreeMap::new(),
-        provider_id: Some(provider_id.to_owned()),
-        taints: Vec::new(),
-        addresses: Vec::new(),
         ready: Ready::True,
-        network: None,
-        pod_cidrs: Vec::new(),
-        system_uuid: String::new(),
-        os_image: String::new(),
+        ..bowline_test_kit::node(name, provider_id)
     }
 }
 

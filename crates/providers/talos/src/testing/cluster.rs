@@ -2,15 +2,14 @@
 
 use std::sync::Arc;
 
-use bowline_core::{Cloud, CloudName, Instance, Lookup, Node};
-use bowline_http::Connector;
+use bowline_core::{Cloud, Instance, Lookup, Node};
 use bowline_simulator::World;
 use bowline_simulator::serve::Server;
 use bowline_simulator_talos::{Access, Config, MachineSpec, PlatformSpec, Talos};
 use prometheus_client::registry::Registry;
 use tempfile::TempDir;
 
-use crate::{BuildError, Environment, Need, Setup, Surroundings, build, register_metrics};
+use crate::{BuildError, Environment, Need, Setup, build, register_metrics};
 
 /// Where the first machine of the control plane is.
 pub(crate) const FIRST: &str = "10.0.0.1";
@@ -111,13 +110,7 @@ impl Stage {
             config_text: None,
             need,
         };
-        let surroundings = Surroundings {
-            name: CloudName::parse("talos").unwrap(),
-            connector: Connector::simulated(self.world.pipes.clone()),
-            clock: self.world.clock.clone(),
-            random: self.world.random.fork(),
-            metrics: None,
-        };
+        let surroundings = bowline_test_kit::surroundings(&self.world, "talos");
         let metrics = register_metrics(&mut self.registry.lock().unwrap());
         build(setup, surroundings, Some(metrics))
     }
@@ -156,18 +149,12 @@ pub(crate) async fn look(cloud: &Arc<dyn Cloud>, node: &Arc<Node>) -> Lookup {
 
 /// The instance that a cloud finds.
 pub(crate) async fn found(cloud: &Arc<dyn Cloud>, node: &Arc<Node>) -> Instance {
-    match look(cloud, node).await {
-        Lookup::Found(instance) => *instance,
-        other => panic!("{other:?}"),
-    }
+    bowline_test_kit::found(look(cloud, node).await)
 }
 
 /// Why a cloud cannot tell, all causes included.
 pub(crate) async fn cannot_tell(cloud: &Arc<dyn Cloud>, node: &Arc<Node>) -> String {
-    match look(cloud, node).await {
-        Lookup::CannotTell(error) => error.chain(),
-        other => panic!("{other:?}"),
-    }
+    bowline_test_kit::cannot_tell(look(cloud, node).await)
 }
 
 /// Its provider id.

@@ -43,7 +43,7 @@ fn certificate(pem: &str) -> (String, Vec<String>) {
 async fn triton_case_64_machines_are_in_the_group_and_everything_to_find_them_is_there() {
     let mut stage = Stage::new(3);
     stage
-        .cloud
+        .sim
         .set_tag(&id(1), GROUPS, Some("db".into()))
         .unwrap();
     stage.start("discovery");
@@ -93,7 +93,7 @@ async fn triton_case_81_machines_that_run_are_listed_though_the_service_is_never
         if is_open {
             stage.open_cmon();
         }
-        stage.cloud.stop(&id(2)).unwrap();
+        stage.sim.stop(&id(2)).unwrap();
         stage.start("discovery");
         stage.until("a list", |it| it.discovered().len() == 2).await;
         let targets: Vec<_> = stage
@@ -105,7 +105,7 @@ async fn triton_case_81_machines_that_run_are_listed_though_the_service_is_never
         assert_eq!(targets, [target(1), target(3)]);
         sleep(Duration::from_secs(600)).await;
         assert_eq!(stage.asked_cmon(), 0);
-        stage.cloud.start(&id(2)).unwrap();
+        stage.sim.start(&id(2)).unwrap();
         stage
             .until("the third", |it| it.discovered().len() == 3)
             .await;
@@ -131,9 +131,9 @@ async fn load_balancers_of_the_cluster_are_found_and_grouped_like_nodes() {
     let mut stage = Stage::new(1);
     for (number, uid) in [(8, UID), (9, "dddddddd-0000-4000-8000-00000000000d")] {
         let spec = MachineSpec::named(&format!("clb-{number}")).id(&id(number));
-        stage.cloud.add_machine(&spec).unwrap();
+        stage.sim.add_machine(&spec).unwrap();
         stage
-            .cloud
+            .sim
             .set_tag(&id(number), "bowline.clb", Some(uid.into()))
             .unwrap();
     }
@@ -155,7 +155,7 @@ async fn a_node_that_comes_is_grouped_and_one_that_leaves_is_not_after_a_minute(
     let node = stage.desk.node(2);
     stage.desk.change(2, None);
     stage
-        .cloud
+        .sim
         .set_tag(&id(2), GROUPS, Some("db".into()))
         .unwrap();
     stage.start("discovery");
@@ -196,7 +196,7 @@ async fn who_takes_the_group_away_has_it_put_back_and_nothing_is_written_without
     assert_eq!(stage.tag_writes(), writes, "a restart writes nothing");
     assert_eq!(stage.desk.writes.load(Ordering::Relaxed), objects);
     stage
-        .cloud
+        .sim
         .replace_tags(&id(1), serde_json::Map::new())
         .unwrap();
     until_grouped(&stage, 1..=1).await;
@@ -232,7 +232,7 @@ async fn the_certificate_is_renewed_at_two_thirds_of_its_life_and_when_the_key_c
     assert_ne!(second, first);
     let rsa = include_str!("../../src/keys/examples/rsa.pkcs1");
     let line = bowline_triton::keys::PrivateKey::parse(rsa, None).unwrap();
-    stage.cloud.add_key("acme", &line.public_line()).unwrap();
+    stage.sim.add_key("acme", &line.public_line()).unwrap();
     stage.start_with("discovery", rsa);
     stage.until("another key's", |it| pem(it) != second).await;
 }
@@ -242,7 +242,7 @@ async fn a_key_that_signs_no_certificates_is_told_once_and_machines_are_listed_a
     let mut stage = Stage::new(1);
     let key = include_str!("../../src/keys/examples/ed25519.openssh");
     let line = bowline_triton::keys::PrivateKey::parse(key, None).unwrap();
-    stage.cloud.add_key("acme", &line.public_line()).unwrap();
+    stage.sim.add_key("acme", &line.public_line()).unwrap();
     stage.start_with("discovery", key);
     until_grouped(&stage, 1..=1).await;
     sleep(Duration::from_secs(900)).await;
@@ -277,10 +277,7 @@ async fn what_is_somebody_elses_is_left_alone_and_told() {
     stage.desk.occupy("triton-cmon-scrape");
     let other = "dddddddd-0000-4000-8000-00000000000d";
     for (key, value) in [("bowline.node", other), (GROUPS, "mine")] {
-        stage
-            .cloud
-            .set_tag(&id(2), key, Some(value.into()))
-            .unwrap();
+        stage.sim.set_tag(&id(2), key, Some(value.into())).unwrap();
     }
     stage.start("discovery");
     until_grouped(&stage, 1..=1).await;

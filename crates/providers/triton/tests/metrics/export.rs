@@ -26,7 +26,7 @@ async fn all_series_are_shown_with_whose_they_are() {
         .until("all are up", |it| (1..=3).all(|number| up(it, number, 1)))
         .await;
     let page = stage.page(PAGE).unwrap();
-    let node = stage.cloud.machine(&id(1)).unwrap();
+    let node = stage.sim.machine(&id(1)).unwrap();
     let server = node.compute_node.clone().unwrap();
     let line = format!(
         r#"triton_mem_limit{{node="k8s-1",machine="{}",brand="bhyve",compute_node="{server}"}} 1073741824"#,
@@ -65,7 +65,7 @@ async fn machines_that_cannot_be_read_are_down_and_those_that_do_not_run_are_not
     stage
         .until("all are up", |it| (1..=3).all(|number| up(it, number, 1)))
         .await;
-    stage.cloud.stop(&id(3)).unwrap();
+    stage.sim.stop(&id(3)).unwrap();
     stage
         .until("one is not asked for", |it| !up(it, 3, 1))
         .await;
@@ -87,7 +87,7 @@ async fn a_key_that_is_not_the_accounts_any_more_is_told() {
     stage.open_cmon();
     stage.start("export");
     stage.until("it is up", |it| up(it, 1, 1)).await;
-    stage.cloud.remove_keys("acme").unwrap();
+    stage.sim.remove_keys("acme").unwrap();
     stage.until("it is down", |it| up(it, 1, 0)).await;
     sleep(Duration::from_secs(300)).await;
     let told = stage.desk.told();

@@ -5,17 +5,14 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bowline_core::{
-    AddressKind, BoxFuture, Cloud, CloudName, Cluster, ClusterError, Kept, ManagedObject,
-    ManagedObjectKind, Node, NodeAddress, PageAnswer, ProviderEvent, Ready, Secret,
+    BoxFuture, Cloud, Cluster, ClusterError, Kept, ManagedObject, ManagedObjectKind, Node,
+    PageAnswer, ProviderEvent, Secret,
 };
-use bowline_http::Connector;
-use bowline_simulator::World;
 use bowline_simulator::journal::Filter;
 use bowline_simulator::serve::{Identity, Server};
-use bowline_simulator_triton::{
-    Cmon, DEFAULT_PRIVATE_KEY, Fixture, MachineSpec, Triton as Simulated,
-};
-use bowline_triton::{Sources, Surroundings, Triton, TritonMetrics, build};
+use bowline_simulator_triton::{Cmon, DEFAULT_PRIVATE_KEY, Fixture, Triton as Simulated};
+use bowline_test_kit::{Simulation, wraps};
+use bowline_triton::{Triton, TritonMetrics, build};
 use prometheus_client::registry::Registry;
 use rustls_pki_types::PrivateKeyDer;
 use serde_json::Value;
@@ -23,56 +20,44 @@ use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep};
 
-/// The uid of the cluster.
-pub(crate) const UID: &str = "cccccccc-0000-4000-8000-00000000000c";
+pub(crate) use crate::common::{CLUSTER as UID, id};
+use crate::common::{node, simulation, sources};
+
 /// Where the metrics service is.
 pub(crate) const CMON: &str = "cmon.eg-1.cns.example.com";
 /// Simulated time after which a wait is given up.
 const PATIENCE: Duration = Duration::from_secs(3600);
 
-/// The id of the machine with that number.
-pub(crate) fn id(number: u32) -> String {
-    format!("5b1e2d3c-0000-4000-8000-{number:012}")
-}
-
 pub(crate) struct Stage {
-    pub(crate) world: World,
-    pub(crate) cloud: Arc<Simulated>,
+    simulation: Simulation<Simulated>,
     pub(crate) desk: Arc<Desk>,
     pub(crate) provider: Option<Arc<Triton>>,
     pub(crate) registry: Registry,
     working: Option<AbortHandle>,
     cmon: Option<Server>,
-    _server: Server,
 }
+
+wraps!(Stage => simulation: Simulation<Simulated>);
 
 impl Stage {
     /// With machines and nodes `k8s-1` to `k8s-<count>`.
     pub(crate) fn new(count: u32) -> Self {
-        let world = World::simulated(7);
         let services = [("cmon".to_owned(), format!("https://{CMON}:9163"))];
         let scene = Fixture {
             services: services.into(),
             ..Fixture::default()
         };
-        let cloud = Simulated::from_fixture(&world, scene).unwrap();
-        cloud.set_throttle(None);
         let desk = Arc::new(Desk::default());
         for number in 1..=count {
-            let machine = MachineSpec::named(&format!("k8s-{number}")).id(&id(number));
-            cloud.add_machine(&machine).unwrap();
             desk.add(number);
         }
-        let server = Server::builder(&world, cloud.clone()).pipe("cloudapi.sim:80");
         Self {
-            world,
-            cloud,
+            simulation: simulation(scene, count),
             desk,
             provider: None,
             registry: Registry::default(),
             working: None,
             cmon: None,
-            _server: server,
         }
     }
 
@@ -84,7 +69,7 @@ impl Stage {
             key: PrivateKeyDer::try_from(own.signing_key.serialize_der()).unwrap(),
             client_authorities: Vec::new(),
         };
-        let server = Server::builder(&self.world, Cmon::new(&self.cloud));
+        let server = Server::builder(&self.world, Cmon::new(&self.sim));
         let server = server.pipe_for_any_client(&format!("{CMON}:9163"), identity);
         self.cmon = Some(server.unwrap());
     }
@@ -105,28 +90,9 @@ impl Stage {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("cloud.conf");
         std::fs::write(&file, format!("[Metrics]\nmode = {mode}\n")).unwrap();
-        let variables: BTreeMap<&str, String> = [
-            ("SDC_ENDPOINT", "http://cloudapi.sim".to_owned()),
-            ("SDC_ACCOUNT", "acme".to_owned()),
-            ("SDC_PRIVATE_KEY", key.to_owned()),
-            ("TRITON_TLS_INSECURE", "1".to_owned()),
-        ]
-        .into();
-        let sources = Sources {
-            flags: BTreeMap::new(),
-            environment: Arc::new(move |name| variables.get(name).cloned()),
-            file: Some(file),
-            text: None,
-            secret: None,
-            cluster_name: "kubernetes".to_owned(),
-        };
-        let surroundings = Surroundings {
-            name: CloudName::parse("triton").unwrap(),
-            connector: Connector::simulated(self.world.pipes.clone()),
-            clock: self.world.clock.clone(),
-            random: self.world.random.fork(),
-            metrics: None,
-        };
+        let variables = [("SDC_PRIVATE_KEY", key), ("TRITON_TLS_INSECURE", "1")];
+        let sources = sources(&variables, Some(file));
+        let surroundings = self.surroundings("triton");
         self.registry = Registry::default();
         let metrics = TritonMetrics::register(&mut self.registry);
         let provider = build(sources, &surroundings, &metrics).unwrap();
@@ -172,23 +138,19 @@ impl Stage {
 
     /// A tag of a machine.
     pub(crate) fn tag(&self, number: u32, key: &str) -> Option<String> {
-        let machine = self.cloud.machine(&id(number)).unwrap();
+        let machine = self.sim.machine(&id(number)).unwrap();
         machine.tag(key).map(str::to_owned)
     }
 
     /// Requests that the metrics service had.
     pub(crate) fn asked_cmon(&self) -> usize {
-        self.count(&Filter::any().server("cmon"))
+        self.world.journal.count(&Filter::any().server("cmon"))
     }
 
     /// Calls that change tags.
     pub(crate) fn tag_writes(&self) -> usize {
         let tags = Filter::any().server("triton").mutating().path("*/tags*");
-        self.count(&tags)
-    }
-
-    fn count(&self, filter: &Filter) -> usize {
-        self.world.journal.matching(filter).len()
+        self.world.journal.count(&tags)
     }
 }
 
@@ -210,25 +172,7 @@ pub(crate) struct Desk {
 impl Desk {
     /// The node of the machine with that number joins.
     pub(crate) fn add(&self, number: u32) {
-        let name = format!("k8s-{number}");
-        let node = Node {
-            uid: format!("uid-{name}"),
-            resource_version: "1".to_owned(),
-            created: jiff::Timestamp::UNIX_EPOCH,
-            deleting: false,
-            labels: BTreeMap::new(),
-            annotations: BTreeMap::new(),
-            provider_id: Some(format!("triton://{}", id(number))),
-            pod_cidrs: Vec::new(),
-            taints: Vec::new(),
-            addresses: vec![NodeAddress::new(AddressKind::Hostname, name.clone())],
-            ready: Ready::True,
-            network: None,
-            system_uuid: String::new(),
-            os_image: String::new(),
-            name,
-        };
-        self.change(number, Some(node));
+        self.change(number, Some(node(number)));
     }
 
     /// A node changes, or leaves.

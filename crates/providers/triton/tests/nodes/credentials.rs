@@ -18,7 +18,7 @@ async fn triton_case_12_a_new_key_in_the_secret_is_used_and_garbage_is_not() {
     let stage = Stage::new(1);
     let (key, text) = PrivateKey::generate().unwrap();
     let line = format!("{} new", key.public_line());
-    stage.cloud.add_key("acme", &line).unwrap();
+    stage.sim.add_key("acme", &line).unwrap();
     let (provider, content) = stage.provider_with_secret(secret(DEFAULT_PRIVATE_KEY));
     let loaded = provider.loaded();
     assert_eq!(*loaded.borrow(), DEFAULT_FINGERPRINT);
@@ -53,7 +53,7 @@ async fn triton_case_12_a_new_key_in_the_secret_is_used_and_garbage_is_not() {
     }
     // It is tried again, and used as soon as the account has it.
     let line = format!("{} strange", stranger.public_line());
-    stage.cloud.add_key("acme", &line).unwrap();
+    stage.sim.add_key("acme", &line).unwrap();
     tokio::time::sleep(Duration::from_secs(70)).await;
     assert_eq!(*loaded.borrow(), stranger.fingerprint().md5());
     provider.instances().unwrap().canary().await.unwrap();
@@ -86,10 +86,10 @@ async fn a_file_that_changes_is_read_again() {
 async fn triton_case_04_and_06_the_server_verifies_every_kind_of_key_also_with_another_clock() {
     for skew in [0, 600, -600] {
         let stage = Stage::new(1);
-        stage.cloud.set_skew(skew);
+        stage.sim.set_skew(skew);
         found(lookup(&stage.provider(), &known(1)).await);
         let refused = stage.count(" 400");
-        assert_eq!(refused > 0, skew != 0, "{:?}", stage.calls());
+        assert_eq!(refused > 0, skew != 0, "{:?}", stage.lines());
     }
     for name in [
         "rsa.pkcs1",
@@ -103,7 +103,7 @@ async fn triton_case_04_and_06_the_server_verifies_every_kind_of_key_also_with_a
         let text = std::fs::read_to_string(path).unwrap();
         let key = PrivateKey::parse(&text, None).unwrap();
         stage
-            .cloud
+            .sim
             .add_key("acme", &format!("{} k", key.public_line()))
             .unwrap();
         let provider = stage.provider_of(Stage::sources(&[("SDC_PRIVATE_KEY", &text)]));
@@ -116,7 +116,7 @@ async fn triton_case_04_and_06_the_server_verifies_every_kind_of_key_also_with_a
 async fn triton_case_08_the_servers_own_limit_is_lived_with() {
     let stage = Stage::new(60);
     stage
-        .cloud
+        .sim
         .set_throttle(Some(bowline_simulator_triton::Throttle {
             burst: 3,
             rate: 1,
@@ -133,16 +133,16 @@ async fn nothing_is_asked_while_nobody_wants_to_know() {
     let stage = Stage::new(1);
     let provider = stage.provider();
     tokio::time::sleep(Duration::from_secs(3600)).await;
-    assert_eq!(stage.calls(), [""; 0]);
+    assert_eq!(stage.lines(), [""; 0]);
     found(lookup(&provider, &known(1)).await);
     tokio::time::sleep(Duration::from_secs(300)).await;
     assert!(
         stage.count("GET /acme/machines 200") >= 5,
         "{:?}",
-        stage.calls()
+        stage.lines()
     );
     tokio::time::sleep(Duration::from_secs(3600)).await;
-    let before = stage.calls().len();
+    let before = stage.lines().len();
     tokio::time::sleep(Duration::from_secs(3600)).await;
-    assert_eq!(stage.calls().len(), before);
+    assert_eq!(stage.lines().len(), before);
 }

@@ -1,20 +1,15 @@
 //! What proves that a machine is gone, and what does not.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bowline_core::{Cloud as _, Lookup, Power};
-use bowline_simulator::faults::{Action, Rule};
+use bowline_simulator::faults::Rule;
 
 use crate::stage::{Stage, found, gone, id, known, lookup, lookups, presence, unclear};
 
 /// A rule that answers with that status.
 fn refuses(path: &str, code: u16) -> Rule {
-    let mut rule = Rule::new(Action::Status {
-        code,
-        headers: BTreeMap::new(),
-        body: None,
-    });
+    let mut rule = Rule::new(bowline_test_kit::status(code));
     path.clone_into(&mut rule.path);
     rule
 }
@@ -24,7 +19,7 @@ async fn triton_case_23_a_destroyed_machine_is_gone_by_its_own_word() {
     let stage = Stage::new(4);
     let provider = stage.provider();
     found(lookup(&provider, &known(1)).await);
-    stage.cloud.destroy("k8s-1").unwrap();
+    stage.sim.destroy("k8s-1").unwrap();
     // Whoever only asks whether it is there hears it at once, the others with the next list.
     tokio::time::sleep(Duration::from_secs(6)).await;
     let text = gone(presence(&provider, &[known(1)]).await.remove(0));
@@ -33,7 +28,7 @@ async fn triton_case_23_a_destroyed_machine_is_gone_by_its_own_word() {
     let text = gone(lookup(&provider, &known(1)).await);
     assert_eq!(text, format!("GET machines/{} answered 410", id(1)));
     // A failed one never ran.
-    stage.cloud.fail("k8s-2").unwrap();
+    stage.sim.fail("k8s-2").unwrap();
     tokio::time::sleep(Duration::from_secs(10)).await;
     let text = gone(presence(&provider, &[known(2)]).await.remove(0));
     assert!(text.contains("failed"), "{text}");
@@ -45,7 +40,7 @@ async fn triton_case_23_a_404_is_believed_only_with_a_list_and_an_account() {
     let stage = Stage::new(4);
     let provider = stage.provider();
     found(lookup(&provider, &known(1)).await);
-    stage.cloud.forget("k8s-1").unwrap();
+    stage.sim.forget("k8s-1").unwrap();
     tokio::time::sleep(Duration::from_secs(10)).await;
     let text = gone(presence(&provider, &[known(1)]).await.remove(0));
     assert!(text.contains("answered 404 (VM not found)"), "{text}");
@@ -67,15 +62,11 @@ async fn triton_case_23_a_404_is_believed_only_with_a_list_and_an_account() {
 async fn triton_case_23_a_machine_whose_image_is_lost_is_kept() {
     let stage = Stage::new(3);
     let provider = stage.provider();
-    stage.cloud.lose_image("k8s-1", true).unwrap();
+    stage.sim.lose_image("k8s-1", true).unwrap();
     let instance = found(lookup(&provider, &known(1)).await);
     assert_eq!(instance.power, Power::On);
     // And if the list misses it for a moment, the next one has it.
-    let mut answer = Rule::new(Action::Status {
-        code: 200,
-        headers: BTreeMap::new(),
-        body: Some(serde_json::json!([])),
-    });
+    let mut answer = Rule::new(bowline_test_kit::answer(200, serde_json::json!([])));
     answer.path = "/acme/machines".to_owned();
     answer.times = Some(1);
     stage.world.faults.add(answer).unwrap();
@@ -84,7 +75,7 @@ async fn triton_case_23_a_machine_whose_image_is_lost_is_kept() {
     assert!(
         stage.count(&format!("GET /acme/machines/{} 404", id(1))) >= 1,
         "{:?}",
-        stage.calls()
+        stage.lines()
     );
 }
 
@@ -93,7 +84,7 @@ async fn triton_case_23_refusals_and_failures_prove_nothing() {
     for code in [401, 403, 500] {
         let stage = Stage::new(3);
         let provider = stage.provider();
-        stage.cloud.destroy("k8s-1").unwrap();
+        stage.sim.destroy("k8s-1").unwrap();
         tokio::time::sleep(Duration::from_secs(10)).await;
         let path = format!("/acme/machines/{}", id(1));
         stage.world.faults.add(refuses(&path, code)).unwrap();
@@ -114,7 +105,7 @@ async fn triton_case_24_many_that_vanish_at_once_are_not_believed_for_ten_minute
         found(answer);
     }
     for number in 1..=5 {
-        stage.cloud.forget(&format!("k8s-{number}")).unwrap();
+        stage.sim.forget(&format!("k8s-{number}")).unwrap();
     }
     tokio::time::sleep(Duration::from_secs(10)).await;
     for answer in presence(&provider, &nodes).await {
@@ -137,7 +128,7 @@ async fn the_last_machine_of_an_account_may_go_and_a_key_does_not_make_another_a
     let stage = Stage::new(1);
     let provider = stage.provider();
     found(lookup(&provider, &known(1)).await);
-    stage.cloud.destroy("k8s-1").unwrap();
+    stage.sim.destroy("k8s-1").unwrap();
     tokio::time::sleep(Duration::from_secs(5)).await;
     provider.instances().unwrap().canary().await.unwrap();
     let identity = provider.account().unwrap();

@@ -33,10 +33,10 @@ fn connected(registry: &Registry) -> bool {
 async fn triton_case_25_a_migration_is_seen_within_seconds() {
     let stage = Stage::new(3);
     let (cloud, registry) = followed(&stage).await;
-    assert!(connected(&registry), "{:?}", stage.calls());
+    assert!(connected(&registry), "{:?}", stage.lines());
     let mut changes = cloud.sites()[0].roll().changes();
     let there = "c0000000-0000-4000-8000-000000000003";
-    stage.cloud.migrate("k8s-1", there).unwrap();
+    stage.sim.migrate("k8s-1", there).unwrap();
     let told = tokio::time::timeout(Duration::from_secs(5), changes.recv()).await;
     assert_eq!(told.unwrap().unwrap().len(), 1);
     let instance = found(lookup(&cloud, &known(1)).await);
@@ -51,7 +51,7 @@ async fn triton_case_26_the_frames_own_object_is_not_believed() {
     let stage = Stage::new(3);
     let (cloud, _registry) = followed(&stage).await;
     stage
-        .cloud
+        .sim
         .set_tag("k8s-1", "env", Some("prod".into()))
         .unwrap();
     tokio::time::sleep(Duration::from_secs(2)).await;
@@ -74,15 +74,15 @@ async fn triton_case_78_frames_start_one_list_and_decide_nothing() {
         State::Stopped,
         State::Running,
     ] {
-        stage.cloud.set_state("k8s-1", state).unwrap();
+        stage.sim.set_state("k8s-1", state).unwrap();
     }
     tokio::time::sleep(GATHER * 2).await;
-    assert_eq!(lists(), before + 1, "{:?}", stage.calls());
+    assert_eq!(lists(), before + 1, "{:?}", stage.lines());
     assert_eq!(found(lookup(&cloud, &known(1)).await).power, Power::On);
     assert_eq!(lists(), before + 1, "the look-up uses that list");
     let writes = stage.count("POST") + stage.count("PUT") + stage.count("DELETE");
     assert_eq!(writes, 0);
-    stage.cloud.set_state("k8s-1", State::Stopped).unwrap();
+    stage.sim.set_state("k8s-1", State::Stopped).unwrap();
     tokio::time::sleep(GATHER * 2).await;
     assert_eq!(found(lookup(&cloud, &known(1)).await).power, Power::Off);
 }
@@ -90,18 +90,16 @@ async fn triton_case_78_frames_start_one_list_and_decide_nothing() {
 #[tokio::test(start_paused = true)]
 async fn triton_case_78_without_a_feed_machines_are_listed_and_it_is_asked_for_again() {
     let stage = Stage::new(3);
-    stage.cloud.set_quirks(|quirks| quirks.no_changefeed = true);
+    stage.sim.set_quirks(|quirks| quirks.no_changefeed = true);
     let (cloud, registry) = followed(&stage).await;
     assert!(!connected(&registry));
-    assert_eq!(stage.count("/changefeed"), 1, "{:?}", stage.calls());
-    stage.cloud.set_state("k8s-1", State::Stopped).unwrap();
+    assert_eq!(stage.count("/changefeed"), 1, "{:?}", stage.lines());
+    stage.sim.set_state("k8s-1", State::Stopped).unwrap();
     tokio::time::sleep(Duration::from_secs(61)).await;
     assert_eq!(found(lookup(&cloud, &known(1)).await).power, Power::Off);
     tokio::time::sleep(REFUSED.saturating_sub(Duration::from_secs(90))).await;
     assert_eq!(stage.count("/changefeed"), 1);
-    stage
-        .cloud
-        .set_quirks(|quirks| quirks.no_changefeed = false);
+    stage.sim.set_quirks(|quirks| quirks.no_changefeed = false);
     tokio::time::sleep(Duration::from_secs(60)).await;
     assert_eq!(stage.count("/changefeed"), 2);
     assert!(connected(&registry));
@@ -112,11 +110,11 @@ async fn the_feed_is_kept_alive_by_pings_and_followed_again_when_it_breaks() {
     let stage = Stage::new(3);
     let (cloud, registry) = followed(&stage).await;
     tokio::time::sleep(Duration::from_secs(300)).await;
-    assert_eq!(stage.count("/changefeed"), 1, "{:?}", stage.calls());
+    assert_eq!(stage.count("/changefeed"), 1, "{:?}", stage.lines());
     assert!(connected(&registry));
-    stage.cloud.drop_feeds();
+    stage.sim.drop_feeds();
     tokio::time::sleep(Duration::from_secs(5)).await;
     found(lookup(&cloud, &known(1)).await);
-    assert_eq!(stage.count("/changefeed"), 2, "{:?}", stage.calls());
+    assert_eq!(stage.count("/changefeed"), 2, "{:?}", stage.lines());
     assert!(connected(&registry));
 }

@@ -7,6 +7,8 @@
     reason = "a test may"
 )]
 
+#[path = "../common/mod.rs"]
+mod common;
 mod credentials;
 mod existence;
 mod feed;

@@ -35,7 +35,7 @@ async fn whoever_leads_hears_which_key_of_the_secret_is_in_use() {
     let (key, text) = PrivateKey::generate().unwrap();
     let (provider, content) = stage.provider_with_secret(secret(DEFAULT_PRIVATE_KEY));
     tokio::time::sleep(Duration::from_secs(60)).await;
-    assert_eq!(stage.calls(), [""; 0], "nobody leads");
+    assert_eq!(stage.lines(), [""; 0], "nobody leads");
     let first = news(&provider, 10).await.unwrap();
     assert_eq!((first.reason, first.is_warning), (LOADED, false));
     assert_eq!(first.regarding, on_secret());
@@ -49,7 +49,7 @@ async fn whoever_leads_hears_which_key_of_the_secret_is_in_use() {
     assert!(!refused.message.contains("PRIVATE KEY"), "{refused:?}");
     assert_eq!(news(&provider, 180).await, None, "told once");
     let line = format!("{} new", key.public_line());
-    stage.cloud.add_key("acme", &line).unwrap();
+    stage.sim.add_key("acme", &line).unwrap();
     let second = news(&provider, 120).await.unwrap();
     assert_eq!(second.reason, LOADED);
     assert!(second.message.contains(&key.fingerprint().md5()));
@@ -78,9 +78,9 @@ async fn a_node_that_two_machines_fit_is_told_of_once() {
     for (name, number, address) in [("a", 1, "10.20.0.7"), ("b", 2, "10.20.0.8")] {
         let machine = MachineSpec::named(name).id(&id(number)).networks(&[FABRIC]);
         let machine = machine.addresses(&[address]);
-        stage.cloud.add_machine(&machine).unwrap();
+        stage.sim.add_machine(&machine).unwrap();
     }
-    stage.cloud.set_address("b", 0, "10.20.0.7").unwrap();
+    stage.sim.set_address("b", 0, "10.20.0.7").unwrap();
     let provider = stage.provider();
     let mut x = node("x", "");
     x.addresses = vec![NodeAddress::new(AddressKind::InternalIp, "10.20.0.7")];
@@ -104,7 +104,7 @@ async fn machines_that_vanish_together_are_one_event() {
         found(answer);
     }
     for number in 1..=5 {
-        stage.cloud.forget(&format!("k8s-{number}")).unwrap();
+        stage.sim.forget(&format!("k8s-{number}")).unwrap();
     }
     for _ in 0..5 {
         tokio::time::sleep(Duration::from_secs(10)).await;
@@ -130,7 +130,7 @@ async fn a_change_of_a_machine_wakes_the_labels_also_if_nobody_waited_for_it() {
             .is_err()
     );
     stage
-        .cloud
+        .sim
         .set_tag("k8s-1", "env", Some("prod".into()))
         .unwrap();
     tokio::time::sleep(Duration::from_secs(10)).await;

@@ -11,7 +11,7 @@ use crate::stage::{Stage, found, id, known, lookup, lookups, node, unclear};
 async fn a_node_gets_everything_from_its_machine() {
     let stage = Stage::new(1);
     stage
-        .cloud
+        .sim
         .migrate("k8s-1", "c0000000-0000-4000-8000-000000000002")
         .unwrap();
     tokio::time::sleep(Duration::from_secs(15)).await;
@@ -61,7 +61,7 @@ async fn triton_case_14_and_15_and_16_a_machine_is_found_by_what_else_it_is_call
     let add = |name: &str, number, address: &str| {
         let machine = MachineSpec::named(name).id(&id(number)).networks(&[FABRIC]);
         stage
-            .cloud
+            .sim
             .add_machine(&machine.addresses(&[address]))
             .unwrap();
     };
@@ -80,7 +80,7 @@ async fn triton_case_14_and_15_and_16_a_machine_is_found_by_what_else_it_is_call
     let swapped = found(lookup(&provider, &by_firmware).await);
     assert!(swapped.provider_id.unwrap().as_str().ends_with(&id(2)));
     // Two that hold one address.
-    stage.cloud.set_address("other", 0, "10.20.0.5").unwrap();
+    stage.sim.set_address("other", 0, "10.20.0.5").unwrap();
     tokio::time::sleep(Duration::from_secs(6)).await;
     let mut by_address = node("x", "");
     by_address.addresses = vec![bowline_core::NodeAddress::new(
@@ -101,7 +101,7 @@ async fn triton_case_17_another_clouds_node_is_never_asked_about() {
     let malformed = node("k8s-1", "triton://k8s-1");
     let words = unclear(lookup(&provider, &malformed).await);
     assert!(words.contains("InvalidProviderID"), "{words}");
-    assert_eq!(stage.calls(), [""; 0]);
+    assert_eq!(stage.lines(), [""; 0]);
     let upper = node("k8s-1", &format!("triton:///{}", id(1).to_uppercase()));
     assert_eq!(provider.claim(&upper), bowline_core::Claim::Mine);
     found(lookup(&provider, &upper).await);
@@ -113,11 +113,11 @@ async fn triton_case_18_and_19_a_machine_with_only_a_public_card() {
     let machine = MachineSpec::named("edge")
         .networks(&[EXTERNAL])
         .addresses(&["203.0.113.10"]);
-    stage.cloud.add_machine(&machine).unwrap();
+    stage.sim.add_machine(&machine).unwrap();
     let machine = MachineSpec::named("lost")
         .networks(&[FABRIC])
         .addresses(&["dhcp"]);
-    stage.cloud.add_machine(&machine).unwrap();
+    stage.sim.add_machine(&machine).unwrap();
     let provider = stage.provider();
     let shown = |instance: bowline_core::Instance| {
         let addresses = instance.addresses.into_iter().take(3);
@@ -139,7 +139,7 @@ async fn triton_case_18_and_19_a_machine_with_only_a_public_card() {
 async fn triton_case_20_and_22_type_and_state_follow_the_machine() {
     let stage = Stage::new(1);
     let provider = stage.provider();
-    stage.cloud.set_package("k8s-1", "").unwrap();
+    stage.sim.set_package("k8s-1", "").unwrap();
     let instance = found(lookup(&provider, &known(1)).await);
     assert_eq!(instance.instance_type, "bhyve");
     for (state, wanted) in [
@@ -148,7 +148,7 @@ async fn triton_case_20_and_22_type_and_state_follow_the_machine() {
         (State::Ready, Power::Unclear),
         (State::Running, Power::On),
     ] {
-        stage.cloud.set_state("k8s-1", state).unwrap();
+        stage.sim.set_state("k8s-1", state).unwrap();
         // A change feed tells at once; without one it is seen when the list is old.
         tokio::time::sleep(Duration::from_secs(61)).await;
         let instance = found(lookup(&provider, &known(1)).await);
@@ -159,7 +159,7 @@ async fn triton_case_20_and_22_type_and_state_follow_the_machine() {
 #[tokio::test(start_paused = true)]
 async fn triton_case_21_an_old_server_does_not_name_its_data_center_in_headers() {
     let stage = Stage::new(1);
-    stage.cloud.set_quirks(|quirks| {
+    stage.sim.set_quirks(|quirks| {
         quirks.no_datacenter_header = true;
         quirks.no_nics = true;
     });
@@ -173,7 +173,7 @@ async fn triton_case_21_an_old_server_does_not_name_its_data_center_in_headers()
 async fn triton_case_27_tags_that_were_named_become_labels() {
     let stage = Stage::new(1);
     stage
-        .cloud
+        .sim
         .set_tag("k8s-1", "env", Some("prod eu".into()))
         .unwrap();
     let file = "[Nodes]\nlabels-from-tags = env\n";
@@ -181,7 +181,7 @@ async fn triton_case_27_tags_that_were_named_become_labels() {
     let key = "tag.cloud.tritoncompute/env";
     let instance = found(lookup(&provider, &known(1)).await);
     assert_eq!(instance.extra_labels[key], "prod-eu");
-    stage.cloud.set_tag("k8s-1", "env", None).unwrap();
+    stage.sim.set_tag("k8s-1", "env", None).unwrap();
     tokio::time::sleep(Duration::from_secs(61)).await;
     let instance = found(lookup(&provider, &known(1)).await);
     assert!(!instance.extra_labels.contains_key(key));
@@ -190,7 +190,7 @@ async fn triton_case_27_tags_that_were_named_become_labels() {
 #[tokio::test(start_paused = true)]
 async fn many_nodes_cost_a_few_calls() {
     let stage = Stage::new(50);
-    stage.cloud.enable_names("acme", false).unwrap();
+    stage.sim.enable_names("acme", false).unwrap();
     let provider = stage.provider();
     let nodes: Vec<_> = (1..=50).map(known).collect();
     for answer in lookups(&provider, &nodes).await {
@@ -198,17 +198,17 @@ async fn many_nodes_cost_a_few_calls() {
     }
     // One for the look-up, and one because the change feed has just been connected.
     let lists = stage.count("GET /acme/machines");
-    assert!(lists <= 2, "{:?}", stage.calls());
-    let before = stage.calls().len();
+    assert!(lists <= 2, "{:?}", stage.lines());
+    let before = stage.lines().len();
     lookups(&provider, &nodes).await;
-    let after = stage.calls().len();
-    assert!(after - before <= 2, "{:?}", &stage.calls()[before..]);
+    let after = stage.lines().len();
+    assert!(after - before <= 2, "{:?}", &stage.lines()[before..]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn triton_case_68_a_new_node_is_described_while_the_name_service_is_down() {
     let stage = Stage::new(1);
-    stage.cloud.set_quirks(|quirks| quirks.names_down = true);
+    stage.sim.set_quirks(|quirks| quirks.names_down = true);
     let provider = stage.provider();
     let instance = found(lookup(&provider, &node("k8s-1", "")).await);
     let addresses: Vec<String> = instance.addresses.iter().map(ToString::to_string).collect();

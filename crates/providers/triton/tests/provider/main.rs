@@ -8,4 +8,6 @@
 )]
 
 mod cns;
+#[path = "../common/mod.rs"]
+mod common;
 mod shop;

@@ -1,22 +1,18 @@
 //! The provider before a simulated Xen Orchestra: the pools, hosts and VMs of the specification's cases.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bowline_core::{
-    Cloud, CloudName, Evidence, Instance, Lookup, Node, PROVIDED_NODE_IP, Ready, Taint,
-    UNINITIALIZED_TAINT,
-};
-use bowline_http::Connector;
+use bowline_core::{Cloud, Node};
 use bowline_simulator::World;
-use bowline_simulator::faults::{Action, Rule};
-use bowline_simulator::serve::Server;
+use bowline_simulator::faults::Action;
 use bowline_simulator_xenorchestra::{
     DEFAULT_TOKEN, Fixture, HostSpec, PoolSpec, Quirks, VmSpec, XenOrchestra,
 };
-use bowline_xenorchestra::{Config, Gauges, Surroundings, build};
-use serde_json::{Value, json};
+use bowline_test_kit::{Harness, Simulation, surroundings, wraps};
+pub(crate) use bowline_test_kit::{answer, cannot_tell, found, fresh, gone, node as known, told};
+use bowline_xenorchestra::{Config, Gauges, build};
+use serde_json::json;
 
 /// Where the simulated API listens in the pipes.
 pub(crate) const AUTHORITY: &str = "xo.sim:80";
@@ -63,14 +59,10 @@ pub(crate) fn orchestra(world: &World, quirks: Quirks) -> Arc<XenOrchestra> {
     XenOrchestra::from_fixture(world, scene).unwrap()
 }
 
-/// The provider, its simulated server and the world around both.
-pub(crate) struct Stage {
-    pub(crate) world: World,
-    pub(crate) sim: Arc<XenOrchestra>,
-    pub(crate) cloud: Arc<dyn Cloud>,
-    /// Serves as long as it lives.
-    _server: Server,
-}
+/// The provider before its simulated server.
+pub(crate) struct Stage(Harness<XenOrchestra>);
+
+wraps!(Stage => 0: Harness<XenOrchestra>);
 
 impl Stage {
     /// With a token, without events.
@@ -94,16 +86,9 @@ impl Stage {
 
     /// As it is in the moment it was built.
     pub(crate) fn raw(config: &Config, quirks: Quirks, authority: &str) -> Self {
-        let world = World::simulated(7);
-        let sim = orchestra(&world, quirks);
-        let server = Server::builder(&world, sim.clone()).pipe(authority);
-        let cloud = cloud(&world, config);
-        Self {
-            world,
-            sim,
-            cloud,
-            _server: server,
-        }
+        let simulation = Simulation::new(7, authority, |world| orchestra(world, quirks));
+        let cloud = cloud(&simulation.world, config);
+        Self(simulation.with(cloud))
     }
 
     /// Waits until the server was checked.
@@ -116,80 +101,17 @@ impl Stage {
         }
         panic!("{:?}", self.cloud.ready());
     }
-
-    /// The answers about several nodes.
-    pub(crate) async fn ask(&self, nodes: &[Node]) -> Vec<Lookup> {
-        let nodes: Vec<Arc<Node>> = nodes.iter().cloned().map(Arc::new).collect();
-        let answers = self.cloud.instances().unwrap().lookup(&nodes).await;
-        assert_eq!(answers.len(), nodes.len());
-        answers
-    }
-
-    /// The answer about one node.
-    pub(crate) async fn ask_one(&self, node: &Node) -> Lookup {
-        self.ask(std::slice::from_ref(node)).await.remove(0)
-    }
-
-    /// The answer about one node on which its life depends.
-    pub(crate) async fn presence(&self, node: &Node) -> Lookup {
-        let nodes = [Arc::new(node.clone())];
-        let mut answers = self.cloud.instances().unwrap().presence(&nodes).await;
-        answers.remove(0)
-    }
-
-    /// The calls since the last time this was asked, without their queries.
-    pub(crate) fn calls(&self) -> Vec<String> {
-        let calls = self.world.journal.entries();
-        self.world.journal.clear();
-        calls
-            .iter()
-            .map(|call| format!("{} {} {}", call.method, call.path, call.status))
-            .collect()
-    }
-
-    /// Makes calls go wrong, instead of what went wrong before.
-    pub(crate) fn fault(&self, path: &str, action: Action) {
-        let rule = Rule::new(action).named("fault").on("*", path);
-        self.world.faults.add(rule).unwrap();
-    }
 }
 
 /// The provider as that configuration says, in that world.
 pub(crate) fn cloud(world: &World, config: &Config) -> Arc<dyn Cloud> {
-    let surroundings = Surroundings {
-        name: CloudName::parse("xenorchestra").unwrap(),
-        connector: Connector::simulated(world.pipes.clone()),
-        clock: world.clock.clone(),
-        random: world.random.fork(),
-        metrics: None,
-    };
+    let surroundings = surroundings(world, "xenorchestra");
     build(config, &surroundings, &Gauges::default()).unwrap()
 }
 
 /// Lets time pass.
 pub(crate) async fn wait(time: Duration) {
     tokio::time::sleep(time).await;
-}
-
-/// A node that was initialised long ago and is silent now.
-pub(crate) fn known(name: &str, provider_id: &str) -> Node {
-    Node {
-        name: name.to_owned(),
-        uid: format!("uid-{name}"),
-        resource_version: "1".to_owned(),
-        created: jiff::Timestamp::UNIX_EPOCH,
-        deleting: false,
-        labels: BTreeMap::new(),
-        annotations: BTreeMap::new(),
-        provider_id: (!provider_id.is_empty()).then(|| provider_id.to_owned()),
-        taints: Vec::new(),
-        addresses: Vec::new(),
-        ready: Ready::False,
-        network: None,
-        pod_cidrs: Vec::new(),
-        system_uuid: String::new(),
-        os_image: String::new(),
-    }
 }
 
 /// The node of VM1.
@@ -202,59 +124,7 @@ pub(crate) fn id1() -> String {
     format!("xenorchestra://{PA}/{VM1}")
 }
 
-/// A node that has just registered, on that machine.
-pub(crate) fn fresh(name: &str, system_uuid: &str) -> Node {
-    Node {
-        taints: vec![Taint::new(UNINITIALIZED_TAINT, "true", "NoSchedule")],
-        system_uuid: system_uuid.to_owned(),
-        ..known(name, "")
-    }
-}
-
-/// The same with `--node-ip`.
-pub(crate) fn told(mut node: Node, address: &str) -> Node {
-    let key = PROVIDED_NODE_IP.to_owned();
-    node.annotations.insert(key, address.to_owned());
-    node
-}
-
-/// The instance of an answer.
-#[track_caller]
-pub(crate) fn found(answer: Lookup) -> Instance {
-    match answer {
-        Lookup::Found(instance) => *instance,
-        other => panic!("not found: {other:?}"),
-    }
-}
-
-/// The evidence of an answer.
-#[track_caller]
-pub(crate) fn gone(answer: Lookup) -> Evidence {
-    match answer {
-        Lookup::Gone(evidence) => evidence,
-        other => panic!("not gone: {other:?}"),
-    }
-}
-
-/// The error of an answer.
-#[track_caller]
-pub(crate) fn cannot_tell(answer: Lookup) -> String {
-    match answer {
-        Lookup::CannotTell(error) => error.chain(),
-        other => panic!("an answer: {other:?}"),
-    }
-}
-
 /// An answer of that status, with that error.
 pub(crate) fn status(code: u16, error: &str) -> Action {
     answer(code, json!({ "error": error }))
-}
-
-/// An answer of that status and body.
-pub(crate) fn answer(code: u16, body: Value) -> Action {
-    Action::Status {
-        code,
-        headers: BTreeMap::new(),
-        body: Some(body),
-    }
 }

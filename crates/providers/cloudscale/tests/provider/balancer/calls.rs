@@ -7,6 +7,7 @@ use bowline_cloudscale::SNAPSHOT_AGE;
 use bowline_core::Goal;
 use bowline_simulator::faults::{Action, Rule};
 use bowline_simulator_cloudscale::BalancerTimings;
+use bowline_test_kit::{answer, delay, status};
 use futures::future::join_all;
 use serde_json::json;
 use tokio::time::Instant;
@@ -38,9 +39,7 @@ async fn a_run_without_changes_costs_few_reads() {
 #[tokio::test(start_paused = true)]
 async fn a_new_service_is_ready_in_under_three_seconds_on_an_instant_cloud() {
     let mut shop = Shop::new();
-    shop.stage
-        .sim
-        .set_balancer_timings(BalancerTimings::INSTANT);
+    shop.sim.set_balancer_timings(BalancerTimings::INSTANT);
     let start = Instant::now();
     shop.ensure().await.good();
     assert!(
@@ -54,7 +53,7 @@ async fn a_new_service_is_ready_in_under_three_seconds_on_an_instant_cloud() {
 async fn a_new_service_is_ready_in_under_four_seconds_on_a_quick_cloud() {
     let mut shop = Shop::new();
     let second = Duration::from_secs(1);
-    shop.stage.sim.set_balancer_timings(BalancerTimings {
+    shop.sim.set_balancer_timings(BalancerTimings {
         create: second,
         change: second,
         call: Duration::ZERO,
@@ -62,11 +61,7 @@ async fn a_new_service_is_ready_in_under_four_seconds_on_a_quick_cloud() {
         check: second,
     });
     let tenth = Duration::from_millis(100);
-    let slow = Action::Delay {
-        least: tenth,
-        most: tenth,
-    };
-    shop.stage.world.faults.add(Rule::new(slow)).unwrap();
+    shop.world.faults.add(Rule::new(delay(tenth))).unwrap();
     let start = Instant::now();
     shop.ensure().await.good();
     assert!(
@@ -113,9 +108,7 @@ async fn many_services_share_one_look_at_the_cloud() {
 #[tokio::test(start_paused = true)]
 async fn a_look_is_never_older_than_the_services_own_last_write() {
     let mut shop = Shop::new();
-    shop.stage
-        .sim
-        .set_balancer_timings(BalancerTimings::INSTANT);
+    shop.sim.set_balancer_timings(BalancerTimings::INSTANT);
     shop.ensure().await.good();
     shop.calls();
     assert!(shop.ensure().await.good().plan.is_empty());
@@ -156,16 +149,6 @@ async fn a_failed_write_makes_the_next_look_a_new_one() {
 
 #[tokio::test(start_paused = true)]
 async fn cloudscale_case_83_a_failed_read_of_load_balancers_is_never_absence() {
-    let status = |code| Action::Status {
-        code,
-        headers: BTreeMap::new(),
-        body: None,
-    };
-    let empty = |code| Action::Status {
-        code,
-        headers: BTreeMap::new(),
-        body: Some(json!([])),
-    };
     let paths = [
         "/v1/load-balancers",
         "/v1/load-balancers/pools",
@@ -190,7 +173,7 @@ async fn cloudscale_case_83_a_failed_read_of_load_balancers_is_never_absence() {
             shop.place_originals();
             shop.set("floating-ips", r#"["203.0.113.77"]"#);
             let rule = Rule::new(action.clone()).on("GET", path);
-            shop.stage.world.faults.add(rule).unwrap();
+            shop.world.faults.add(rule).unwrap();
             let outcome = shop.ensure().await;
             assert!(outcome.error.is_some(), "{path} {action:?}");
             assert_eq!(shop.writes(), [""; 0], "{path} {action:?}");
@@ -208,9 +191,9 @@ async fn cloudscale_case_83_a_failed_read_of_load_balancers_is_never_absence() {
         shop.ensure().await.good();
         shop.settle().await;
         shop.calls();
-        shop.fault("GET", "/v1/load-balancers", 1, empty(200));
+        shop.fault("GET", "/v1/load-balancers", 1, answer(200, json!([])));
         let rule = Rule::new(action).on("GET", &format!("/v1/load-balancers/{uuid}"));
-        shop.stage.world.faults.add(rule).unwrap();
+        shop.world.faults.add(rule).unwrap();
         for goal in [Goal::Absent, Goal::Present] {
             let draft = shop.draft(goal).await;
             assert_eq!(draft.is_ok(), found, "{goal:?}");
@@ -226,11 +209,6 @@ async fn something_unreadable_stops_only_whom_it_may_concern() {
     shop.settle().await;
     let ours = shop.balancer().uuid;
     let theirs = uid(9);
-    let list = |value| Action::Status {
-        code: 200,
-        headers: BTreeMap::new(),
-        body: Some(value),
-    };
     for (load_balancer, fine) in [
         (json!({"uuid": ours}), false),
         (json!({"uuid": theirs}), true),
@@ -238,7 +216,12 @@ async fn something_unreadable_stops_only_whom_it_may_concern() {
     ] {
         let bad = json!([{"uuid": "x", "name": "tcp/x", "load_balancer": load_balancer}]);
         shop.settle().await;
-        shop.fault("GET", "/v1/load-balancers/health-monitors", 1, list(bad));
+        shop.fault(
+            "GET",
+            "/v1/load-balancers/health-monitors",
+            1,
+            answer(200, bad),
+        );
         assert_eq!(
             shop.draft(Goal::Present).await.is_ok(),
             fine,
@@ -251,7 +234,7 @@ async fn something_unreadable_stops_only_whom_it_may_concern() {
     ] {
         shop.settle().await;
         let bad = json!([{"uuid": "x", "name": name}]);
-        shop.fault("GET", "/v1/load-balancers", 1, list(bad));
+        shop.fault("GET", "/v1/load-balancers", 1, answer(200, bad));
         assert_eq!(shop.draft(Goal::Present).await.is_ok(), fine, "{name}");
     }
 }

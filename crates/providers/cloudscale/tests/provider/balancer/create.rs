@@ -190,7 +190,7 @@ async fn cloudscale_case_26_other_protocols_and_unallocated_ports_are_refused() 
         let mut shop = Shop::new();
         shop.service.ports = vec![bad];
         let outcome = shop.ensure().await;
-        let problem = outcome.problem("InvalidLoadBalancerConfig");
+        let problem = outcome.problem_of("InvalidLoadBalancerConfig");
         assert!(problem.contains(words), "{problem}");
         assert_eq!(shop.writes(), [""; 0]);
     }
@@ -229,10 +229,10 @@ async fn cloudscale_case_29_nodes_in_two_zones_need_to_be_told_where() {
     let far: MachineSpec = serde_json::from_value(json!({"name": "far-1", "zone": "lpg1",
         "interfaces": [{"network": "far", "addresses": ["10.40.0.9"]}]}))
     .unwrap();
-    let uuid = shop.stage.sim.add_server(&far).unwrap();
+    let uuid = shop.sim.add_server(&far).unwrap();
     shop.nodes.push(node("far-1", Some(&uuid)));
     let outcome = shop.ensure().await;
-    let problem = outcome.problem("InvalidLoadBalancerConfig");
+    let problem = outcome.problem_of("InvalidLoadBalancerConfig");
     assert!(
         problem.contains("no loadbalancer zone set and nodes in multiple zones"),
         "{problem}"
@@ -240,7 +240,7 @@ async fn cloudscale_case_29_nodes_in_two_zones_need_to_be_told_where() {
     assert_eq!(shop.writes(), [""; 0]);
     shop.set("zone", "rma1");
     let outcome = shop.ensure().await;
-    assert_eq!(outcome.good().reasons(), ["NodeSkipped"]);
+    assert_eq!(outcome.incomplete().reasons(), ["NodeSkipped"]);
     let message = &outcome.notices[0].message;
     assert!(
         message.contains("far-1") && message.contains("400"),
@@ -280,7 +280,7 @@ pub(super) fn two_subnets() -> Shop {
         {"network": "k8s", "addresses": ["10.20.0.21"]},
         {"network": "storage", "addresses": ["10.30.0.11"]}]}))
     .unwrap();
-    let uuid = shop.stage.sim.add_server(&spec).unwrap();
+    let uuid = shop.sim.add_server(&spec).unwrap();
     shop.nodes = vec![node("two", Some(&uuid))];
     shop
 }
@@ -348,7 +348,7 @@ async fn cloudscale_case_33_a_selector_chooses_nodes() {
     shop.nodes[1].labels.insert("env".into(), "prod".into());
     shop.set("node-selector", "invalid===syntax");
     let outcome = shop.ensure().await;
-    let problem = outcome.problem("InvalidLoadBalancerConfig");
+    let problem = outcome.problem_of("InvalidLoadBalancerConfig");
     assert!(problem.contains("unable to parse selector"), "{problem}");
     assert_eq!(shop.writes(), [""; 0]);
 }
@@ -375,7 +375,7 @@ async fn cloudscale_case_35_without_nodes_and_zone_nothing_is_made() {
     let mut shop = Shop::new();
     shop.set("node-selector", "env=prod");
     let outcome = shop.ensure().await;
-    outcome.problem("NoValidNodes");
+    outcome.problem_of("NoValidNodes");
     assert_eq!(outcome.reasons(), [""; 0], "told once");
     assert_eq!(shop.writes(), [""; 0]);
     shop.nodes[0].labels.insert("env".into(), "prod".into());
@@ -390,8 +390,8 @@ async fn cloudscale_case_37_nothing_is_made_on_a_load_balancer_that_is_not_ready
         create: Duration::from_secs(40),
         ..BalancerTimings::default()
     };
-    shop.stage.sim.set_balancer_timings(timings);
-    let before = shop.stage.world.clock.now();
+    shop.sim.set_balancer_timings(timings);
+    let before = shop.world.clock.now();
     shop.ensure().await.good();
     let calls = shop.calls();
     let children = calls.iter().filter(|it| it.is_mutating()).skip(1);
@@ -409,7 +409,7 @@ async fn cloudscale_case_38_a_load_balancer_in_error_is_worked_on() {
     shop.ensure().await.good();
     let uuid = shop.balancer().uuid;
     let status = Some(BalancerStatus::Error);
-    shop.stage.sim.set_balancer_status(&uuid, status).unwrap();
+    shop.sim.set_balancer_status(&uuid, status).unwrap();
     shop.nodes.pop();
     shop.ensure().await.good();
     assert_eq!(members(&shop.pool()), ["10.20.0.11:31080"]);
@@ -452,7 +452,7 @@ async fn cloudscale_case_41_the_ip_mode_is_one_of_two() {
     shop.calls();
     shop.set("ip-mode", "vip");
     let outcome = shop.ensure().await;
-    let problem = outcome.problem("InvalidLoadBalancerConfig");
+    let problem = outcome.problem_of("InvalidLoadBalancerConfig");
     assert!(problem.contains("unsupported IP mode"), "{problem}");
     assert_eq!(shop.writes(), [""; 0]);
     assert_eq!(shop.service.ingress, before, "what is published stays");
@@ -460,7 +460,7 @@ async fn cloudscale_case_41_the_ip_mode_is_one_of_two() {
     shop.set("ip-mode", "vip")
         .ensure()
         .await
-        .problem("InvalidLoadBalancerConfig");
+        .problem_of("InvalidLoadBalancerConfig");
     assert_eq!(shop.writes(), [""; 0]);
 }
 

@@ -1,12 +1,12 @@
 //! Defects of the original that this provider does not have, by their numbers in the specification.
 //! Those about events, finalizers and writes to Services are the service controller's.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bowline_core::{Goal, TrafficPolicy};
-use bowline_simulator::faults::{Action, Rule};
+use bowline_simulator::faults::Rule;
 use bowline_simulator_cloudscale::{BalancerTimings, MachineSpec};
+use bowline_test_kit::status;
 use serde_json::json;
 use tokio::time::Instant;
 
@@ -15,19 +15,10 @@ use crate::stage::node;
 
 const ALL_READS: &str = "*";
 
-fn status(code: u16) -> Action {
-    Action::Status {
-        code,
-        headers: BTreeMap::new(),
-        body: None,
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn cloudscale_defect_d01_failed_reads_are_not_taken_for_absence() {
     let mut shop = open().await;
-    shop.stage
-        .world
+    shop.world
         .faults
         .add(Rule::new(status(503)).on("GET", ALL_READS).named("outage"))
         .unwrap();
@@ -37,7 +28,7 @@ async fn cloudscale_defect_d01_failed_reads_are_not_taken_for_absence() {
         "the finalizer must stay"
     );
     assert_eq!(shop.writes(), [""; 0]);
-    shop.stage.world.faults.remove("outage");
+    shop.world.faults.remove("outage");
     shop.delete().await.good();
     assert_eq!(shop.all(), []);
 }
@@ -58,7 +49,7 @@ async fn cloudscale_defect_d02_a_load_balancer_that_vanishes_midway_is_an_error(
 async fn cloudscale_defect_d03_http_options_of_null_crash_nobody() {
     let mut shop = Shop::new();
     shop.set("health-monitor-http", "null");
-    shop.ensure().await.problem("InvalidLoadBalancerConfig");
+    shop.ensure().await.problem_of("InvalidLoadBalancerConfig");
 }
 
 #[tokio::test(start_paused = true)]
@@ -96,7 +87,7 @@ async fn cloudscale_defect_d06_nothing_is_deleted_because_of_a_typo() {
     ] {
         let mut shop = open().await;
         shop.set(suffix, typo);
-        shop.ensure().await.problem("InvalidLoadBalancerConfig");
+        shop.ensure().await.problem_of("InvalidLoadBalancerConfig");
         assert_eq!(shop.writes(), [""; 0], "{suffix}");
     }
 }
@@ -107,7 +98,7 @@ async fn cloudscale_defect_d07_all_nodes_are_replaced_without_an_outage() {
     let spec: MachineSpec = serde_json::from_value(json!({"name": "new", "count": 2,
         "interfaces": [{"network": "k8s"}]}))
     .unwrap();
-    let uuids = shop.stage.sim.add_servers(&spec).unwrap();
+    let uuids = shop.sim.add_servers(&spec).unwrap();
     shop.nodes = (1..)
         .zip(&uuids)
         .map(|(number, uuid)| node(&format!("new-{number}"), Some(uuid)))
@@ -142,7 +133,7 @@ async fn cloudscale_defect_d08_deletion_checks_no_annotation() {
 async fn cloudscale_defect_d09_without_a_zone_nothing_is_made() {
     let mut shop = Shop::new();
     shop.nodes.clear();
-    shop.ensure().await.problem("NoValidNodes");
+    shop.ensure().await.problem_of("NoValidNodes");
     assert_eq!(shop.writes(), [""; 0]);
     shop.set("zone", "lpg1");
     assert_eq!(shop.ensure().await.good().reasons(), ["NoValidNodes"]);
@@ -183,7 +174,7 @@ async fn cloudscale_defect_d11_zero_and_null_are_told() {
         let outcome = shop.ensure().await;
         assert!(
             outcome
-                .problem("InvalidLoadBalancerConfig")
+                .problem_of("InvalidLoadBalancerConfig")
                 .contains(suffix)
         );
     }
@@ -223,7 +214,7 @@ async fn cloudscale_defect_d14_what_was_removed_by_hand_is_found_and_repaired() 
         pool.uuid,
         shop.balancer().uuid,
     ] {
-        shop.stage.sim.remove(&id).unwrap();
+        shop.sim.remove(&id).unwrap();
         shop.settle().await;
         shop.ensure().await.good();
         let pool = shop.pool();
@@ -239,9 +230,7 @@ async fn cloudscale_defect_d14_what_was_removed_by_hand_is_found_and_repaired() 
 #[tokio::test(start_paused = true)]
 async fn cloudscale_defect_d15_nothing_waits_but_for_the_cloud() {
     let mut shop = Shop::new();
-    shop.stage
-        .sim
-        .set_balancer_timings(BalancerTimings::INSTANT);
+    shop.sim.set_balancer_timings(BalancerTimings::INSTANT);
     let start = Instant::now();
     for number in 0..3 {
         shop.service.ports.push(port(
@@ -270,7 +259,7 @@ async fn cloudscale_defect_d16_two_services_of_one_name_do_not_fight() {
     let first = std::mem::replace(&mut shop.service, other);
     shop.others = vec![first];
     shop.calls();
-    shop.ensure().await.problem("LoadBalancerNotOurs");
+    shop.ensure().await.problem_of("LoadBalancerNotOurs");
     assert_eq!(
         shop.delete().await.good().reasons(),
         ["LoadBalancerNotOurs"]
@@ -310,7 +299,7 @@ async fn cloudscale_defect_d19_errors_say_what_was_wrong_with_what() {
         let mut shop = Shop::new();
         shop.set(suffix, value);
         let outcome = shop.ensure().await;
-        let problem = outcome.problem("InvalidLoadBalancerConfig");
+        let problem = outcome.problem_of("InvalidLoadBalancerConfig");
         assert!(
             problem.contains(suffix) && problem.contains(value),
             "{problem}"
@@ -410,7 +399,7 @@ async fn cloudscale_defect_d28_floating_ips_on_private_addresses_are_told_before
         r#"[{"subnet":"7d1f0c9a-2b34-4c56-8d78-9e0f1a2b3c4d"}]"#,
     )
     .set("floating-ips", r#"["203.0.113.77"]"#);
-    shop.ensure().await.problem("InvalidLoadBalancerConfig");
+    shop.ensure().await.problem_of("InvalidLoadBalancerConfig");
     assert_eq!(shop.writes(), [""; 0]);
     assert!(shop.all().iter().all(|it| it.name != NAME));
     shop.unset("floating-ips").ensure().await.good();

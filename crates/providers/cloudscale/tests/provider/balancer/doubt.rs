@@ -28,7 +28,7 @@ async fn a_member_that_may_be_that_of_an_unknown_node_stays_and_goes_when_all_ar
     let mut shop = doubtful().await;
     let outcome = shop.ensure().await;
     assert_eq!(
-        outcome.problem("NodeUnreadable"),
+        outcome.problem_of("NodeUnreadable"),
         "members at [10.20.0.12] stay although no known node wants them: they may be those of \
          nodes [worker-b], which cannot be read"
     );
@@ -47,7 +47,7 @@ async fn a_member_that_may_be_that_of_an_unknown_node_stays_and_goes_when_all_ar
 async fn no_known_node_at_all_leaves_every_member() {
     let mut shop = doubtful().await;
     shop.nodes.clear();
-    shop.ensure().await.problem("NodeUnreadable");
+    shop.ensure().await.problem_of("NodeUnreadable");
     assert_eq!(members(&shop.pool()), BOTH);
     // A wrong setting beside it changes nothing about that.
     shop.set("ip-mode", "x");
@@ -74,7 +74,7 @@ async fn new_members_come_in_spite_of_an_unknown_node() {
 async fn an_unpublished_address_is_published_in_spite_of_it() {
     let mut shop = doubtful().await;
     let ingress = std::mem::take(&mut shop.service.ingress);
-    shop.ensure().await.problem("NodeUnreadable");
+    shop.ensure().await.problem_of("NodeUnreadable");
     assert_eq!(shop.service.ingress, ingress);
 }
 
@@ -83,7 +83,7 @@ async fn a_pool_that_is_replaced_takes_such_members_along() {
     let mut shop = doubtful().await;
     shop.set("pool-algorithm", "source_ip");
     let outcome = shop.ensure().await;
-    outcome.problem("NodeUnreadable");
+    outcome.problem_of("NodeUnreadable");
     assert_eq!(outcome.error, None);
     let pool = shop.pool();
     assert_eq!(
@@ -104,7 +104,7 @@ async fn such_members_follow_the_ports_of_the_service() {
     );
     shop.service.traffic_policy = TrafficPolicy::Local;
     shop.service.health_check_node_port = Some(32100);
-    shop.ensure().await.problem("NodeUnreadable");
+    shop.ensure().await.problem_of("NodeUnreadable");
     let pool = shop.pool();
     assert_eq!(pool.members.len(), 2);
     assert!(pool.members.iter().all(|it| it.monitor_port == Some(32100)));

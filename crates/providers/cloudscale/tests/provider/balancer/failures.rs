@@ -1,6 +1,5 @@
 //! Cases on what goes wrong, and on the end of load balancers.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bowline_core::Goal;
@@ -12,11 +11,7 @@ use super::shop::{NAME, Shop, members, monitor, steps};
 use crate::stage::node;
 
 fn refused(body: Value) -> Action {
-    Action::Status {
-        code: 400,
-        headers: BTreeMap::new(),
-        body: Some(body),
-    }
+    bowline_test_kit::answer(400, body)
 }
 
 #[tokio::test(start_paused = true)]
@@ -101,15 +96,15 @@ async fn a_target_that_is_refused_because_it_is_there_is_no_warning() {
 async fn cloudscale_case_63_deletion_waits_while_the_load_balancer_changes() {
     let mut shop = Shop::new();
     let uuid = shop.place_originals();
-    shop.stage.sim.freeze_balancer(&uuid).unwrap();
+    shop.sim.freeze_balancer(&uuid).unwrap();
     let draft = shop.draft(Goal::Absent).await.unwrap();
-    let sim = shop.stage.sim.clone();
+    let sim = shop.sim.clone();
     let frozen = uuid.clone();
     let thaw = tokio::spawn(async move {
         tokio::time::sleep(Duration::from_secs(30)).await;
         sim.thaw_balancer(&frozen).unwrap();
     });
-    let before = shop.stage.world.clock.now();
+    let before = shop.world.clock.now();
     shop.fault("DELETE", "*", 2, refused(json!({"detail": "not now"})));
     shop.carry_out(draft).await.good();
     thaw.await.unwrap();
@@ -123,7 +118,7 @@ async fn cloudscale_case_63_deletion_waits_while_the_load_balancer_changes() {
     let mut shop = Shop::new();
     let uuid = shop.place_originals();
     let draft = shop.draft(Goal::Absent).await.unwrap();
-    shop.stage.sim.remove(&uuid).unwrap();
+    shop.sim.remove(&uuid).unwrap();
     shop.carry_out(draft).await.good();
 }
 
@@ -158,7 +153,7 @@ async fn cloudscale_case_66_http_options_that_are_none_are_an_error() {
         shop.place_originals();
         shop.set("health-monitor-http", bad);
         let outcome = shop.ensure().await;
-        let problem = outcome.problem("InvalidLoadBalancerConfig");
+        let problem = outcome.problem_of("InvalidLoadBalancerConfig");
         assert!(problem.contains("health-monitor-http"), "{problem}");
         assert_eq!(shop.writes(), [""; 0]);
     }
@@ -179,7 +174,7 @@ async fn cloudscale_case_67_a_node_of_another_cloud_disturbs_nobody() {
 async fn cloudscale_case_68_members_of_a_server_that_is_gone_go() {
     let mut shop = Shop::new();
     shop.ensure().await.good();
-    shop.stage.sim.destroy("worker-b").unwrap();
+    shop.sim.destroy("worker-b").unwrap();
     shop.settle().await;
     shop.nodes.push(node("stranger", None));
     let mut odd = node("odd", None);
@@ -201,7 +196,7 @@ async fn cloudscale_case_70_a_monitor_is_made_when_the_old_one_has_made_room() {
         removal: Duration::from_secs(8),
         ..BalancerTimings::default()
     };
-    shop.stage.sim.set_balancer_timings(timings);
+    shop.sim.set_balancer_timings(timings);
     shop.calls();
     shop.set("health-monitor-type", "http")
         .ensure()
@@ -226,10 +221,7 @@ async fn cloudscale_case_75_only_changing_is_waited_for() {
     ] {
         let mut shop = Shop::new();
         let uuid = shop.place_originals();
-        shop.stage
-            .sim
-            .set_balancer_status(&uuid, Some(status))
-            .unwrap();
+        shop.sim.set_balancer_status(&uuid, Some(status)).unwrap();
         shop.nodes.pop();
         shop.ensure().await.good();
         assert_eq!(shop.pool().members.len(), 1);
@@ -258,7 +250,7 @@ async fn cloudscale_case_82_errors_name_the_key_the_value_and_what_the_cloud_sai
     let mut shop = Shop::new();
     shop.set("timeout-client-data-ms", "5s");
     let outcome = shop.ensure().await;
-    let problem = outcome.problem("InvalidLoadBalancerConfig");
+    let problem = outcome.problem_of("InvalidLoadBalancerConfig");
     assert!(
         problem.contains("k8s.cloudscale.ch/loadbalancer-timeout-client-data-ms"),
         "{problem}"
@@ -284,7 +276,7 @@ async fn cloudscale_case_87_an_empty_name_is_an_error() {
         let outcome = shop.ensure().await;
         assert!(
             outcome
-                .problem("InvalidLoadBalancerConfig")
+                .problem_of("InvalidLoadBalancerConfig")
                 .contains("loadbalancer-name")
         );
         assert_eq!(shop.writes(), [""; 0]);
@@ -312,11 +304,7 @@ async fn cloudscale_case_90_another_host_in_a_link_replaces_no_member() {
                        "cidr": "10.20.0.0/24"},
         })).collect::<Vec<_>>())
         };
-    let action = Action::Status {
-        code: 200,
-        headers: BTreeMap::new(),
-        body: Some(body),
-    };
+    let action = bowline_test_kit::answer(200, body);
     shop.fault("GET", "/v1/load-balancers/pools/*/members", 1, action);
     assert!(shop.ensure().await.good().plan.is_empty());
 }

@@ -39,7 +39,8 @@ async fn cloudscale_case_60_proof_case_16_of_uuid_and_name_the_one_that_is_ours_
     let outcome = shop.ensure().await;
     assert_eq!(outcome.good().reasons(), ["LoadBalancerNotOurs"]);
     assert_eq!(shop.get("uuid"), by_name);
-    shop.set("uuid", &by_uuid).settle().await;
+    shop.set("uuid", &by_uuid);
+    shop.settle().await;
     let outcome = shop.delete().await;
     assert_eq!(outcome.good().reasons(), ["LoadBalancerNotOurs"]);
     assert_eq!(shop.balancer(), before);
@@ -68,7 +69,7 @@ async fn of_two_load_balancers_of_one_name_the_one_of_the_uuid_is_used() {
     let outcome = shop.ensure().await;
     assert!(
         outcome
-            .problem("InvalidLoadBalancerConfig")
+            .problem_of("InvalidLoadBalancerConfig")
             .contains("found more than one")
     );
 }
@@ -159,7 +160,7 @@ async fn cloudscale_case_74_proof_case_30_anothers_load_balancer_is_left_alone()
         };
         let before = shop.balancer();
         let outcome = shop.ensure().await;
-        let problem = outcome.problem("LoadBalancerNotOurs");
+        let problem = outcome.problem_of("LoadBalancerNotOurs");
         assert_eq!(problem.contains(&uuid), by_uuid, "{problem}");
         assert!(!problem.contains(OTHER_UID), "{problem}");
         assert!(problem.contains("operator"), "{problem}");
@@ -174,9 +175,9 @@ async fn cloudscale_case_74_proof_case_30_anothers_load_balancer_is_left_alone()
     // Without the other's mark it is this Service's by its name.
     let mut shop = Shop::new();
     let uuid = shop.place(tagged(OTHER_UID, None));
-    shop.ensure().await.problem("LoadBalancerNotOurs");
+    shop.ensure().await.problem_of("LoadBalancerNotOurs");
     let free = json!({"tags": {}});
-    let edited = shop.stage.sim.edit(&uuid, free.as_object().unwrap());
+    let edited = shop.sim.edit(&uuid, free.as_object().unwrap());
     edited.unwrap();
     shop.settle().await;
     shop.ensure().await.good();
@@ -192,7 +193,7 @@ async fn cloudscale_case_78_floating_ips_and_private_addresses_do_not_go_togethe
         r#"[{"subnet":"7d1f0c9a-2b34-4c56-8d78-9e0f1a2b3c4d"}]"#,
     );
     let outcome = shop.ensure().await;
-    let problem = outcome.problem("InvalidLoadBalancerConfig");
+    let problem = outcome.problem_of("InvalidLoadBalancerConfig");
     for suffix in ["floating-ips", "vip-addresses"] {
         assert!(problem.contains(&key(suffix)), "{problem}");
     }
@@ -235,7 +236,7 @@ async fn cloudscale_case_84_the_services_source_ranges_filter_unless_switched_of
     let outcome = shop.ensure().await;
     assert!(
         outcome
-            .problem("InvalidLoadBalancerConfig")
+            .problem_of("InvalidLoadBalancerConfig")
             .contains("loadBalancerSourceRanges")
     );
 }
@@ -277,7 +278,7 @@ async fn cloudscale_case_91_proof_case_23_an_orphan_returns_to_its_name_in_the_s
             assert_eq!(shop.balancer().tags["k8s-service-uid"], UID);
             assert_eq!(shop.pool().members.len(), 2);
         } else {
-            outcome.problem("LoadBalancerNotOurs");
+            outcome.problem_of("LoadBalancerNotOurs");
             assert_eq!(shop.writes(), [""; 0], "{theirs:?} {name} {ours:?} {told}");
         }
     }
@@ -288,7 +289,7 @@ async fn cloudscale_case_91_proof_case_23_an_orphan_returns_to_its_name_in_the_s
         json!({"k8s-service-uid": OTHER_UID, "k8s-cluster-uid": "a", "k8s-service": "shop.web"});
     let uuid = shop.place(json!({"name": "old", "tags": tags}));
     shop.set("uuid", &uuid).others = vec![named("api", OTHER_UID)];
-    shop.ensure().await.problem("LoadBalancerNotOurs");
+    shop.ensure().await.problem_of("LoadBalancerNotOurs");
     shop.others.clear();
     shop.all_known = false;
     assert!(shop.ensure().await.error.is_some());
@@ -302,7 +303,7 @@ async fn a_load_balancer_that_was_lost_is_made_again_and_told() {
     let mut shop = Shop::new();
     shop.ensure().await.good();
     let lost = shop.balancer().uuid;
-    shop.stage.sim.remove(&lost).unwrap();
+    shop.sim.remove(&lost).unwrap();
     shop.settle().await;
     let outcome = shop.ensure().await;
     assert_eq!(outcome.good().reasons(), ["LoadBalancerRecreated"]);
@@ -346,10 +347,10 @@ async fn orphans_are_found_by_their_mark_and_removed_only_with_it() {
     let mut changed = orphan.clone();
     changed.service_uid = UID.into();
     assert!(shop.balancers().remove_orphan(&changed).await.is_err());
-    shop.stage.sim.freeze_balancer(&uuid).unwrap();
+    shop.sim.freeze_balancer(&uuid).unwrap();
     assert!(shop.balancers().remove_orphan(orphan).await.is_err());
     assert_eq!(shop.writes(), [""; 0]);
-    shop.stage.sim.thaw_balancer(&uuid).unwrap();
+    shop.sim.thaw_balancer(&uuid).unwrap();
     shop.balancers().remove_orphan(orphan).await.unwrap();
     shop.balancers().remove_orphan(orphan).await.unwrap();
     let mut changed = orphan.clone();

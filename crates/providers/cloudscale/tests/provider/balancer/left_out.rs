@@ -11,7 +11,7 @@ use crate::stage::node;
 fn public_only(shop: &Shop, name: &str) -> bowline_core::Node {
     let spec = json!({"name": name, "interfaces": [{"network": "public"}]});
     let spec: MachineSpec = serde_json::from_value(spec).unwrap();
-    let uuid = shop.stage.sim.add_server(&spec).unwrap();
+    let uuid = shop.sim.add_server(&spec).unwrap();
     node(name, Some(&uuid))
 }
 
@@ -96,7 +96,8 @@ async fn many_nodes_without_a_server_are_few_events() {
 #[tokio::test(start_paused = true)]
 async fn nodes_without_a_private_address_are_named_with_the_way_out() {
     let mut shop = Shop::new();
-    shop.nodes.push(public_only(&shop, "outside"));
+    let node = public_only(&shop, "outside");
+    shop.nodes.push(node);
     let outcome = shop.ensure().await;
     assert_eq!(outcome.good().reasons(), ["NodeSkipped"]);
     let text = "nodes [outside] have no private address, and load balancers reach servers by those \
@@ -118,7 +119,8 @@ async fn nodes_without_an_address_in_a_wanted_subnet_are_named_and_the_list_is_b
     shop.set("listener-allowed-subnets", &format!("[{S2:?}]"));
     for number in 10..32 {
         let name = format!("outside-{number}");
-        shop.nodes.push(public_only(&shop, &name));
+        let node = public_only(&shop, &name);
+        shop.nodes.push(node);
     }
     let outcome = shop.ensure().await;
     assert_eq!(outcome.good().reasons(), ["NoValidNodes"]);

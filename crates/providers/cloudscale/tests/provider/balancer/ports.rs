@@ -124,7 +124,7 @@ async fn what_cannot_be_used_concerns_its_setting_and_members_follow_the_nodes()
             .set("port-settings", text);
         shop.nodes = vec![node("worker-a", Some(A))];
         let outcome = shop.ensure().await;
-        let problem = outcome.problem(INVALID);
+        let problem = outcome.problem_of(INVALID);
         assert!(problem.contains("k8s.cloudscale.ch/loadbalancer-port-settings"));
         for part in told {
             assert!(problem.contains(part), "{problem}\nlacks {part}");
@@ -150,7 +150,7 @@ async fn what_cannot_be_used_concerns_its_setting_and_members_follow_the_nodes()
 async fn nothing_is_made_as_long_as_a_setting_of_a_port_cannot_be_used() {
     let mut shop = Shop::new();
     shop.set("port-settings", r#"{"http": {"pool-protocol": "proxyv3"}}"#);
-    shop.ensure().await.problem(INVALID);
+    shop.ensure().await.problem_of(INVALID);
     assert_eq!(shop.writes(), [""; 0]);
     assert_eq!(shop.all(), []);
 }

@@ -45,7 +45,7 @@ async fn proof_case_16_what_was_made_by_hand_is_left_alone_however_it_is_named()
         let value = if how == "name" { "kube-api" } else { &uuid };
         shop.set(how, value);
         let outcome = shop.ensure().await;
-        let problem = outcome.problem("LoadBalancerNotOurs");
+        let problem = outcome.problem_of("LoadBalancerNotOurs");
         assert_eq!(problem.contains(&uuid), how != "name", "{problem}");
         let outcome = shop.delete().await;
         assert_eq!(outcome.good().reasons(), ["LoadBalancerNotOurs"], "{how}");
@@ -94,7 +94,7 @@ async fn proof_case_18_a_node_port_that_another_cluster_uses_proves_nothing() {
     let mut shop = Shop::new();
     let uuid = shop.place(edge("10.20.0.99", 31080));
     shop.set("name", "edge").set("uuid", &uuid);
-    shop.ensure().await.problem("LoadBalancerNotOurs");
+    shop.ensure().await.problem_of("LoadBalancerNotOurs");
     assert_eq!(
         shop.delete().await.good().reasons(),
         ["LoadBalancerNotOurs"]
@@ -112,7 +112,7 @@ async fn proof_case_17_without_tags_a_condition_remembers_what_was_proven() {
     assert_eq!(records[0].message, uuid);
     // Its ports change: what is on it proves nothing any more.
     shop.service.ports = vec![port("http", "TCP", 80, 32_000)];
-    shop.ensure().await.problem("LoadBalancerNotOurs");
+    shop.ensure().await.problem_of("LoadBalancerNotOurs");
     shop.service.conditions = records;
     shop.ensure().await.good();
     assert_eq!(shop.balancer().uuid, uuid);
@@ -133,7 +133,7 @@ async fn proof_case_19_a_living_services_load_balancer_moves_by_its_own_word_alo
     shop.rules.adoption = NamespaceRule::Any;
     shop.calls();
     shop.settle().await;
-    shop.ensure().await.problem("LoadBalancerNotOurs");
+    shop.ensure().await.problem_of("LoadBalancerNotOurs");
     shop.delete().await.good();
     assert_eq!(shop.writes(), [""; 0]);
     assert_eq!(shop.balancer().tags, web_s.tags);
@@ -164,7 +164,7 @@ async fn proof_case_20_an_adopted_load_balancer_keeps_what_others_made_on_it() {
     let before = shop.balancer();
     shop.set("bowline.dev/take-over", &uuid);
     shop.rules.adoption = NamespaceRule::Only(["infra".to_owned()].into());
-    shop.ensure().await.problem("LoadBalancerNotOurs");
+    shop.ensure().await.problem_of("LoadBalancerNotOurs");
     shop.rules.adoption = NamespaceRule::Only(["shop".to_owned()].into());
     let outcome = shop.ensure().await;
     assert_eq!(outcome.good().reasons(), ["LoadBalancerAdopted"]);
@@ -220,7 +220,7 @@ async fn proof_case_21_two_clusters_of_one_name_with_one_manifest_do_not_meet() 
         shop.cluster_uid = Some("b".into());
         shop.settle().await;
         shop.calls();
-        shop.ensure().await.problem("LoadBalancerNotOurs");
+        shop.ensure().await.problem_of("LoadBalancerNotOurs");
         shop.delete().await.good();
         assert_eq!(shop.writes(), [""; 0]);
         let marked = shop.marked().await;
@@ -235,7 +235,7 @@ async fn proof_case_24_the_default_name_of_anothers_is_refused_as_a_setting() {
     let uuid = shop.place(json!({"name": format!("k8s-service-{OTHER_UID}")}));
     shop.set("name", &format!("k8s-service-{OTHER_UID}"));
     let outcome = shop.ensure().await;
-    let problem = outcome.problem("InvalidLoadBalancerConfig");
+    let problem = outcome.problem_of("InvalidLoadBalancerConfig");
     assert!(problem.contains("loadbalancer-name"), "{problem}");
     assert!(shop.delete().await.good().plan.is_empty());
     assert_eq!(shop.writes(), [""; 0]);
@@ -248,10 +248,10 @@ async fn proof_case_24_the_default_name_of_anothers_is_refused_as_a_setting() {
 async fn proof_case_25_a_floating_ip_on_a_server_is_not_moved_unless_the_operator_says_so() {
     let mut shop = Shop::new();
     let address = "203.0.113.77".parse().unwrap();
-    shop.stage.sim.assign_floating_ip(address, Some(A)).unwrap();
+    shop.sim.assign_floating_ip(address, Some(A)).unwrap();
     shop.set("floating-ips", r#"["203.0.113.77"]"#);
     let outcome = shop.ensure().await;
-    let problem = outcome.problem("FloatingIPInUse");
+    let problem = outcome.problem_of("FloatingIPInUse");
     assert!(
         problem.contains("203.0.113.77") && !problem.contains(A),
         "{problem}"

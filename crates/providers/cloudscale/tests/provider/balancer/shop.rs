@@ -1,19 +1,12 @@
-//! The Service of the specification's cases, and the loop that carries out its plans.
+//! The Service of the specification's cases.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::time::Duration;
-
-use bowline_core::{
-    BalancerRequest, BalancerRules, Balancers, ClusterMarks, DraftError, ExcludedNodes, Goal,
-    Ingress, IpMode, Node, Notice, Plan, PlanProgress, PreparedPlan, Protocol, Service, ServiceKey,
-    ServicePort, StepOutcome, TaggedBalancer, TrafficPolicy, Verb,
-};
+use bowline_core::{ClusterMarks, Goal, Ingress, IpMode, Service, TaggedBalancer};
 use bowline_simulator::faults::{Action, Rule};
 use bowline_simulator::journal::Entry;
-use bowline_simulator_cloudscale::{BalancerInfo, BalancerSpec, PoolInfo};
+use bowline_simulator_cloudscale::{BalancerInfo, BalancerSpec, Cloudscale, PoolInfo};
+use bowline_test_kit::{ServiceHarness, service, wraps};
+pub(crate) use bowline_test_kit::{named_port as port, steps};
 use serde_json::{Value, json};
-use tokio::time::Instant;
 
 use crate::stage::{A, B, Stage, node};
 
@@ -21,58 +14,12 @@ pub(crate) const UID: &str = "5a4f2b10-0c67-4a3f-8f6e-3b9d2a7c1e55";
 pub(crate) const NAME: &str = "k8s-service-5a4f2b10-0c67-4a3f-8f6e-3b9d2a7c1e55";
 pub(crate) const S1: &str = "7d1f0c9a-2b34-4c56-8d78-9e0f1a2b3c4d";
 pub(crate) const S2: &str = "c0a80101-77aa-4b1e-9f10-2d3e4f5a6b7c";
-/// What a controller would wait for a cloud at most.
-const PATIENCE: Duration = Duration::from_secs(300);
+const PREFIX: &str = "k8s.cloudscale.ch/loadbalancer-";
 
 /// A Service before the simulated cloud.
-pub(crate) struct Shop {
-    pub(crate) stage: Stage,
-    pub(crate) service: Service,
-    pub(crate) nodes: Vec<Node>,
-    /// How it is with the other nodes.
-    pub(crate) excluded: ExcludedNodes,
-    /// The other Services of the cluster.
-    pub(crate) others: Vec<Service>,
-    /// Whether these are all.
-    pub(crate) all_known: bool,
-    pub(crate) cluster_name: String,
-    pub(crate) cluster_uid: Option<String>,
-    /// What the operator allows.
-    pub(crate) rules: BalancerRules,
-    pub(crate) has_ip_mode: bool,
-}
+pub(crate) struct Shop(ServiceHarness<Cloudscale>);
 
-/// What came of one try.
-pub(crate) struct Outcome {
-    pub(crate) plan: Plan,
-    /// The notices of the plan and of what was skipped.
-    pub(crate) notices: Vec<Notice>,
-    /// Why it did not end well.
-    pub(crate) error: Option<String>,
-}
-
-impl Outcome {
-    pub(crate) fn reasons(&self) -> Vec<&str> {
-        self.notices.iter().map(|notice| notice.reason).collect()
-    }
-
-    /// The text of the one problem.
-    #[track_caller]
-    pub(crate) fn problem(&self, reason: &str) -> &str {
-        let [problem] = self.plan.problems.as_slice() else {
-            panic!("not one problem: {:?}", self.plan.problems);
-        };
-        assert_eq!(problem.reason, reason, "{}", problem.message);
-        &problem.message
-    }
-
-    #[track_caller]
-    pub(crate) fn good(&self) -> &Self {
-        assert_eq!(self.error, None);
-        assert_eq!(self.plan.problems, []);
-        self
-    }
-}
+wraps!(Shop => 0: ServiceHarness<Cloudscale>);
 
 impl Shop {
     /// Fixture F.
@@ -87,59 +34,8 @@ impl Shop {
 
     /// The same on another stage.
     pub(crate) fn on(stage: Stage) -> Self {
-        Self {
-            stage,
-            service: web(),
-            nodes: vec![node("worker-a", Some(A)), node("worker-b", Some(B))],
-            excluded: ExcludedNodes::default(),
-            others: Vec::new(),
-            all_known: true,
-            cluster_name: "kubernetes".into(),
-            cluster_uid: None,
-            rules: BalancerRules::default(),
-            has_ip_mode: true,
-        }
-    }
-
-    pub(crate) fn balancers(&self) -> &dyn Balancers {
-        self.stage.cloud.balancers().unwrap()
-    }
-
-    /// Sets an annotation, by its suffix.
-    pub(crate) fn set(&mut self, suffix: &str, value: &str) -> &mut Self {
-        set(&mut self.service, suffix, value);
-        self
-    }
-
-    pub(crate) fn unset(&mut self, suffix: &str) -> &mut Self {
-        if let Some(annotations) = &mut self.service.annotations {
-            annotations.remove(&key(suffix));
-        }
-        self
-    }
-
-    /// An annotation, by its suffix.
-    pub(crate) fn get(&self, suffix: &str) -> &str {
-        self.service.annotation(&key(suffix)).unwrap_or_default()
-    }
-
-    pub(crate) fn wish(&self, goal: Goal) -> BalancerRequest {
-        let mut all: Vec<Arc<Service>> = self.others.iter().cloned().map(Arc::new).collect();
-        all.push(Arc::new(self.service.clone()));
-        BalancerRequest {
-            service: Arc::new(self.service.clone()),
-            goal,
-            nodes: self.nodes.iter().cloned().map(Arc::new).collect(),
-            excluded: self.excluded.clone(),
-            all: Arc::new(all),
-            all_known: self.all_known,
-            cluster_name: self.cluster_name.clone(),
-            has_ip_mode: self.has_ip_mode,
-            cluster_uid: self.cluster_uid.clone(),
-            living: None,
-            rules: Arc::new(self.rules.clone()),
-            endpoints: None,
-        }
+        let nodes = vec![node("worker-a", Some(A)), node("worker-b", Some(B))];
+        Self(ServiceHarness::new(stage.0, PREFIX, web(), nodes))
     }
 
     /// The load balancers that carry the mark of a Service.
@@ -154,83 +50,9 @@ impl Shop {
         marked.unwrap()
     }
 
-    pub(crate) async fn draft(&self, goal: Goal) -> Result<PreparedPlan, DraftError> {
-        let mut wish = self.wish(goal);
-        match self.balancers().draft(&wish).await {
-            // As the controller does it: all that are known exist.
-            Err(DraftError::NeedsServices) if self.all_known => {
-                let uids = wish.all.iter().map(|it| it.uid.clone());
-                wish.living = Some(Arc::new(uids.collect()));
-                self.balancers().draft(&wish).await
-            }
-            drafted => drafted,
-        }
-    }
-
-    /// Plans and carries out; what is to be published is written to the Service.
-    pub(crate) async fn ensure(&mut self) -> Outcome {
-        let draft = match self.draft(Goal::Present).await {
-            Ok(draft) => draft,
-            Err(error) => return failed(&error),
-        };
-        self.carry_out(draft).await
-    }
-
-    /// The same for a Service that goes.
-    pub(crate) async fn delete(&mut self) -> Outcome {
-        let draft = match self.draft(Goal::Absent).await {
-            Ok(draft) => draft,
-            Err(error) => return failed(&error),
-        };
-        self.carry_out(draft).await
-    }
-
-    pub(crate) async fn carry_out(&mut self, draft: PreparedPlan) -> Outcome {
-        let PreparedPlan {
-            plan, mut executor, ..
-        } = draft;
-        let mut outcome = Outcome {
-            notices: plan.notices.clone(),
-            plan: plan.clone(),
-            error: None,
-        };
-        let mut run = PlanProgress::new(plan);
-        let start = Instant::now();
-        self.publish(&executor.publication().annotations);
-        while let Some(step) = run.next_step() {
-            match executor.carry_out(step).await {
-                Ok(StepOutcome::Done) => run.done(step),
-                Ok(StepOutcome::Wait { what, after }) => {
-                    run.wait(step, what.clone(), self.stage.world.clock.now());
-                    if start.elapsed() > PATIENCE {
-                        outcome.error = Some(format!("still waiting for {what}"));
-                        return outcome;
-                    }
-                    tokio::time::sleep(after).await;
-                }
-                Ok(StepOutcome::Skipped(notice)) => {
-                    outcome.notices.push(notice);
-                    run.skip(step);
-                }
-                Err(error) => {
-                    outcome.error = Some(error.chain());
-                    return outcome;
-                }
-            }
-            self.publish(&executor.publication().annotations);
-        }
-        self.service.ingress = executor.publication().ingress;
-        outcome
-    }
-
-    fn publish(&mut self, annotations: &BTreeMap<String, String>) {
-        let map = self.service.annotations.get_or_insert_default();
-        map.extend(annotations.clone());
-    }
-
     /// Waits until monitors have found out about their members.
     pub(crate) async fn settle(&self) {
-        self.stage.wait(Duration::from_secs(10)).await;
+        self.wait(10).await;
     }
 
     /// The load balancers of the project.
@@ -278,13 +100,6 @@ impl Shop {
             .collect()
     }
 
-    /// All calls since the last time this was asked.
-    pub(crate) fn calls(&self) -> Vec<Entry> {
-        let calls = self.stage.world.journal.entries();
-        self.stage.world.journal.clear();
-        calls
-    }
-
     pub(crate) fn fault(&self, method: &str, path: &str, times: u64, action: Action) {
         let mut rule = Rule::new(action)
             .on(method, path)
@@ -329,32 +144,16 @@ pub(crate) async fn open() -> Shop {
     shop
 }
 
-fn failed(error: &DraftError) -> Outcome {
-    let chain = match error {
-        DraftError::Cloud(error) => error.chain(),
-        other => other.to_string(),
-    };
-    Outcome {
-        plan: Plan::default(),
-        notices: Vec::new(),
-        error: Some(chain),
-    }
-}
-
 fn uuid_like(part: &str) -> Option<&str> {
     (part.len() == 36 && part.matches('-').count() == 4).then_some(part)
 }
 
 pub(crate) fn key(suffix: &str) -> String {
-    if suffix.contains('/') {
-        return suffix.to_owned();
-    }
-    format!("k8s.cloudscale.ch/loadbalancer-{suffix}")
+    bowline_test_kit::key(PREFIX, suffix)
 }
 
 pub(crate) fn set(service: &mut Service, suffix: &str, value: &str) {
-    let annotations = service.annotations.get_or_insert_default();
-    annotations.insert(key(suffix), value.to_owned());
+    bowline_test_kit::set(service, PREFIX, suffix, value);
 }
 
 pub(crate) fn proxied(ip: &str) -> Ingress {
@@ -362,18 +161,6 @@ pub(crate) fn proxied(ip: &str) -> Ingress {
         ip: Some(ip.to_owned()),
         hostname: None,
         ip_mode: Some(IpMode::Proxy),
-    }
-}
-
-/// A port of a Service.
-pub(crate) fn port(name: &str, protocol: &str, port: u16, node_port: u16) -> ServicePort {
-    ServicePort {
-        name: name.to_owned(),
-        protocol: Protocol::from(protocol),
-        port,
-        node_port,
-        target_port: port.to_string(),
-        application_protocol: None,
     }
 }
 
@@ -385,29 +172,8 @@ pub(crate) fn web() -> Service {
 /// Another Service of that shop.
 pub(crate) fn named(name: &str, uid: &str) -> Service {
     Service {
-        key: ServiceKey {
-            namespace: "shop".into(),
-            name: name.into(),
-        },
-        uid: uid.into(),
-        resource_version: "7".into(),
-        created: "2026-02-01T00:00:00Z".parse().unwrap(),
-        deleting: false,
-        annotations: None,
-        finalizers: vec![bowline_core::CLEANUP_FINALIZER.to_owned()],
-        is_load_balancer: true,
-        type_name: "LoadBalancer".into(),
-        class: None,
         ports: vec![port("http", "TCP", 80, 31080)],
-        client_affinity: None,
-        requested_ip: None,
-        external_ips: Vec::new(),
-        source_ranges: Vec::new(),
-        traffic_policy: TrafficPolicy::Cluster,
-        health_check_node_port: None,
-        ip_families: vec!["IPv4".into()],
-        ingress: Vec::new(),
-        conditions: Vec::new(),
+        ..service("shop", name, uid)
     }
 }
 
@@ -425,11 +191,4 @@ pub(crate) fn monitor(pool: &PoolInfo) -> String {
         "{} {}/{}/{}/{}",
         it.kind, it.delay_s, it.timeout_s, it.up_threshold, it.down_threshold
     )
-}
-
-/// The steps of a plan in words: `create pool tcp/http`.
-pub(crate) fn steps(plan: &Plan) -> Vec<String> {
-    let real = plan.steps.iter().filter(|step| step.verb != Verb::Wait);
-    real.map(|step| format!("{} {}", step.verb, step.object))
-        .collect()
 }

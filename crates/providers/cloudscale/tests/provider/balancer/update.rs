@@ -62,7 +62,7 @@ async fn cloudscale_case_45_a_typo_in_the_algorithm_deletes_nothing() {
     let mut shop = open().await;
     shop.set("pool-algorithm", "robin_round");
     let outcome = shop.ensure().await;
-    let problem = outcome.problem("InvalidLoadBalancerConfig");
+    let problem = outcome.problem_of("InvalidLoadBalancerConfig");
     assert!(
         problem.contains("pool-algorithm") && problem.contains("robin_round"),
         "{problem}"
@@ -171,7 +171,7 @@ async fn cloudscale_case_52_flavor_zone_and_addresses_cannot_be_changed() {
         let before = frozen(shop.balancer());
         shop.set(suffix, value);
         let outcome = shop.ensure().await;
-        let problem = outcome.problem("InvalidLoadBalancerConfig");
+        let problem = outcome.problem_of("InvalidLoadBalancerConfig");
         assert!(problem.contains(suffix), "{problem}");
         assert_eq!(shop.writes(), [""; 0]);
         shop.set(suffix, restored);
@@ -189,7 +189,7 @@ async fn cloudscale_case_53_members_come_before_others_go() {
     let spec: MachineSpec = serde_json::from_value(json!({"name": "worker-c", "interfaces": [
         {"network": "k8s", "addresses": ["10.20.0.13"]}]}))
     .unwrap();
-    let uuid = shop.stage.sim.add_server(&spec).unwrap();
+    let uuid = shop.sim.add_server(&spec).unwrap();
     shop.nodes.push(node("worker-c", Some(&uuid)));
     let outcome = shop.ensure().await;
     assert_eq!(
@@ -225,7 +225,7 @@ async fn cloudscale_case_55_at_most_one_member_is_missing_while_all_are_replaced
     let spec: MachineSpec = serde_json::from_value(json!({"name": "w", "count": 3, "interfaces": [
         {"network": "k8s"}]}))
     .unwrap();
-    let uuids = shop.stage.sim.add_servers(&spec).unwrap();
+    let uuids = shop.sim.add_servers(&spec).unwrap();
     for (number, uuid) in uuids.iter().enumerate() {
         shop.nodes
             .push(node(&format!("w-{}", number + 1), Some(uuid)));
@@ -294,7 +294,7 @@ async fn cloudscale_case_56_floating_ips_are_moved_and_stay() {
     let outcome = shop.ensure().await;
     assert!(
         outcome
-            .problem("InvalidLoadBalancerConfig")
+            .problem_of("InvalidLoadBalancerConfig")
             .contains("203.0.113.99")
     );
     assert_eq!(shop.writes(), [""; 0]);
@@ -320,7 +320,7 @@ async fn cloudscale_case_57_proof_case_25_two_services_cannot_have_one_floating_
     let web = std::mem::replace(&mut shop.service, other);
     shop.others[0] = web.clone();
     let outcome = shop.ensure().await;
-    let problem = outcome.problem("FloatingIPConflict");
+    let problem = outcome.problem_of("FloatingIPConflict");
     assert!(problem.contains("assigned to another service"), "{problem}");
     assert!(
         !shop
@@ -332,13 +332,13 @@ async fn cloudscale_case_57_proof_case_25_two_services_cannot_have_one_floating_
     // An older one does not take it from the holder.
     shop.service.created = "2026-01-01T00:00:00Z".parse().unwrap();
     shop.others[0].class = Some("bowline.dev/cloudscale".into());
-    shop.ensure().await.problem("FloatingIPConflict");
+    shop.ensure().await.problem_of("FloatingIPConflict");
     // In the same namespace what nobody wants any more can be had; from elsewhere it cannot.
     let mut elsewhere = web.clone();
     set(&mut elsewhere, "floating-ips", "[]");
     elsewhere.key.namespace = "infra".into();
     shop.others[0] = elsewhere;
-    shop.ensure().await.problem("FloatingIPInUse");
+    shop.ensure().await.problem_of("FloatingIPInUse");
     assert_eq!(shop.writes(), [""; 0]);
     for change in [
         |it: &mut bowline_core::Service| it.deleting = true,
@@ -403,7 +403,7 @@ async fn no_listener_is_left_behind_where_the_cloud_does_not_remove_it_with_its_
         listeners_survive: true,
         ..Quirks::default()
     };
-    shop.stage.sim.set_quirks(quirks);
+    shop.sim.set_quirks(quirks);
     shop.service.ports.push(port("https", "TCP", 443, 31443));
     shop.ensure().await.good();
     shop.service.ports[0].name = "web".into();
@@ -443,7 +443,7 @@ async fn a_bad_setting_does_not_keep_members_from_being_updated() {
     shop.set("pool-algorithm", "robin_round");
     shop.nodes.pop();
     let outcome = shop.ensure().await;
-    outcome.problem("InvalidLoadBalancerConfig");
+    outcome.problem_of("InvalidLoadBalancerConfig");
     assert_eq!(
         steps(&outcome.plan),
         ["delete member 10.20.0.12:31080 in tcp/http"]

@@ -116,7 +116,7 @@ async fn exoscale_case_43_tcp_and_udp_share_a_port_number() {
 
 /// Nothing was asked of the cloud, and the one problem says this.
 #[track_caller]
-fn refused(shop: &Shop, outcome: &super::shop::Outcome, text: &str) {
+fn refused(shop: &Shop, outcome: &bowline_test_kit::Outcome, text: &str) {
     let problem = outcome.problem();
     assert!(problem.contains(text), "{problem}");
     assert!(shop.all().is_empty());
@@ -252,7 +252,7 @@ async fn nothing_is_made_for_a_pool_that_does_not_exist_and_one_without_nodes_is
     assert!(outcome.problem().contains(nowhere));
     assert_eq!(shop.writes(), [""; 0]);
     // A role that cannot look is enough, as for the original.
-    shop.stage.sim.deny(&["get-instance-pool"]);
+    shop.sim.deny(&["get-instance-pool"]);
     shop.set("service-instancepool-id", P2);
     assert_eq!(shop.ensure().await.good().reasons(), [""; 0]);
     let mut shop = Shop::new().await;
@@ -335,8 +335,7 @@ async fn exoscale_case_53_a_port_that_is_said_wins() {
 #[tokio::test(start_paused = true)]
 async fn exoscale_case_84_the_pool_is_written_first_then_the_id_then_the_address() {
     let shop = Shop::new().await;
-    shop.stage
-        .sim
+    shop.sim
         .set_timings(|it| it.operation = std::time::Duration::ZERO);
     let draft = shop.draft(Goal::Present).await.unwrap();
     let mut executor = draft.executor;
@@ -414,7 +413,7 @@ async fn exoscale_case_107_the_pool_that_was_found_out_is_kept() {
     shop.fault("create-load-balancer", 9, super::shop::status(500));
     assert!(shop.ensure().await.error.is_some());
     assert_eq!(shop.get("service-instancepool-id"), P1);
-    shop.stage.world.faults.clear();
+    shop.world.faults.clear();
     shop.calls();
     shop.nodes = vec![of(I3)];
     shop.ensure().await.good();

@@ -39,7 +39,7 @@ async fn exoscale_case_71_and_proof_case_28_an_external_load_balancer_stays() {
         let old = ServiceSpec::new("old", P1, 80, target);
         let api = ServiceSpec::new("api", P1, 6443, 30443);
         let spec = BalancerSpec::named("shared").id(L1).service(old);
-        shop.stage.sim.add_balancer(&spec.service(api)).unwrap();
+        shop.sim.add_balancer(&spec.service(api)).unwrap();
         shop.set("id", L1).set("external", "true");
         let outcome = shop.ensure().await;
         assert_eq!(outcome.plan.problems.len(), 1 - writes);
@@ -55,13 +55,13 @@ async fn exoscale_case_71_and_proof_case_28_an_external_load_balancer_stays() {
 #[tokio::test(start_paused = true)]
 async fn exoscale_case_72_what_is_gone_already_needs_nothing() {
     let mut shop = open().await;
-    shop.stage.sim.remove_balancer(shop.get("id")).unwrap();
+    shop.sim.remove_balancer(shop.get("id")).unwrap();
     assert!(shop.delete().await.good().plan.is_empty());
     assert_eq!(shop.writes(), [""; 0]);
     // Between plan and deed as well.
     let mut shop = open().await;
     let draft = shop.draft(Goal::Absent).await.unwrap();
-    shop.stage.sim.remove_balancer(shop.get("id")).unwrap();
+    shop.sim.remove_balancer(shop.get("id")).unwrap();
     let mut executor = draft.executor;
     for step in 0..draft.plan.steps.len() {
         let progress = executor.carry_out(step).await.unwrap();
@@ -83,7 +83,7 @@ async fn a_read_that_fails_is_never_gone() {
     let mut shop = open().await;
     shop.fault("get-load-balancer", 99, super::shop::status(500));
     assert!(shop.delete().await.error.is_some());
-    shop.stage.world.faults.clear();
+    shop.world.faults.clear();
     shop.unset("id");
     shop.fault("list-load-balancers", 99, super::shop::status(500));
     assert!(shop.delete().await.error.is_some());
@@ -95,7 +95,7 @@ async fn exoscale_case_86_ports_that_were_never_synced_do_not_keep_it_alive() {
     let mut shop = open().await;
     shop.service.ports = vec![port("TCP", 8080, 30080)];
     shop.service.deleting = true;
-    shop.stage.restart().await;
+    shop.restart().await;
     shop.delete().await.good();
     assert_eq!(
         shop.writes(),
@@ -129,7 +129,7 @@ async fn a_removal_that_was_interrupted_anywhere_is_finished() {
     for looks in 0..8 {
         let mut shop = open().await;
         shop.until_crash(Goal::Absent, looks).await;
-        shop.stage.restart().await;
+        shop.restart().await;
         shop.delete().await.good();
         assert!(shop.all().is_empty(), "after {looks} looks");
     }

@@ -18,7 +18,7 @@ async fn two(external: bool) -> Shop {
     } else {
         // Made for this one, whatever its name.
         let labels = [("bowline-service-uid", UID)];
-        shop.stage.sim.label_balancer(L1, &labels).unwrap();
+        shop.sim.label_balancer(L1, &labels).unwrap();
         shop.set("name", "shared");
     }
     shop
@@ -155,12 +155,12 @@ async fn proof_case_29_doubles_go_while_it_is_made_and_with_the_service() {
     let double = |shop: &Shop| {
         shop.place("double", &[]);
         let labels = [("bowline-service-uid", UID), ("k8s-cluster-uid", "blue")];
-        shop.stage.sim.label_balancer(L1, &labels).unwrap();
+        shop.sim.label_balancer(L1, &labels).unwrap();
     };
     // Killed after the request, before anything was published; what it made shows up under an earlier name.
     shop.until_crash(Goal::Present, 1).await;
     double(&shop);
-    shop.stage.restart().await;
+    shop.restart().await;
     shop.ensure().await.good();
     assert_eq!(shop.all().len(), 1, "{:?}", shop.all());
     assert_eq!(shop.get("id"), shop.balancer().id);
@@ -176,9 +176,7 @@ async fn proof_case_29_doubles_go_while_it_is_made_and_with_the_service() {
 #[tokio::test(start_paused = true)]
 async fn one_change_at_a_time_for_each_load_balancer_and_nobody_is_held() {
     let mut shop = two(true).await;
-    shop.stage
-        .sim
-        .set_quirks(|it| it.one_change_at_a_time = true);
+    shop.sim.set_quirks(|it| it.one_change_at_a_time = true);
     let draft = shop.draft(Goal::Present).await.unwrap();
     let mut first = draft.executor;
     let mine = shop.service.clone();
@@ -218,13 +216,13 @@ async fn a_load_balancer_without_its_service_is_found_by_its_labels() {
     // Something of somebody else is on it.
     let id = one.id.clone();
     let theirs = bowline_simulator_exoscale::ServiceSpec::new("theirs", "workers", 9000, 30900);
-    shop.stage.sim.add_service(&id, &theirs).unwrap();
+    shop.sim.add_service(&id, &theirs).unwrap();
     let refused = shop.balancers().remove_orphan(one).await.unwrap_err();
     assert!(
         refused.to_string().contains("services of others"),
         "{refused}"
     );
-    shop.stage.sim.remove_service(&id, "theirs").unwrap();
+    shop.sim.remove_service(&id, "theirs").unwrap();
     shop.balancers().remove_orphan(one).await.unwrap();
     shop.wait(2).await;
     assert_eq!(shop.balancer().name, "by-hand");

@@ -92,7 +92,7 @@ async fn exoscale_case_58_nothing_to_do_is_one_read() {
     let mut shop = open().await;
     let address = shop.address();
     shop.set("example.test/note", "x");
-    shop.stage.restart().await;
+    shop.restart().await;
     assert!(shop.ensure().await.good().plan.is_empty());
     let calls: Vec<String> = shop.calls().into_iter().map(|it| it.operation).collect();
     assert_eq!(calls, ["get-load-balancer"]);
@@ -103,7 +103,7 @@ async fn exoscale_case_58_nothing_to_do_is_one_read() {
 async fn exoscale_case_59_a_load_balancer_that_is_gone_is_made_anew() {
     let mut shop = open().await;
     let (before, address) = (shop.get("id").to_owned(), shop.address());
-    shop.stage.sim.remove_balancer(&before).unwrap();
+    shop.sim.remove_balancer(&before).unwrap();
     let outcome = shop.ensure().await;
     assert_eq!(outcome.good().reasons(), ["LoadBalancerRecreated"]);
     assert_ne!(shop.get("id"), before);
@@ -117,7 +117,7 @@ async fn exoscale_case_59_a_load_balancer_that_is_gone_is_made_anew() {
 async fn exoscale_case_60_and_proof_case_20_a_foreign_load_balancer_is_attached_until_adopted() {
     let mut shop = Shop::new().await;
     shop.place("by-hand", &[("theirs", 9000)]);
-    shop.stage.sim.describe_balancer(L1, "theirs").unwrap();
+    shop.sim.describe_balancer(L1, "theirs").unwrap();
     shop.set("id", L1);
     let outcome = shop.ensure().await;
     assert_eq!(outcome.good().reasons(), ["LoadBalancerNotOurs"]);
@@ -252,17 +252,14 @@ async fn what_somebody_changed_in_the_cloud_is_put_right() {
     let mut shop = open().await;
     let id = shop.get("id").to_owned();
     let service = format!("{UID}-80");
-    shop.stage
-        .sim
-        .retarget_service(&id, &service, 31999)
-        .unwrap();
-    shop.stage.sim.rename_balancer(&id, "drifted").unwrap();
+    shop.sim.retarget_service(&id, &service, 31999).unwrap();
+    shop.sim.rename_balancer(&id, "drifted").unwrap();
     shop.ensure().await.good();
     assert_eq!(
         (&*shop.balancer().name, shop.listener().target_port),
         (NAME, 30080)
     );
-    shop.stage.sim.remove_service(&id, &service).unwrap();
+    shop.sim.remove_service(&id, &service).unwrap();
     let outcome = shop.ensure().await;
     assert_eq!(
         steps(&outcome.good().plan),

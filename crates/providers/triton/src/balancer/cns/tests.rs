@@ -1,7 +1,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use bowline_core::{BalancerRequest, ExcludedNodes, Goal, Ingress, Service};
+use bowline_core::{BalancerRequest, Goal, Ingress, Service};
 
 use super::check::check;
 use super::labels::{Claims, Reader};
@@ -17,16 +17,12 @@ fn wish(service: &Service, others: &[Service], goal: Goal) -> BalancerRequest {
     BalancerRequest {
         service: Arc::new(service.clone()),
         goal,
-        nodes: Vec::new(),
-        excluded: ExcludedNodes::default(),
         all: Arc::new(all.collect()),
         all_known: true,
         cluster_name: "kubernetes".to_owned(),
         has_ip_mode: true,
         cluster_uid: Some(CLUSTER.to_owned()),
-        living: None,
-        rules: Arc::default(),
-        endpoints: None,
+        ..BalancerRequest::default()
     }
 }
 

@@ -1,9 +1,8 @@
 //! The keeper and a simulated data center: the cases of the specification.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
-use bowline_simulator::faults::{Action, Rule};
+use bowline_simulator::faults::Rule;
 use serde_json::{Map, json};
 use tokio::time::Instant;
 
@@ -17,15 +16,14 @@ async fn listed(keeper: &Keeper, number: u32) -> Tags {
 }
 
 fn refuse(path: &str, code: u16, message: &str) -> Rule {
-    let mut rule = Rule::new(Action::Status {
+    let mut rule = Rule::new(bowline_test_kit::answer(
         code,
-        headers: BTreeMap::new(),
-        body: Some(json!({
+        json!({
             "code": "ValidationFailed",
             "message": "error adding tags: Invalid tag parameters",
             "errors": [{"field": "tags", "code": "Invalid", "message": message}],
-        })),
-    });
+        }),
+    ));
     path.clone_into(&mut rule.path);
     rule.method = Some("POST".to_owned());
     rule
@@ -90,7 +88,7 @@ async fn triton_case_31_the_last_of_ours_goes_by_deletion_and_others_stay() {
 async fn triton_case_32_two_services_at_the_same_instant_are_both_there() {
     let stage = Stage::new(3, 7);
     let job = Duration::from_secs(5);
-    stage.cloud.set_timings(|timings| timings.job = job);
+    stage.sim.set_timings(|timings| timings.job = job);
     let keeper = stage.keeper();
     let machines = ids(1..=3);
     let (a, b) = tokio::join!(
@@ -151,7 +149,7 @@ async fn triton_case_33_what_somebody_takes_away_comes_back_and_is_counted() {
     assert_eq!(stage.repairs.get(), 0);
     let theirs: Map<_, _> = [("env".to_owned(), json!("prod"))].into_iter().collect();
     let machine = id(1).to_string();
-    stage.cloud.replace_tags(&machine, theirs.clone()).unwrap();
+    stage.sim.replace_tags(&machine, theirs.clone()).unwrap();
     for label in ["web.prod", "api.prod"] {
         let ports = port(if label == "web.prod" { 30080 } else { 30081 });
         let shown = |number| {
@@ -182,7 +180,7 @@ async fn triton_case_33_what_somebody_takes_away_comes_back_and_is_counted() {
     let tags = listed(&keeper, 1).await;
     let ports = port(30080);
     assert!(keeper.shows(CLUSTER, (id(1), &tags), "web.prod", ports.as_ref()));
-    stage.cloud.replace_tags(&machine, theirs).unwrap();
+    stage.sim.replace_tags(&machine, theirs).unwrap();
     put_done(&keeper, &ids([1]), "web.prod", ports).await;
     assert_eq!(stage.repairs.get(), 2);
     // What we change ourselves is no repair.
@@ -298,8 +296,8 @@ async fn triton_case_69_a_machine_that_cannot_be_written_holds_up_nobody() {
     let machines = ids(1..=5);
     put_done(&keeper, &machines, "web.prod", port(30080)).await;
     let dead = "00000000-0000-4000-8000-0000000000dd";
-    stage.cloud.migrate(&id(1).to_string(), dead).unwrap();
-    stage.cloud.kill_compute_node(dead);
+    stage.sim.migrate(&id(1).to_string(), dead).unwrap();
+    stage.sim.kill_compute_node(dead);
     let start = Instant::now();
     for machine in &machines {
         keeper.tell(*machine, "web.prod", None);
@@ -343,7 +341,7 @@ async fn triton_case_69_a_machine_that_cannot_be_written_holds_up_nobody() {
     assert_eq!(keeper.unsettled(), ids([1]));
     keeper.tell(id(1), "api.prod", None);
     // It comes back: what was left on it goes, also without the Service.
-    stage.cloud.revive_compute_node(dead);
+    stage.sim.revive_compute_node(dead);
     let back = Instant::now();
     loop {
         let settled = keeper.settle(CLUSTER, id(1), About::Machine).await.unwrap();
@@ -371,9 +369,9 @@ async fn triton_case_70_a_destroyed_machine_is_clean_though_its_tags_still_answe
     let keeper = stage.keeper();
     let machines = ids(1..=6);
     put_done(&keeper, &machines, "web.prod", port(30080)).await;
-    stage.cloud.destroy(&id(1).to_string()).unwrap();
-    stage.cloud.destroy(&id(2).to_string()).unwrap();
-    stage.cloud.forget(&id(3).to_string()).unwrap();
+    stage.sim.destroy(&id(1).to_string()).unwrap();
+    stage.sim.destroy(&id(2).to_string()).unwrap();
+    stage.sim.forget(&id(3).to_string()).unwrap();
     let tags = keeper.site().api().tags(id(1)).await.unwrap();
     assert_eq!(tags[SERVICES], "web.prod:30080".into());
     let before = stage.writes().len();
@@ -391,7 +389,7 @@ async fn triton_case_70_a_destroyed_machine_is_clean_though_its_tags_still_answe
     }
     assert_eq!(stage.writes().len(), before + 6);
     // A machine that is listed but cannot be read is not gone.
-    stage.cloud.lose_image(&id(4).to_string(), true).unwrap();
+    stage.sim.lose_image(&id(4).to_string(), true).unwrap();
     keeper.tell(id(4), "web.prod", port(30080));
     let settled = keeper
         .settle(CLUSTER, id(4), About::Label("web.prod"))
@@ -458,11 +456,11 @@ async fn labels_that_nobody_has_told_anything_about_stay() {
 async fn while_the_name_service_is_down_nothing_is_written_and_the_failure_is_told() {
     let stage = Stage::new(5, 7);
     let keeper = stage.keeper();
-    stage.cloud.set_quirks(|quirks| quirks.names_down = true);
+    stage.sim.set_quirks(|quirks| quirks.names_down = true);
     let outcomes = put(&keeper, &ids(1..=5), "web.prod", port(1)).await;
     assert!(outcomes.values().all(Result::is_err));
     assert!(stage.writes().is_empty());
-    stage.cloud.set_quirks(|quirks| quirks.names_down = false);
+    stage.sim.set_quirks(|quirks| quirks.names_down = false);
     put_done(&keeper, &ids(1..=5), "web.prod", port(1)).await;
 }
 

@@ -247,7 +247,7 @@ async fn everybody_at_once(count: u32, seed: u64, qps: u32) {
         tokio::spawn(tool.run(4))
     });
     let tools: Vec<_> = tools.collect();
-    let (cloud, dice) = (stage.cloud.clone(), random.fork());
+    let (cloud, dice) = (stage.sim.clone(), random.fork());
     let weather = bowline_http::Background::start(async move {
         loop {
             let job = seconds(&dice, 1, 10);
@@ -348,7 +348,7 @@ async fn what_others_add_or_remove_while_a_write_is_on_its_way_is_made_good() {
     let stage = Stage::new(1, 7);
     stage.set_tag(1, SERVICES, "mail:25,ftp:21");
     stage
-        .cloud
+        .sim
         .set_timings(|timings| timings.job = Duration::from_secs(4));
     let keeper = stage.keeper();
     let others = async {
@@ -367,7 +367,7 @@ async fn what_others_add_or_remove_while_a_write_is_on_its_way_is_made_good() {
 async fn a_write_that_somebody_overtakes_is_made_again_and_the_machine_is_not_unwritable() {
     let stage = Stage::new(1, 7);
     stage
-        .cloud
+        .sim
         .set_timings(|timings| timings.job = Duration::from_secs(2));
     let keeper = stage.keeper();
     keeper.tell(id(1), "web", port(80));
@@ -380,10 +380,7 @@ async fn a_write_that_somebody_overtakes_is_made_again_and_the_machine_is_not_un
     let theirs = [(SERVICES.to_owned(), "mail:25".into())]
         .into_iter()
         .collect();
-    stage
-        .cloud
-        .replace_tags(&id(1).to_string(), theirs)
-        .unwrap();
+    stage.sim.replace_tags(&id(1).to_string(), theirs).unwrap();
     let start = Instant::now();
     put_done(&keeper, &ids([1]), "web", port(80)).await;
     assert!(

@@ -4,12 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use bowline_core::{CloudError, CloudName};
-use bowline_http::{Connector, Surroundings};
-use bowline_simulator::World;
+use bowline_core::CloudError;
 use bowline_simulator::journal::Entry;
-use bowline_simulator::serve::Server;
 use bowline_simulator_triton::{DEFAULT_PRIVATE_KEY, Fixture, MachineSpec, Triton as Simulated};
+use bowline_test_kit::{Simulation, wraps};
 use prometheus_client::metrics::counter::Counter;
 use serde_json::Value;
 use uuid::Uuid;
@@ -23,11 +21,11 @@ pub(super) const CLUSTER: &str = "cccccccc-0000-4000-8000-00000000000c";
 pub(super) const OTHER: &str = "dddddddd-0000-4000-8000-00000000000d";
 
 pub(super) struct Stage {
-    pub(super) world: World,
-    pub(super) cloud: Arc<Simulated>,
+    simulation: Simulation<Simulated>,
     pub(super) repairs: Counter,
-    _server: Server,
 }
+
+wraps!(Stage => simulation: Simulation<Simulated>);
 
 /// The id of the machine with that number.
 pub(super) fn id(number: u32) -> Uuid {
@@ -49,20 +47,19 @@ pub(super) fn port(port: u16) -> Option<Ports> {
 impl Stage {
     /// With so many machines.
     pub(super) fn new(count: u32, seed: u64) -> Self {
-        let world = World::simulated(seed);
-        let cloud = Simulated::from_fixture(&world, Fixture::default()).unwrap();
-        cloud.set_throttle(None);
-        for number in 1..=count {
-            let name = format!("k8s-{number}");
-            let machine = MachineSpec::named(&name).id(&id(number).to_string());
-            cloud.add_machine(&machine).unwrap();
-        }
-        let server = Server::builder(&world, cloud.clone()).pipe(AUTHORITY);
+        let simulation = Simulation::new(seed, AUTHORITY, |world| {
+            let sim = Simulated::from_fixture(world, Fixture::default()).unwrap();
+            sim.set_throttle(None);
+            for number in 1..=count {
+                let name = format!("k8s-{number}");
+                let machine = MachineSpec::named(&name).id(&id(number).to_string());
+                sim.add_machine(&machine).unwrap();
+            }
+            sim
+        });
         Self {
-            world,
-            cloud,
+            simulation,
             repairs: Counter::default(),
-            _server: server,
         }
     }
 
@@ -70,13 +67,7 @@ impl Stage {
     pub(super) fn api(&self, qps: u32) -> Arc<Api> {
         let file = format!("[Global]\nqps = {qps}\nburst = {}\n", (qps * 3).min(1000));
         let config = config(&[("SDC_PRIVATE_KEY", DEFAULT_PRIVATE_KEY)], Some(&file));
-        let surroundings = Surroundings {
-            name: CloudName::parse("triton").unwrap(),
-            connector: Connector::simulated(self.world.pipes.clone()),
-            clock: self.world.clock.clone(),
-            random: self.world.random.fork(),
-            metrics: None,
-        };
+        let surroundings = self.surroundings("triton");
         let metrics = crate::TritonMetrics::default();
         let setting = Setting::new(&surroundings, config.calls.clone(), &metrics);
         let client = Client::new(&config.profiles[0].connection, &setting).unwrap();
@@ -95,21 +86,19 @@ impl Stage {
 
     /// A tag that is a text.
     pub(super) fn tag(&self, number: u32, key: &str) -> Option<String> {
-        let machine = self.cloud.machine(&id(number).to_string()).unwrap();
+        let machine = self.sim.machine(&id(number).to_string()).unwrap();
         machine.tag(key).map(ToOwned::to_owned)
     }
 
     /// All tags, as the API shows them.
     pub(super) fn tags(&self, number: u32) -> Tags {
-        let machine = self.cloud.machine(&id(number).to_string()).unwrap();
+        let machine = self.sim.machine(&id(number).to_string()).unwrap();
         serde_json::from_value(Value::Object(machine.tags)).unwrap()
     }
 
     pub(super) fn set_tag(&self, number: u32, key: &str, value: impl Into<Value>) {
         let machine = id(number).to_string();
-        self.cloud
-            .set_tag(&machine, key, Some(value.into()))
-            .unwrap();
+        self.sim.set_tag(&machine, key, Some(value.into())).unwrap();
     }
 
     /// Every call that could have changed something.

@@ -15,7 +15,7 @@ async fn wherever_a_process_dies_the_next_one_goes_on() {
     let mut reached = false;
     for looks in 1.. {
         let mut shop = Shop::new();
-        shop.cloud
+        shop.sim
             .set_tag(&id(1), "triton.cns.services", Some(json!("mine:1")))
             .unwrap();
         shop.add("web");

@@ -39,7 +39,7 @@ async fn triton_case_28_a_new_service_gets_a_name_of_all_nodes() {
         first.reason.as_deref(),
         Some("DNS service web.prod:30080 is put there")
     );
-    assert_eq!(shop.cloud.resolve(&outside("web.prod")).len(), 3);
+    assert_eq!(shop.sim.resolve(&outside("web.prod")).len(), 3);
     let metric = shop.metric(r#"triton_cns_published{service="prod/web"}"#);
     assert_eq!(metric.as_deref(), Some("1"));
     // All is as wanted: nothing is planned, nothing written, also by another process.
@@ -54,7 +54,7 @@ async fn a_deleted_service_leaves_nothing() {
     let mut shop = Shop::new();
     shop.add("web");
     shop.add("api").ports = vec![port("TCP", 443, 30443), port("TCP", 80, 30081)];
-    shop.cloud
+    shop.sim
         .set_tag(&id(1), "triton.cns.services", Some(json!("k8s-api:6443")))
         .unwrap();
     shop.ensure("web").await.good();
@@ -91,10 +91,10 @@ async fn a_deleted_service_leaves_nothing() {
 #[tokio::test(start_paused = true)]
 async fn triton_case_37_a_name_service_that_is_off_is_told_or_switched_on() {
     let mut shop = Shop::new();
-    shop.cloud.enable_names("acme", false).unwrap();
+    shop.sim.enable_names("acme", false).unwrap();
     shop.add("web");
     let outcome = shop.ensure("web").await;
-    assert_eq!(outcome.problem(), "CNSDisabled");
+    assert_eq!(outcome.problems(), ["CNSDisabled"]);
     assert_eq!(shop.changes(), [""; 0]);
     assert_eq!(shop.status("web"), [""; 0]);
     shop.configure("[LoadBalancer]\ncns-enable-account = true\n");
@@ -114,14 +114,14 @@ async fn triton_case_39_a_label_of_somebody_else_is_shared_on_purpose_only() {
     use bowline_simulator_triton::MachineSpec;
     let mut shop = Shop::new();
     let machine = MachineSpec::named("other").tag("triton.cns.services", "db,web.prod:80");
-    shop.cloud.add_machine(&machine).unwrap();
+    shop.sim.add_machine(&machine).unwrap();
     shop.add("web");
-    assert_eq!(shop.ensure("web").await.problem(), "CNSNameConflict");
+    assert_eq!(shop.ensure("web").await.problems(), ["CNSNameConflict"]);
     assert_eq!(shop.changes(), [""; 0]);
     shop.annotate("web", "cns_service", "web.prod");
     shop.ensure("web").await.good();
     assert_eq!(shop.tags(), ["web.prod:30080"; 3]);
-    let other = shop.cloud.machine("other").unwrap();
+    let other = shop.sim.machine("other").unwrap();
     assert_eq!(other.tag("triton.cns.services"), Some("db,web.prod:80"));
 }
 
@@ -136,12 +136,12 @@ async fn triton_case_43_direct_shows_the_nodes_and_takes_none_of_their_ports() {
     let mut wanted = vec![outside("web.prod")];
     wanted.extend(addresses);
     assert_eq!(shop.status("web"), wanted);
-    let targets = shop.cloud.resolve_services(&outside("web.prod"));
+    let targets = shop.sim.resolve_services(&outside("web.prod"));
     assert!(targets.iter().all(|(port, _)| *port == 80), "{targets:?}");
     shop.changes();
     shop.add("ssh").ports = vec![port("TCP", 22, 30022)];
     shop.annotate("ssh", "cns_port_mode", "direct");
-    assert_eq!(shop.ensure("ssh").await.problem(), "PortReserved");
+    assert_eq!(shop.ensure("ssh").await.problems(), ["PortReserved"]);
     assert_eq!(shop.changes(), [""; 0]);
 }
 
@@ -158,7 +158,7 @@ async fn triton_case_73_both_are_the_name_and_the_addresses() {
     // A server that does not keep the mode of an address gets none.
     shop.has_ip_mode = false;
     let outcome = shop.ensure("web").await;
-    assert!(outcome.good().reasons().contains("IPModeUnsupported"));
+    assert!(outcome.good().events().contains("IPModeUnsupported"));
     assert_eq!(shop.status("web"), [outside("web.prod")]);
     shop.annotate("web", "hostname", "shop.example.com");
     shop.ensure("web").await.good();
@@ -170,16 +170,16 @@ async fn triton_case_45_a_members_firewall_is_opened_for_those_who_may_come() {
     let mut shop = Shop::new();
     shop.add("web").source_ranges = vec!["198.51.100.0/24".to_owned()];
     let outcome = shop.ensure("web").await;
-    assert!(outcome.good().reasons().contains("SourceRangesNotEnforced"));
-    assert_eq!(shop.cloud.rules(), []);
+    assert!(outcome.good().events().contains("SourceRangesNotEnforced"));
+    assert_eq!(shop.sim.rules(), []);
     for number in 1..=3 {
-        shop.cloud.set_firewall(&id(number), true).unwrap();
+        shop.sim.set_firewall(&id(number), true).unwrap();
     }
     shop.wait(10).await;
     shop.changes();
     let outcome = shop.ensure("web").await;
     outcome.good();
-    assert!(!outcome.reasons().contains("SourceRangesNotEnforced"));
+    assert!(!outcome.events().contains("SourceRangesNotEnforced"));
     let rule = format!(
         "FROM subnet 198.51.100.0/24 TO tag \"bowline.node\" = \"{CLUSTER}\" ALLOW tcp PORT 30080"
     );
@@ -192,7 +192,7 @@ async fn triton_case_45_a_members_firewall_is_opened_for_those_who_may_come() {
     let outcome = shop.ensure("web").await;
     assert!(outcome.good().plan.is_empty(), "{:?}", outcome.plan);
     shop.delete("web").await.good();
-    assert_eq!(shop.cloud.rules(), []);
+    assert_eq!(shop.sim.rules(), []);
 }
 
 #[tokio::test(start_paused = true)]
@@ -202,14 +202,14 @@ async fn what_a_name_cannot_give_is_told() {
     service.client_affinity = Some(10_800);
     service.requested_ip = Some("203.0.113.99".to_owned());
     let outcome = shop.ensure("web").await;
-    let reasons = outcome.good().reasons();
+    let reasons = outcome.good().events();
     assert!(reasons.contains("SessionAffinityIgnored"), "{reasons:?}");
     assert!(reasons.contains("LoadBalancerIPIgnored"), "{reasons:?}");
     shop.changes();
     shop.add("six").ip_families = vec!["IPv6".to_owned()];
-    assert_eq!(shop.ensure("six").await.problem(), "IPv6Unsupported");
+    assert_eq!(shop.ensure("six").await.problems(), ["IPv6Unsupported"]);
     shop.add("bare").ports = vec![port("TCP", 80, 0)];
-    assert_eq!(shop.ensure("bare").await.problem(), "NodePortsRequired");
+    assert_eq!(shop.ensure("bare").await.problems(), ["NodePortsRequired"]);
     assert_eq!(shop.changes(), [""; 0]);
     shop.annotate("bare", "cns_port_mode", "service");
     shop.ensure("bare").await.good();
@@ -220,7 +220,7 @@ async fn what_a_name_cannot_give_is_told() {
 async fn triton_case_59_the_class_and_the_annotation_choose_the_mode() {
     use bowline_core::{Cloud as _, LoadBalancerClasses, Responsibility};
     let mut shop = Shop::new();
-    let name = shop.provider.name().clone();
+    let name = shop.cloud.name().clone();
     let clouds = LoadBalancerClasses::new([name.clone()]);
     let clouds = clouds.with_classes(&name, shop.balancers().classes());
     shop.add("web").class = Some("example.com/other".to_owned());

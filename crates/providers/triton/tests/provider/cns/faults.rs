@@ -17,13 +17,13 @@ async fn a_machine_that_cannot_be_written_is_not_waited_for() {
     let compute_node = shop.machine(2).compute_node.unwrap();
     for number in [1, 3] {
         let other = "c0000000-0000-4000-8000-00000000000f";
-        shop.cloud.migrate(&id(number), other).unwrap();
+        shop.sim.migrate(&id(number), other).unwrap();
     }
-    shop.cloud.kill_compute_node(&compute_node);
+    shop.sim.kill_compute_node(&compute_node);
     shop.add("web");
     let outcome = shop.ensure("web").await;
     outcome.good();
-    assert!(outcome.reasons().contains("CNSTagPending"), "{outcome:?}");
+    assert!(outcome.events().contains("CNSTagPending"), "{outcome:?}");
     assert_eq!(
         shop.news().await,
         Some(("k8s-2".to_owned(), "CNSTagPending"))
@@ -40,12 +40,12 @@ async fn a_machine_that_cannot_be_written_is_not_waited_for() {
 #[tokio::test(start_paused = true)]
 async fn a_list_that_nobody_understands_is_left_alone() {
     let mut shop = Shop::new();
-    shop.cloud
+    shop.sim
         .set_tag(&id(1), "triton.cns.services", Some(json!(7)))
         .unwrap();
     shop.add("web");
     let outcome = shop.ensure("web").await;
-    assert!(outcome.good().reasons().contains("BadCNSTag"));
+    assert!(outcome.good().events().contains("BadCNSTag"));
     assert_eq!(shop.news().await, Some(("k8s-1".to_owned(), "BadCNSTag")));
     shop.ensure("web").await.good();
     assert_eq!(shop.news().await, None, "it was told");
@@ -60,7 +60,7 @@ async fn while_the_name_service_is_down_nothing_is_begun_and_removals_wait() {
     let mut shop = Shop::new();
     shop.add("old");
     shop.ensure("old").await.good();
-    shop.cloud.set_quirks(|it| it.names_down = true);
+    shop.sim.set_quirks(|it| it.names_down = true);
     shop.restart();
     shop.changes();
     shop.add("web");
@@ -68,7 +68,7 @@ async fn while_the_name_service_is_down_nothing_is_begun_and_removals_wait() {
     assert!(outcome.error.is_some());
     assert_eq!(shop.status("web"), [""; 0]);
     assert!(shop.delete("old").await.error.is_some());
-    shop.cloud.set_quirks(|it| it.names_down = false);
+    shop.sim.set_quirks(|it| it.names_down = false);
     shop.wait(60).await;
     shop.ensure("web").await.good();
     assert_eq!(shop.status("web"), [outside("web.prod")]);
@@ -105,7 +105,7 @@ async fn proof_case_45_a_step_writes_one_machine_and_a_wait_writes_none() {
 #[tokio::test(start_paused = true)]
 async fn a_service_that_goes_while_its_tags_are_on_their_way_leaves_nothing() {
     let mut shop = Shop::new();
-    shop.cloud
+    shop.sim
         .set_timings(|it| it.job = std::time::Duration::from_secs(5));
     shop.add("web");
     let mut draft = shop.draft("web", Goal::Present).await.unwrap();
@@ -125,15 +125,15 @@ async fn what_could_not_be_written_when_its_service_went_is_made_up_for() {
     shop.add("web");
     shop.ensure("web").await.good();
     let compute_node = shop.machine(2).compute_node.unwrap();
-    shop.cloud.kill_compute_node(&compute_node);
+    shop.sim.kill_compute_node(&compute_node);
     shop.delete("web").await.good();
     assert_eq!(shop.tag(2), "web.prod:30080");
-    let chores = shop.provider.chores().unwrap();
+    let chores = shop.cloud.chores().unwrap();
     let minutes = |count: u64| std::time::Duration::from_secs(60 * count);
     let done = tokio::time::timeout(minutes(5), chores.run(&Quiet)).await;
     assert!(done.is_err(), "it goes on");
     assert_eq!(shop.tag(2), "web.prod:30080");
-    shop.cloud.revive_compute_node(&compute_node);
+    shop.sim.revive_compute_node(&compute_node);
     let _ = tokio::time::timeout(minutes(5), chores.run(&Quiet)).await;
     assert_eq!(shop.tags(), [""; 3]);
     assert_eq!(shop.machine(2).tag("bowline.cns"), None);
@@ -157,7 +157,7 @@ async fn labels_without_a_service_are_told_and_removed_if_that_is_wanted() {
         ("triton.cns.services", "mine,web.prod:30080"),
         ("bowline.cns", "web.prod"),
     ] {
-        shop.cloud.set_tag(&id(2), key, Some(json!(value))).unwrap();
+        shop.sim.set_tag(&id(2), key, Some(json!(value))).unwrap();
     }
     shop.wait(60).await;
     let marked = shop

@@ -57,12 +57,12 @@ async fn triton_case_35_only_nodes_with_endpoints_serve_and_new_ones_come_first(
 #[tokio::test(start_paused = true)]
 async fn triton_case_38_a_machine_that_is_hidden_is_left_out_and_stays_hidden() {
     let mut shop = Shop::new();
-    shop.cloud
+    shop.sim
         .set_tag(&id(2), "triton.cns.disable", Some(json!(true)))
         .unwrap();
     shop.add("web");
     let outcome = shop.ensure("web").await;
-    assert!(outcome.good().reasons().contains("CNSDisabledOnNode"));
+    assert!(outcome.good().events().contains("CNSDisabledOnNode"));
     assert_eq!(shop.tags(), ["web.prod:30080", "", "web.prod:30080"]);
     assert_eq!(shop.machine(2).tags["triton.cns.disable"], json!(true));
 }
@@ -75,7 +75,7 @@ async fn the_selector_and_the_state_of_machines_choose_as_well() {
     shop.annotate("web", "node_selector", "pool=web");
     shop.ensure("web").await.good();
     assert_eq!(shop.tags(), ["web.prod:30080", "web.prod:30080", ""]);
-    shop.cloud.set_state(&id(2), State::Stopped).unwrap();
+    shop.sim.set_state(&id(2), State::Stopped).unwrap();
     shop.wait(10).await;
     shop.ensure("web").await.good();
     assert_eq!(shop.tags(), ["web.prod:30080", "", ""]);
@@ -113,14 +113,14 @@ async fn a_machine_of_another_cluster_is_left_alone_until_it_is_taken_over() {
         ("bowline.cns", "old.prod"),
         ("triton.cns.services", "mine:1,old.prod:30000"),
     ] {
-        shop.cloud.set_tag(&id(1), key, Some(json!(value))).unwrap();
+        shop.sim.set_tag(&id(1), key, Some(json!(value))).unwrap();
     }
     shop.add("web");
     let outcome = shop.ensure("web").await;
     assert!(
         outcome
             .good()
-            .reasons()
+            .events()
             .contains("MachineOwnedByOtherCluster")
     );
     assert_eq!(shop.tag(1), "mine:1,old.prod:30000");

@@ -11,26 +11,26 @@ async fn triton_case_42_an_internal_name_is_in_the_zone_of_the_fabric() {
     shop.annotate("web", "internal", "true");
     shop.ensure("web").await.good();
     assert_eq!(shop.status("web"), [inside("web.prod")]);
-    assert_eq!(shop.cloud.resolve(&inside("web.prod")).len(), 3);
+    assert_eq!(shop.sim.resolve(&inside("web.prod")).len(), 3);
 }
 
 #[tokio::test(start_paused = true)]
 async fn triton_case_66_the_order_of_networks_does_not_change_a_name() {
     let mut shop = Shop::new();
-    shop.cloud.set_quirks(|it| it.shuffled_networks = true);
+    shop.sim.set_quirks(|it| it.shuffled_networks = true);
     let second = NetworkSpec {
         id: Some("00000000-1111-4111-8111-111111111111".to_owned()),
         zones: vec!["first.example.com".to_owned()],
         ..NetworkSpec::named("first", "10.30.0.0/24".parse().unwrap())
     };
-    shop.cloud.add_network(&second).unwrap();
+    shop.sim.add_network(&second).unwrap();
     // Neither card is the first, so that nothing but the order of ids decides.
     shop.nodes.clear();
     for number in 4..=6 {
         let machine = MachineSpec::named(&format!("k8s-{number}"))
             .id(&crate::shop::id(number))
             .networks(&["external", FABRIC, "first"]);
-        shop.cloud.add_machine(&machine).unwrap();
+        shop.sim.add_machine(&machine).unwrap();
         shop.nodes.push(node(number));
     }
     shop.add("web");
@@ -53,7 +53,7 @@ async fn triton_case_66_the_order_of_networks_does_not_change_a_name() {
 #[tokio::test(start_paused = true)]
 async fn triton_case_67_the_suffix_is_as_the_network_says() {
     let mut shop = Shop::new();
-    shop.cloud.set_quirks(|it| it.login_names = true);
+    shop.sim.set_quirks(|it| it.login_names = true);
     shop.add("web");
     shop.annotate("web", "internal", "true");
     shop.ensure("web").await.good();
@@ -73,11 +73,11 @@ async fn a_network_may_be_named_by_the_service_or_by_the_configuration() {
     shop.ensure("web").await.good();
     assert_eq!(shop.status("web"), [outside("web.prod")]);
     shop.annotate("web", "cns_network", "nowhere");
-    assert_eq!(shop.ensure("web").await.problem(), "InvalidAnnotation");
+    assert_eq!(shop.ensure("web").await.problems(), ["InvalidAnnotation"]);
     assert_eq!(shop.status("web"), [outside("web.prod")]);
     let mut shop = Shop::configured("[LoadBalancer]\npublic-network = nowhere\n");
     shop.add("web");
-    assert_eq!(shop.ensure("web").await.problem(), "NetworkNotFound");
+    assert_eq!(shop.ensure("web").await.problems(), ["NetworkNotFound"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -85,7 +85,7 @@ async fn a_name_that_is_never_published_is_shown_all_the_same_and_told() {
     let mut shop = Shop::new();
     // The machines have their own names by then.
     shop.wait(20).await;
-    shop.cloud
+    shop.sim
         .set_timings(|it| it.commit = std::time::Duration::from_secs(100_000));
     shop.add("web");
     let begun = tokio::time::Instant::now();
@@ -93,7 +93,7 @@ async fn a_name_that_is_never_published_is_shown_all_the_same_and_told() {
     outcome.good();
     let took = begun.elapsed().as_secs();
     assert!((120..150).contains(&took), "{took}");
-    assert!(outcome.reasons().contains("CNSNotPublished"));
+    assert!(outcome.events().contains("CNSNotPublished"));
     assert_eq!(shop.status("web"), [outside("web.prod")]);
     let metric = shop.metric(r#"triton_cns_published{service="prod/web"}"#);
     assert_eq!(metric.as_deref(), Some("0"));

@@ -31,7 +31,7 @@ async fn triton_case_72_what_cannot_be_understood_freezes_what_may_be_its_own() 
     shop.restart();
     shop.changes();
     let outcome = shop.ensure("a").await;
-    assert_eq!(outcome.problem(), "InvalidAnnotation");
+    assert_eq!(outcome.problems(), ["InvalidAnnotation"]);
     assert!(outcome.plan.unread && outcome.plan.is_empty());
     assert_eq!(shop.changes(), [""; 0]);
     shop.service("b").ports = vec![port("TCP", 80, 30003)];
@@ -119,7 +119,7 @@ async fn somebody_who_replaces_tags_is_made_good() {
     shop.ensure("web").await.good();
     let theirs = serde_json::json!({"role": "node"});
     let theirs = theirs.as_object().unwrap().clone();
-    shop.cloud.replace_tags(&id(2), theirs).unwrap();
+    shop.sim.replace_tags(&id(2), theirs).unwrap();
     shop.wait(60).await;
     shop.ensure("web").await.good();
     assert_eq!(shop.tags(), ["web.prod:30080"; 3]);
