@@ -529,6 +529,6 @@ fn the_example_of_the_page_of_static_is_right() {
     let path = folder.path().join("machines.yaml");
     std::fs::write(&path, example).unwrap();
     let kind = bowline_static::KIND;
-    let findings = (kind.check)(&(kind.input)(serde_json::json!({"file": path})));
+    let findings = (kind.check)(&(kind.input)(&serde_json::json!({"file": path})));
     assert_eq!(findings, []);
 }

@@ -44,7 +44,7 @@ pub struct ProviderKind {
     /// The flags that it alone has.
     pub flags: fn() -> Vec<ProviderFlag>,
     /// What its original would have been given, from settings that were checked. Secrets are resolved.
-    pub input: fn(Value) -> ProviderInput,
+    pub input: fn(&Value) -> ProviderInput,
     /// What is wrong or odd about an input.
     pub check: fn(&ProviderInput) -> Vec<Finding>,
     /// The settings that say the same as an original's flags, environment and file.

@@ -15,6 +15,7 @@ use tokio::time::Instant;
 use crate::drive::{Outcome, PATIENCE, drive};
 use crate::harness::Harness;
 
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own")]
 pub struct ServiceHarness<S, C: ?Sized = dyn Cloud> {
     pub stage: Harness<S, C>,
     /// What the cloud's annotations begin with.

@@ -50,9 +50,9 @@ fn within(parameter: TokenStream, body: TokenTree) -> TokenTree {
     // Without the comma that stands behind it on a line of its own.
     let parameter = parameter.into_iter().filter(|it| it.to_string() != ",");
     let mut name: Vec<TokenTree> = parameter.collect();
-    let parameter = TokenStream::from_iter(name.clone());
+    let parameter: TokenStream = name.iter().cloned().collect();
     let kind = match name.iter().position(|it| it.to_string() == ":") {
-        Some(colon) => TokenStream::from_iter(name.drain(colon..).skip(1)),
+        Some(colon) => name.drain(colon..).skip(1).collect::<TokenStream>(),
         None => return body,
     };
     let mut inside = parsed("let");

@@ -24,7 +24,7 @@ pub(crate) type Resolved = BTreeMap<Reference, Secret>;
 /// What the original of that provider would have been given. `value` has been checked; a reference that is not
 /// resolved is left out.
 pub(crate) fn input(provider: &ProviderKind, value: &Value, resolved: &Resolved) -> ProviderInput {
-    (provider.input)(render(value, &(provider.settings)(), resolved))
+    (provider.input)(&render(value, &(provider.settings)(), resolved))
 }
 
 /// What the original of a provider calls a key, where that differs.

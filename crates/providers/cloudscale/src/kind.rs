@@ -71,7 +71,7 @@ fn settings() -> Kind {
     }))
 }
 
-fn input(settings: Value) -> ProviderInput {
+fn input(settings: &Value) -> ProviderInput {
     let mut input = ProviderInput::default();
     for (key, row) in KEYS {
         input.environment.set(row.name, text(settings.get(key)));
@@ -88,6 +88,10 @@ fn check(input: &ProviderInput) -> Vec<Finding> {
     }
 }
 
+#[expect(
+    clippy::unnecessary_wraps,
+    reason = "other providers cannot read every file"
+)]
 fn migrate(
     original: &Original<'_>,
     migration: &mut dyn Migration,
@@ -127,5 +131,5 @@ fn make(context: &ProviderContext) -> Result<Arc<dyn Cloud>, BuildError> {
         .map_err(|wrong| BuildError::Settings(wrong.0.iter().map(Finding::wrong).collect()))?;
     let metrics = context.metrics.register(register_metrics);
     let cloud = build(&config, context.seams(Some(metrics)));
-    Ok(cloud.map_err(|error| BuildError::NotYet(error.into()))?)
+    cloud.map_err(|error| BuildError::NotYet(error.into()))
 }

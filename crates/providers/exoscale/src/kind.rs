@@ -83,7 +83,7 @@ fn settings() -> Kind {
     ])
 }
 
-fn input(settings: Value) -> ProviderInput {
+fn input(settings: &Value) -> ProviderInput {
     let mut input = ProviderInput::file(settings.to_string());
     let of = |key: &str| settings.get("global").and_then(|global| global.get(key));
     let runners = text(of("sksAgentRunners"));
@@ -182,5 +182,5 @@ async fn make(context: &ProviderContext) -> Result<Arc<dyn Cloud>, BuildError> {
     let config = read(&context.input).map_err(BuildError::Settings)?;
     let metrics = context.metrics.register(register_metrics);
     let cloud = build(&config, context.seams(Some(metrics))).await;
-    Ok(cloud.map_err(|error| BuildError::NotYet(error.into()))?)
+    cloud.map_err(|error| BuildError::NotYet(error.into()))
 }

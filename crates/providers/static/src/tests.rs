@@ -52,7 +52,7 @@ impl Harness {
     async fn build(&self) -> Result<Arc<dyn Cloud>, BuildError> {
         let context = ProviderContext {
             name: CloudName::parse("rack").unwrap(),
-            input: (KIND.input)(json!({"file": self.path})),
+            input: (KIND.input)(&json!({"file": self.path})),
             connector: Connector::simulated(Pipes::default()),
             clock: Clock::system(),
             random: Random::seeded(1),
@@ -236,13 +236,13 @@ async fn a_wrong_file_is_reported_with_entry_field_value_and_what_is_allowed() {
         };
         let error = error.to_string();
         assert!(error.contains(wanted), "{text}: {error}");
-        let [finding] = (KIND.check)(&(KIND.input)(json!({"file": harness.path})))
+        let [finding] = (KIND.check)(&(KIND.input)(&json!({"file": harness.path})))
             .try_into()
             .unwrap();
         let bowline_provider::Finding { text, severity } = finding;
         assert!(text.contains(wanted) && severity == Severity::Odd, "{text}");
     }
-    let [missing] = (KIND.check)(&(KIND.input)(json!({}))).try_into().unwrap();
+    let [missing] = (KIND.check)(&(KIND.input)(&json!({}))).try_into().unwrap();
     let bowline_provider::Finding { text, severity } = missing;
     assert!(
         text.contains("settings.file") && severity == Severity::Wrong,

@@ -94,7 +94,8 @@ fn settings() -> Kind {
     ])
 }
 
-fn input(mut settings: Value) -> ProviderInput {
+fn input(settings: &Value) -> ProviderInput {
+    let mut settings = settings.clone();
     // Its file does not know them, and would report them.
     let mut take = |key| settings.as_object_mut().and_then(|map| map.remove(key));
     let (path, endpoints) = (take(CONFIG.1), take(ENDPOINTS.1));
@@ -164,5 +165,5 @@ fn make(context: &ProviderContext) -> Result<Arc<dyn Cloud>, BuildError> {
     };
     let metrics = context.metrics.register(register_metrics);
     let cloud = build(setup, context.seams(None), Some(metrics));
-    Ok(cloud.map_err(|error| BuildError::NotYet(error.into()))?)
+    cloud.map_err(|error| BuildError::NotYet(error.into()))
 }

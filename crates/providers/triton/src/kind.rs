@@ -81,7 +81,8 @@ fn settings() -> Kind {
     Kind::object(Section::ALL.into_iter().map(section).chain([secret]))
 }
 
-fn input(mut settings: Value) -> ProviderInput {
+fn input(settings: &Value) -> ProviderInput {
+    let mut settings = settings.clone();
     let named = settings.as_object_mut().and_then(|map| map.remove(SECRET));
     let mut input = ProviderInput::file(settings.to_string());
     if let Some(named) = text(named.as_ref()) {

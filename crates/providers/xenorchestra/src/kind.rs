@@ -60,10 +60,9 @@ fn settings() -> Kind {
 }
 
 fn read(input: &ProviderInput) -> Result<Config, Vec<Finding>> {
-    let wrong = |error: &dyn std::fmt::Display| vec![Finding::wrong(error)];
-    let file = input.text().map_err(|error| wrong(&error))?;
+    let file = input.text().map_err(|error| vec![Finding::wrong(error)])?;
     let config = Config::read(|name| input.environment.get(name), file.as_deref());
-    let config = config.map_err(|error| wrong(&error))?;
+    let config = config.map_err(|error| vec![Finding::wrong(error)])?;
     Ok(match &input.file {
         Some(ConfigFile::Path(path)) => config.following(&path.display().to_string()),
         _ => config,
@@ -109,5 +108,5 @@ fn make(context: &ProviderContext) -> Result<Arc<dyn Cloud>, BuildError> {
     let metrics = context.metrics.register(register_metrics);
     let seams = context.seams(Some(metrics.calls));
     let cloud = build(&config, &seams, &metrics.gauges);
-    Ok(cloud.map_err(|error| BuildError::NotYet(error.into()))?)
+    cloud.map_err(|error| BuildError::NotYet(error.into()))
 }
