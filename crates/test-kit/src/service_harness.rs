@@ -15,6 +15,10 @@ use tokio::time::Instant;
 use crate::drive::{Outcome, PATIENCE, drive};
 use crate::harness::Harness;
 
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "each is one thing that a cluster or a cloud does"
+)]
 pub struct ServiceHarness<S, C: ?Sized = dyn Cloud> {
     pub stage: Harness<S, C>,
     /// What the cloud's annotations begin with.
