@@ -64,7 +64,7 @@ fn read(input: &ProviderInput) -> Result<Config, Vec<Finding>> {
     let config = Config::read(|name| input.environment.get(name), file.as_deref());
     let config = config.map_err(|error| vec![Finding::wrong(error)])?;
     Ok(match &input.file {
-        Some(ConfigFile::Path(path)) => config.following(&path.display().to_string()),
+        Some(ConfigFile::Path(path)) => config.following(path),
         _ => config,
     })
 }
