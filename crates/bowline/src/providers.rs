@@ -108,9 +108,10 @@ pub(crate) async fn build(
     let built = (provider.build)(context).await;
     built.map_err(|error| {
         let name = provider.name;
-        let text = match called {
-            true => format!("cloud {} ({name}) could not be initialized", context.name),
-            false => format!("cloud provider {name:?} could not be initialized"),
+        let text = if called {
+            format!("cloud {} ({name}) could not be initialized", context.name)
+        } else {
+            format!("cloud provider {name:?} could not be initialized")
         };
         anyhow::Error::new(error).context(text)
     })

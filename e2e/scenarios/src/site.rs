@@ -230,12 +230,14 @@ impl<C> Site<C> {
     }
 
     /// The same with kubelets, which [`Site::join_as`] starts.
+    #[must_use]
     pub fn with_kubelets(mut self) -> Self {
         self.fleet = Some(self.bench.cluster.fleet(Settings::default()));
         self
     }
 
     /// The same with what taints the nodes of silent ones.
+    #[must_use]
     pub fn with_monitor(self) -> Self {
         let monitor = self.cluster.monitor(monitor::Settings::default());
         Self {

@@ -202,18 +202,20 @@ fn renew(stage: &Stage) {
     stage.cloud.give(&access);
 }
 
+async fn run(seed: u64) -> String {
+    let run = Run::new(seed).await;
+    Box::pin(run.play()).await
+}
+
 /// Plays one seed, and gives its transcript.
 fn played(seed: u64) -> String {
-    play!(async || Run::new(seed).await.play().await)
+    play!(async || run(seed).await)
 }
 
 #[test]
 fn whatever_goes_wrong_every_node_gets_what_is_its_own() {
     let reason = "each of the seeds takes minutes of the clock";
-    play_seeds!(reason, 0..SEEDS, async |seed| Run::new(seed)
-        .await
-        .play()
-        .await);
+    play_seeds!(reason, 0..SEEDS, async |seed| run(seed).await);
 }
 
 #[test]
