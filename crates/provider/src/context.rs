@@ -61,7 +61,7 @@ pub enum BuildError {
     #[error("{}", all(.0))]
     Settings(Vec<Finding>),
     /// Something that may be otherwise later.
-    #[error("{0}")]
+    #[error(transparent)]
     NotYet(Box<dyn std::error::Error + Send + Sync>),
 }
 
