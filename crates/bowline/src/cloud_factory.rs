@@ -33,7 +33,6 @@ const TRY_LIMIT: Duration = Duration::from_secs(30);
 #[derive(Clone)]
 pub(crate) struct BuiltCloud {
     spec: CloudSpec,
-    /// The cloud.
     pub(crate) cloud: Arc<dyn Cloud>,
     registry: CloudRegistry,
     /// The cloud again, if it stands in for one that cannot be built yet.

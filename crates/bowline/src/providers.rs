@@ -13,7 +13,6 @@ use tracing::warn;
 
 pub(crate) use bowline_provider::Reader as Environment;
 
-/// Every provider.
 pub(crate) const PROVIDERS: &[&ProviderKind] = &[
     #[cfg(feature = "cloudscale")]
     &bowline_cloudscale::KIND,
@@ -41,9 +40,7 @@ compile_error!("bowline needs a cloud: build it with --features clouds, or with 
 
 /// A command that only one cloud has.
 pub(crate) struct ProviderCommand {
-    /// Its name.
     pub(crate) name: &'static str,
-    /// What it is for.
     pub(crate) meaning: &'static str,
     /// Takes the name of the program and the rest of the command line, from the command's name on.
     main: fn(&str, &[String]) -> ExitCode,
@@ -83,7 +80,6 @@ pub(crate) fn names() -> String {
     names.join(", ")
 }
 
-/// The provider of that name.
 pub(crate) fn named(name: &str) -> Result<&'static ProviderKind> {
     let found = PROVIDERS.iter().find(|provider| provider.name == name);
     let known = names();

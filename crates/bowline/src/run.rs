@@ -78,7 +78,6 @@ pub(crate) fn main(program: &str, provider: Option<&str>, arguments: &[String]) 
 pub(crate) struct Launch {
     /// How it was called.
     pub(crate) invocation: Invocation,
-    /// Its command line.
     pub(crate) line: CommandLine,
     /// Its own configuration, which the command line names; none: it is told as an original is.
     pub(crate) configuration: Option<Configuration>,
@@ -191,7 +190,6 @@ pub(crate) struct Connections {
 }
 
 impl Connections {
-    /// The clouds.
     pub(crate) fn clouds(&self) -> Vec<Arc<dyn Cloud>> {
         let clouds = self.factory.clouds.iter();
         clouds.map(|it| it.cloud.clone()).collect()

@@ -23,6 +23,8 @@
 //! A provider implements [`Cloud`] and its capabilities; it never sees a Kubernetes client. The
 //! controllers ask and write; they never see a cloud's API.
 
+#![warn(missing_docs)]
+
 mod certificates;
 mod cloud;
 pub mod ipam;

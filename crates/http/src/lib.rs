@@ -30,6 +30,8 @@
 //! # Ok(()) }
 //! ```
 
+#![warn(missing_docs)]
+
 mod attempt;
 mod auth;
 mod base;

@@ -8,6 +8,8 @@
 //! Providers see no Kubernetes client. What they need of the cluster before they are built comes through
 //! [`SecretReader`].
 
+#![warn(missing_docs)]
+
 mod context;
 mod input;
 mod migration;

@@ -37,9 +37,7 @@ const SERVER_NAMES: [&str; 7] = [
 /// A certificate with its private key.
 #[derive(Clone)]
 pub struct Identity {
-    /// The certificate.
     pub certificate: CertificateDer<'static>,
-    /// The certificate in PEM.
     pub certificate_pem: String,
     /// The private key in PEM (PKCS#8).
     pub key_pem: String,

@@ -23,7 +23,6 @@ const EXPIRED_PAGE: &str = "The provided continue parameter is too old to displa
 /// Which version of the objects a list must show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Version {
-    /// The latest.
     Latest,
     /// This one or a later one.
     NotOlderThan(u64),
@@ -43,7 +42,6 @@ struct Token {
 /// What a list request asks for.
 #[derive(Clone, Debug)]
 pub struct ListOptions {
-    /// The version.
     pub version: Version,
     selector: Selector,
     limit: usize,

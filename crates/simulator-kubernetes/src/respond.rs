@@ -77,7 +77,6 @@ impl Reply {
         }
     }
 
-    /// With warnings.
     #[must_use]
     pub fn warn(mut self, warnings: Vec<String>) -> Self {
         self.warnings = warnings;
@@ -173,9 +172,7 @@ pub fn to_beta(document: &mut Value) {
 /// How a body is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Encoding {
-    /// JSON.
     Json,
-    /// YAML.
     Yaml,
     /// Protobuf in its envelope.
     Protobuf,
@@ -258,7 +255,6 @@ pub fn list_document(kind: &Kind, metadata: &Value, mut items: Vec<Value>) -> Va
     })
 }
 
-/// Writes a document.
 pub fn write(code: u16, document: &Value, yaml: bool) -> Response<Body> {
     if yaml && let Ok(text) = serde_saphyr::to_string(document) {
         return bytes(code, "application/yaml", text.into_bytes());

@@ -43,7 +43,6 @@ fn quoted(letter: char) -> String {
     }
 }
 
-/// What kind of JSON a value is.
 pub fn json_kind(value: &Value) -> &'static str {
     match value {
         Value::Array(_) => "array",

@@ -13,21 +13,16 @@ pub enum FixtureError {
     /// The file cannot be read.
     #[error("cannot read the fixture {path}", path = path.display())]
     Read {
-        /// Which.
         path: PathBuf,
         /// Why.
         source: std::io::Error,
     },
     /// The file is too large.
     #[error("the fixture {path} is larger than {MOST_BYTES} bytes", path = path.display())]
-    TooLarge {
-        /// Which.
-        path: PathBuf,
-    },
+    TooLarge { path: PathBuf },
     /// The text is not what is expected: where, and what is allowed.
     #[error("the fixture {name} is wrong: {message}")]
     Parse {
-        /// Which.
         name: String,
         /// Line, column, key and what is allowed.
         message: String,

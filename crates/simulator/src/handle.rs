@@ -12,7 +12,6 @@ use crate::faults::{RawRule, Rule};
 pub struct HandleError {
     /// What was tried.
     pub task: &'static str,
-    /// On what.
     pub object: String,
     /// Why not.
     pub reason: String,

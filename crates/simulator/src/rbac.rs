@@ -96,7 +96,6 @@ pub fn rules(rows: &[Rule]) -> Value {
     rows.iter().map(Rule::to_value).collect()
 }
 
-/// A reference to a role.
 pub fn role_reference(kind: &str, name: &str) -> Value {
     json!({ "apiGroup": RBAC, "kind": kind, "name": name })
 }

@@ -103,7 +103,6 @@ pub trait SimulatedCloud: Send + Sync {
     /// Powers a machine on.
     fn start(&self, machine: &str) -> Result<()>;
 
-    /// Destroys a machine.
     fn destroy(&self, machine: &str) -> Result<()>;
 
     /// The addresses of a machine, the one inside first; none if nobody has to know them.
@@ -158,7 +157,6 @@ pub trait Pools {
 
 /// A machine of another cloud.
 pub struct Host {
-    /// Its name.
     pub name: String,
     /// The kubelet that its cloud would have there.
     pub kubelet: KubeletSpec,
@@ -233,9 +231,7 @@ pub type Balancers = BTreeMap<String, Balancer>;
 /// A load balancer as the story sees it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Balancer {
-    /// Its name.
     pub name: String,
-    /// Its addresses.
     pub addresses: BTreeSet<String>,
     /// Whether it is more than a promise: no longer being made.
     pub is_made: bool,

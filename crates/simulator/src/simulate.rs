@@ -40,7 +40,6 @@ impl std::fmt::Debug for ServerKind {
 pub struct Flag {
     /// Its name, without dashes.
     pub name: &'static str,
-    /// What it is for.
     pub help: &'static str,
     /// What follows it.
     pub value: FlagValue,
@@ -53,7 +52,6 @@ pub struct Flag {
 pub enum FlagValue {
     /// Where to listen.
     Address,
-    /// A file.
     File,
     /// A number.
     Seed,

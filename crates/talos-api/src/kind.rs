@@ -40,7 +40,6 @@ pub trait Kind: Message + Default {
 
 /// A type of which a machine has at most one resource.
 pub trait Single: Kind {
-    /// The id of that one.
     const ID: &'static str;
 
     /// Asks for that one.

@@ -44,7 +44,6 @@ enum Flow {
     Continue,
 }
 
-/// Renders a template.
 pub(crate) fn render(template: &Template, data: &Value) -> Result<String, RenderError> {
     let mut state = State {
         template,

@@ -17,7 +17,6 @@ pub enum Value {
     Byte(u8),
     /// A number with a fraction.
     Float(f64),
-    /// A text.
     Text(Arc<str>),
     /// Texts by name. One without entries is what Go calls a nil map.
     Map(Arc<BTreeMap<String, String>>),
@@ -49,7 +48,6 @@ impl Record {
 }
 
 impl Value {
-    /// A text.
     pub fn text(text: &str) -> Self {
         Self::Text(text.into())
     }

@@ -12,7 +12,6 @@
 //!
 //! A provider's tests wrap one of these ([`wraps!`]) and add their fixture.
 
-#![allow(missing_docs, reason = "names say it; this is no API for others")]
 #![allow(
     clippy::unwrap_used,
     clippy::panic,

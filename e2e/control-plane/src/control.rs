@@ -17,7 +17,6 @@ const LONGEST_LINE: u64 = 64 << 10;
 /// Lines that wait for their turn. Who sends more waits.
 const LINES: usize = 16;
 
-/// A command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Command {
     User { name: String, groups: Vec<String> },

@@ -31,7 +31,6 @@ pub enum CredentialsError {
     /// A file could not be written.
     #[error("writing {}", path.display())]
     NotWritten {
-        /// Which.
         path: PathBuf,
         /// Why.
         source: std::io::Error,

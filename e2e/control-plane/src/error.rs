@@ -35,7 +35,6 @@ pub enum ControlPlaneError {
     /// A program could not be run.
     #[error("starting {}", program.display())]
     NotStarted {
-        /// Which.
         program: PathBuf,
         /// Why.
         source: std::io::Error,
@@ -49,7 +48,6 @@ pub enum ControlPlaneError {
     /// A server ended while it was being waited for.
     #[error("{server} ended before it was ready; the end of its log:\n{log}")]
     EndedEarly {
-        /// Which.
         server: Server,
         /// The end of its log.
         log: String,
@@ -59,7 +57,6 @@ pub enum ControlPlaneError {
         "{server} was not ready within {within:?}; the end of its log:\n{log}\nThe last look at it"
     )]
     NotReady {
-        /// Which.
         server: Server,
         /// How long it was given.
         within: Duration,

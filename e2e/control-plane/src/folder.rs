@@ -21,7 +21,6 @@ pub enum FolderError {
     /// It, or its lock, could not be made.
     #[error("making the folder {}", path.display())]
     NotMade {
-        /// Which.
         path: PathBuf,
         /// Why.
         source: io::Error,

@@ -43,7 +43,6 @@ pub enum RequestError {
     Exchange {
         /// What was asked.
         method: Method,
-        /// Of what.
         path: String,
         /// Of whom.
         port: u16,
@@ -55,7 +54,6 @@ pub enum RequestError {
     Late {
         /// What was asked.
         method: Method,
-        /// Of what.
         path: String,
         /// Of whom.
         port: u16,
@@ -65,7 +63,6 @@ pub enum RequestError {
     Refused {
         /// What was asked.
         method: Method,
-        /// Of what.
         path: String,
         /// The answer's code.
         status: StatusCode,

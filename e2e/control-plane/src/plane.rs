@@ -36,7 +36,6 @@ const SLOW: Duration = Duration::from_secs(5);
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{server} ended by itself ({status}); the end of its log:\n{log}")]
 pub struct Failure {
-    /// Which.
     pub server: Server,
     /// How.
     pub status: ExitStatus,

@@ -8,7 +8,6 @@ use std::str::FromStr;
 pub enum Server {
     /// Where everything is kept.
     Etcd,
-    /// The API.
     ApiServer,
     /// The cluster's own controllers; runs only on request.
     ControllerManager,

@@ -68,7 +68,6 @@ impl Default for Setup<'_> {
 
 /// The bench of one scenario.
 pub struct TestCluster {
-    /// The cluster.
     pub cluster: Cluster,
     /// Its world: clock, randomness, journal, faults, machines.
     pub world: World,
@@ -218,7 +217,6 @@ impl TestCluster {
         self.cluster.delete(name).await;
     }
 
-    /// The node of that name.
     pub fn node(&self, name: &str) -> Value {
         self.cluster.node(name)
     }

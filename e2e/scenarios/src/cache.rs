@@ -17,7 +17,6 @@ pub struct Cache {
     path: &'static str,
     /// As the server names them.
     items: Vec<Value>,
-    /// The version that it has.
     pub version: u64,
 }
 

@@ -12,7 +12,6 @@ const NODE: &str = "system:node:";
 /// A request before it is made. Names of nodes are the scenario's own.
 #[derive(Clone, Debug)]
 pub struct Ask {
-    /// Its name.
     pub name: String,
     /// Who asks.
     pub user: String,
@@ -32,7 +31,6 @@ pub struct Ask {
     pub addresses: Vec<String>,
     /// E-mail addresses.
     pub emails: Vec<&'static str>,
-    /// URIs.
     pub uris: Vec<&'static str>,
     /// Conditions that it has from the beginning.
     pub conditions: Vec<&'static str>,

@@ -40,7 +40,6 @@ pub use routes::{ScriptedRoutes, route, route_by};
     reason = "a script is short, and tests write it as they think of it"
 )]
 pub enum Script {
-    /// Its machine.
     Machine(Instance),
     /// It does not exist.
     Gone,

@@ -262,7 +262,6 @@ impl Cluster {
         }
     }
 
-    /// The node of that name.
     pub fn node(&self, name: &str) -> Value {
         self.find(name)
             .unwrap_or_else(|| panic!("there is no node {name}"))

@@ -22,7 +22,6 @@ impl Log {
         (log, tracing::subscriber::set_default(subscriber))
     }
 
-    /// All of it.
     pub fn text(&self) -> String {
         String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
     }

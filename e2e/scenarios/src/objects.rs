@@ -103,7 +103,6 @@ pub fn entrances(service: &Value) -> Vec<String> {
     .collect()
 }
 
-/// The finalizers of an object.
 pub fn finalizers(object: &Value) -> Vec<String> {
     let list = object["metadata"]["finalizers"].as_array();
     let list = list.into_iter().flatten();
@@ -153,7 +152,6 @@ pub fn addresses(node: &Value) -> Vec<String> {
         .collect()
 }
 
-/// The labels.
 pub fn labels(node: &Value) -> BTreeMap<String, String> {
     let all = node["metadata"]["labels"].as_object().into_iter().flatten();
     all.map(|(key, value)| (key.clone(), value.as_str().unwrap().to_owned()))
@@ -167,7 +165,6 @@ pub fn is_uninitialized(node: &Value) -> bool {
         .any(|taint| taint.starts_with(UNINITIALIZED))
 }
 
-/// Whether a node has a taint of that key.
 pub fn has_taint(node: &Value, key: &str) -> bool {
     let taints = taints(node);
     let is = |taint: &String| {

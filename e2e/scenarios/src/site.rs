@@ -35,7 +35,6 @@ const RESTART: Duration = Duration::from_secs(1);
 pub struct Original<'a> {
     /// Its command name.
     pub command: &'static str,
-    /// The provider that it is for.
     pub provider: &'static str,
     /// Its service account.
     pub account: &'static str,
@@ -49,7 +48,6 @@ pub type Making =
 
 /// A simulated cloud where it is served, and how the provider of a manager is made for it.
 pub struct Served<C> {
-    /// The cloud.
     pub cloud: Arc<C>,
     /// Where it is served.
     pub server: Server,
@@ -76,7 +74,6 @@ impl<'a> Called<'a> {
         }
     }
 
-    /// Its name.
     pub(crate) fn name(&self) -> CloudName {
         CloudName::parse(self.name.unwrap_or(self.provider)).unwrap()
     }
@@ -172,7 +169,6 @@ impl Several {
 /// A bench whose managers work with that simulated cloud.
 pub struct Site<C> {
     bench: TestCluster,
-    /// The cloud.
     pub cloud: Arc<C>,
     /// Who the manager is to the API server.
     pub user: String,

@@ -21,7 +21,6 @@ const MOST_NODES: usize = 200_000;
 /// A line and a column, both counted from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Place {
-    /// The line.
     pub(crate) line: usize,
     /// The column, in letters.
     pub(crate) column: usize,
@@ -50,7 +49,6 @@ impl fmt::Display for Place {
 pub(crate) struct Value {
     /// Where.
     pub(crate) place: Place,
-    /// What.
     pub(crate) shape: Shape,
 }
 
@@ -66,7 +64,6 @@ pub(crate) enum Shape {
         /// Whether it was quoted, or a block.
         quoted: bool,
     },
-    /// A list.
     List(Vec<Value>),
     /// Keys and values in their order; a key occurs once.
     Map(Vec<Entry>),
@@ -77,9 +74,7 @@ pub(crate) enum Shape {
 pub(crate) struct Entry {
     /// Where the key is.
     pub(crate) place: Place,
-    /// The key.
     pub(crate) key: String,
-    /// The value.
     pub(crate) value: Value,
 }
 

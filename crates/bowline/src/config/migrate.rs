@@ -20,11 +20,8 @@ use super::{Problem, flags};
 
 /// What an original is told.
 pub(crate) struct Original<'a> {
-    /// Its provider.
     pub(crate) provider: &'static ProviderKind,
-    /// Its command line.
     pub(crate) line: &'a CommandLine,
-    /// Its environment.
     pub(crate) environment: &'a dyn Fn(&str) -> Option<String>,
     /// The text of its `--cloud-config`, if there is one.
     pub(crate) file: Option<&'a str>,

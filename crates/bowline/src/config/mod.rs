@@ -62,11 +62,9 @@ pub(crate) struct Configuration {
     pub(crate) manager: Vec<Preset>,
 }
 
-/// One cloud.
 pub(crate) struct CloudEntry {
     /// What it is called.
     pub(crate) name: CloudName,
-    /// What kind it is.
     pub(crate) provider: &'static ProviderKind,
     /// The nodes that are its own, if that is said.
     pub(crate) selector: Option<Selector>,

@@ -18,9 +18,7 @@ pub(crate) enum Reference {
     Secret {
         /// Its namespace; none: that of the manager.
         namespace: Option<String>,
-        /// Its name.
         name: String,
-        /// Which of its keys.
         key: String,
     },
 }

@@ -53,7 +53,6 @@ fn several() -> impl Iterator<Item = (&'static NamedAccount, &'static SimulatorK
 pub(super) enum Cast {
     /// This cloud.
     One(&'static SimulatorKind),
-    /// All.
     Several,
 }
 

@@ -15,7 +15,6 @@ fn file(name: &str, text: &str) -> (TempDir, PathBuf) {
     (folder, path)
 }
 
-/// A kubeconfig for a server.
 fn kubeconfig(server: &str, authority: &str) -> String {
     format!(
         "apiVersion: v1\nkind: Config\ncurrent-context: c\n\

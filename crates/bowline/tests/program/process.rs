@@ -71,7 +71,6 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    /// Starts it.
     pub(crate) fn start(mut command: Command) -> Self {
         command
             .stdin(Stdio::null())

@@ -191,7 +191,6 @@ impl fmt::Debug for Accounts {
 
 /// A look at the load balancer of a Service.
 pub(crate) struct BalancerLook<'a> {
-    /// The Service.
     pub(crate) service: &'a Service,
     /// Whether it was found.
     pub(crate) known: Known,

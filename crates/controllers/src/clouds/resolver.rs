@@ -43,9 +43,7 @@ pub enum DefaultCloud {
     /// The first that has load balancers.
     #[default]
     First,
-    /// This one.
     Named(CloudName),
-    /// None.
     None,
 }
 

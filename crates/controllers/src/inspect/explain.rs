@@ -42,7 +42,6 @@ pub enum ExplainError {
     Read {
         /// What was read.
         what: String,
-        /// Why.
         why: String,
     },
     /// There is no such object.
@@ -64,9 +63,7 @@ fn unread(what: String) -> impl FnOnce(kube::Error) -> ExplainError {
 /// Who looks after a node, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Explanation {
-    /// The node.
     pub node: String,
-    /// Its provider id.
     pub provider_id: Option<String>,
     /// Whether it waits for a cloud.
     pub waits: bool,
@@ -100,7 +97,6 @@ pub struct Testimony {
 /// What a cloud answered about the machine of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum InstanceAnswer {
-    /// It has it.
     Has,
     /// It had it, and it is gone; the text is the evidence.
     Gone(String),

@@ -52,7 +52,6 @@ pub const LEADER_EVENTS: &str = "cloud-controller-manager";
 pub struct Agent {
     /// Name of the program.
     pub program: String,
-    /// Its version.
     pub version: String,
     /// The commit it was built from.
     pub commit: String,

@@ -17,7 +17,6 @@ pub(crate) const LARGEST_OBJECT: usize = 96 * 1024;
 /// The requests as last seen, by name.
 pub type CertificateRequests = Store<Requested>;
 
-/// One change of one request.
 pub type RequestChange = StoreChange<Requested>;
 
 /// A CertificateSigningRequest, as far as it is used.

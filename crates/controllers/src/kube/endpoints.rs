@@ -13,7 +13,6 @@ use crate::kube::store::{Store, StoreChange, StoreView, Stored};
 /// The slices as last seen, by namespace and name.
 pub type Slices = Store<Slice>;
 
-/// One change of one slice.
 pub type SliceChange = StoreChange<Slice>;
 
 /// An EndpointSlice, as far as it is used. There are many: it holds no addresses, and each node once.

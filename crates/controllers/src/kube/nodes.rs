@@ -11,7 +11,6 @@ use crate::kube::store::{Store, StoreChange, Stored};
 /// The nodes as last seen, by name.
 pub type Nodes = Store<Node>;
 
-/// One change of one node.
 pub type NodeChange = StoreChange<Node>;
 
 /// That very node as it was last seen: whoever asks a cloud about it waits, and nodes change meanwhile.

@@ -21,12 +21,9 @@ const FIRST_WAIT: Duration = Duration::from_millis(500);
 /// A Secret that could not be read is one that somebody is waiting for.
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
 
-/// Which Secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SecretName {
-    /// Its namespace.
     pub namespace: String,
-    /// Its name.
     pub name: String,
 }
 
@@ -67,7 +64,6 @@ pub enum SecretSight {
     Missing,
     /// It exists.
     There {
-        /// Its uid.
         uid: String,
         /// What it holds, as far as it is text.
         values: BTreeMap<String, Secret>,

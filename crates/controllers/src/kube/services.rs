@@ -9,7 +9,6 @@ use crate::kube::store::{Store, StoreChange, Stored};
 /// The Services as last seen, by namespace and name.
 pub type Services = Store<Service>;
 
-/// One change of one Service.
 pub type ServiceChange = StoreChange<Service>;
 
 /// What tells apart objects of a kind that live in namespaces.

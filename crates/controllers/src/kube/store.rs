@@ -55,11 +55,8 @@ pub trait Stored: Clone + PartialEq + Send + Sync + Sized + 'static {
 
     /// The key in an object's metadata.
     fn key_in(metadata: &ObjectMeta) -> Self::Key;
-    /// Its key.
     fn key(&self) -> Self::Key;
-    /// Its uid.
     fn uid(&self) -> &str;
-    /// Its resource version.
     fn resource_version(&self) -> &str;
     /// The same with another resource version.
     #[must_use]
@@ -88,7 +85,6 @@ pub(crate) use versioned;
 /// One change of one object.
 #[derive(Clone, Debug)]
 pub struct StoreChange<T: Stored> {
-    /// Its key.
     pub key: T::Key,
     /// The object before; none if it is new, or could not be read.
     pub before: Option<Arc<T>>,
@@ -113,7 +109,6 @@ type Listener<T> = Box<dyn Fn(&StoreChange<T>) + Send + Sync>;
 /// Everything of one kind, as seen at one moment.
 #[derive(Clone, Debug)]
 pub struct StoreView<T: Stored> {
-    /// The objects, by key.
     pub objects: BTreeMap<T::Key, Arc<T>>,
     /// There, but not understood, or [lost](Self::lost): not among the objects, and yet not gone. Each with what
     /// was last known of it, if it ever could be read.
@@ -136,7 +131,6 @@ impl<T: Stored> Default for StoreView<T> {
 /// What there is under a key.
 #[derive(Clone, Debug)]
 pub enum Found<T> {
-    /// An object.
     Object(Arc<T>),
     /// One that cannot be read. Nobody may take it for gone.
     Unreadable,

@@ -30,7 +30,6 @@ pub enum WriteError {
     Api {
         /// What was tried.
         what: &'static str,
-        /// The object.
         object: String,
         /// What the client says.
         source: Box<kube::Error>,
@@ -40,7 +39,6 @@ pub enum WriteError {
     Late {
         /// What was tried.
         what: &'static str,
-        /// The object.
         object: String,
     },
 }

@@ -31,7 +31,6 @@ use crate::stop::Stop;
 
 /// What the controller works with.
 pub struct ChoresParts {
-    /// All nodes.
     pub nodes: Nodes,
     /// A client that is fenced.
     pub client: kube::Client,

@@ -52,7 +52,6 @@ pub const COMPONENT: &str = "cidrAllocator";
 
 /// What the controller is made of.
 pub struct IpamParts {
-    /// All nodes.
     pub nodes: Nodes,
     /// Whose they are.
     pub owners: OwnerDiscovery,
@@ -76,7 +75,6 @@ pub struct IpamParts {
     pub turns: KeyedMutex<String>,
 }
 
-/// The controller.
 pub struct IpamController {
     parts: IpamParts,
     queue: WorkQueue<String>,

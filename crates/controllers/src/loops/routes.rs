@@ -67,7 +67,6 @@ const NAMED_LIMIT: usize = 10;
 
 /// What the controller is made of.
 pub struct RouteParts {
-    /// All nodes.
     pub nodes: Nodes,
     /// Decides among all clouds: those without routes own nodes too.
     pub resolver: OwnershipResolver,
@@ -106,7 +105,6 @@ pub struct RouteOptions {
     pub rules: CloudRules,
 }
 
-/// The controller.
 pub struct RouteController {
     parts: RouteParts,
     options: RouteOptions,

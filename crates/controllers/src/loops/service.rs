@@ -93,9 +93,7 @@ pub struct ServiceOptions {
 
 /// What the controller reads and writes with.
 pub struct ServiceParts {
-    /// All Services.
     pub services: Services,
-    /// All nodes.
     pub nodes: Nodes,
     /// All EndpointSlices; followed only if some cloud needs them.
     pub slices: Slices,
@@ -119,7 +117,6 @@ pub struct ServiceParts {
     pub targets: PerCloud<TargetGuard>,
 }
 
-/// The controller.
 pub struct ServiceController {
     parts: ServiceParts,
     clouds: ServiceClouds,

@@ -29,7 +29,6 @@ pub struct ActiveConfig {
 }
 
 impl ActiveConfig {
-    /// The first one.
     pub fn first(options: Options, clouds: Vec<Arc<dyn Cloud>>, rules: CloudRules) -> Self {
         Self {
             generation: 1,
@@ -96,12 +95,10 @@ impl ActiveConfigs {
         Self::beginning_with(active_config).1
     }
 
-    /// The first one.
     pub fn first(&self) -> &Arc<ActiveConfig> {
         &self.first
     }
 
-    /// The present one.
     pub fn present(&self) -> Arc<ActiveConfig> {
         self.present.borrow().clone()
     }
@@ -127,7 +124,6 @@ impl ActiveConfigs {
 }
 
 impl ActiveConfigChanger {
-    /// The present one.
     pub fn present(&self) -> Arc<ActiveConfig> {
         self.present.borrow().clone()
     }

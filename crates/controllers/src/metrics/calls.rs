@@ -351,7 +351,6 @@ pub struct BuildInfo {
     pub git_commit: String,
     /// Whether that commit was all there was (`clean`).
     pub git_tree_state: String,
-    /// The version.
     pub git_version: String,
     /// The compiler's version; the name is what dashboards expect.
     pub go_version: String,

@@ -29,7 +29,6 @@ impl ConfigurationMetrics {
         metrics
     }
 
-    /// That one is in use.
     pub fn uses(&self, generation: u64) {
         self.generation
             .set(i64::try_from(generation).unwrap_or(i64::MAX));

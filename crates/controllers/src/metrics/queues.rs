@@ -44,7 +44,6 @@ pub struct QueueMetrics {
     followed: Followed,
 }
 
-/// The series of one queue.
 #[derive(Clone, Debug)]
 pub struct QueueSeries {
     /// Keys ready to be handed out.

@@ -7,7 +7,6 @@ use super::value::{Kind, Value};
 /// clients of the clouds allow at once, and leave room for the nodes.
 const SERVICE_SYNCS: &str = "5";
 
-/// One flag.
 #[derive(Clone, Copy, Debug)]
 pub struct Flag {
     /// Its name, without dashes in front.
@@ -41,7 +40,6 @@ pub enum FlagEffect {
 
 /// The headings of the help text, in its order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[expect(missing_docs, reason = "the titles say it")]
 pub enum Category {
     Cloud,
     /// What only one cloud has; the title is its name.
@@ -191,7 +189,6 @@ impl Table {
         Self { own }
     }
 
-    /// All flags.
     pub fn flags(self) -> impl Iterator<Item = &'static Flag> {
         FLAGS.iter().chain(self.own)
     }

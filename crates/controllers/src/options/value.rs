@@ -11,7 +11,6 @@ use bowline_core::{NamespaceRule, format_duration, parse_duration, quote};
 /// What a flag takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Any text.
     Text,
     /// A 32-bit whole number.
     Integer32,

@@ -20,7 +20,6 @@ pub enum ServingError {
     File {
         /// Which of the two.
         doing: &'static str,
-        /// Which.
         path: PathBuf,
         /// Why not.
         source: io::Error,
@@ -28,7 +27,6 @@ pub enum ServingError {
     /// A certificate or key cannot be used.
     #[error("certificate {}: {reason}", path.display())]
     Certificate {
-        /// Which.
         path: PathBuf,
         /// Why not.
         reason: String,

@@ -90,7 +90,6 @@ pub(super) struct Authorities {
 /// What one way of recognising a caller found.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum UserClaim {
-    /// It is this one.
     User(User),
     /// Nothing of that kind was presented.
     None,

@@ -62,7 +62,6 @@ pub struct CertificateOptions {
 pub struct NamedPair {
     /// The certificate and its chain.
     pub certificate: PathBuf,
-    /// Its key.
     pub key: PathBuf,
     /// The names, perhaps `*.example.test`; empty for those in the certificate.
     pub names: Vec<String>,

@@ -15,7 +15,6 @@ use crate::metrics::Format;
 /// The only body we read is a number.
 const BODY_LIMIT: usize = 64;
 
-/// An answer.
 pub(super) type Answer = Response<Full<Bytes>>;
 
 const TEXT: &str = "text/plain; charset=utf-8";

@@ -9,7 +9,6 @@ use uuid::Uuid;
 /// What stands before `://` in the provider ids of this cloud.
 pub const SCHEME: &str = "cloudscale";
 
-/// The uuid of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ServerId(Uuid);
 

@@ -144,7 +144,6 @@ pub enum ConfigError {
         number: usize,
         /// Its name as it is written.
         name: String,
-        /// The key in it.
         key: String,
         /// Why.
         reason: String,

@@ -8,7 +8,6 @@ use crate::config::InstanceConfig;
 /// What every provider id of this cloud begins with.
 pub const SCHEME: &str = "exoscale://";
 
-/// The provider id of an instance.
 pub fn provider_id(instance: Uuid) -> String {
     format!("{SCHEME}{instance}")
 }

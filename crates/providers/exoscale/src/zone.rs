@@ -29,7 +29,6 @@ const AVAILABILITY_ZONE: &str = "latest/meta-data/availability-zone";
 const CDROM_LIMIT: Duration = Duration::from_secs(10);
 /// The metadata server is next door; a minute is what the original waits.
 const METADATA_LIMIT: Duration = Duration::from_secs(60);
-/// One request to it.
 const METADATA_REQUEST: Duration = Duration::from_secs(10);
 
 /// Why the zone, or its API, is not known.
@@ -55,7 +54,6 @@ pub enum ZoneError {
          the list of zones ({known})"
     )]
     NotListed {
-        /// The zone.
         zone: String,
         /// Those that are.
         known: String,
@@ -65,14 +63,10 @@ pub enum ZoneError {
         "could not create Exoscale client: get zone api endpoint: find zone: too many found for \
          {zone:?} in the list of zones"
     )]
-    ListedTwice {
-        /// The zone.
-        zone: String,
-    },
+    ListedTwice { zone: String },
     /// The endpoint of the zone is not a URL.
     #[error("could not create Exoscale client: the endpoint of zone {zone:?} cannot be used")]
     Endpoint {
-        /// The zone.
         zone: String,
         /// Why.
         source: BaseUrlError,
@@ -82,10 +76,7 @@ pub enum ZoneError {
         "could not create Exoscale client: the list of zones gives zone {zone:?} an endpoint that is not https, which is \
          used only if the configured endpoint is http on loopback"
     )]
-    Plain {
-        /// The zone.
-        zone: String,
-    },
+    Plain { zone: String },
 }
 
 /// Where a machine tells about itself.

@@ -19,7 +19,6 @@ pub(crate) struct Machines {
     machines: Vec<Machine>,
 }
 
-/// One machine.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub(crate) struct Machine {

@@ -38,7 +38,6 @@ pub struct Sources<'a> {
     pub node_name: &'a str,
     /// The machine's own host name.
     pub hostname: &'a str,
-    /// The platform.
     pub platform: &'a str,
     /// What [`node_ips`] gave.
     pub node_ips: &'a [IpAddr],

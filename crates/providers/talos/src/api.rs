@@ -86,7 +86,6 @@ enum Attempt {
     Worker(ApiError),
     /// What answers there is no machine's API.
     Stranger(ApiError),
-    /// It answered with an error.
     Answered(ApiError),
 }
 

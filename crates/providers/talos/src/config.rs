@@ -32,7 +32,6 @@ pub struct Config {
     cluster_name: String,
     /// Whether IPv6 comes first, in dialling and among external addresses.
     pub prefer_ipv6: bool,
-    /// The rules.
     pub rules: Rules,
     /// `global.enforceTransformations`, which the original does not know and does not mind: whether rules
     /// own what they set, or only add to it ([`bowline_core::MetadataPolicy`]).
@@ -59,7 +58,6 @@ pub struct Finding {
     pub severity: Severity,
     /// Where: `transformations[2] (gpu).labels["a"]`.
     pub path: String,
-    /// What.
     pub message: String,
 }
 

@@ -36,7 +36,6 @@ pub enum DescribeError {
     /// Its id is none.
     #[error(transparent)]
     Id(#[from] IdError),
-    /// A rule.
     #[error("error transforming node: {0}")]
     Rule(#[from] RuleError),
 }

@@ -90,7 +90,6 @@ const LEARN_EVERY: Duration = Duration::from_secs(300);
 /// What the provider is told.
 #[derive(Clone, Debug)]
 pub struct Setup {
-    /// The environment.
     pub environment: Environment,
     /// `--cloud-config`; empty for none.
     pub config_file: String,

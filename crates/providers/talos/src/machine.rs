@@ -5,7 +5,6 @@ use std::net::IpAddr;
 
 /// What the machine's platform told it at boot. Empty texts are what it was not told.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the names are the resource's own")]
 pub struct PlatformMetadata {
     pub platform: String,
     pub hostname: String,
@@ -22,7 +21,6 @@ pub struct PlatformMetadata {
 
 /// What the machine's firmware says (SMBIOS). All empty where there is none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the names are the resource's own")]
 pub struct SystemInformation {
     pub manufacturer: String,
     pub product_name: String,
@@ -39,7 +37,6 @@ pub struct SystemInformation {
 pub struct MachineAddress {
     /// The link it is on; `external` for those that only the platform knows.
     pub link: String,
-    /// The address.
     pub address: IpAddr,
     /// How long its prefix is.
     pub prefix_length: u8,

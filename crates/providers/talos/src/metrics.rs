@@ -25,7 +25,6 @@ pub(crate) enum Asked {
     PlatformMetadata,
     /// What its firmware says.
     SystemInformation,
-    /// Its addresses.
     Addresses,
 }
 

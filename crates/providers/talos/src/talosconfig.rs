@@ -107,30 +107,24 @@ pub enum Unusable {
     /// A field that is not base64.
     #[error("`{field}` of context {context:?} is not base64")]
     Base64 {
-        /// The context.
         context: String,
-        /// The field.
         field: &'static str,
     },
     /// A certificate without its key, or the other way round.
     #[error("context {context:?} has `{has}` without `{lacks}`")]
     HalfAPair {
-        /// The context.
         context: String,
         /// What is there.
         has: &'static str,
         /// What is not.
         lacks: &'static str,
     },
-    /// The key.
     #[error("`key` of context {context:?} {error}")]
     Key {
-        /// The context.
         context: String,
         /// Why.
         error: KeyError,
     },
-    /// The certificates.
     #[error("{0}")]
     Certificates(String),
     /// Omni's way of signing requests.
@@ -142,7 +136,6 @@ pub enum Unusable {
     /// A proxy that is none, or none of a kind that is spoken.
     #[error("{error} (context {context:?})")]
     Proxy {
-        /// The context.
         context: String,
         /// Why.
         error: String,

@@ -49,7 +49,6 @@ impl fmt::Display for Place {
     }
 }
 
-/// One rule.
 #[derive(Clone, Debug)]
 pub struct Rule {
     place: Place,

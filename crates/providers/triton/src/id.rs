@@ -6,7 +6,6 @@ use uuid::Uuid;
 /// What every provider id of this cloud begins with.
 pub const SCHEME: &str = "triton:";
 
-/// The provider id of a machine.
 pub fn provider_id(machine: Uuid) -> Option<ProviderId> {
     ProviderId::parse(&format!("triton://{machine}")).ok()
 }

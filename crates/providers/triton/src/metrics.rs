@@ -46,7 +46,6 @@ type Amount = Gauge<f64, std::sync::atomic::AtomicU64>;
 /// The metric families of Triton. Clones share them.
 #[derive(Clone, Default)]
 pub struct TritonMetrics {
-    /// Calls.
     pub calls: Option<CallMetrics>,
     pub(crate) throttled: Counter,
     pub(crate) mass_disappearances: Counter,
@@ -158,7 +157,6 @@ impl TritonMetrics {
         });
     }
 
-    /// The machine of that node is in that state.
     pub(crate) fn state(&self, node: &str, machine: &Machine) {
         let labels = StateLabels {
             node: node.to_owned(),

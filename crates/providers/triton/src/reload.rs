@@ -37,7 +37,6 @@ pub type Environment = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
 pub struct Sources {
     /// Flags by name, without the dashes.
     pub flags: BTreeMap<String, String>,
-    /// The environment.
     pub environment: Environment,
     /// The cloud config file, if there is one.
     pub file: Option<PathBuf>,

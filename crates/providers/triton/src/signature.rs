@@ -83,7 +83,6 @@ impl Signer {
         }
     }
 
-    /// The key.
     pub fn key(&self) -> &Arc<PrivateKey> {
         &self.key
     }

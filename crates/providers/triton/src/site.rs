@@ -22,7 +22,6 @@ const MOST_UNLISTED: usize = 1024;
 /// Networks by id.
 type Networks = Arc<BTreeMap<Uuid, Network>>;
 
-/// One data center.
 #[derive(Debug)]
 pub struct DataCenter {
     /// The name of its profile; empty where there is only one.
@@ -53,12 +52,10 @@ impl DataCenter {
         }
     }
 
-    /// The API.
     pub fn api(&self) -> &Arc<Api> {
         &self.api
     }
 
-    /// The machines.
     pub fn roll(&self) -> &Arc<MachineCache> {
         &self.roll
     }

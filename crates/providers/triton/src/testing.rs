@@ -129,7 +129,6 @@ pub(crate) fn reply(status: u16, body: &Value) -> Reply {
     json(StatusCode::from_u16(status).unwrap(), body)
 }
 
-/// A refusal with a code and a message.
 pub(crate) fn refusal(status: u16, code: &str, message: &str) -> Reply {
     reply(status, &json!({"code": code, "message": message}))
 }

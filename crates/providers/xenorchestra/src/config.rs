@@ -66,12 +66,7 @@ pub enum Login {
     /// Whoever holds this token.
     Token(Secret),
     /// A user, who gets a token.
-    Password {
-        /// The user.
-        user: String,
-        /// The password.
-        password: Secret,
-    },
+    Password { user: String, password: Secret },
 }
 
 /// What is said about nodes.
@@ -116,7 +111,6 @@ pub enum ZoneSource {
     /// The id of its host.
     #[default]
     Host,
-    /// The name of its host.
     HostName,
     /// The id of its pool.
     Pool,
@@ -125,7 +119,6 @@ pub enum ZoneSource {
 /// Which memory stands in the type of a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TypeMemory {
-    /// What it has.
     #[default]
     Current,
     /// The most it can have.
@@ -167,7 +160,6 @@ pub enum ConfigError {
     /// Another key of the file.
     #[error("invalid {key}: {reason}")]
     Key {
-        /// The key.
         key: &'static str,
         /// Why.
         reason: String,
@@ -177,7 +169,6 @@ pub enum ConfigError {
     Server {
         /// Counted from 0.
         number: usize,
-        /// What.
         source: Box<ConfigError>,
     },
 }

@@ -13,7 +13,6 @@ pub struct VmId {
     /// The pool that the VM was in when its node got the id; none if that was not known. A VM may have
     /// moved since.
     pub pool: Option<Uuid>,
-    /// The VM.
     pub vm: Uuid,
 }
 

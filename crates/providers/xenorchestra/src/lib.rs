@@ -84,7 +84,6 @@ pub enum BuildError {
     /// TLS cannot be set up.
     #[error("the connection to server {server} cannot be set up")]
     Tls {
-        /// Which server.
         server: String,
         /// Why.
         source: TlsError,

@@ -58,7 +58,6 @@ pub struct User {
     pub name: String,
     /// Unique id; empty if the credentials carry none.
     pub uid: String,
-    /// Groups.
     pub groups: Vec<String>,
     /// Further facts about the credentials.
     pub extra: BTreeMap<String, Vec<String>>,

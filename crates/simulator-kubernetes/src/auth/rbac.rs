@@ -181,7 +181,6 @@ fn selects(selector: &Value, role: &Value) -> bool {
         })
 }
 
-/// Whether a subject of a binding is the user.
 fn names(subject: &Value, user: &User, binding_namespace: &str) -> bool {
     let name = text(subject, "/name");
     match text(subject, "/kind") {

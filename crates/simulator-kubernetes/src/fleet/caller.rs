@@ -60,7 +60,6 @@ impl CallError {
     }
 }
 
-/// One call.
 #[derive(Clone, Debug)]
 pub(crate) struct Call {
     pub(crate) method: Method,

@@ -60,7 +60,6 @@ pub enum KubeletError {
     /// Its node address is none.
     #[error("kubelet {node}: --node-ip \"{value}\" is neither one address nor a dual-stack pair")]
     NodeIp {
-        /// The node.
         node: String,
         /// The flag's value.
         value: String,

@@ -64,7 +64,6 @@ impl Owner {
     }
 }
 
-/// What is owned.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Owned {
     pub(super) version: String,

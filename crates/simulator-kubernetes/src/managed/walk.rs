@@ -7,7 +7,6 @@ use super::fields::{Set, Shape, Step};
 
 type Object = Map<String, Value>;
 
-/// Every field of a value.
 pub(super) fn fields(shape: Shape, value: &Value) -> Set {
     let mut set = Set::default();
     collect(shape, value, &mut Vec::new(), &mut set);

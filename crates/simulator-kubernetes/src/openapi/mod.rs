@@ -61,7 +61,6 @@ pub fn index() -> Value {
     json!({ "paths": paths })
 }
 
-/// The document of a group and version.
 pub fn document(group: &str, version: &str) -> Option<Value> {
     let (_, document) = documents().get(&root(group, version))?;
     Some(document.clone())

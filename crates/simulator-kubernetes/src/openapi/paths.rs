@@ -124,7 +124,6 @@ const SINGLE: &[Operation] = &[
     },
 ];
 
-/// All paths of a group and version.
 pub(super) fn paths(group: &str, version: &str) -> Map<String, Value> {
     let root = super::root(group, version);
     let mut paths = Map::new();

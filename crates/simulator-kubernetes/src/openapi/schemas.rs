@@ -30,7 +30,6 @@ pub(super) fn name_of(group: &str, kind: &str) -> String {
     format!("{}.{kind}", package(group))
 }
 
-/// All schemas of a group and version.
 pub(super) fn schemas(group: &str, version: &str) -> Map<String, Value> {
     let writer = SchemaWriter {
         catalogue: catalogue(),

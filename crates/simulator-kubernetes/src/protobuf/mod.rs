@@ -17,7 +17,6 @@ use serde_json::{Map, Value, json};
 use super::schema::{Catalogue, Field, Struct, Type, Written, catalogue, type_named};
 use wire::{Piece, pieces};
 
-/// The media type.
 pub const MEDIA_TYPE: &str = "application/vnd.kubernetes.protobuf";
 /// What every such body starts with.
 const MAGIC: &[u8] = b"k8s\0";

@@ -27,7 +27,6 @@ pub use twice::twice;
 pub enum Type {
     /// A string, also one with a closed set of values.
     Text,
-    /// A boolean.
     Boolean,
     /// A 32-bit integer.
     Integer32,
@@ -47,7 +46,6 @@ pub enum Type {
     Raw,
     /// A structure: its place in the [`Catalogue`].
     Struct(usize),
-    /// A list.
     List(Box<Type>),
     /// A map from strings.
     Map(Box<Type>),
@@ -91,7 +89,6 @@ pub struct PatchStrategy {
 pub struct Field {
     /// JSON name.
     pub name: &'static str,
-    /// Type.
     pub kind: Type,
     /// Absence and zero are told apart.
     pub optional: bool,

@@ -27,7 +27,6 @@ pub struct Context<'a> {
     pub state: &'a State,
     /// Who writes.
     pub user: &'a User,
-    /// Now.
     pub now: Timestamp,
     /// Addresses and ports.
     pub random: &'a Random,

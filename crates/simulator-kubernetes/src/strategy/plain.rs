@@ -110,7 +110,6 @@ fn merge_string_data(secret: &mut Value) {
     drop_field(secret, "stringData");
 }
 
-/// Prepares a new object.
 pub fn prepare_create(kind: &Kind, object: &mut Value) {
     if kind.kind == "EndpointSlice" {
         object["metadata"]["generation"] = json!(1);

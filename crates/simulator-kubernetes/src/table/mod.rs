@@ -22,7 +22,6 @@ pub enum IncludeObject {
     /// Its metadata: what the server does when nothing was asked for.
     #[default]
     Metadata,
-    /// All of it.
     Object,
 }
 

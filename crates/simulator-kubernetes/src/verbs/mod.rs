@@ -34,11 +34,9 @@ pub struct Call<'a> {
     pub auth: &'a Auth,
     /// Names and uids.
     pub random: &'a Random,
-    /// Now.
     pub now: Timestamp,
     /// Who asks.
     pub user: User,
-    /// The kind.
     pub kind: &'static Kind,
     /// Namespace; empty for kinds without.
     pub namespace: String,
@@ -48,9 +46,7 @@ pub struct Call<'a> {
     pub subresource: String,
     /// Parameters.
     pub query: Query,
-    /// Headers.
     pub headers: HeaderMap,
-    /// Body.
     pub body: Bytes,
     /// Whether an update may create what does not exist; else why not.
     pub may_create: Result<(), Refusal>,

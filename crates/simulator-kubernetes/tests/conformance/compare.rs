@@ -11,7 +11,6 @@ use crate::story::{Story, folder};
 pub(crate) struct Known {
     /// Whose answers differ from the records.
     pub(crate) server: Whose,
-    /// The story.
     pub(crate) story: String,
     /// Steps of it, each of which differs.
     pub(crate) steps: Vec<String>,

@@ -13,7 +13,6 @@ pub(crate) struct Story {
     /// The name of its file.
     #[serde(skip)]
     pub(crate) name: String,
-    /// What it is about.
     pub(crate) about: String,
     /// The requests, in order.
     pub(crate) steps: Vec<Step>,

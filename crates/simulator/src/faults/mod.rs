@@ -81,7 +81,6 @@ pub enum Fate {
 /// The body of an answer that a rule gives.
 #[derive(Clone, Debug, PartialEq)]
 pub enum FaultBody {
-    /// JSON.
     Json(serde_json::Value),
     /// Several documents of JSON, each in a line of its own.
     Lines(Vec<serde_json::Value>),

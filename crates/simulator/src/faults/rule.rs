@@ -96,17 +96,13 @@ pub enum RuleError {
     /// A key that this action needs.
     #[error("action {action} needs the key {key}")]
     Missing {
-        /// The action.
         action: &'static str,
-        /// The key.
         key: &'static str,
     },
     /// A key that this action does not have.
     #[error("action {action} does not take the key {key}")]
     Superfluous {
-        /// The action.
         action: &'static str,
-        /// The key.
         key: &'static str,
     },
     /// A status outside 200–599.
@@ -143,7 +139,6 @@ impl Rule {
         }
     }
 
-    /// With that name.
     #[must_use]
     pub fn named(mut self, name: &str) -> Self {
         name.clone_into(&mut self.name);

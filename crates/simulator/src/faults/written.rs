@@ -265,9 +265,7 @@ impl<'de> Deserialize<'de> for Times {
 /// A length of time (`2s`, `500ms`, `1m 30s`) or a range of them (`1s..3s`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
-    /// At least.
     pub least: Duration,
-    /// At most.
     pub most: Duration,
 }
 

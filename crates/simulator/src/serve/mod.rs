@@ -119,7 +119,6 @@ pub trait Api: Send + Sync + 'static {
         None
     }
 
-    /// Answers one request.
     fn answer<'a>(&'a self, request: http::Request<Bytes>, peer: &'a Peer)
     -> BoxFuture<'a, Answer>;
 

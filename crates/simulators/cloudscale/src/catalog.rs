@@ -57,7 +57,6 @@ pub(super) fn zone_slugs() -> String {
     ZONES.map(|(zone, _)| zone).join(", ")
 }
 
-/// The region of a zone.
 pub(super) fn region_of(zone: &str) -> Option<&'static str> {
     let found = ZONES.iter().find(|(slug, _)| *slug == zone);
     found.map(|(_, region)| *region)

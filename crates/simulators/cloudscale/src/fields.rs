@@ -144,7 +144,6 @@ impl Fields {
             .ok_or_else(|| Refusal::field(key, "Not a valid string."))
     }
 
-    /// An address.
     pub(super) fn address(&self, key: &str) -> Result<Option<IpAddr>, Refusal> {
         let Some(text) = self.text(key)? else {
             return Ok(None);

@@ -24,15 +24,10 @@ const MOST_MACHINES: u32 = 100_000;
 /// What the handle shows of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MachineInfo {
-    /// Its uuid.
     pub uuid: String,
-    /// Its name.
     pub name: String,
-    /// Its project.
     pub project: String,
-    /// Its zone.
     pub zone: String,
-    /// Its flavor.
     pub flavor: String,
     /// Its status now.
     pub status: Status,

@@ -108,7 +108,6 @@ pub(super) fn list(view: &View<'_>, kind: Kind<'_>) -> Vec<Value> {
 pub(super) enum Sight {
     /// As a reader sees it.
     Reader,
-    /// As it is.
     All,
 }
 

@@ -78,7 +78,6 @@ impl Server {
         self.transition.is_some_and(|t| t.creating && now < t.until)
     }
 
-    /// All its addresses.
     pub(super) fn addresses(&self) -> impl Iterator<Item = &Address> {
         self.interfaces
             .iter()

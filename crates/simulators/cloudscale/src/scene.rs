@@ -27,9 +27,7 @@ pub struct Fixture {
     pub networks: Vec<NetworkSpec>,
     /// Servers.
     pub machines: Vec<MachineSpec>,
-    /// Load balancers.
     pub load_balancers: Vec<BalancerSpec>,
-    /// Floating IPs.
     pub floating_ips: Vec<FloatingIpSpec>,
     /// What goes wrong from the beginning.
     pub faults: Vec<RawRule>,
@@ -127,17 +125,12 @@ pub struct NetworkSpec {
     pub name: String,
     /// Its uuid; one is drawn if left out.
     pub uuid: Option<String>,
-    /// Its project.
     #[serde(default = "default_project")]
     pub project: String,
-    /// Its zone.
     pub zone: Option<String>,
-    /// Its MTU.
     pub mtu: Option<u64>,
-    /// Its tags.
     #[serde(default)]
     pub tags: BTreeMap<String, String>,
-    /// Its subnets.
     #[serde(default)]
     pub subnets: Vec<SubnetSpec>,
 }
@@ -178,11 +171,9 @@ pub struct SubnetSpec {
     pub cidr: IpNet,
     /// Its uuid; one is drawn if left out.
     pub uuid: Option<String>,
-    /// Its gateway.
     pub gateway: Option<IpAddr>,
     /// Its resolvers; two defaults if left out.
     pub dns_servers: Option<Vec<IpAddr>>,
-    /// Its tags.
     #[serde(default)]
     pub tags: BTreeMap<String, String>,
 }
@@ -197,20 +188,15 @@ pub struct MachineSpec {
     pub count: Option<u32>,
     /// Its uuid; one is drawn if left out.
     pub uuid: Option<String>,
-    /// Its project.
     #[serde(default = "default_project")]
     pub project: String,
-    /// Its zone.
     pub zone: Option<String>,
-    /// Its flavor.
     pub flavor: Option<String>,
-    /// Its image.
     pub image: Option<String>,
     /// `running` (if left out) or `stopped`.
     pub status: Option<String>,
     /// Its interfaces in order; one public one if left out.
     pub interfaces: Option<Vec<InterfaceSpec>>,
-    /// Its tags.
     #[serde(default)]
     pub tags: BTreeMap<String, String>,
 }
@@ -232,28 +218,24 @@ impl MachineSpec {
         }
     }
 
-    /// With that uuid.
     #[must_use]
     pub fn uuid(mut self, uuid: &str) -> Self {
         self.uuid = Some(uuid.to_owned());
         self
     }
 
-    /// In that project.
     #[must_use]
     pub fn project(mut self, project: &str) -> Self {
         project.clone_into(&mut self.project);
         self
     }
 
-    /// In that zone.
     #[must_use]
     pub fn zone(mut self, zone: &str) -> Self {
         self.zone = Some(zone.to_owned());
         self
     }
 
-    /// Of that flavor.
     #[must_use]
     pub fn flavor(mut self, flavor: &str) -> Self {
         self.flavor = Some(flavor.to_owned());
@@ -296,7 +278,6 @@ pub struct FloatingIpSpec {
     pub address: Option<IpAddr>,
     /// 4 or 6; 4 if left out and no address is given.
     pub ip_version: Option<u8>,
-    /// Its project.
     #[serde(default = "default_project")]
     pub project: String,
     /// Its region; left out together with `global: true`.
@@ -308,7 +289,6 @@ pub struct FloatingIpSpec {
     pub machine: Option<String>,
     /// The load balancer that it points to, by name or uuid.
     pub load_balancer: Option<String>,
-    /// Its tags.
     #[serde(default)]
     pub tags: BTreeMap<String, String>,
 }

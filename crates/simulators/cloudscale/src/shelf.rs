@@ -112,7 +112,6 @@ pub(super) fn keep<T: Kept>(cloud: &mut Cloud, project: &str, thing: T) -> Strin
 
 /// The things of one kind, whichever it is.
 pub(super) trait Shelf {
-    /// All of a project.
     fn list(&self, view: &View<'_>, project: &Project) -> Vec<Value>;
 
     /// One of them.

@@ -9,7 +9,6 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct BalancerSpec {
-    /// Its name.
     pub name: String,
     /// Its id; one is drawn if left out.
     pub id: Option<String>,
@@ -17,11 +16,8 @@ pub struct BalancerSpec {
     pub zone: Option<String>,
     /// Its address; one is given out if left out.
     pub ip: Option<Ipv4Addr>,
-    /// Its description.
     pub description: Option<String>,
-    /// Its labels.
     pub labels: BTreeMap<String, String>,
-    /// Its services.
     pub services: Vec<ServiceSpec>,
 }
 
@@ -34,7 +30,6 @@ impl BalancerSpec {
         }
     }
 
-    /// With that id.
     #[must_use]
     pub fn id(mut self, id: &str) -> Self {
         self.id = Some(id.to_owned());
@@ -48,7 +43,6 @@ impl BalancerSpec {
         self
     }
 
-    /// With that service.
     #[must_use]
     pub fn service(mut self, service: ServiceSpec) -> Self {
         self.services.push(service);
@@ -60,18 +54,15 @@ impl BalancerSpec {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ServiceSpec {
-    /// Its name.
     pub name: String,
     /// Its id; one is drawn if left out.
     pub id: Option<String>,
-    /// Its description.
     pub description: Option<String>,
     /// Its pool, by name or id.
     pub instance_pool: String,
     /// `tcp` or `udp`.
     #[serde(default = "tcp")]
     pub protocol: String,
-    /// Its port.
     pub port: u16,
     /// The port of the members.
     pub target_port: u16,
@@ -105,7 +96,6 @@ impl ServiceSpec {
 pub struct HealthcheckSpec {
     /// `tcp`, `http` or `https`.
     pub mode: String,
-    /// Its port.
     pub port: u16,
     /// The path that is asked for.
     #[serde(skip_serializing_if = "Option::is_none")]

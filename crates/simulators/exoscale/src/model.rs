@@ -229,7 +229,6 @@ impl Zone {
         }
     }
 
-    /// The members of a pool.
     pub(super) fn members(&self, pool: &str) -> impl Iterator<Item = &Instance> {
         let all = self.instances.all();
         all.filter(move |instance| instance.pool.as_deref() == Some(pool))

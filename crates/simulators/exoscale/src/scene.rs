@@ -24,15 +24,11 @@ pub struct Fixture {
     pub quirks: Quirks,
     /// The root of the zones' addresses.
     pub public_url: Option<String>,
-    /// Private networks.
     pub private_networks: Vec<NetworkSpec>,
-    /// Instance pools.
     pub instance_pools: Vec<PoolSpec>,
     /// Instances that are not made by their pool.
     pub instances: Vec<InstanceSpec>,
-    /// Clusters.
     pub sks_clusters: Vec<ClusterSpec>,
-    /// Load balancers.
     pub load_balancers: Vec<BalancerSpec>,
     /// What goes wrong from the beginning.
     pub faults: Vec<RawRule>,
@@ -44,7 +40,6 @@ pub struct Fixture {
 pub struct KeySpec {
     /// The key itself: `EXO…`.
     pub key: String,
-    /// Its secret.
     pub secret: String,
     /// The only operations that its role allows; all if left out.
     pub allow: Option<BTreeSet<String>>,
@@ -128,7 +123,6 @@ pub struct InstanceSpec {
     pub private_networks: Vec<String>,
     /// The pool that it is a member of, by name or id.
     pub instance_pool: Option<String>,
-    /// Its labels.
     pub labels: BTreeMap<String, String>,
 }
 
@@ -141,14 +135,12 @@ impl InstanceSpec {
         }
     }
 
-    /// With that id.
     #[must_use]
     pub fn id(mut self, id: &str) -> Self {
         self.id = Some(id.to_owned());
         self
     }
 
-    /// In that zone.
     #[must_use]
     pub fn zone(mut self, zone: &str) -> Self {
         self.zone = Some(zone.to_owned());
@@ -162,14 +154,12 @@ impl InstanceSpec {
         self
     }
 
-    /// In that state.
     #[must_use]
     pub fn state(mut self, state: super::State) -> Self {
         self.state = Some(state.as_str().to_owned());
         self
     }
 
-    /// With that public address.
     #[must_use]
     pub fn public_ip(mut self, address: Ipv4Addr) -> Self {
         self.public_ip = Some(address);
@@ -183,7 +173,6 @@ impl InstanceSpec {
         self
     }
 
-    /// With that IPv6 address.
     #[must_use]
     pub fn ipv6(mut self, address: Ipv6Addr) -> Self {
         self.ipv6_address = Some(address);
@@ -209,13 +198,11 @@ impl InstanceSpec {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct PoolSpec {
-    /// Its name.
     pub name: String,
     /// Its id; one is drawn if left out.
     pub id: Option<String>,
     /// Its zone; the first if left out.
     pub zone: Option<String>,
-    /// Its description.
     pub description: Option<String>,
     /// The beginning of its members' names; `pool` if left out.
     pub instance_prefix: Option<String>,
@@ -242,14 +229,12 @@ impl PoolSpec {
         }
     }
 
-    /// With that id.
     #[must_use]
     pub fn id(mut self, id: &str) -> Self {
         self.id = Some(id.to_owned());
         self
     }
 
-    /// In that zone.
     #[must_use]
     pub fn zone(mut self, zone: &str) -> Self {
         self.zone = Some(zone.to_owned());
@@ -261,7 +246,6 @@ impl PoolSpec {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ClusterSpec {
-    /// Its name.
     pub name: String,
     /// Its id; one is drawn if left out.
     pub id: Option<String>,
@@ -269,7 +253,6 @@ pub struct ClusterSpec {
     pub zone: Option<String>,
     /// Its version of Kubernetes.
     pub version: Option<String>,
-    /// Its nodepools.
     pub nodepools: Vec<NodepoolSpec>,
 }
 
@@ -298,7 +281,6 @@ impl ClusterSpec {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct NodepoolSpec {
-    /// Its name.
     pub name: String,
     /// Its id; one is drawn if left out.
     pub id: Option<String>,

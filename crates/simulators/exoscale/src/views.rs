@@ -7,16 +7,11 @@ use super::Exoscale;
 use super::catalog::kind;
 use super::model::{Healthcheck, State};
 
-/// An instance.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InstanceInfo {
-    /// Its id.
     pub id: String,
-    /// Its name.
     pub name: String,
-    /// Its zone.
     pub zone: String,
-    /// Its state.
     pub state: State,
     /// Its type: `standard.medium`.
     pub kind: String,
@@ -24,20 +19,15 @@ pub struct InstanceInfo {
     pub public_ip: Option<Ipv4Addr>,
     /// Its IPv6 address.
     pub ipv6: Option<Ipv6Addr>,
-    /// Its pool.
     pub pool: Option<String>,
 }
 
 /// An instance pool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PoolInfo {
-    /// Its id.
     pub id: String,
-    /// Its name.
     pub name: String,
-    /// Its zone.
     pub zone: String,
-    /// Its state.
     pub state: String,
     /// How many members it wants.
     pub size: u64,
@@ -48,19 +38,13 @@ pub struct PoolInfo {
 /// A load balancer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BalancerInfo {
-    /// Its id.
     pub id: String,
-    /// Its name.
     pub name: String,
-    /// Its zone.
     pub zone: String,
-    /// Its state.
     pub state: String,
-    /// Its description.
     pub description: Option<String>,
     /// Its address, also while the API does not tell it.
     pub ip: Ipv4Addr,
-    /// Its labels.
     pub labels: BTreeMap<String, String>,
     /// Its services, in the order in which they were added.
     pub services: Vec<ServiceInfo>,
@@ -69,23 +53,17 @@ pub struct BalancerInfo {
 /// A service of a load balancer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServiceInfo {
-    /// Its id.
     pub id: String,
-    /// Its name.
     pub name: String,
-    /// Its description.
     pub description: Option<String>,
-    /// Its state.
     pub state: String,
     /// `tcp` or `udp`.
     pub protocol: String,
-    /// Its port.
     pub port: u16,
     /// The port of the members.
     pub target_port: u16,
     /// How connections are spread.
     pub strategy: String,
-    /// Its pool.
     pub pool: String,
     /// How members are checked.
     pub healthcheck: Healthcheck,

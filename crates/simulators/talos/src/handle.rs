@@ -78,9 +78,7 @@ impl Failure {
 /// A machine as it is now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MachineInfo {
-    /// Its name.
     pub name: String,
-    /// Whether it is one of the control plane.
     pub control_plane: bool,
     /// How far it is.
     pub stage: Stage,

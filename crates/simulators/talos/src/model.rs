@@ -55,7 +55,6 @@ impl Stage {
             .map(|(_, stage)| stage)
     }
 
-    /// Its name.
     pub fn name(self) -> &'static str {
         let mut names = Self::NAMES.into_iter();
         names
@@ -162,7 +161,6 @@ impl Resources {
     }
 }
 
-/// A machine.
 #[derive(Debug)]
 pub(super) struct Machine {
     pub(super) name: String,

@@ -22,7 +22,6 @@ pub struct Fixture {
     pub timings: TimingsSpec,
     /// The ranges that control planes tell.
     pub networks: NetworksSpec,
-    /// The machines.
     pub machines: Vec<MachineSpec>,
     /// What goes wrong from the beginning.
     pub faults: Vec<RawRule>,
@@ -70,9 +69,7 @@ pub struct PlatformSpec {
     pub region: String,
     /// Where it is, closer.
     pub zone: String,
-    /// Its type.
     pub instance_type: String,
-    /// Its id.
     pub instance_id: String,
     /// The id that its Node is to have.
     pub provider_id: String,
@@ -82,7 +79,6 @@ pub struct PlatformSpec {
     pub internal_dns: String,
     /// Its name outside.
     pub external_dns: String,
-    /// Its tags.
     pub tags: BTreeMap<String, String>,
 }
 
@@ -114,11 +110,8 @@ impl From<PlatformSpec> for PlatformMetadataSpec {
 pub struct SystemSpec {
     /// Who made it.
     pub manufacturer: String,
-    /// What it is.
     pub product_name: String,
-    /// Its version.
     pub version: String,
-    /// Its number.
     pub serial_number: String,
     /// Its id; one is drawn if left out.
     pub uuid: String,
@@ -177,14 +170,12 @@ impl MachineSpec {
         }
     }
 
-    /// One of the control plane.
     #[must_use]
     pub fn control_plane(mut self) -> Self {
         self.control_plane = true;
         self
     }
 
-    /// On that platform.
     #[must_use]
     pub fn platform(mut self, platform: PlatformSpec) -> Self {
         self.platform = platform;
@@ -212,7 +203,6 @@ impl MachineSpec {
         self
     }
 
-    /// At that stage.
     #[must_use]
     pub fn stage(mut self, stage: super::Stage) -> Self {
         self.stage = Some(stage.name().to_owned());

@@ -73,7 +73,6 @@ pub struct EntryInfo {
 /// A load balancer, as it is in force.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApplianceInfo {
-    /// Its entries.
     pub entries: Vec<EntryInfo>,
     /// What it has dropped from its port map, without telling anybody.
     pub dropped: Vec<String>,

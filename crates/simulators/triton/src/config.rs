@@ -10,7 +10,6 @@ use bowline_simulator::faults::Span;
 pub const DEFAULT_DATACENTER: &str = "eg-1";
 /// The account of a cloud for which none was configured.
 pub const DEFAULT_ACCOUNT: &str = "acme";
-/// The id of that account.
 pub const DEFAULT_ACCOUNT_ID: &str = "aaaaaaaa-0000-4000-8000-00000000000a";
 /// The public key of that account (ECDSA, P-256).
 pub const DEFAULT_PUBLIC_KEY: &str = "ecdsa-sha2-nistp256 AAAAE2VjZHNhLXNoYTItbmlzdHAyNTYAAAAIbmlzdHAyNTYAAABBBFFcPW6545a5BNP+yn9U/c0MwemXvzddylFa0KbDtANfRTa+OlDzGPv5pUdZAqIhUCvvDVfgjFOyzApW8X2fk1Q= simulated";

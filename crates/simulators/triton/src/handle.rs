@@ -210,7 +210,6 @@ impl Triton {
         self.with(|cloud| cloud.maintenance = Some(Maintenance { until }));
     }
 
-    /// Ends that.
     pub fn end_maintenance(&self) {
         self.with(|cloud| cloud.maintenance = None);
     }

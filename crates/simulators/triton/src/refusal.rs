@@ -58,7 +58,6 @@ impl Reply {
         Self::empty(StatusCode::NO_CONTENT)
     }
 
-    /// With a header.
     pub(super) fn header(mut self, name: &'static str, value: String) -> Self {
         self.headers.push((name, value));
         self

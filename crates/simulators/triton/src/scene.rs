@@ -33,7 +33,6 @@ pub struct Fixture {
     pub unlimited: bool,
     /// Who may use the cloud.
     pub accounts: Vec<AccountSpec>,
-    /// Networks.
     pub networks: Vec<NetworkSpec>,
     /// The DNS zone of private networks without a zone of their own.
     pub wildcard_zone: Option<String>,
@@ -43,7 +42,6 @@ pub struct Fixture {
     pub images: Vec<ImageSpec>,
     /// The physical servers, by id.
     pub compute_nodes: Vec<String>,
-    /// Machines.
     pub machines: Vec<MachineSpec>,
     /// Firewall rules.
     pub fwrules: Vec<RuleSpec>,
@@ -59,7 +57,6 @@ pub struct Fixture {
     reason = "switches of a fixture that have nothing to do with each other"
 )]
 pub struct AccountSpec {
-    /// Its login.
     pub login: String,
     /// Its id; one is drawn if left out.
     pub id: Option<String>,
@@ -81,7 +78,6 @@ pub struct AccountSpec {
     pub vlans: BTreeMap<u16, String>,
     /// Its sub-users.
     pub users: Vec<UserSpec>,
-    /// Its roles.
     pub roles: Vec<RoleSpec>,
     /// Its policies: rules by name.
     pub policies: BTreeMap<String, Vec<String>>,
@@ -103,13 +99,11 @@ pub struct UserSpec {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct RoleSpec {
-    /// Its name.
     pub name: String,
     /// Who may take it.
     pub members: Vec<String>,
     /// For whom it is active without asking.
     pub default_members: Vec<String>,
-    /// Its policies.
     pub policies: Vec<String>,
 }
 
@@ -117,13 +111,10 @@ pub struct RoleSpec {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct NetworkSpec {
-    /// Its name.
     pub name: String,
     /// Its id; one is drawn if left out.
     pub id: Option<String>,
-    /// Its description.
     pub description: Option<String>,
-    /// Whether it is public.
     pub public: bool,
     /// Its addresses; left out for a pool.
     pub subnet: Option<Ipv4Net>,
@@ -131,9 +122,7 @@ pub struct NetworkSpec {
     pub provision_start_ip: Option<Ipv4Addr>,
     /// The last one.
     pub provision_end_ip: Option<Ipv4Addr>,
-    /// Its gateway.
     pub gateway: Option<Ipv4Addr>,
-    /// Its resolvers.
     pub resolvers: Vec<Ipv4Addr>,
     /// The VLAN of a fabric network.
     pub vlan_id: Option<u16>,
@@ -166,7 +155,6 @@ impl NetworkSpec {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct PackageSpec {
-    /// Its name.
     pub name: String,
     /// Its id; one is drawn if left out.
     pub id: Option<String>,
@@ -186,11 +174,9 @@ pub struct PackageSpec {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ImageSpec {
-    /// Its name.
     pub name: String,
     /// Its id; one is drawn if left out.
     pub id: Option<String>,
-    /// Its version.
     pub version: Option<String>,
     /// `linux` (if left out), `smartos`, …
     pub os: Option<String>,
@@ -227,11 +213,8 @@ pub struct MachineSpec {
     pub networks: Option<Vec<String>>,
     /// Its addresses, in the order of its networks; chosen if left out. Words such as `dhcp` are taken.
     pub addresses: Vec<String>,
-    /// Its tags.
     pub tags: Map<String, Value>,
-    /// Its metadata.
     pub metadata: Map<String, Value>,
-    /// Whether its firewall is on.
     pub firewall_enabled: bool,
     /// Whether it is protected.
     pub deletion_protection: bool,
@@ -252,21 +235,18 @@ impl MachineSpec {
         }
     }
 
-    /// With that id.
     #[must_use]
     pub fn id(mut self, id: &str) -> Self {
         self.id = Some(id.to_owned());
         self
     }
 
-    /// Of that package.
     #[must_use]
     pub fn package(mut self, package: &str) -> Self {
         self.package = Some(package.to_owned());
         self
     }
 
-    /// In that state.
     #[must_use]
     pub fn state(mut self, state: State) -> Self {
         self.state = Some(state.as_str().to_owned());
@@ -287,7 +267,6 @@ impl MachineSpec {
         self
     }
 
-    /// With a tag.
     #[must_use]
     pub fn tag(mut self, key: &str, value: impl Into<Value>) -> Self {
         self.tags.insert(key.to_owned(), value.into());
@@ -305,7 +284,6 @@ pub struct RuleSpec {
     pub id: Option<String>,
     /// Whether it holds.
     pub enabled: bool,
-    /// Its description.
     pub description: Option<String>,
     /// It holds for everybody, and nobody may change it.
     pub global: bool,

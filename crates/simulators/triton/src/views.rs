@@ -7,24 +7,16 @@ use serde_json::{Map, Value};
 use super::Triton;
 use super::model::{Cloud, Machine, State};
 
-/// A machine.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MachineInfo {
-    /// Its id.
     pub id: String,
-    /// Its name.
     pub name: String,
-    /// Its state.
     pub state: State,
     /// The name of its package.
     pub package: String,
-    /// Its brand.
     pub brand: String,
-    /// Its image.
     pub image: String,
-    /// Its tags.
     pub tags: Map<String, Value>,
-    /// Its metadata.
     pub metadata: Map<String, Value>,
     /// Its addresses, in the order of its cards.
     pub addresses: Vec<String>,
@@ -32,7 +24,6 @@ pub struct MachineInfo {
     pub networks: Vec<String>,
     /// Its physical server.
     pub compute_node: Option<String>,
-    /// Whether its firewall is on.
     pub firewall_enabled: bool,
     /// Whether it is protected.
     pub deletion_protection: bool,
@@ -50,13 +41,11 @@ impl MachineInfo {
 /// A firewall rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RuleInfo {
-    /// Its id.
     pub id: String,
     /// Its text, as the server writes it.
     pub rule: String,
     /// Whether it holds.
     pub enabled: bool,
-    /// Its description.
     pub description: Option<String>,
 }
 

@@ -18,7 +18,6 @@ use super::refusal::Refusal;
 const PAUSE: Duration = Duration::from_secs(2);
 /// The life of a token that asks for none.
 const USUAL_LIFE: Duration = Duration::from_secs(30 * 86_400);
-/// The shortest life.
 const SHORTEST_LIFE: Duration = Duration::from_secs(60);
 /// The longest life: half a year.
 const LONGEST_LIFE: Duration = Duration::from_secs(4_383 * 3_600);

@@ -94,7 +94,6 @@ impl XenOrchestra {
         self.act("halt", vm, Action::HardShutdown)
     }
 
-    /// Pauses a VM.
     pub fn pause(&self, vm: &str) -> Result<(), HandleError> {
         self.act("pause", vm, Action::Pause)
     }
@@ -104,7 +103,6 @@ impl XenOrchestra {
         self.act("unpause", vm, Action::Unpause)
     }
 
-    /// Suspends a VM.
     pub fn suspend(&self, vm: &str) -> Result<(), HandleError> {
         self.act("suspend", vm, Action::Suspend)
     }
@@ -155,17 +153,14 @@ impl XenOrchestra {
         self.change(task, Kind::Host, host, |_, id| Some(id.to_owned()))
     }
 
-    /// Renames a VM.
     pub fn rename(&self, vm: &str, name: &str) -> Result<(), HandleError> {
         self.change_vm("rename", vm, |vm| name.clone_into(&mut vm.name))
     }
 
-    /// Renames a host.
     pub fn rename_host(&self, host: &str, name: &str) -> Result<(), HandleError> {
         self.change_host("rename", host, |host| name.clone_into(&mut host.name))
     }
 
-    /// Renames a pool.
     pub fn rename_pool(&self, pool: &str, name: &str) -> Result<(), HandleError> {
         self.change_pool("rename", pool, |pool| name.clone_into(&mut pool.name))
     }

@@ -205,7 +205,6 @@ impl Kind {
 /// A request as it came, for those who want to see its headers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Heard {
-    /// Its method.
     pub method: String,
     /// Its path and query.
     pub target: String,

@@ -39,7 +39,6 @@ pub const KIND: SimulatorKind = SimulatorKind {
 
 /// The pool of all machines.
 const POOL: &str = "lab";
-/// Its hosts.
 const HOSTS: [&str; 2] = ["xcp-1", "xcp-2"];
 
 /// Where machines have their addresses: no other cloud of the sandbox has any there.

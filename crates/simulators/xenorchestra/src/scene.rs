@@ -22,11 +22,9 @@ pub struct Fixture {
     pub timings: TimingsSpec,
     /// How it is set up.
     pub quirks: Quirks,
-    /// Pools.
     pub pools: Vec<PoolSpec>,
     /// Hosts of the pools.
     pub hosts: Vec<HostSpec>,
-    /// VMs.
     pub vms: Vec<VmSpec>,
     /// What goes wrong from the beginning.
     pub faults: Vec<RawRule>,
@@ -41,7 +39,6 @@ pub struct UserSpec {
     /// The id; one is drawn if left out.
     #[serde(default)]
     pub id: String,
-    /// The password.
     pub password: String,
     /// May do everything.
     #[serde(default)]
@@ -155,7 +152,6 @@ pub struct PoolSpec {
     pub connection: Option<String>,
     /// The records of its VMs cannot be read.
     pub vm_records_missing: bool,
-    /// Its tags.
     pub tags: Vec<String>,
 }
 
@@ -168,7 +164,6 @@ impl PoolSpec {
         }
     }
 
-    /// With that id.
     #[must_use]
     pub fn id(mut self, id: &str) -> Self {
         self.id = Some(id.to_owned());
@@ -180,13 +175,11 @@ impl PoolSpec {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct HostSpec {
-    /// Its name.
     pub name: String,
     /// Its id; one is drawn if left out.
     pub id: Option<String>,
     /// Its pool by name or id; the first if left out.
     pub pool: Option<String>,
-    /// Its address.
     pub address: Option<String>,
     /// It takes no VMs.
     pub disabled: bool,
@@ -196,7 +189,6 @@ pub struct HostSpec {
     pub cores: Option<u32>,
     /// Its memory; 128 GiB if left out.
     pub memory: Option<Size>,
-    /// Its tags.
     pub tags: Vec<String>,
 }
 
@@ -210,7 +202,6 @@ impl HostSpec {
         }
     }
 
-    /// With that id.
     #[must_use]
     pub fn id(mut self, id: &str) -> Self {
         self.id = Some(id.to_owned());
@@ -228,7 +219,6 @@ pub struct VmSpec {
     pub count: Option<u32>,
     /// Its id; one is drawn if left out.
     pub id: Option<String>,
-    /// Its description.
     pub description: String,
     /// Its pool by name or id; that of its host, or the first, if left out.
     pub pool: Option<String>,
@@ -254,7 +244,6 @@ pub struct VmSpec {
     pub no_tools: bool,
     /// It is a template, which is not listed among VMs.
     pub template: bool,
-    /// Its tags.
     pub tags: Vec<String>,
     /// Its other configuration.
     pub other: BTreeMap<String, String>,
@@ -269,7 +258,6 @@ impl VmSpec {
         }
     }
 
-    /// With that id.
     #[must_use]
     pub fn id(mut self, id: &str) -> Self {
         self.id = Some(id.to_owned());
@@ -304,7 +292,6 @@ impl VmSpec {
         self
     }
 
-    /// In that state.
     #[must_use]
     pub fn power(mut self, state: PowerState) -> Self {
         self.power_state = Some(state.as_str().to_owned());
@@ -319,7 +306,6 @@ impl VmSpec {
         self
     }
 
-    /// With that address.
     #[must_use]
     pub fn ip(mut self, address: &str) -> Self {
         self.ip = Some(address.to_owned());

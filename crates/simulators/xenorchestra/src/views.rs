@@ -7,12 +7,9 @@ use super::guest;
 use super::model::{Connection, Kind, PowerState};
 use super::render::show_server;
 
-/// A pool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PoolInfo {
-    /// Its id.
     pub id: String,
-    /// Its name.
     pub name: String,
     /// The state of the connection to it.
     pub connection: Connection,
@@ -20,27 +17,18 @@ pub struct PoolInfo {
     pub visible: bool,
 }
 
-/// A host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostInfo {
-    /// Its id.
     pub id: String,
-    /// Its name.
     pub name: String,
-    /// Its pool.
     pub pool: String,
 }
 
-/// A VM.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VmInfo {
-    /// Its id.
     pub id: String,
-    /// Its name.
     pub name: String,
-    /// Its pool.
     pub pool: String,
-    /// The host that it is on.
     pub host: Option<String>,
     /// What it does.
     pub power: PowerState,
@@ -50,7 +38,6 @@ pub struct VmInfo {
     pub memory: u64,
     /// What `mainIpAddress` says, if it is there.
     pub main_address: Option<String>,
-    /// Its tags.
     pub tags: Vec<String>,
     /// The API shows it.
     pub visible: bool,

@@ -19,7 +19,6 @@ impl TestCluster {
         self.cluster.put_request(ask).await;
     }
 
-    /// The request of that name.
     pub fn request(&self, name: &str) -> Value {
         let request = self.cluster.find_request(name);
         request.unwrap_or_else(|| panic!("there is no request {name}"))

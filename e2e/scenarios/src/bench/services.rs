@@ -57,7 +57,6 @@ impl TestCluster {
         self.cluster.delete_service(name).await;
     }
 
-    /// The Service of that name.
     pub fn service(&self, name: &str) -> Value {
         self.find_service(name)
             .unwrap_or_else(|| panic!("there is no service {name}"))
@@ -68,7 +67,6 @@ impl TestCluster {
         self.cluster.find_service(name)
     }
 
-    /// Its finalizers.
     pub fn finalizers(&self, name: &str) -> Vec<String> {
         finalizers(&self.service(name))
     }

@@ -60,7 +60,6 @@ impl Stage {
         Self::at(Site::set_up(beginning).await)
     }
 
-    /// At that site.
     pub(crate) fn at(site: Site) -> Self {
         let (log, logging) = Log::keep();
         Self {

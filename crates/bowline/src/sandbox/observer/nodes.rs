@@ -15,7 +15,6 @@ pub(in crate::sandbox) struct NodeView {
     pub shut_down: bool,
     /// The status of its Ready condition.
     pub ready: String,
-    /// Its provider id.
     pub provider_id: String,
     /// Its type, zone and addresses, for people.
     pub facts: String,

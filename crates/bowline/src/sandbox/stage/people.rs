@@ -51,7 +51,6 @@ impl Stage {
         Ok(())
     }
 
-    /// Deletes it.
     pub(in crate::sandbox) async fn delete_service(&self, name: &str) -> Result<()> {
         let services = self.services()?;
         let deleted = services.delete(name, &DeleteParams::default()).await;

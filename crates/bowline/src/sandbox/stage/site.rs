@@ -125,7 +125,6 @@ impl Site {
         Ok(())
     }
 
-    /// Destroys a machine.
     pub(super) fn destroy(&mut self, machine: &str) -> Result<()> {
         self.machines.retain(|name| name != machine);
         self.cloud().destroy(machine)

@@ -43,9 +43,7 @@ pub enum PreviewError {
     /// A Service of a file cannot be read.
     #[error("{file}: Service {key} is wrong: {message}")]
     Wrong {
-        /// The file.
         file: String,
-        /// The Service.
         key: ServiceKey,
         /// What is wrong.
         message: String,

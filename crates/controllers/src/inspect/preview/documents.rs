@@ -10,7 +10,6 @@ pub struct Document {
     pub file: String,
     /// Its namespace and name.
     pub key: ServiceKey,
-    /// All of it.
     pub object: Value,
 }
 
@@ -20,23 +19,16 @@ pub enum DocumentError {
     /// It is not YAML.
     #[error("{file} is not YAML: {message}")]
     Yaml {
-        /// The file.
         file: String,
         /// Where and why.
         message: String,
     },
     /// There is no Service in it.
     #[error("{file}: there is no Service in it")]
-    Empty {
-        /// The file.
-        file: String,
-    },
+    Empty { file: String },
     /// A Service has no name.
     #[error("{file}: a Service has no metadata.name")]
-    Nameless {
-        /// The file.
-        file: String,
-    },
+    Nameless { file: String },
 }
 
 /// The Services in the text of a file; what else is in it is left out. Those without a namespace

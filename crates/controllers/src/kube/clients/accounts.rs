@@ -34,7 +34,6 @@ pub enum AccountError {
     /// The account can neither be read nor made.
     #[error("cannot read or create service account {NAMESPACE}/{name}")]
     Account {
-        /// Its name.
         name: String,
         /// Why.
         source: Box<kube::Error>,
@@ -42,7 +41,6 @@ pub enum AccountError {
     /// There is no token for it.
     #[error("cannot get a token for service account {NAMESPACE}/{name}")]
     Token {
-        /// Its name.
         name: String,
         /// Why the last try failed.
         source: BoxError,

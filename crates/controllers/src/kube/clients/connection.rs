@@ -17,7 +17,6 @@ pub enum ConnectionError {
     /// The kubeconfig cannot be used.
     #[error("cannot use kubeconfig {path}")]
     Kubeconfig {
-        /// Its path.
         path: String,
         /// Why.
         source: Box<kube::config::KubeconfigError>,

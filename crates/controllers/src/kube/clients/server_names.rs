@@ -13,7 +13,6 @@ use x509_parser::prelude::FromDer;
 #[derive(Clone, Debug, Default)]
 pub struct ServerNames {
     shown: PeerCertificates,
-    /// By which it is called.
     called: Vec<String>,
 }
 

@@ -27,7 +27,6 @@ const PATIENCE_RETRIES: u32 = 3;
 pub struct LeaseCandidate {
     /// Reaches the API server; with a rate limit of its own, so that no other work delays a renewal.
     pub client: Client,
-    /// Which Lease.
     pub lease: LeaseName,
     /// Who we are, see [`identity`](super::identity).
     pub identity: String,
@@ -404,7 +403,6 @@ impl Elector {
 pub struct Held(Elector);
 
 impl Held {
-    /// Which Lease.
     pub fn lease(&self) -> &LeaseName {
         &self.0.lease
     }

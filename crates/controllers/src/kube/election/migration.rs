@@ -41,7 +41,6 @@ pub struct MigrationEntry {
     /// The controller, by any of its names.
     #[serde(default)]
     pub name: String,
-    /// The component, or `*` for any.
     #[serde(default)]
     pub component: String,
 }

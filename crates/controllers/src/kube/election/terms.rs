@@ -13,9 +13,7 @@ const SHORTEST_REQUEST: Duration = Duration::from_secs(1);
 /// Where a Lease is.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LeaseName {
-    /// Its namespace.
     pub namespace: String,
-    /// Its name.
     pub name: String,
 }
 
@@ -178,7 +176,6 @@ impl ElectionError {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("lost lease {lease}: {loss}")]
 pub struct Lost {
-    /// Which Lease.
     pub lease: LeaseName,
     /// How it was lost.
     pub loss: Loss,

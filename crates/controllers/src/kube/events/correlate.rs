@@ -27,7 +27,6 @@ const CACHE_LIMIT: usize = 4096;
 /// What is to be done with an event.
 #[derive(Debug, PartialEq)]
 pub enum Action {
-    /// Create it.
     Create(Box<Event>),
     /// Count it onto the event of that name: patch, and if that is gone create `event` anew.
     Patch {

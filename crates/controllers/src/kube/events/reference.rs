@@ -29,7 +29,6 @@ pub fn pod_reference(namespace: &str, name: &str) -> ObjectReference {
     }
 }
 
-/// A Lease.
 pub fn lease_reference(
     namespace: &str,
     name: &str,
@@ -47,7 +46,6 @@ pub fn lease_reference(
     }
 }
 
-/// A Service.
 pub fn service_reference(key: &ServiceKey, uid: &str, resource_version: &str) -> ObjectReference {
     ObjectReference {
         api_version: Some("v1".to_owned()),

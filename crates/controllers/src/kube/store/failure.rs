@@ -10,7 +10,6 @@ pub(super) const REQUEST_LIMIT: Duration = Duration::from_secs(65);
 /// Why a list or a watch ended.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum FollowFailure {
-    /// The request.
     #[error(transparent)]
     Request(#[from] kube::Error),
     /// The API server, within a watch.

@@ -57,7 +57,6 @@ type Events<T> = BoxStream<'static, kube::Result<WatchEvent<Guarded<T>>>>;
 enum Wanted {
     /// Consistent: what it lacks did not exist.
     Proof,
-    /// Not older than that.
     NotOlderThan(u64),
 }
 

@@ -18,7 +18,6 @@ pub(super) struct Listed<T: Stored> {
     pub(super) objects: BTreeMap<T::Key, Arc<T>>,
     /// The uids of those that cannot be read.
     pub(super) unreadable: BTreeMap<T::Key, String>,
-    /// Its version.
     pub(super) version: String,
 }
 

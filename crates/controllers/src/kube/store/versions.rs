@@ -3,7 +3,6 @@
 
 use super::Stored;
 
-/// A version as a number.
 pub(super) fn number(version: &str) -> Option<u64> {
     version.parse().ok()
 }

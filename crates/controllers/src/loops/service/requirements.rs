@@ -47,7 +47,6 @@ enum ClusterUid {
     Open,
     /// It may not be read.
     Refused,
-    /// This is it.
     KnownRequirements(String),
 }
 
@@ -62,7 +61,6 @@ impl ClusterUid {
     }
 }
 
-/// What is known of it.
 #[derive(Default)]
 pub(crate) struct KnownRequirements {
     cluster_uid: watch::Sender<ClusterUid>,
@@ -77,7 +75,6 @@ impl KnownRequirements {
     }
 }
 
-/// The uid of the cluster.
 pub(crate) async fn cluster_uid(client: &kube::Client) -> kube::Result<Option<String>> {
     let api: Api<Namespace> = Api::all(client.clone());
     Ok(api.get(SYSTEM).await?.metadata.uid)

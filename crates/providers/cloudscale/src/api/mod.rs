@@ -29,7 +29,6 @@ pub(crate) use server::{Address, BadServer, Interface, Server, ServerList, Statu
 
 /// All servers of the project.
 const SERVERS: &str = "v1/servers";
-/// One server.
 const SERVER: &str = "v1/servers/:id";
 
 /// Waits of one call beyond its requests: a minute that the server may ask for, and half a minute

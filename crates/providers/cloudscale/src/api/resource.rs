@@ -49,7 +49,6 @@ impl BadItem {
         }
     }
 
-    /// Whether it may belong to that load balancer.
     pub(crate) fn may_belong_to(&self, load_balancer: Uuid) -> bool {
         self.load_balancer.is_none_or(|it| it == load_balancer)
     }
@@ -82,7 +81,6 @@ impl<T: Resource> Listing<T> {
     }
 }
 
-/// Reads one item.
 pub(crate) fn read<T: Resource>(value: &Value) -> Result<T, BadItem> {
     T::deserialize(value).map_err(|error| BadItem::new(T::KIND, value, error.to_string()))
 }

@@ -48,7 +48,6 @@ pub(crate) struct Interface {
 pub(crate) struct Address {
     pub(crate) ip: IpAddr,
     pub(crate) text: String,
-    /// The subnet it is in.
     pub(crate) subnet: Option<Uuid>,
 }
 
@@ -78,7 +77,6 @@ impl From<BadServer> for CloudError {
 }
 
 impl Server {
-    /// Reads one server.
     pub(crate) fn read(value: Value) -> Result<Self, BadServer> {
         let text = |key: &str| value.get(key).and_then(Value::as_str).map(str::to_owned);
         let (id, name) = (

@@ -72,7 +72,6 @@ pub(crate) struct WantedPool {
     pub(crate) monitor: WantedMonitor,
 }
 
-/// A member.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct WantedMember {
     /// Whose it is.
@@ -85,7 +84,6 @@ pub(crate) struct WantedMember {
     pub(crate) monitor_port: u16,
 }
 
-/// A listener.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct WantedListener {
     pub(crate) name: String,

@@ -119,7 +119,6 @@ pub(crate) fn tags(
     (own, children)
 }
 
-/// The mark of a load balancer.
 pub(crate) fn mark_of(balancer: &LoadBalancer) -> Option<BalancerMark> {
     let of = |key: &str| balancer.tags.get(key).cloned();
     Some(BalancerMark {

@@ -3,7 +3,6 @@
 
 use bowline_core::{Variable, variable_table};
 
-/// The token.
 pub const ACCESS_TOKEN: Variable = Variable {
     name: "CLOUDSCALE_ACCESS_TOKEN",
     meaning: "API token of the project, with read and write permission. Spaces and line breaks \
@@ -12,7 +11,6 @@ pub const ACCESS_TOKEN: Variable = Variable {
     allowed: "a token without spaces or control characters inside",
 };
 
-/// A file with the token.
 pub const ACCESS_TOKEN_FILE: Variable = Variable {
     name: "CLOUDSCALE_ACCESS_TOKEN_FILE",
     meaning: "File that holds the API token. It is read again every few seconds, so that a rotated \

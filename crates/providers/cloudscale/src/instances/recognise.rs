@@ -38,7 +38,6 @@ pub(super) fn question(node: &Node) -> Question {
 /// Which server a node without a provider id is.
 #[derive(Debug)]
 pub(super) enum Recognised<'a> {
-    /// This one.
     One(&'a Server),
     /// None of the project.
     Nobody,

@@ -14,7 +14,6 @@ const INSTANCE_POOLS: &str = "instance-pool";
 /// One of them.
 const INSTANCE_POOL: &str = "instance-pool/:id";
 
-/// An instance pool.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) struct InstancePool {

@@ -8,7 +8,6 @@ use uuid::Uuid;
 use super::Api;
 use super::resource::{Listing, or_default};
 
-/// All types.
 const INSTANCE_TYPES: &str = "instance-type";
 /// One of them.
 const INSTANCE_TYPE: &str = "instance-type/:id";

@@ -15,7 +15,6 @@ use super::{Api, LoadBalancerService, Operation};
 const LOAD_BALANCERS: &str = "load-balancer";
 /// One of them.
 const LOAD_BALANCER: &str = "load-balancer/:id";
-/// Its description.
 const DESCRIPTION: &str = "load-balancer/:id/description";
 
 /// A network load balancer.

@@ -7,7 +7,6 @@ use uuid::Uuid;
 
 use super::Api;
 
-/// One operation.
 const OPERATION: &str = "operation/:id";
 
 /// An operation, as the API shows it. What became of it is [`crate::operation`]'s matter.

@@ -13,7 +13,6 @@ use super::resource::{Listing, address, listing};
 /// One of them.
 const PRIVATE_NETWORK: &str = "private-network/:id";
 
-/// A private network.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) struct PrivateNetwork {
@@ -49,7 +48,6 @@ impl PrivateNetwork {
         }
     }
 
-    /// Whether that instance has that address.
     pub(crate) fn has_leased(&self, address: IpAddr, instance: Uuid) -> bool {
         let mut leases = self.leases.items.iter();
         leases.any(|it| it.ip == Some(address) && it.instance_id == Some(instance))

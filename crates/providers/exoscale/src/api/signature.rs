@@ -23,9 +23,7 @@ const LIFETIME: i64 = 600;
 /// An API key and its secret. The key names, the secret proves.
 #[derive(Clone, PartialEq, Eq)]
 pub struct KeyPair {
-    /// The key.
     pub key: String,
-    /// Its secret.
     pub secret: Secret,
 }
 

@@ -11,7 +11,6 @@ use super::resource::{Listing, listing, or_default, reference};
 /// All clusters of the zone.
 const CLUSTERS: &str = "sks-cluster";
 
-/// A cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub(crate) struct SksCluster {
     pub(crate) id: Uuid,

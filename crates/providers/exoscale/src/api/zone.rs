@@ -7,10 +7,8 @@ use serde::Deserialize;
 use super::resource::{Listing, or_default};
 use super::{Api, about_a_collection};
 
-/// All zones.
 pub(super) const ZONES: &str = "zone";
 
-/// A zone.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case", default)]
 pub(crate) struct Zone {

@@ -42,7 +42,6 @@ pub(super) fn annotated(pairs: &[(&str, &str)]) -> Service {
     service
 }
 
-/// A port of a Service.
 pub(super) fn port(protocol: &str, port: u16, node_port: u16) -> ServicePort {
     let name = format!("{protocol}-{port}");
     bowline_test_kit::named_port(&name, protocol, port, node_port)

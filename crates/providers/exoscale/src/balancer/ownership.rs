@@ -87,7 +87,6 @@ pub(crate) enum Claim {
 /// Why a load balancer is this Service's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum By {
-    /// Its mark.
     Mark,
     /// Its name, which only controllers give.
     Name,

@@ -27,7 +27,6 @@ pub struct Override {
     /// Whether the node is no instance of this cloud.
     pub external: bool,
     external_id: Option<String>,
-    /// The instance type.
     pub instance_type: Option<String>,
     /// Zone and region of an external node.
     pub region: Option<String>,

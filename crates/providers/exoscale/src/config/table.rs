@@ -3,7 +3,6 @@
 
 use bowline_core::{Variable, variable_table};
 
-/// The API key.
 pub const API_KEY: Variable = Variable {
     name: "EXOSCALE_API_KEY",
     meaning: "API key. Takes the place of `global.apiKey` even when it is set to nothing.",
@@ -11,7 +10,6 @@ pub const API_KEY: Variable = Variable {
     allowed: "an API key (`EXO` and hexadecimal digits)",
 };
 
-/// The API secret.
 pub const API_SECRET: Variable = Variable {
     name: "EXOSCALE_API_SECRET",
     meaning: "API secret. Takes the place of `global.apiSecret` even when it is set to nothing.",
@@ -50,7 +48,6 @@ pub const API_ENVIRONMENT: Variable = Variable {
     allowed: "lower-case letters, digits and dashes",
 };
 
-/// The zone.
 pub const API_ZONE: Variable = Variable {
     name: "EXOSCALE_API_ZONE",
     meaning: "The zone. Empty counts as unset.",

@@ -79,7 +79,6 @@ pub(crate) fn node(name: &str, provider_id: &str) -> Node {
     }
 }
 
-/// The node of an instance.
 pub(crate) fn of(instance: &str) -> Node {
     let name = format!("node-{}", &instance[instance.len() - 2..]);
     node(&name, &format!("exoscale://{instance}"))

@@ -89,7 +89,6 @@ impl Stage {
         self.folder.path().join(name)
     }
 
-    /// The cloud, with that cloud config.
     pub(crate) fn cloud(&self, config: &str) -> Arc<dyn Cloud> {
         self.build(config, &[], Need::Machines).unwrap()
     }

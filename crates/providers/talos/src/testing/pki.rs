@@ -6,7 +6,6 @@ use rcgen::{
     SignatureAlgorithm,
 };
 
-/// An authority.
 pub(crate) struct Authority {
     issuer: Issuer<'static, KeyPair>,
     pem: String,

@@ -71,9 +71,7 @@ pub enum EffectError {
     Parse {
         /// Which kind of value.
         what: &'static str,
-        /// Its key.
         key: String,
-        /// The text.
         text: String,
         /// Why.
         error: ParseError,
@@ -83,7 +81,6 @@ pub enum EffectError {
     Render {
         /// Which kind of value.
         what: &'static str,
-        /// Its key.
         key: String,
         /// Where and why.
         reason: String,
@@ -100,7 +97,6 @@ pub enum EffectError {
     /// A taint that is not for rules to set.
     #[error("invalid taint name {key:?}: [{reason}]")]
     TaintName {
-        /// Its key.
         key: String,
         /// Why.
         reason: &'static str,

@@ -54,7 +54,6 @@ pub enum SelectorError {
     /// No regular expression.
     #[error("{pattern:?} is no regular expression: {reason}")]
     Regexp {
-        /// The pattern.
         pattern: String,
         /// Why.
         reason: String,

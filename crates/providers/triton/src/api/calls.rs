@@ -226,7 +226,6 @@ impl Api {
         Ok(Page { items, next })
     }
 
-    /// One machine.
     pub async fn machine(&self, id: Uuid) -> Result<MachineRead, ApiError> {
         let route = || machine_route(":login/machines/:machine", id);
         let sent = self
@@ -395,7 +394,6 @@ impl Api {
         items(&reply)
     }
 
-    /// The networks on a VLAN.
     pub async fn fabric_networks(&self, vlan: u16) -> Result<Vec<Network>, ApiError> {
         let route = || {
             let route = Route::new(":login/fabrics/default/vlans/:vlan/networks");
@@ -407,7 +405,6 @@ impl Api {
         items(&reply)
     }
 
-    /// One network of a fabric.
     pub async fn fabric_network(&self, vlan: u16, id: Uuid) -> Result<Network, ApiError> {
         let reply = self
             .read(|client| client.call(Method::GET, fabric_network_route(vlan, id)))

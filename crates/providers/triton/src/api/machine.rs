@@ -31,7 +31,6 @@ pub struct Machine {
     /// What customers store in it.
     #[serde(default, deserialize_with = "or_default")]
     pub metadata: BTreeMap<String, TagValue>,
-    /// Its tags.
     #[serde(default, deserialize_with = "or_default")]
     pub tags: BTreeMap<String, TagValue>,
     /// Its network cards; none if the server is too old to show them.
@@ -40,7 +39,6 @@ pub struct Machine {
     /// Its first address, which may be a word such as `dhcp`.
     #[serde(rename = "primaryIp", default, deserialize_with = "or_default")]
     pub primary_ip: String,
-    /// Whether its firewall is on.
     #[serde(default, deserialize_with = "or_default")]
     pub firewall_enabled: bool,
     /// Whether it is protected from deletion.
@@ -140,7 +138,6 @@ pub struct Nic {
 }
 
 impl Nic {
-    /// Its address, if it has one.
     pub fn address(&self) -> Option<IpAddr> {
         self.ip.parse().ok()
     }
@@ -149,16 +146,13 @@ impl Nic {
 /// The value of a tag or of metadata. Types count: `true` and `"true"` are two values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TagValue {
-    /// A text.
     Text(String),
-    /// A number.
     Number(Number),
     /// Yes or no.
     Boolean(bool),
 }
 
 impl TagValue {
-    /// The text, if it is one.
     pub fn as_text(&self) -> Option<&str> {
         match self {
             Self::Text(text) => Some(text),
@@ -223,7 +217,6 @@ pub(super) fn lenient_uuid<'de, D: Deserializer<'de>>(d: D) -> Result<Option<Uui
 /// What an answer about one machine said.
 #[derive(Clone, Debug, PartialEq)]
 pub enum MachineRead {
-    /// This is it.
     Shown(Box<Machine>),
     /// 410: it is destroyed, and still in the books.
     Destroyed,
@@ -244,7 +237,6 @@ pub struct MachineQuery {
 /// A machine to be made.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct NewMachine {
-    /// Its name.
     pub name: String,
     /// The id of its image.
     pub image: Uuid,
@@ -254,11 +246,8 @@ pub struct NewMachine {
     pub networks: Vec<(Uuid, Option<IpAddr>)>,
     /// Rules about the machines it should be near to or far from.
     pub affinity: Vec<String>,
-    /// Its tags.
     pub tags: BTreeMap<String, TagValue>,
-    /// Its metadata.
     pub metadata: BTreeMap<String, String>,
-    /// Whether its firewall is on.
     pub firewall_enabled: bool,
     /// Whether it is protected from deletion.
     pub deletion_protection: bool,

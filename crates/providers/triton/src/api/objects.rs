@@ -16,12 +16,10 @@ pub struct Ping {
     pub versions: Vec<String>,
 }
 
-/// An account.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Account {
     /// Its id, which stands in DNS names.
     pub id: Uuid,
-    /// Its login.
     #[serde(default, deserialize_with = "or_default")]
     pub login: String,
     /// Whether the name service names its machines.
@@ -50,9 +48,7 @@ pub struct Limit {
 /// A network, or a pool of them.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Network {
-    /// Its id.
     pub id: Uuid,
-    /// Its name.
     #[serde(default, deserialize_with = "or_default")]
     pub name: String,
     /// Whether its addresses are reached from outside.
@@ -80,15 +76,12 @@ pub struct Network {
 pub struct Vlan {
     /// Its number.
     pub vlan_id: u16,
-    /// Its name.
     #[serde(default, deserialize_with = "or_default")]
     pub name: String,
 }
 
-/// A firewall rule.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct FirewallRule {
-    /// Its id.
     pub id: Uuid,
     /// Its text as the server writes it, which is not how it was sent.
     #[serde(default, deserialize_with = "or_default")]
@@ -115,15 +108,11 @@ pub struct WantedRule {
     pub enabled: bool,
 }
 
-/// An image.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Image {
-    /// Its id.
     pub id: Uuid,
-    /// Its name.
     #[serde(default, deserialize_with = "or_default")]
     pub name: String,
-    /// Its version.
     #[serde(default, deserialize_with = "or_default")]
     pub version: String,
     /// When it was published, in a form whose order is that of time.
@@ -134,9 +123,7 @@ pub struct Image {
 /// A size of machines.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Package {
-    /// Its id.
     pub id: Uuid,
-    /// Its name.
     #[serde(default, deserialize_with = "or_default")]
     pub name: String,
 }
@@ -144,7 +131,6 @@ pub struct Package {
 /// A key of an account or a sub-user.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct AccountKey {
-    /// Its name.
     #[serde(default, deserialize_with = "or_default")]
     pub name: String,
     /// Its MD5 fingerprint.

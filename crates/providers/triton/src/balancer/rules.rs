@@ -17,7 +17,6 @@ const AGE: Duration = Duration::from_secs(5);
 pub(crate) struct Rules(Mutex<Option<(Instant, Arc<Vec<FirewallRule>>)>>);
 
 impl Rules {
-    /// All rules.
     pub(crate) async fn all(&self, site: &DataCenter) -> Result<Arc<Vec<FirewallRule>>, ApiError> {
         let mut known = self.0.lock().await;
         if let Some((asked, rules)) = known.as_ref()

@@ -91,7 +91,6 @@ struct Board {
     certificates: watch::Sender<Vec<Option<ClientCertificate>>>,
 }
 
-/// What is shown.
 #[derive(Debug, Default)]
 struct Shown {
     discovery: Option<String>,
@@ -123,7 +122,6 @@ pub(crate) struct Cmon {
 pub(crate) struct Parts {
     /// What the operator calls the cloud.
     pub(crate) cloud: String,
-    /// The data centers.
     pub(crate) sites: Vec<Arc<DataCenter>>,
     /// Who keeps the tags of their machines.
     pub(crate) keepers: Vec<Arc<Keeper>>,
@@ -161,7 +159,6 @@ impl Cmon {
         })
     }
 
-    /// The page at that path.
     pub(crate) fn page(&self, path: &str) -> Option<PageAnswer> {
         let shown = self.shown();
         if path.strip_prefix(DISCOVERY_PAGE) == Some(&*self.cloud) {

@@ -89,7 +89,6 @@ pub struct Connection {
     pub act_as: Option<String>,
     /// Roles to ask for.
     pub roles: Vec<String>,
-    /// The key.
     pub key: Arc<PrivateKey>,
     /// What the key was read from.
     pub key_text: Secret,
@@ -250,7 +249,6 @@ pub enum ConfigError {
     /// A value that must be there is not.
     #[error("{what} is missing: give {names}")]
     Missing {
-        /// What it is.
         what: &'static str,
         /// Where it can be given.
         names: String,

@@ -21,7 +21,6 @@ pub struct Given<'a> {
     pub flags: &'a BTreeMap<String, String>,
     /// What the Secret holds, if there is one.
     pub secret: Option<&'a SecretContent>,
-    /// The environment.
     pub environment: &'a dyn Fn(&str) -> Option<String>,
     /// The text of the cloud config file, if there is one.
     pub file: Option<&'a str>,

@@ -8,15 +8,11 @@ use bowline_core::{Variable, variable_table};
 /// The part of the file that a value stands in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Section {
-    /// `[Global]`, `global:`.
     Global,
-    /// `[Nodes]`, `nodes:`.
     Nodes,
     /// `[LoadBalancer]`, `loadBalancer:`.
     LoadBalancer,
-    /// `[Routes]`, `routes:`.
     Routes,
-    /// `[Metrics]`, `metrics:`.
     Metrics,
 }
 
@@ -58,7 +54,6 @@ impl Section {
 pub enum FlagForm {
     /// Not at all.
     None,
-    /// With a text.
     Text,
     /// It is true or false, and may stand alone.
     Switch,
@@ -226,7 +221,6 @@ pub const ROLES: Row = Row::reaching(
 .secret(&["TRITON_ROLE"])
 .list();
 
-/// Which key.
 pub const KEY_ID: Row = Row::reaching(
     "triton-key-id",
     "that of the private key",
@@ -248,7 +242,6 @@ pub const PRIVATE_KEY: Row = Row::reaching(
 .secret(&["SDC_PRIVATE_KEY", "TRITON_KEY_MATERIAL", "triton-key"])
 .no_flag();
 
-/// A file with the key.
 pub const PRIVATE_KEY_FILE: Row = Row::reaching(
     "triton-private-key-file",
     "none",
@@ -347,7 +340,6 @@ pub const CLUSTER_NAME: Row = global(
     "up to 40 lower-case letters, digits and inner dashes",
     "The name of the cluster in names of machines and groups.",
 );
-/// Which API.
 pub const API_VERSION: Row = global(
     "api-version",
     "`~9||~8`",
@@ -404,7 +396,6 @@ pub const NAME_MATCH: Row = Row::new(
     BOOLEAN,
     "Machines of nodes without provider id are found by name, machine id and address, too.",
 );
-/// Tags as labels.
 pub const LABELS_FROM_TAGS: Row = Row::new(
     Section::Nodes,
     "labels-from-tags",
@@ -556,7 +547,6 @@ pub const ROUTES_ENABLED: Row = Row::new(
     BOOLEAN,
     "Routes to pod ranges are kept on fabric networks.",
 );
-/// On which networks.
 pub const ROUTES_NETWORKS: Row = Row::new(
     Section::Routes,
     "networks",

@@ -28,7 +28,6 @@ pub(super) struct Knowledge<'a> {
     pub(super) labels_from_tags: &'a [String],
 }
 
-/// What the machine of that node is.
 pub(super) fn describe(machine: &Machine, node: &Node, knowledge: Knowledge<'_>) -> Instance {
     Instance {
         provider_id: provider_id(machine.id),

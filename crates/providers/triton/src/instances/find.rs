@@ -43,9 +43,7 @@ pub(super) fn question(node: &Node) -> Question {
 /// The machine for a node without a provider id.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Match {
-    /// This one.
     One(Uuid),
-    /// None.
     None,
     /// More than one fits equally well.
     Several(Vec<Uuid>),

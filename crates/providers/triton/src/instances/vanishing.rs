@@ -27,7 +27,6 @@ pub(super) struct Vanishing {
 /// What to do about those that are gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Judgement {
-    /// Believe it.
     Believe,
     /// So many of so many are gone: do nothing yet.
     Wait {

@@ -6,7 +6,6 @@ use base64::engine::general_purpose::STANDARD;
 pub(crate) const RSA_PKCS1: &str = include_str!("examples/rsa.pkcs1");
 pub(crate) const RSA_PKCS8: &str = include_str!("examples/rsa.pkcs8");
 pub(crate) const RSA_OPENSSH: &str = include_str!("examples/rsa.openssh");
-/// Its fingerprint.
 pub(crate) const RSA_FINGERPRINT: &str = "98:e2:6b:ef:14:fb:ad:9d:7f:e6:cf:58:78:4f:d8:d5";
 pub(crate) const V4_FINGERPRINT: &str = "25:c0:83:45:14:77:b6:ab:fc:dd:cd:5a:20:85:95:3a";
 

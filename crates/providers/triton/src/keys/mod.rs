@@ -32,7 +32,6 @@ pub const LARGEST_KEY: usize = 64 * 1024;
 /// Why a text is no key that can be used. Nothing of the text is shown.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum KeyError {
-    /// It is encrypted, and there is no passphrase.
     #[error(
         "the private key is encrypted and there is no passphrase: give one (TRITON_KEY_PASSPHRASE), \
          or store a copy of the key without one (ssh-keygen -p -N '' -f COPY)"
@@ -46,11 +45,7 @@ pub enum KeyError {
         "the private key is encrypted in an old form ({form}); convert a copy of it: \
          ssh-keygen -p -m PEM -N '' -f COPY"
     )]
-    OldEncryption {
-        /// Which.
-        form: &'static str,
-    },
-    /// A DSA key.
+    OldEncryption { form: &'static str },
     #[error(
         "DSA keys are not supported: make another key (ssh-keygen -t ecdsa -m PEM -N '' -f NEW) and \
          add its public half to the account"
@@ -159,7 +154,6 @@ impl PrivateKey {
         }
     }
 
-    /// Its fingerprints.
     pub fn fingerprint(&self) -> &Fingerprint {
         &self.fingerprint
     }

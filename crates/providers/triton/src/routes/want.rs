@@ -62,7 +62,6 @@ impl Machines {
         }
     }
 
-    /// Whether the node is on that network.
     pub(super) fn is_on(&self, network: Uuid, node: &str) -> bool {
         let seats = self.cards.get(&network);
         seats.is_some_and(|seats| seats.contains_key(node))

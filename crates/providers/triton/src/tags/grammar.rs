@@ -24,7 +24,6 @@ pub struct Item {
     pub text: String,
     /// What it is called: its label in lower case, or the group.
     pub name: String,
-    /// Its port, if it has one.
     pub port: Option<u16>,
 }
 
@@ -42,7 +41,6 @@ impl Item {
         }
     }
 
-    /// A group.
     pub(super) fn group(name: &str) -> Self {
         Self {
             text: name.to_owned(),

@@ -76,7 +76,6 @@ impl Keeper {
         }
     }
 
-    /// The data center.
     pub fn site(&self) -> &Arc<DataCenter> {
         &self.site
     }

@@ -189,7 +189,6 @@ impl Desk {
         Node::clone(&self.nodes.lock().unwrap()[&number])
     }
 
-    /// What is in an object.
     pub(crate) fn object(&self, kind: &'static str, name: &str) -> BTreeMap<String, String> {
         let objects = self.objects.lock().unwrap();
         let data = objects.get(&(kind, name.to_owned()));

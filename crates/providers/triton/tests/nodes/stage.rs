@@ -48,7 +48,6 @@ impl Stage {
         (self.provider_of(sources), folder)
     }
 
-    /// The provider with a Secret, and the Secret.
     pub(crate) fn provider_with_secret(
         &self,
         content: SecretContent,

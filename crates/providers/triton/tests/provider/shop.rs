@@ -267,7 +267,6 @@ fn provider(world: &World, file: &TempDir) -> (Arc<Triton>, Registry) {
     (build(sources, &surroundings, &metrics).unwrap(), registry)
 }
 
-/// A port of a Service.
 pub(crate) fn port(protocol: &str, port: u16, node_port: u16) -> ServicePort {
     ServicePort {
         target_port: "8080".to_owned(),

@@ -23,16 +23,13 @@ const DURATION: &str = "a duration with its unit, such as `60s` or `1m30s`";
 
 /// Where the server is.
 pub const XOA_URL: Variable = row("XOA_URL", "none", URL_ALLOWED, "Root of Xen Orchestra.");
-/// The token.
 pub const XOA_TOKEN: Variable = row("XOA_TOKEN", "none", TOKEN_ALLOWED, "Authentication token.");
-/// The user.
 pub const XOA_USER: Variable = row(
     "XOA_USER",
     "none",
     "a user",
     "User, in the place of a token.",
 );
-/// The password.
 pub const XOA_PASSWORD: Variable = row(
     "XOA_PASSWORD",
     "none",

@@ -5,7 +5,6 @@ use thiserror::Error;
 /// The longest event that is read. A VM with hundreds of addresses is a few KiB.
 const LONGEST: usize = 4 * 1024 * 1024;
 
-/// One event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Event {
     pub(super) name: String,

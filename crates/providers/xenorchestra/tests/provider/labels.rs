@@ -32,7 +32,6 @@ fn sync(stage: &Stage) -> &dyn LabelSync {
     stage.cloud.label_sync().unwrap()
 }
 
-/// What follows, and the node with it.
 async fn follow(stage: &Stage, node: &mut Node) -> LabelChange {
     let instance = found(stage.ask_one(node).await);
     let change = follow_labels(sync(stage), node, &instance);

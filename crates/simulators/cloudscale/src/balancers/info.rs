@@ -14,23 +14,16 @@ use crate::model::{Project, Target};
 /// A load balancer with everything that belongs to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BalancerInfo {
-    /// Its uuid.
     pub uuid: String,
-    /// Its name.
     pub name: String,
-    /// Its project.
     pub project: String,
-    /// Its zone.
     pub zone: String,
-    /// Its flavor.
     pub flavor: String,
     /// Its status now.
     pub status: BalancerStatus,
-    /// Its addresses.
     pub vip_addresses: Vec<IpAddr>,
     /// Floating IPs that point to it.
     pub floating_ips: Vec<IpAddr>,
-    /// Its tags.
     pub tags: BTreeMap<String, String>,
     /// Its pools, in the order of making.
     pub pools: Vec<PoolInfo>,
@@ -43,57 +36,44 @@ pub struct BalancerInfo {
 /// A pool with everything that belongs to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PoolInfo {
-    /// Its uuid.
     pub uuid: String,
-    /// Its name.
     pub name: String,
     /// How it chooses among its members.
     pub algorithm: String,
     /// How it speaks to them.
     pub protocol: String,
-    /// Its tags.
     pub tags: BTreeMap<String, String>,
     /// Its members, in the order of making.
     pub members: Vec<MemberInfo>,
     /// Its listeners, in the order of making.
     pub listeners: Vec<ListenerInfo>,
-    /// Its monitor.
     pub monitor: Option<MonitorInfo>,
 }
 
 /// A member of a pool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemberInfo {
-    /// Its uuid.
     pub uuid: String,
-    /// Its name.
     pub name: String,
     /// Whether it takes part.
     pub enabled: bool,
-    /// Its address.
     pub address: IpAddr,
     /// The uuid of its subnet.
     pub subnet: String,
-    /// Its port.
     pub protocol_port: u16,
     /// The port that is checked, if it was named.
     pub monitor_port: Option<u16>,
     /// What the monitor says now.
     pub health: Health,
-    /// Its tags.
     pub tags: BTreeMap<String, String>,
 }
 
-/// A listener.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListenerInfo {
-    /// Its uuid.
     pub uuid: String,
-    /// Its name.
     pub name: String,
     /// `tcp` or `udp`.
     pub protocol: String,
-    /// Its port.
     pub protocol_port: u16,
     /// Who may connect; everybody if empty.
     pub allowed_cidrs: Vec<String>,
@@ -103,14 +83,12 @@ pub struct ListenerInfo {
     pub timeout_member_connect_ms: u64,
     /// How long the member may be silent.
     pub timeout_member_data_ms: u64,
-    /// Its tags.
     pub tags: BTreeMap<String, String>,
 }
 
 /// A health monitor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MonitorInfo {
-    /// Its uuid.
     pub uuid: String,
     /// What it does to find out.
     pub kind: String,
@@ -124,7 +102,6 @@ pub struct MonitorInfo {
     pub down_threshold: u64,
     /// What it asks for by HTTP.
     pub http: Option<Http>,
-    /// Its tags.
     pub tags: BTreeMap<String, String>,
 }
 

@@ -74,9 +74,13 @@ impl Health {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     /// A port of the load balancer.
-    Listener { protocol: String, port: u16 },
-    /// The one monitor of a pool.
-    Monitor { pool: String },
+    Listener {
+        protocol: String,
+        port: u16,
+    },
+    Monitor {
+        pool: String,
+    },
     /// An address and port in a pool.
     Member {
         pool: String,
@@ -292,9 +296,7 @@ pub(crate) struct Monitor {
 pub struct Http {
     /// Codes that mean up: single ones, or one range.
     pub expected_codes: Vec<String>,
-    /// The method.
     pub method: String,
-    /// The path.
     pub url_path: String,
     /// `1.0` or `1.1`.
     pub version: String,

@@ -76,7 +76,6 @@ impl View<'_> {
         Some(members.map(|member| self.member(pool, member)).collect())
     }
 
-    /// One member of a pool.
     pub(crate) fn member_of(&self, pool: &str, uuid: &str) -> Option<Value> {
         let pool = self.owner()?.pools.get(pool)?;
         Some(self.member(pool, pool.members.get(uuid)?))

@@ -12,14 +12,11 @@ use crate::scene::default_project;
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct BalancerSpec {
-    /// Its name.
     pub name: String,
     /// Its uuid; one is drawn if left out.
     pub uuid: Option<String>,
-    /// Its project.
     #[serde(default = "default_project", skip_serializing)]
     pub project: String,
-    /// Its zone.
     pub zone: Option<String>,
     /// Its flavor; any word will do.
     #[serde(default = "default_flavor")]
@@ -27,13 +24,11 @@ pub struct BalancerSpec {
     /// Its addresses; a public one of each version if left out.
     #[serde(default)]
     pub vip_addresses: Vec<VipSpec>,
-    /// Its tags.
     #[serde(default)]
     pub tags: BTreeMap<String, String>,
     /// What is shown whatever the state; its true status if left out.
     #[serde(skip_serializing)]
     pub status: Option<BalancerStatus>,
-    /// Its pools.
     #[serde(default, skip_serializing)]
     pub pools: Vec<PoolSpec>,
     /// Its listeners without a pool.
@@ -55,7 +50,6 @@ pub struct VipSpec {
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct PoolSpec {
-    /// Its name.
     pub name: String,
     /// Its uuid; one is drawn if left out.
     pub uuid: Option<String>,
@@ -65,13 +59,10 @@ pub struct PoolSpec {
     /// How it speaks to its members.
     #[serde(default = "default_protocol")]
     pub protocol: String,
-    /// Its tags.
     #[serde(default)]
     pub tags: BTreeMap<String, String>,
-    /// Its members.
     #[serde(default, skip_serializing)]
     pub members: Vec<MemberSpec>,
-    /// Its listeners.
     #[serde(default, skip_serializing)]
     pub listeners: Vec<ListenerSpec>,
     /// Its health monitor.
@@ -87,17 +78,14 @@ pub struct MemberSpec {
     pub name: Option<String>,
     /// Its uuid; one is drawn if left out.
     pub uuid: Option<String>,
-    /// Its address.
     pub address: IpAddr,
     /// The subnet of the address; the first one that contains it if left out.
     pub subnet: Option<String>,
-    /// Its port.
     pub protocol_port: u16,
     /// The port that is checked, if it is another one.
     pub monitor_port: Option<u16>,
     /// Whether it takes part; yes if left out.
     pub enabled: Option<bool>,
-    /// Its tags.
     #[serde(default)]
     pub tags: BTreeMap<String, String>,
 }
@@ -113,7 +101,6 @@ pub struct ListenerSpec {
     /// `tcp` or `udp`.
     #[serde(default = "default_protocol")]
     pub protocol: String,
-    /// Its port.
     pub protocol_port: u16,
     /// Who may connect; everybody if left out.
     #[serde(default)]
@@ -124,7 +111,6 @@ pub struct ListenerSpec {
     pub timeout_member_connect_ms: Option<u64>,
     /// How long the member may be silent.
     pub timeout_member_data_ms: Option<u64>,
-    /// Its tags.
     #[serde(default)]
     pub tags: BTreeMap<String, String>,
 }
@@ -148,7 +134,6 @@ pub struct MonitorSpec {
     pub down_threshold: Option<u64>,
     /// What it asks for by HTTP.
     pub http: Option<HttpSpec>,
-    /// Its tags.
     #[serde(default)]
     pub tags: BTreeMap<String, String>,
 }
@@ -160,10 +145,8 @@ pub struct HttpSpec {
     /// Codes that mean up.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expected_codes: Option<Vec<String>>,
-    /// The method.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub method: Option<String>,
-    /// The path.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub url_path: Option<String>,
     /// `1.0` or `1.1`.
@@ -203,21 +186,18 @@ impl BalancerSpec {
         }
     }
 
-    /// With that uuid.
     #[must_use]
     pub fn uuid(mut self, uuid: &str) -> Self {
         self.uuid = Some(uuid.to_owned());
         self
     }
 
-    /// In that project.
     #[must_use]
     pub fn project(mut self, project: &str) -> Self {
         project.clone_into(&mut self.project);
         self
     }
 
-    /// In that zone.
     #[must_use]
     pub fn zone(mut self, zone: &str) -> Self {
         self.zone = Some(zone.to_owned());
@@ -276,7 +256,6 @@ impl PoolSpec {
         }
     }
 
-    /// With that protocol.
     #[must_use]
     pub fn protocol(mut self, protocol: &str) -> Self {
         protocol.clone_into(&mut self.protocol);

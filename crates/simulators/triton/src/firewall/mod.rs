@@ -13,7 +13,6 @@ use super::render;
 use super::route::Asked;
 pub(super) use parse::{Parsed, Protocol, Target};
 
-/// A rule.
 #[derive(Clone, Debug)]
 pub(super) struct Rule {
     pub(super) id: String,

@@ -121,7 +121,6 @@ impl Shop {
         changes_from(&self.0, mark)
     }
 
-    /// All of it.
     pub(crate) fn changes(&self) -> Vec<String> {
         self.changes_from(0)
     }

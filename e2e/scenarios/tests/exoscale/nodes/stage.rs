@@ -73,7 +73,6 @@ impl Stage {
         self.join_as(self.kubelet(instance));
     }
 
-    /// A kubelet as it is on that instance.
     pub(crate) fn kubelet(&self, instance: &str) -> KubeletSpec {
         self.cloud.kubelet(instance).unwrap()
     }

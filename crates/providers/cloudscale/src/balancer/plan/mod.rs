@@ -63,7 +63,6 @@ pub(crate) struct SeenPool {
 /// How much of it is planned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scope {
-    /// All of it.
     Everything,
     /// Members of pools that exist: something else is wrong, and traffic must go on.
     Members,

@@ -74,7 +74,6 @@ pub(crate) struct Managed {
     pub(crate) mark_first: bool,
 }
 
-/// What is wanted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wanted<'a> {
     pub(crate) family: OwnershipContext<'a>,

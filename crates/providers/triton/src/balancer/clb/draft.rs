@@ -107,7 +107,6 @@ fn enable_names(scene: &DraftContext<'_>) -> PreparedPlan {
     hands(scene, planned, PlanFacts::default())
 }
 
-/// A draft of that plan.
 pub(super) fn hands(scene: &DraftContext<'_>, planned: Planned, told: PlanFacts) -> PreparedPlan {
     let Planned { sketch, again } = planned;
     let PlanBuilder { mut plan, actions } = sketch;

@@ -41,7 +41,6 @@ pub(crate) struct Wire {
 pub(crate) struct Blueprint {
     /// What names of machines begin with.
     pub(crate) stem: String,
-    /// All tags.
     pub(crate) tags: BTreeMap<String, String>,
     pub(crate) replicas: u8,
     /// What new machines are made from.
@@ -69,7 +68,6 @@ pub(crate) fn is_ours(machine: &Machine, cluster_uid: &str, service_uid: &str) -
     says(machine, CLUSTER_TAG, cluster_uid) && says(machine, UID_TAG, service_uid)
 }
 
-/// Whether a tag of a machine has that text.
 pub(crate) fn says(machine: &Machine, tag: &str, text: &str) -> bool {
     machine.tags.get(tag).and_then(TagValue::as_text) == Some(text)
 }
@@ -116,7 +114,6 @@ impl Blueprint {
         (seat.to_string() == rest).then_some(seat)
     }
 
-    /// A new machine for that seat.
     pub(crate) fn machine(&self, seat: u8, metadata: BTreeMap<String, String>) -> NewMachine {
         let tag = |(key, value): (&String, &String)| (key.clone(), TagValue::from(value.as_str()));
         let uid = self.tags.get(UID_TAG).map_or("", String::as_str);

@@ -40,7 +40,6 @@ pub(crate) struct Memory {
     pub(crate) turns: KeyedMutex<Uuid>,
 }
 
-/// What is remembered of one.
 #[derive(Debug, Default)]
 struct Remembered {
     /// What its machines were to be like; other ones deserve another try.

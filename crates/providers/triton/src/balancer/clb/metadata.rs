@@ -19,7 +19,6 @@ pub(crate) const LOADBALANCER: &str = key!("loadbalancer");
 pub(crate) const PORTMAP: &str = key!("portmap");
 /// How many backends a port may have.
 pub(crate) const MAX_RS: &str = key!("max_rs");
-/// The names of its certificate.
 const CERTIFICATE_NAME: &str = key!("certificate_name");
 /// Who may read its metrics.
 const METRICS_ACL: &str = key!("metrics_acl");

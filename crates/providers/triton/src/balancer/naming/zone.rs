@@ -46,7 +46,6 @@ pub(crate) struct Place {
 /// What came of choosing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Choice {
-    /// This one.
     Place(Place),
     /// Several zones, and nothing to tell which.
     Unclear(BTreeSet<String>),
@@ -55,7 +54,6 @@ pub(crate) enum Choice {
 }
 
 impl Zones<'_> {
-    /// Chooses.
     pub(crate) fn choose(&self) -> Choice {
         let candidates = self.candidates();
         let with_suffix: Vec<(Uuid, &str)> = candidates

@@ -39,7 +39,6 @@ pub(crate) enum Mode {
 /// Which port is reached at the nodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum PortMode {
-    /// The node port.
     #[default]
     NodePort,
     /// The Service's port, which pods have on the host.
@@ -65,7 +64,6 @@ pub(crate) enum BalancingProtocol {
     /// As bytes.
     #[default]
     Tcp,
-    /// As HTTP.
     Http,
     /// As HTTP, encrypted on both sides.
     Https,

@@ -81,7 +81,6 @@ pub(super) fn networks(text: &str) -> Option<BTreeSet<Ipv4Net>> {
         .collect()
 }
 
-/// `<host>:<port>`.
 pub(super) fn host_and_port(text: &str) -> Option<String> {
     let (name, port) = text.rsplit_once(':')?;
     host(name)?;
