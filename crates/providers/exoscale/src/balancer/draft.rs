@@ -114,7 +114,10 @@ impl LoadBalancers {
         let family = known.family(true);
         let wish = family.wish;
         let mut managed = managed(family, settings, found);
-        managed.mark_first &= !self.shared.labels_refused.load(Ordering::Relaxed);
+        if self.shared.labels_refused.load(Ordering::Relaxed) {
+            managed.mark_first = false;
+            managed.asked_labels.clear();
+        }
         let wanted = Wanted {
             family,
             managed: found.manages.then_some(&managed),
@@ -239,6 +242,7 @@ fn managed(family: OwnershipContext<'_>, settings: &Settings, found: &Found) -> 
     Managed {
         name,
         description: settings.description.clone(),
+        asked_labels: settings.labels.clone(),
         labels,
         mark_first: found.mark_first,
     }

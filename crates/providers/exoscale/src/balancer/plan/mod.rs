@@ -69,6 +69,8 @@ pub(crate) struct Managed {
     pub(crate) description: String,
     /// Those of ours; others stay.
     pub(crate) labels: BTreeMap<String, String>,
+    /// Those that the Service asks for. Ours go before them.
+    pub(crate) asked_labels: BTreeMap<String, String>,
     /// Whether it gets them before anything else happens. Otherwise they come with the next change: what the original
     /// made is ours without them.
     pub(crate) mark_first: bool,
@@ -114,10 +116,12 @@ fn remark<'a>(impact: Impact, reason: Option<&'a str>, needs: &'a [StepId]) -> S
 /// The plan of a load balancer that does not exist.
 pub(crate) fn build(wanted: &Wanted<'_>, managed: &Managed) -> PlanBuilder {
     let mut sketch = PlanBuilder::default();
+    let mut labels = managed.asked_labels.clone();
+    labels.extend(managed.labels.clone());
     let body = NewLoadBalancer {
         name: managed.name.clone(),
         description: managed.description.clone(),
-        labels: managed.labels.clone(),
+        labels,
     };
     let object = new(BALANCER, &managed.name);
     let shown = fields(&body);
@@ -177,6 +181,8 @@ impl Planner<'_> {
         let there = self.there;
         let object = || seen(BALANCER, &there.name, there.id);
         let mut labels = there.labels.clone();
+        labels.extend(managed.asked_labels.clone());
+        let asks_for_labels = labels != there.labels;
         labels.extend(managed.labels.clone());
         let is_marked = labels == there.labels;
         if managed.mark_first && !is_marked {
@@ -198,7 +204,7 @@ impl Planner<'_> {
             changes.push(change("description", before, &*managed.description));
             body.description = Some(managed.description.clone());
         }
-        if !changes.is_empty() {
+        if !changes.is_empty() || asks_for_labels && !managed.mark_first {
             if !is_marked && !managed.mark_first {
                 changes.push(change("labels", json!(there.labels), json!(labels)));
                 body.labels = Some(labels);

@@ -6,13 +6,15 @@ pub mod table;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
+
 use bowline_core::{AnnotationReader, CLASS_PREFIX, Notice, Problem, Service, TAKE_OVER};
 use uuid::Uuid;
 
 use table::{
     CHECK_INTERVAL, CHECK_MODE, CHECK_PORT, CHECK_RETRIES, CHECK_SNI, CHECK_TIMEOUT, CHECK_URI,
-    DESCRIPTION, EXTERNAL, ID, INSTANCE_POOL, NAME, SERVICE_DESCRIPTION, SERVICE_NAME, SKS_CLUSTER,
-    SKS_NODEPOOL, STRATEGY, TABLE,
+    DESCRIPTION, EXTERNAL, ID, INSTANCE_POOL, LABELS, NAME, SERVICE_DESCRIPTION, SERVICE_NAME,
+    SKS_CLUSTER, SKS_NODEPOOL, STRATEGY, TABLE,
 };
 
 /// The reason of events about settings that cannot be used.
@@ -29,6 +31,7 @@ pub(crate) struct Settings {
     pub(crate) id: Option<Uuid>,
     pub(crate) name: Option<String>,
     pub(crate) description: String,
+    pub(crate) labels: BTreeMap<String, String>,
     pub(crate) external: External,
     pub(crate) strategy: String,
     /// None unless the Service has exactly one port.
@@ -90,6 +93,7 @@ impl Settings {
             id: reader.value(ID, read::uuid),
             name: reader.value(NAME, read::text),
             description: reader.value(DESCRIPTION, read::text).unwrap_or_default(),
+            labels: reader.value(LABELS, read::labels).unwrap_or_default(),
             external: external(service),
             strategy: reader
                 .choice(STRATEGY)

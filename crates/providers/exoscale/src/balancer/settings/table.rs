@@ -37,6 +37,12 @@ annotation_rows! { "service.beta.kubernetes.io/exoscale-loadbalancer-";
         allowed: SHORT_TEXT,
         meaning: "Description of the load balancer; not with `external`.",
     }
+    LABELS = "service.beta.kubernetes.io/exoscale-loadbalancer-labels" {
+        allowed: Words("key=value pairs separated by commas, such as team=shop,env=prod; keys of 1 to 63 and values of up to \
+                        63 characters; keys that begin with bowline or k8s- are not allowed"),
+        meaning: "Labels of the load balancer; not with `external`. Other labels stay, and so do those that are taken \
+                  out of the annotation. Unknown to the original.",
+    }
     EXTERNAL = "service.beta.kubernetes.io/exoscale-loadbalancer-external" {
         default: "false",
         allowed: Words("true or false in any case; anything else is reported and changes nothing"),

@@ -33,6 +33,7 @@ fn what_the_original_takes_is_taken() {
         ("name", longest.as_str()),
         ("name", "a b/ü"),
         ("description", &longest),
+        ("labels", "team=shop, env=,a/b.c=x y"),
         ("external", "no"),
         ("service-strategy", "source-hash"),
         ("service-strategy", "maglev-hash"),
@@ -100,6 +101,8 @@ fn what_cannot_be_used_is_told_with_key_and_value() {
         ("service-healthcheck-retries", "0"),
         ("service-healthcheck-retries", "21"),
         ("service-healthcheck-tls-sni", "web.example.test"),
+        ("labels", "env"),
+        ("labels", "env=prod,bowline-cluster=x"),
     ] {
         let (_, faults) = read(suffix, value);
         let [fault] = faults.as_slice() else {

@@ -175,6 +175,34 @@ async fn what_the_original_left_is_ours_and_labelled_with_the_next_change() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn labels_of_the_annotation_are_set_and_ours_are_never_overwritten() {
+    let mut shop = Shop::new().await;
+    shop.set("labels", "team=shop,env=test");
+    shop.ensure().await.good();
+    let label = |shop: &Shop, key: &str| shop.balancer().labels.get(key).cloned();
+    assert_eq!(label(&shop, "team").as_deref(), Some("shop"));
+    assert_eq!(label(&shop, "bowline-service-uid").as_deref(), Some(UID));
+    shop.calls();
+    shop.set("labels", "env=prod");
+    shop.ensure().await.good();
+    assert_eq!(shop.writes(), ["update-load-balancer"]);
+    assert_eq!(label(&shop, "env").as_deref(), Some("prod"));
+    assert_eq!(label(&shop, "team").as_deref(), Some("shop"));
+    assert!(shop.ensure().await.good().plan.is_empty());
+    for ours in [
+        "bowline-service-uid=x",
+        "env=prod,k8s-service=x",
+        "=x",
+        "env",
+    ] {
+        shop.set("labels", ours);
+        let outcome = shop.ensure().await;
+        assert_eq!(outcome.plan.problems.len(), 1, "{ours}");
+        assert_eq!(label(&shop, "bowline-service-uid").as_deref(), Some(UID));
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn exoscale_case_85_a_second_port_takes_the_name_away_and_gives_it_back() {
     let mut shop = Shop::new().await;
     shop.set("service-name", "x")
