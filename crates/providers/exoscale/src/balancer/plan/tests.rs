@@ -30,6 +30,7 @@ fn managed(service: &Service) -> Managed {
     Managed {
         name: settings.balancer_name(service),
         description: settings.description,
+        asked_labels: BTreeMap::new(),
         labels: BTreeMap::from([("bowline-service-uid".to_owned(), service.uid.clone())]),
         mark_first: false,
     }
