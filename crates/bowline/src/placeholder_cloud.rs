@@ -59,12 +59,8 @@ impl Cloud for PlaceholderCloud {
         self.provider.name
     }
 
-    fn claim(&self, node: &Node) -> Claim {
-        (self.provider.match_node)(node).claim
-    }
-
-    fn describe_policy(&self, node: &Node) -> DescribePolicy {
-        (self.provider.match_node)(node).describes
+    fn match_node(&self, node: &Node) -> NodeMatch {
+        (self.provider.match_node)(node)
     }
 
     fn ready(&self) -> Result<(), String> {
@@ -200,11 +196,15 @@ mod tests {
             ("triton", format!("triton://{uuid}")),
             ("xenorchestra", format!("xenorchestra://{uuid}/{uuid}")),
         ] {
-            assert_eq!(placeholder(provider).claim(&node(&id)), Claim::Mine, "{id}");
+            assert_eq!(
+                placeholder(provider).match_node(&node(&id)).claim,
+                Claim::Mine,
+                "{id}"
+            );
         }
         for provider in ["cloudscale", "exoscale", "triton", "xenorchestra"] {
             for id in ["", "aws:///eu-1/i-1", "tritonic://x", "cloudscale-2://x"] {
-                let claim = placeholder(provider).claim(&node(id));
+                let claim = placeholder(provider).match_node(&node(id)).claim;
                 assert_eq!(claim, Claim::Foreign, "{provider}: {id:?}");
             }
         }

@@ -87,6 +87,41 @@ pub enum DescribePolicy {
     Never,
 }
 
+/// What a node is to a cloud, by the node alone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeMatch {
+    /// Whether the node carries an id of this cloud's.
+    pub claim: Claim,
+    /// Whether what else the node carries says that it is of another account, zone or endpoint of this kind of cloud.
+    /// Counts only where several clouds claim the node.
+    pub other_account: bool,
+    /// Whether the cloud describes the node.
+    pub describes: DescribePolicy,
+}
+
+impl NodeMatch {
+    /// By the scheme of the provider ID.
+    pub fn by_scheme(provider: &str, node: &Node) -> Self {
+        let rest = node
+            .provider_id
+            .as_deref()
+            .and_then(|id| id.strip_prefix(provider));
+        let is_mine = rest.is_some_and(|rest| rest.starts_with("://"));
+        if is_mine { Claim::Mine } else { Claim::Foreign }.into()
+    }
+}
+
+/// With nothing else to say.
+impl From<Claim> for NodeMatch {
+    fn from(claim: Claim) -> Self {
+        Self {
+            claim,
+            other_account: false,
+            describes: DescribePolicy::Owner,
+        }
+    }
+}
+
 /// One configured account, zone or endpoint of a cloud.
 pub trait Cloud: Send + Sync + 'static {
     /// The configured name.
@@ -95,21 +130,8 @@ pub trait Cloud: Send + Sync + 'static {
     /// The provider's name, as in `--cloud-provider`.
     fn provider(&self) -> &'static str;
 
-    /// Whether a node carries an id of this cloud's. Makes no call.
-    fn claim(&self, node: &Node) -> Claim;
-
-    /// Whether what else the node carries says that it is of another account, zone or endpoint of this kind of cloud.
-    /// Only asked where several clouds claim the node. Makes no call.
-    fn belongs_elsewhere(&self, node: &Node) -> bool {
-        let _ = node;
-        false
-    }
-
-    /// Whether it describes that node. Makes no call.
-    fn describe_policy(&self, node: &Node) -> DescribePolicy {
-        let _ = node;
-        DescribePolicy::Owner
-    }
+    /// Which of its nodes that is, by the node alone. Makes no call.
+    fn match_node(&self, node: &Node) -> NodeMatch;
 
     /// Whether the cloud can tell clusters apart; without it the manager starts only with
     /// `--allow-untagged-cloud`.

@@ -53,7 +53,9 @@ pub use cloud::error::{CloudError, CloudErrorKind, error_chain};
 pub use cloud::event::{EventSeries, ProviderEvent, Regarding};
 pub use cloud::instance::{Evidence, Instance, Lookup, Power};
 pub use cloud::token_bucket::TokenBucket;
-pub use cloud::{BoxFuture, Claim, Cloud, CloudName, CloudNameError, DescribePolicy, Instances};
+pub use cloud::{
+    BoxFuture, Claim, Cloud, CloudName, CloudNameError, DescribePolicy, Instances, NodeMatch,
+};
 pub use load_balancer::annotation::{
     Allowed, Annotation, AnnotationFault, AnnotationReader, AnnotationTable, Column, Spaces,
     TAKE_OVER,

@@ -19,7 +19,7 @@ mod settings;
 use std::fmt;
 use std::sync::Arc;
 
-use bowline_core::{BoxFuture, Claim, Cloud, DescribePolicy, Node};
+use bowline_core::{BoxFuture, Cloud, Node, NodeMatch};
 use serde_json::{Map, Value};
 
 pub use context::{
@@ -116,31 +116,4 @@ pub enum Severity {
     Wrong,
     /// It can.
     Odd,
-}
-
-/// Whose a node is, by the Node alone.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NodeMatch {
-    /// Whether the node is the cloud's, by its provider ID.
-    pub claim: Claim,
-    /// Whether the node says that it belongs to another account of this kind.
-    pub other_account: bool,
-    /// Whether the cloud describes the node.
-    pub describes: DescribePolicy,
-}
-
-impl NodeMatch {
-    /// By the scheme of the provider ID.
-    pub fn by_scheme(provider: &str, node: &Node) -> Self {
-        let rest = node
-            .provider_id
-            .as_deref()
-            .and_then(|id| id.strip_prefix(provider));
-        let is_mine = rest.is_some_and(|it| it.starts_with("://"));
-        Self {
-            claim: if is_mine { Claim::Mine } else { Claim::Foreign },
-            other_account: false,
-            describes: DescribePolicy::Owner,
-        }
-    }
 }

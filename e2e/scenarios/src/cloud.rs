@@ -356,20 +356,20 @@ impl Cloud for ScriptedCloud {
         "demo"
     }
 
-    fn claim(&self, node: &Node) -> Claim {
+    fn match_node(&self, node: &Node) -> NodeMatch {
         let provider_id = node.provider_id.as_deref().unwrap_or_default();
-        match provider_id.split_once("://") {
+        let claim = match provider_id.split_once("://") {
             Some((scheme, "")) if scheme == self.scheme => Claim::Malformed("it is empty".into()),
             Some((scheme, _)) if scheme == self.scheme => Claim::Mine,
             _ if self.state().duties.takes_leftovers && node.provider_id.is_some() => {
                 Claim::Fallback
             }
             _ => Claim::Foreign,
+        };
+        NodeMatch {
+            describes: self.voice_about(&self.names.plain(&node.name)),
+            ..claim.into()
         }
-    }
-
-    fn describe_policy(&self, node: &Node) -> DescribePolicy {
-        self.voice_about(&self.names.plain(&node.name))
     }
 
     fn has_cluster_id(&self) -> bool {

@@ -204,7 +204,7 @@ pub(crate) struct BalancerLook<'a> {
 fn its_id<'a>(cloud: &Arc<dyn Cloud>, node: &'a Node) -> Option<&'a str> {
     let id = node.provider_id.as_deref()?;
     let instances = cloud.instances()?;
-    let is_asked_for = cloud.claim(node) == Claim::Mine && !instances.is_declared(node);
+    let is_asked_for = cloud.match_node(node).claim == Claim::Mine && !instances.is_declared(node);
     is_asked_for.then_some(id)
 }
 

@@ -10,7 +10,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bowline_core::{Cloud, CloudError, CloudErrorKind, Lookup, Node};
+use bowline_core::{Cloud, CloudError, CloudErrorKind, Lookup, Node, NodeMatch};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use tracing::debug;
@@ -305,8 +305,8 @@ mod tests {
             "demo"
         }
 
-        fn claim(&self, _: &Node) -> Claim {
-            Claim::Mine
+        fn match_node(&self, _: &Node) -> NodeMatch {
+            Claim::Mine.into()
         }
 
         fn instances(&self) -> Option<&dyn Instances> {
@@ -381,8 +381,8 @@ mod tests {
             "demo"
         }
 
-        fn claim(&self, _: &Node) -> Claim {
-            Claim::Mine
+        fn match_node(&self, _: &Node) -> NodeMatch {
+            Claim::Mine.into()
         }
 
         fn instances(&self) -> Option<&dyn Instances> {

@@ -237,7 +237,7 @@ impl fmt::Debug for CloudHealth {
 
 #[cfg(test)]
 mod tests {
-    use bowline_core::{Claim, Node};
+    use bowline_core::{Claim, Node, NodeMatch};
 
     use super::*;
 
@@ -255,8 +255,8 @@ mod tests {
             "demo"
         }
 
-        fn claim(&self, _: &Node) -> Claim {
-            Claim::Foreign
+        fn match_node(&self, _: &Node) -> NodeMatch {
+            Claim::Foreign.into()
         }
 
         fn ready(&self) -> Result<(), String> {

@@ -396,8 +396,13 @@ impl OwnerDiscovery {
 
     fn voices(&self, node: &Node) -> Vec<(CloudName, DescribePolicy)> {
         let all = self.all.iter();
-        all.map(|it| (it.cloud().name().clone(), it.cloud().describe_policy(node)))
-            .collect()
+        all.map(|it| {
+            (
+                it.cloud().name().clone(),
+                it.cloud().match_node(node).describes,
+            )
+        })
+        .collect()
     }
 
     fn decided(&self, decided: Option<&Ownership>) -> Option<&InstanceBatcher> {
@@ -424,7 +429,7 @@ fn is_silent(said: &Mutex<Said>, cloud: &CloudName) -> bool {
 }
 
 fn may_describe(cloud: &InstanceBatcher, node: &Node) -> bool {
-    cloud.cloud().describe_policy(node) != DescribePolicy::Never
+    cloud.cloud().match_node(node).describes != DescribePolicy::Never
 }
 
 fn recognition(answer: &Lookup) -> Recognition {

@@ -224,11 +224,14 @@ impl OwnershipResolver {
 
     /// What is known about each cloud and a node. Makes no call.
     pub fn candidates(&self, node: &Node) -> Vec<CloudCandidate> {
-        let one = |cloud: &Arc<dyn Cloud>| CloudCandidate {
-            name: cloud.name().clone(),
-            claim: cloud.claim(node),
-            belongs_elsewhere: cloud.belongs_elsewhere(node),
-            selection: self.0.rules.selection(cloud.name(), node),
+        let one = |cloud: &Arc<dyn Cloud>| {
+            let found = cloud.match_node(node);
+            CloudCandidate {
+                name: cloud.name().clone(),
+                claim: found.claim,
+                belongs_elsewhere: found.other_account,
+                selection: self.0.rules.selection(cloud.name(), node),
+            }
         };
         self.0.clouds.iter().map(one).collect()
     }
@@ -245,7 +248,7 @@ impl OwnershipResolver {
     /// Whether a node is that cloud's.
     pub fn node_owner(&self, node: &Node, cloud: &CloudName) -> NodeOwner {
         let known = self.0.clouds.iter().find(|it| it.name() == cloud);
-        let claim = known.map_or(Claim::Foreign, |it| it.claim(node));
+        let claim = known.map_or(Claim::Foreign, |it| it.match_node(node).claim);
         targets::node_owner(node, cloud, &claim, self.ownership(node).as_ref())
     }
 

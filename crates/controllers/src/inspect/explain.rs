@@ -219,7 +219,7 @@ async fn explain(
             provider: cloud.provider(),
             recognises_by: cloud.recognises_by(),
             has_id: node.provider_id.is_some(),
-            describe_policy: cloud.describe_policy(node),
+            describe_policy: cloud.match_node(node).describes,
             answer: lookup.map(InstanceAnswer::from),
         };
         (testimony, holder)

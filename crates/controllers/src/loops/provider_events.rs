@@ -169,7 +169,7 @@ mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
     use std::sync::{Mutex, PoisonError};
 
-    use bowline_core::{BoxFuture, Claim, CloudName, Node};
+    use bowline_core::{BoxFuture, Claim, CloudName, Node, NodeMatch};
     use bowline_http::Random;
     use http::{Method, Request, Response, StatusCode};
     use http_body_util::BodyExt as _;
@@ -193,8 +193,8 @@ mod tests {
             "demo"
         }
 
-        fn claim(&self, _: &Node) -> Claim {
-            Claim::Foreign
+        fn match_node(&self, _: &Node) -> NodeMatch {
+            Claim::Foreign.into()
         }
 
         fn next_event(&self) -> BoxFuture<'_, ProviderEvent> {

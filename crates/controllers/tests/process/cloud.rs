@@ -105,13 +105,14 @@ impl Cloud for Demo {
         "demo"
     }
 
-    fn claim(&self, node: &Node) -> Claim {
+    fn match_node(&self, node: &Node) -> NodeMatch {
         let provider_id = node.provider_id.as_deref().unwrap_or_default();
-        match provider_id.strip_prefix("demo://") {
+        let claim = match provider_id.strip_prefix("demo://") {
             Some("") => Claim::Malformed("it is empty".to_owned()),
             Some(_) => Claim::Mine,
             None => Claim::Foreign,
-        }
+        };
+        claim.into()
     }
 
     fn has_cluster_id(&self) -> bool {

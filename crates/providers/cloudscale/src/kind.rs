@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use bowline_core::{Cloud, Variable};
+use bowline_core::{Cloud, NodeMatch, Variable};
 use bowline_provider::{
-    BuildError, Capabilities, ConfigFile, Field, Finding, Kind, MigrateError, Migration, NodeMatch,
-    Original, ProviderContext, ProviderInput, ProviderKind, text,
+    BuildError, Capabilities, ConfigFile, Field, Finding, Kind, MigrateError, Migration, Original,
+    ProviderContext, ProviderInput, ProviderKind, text,
 };
 use serde_json::{Map, Value, json};
 use tracing::warn;

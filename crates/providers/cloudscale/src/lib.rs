@@ -242,9 +242,9 @@ impl Cloud for Cloudscale {
         PROVIDER
     }
 
-    fn claim(&self, node: &Node) -> Claim {
+    fn match_node(&self, node: &Node) -> NodeMatch {
         let id = node.provider_id.as_deref();
-        id.map_or(Claim::Foreign, id::claim)
+        id.map_or(Claim::Foreign, id::claim).into()
     }
 
     /// `--allow-untagged-cloud` is taken and not needed.

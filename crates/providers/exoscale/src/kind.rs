@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use bowline_core::{Claim, Cloud, DescribePolicy, Node};
+use bowline_core::{Claim, Cloud, DescribePolicy, Node, NodeMatch};
 use bowline_provider::{
-    BuildError, Capabilities, Field, Finding, Kind, MigrateError, Migration, NodeMatch, Original,
+    BuildError, Capabilities, Field, Finding, Kind, MigrateError, Migration, Original,
     ProviderContext, ProviderInput, ProviderKind, below, text,
 };
 use serde_json::{Map, Value, json};

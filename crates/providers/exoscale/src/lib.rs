@@ -234,12 +234,11 @@ impl Cloud for Exoscale {
         PROVIDER
     }
 
-    fn claim(&self, node: &Node) -> Claim {
-        id::claim(node, &self.config)
-    }
-
-    fn belongs_elsewhere(&self, node: &Node) -> bool {
-        self.machines.is_elsewhere(node)
+    fn match_node(&self, node: &Node) -> NodeMatch {
+        NodeMatch {
+            other_account: self.machines.is_elsewhere(node),
+            ..id::claim(node, &self.config).into()
+        }
     }
 
     /// `--allow-untagged-cloud` is taken and not needed.

@@ -50,7 +50,9 @@ async fn exoscale_case_11_the_zone_is_served_where_the_configured_api_says() {
         ("exoscale", "exoscale")
     );
     assert!(cloud.has_cluster_id());
-    let foreign = cloud.claim(&crate::testing::node("n", "hcloud://42"));
+    let foreign = cloud
+        .match_node(&crate::testing::node("n", "hcloud://42"))
+        .claim;
     assert_eq!(foreign, Claim::Foreign);
     // Without the zone's own host the same is not ready, so that was where the pair was tried.
     zone.shutdown().await;

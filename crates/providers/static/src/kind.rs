@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use bowline_core::Cloud;
+use bowline_core::{Cloud, NodeMatch};
 use bowline_http::{Reloaded, SmallFile};
-use bowline_provider::{BuildError, Capabilities, ConfigFile, Field, Finding, Kind, NodeMatch};
+use bowline_provider::{BuildError, Capabilities, ConfigFile, Field, Finding, Kind};
 use bowline_provider::{ProviderContext, ProviderInput, ProviderKind, text};
 use serde_json::Map;
 

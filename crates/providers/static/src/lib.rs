@@ -18,7 +18,7 @@ mod tests;
 use std::sync::Arc;
 
 use bowline_core::{BoxFuture, Claim, Cloud, CloudError, CloudErrorKind, CloudName};
-use bowline_core::{Evidence, Instances, Lookup, Node};
+use bowline_core::{Evidence, Instances, Lookup, Node, NodeMatch};
 use bowline_http::{Clock, Reloaded};
 
 pub use kind::KIND;
@@ -44,11 +44,13 @@ impl Cloud for Static {
     }
 
     /// By the scheme, or by an ID that the file gives.
-    fn claim(&self, node: &Node) -> Claim {
+    fn match_node(&self, node: &Node) -> NodeMatch {
         let id = node.provider_id.as_deref();
-        match id.and_then(|id| self.file.now().by_id(id).map(|_| ())) {
-            Some(()) => Claim::Mine,
-            None => (KIND.match_node)(node).claim,
+        let is_listed = id.is_some_and(|id| self.file.now().by_id(id).is_some());
+        if is_listed {
+            Claim::Mine.into()
+        } else {
+            (KIND.match_node)(node)
         }
     }
 

@@ -167,7 +167,11 @@ async fn a_node_is_claimed_by_scheme_or_by_an_id_of_the_file() {
         ("metal://serial-9", Claim::Foreign),
         ("", Claim::Foreign),
     ] {
-        assert_eq!(cloud.claim(&node("n", provider_id)), claim, "{provider_id}");
+        assert_eq!(
+            cloud.match_node(&node("n", provider_id)).claim,
+            claim,
+            "{provider_id}"
+        );
     }
 }
 

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use bowline_core::{Cloud, Node};
+use bowline_core::{Cloud, Node, NodeMatch};
 use bowline_provider::{
-    BuildError, Capabilities, ConfigFile, Field, Finding, Kind, MigrateError, Migration, NodeMatch,
-    Original, ProviderContext, ProviderInput, ProviderKind, text,
+    BuildError, Capabilities, ConfigFile, Field, Finding, Kind, MigrateError, Migration, Original,
+    ProviderContext, ProviderInput, ProviderKind, text,
 };
 use serde_json::{Map, Value, json};
 

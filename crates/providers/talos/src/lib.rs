@@ -257,12 +257,8 @@ impl Cloud for Talos {
         PROVIDER
     }
 
-    fn claim(&self, node: &Node) -> Claim {
-        ownership::claim(node)
-    }
-
-    fn describe_policy(&self, node: &Node) -> DescribePolicy {
-        ownership::describe_policy(node)
+    fn match_node(&self, node: &Node) -> NodeMatch {
+        (KIND.match_node)(node)
     }
 
     fn ready(&self) -> Result<(), String> {

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use bowline_core::Cloud;
+use bowline_core::{Cloud, NodeMatch};
 use bowline_provider::{
     BuildError, Capabilities, ConfigFile, Field, Finding, FollowedSecret, Kind, MigrateError,
-    Migration, NodeMatch, Original, ProviderContext, ProviderFlag, ProviderInput, ProviderKind,
-    SecretRequest, below, text,
+    Migration, Original, ProviderContext, ProviderFlag, ProviderInput, ProviderKind, SecretRequest,
+    below, text,
 };
 use serde_json::{Map, Value, json};
 

@@ -319,8 +319,8 @@ impl Cloud for Triton {
         PROVIDER
     }
 
-    fn claim(&self, node: &Node) -> Claim {
-        id::claim(node)
+    fn match_node(&self, node: &Node) -> NodeMatch {
+        id::claim(node).into()
     }
 
     /// The account's own name, and where it is: another key of the same account sees the same.

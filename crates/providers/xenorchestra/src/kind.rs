@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use bowline_core::Cloud;
+use bowline_core::{Cloud, NodeMatch};
 use bowline_provider::{
-    BuildError, Capabilities, ConfigFile, Field, Finding, Kind, MigrateError, Migration, NodeMatch,
-    Original, ProviderContext, ProviderInput, ProviderKind, switch,
+    BuildError, Capabilities, ConfigFile, Field, Finding, Kind, MigrateError, Migration, Original,
+    ProviderContext, ProviderInput, ProviderKind, switch,
 };
 use serde_json::{Map, Value, json};
 

@@ -183,8 +183,8 @@ impl Cloud for XenOrchestra {
         PROVIDER
     }
 
-    fn claim(&self, node: &Node) -> Claim {
-        id::claim(node)
+    fn match_node(&self, node: &Node) -> NodeMatch {
+        id::claim(node).into()
     }
 
     fn recognises_by(&self) -> Option<&'static str> {

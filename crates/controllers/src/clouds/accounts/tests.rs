@@ -14,8 +14,8 @@ impl Cloud for Changing {
         "demo"
     }
 
-    fn claim(&self, _: &Node) -> Claim {
-        Claim::Mine
+    fn match_node(&self, _: &Node) -> NodeMatch {
+        Claim::Mine.into()
     }
 
     fn account(&self) -> Option<Secret> {

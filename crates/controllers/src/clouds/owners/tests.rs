@@ -37,12 +37,11 @@ impl Cloud for Account {
         "demo"
     }
 
-    fn claim(&self, _: &Node) -> Claim {
-        Claim::Mine
-    }
-
-    fn belongs_elsewhere(&self, _: &Node) -> bool {
-        self.belongs_elsewhere
+    fn match_node(&self, _: &Node) -> NodeMatch {
+        NodeMatch {
+            other_account: self.belongs_elsewhere,
+            ..Claim::Mine.into()
+        }
     }
 
     fn instances(&self) -> Option<&dyn Instances> {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use bowline_core::ownership::{self, Recognition};
 use bowline_core::{
     ApprovalRules, Cloud, CloudError, CloudErrorKind, CloudName, Finding, MachineAnswer, Names,
-    Node, Ownership, ServingCertificates,
+    Node, NodeMatch, Ownership, ServingCertificates,
 };
 use futures::future::join_all;
 use tokio::time::timeout;
@@ -295,8 +295,8 @@ mod tests {
             "demo"
         }
 
-        fn claim(&self, _: &Node) -> Claim {
-            Claim::Mine
+        fn match_node(&self, _: &Node) -> NodeMatch {
+            Claim::Mine.into()
         }
 
         fn serving_certificates(&self) -> Option<&dyn ServingCertificates> {

@@ -267,7 +267,9 @@ fn late(what: &str) -> CloudError {
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    use bowline_core::{BoxFuture, Claim, Cloud, ClusterMatch, ExcludedNodes, Node, Service};
+    use bowline_core::{
+        BoxFuture, Claim, Cloud, ClusterMatch, ExcludedNodes, Node, NodeMatch, Service,
+    };
     use bowline_http::Clock;
 
     use super::*;
@@ -292,8 +294,8 @@ mod tests {
             "demo"
         }
 
-        fn claim(&self, _: &Node) -> Claim {
-            Claim::Mine
+        fn match_node(&self, _: &Node) -> NodeMatch {
+            Claim::Mine.into()
         }
 
         fn balancers(&self) -> Option<&dyn Balancers> {

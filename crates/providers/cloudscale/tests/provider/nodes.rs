@@ -122,7 +122,7 @@ async fn cloudscale_case_07_a_malformed_provider_id_is_an_error_without_a_call()
     broken.provider_id = Some("cloudscale://invalid".into());
     let text = cannot_tell(stage.ask_one(&broken).await);
     assert!(text.contains("cloudscale://invalid"), "{text}");
-    let claim = stage.cloud.claim(&broken);
+    let claim = stage.cloud.match_node(&broken).claim;
     assert!(matches!(claim, Claim::Malformed(_)), "{claim:?}");
     assert_eq!(stage.calls(), [""; 0]);
 }

@@ -160,7 +160,7 @@ async fn exoscale_case_26_a_provider_id_counts_and_the_machine_need_not_say_anyt
     ] {
         let mut node = fresh("anything", "");
         node.provider_id = Some(id.clone());
-        assert_eq!(stage.cloud.claim(&node), Claim::Mine);
+        assert_eq!(stage.cloud.match_node(&node).claim, Claim::Mine);
         let instance = found(stage.ask_one(&node).await);
         assert_eq!(addresses(&instance)[0], HOST);
         let change = initialize(&node, &instance).unwrap();
@@ -274,7 +274,7 @@ async fn exoscale_case_37_a_node_of_another_cloud_costs_no_call() {
     for id in ["hcloud://42", "aws:///eu/i-1", "kind://x"] {
         let mut node = known("w", id);
         node.system_uuid = I1.to_owned();
-        assert_eq!(stage.cloud.claim(&node), Claim::Foreign);
+        assert_eq!(stage.cloud.match_node(&node).claim, Claim::Foreign);
         let answer = stage.ask_one(&node).await;
         assert!(matches!(answer, Lookup::NotMine), "{answer:?}");
     }
@@ -299,7 +299,7 @@ async fn exoscale_case_83_a_settled_node_without_provider_id_goes_with_its_machi
     let stage = Stage::new().await;
     let mut node = known("w", "");
     node.system_uuid = I1.to_owned();
-    assert_eq!(stage.cloud.claim(&node), Claim::Mine);
+    assert_eq!(stage.cloud.match_node(&node).claim, Claim::Mine);
     found(stage.ask_one(&node).await);
     stage.sim.destroy(I1).unwrap();
     gone(stage.ask_one(&node).await);
@@ -313,7 +313,7 @@ async fn exoscale_case_92_an_id_that_is_no_uuid_and_of_no_override_costs_no_call
         format!("exoscale://ch-gva-2/{I1}"),
     ] {
         let node = known("w", &id);
-        let claim = stage.cloud.claim(&node);
+        let claim = stage.cloud.match_node(&node).claim;
         assert!(matches!(claim, Claim::Malformed(_)), "{claim:?}");
         let text = cannot_tell(stage.ask_one(&node).await);
         assert!(text.contains(&id), "{text}");
@@ -391,7 +391,7 @@ async fn a_node_whose_labels_say_another_zone_is_disclaimed_unless_the_operator_
         let labels = labels.map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
         node.labels.extend(labels);
         assert_eq!(
-            stage.cloud.belongs_elsewhere(&node),
+            stage.cloud.match_node(&node).other_account,
             disclaimed,
             "{name} {:?}",
             node.labels

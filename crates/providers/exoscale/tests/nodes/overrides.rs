@@ -161,7 +161,7 @@ async fn where_only_external_nodes_count_the_api_is_never_asked() {
     let stage = Stage::configured(file).await;
     found(stage.ask_one(&fresh("edge-1", "")).await);
     for node in [fresh("w", I1), known("w", &format!("exoscale://{I1}"))] {
-        assert_eq!(stage.cloud.claim(&node), Claim::Foreign);
+        assert_eq!(stage.cloud.match_node(&node).claim, Claim::Foreign);
         let answer = stage.ask_one(&node).await;
         assert!(matches!(answer, Lookup::NotMine), "{answer:?}");
     }

@@ -103,7 +103,7 @@ async fn triton_case_17_another_clouds_node_is_never_asked_about() {
     assert!(words.contains("InvalidProviderID"), "{words}");
     assert_eq!(stage.lines(), [""; 0]);
     let upper = node("k8s-1", &format!("triton:///{}", id(1).to_uppercase()));
-    assert_eq!(provider.claim(&upper), bowline_core::Claim::Mine);
+    assert_eq!(provider.match_node(&upper).claim, bowline_core::Claim::Mine);
     found(lookup(&provider, &upper).await);
 }
 
