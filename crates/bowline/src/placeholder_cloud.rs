@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use bowline_core::ipam::{ClusterRanges, MachineAddress, Networks};
 use bowline_core::{
-    BalancerRequest, Balancers, BoxFuture, CLASS_PREFIX, Claim, Cloud, CloudError, CloudErrorKind,
-    CloudName, ClusterMarks, DescribePolicy, DraftError, Instances, Lookup, Node, PreparedPlan,
-    Service, TaggedBalancer,
+    BalancerRequest, Balancers, BoxFuture, CLASS_PREFIX, Cloud, CloudError, CloudErrorKind,
+    CloudName, ClusterMarks, DraftError, Instances, Lookup, Node, NodeMatch, PreparedPlan, Service,
+    TaggedBalancer,
 };
 
 use bowline_provider::ProviderKind;
@@ -155,7 +155,7 @@ impl Balancers for PlaceholderCloud {
 mod tests {
     use std::collections::BTreeMap;
 
-    use bowline_core::Ready;
+    use bowline_core::{Claim, Ready};
     use k8s_openapi::jiff::Timestamp;
 
     use super::*;

@@ -16,8 +16,8 @@ use std::time::Duration;
 use bowline_core::ipam::Networks;
 use bowline_core::routes::Routes;
 use bowline_core::{
-    AddressKind, Balancers, BoxFuture, Chores, Claim, Cloud, CloudError, CloudName, DescribePolicy,
-    Evidence, Instance, Instances, LabelSync, Lookup, Node, NodeAddress, NodeMetadata, Power,
+    AddressKind, Balancers, BoxFuture, Chores, Claim, Cloud, CloudError, CloudName, Evidence,
+    Instance, Instances, LabelSync, Lookup, Node, NodeAddress, NodeMatch, NodeMetadata, Power,
     ProviderId, ServingCertificates,
 };
 use bowline_http::{Clock, Random};

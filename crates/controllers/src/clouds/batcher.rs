@@ -10,7 +10,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bowline_core::{Cloud, CloudError, CloudErrorKind, Lookup, Node, NodeMatch};
+use bowline_core::{Cloud, CloudError, CloudErrorKind, Lookup, Node};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use tracing::debug;
@@ -281,6 +281,8 @@ mod tests {
 
     use bowline_core::{BoxFuture, Claim, CloudName, Instances};
     use bowline_http::Clock;
+
+    use bowline_core::NodeMatch;
 
     use super::*;
     use crate::kube::objects::NodeObject;

@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use bowline_core::{
     AddressKind, ApprovalRules, BoxFuture, Claim, Cloud, CloudError, CloudName, Evidence, Instance,
-    Instances, Lookup, MachineAnswer, Node, NodeAddress, Power, ProviderId, ServingCertificates,
+    Instances, Lookup, MachineAnswer, Node, NodeAddress, NodeMatch, Power, ProviderId,
+    ServingCertificates,
 };
 use bowline_http::Clock;
 use jiff::Timestamp;

@@ -51,7 +51,9 @@ mod token;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use bowline_core::{Balancers, Claim, Cloud, CloudName, Instances, Node, Secret, account_identity};
+use bowline_core::{
+    Balancers, Claim, Cloud, CloudName, Instances, Node, NodeMatch, Secret, account_identity,
+};
 pub use bowline_http::Surroundings;
 use bowline_http::{Bearer, CallMetrics, DEFAULT_BUCKETS, HttpClient, RetryPolicy};
 pub use kind::KIND;

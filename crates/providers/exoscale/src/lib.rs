@@ -56,7 +56,7 @@ mod zone;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bowline_core::{
-    Balancers, Claim, Cloud, CloudName, Instances, Node, Secret, ServingCertificates,
+    Balancers, Cloud, CloudName, Instances, Node, NodeMatch, Secret, ServingCertificates,
     account_identity,
 };
 pub use bowline_http::Surroundings;

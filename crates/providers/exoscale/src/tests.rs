@@ -53,7 +53,7 @@ async fn exoscale_case_11_the_zone_is_served_where_the_configured_api_says() {
     let foreign = cloud
         .match_node(&crate::testing::node("n", "hcloud://42"))
         .claim;
-    assert_eq!(foreign, Claim::Foreign);
+    assert_eq!(foreign, bowline_core::Claim::Foreign);
     // Without the zone's own host the same is not ready, so that was where the pair was tried.
     zone.shutdown().await;
     let cloud = build(&config, stage.surroundings()).await.unwrap();

@@ -58,8 +58,8 @@ use std::time::Duration;
 
 use bowline_core::ipam::Networks;
 use bowline_core::{
-    BoxFuture, Claim, Cloud, CloudName, DescribePolicy, Instances, Node, ProviderEvent,
-    ServingCertificates, error_chain,
+    BoxFuture, Cloud, CloudName, Instances, Node, NodeMatch, ProviderEvent, ServingCertificates,
+    error_chain,
 };
 pub use bowline_http::Surroundings;
 use bowline_http::{Background, SmallFile};

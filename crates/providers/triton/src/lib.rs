@@ -56,8 +56,8 @@ use std::time::Duration;
 
 use bowline_core::routes::Routes;
 use bowline_core::{
-    Balancers, BoxFuture, Chores, Claim, Cloud, CloudName, Cluster, Fact, Instances, LabelHold,
-    LabelRule, LabelSync, Node, PageAnswer, ProviderEvent, Secret, account_identity,
+    Balancers, BoxFuture, Chores, Cloud, CloudName, Cluster, Fact, Instances, LabelHold, LabelRule,
+    LabelSync, Node, NodeMatch, PageAnswer, ProviderEvent, Secret, account_identity,
 };
 pub use bowline_http::Surroundings;
 use bowline_http::{Background, Clock};

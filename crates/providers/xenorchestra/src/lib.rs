@@ -53,7 +53,7 @@ mod testing;
 use std::sync::Arc;
 
 use bowline_core::{
-    BoxFuture, Claim, Cloud, CloudName, Fact, Instances, LabelHold, LabelRule, LabelSync, Node,
+    BoxFuture, Cloud, CloudName, Fact, Instances, LabelHold, LabelRule, LabelSync, Node, NodeMatch,
     ProviderEvent, Secret, account_identity,
 };
 pub use bowline_http::Surroundings;

@@ -1,3 +1,4 @@
+use bowline_core::NodeMatch;
 use bowline_core::Secret;
 
 use super::*;

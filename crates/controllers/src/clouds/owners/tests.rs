@@ -1,8 +1,8 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bowline_core::{
-    BoxFuture, Claim, Cloud, CloudErrorKind, Evidence, Instance, Instances, NodeMetadata, Power,
-    ProviderId, Selector, Taint, UNINITIALIZED_TAINT,
+    BoxFuture, Claim, Cloud, CloudErrorKind, Evidence, Instance, Instances, NodeMatch,
+    NodeMetadata, Power, ProviderId, Selector, Taint, UNINITIALIZED_TAINT,
 };
 
 use super::*;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use bowline_core::ownership::{self, Recognition};
 use bowline_core::{
     ApprovalRules, Cloud, CloudError, CloudErrorKind, CloudName, Finding, MachineAnswer, Names,
-    Node, NodeMatch, Ownership, ServingCertificates,
+    Node, Ownership, ServingCertificates,
 };
 use futures::future::join_all;
 use tokio::time::timeout;
@@ -272,6 +272,8 @@ mod tests {
 
     use bowline_core::{BoxFuture, Claim};
     use bowline_http::Clock;
+
+    use bowline_core::NodeMatch;
 
     use super::*;
 
