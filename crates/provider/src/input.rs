@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::fs::File;
-use std::io::Read as _;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bowline_core::Secret;
+use bowline_http::SmallFile;
 
 /// Reads a variable.
 pub type Reader = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
@@ -34,7 +34,7 @@ impl ProviderInput {
 }
 
 /// Bytes of a cloud config file. The largest there are list a few hundred nodes.
-const LARGEST_CONFIG: u64 = 1024 * 1024;
+const LARGEST_CONFIG: usize = 1024 * 1024;
 
 impl ProviderInput {
     /// What the original's file says, if there is one.
@@ -44,7 +44,7 @@ impl ProviderInput {
             Some(ConfigFile::Text(text)) => Ok(Some(text.reveal().to_owned())),
             Some(ConfigFile::Path(path)) => {
                 let read = read(path);
-                let why = |error: std::io::Error| ReadError {
+                let why = |error: io::Error| ReadError {
                     path: path.clone(),
                     why: error.to_string(),
                 };
@@ -54,15 +54,15 @@ impl ProviderInput {
     }
 }
 
-fn read(path: &Path) -> std::io::Result<String> {
-    let mut text = String::new();
-    let file = File::open(path)?;
-    file.take(LARGEST_CONFIG + 1).read_to_string(&mut text)?;
-    if text.len() as u64 > LARGEST_CONFIG {
-        let why = format!("it is larger than {LARGEST_CONFIG} bytes");
-        return Err(std::io::Error::other(why));
-    }
-    Ok(text)
+fn read(path: &Path) -> io::Result<String> {
+    let bytes = SmallFile::new(path, LARGEST_CONFIG).read_now();
+    let bytes = bytes.map_err(|error| match error.kind() {
+        io::ErrorKind::FileTooLarge => {
+            io::Error::other(format!("it is larger than {LARGEST_CONFIG} bytes"))
+        }
+        _ => error,
+    })?;
+    String::from_utf8(bytes).map_err(|_| io::Error::other("it is not text"))
 }
 
 /// Why a file cannot be used.

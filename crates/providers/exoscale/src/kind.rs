@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use bowline_core::{Claim, Cloud, DescribePolicy, Node, NodeMatch};
+use bowline_core::{Claim, Cloud, Node, NodeMatch};
 use bowline_provider::{
     BuildError, Capabilities, Field, Finding, Kind, MigrateError, Migration, Original,
     ProviderContext, ProviderInput, ProviderKind, below, text,
@@ -167,14 +167,9 @@ fn migrate(
 
 /// An ID without a scheme is one of Exoscale's, too.
 fn match_node(node: &Node) -> NodeMatch {
-    let mut found = NodeMatch::by_scheme(PROVIDER, node);
-    let id = node.provider_id.as_deref().and_then(id::instance_id);
-    if id.is_some() {
-        found.claim = Claim::Mine;
-    }
-    NodeMatch {
-        describes: DescribePolicy::Owner,
-        ..found
+    match node.provider_id.as_deref().and_then(id::instance_id) {
+        Some(_) => Claim::Mine.into(),
+        None => NodeMatch::by_scheme(PROVIDER, node),
     }
 }
 

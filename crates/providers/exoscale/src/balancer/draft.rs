@@ -114,10 +114,7 @@ impl LoadBalancers {
         let family = known.family(true);
         let wish = family.wish;
         let mut managed = managed(family, settings, found);
-        if self.shared.labels_refused.load(Ordering::Relaxed) {
-            managed.mark_first = false;
-            managed.asked_labels.clear();
-        }
+        managed.mark_first &= !self.shared.labels_refused.load(Ordering::Relaxed);
         let wanted = Wanted {
             family,
             managed: found.manages.then_some(&managed),

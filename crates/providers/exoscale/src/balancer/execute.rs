@@ -19,7 +19,7 @@ use uuid::Uuid;
 
 use super::Shared;
 use super::ownership::OwnershipContext;
-use super::plan::{Action, PlanBuilder, cannot_reset};
+use super::plan::{Action, PlanBuilder, cannot_reset, labels_refused};
 use super::publish::{Known, Publisher};
 use super::record::Record;
 use crate::api::{LoadBalancerChange, Operation};
@@ -255,6 +255,18 @@ impl ExoscaleActions {
                     Err(error) if is_refused(&error) => {
                         self.shared.labels_refused.store(true, Ordering::Relaxed);
                         return Ok(Started::Nothing);
+                    }
+                    result => result,
+                }
+            }
+            Action::LabelBalancer(labels) => {
+                let change = LoadBalancerChange {
+                    labels: Some(labels.clone()),
+                    ..LoadBalancerChange::default()
+                };
+                match api.update_load_balancer(self.balancer_id()?, &change).await {
+                    Err(error) if is_refused(&error) => {
+                        return Ok(Started::Skip(labels_refused(&error)));
                     }
                     result => result,
                 }

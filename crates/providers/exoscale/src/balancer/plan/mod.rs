@@ -18,6 +18,8 @@ use uuid::Uuid;
 use super::desire::{Entrance, WantedService};
 use super::inventory::fields;
 use super::ownership::{OwnershipContext, ServiceOwner};
+use super::settings::INVALID;
+use super::settings::table::LABELS;
 use crate::api::{
     LoadBalancer, LoadBalancerChange, LoadBalancerService, LoadBalancerState, NewLoadBalancer,
     NewService, ServiceChange, ServiceState,
@@ -44,6 +46,8 @@ pub(crate) enum Action {
     AwaitEnd(Uuid),
     /// Gives it these labels, all of them.
     MarkBalancer(BTreeMap<String, String>),
+    /// The same with labels that the Service asks for.
+    LabelBalancer(BTreeMap<String, String>),
     ChangeBalancer(LoadBalancerChange),
     ResetDescription,
     DeleteBalancer(Uuid),
@@ -116,12 +120,10 @@ fn remark<'a>(impact: Impact, reason: Option<&'a str>, needs: &'a [StepId]) -> S
 /// The plan of a load balancer that does not exist.
 pub(crate) fn build(wanted: &Wanted<'_>, managed: &Managed) -> PlanBuilder {
     let mut sketch = PlanBuilder::default();
-    let mut labels = managed.asked_labels.clone();
-    labels.extend(managed.labels.clone());
     let body = NewLoadBalancer {
         name: managed.name.clone(),
         description: managed.description.clone(),
-        labels,
+        labels: managed.labels.clone(),
     };
     let object = new(BALANCER, &managed.name);
     let shown = fields(&body);
@@ -130,11 +132,32 @@ pub(crate) fn build(wanted: &Wanted<'_>, managed: &Managed) -> PlanBuilder {
     let made = sketch.create(object.clone(), &shown, &nothing, action);
     let needs = [made];
     let why = remark(Impact::None, Some("it is being made"), &needs);
-    let ready = sketch.wait(object, &why, Action::AwaitAddress);
+    let ready = sketch.wait(object.clone(), &why, Action::AwaitAddress);
     for service in wanted.services {
         add(&mut sketch, &service.body(wanted.pool), None, &[ready]);
     }
+    label(&mut sketch, object, managed, &managed.labels, &[ready]);
     sketch
+}
+
+/// Gives a load balancer with these labels those that the Service asks for: a step of its own, so that a label which the
+/// cloud refuses keeps it from neither its marks nor anything else.
+fn label(
+    sketch: &mut PlanBuilder,
+    object: ResourceRef,
+    managed: &Managed,
+    there: &BTreeMap<String, String>,
+    needs: &[StepId],
+) {
+    let mut labels = there.clone();
+    labels.extend(managed.asked_labels.clone());
+    if labels == *there {
+        return;
+    }
+    labels.extend(managed.labels.clone());
+    let changes = vec![change("labels", json!(there), json!(labels))];
+    let why = remark(Impact::None, Some("the Service asks for them"), needs);
+    sketch.change(object, changes, &why, Action::LabelBalancer(labels));
 }
 
 fn add(sketch: &mut PlanBuilder, body: &NewService, why: Option<&str>, needs: &[StepId]) {
@@ -181,8 +204,6 @@ impl Planner<'_> {
         let there = self.there;
         let object = || seen(BALANCER, &there.name, there.id);
         let mut labels = there.labels.clone();
-        labels.extend(managed.asked_labels.clone());
-        let asks_for_labels = labels != there.labels;
         labels.extend(managed.labels.clone());
         let is_marked = labels == there.labels;
         if managed.mark_first && !is_marked {
@@ -204,7 +225,7 @@ impl Planner<'_> {
             changes.push(change("description", before, &*managed.description));
             body.description = Some(managed.description.clone());
         }
-        if !changes.is_empty() || asks_for_labels && !managed.mark_first {
+        if !changes.is_empty() {
             if !is_marked && !managed.mark_first {
                 changes.push(change("labels", json!(there.labels), json!(labels)));
                 body.labels = Some(labels);
@@ -213,6 +234,7 @@ impl Planner<'_> {
             let action = Action::ChangeBalancer(body);
             self.sketch.change(object(), changes, &why, action);
         }
+        label(self.sketch, object(), managed, &there.labels, &self.base);
         // One that no annotation asked for is somebody else's words.
         let is_ours = self.wanted.family.record.describes_balancer;
         if !described && is_ours && !there.description.is_empty() {
@@ -337,6 +359,18 @@ fn is_changing(service: &LoadBalancerService) -> bool {
 
 pub(crate) fn is_at(service: &LoadBalancerService, entrance: &Entrance) -> bool {
     service.port == entrance.port && service.protocol == entrance.protocol
+}
+
+/// What is said when the cloud refuses labels that the Service asks for.
+pub(crate) fn labels_refused(error: &dyn std::fmt::Display) -> Notice {
+    Notice {
+        warning: true,
+        reason: INVALID,
+        message: format!(
+            "annotation {}: the cloud refuses these labels: {error}",
+            LABELS.key
+        ),
+    }
 }
 
 /// What is said when an emptied description cannot be.

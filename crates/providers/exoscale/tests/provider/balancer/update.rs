@@ -203,6 +203,23 @@ async fn labels_of_the_annotation_are_set_and_ours_are_never_overwritten() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn labels_that_the_cloud_refuses_are_reported_and_cost_nothing_else() {
+    let mut shop = Shop::new().await;
+    shop.ensure().await.good();
+    shop.fault("update-load-balancer", 1, bowline_test_kit::status(400));
+    shop.set("labels", "env=prod");
+    shop.service.ports[0].node_port = 30090;
+    let outcome = shop.ensure().await;
+    let reported = format!("{outcome:?}");
+    assert!(
+        reported.contains("the cloud refuses these labels"),
+        "{reported}"
+    );
+    assert_eq!(shop.listener().target_port, 30090);
+    assert_eq!(shop.balancer().labels["bowline-service-uid"], UID);
+}
+
+#[tokio::test(start_paused = true)]
 async fn exoscale_case_85_a_second_port_takes_the_name_away_and_gives_it_back() {
     let mut shop = Shop::new().await;
     shop.set("service-name", "x")
